@@ -12,7 +12,7 @@ use crate::library::{Closed, Running};
 use crate::objects::locked;
 use oxmpi_param::Params;
 use oxmpi_rt::client::RESTART_VARIABLE;
-use oxmpi_shm::segment::{CheckpointCall, Status};
+use oxmpi_shm::segment::{CheckpointCall, OwnerStatus};
 use std::ffi::{CString, c_int};
 use std::sync::Mutex;
 
@@ -54,7 +54,7 @@ pub(crate) fn begin(library: &'static Running) {
     }
     let status = library.client.segment().status();
     let serve = move || {
-        status.note_return(0, Status::HELPED);
+        status.note_return(0, OwnerStatus::HELPED);
         let (mut last, mut closed) = (0, None);
         loop {
             last = status.await_call(last);

@@ -1,23 +1,21 @@
-//! How often to checkpoint, from what a checkpoint costs and how often the machine fails.
+//! The best interval of checkpoints, from their cost and the failures of the machine.
 //!
-//! Young's interval is `sqrt(2 C M)` for a cost `C` and a mean time between failures `M`. Daly's estimate of higher order holds also
-//! where `C` is no longer small beside `M`:
-//! `sqrt(2 C M) (1 + sqrt(C / 2M) / 3 + (C / 2M) / 9) - C` for `C < 2M`, else `M`
-//! (J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", FGCS 22, 2006).
+//! Young's interval is `sqrt(2 C M)` for a cost `C` and a mean time between failures `M`. Daly's
+//! estimate of higher order holds also where `C` is no longer small compared with `M`: `sqrt(2 C M)
+//! (1 + sqrt(C / 2M) / 3 + (C / 2M) / 9) - C` for `C < 2M`, else `M` (J. T. Daly, "A higher order
+//! estimate of the optimum checkpoint interval for restart dumps", FGCS 22, 2006).
 
 /// The best time of computing between two checkpoints, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// By Young's formula.
     pub young_s: f64,
-    /// By Daly's.
     pub daly_s: f64,
-    /// Which part of the time is lost to checkpoints and to work that is done again, with Daly's interval.
+    /// The fraction of the time that checkpoints and repeated work take, with Daly's interval.
     pub lost: f64,
 }
 
-/// The interval for checkpoints that stop the job for `cost_s`, on a machine that fails every `mtbf_s`; `None` if one of them is no
-/// positive number.
+/// The interval for checkpoints that stop the job for `cost_s`, on a machine that fails every
+/// `mtbf_s`; `None` unless both are positive numbers.
 pub fn interval(cost_s: f64, mtbf_s: f64) -> Option<Interval> {
     let is_time = |seconds: f64| seconds.is_finite() && seconds > 0.0;
     if !is_time(cost_s) || !is_time(mtbf_s) {
@@ -26,7 +24,7 @@ pub fn interval(cost_s: f64, mtbf_s: f64) -> Option<Interval> {
     let young_s = (2.0 * cost_s * mtbf_s).sqrt();
     let part = cost_s / (2.0 * mtbf_s);
     let daly_s = if part < 1.0 { young_s * (1.0 + part.sqrt() / 3.0 + part / 9.0) - cost_s } else { mtbf_s };
-    // To first order: a checkpoint in each interval, and half an interval again for each failure.
+    // To first order: one checkpoint per interval, half an interval of repeated work per failure.
     let lost = (cost_s / (daly_s + cost_s) + (daly_s + cost_s) / (2.0 * mtbf_s)).min(1.0);
     Some(Interval { young_s, daly_s, lost })
 }

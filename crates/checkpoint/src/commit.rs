@@ -1,13 +1,15 @@
 //! How a set is published: two phases, and one rename between them.
 //!
-//! 1. Everything is written to a temporary directory in the base directory: the image, then checksums, then the manifest. Each file and
-//!    each directory is synchronised with the disk.
-//! 2. One rename(2) gives the directory the name of a set. It refuses a name that is taken, and then the next number is tried.
+//! 1. Everything is written to a temporary directory in the base directory: the image, then
+//!    checksums, then the manifest. Each file and each directory is synchronised with the disk.
+//! 2. One rename(2) gives the directory the name of a set. It refuses a name that exists, and then
+//!    the next number is tried.
 //! 3. The base directory is synchronised: now the set survives a loss of power as well.
-//! 4. Only then old sets are removed, each by a rename first, so that no half of one has the name of a set.
+//! 4. Only then old sets are removed, each by a rename first, so that no incomplete one has the
+//!    name of a set.
 //!
-//! A crash before the rename leaves a temporary directory, which whoever makes the next set removes: its maker, and the CRIU that the
-//! maker has started, hold a lock on it as long as they live.
+//! A crash before the rename leaves a temporary directory, which the next checkpoint removes. The
+//! maker of a set, and its CRIU, hold a lock on the directory as long as they live.
 
 use std::fs::File;
 use std::fs::{DirBuilder, OpenOptions, Permissions};
@@ -27,32 +29,26 @@ use crate::set::{IMAGE, JobName, sum};
 use crate::tails;
 use crate::trust::{Distrust, Folder, TrustError};
 
-/// What is not part of the set: plans, logs, the reason of a failure.
+/// Files that do not belong to the set: plans, logs, the reason of a failure.
 pub(crate) const WORK: &str = "work";
-/// How the names of directories begin that are no sets.
 const HIDDEN: &str = ".oxmpi-";
 
-/// Between which acts a set can be interrupted, in their order.
+/// The steps of a commit between which it can be interrupted, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The temporary directory is there, and CRIU has not begun.
+    /// The temporary directory exists, and CRIU has not begun.
     Begun,
-    /// The image is complete.
     Imaged,
-    /// All of it has checksums and is on disk.
+    /// All files have checksums and are on disk.
     Synced,
-    /// The manifest is there, too.
     Sealed,
-    /// The set has its name.
     Renamed,
-    /// And the name is on disk.
     Published,
     /// An old set has lost its name, and is not yet removed.
     Retired,
 }
 
 impl Step {
-    /// All of them.
     pub const ALL: [Step; 7] = [
         Step::Begun,
         Step::Imaged,
@@ -63,7 +59,7 @@ impl Step {
         Step::Retired,
     ];
 
-    /// Its name.
+    /// The name for tests.
     pub fn name(self) -> &'static str {
         match self {
             Step::Begun => "begun",
@@ -77,27 +73,23 @@ impl Step {
     }
 }
 
-/// Why no set was published.
+/// The reason why no set was published.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// The base directory cannot be used.
     #[error("the directory for checkpoints {path} cannot be used: {error}; name another one with '--dir DIR' or the parameter cr_base_dir", path = .0.display(), error = .1)]
     Base(PathBuf, io::Error),
-    /// Others could replace sets in the base directory.
+    /// Other users could replace sets in the base directory.
     #[error(transparent)]
     Distrust(Distrust),
-    /// There is no number left for another set.
+    /// No higher number exists for another set.
     #[error("the set {path} has the last number that a set can have: rename it, or name another directory with '--dir DIR'", path = .0.display())]
     Last(PathBuf),
-    /// Something cannot be written.
     #[error("{path} cannot be written: {error}{}", remedy(.1), path = .0.display(), error = .1)]
     Write(PathBuf, io::Error),
-    /// The manifest has no form as a file.
-    #[error("the manifest cannot be written: {0}; a path that is not UTF-8 cannot be in it")]
+    #[error("the manifest cannot be written: {0}; it cannot contain a path that is not UTF-8")]
     Manifest(#[from] serde_json::Error),
 }
 
-/// What helps against an error of the kernel, if that is known.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -107,26 +99,23 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// A set that is being made. Dropped, it is removed.
+/// A set that is being made. Dropping it removes it.
 #[derive(Debug)]
 pub struct Draft {
     base: PathBuf,
     job: JobName,
     directory: PathBuf,
-    /// Locked as long as it is open anywhere; whoever only finishes a draft has no lock of its own.
+    /// Locked as long as any process has it open; a process that only finishes a draft has no lock.
     lock: Option<File>,
-    /// Not to be removed.
     is_kept: bool,
 }
 
-/// A set that was published.
+/// A published set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// Its directory.
     pub path: PathBuf,
-    /// How many bytes its image has.
     pub bytes: u64,
-    /// Old sets that could not be removed, and why.
+    /// Old sets that could not be removed, with the reasons.
     pub left: Vec<String>,
 }
 
@@ -135,16 +124,13 @@ fn write_error(path: &Path) -> impl FnOnce(io::Error) -> CommitError {
     move |error| CommitError::Write(path, error)
 }
 
-/// A new directory that nobody else may look into: an image holds the memory of a program.
+/// A new directory that only its owner can read: an image has the memory of a program.
 pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
 /// Makes a directory for sets if it does not exist, and checks that this process can write sets to
-/// it and that nobody else can replace them. Returns its canonical path.
-///
-/// # Errors
-/// [`CommitError::Base`] and [`CommitError::Distrust`].
+/// it and that no other user can replace them. Returns its canonical path.
 pub fn usable(base: &Path) -> Result<PathBuf, CommitError> {
     let unusable = |error| CommitError::Base(base.to_path_buf(), error);
     DirBuilder::new().recursive(true).mode(0o700).create(base).map_err(unusable)?;
@@ -158,10 +144,7 @@ pub fn usable(base: &Path) -> Result<PathBuf, CommitError> {
 }
 
 impl Draft {
-    /// Begins one in a directory, which is made if it is not there. Removes what crashed makers have left.
-    ///
-    /// # Errors
-    /// If the directory cannot be written.
+    /// Begins a draft in a directory, made if needed. Removes leftovers of crashed checkpoints.
     pub fn begin(base: &Path, job: JobName) -> Result<Draft, CommitError> {
         let unusable = |error| CommitError::Base(base.to_path_buf(), error);
         let base = usable(base)?;
@@ -171,7 +154,7 @@ impl Draft {
         let mut draft = Draft { base, job, directory, lock: None, is_kept: false };
         let lock = File::open(&draft.directory).map_err(unusable)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| unusable(error.into()))?;
-        // CRIU inherits it, and so goes on writing to a directory that nobody takes for abandoned.
+        // CRIU inherits the lock, so its directory does not count as abandoned.
         fcntl_setfd(lock.as_fd(), FdFlags::empty()).map_err(|error| unusable(error.into()))?;
         draft.lock = Some(lock);
         for name in [IMAGE, WORK] {
@@ -181,17 +164,14 @@ impl Draft {
         Ok(draft)
     }
 
-    /// The draft in this directory, that another process has begun and holds.
-    ///
-    /// # Errors
-    /// If it is no directory of a draft.
+    /// The draft in this directory, which another process has begun and holds.
     pub fn held(directory: &Path, job: JobName) -> io::Result<Draft> {
         let base = directory.parent().filter(|_| directory.join(WORK).is_dir());
         let base = base.ok_or(io::ErrorKind::NotFound)?.to_path_buf();
         Ok(Draft { base, job, directory: directory.to_path_buf(), lock: None, is_kept: true })
     }
 
-    /// The directory that it is made for.
+    /// The directory for which it is made.
     pub fn base(&self) -> &Path {
         &self.base
     }
@@ -201,31 +181,26 @@ impl Draft {
         &self.job
     }
 
-    /// Where the image goes.
+    /// The directory of the image.
     pub fn image(&self) -> PathBuf {
         self.directory.join(IMAGE)
     }
 
-    /// Begins its image anew.
-    ///
-    /// # Errors
-    /// If the directory cannot be written.
+    /// Empties the directory of the image.
     pub fn clear(&self) -> Result<(), CommitError> {
         let image = self.image();
         fs_anew(&image).map_err(write_error(&image))
     }
 
-    /// Where everything else goes that is needed until it is published.
+    /// The directory of all other files that are needed until the set is published.
     pub fn work(&self) -> PathBuf {
         self.directory.join(WORK)
     }
 
-    /// Publishes it, and removes old sets of the job but `keep`. The files of the image, checksums
-    /// of the files that the job writes, and the time for the disk are added to the manifest. `at`
-    /// is called between any two acts.
-    ///
-    /// # Errors
-    /// What cannot be written; then there is no new set, and all old ones are there.
+    /// Publishes the set, and removes all but `keep` old sets of the job. The files of the image,
+    /// checksums of the files that the job writes, and the time for the disk are added to the
+    /// manifest. `at` is called between the steps. On an error there is no new set, and all old
+    /// sets remain.
     pub fn publish(
         &mut self,
         mut manifest: Manifest,
@@ -235,7 +210,7 @@ impl Draft {
         let start = Instant::now();
         at(Step::Imaged);
         let image = self.image();
-        // A job that is to go on runs again by now, so it does not wait for this.
+        // A job that continues runs again by now, so it does not wait for this.
         manifest.written.iter_mut().for_each(WrittenFile::note_content);
         manifest.files = synced_files(&image)?;
         at(Step::Synced);
@@ -259,12 +234,11 @@ impl Draft {
         Ok(Published { path, bytes: manifest.bytes(), left })
     }
 
-    /// Gives it the name of a set.
     fn rename(&self) -> Result<(PathBuf, u64), CommitError> {
         let newest = self.job.numbers(&self.base).map_err(write_error(&self.base))?.pop();
         let mut last = newest.unwrap_or(0);
         loop {
-            // The set after this one needs a number, too.
+            // The next set also needs a number.
             let number = last.checked_add(1).filter(|number| *number < u64::MAX);
             let number = number.ok_or_else(|| CommitError::Last(self.base.join(self.job.set(last))))?;
             let path = self.base.join(self.job.set(number));
@@ -276,7 +250,7 @@ impl Draft {
         }
     }
 
-    /// Removes the sets before that of a number, but so many of them. Returns what could not be removed.
+    /// Removes the sets before `newest` except the last `keep`. Returns the failures.
     fn retire(&self, newest: u64, keep: usize, at: &mut dyn FnMut(Step)) -> Vec<String> {
         let mut old = self.job.numbers(&self.base).unwrap_or_default();
         old.retain(|number| *number < newest);
@@ -302,20 +276,19 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if !self.is_kept {
-            // What is left is removed with the next set.
+            // The next checkpoint removes any rest.
             let _ = std::fs::remove_dir_all(&self.directory);
         }
     }
 }
 
-/// An empty directory in place of this one.
 fn fs_anew(directory: &Path) -> io::Result<()> {
     std::fs::remove_dir_all(directory)?;
     private_directory(directory)
 }
 
-/// Synchronises all files of a directory and of those in it, and themselves; returns their lengths
-/// and checksums, by path in it. Takes the right to read them from everybody but their owner.
+/// Synchronises all files and directories in a directory; returns the files' lengths and checksums,
+/// by path. Makes the files readable by their owner alone.
 fn synced_files(directory: &Path) -> Result<Vec<ImageFile>, CommitError> {
     let entries = std::fs::read_dir(directory).map_err(write_error(directory))?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
@@ -342,9 +315,8 @@ fn sync(path: &Path) -> Result<(), CommitError> {
     File::open(path).and_then(|file| file.sync_all()).map_err(write_error(path))
 }
 
-/// Removes directories that are no sets and that nobody holds, and tails of jobs without sets.
-/// Directories of other users are left alone, and one that cannot be removed is tried again with
-/// the next set.
+/// Removes directories that are no sets and that no process holds, and tails of jobs without sets.
+/// Directories of other users stay. The next checkpoint tries failed ones again.
 fn remove_leftovers(base: &Path) {
     let (Ok(entries), Ok(folder)) = (std::fs::read_dir(base), Folder::outside(base)) else { return };
     for entry in entries.flatten() {
@@ -408,7 +380,7 @@ mod tests {
         std::fs::remove_dir_all(&base).unwrap();
     }
 
-    /// A panic stands for a crash: nothing behind the step is done, and the draft is not removed.
+    /// A panic stands for a crash: no later step happens, and the draft is not removed.
     #[test]
     fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
         for crash in Step::ALL {
@@ -427,7 +399,6 @@ mod tests {
             set.verify(true).unwrap();
             let contents = std::fs::read_to_string(set.image().join("pages-1.img")).unwrap();
             assert_eq!(contents, if is_new { "new" } else { "old" }, "{crash:?}");
-            // Whoever comes next removes what was left, and nothing else.
             draft(&base, "next").publish(example(), 0, &mut |_| {}).unwrap();
             let last = job().set(if is_new { 3 } else { 2 });
             assert_eq!(names(&base), [last], "{crash:?}");
@@ -439,7 +410,7 @@ mod tests {
     fn a_draft_that_is_held_is_left_alone_and_one_that_is_dropped_is_removed() {
         let base = base("held");
         let first = draft(&base, "1");
-        // Two of one process have one name.
+        // Two drafts of one process would have the same name.
         let held = base.join(".oxmpi-heat-12345678.tmp-1");
         std::fs::rename(&first.directory, &held).unwrap();
         drop(draft(&base, "2"));
@@ -484,7 +455,7 @@ mod tests {
             assert_eq!(is & 0o7777, mode, "{path}: {is:o}");
         }
         assert_eq!(std::fs::metadata(&base).unwrap().permissions().mode() & 0o7777, 0o700);
-        // Others could put their own sets in the place of these.
+        // Other users could replace these sets by their own.
         std::fs::set_permissions(&base, Permissions::from_mode(0o777)).unwrap();
         let text = usable(&base).unwrap_err().to_string();
         assert!(text.contains("others can replace the sets in") && text.contains("chmod +t"), "{text}");
@@ -493,7 +464,7 @@ mod tests {
         std::fs::remove_dir_all(&base).unwrap();
     }
 
-    /// The number after it would be 0, that of the oldest set.
+    /// The next number would be 0, that of the oldest set.
     #[test]
     fn the_last_number_is_not_followed() {
         let base = base("last");

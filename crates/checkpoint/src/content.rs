@@ -1,25 +1,18 @@
-//! Checksums by which the first bytes of a file are recognized.
+//! Checksums that identify the first bytes of a file.
 //!
 //! Up to [`WHOLE`] bytes are read completely. Of a longer file [`PIECES`] pieces at equal distances
-//! are read, with the first and the last bytes among them, so that a checkpoint reads at most
-//! [`WHOLE`] bytes of each file. States of a file on which two runs of a job have appended
-//! different bytes differ in the last piece.
+//! are read, including the first and the last bytes, so that a checkpoint reads at most [`WHOLE`]
+//! bytes of each file. If two runs of a job have appended different bytes, the last piece differs.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// The longest part of a file that is read completely.
 pub(crate) const WHOLE: u64 = 16 << 20;
-/// The number of pieces of a longer one.
 const PIECES: u64 = 64;
-/// The length of each.
 const PIECE: u64 = WHOLE / PIECES;
 
-/// The checksum of `bytes` bytes, in hexadecimal digits; `read` fills a buffer from an offset.
-///
-/// # Errors
-/// Those of `read`.
+/// The checksum of `bytes` bytes, in hexadecimal digits.
 pub(crate) fn checksum(
     bytes: u64,
     mut read: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
@@ -35,20 +28,16 @@ pub(crate) fn checksum(
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// The checksum of the first bytes of a file.
-///
-/// # Errors
-/// If it is shorter, or cannot be read.
+/// The checksum of the first bytes of a file. Fails if it is shorter, or cannot be read.
 pub(crate) fn checksum_of(file: &File, bytes: u64) -> io::Result<String> {
     checksum(bytes, |at, piece| file.read_exact_at(piece, at))
 }
 
-/// The pieces of `bytes` bytes that are read: offset and length.
+/// Offset and length of the pieces of `bytes` bytes that are read.
 fn pieces(bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     let count = if bytes <= WHOLE { bytes.div_ceil(PIECE) } else { PIECES };
     (0..count).map(move |number| match bytes <= WHOLE {
         true => (number * PIECE, PIECE.min(bytes - number * PIECE)),
-        // The product may have more than 64 bits.
         false => {
             let at = u128::from(bytes - PIECE) * u128::from(number) / u128::from(PIECES - 1);
             (u64::try_from(at).unwrap_or(0), PIECE)

@@ -1,8 +1,9 @@
-//! CRIU as a program: where it is, its command lines, and what its log says of a failure.
+//! CRIU as a program: its path, its command lines, and the reasons of failures in its log.
 //!
-//! Connections over TCP are not in an image (`--tcp-close`). A rank finds them ended after a restart and makes them again, and what was on
-//! its way is sent again: the records of a connection are numbered. So nothing has to hold back packets while an image is made, which
-//! would need iptables or nft and a capability, and would leave a job without connections if CRIU were killed.
+//! TCP connections are not in an image (`--tcp-close`). After a restart a rank finds them ended and
+//! makes them again. Since the records of a connection are numbered, lost ones are sent again. So
+//! no firewall rule has to hold back packets while an image is made; that would need iptables or
+//! nft and a capability, and would leave a job without connections if CRIU were killed.
 
 mod getting;
 mod log;
@@ -23,90 +24,61 @@ use oxmpi_sys::spawn::may_make_namespaces;
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use self::getting::{advice, is_new_enough};
-pub use self::log::{Failure, reason};
+pub use self::log::{CriuFailure, reason};
 pub use self::queues::has_descriptor_under_way;
 pub use self::sockets::close_sockets;
 pub use self::stats::pause_s;
 use crate::manifest::Stream;
 use crate::trust::Folder;
 
-/// How large a file without a name may be that goes into an image: as large as CRIU counts it.
+/// The longest file without a name in an image: the most that CRIU accepts.
 const GHOST_LIMIT: &str = "4095M";
-/// Where whoever runs it puts its output, in the directory for logs: what it says before it has a log.
+/// The file for CRIU's output in the directory for logs, for messages before it has a log.
 pub const OUTPUT: &str = "criu.out";
-/// The log of an image that is made.
 const DUMP_LOG: &str = "dump.log";
-/// The log of a restart.
 const RESTORE_LOG: &str = "restore.log";
 
-/// Why CRIU cannot be used.
+/// The reason why CRIU cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CriuError {
-    /// There is no such program.
     #[error(
         "images of processes are made by CRIU, and there is no program 'criu' in PATH ({path}); if it is somewhere else, name it with \
          the parameter cr_blcr_criu ('--mca cr_blcr_criu /DIR/criu'). {}",
         advice()
     )]
-    NotInPath {
-        /// Where it was looked for.
-        path: String,
-    },
-    /// The program that the parameter names cannot be run.
+    NotInPath { path: String },
     #[error("the parameter cr_blcr_criu names {}, which {why}", program.display())]
-    Unusable {
-        /// The program.
-        program: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// It is too old.
+    Unusable { program: PathBuf, why: String },
     #[error(
         "{} is CRIU {version}, which is too old: older versions fail on newer kernels; name a newer one with the parameter cr_blcr_criu \
          ('--mca cr_blcr_criu /DIR/criu'). {}", program.display(), advice()
     )]
-    TooOld {
-        /// The program.
-        program: PathBuf,
-        /// Its version.
-        version: String,
-    },
-    /// Its check of this host fails.
+    TooOld { program: PathBuf, version: String },
     #[error(
         "CRIU cannot work here: '{} check' says '{why}'; {}name another one with the parameter cr_blcr_criu",
         program.display(), log::remedy_of_check(program, why)
     )]
-    Check {
-        /// The program.
-        program: PathBuf,
-        /// What it says.
-        why: String,
-    },
+    Check { program: PathBuf, why: String },
 }
 
-/// CRIU as it is found here.
+/// An installed CRIU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Criu {
-    /// The program.
     pub program: PathBuf,
-    /// Its version.
     pub version: String,
-    /// More options of the user's, for images and restarts.
     pub options: Vec<String>,
-    /// Whether this process may do everything.
+    /// Whether this process has all rights.
     pub is_root: bool,
 }
 
 impl Criu {
-    /// Finds it: the program that `configured` names, or the first 'criu' in PATH or where programs of root are.
-    ///
-    /// # Errors
-    /// See [`CriuError`].
+    /// Finds the program `configured`, or the first 'criu' in PATH or in the directories for root.
     pub fn find(configured: &str, options: &str) -> Result<Criu, CriuError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = match configured {
             "" => find_in(&path)?,
-            // It may be started with another working directory. A name alone is for PATH.
+            // The path becomes absolute, since CRIU may be started in another directory. A name
+            // without a slash is searched in PATH.
             named if named.contains('/') => {
                 let failed = |error| CriuError::Unusable {
                     program: named.into(),
@@ -122,7 +94,7 @@ impl Criu {
         let text = String::from_utf8_lossy(&output.stdout);
         let version = version_in(&text).ok_or_else(|| {
             let errors = String::from_utf8_lossy(&output.stderr);
-            unusable(format!("is not CRIU: asked for its version it says '{}{}'", text.trim(), errors.trim()))
+            unusable(format!("is not CRIU: its answer to --version is '{}{}'", text.trim(), errors.trim()))
         })?;
         if !is_new_enough(&version) {
             return Err(CriuError::TooOld { program, version });
@@ -131,8 +103,8 @@ impl Criu {
         Ok(Criu { program, version, options, is_root: is_root() })
     }
 
-    /// The command that makes an image of the tree of a process. `action` is called by CRIU between its acts; without `ends`, the
-    /// processes go on afterwards.
+    /// The command that makes an image of the tree of a process. CRIU calls `action` between its
+    /// steps; without `ends`, the processes continue afterwards.
     pub fn dump(&self, process: u32, places: &Places<'_>, streams: &[Stream], ends: bool) -> Command {
         let mut command = self.command("dump", places, DUMP_LOG);
         command.args(["-t", &process.to_string(), "--ghost-limit", GHOST_LIMIT]);
@@ -147,12 +119,13 @@ impl Criu {
             }
         }
         command.args(&self.options);
-        // Who types ^C in the terminal ends the question, and not CRIU: it has its hands in the processes.
+        // A new group, so that ^C in the terminal does not kill CRIU while it traces the processes.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command
     }
 
-    /// The command that brings the processes of an image back as children of its caller, with these descriptors in place of streams.
+    /// The command that restores the processes of an image as children of its caller, with `given`
+    /// descriptors in place of streams.
     pub fn restore(&self, places: &Places<'_>, given: &[(i32, &Stream)]) -> Command {
         let mut command = self.command("restore", places, RESTORE_LOG);
         command.args(["--restore-detached", "--restore-sibling"]);
@@ -161,7 +134,7 @@ impl Criu {
             if let Stream::Outside(name) = stream
                 && !names.contains(&name)
             {
-                // Two streams may be one pipe; it is given once.
+                // Two streams may be one pipe, which is given once.
                 names.push(name);
                 if let Some(external) = restored_name(name) {
                     command.args(["--external", &external]);
@@ -188,10 +161,7 @@ impl Criu {
         command
     }
 
-    /// Has it check whether it works on this kernel with the rights of this process.
-    ///
-    /// # Errors
-    /// [`CriuError::Check`].
+    /// Has CRIU check whether it works on this kernel with the rights of this process.
     pub fn check(&self) -> Result<(), CriuError> {
         let mut command = Command::new(&self.program);
         command.arg("check").args((!self.is_root).then_some("--unprivileged")).stdin(Stdio::null());
@@ -202,15 +172,14 @@ impl Criu {
         }
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);
-        // Warnings say nothing of the failure.
         let lines = said.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains("Warn  ("));
         Err(failed(lines.collect::<Vec<_>>().join("; ")))
     }
 
     /// Why a restart by it has failed, in words.
-    pub fn failed_restore(&self, work: &Path, status: ExitStatus) -> Failure {
+    pub fn failed_restore(&self, work: &Path, status: ExitStatus) -> CriuFailure {
         match status.signal() {
-            Some(signal) => Failure {
+            Some(signal) => CriuFailure {
                 text: format!(
                     "CRIU {} ({}) was ended by signal {signal}",
                     self.version,
@@ -222,8 +191,8 @@ impl Criu {
         }
     }
 
-    /// Why it has failed, in words.
-    pub fn failure(&self, work: &Path, is_dump: bool) -> Failure {
+    /// The reason of a failure, in words.
+    pub fn failure(&self, work: &Path, is_dump: bool) -> CriuFailure {
         let read = |name: &str| {
             let bytes = std::fs::read(work.join(name)).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
@@ -233,7 +202,7 @@ impl Criu {
     }
 }
 
-/// Whether CRIU needs no `--unprivileged`: root has lost the right to do all in some containers.
+/// Whether CRIU runs without `--unprivileged`: in some containers root has lost the needed rights.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root() && may_make_namespaces()
 }
@@ -241,16 +210,13 @@ pub fn is_root() -> bool {
 /// Directories and files of one run of CRIU.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
-    /// The image.
     pub image: &'a Path,
-    /// Logs and figures.
     pub work: &'a Path,
-    /// A program that is called between its acts.
     pub action: Option<&'a Path>,
 }
 
-/// A directory that CRIU inherits as a descriptor, so that it opens the directory that was checked
-/// even if another one has its name by then.
+/// A directory that CRIU inherits as a descriptor, so that it opens the checked directory even if
+/// another one has the name by then.
 #[derive(Debug)]
 pub(crate) struct Handed {
     _fd: OwnedFd,
@@ -260,22 +226,17 @@ pub(crate) struct Handed {
 impl Handed {
     pub(crate) fn new(folder: Folder) -> io::Result<Handed> {
         let fd = OwnedFd::from(folder);
-        // CRIU inherits it.
         fcntl_setfd(&fd, FdFlags::empty())?;
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd()).into();
         Ok(Handed { _fd: fd, path })
     }
 
-    /// Its path for a program that inherits it.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// The stream that a descriptor of a process is.
-///
-/// # Errors
-/// If the process is gone.
+/// The stream of a descriptor of a process. Fails if the process is gone.
 pub fn stream_of(process: u32, number: u32) -> std::io::Result<Stream> {
     let path = format!("/proc/{process}/fd/{number}");
     let link = match std::fs::read_link(&path) {
@@ -292,7 +253,6 @@ pub fn stream_of(process: u32, number: u32) -> std::io::Result<Stream> {
     Ok(Stream::File)
 }
 
-/// The name of a stream for `--external` of an image.
 fn dumped_name(name: &str) -> String {
     match name.strip_prefix("socket:[") {
         Some(number) => format!("unix[{number}"),
@@ -300,7 +260,7 @@ fn dumped_name(name: &str) -> String {
     }
 }
 
-/// The name of a stream for `--external` of a restart, which sockets need.
+/// The name of a stream for `--external` of a restart, which only sockets need.
 fn restored_name(name: &str) -> Option<String> {
     name.starts_with("socket:").then(|| dumped_name(name))
 }
@@ -317,9 +277,9 @@ fn find_in(path: &OsStr) -> Result<PathBuf, CriuError> {
     };
     let directories = std::env::split_paths(path).chain(["/usr/sbin".into(), "/sbin".into()]);
     let all: Vec<PathBuf> = directories.collect();
-    let looked: Vec<OsString> = all.iter().map(|directory| directory.clone().into_os_string()).collect();
+    let searched: Vec<OsString> = all.iter().map(|directory| directory.clone().into_os_string()).collect();
     all.into_iter().map(|directory| directory.join("criu")).find(is_program).ok_or_else(|| {
-        CriuError::NotInPath { path: looked.join(OsStr::new(":")).to_string_lossy().into_owned() }
+        CriuError::NotInPath { path: searched.join(OsStr::new(":")).to_string_lossy().into_owned() }
     })
 }
 
@@ -360,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_or_not_criu_is_told_with_the_remedy() {
+    fn a_program_that_is_not_there_or_not_criu_is_reported_with_the_remedy() {
         let text = find_in(OsStr::new("/nonexistent:/none")).map_err(|error| error.to_string());
         if let Err(text) = text {
             assert!(text.contains("/nonexistent:/none") && text.contains("cr_blcr_criu"), "{text}");
@@ -376,7 +336,7 @@ mod tests {
         assert_eq!((version_in("criu"), version_in("Version: \n")), (None, None));
     }
 
-    /// A program that says it is CRIU of a version, and that its check fails.
+    /// A program that pretends to be CRIU of a version, and whose check fails.
     fn program(name: &str, version: &str) -> (PathBuf, Result<Criu, CriuError>) {
         let path = std::env::temp_dir().join(format!("oxmpi-criu-{}-{name}", std::process::id()));
         let text = format!(
@@ -390,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_too_old_or_lacks_a_capability_is_told_with_the_remedy() {
+    fn a_program_that_is_too_old_or_lacks_a_capability_is_reported_with_the_remedy() {
         for version in ["3.17.1", "4.1"] {
             let (path, found) = program("old", version);
             let text = found.unwrap_err().to_string();

@@ -1,14 +1,15 @@
-//! The files that a job has open. They are recorded while the job stands still; before a restart they are judged.
+//! The files that a job has open. They are recorded while the job is held; before a restart they
+//! are judged.
 //!
-//! CRIU opens each file anew by its name, and refuses a file whose length or mode has changed, or a
+//! CRIU opens each file by its name, and refuses a file whose length or mode has changed, or a
 //! program of another build. It compares neither inodes nor devices nor contents. A job that went
 //! on after its checkpoint has written more, so the files that it *writes* are cut back to their
-//! lengths at the checkpoint, and the parts that are cut off are kept ([`crate::tails`]). The files
-//! that it *needs* (its program, libraries, files that it only reads) must be unchanged: their code
-//! is mapped at addresses that the image knows.
+//! lengths at the checkpoint, and the cut parts are kept ([`crate::tails`]). The files that it
+//! *needs* (its program, libraries, files that it only reads) must be unchanged: their code is
+//! mapped at addresses in the image.
 //!
-//! A file that the job writes is still the same one if it has the same inode on the same device, or
-//! the same contents up to its length at the checkpoint (`content.rs`): devices get other
+//! A file that the job writes counts as the same one if it has the same inode on the same device,
+//! or the same contents up to its length at the checkpoint (`content.rs`): devices get other
 //! numbers after a reboot or a new mount, and each host numbers its devices itself.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,24 +29,19 @@ use crate::tree::Tree;
 /// A file that the job has open for writing, or mapped so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenFile {
-    /// Its absolute path.
     pub path: PathBuf,
-    /// The file system that it lies in.
+    /// Of its file system.
     pub device: u64,
-    /// Its number there.
     pub inode: u64,
-    /// Its length.
     pub bytes: u64,
-    /// When it was written to, in nanoseconds since 1970.
+    /// In nanoseconds since 1970.
     pub modified_ns: i64,
-    /// The checksum of its first `bytes` bytes (`content.rs`); `None` if the host where the
-    /// set was made could not read it.
+    /// The checksum of the first `bytes` bytes (`content.rs`), if the host of the set could read
+    /// it.
     #[serde(default)]
     pub content: Option<String>,
-    /// The host where it was seen, if that is not the one where the set was made.
     #[serde(default)]
     pub host: Option<String>,
-    /// The ranks of that host.
     #[serde(default)]
     pub ranks: Vec<u32>,
 }
@@ -53,53 +49,43 @@ pub struct WrittenFile {
 /// A file that the job reads or has mapped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeededFile {
-    /// Its absolute path.
     pub path: PathBuf,
-    /// Its length.
     pub bytes: u64,
-    /// When it was written to, in nanoseconds since 1970.
+    /// In nanoseconds since 1970.
     pub modified_ns: i64,
-    /// Which build it is, in hexadecimal digits, if it is a program or library that says so.
+    /// The build ID of a program or library, in hexadecimal digits.
     pub build_id: Option<String>,
 }
 
 /// A descriptor of a process of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
-    /// The process.
     pub process: u32,
-    /// Its number there.
     pub number: u32,
 }
 
 /// All files of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survey {
-    /// Sockets that do not let their processes wait: CRIU forgets that of local ones in which messages wait.
+    /// Non-blocking sockets. CRIU loses this flag of local sockets with queued messages.
     pub nonblocking: Vec<Descriptor>,
-    /// Those that it writes, by path.
     pub written: Vec<WrittenFile>,
-    /// Those that it needs as they are, by path.
     pub needed: Vec<NeededFile>,
 }
 
 /// How a restart treats files that have changed since the checkpoint (parameter `cr_files`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Files that have grown are cut back, parts that were cut off are put back, and other files
-    /// are refused.
+    /// Files that have grown are cut back, cut parts are put back, and other files are refused.
     Cut,
-    /// Changed files are refused.
     Refuse,
-    /// As [`Policy::Cut`], but other files are accepted.
     Accept,
 }
 
 impl Policy {
-    /// All of them.
     const ALL: [Policy; 3] = [Policy::Cut, Policy::Refuse, Policy::Accept];
 
-    /// Its name, as a value of the parameter.
+    /// The name as a value of the parameter.
     pub fn name(self) -> &'static str {
         match self {
             Policy::Cut => "cut",
@@ -108,71 +94,56 @@ impl Policy {
         }
     }
 
-    /// The policy of a name.
+    /// The policy with a name.
     pub fn named(name: &str) -> Option<Policy> {
         Policy::ALL.into_iter().find(|policy| policy.name() == name)
     }
 }
 
-/// What is to be done about a file before a restart.
+/// The treatment of a file before a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Nothing: it is as it was.
+pub enum FileVerdict {
     Same,
-    /// It is brought to its length at the checkpoint; a remark, in words that go on from its name.
+    /// Cut to the length at the checkpoint, with a remark that continues a sentence after the name.
     Fit(Option<&'static str>),
-    /// It has its length at the checkpoint, and is used with its present contents; a remark, in
-    /// words that go on from its name.
+    /// The length is right, the present contents are used; a remark as in `Fit`.
     Taken(&'static str),
-    /// The job cannot be restarted; why, in words that go on from the file's name.
+    /// The job cannot be restarted; the reason continues a sentence after the name.
     Refused(String),
 }
 
 /// The contents of a file, up to its length at the checkpoint, compared with its contents then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// They are the same.
     Same,
-    /// They can be made again of tails.
+    /// They can be restored from tails.
     Kept,
-    /// As many bytes can be made of tails, but no checksum says whether they are the same.
+    /// Tails have enough bytes, but no checksum says whether they are the same.
     Reached,
-    /// They are different.
     Other,
-    /// There is no checksum to compare with.
     Unknown,
 }
 
-/// The file that is found under a path.
+/// The present file under a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The file system that it lies in.
+pub struct FoundFile {
+    /// Of its file system.
     pub device: u64,
-    /// Its number there.
     pub inode: u64,
-    /// Its length.
     pub bytes: u64,
-    /// When it was written to, in nanoseconds since 1970.
+    /// In nanoseconds since 1970.
     pub modified_ns: i64,
-    /// Whether it is a regular file.
     pub is_file: bool,
 }
 
-/// A file that was written to in place.
 const REWRITTEN: &str = "was written to since the checkpoint; it is taken as it is";
-/// The same of a file that is cut back.
 const REWRITTEN_BEFORE: &str =
     "was written to since the checkpoint, also before its length then; these bytes are taken as they are";
-/// Another file that is accepted.
 const ANOTHER: &str = "is another file than at the checkpoint; it is taken as it is (--files accept)";
-/// A file of which a tail is put back without a checksum.
 const UNVERIFIED: &str = "gets back the part that another restart has cut off; no checksum says whether its contents are as they were";
 
 impl Survey {
-    /// Looks at the files of processes that stand still.
-    ///
-    /// # Errors
-    /// If /proc cannot be read.
+    /// Records the files of processes that are held. Fails if /proc cannot be read.
     pub fn of(tree: &Tree) -> io::Result<Survey> {
         let mut written = BTreeMap::new();
         let mut needed = BTreeSet::new();
@@ -205,10 +176,7 @@ impl Survey {
     }
 }
 
-/// The sockets of processes that do not let them wait.
-///
-/// # Errors
-/// If /proc cannot be read.
+/// The non-blocking sockets of processes. Fails if /proc cannot be read.
 pub(crate) fn nonblocking_sockets(tree: &Tree) -> io::Result<Vec<Descriptor>> {
     let mut all = Vec::new();
     for process in &tree.processes {
@@ -220,7 +188,6 @@ pub(crate) fn nonblocking_sockets(tree: &Tree) -> io::Result<Vec<Descriptor>> {
     Ok(all)
 }
 
-/// What a process has open.
 struct Open {
     number: u32,
     path: PathBuf,
@@ -239,33 +206,28 @@ fn open_in(process: u32) -> io::Result<Vec<Open>> {
     Ok(all)
 }
 
-/// The regular file that a path names, if it is the one that is found `at` another: a file without a name is in the image.
+/// The regular file with this name, if it is the file `at`. Unnamed files are in the image.
 fn named_file(path: &Path, at: &Path) -> Option<Metadata> {
     let named = std::fs::symlink_metadata(path).ok().filter(|_| path.is_absolute())?;
     let found = std::fs::metadata(at).ok()?;
     let is_same = (named.dev(), named.ino()) == (found.dev(), found.ino());
-    // Files of /proc and the like have no length.
+    // Files of /proc and similar file systems have no length.
     let is_stored = !["/proc", "/sys", "/dev"].iter().any(|place| path.starts_with(place))
         || path.starts_with("/dev/shm");
     (is_same && is_stored && found.is_file()).then_some(found)
 }
 
-/// Those with which a descriptor is open, by `/proc/PID/fdinfo/FD` (proc_pid_fdinfo(5)); 0 if that is not known.
+/// The flags of a descriptor, by `/proc/PID/fdinfo/FD` (proc_pid_fdinfo(5)); 0 if unknown.
 fn flags_in(info: &str) -> u32 {
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
     flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0)
 }
 
-/// Those that say whether it reads and writes; 0: it only reads.
 const ACCESS_MODE: u32 = OFlags::ACCMODE.bits();
 const NONBLOCK: u32 = OFlags::NONBLOCK.bits();
 
 impl Descriptor {
-    /// Sees that a socket does not let its process wait. That of another process can be changed from outside, since a copy of its
-    /// descriptor is the same open socket.
-    ///
-    /// # Errors
-    /// What pidfd_getfd(2) and fcntl(2) say.
+    /// Makes a socket of any process non-blocking: a copy of its descriptor is the same socket.
     pub fn set_nonblocking(self) -> io::Result<()> {
         let Descriptor { process, number } = self;
         let info = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{number}"))?;
@@ -281,7 +243,7 @@ impl Descriptor {
     }
 }
 
-/// The paths in `/proc/PID/maps` (proc_pid_maps(5)), and whether what is written to the mapping goes into the file.
+/// The paths in `/proc/PID/maps` (proc_pid_maps(5)), and whether writes go to the file.
 fn mapped_in(maps: &str) -> BTreeSet<(PathBuf, bool)> {
     let path = |line: &str| {
         let (fields, path) = line.split_once('/')?;
@@ -295,9 +257,9 @@ fn modified_ns(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
 }
 
-impl Found {
-    fn of(is: &Metadata) -> Found {
-        Found {
+impl FoundFile {
+    fn of(is: &Metadata) -> FoundFile {
+        FoundFile {
             device: is.dev(),
             inode: is.ino(),
             bytes: is.len(),
@@ -309,15 +271,11 @@ impl Found {
 
 impl WrittenFile {
     pub(crate) fn new(path: PathBuf, is: &Metadata) -> WrittenFile {
-        let Found { device, inode, bytes, modified_ns, .. } = Found::of(is);
+        let FoundFile { device, inode, bytes, modified_ns, .. } = FoundFile::of(is);
         WrittenFile { path, device, inode, bytes, modified_ns, content: None, host: None, ranks: Vec::new() }
     }
 
-    /// Opens the regular file under its path, without following links or waiting for the other end
-    /// of a FIFO.
-    ///
-    /// # Errors
-    /// What open(2) says.
+    /// Opens the regular file under its path, without following links or waiting at a FIFO.
     pub(crate) fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = options.custom_flags(flags.bits().cast_signed()).open(&self.path)?;
@@ -327,46 +285,43 @@ impl WrittenFile {
         }
     }
 
-    /// Notes the checksum of the bytes that it had at the checkpoint, if this host sees the file.
-    /// The job may append to it meanwhile.
+    /// Records the checksum of its bytes at the checkpoint. The job may append to it meanwhile.
     pub(crate) fn note_content(&mut self) {
         let checksum = self.open(OpenOptions::new().read(true)).ok().and_then(|file| {
             let is = file.metadata().ok()?;
-            // Another host may have a file of its own under this path.
+            // Another host may have its own file under this path.
             let is_it = is.ino() == self.inode && (self.host.is_some() || is.dev() == self.device);
             is_it.then(|| checksum_of(&file, self.bytes).ok()).flatten()
         });
         self.content = checksum;
     }
 
-    /// The file under its path now; `None` if only another host sees it.
-    ///
-    /// # Errors
-    /// The verdict if there is no file.
-    pub(crate) fn find(&self) -> Result<Option<Found>, Verdict> {
+    /// The file under its path now; `None` if only another host has it. Fails without a file.
+    pub(crate) fn find(&self) -> Result<Option<FoundFile>, FileVerdict> {
         match std::fs::symlink_metadata(&self.path) {
-            Ok(metadata) => Ok(Some(Found::of(&metadata))),
+            Ok(metadata) => Ok(Some(FoundFile::of(&metadata))),
             Err(_) if self.host.is_some() => Ok(None),
-            Err(error) => Err(Verdict::Refused(format!("was open in the job, and is not there: {error}"))),
+            Err(error) => {
+                Err(FileVerdict::Refused(format!("was open in the job, and is not there: {error}")))
+            }
         }
     }
 
-    /// The verdict for a file that was found. `contents` is called only if the rest does not
-    /// decide. Pure.
+    /// The verdict for the present file. `contents` is called only if needed. Pure.
     pub(crate) fn judge(
         &self,
-        found: &Found,
+        found: &FoundFile,
         policy: Policy,
         contents: impl FnOnce() -> Contents,
-    ) -> Verdict {
+    ) -> FileVerdict {
         let (was, is) = (self.bytes, found.bytes);
         let is_inode = self.inode == found.inode;
         let is_there = is_inode && self.device == found.device;
         let is_unchanged = (is, found.modified_ns) == (was, self.modified_ns);
         if is_there && is_unchanged {
-            return Verdict::Same;
+            return FileVerdict::Same;
         }
-        let refuse = |why: String| Verdict::Refused(why);
+        let refuse = |why: String| FileVerdict::Refused(why);
         if !found.is_file {
             return refuse("is no regular file any more: put the old one back".into());
         }
@@ -376,13 +331,11 @@ impl WrittenFile {
             contents => contents,
         };
         let is_right = matches!(contents, Contents::Same | Contents::Kept);
-        // Each host numbers its devices itself, while a file system that hosts share has the same
-        // inodes on all of them.
+        // Hosts that share a file system see the same inodes, but each numbers its devices itself.
         let is_it =
             is_there || is_right || is_inode && (self.host.is_some() || contents == Contents::Unknown);
         if !is_it && self.host.is_some() {
-            // It is a file of this host, under the path of a file of another host.
-            return Verdict::Same;
+            return FileVerdict::Same;
         }
         if !is_it && policy != Policy::Accept {
             return refuse(
@@ -412,16 +365,16 @@ impl WrittenFile {
                  are good"
                     .into(),
             ),
-            _ if contents == Contents::Kept => Verdict::Fit(None),
-            _ if contents == Contents::Reached => Verdict::Fit(Some(UNVERIFIED)),
-            _ if is > was => Verdict::Fit(match contents {
+            _ if contents == Contents::Kept => FileVerdict::Fit(None),
+            _ if contents == Contents::Reached => FileVerdict::Fit(Some(UNVERIFIED)),
+            _ if is > was => FileVerdict::Fit(match contents {
                 Contents::Other if is_it => Some(REWRITTEN_BEFORE),
                 _ if !is_it => Some(ANOTHER),
                 _ => None,
             }),
-            _ if contents == Contents::Same || is_it && is_unchanged => Verdict::Same,
-            _ if !is_it => Verdict::Taken(ANOTHER),
-            _ => Verdict::Taken(REWRITTEN),
+            _ if contents == Contents::Same || is_it && is_unchanged => FileVerdict::Same,
+            _ if !is_it => FileVerdict::Taken(ANOTHER),
+            _ => FileVerdict::Taken(REWRITTEN),
         }
     }
 }
@@ -433,29 +386,27 @@ impl NeededFile {
         Ok(NeededFile { path, bytes: metadata.len(), modified_ns: modified_ns(&metadata), build_id })
     }
 
-    /// What to do about it.
-    pub(crate) fn judge(&self) -> Verdict {
+    pub(crate) fn judge(&self) -> FileVerdict {
         match NeededFile::of(self.path.clone()) {
             Ok(found) => self.judge_as(&found),
-            Err(error) => Verdict::Refused(format!("is needed by the job, and is not there: {error}")),
+            Err(error) => FileVerdict::Refused(format!("is needed by the job, and is not there: {error}")),
         }
     }
 
-    fn judge_as(&self, found: &NeededFile) -> Verdict {
+    fn judge_as(&self, found: &NeededFile) -> FileVerdict {
         if self.bytes != found.bytes || self.build_id != found.build_id {
             let what = if self.build_id.is_some() { "is another build than" } else { "is not as it was" };
-            return Verdict::Refused(format!(
+            return FileVerdict::Refused(format!(
                 "{what} at the checkpoint ({} bytes instead of {}): the image needs the old one",
                 found.bytes, self.bytes
             ));
         }
-        // A build says by its number that it is the same one, whenever it was installed.
+        // The build ID identifies the build, whenever it was installed.
         let is_same = self.build_id.is_some() || self.modified_ns == found.modified_ns;
-        if is_same { Verdict::Same } else { Verdict::Taken(REWRITTEN) }
+        if is_same { FileVerdict::Same } else { FileVerdict::Taken(REWRITTEN) }
     }
 }
 
-/// Which build a program or library is.
 fn build_id(path: &Path) -> Option<String> {
     let cache = ReadCache::new(File::open(path).ok()?);
     let file = object::File::parse(&cache).ok()?;
@@ -488,11 +439,11 @@ mod tests {
         }
     }
 
-    const FOUND: Found = Found { device: 1, inode: 2, bytes: 5, modified_ns: 3, is_file: true };
+    const FOUND: FoundFile = FoundFile { device: 1, inode: 2, bytes: 5, modified_ns: 3, is_file: true };
 
-    fn why(verdict: Verdict) -> String {
+    fn why(verdict: FileVerdict) -> String {
         match verdict {
-            Verdict::Refused(why) => why,
+            FileVerdict::Refused(why) => why,
             other => panic!("{other:?}"),
         }
     }
@@ -500,38 +451,38 @@ mod tests {
     #[test]
     fn what_is_written_is_cut_back_refused_or_left() {
         let was = was();
-        let judge = |found: Found, policy, contents| was.judge(&found, policy, || contents);
+        let judge = |found: FoundFile, policy, contents| was.judge(&found, policy, || contents);
         let unread = was.judge(&FOUND, Policy::Refuse, || panic!("nothing has changed"));
-        assert_eq!(unread, Verdict::Same);
-        let grown = Found { bytes: 7, modified_ns: 4, ..FOUND };
-        assert_eq!(judge(grown, Policy::Cut, Contents::Same), Verdict::Fit(None));
-        assert_eq!(judge(grown, Policy::Cut, Contents::Unknown), Verdict::Fit(None));
-        assert_eq!(judge(grown, Policy::Cut, Contents::Other), Verdict::Fit(Some(REWRITTEN_BEFORE)));
+        assert_eq!(unread, FileVerdict::Same);
+        let grown = FoundFile { bytes: 7, modified_ns: 4, ..FOUND };
+        assert_eq!(judge(grown, Policy::Cut, Contents::Same), FileVerdict::Fit(None));
+        assert_eq!(judge(grown, Policy::Cut, Contents::Unknown), FileVerdict::Fit(None));
+        assert_eq!(judge(grown, Policy::Cut, Contents::Other), FileVerdict::Fit(Some(REWRITTEN_BEFORE)));
         let refused = why(judge(grown, Policy::Refuse, Contents::Same));
         assert!(refused.contains("from 5 to 7 bytes") && refused.contains("--files cut"), "{refused}");
-        let written = Found { modified_ns: 4, ..FOUND };
-        assert_eq!(judge(written, Policy::Cut, Contents::Same), Verdict::Same);
-        assert_eq!(judge(written, Policy::Cut, Contents::Other), Verdict::Taken(REWRITTEN));
+        let written = FoundFile { modified_ns: 4, ..FOUND };
+        assert_eq!(judge(written, Policy::Cut, Contents::Same), FileVerdict::Same);
+        assert_eq!(judge(written, Policy::Cut, Contents::Other), FileVerdict::Taken(REWRITTEN));
         assert!(why(judge(written, Policy::Refuse, Contents::Same)).contains("was written to since"));
-        let short = Found { bytes: 3, modified_ns: 4, ..FOUND };
+        let short = FoundFile { bytes: 3, modified_ns: 4, ..FOUND };
         for contents in [Contents::Other, Contents::Unknown] {
             for policy in Policy::ALL {
                 assert!(why(judge(short, policy, contents)).contains("has 3 bytes, and had 5"));
             }
         }
-        let other_kind = Found { is_file: false, ..written };
+        let other_kind = FoundFile { is_file: false, ..written };
         assert!(why(judge(other_kind, Policy::Accept, Contents::Unknown)).contains("no regular file"));
     }
 
     #[test]
     fn tails_are_put_back_unless_changed_files_are_refused() {
-        let short = Found { bytes: 3, modified_ns: 4, ..FOUND };
-        let other = Found { bytes: 9, ..short };
+        let short = FoundFile { bytes: 3, modified_ns: 4, ..FOUND };
+        let other = FoundFile { bytes: 9, ..short };
         for found in [short, other] {
             let judge = |policy, contents| was().judge(&found, policy, || contents);
-            assert_eq!(judge(Policy::Cut, Contents::Kept), Verdict::Fit(None));
-            assert_eq!(judge(Policy::Accept, Contents::Kept), Verdict::Fit(None));
-            assert_eq!(judge(Policy::Cut, Contents::Reached), Verdict::Fit(Some(UNVERIFIED)));
+            assert_eq!(judge(Policy::Cut, Contents::Kept), FileVerdict::Fit(None));
+            assert_eq!(judge(Policy::Accept, Contents::Kept), FileVerdict::Fit(None));
+            assert_eq!(judge(Policy::Cut, Contents::Reached), FileVerdict::Fit(Some(UNVERIFIED)));
             assert!(why(judge(Policy::Refuse, Contents::Kept)).contains("--files cut"));
         }
     }
@@ -539,33 +490,32 @@ mod tests {
     /// Devices have other numbers after a reboot or a mount, and a copy has another inode.
     #[test]
     fn a_file_with_the_right_contents_is_the_old_one_and_another_is_refused_or_accepted() {
-        let other_device = Found { device: 9, modified_ns: 4, ..FOUND };
-        let copy = Found { device: 9, inode: 8, modified_ns: 4, ..FOUND };
-        let judge = |found: Found, policy, contents| was().judge(&found, policy, || contents);
+        let other_device = FoundFile { device: 9, modified_ns: 4, ..FOUND };
+        let copy = FoundFile { device: 9, inode: 8, modified_ns: 4, ..FOUND };
+        let judge = |found: FoundFile, policy, contents| was().judge(&found, policy, || contents);
         for found in [other_device, copy] {
-            assert_eq!(judge(found, Policy::Cut, Contents::Same), Verdict::Same);
-            assert_eq!(judge(found, Policy::Refuse, Contents::Same), Verdict::Same);
-            let grown = Found { bytes: 9, ..found };
-            assert_eq!(judge(grown, Policy::Cut, Contents::Same), Verdict::Fit(None));
+            assert_eq!(judge(found, Policy::Cut, Contents::Same), FileVerdict::Same);
+            assert_eq!(judge(found, Policy::Refuse, Contents::Same), FileVerdict::Same);
+            let grown = FoundFile { bytes: 9, ..found };
+            assert_eq!(judge(grown, Policy::Cut, Contents::Same), FileVerdict::Fit(None));
             let refused = why(judge(found, Policy::Cut, Contents::Other));
             assert!(refused.contains("another file") && refused.contains("--files accept"), "{refused}");
-            assert_eq!(judge(found, Policy::Accept, Contents::Other), Verdict::Taken(ANOTHER));
-            assert_eq!(judge(grown, Policy::Accept, Contents::Other), Verdict::Fit(Some(ANOTHER)));
+            assert_eq!(judge(found, Policy::Accept, Contents::Other), FileVerdict::Taken(ANOTHER));
+            assert_eq!(judge(grown, Policy::Accept, Contents::Other), FileVerdict::Fit(Some(ANOTHER)));
         }
-        // A set without checksums.
-        assert_eq!(judge(other_device, Policy::Cut, Contents::Unknown), Verdict::Taken(REWRITTEN));
-        let mounted_anew = Found { device: 9, ..FOUND };
-        assert_eq!(judge(mounted_anew, Policy::Refuse, Contents::Unknown), Verdict::Same);
+        assert_eq!(judge(other_device, Policy::Cut, Contents::Unknown), FileVerdict::Taken(REWRITTEN));
+        let mounted_anew = FoundFile { device: 9, ..FOUND };
+        assert_eq!(judge(mounted_anew, Policy::Refuse, Contents::Unknown), FileVerdict::Same);
         assert!(why(judge(copy, Policy::Cut, Contents::Unknown)).contains("another file"));
-        // An empty file has contents with which any file begins.
+        // Each file begins with the contents of an empty file.
         let empty = WrittenFile { bytes: 0, ..was() };
         assert!(why(empty.judge(&copy, Policy::Cut, || Contents::Same)).contains("another file"));
-        assert_eq!(empty.judge(&other_device, Policy::Cut, || Contents::Same), Verdict::Fit(None));
-        // A file of this host under the path of a file of another host is left alone.
+        assert_eq!(empty.judge(&other_device, Policy::Cut, || Contents::Same), FileVerdict::Fit(None));
+        // A file of this host under the path of a file of another host stays unchanged.
         let far = WrittenFile { host: Some("nodea".into()), ..was() };
-        assert_eq!(far.judge(&copy, Policy::Refuse, || Contents::Other), Verdict::Same);
-        let grown = Found { bytes: 9, ..other_device };
-        assert!(matches!(far.judge(&grown, Policy::Cut, || Contents::Other), Verdict::Fit(_)));
+        assert_eq!(far.judge(&copy, Policy::Refuse, || Contents::Other), FileVerdict::Same);
+        let grown = FoundFile { bytes: 9, ..other_device };
+        assert!(matches!(far.judge(&grown, Policy::Cut, || Contents::Other), FileVerdict::Fit(_)));
         assert!(why(far.judge(&grown, Policy::Refuse, || Contents::Other)).contains("from 5 to 9"));
     }
 
@@ -580,7 +530,7 @@ mod tests {
         was.note_content();
         assert_eq!(was.content, None, "it has fewer bytes now");
         std::fs::remove_file(&was.path).unwrap();
-        assert!(matches!(was.find(), Err(Verdict::Refused(why)) if why.contains("is not there")));
+        assert!(matches!(was.find(), Err(FileVerdict::Refused(why)) if why.contains("is not there")));
     }
 
     #[test]
@@ -591,9 +541,9 @@ mod tests {
             modified_ns,
             build_id: build.map(Into::into),
         };
-        assert_eq!(is(Some("a"), 1).judge_as(&is(Some("a"), 2)), Verdict::Same);
-        assert_eq!(is(None, 1).judge_as(&is(None, 2)), Verdict::Taken(REWRITTEN));
-        let Verdict::Refused(why) = is(Some("a"), 1).judge_as(&is(Some("b"), 1)) else { panic!() };
+        assert_eq!(is(Some("a"), 1).judge_as(&is(Some("a"), 2)), FileVerdict::Same);
+        assert_eq!(is(None, 1).judge_as(&is(None, 2)), FileVerdict::Taken(REWRITTEN));
+        let FileVerdict::Refused(why) = is(Some("a"), 1).judge_as(&is(Some("b"), 1)) else { panic!() };
         assert!(why.contains("another build"), "{why}");
     }
 
@@ -632,7 +582,7 @@ mod tests {
         assert_eq!((found.bytes, found.inode), (2, was.inode));
         let program = std::env::current_exe().unwrap();
         let needed = survey.needed.iter().find(|file| file.path == program).unwrap();
-        assert_eq!(needed.judge(), Verdict::Same);
+        assert_eq!(needed.judge(), FileVerdict::Same);
         std::fs::remove_file(&was.path).unwrap();
         let survey = Survey::of(&Tree::of(std::process::id()).unwrap()).unwrap();
         assert!(

@@ -1,38 +1,39 @@
-//! Checkpoints of whole jobs: what is on disk, how it gets there whole or not at all, and how CRIU is driven.
+//! Checkpoints of whole jobs: the files on disk, their atomic publication, and the control of CRIU.
 //!
-//! A *set* is a directory that holds one image of a job's process tree, `mpirun` included, or one image of each of its ranks; and a
-//! *manifest* that says what belongs to it. A set is made in a temporary directory and published by one rename, after everything in it is on disk: whoever finds a
-//! set finds a whole one.
+//! A *set* is a directory with one image of a job's process tree, `mpirun` included, or one image
+//! of each of its ranks; and a *manifest* that lists its files. A set is made in a temporary
+//! directory and published by one rename, after all its files are on disk. So a directory with the
+//! name of a set is complete.
 //!
 //! ```text
 //! BASE/heat-3f9c2a10.1/          the set: PROGRAM-JOB.NUMBER
-//!     manifest                   a line with the format and the checksum of the rest; then JSON (manifest.rs)
-//!     image/                     what CRIU has written, as it is; of a job that was imaged rank by rank (ranks.rs):
-//!     image/rank.N/              that of one rank
-//!     image/mpirun, environment  what its mpirun has said of itself, and had in its environment
-//! BASE/heat-3f9c2a10.tails/      what restarts have cut off files of the job (tails.rs)
-//! BASE/.oxmpi-heat-3f9c2a10.tmp-PID/   one that is being made: image/ and work/ (commit.rs)
-//! BASE/.oxmpi-heat-3f9c2a10.1.old      one that is being removed
+//!     manifest                   format and checksum, then JSON (manifest.rs)
+//!     image/                     CRIU's files; of a job with an image of each rank (ranks.rs):
+//!     image/rank.N/              the files of one rank
+//!     image/mpirun, environment  mpirun's own state, and its environment
+//! BASE/heat-3f9c2a10.tails/      the parts that restarts have cut off files of the job (tails.rs)
+//! BASE/.oxmpi-heat-3f9c2a10.tmp-PID/   a draft: image/ and work/ (commit.rs)
+//! BASE/.oxmpi-heat-3f9c2a10.1.old      a set that is being removed
 //! ```
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`manifest`] | what a set says of itself: pure |
+//! | [`manifest`] | the description of a set: pure |
 //! | [`set`] | sets by their names, found and verified |
-//! | `trust` | whose directories and files are: nothing of another user is used |
-//! | [`commit`] | how a set is published, step by step |
+//! | `trust` | owners of directories and files: files of other users are refused |
+//! | [`commit`] | the publication of a set, step by step |
 //! | [`files`] | the files that a job has open: recorded, and judged before a restart |
 //! | [`devices`] | descriptors that were opened in another mount namespace |
-//! | `content` | checksums of what files had at a checkpoint |
-//! | [`tails`] | what restarts have cut off files, and how it is put back |
+//! | `content` | checksums of the files' contents at a checkpoint |
+//! | [`tails`] | the parts that restarts have cut off files, and their return |
 //! | [`tree`] | the processes of a job |
-//! | [`machine`] | what a machine must have for an image to go on |
-//! | [`making`] | a checkpoint from the question to the set |
-//! | [`ranks`] | the same with an image of each rank by itself |
-//! | [`origins`] | whose process numbers need a PID namespace where they go on: pure |
-//! | [`restart`] | what is checked before a restart, and how it is done |
-//! | [`criu`] | the command lines of CRIU, and what its log says |
-//! | [`advice`] | how often to checkpoint: pure |
+//! | [`machine`] | the features of a machine that an image needs |
+//! | [`making`] | a checkpoint from the request to the set |
+//! | [`ranks`] | the same with an image of each rank |
+//! | [`origins`] | which process numbers need a PID namespace at a restart: pure |
+//! | [`restart`] | the checks before a restart, and the restart |
+//! | [`criu`] | the command lines of CRIU, and the failures in its log |
+//! | [`advice`] | the best interval of checkpoints: pure |
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic where nobody reads
 

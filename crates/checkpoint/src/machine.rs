@@ -1,12 +1,12 @@
-//! What a machine must have for an image to go on: the processor's features that a program may have found and use. Which library it
-//! uses is among the files that it needs ([`crate::files`]).
+//! The processor's features that an image needs, since a program may have found and used them. The
+//! version of the library is among the files that the job needs ([`crate::files`]).
 
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::manifest::Made;
 
-/// What this machine is now, with this version of CRIU; that is empty if it makes no image.
+/// The facts about this machine, with this version of CRIU, which is empty if CRIU makes no image.
 pub fn here(criu: &str) -> Made {
     let kernel = rustix::system::uname();
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
@@ -21,7 +21,6 @@ pub fn here(criu: &str) -> Made {
     }
 }
 
-/// What is missing if nobody lets us read it is told by CRIU.
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
@@ -36,7 +35,7 @@ fn features_in(cpuinfo: &str) -> Vec<String> {
     all.into_iter().map(String::from).collect()
 }
 
-/// Which features the machine of an image had that this one lacks.
+/// The features of the image's machine that this one lacks.
 pub fn missing_features(made: &Made, here: &Made) -> Vec<String> {
     let there: BTreeSet<&String> = here.cpu_features.iter().collect();
     made.cpu_features.iter().filter(|feature| !there.contains(feature)).cloned().collect()

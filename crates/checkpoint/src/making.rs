@@ -1,9 +1,10 @@
-//! How a checkpoint is made, from the question to the published set.
+//! A checkpoint from the request to the published set.
 //!
-//! CRIU calls a program between its acts ([`at_action`]). It calls this library back when the image is complete and all processes stand still.
-//! Then the files of the job are looked at; and if the job is to end, the set is published at once, because CRIU ends
-//! the processes if that call succeeds, and lets them go on if it fails: no job ends whose set is not on disk. A job that goes on is
-//! not kept waiting for the disk: its set is published when CRIU has let it go.
+//! CRIU calls a program between its steps ([`at_action`]), which calls this library when the image
+//! is complete and all processes are still frozen. Then the files of the job are recorded. If the
+//! job is to end, the set is published at once: CRIU ends the processes if that call succeeds, and
+//! lets them continue if it fails, so no job ends before its set is on disk. A job that continues
+//! does not wait for the disk: its set is published after CRIU has released it.
 
 use std::fs;
 use std::io;
@@ -19,175 +20,125 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK};
-use crate::criu::{Criu, Failure, OUTPUT, Places, has_descriptor_under_way, pause_s, stream_of};
+use crate::criu::{Criu, CriuFailure, OUTPUT, Places, has_descriptor_under_way, pause_s, stream_of};
 use crate::devices::{OuterDevice, devices_of};
 use crate::files::Survey;
 use crate::machine;
-use crate::manifest::{Cost, Job, Manifest, Stream, Supervision};
+use crate::manifest::{Cost, JobRecord, Manifest, Stream, Supervision};
 use crate::restart::RESUME_OPTION;
 use crate::set::{JobName, Set, SetError};
 use crate::tree::{Tree, session_of, taken};
 
-/// The name of the program that CRIU calls: [`at_action`] is what it does.
 pub const ACTION_PROGRAM: &str = "oxmpi-at-action";
 
-/// `STEP:FILE` in it makes whoever comes to that step of a commit write its process number into the file, and wait. Tests kill it
-/// there.
+/// `STEP:FILE` in this variable makes a process that reaches the step of a commit write its process
+/// number into the file, and wait. Tests kill it there.
 const PAUSE_VARIABLE: &str = "OXMPI_CHECKPOINT_PAUSE";
-/// How long it waits.
 const PAUSE: Duration = Duration::from_secs(60);
-/// What is to be made, in the working directory of a draft.
 const PLAN: &str = "plan.json";
-/// What was found when all stood still.
+/// The facts recorded while all processes were frozen.
 const FOUND: &str = "found.json";
-/// Is there if the same question may get another answer a moment later.
 const AGAIN: &str = "again";
-/// How often it is put at most, and how long is waited in between.
 const ATTEMPTS: u32 = 40;
 const BETWEEN: Duration = Duration::from_millis(7);
-/// Why there is no set.
 const REASON: &str = "reason";
-/// How long the processes of a job that was ended may take until their numbers are free.
+/// The longest time until the process numbers of an ended job are free.
 const REAPING: Duration = Duration::from_secs(2);
 
-/// What is asked for.
+/// A request for a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Request {
-    /// The directory for sets.
+pub struct CheckpointRequest {
     pub base: PathBuf,
-    /// How many older sets are kept.
+    /// The number of older sets to keep.
     pub keep: usize,
     /// Whether the job ends with the checkpoint.
     pub ends: bool,
-    /// The number of the job, in hexadecimal digits.
+    /// In hexadecimal digits.
     pub id: String,
-    /// The process number of its mpirun.
     pub mpirun: u32,
-    /// The program of its first rank.
     pub program: String,
-    /// How many ranks it has.
     pub ranks: u32,
-    /// The transport of its messages.
     pub transport: String,
-    /// What is done about its checkpoints without being asked, if anything is.
+    /// Checkpoints without a request, if any.
     pub supervision: Option<Supervision>,
 }
 
-/// A checkpoint that was made.
+/// A finished checkpoint.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
-    /// Its set.
     pub set: Set,
-    /// Seconds from the question until it was published.
+    /// From the request to the publication.
     pub seconds: f64,
-    /// Old sets that could not be removed, and why.
     pub left: Vec<String>,
 }
 
-/// Why no checkpoint was made.
+/// The reason why no checkpoint was made.
 #[derive(Debug, thiserror::Error)]
 pub enum MakeError {
-    /// The job cannot be looked at.
-    #[error("process {0} cannot be looked at: {1}")]
+    #[error("process {0} cannot be examined: {1}")]
     Job(u32, io::Error),
-    /// CRIU makes no image of it.
     #[error(
         "the session of mpirun (process {0}) was begun outside of this container (PID namespace), and CRIU makes no image of such a process; \
          start the job by 'setsid --wait mpirun ...'"
     )]
     Session(u32),
-    /// The set cannot be written.
     #[error(transparent)]
     Commit(#[from] CommitError),
-    /// A file beside it cannot be written.
     #[error("{path}: {error}", path = .0.display(), error = .1)]
     Work(PathBuf, io::Error),
-    /// CRIU cannot be started.
     #[error("{path} cannot be started: {error}", path = .0.display(), error = .1)]
     Start(PathBuf, io::Error),
-    /// CRIU has failed.
     #[error("{}{}", .0.text, quoted(&.0.quoted))]
-    Criu(Failure),
-    /// What was done while all stood still has failed.
+    Criu(CriuFailure),
     #[error("{0}")]
     Standing(String),
-    /// Something is on its way that is not brought back.
+    /// Descriptors are in transit, which CRIU does not restore.
     #[error(
-        "open files are on their way between the processes of the job, which CRIU does not bring back: messages of more than 64 KiB over \
-         daemons (rpi lamd) that a rank has not looked for yet; it was tried {ATTEMPTS} times; try again, or run the job over another \
+        "open files are in transit between processes of the job, which CRIU does not restore: they carry messages of more than 64 KiB over \
+         daemons (rpi lamd) that no rank has received yet; {ATTEMPTS} attempts have failed; try again, or run the job over another \
          transport"
     )]
     UnderWay,
-    /// CRIU was killed while it made an image.
     #[error(
-        "CRIU was ended by signal {signal} while it made the image of {image}: processes that it had its code in may end by that (SIGPIPE, \
-         SIGTRAP, SIGSEGV), of which mpirun reports the first"
+        "CRIU was ended by signal {signal} while it made the image of {image}: processes in which its code ran may end by this (SIGPIPE, \
+         SIGTRAP, SIGSEGV); mpirun reports the first one"
     )]
     Killed {
         /// Of all processes or of one rank.
         image: String,
-        /// The number of the signal.
         signal: i32,
     },
-    /// CRIU has failed to make the image of one rank.
     #[error("rank {0}: {text}{quoted}", text = .1.text, quoted = quoted(&.1.quoted))]
-    Rank(u32, Failure),
-    /// Two ranks have memory in common.
+    Rank(u32, CriuFailure),
     #[error(
         "ranks {0} and {1} share memory (a shared window, MPI_Win_allocate_shared, or memory of the program's own) or an open file without \
          a name: it cannot be in the images of both; make one image of all processes together (--tree)"
     )]
     Shared(u32, u32),
-    /// A file was opened in another mount namespace.
     #[error(
         "process {process} has descriptor {number} open, {path}, which was opened in another mount namespace (outside of this container), \
          and CRIU makes no image of such a file: start the job without it ({})", remedy_of(*.number), path = path.display()
     )]
-    Mount {
-        /// The process.
-        process: u32,
-        /// The number of the descriptor.
-        number: u32,
-        /// The file, as it is named there.
-        path: PathBuf,
-    },
-    /// The image of one rank cannot be used.
+    Mount { process: u32, number: u32, path: PathBuf },
     #[error("rank {0}: {1}")]
     Image(u32, String),
-    /// The set is published, and the job was to end and could not.
+    /// The set is published, but ending the job failed.
     #[error("the set {path} is whole and on disk, but the job was not ended and goes on: {why}", path = path.display())]
-    NotEnded {
-        /// The set.
-        path: PathBuf,
-        /// Why not.
-        why: String,
-    },
-    /// The set is published, and the program has not gone on as it should.
+    NotEnded { path: PathBuf, why: String },
+    /// The set is published, but the program did not continue correctly.
     #[error("the set {path} is whole and on disk, and the job goes on, but {why}", path = path.display())]
-    Continued {
-        /// The set.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// The set is published, and the job was to end and has not.
+    Continued { path: PathBuf, why: String },
+    /// The set is published, but the job was not ended.
     #[error(
-        "the set {path} is whole and on disk, but the job was not ended and goes on: whoever published it was killed; end the job \
-         ('kill {pid}'), or take the set for an older state of it",
+        "the set {path} is whole and on disk, but the job was not ended and goes on: the process that published it was killed; end the job \
+         ('kill {pid}'), or keep the set as an older state of it",
         path = path.display()
     )]
-    GoesOn {
-        /// The set.
-        path: PathBuf,
-        /// The process number of mpirun.
-        pid: u32,
-    },
-    /// The set that was just published cannot be read.
+    GoesOn { path: PathBuf, pid: u32 },
     #[error(transparent)]
     Set(#[from] SetError),
 }
 
-/// How a job is started without a descriptor that it would inherit.
 fn remedy_of(number: u32) -> String {
     match number {
         0 => "'mpirun ... < /dev/null', or '... | mpirun ...'".into(),
@@ -197,26 +148,24 @@ fn remedy_of(number: u32) -> String {
     }
 }
 
-/// The words of CRIU behind ours.
+/// CRIU's words as an addition to a message.
 pub fn quoted(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(" (CRIU: {words})") }
 }
 
-/// What the program that CRIU calls has to know.
 #[derive(Debug, Serialize, Deserialize)]
-struct Plan {
-    request: Request,
-    job: Job,
+struct ActionPlan {
+    request: CheckpointRequest,
+    job: JobRecord,
     criu: String,
     begun_s: f64,
     devices: Vec<OuterDevice>,
 }
 
-/// Makes a checkpoint; waits first until nobody else makes one of the same job. `action` is a program that does what [`at_action`] does when it is called [`ACTION_PROGRAM`].
-///
-/// # Errors
-/// See [`MakeError`]; then the job goes on, and nothing is left of the set.
-pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint, MakeError> {
+/// Makes a checkpoint, after any other checkpoint of the same job has ended. `action` is a program
+/// that runs [`at_action`] when it is called [`ACTION_PROGRAM`]. On an error the job continues, and
+/// nothing is left of the set.
+pub fn make(request: &CheckpointRequest, criu: &Criu, action: &Path) -> Result<Checkpoint, MakeError> {
     let _turn = turn(request.mpirun);
     let start = Instant::now();
     let job = job_of(request).map_err(|error| MakeError::Job(request.mpirun, error))?;
@@ -231,7 +180,8 @@ pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint,
     let devices = devices_of(&Tree::of(request.mpirun).map_err(of_job)?.processes)?;
     let streams: Vec<Stream> =
         job.streams.iter().cloned().chain(devices.iter().map(OuterDevice::stream)).collect();
-    let plan = Plan { request: request.clone(), job, criu: criu.version.clone(), begun_s: now_s(), devices };
+    let plan =
+        ActionPlan { request: request.clone(), job, criu: criu.version.clone(), begun_s: now_s(), devices };
     write_json(&work.join(PLAN), &plan)?;
     let link = work.join(ACTION_PROGRAM);
     std::os::unix::fs::symlink(action, &link).map_err(|error| MakeError::Work(link.clone(), error))?;
@@ -272,18 +222,17 @@ pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint,
     Ok(Checkpoint { set: Set::open(&published.path)?, seconds, left: published.left })
 }
 
-/// What is known of a job from outside.
-pub(crate) fn job_of(request: &Request) -> io::Result<Job> {
+/// The facts about a job that are visible from outside.
+pub(crate) fn job_of(request: &CheckpointRequest) -> io::Result<JobRecord> {
     let process = request.mpirun;
     let command = fs::read(format!("/proc/{process}/cmdline"))?;
     let words = command.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
     let mut command: Vec<String> = words.collect();
     command.pop(); // behind the last zero
     if command.get(1).is_some_and(|word| word == RESUME_OPTION) {
-        // It was restarted itself, and goes on under its first command line.
         command.drain(1..command.len().min(3));
     }
-    Ok(Job {
+    Ok(JobRecord {
         id: request.id.clone(),
         mpirun: process,
         command,
@@ -306,8 +255,9 @@ fn regular_file(process: u32, number: u32) -> Option<PathBuf> {
     fs::read_link(link).ok()
 }
 
-/// Waits until nobody makes an image of a process: two cannot trace it. The lock is on something of it in /proc that only its owner can
-/// open, and CRIU inherits it, which goes on if its caller is killed. Where there is no such lock CRIU says what is in the way.
+/// Waits until no other process makes an image of this one, since two cannot trace it. The lock is
+/// on a file of it in /proc that only its owner can open. CRIU inherits the lock, and continues if
+/// its caller is killed. Without a lock CRIU reports the conflict.
 pub(crate) fn turn(process: u32) -> Option<fs::File> {
     let file = fs::File::open(format!("/proc/{process}/environ")).ok()?;
     rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive)).ok()?;
@@ -315,11 +265,9 @@ pub(crate) fn turn(process: u32) -> Option<fs::File> {
     Some(file)
 }
 
-/// Has CRIU make an image; whether it has. Its output goes to a file, because it must not end with whoever reads a pipe.
-/// `namespace` is the one in which it runs, if that is not the PID namespace of this process; `image` names the image.
-///
-/// # Errors
-/// [`MakeError::Start`] and [`MakeError::Killed`].
+/// Has CRIU make an image; returns whether it succeeded. Its output goes to a file, so that it does
+/// not end with the reader of a pipe. `namespace` is the PID namespace in which it runs, if not
+/// that of this process; `image` names the image.
 pub(crate) fn run(
     criu: &Criu,
     mut command: Command,
@@ -343,7 +291,7 @@ pub(crate) fn run(
     }
 }
 
-/// Waits until whoever has the processes of an ended job has noticed their end.
+/// Waits until the parents of an ended job's processes have collected them.
 pub(crate) fn await_end(tasks: &[u32]) {
     let start = Instant::now();
     while !taken(tasks).is_empty() && start.elapsed() < REAPING {
@@ -351,7 +299,7 @@ pub(crate) fn await_end(tasks: &[u32]) {
     }
 }
 
-/// What the program does that CRIU calls between its acts: its exit code.
+/// The program that CRIU calls between its steps; returns its exit code.
 pub fn at_action() -> i32 {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     // CRIU gives a descriptor of its own, by its name in /proc.
@@ -367,17 +315,16 @@ pub fn at_action() -> i32 {
     match done {
         Ok(()) => 0,
         Err(error) => {
-            // If this cannot be written either, CRIU's own log is told.
+            // If this write fails as well, only CRIU's log has the failure.
             let _ = fs::write(directory.join(WORK).join(REASON), error.to_string());
             1
         }
     }
 }
 
-/// While all processes stand still, and the image is complete.
 fn standing(directory: &Path) -> Result<(), MakeError> {
     let work_error = |error| MakeError::Work(directory.to_path_buf(), error);
-    let plan: Plan = read_json(&directory.join(WORK).join(PLAN))?;
+    let plan: ActionPlan = read_json(&directory.join(WORK).join(PLAN))?;
     let name = JobName::new(&plan.request.program, &plan.request.id);
     let mut draft = Draft::held(directory, name).map_err(work_error)?;
     let process = plan.request.mpirun;
@@ -391,7 +338,7 @@ fn standing(directory: &Path) -> Result<(), MakeError> {
     let cost = Cost { pause_s: None, image_s: now_s() - plan.begun_s, sync_s: 0.0 };
     let manifest = Manifest {
         made: machine::here(&plan.criu),
-        job: Job { tasks: tree.tasks, ..plan.job },
+        job: JobRecord { tasks: tree.tasks, ..plan.job },
         ranks: None,
         is_own: false,
         files: Vec::new(),
@@ -423,7 +370,6 @@ fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, MakeError> {
         .map_err(|error| MakeError::Work(path.to_path_buf(), io::Error::other(error)))
 }
 
-/// Waits to be killed, if a test wants that at this step.
 pub(crate) fn pause_at(step: Step) {
     let wanted = std::env::var(PAUSE_VARIABLE).unwrap_or_default();
     let Some((_, file)) = wanted.split_once(':').filter(|(name, _)| *name == step.name()) else { return };

@@ -1,7 +1,8 @@
-//! What a set says of itself.
+//! The description of a set.
 //!
-//! The file `manifest` begins with a line `oxmpi checkpoint, format N, blake3 HEX`; HEX is the checksum of all that follows the line,
-//! which is JSON. So a manifest of another format is told before its JSON is read, and a damaged one is told as damaged.
+//! The file `manifest` begins with a line `oxmpi checkpoint, format N, blake3 HEX`; HEX is the
+//! checksum of everything after the line, which is JSON. So another format is detected before its
+//! JSON is read, and a damaged manifest is reported as damaged.
 
 use std::path::PathBuf;
 
@@ -13,162 +14,133 @@ use crate::files::{Descriptor, NeededFile, WrittenFile};
 /// The format that is written, and the only one that is read.
 pub const FORMAT: u32 = 2;
 
-/// The name of the file.
 pub const MANIFEST: &str = "manifest";
 
 const HEAD: &str = "oxmpi checkpoint, format ";
 
-/// Why a text is no manifest that can be used.
+/// The reason why a text is no usable manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// It does not begin as one.
     #[error("it is no manifest of a checkpoint")]
     NotOne,
-    /// It is of another format.
     #[error(
         "it has format {0}, and this version of OxMPI reads format {FORMAT}: restart with the version that made it"
     )]
     Format(u32),
-    /// Its checksum is wrong.
     #[error("it is damaged: its checksum is not the one that it was written with")]
     Damaged,
-    /// Its checksum is right, and still it makes no sense.
-    #[error("it makes no sense: {0}")]
+    /// Its checksum is right, but the JSON is invalid.
+    #[error("its contents are invalid: {0}")]
     Nonsense(String),
 }
 
-/// What is known of a set.
+/// The description of a set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// When and where it was made.
     pub made: Made,
-    /// The job.
-    pub job: Job,
-    /// Of a job that was imaged rank by rank: its images. `None`: there is one of all processes, `mpirun` among them.
+    pub job: JobRecord,
+    /// The images of the ranks. `None`: there is one image of all processes, `mpirun` included.
     pub ranks: Option<RankImages>,
-    /// Whether the program has saved its state by functions of its own (`cr self`), and there are no images.
+    /// Whether the program has saved its state itself (`cr self`), so that there are no images.
     #[serde(default)]
     pub is_own: bool,
-    /// The files of the image.
     pub files: Vec<ImageFile>,
     /// The files that the job had open for writing.
     pub written: Vec<WrittenFile>,
-    /// The files that it needs as they were: program, libraries, what it reads.
+    /// Files that must be unchanged: program, libraries, files that the job reads.
     pub needed: Vec<NeededFile>,
-    /// Its sockets that do not let their processes wait, where there is one image of all processes.
     pub nonblocking: Vec<Descriptor>,
-    /// Devices that it has open from another mount namespace, where there is one image of all processes.
     #[serde(default)]
     pub devices: Vec<OuterDevice>,
-    /// What the checkpoint took.
     pub cost: Cost,
 }
 
 /// When and where a set was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Made {
-    /// Seconds since 1970.
     pub unix_s: u64,
-    /// The host's name.
     pub host: String,
-    /// The kernel's release.
     pub kernel: String,
-    /// Names the time since the host was started.
+    /// The kernel's name of the time since the host was started.
     pub boot_id: String,
-    /// What the processor can do, in the kernel's words.
     pub cpu_features: Vec<String>,
-    /// The version of OxMPI.
     pub oxmpi: String,
-    /// The version of CRIU; empty if it has made no image. The program is not noted, as a restart
-    /// never runs a program that a set names.
+    /// The version of CRIU; empty if it has made no image. The path of the program is not recorded,
+    /// as a restart never runs a program that a set names.
     pub criu: String,
 }
 
 /// The job of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Job {
-    /// Names it: the same after a restart.
+pub struct JobRecord {
+    /// The name of the job, which is the same after a restart.
     pub id: String,
-    /// The process number of its mpirun.
     pub mpirun: u32,
-    /// mpirun's command line.
     pub command: Vec<String>,
-    /// The program of its first rank.
     pub program: String,
-    /// The directory in which mpirun was started.
     pub directory: PathBuf,
-    /// How many ranks it has.
     pub ranks: u32,
-    /// The transport of its messages.
     pub transport: String,
-    /// The user that it belongs to.
+    /// The owner's number.
     pub user: u32,
-    /// What mpirun's standard streams are: input, output, errors.
     pub streams: [Stream; 3],
     /// The paths of mpirun's output and errors, where these are regular files.
     #[serde(default)]
     pub output_files: [Option<PathBuf>; 2],
     /// The numbers of all its processes and threads.
     pub tasks: Vec<u32>,
-    /// What is done about its checkpoints without being asked, if anything is.
+    /// Checkpoints without a request, if any.
     #[serde(default)]
     pub supervision: Option<Supervision>,
 }
 
-/// What the parent of a job's mpirun does about checkpoints.
+/// The automatic checkpoints of the parent of a job's mpirun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supervision {
-    /// It makes one each time that so many milliseconds have passed.
     pub every_ms: Option<u64>,
-    /// It makes one when the job is to end by SIGTERM.
+    /// Whether SIGTERM to the job makes one.
     pub on_term: bool,
-    /// How many older sets it keeps.
     pub keep: usize,
 }
 
-/// What a standard stream of mpirun is.
+/// A standard stream of mpirun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stream {
-    /// It is closed, or a file that is opened again at a restart.
     File,
-    /// A pipe or a socket, by the name that CRIU gives it: a restart puts its own in its place.
+    /// A pipe or a socket, by CRIU's name: a restart replaces it by its own.
     Outside(String),
-    /// A terminal: a restart puts its own in its place, or a new one.
+    /// A terminal: a restart replaces it by its own, or a new one.
     Terminal,
 }
 
-/// The images of a job of which each rank has one.
+/// The images of a job with one for each rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankImages {
-    /// Each of them, in the order of the ranks.
+    /// In the order of the ranks.
     pub images: Vec<RankImage>,
-    /// Those of mpirun's standard streams that are files: input, output, errors.
     pub streams: [Option<OpenFile>; 3],
-    /// Whether mpirun has a parent that looks after its checkpoints.
+    /// Whether mpirun has a supervisor.
     pub is_supervised: bool,
 }
 
 /// The image of one rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankImage {
-    /// The rank.
     pub rank: u32,
-    /// Names the PID namespace in which its processes had their numbers, and would have them again: no two that were there at one
-    /// time have one name (see [`crate::origins`]).
+    /// The name of the PID namespace of its process numbers (see [`crate::origins`]). No two
+    /// namespaces that existed at one time have one name.
     #[serde(default)]
     pub origin: String,
-    /// The mark of a guard in the environment of its processes ([`oxmpi_sys::spawn::GUARD_VARIABLE`]): of the launcher or agent that
-    /// has started them; empty if they have removed it.
+    /// The mark of a guard in the environment of its processes
+    /// ([`oxmpi_sys::spawn::GUARD_VARIABLE`]): of the launcher or agent that has started them;
+    /// empty if they have removed it.
     #[serde(default)]
     pub mark: String,
-    /// The numbers of its processes and threads there.
     pub tasks: Vec<u32>,
-    /// Its pipes and sockets that lead to mpirun, by the names that CRIU gives them: a restart puts new ones in their place.
+    /// CRIU's names of its pipes and sockets to mpirun: a restart replaces them by new ones.
     pub outside: Vec<String>,
-    /// Its sockets that do not let their processes wait.
     #[serde(default)]
     pub nonblocking: Vec<Descriptor>,
-    /// Devices that it has open from another mount namespace.
     #[serde(default)]
     pub devices: Vec<OuterDevice>,
 }
@@ -183,11 +155,8 @@ impl RankImage {
 /// A file that mpirun has open as one of its standard streams.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenFile {
-    /// Its path.
     pub path: PathBuf,
-    /// How it is open, as of open(2).
     pub flags: u32,
-    /// Where in it the next byte is.
     pub position: u64,
 }
 
@@ -196,43 +165,36 @@ pub struct OpenFile {
 pub struct ImageFile {
     /// Its path in the directory `image`.
     pub name: String,
-    /// Its length.
     pub bytes: u64,
-    /// Its checksum by BLAKE3, in hexadecimal digits.
+    /// In hexadecimal digits.
     pub blake3: String,
 }
 
-/// What a checkpoint took.
+/// The time of a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Seconds for which the job stood still; `None` if it was ended.
+    /// The time for which the job was held; `None` if it was ended.
     pub pause_s: Option<f64>,
-    /// Seconds from the question to the complete image.
+    /// From the request to the complete image.
     pub image_s: f64,
-    /// Seconds for checksums, and until everything was on disk.
+    /// For checksums, and until everything was on disk.
     pub sync_s: f64,
 }
 
 impl Manifest {
-    /// How many bytes the image has.
+    /// Bytes of the image.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// The file.
-    ///
-    /// # Errors
-    /// If something in it has no form as JSON, such as a path that is not UTF-8.
+    /// The text of the file. Fails at a value without a form as JSON, such as a non-UTF-8 path.
     pub fn to_text(&self) -> Result<String, serde_json::Error> {
         let body = serde_json::to_string_pretty(self)? + "\n";
         let sum = blake3::hash(body.as_bytes()).to_hex();
         Ok(format!("{HEAD}{FORMAT}, blake3 {sum}\n{body}"))
     }
 
-    /// Reads the file.
-    ///
-    /// # Errors
-    /// See [`ManifestError`].
+    /// Reads the text of the file.
     pub fn from_text(text: &[u8]) -> Result<Manifest, ManifestError> {
         let end = text.iter().position(|byte| *byte == b'\n').ok_or(ManifestError::NotOne)?;
         let (head, body) = (&text[..end], &text[end + 1..]);
@@ -266,7 +228,7 @@ pub(crate) mod tests {
                 oxmpi: "0.1.0".into(),
                 criu: "4.2.1".into(),
             },
-            job: Job {
+            job: JobRecord {
                 id: "3f9c2a1000000000".into(),
                 mpirun: 4711,
                 command: ["mpirun", "-n", "4", "heat"].map(String::from).into(),
@@ -310,7 +272,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn another_format_is_told_as_such() {
+    fn another_format_is_reported_as_such() {
         let text = example().to_text().unwrap().replace("format 2,", "format 7,");
         assert_eq!(Manifest::from_text(text.as_bytes()), Err(ManifestError::Format(7)));
         assert_eq!(Manifest::from_text(b"{}\n"), Err(ManifestError::NotOne));

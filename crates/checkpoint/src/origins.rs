@@ -1,9 +1,10 @@
-//! Where process numbers mean what they mean: the PID namespaces from which the images of a set come, and which of them need a namespace of
-//! their own where they go on.
+//! The PID namespaces of the images of a set, and which images need their own namespace at a
+//! restart.
 //!
-//! An image is restored with the process numbers that it had. An *origin* is the PID namespace in which it had them: that of a host or a
-//! container, or one that a restart has made. Numbers of two origins may be the same, and a number may be in use where the image goes on.
-//! [`decide`] says which images then get a PID namespace, one for each origin; all others are restored among the processes of the host.
+//! An image is restored with its old process numbers. An *origin* is the PID namespace of these
+//! numbers: that of a host or a container, or one that a restart has made. Numbers of two origins
+//! may be equal, and a process of the new host may use one of them. [`decide`] chooses the origins
+//! that get a PID namespace; all other images are restored among the processes of the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,35 +18,28 @@ use crate::tree::Taken;
 
 /// Images of one origin that cannot have their numbers among the processes of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Apart {
-    /// Their ranks.
+pub struct NamespaceGroup {
     pub ranks: Vec<u32>,
-    /// The highest number of theirs.
     pub highest: u32,
-    /// Numbers of processes and threads that images have which are restored among the processes of the host.
+    /// Numbers of the images that are restored among the processes of the host.
     pub needed: Vec<u32>,
-    /// Why.
     pub conflict: Conflict,
 }
 
-/// Why numbers cannot be had.
+/// The reason why numbers cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conflict {
-    /// Processes of the host have them.
     Taken(Vec<Taken>),
     /// A rank of another origin, which keeps its numbers, has one of them.
     Shared {
-        /// The rank that has it as well.
         one: u32,
-        /// That of these.
         other: u32,
-        /// The number, of a process or a thread.
         task: u32,
     },
 }
 
-impl Apart {
-    /// The error where no PID namespaces can be made.
+impl NamespaceGroup {
+    /// The error if no PID namespaces can be made.
     pub fn refusal(&self) -> RestartError {
         match &self.conflict {
             Conflict::Taken(taken) => RestartError::NumbersOfRanks(named(taken)),
@@ -55,7 +49,7 @@ impl Apart {
         }
     }
 
-    /// What is done, in a line for a person.
+    /// A line for the user.
     pub fn text(&self) -> String {
         let all: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
         let (ranks, go) = match &all[..] {
@@ -65,7 +59,7 @@ impl Apart {
         format!("{ranks} {go} on in a PID namespace, as {}", self.reason())
     }
 
-    /// Why they need one, as a part of a sentence.
+    /// The reason as a part of a sentence.
     pub fn reason(&self) -> String {
         let their = if self.ranks.len() == 1 { "its" } else { "their" };
         let why = match &self.conflict {
@@ -76,14 +70,16 @@ impl Apart {
     }
 }
 
-/// Which of these images need PID namespaces on a host where these of their numbers are taken: pure. An origin of which no number is
-/// taken, nor is one of an origin with a lower rank that needs no namespace either, keeps its numbers. `can_make` says whether there can be
-/// namespaces at all.
-///
-/// # Errors
-/// [`RestartError::SameNumber`]: two images of one origin have one number, which no process can have had. That of [`Apart::refusal`]
-/// if some need a namespace, and there can be none.
-pub fn decide(images: &[&RankImage], taken: &[Taken], can_make: bool) -> Result<Vec<Apart>, RestartError> {
+/// Which of these images need PID namespaces on a host where the numbers `taken` are in use. Pure.
+/// An origin keeps its numbers if none of them is taken, nor used by an origin with a lower rank
+/// that keeps its numbers. `can_make` says whether namespaces can be made. Fails if two images of
+/// one origin have one number, or if some images need a namespace that cannot be made
+/// ([`NamespaceGroup::refusal`]).
+pub fn decide(
+    images: &[&RankImage],
+    taken: &[Taken],
+    can_make: bool,
+) -> Result<Vec<NamespaceGroup>, RestartError> {
     let mut origins: Vec<(&str, Vec<&RankImage>)> = Vec::new();
     for image in images {
         match origins.iter_mut().find(|(name, _)| *name == image.origin) {
@@ -114,7 +110,7 @@ pub fn decide(images: &[&RankImage], taken: &[Taken], can_make: bool) -> Result<
             None => here.extend(own),
             Some(conflict) => {
                 let highest = own.keys().next_back().copied().unwrap_or(0);
-                apart.push(Apart {
+                apart.push(NamespaceGroup {
                     ranks: images.iter().map(|image| image.rank).collect(),
                     highest,
                     needed: Vec::new(),
@@ -133,9 +129,8 @@ pub fn decide(images: &[&RankImage], taken: &[Taken], can_make: bool) -> Result<
 
 /// The PID namespace of a process that is imaged.
 pub(crate) struct NumberSpace {
-    /// Names it among those of all hosts: the kernel's boot and its number of the namespace.
+    /// Unique among all hosts: the kernel's boot ID and its number of the namespace.
     pub(crate) name: String,
-    /// It, if it is not that of this process.
     pub(crate) namespace: Option<PidNamespace>,
 }
 
@@ -146,7 +141,6 @@ impl NumberSpace {
         Ok(NumberSpace { name, namespace: PidNamespace::of(process)? })
     }
 
-    /// The number in it of a process or thread.
     pub(crate) fn inside(&self, task: u32) -> io::Result<u32> {
         let Some(namespace) = &self.namespace else { return Ok(task) };
         let gone = || io::Error::new(io::ErrorKind::NotFound, format!("process {task} is gone"));
@@ -199,9 +193,9 @@ mod tests {
             image(3, "b", &[11]),
             image(4, "c", &[12]),
         ];
-        // Those of b are free for c, as b has them in its own.
+        // The numbers of b are free for c, as b has its own namespace.
         assert_eq!(groups(&images, &[]), [[1, 3]]);
-        // Those of a are free for b, which has the one of c then.
+        // The numbers of a are free for b, which then uses the one of c.
         assert_eq!(groups(&images, &[10]), [vec![0, 2], vec![4]]);
         assert_eq!(groups(&images, &[12]), [vec![1, 3], vec![4]]);
         assert_eq!(groups(&images, &[10, 12]), [vec![0, 2], vec![1, 3], vec![4]]);
@@ -213,7 +207,7 @@ mod tests {
             [image(0, "a", &[10]), image(1, "b", &[10, 20]), image(3, "b", &[11]), image(4, "c", &[7])];
         let all: Vec<&RankImage> = images.iter().collect();
         let found = decide(&all, &[taken(7)], true).unwrap();
-        let lines: Vec<String> = found.iter().map(Apart::text).collect();
+        let lines: Vec<String> = found.iter().map(NamespaceGroup::text).collect();
         let wanted = [
             "ranks 1, 3 go on in a PID namespace, as their process numbers are those of rank 0 as well: 10",
             "rank 4 goes on in a PID namespace, as its process numbers are in use: 7 (bash)",

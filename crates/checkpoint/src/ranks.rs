@@ -1,8 +1,9 @@
-//! Checkpoints with an image of each rank by itself: made while the launcher holds all ranks still, and brought back by a new
-//! launcher. What the launcher knows is not in an image; it says it, and it is a file beside them.
+//! Checkpoints with an image of each rank: made while the launcher holds all ranks, and restored by
+//! a new launcher. The state of the launcher is not in an image; the launcher reports it, and it
+//! becomes a file of the set.
 //!
-//! Connections between the ranks are closed in the images ([`close_sockets`]), so that they can be restored in any order, and wherever
-//! the old addresses mean something else.
+//! Connections between the ranks are closed in the images ([`close_sockets`]), so that the ranks
+//! can be restored in any order, and where the old addresses belong to other hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,63 +25,54 @@ use crate::criu::{Criu, Handed, OUTPUT, Places, close_sockets, has_descriptor_un
 use crate::devices::{OuterDevice, devices_of, open_all};
 use crate::files::{Descriptor, Policy, Survey, WrittenFile, nonblocking_sockets};
 use crate::machine;
-use crate::making::{Checkpoint, MakeError, Request, await_end, job_of, pause_at, run, turn};
-use crate::manifest::{Cost, Job, Manifest, OpenFile, RankImage, RankImages, Stream};
-use crate::origins::{Apart, NumberSpace, decide};
+use crate::making::{Checkpoint, CheckpointRequest, MakeError, await_end, job_of, pause_at, run, turn};
+use crate::manifest::{Cost, JobRecord, Manifest, OpenFile, RankImage, RankImages, Stream};
+use crate::origins::{NamespaceGroup, NumberSpace, decide};
 use crate::restart::{self, FittedFiles, RestartError};
 use crate::set::{IMAGE, JobName, Set, SetError};
 use crate::tree::{Tree, session_of, with_environment};
 use crate::trust::Folder;
 
-/// What the launcher has said of itself, in the directory of images.
 pub const STATE: &str = "mpirun";
-/// What it had in its environment.
 const ENVIRONMENT: &str = "environment";
-/// The app schema of the ranks, if there is one.
 const SCHEMA: &str = "appschema";
-/// How long processes of a job may take to end that is to be restarted.
+/// The longest time until the processes of a job that is restarted have ended.
 const ENDING: Duration = Duration::from_secs(1);
-/// A word by which other hosts know the draft of this set, in its working directory.
+/// A word by which other hosts recognise the draft of this set, in its working directory.
 const WORD: &str = "word";
 
-/// A rank that stands still.
+/// A rank that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StillRank {
-    /// Its number.
     pub number: u32,
-    /// Its process; what descends from it belongs to the image.
+    /// Its process; the image includes all descendants.
     pub process: u32,
-    /// Its pipes and sockets that lead to the launcher.
+    /// Its pipes and sockets to the launcher.
     pub outside: Vec<String>,
     /// Whether it is on another host, where its image is made.
     pub is_far: bool,
 }
 
-/// What was made of images on another host.
+/// The images that another host has made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Part {
-    /// The images.
+pub struct HostImages {
     pub images: Vec<RankImage>,
-    /// The files that those ranks had open for writing.
     pub written: Vec<WrittenFile>,
 }
 
-/// Has other hosts make their images in the directory of a draft, which has a file with this word; what each host has made.
-pub type Elsewhere<'a> = dyn Fn(&Path, &str) -> Result<Vec<(String, Part)>, String> + Sync + 'a;
+/// Has other hosts make their images in the directory of a draft, which has a file with this word;
+/// returns the images of each host.
+pub type Elsewhere<'a> = dyn Fn(&Path, &str) -> Result<Vec<(String, HostImages)>, String> + Sync + 'a;
 
-/// Whether the images may still be of use, or why not: no further one is begun then.
+/// The reason why the images are of no use any more: then no further one is begun.
 pub type GoesOn<'a> = dyn Fn() -> Result<(), String> + Sync + 'a;
 
-/// What the launcher of a job says while its ranks stand still.
+/// The report of a job's launcher while its ranks are held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StillJob {
-    /// All of them.
     pub ranks: Vec<StillRank>,
-    /// Where they listen for each other.
     pub listeners: Vec<SocketAddr>,
-    /// All else that the launcher which brings them back has to know.
     pub state: Vec<u8>,
-    /// Whether its launcher has a parent that looks after its checkpoints.
     pub is_supervised: bool,
     /// Which ranks are on which hosts, as an app schema, if there is one.
     pub schema: Option<String>,
@@ -89,14 +81,14 @@ pub struct StillJob {
 /// A set that is being made.
 #[derive(Debug)]
 pub struct Making {
-    request: Request,
+    request: CheckpointRequest,
     _turn: Option<fs::File>,
-    job: Job,
+    job: JobRecord,
     draft: Draft,
     start: Instant,
 }
 
-/// One of which all images are there.
+/// A set with all images.
 #[derive(Debug)]
 pub struct Made {
     making: Making,
@@ -106,11 +98,8 @@ pub struct Made {
 }
 
 impl Making {
-    /// Begins, before the ranks stand still; waits until nobody else makes a checkpoint of the same job.
-    ///
-    /// # Errors
-    /// See [`MakeError`].
-    pub fn begin(request: &Request) -> Result<Making, MakeError> {
+    /// Begins, before the ranks are held, after any other checkpoint of the same job has ended.
+    pub fn begin(request: &CheckpointRequest) -> Result<Making, MakeError> {
         let turn = turn(request.mpirun);
         let start = Instant::now();
         let job = job_of(request).map_err(|error| MakeError::Job(request.mpirun, error))?;
@@ -122,10 +111,8 @@ impl Making {
         Ok(Making { request: request.clone(), _turn: turn, job, draft, start })
     }
 
-    /// Makes the images, while all ranks stand still; those of ranks on other hosts by `elsewhere`.
-    ///
-    /// # Errors
-    /// See [`MakeError`]; then nothing is left of the set.
+    /// Makes the images, while all ranks are held; those of ranks on other hosts by `elsewhere`. On
+    /// an error nothing is left of the set.
     pub fn image(
         self,
         criu: &Criu,
@@ -148,22 +135,28 @@ impl Making {
         let word = fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(of_job)?.trim().to_string();
         write(work.join(WORD), word.as_bytes())?;
         let directory = image.parent().unwrap_or(&image);
-        let ask = || if far.is_empty() { Ok(Vec::new()) } else { elsewhere(directory, &word) };
+        let request_far = || if far.is_empty() { Ok(Vec::new()) } else { elsewhere(directory, &word) };
         let mut running = Vec::new();
         for rank in &near {
             running.extend(Tree::of(rank.process).map_err(of_job)?.tasks);
         }
         let (own, parts) = std::thread::scope(|scope| {
-            let asked = scope.spawn(ask);
+            let far_images = scope.spawn(request_far);
             let own = image_ranks(directory, criu, &near, goes_on);
-            (own, asked.join().unwrap_or_else(|_| Err("the thread that asked other hosts has failed".into())))
+            (
+                own,
+                far_images.join().unwrap_or_else(|_| {
+                    Err("the thread that requests images of other hosts has failed".into())
+                }),
+            )
         });
         let (mut images, parts) = (own?, parts.map_err(MakeError::Standing)?);
         let mut survey = Tree::of(mpirun).and_then(|tree| Survey::of(&tree)).map_err(of_job)?;
         for (host, part) in parts {
             let ranks: Vec<u32> = part.images.iter().map(|image| image.rank).collect();
             images.extend(part.images);
-            // Several hosts may have one file, or files of their own under one path, whose numbers may even be the same: each has its entry.
+            // Several hosts may have one file, or different files under one path, even with the
+            // same numbers: each host has its entry.
             let seen = |file| WrittenFile { host: Some(host.clone()), ranks: ranks.clone(), ..file };
             survey.written.extend(part.written.into_iter().map(seen));
         }
@@ -179,7 +172,7 @@ impl Making {
         let cost = Cost { pause_s: None, image_s: self.start.elapsed().as_secs_f64(), sync_s: 0.0 };
         let manifest = Manifest {
             made: machine::here(&criu.version),
-            job: Job { tasks, ..self.job.clone() },
+            job: JobRecord { tasks, ..self.job.clone() },
             ranks: Some(ranks),
             is_own: false,
             files: Vec::new(),
@@ -193,22 +186,20 @@ impl Making {
     }
 }
 
-/// Whether the draft of a set that another host makes is seen here: it has a file with this word.
+/// Whether this host has the draft of a set that another host makes: it has a file with this word.
 pub fn is_seen(directory: &Path, word: &str) -> bool {
-    // On a host that does not see the draft, this path may lead to a file of any user.
+    // On a host without the draft, this path may lead to a file of any user.
     let found = directory.canonicalize().ok().and_then(|directory| {
         Folder::of_set(&directory).ok()?.read(&Path::new(WORK).join(WORD), word.len() as u64).ok()
     });
     found.is_some_and(|found| found == word.as_bytes())
 }
 
-/// Publishes the set of a job whose program has saved its state by functions of its own: what is needed to start it anew. `save` has
-/// them called, and returns the app schema of the job if it has one.
-///
-/// # Errors
-/// See [`MakeError`], and those of `save`; then nothing is left of the set.
+/// Publishes the set of a job whose program has saved its state by its own functions, with the
+/// files to start it again. `save` has the functions called, and returns the app schema of the job
+/// if it has one. On an error nothing is left of the set.
 pub fn save<S, E: From<MakeError>>(
-    request: &Request,
+    request: &CheckpointRequest,
     is_supervised: bool,
     save: impl FnOnce() -> Result<(S, Option<String>), E>,
 ) -> Result<(Checkpoint, S), E> {
@@ -250,17 +241,14 @@ pub fn save<S, E: From<MakeError>>(
     Ok((Checkpoint { set, seconds: start.elapsed().as_secs_f64(), left: published.left }, saved))
 }
 
-/// Makes the images of ranks of this host, which stand still, for the set that another host makes: in the directory of its draft, or in
-/// an empty one whose files that host gets.
-///
-/// # Errors
-/// See [`MakeError`].
+/// Makes the images of this host's ranks, which are held, for the set of another host: in the
+/// directory of its draft, or in an empty one whose files that host gets.
 pub fn image_part(
     directory: &Path,
     criu: &Criu,
     ranks: &[StillRank],
     goes_on: &GoesOn<'_>,
-) -> Result<Part, MakeError> {
+) -> Result<HostImages, MakeError> {
     for within in [IMAGE, WORK].map(|name| directory.join(name)) {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&within);
         made.map_err(|error| CommitError::Write(within, error))?;
@@ -271,7 +259,7 @@ pub fn image_part(
         let tree = Tree::of(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
         processes.extend(tree.processes);
         tasks.extend(tree.tasks);
-        // Whoever publishes the set may not see yet what is not on disk.
+        // The publishing host may not yet see files that are not on disk.
         let image = directory.join(IMAGE).join(format!("rank.{}", rank.number));
         let sync = |path: &Path| fs::File::open(path).and_then(|file| file.sync_all());
         let synced = fs::read_dir(&image).and_then(|all| {
@@ -281,10 +269,10 @@ pub fn image_part(
     }
     let survey = Survey::of(&Tree { processes, tasks });
     let survey = survey.map_err(|error| MakeError::Standing(format!("/proc cannot be read: {error}")))?;
-    Ok(Part { images, written: survey.written })
+    Ok(HostImages { images, written: survey.written })
 }
 
-/// Makes the images of ranks of this host, as many at once as there are processors.
+/// Makes the images of this host's ranks, one per processor at a time.
 fn image_ranks(
     directory: &Path,
     criu: &Criu,
@@ -307,7 +295,6 @@ fn image_ranks(
     let at_once = std::thread::available_parallelism().map_or(1, usize::from).min(ranks.len());
     let next = AtomicUsize::new(0);
     let work = || {
-        // The first failure is enough.
         std::iter::from_fn(|| {
             let at = next.fetch_add(1, Ordering::Relaxed);
             ranks.get(at).zip(devices.get(at)).zip(spaces.get(at))
@@ -377,7 +364,7 @@ fn image_one(
     let outside = rank.outside.iter().cloned().map(Stream::Outside);
     let outside: Vec<Stream> = outside.chain(devices.iter().map(OuterDevice::stream)).collect();
     let process = space.inside(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
-    // CRIU sees its numbers only from within.
+    // CRIU sees the rank's numbers only from within the namespace.
     let command = criu.dump(process, &places, &outside, false);
     let named = || format!("rank {}", rank.number);
     if !run(criu, command, &work.join(OUTPUT), space.namespace.as_ref(), named)? {
@@ -391,15 +378,13 @@ fn image_one(
 }
 
 impl Made {
-    /// The processes and threads of this host of which it has images, by their numbers here.
+    /// The processes and threads of this host in the images, by their numbers here.
     pub fn running(&self) -> &[u32] {
         &self.running
     }
 
-    /// Publishes the set. The ranks have stood still for so long, and go on if `pause_s` says so.
-    ///
-    /// # Errors
-    /// See [`MakeError`]; then nothing is left of the set.
+    /// Publishes the set. `pause_s` is the time for which the ranks were held, or `None` if the job
+    /// ends. On an error nothing is left of the set.
     pub fn publish(mut self, pause_s: Option<f64>) -> Result<Checkpoint, MakeError> {
         let Made { making, manifest, listeners, .. } = &mut self;
         for rank in manifest.ranks.iter().flat_map(|ranks| &ranks.images) {
@@ -414,7 +399,7 @@ impl Made {
     }
 }
 
-/// Two ranks that share memory, or an open file, which has no name among files: each would have its own after a restart.
+/// Two ranks that share memory or an open file without a name, which a restart would duplicate.
 fn shared_memory(trees: &[(u32, Tree)]) -> io::Result<Option<(u32, u32)>> {
     let mut owners = BTreeMap::new();
     for (rank, tree) in trees {
@@ -431,11 +416,10 @@ fn shared_memory(trees: &[(u32, Tree)]) -> io::Result<Option<(u32, u32)>> {
     Ok(None)
 }
 
-/// The files without a name that a process has open, as [`nameless_in`] names them.
 fn nameless_open(process: u32) -> io::Result<Vec<(String, u64)>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
-        // What is no file of a file system has no metadata, or is none.
+        // Objects outside of file systems have no metadata, or are no files.
         let Ok(metadata) = fs::metadata(entry?.path()) else { continue };
         if metadata.is_file() && metadata.nlink() == 0 {
             let device = metadata.dev();
@@ -446,7 +430,7 @@ fn nameless_open(process: u32) -> io::Result<Vec<(String, u64)>> {
     Ok(all)
 }
 
-/// The shared mappings of files without a name in `/proc/PID/maps` (proc_pid_maps(5)), by device and inode.
+/// The shared mappings of unnamed files in `/proc/PID/maps`, by device and inode.
 fn nameless_in(maps: &str) -> impl Iterator<Item = (String, u64)> + '_ {
     maps.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);
@@ -456,12 +440,11 @@ fn nameless_in(maps: &str) -> impl Iterator<Item = (String, u64)> + '_ {
     })
 }
 
-/// Waits until these processes and threads are gone, whose job was ended.
+/// Waits until these processes and threads of an ended job are gone.
 pub fn await_gone(running: &[u32]) {
     await_end(running);
 }
 
-/// A standard stream of a process that is a file.
 fn open_file(process: u32, number: u32) -> Option<OpenFile> {
     let path =
         fs::read_link(format!("/proc/{process}/fd/{number}")).ok().filter(|path| path.is_absolute())?;
@@ -471,34 +454,25 @@ fn open_file(process: u32, number: u32) -> Option<OpenFile> {
     Some(OpenFile { path, flags, position: field("pos:")?.parse().ok()? })
 }
 
-/// What the launcher of a set has said of itself.
-///
-/// # Errors
-/// If it cannot be read.
+/// The state of the launcher of a set.
 pub fn state(set: &Set) -> Result<Vec<u8>, SetError> {
     set.read(STATE)
 }
 
-/// The file of a set that says which ranks were on which hosts, as an app schema; `None`: it has none.
+/// The app schema of a set, which says which ranks were on which hosts, if it has one.
 pub fn schema(set: &Set) -> Option<PathBuf> {
     Some(set.image().join(SCHEMA)).filter(|file| file.exists())
 }
 
-/// What it had in its environment: words of the form `NAME=VALUE`.
-///
-/// # Errors
-/// If it cannot be read.
+/// The environment of the launcher of a set: words of the form `NAME=VALUE`.
 pub fn environment(set: &Set) -> Result<Vec<Vec<u8>>, SetError> {
     let bytes = set.read(ENVIRONMENT)?;
     let words = bytes.split(|byte| *byte == 0).filter(|word| word.contains(&b'='));
     Ok(words.map(<[u8]>::to_vec).collect())
 }
 
-/// The standard streams for a launcher in the place of that of a set: files are opened again where they were; `None`: that stream of
-/// the restart takes its place.
-///
-/// # Errors
-/// What open(2) and lseek(2) say, with the file.
+/// The standard streams for the new launcher of a set: files are opened again at their positions;
+/// `None`: that stream of the restart replaces it. Fails with the file of an error.
 pub fn streams(set: &Set) -> Result<[Option<OwnedFd>; 3], (PathBuf, io::Error)> {
     let mut all: [Option<OwnedFd>; 3] = Default::default();
     let Some(ranks) = &set.manifest.ranks else { return Ok(all) };
@@ -507,7 +481,7 @@ pub fn streams(set: &Set) -> Result<[Option<OwnedFd>; 3], (PathBuf, io::Error)> 
             continue;
         };
         let open = || {
-            // Two streams that were one open file have one position.
+            // Two streams that were one open file share one position.
             if let Some(same) = (0..at).find(|other| ranks.streams[*other].as_ref() == Some(file))
                 && let Some(fd) = &all[same]
             {
@@ -533,39 +507,33 @@ pub fn streams(set: &Set) -> Result<[Option<OwnedFd>; 3], (PathBuf, io::Error)> 
 }
 
 /// Whether these ranks of a set can be restored on this host.
-///
-/// # Errors
-/// [`RestartError::Set`] and [`RestartError::Processor`].
 pub fn check(set: &Set, ranks: &[u32]) -> Result<(), RestartError> {
     let directories: Vec<String> = ranks.iter().map(|rank| format!("rank.{rank}/")).collect();
     set.verify_of(true, |name| directories.iter().any(|directory| name.starts_with(directory)))?;
     restart::check_processor(set)
 }
 
-/// Which of these ranks, which are to go on on this host, need PID namespaces for their numbers: those of one element need one.
-///
-/// # Errors
-/// [`RestartError::NumbersOfRanks`] and [`RestartError::SameNumber`] if some do, and this process may not make namespaces.
-pub fn apart(set: &Set, ranks: &[u32]) -> Result<Vec<Apart>, RestartError> {
+/// Which of these ranks need PID namespaces on this host for their numbers; the ranks of one
+/// element share one. Fails if some do, and this process may not make namespaces.
+pub fn apart(set: &Set, ranks: &[u32]) -> Result<Vec<NamespaceGroup>, RestartError> {
     let images: Vec<&RankImage> = images_of(set, ranks).collect();
     let tasks: Vec<u32> = images.iter().flat_map(|image| &image.tasks).copied().collect();
-    // A PID namespace serves at once where a process that runs has one of them.
+    // No wait for the numbers of running processes: a PID namespace helps at once.
     let taken = restart::await_numbers(&tasks, Duration::ZERO);
     decide(&images, &taken, may_make_namespaces())
 }
 
-/// What the processes of the job of a set, and no others, have in their environment ([`GUARD_VARIABLE`]), without that of its
-/// launcher: ranks that an agent has started have that of the agent's guard.
+/// The marks that only the processes of the job of a set have in their environment
+/// ([`GUARD_VARIABLE`]), without that of its launcher: ranks that an agent has started have that of
+/// the agent's guard.
 pub fn marks(set: &Set) -> Vec<String> {
     let all = set.manifest.ranks.iter().flat_map(|all| &all.images);
     let marks: BTreeSet<&String> = all.map(|image| &image.mark).filter(|mark| !mark.is_empty()).collect();
     marks.into_iter().cloned().collect()
 }
 
-/// Whether no process is there any more that has one of these marks. One that was killed may need a moment to end.
-///
-/// # Errors
-/// [`RestartError::Runs`]: the job would be there twice, and write to its files twice.
+/// Whether all processes with one of these marks have ended. A killed process may need a moment to
+/// end. Otherwise the job would run twice, and write to its files twice ([`RestartError::Runs`]).
 pub fn check_ended(marks: &[String]) -> Result<(), RestartError> {
     let marks = marks.iter().filter(|mark| !mark.is_empty());
     let words: Vec<String> = marks.map(|mark| format!("{GUARD_VARIABLE}={mark}")).collect();
@@ -585,42 +553,34 @@ pub fn check_ended(marks: &[String]) -> Result<(), RestartError> {
     }
 }
 
-/// Brings files of these ranks, which come back on this host, to their lengths at the checkpoint:
-/// the files that they had on another host than that of their launcher. Files that this host does
-/// not have are left to CRIU, which names them.
-///
-/// # Errors
-/// [`RestartError::File`] and [`RestartError::Tail`]; then all files are as they were.
+/// Brings files of these ranks, which return on this host, to their lengths at the checkpoint: the
+/// files that they had on another host than that of their launcher. Files that this host does not
+/// have are left to CRIU, which names them. On an error all files are unchanged.
 pub fn fit_files(set: &Set, ranks: &[u32], policy: Policy) -> Result<FittedFiles, RestartError> {
     let is_of =
         |file: &WrittenFile| file.host.is_some() && file.ranks.iter().any(|rank| ranks.contains(rank));
     restart::fit_files_of(set, policy, is_of)
 }
 
-/// The images of these ranks.
 fn images_of<'s>(set: &'s Set, ranks: &'s [u32]) -> impl Iterator<Item = &'s RankImage> {
     let all = set.manifest.ranks.iter().flat_map(|all| &all.images);
     all.filter(|image| ranks.contains(&image.rank))
 }
 
-/// What is put in the place of pipes and sockets of a rank that is restored: the numbers of descriptors of this process, which CRIU
-/// inherits, and the names.
+/// Descriptors of this process, which CRIU inherits, in place of a rank's pipes and sockets.
 #[derive(Clone, Debug)]
 pub struct Given<'n> {
-    /// The rank.
     pub rank: u32,
-    /// Where its processes get their numbers, if not in the PID namespace of this process.
     pub namespace: Option<&'n PidNamespace>,
-    /// Each of them.
+    /// Number and name of each.
     pub descriptors: Vec<(i32, String)>,
 }
 
-/// Restores the ranks of a set as children of this thread, stopped. CRIU's logs go to a directory `work`.
-///
-/// # Errors
-/// [`RestartError::Kernel`] and [`RestartError::Rank`]; ranks may be there then.
+/// Restores the ranks of a set as children of this thread, stopped. CRIU's logs go to the directory
+/// `work`. On an error some ranks may exist.
 pub fn bring_back(set: &Set, criu: &Criu, work: &Path, given: &[Given<'_>]) -> Result<(), RestartError> {
-    // The numbers outside of those with a namespace are any that are free: they must not be those that others need.
+    // A rank with a namespace also gets free numbers outside of it, possibly the numbers that
+    // others need. So these ranks are restored last.
     let (apart, here): (Vec<&Given<'_>>, Vec<_>) = given.iter().partition(|rank| rank.namespace.is_some());
     restore_all(set, criu, work, &here)?;
     restore_all(set, criu, work, &apart)?;
@@ -654,7 +614,7 @@ fn restore_all(set: &Set, criu: &Criu, work: &Path, given: &[&Given<'_>]) -> Res
     };
     let mut result = Ok(());
     for rank in given {
-        // A thread that ends would end what it has restored (PR_SET_PDEATHSIG): this one starts them all.
+        // Restored processes end with the thread that started them (PR_SET_PDEATHSIG).
         result = if running.len() < at_once { result } else { result.and(end(&mut running)) };
         if result.is_err() {
             break;
@@ -727,7 +687,7 @@ mod tests {
     fn a_job_that_runs_is_known_by_any_of_its_marks() {
         let mark = format!("test-{}", std::process::id());
         let mut child = Command::new("/bin/sleep").arg("60").env(GUARD_VARIABLE, &mark).spawn().unwrap();
-        // A program that is just being executed has no environment for a moment.
+        // During execve(2) a process has no environment for a moment.
         let (start, found) = (Instant::now(), || mark_of(&[child.id()]).unwrap());
         while found().is_empty() && start.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(1));

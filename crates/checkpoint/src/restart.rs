@@ -1,9 +1,9 @@
-//! What is checked before a restart, and how the job comes back.
+//! The checks before a restart, and the return of the job.
 //!
-//! Everything that would make CRIU fail, and of which a person can be told the reason, is checked
-//! first: CRIU itself, the set, the machine, the numbers of processes, the files. Only then are
-//! files brought to their lengths at the checkpoint ([`fit_files`]). The parts that are cut off are
-//! kept, and are put back if the restart fails afterwards ([`FittedFiles::undo`]).
+//! Every known reason for which CRIU would fail is checked first: CRIU itself, the set, the
+//! machine, the process numbers, the files. Only then are files brought to their lengths at the
+//! checkpoint ([`fit_files`]). The cut parts are kept, and are put back if the restart fails
+//! afterwards ([`FittedFiles::undo`]).
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -13,100 +13,72 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::criu::{Criu, Failure, Handed, OUTPUT, Places};
+use crate::criu::{Criu, CriuFailure, Handed, OUTPUT, Places};
 use crate::devices::{OuterDevice, open_all};
-use crate::files::{NeededFile, Policy, Verdict, WrittenFile};
+use crate::files::{FileVerdict, NeededFile, Policy, WrittenFile};
 use crate::machine;
 use crate::making::{ACTION_PROGRAM, MakeError, quoted};
 use crate::manifest::Stream;
 use crate::set::{Set, SetError};
-use crate::tails::{Fitted, Locked, Piece, TailError, Tails};
+use crate::tails::{ContentPiece, Fitted, Locked, TailError, Tails};
 use crate::tree::{Taken, taken};
 
-/// Before the first word of a job's command line where an `mpirun` brings the job back: with a directory after it that says which.
+/// The first word of a restored job's command line, followed by a directory.
 pub const RESUME_OPTION: &str = "--oxmpi-resume";
-/// How long processes of the job that have ended may keep their numbers: whoever started them has not noticed yet.
+/// The longest wait for the numbers of ended processes of the job that are not collected yet.
 const REAPING: Duration = Duration::from_secs(15);
-/// How long a process that is not of the job may keep a number that the job needs: most are short
-/// commands, which the kernel has given this number since.
+/// The longest wait for a number that a process of another job uses: most are short commands, which
+/// the kernel has given this number since.
 const PASSING: Duration = Duration::from_secs(3);
-/// So many are named.
 const MOST_NAMED: usize = 3;
 
-/// Why a job is not restarted.
+/// The reason why a job is not restarted.
 #[derive(Debug, thiserror::Error)]
 pub enum RestartError {
-    /// The set cannot be used.
     #[error(transparent)]
     Set(#[from] SetError),
-    /// The processor lacks something.
     #[error(
         "this processor lacks {features}, which the one of host {host} has: a program that has found it there would fail here; \
          restart on a host with the same processor"
     )]
-    Processor {
-        /// What is missing.
-        features: String,
-        /// Where the set was made.
-        host: String,
-    },
-    /// Numbers of processes are in use.
+    Processor { features: String, host: String },
     #[error(
         "the job needs the process numbers that it had, and these are in use: {0}; end what has them if it is the job itself, or \
          restart in a space of numbers of its own: unshare -p -f --mount-proc oxmpi restart SET"
     )]
     Numbers(String),
-    /// Numbers of processes are in use, and no PID namespace can be made here for the ranks that need them.
+    /// No PID namespace can be made here for the ranks that need these numbers.
     #[error(
         "the ranks need the process numbers that they had, and these are in use: {0}; they can have them in a PID namespace, which this \
          process may not make (CAP_SYS_ADMIN): end what has them, restart as root, or let root make a namespace for all of it: \
          unshare -p -f --mount-proc oxmpi restart SET"
     )]
     NumbersOfRanks(String),
-    /// Processes of the job are there.
     #[error("the job runs still: {0}; end it before it is restarted, or let it go on")]
     Runs(String),
-    /// A file is not as it must be.
     #[error("{path} {why}", path = path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A file cannot be brought to its length, or what is cut off cannot be kept.
+    File { path: PathBuf, why: String },
+    /// A file cannot be brought to its length, or the cut part cannot be kept.
     #[error(transparent)]
     Tail(#[from] TailError),
-    /// CRIU cannot be started, or what it needs is not to be had.
+    /// CRIU cannot be started, or lacks a resource.
     #[error("{0}: {1}")]
     Kernel(String, std::io::Error),
-    /// CRIU has failed.
     #[error("{}{}", .0.text, quoted(&.0.quoted))]
-    Criu(Failure),
-    /// Two ranks that had one number of a process, in PID namespaces of their own, and no namespace can be made here.
+    Criu(CriuFailure),
+    /// Two ranks had one number in different PID namespaces, and no namespace can be made here.
     #[error(
         "ranks {one} and {other} were both process {task}, each on a host of its own, and come back with their numbers: on one host that \
          needs a PID namespace, which this process may not make (CAP_SYS_ADMIN); give them two hosts (--host), or restart as root"
     )]
-    SameNumber {
-        /// A rank.
-        one: u32,
-        /// Another one.
-        other: u32,
-        /// The number, of a process or a thread.
-        task: u32,
-    },
-    /// CRIU has failed to restore one rank.
+    SameNumber { one: u32, other: u32, task: u32 },
     #[error("rank {0}: {text}{quoted}", text = .1.text, quoted = quoted(&.1.quoted))]
-    Rank(u32, Failure),
+    Rank(u32, CriuFailure),
 }
 
-/// Checks everything but CRIU, and changes nothing; returns remarks for a person. `marks` are in
+/// Checks everything but CRIU, and changes nothing; returns remarks for the user. `marks` are in
 /// the environment of the job's ranks ([`crate::ranks::marks`]), and `is_here` says whether they
-/// come back on this host and need their numbers.
-///
-/// # Errors
-/// See [`RestartError`].
+/// return on this host and need their numbers.
 pub fn check(
     set: &Set,
     policy: Policy,
@@ -142,28 +114,25 @@ pub fn check(
     Ok(notes)
 }
 
-/// The files that a job needs and that were written to since the checkpoint, if it can go on with
-/// all of them.
+/// The needed files that were written to since the checkpoint, if the job can use them all.
 fn needed_and_changed(set: &Set) -> Result<Vec<&NeededFile>, RestartError> {
     let mut changed = Vec::new();
     for file in &set.manifest.needed {
         match file.judge() {
-            Verdict::Refused(why) => return Err(RestartError::File { path: file.path.clone(), why }),
-            Verdict::Same => {}
-            Verdict::Fit(_) | Verdict::Taken(_) => changed.push(file),
+            FileVerdict::Refused(why) => return Err(RestartError::File { path: file.path.clone(), why }),
+            FileVerdict::Same => {}
+            FileVerdict::Fit(_) | FileVerdict::Taken(_) => changed.push(file),
         }
     }
     Ok(changed)
 }
 
-/// The files that have to be brought to their lengths, and remarks for a person.
 #[derive(Default)]
 struct Judged<'s> {
     to_fit: Vec<&'s WrittenFile>,
     notes: Vec<String>,
 }
 
-/// Checks those files that a job writes for which `is_wanted` is true.
 fn judge<'s>(
     set: &'s Set,
     tails: &Tails,
@@ -171,17 +140,16 @@ fn judge<'s>(
     is_wanted: impl Fn(&WrittenFile) -> bool,
 ) -> Result<Judged<'s>, RestartError> {
     let mut judged = Judged::default();
-    // Several hosts may have an entry for one path: the entry of this host counts, else the first
-    // one.
+    // Several hosts may have an entry for one path: that of this host counts, else the first one.
     let mut paths = BTreeSet::new();
     let (own, others): (Vec<_>, Vec<_>) = set.manifest.written.iter().partition(|file| file.host.is_none());
     let written = own.into_iter().chain(others).filter(|file| is_wanted(file) && paths.insert(&file.path));
     for file in written {
         let note = match judge_file(file, tails, policy).0 {
-            Verdict::Refused(why) => return Err(RestartError::File { path: file.path.clone(), why }),
-            Verdict::Same => None,
-            Verdict::Taken(note) => Some(note),
-            Verdict::Fit(note) => {
+            FileVerdict::Refused(why) => return Err(RestartError::File { path: file.path.clone(), why }),
+            FileVerdict::Same => None,
+            FileVerdict::Taken(note) => Some(note),
+            FileVerdict::Fit(note) => {
                 judged.to_fit.push(file);
                 note
             }
@@ -191,11 +159,10 @@ fn judge<'s>(
     Ok(judged)
 }
 
-/// The verdict for a file, and the pieces of which it is made.
-fn judge_file(file: &WrittenFile, tails: &Tails, policy: Policy) -> (Verdict, Vec<Piece>) {
+fn judge_file(file: &WrittenFile, tails: &Tails, policy: Policy) -> (FileVerdict, Vec<ContentPiece>) {
     let found = match file.find() {
         Ok(Some(found)) => found,
-        Ok(None) => return (Verdict::Same, Vec::new()),
+        Ok(None) => return (FileVerdict::Same, Vec::new()),
         Err(verdict) => return (verdict, Vec::new()),
     };
     let mut pieces = Vec::new();
@@ -215,15 +182,11 @@ pub struct FittedFiles {
     all: Vec<Fitted>,
 }
 
-/// Checks all files of a set once more, and brings them to their lengths at the checkpoint.
-///
-/// # Errors
-/// [`RestartError::File`] and [`RestartError::Tail`]; then all files are as they were.
+/// Checks all files of a set again, and brings them to their lengths. On an error none changes.
 pub fn fit_files(set: &Set, policy: Policy) -> Result<FittedFiles, RestartError> {
     fit_files_of(set, policy, |_| true)
 }
 
-/// The same for those files for which `is_wanted` is true.
 pub(crate) fn fit_files_of(
     set: &Set,
     policy: Policy,
@@ -252,13 +215,13 @@ impl FittedFiles {
         let locked = Locked::new(file)?;
         let (verdict, pieces) = judge_file(file, &self.tails, policy);
         match verdict {
-            Verdict::Fit(_) => Ok(Some(self.tails.fit(&file.path, &locked, &pieces)?)),
-            Verdict::Refused(why) => Err(RestartError::File { path: file.path.clone(), why }),
-            Verdict::Same | Verdict::Taken(_) => Ok(None),
+            FileVerdict::Fit(_) => Ok(Some(self.tails.fit(&file.path, &locked, &pieces)?)),
+            FileVerdict::Refused(why) => Err(RestartError::File { path: file.path.clone(), why }),
+            FileVerdict::Same | FileVerdict::Taken(_) => Ok(None),
         }
     }
 
-    /// Lines for a person about each file; they end with `place`.
+    /// A line for the user about each file; each ends with `place`.
     pub fn lines(&self, place: &str) -> Vec<String> {
         let kept = self.tails.directory().display();
         let line = |file: &Fitted| {
@@ -274,9 +237,9 @@ impl FittedFiles {
         self.all.iter().map(line).collect()
     }
 
-    /// Gives all files their former contents, as the job has not come back. Files that were written
-    /// to since are left alone unless `is_sure` says that no process of the job has run. Returns
-    /// the failures, in words.
+    /// Restores the former contents of all files, since the job was not restored. Files that were
+    /// written to since stay unchanged unless `is_sure` says that no process of the job has run.
+    /// Returns the failures, in words.
     pub fn undo(&self, is_sure: bool) -> Vec<String> {
         let mut left = Vec::new();
         for file in self.all.iter().filter(|file| is_sure || Tails::is_untouched(file)) {
@@ -291,7 +254,6 @@ impl FittedFiles {
     }
 }
 
-/// Whether the processor of this host has all that the one of a set had.
 pub(crate) fn check_processor(set: &Set) -> Result<(), RestartError> {
     let made = &set.manifest.made;
     let missing = machine::missing_features(made, &machine::here(&made.criu));
@@ -301,14 +263,13 @@ pub(crate) fn check_processor(set: &Set) -> Result<(), RestartError> {
     Err(RestartError::Processor { features: missing.join(", "), host: made.host.clone() })
 }
 
-/// Whether numbers of processes are free.
 fn check_numbers(tasks: &[u32]) -> Result<(), RestartError> {
     let numbers = await_numbers(tasks, PASSING);
     if numbers.is_empty() { Ok(()) } else { Err(RestartError::Numbers(named(&numbers))) }
 }
 
-/// Waits until these numbers are free: [`REAPING`] for processes that have ended, and `patience` for
-/// processes that run. Returns the processes that still have one of them.
+/// Waits until these numbers are free: [`REAPING`] for processes that have ended, and `patience`
+/// for processes that run. Returns the processes that still have one of them.
 pub(crate) fn await_numbers(tasks: &[u32], patience: Duration) -> Vec<Taken> {
     let start = Instant::now();
     loop {
@@ -334,11 +295,10 @@ pub(crate) fn named(numbers: &[Taken]) -> String {
     names.join(", ")
 }
 
-/// Brings the processes of a set back as children of this process, with its standard streams in place of mpirun's, and this `terminal`
-/// if that had one. CRIU's log goes to a directory `work`; it calls `program` (see [`crate::making::make`]). Returns the number of mpirun.
-///
-/// # Errors
-/// [`RestartError::Kernel`] and [`RestartError::Criu`]; then no process of the job is left.
+/// Restores the processes of a set as children of this process, with its standard streams in place
+/// of mpirun's, and this `terminal` if mpirun had one. CRIU's log goes to the directory `work`; it
+/// calls `program` (see [`crate::making::make`]). Returns the process number of mpirun. On an error
+/// no process of the job is left.
 pub fn bring_back(
     set: &Set,
     criu: &Criu,
@@ -363,7 +323,7 @@ pub fn bring_back(
     let places = Places { image: image.path(), work, action: Some(&action) };
     let mut command: Command = criu.restore(&places, &numbers);
     if let Some(terminal) = terminal {
-        // CRIU takes the one that it has itself.
+        // CRIU takes its own terminal.
         command.stdin(terminal);
     }
     let output = std::fs::File::create(work.join(OUTPUT)).map_err(kernel("no file for CRIU's output"))?;
@@ -377,10 +337,8 @@ pub fn bring_back(
     Ok(job.mpirun)
 }
 
-/// What CRIU has not brought back as it was, while all processes of a set are there and none of them runs yet.
-///
-/// # Errors
-/// If the set cannot be read, or the kernel refuses something.
+/// Repairs what CRIU has not restored, while all processes of a set exist and none of them runs
+/// yet. Fails if the set cannot be read, or the kernel refuses a change.
 pub(crate) fn mend(set: &Path) -> Result<(), MakeError> {
     for descriptor in Set::open(set)?.manifest.nonblocking {
         descriptor.set_nonblocking().map_err(|error| MakeError::Job(descriptor.process, error))?;
@@ -388,7 +346,7 @@ pub(crate) fn mend(set: &Path) -> Result<(), MakeError> {
     Ok(())
 }
 
-/// The own standard streams for those of mpirun that a restart has to replace: descriptors that CRIU inherits.
+/// This process's standard streams that replace those of mpirun: descriptors that CRIU inherits.
 fn streams(wanted: &[Stream; 3]) -> std::io::Result<Vec<(OwnedFd, &Stream)>> {
     let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     let replaced = wanted.iter().zip(own).filter(|(stream, _)| matches!(stream, Stream::Outside(_)));
@@ -432,7 +390,7 @@ mod tests {
         assert!(text.contains("lacks the_next_big_thing, which the one of host node1"), "{text}");
         let mut manifest = example();
         manifest.made.cpu_features.clear();
-        // Ranks that have images of their own get a PID namespace where this process may make one.
+        // Ranks with their own images get a PID namespace if this process may make one.
         manifest.ranks = None;
         manifest.job.tasks = vec![std::process::id()];
         let set = Set { path: "/nonexistent".into(), manifest, passed_over: Vec::new() };

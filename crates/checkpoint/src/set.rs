@@ -9,12 +9,9 @@ use std::path::{Path, PathBuf};
 use crate::manifest::{ImageFile, MANIFEST, Manifest, ManifestError};
 use crate::trust::{Distrust, Folder, TrustError};
 
-/// The directory of the image in a set.
 pub const IMAGE: &str = "image";
 
-/// How much of a file is read at a time.
 const PIECE: usize = 1 << 20;
-/// The longest manifest, and the longest other file of a set, that is read at once.
 const LONGEST: u64 = 1 << 30;
 
 /// The name of a job in the names of its sets: its program, and the first digits of its number.
@@ -22,7 +19,7 @@ const LONGEST: u64 = 1 << 30;
 pub struct JobName(String);
 
 impl JobName {
-    /// Of the job with this number, in hexadecimal digits, that runs a program.
+    /// The name of the job with number `id` (hexadecimal digits) that runs a program.
     pub fn new(program: &str, id: &str) -> JobName {
         let name = Path::new(program).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let plain = |c: char| if c.is_ascii_alphanumeric() || "_-+".contains(c) { c } else { '_' };
@@ -37,29 +34,24 @@ impl JobName {
         JobName(name.to_string())
     }
 
-    /// The name of its set of this number.
+    /// The name of its set with a number.
     pub fn set(&self, number: u64) -> String {
         format!("{self}.{number}")
     }
 
-    /// The number of the set with this name; `None` if it is no set of this job, or no set can
-    /// follow its number.
+    /// The number of the set with this name, if it is of this job and another set can follow it.
     pub fn number(&self, name: &str) -> Option<u64> {
         let digits = self.digits(name)?;
         digits.parse().ok().filter(|number: &u64| *number < u64::MAX && number.to_string() == digits)
     }
 
-    /// The digits behind the name of the job, if there are only digits.
+    /// The digits after the name of the job, if there are only digits.
     fn digits<'n>(&self, name: &'n str) -> Option<&'n str> {
         let digits = name.strip_prefix(&self.0)?.strip_prefix('.')?;
         (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(digits)
     }
 
-    /// The numbers of its sets in a directory that belong to the caller or to root, in ascending
-    /// order.
-    ///
-    /// # Errors
-    /// If the directory cannot be read.
+    /// The numbers, ascending, of its sets in a directory that belong to the caller or to root.
     pub fn numbers(&self, base: &Path) -> io::Result<Vec<u64>> {
         let kernel = |error| match error {
             TrustError::Kernel(_, error) => error,
@@ -76,9 +68,8 @@ impl JobName {
         Ok(found)
     }
 
-    /// The newest set in a directory that can be used. Sets with higher numbers are passed over,
-    /// each with a sentence.
-    fn newest(&self, base: &Path) -> Result<Found, SetError> {
+    /// The newest usable set in a directory. Higher numbers are skipped, each with a sentence.
+    fn newest(&self, base: &Path) -> Result<FoundSet, SetError> {
         let unreadable = |error| SetError::Unreadable(base.to_path_buf(), error);
         let base = base.canonicalize().map_err(unreadable)?;
         let (mut numbers, mut passed_over) = (Vec::new(), Vec::new());
@@ -109,16 +100,15 @@ impl JobName {
                 Err(TrustError::Kernel(path, error)) if error.kind() == io::ErrorKind::PermissionDenied => {
                     passed_over.push(format!("{} is passed over: {error}", path.display()));
                 }
-                // If a file is missing, opening the set says so.
-                _ => return Ok(Found { path: Some(base.join(name)), passed_over }),
+                // If a file is missing, opening the set reports it.
+                _ => return Ok(FoundSet { path: Some(base.join(name)), passed_over }),
             }
         }
-        Ok(Found { path: None, passed_over })
+        Ok(FoundSet { path: None, passed_over })
     }
 }
 
-/// The set that was found by a name.
-struct Found {
+struct FoundSet {
     path: Option<PathBuf>,
     passed_over: Vec<String>,
 }
@@ -129,22 +119,19 @@ impl fmt::Display for JobName {
     }
 }
 
-/// Why a set cannot be used.
+/// The reason why a set cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SetError {
-    /// There is no such directory; the sets that were passed over, with the reasons.
+    /// No such directory exists; the skipped sets, with the reasons.
     #[error("{path}: there is no such set{}", .1.iter().map(|why| format!("; {why}")).collect::<String>(), path = .0.display())]
     Missing(PathBuf, Vec<String>),
-    /// Another user may have made it or changed it.
+    /// Another user may have made or changed it.
     #[error(transparent)]
     Distrust(#[from] Distrust),
-    /// A file of it cannot be read.
     #[error("{path}: {error}", path = .0.display(), error = .1)]
     Unreadable(PathBuf, io::Error),
-    /// Its manifest is wrong.
     #[error("{path}: {error}", path = .0.display(), error = .1)]
     Manifest(PathBuf, ManifestError),
-    /// A file of the image is damaged.
     #[error("{path} is damaged: {why}", path = .0.display(), why = .1)]
     Damaged(PathBuf, String),
 }
@@ -158,25 +145,20 @@ impl From<TrustError> for SetError {
     }
 }
 
-/// A set and what it says of itself. It belongs to the caller or to root, and nobody else can
-/// change it.
+/// A set and its manifest. It belongs to the caller or to root, and no other user can change it.
 #[derive(Clone, Debug)]
 pub struct Set {
-    /// Its directory.
     pub path: PathBuf,
-    /// Its manifest.
     pub manifest: Manifest,
-    /// If the newest set of a job was wanted: sentences about newer sets that were passed over.
+    /// Sentences about newer sets that were skipped, if the newest set of a job was requested.
     pub passed_over: Vec<String>,
 }
 
 impl Set {
-    /// Opens a set: a directory with a manifest, or the newest one of a job whose name is that of its sets without their number.
-    ///
-    /// # Errors
-    /// See [`SetError`].
+    /// Opens a set: a directory with a manifest, or the newest set of a job whose name is that of
+    /// its sets without their number.
     pub fn open(path: &Path) -> Result<Set, SetError> {
-        let mut found = Found { path: Some(path.to_path_buf()), passed_over: Vec::new() };
+        let mut found = FoundSet { path: Some(path.to_path_buf()), passed_over: Vec::new() };
         let job = path.file_name().and_then(OsStr::to_str).filter(|_| !path.exists());
         if let Some(job) = job {
             let base = path.parent().filter(|base| !base.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -184,7 +166,7 @@ impl Set {
                 found = JobName::named(job).newest(base)?;
             }
         }
-        let Found { path: Some(newest), passed_over } = found else {
+        let FoundSet { path: Some(newest), passed_over } = found else {
             return Err(SetError::Missing(path.to_path_buf(), found.passed_over));
         };
         let path = newest.canonicalize().map_err(|error| match error.kind() {
@@ -197,8 +179,8 @@ impl Set {
         Ok(Set { path, manifest, passed_over })
     }
 
-    /// The newest set of a job that is older than a set that cannot be used, and whole with all checksums. `path` names that set, or
-    /// the job: then sets of all numbers count.
+    /// The newest set of a job that is older than an unusable set, and complete with all checksums.
+    /// `path` names that set, or the job: then sets of all numbers count.
     pub fn whole_before(path: &Path) -> Option<Set> {
         let path = std::path::absolute(path).ok()?;
         let (base, name) = (path.parent()?, path.file_name()?.to_str()?);
@@ -214,10 +196,8 @@ impl Set {
             .find(|set| set.verify(true).is_ok())
     }
 
-    /// By which a set is told from any other: the head of its manifest, which has a checksum of all that it says.
-    ///
-    /// # Errors
-    /// If there is no manifest, or another user may have changed it.
+    /// The unique mark of a set: the first line of its manifest, which has the checksum of the
+    /// rest. Fails if there is no manifest, or another user may have changed it.
     pub fn mark(path: &Path) -> Result<String, SetError> {
         let path = path.canonicalize().map_err(|error| SetError::Unreadable(path.to_path_buf(), error))?;
         let text = Folder::of_set(&path)?.read(Path::new(MANIFEST), LONGEST)?;
@@ -225,18 +205,13 @@ impl Set {
         Ok(String::from_utf8_lossy(line).into_owned())
     }
 
-    /// The contents of a file of its image.
-    ///
-    /// # Errors
-    /// If it cannot be read, or another user may have changed it.
+    /// The contents of a file of its image. Fails if another user may have changed it.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, SetError> {
         Ok(Folder::of_set(&self.path)?.read(&Path::new(IMAGE).join(name), LONGEST)?)
     }
 
-    /// The directory of its image, or the directory with this name in it, opened.
-    ///
-    /// # Errors
-    /// If it cannot be opened, or another user may have changed it.
+    /// The directory of its image, or the directory with this name in it, opened. Fails if it
+    /// cannot be opened, or another user may have changed it.
     pub(crate) fn image_folder(&self, name: Option<&str>) -> Result<Folder, SetError> {
         let image = Folder::of_set(&self.path)?.folder(OsStr::new(IMAGE))?;
         Ok(match name {
@@ -250,7 +225,7 @@ impl Set {
         JobName::new(&self.manifest.job.program, &self.manifest.job.id)
     }
 
-    /// The paths of all its files that are needed to restore these ranks, in its directory.
+    /// The paths, in its directory, of all its files that are needed to restore these ranks.
     pub fn files_of(&self, ranks: &[u32]) -> Vec<PathBuf> {
         let directories: Vec<String> = ranks.iter().map(|rank| format!("rank.{rank}/")).collect();
         let names = self.manifest.files.iter().map(|file| &file.name);
@@ -263,18 +238,13 @@ impl Set {
         self.path.join(IMAGE)
     }
 
-    /// Whether all files of the image are there with their lengths; with `sums`, whether also their contents are what they were.
-    ///
-    /// # Errors
-    /// [`SetError::Damaged`] names the first one that is not.
+    /// Whether all files of the image have their lengths, and with `sums`, also their contents.
+    /// [`SetError::Damaged`] names the first bad file.
     pub fn verify(&self, sums: bool) -> Result<(), SetError> {
         self.verify_of(sums, |_| true)
     }
 
-    /// The same of those files alone whose names are wanted.
-    ///
-    /// # Errors
-    /// As [`Set::verify`].
+    /// The same for the files that `is_wanted` selects.
     pub fn verify_of(&self, sums: bool, is_wanted: impl Fn(&str) -> bool) -> Result<(), SetError> {
         let mut wanted = self.manifest.files.iter().filter(|file| is_wanted(&file.name)).peekable();
         if wanted.peek().is_none() {
@@ -302,17 +272,13 @@ impl Set {
     }
 }
 
-/// Reads a file and notes its length and checksum, under its last name.
-///
-/// # Errors
-/// If it cannot be read.
+/// Reads a file and returns its length and checksum, under the last part of its name.
 pub fn sum(path: &Path) -> io::Result<ImageFile> {
     let (bytes, blake3) = sum_of(File::open(path)?)?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Ok(ImageFile { name, bytes, blake3 })
 }
 
-/// The length and the checksum of a file, from where it is open.
 fn sum_of(mut file: File) -> io::Result<(u64, String)> {
     let (mut hasher, mut piece, mut bytes) = (blake3::Hasher::new(), vec![0; PIECE], 0);
     loop {
@@ -347,7 +313,6 @@ mod tests {
         assert_eq!(JobName::new("", "12").to_string(), "job-12");
     }
 
-    /// Sets of a job in a directory of this name.
     fn sets(name: &str, numbers: &[u64]) -> (PathBuf, JobName) {
         let base = std::env::temp_dir().join(format!("oxmpi-cr-{}-{name}", std::process::id()));
         let job = JobName::new("heat", "12345678");
@@ -359,7 +324,7 @@ mod tests {
         (base, job)
     }
 
-    /// A FIFO would be waited for, and /dev/zero has no end.
+    /// A read of a FIFO would block, and /dev/zero has no end.
     #[test]
     fn a_set_whose_manifest_is_no_file_is_passed_over_or_refused() {
         let (base, job) = sets("no-file", &[1, 2, 3, 4]);
@@ -393,7 +358,6 @@ mod tests {
         std::fs::remove_dir_all(&base).unwrap();
     }
 
-    /// Only root can give files to others.
     #[test]
     fn a_set_of_another_user_is_passed_over_or_refused() {
         if !rustix::process::geteuid().is_root() {

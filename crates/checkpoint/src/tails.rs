@@ -8,10 +8,10 @@
 //!
 //! The sets of a job are states on one line of time, or on several lines if the job was restarted
 //! from an older set and went on differently. A file has the contents of one state at a time.
-//! `search.rs` finds the contents for a set by their checksum: the file as it is, or the file up to
+//! `search.rs` finds the contents for a set by their checksum: the file itself, or the file up to
 //! the offset of a tail and then that tail, and then perhaps another tail. Each tail has the
 //! checksum of the bytes before it, so that it is never put behind other bytes. A file without a
-//! checksum, which only one host of a job sees, gets tails of that host alone.
+//! checksum, which only one host of a job has, gets tails of that host only.
 //!
 //! A tail is kept as long as one of the sets exists that existed when it was cut off. A restart
 //! removes the tails that no set needs, except the last one of each file.
@@ -27,32 +27,28 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FlockOperation, RenameFlags, Timespec, Timestamps, flock, futimens, renameat_with};
 
-pub(crate) use self::search::Piece;
-use self::search::{Source, Tail, find, length, reach};
+pub(crate) use self::search::ContentPiece;
+use self::search::{ByteSource, Tail, find, length, reach};
 use crate::commit::private_directory;
 use crate::content::{checksum, checksum_of};
 use crate::files::{Contents, WrittenFile};
 use crate::set::{JobName, Set};
 use crate::trust::{Folder, TrustError};
 
-/// The end of the directory's name where the sets of the job are beside it.
+/// The end of the directory's name beside the sets of the job.
 const BESIDE_SETS: &str = ".tails";
-/// The same on a host that gets the images from another host: there are no sets beside it, and it
-/// is no leftover.
+/// The same on a host that gets the images from another host and so has no sets beside it.
 const ALONE: &str = ".far-tails";
-/// The longest first line.
 const HEAD: u64 = 1 << 16;
 
-/// Why a tail cannot be kept or put back.
+/// The reason why a tail cannot be kept or put back.
 #[derive(Debug, thiserror::Error)]
 pub enum TailError {
-    /// Its directory cannot be used.
     #[error(
         "the parts that are to be cut off files cannot be kept beside the set: {0}; no file was \
          changed; make room there, or copy the set to another directory"
     )]
     Keep(TrustError),
-    /// The file cannot be changed.
     #[error("{path} cannot be brought to its length at the checkpoint: {error}", path = .0.display(), error = .1)]
     File(PathBuf, io::Error),
 }
@@ -60,28 +56,21 @@ pub enum TailError {
 /// A file that was brought to its length at a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fitted {
-    /// The file.
     pub path: PathBuf,
-    /// Its length now, as at the checkpoint.
     pub bytes: u64,
     /// The number of bytes that were cut off and are kept.
     pub cut: u64,
-    /// The number of bytes that were put back.
     pub put_back: u64,
-    /// The offset at which it was cut.
     at: u64,
-    /// The tail with the bytes that were cut off.
     tail: Option<u64>,
-    /// The times of its last access and modification before.
+    /// The former times of its last access and modification.
     times: [Time; 2],
-    /// The time of its modification by the restart.
     modified: Time,
 }
 
 /// Seconds since 1970, and nanoseconds.
 type Time = (i64, i64);
 
-/// A file that is locked against other restarts and agents.
 #[derive(Debug)]
 pub(crate) struct Locked(File);
 
@@ -89,24 +78,20 @@ impl Locked {
     pub(crate) fn new(file: &WrittenFile) -> Result<Locked, TailError> {
         let opened = file.open(OpenOptions::new().read(true).write(true));
         let opened = opened.map_err(|error| TailError::File(file.path.clone(), error))?;
-        // Without locks on the file system two agents of different hosts may only fail, and nothing
-        // is lost.
+        // Without locks on the file system, agents of two hosts may fail, but no data are lost.
         let _ = rustix::io::retry_on_intr(|| flock(&opened, FlockOperation::LockExclusive));
         Ok(Locked(opened))
     }
 }
 
-/// The tails of the files of a job.
 #[derive(Debug)]
 pub(crate) struct Tails {
     base: PathBuf,
     job: JobName,
-    /// The name of this host.
     host: String,
     directory: PathBuf,
     /// The number of the set that is restarted, or [`u64::MAX`] if its directory has another name.
     set: u64,
-    /// Each, with its number, in ascending order.
     all: Vec<(u64, Tail)>,
 }
 
@@ -116,9 +101,6 @@ pub(crate) fn job_of(name: &str) -> Option<JobName> {
 }
 
 /// Removes the tails of a job that are newer than none of the sets that exist.
-///
-/// # Errors
-/// What cannot be read or removed.
 pub(crate) fn retire(base: &Path, job: &JobName) -> Result<(), TrustError> {
     let directory = base.join(format!("{job}{BESIDE_SETS}"));
     let kernel = |error| TrustError::Kernel(directory.clone(), error);
@@ -141,14 +123,12 @@ fn remove_if_empty(directory: &Path, is_without_sets: bool) {
             let _ = std::fs::remove_file(part.path());
         }
     }
-    // The kernel keeps one that is not empty.
+    // The kernel refuses to remove a directory that is not empty.
     let _ = std::fs::remove_dir(directory);
 }
 
-/// The beginning of the names of unfinished tails.
 const PART: &str = "part-";
 
-/// All tails in a directory; none if it is not there.
 fn read_all(directory: &Path) -> Result<Vec<(u64, Tail)>, TrustError> {
     let folder = match Folder::of_set(directory) {
         Err(TrustError::Kernel(_, error)) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -183,10 +163,7 @@ fn open_tail(folder: &Folder, name: &OsStr) -> Result<Option<(Tail, File, u64)>,
 }
 
 impl Tails {
-    /// Those of the job of a set.
-    ///
-    /// # Errors
-    /// If they cannot be read, or may be those of another user.
+    /// The tails of the job of a set. Fails if they cannot be read, or may belong to another user.
     pub(crate) fn of(set: &Set) -> Result<Tails, TailError> {
         let (base, job) = (set.path.parent().unwrap_or(&set.path).to_path_buf(), set.job());
         let number = set.path.file_name().and_then(OsStr::to_str).and_then(|name| job.number(name));
@@ -202,7 +179,6 @@ impl Tails {
         })
     }
 
-    /// Their directory.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -211,14 +187,13 @@ impl Tails {
         self.all.iter().filter(|(_, tail)| tail.path == path).cloned().collect()
     }
 
-    /// Compares the contents of a file with its contents at the checkpoint; the pieces that make
-    /// the latter.
-    pub(crate) fn contents(&self, was: &WrittenFile) -> (Contents, Vec<Piece>) {
-        let whole = vec![Piece { source: Source::File, bytes: was.bytes }];
+    /// Compares a file with its contents at the checkpoint; also returns the pieces of these.
+    pub(crate) fn contents(&self, was: &WrittenFile) -> (Contents, Vec<ContentPiece>) {
+        let whole = vec![ContentPiece { source: ByteSource::File, bytes: was.bytes }];
         let Ok(file) = was.open(OpenOptions::new().read(true)) else { return (Contents::Unknown, whole) };
         let length_now = file.metadata().map_or(0, |is| is.len());
         let tails = self.of_file(&was.path);
-        let mut content = |pieces: &[Piece]| self.checksum(&file, pieces).ok();
+        let mut content = |pieces: &[ContentPiece]| self.checksum(&file, pieces).ok();
         let found = was
             .content
             .as_ref()
@@ -226,8 +201,7 @@ impl Tails {
         match found {
             Some(pieces) if pieces.len() == 1 => (Contents::Same, pieces),
             Some(pieces) => (Contents::Kept, pieces),
-            // A file without a checksum that was cut since the set was made has other bytes behind
-            // the cut.
+            // A cut file without a checksum has other bytes behind the cut.
             None => match reach(length_now, &tails, (was.bytes, self.set), &self.host) {
                 Some(pieces) if length_now < was.bytes || was.content.is_none() && self.set != u64::MAX => {
                     (Contents::Reached, pieces)
@@ -238,13 +212,12 @@ impl Tails {
         }
     }
 
-    /// The checksum of pieces.
-    fn checksum(&self, file: &File, pieces: &[Piece]) -> io::Result<String> {
+    fn checksum(&self, file: &File, pieces: &[ContentPiece]) -> io::Result<String> {
         let mut sources = Vec::new();
         for piece in pieces {
             match piece.source {
-                Source::File => sources.push((file.try_clone()?, 0, piece.bytes)),
-                Source::Tail(number) => {
+                ByteSource::File => sources.push((file.try_clone()?, 0, piece.bytes)),
+                ByteSource::Tail(number) => {
                     let (_, file, begin) = self.open(number)?;
                     sources.push((file, begin, piece.bytes));
                 }
@@ -273,16 +246,13 @@ impl Tails {
         opened.map_err(io::Error::other)?.ok_or_else(gone)
     }
 
-    /// Makes the contents of a file of pieces; the first one is of the file itself. The tail is on
-    /// disk before the file is cut.
-    ///
-    /// # Errors
-    /// See [`TailError`]; then the file is as it was.
+    /// Makes the contents of a file from pieces, of which the first is from the file itself. The
+    /// tail is on disk before the file is cut. On an error the file is unchanged.
     pub(crate) fn fit(
         &mut self,
         path: &Path,
         Locked(file): &Locked,
-        pieces: &[Piece],
+        pieces: &[ContentPiece],
     ) -> Result<Fitted, TailError> {
         let failed = |error| TailError::File(path.to_path_buf(), error);
         let is = file.metadata().map_err(failed)?;
@@ -316,7 +286,6 @@ impl Tails {
         match put() {
             Ok(now) => fitted.modified = times(&now)[1],
             Err(error) => {
-                // If this fails as well, the bytes are in the tail.
                 let _ = self.undo(&fitted);
                 return Err(failed(error));
             }
@@ -324,7 +293,6 @@ impl Tails {
         Ok(fitted)
     }
 
-    /// Copies the first bytes of a tail to the position of an open file.
     fn append(&self, mut end: &File, (number, bytes): (u64, u64)) -> io::Result<()> {
         let (_, mut from, begin) = self.open(number)?;
         from.seek(SeekFrom::Start(begin))?;
@@ -332,7 +300,7 @@ impl Tails {
         if copied == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Writes the bytes that are to be cut off a file to a new tail; its number.
+    /// Writes the bytes that will be cut off a file to a new tail; returns its number.
     fn keep(&mut self, path: &Path, file: &File, (offset, bytes): (u64, u64)) -> Result<u64, TailError> {
         let newest = self.job.numbers(&self.base).ok().and_then(|mut all| all.pop()).unwrap_or(self.set);
         let directory = self.directory.clone();
@@ -380,10 +348,7 @@ impl Tails {
         Ok(number)
     }
 
-    /// Gives a file its contents and times before [`Tails::fit`], and removes the tail.
-    ///
-    /// # Errors
-    /// An error of the kernel; then the tail is kept.
+    /// Restores a file's contents and times before [`Tails::fit`], then removes the tail.
     pub(crate) fn undo(&self, fitted: &Fitted) -> io::Result<()> {
         let file = OpenOptions::new().write(true).open(&fitted.path)?;
         file.set_len(fitted.at)?;
@@ -403,14 +368,14 @@ impl Tails {
         Ok(())
     }
 
-    /// Whether nobody has written to a file since [`Tails::fit`].
+    /// Whether no process has written to a file since [`Tails::fit`].
     pub(crate) fn is_untouched(fitted: &Fitted) -> bool {
         std::fs::symlink_metadata(&fitted.path)
             .is_ok_and(|is| is.len() == fitted.bytes && (is.mtime(), is.mtime_nsec()) == fitted.modified)
     }
 
-    /// Removes tails of this host that no set needs, except the last one of each file. A tail that
-    /// cannot be removed is tried again at the next restart.
+    /// Removes tails of this host that no set needs, except the last one of each file. The next
+    /// restart tries failed ones again.
     pub(crate) fn sweep(&mut self) {
         let mut of_files: BTreeMap<PathBuf, Vec<u64>> = BTreeMap::new();
         for (number, tail) in self.all.iter().filter(|(_, tail)| tail.host == self.host) {
@@ -445,7 +410,7 @@ impl Tails {
         let of_path = set.manifest.written.iter().filter(|was| was.path == path);
         let needed = of_path.flat_map(|was| match self.contents(was) {
             (Contents::Same | Contents::Kept | Contents::Reached, pieces) => {
-                pieces.iter().filter_map(Piece::tail).collect::<Vec<_>>()
+                pieces.iter().filter_map(ContentPiece::tail).collect::<Vec<_>>()
             }
             (Contents::Other | Contents::Unknown, _) => numbers(was.bytes).collect(),
         });
@@ -462,11 +427,9 @@ mod tests {
     use crate::manifest::tests::example;
     use crate::restart::{FittedFiles, fit_files};
 
-    /// A job with a file, and sets of it.
     struct Line {
         base: PathBuf,
         file: PathBuf,
-        /// What the file had at each.
         wanted: BTreeMap<u64, String>,
     }
 
@@ -488,7 +451,6 @@ mod tests {
             JobName::new("heat", "3f9c2a10")
         }
 
-        /// Makes a set, with a checksum or without.
         fn checkpoint(&mut self, keep: usize) -> u64 {
             let is = std::fs::metadata(&self.file).unwrap();
             let written = vec![WrittenFile::new(self.file.clone(), &is)];
@@ -509,7 +471,7 @@ mod tests {
             fit_files(&set, policy).map_err(|error| error.to_string())
         }
 
-        /// Restarts from each of these sets in turn, and goes on with other words each time.
+        /// Restarts from each of these sets, one after another, and appends other words each time.
         fn goes_on_from(&self, numbers: &[u64]) {
             for number in numbers {
                 let fitted = self.restart(*number, Policy::Cut).unwrap();
@@ -533,7 +495,7 @@ mod tests {
         }
         line.write("lost\n");
         line.goes_on_from(&[1, 3, 3, 2, 1, 1, 2, 3, 1, 3, 2]);
-        // From now on the job goes on from the first one, in another manner.
+        // From now on the job continues from the first set, with other words.
         line.goes_on_from(&[1]);
         let fourth = line.checkpoint(9);
         line.write("another fifth\n");
@@ -556,12 +518,12 @@ mod tests {
         line.checkpoint(2);
         line.goes_on_from(&[1]);
         assert_eq!(line.tails(), 1);
-        // The second set was there when it was cut off, and is removed as the third older one.
+        // The second set existed when it was cut off, and is removed as the third older one.
         for tails in [1, 1, 0] {
             line.checkpoint(2);
             assert_eq!(line.tails(), tails, "{:?}", line.wanted);
         }
-        // By hand all sets are removed, and the next checkpoint of any job removes the rest.
+        // The user removes all sets, and the next checkpoint of any job removes the rest.
         line.write("three\n");
         let last = *line.wanted.keys().next_back().unwrap();
         line.goes_on_from(&[last]);
@@ -599,7 +561,6 @@ mod tests {
         let after = std::fs::metadata(&line.file).unwrap();
         assert_eq!((line.text(), line.tails()), ("one\ntwo\nlost\n".into(), 0));
         assert_eq!(before.modified().unwrap(), after.modified().unwrap());
-        // Bytes that were put back are taken again.
         line.goes_on_from(&[1]);
         let changed = line.text();
         let fitted = line.restart(2, Policy::Cut).unwrap();
@@ -610,7 +571,7 @@ mod tests {
         );
         assert_eq!(fitted.undo(false), Vec::<String>::new());
         assert_eq!(line.text(), changed);
-        // The job has written to it: it is left alone.
+        // The job has written to it, so it stays unchanged.
         let fitted = line.restart(2, Policy::Cut).unwrap();
         line.write("more\n");
         assert_eq!(fitted.undo(false), Vec::<String>::new());
@@ -632,7 +593,7 @@ mod tests {
         std::fs::remove_dir_all(&line.base).unwrap();
     }
 
-    /// As in sets of older versions, and of files that only another host sees.
+    /// As in sets of older versions, and for files that only another host has.
     #[test]
     fn files_without_checksums_go_by_their_lengths_and_the_order_of_sets() {
         let mut line = Line::new("unknown");
@@ -650,7 +611,7 @@ mod tests {
         std::fs::remove_dir_all(&line.base).unwrap();
     }
 
-    /// Where the checksum is not the right one, by its length.
+    /// Where the checksum is wrong, the length decides.
     #[test]
     fn a_file_that_is_written_in_place_gets_back_as_many_bytes_as_it_had() {
         let mut line = Line::new("in-place");

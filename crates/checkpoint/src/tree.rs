@@ -1,29 +1,25 @@
-//! The processes of a job: `mpirun` and all that descend from it.
+//! The processes of a job: `mpirun` and all its descendants.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-/// A process and its descendants, while they stand still.
+/// A process and its descendants, while they are held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// The numbers of the processes, the first one's at first.
+    /// The numbers of the processes; the root is the first.
     pub processes: Vec<u32>,
-    /// The numbers of all their threads, in ascending order; a number names either a process or a thread.
     pub tasks: Vec<u32>,
 }
 
 impl Tree {
-    /// The tree of a process.
-    ///
-    /// # Errors
-    /// If it is not there, or /proc cannot be read.
+    /// The tree of a process. Fails if it does not exist, or /proc cannot be read.
     pub fn of(root: u32) -> io::Result<Tree> {
         let mut parents = BTreeMap::new();
         for entry in std::fs::read_dir("/proc")? {
             let name = entry?.file_name();
             let Some(number) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-            // Whoever has ended since is not in the tree.
+            // A process that has ended meanwhile is not in the tree.
             let Ok(stat) = std::fs::read_to_string(format!("/proc/{number}/stat")) else { continue };
             if let Some(parent) = number_in(&stat, PARENT) {
                 parents.insert(number, parent);
@@ -44,16 +40,14 @@ impl Tree {
     }
 }
 
-/// The number of the process that leads the session of a process; `0` if that one is outside of this PID namespace.
-///
-/// # Errors
-/// If the process is gone.
+/// The number of the process that leads the session of a process; `0` if it is outside of this PID
+/// namespace. Fails if the process is gone.
 pub fn session_of(process: u32) -> io::Result<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     number_in(&stat, SESSION).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, stat))
 }
 
-/// Places in `/proc/PID/stat`, counted from the word behind the name.
+/// Positions in `/proc/PID/stat`, counted from the word behind the name.
 const PARENT: usize = 1;
 const SESSION: usize = 3;
 
@@ -72,16 +66,15 @@ fn descendants(root: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
     found
 }
 
-/// A number that a restart needs, and who has it now.
+/// A number that a restart needs, and the process that has it now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// The number of a process or thread.
     pub task: u32,
-    /// The name of who has it; empty if it has ended and its parent has not noticed yet.
+    /// The name of that process; empty if it has ended and its parent has not collected it yet.
     pub name: String,
 }
 
-/// Which of the numbers are taken. A thread has a directory of its own there, though a list of /proc does not show it.
+/// Which of the numbers are in use. Lists of /proc do not show threads, but each has a directory.
 pub fn taken(tasks: &[u32]) -> Vec<Taken> {
     let name = |task: u32| {
         let directory = PathBuf::from(format!("/proc/{task}"));
@@ -94,7 +87,7 @@ pub fn taken(tasks: &[u32]) -> Vec<Taken> {
     tasks.iter().filter_map(|task| name(*task)).collect()
 }
 
-/// The processes that have one of these words in their environment, of those that may be seen. What has ended has none.
+/// The processes, among the readable ones, with one of these words in their environment.
 pub(crate) fn with_environment(words: &[String]) -> io::Result<Vec<Taken>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {

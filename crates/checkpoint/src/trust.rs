@@ -2,9 +2,9 @@
 //!
 //! A restart runs an image with the rights of its caller, and several users may write to one
 //! directory for sets. So each directory and file of a set must belong to the caller or to root,
-//! and nobody else may have the right to write to it or to replace it in the directory where it
-//! lies. Files are opened without following links and without waiting for the other end of a FIFO,
-//! and owner, mode and kind are those of the open descriptor.
+//! and no other user may have the right to write to it or to replace it in its directory. Files are
+//! opened without following links and without waiting for the other end of a FIFO, and owner, mode
+//! and kind are those of the open descriptor.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -20,27 +20,23 @@ const OTHERS: u32 = 0o022;
 /// Only the owner of a file, or of its directory, may rename or remove the file.
 const STICKY: u32 = 0o1000;
 
-/// Why a file or directory is not used.
+/// The reason why a file or directory is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distrust {
-    /// The file or directory.
     pub path: PathBuf,
     why: Why,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Why {
-    /// It belongs to another user.
     Owner(u32),
-    /// Others may write to it, by this mode.
+    /// Other users may write to it, by this mode.
     Mode(u32),
     /// The directory of sets belongs to another user.
     BaseOwner(u32),
-    /// Others may replace what is in the directory of sets, by this mode.
+    /// Other users may replace entries of the directory of sets, by this mode.
     BaseMode(u32),
-    /// It is of another kind.
     Kind(&'static str),
-    /// It is longer than such a file can be.
     Length(u64),
 }
 
@@ -84,18 +80,15 @@ impl fmt::Display for Distrust {
 
 impl std::error::Error for Distrust {}
 
-/// Why a file or directory of a set cannot be read.
+/// The reason why a file or directory of a set cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// It is not used.
     #[error(transparent)]
     Distrust(#[from] Distrust),
-    /// The kernel refuses it.
     #[error("{path}: {error}", path = .0.display(), error = .1)]
     Kernel(PathBuf, io::Error),
 }
 
-/// Whether this process uses files of a user.
 pub(crate) fn is_trusted(user: u32) -> bool {
     user == 0 || user == rustix::process::geteuid().as_raw()
 }
@@ -122,7 +115,7 @@ fn judge(path: &Path, is: &Stat, wanted: FileType) -> Result<(), TrustError> {
     Ok(())
 }
 
-/// Whether nobody else can replace the sets in a directory.
+/// Whether no other user can replace the sets in a directory.
 fn judge_base(path: &Path, is: &Stat) -> Result<(), TrustError> {
     let distrust = |why| Err(Distrust { path: path.to_path_buf(), why }.into());
     if !is_trusted(is.st_uid) {
@@ -145,7 +138,6 @@ const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// Opens a file or directory in another one, and judges the open descriptor.
 fn open_in(
     parent: BorrowedFd<'_>,
     name: &OsStr,
@@ -157,8 +149,8 @@ fn open_in(
     let fd = match openat(parent, name, flags, Mode::empty()) {
         Ok(fd) => fd,
         Err(error) => {
-            // Links and private files of other users cannot be opened: their owner and kind are the
-            // better reason.
+            // Foreign links and private files cannot be opened: owner and kind are the better
+            // reason.
             if let Ok(is) = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
                 judge(path, &is, wanted)?;
             }
@@ -170,7 +162,6 @@ fn open_in(
     Ok((fd, is))
 }
 
-/// A directory that can be trusted.
 #[derive(Debug)]
 pub(crate) struct Folder {
     fd: OwnedFd,
@@ -193,14 +184,12 @@ impl Folder {
         Ok(Folder { fd, path: path.to_path_buf() })
     }
 
-    /// The directory of a set, by its canonical path, which nobody else can replace.
     pub(crate) fn of_set(path: &Path) -> Result<Folder, TrustError> {
         let invalid = || TrustError::Kernel(path.to_path_buf(), io::ErrorKind::InvalidInput.into());
         let (base, name) = path.parent().zip(path.file_name()).ok_or_else(invalid)?;
         Folder::base(base)?.folder(name)
     }
 
-    /// A directory in it.
     pub(crate) fn folder(&self, name: &OsStr) -> Result<Folder, TrustError> {
         let path = self.path.join(name);
         let (fd, _) = open_in(self.fd.as_fd(), name, &path, FileType::Directory)?;
@@ -225,7 +214,6 @@ impl Folder {
         Ok((fd.into(), u64::try_from(is.st_size).unwrap_or(0)))
     }
 
-    /// The contents of a file in it, which has at most `limit` bytes.
     pub(crate) fn read(&self, relative: &Path, limit: u64) -> Result<Vec<u8>, TrustError> {
         let path = self.path.join(relative);
         let (file, bytes) = self.file(relative)?;
@@ -237,7 +225,6 @@ impl Folder {
         Ok(text)
     }
 
-    /// Whether the directory of this name belongs to the caller or to root.
     pub(crate) fn has_own(&self, name: &OsStr) -> bool {
         let is = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW);
         is.is_ok_and(|is| is_trusted(is.st_uid) && FileType::from_raw_mode(is.st_mode) == FileType::Directory)
@@ -296,7 +283,7 @@ mod tests {
             assert!(said.contains(words) && said.contains("chmod"), "{said}");
             std::fs::set_permissions(path, before).unwrap();
         }
-        // Where several users have sets, none can rename those of another.
+        // If several users have sets, none can rename those of another.
         set_mode(&base, 0o1777);
         read().unwrap();
         let long = said(Folder::of_set(&set).unwrap().read(Path::new("image/pages"), 4));
@@ -323,7 +310,6 @@ mod tests {
         std::fs::remove_dir_all(&base).unwrap();
     }
 
-    /// Only root can give files to others.
     #[test]
     fn files_of_another_user_are_named_with_the_user() {
         if !rustix::process::geteuid().is_root() {

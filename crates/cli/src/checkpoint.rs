@@ -1,4 +1,5 @@
-//! `oxmpi checkpoint` and `oxmpi restart`: a job is imaged as a whole and goes on later; `oxmpi info --checkpoint` describes a set.
+//! `oxmpi checkpoint` and `oxmpi restart` make an image of a whole job and restore it later; `oxmpi
+//! info --checkpoint` describes a set.
 
 mod advise;
 mod describe;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use oxmpi_checkpoint::commit;
 use oxmpi_checkpoint::criu::Criu;
-use oxmpi_checkpoint::making::{self, Checkpoint, MakeError, Request};
+use oxmpi_checkpoint::making::{self, Checkpoint, CheckpointRequest, MakeError};
 use oxmpi_checkpoint::manifest::Supervision;
 use oxmpi_param::{Module, Param, Params};
 use oxmpi_rt::inquiry::{self, InquiryError};
@@ -26,13 +27,11 @@ pub(crate) use self::lam::{HELP as LAM_HELP, NAMES as LAM_NAMES, called};
 pub(crate) use self::ranks::{Resumption, apart_here, check_here, has_ended, image_here, restore_here, sees};
 pub(crate) use self::restart::{RestartArgs, restart};
 pub(crate) use self::supervise::{in_parent, plan};
-/// What CRIU calls between its acts has this name.
 pub(crate) use oxmpi_checkpoint::making::{ACTION_PROGRAM, at_action};
 pub(crate) use oxmpi_checkpoint::restart::RESUME_OPTION;
 
 /// The module that calls functions of the program.
 const OWN: &str = "self";
-/// The module that makes images.
 const BLCR: &str = "blcr";
 /// Write an image of a running job to disk, from which it can go on later
 ///
@@ -137,7 +136,7 @@ pub(crate) fn checkpoint(args: &CheckpointArgs) -> Result<i32, Stop> {
     Ok(0)
 }
 
-/// Parameters, and those for checkpoints with which the job was started where they leave something open.
+/// The parameters, completed by the checkpoint parameters with which the job was started.
 fn with_those_of_job(params: &Params, facts: &inquiry::JobFacts) -> Result<Params, Stop> {
     let mut params = params.clone();
     for (name, value) in &facts.params {
@@ -149,42 +148,35 @@ fn with_those_of_job(params: &Params, facts: &inquiry::JobFacts) -> Result<Param
     Ok(params)
 }
 
-/// What makes checkpoints of a job.
 #[derive(Clone, Debug)]
 struct Maker {
-    /// Whether it makes one image of all processes together, even if it could make one of each rank.
+    /// Whether one image of all processes is made, even if one of each rank is possible.
     is_tree: bool,
     /// `None`: the program saves its state itself.
     criu: Option<Criu>,
     /// This program, which CRIU calls.
     program: PathBuf,
-    /// Where sets go.
     base: PathBuf,
-    /// How many older sets are kept.
     keep: usize,
-    /// What sets say of who makes them without being asked, if it is not what mpirun says.
+    /// The supervision for the manifest, if it differs from mpirun's own report.
     supervision: Option<Supervision>,
 }
 
-/// Why there is no checkpoint.
 #[derive(Debug, thiserror::Error)]
 enum MakerError {
-    /// Nothing was tried.
     #[error("the job cannot be checkpointed: {0}")]
     Job(#[from] InquiryError),
-    /// Its messages go by something that no image brings back.
+    /// No image includes the transport of its messages.
     #[error("the job cannot be checkpointed: {0}")]
     Transport(String),
-    /// The set is there, but not what else was wanted.
+    /// The set exists, but a later step has failed.
     #[error("{0}")]
     GoesOn(MakeError),
-    /// It was tried in vain, and the job may have been damaged.
+    /// The attempt failed, and the job may have been damaged.
     #[error("there is no new set: {0}")]
     Killed(MakeError),
-    /// It was tried in vain.
     #[error("there is no new set, and the job goes on: {0}")]
     Make(MakeError),
-    /// The job ended while its image was made.
     #[error("there is no new set: the job has ended meanwhile ({0})")]
     Ended(MakeError),
 }
@@ -202,7 +194,6 @@ impl From<MakeError> for MakerError {
 }
 
 impl MakerError {
-    /// Why the job has to end without one.
     fn reason(&self) -> String {
         match self {
             MakerError::Job(error) => error.to_string(),
@@ -220,7 +211,7 @@ impl Maker {
     fn make(&self, mpirun: u32, ends: bool) -> Result<Checkpoint, MakerError> {
         let has_ended = || ProcessStat::of(mpirun).is_none_or(|stat| stat.has_ended());
         match self.try_make(mpirun, ends) {
-            // CRIU reports a rank that has ended under it as a fault of its own.
+            // CRIU reports a rank that ends meanwhile as its own fault.
             Err(MakerError::Make(error)) if has_ended() => Err(MakerError::Ended(error)),
             made => made,
         }
@@ -233,7 +224,7 @@ impl Maker {
             on_term: supervision.on_term,
             keep: self.keep,
         });
-        let request = Request {
+        let request = CheckpointRequest {
             base: self.base.clone(),
             keep: self.keep,
             ends,
@@ -268,7 +259,7 @@ impl Maker {
     }
 }
 
-/// Whether jobs over a transport can be imaged; the error is for a person.
+/// Whether jobs over a transport can be imaged; the error is for the user.
 pub(crate) fn check_transport(name: &str) -> Result<(), String> {
     match Module::named(name) {
         Some(module) if !module.images => Err(format!(
@@ -278,7 +269,7 @@ pub(crate) fn check_transport(name: &str) -> Result<(), String> {
     }
 }
 
-/// The directory for sets: what was named, or what the parameter says.
+/// The directory for sets: the named one, or that of the parameter.
 fn base(named: Option<&Path>, params: &Params) -> Result<PathBuf, Stop> {
     let named = named.unwrap_or_else(|| params.cr_base_dir().as_ref());
     let home = || std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
@@ -288,17 +279,14 @@ fn base(named: Option<&Path>, params: &Params) -> Result<PathBuf, Stop> {
     })
 }
 
-/// The same, made if it is not there, and found to be one that can be written to.
 fn usable_base(params: &Params) -> Result<PathBuf, Stop> {
     commit::usable(&base(None, params)?).map_err(failed)
 }
 
-/// How many older sets are kept.
 fn keep(params: &Params) -> usize {
     usize::try_from(params.cr_keep()).unwrap_or(usize::MAX)
 }
 
-/// A number of bytes for people.
 fn amount(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64 / 1024.0;
@@ -313,19 +301,19 @@ fn amount(bytes: u64) -> String {
     format!("{value:.1} {unit}")
 }
 
-/// This program, which CRIU calls.
 fn program() -> Result<PathBuf, Stop> {
     let program = oxmpi_sys::library::program();
     program.map_err(|error| failed(format!("cannot find this program itself: {error}")))
 }
 
-/// Whether images can be made here, for who asks for them by a parameter when a job is started.
+/// Whether images can be made here, if a parameter requests them at the start of a job.
 pub(crate) fn check(params: &Params) -> Result<(), Stop> {
     criu_of_job(params)?;
     usable_base(params).map(drop)
 }
 
-/// CRIU for a job with these parameters; `None` if its program saves its state itself, by functions that have to have names.
+/// CRIU for a job with these parameters; `None` if its program saves its state itself, by functions
+/// that the parameters must name.
 fn criu_of_job(params: &Params) -> Result<Option<Criu>, Stop> {
     if params.cr() != Some(OWN) {
         return able_criu(params).map(Some);
@@ -333,14 +321,13 @@ fn criu_of_job(params: &Params) -> Result<Option<Criu>, Stop> {
     params.cr_self_functions().map(|_| None).map_err(failed)
 }
 
-/// CRIU by the parameters, after it has checked that it can work here.
+/// CRIU by the parameters, after a check that it works here.
 fn able_criu(params: &Params) -> Result<Criu, Stop> {
     let criu = criu(params)?;
     criu.check().map_err(failed)?;
     Ok(criu)
 }
 
-/// CRIU by the parameters.
 fn criu(params: &Params) -> Result<Criu, Stop> {
     Criu::find(params.cr_blcr_criu(), params.cr_blcr_options()).map_err(failed)
 }

@@ -64,9 +64,9 @@ struct CollArgs {
     /// The operation is not commutative
     #[arg(long)]
     noncommutative: bool,
-    /// There are more ranks than processors, as 'mpirun' finds out for a job
-    #[arg(long)]
-    crowded: bool,
+    /// There are more ranks than processors, as 'mpirun' finds for a job
+    #[arg(long, alias = "crowded")]
+    oversubscribed: bool,
     /// The operation is a sum or product of floating-point numbers, or one of the program
     #[arg(long)]
     inexact: bool,
@@ -113,7 +113,7 @@ struct CollectiveQuery {
 impl CollectiveQuery {
     fn new(args: &CollArgs) -> CollectiveQuery {
         let NamedCollective { collective, alias } = args.collective.clone();
-        let setup = if args.crowded { Setup::Oversubscribed } else { Setup::Dedicated };
+        let setup = if args.oversubscribed { Setup::Oversubscribed } else { Setup::Dedicated };
         let facts = |bytes| {
             let (ranks, type_size) = (args.ranks as u32, args.type_size as usize);
             CollectiveFacts::new(collective, ranks, bytes, type_size, !args.noncommutative).on(setup)
@@ -289,7 +289,7 @@ fn in_text(
             let row = decision.algorithm.algorithm();
             out += &format!("  algorithm:     {} {}: {}\n", row.number, row.name, row.description);
             out += &format!("  chosen by:     {}\n", decision.reason);
-            for (label, is_used) in [("with:", true), ("not looked at:", false)] {
+            for (label, is_used) in [("with:", true), ("not used:", false)] {
                 let said = listed_settings(decision, is_used);
                 if !said.is_empty() {
                     out += &format!("  {label:<14} {}\n", said.join(", "));
@@ -391,7 +391,7 @@ fn in_json(
         "bytes": facts.bytes,
         "message_size": facts.message_size,
         "commutative": facts.commutative,
-        "crowded": facts.setup == Setup::Oversubscribed,
+        "oversubscribed": facts.setup == Setup::Oversubscribed,
         "algorithms": all,
         "control_section": served.by[0].1 == Ok(Component::Shmem),
     });
@@ -418,7 +418,7 @@ fn in_json(
             for (name, value, _) in algorithm_settings(decision) {
                 out[name.replace([' ', '-'], "_")] = value.into();
             }
-            out["not_looked_at"] = listed_settings(decision, false).into();
+            out["not_used"] = listed_settings(decision, false).into();
             out["passed_over"] = decision.refused.map(|refused| refused.to_string()).into();
         }
         Err(illegal) => out["error"] = illegal.to_string().into(),

@@ -49,7 +49,7 @@ impl<'d> OversubscribedWait<'d> {
             return PollPause::Over;
         }
         match self.wait.next() {
-            Next::Look => {
+            Next::Poll => {
                 (self.since, self.aside) = (None, self.aside + 1);
                 PollPause::Aside
             }

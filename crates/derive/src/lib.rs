@@ -50,7 +50,7 @@ fn expand(input: TokenStream) -> Result<TokenStream> {
         // compiler.
         #[automatically_derived]
         unsafe impl #parameters ::oxmpi::Element for #name #arguments #bounds {
-            const SHAPE: ::oxmpi::derive::Shape = ::oxmpi::derive::Shape::structure::<Self>(&[#(#members),*]);
+            const SHAPE: ::oxmpi::derive::ElementShape = ::oxmpi::derive::ElementShape::structure::<Self>(&[#(#members),*]);
         }
 
         // Does not compile if another macro has added members to the struct.

@@ -5,7 +5,7 @@
 //! without a list of all pieces.
 
 use oxmpi_abi::constants as abi;
-use oxmpi_mem::blocks::Blocks;
+use oxmpi_mem::blocks::LayoutBlocks;
 use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
 use std::sync::Arc;
@@ -228,7 +228,7 @@ struct StreamCursor<'a> {
     view: &'a View,
     /// The start of the current tile; in a view without gaps, the next byte.
     base: u64,
-    blocks: Option<Blocks>,
+    blocks: Option<LayoutBlocks>,
 }
 
 impl<'a> StreamCursor<'a> {

@@ -1,4 +1,5 @@
-//! How fast layouts pack and operands are reduced, in GB/s of packed bytes, beside a plain copy.
+//! Prints how fast layouts are packed and operands reduced, in GB/s of packed bytes, with a plain
+//! copy for comparison.
 //!
 //! `cargo run --release -p oxmpi-mem --example pack_speed`
 
@@ -11,7 +12,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Seconds for one call, the best of several rounds.
+/// The time of one call in seconds, the shortest of several rounds.
 fn seconds(mut call: impl FnMut()) -> f64 {
     let mut best = Duration::MAX;
     let mut calls = 1u32;

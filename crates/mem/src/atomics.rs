@@ -1,21 +1,24 @@
-//! Accumulates: operations on elements that other processes and threads accumulate to at the same time.
+//! Accumulates: operations on elements to which other processes and threads accumulate at the same
+//! time.
 //!
 //! Rules
-//! 1. Elements of 1, 2, 4 and 8 bytes without padding that lie at multiples of their size are changed by atomic
-//!    instructions of the processor. Calls for several elements change those that fill a word of 8 bytes by one instruction on
-//!    that word, since an atomic instruction costs the same whatever it changes. A processor makes atomic instructions of
-//!    different lengths on the same bytes one after the other.
-//! 2. All others are changed with the *element lock* held: one word for a window's process ([`robust_lock`](oxmpi_shm::robust_lock)).
-//! 3. Which of the two it is follows from the element and its address in the window alone, which does not depend on who
-//!    accesses it from where: memory is mapped at multiples of a page. So all accumulates of one datatype to an element are
-//!    atomic with each other, whoever carries them out.
-//! 4. Calls for several elements hold the element lock as well, and change each element by rule 1 all the same, as calls for one
-//!    element do not hold it. So what such a call changes in one piece of up to a cache line is seen whole by all others of
-//!    its kind, beyond what the standard asks for, which promises it for each element alone.
-//! 5. Longer calls release the lock now and then, at the boundaries of cache lines where elements let them.
-//! 6. Elements that only one thread can change, because they are mapped in its process alone and that has no other thread, are changed
-//!    by plain instructions ([`Accumulator::apply_alone`]).
-//! 7. Nobody waits for anything with the element lock held. Who dies with it held leaves elements half changed, and the lock to the others.
+//! 1. An element of 1, 2, 4 or 8 bytes without padding, at a multiple of its size, is changed by an
+//!    atomic instruction. A call for several elements changes all elements of an aligned word of 8
+//!    bytes by one instruction, since an atomic instruction costs the same for each length. The
+//!    processor orders atomic instructions of different lengths on the same bytes.
+//! 2. Every other element is changed under the *element lock*, a word of the window's process
+//!    ([`robust_lock`](oxmpi_shm::robust_lock)).
+//! 3. The element and its address in the window alone decide between rules 1 and 2. All processes
+//!    agree on the address modulo 8, since memory is mapped at multiples of a page. So all
+//!    accumulates of one datatype to an element are atomic with each other.
+//! 4. A call for several elements also holds the element lock, but changes each element by rule 1,
+//!    since a call for one element does not take the lock. So other calls for several elements see
+//!    a change of up to a cache line as a whole. The standard promises this only for each element.
+//! 5. A long call releases the lock at some boundaries of cache lines.
+//! 6. If only one thread can change the elements (memory mapped only in a process with one thread),
+//!    plain instructions change them ([`Accumulator::apply_alone`]).
+//! 7. A thread never waits while it holds the element lock. A process that dies with the lock
+//!    leaves elements half changed; the next process gets the lock.
 
 mod instruction;
 
@@ -25,41 +28,38 @@ use crate::buffer::UserBuf;
 use crate::kernels::{Loop, Op, Scalar, kernel};
 use crate::layout::Layout;
 use crate::memory::{Scratch, ScratchError};
-use oxmpi_shm::robust_lock::Held;
+use oxmpi_shm::robust_lock::RobustGuard;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-/// An operation on elements of one predefined type, to be done atomically.
+/// An operation on elements of one predefined type, carried out atomically.
 #[derive(Clone, Copy, Debug)]
 pub struct Accumulator {
     op: Op,
     scalar: Scalar,
     run: Loop,
-    /// Packed bytes of an element.
     size: usize,
     extent: usize,
 }
 
-/// How many packed bytes are changed at a time with the lock held.
+/// The most packed bytes that are changed before the lock is released.
 const PART_BYTES: usize = 4 << 10;
 
-/// The boundaries at which the lock may be released.
 const LINE_BYTES: usize = 64;
 
 macro_rules! atomic_elements {
     ($name:ident, $atomic:ty, $word:ty) => {
-        /// Changes `n` elements, or `n` words of as many elements as fit (rule 1).
-        ///
-        /// # Safety
-        /// `n` of them are readable at `left` (none if the operation is [`Op::NoOp`]), writable and aligned at `right`; `old`
-        /// is null or writable for `n` of them.
+        /// Changes `n` elements, or `n` words of several elements each (rule 1). Safety: `n` of
+        /// them are readable at `left` (none for [`Op::NoOp`]), and writable and aligned at
+        /// `right`; `old` is null or writable for `n` of them.
         #[inline]
         unsafe fn $name(a: &Accumulator, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
             const SIZE: usize = size_of::<$word>();
             for i in 0..n {
-                // SAFETY: element `i` of the `n`. It is aligned, so it may be used as an atomic; accesses that are none are the
-                // program's error, and their result is as undefined in MPI as here.
+                // SAFETY: element `i` of the `n`. It is aligned, so it can be used as an atomic. A
+                // plain access of the program at the same time is an error of the program (MPI-5.0
+                // section 12.7).
                 unsafe {
                     let element = &*right.add(i * SIZE).cast::<$atomic>();
                     let operand = || left.add(i * SIZE).cast::<$word>().read_unaligned();
@@ -107,7 +107,7 @@ atomic_elements!(atomic_4, AtomicU32, u32);
 atomic_elements!(atomic_8, AtomicU64, u64);
 
 impl Accumulator {
-    /// `op` on elements represented as `scalar`; `None` if it is not defined or not there.
+    /// `None` if `op` is not defined for `scalar`, or has no kernel.
     #[inline]
     pub fn new(op: Op, scalar: Scalar) -> Option<Accumulator> {
         let (size, extent) = scalar.size_extent();
@@ -124,7 +124,7 @@ impl Accumulator {
         self.scalar
     }
 
-    /// The packed bytes of an element.
+    /// Packed bytes of one element.
     #[inline]
     pub fn size(&self) -> usize {
         self.size
@@ -143,25 +143,22 @@ impl Accumulator {
         matches!(self.scalar, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
     }
 
-    /// Whether elements at `address` are changed by atomic instructions (rules 1 and 3).
     #[inline(always)]
     fn is_atomic_at(&self, address: usize) -> bool {
         self.is_plain() && self.size <= 8 && address.is_multiple_of(self.size)
     }
 
-    /// Changes elements without padding that lie one after another; those from before go to `old`. `lock` acquires the element
-    /// lock, if that is needed.
-    ///
-    /// # Panics
-    /// If the elements have padding, the lengths are no such number of elements or differ; `left` may be empty if the
-    /// operation is [`Op::NoOp`].
+    /// Changes contiguous elements without padding; their old values go to `old`. `lock` acquires
+    /// the element lock and is called only if the lock is needed. Panics if the elements have
+    /// padding, or the lengths differ or are no multiple of the element's. `left` may be empty for
+    /// [`Op::NoOp`].
     #[inline]
     pub fn apply<'l>(
         &self,
         left: Bytes<'_>,
         mut right: BytesMut<'_>,
         old: Option<BytesMut<'_>>,
-        lock: impl FnMut() -> Held<'l>,
+        lock: impl FnMut() -> RobustGuard<'l>,
     ) {
         let len = right.len();
         let operands = left.len() == len || self.op == Op::NoOp;
@@ -174,7 +171,7 @@ impl Accumulator {
         );
         let old = old.map_or(std::ptr::null_mut(), |mut old| old.as_mut_ptr());
         let right = right.as_mut_ptr();
-        // SAFETY: all views are mapped and have as many bytes.
+        // SAFETY: all views are mapped for `len` bytes.
         unsafe {
             if len != self.size || !self.change_one(left.as_ptr(), right, old) {
                 self.change_in_parts(left.as_ptr(), right, old, len / self.size, lock);
@@ -182,10 +179,7 @@ impl Accumulator {
         }
     }
 
-    /// As [`Accumulator::apply`], of elements that nobody else changes meanwhile (rule 6).
-    ///
-    /// # Panics
-    /// As there.
+    /// As [`Accumulator::apply`], of elements that no other thread changes meanwhile (rule 6).
     pub fn apply_alone(&self, left: Bytes<'_>, mut right: BytesMut<'_>, old: Option<BytesMut<'_>>) {
         let len = right.len();
         let operands = left.len() == len || self.op == Op::NoOp;
@@ -199,18 +193,17 @@ impl Accumulator {
             right.as_bytes().copy_to(old);
         }
         if self.op != Op::NoOp {
-            // SAFETY: both views are mapped and have as many bytes, which are whole elements.
+            // SAFETY: both views are mapped for `len` bytes, which are whole elements.
             unsafe { (self.run)(left.as_ptr(), right.as_mut_ptr(), len / self.size) };
         }
     }
 
-    /// Changes one element by an atomic instruction (rule 1). `false`: there is none for it, and nothing was done.
-    ///
-    /// # Safety
-    /// As for `atomic_8` and one element, but that `right` may be at any address.
+    /// Changes one element by an atomic instruction (rule 1). `false`: there is no such
+    /// instruction, and the element is unchanged. Safety: as for `atomic_8` with one element,
+    /// except that `right` may have any alignment.
     #[inline(always)]
     unsafe fn change_one(&self, left: *const u8, right: *mut u8, old: *mut u8) -> bool {
-        // SAFETY: by the contract of this function; the alignment was asked for.
+        // SAFETY: by the contract of this function; the alignment was checked.
         unsafe {
             match self.size {
                 8 if self.is_atomic_at(right.addr()) => atomic_8(self, left, right, old, 1),
@@ -223,10 +216,8 @@ impl Accumulator {
         true
     }
 
-    /// Changes elements with the element lock held (rules 2 and 4).
-    ///
-    /// # Safety
-    /// As for `atomic_8`, but that `right` may be at any address.
+    /// Changes elements under the element lock (rules 2 and 4). Safety: as for `atomic_8`, except
+    /// that `right` may have any alignment.
     unsafe fn change(&self, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
         let in_word = 8 / self.size;
         if in_word < 2 || n < in_word || !self.is_atomic_at(right.addr()) {
@@ -243,8 +234,8 @@ impl Accumulator {
         };
         let ((left_words, right_words, old_words), (left_rest, right_rest, old_rest)) =
             (at(before), at(behind));
-        // SAFETY: by the contract of this function: the elements before the first word, those in words and those behind are the
-        // `n` elements, and the words are aligned.
+        // SAFETY: by the contract of this function: the elements before the first word, in whole
+        // words, and after the last word are the `n` elements, and the words are aligned.
         unsafe {
             self.change_each(left, right, old, before);
             atomic_8(self, left_words, right_words, old_words, words);
@@ -252,12 +243,9 @@ impl Accumulator {
         }
     }
 
-    /// As [`Accumulator::change`], one element after the other.
-    ///
-    /// # Safety
-    /// As there.
+    /// As [`Accumulator::change`], element by element. Safety: as for [`Accumulator::change`].
     unsafe fn change_each(&self, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
-        // SAFETY: by the contract of this function; the alignment was asked for.
+        // SAFETY: by the contract of this function; the alignment was checked.
         unsafe {
             match self.size {
                 8 if self.is_atomic_at(right.addr()) => atomic_8(self, left, right, old, n),
@@ -274,10 +262,7 @@ impl Accumulator {
         }
     }
 
-    /// Changes elements with the element lock held, and released now and then (rule 5).
-    ///
-    /// # Safety
-    /// As [`Accumulator::change`].
+    /// As [`Accumulator::change`], with the lock released after each part (rule 5), and as safe.
     #[inline(never)]
     unsafe fn change_in_parts<'l>(
         &self,
@@ -285,7 +270,7 @@ impl Accumulator {
         right: *mut u8,
         old: *mut u8,
         n: usize,
-        mut lock: impl FnMut() -> Held<'l>,
+        mut lock: impl FnMut() -> RobustGuard<'l>,
     ) {
         let mut at = 0;
         while at < n {
@@ -303,21 +288,18 @@ impl Accumulator {
         }
     }
 
-    /// Changes the elements of `target` that are its packed bytes from `from` on, as many as `old` or else `left` has; those
-    /// from before go to `old`. All three are packed. `lock` is as in [`Accumulator::apply`].
-    ///
-    /// # Errors
-    /// If there is no memory for a copy of elements with padding.
-    ///
-    /// # Panics
-    /// As [`Accumulator::apply`], but for padding; and if `target` has fewer elements.
+    /// Changes the elements of `target` from packed byte `from` on. The length is that of `old`, or
+    /// that of `left` without `old`. Old values go to `old`. `lock` is as in
+    /// [`Accumulator::apply`]. Fails if there is no memory for a copy of elements with padding.
+    /// Panics as [`Accumulator::apply`], except that elements may have padding; and if `target` has
+    /// fewer elements.
     pub fn accumulate<'l>(
         &self,
         left: Bytes<'_>,
         target: &UserBuf,
         from: usize,
         mut old: Option<BytesMut<'_>>,
-        mut lock: impl FnMut() -> Held<'l>,
+        mut lock: impl FnMut() -> RobustGuard<'l>,
     ) -> Result<(), ScratchError> {
         let len = old.as_ref().map_or(left.len(), |old| old.len());
         self.check_operands(left.len(), target, from, len);
@@ -332,17 +314,16 @@ impl Accumulator {
         target.blocks(from, len, |block, bytes| {
             let operand = if self.op == Op::NoOp { left.as_ptr() } else { left.slice(done, bytes).as_ptr() };
             let old = old.as_mut().map_or(std::ptr::null_mut(), |old| old.slice(done, bytes).as_mut_ptr());
-            // SAFETY: `bytes` bytes are mapped at the block, which are whole elements: those without padding are never
-            // cut by the blocks of a layout, and `from` and `len` are multiples of their size. Operands and old values were
-            // sliced.
+            // SAFETY: `bytes` bytes are mapped at the block, and are whole elements: a layout never
+            // cuts an element without padding, and `from` and `len` are multiples of its size.
+            // Operands and old values were sliced.
             unsafe {
                 if len == self.size && self.change_one(operand, block, old) {
-                    // It is done.
                 } else if bytes > PART_BYTES {
                     held = None;
                     self.change_in_parts(operand, block, old, bytes / self.size, &mut lock);
                 } else {
-                    // Short blocks share the lock.
+                    // Short blocks share one acquisition of the lock.
                     if with_lock + bytes > PART_BYTES {
                         (held, with_lock) = (None, 0);
                     }
@@ -356,8 +337,6 @@ impl Accumulator {
         Ok(())
     }
 
-    /// # Panics
-    /// If the operands do not fit.
     fn check_operands(&self, operands: usize, target: &UserBuf, from: usize, len: usize) {
         let total = target.packed_len();
         assert!(
@@ -368,14 +347,14 @@ impl Accumulator {
         assert!(operands == len || self.op == Op::NoOp, "{operands} bytes for {len}");
     }
 
-    /// Elements with padding: copied, changed and copied back with the lock held.
+    /// Accumulates to a copy of elements with padding under the lock, and copies it back.
     fn padded<'l>(
         &self,
         left: Bytes<'_>,
         target: &UserBuf,
         from: usize,
         mut old: Option<BytesMut<'_>>,
-        mut lock: impl FnMut() -> Held<'l>,
+        mut lock: impl FnMut() -> RobustGuard<'l>,
     ) -> Result<(), ScratchError> {
         let len = old.as_ref().map_or(left.len(), |old| old.len());
         let most = (PART_BYTES / self.size).min(len / self.size);
@@ -395,8 +374,8 @@ impl Accumulator {
                 room.slice(0, bytes).as_bytes().copy_to(old.slice(at, bytes));
             }
             values.buf().unpack(0, room.slice(0, bytes).as_bytes());
-            // SAFETY: both scratch rooms have these elements, padding included but for that of the last one, which is not
-            // touched.
+            // SAFETY: both scratch rooms have these elements with their padding. Only the padding
+            // of the last element is missing, and the loop does not touch padding.
             unsafe { (self.run)(operands.buf().as_ptr(), values.buf().as_ptr(), bytes / self.size) };
             values.buf().pack(0, room.slice(0, bytes));
             target.unpack(from + at, room.slice(0, bytes).as_bytes());
@@ -405,7 +384,6 @@ impl Accumulator {
         Ok(())
     }
 
-    /// An element as it lies in an array.
     fn element_layout(&self) -> Arc<Layout> {
         let blocks: &[(usize, isize)] = if self.scalar == Scalar::I16I32 { &[(2, 0), (4, 4)] } else { &[] };
         let byte = Layout::basic(1, 1);
@@ -418,18 +396,16 @@ impl Accumulator {
     }
 }
 
-/// Compares one element with `compare` and, if they are equal, replaces it by `new`; the element from before goes to `old`.
-/// It is atomic with the accumulates to elements of this size. `lock` is as in [`Accumulator::apply`].
-///
-/// # Panics
-/// If the four have different lengths, or more than 16 bytes.
+/// Replaces one element by `new` if it is equal to `compare`; the old value goes to `old`. This is
+/// atomic with accumulates to elements of this size. `lock` is as in [`Accumulator::apply`]. Panics
+/// if the four lengths differ or exceed 16 bytes.
 #[inline]
 pub fn compare_and_swap<'l>(
     new: Bytes<'_>,
     compare: Bytes<'_>,
     mut element: BytesMut<'_>,
     old: BytesMut<'_>,
-    mut lock: impl FnMut() -> Held<'l>,
+    mut lock: impl FnMut() -> RobustGuard<'l>,
 ) {
     let len = element.len();
     assert!(
@@ -475,14 +451,14 @@ mod tests {
     use super::*;
     use crate::memory::lend_mut;
 
-    fn held_by_0(lock: &AtomicU64) -> Held<'_> {
-        Held::acquire(lock, 0, |_| false)
+    fn held_by_0(lock: &AtomicU64) -> RobustGuard<'_> {
+        RobustGuard::acquire(lock, 0, |_| false)
     }
 
     #[test]
-    fn threads_lose_nothing_whatever_the_elements() {
+    fn threads_lose_nothing_for_any_elements() {
         const EACH: u64 = 2000;
-        // At 0 an integer, at 8 a float, at 17 an unaligned integer, at 32 a complex number, all changed at once.
+        // At 0 an integer, 8 a float, 17 an unaligned integer, 32 a complex number, changed by all.
         let memory = oxmpi_sys::memory::Memory::zeroed(64, 64).unwrap();
         let lock = AtomicU64::new(0);
         std::thread::scope(|scope| {
@@ -509,7 +485,7 @@ mod tests {
         assert_eq!(f64::from_ne_bytes(word(40)), 8.0 * EACH as f64);
     }
 
-    /// Rule 1: a call for several elements changes words, which other threads change element by element.
+    /// Rule 1: a call for several elements changes words, while other threads change elements.
     #[test]
     fn words_of_small_elements_lose_nothing() {
         const EACH: u64 = 20_000;
@@ -544,7 +520,7 @@ mod tests {
         assert_eq!(memory.bytes(32, 8).unwrap().as_bytes().to_vec(), [last, last, last, [0; 2]].concat());
     }
 
-    /// Each operation on each kind of small elements, at each place in a word: what one element at a time would do.
+    /// A call for several small elements gives the result of single calls, at each offset.
     #[test]
     fn words_of_small_elements_change_as_the_elements_do() {
         let lock = AtomicU64::new(0);
@@ -645,14 +621,12 @@ mod tests {
         }
     }
 
-    /// Rules 4 and 5.
     #[test]
-    fn what_several_elements_in_a_piece_become_is_seen_whole() {
+    fn calls_for_several_elements_are_seen_as_a_whole() {
         const ROUNDS: usize = 20_000;
         let memory = oxmpi_sys::memory::Memory::zeroed(16 << 10, 64).unwrap();
         let lock = AtomicU64::new(0);
         let done = std::sync::atomic::AtomicBool::new(false);
-        // In contiguous memory, and two pieces of 32 bytes that are apart.
         let apart = Arc::new(Layout::hvector(2, 32, 4096, &Layout::basic(1, 1)).unwrap());
         let replace = Accumulator::new(Op::Replace, Scalar::U8).unwrap();
         let read = Accumulator::new(Op::NoOp, Scalar::U8).unwrap();
@@ -685,7 +659,7 @@ mod tests {
                 let room = Some(BytesMut::from(&mut old[..]));
                 read.accumulate(Bytes::empty(), &target, 0, room, || held_by_0(&lock)).unwrap();
                 assert!(is_whole(&old), "{old:?} of two pieces");
-                // A longer one sees it whole where it lies in one line or part.
+                // A longer call sees the change as a whole if it lies in one cache line or part.
                 let target = memory.bytes(1, 6000).unwrap();
                 let room = Some(BytesMut::from(&mut long[..]));
                 read.apply(Bytes::empty(), target, room, || held_by_0(&lock));

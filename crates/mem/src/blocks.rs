@@ -1,64 +1,56 @@
-//! The blocks of a layout one by one, in packed order: where the bytes of a file view lie.
+//! The blocks of a layout one by one, in packed order. File views use them.
 
 use crate::layout::Layout;
-use crate::program::{Item, Program};
+use crate::program::{CopyProgram, Item};
 use std::sync::Arc;
 
-/// Bytes in a row.
+/// Contiguous data bytes of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// From the element's address to the first of them.
+pub struct LayoutBlock {
+    /// From the element's address, in bytes.
     pub offset: isize,
-    /// How many there are.
     pub len: usize,
 }
 
-/// The blocks of one element from a packed byte on, found one after the other without a list of them.
+/// Iterates over the blocks of one element from a packed byte on, without a list of them.
 #[derive(Clone, Debug)]
-pub struct Blocks {
-    /// The programs that are being gone through, each inside of the one before.
+pub struct LayoutBlocks {
+    /// The position in the program and in each program nested in it.
     frames: Vec<Frame>,
-    /// Bytes of the next block that come before the start.
     skip: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Frame {
-    program: Arc<Program>,
+    program: Arc<CopyProgram>,
     base: isize,
     item: usize,
-    /// How often the item was done.
     turn: usize,
 }
 
-/// How the blocks of a layout follow each other.
+/// The order in which the blocks of a layout lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
-    /// Where the first block begins.
+pub struct BlockOrder {
     pub first: isize,
-    /// Where the last block begins.
     pub last: isize,
-    /// Where the last byte ends.
     pub end: isize,
-    /// Whether no byte is in two blocks.
     pub disjoint: bool,
 }
 
-impl Order {
-    fn of_block(offset: isize, block: usize) -> Option<Order> {
+impl BlockOrder {
+    fn of_block(offset: isize, block: usize) -> Option<BlockOrder> {
         let end = offset.checked_add_unsigned(block)?;
-        Some(Order { first: offset, last: offset, end, disjoint: true })
+        Some(BlockOrder { first: offset, last: offset, end, disjoint: true })
     }
 
-    /// A part, and another after it; `None` if that begins before.
-    fn then(self, next: Order) -> Option<Order> {
+    /// This part followed by `next`; `None` if `next` begins before this part.
+    fn then(self, next: BlockOrder) -> Option<BlockOrder> {
         let disjoint = self.disjoint && next.disjoint && self.end <= next.first;
-        let whole = Order { first: self.first, last: next.last, end: self.end.max(next.end), disjoint };
+        let whole = BlockOrder { first: self.first, last: next.last, end: self.end.max(next.end), disjoint };
         (self.last <= next.first).then_some(whole)
     }
 
-    /// A part `count` times.
-    fn repeated(self, count: usize, stride: isize) -> Option<Order> {
+    fn repeated(self, count: usize, stride: isize) -> Option<BlockOrder> {
         if count <= 1 {
             return Some(self);
         }
@@ -66,27 +58,27 @@ impl Order {
         let disjoint = self.disjoint && self.end <= self.first.checked_add(stride)?;
         let far = stride.checked_mul(isize::try_from(count - 1).ok()?)?;
         let last = self.shifted(far);
-        Some(Order { first: self.first, last: last.last, end: last.end, disjoint })
+        Some(BlockOrder { first: self.first, last: last.last, end: last.end, disjoint })
     }
 
-    fn shifted(self, by: isize) -> Order {
+    fn shifted(self, by: isize) -> BlockOrder {
         let at = |place: isize| place.wrapping_add(by);
-        Order { first: at(self.first), last: at(self.last), end: at(self.end), ..self }
+        BlockOrder { first: at(self.first), last: at(self.last), end: at(self.end), ..self }
     }
 }
 
-fn order_of_blocks(mut blocks: impl Iterator<Item = (isize, usize)>) -> Option<Order> {
+fn order_of_blocks(mut blocks: impl Iterator<Item = (isize, usize)>) -> Option<BlockOrder> {
     let (offset, block) = blocks.next()?;
-    blocks.try_fold(Order::of_block(offset, block)?, |whole, (offset, block)| {
-        whole.then(Order::of_block(offset, block)?)
+    blocks.try_fold(BlockOrder::of_block(offset, block)?, |whole, (offset, block)| {
+        whole.then(BlockOrder::of_block(offset, block)?)
     })
 }
 
-fn order_of(program: &Program) -> Option<Order> {
-    let mut whole: Option<Order> = None;
+fn order_of(program: &CopyProgram) -> Option<BlockOrder> {
+    let mut whole: Option<BlockOrder> = None;
     for item in program.items() {
         let part = match item {
-            Item::Run(run) => Order::of_block(run.offset, run.block)?.repeated(run.count, run.stride)?,
+            Item::Run(run) => BlockOrder::of_block(run.offset, run.block)?.repeated(run.count, run.stride)?,
             Item::Scatter(scatter) => order_of_blocks(scatter.blocks())?,
             Item::Gather(gather) => order_of_blocks(gather.blocks())?,
             Item::Repeat(repeat) => {
@@ -102,21 +94,21 @@ fn order_of(program: &Program) -> Option<Order> {
 }
 
 impl Layout {
-    /// The blocks of an element from packed byte `from` on, which is less than the size or there are none.
-    pub fn blocks_from(&self, from: usize) -> Blocks {
-        let mut blocks = Blocks { frames: Vec::new(), skip: 0 };
+    /// The blocks of an element from packed byte `from` on.
+    pub fn blocks_from(&self, from: usize) -> LayoutBlocks {
+        let mut blocks = LayoutBlocks { frames: Vec::new(), skip: 0 };
         blocks.restart(self, from);
         blocks
     }
 
-    /// How the blocks of an element follow each other; `None` if one begins before the one before it, or there are none.
-    pub fn order(&self) -> Option<Order> {
+    /// The order of the blocks, if none begins before its predecessor and there are some.
+    pub fn order(&self) -> Option<BlockOrder> {
         order_of(self.program())
     }
 }
 
-impl Blocks {
-    /// As [`Layout::blocks_from`], with the memory of these.
+impl LayoutBlocks {
+    /// As [`Layout::blocks_from`], reusing the memory of this iterator.
     pub fn restart(&mut self, layout: &Layout, from: usize) {
         self.frames.clear();
         self.skip = 0;
@@ -158,10 +150,10 @@ impl Blocks {
     }
 }
 
-impl Iterator for Blocks {
-    type Item = Block;
+impl Iterator for LayoutBlocks {
+    type Item = LayoutBlock;
 
-    fn next(&mut self) -> Option<Block> {
+    fn next(&mut self) -> Option<LayoutBlock> {
         loop {
             let frame = self.frames.last_mut()?;
             let (offset, block) = match frame.program.items().get(frame.item) {
@@ -196,7 +188,7 @@ impl Iterator for Blocks {
             frame.turn += 1;
             let skip = std::mem::take(&mut self.skip);
             let offset = frame.base.wrapping_add(offset).wrapping_add(skip.cast_signed());
-            return Some(Block { offset, len: block - skip });
+            return Some(LayoutBlock { offset, len: block - skip });
         }
     }
 }
@@ -209,7 +201,7 @@ mod tests {
         layout.blocks_from(from).map(|b| (b.offset, b.len)).collect()
     }
 
-    /// The bytes of a struct of vectors, from every place.
+    /// A struct of vectors, started at every packed byte.
     #[test]
     fn blocks_are_found_from_every_byte() {
         let byte = Layout::basic(1, 1);
@@ -229,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_told() {
+    fn order_is_known() {
         let int = Layout::basic(4, 4);
         let of = |blocks: &[(usize, isize)]| Layout::hindexed(blocks.iter().copied(), &int).unwrap().order();
         assert_eq!(of(&[]), None);

@@ -1,12 +1,13 @@
 //! The size and the bounds of one element of a datatype (MPI-5.0 sections 5.1.6 to 5.1.8).
 //!
-//! They are all that a program can ask a datatype for before it uses it, so each constructor has its arithmetic here, without
-//! a list of where the data lie: that is a [`Layout`](crate::layout::Layout), whose constructors have the same names.
+//! A program can query nothing else of a datatype before it uses the type. So each constructor has
+//! its arithmetic here, and the [`Layout`](crate::layout::Layout), whose constructors have the same
+//! names, is computed at the first use.
 
 use crate::layout::LayoutError;
 
-/// Size and bounds of an element. There are two pairs of bounds: the *true* ones enclose the data; lower bound and extent also
-/// count the padding that C compilers add and what `MPI_Type_create_resized` asked for.
+/// Size and bounds of an element. The *true* bounds enclose the data. Lower bound and extent also
+/// count the padding of C compilers and the request of `MPI_Type_create_resized`.
 ///
 /// ```
 /// use oxmpi_mem::bounds::Bounds;
@@ -22,34 +23,27 @@ pub struct Bounds {
     true_lb: isize,
     true_ub: isize,
     align: usize,
-    /// Whether lb and ub were set by `resized`: then they win over the data wherever the type is used.
+    /// Set by `resized`: such bounds win over those of the data in every type made of this one.
     explicit: bool,
 }
 
 impl Bounds {
-    /// `size` bytes in a row, as a basic type is. `align` is the alignment in bytes that C demands.
-    ///
-    /// # Panics
-    /// If `size` exceeds `isize::MAX` or `align` is 0.
+    /// `size` contiguous bytes, as of a basic type, with the alignment that C demands. Panics if
+    /// `size` exceeds `isize::MAX` or `align` is 0.
     pub fn basic(size: usize, align: usize) -> Bounds {
         assert!(align > 0 && isize::try_from(size).is_ok(), "basic type of {size} bytes aligned to {align}");
         let ub = size.cast_signed();
         Bounds { size, lb: 0, ub, true_lb: 0, true_ub: ub, align, explicit: false }
     }
 
-    /// `count` elements in a row, each an extent after the one before (`MPI_Type_contiguous`).
-    ///
-    /// # Errors
-    /// If the size or a bound does not fit. This holds for all constructors.
+    /// `count` elements, each an extent after its predecessor (`MPI_Type_contiguous`). Fails if the
+    /// size or a bound does not fit. This holds for all constructors.
     #[inline]
     pub fn contiguous(&self, count: usize) -> Result<Bounds, LayoutError> {
         self.placed(count, self.extent(), 0)
     }
 
-    /// `count` blocks of `block` elements, `stride` *bytes* from block to block (`MPI_Type_create_hvector`).
-    ///
-    /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
+    /// `count` blocks of `block` elements, `stride` *bytes* apart (`MPI_Type_create_hvector`).
     #[inline]
     pub fn hvector(&self, count: usize, block: usize, stride: isize) -> Result<Bounds, LayoutError> {
         if count == 0 || block == 0 || self.is_nothing() {
@@ -61,9 +55,6 @@ impl Bounds {
     }
 
     /// `count` elements, `stride` bytes from one to the next, the first shifted by `offset` bytes.
-    ///
-    /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
     #[inline]
     pub fn placed(&self, count: usize, stride: isize, offset: isize) -> Result<Bounds, LayoutError> {
         if count == 0 || self.is_nothing() {
@@ -74,17 +65,11 @@ impl Bounds {
     }
 
     /// Blocks of (elements, displacement in *bytes*) (`MPI_Type_create_hindexed`).
-    ///
-    /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
     pub fn hindexed(&self, blocks: impl IntoIterator<Item = (usize, isize)>) -> Result<Bounds, LayoutError> {
         self.blocks(blocks, self.extent(), Ok)
     }
 
     /// Blocks of (elements, displacement in *elements*) (`MPI_Type_indexed`).
-    ///
-    /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
     pub fn indexed(&self, blocks: impl IntoIterator<Item = (usize, isize)>) -> Result<Bounds, LayoutError> {
         let extent = self.extent();
         self.blocks(blocks, 1, |(lowest, highest)| {
@@ -93,8 +78,9 @@ impl Bounds {
         })
     }
 
-    /// Blocks of (elements, displacement), of elements that are `stride` apart; `in_bytes` turns the least and the greatest shift
-    /// of an element into bytes. One pass with few instructions a block: a program may make long lists in an inner loop.
+    /// Blocks of (elements, displacement), whose elements are `stride` apart; `in_bytes` converts
+    /// the least and the greatest shift to bytes. One pass with few instructions per block, since a
+    /// program may make long lists in an inner loop.
     #[inline(always)]
     fn blocks(
         &self,
@@ -111,7 +97,7 @@ impl Bounds {
             if count == 0 {
                 continue;
             }
-            // That it is below isize::MAX is checked by the sum of all.
+            // The sum of all counts checks that this count is below isize::MAX.
             let (far, a) = (count - 1).cast_signed().overflowing_mul(stride);
             let (last, b) = displacement.overflowing_add(far);
             let (sum, c) = elements.overflowing_add(count);
@@ -131,9 +117,6 @@ impl Bounds {
     }
 
     /// Members of (elements, displacement in *bytes*, bounds) (`MPI_Type_create_struct`).
-    ///
-    /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
     pub fn structure<'a>(
         members: impl IntoIterator<Item = (usize, isize, &'a Bounds)>,
     ) -> Result<Bounds, LayoutError> {
@@ -147,10 +130,7 @@ impl Bounds {
         all.bounds()
     }
 
-    /// The same data with other bounds; earlier explicit bounds are forgotten (`MPI_Type_create_resized`).
-    ///
-    /// # Errors
-    /// If `lb + extent` does not fit.
+    /// The same data with new bounds in place of earlier explicit ones (`MPI_Type_create_resized`).
     #[inline]
     pub fn resized(&self, lb: isize, extent: isize) -> Result<Bounds, LayoutError> {
         let ub = lb.checked_add(extent).ok_or(LayoutError::Overflow { what: "upper bound" })?;
@@ -175,38 +155,32 @@ impl Bounds {
         self.ub - self.lb
     }
 
-    /// Where the first data byte lies, from the element's address.
+    /// The offset of the first data byte from the element's address.
     #[inline]
     pub fn true_lb(&self) -> isize {
         self.true_lb
     }
 
-    /// Bytes from the first data byte to after the last.
+    /// Bytes from the first data byte to the end of the last.
     #[inline]
     pub fn true_extent(&self) -> isize {
         self.true_ub - self.true_lb
     }
 
-    /// The alignment in bytes that C would give the element: the largest of its members.
+    /// The alignment in bytes that C gives the element: the largest of its members.
     #[inline]
     pub fn align(&self) -> usize {
         self.align
     }
 
-    /// The packed bytes of `count` elements.
-    ///
-    /// # Errors
-    /// If they exceed `isize::MAX`.
+    /// The packed bytes of `count` elements. Fails if they exceed `isize::MAX`.
     #[inline]
     pub fn packed_len(&self, count: usize) -> Result<usize, LayoutError> {
         product(count, self.size, "packed size")
     }
 
-    /// The data of an array of `count` elements lie from the first to before the second figure (bytes from its
-    /// address; both 0 if there are no data).
-    ///
-    /// # Errors
-    /// If one of them does not fit.
+    /// The range of the data of an array of `count` elements, as byte offsets from its address; (0,
+    /// 0) without data. Fails if an offset does not fit.
     pub fn span(&self, count: usize) -> Result<(isize, isize), LayoutError> {
         if count == 0 || self.size == 0 {
             return Ok((0, 0));
@@ -217,19 +191,18 @@ impl Bounds {
     const NOTHING: Bounds =
         Bounds { size: 0, lb: 0, ub: 0, true_lb: 0, true_ub: 0, align: 1, explicit: false };
 
-    /// The least and the greatest shift of `count` elements, `stride` apart, the first at `offset`.
     #[inline(always)]
     fn shifts(&self, count: usize, stride: isize, offset: isize) -> Result<(isize, isize), LayoutError> {
         shifts_of((0, 0), count, stride, offset)
     }
 
-    /// Whether an element changes nothing, wherever it is put.
     #[inline(always)]
     fn is_nothing(&self) -> bool {
         self.size == 0 && !self.explicit
     }
 
-    /// Those of elements of `size` bytes together, of which one has the least of `shifts` and one the greatest.
+    /// The bounds of several copies of this element with `size` data bytes together; `shifts` has
+    /// the least and the greatest shift.
     #[inline(always)]
     fn spread(&self, size: usize, shifts: (isize, isize)) -> Result<Bounds, LayoutError> {
         let overflow = LayoutError::Overflow { what: "extent" };
@@ -244,7 +217,8 @@ impl Bounds {
     }
 }
 
-/// The least and the greatest shift, if what has shifts in `range` is there `count` times, `stride` apart, the first at `offset`.
+/// The least and the greatest shift of `count` copies, `stride` apart, the first at `offset`, of a
+/// thing whose own shifts are in `range`.
 #[inline(always)]
 fn shifts_of(
     range: (isize, isize),
@@ -259,7 +233,6 @@ fn shifts_of(
     ends.ok_or(overflow)
 }
 
-/// Bounds that enclose all shifted ones.
 #[inline(always)]
 fn shifted((low, high): (isize, isize), shifts: (isize, isize)) -> Result<(isize, isize), LayoutError> {
     let ends = low.checked_add(shifts.0).zip(high.checked_add(shifts.1));
@@ -276,15 +249,13 @@ fn widen(bounds: &mut Option<(isize, isize)>, by: (isize, isize)) {
     *bounds = Some(bounds.map_or(by, |b| (b.0.min(by.0), b.1.max(by.1))));
 }
 
-/// Gathers the bounds of the members of a struct.
 #[derive(Clone, Copy, Default)]
 struct Members {
     size: usize,
-    /// From the first data byte to after the last.
     data: Option<(isize, isize)>,
-    /// From the lowest bound of what has data to the highest.
+    /// The bounds of all members with data.
     bounds: Option<(isize, isize)>,
-    /// The same of what has bounds that a program has set.
+    /// The bounds of all members with explicit bounds.
     marks: Option<(isize, isize)>,
     align: usize,
 }
@@ -305,11 +276,11 @@ impl Members {
         Ok(())
     }
 
-    /// The bounds follow MPI-5.0 section 5.1.6: explicit marks win over those of the members. Without any, the extent is
-    /// rounded up to a multiple of the alignment, as a C compiler pads a struct. (The standard's text asks for that of every
-    /// constructor, and takes bounds from the data alone. For a struct and its arrays it is the same. For vectors whose
-    /// strides no compiler would make, what is done here is what programs expect: they lie within their extent, and
-    /// have the one that they were given.)
+    /// The bounds follow MPI-5.0 section 5.1.6: explicit bounds win over those of the data. Without
+    /// them, the extent is rounded up to a multiple of the alignment, as a C compiler pads a
+    /// struct. The standard requests this in every constructor, with bounds from the data alone,
+    /// which gives the same for structs and their arrays. Vectors with strides that no compiler
+    /// makes lie within their extent here, and keep an extent that was set, as programs expect.
     fn bounds(self) -> Result<Bounds, LayoutError> {
         let overflow = LayoutError::Overflow { what: "extent" };
         let align = self.align.max(1);

@@ -1,10 +1,10 @@
-//! A user's buffer: an address, a count and what an element looks like.
+//! A user's buffer: an address, a count and a layout.
 //!
-//! Everything above sees such a buffer as its *packed* bytes, numbered from 0 to [`packed_len`](UserBuf::packed_len):
-//! all elements in type-map order, without gaps. Any range of them can be packed or unpacked, in any order; a
-//! [`Cursor`] makes going through them in sequence cheap for types of many pieces.
+//! The other crates see its *packed* bytes, numbered from 0 to [`packed_len`](UserBuf::packed_len):
+//! all elements in type-map order, without gaps. Any range can be packed or unpacked, in any order.
+//! A [`Cursor`] makes sequential access cheap for types of many blocks.
 
-use crate::copy::{self, Place, Sides};
+use crate::copy::{self, ResumePoint, Sides};
 use crate::device::{DeviceFault, DeviceMemory, RowJoiner, Rows};
 use crate::layout::{Layout, LayoutError};
 use crate::memory::{Lease, Scratch, ScratchError};
@@ -12,41 +12,34 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The memory of `count` elements. Cheap to clone; all clones name the same memory.
-///
-/// Its methods take `&self` even to write: like [`Bytes`], it promises only that the memory is mapped.
+/// The memory of `count` elements. Clones are cheap and name the same memory. Its methods take
+/// `&self` even to write: like [`Bytes`], it promises only that the memory is mapped.
 #[derive(Clone, Debug)]
 pub struct UserBuf {
     base: *mut u8,
     count: usize,
-    shape: Shape,
+    shape: BufferShape,
     read_only: bool,
     lease: Option<Arc<Lease>>,
 }
 
 #[derive(Clone, Debug)]
-enum Shape {
-    /// Elements of `size` bytes without gaps.
-    Contiguous {
-        size: usize,
-    },
+enum BufferShape {
+    Contiguous { size: usize },
     Strided(Arc<Layout>),
-    /// Memory that only a driver copies.
     Device(Box<DeviceShape>),
 }
 
-/// Elements in the memory of a device.
 #[derive(Clone, Debug)]
 struct DeviceShape {
-    elements: Elements,
+    elements: DeviceElements,
     device: Arc<Device>,
-    /// What is written is awaited only by [`UserBuf::settle`].
+    /// Whether writes may be incomplete until [`UserBuf::settle`].
     writes_behind: bool,
 }
 
-/// As the other two of [`Shape`].
 #[derive(Clone, Debug)]
-enum Elements {
+enum DeviceElements {
     Contiguous(usize),
     Strided(Arc<Layout>),
 }
@@ -54,29 +47,28 @@ enum Elements {
 #[derive(Debug)]
 struct Device {
     memory: Box<dyn DeviceMemory>,
-    /// What the program gave as its address.
+    /// The address that the program gave.
     address: u64,
-    /// The first failure, the driver's number; 0: there was none.
+    /// The driver's number of the first failure; 0 without failure.
     failure: AtomicI32,
 }
 
 impl Device {
     fn note(&self, result: Result<(), i32>) {
         if let Err(code) = result {
-            // The first counts. Whoever completes the operation does so after all copies, by what orders them.
+            // Relaxed: the completion of the operation is ordered after all copies by other means.
             let _ = self.failure.compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 }
 
 impl DeviceShape {
-    fn with_elements(&self, elements: Elements) -> Shape {
-        Shape::Device(Box::new(DeviceShape { elements, ..self.clone() }))
+    fn with_elements(&self, elements: DeviceElements) -> BufferShape {
+        BufferShape::Device(Box::new(DeviceShape { elements, ..self.clone() }))
     }
 }
 
-/// Memory of a user in one piece: what most buffers are. A plain value, so that it costs nothing to keep one.
-///
+/// Contiguous memory of a user, which most buffers are: a plain value without a reference count.
 /// Like [`UserBuf`], it promises only that the memory is mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainBuf {
@@ -90,26 +82,25 @@ unsafe impl Send for PlainBuf {}
 unsafe impl Sync for PlainBuf {}
 
 impl PlainBuf {
-    /// No bytes.
     pub const EMPTY: PlainBuf = PlainBuf { start: std::ptr::null_mut(), len: 0 };
 
     /// `len` bytes at `start`.
     ///
     /// # Safety
-    /// As for [`UserBuf::new`]: the bytes stay mapped, readable and, if they are received into, writable as long as this value or
-    /// a copy of it is used.
+    /// As for [`UserBuf::new`]: the bytes stay mapped, readable and, if they are received into,
+    /// writable as long as this value or a copy is used.
     #[inline(always)]
     pub const unsafe fn new(start: *mut u8, len: usize) -> PlainBuf {
         PlainBuf { start, len }
     }
 
-    /// `len` zeros that are never freed, and so mapped for ever.
+    /// `len` zeros that are never freed.
     pub fn leaked(len: usize) -> PlainBuf {
         let bytes = Vec::leak(vec![0u8; len]);
         PlainBuf { start: bytes.as_mut_ptr(), len }
     }
 
-    /// Where they begin.
+    /// The address of the first byte.
     #[inline(always)]
     pub const fn start(&self) -> *mut u8 {
         self.start
@@ -121,7 +112,7 @@ impl PlainBuf {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the length is 0.
     #[inline(always)]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -150,25 +141,24 @@ impl From<PlainBuf> for UserBuf {
     }
 }
 
-// SAFETY: a UserBuf is an address and facts about it. Whoever made it promised that the memory is mapped while any
-// clone lives, on whatever thread that is; accesses are plain copies, and what a copy reads while the program
-// writes the same bytes is the program's error and nobody relies on it.
+// SAFETY: a UserBuf is an address and facts about it. Its maker promised that the memory is mapped
+// while any clone lives, on every thread. Accesses are plain copies; if the program writes the same
+// bytes meanwhile, that is an error of the program, and no code relies on the copied value.
 unsafe impl Send for UserBuf {}
 // SAFETY: as for Send; a shared UserBuf can do nothing that a sent clone cannot.
 unsafe impl Sync for UserBuf {}
 
-/// A place in the packed bytes of a [`UserBuf`], for going on from there. It remembers which piece of memory comes next;
-/// used with another buffer it is still right, only slower.
+/// A position in the packed bytes, with the next block. For another buffer it is valid but slower.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor {
     offset: usize,
-    place: Place,
+    place: ResumePoint,
 }
 
 impl Cursor {
-    /// The place of packed byte `offset`.
+    /// The position of packed byte `offset`.
     pub fn at(offset: usize) -> Cursor {
-        Cursor { offset, place: Place::default() }
+        Cursor { offset, place: ResumePoint::default() }
     }
 
     /// The number of the next packed byte.
@@ -179,26 +169,22 @@ impl Cursor {
 }
 
 impl UserBuf {
-    /// `count` elements of `layout`, the first at `base`.
-    ///
-    /// `base` may be null: with absolute displacements (`MPI_BOTTOM`) the elements lie where the layout says.
+    /// `count` elements of `layout`, the first at `base`, which may be null with absolute
+    /// displacements (`MPI_BOTTOM`). Panics if the packed size exceeds `isize::MAX`, which mapped
+    /// memory reaches only with overlapping elements.
     ///
     /// # Safety
-    /// All data bytes of these elements must be mapped, readable and, if the buffer is received into, writable, as long
-    /// as this value, a clone, a part or a [`PlainBuf`] of it exists. No Rust reference to them may be used meanwhile, except that
-    /// shared ones are fine if the buffer is only read.
-    ///
-    /// # Panics
-    /// If the packed size exceeds `isize::MAX` (see [`Layout::packed_len`]), which no mapped memory reaches without
-    /// overlapping elements.
+    /// All data bytes of these elements are mapped, readable and, if the buffer is received into,
+    /// writable, as long as this value, a clone, a part or a [`PlainBuf`] of it exists. Meanwhile
+    /// no Rust reference to them is used, except shared ones if the buffer is only read.
     #[inline]
     pub unsafe fn new(base: *mut u8, count: usize, layout: &Arc<Layout>) -> UserBuf {
         let fits = count.checked_mul(layout.size()).is_some_and(|n| isize::try_from(n).is_ok());
         assert!(fits, "{count} elements of {} bytes exceed the address space", layout.size());
         let shape = if layout.is_contiguous() {
-            Shape::Contiguous { size: layout.size() }
+            BufferShape::Contiguous { size: layout.size() }
         } else {
-            Shape::Strided(Arc::clone(layout))
+            BufferShape::Strided(Arc::clone(layout))
         };
         UserBuf { base, count, shape, read_only: false, lease: None }
     }
@@ -209,16 +195,19 @@ impl UserBuf {
     /// As for [`new`](Self::new).
     #[inline]
     pub unsafe fn contiguous(base: *mut u8, len: usize) -> UserBuf {
-        UserBuf { base, count: len, shape: Shape::Contiguous { size: 1 }, read_only: false, lease: None }
+        UserBuf {
+            base,
+            count: len,
+            shape: BufferShape::Contiguous { size: 1 },
+            read_only: false,
+            lease: None,
+        }
     }
 
-    /// `count` elements of `size` bytes without gaps.
-    ///
-    /// # Safety
-    /// As for [`new`](Self::new).
+    /// `count` elements of `size` bytes without gaps. Safety: as for [`new`](Self::new).
     #[inline]
     pub(crate) unsafe fn of_size(base: *mut u8, count: usize, size: usize) -> UserBuf {
-        UserBuf { base, count, shape: Shape::Contiguous { size }, read_only: false, lease: None }
+        UserBuf { base, count, shape: BufferShape::Contiguous { size }, read_only: false, lease: None }
     }
 
     /// No elements.
@@ -227,7 +216,7 @@ impl UserBuf {
         UserBuf {
             base: std::ptr::null_mut(),
             count: 0,
-            shape: Shape::Contiguous { size: 1 },
+            shape: BufferShape::Contiguous { size: 1 },
             read_only: false,
             lease: None,
         }
@@ -238,12 +227,12 @@ impl UserBuf {
         UserBuf { lease: Some(lease), ..self }
     }
 
-    /// The same buffer, never to be written.
+    /// The same buffer; a write to it panics.
     pub fn read_only(self) -> UserBuf {
         UserBuf { read_only: true, ..self }
     }
 
-    /// The address of element 0: what the user gave.
+    /// The address of element 0, as the user gave it.
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.base
@@ -259,11 +248,11 @@ impl UserBuf {
     #[inline]
     pub fn element_size(&self) -> usize {
         match &self.shape {
-            Shape::Contiguous { size } => *size,
-            Shape::Strided(layout) => layout.size(),
-            Shape::Device(shape) => match &shape.elements {
-                Elements::Contiguous(size) => *size,
-                Elements::Strided(layout) => layout.size(),
+            BufferShape::Contiguous { size } => *size,
+            BufferShape::Strided(layout) => layout.size(),
+            BufferShape::Device(shape) => match &shape.elements {
+                DeviceElements::Contiguous(size) => *size,
+                DeviceElements::Strided(layout) => layout.size(),
             },
         }
     }
@@ -272,11 +261,11 @@ impl UserBuf {
     #[inline]
     pub fn extent(&self) -> isize {
         match &self.shape {
-            Shape::Contiguous { size } => size.cast_signed(),
-            Shape::Strided(layout) => layout.extent(),
-            Shape::Device(shape) => match &shape.elements {
-                Elements::Contiguous(size) => size.cast_signed(),
-                Elements::Strided(layout) => layout.extent(),
+            BufferShape::Contiguous { size } => size.cast_signed(),
+            BufferShape::Strided(layout) => layout.extent(),
+            BufferShape::Device(shape) => match &shape.elements {
+                DeviceElements::Contiguous(size) => size.cast_signed(),
+                DeviceElements::Strided(layout) => layout.extent(),
             },
         }
     }
@@ -293,10 +282,7 @@ impl UserBuf {
         self.packed_len() == 0
     }
 
-    /// Elements `start..start + len`.
-    ///
-    /// # Panics
-    /// If there are fewer.
+    /// Elements `start..start + len`. Panics if there are fewer.
     pub fn elements(&self, start: usize, len: usize) -> UserBuf {
         assert!(
             start <= self.count && len <= self.count - start,
@@ -307,10 +293,7 @@ impl UserBuf {
         UserBuf { base, count: len, ..self.clone() }
     }
 
-    /// Packed bytes `start..start + len` as a buffer of their own, if they lie in one piece or are whole elements.
-    ///
-    /// # Panics
-    /// If there are fewer.
+    /// Packed bytes `start..start + len` as a buffer, if they are contiguous or whole elements.
     pub fn packed_range(&self, start: usize, len: usize) -> Option<UserBuf> {
         let all = self.packed_len();
         assert!(start <= all && len <= all - start, "packed bytes {start}+{len} of {all}");
@@ -319,12 +302,17 @@ impl UserBuf {
         }
         if let Some(first) = if len == 0 { Some(self.base) } else { self.one_piece() } {
             let base = first.wrapping_add(if len == 0 { 0 } else { start });
-            return Some(UserBuf { base, count: len, shape: Shape::Contiguous { size: 1 }, ..self.clone() });
+            return Some(UserBuf {
+                base,
+                count: len,
+                shape: BufferShape::Contiguous { size: 1 },
+                ..self.clone()
+            });
         }
-        if let Shape::Device(device) = &self.shape
-            && let Elements::Contiguous(_) = device.elements
+        if let BufferShape::Device(device) = &self.shape
+            && let DeviceElements::Contiguous(_) = device.elements
         {
-            let shape = device.with_elements(Elements::Contiguous(1));
+            let shape = device.with_elements(DeviceElements::Contiguous(1));
             return Some(UserBuf { base: self.base.wrapping_add(start), count: len, shape, ..self.clone() });
         }
         let size = self.element_size();
@@ -332,15 +320,13 @@ impl UserBuf {
             .then(|| self.elements(start / size, len / size))
     }
 
-    /// The same memory seen as `count` elements of `layout`, the first at the same address.
-    ///
-    /// # Errors
-    /// If the data of these would lie outside of the bytes of this buffer, which must itself be contiguous.
+    /// The same memory as `count` elements of `layout`. Fails if data of these lie outside this
+    /// buffer, which must be contiguous.
     pub fn cast(&self, count: usize, layout: &Arc<Layout>) -> Result<UserBuf, LayoutError> {
         let outside = LayoutError::Overflow { what: "place in the buffer" };
         let (from, to) = layout.span(count)?;
         let len = layout.packed_len(count)?;
-        let Shape::Contiguous { .. } = self.shape else { return Err(outside) };
+        let BufferShape::Contiguous { .. } = self.shape else { return Err(outside) };
         if len > 0 && (from < 0 || to > self.packed_len().cast_signed()) {
             return Err(outside);
         }
@@ -349,21 +335,20 @@ impl UserBuf {
         Ok(UserBuf { read_only: self.read_only, lease: self.lease.clone(), ..cast })
     }
 
-    /// Where the data lie, if they are in one piece.
     #[inline]
     fn one_piece(&self) -> Option<*mut u8> {
         match &self.shape {
-            Shape::Contiguous { .. } => Some(self.base),
-            Shape::Strided(layout) => {
+            BufferShape::Contiguous { .. } => Some(self.base),
+            BufferShape::Strided(layout) => {
                 let start = layout.single_block()?;
                 let touching = self.count == 1 || layout.extent() == layout.size().cast_signed();
                 touching.then(|| self.base.wrapping_offset(start))
             }
-            Shape::Device(_) => None,
+            BufferShape::Device(_) => None,
         }
     }
 
-    /// The packed bytes where they are, if they lie in one piece.
+    /// The packed bytes in place, if they are contiguous.
     #[inline]
     pub fn as_contiguous(&self) -> Option<Bytes<'_>> {
         if self.is_empty() {
@@ -374,19 +359,16 @@ impl UserBuf {
         Some(unsafe { Bytes::from_raw(start, self.packed_len()) })
     }
 
-    /// The packed bytes where they are, to write, if they lie in one piece.
-    ///
-    /// # Panics
-    /// If the buffer is read-only.
+    /// The packed bytes in place, writable, if contiguous. Panics if the buffer is read-only.
     #[inline]
     pub fn as_contiguous_mut(&self) -> Option<BytesMut<'_>> {
         self.assert_writable();
         let start = if self.is_empty() { std::ptr::null_mut() } else { self.one_piece()? };
-        // SAFETY: these are the data bytes, mapped while `self` lives by the promise of `new`, and not read-only.
+        // SAFETY: the data bytes, mapped by the promise of `new`, and not read-only.
         Some(unsafe { BytesMut::from_raw(start, self.packed_len()) })
     }
 
-    /// The same memory as a plain value, if it lies in one piece, may be written and nothing else keeps it.
+    /// The same memory as a plain value, if it is contiguous, writable and without a lease.
     #[inline]
     pub fn as_plain(&self) -> Option<PlainBuf> {
         if self.read_only || self.lease.is_some() {
@@ -396,20 +378,16 @@ impl UserBuf {
         Some(PlainBuf { start, len: self.packed_len() })
     }
 
-    /// Calls `f` with the blocks that the packed bytes `from..from + len` are, one after the other: where each begins, and
-    /// its length.
-    ///
-    /// # Panics
-    /// If there are fewer packed bytes.
+    /// Calls `f` with address and length of each block of packed bytes `from..from + len`.
     pub(crate) fn blocks(&self, from: usize, len: usize, mut f: impl FnMut(*mut u8, usize)) {
         let total = self.packed_len();
         assert!(from <= total && len <= total - from, "packed bytes {from}+{len} of a buffer of {total}");
         let layout = match &self.shape {
-            Shape::Contiguous { .. } => None,
-            Shape::Strided(layout) => Some(layout),
-            Shape::Device(shape) => match &shape.elements {
-                Elements::Contiguous(_) => None,
-                Elements::Strided(layout) => Some(layout),
+            BufferShape::Contiguous { .. } => None,
+            BufferShape::Strided(layout) => Some(layout),
+            BufferShape::Device(shape) => match &shape.elements {
+                DeviceElements::Contiguous(_) => None,
+                DeviceElements::Strided(layout) => Some(layout),
             },
         };
         match layout {
@@ -431,10 +409,10 @@ impl UserBuf {
         }
     }
 
-    /// The addresses of the first blocks of data, `most` of them at most.
+    /// The addresses of the first blocks of data, at most `most` of them.
     pub fn data_blocks(&self, most: usize) -> Vec<std::ops::Range<usize>> {
         let mut found = Vec::new();
-        // Data in one piece, and the first block of others.
+        // One byte suffices to find the first block. Contiguous data are one block.
         let len = if most == 1 && self.one_piece().is_none() {
             self.packed_len().min(1)
         } else {
@@ -448,11 +426,11 @@ impl UserBuf {
         found
     }
 
-    /// Whether the elements are structs of `extent` bytes with data in just these (offset, length) blocks.
+    /// Whether the elements are structs of `extent` bytes with data in exactly these blocks.
     pub(crate) fn is_array_of(&self, blocks: &[(isize, usize)], extent: usize) -> bool {
         match &self.shape {
-            Shape::Contiguous { .. } | Shape::Device(_) => false,
-            Shape::Strided(l) => l.extent() == extent.cast_signed() && l.has_blocks(blocks),
+            BufferShape::Contiguous { .. } | BufferShape::Device(_) => false,
+            BufferShape::Strided(l) => l.extent() == extent.cast_signed() && l.has_blocks(blocks),
         }
     }
 
@@ -461,28 +439,19 @@ impl UserBuf {
         assert!(!self.read_only, "a buffer lent for reading is written");
     }
 
-    /// Copies packed bytes from `offset` on to all of `to`.
-    ///
-    /// # Panics
-    /// If there are fewer.
+    /// Copies packed bytes from `offset` on to all of `to`. Panics if there are fewer.
     #[inline]
     pub fn pack(&self, offset: usize, to: BytesMut<'_>) {
         self.pack_next(&mut Cursor::at(offset), to);
     }
 
-    /// Copies all of `from` over the packed bytes from `offset` on.
-    ///
-    /// # Panics
-    /// If there are fewer, or the buffer is read-only.
+    /// Copies `from` to the packed bytes from `offset` on. Panics without room or if read-only.
     #[inline]
     pub fn unpack(&self, offset: usize, from: Bytes<'_>) {
         self.unpack_next(&mut Cursor::at(offset), from);
     }
 
-    /// Like [`pack`](Self::pack) from the cursor on, which is moved behind.
-    ///
-    /// # Panics
-    /// As `pack`.
+    /// Like [`pack`](Self::pack) from the cursor on; advances the cursor.
     #[inline]
     pub fn pack_next(&self, cursor: &mut Cursor, mut to: BytesMut<'_>) {
         let len = to.len();
@@ -490,19 +459,15 @@ impl UserBuf {
         unsafe { self.transfer::<true>(cursor, to.as_mut_ptr(), len) }
     }
 
-    /// Like [`unpack`](Self::unpack) from the cursor on, which is moved behind.
-    ///
-    /// # Panics
-    /// As `unpack`.
+    /// Like [`unpack`](Self::unpack) from the cursor on; advances the cursor.
     #[inline]
     pub fn unpack_next(&self, cursor: &mut Cursor, from: Bytes<'_>) {
         self.assert_writable();
-        // SAFETY: `from` is readable for its length, and `transfer` does not write there when it unpacks.
+        // SAFETY: `from` is readable for its length; unpacking does not write to it.
         unsafe { self.transfer::<false>(cursor, from.as_ptr().cast_mut(), from.len()) }
     }
 
-    /// # Safety
-    /// `packed` must be readable, and for `PACK` writable, for `len` bytes; the buffer writable unless `PACK`.
+    /// Safety: `packed` is valid for `len` bytes, to write for `PACK`; else the buffer is writable.
     #[inline]
     unsafe fn transfer<const PACK: bool>(&self, cursor: &mut Cursor, packed: *mut u8, len: usize) {
         let (from, total) = (cursor.offset, self.packed_len());
@@ -512,26 +477,25 @@ impl UserBuf {
             return;
         }
         match &self.shape {
-            Shape::Contiguous { .. } => {
+            BufferShape::Contiguous { .. } => {
                 let sides = Sides::<PACK> { user: self.base.wrapping_add(from), packed };
-                // SAFETY: the range was checked above; the rest is the promise of `new` and of the caller.
+                // SAFETY: the range was checked; the rest is the promise of `new` and the caller.
                 unsafe { sides.bytes(len) }
             }
-            Shape::Strided(layout) => {
+            BufferShape::Strided(layout) => {
                 let sides = Sides::<PACK> { user: self.base, packed };
                 let range = (from, from + len);
                 // SAFETY: as above; the layout says which bytes belong to the range.
                 unsafe { copy::elements(layout.program(), sides, layout.extent(), range, &mut cursor.place) }
             }
             // SAFETY: by the contract of this function.
-            Shape::Device(shape) => unsafe { self.transfer_on_device::<PACK>(shape, from, packed, len) },
+            BufferShape::Device(shape) => unsafe {
+                self.transfer_on_device::<PACK>(shape, from, packed, len)
+            },
         }
     }
 
-    /// As [`transfer`](Self::transfer), by the driver.
-    ///
-    /// # Safety
-    /// As there.
+    /// As [`transfer`](Self::transfer), by the driver. Safety: as for [`transfer`](Self::transfer).
     #[cold]
     unsafe fn transfer_on_device<const PACK: bool>(
         &self,
@@ -543,7 +507,7 @@ impl UserBuf {
         let device = &shape.device;
         let mut joiner = RowJoiner::new(|at: *mut u8, offset, rows: Rows| {
             let there = packed.wrapping_add(offset);
-            // SAFETY: the rows are within the packed bytes, which are readable, and for `PACK` writable.
+            // SAFETY: the rows are in the packed bytes, readable, and for `PACK` writable.
             let done = unsafe {
                 match (PACK, rows.height) {
                     (true, 1) => device.memory.read(at, there, rows.width),
@@ -553,7 +517,7 @@ impl UserBuf {
                 }
             };
             if PACK && done.is_err() {
-                // SAFETY: as above. What is sent in its place must not be what was in this memory before.
+                // SAFETY: as above. Without zeros, old content of this memory could be sent.
                 unsafe { there.write_bytes(0, rows.width * rows.height) };
             }
             device.note(done);
@@ -565,97 +529,88 @@ impl UserBuf {
         }
     }
 
-    /// The same elements, whose data are in the memory of a device: nothing but `memory` reads or writes them from now on.
-    ///
+    /// The same elements in the memory of a device, which only `memory` reads and writes.
     pub fn on_device(self, memory: Box<dyn DeviceMemory>) -> UserBuf {
         let elements = match &self.shape {
-            Shape::Contiguous { size } => Elements::Contiguous(*size),
-            Shape::Strided(layout) => Elements::Strided(Arc::clone(layout)),
-            Shape::Device(shape) => shape.elements.clone(),
+            BufferShape::Contiguous { size } => DeviceElements::Contiguous(*size),
+            BufferShape::Strided(layout) => DeviceElements::Strided(Arc::clone(layout)),
+            BufferShape::Device(shape) => shape.elements.clone(),
         };
         let address = self.base.addr() as u64;
         let device = Arc::new(Device { memory, address, failure: AtomicI32::new(0) });
-        let shape = Shape::Device(Box::new(DeviceShape { elements, device, writes_behind: false }));
+        let shape = BufferShape::Device(Box::new(DeviceShape { elements, device, writes_behind: false }));
         UserBuf { shape, ..self }
     }
 
-    /// Whether the data are in the memory of a device, in one piece, and so long that an operation should read them while it goes on
-    /// instead of before.
+    /// Whether the data are contiguous in a device and longer than [`STAGED_MAX`]: then an
+    /// operation reads them in parts while it runs.
     pub fn is_read_ahead(&self) -> bool {
         match &self.shape {
-            Shape::Device(shape) => {
-                matches!(shape.elements, Elements::Contiguous(_)) && self.packed_len() > STAGED_MAX
+            BufferShape::Device(shape) => {
+                matches!(shape.elements, DeviceElements::Contiguous(_)) && self.packed_len() > STAGED_MAX
             }
-            Shape::Contiguous { .. } | Shape::Strided(_) => false,
+            BufferShape::Contiguous { .. } | BufferShape::Strided(_) => false,
         }
     }
 
     /// Whether the data are in the memory of a device.
     #[inline]
     pub fn is_on_device(&self) -> bool {
-        matches!(self.shape, Shape::Device(_))
+        matches!(self.shape, BufferShape::Device(_))
     }
 
-    /// The same buffer, for an operation that calls [`settle`](Self::settle) when it has written all: until then the device need not have
-    /// it.
+    /// Lets a device delay writes until [`settle`](Self::settle), which the operation will call.
     #[inline]
     pub fn writes_behind(mut self) -> UserBuf {
-        if let Shape::Device(shape) = &mut self.shape {
+        if let BufferShape::Device(shape) = &mut self.shape {
             shape.writes_behind = true;
         }
         self
     }
 
-    /// Waits until a device has all that was written, and says whether one of the copies so far has failed.
-    ///
-    /// # Errors
-    /// The first failure.
+    /// Waits until a device has all written data. Fails with the first failure of a copy.
     #[inline]
     pub fn settle(&self) -> Result<(), DeviceFault> {
         match &self.shape {
-            Shape::Device(shape) => shape.device.settle(),
-            Shape::Contiguous { .. } | Shape::Strided(_) => Ok(()),
+            BufferShape::Device(shape) => shape.device.settle(),
+            BufferShape::Contiguous { .. } | BufferShape::Strided(_) => Ok(()),
         }
     }
 
-    /// An operation begins: the program may have changed the data since they were last packed, and what failed before is over.
+    /// Discards data read ahead, which may be old, and earlier failures: a new operation begins.
     #[inline]
     pub fn renew(&self) {
-        if let Shape::Device(shape) = &self.shape {
+        if let BufferShape::Device(shape) = &self.shape {
             shape.device.failure.store(0, Ordering::Relaxed);
             self.refresh();
         }
     }
 
-    /// A part of an operation begins: the program may have changed data since others of the same memory were packed. What has failed
-    /// since [`renew`](Self::renew) still counts.
+    /// As [`renew`](Self::renew) for a further part of an operation, keeping failures.
     #[inline]
     pub fn refresh(&self) {
-        if let Shape::Device(shape) = &self.shape {
+        if let BufferShape::Device(shape) = &self.shape {
             shape.device.note(shape.device.memory.renew());
         }
     }
 
-    /// Room in memory of this process for the same elements, with the same gaps; nothing is copied there. `None`: they are in such
-    /// memory.
-    ///
-    /// # Errors
-    /// There is no room.
+    /// Room in memory of this process for the elements of a device buffer, with the same gaps.
     pub fn twin(&self) -> Result<Option<UserBuf>, ScratchError> {
-        let Shape::Device(shape) = &self.shape else { return Ok(None) };
+        let BufferShape::Device(shape) = &self.shape else { return Ok(None) };
         match &shape.elements {
-            Elements::Strided(layout) => Ok(Some(Scratch::new(self.count, layout)?.buf().clone())),
-            Elements::Contiguous(size) => {
+            DeviceElements::Strided(layout) => Ok(Some(Scratch::new(self.count, layout)?.buf().clone())),
+            DeviceElements::Contiguous(size) => {
                 let room = Scratch::bytes(self.packed_len())?.buf().clone();
-                Ok(Some(UserBuf { count: self.count, shape: Shape::Contiguous { size: *size }, ..room }))
+                Ok(Some(UserBuf {
+                    count: self.count,
+                    shape: BufferShape::Contiguous { size: *size },
+                    ..room
+                }))
             }
         }
     }
 
-    /// A copy of the data in memory of this process, packed. `None`: they are there.
-    ///
-    /// # Errors
-    /// There is no such room, or the driver could not copy them.
+    /// A packed copy of the data in memory of this process. `None`: the data are there already.
     pub fn staged(&self) -> Option<Result<UserBuf, StagingError>> {
         if !self.is_on_device() {
             return None;
@@ -671,11 +626,8 @@ impl UserBuf {
         Ok(room.buf().clone())
     }
 
-    /// Copies `len` packed bytes of `other` from `other_offset` on over those of this buffer from `offset` on. The two may
-    /// have different layouts.
-    ///
-    /// # Panics
-    /// If there are fewer in either, or this buffer is read-only.
+    /// Copies `len` packed bytes of `other` from `other_offset` on to this buffer at `offset`.
+    /// Panics without these bytes, or if this buffer is read-only.
     pub fn copy_from(&self, offset: usize, other: &UserBuf, other_offset: usize, len: usize) {
         let total = self.packed_len();
         assert!(
@@ -712,12 +664,10 @@ impl From<DeviceFault> for StagingError {
     }
 }
 
-/// Why there is no copy of a device's data.
+/// The reason why a device's data could not be staged.
 #[derive(Clone, Copy, Debug)]
 pub enum StagingError {
-    /// No memory.
     Room(ScratchError),
-    /// The driver has failed.
     Device(DeviceFault),
 }
 
@@ -733,7 +683,7 @@ impl Device {
 }
 
 impl UserBuf {
-    /// As [`copy_from`](Self::copy_from), in parts for which a driver's call is worth its while.
+    /// As [`copy_from`](Self::copy_from), in parts long enough for a call of the driver.
     #[cold]
     fn copy_by_driver(&self, offset: usize, other: &UserBuf, other_offset: usize, len: usize) {
         let mut bounce = vec![0; len.min(STAGED_MAX)];
@@ -745,33 +695,32 @@ impl UserBuf {
     }
 }
 
-/// The longest data of a device, bytes, that are copied whole before an operation that sends them begins.
+/// The longest device data, in bytes, that are copied as a whole before an operation sends them.
 pub const STAGED_MAX: usize = 512 << 10;
 
 impl Layout {
-    /// Packs the elements at `base`, so many as fill `to`: for a call that keeps no buffer.
+    /// Packs the elements at `base` until `to` is full, for a call that keeps no buffer.
     ///
     /// # Safety
     /// All data bytes of these elements are mapped and readable.
     #[inline]
     pub unsafe fn pack(&self, base: *const u8, mut to: BytesMut<'_>) {
         let len = to.len();
-        // SAFETY: `to` is writable for its length; the rest is the contract of this function. The user's side is only read.
+        // SAFETY: `to` is writable for its length; the rest is the contract of this function.
         unsafe { self.whole_elements::<true>(base.cast_mut(), to.as_mut_ptr(), len) }
     }
 
-    /// Unpacks all of `from` to elements at `base`.
+    /// Unpacks all of `from` to elements at `base`, for a call that keeps no buffer.
     ///
     /// # Safety
     /// All data bytes of these elements are mapped and writable.
     #[inline]
     pub unsafe fn unpack(&self, base: *mut u8, from: Bytes<'_>) {
-        // SAFETY: `from` is readable for its length and only read; the rest is the contract of this function.
+        // SAFETY: `from` is readable for its length and only read; else by the contract.
         unsafe { self.whole_elements::<false>(base, from.as_ptr().cast_mut(), from.len()) }
     }
 
-    /// # Safety
-    /// The data bytes of as many elements at `user` as have `len` are mapped, and `packed` for `len` bytes; the target is writable.
+    /// Safety: the elements' data and `len` packed bytes are mapped; the target is writable.
     #[inline]
     unsafe fn whole_elements<const PACK: bool>(&self, user: *mut u8, packed: *mut u8, len: usize) {
         if len == 0 {
@@ -783,7 +732,7 @@ impl Layout {
             if self.is_contiguous() {
                 sides.bytes(len);
             } else {
-                copy::elements(self.program(), sides, self.extent(), (0, len), &mut Place::default());
+                copy::elements(self.program(), sides, self.extent(), (0, len), &mut ResumePoint::default());
             }
         }
     }

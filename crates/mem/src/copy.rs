@@ -1,17 +1,19 @@
-//! Running a copy program: between a user's memory and its packed form, in either direction, for any packed range.
+//! Runs a copy program between a user's memory and its packed form, in either direction, for any
+//! packed range.
 //!
-//! The time goes into [`equal_blocks`]: a grid of them, at one stride on the user's side and another on the packed side, or a
-//! list. An array of small structs is copied member by member over a tile of elements, so that even there a grid is long.
+//! Most time is spent in [`equal_blocks`]: a grid of blocks at one stride in memory and another in
+//! the packed form, or a list of blocks. An array of small structs is copied member by member over
+//! a tile of elements, so that the grid is long.
 
-use crate::program::{Gather, Item, Program, Run, Scatter};
+use crate::program::{BlockRun, CopyProgram, Gather, Item, Scatter};
 use oxmpi_sys::bytes::{Bytes, BytesMut, PLAIN_COPY_BYTES};
 
-/// How many bytes of the wider side a tile spans, so that both sides of it stay in the first-level cache.
+/// The bytes of the wider side that a tile spans, so that both sides stay in the first-level cache.
 const TILE_BYTES: usize = 8 << 10;
 
-/// Where a sequential reader stands, so that the next part is found without a search.
+/// The position of a sequential reader, so that its next part is found without a search.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct ResumePoint {
     element: usize,
     item: usize,
 }
@@ -20,7 +22,7 @@ pub(crate) struct Place {
 #[derive(Clone, Copy)]
 pub(crate) struct Sides<const PACK: bool> {
     pub(crate) user: *mut u8,
-    /// Only read if not `PACK`, and the user's side only if `PACK`.
+    /// Only read if not `PACK`; the user's side is only read if `PACK`.
     pub(crate) packed: *mut u8,
 }
 
@@ -31,15 +33,11 @@ impl<const PACK: bool> Sides<PACK> {
     }
 
     #[inline]
-    /// Where to read and where to write.
     fn ends(self) -> (*const u8, *mut u8) {
         if PACK { (self.user, self.packed) } else { (self.packed, self.user) }
     }
 
-    /// Copies `len` bytes.
-    ///
-    /// # Safety
-    /// Both sides are mapped for `len` bytes, the target writable.
+    /// Copies `len` bytes. Safety: both sides are mapped for `len` bytes, the target writable.
     #[inline]
     pub(crate) unsafe fn bytes(self, len: usize) {
         let (from, to) = self.ends();
@@ -47,22 +45,17 @@ impl<const PACK: bool> Sides<PACK> {
         unsafe { Bytes::from_raw(from, len).copy_to(BytesMut::from_raw(to, len)) }
     }
 
-    /// Copies `len` bytes, fewer than those for which there is another way than the C library's: a call less for each block.
-    ///
-    /// # Safety
-    /// As for [`bytes`](Self::bytes).
+    /// Copies `len` bytes, fewer than [`PLAIN_COPY_BYTES`], by the C library: one call less than
+    /// [`bytes`](Self::bytes). Safety: as for [`bytes`](Self::bytes).
     #[inline(always)]
     unsafe fn block(self, len: usize) {
         let (from, to) = self.ends();
-        // SAFETY: as the caller promises. `copy` and not `copy_nonoverlapping`: a program may name overlapping memory, which is its
-        // error, not ours.
+        // SAFETY: as the caller promises. `copy` and not `copy_nonoverlapping`: a program may name
+        // overlapping memory, which is its error and must not become undefined behaviour here.
         unsafe { std::ptr::copy(from, to, len) }
     }
 
-    /// Copies `N` bytes, in registers.
-    ///
-    /// # Safety
-    /// As for [`bytes`](Self::bytes).
+    /// Copies `N` bytes in registers. Safety: as for [`bytes`](Self::bytes).
     #[inline(always)]
     unsafe fn fixed<const N: usize>(self) {
         let (from, to) = self.ends();
@@ -70,10 +63,7 @@ impl<const PACK: bool> Sides<PACK> {
         unsafe { to.cast::<[u8; N]>().write_unaligned(from.cast::<[u8; N]>().read_unaligned()) }
     }
 
-    /// Copies `len` bytes, `N <= len <= 2 N`, as the first `N` and the last `N`.
-    ///
-    /// # Safety
-    /// As for [`bytes`](Self::bytes).
+    /// Copies `N <= len <= 2 N` bytes as two overlapping `N`. Safety: as [`bytes`](Self::bytes).
     #[inline(always)]
     unsafe fn two_halves<const N: usize>(self, len: usize) {
         let (from, to) = self.ends();
@@ -86,10 +76,7 @@ impl<const PACK: bool> Sides<PACK> {
         }
     }
 
-    /// Copies `len` bytes, most likely few.
-    ///
-    /// # Safety
-    /// As for [`bytes`](Self::bytes).
+    /// Copies `len` bytes, fast for few. Safety: as for [`bytes`](Self::bytes).
     #[inline(always)]
     unsafe fn few(self, len: usize) {
         // SAFETY: as the caller promises, the lengths by the pattern of the arm.
@@ -107,7 +94,7 @@ impl<const PACK: bool> Sides<PACK> {
     }
 }
 
-/// `count` blocks of `block` bytes, at one stride in the user's memory and another in the packed form.
+/// `count` blocks of `block` bytes, at one stride in memory and another in the packed form.
 #[derive(Clone, Copy)]
 struct Grid {
     block: usize,
@@ -116,12 +103,9 @@ struct Grid {
     packed_stride: usize,
 }
 
-/// Blocks of one length.
 trait EqualBlocks: Copy {
-    /// How long each is.
     fn block(self) -> usize;
 
-    /// Calls `copy` with both sides of each block.
     fn each<const PACK: bool>(self, sides: Sides<PACK>, copy: impl Fn(Sides<PACK>));
 }
 
@@ -139,7 +123,7 @@ impl EqualBlocks for Grid {
     }
 }
 
-/// Blocks of `block` bytes at these offsets in the user's memory, one after the other in the packed form.
+/// Blocks of `block` bytes at these offsets in the user's memory, contiguous in the packed form.
 #[derive(Clone, Copy)]
 struct Scattered<'a> {
     block: usize,
@@ -160,54 +144,37 @@ impl EqualBlocks for Scattered<'_> {
     }
 }
 
-/// Copies blocks of one length, whose places are counted from `sides`.
-///
-/// # Safety
-/// Every block is mapped on both sides, the target writable.
+/// Copies blocks of one length; their positions count from `sides`. Safety: every block is mapped
+/// on both sides, the target writable.
 #[inline]
 unsafe fn equal_blocks<const PACK: bool>(s: Sides<PACK>, g: impl EqualBlocks) {
-    // SAFETY (all arms): each visits exactly these blocks, which the caller promises to be mapped; the
-    // lengths are those of the block by the pattern of the arm.
-    match g.block() {
-        // SAFETY: see above.
-        1 => g.each(s, |s| unsafe { s.fixed::<1>() }),
-        // SAFETY: see above.
-        2 => g.each(s, |s| unsafe { s.fixed::<2>() }),
-        // SAFETY: see above.
-        3 => g.each(s, |s| unsafe { s.two_halves::<2>(3) }),
-        // SAFETY: see above.
-        4 => g.each(s, |s| unsafe { s.fixed::<4>() }),
-        // SAFETY: see above.
-        8 => g.each(s, |s| unsafe { s.fixed::<8>() }),
-        // SAFETY: see above.
-        12 => g.each(s, |s| unsafe { s.two_halves::<8>(12) }),
-        // SAFETY: see above.
-        16 => g.each(s, |s| unsafe { s.fixed::<16>() }),
-        // SAFETY: see above.
-        24 => g.each(s, |s| unsafe { s.fixed::<24>() }),
-        // SAFETY: see above.
-        32 => g.each(s, |s| unsafe { s.fixed::<32>() }),
-        // SAFETY: see above.
-        n @ 5..=7 => g.each(s, |s| unsafe { s.two_halves::<4>(n) }),
-        // SAFETY: see above.
-        n @ 9..=15 => g.each(s, |s| unsafe { s.two_halves::<8>(n) }),
-        // SAFETY: see above.
-        n @ 17..=31 => g.each(s, |s| unsafe { s.two_halves::<16>(n) }),
-        // SAFETY: see above.
-        n @ 33..=64 => g.each(s, |s| unsafe { s.two_halves::<32>(n) }),
-        // SAFETY: see above.
-        n if n < PLAIN_COPY_BYTES => g.each(s, |s| unsafe { s.block(n) }),
-        // SAFETY: see above.
-        n => g.each(s, |s| unsafe { s.bytes(n) }),
+    // SAFETY: each arm visits exactly these blocks, which are mapped as the caller
+    // promises; the length in each arm is that of the block.
+    unsafe {
+        match g.block() {
+            1 => g.each(s, |s| s.fixed::<1>()),
+            2 => g.each(s, |s| s.fixed::<2>()),
+            3 => g.each(s, |s| s.two_halves::<2>(3)),
+            4 => g.each(s, |s| s.fixed::<4>()),
+            8 => g.each(s, |s| s.fixed::<8>()),
+            12 => g.each(s, |s| s.two_halves::<8>(12)),
+            16 => g.each(s, |s| s.fixed::<16>()),
+            24 => g.each(s, |s| s.fixed::<24>()),
+            32 => g.each(s, |s| s.fixed::<32>()),
+            n @ 5..=7 => g.each(s, |s| s.two_halves::<4>(n)),
+            n @ 9..=15 => g.each(s, |s| s.two_halves::<8>(n)),
+            n @ 17..=31 => g.each(s, |s| s.two_halves::<16>(n)),
+            n @ 33..=64 => g.each(s, |s| s.two_halves::<32>(n)),
+            n if n < PLAIN_COPY_BYTES => g.each(s, |s| s.block(n)),
+            n => g.each(s, |s| s.bytes(n)),
+        }
     }
 }
 
-/// Copies `count` whole elements, `extent` apart, the first at `sides`.
-///
-/// # Safety
-/// All data of these elements are mapped in the user's memory, `count * program.size()` packed bytes likewise; the
-/// target is writable.
-unsafe fn whole<const PACK: bool>(program: &Program, sides: Sides<PACK>, extent: isize, count: usize) {
+/// Copies `count` whole elements, `extent` apart, the first at `sides`. Safety: all data of these
+/// elements are mapped in the user's memory, and `count * program.size()` packed bytes; the target
+/// is writable.
+unsafe fn whole<const PACK: bool>(program: &CopyProgram, sides: Sides<PACK>, extent: isize, count: usize) {
     let size = program.size();
     if let [Item::Run(run)] = program.items()
         && run.count == 1
@@ -227,7 +194,7 @@ unsafe fn whole<const PACK: bool>(program: &Program, sides: Sides<PACK>, extent:
                 Item::Run(run) if n == 1 && run.count == 1 => unsafe {
                     at.at(run.offset, start).few(run.block)
                 },
-                // SAFETY: the run belongs to each of the `n` elements, which lie in the caller's range.
+                // SAFETY: the run belongs to each of the `n` elements in the caller's range.
                 Item::Run(run) => unsafe { run_of_each(run, at.at(run.offset, start), extent, size, n) },
                 // SAFETY: as above.
                 Item::Scatter(list) => unsafe {
@@ -243,7 +210,7 @@ unsafe fn whole<const PACK: bool>(program: &Program, sides: Sides<PACK>, extent:
                             r.offset.wrapping_add(extent.wrapping_mul(e.cast_signed())),
                             start + e * size,
                         );
-                        // SAFETY: as above: these are elements of the body within an element of the caller's.
+                        // SAFETY: as above: elements of the body within an element of the caller.
                         unsafe { whole(&r.body, at, r.stride, r.count) }
                     }
                 }
@@ -253,11 +220,16 @@ unsafe fn whole<const PACK: bool>(program: &Program, sides: Sides<PACK>, extent:
     }
 }
 
-/// Copies one run of each of `n` elements, along whichever is longer.
-///
-/// # Safety
-/// The run's blocks in all `n` elements are mapped on both sides, the target writable.
-unsafe fn run_of_each<const PACK: bool>(run: &Run, s: Sides<PACK>, extent: isize, size: usize, n: usize) {
+/// Copies one run of each of `n` elements. The inner loop goes over blocks or elements, whichever
+/// are more. Safety: the run's blocks in all `n` elements are mapped on both sides, the target
+/// writable.
+unsafe fn run_of_each<const PACK: bool>(
+    run: &BlockRun,
+    s: Sides<PACK>,
+    extent: isize,
+    size: usize,
+    n: usize,
+) {
     if run.count < n {
         for block in 0..run.count {
             let g = Grid { block: run.block, count: n, user_stride: extent, packed_stride: size };
@@ -278,10 +250,8 @@ unsafe fn run_of_each<const PACK: bool>(run: &Run, s: Sides<PACK>, extent: isize
     }
 }
 
-/// As [`run_of_each`], of blocks at no regular pattern; `s` is where their offsets are counted from.
-///
-/// # Safety
-/// As for [`run_of_each`].
+/// As [`run_of_each`], of blocks at no regular pattern; `s` is where their offsets are counted
+/// from. Safety: as for [`run_of_each`].
 unsafe fn scatter_of_each<const PACK: bool>(
     list: &Scatter,
     s: Sides<PACK>,
@@ -305,10 +275,7 @@ unsafe fn scatter_of_each<const PACK: bool>(
     }
 }
 
-/// As [`scatter_of_each`], of blocks of several lengths.
-///
-/// # Safety
-/// As for [`run_of_each`].
+/// As [`scatter_of_each`], for blocks of different lengths. Safety: as for [`run_of_each`].
 unsafe fn gather_of_each<const PACK: bool>(
     list: &Gather,
     s: Sides<PACK>,
@@ -336,13 +303,11 @@ unsafe fn gather_of_each<const PACK: bool>(
     }
 }
 
-/// Copies packed bytes `from..to` of one element at `user`; `packed` is the place of byte `from`. `hint` is the item where
-/// the search starts; it is left at the item where the copy ended.
-///
-/// # Safety
-/// As for [`whole`], restricted to the data of that range, which must lie within the element.
+/// Copies packed bytes `from..to` of one element at `user`; `packed` is the address of byte `from`.
+/// The search starts at item `hint`, which becomes the item of the last copied byte. Safety: as for
+/// [`whole`], for the data of that range, which lies within the element.
 unsafe fn part<const PACK: bool>(
-    program: &Program,
+    program: &CopyProgram,
     sides: Sides<PACK>,
     (from, to): (usize, usize),
     hint: &mut usize,
@@ -363,7 +328,7 @@ unsafe fn part<const PACK: bool>(
                 Item::Scatter(list) => part_of_scatter(list, at, range),
                 Item::Gather(list) => part_of_gather(list, at, range),
                 Item::Repeat(r) => {
-                    elements(&r.body, at.at(r.offset, 0), r.stride, range, &mut Place::default());
+                    elements(&r.body, at.at(r.offset, 0), r.stride, range, &mut ResumePoint::default());
                 }
             }
         }
@@ -376,11 +341,8 @@ unsafe fn part<const PACK: bool>(
     }
 }
 
-/// Copies packed bytes `from..to` of a run of the element at `sides`.
-///
-/// # Safety
-/// As for [`part`].
-unsafe fn part_of_run<const PACK: bool>(run: &Run, sides: Sides<PACK>, (from, to): (usize, usize)) {
+/// Copies packed bytes `from..to` of a run of the element at `sides`. Safety: as for [`part`].
+unsafe fn part_of_run<const PACK: bool>(run: &BlockRun, sides: Sides<PACK>, (from, to): (usize, usize)) {
     let place = |block: usize, within: usize| {
         let at = run.stride.wrapping_mul(block.cast_signed()).wrapping_add(within.cast_signed());
         sides.at(run.offset.wrapping_add(at), block * run.block + within - from)
@@ -391,7 +353,8 @@ unsafe fn part_of_run<const PACK: bool>(run: &Run, sides: Sides<PACK>, (from, to
     }
     let (first, head) = (from / run.block, from % run.block);
     let (last, tail) = (to / run.block, to % run.block);
-    // SAFETY: the parts of the first and the last block and the whole blocks between make up the caller's range.
+    // SAFETY: the parts of the first and the last block and the whole blocks between are the
+    // caller's range.
     unsafe {
         if first == last {
             return place(first, head).bytes(to - from);
@@ -416,10 +379,7 @@ unsafe fn part_of_run<const PACK: bool>(run: &Run, sides: Sides<PACK>, (from, to
     }
 }
 
-/// As [`part_of_run`], of blocks at no regular pattern.
-///
-/// # Safety
-/// As for [`part`].
+/// As [`part_of_run`], for blocks in no regular pattern. Safety: as for [`part`].
 unsafe fn part_of_scatter<const PACK: bool>(list: &Scatter, sides: Sides<PACK>, (from, to): (usize, usize)) {
     let (block, offsets) = (list.block, &*list.offsets);
     let place = |i: usize, within: usize| {
@@ -428,7 +388,7 @@ unsafe fn part_of_scatter<const PACK: bool>(list: &Scatter, sides: Sides<PACK>, 
     };
     let (first, head) = (from / block, from % block);
     let (last, tail) = (to / block, to % block);
-    // SAFETY: the parts of the first and the last block and the whole blocks between make up the caller's range.
+    // SAFETY: as in [`part_of_run`].
     unsafe {
         if first == last {
             return place(first, head).bytes(to - from);
@@ -446,10 +406,7 @@ unsafe fn part_of_scatter<const PACK: bool>(list: &Scatter, sides: Sides<PACK>, 
     }
 }
 
-/// As [`part_of_scatter`], of blocks of several lengths.
-///
-/// # Safety
-/// As for [`part`].
+/// As [`part_of_scatter`], for blocks of different lengths. Safety: as for [`part`].
 unsafe fn part_of_gather<const PACK: bool>(list: &Gather, sides: Sides<PACK>, (from, to): (usize, usize)) {
     if from == to {
         return;
@@ -467,17 +424,15 @@ unsafe fn part_of_gather<const PACK: bool>(list: &Gather, sides: Sides<PACK>, (f
     }
 }
 
-/// Copies packed bytes `from..to` of an array of elements that begins at `sides.user`; `sides.packed` is the place of
-/// byte `from`. `place` is a guess where that is, checked and moved on.
-///
-/// # Safety
-/// As for [`whole`], for the data of that range.
+/// Copies packed bytes `from..to` of an array of elements that begins at `sides.user`;
+/// `sides.packed` is the address of byte `from`. `place` is a guess of the position; the function
+/// checks and advances it. Safety: as for [`whole`], for the data of that range.
 pub(crate) unsafe fn elements<const PACK: bool>(
-    program: &Program,
+    program: &CopyProgram,
     sides: Sides<PACK>,
     extent: isize,
     (from, to): (usize, usize),
-    place: &mut Place,
+    place: &mut ResumePoint,
 ) {
     let size = program.size();
     if from >= to || size == 0 {
@@ -491,14 +446,14 @@ pub(crate) unsafe fn elements<const PACK: bool>(
     }
     let mut pos = from;
     let at = |element: usize, pos: usize| sides.at(extent.wrapping_mul(element.cast_signed()), pos - from);
-    // SAFETY: the rest of the element where the range begins, whole elements, and the beginning of the one where it
-    // ends make up the caller's range.
+    // SAFETY: the rest of the first element, whole elements, and the beginning of the last element
+    // are the caller's range.
     unsafe {
         if head > 0 || to - pos < size {
             let end = size.min(head + (to - pos));
             let mut item = if element == place.element { place.item } else { 0 };
             part(program, at(element, pos), (head, end), &mut item);
-            *place = Place { element, item };
+            *place = ResumePoint { element, item };
             pos += end - head;
             if end < size {
                 return;
@@ -509,7 +464,7 @@ pub(crate) unsafe fn elements<const PACK: bool>(
         whole(program, at(element, pos), extent, n);
         element += n;
         pos += n * size;
-        *place = Place { element, item: 0 };
+        *place = ResumePoint { element, item: 0 };
         if pos < to {
             part(program, at(element, pos), (0, to - pos), &mut place.item);
         }

@@ -1,87 +1,69 @@
-//! Memory of a device, such as an accelerator: no load, store or system call of this process reaches it, only a driver that copies.
+//! Memory of a device, such as an accelerator: loads, stores and system calls of this process do
+//! not reach it; a driver copies it.
 //!
-//! A [`UserBuf`](crate::buffer::UserBuf) of such memory ([`UserBuf::on_device`](crate::buffer::UserBuf::on_device)) is packed and unpacked like any
-//! other, in any ranges. It never lies in one piece, so what would use memory where it is treats it as a buffer with gaps.
+//! A [`UserBuf`](crate::buffer::UserBuf) of such memory
+//! ([`UserBuf::on_device`](crate::buffer::UserBuf::on_device)) is packed and unpacked like any
+//! other, in any ranges. It reports that it is not contiguous, so code that would access contiguous
+//! memory in place packs it.
 //!
-//! Packing cannot fail, and a driver may: the first failure is noted, and what completes the operation gets it by
-//! [`UserBuf::settle`](crate::buffer::UserBuf::settle). What was read of memory that could not be read is zero.
+//! Packing cannot fail, but a driver can. The first failure is kept, and the completion of the
+//! operation gets it by [`UserBuf::settle`](crate::buffer::UserBuf::settle). Data that could not be
+//! read are zeros.
 
 use std::fmt;
 
-/// Rows of the same length, at equal distances.
+/// Rows of one length at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows {
-    /// Bytes of a row.
     pub width: usize,
-    /// How many there are.
     pub height: usize,
-    /// Bytes from one row to the next, in the device; not less than `width`.
+    /// Bytes from one row to the next in the device, at least `width`.
     pub pitch: usize,
 }
 
-/// How memory of a device is copied. Errors are numbers of the driver's.
+/// The driver's copies of a device's memory. Errors are the driver's numbers.
 pub trait DeviceMemory: Send + Sync + fmt::Debug {
-    /// Copies `len` bytes of the device from `from` on to `to`. What was written before is read.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Copies `len` bytes of the device from `from` on to `to`, after all earlier writes.
     ///
     /// # Safety
     /// `to` is writable for `len` bytes.
     unsafe fn read(&self, from: *const u8, to: *mut u8, len: usize) -> Result<(), i32>;
 
-    /// Copies `len` bytes at `from` to the device, to `to` on. They are there when [`settle`](DeviceMemory::settle) returns; `from` may be
-    /// used again at once.
-    ///
-    /// # Errors
-    /// The driver's, also that of an earlier write.
+    /// Copies `len` bytes at `from` to the device at `to`. The write may complete as late as
+    /// [`settle`](DeviceMemory::settle), but `from` may be reused at once. An error may be of an
+    /// earlier write.
     ///
     /// # Safety
     /// `from` is readable for `len` bytes.
     unsafe fn write(&self, to: *mut u8, from: *const u8, len: usize) -> Result<(), i32>;
 
-    /// Copies rows of the device, the first at `from`, to `to`, one after the other.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Copies rows of the device, the first at `from`, to contiguous rows at `to`.
     ///
     /// # Safety
-    /// `to` is writable for all of them.
+    /// `to` is writable for all rows.
     unsafe fn read_rows(&self, from: *const u8, rows: Rows, to: *mut u8) -> Result<(), i32>;
 
-    /// Copies rows that follow one another at `from` to the device, the first to `to`.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Copies contiguous rows at `from` to the device, the first to `to`.
     ///
     /// # Safety
-    /// `from` is readable for all of them.
+    /// `from` is readable for all rows.
     unsafe fn write_rows(&self, to: *mut u8, rows: Rows, from: *const u8) -> Result<(), i32>;
 
-    /// Waits until the device has all that was written.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Waits until the device has all written data.
     fn settle(&self) -> Result<(), i32>;
 
-    /// The program may have changed the memory: nothing that was read before counts any more.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Discards data that were read ahead, since the program may have changed the memory.
     fn renew(&self) -> Result<(), i32>;
 }
 
-/// A driver could not copy memory of its device.
+/// A failed copy of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceFault {
-    /// Where the memory of the operation begins.
     pub address: u64,
-    /// The driver's number of the error.
     pub code: i32,
 }
 
-/// Joins blocks that follow one another in packed order into rows, and hands them to `run`: where the first begins, the packed offset,
-/// and how they lie.
+/// Joins blocks in packed order into rows; calls `run` with address, packed offset and rows.
 pub(crate) struct RowJoiner<F: FnMut(*mut u8, usize, Rows)> {
     run: F,
     first: *mut u8,
@@ -95,7 +77,6 @@ impl<F: FnMut(*mut u8, usize, Rows)> RowJoiner<F> {
         RowJoiner { run, first: std::ptr::null_mut(), offset: 0, rows }
     }
 
-    /// The next block.
     pub(crate) fn add(&mut self, at: *mut u8, len: usize) {
         let Rows { width, height, pitch } = self.rows;
         if height == 1 && at == self.first.wrapping_add(width) {
@@ -114,7 +95,6 @@ impl<F: FnMut(*mut u8, usize, Rows)> RowJoiner<F> {
         }
     }
 
-    /// All blocks were given.
     pub(crate) fn end(&mut self) {
         if self.rows.height > 0 {
             (self.run)(self.first, self.offset, self.rows);
@@ -124,7 +104,7 @@ impl<F: FnMut(*mut u8, usize, Rows)> RowJoiner<F> {
     }
 }
 
-/// Drivers limit the distance of rows; that of CUDA to some GiB less a byte. What is further apart is copied row by row.
+/// Drivers limit the distance of rows (CUDA to a few GiB); beyond it rows are copied singly.
 const MOST_PITCH: usize = 1 << 30;
 
 #[cfg(test)]
@@ -140,7 +120,7 @@ mod tests {
         let blocks = [(100, 4), (104, 4), (200, 8), (216, 8), (232, 8), (500, 3), (400, 3), (404, 3), (9, 1)];
         blocks.iter().for_each(|(at, len)| joiner.add(std::ptr::without_provenance_mut(*at), *len));
         joiner.end();
-        // 100 and 104 are one block of eight bytes, and so begins the pattern of rows, as 200 lies 100 behind it.
+        // 100 and 104 join to one block, and begin the rows, as 200 lies 100 behind it.
         let expected = [
             (100, 0, (8, 2, 100)),
             (216, 16, (8, 2, 16)),

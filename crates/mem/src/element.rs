@@ -1,8 +1,8 @@
-//! Types of safe Rust whose values are messages: which of their bytes are data.
+//! Types of safe Rust whose values are messages, and which of their bytes are data.
 //!
-//! A [`Shape`] says that at compile time. The bytes between the members of a struct are padding: they may be uninitialised,
-//! so nothing reads them. A type without padding is [whole](Shape::is_whole) and travels as it lies; for others there is a
-//! [`Layout`], made once for each type.
+//! An [`ElementShape`] names the data bytes at compile time. Padding may be uninitialised and so is
+//! never read. A type without padding is [whole](ElementShape::is_whole) and is sent as contiguous
+//! bytes; each other type has one [`Layout`].
 
 use crate::layout::{Layout, LayoutError, MAX_DEPTH};
 use std::any::TypeId;
@@ -11,15 +11,15 @@ use std::marker::PhantomData;
 use std::num::{Saturating, Wrapping};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-/// A type whose values can be sent and received: numbers, arrays and tuples of such types, and structs of such types by
-/// `#[derive(Element)]`.
+/// A type whose values can be sent and received: numbers, arrays and tuples of such types, and
+/// structs of such types by `#[derive(Element)]`.
 ///
-/// Not among them are types for which not every pattern of bits is a value (`bool`, `char`, enums): a message
-/// could bring one that is none. Send a number instead and check it where it arrives.
+/// Types for which some patterns of bits are no values (`bool`, `char`, enums) are excluded, since
+/// a message could contain such a pattern. Send a number instead and check it after the receive.
 ///
 /// # Safety
-/// [`SHAPE`](Element::SHAPE) is the shape of this type: each of its data bytes is initialised in every value of the type,
-/// and any pattern of them, whatever the other bytes are, is a value.
+/// [`SHAPE`](Element::SHAPE) is the shape of this type: each of its data bytes is initialised in
+/// every value of the type, and any pattern of them, with any other bytes, is a value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an element of a message",
     label = "not an element",
@@ -28,14 +28,13 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
     note = "references, `Vec` and `String` are not: their data lie elsewhere; send the data themselves"
 )]
 pub unsafe trait Element: Copy + Send + Sync + 'static {
-    /// Where the data bytes of a value lie.
-    const SHAPE: Shape;
+    const SHAPE: ElementShape;
 }
 
-/// A type that is nothing but its bytes.
+/// A type all of whose bytes are data.
 ///
 /// # Safety
-/// All bytes are data: its shape is [whole](Shape::is_whole).
+/// Its shape is [whole](ElementShape::is_whole).
 pub unsafe trait Plain: Element {}
 
 macro_rules! plain {
@@ -43,7 +42,7 @@ macro_rules! plain {
         $(
             // SAFETY: a primitive number: all bit patterns are valid and it has no padding.
             unsafe impl Element for $t {
-                const SHAPE: Shape = Shape::whole::<$t>();
+                const SHAPE: ElementShape = ElementShape::whole::<$t>();
             }
             // SAFETY: as above.
             unsafe impl Plain for $t {}
@@ -54,7 +53,7 @@ plain!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
 
 // SAFETY: elements of an array follow each other, each at its size.
 unsafe impl<T: Element, const N: usize> Element for [T; N] {
-    const SHAPE: Shape = Shape::array::<T>(N);
+    const SHAPE: ElementShape = ElementShape::array::<T>(N);
 }
 
 // SAFETY: elements of an array follow each other without padding.
@@ -62,30 +61,30 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 // SAFETY: it has no bytes.
 unsafe impl Element for () {
-    const SHAPE: Shape = Shape::whole::<()>();
+    const SHAPE: ElementShape = ElementShape::whole::<()>();
 }
 
 // SAFETY: it has no bytes.
 unsafe impl<T: ?Sized + Send + Sync + 'static> Element for PhantomData<T> {
-    const SHAPE: Shape = Shape::whole::<()>();
+    const SHAPE: ElementShape = ElementShape::whole::<()>();
 }
 
-// SAFETY: a transparent struct is as its only member.
+// SAFETY: a transparent struct has the representation of its only member.
 unsafe impl<T: Element> Element for Wrapping<T> {
-    const SHAPE: Shape = T::SHAPE;
+    const SHAPE: ElementShape = T::SHAPE;
 }
 
 // SAFETY: as for `Wrapping`.
 unsafe impl<T: Element> Element for Saturating<T> {
-    const SHAPE: Shape = T::SHAPE;
+    const SHAPE: ElementShape = T::SHAPE;
 }
 
 macro_rules! tuples {
     ($(($($t:ident $n:tt),+))*) => {
         $(
-            // SAFETY: these are all members, and the compiler says where they lie.
+            // SAFETY: these are all members, at the offsets that the compiler gives.
             unsafe impl<$($t: Element),+> Element for ($($t,)+) {
-                const SHAPE: Shape = Shape::structure::<Self>(&[$(Member::of::<$t>(std::mem::offset_of!(Self, $n))),+]);
+                const SHAPE: ElementShape = ElementShape::structure::<Self>(&[$(Member::of::<$t>(std::mem::offset_of!(Self, $n))),+]);
             }
         )*
     };
@@ -101,26 +100,20 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
 }
 
-/// Which bytes of a value are data.
+/// The data bytes of a value.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    /// Bytes of the value.
+pub struct ElementShape {
     size: usize,
-    /// Bytes of data.
     data: usize,
     align: usize,
     depth: u32,
-    parts: Parts,
+    parts: ShapeParts,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Parts {
-    /// All bytes are data.
+enum ShapeParts {
     Whole,
-    Array {
-        count: usize,
-        element: &'static Shape,
-    },
+    Array { count: usize, element: &'static ElementShape },
     Members(&'static [Member]),
 }
 
@@ -128,11 +121,11 @@ enum Parts {
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
     offset: usize,
-    shape: Shape,
+    shape: ElementShape,
 }
 
 impl Member {
-    /// A member of type `T` at this many bytes from the start of the struct.
+    /// A member of type `T` at `offset` bytes from the start of the struct.
     pub const fn of<T: Element>(offset: usize) -> Member {
         Member { offset, shape: T::SHAPE }
     }
@@ -142,25 +135,22 @@ impl Member {
     }
 }
 
-impl Shape {
-    /// All bytes of a `T` are data.
-    pub const fn whole<T>() -> Shape {
+impl ElementShape {
+    /// The shape of a `T` without padding.
+    pub const fn whole<T>() -> ElementShape {
         let size = size_of::<T>();
-        Shape { size, data: size, align: align_of::<T>(), depth: 0, parts: Parts::Whole }
+        ElementShape { size, data: size, align: align_of::<T>(), depth: 0, parts: ShapeParts::Whole }
     }
 
-    const fn array<T: Element>(count: usize) -> Shape {
+    const fn array<T: Element>(count: usize) -> ElementShape {
         let element = const { &T::SHAPE };
-        let parts = if element.is_whole() { Parts::Whole } else { Parts::Array { count, element } };
+        let parts = if element.is_whole() { ShapeParts::Whole } else { ShapeParts::Array { count, element } };
         let (size, data) = (count * size_of::<T>(), count * element.data);
-        Shape { size, data, align: element.align, depth: element.depth + 1, parts }.checked()
+        ElementShape { size, data, align: element.align, depth: element.depth + 1, parts }.checked()
     }
 
-    /// The data bytes of a `T` are those of its members.
-    ///
-    /// # Panics
-    /// At compile time, if the members overlap or lie outside of a `T`: then they are not those of a struct.
-    pub const fn structure<T>(members: &'static [Member]) -> Shape {
+    /// The shape of a struct `T`. Panics at compile time if members overlap or lie outside of `T`.
+    pub const fn structure<T>(members: &'static [Member]) -> ElementShape {
         let (size, mut data, mut depth, mut at) = (size_of::<T>(), 0, 0, 0);
         while at < members.len() {
             let member = &members[at];
@@ -178,16 +168,16 @@ impl Shape {
             at += 1;
         }
         // Members that fill the struct leave no padding.
-        let parts = if data == size { Parts::Whole } else { Parts::Members(members) };
-        Shape { size, data, align: align_of::<T>(), depth: depth + 1, parts }.checked()
+        let parts = if data == size { ShapeParts::Whole } else { ShapeParts::Members(members) };
+        ElementShape { size, data, align: align_of::<T>(), depth: depth + 1, parts }.checked()
     }
 
-    const fn checked(self) -> Shape {
+    const fn checked(self) -> ElementShape {
         assert!(self.depth < MAX_DEPTH, "the type nests too deep for a message");
         self
     }
 
-    /// The bytes of data in a value: what travels.
+    /// The number of data bytes in a value, which are sent.
     #[inline]
     pub const fn data_bytes(&self) -> usize {
         self.data
@@ -196,14 +186,14 @@ impl Shape {
     /// Whether all bytes are data.
     #[inline]
     pub const fn is_whole(&self) -> bool {
-        matches!(self.parts, Parts::Whole)
+        matches!(self.parts, ShapeParts::Whole)
     }
 
     fn layout(&self) -> Result<Layout, LayoutError> {
         match self.parts {
-            Parts::Whole => Ok(Layout::basic(self.size, self.align)),
-            Parts::Array { count, element } => Layout::contiguous(count, &element.layout()?),
-            Parts::Members(members) => {
+            ShapeParts::Whole => Ok(Layout::basic(self.size, self.align)),
+            ShapeParts::Array { count, element } => Layout::contiguous(count, &element.layout()?),
+            ShapeParts::Members(members) => {
                 let layouts: Result<Vec<Layout>, _> = members.iter().map(|m| m.shape.layout()).collect();
                 let layouts = layouts?;
                 let members =
@@ -214,7 +204,7 @@ impl Shape {
     }
 }
 
-/// The layout of a type. It is a fact about the type, so it is made once in a program.
+/// The layout of a type, made once per process.
 pub fn layout_of<T: Element>() -> Arc<Layout> {
     static MADE: OnceLock<RwLock<HashMap<TypeId, Arc<Layout>>>> = OnceLock::new();
     let (made, id) = (MADE.get_or_init(RwLock::default), TypeId::of::<T>());
@@ -222,7 +212,7 @@ pub fn layout_of<T: Element>() -> Arc<Layout> {
         return layout.clone();
     }
     let Ok(layout) = T::SHAPE.layout() else {
-        // The depth was checked when the shape was made, and all figures are those of a type that exists.
+        // The depth was checked when the shape was made, and the sizes are of an existing type.
         unreachable!("the layout of {} cannot be made", std::any::type_name::<T>())
     };
     made.write().unwrap_or_else(PoisonError::into_inner).entry(id).or_insert(Arc::new(layout)).clone()

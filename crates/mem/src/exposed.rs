@@ -1,4 +1,4 @@
-//! Memory that a process exposes in a window: bytes that others read and write while it uses them itself.
+//! Memory of a window, which other processes read and write while its owner uses it.
 
 use crate::buffer::{PlainBuf, UserBuf};
 use crate::layout::{Layout, LayoutError};
@@ -7,16 +7,15 @@ use oxmpi_sys::bytes::BytesMut;
 use oxmpi_sys::memory::Memory;
 use std::sync::Arc;
 
-/// Exposed memory: the program's own, or a peer's that is mapped here.
+/// Exposed memory: that of the program, or memory of a peer that is mapped here.
 #[derive(Clone, Debug)]
 pub struct Exposed {
     plain: PlainBuf,
-    /// What keeps it mapped, if it is not the program that does.
+    /// Keeps the memory mapped; `None` if the program does.
     memory: Option<Memory>,
 }
 
 impl From<PlainBuf> for Exposed {
-    /// The program's memory, for which it has promised what [`PlainBuf::new`] asks for.
     fn from(plain: PlainBuf) -> Exposed {
         Exposed { plain, memory: None }
     }
@@ -24,17 +23,16 @@ impl From<PlainBuf> for Exposed {
 
 impl From<Memory> for Exposed {
     fn from(memory: Memory) -> Exposed {
-        // SAFETY: the bytes are mapped and writable as long as `memory`, which lies beside the value.
+        // SAFETY: the bytes are mapped and writable as long as `memory`, beside the value.
         let plain = unsafe { PlainBuf::new(memory.start().as_ptr(), memory.len()) };
         Exposed { plain, memory: Some(memory) }
     }
 }
 
 impl Exposed {
-    /// No memory.
     pub const NONE: Exposed = Exposed { plain: PlainBuf::EMPTY, memory: None };
 
-    /// Where it begins in this process.
+    /// The address of the first byte in this process.
     #[inline]
     pub fn address(&self) -> usize {
         self.plain.start().expose_provenance()
@@ -46,12 +44,12 @@ impl Exposed {
         self.plain.len()
     }
 
-    /// Whether there are none.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.plain.is_empty()
     }
 
-    /// The memory, if it is the process's own to give back, and not the program's.
+    /// The memory, unless it belongs to the program.
     pub fn lasting(&self) -> Option<&Memory> {
         self.memory.as_ref().filter(|memory| !memory.is_empty())
     }
@@ -67,10 +65,7 @@ impl Exposed {
         Some(unsafe { BytesMut::from_raw(self.plain.start().wrapping_add(offset), len) })
     }
 
-    /// `count` elements of `layout`, element 0 at `offset`. The buffer keeps the memory mapped.
-    ///
-    /// # Errors
-    /// If their data do not all lie inside.
+    /// `count` elements of `layout`, element 0 at `offset`. Fails if some data lie outside.
     pub fn elements(
         &self,
         offset: isize,
@@ -84,8 +79,8 @@ impl Exposed {
         if from < 0 || to > self.len().cast_signed() {
             return Err(outside);
         }
-        // SAFETY: all data lie inside of the bytes that `plain` names; these are mapped as long as the program promises, or
-        // as the lease keeps them.
+        // SAFETY: all data lie inside of the bytes that `plain` names; these are mapped as long as
+        // the program promises, or as the lease keeps them.
         let buffer = unsafe { UserBuf::new(self.plain.start().wrapping_offset(offset), count, layout) };
         Ok(match &self.memory {
             Some(memory) => buffer.with_lease(Lease::keep(memory.clone())),
@@ -93,11 +88,8 @@ impl Exposed {
         })
     }
 
-    /// `count` elements of `layout`, element 0 at `address`, in memory of the program's that is several regions: data may
-    /// lie in any of them, and in one piece across two that touch.
-    ///
-    /// # Errors
-    /// If their data do not all lie inside.
+    /// `count` elements of `layout`, element 0 at `address`, in several regions of the program's
+    /// memory, also across adjacent ones. Fails if some data lie outside.
     pub fn elements_among(
         regions: &[&Exposed],
         address: usize,
@@ -111,8 +103,8 @@ impl Exposed {
             return Err(outside);
         }
         let start = std::ptr::with_exposed_provenance_mut::<u8>(address);
-        // SAFETY: it is not given away before all data are found inside of bytes that the regions name, which are mapped as
-        // long as the program promises.
+        // SAFETY: the buffer is returned only if all data lie inside of bytes that the regions
+        // name, which are mapped as long as the program promises.
         let buffer = unsafe { UserBuf::new(start, count, layout) };
         let inside = |at: *mut u8, len: usize| {
             let (mut at, end) = (at.addr(), at.addr() + len);
@@ -137,7 +129,7 @@ impl Exposed {
     }
 }
 
-/// After how many bytes of data [`Exposed::elements_among`] looks whether it has found some outside.
+/// The bytes of data after which [`Exposed::elements_among`] checks whether any was outside.
 const CHECKED_AT_ONCE: usize = 4096;
 
 #[cfg(test)]
@@ -167,7 +159,6 @@ mod tests {
         let start = bytes.as_mut_ptr();
         // SAFETY: the bytes live longer than the regions.
         let region = |at: usize, len| Exposed::from(unsafe { PlainBuf::new(start.wrapping_add(at), len) });
-        // Two that touch, a gap of 8 bytes, and one more.
         let (a, b, c) = (region(0, 16), region(16, 8), region(32, 32));
         let (address, all) = (a.address(), [&c, &a, &b]);
         let int = Arc::new(Layout::basic(4, 4));

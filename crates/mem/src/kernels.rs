@@ -1,12 +1,12 @@
 //! Reduction kernels: `right <- left op right` on arrays of one basic type.
 //!
-//! [`kernel`] finds the loop for a predefined operation and an element representation; which *datatypes* an operation is
-//! defined for (MPI-5.0 section 6.9.2) is the business of the floor above. Each loop exists twice on x86-64, for
-//! the base instruction set and for AVX2, written once as a generic function that the compiler vectorises; results are
-//! the same bit for bit, since no loop reassociates or fuses.
+//! [`kernel`] finds the loop for a predefined operation and the representation of an element. The
+//! crate `objects` decides for which *datatypes* an operation is defined (MPI-5.0 section 6.9.2).
+//! On x86-64 the compiler makes two loops of one generic function, for the base instruction set and
+//! for AVX2. Both give the same bits, since no loop reassociates or fuses.
 //!
-//! Elements are read and written at any alignment. Where a representation has padding (the value-and-index pairs of
-//! `MPI_MINLOC`), the padding is neither read nor written.
+//! Elements are read and written at any alignment. Padding (of the value-and-index pairs of
+//! `MPI_MINLOC`) is neither read nor written.
 
 mod element;
 mod extended;
@@ -18,64 +18,42 @@ use crate::buffer::UserBuf;
 use crate::memory::{Scratch, ScratchError};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
-/// How a basic element is represented in memory.
+/// The representation of a basic element in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scalar {
-    /// Signed integer of 8 bits.
     I8,
-    /// Signed integer of 16 bits.
     I16,
-    /// Signed integer of 32 bits.
     I32,
-    /// Signed integer of 64 bits.
     I64,
-    /// Signed integer of 128 bits.
     I128,
-    /// Unsigned integer of 8 bits.
     U8,
-    /// Unsigned integer of 16 bits.
     U16,
-    /// Unsigned integer of 32 bits.
     U32,
-    /// Unsigned integer of 64 bits.
     U64,
-    /// IEEE binary16.
     F16,
-    /// IEEE binary32.
     F32,
-    /// IEEE binary64.
     F64,
     /// The x87 format of 80 bits in 16 bytes, C's `long double`. Kernels on x86-64 only.
     F80,
-    /// IEEE binary128.
     F128,
-    /// Two binary16.
     C16,
     /// Two binary32, real part first.
     C32,
-    /// Two binary64.
     C64,
-    /// Two of [`F80`](Self::F80).
     C80,
-    /// Two binary128.
     C128,
-    /// Truth value in 1 byte (C `bool`, Fortran `LOGICAL*1`): 0 is false, all else true.
+    /// Truth value in 1 byte (C `bool`, Fortran `LOGICAL*1`): 0 is false, each other value true.
     Bool8,
-    /// Truth value in 2 bytes.
     Bool16,
-    /// Truth value in 4 bytes, Fortran's default `LOGICAL`.
+    /// Fortran's default `LOGICAL`.
     Bool32,
-    /// Truth value in 8 bytes.
     Bool64,
-    /// Truth value in 16 bytes.
     Bool128,
-    /// `struct { float; int; }`.
     F32I32,
     /// `struct { double; int; }`: 12 bytes in 16.
     F64I32,
     /// `struct { long; int; }`: 12 bytes in 16.
     I64I32,
-    /// `struct { int; int; }`.
     I32I32,
     /// `struct { short; int; }`: 2 bytes, 2 of padding, 4 bytes.
     I16I32,
@@ -88,7 +66,6 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// All of them, in the order of their definition.
     pub const ALL: [Scalar; 32] = {
         use Scalar::*;
         [
@@ -102,58 +79,46 @@ impl Scalar {
 /// A predefined operation (MPI-5.0 section 6.9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// `MPI_SUM`; integers wrap around.
+    /// Integers wrap around, as for `Prod`.
     Sum,
-    /// `MPI_PROD`; integers wrap around.
     Prod,
-    /// `MPI_MIN`.
     Min,
-    /// `MPI_MAX`.
     Max,
-    /// `MPI_BAND`.
     Band,
-    /// `MPI_BOR`.
     Bor,
-    /// `MPI_BXOR`.
     Bxor,
-    /// `MPI_LAND`; gives 0 or 1.
+    /// Gives 0 or 1, as the other two logical operations.
     Land,
-    /// `MPI_LOR`; gives 0 or 1.
     Lor,
-    /// `MPI_LXOR`; gives 0 or 1.
     Lxor,
-    /// `MPI_MINLOC`: the smaller value, and of equal ones the lower index.
+    /// The smaller value, and of equal ones the lower index.
     MinLoc,
-    /// `MPI_MAXLOC`: the larger value, and of equal ones the lower index.
+    /// The larger value, and of equal ones the lower index.
     MaxLoc,
-    /// `MPI_REPLACE`: the left operand.
     Replace,
-    /// `MPI_NO_OP`: the right operand stays.
     NoOp,
 }
 
 impl Op {
-    /// All of them, in the order of their definition.
     pub const ALL: [Op; 14] = {
         use Op::*;
         [Sum, Prod, Min, Max, Band, Bor, Bxor, Land, Lor, Lxor, MinLoc, MaxLoc, Replace, NoOp]
     };
 }
 
-/// The loop itself: `n` elements each at `left` and `right`; they may be the same memory, or lie apart.
+/// The loop over `n` elements each; `left` and `right` are the same memory or do not overlap.
 pub type Loop = unsafe fn(left: *const u8, right: *mut u8, n: usize);
 
 /// As [`Loop`], with the result elsewhere.
 type LoopApart = unsafe fn(left: *const u8, right: *const u8, result: *mut u8, n: usize);
 
-/// The loops of one operation.
 #[derive(Clone, Copy, Debug)]
 struct Loops {
     onto: Loop,
     apart: Option<LoopApart>,
 }
 
-/// A reduction loop and the elements it is for.
+/// A reduction loop and its elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
     run: Loop,
@@ -165,39 +130,22 @@ pub struct Kernel {
     scalar: Scalar,
 }
 
-/// Why a kernel cannot work on two buffers.
+/// The reason why a kernel cannot reduce two buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReduceError {
-    /// The operands have different lengths.
     #[error("the operands of a reduction have {left} and {right} packed bytes")]
-    Lengths {
-        /// Packed bytes of the left operand.
-        left: usize,
-        /// Packed bytes of the right operand.
-        right: usize,
-    },
-    /// The packed bytes are not a number of elements.
+    Lengths { left: usize, right: usize },
+    /// The packed bytes are no whole number of elements.
     #[error("{bytes} packed bytes are not a number of elements of {size} bytes")]
-    Partial {
-        /// Packed bytes of an operand.
-        bytes: usize,
-        /// Packed bytes of an element.
-        size: usize,
-    },
-    /// Elements with padding can be reduced only where they lie one after another.
+    Partial { bytes: usize, size: usize },
     #[error("elements of {size} bytes in {extent} cannot be reduced inside a derived datatype")]
-    Padded {
-        /// Packed bytes of an element.
-        size: usize,
-        /// Bytes from element to element.
-        extent: usize,
-    },
+    Padded { size: usize, extent: usize },
     /// There is no memory for a copy of strided operands.
     #[error(transparent)]
     Scratch(#[from] ScratchError),
 }
 
-/// The kernel of `op` for elements represented as `scalar`; `None` if it is not defined or not there (see [`Scalar`]).
+/// The kernel of `op` for `scalar`, if it is defined and available (see [`Scalar`]).
 pub fn kernel(op: Op, scalar: Scalar) -> Option<Kernel> {
     let (size, extent) = scalar.size_extent();
     let loops = match op {
@@ -205,25 +153,23 @@ pub fn kernel(op: Op, scalar: Scalar) -> Option<Kernel> {
         Op::Replace => element::replace(scalar)?,
         _ => element::arithmetic(op, scalar)?,
     };
-    // What lies in the padding of a result is then what lay in that of an operand.
+    // With padding, the result would get unspecified bytes there, so the loop is not used.
     let apart = loops.apart.filter(|_| !scalar.has_padding());
     Some(Kernel { run: loops.onto, apart, size, extent, is_exact: is_exact(op, scalar), op, scalar })
 }
 
-/// Whether contributions may be grouped in any way with the same result: sums and products of floating-point numbers are
-/// rounded at each step, all else is exact.
+/// Whether every grouping of contributions has the same result. Floating-point sums and products
+/// are rounded at each step; all other operations are exact.
 fn is_exact(op: Op, scalar: Scalar) -> bool {
     use Scalar::*;
     let is_floating = matches!(scalar, F16 | F32 | F64 | F80 | F128 | C16 | C32 | C64 | C80 | C128);
     !(is_floating && matches!(op, Op::Sum | Op::Prod))
 }
 
-/// # Safety
-/// None needed: it does nothing.
+/// Safety: none needed: it does nothing.
 unsafe fn nothing(_: *const u8, _: *mut u8, _: usize) {}
 
 impl Scalar {
-    /// Whether a kernel leaves some bytes of an element as they are.
     const fn has_padding(self) -> bool {
         use Scalar::*;
         matches!(self, F80 | C80 | F80I32 | F64I32 | I64I32 | I16I32)
@@ -248,12 +194,12 @@ impl Scalar {
 }
 
 impl Kernel {
-    /// Its operation, and the elements that it combines.
+    /// The operation and the elements.
     pub fn kind(&self) -> (Op, Scalar) {
         (self.op, self.scalar)
     }
 
-    /// Whether contributions may be grouped in any way with the same result, bit by bit.
+    /// Whether every grouping of contributions has the same result, bit by bit.
     pub fn is_exact(&self) -> bool {
         self.is_exact
     }
@@ -276,14 +222,11 @@ impl Kernel {
         self.extent
     }
 
-    /// Reduces elements that lie one after another, padding included.
-    ///
-    /// # Panics
-    /// If the lengths differ or are no multiple of the extent.
+    /// Reduces contiguous elements with their padding. Panics at different or partial lengths.
     #[inline]
     pub fn apply(&self, left: Bytes<'_>, mut right: BytesMut<'_>) {
         let len = left.len();
-        // All extents are powers of two; a division would cost as much as some reductions.
+        // All extents are powers of two, and a division would cost as much as a short reduction.
         let elements = len >> self.extent.trailing_zeros();
         assert!(
             len == right.len() && elements * self.extent == len,
@@ -295,11 +238,7 @@ impl Kernel {
         unsafe { (self.run)(left.as_ptr(), right.as_mut_ptr(), elements) }
     }
 
-    /// As [`Kernel::apply`], but `result <- left op right`: `right` stays as it is, and is not copied before. The result may be
-    /// made where `right` lies.
-    ///
-    /// # Panics
-    /// As [`Kernel::apply`].
+    /// As [`Kernel::apply`], but `result <- left op right`; the result may replace `right`.
     #[inline]
     pub fn apply_apart(&self, left: Bytes<'_>, right: Bytes<'_>, mut result: BytesMut<'_>) {
         let (len, is_apart) = (left.len(), right.as_ptr() != result.as_mut_ptr().cast_const());
@@ -325,10 +264,7 @@ impl Kernel {
         }
     }
 
-    /// As [`Kernel::apply_apart`], of one element, and the result lies elsewhere: nothing but the operation.
-    ///
-    /// # Panics
-    /// If one of them is not an element.
+    /// As [`Kernel::apply_apart`] for exactly one element, as fast as possible.
     #[inline(always)]
     pub fn apply_to_one(&self, left: Bytes<'_>, right: Bytes<'_>, mut result: BytesMut<'_>) {
         let extent = self.extent;
@@ -344,15 +280,8 @@ impl Kernel {
         }
     }
 
-    /// `right <- left op right`, over the packed elements of both buffers.
-    ///
-    /// Elements that lie one after another are reduced in place; those of a derived type in parts, by a copy.
-    ///
-    /// # Errors
-    /// If the buffers have different lengths, or are no arrays of such elements.
-    ///
-    /// # Panics
-    /// If `right` is read-only.
+    /// `right <- left op right`, over the packed elements of both buffers: in place, or in parts
+    /// through a copy for a derived type. Panics if `right` is read-only.
     pub fn reduce(&self, left: &UserBuf, right: &UserBuf) -> Result<(), ReduceError> {
         let bytes = left.packed_len();
         if bytes != right.packed_len() {
@@ -375,13 +304,13 @@ impl Kernel {
         };
         let (from, to) = (array(left)?, array(right)?);
         right.assert_writable();
-        // SAFETY: both are arrays of this many elements, mapped as the makers of the buffers promised; `right` is
-        // writable; the padding, which need not be mapped after the last element, is not touched.
+        // SAFETY: both are arrays of this many elements, mapped as their makers promised; `right`
+        // is writable. The loop does not touch padding, which may be unmapped after the last
+        // element.
         unsafe { (self.run)(from, to, bytes / self.size) }
         Ok(())
     }
 
-    /// Elements without padding: packed and in memory they look the same.
     fn reduce_packed(&self, left: &UserBuf, right: &UserBuf, bytes: usize) -> Result<(), ReduceError> {
         if let (Some(left), Some(right)) = (left.as_contiguous(), right.as_contiguous_mut()) {
             self.apply(left, right);
@@ -407,7 +336,7 @@ impl Kernel {
     }
 }
 
-/// How many packed bytes of strided operands are reduced at a time: both copies stay in the first-level cache.
+/// In packed bytes: both copies of strided operands stay in the first-level cache.
 const PART_BYTES: usize = 8 << 10;
 
 #[cfg(test)]

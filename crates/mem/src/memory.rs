@@ -1,9 +1,11 @@
 //! Memory that comes from safe Rust.
 //!
-//! - [`lend`] and [`lend_mut`] give a slice, [`lend_buffer`] and [`lend_buffer_mut`] any [`Buffer`], to an operation that
-//!   ends before they return; [`lend_many`] gives any number of buffers to operations that all end before it returns.
+//! - [`lend`] and [`lend_mut`] give a slice, [`lend_buffer`] and [`lend_buffer_mut`] any
+//!   [`Buffer`], to an operation that ends before they return; [`lend_many`] gives any number of
+//!   buffers to operations that all end before it returns.
 //! - [`zeros`] is a vector to receive into.
-//! - [`Owned`] is a vector moved in, for operations that go on: it comes back when nothing uses it any more.
+//! - [`Owned`] is a vector moved in, for longer operations: the caller gets it back when no buffer
+//!   uses it any more.
 //! - [`Scratch`] is room for elements of a layout.
 
 use crate::buffer::UserBuf;
@@ -19,94 +21,82 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What keeps the memory of a [`UserBuf`] alive, or tells that it is still in use.
+/// Keeps the memory of a [`UserBuf`] alive, or shows that it is still in use.
 #[derive(Debug)]
 pub struct Lease {
-    _what: Kept,
+    _content: LeaseContent,
 }
 
-enum Kept {
+enum LeaseContent {
     Lent,
-    Block { _block: Block },
+    Block { _block: ZeroedBlock },
     Value { _value: Box<dyn Any + Send + Sync> },
 }
 
-impl std::fmt::Debug for Kept {
+impl std::fmt::Debug for LeaseContent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Kept::Lent => "lent",
-            Kept::Block { .. } => "memory",
-            Kept::Value { .. } => "value",
+            LeaseContent::Lent => "lent",
+            LeaseContent::Block { .. } => "memory",
+            LeaseContent::Value { .. } => "value",
         })
     }
 }
 
 impl Lease {
-    /// Keeps `value` until the last [`UserBuf`] with this lease is gone.
+    /// Keeps `value` until the last [`UserBuf`] with this lease is dropped.
     pub fn keep(value: impl Any + Send + Sync) -> Arc<Lease> {
-        Arc::new(Lease { _what: Kept::Value { _value: Box::new(value) } })
+        Arc::new(Lease { _content: LeaseContent::Value { _value: Box::new(value) } })
     }
 }
 
-/// The bytes of `slice`, to read: what [`lend`] gives, without a lease, for calls that keep nothing.
+/// The bytes of `slice`, to read: as [`lend`], without a lease, for calls that keep nothing.
 #[inline]
 pub fn view<T: Plain>(slice: &[T]) -> Bytes<'_> {
-    // SAFETY: the slice is borrowed as long as the view, and plain values are nothing but initialised bytes.
+    // SAFETY: the slice is borrowed as long as the view, and plain values are initialised bytes.
     unsafe { Bytes::from_raw(slice.as_ptr().cast(), size_of_val(slice)) }
 }
 
-/// Calls `f` with the data of a buffer if they lie in one piece: as [`view`].
+/// Calls `f` with the data of a buffer if they are contiguous, as [`view`].
 #[inline]
 pub fn view_of<B: Buffer + ?Sized, R>(buffer: &B, f: impl FnOnce(Bytes<'_>) -> R) -> Option<R> {
-    // SAFETY: the buffer is borrowed until this function returns, and what is made of it is gone before.
+    // SAFETY: the buffer is borrowed until this function returns, and its value dropped before.
     let buffer = unsafe { buffer.buffer() };
     buffer.as_contiguous().map(f)
 }
 
-/// Lends `slice` for reading while `f` runs.
-///
-/// # Aborts
-/// The process ends if a clone of the buffer outlives `f`: something still uses memory that is about to go.
+/// Lends `slice` for reading while `f` runs. Aborts if a clone of the buffer outlives `f`.
 pub fn lend<T: Element, R>(slice: &[T], f: impl FnOnce(UserBuf) -> R) -> R {
     lend_buffer(slice, f)
 }
 
-/// Lends `slice` for reading and writing while `f` runs.
-///
-/// # Aborts
-/// As [`lend`].
+/// As [`lend`], also for writing.
 pub fn lend_mut<T: Element, R>(slice: &mut [T], f: impl FnOnce(UserBuf) -> R) -> R {
     lend_buffer_mut(slice, f)
 }
 
 /// As [`lend`] for any buffer.
-///
-/// # Aborts
-/// As [`lend`].
 pub fn lend_buffer<B: Buffer + ?Sized, R>(buffer: &B, f: impl FnOnce(UserBuf) -> R) -> R {
     let closing = Closing::new();
-    // SAFETY: `closing` sees before the end of the borrow that no clone is left; nothing writes a read-only buffer.
+    // SAFETY: `closing` checks before the end of the borrow that no clone is left; it is read-only.
     let buf = unsafe { buffer.buffer() }.read_only();
     f(buf.with_lease(Arc::clone(&closing.0)))
 }
 
 /// As [`lend_mut`] for any buffer.
-///
-/// # Aborts
-/// As [`lend`].
 pub fn lend_buffer_mut<B: BufferMut + ?Sized, R>(buffer: &mut B, f: impl FnOnce(UserBuf) -> R) -> R {
     let closing = Closing::new();
-    // SAFETY: `closing` sees before the end of the borrow that no clone is left.
+    // SAFETY: `closing` checks before the end of the borrow that no clone is left.
     let buf = unsafe { buffer.buffer_mut() };
     f(buf.with_lease(Arc::clone(&closing.0)))
 }
 
-/// A lease that must not be in use any more when this is dropped: on every way out, a panic too.
+/// Aborts the process if the lease is in use when this value is dropped, also by a panic.
 struct Closing(Arc<Lease>);
 
 impl Closing {
     fn new() -> Closing {
-        Closing(Arc::new(Lease { _what: Kept::Lent }))
+        Closing(Arc::new(Lease { _content: LeaseContent::Lent }))
     }
 }
 
@@ -122,12 +112,12 @@ impl Drop for Closing {
     }
 }
 
-/// Lends slices within [`lend_many`]. As with `std::thread::Scope`, what is lent lives longer than `'scope`, which
-/// contains the whole call.
+/// Lends buffers within [`lend_many`]. As with `std::thread::Scope`, lent memory lives longer than
+/// `'scope`, which contains the whole call.
 #[derive(Debug)]
 pub struct Lender<'scope, 'env: 'scope> {
     lease: Arc<Lease>,
-    /// Invariant: a shorter `'scope` would let slices in that end before the check.
+    /// Invariant: with a shorter `'scope` a slice could end before the check.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -135,8 +125,8 @@ pub struct Lender<'scope, 'env: 'scope> {
 impl<'scope> Lender<'scope, '_> {
     /// Lends `buffer` for reading.
     pub fn lend<B: Buffer + ?Sized>(&self, buffer: &'scope B) -> UserBuf {
-        // SAFETY: `lend_many` makes sure before the end of `'scope` that no buffer is left; until then it is borrowed. It is
-        // marked read-only, so nothing writes through the shared reference.
+        // SAFETY: `lend_many` checks before the end of `'scope` that no buffer is left; until then
+        // the memory is borrowed, and the buffer is read-only.
         let buf = unsafe { buffer.buffer() };
         buf.read_only().with_lease(Arc::clone(&self.lease))
     }
@@ -150,25 +140,19 @@ impl<'scope> Lender<'scope, '_> {
 }
 
 /// Lends any number of slices while `f` runs.
-///
-/// # Aborts
-/// As [`lend`].
 pub fn lend_many<'env, R>(f: impl for<'scope> FnOnce(&'scope Lender<'scope, 'env>) -> R) -> R {
     let closing = Closing::new();
     let lender = Lender { lease: Arc::clone(&closing.0), scope: PhantomData, env: PhantomData };
-    // The lender holds the lease too, so it goes before the check: locals are dropped in reverse order.
+    // It holds the lease too, and is dropped before the check: locals drop in reverse order.
     f(&lender)
 }
 
-/// A vector of `len` zeros.
-///
-/// # Errors
-/// If there is no memory for it: unlike `vec![0; len]` this may be asked for a length that came from outside.
+/// A vector of `len` zeros; fails without memory, where `vec![0; len]` would abort.
 pub fn zeros<T: Element>(len: usize) -> Result<Vec<T>, ScratchError> {
     let no_memory = ScratchError::NoMemory { bytes: len.saturating_mul(size_of::<T>()) };
     let layout = alloc::Layout::array::<T>(len).map_err(|_| no_memory)?;
     if layout.size() == 0 {
-        // SAFETY: without bytes nothing is allocated, and values of no bytes exist at any aligned address.
+        // SAFETY: without bytes nothing is allocated, and values exist at any aligned address.
         return Ok(unsafe { Vec::from_raw_parts(NonNull::dangling().as_ptr(), len, len) });
     }
     // SAFETY: the size is not zero.
@@ -177,29 +161,28 @@ pub fn zeros<T: Element>(len: usize) -> Result<Vec<T>, ScratchError> {
     Ok(unsafe { Vec::from_raw_parts(start.cast::<T>().as_ptr(), len, len) })
 }
 
-/// Allocated memory, freed when dropped.
-struct Block {
+struct ZeroedBlock {
     start: NonNull<u8>,
-    /// What the allocator gave, and how it was asked.
+    /// The unaligned address of the allocator, and the layout of the request.
     given: NonNull<u8>,
     layout: alloc::Layout,
 }
 
-// SAFETY: the block owns its memory and gives no access but through UserBufs (see there).
-unsafe impl Send for Block {}
+// SAFETY: the block owns its memory and gives access only through UserBufs (see there).
+unsafe impl Send for ZeroedBlock {}
 // SAFETY: as for Send.
-unsafe impl Sync for Block {}
+unsafe impl Sync for ZeroedBlock {}
 
-impl Drop for Block {
+impl Drop for ZeroedBlock {
     fn drop(&mut self) {
         if self.layout.size() > 0 {
-            // SAFETY: the memory came from the global allocator with this layout, and only this value frees it.
+            // SAFETY: allocated with this layout by the global allocator, and freed only here.
             unsafe { alloc::dealloc(self.given.as_ptr(), self.layout) }
         }
     }
 }
 
-/// A vector whose memory buffers may use for as long as they like.
+/// A vector whose memory buffers may use for any time.
 pub struct Owned<T: Element> {
     start: NonNull<T>,
     len: usize,
@@ -207,7 +190,7 @@ pub struct Owned<T: Element> {
     lease: Arc<Lease>,
 }
 
-// SAFETY: the vector is owned and its elements are Send and Sync; access goes through UserBufs or needs `&mut`.
+// SAFETY: the vector is owned and its elements are Send and Sync; access is by UserBufs or `&mut`.
 unsafe impl<T: Element> Send for Owned<T> {}
 // SAFETY: as for Send.
 unsafe impl<T: Element> Sync for Owned<T> {}
@@ -227,8 +210,13 @@ impl<T: Element> Owned<T> {
         // SAFETY: the vector has allocated just this, so it is a valid layout.
         let layout =
             unsafe { alloc::Layout::from_size_align_unchecked(capacity * size_of::<T>(), align_of::<T>()) };
-        let block = Block { start: start.cast(), given: start.cast(), layout };
-        Owned { start, len, capacity, lease: Arc::new(Lease { _what: Kept::Block { _block: block } }) }
+        let block = ZeroedBlock { start: start.cast(), given: start.cast(), layout };
+        Owned {
+            start,
+            len,
+            capacity,
+            lease: Arc::new(Lease { _content: LeaseContent::Block { _block: block } }),
+        }
     }
 
     /// The number of values.
@@ -236,14 +224,14 @@ impl<T: Element> Owned<T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// A buffer of all values. It keeps the memory alive, also beyond this value.
+    /// A buffer of all values, which keeps the memory alive even after this value is dropped.
     pub fn buf(&self) -> UserBuf {
-        // SAFETY: the lease keeps the memory; no reference to it is given out while a lease is shared.
+        // SAFETY: the lease keeps the memory; no reference to it exists while a lease is shared.
         let buf = unsafe { elements_at(self.start.as_ptr(), self.len) };
         buf.with_lease(Arc::clone(&self.lease))
     }
@@ -251,24 +239,20 @@ impl<T: Element> Owned<T> {
     /// The values, if no buffer is in use.
     pub fn as_slice(&mut self) -> Option<&mut [T]> {
         Arc::get_mut(&mut self.lease)?;
-        // SAFETY: nobody else holds the lease, and `&mut self` prevents new buffers while the slice lives.
+        // SAFETY: no buffer holds the lease, and `&mut self` prevents new ones meanwhile.
         Some(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) })
     }
 
-    /// The vector back.
-    ///
-    /// # Errors
-    /// This value again, if a buffer is still in use.
+    /// The vector. Fails with this value while a buffer is in use.
     pub fn into_vec(mut self) -> Result<Vec<T>, Owned<T>> {
         if Arc::get_mut(&mut self.lease).is_none() {
             return Err(self);
         }
         let Owned { start, len, capacity, lease } = self;
-        if let Some(Lease { _what: Kept::Block { _block } }) = Arc::into_inner(lease) {
+        if let Some(Lease { _content: LeaseContent::Block { _block } }) = Arc::into_inner(lease) {
             std::mem::forget(_block);
         }
-        // SAFETY: these are the parts of the vector given to `new`, nobody else uses them, and the block that would free
-        // them is forgotten.
+        // SAFETY: the parts of the vector given to `new`, unused; its block is forgotten.
         Ok(unsafe { Vec::from_raw_parts(start.as_ptr(), len, capacity) })
     }
 }
@@ -279,70 +263,63 @@ pub struct Scratch {
     buf: UserBuf,
 }
 
-/// A cache line, and enough for every basic type.
+/// A cache line, which suffices for every basic type.
 const SCRATCH_ALIGN: usize = 64;
 
-/// Why there is no scratch room.
+/// The reason why there is no scratch room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScratchError {
-    /// The elements do not fit into the address space.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// The allocator refused.
     #[error("no memory for {bytes} bytes of temporary space")]
-    NoMemory {
-        /// Asked for.
-        bytes: usize,
-    },
+    NoMemory { bytes: usize },
 }
 
 impl Scratch {
-    /// Room for `count` elements. Gaps between and inside of elements exist too, as in the user's memory.
-    ///
-    /// # Errors
-    /// If there is no such room.
+    /// Room for `count` elements with the gaps between and inside them, as in the user's memory.
     pub fn new(count: usize, layout: &Arc<Layout>) -> Result<Scratch, ScratchError> {
         let (from, to) = layout.span(count)?;
         layout.packed_len(count)?;
         let bytes = to.checked_sub(from).ok_or(LayoutError::Overflow { what: "extent" })?.cast_unsigned();
-        let block = Block::zeroed(bytes)?;
+        let block = ZeroedBlock::zeroed(bytes)?;
         let base = block.start.as_ptr().wrapping_offset(from.wrapping_neg());
-        // SAFETY: all data lie in `from..to` of the base, which is the block; the lease keeps the block.
+        // SAFETY: all data lie in `from..to` of the base, which is the block that the lease keeps.
         let buf = unsafe { UserBuf::new(base, count, layout) };
-        Ok(Scratch { buf: buf.with_lease(Arc::new(Lease { _what: Kept::Block { _block: block } })) })
+        Ok(Scratch {
+            buf: buf.with_lease(Arc::new(Lease { _content: LeaseContent::Block { _block: block } })),
+        })
     }
 
     /// Room for `len` bytes.
-    ///
-    /// # Errors
-    /// If there is no such room.
     pub fn bytes(len: usize) -> Result<Scratch, ScratchError> {
-        let block = Block::zeroed(len)?;
+        let block = ZeroedBlock::zeroed(len)?;
         // SAFETY: the block has `len` bytes, and the lease keeps it.
         let buf = unsafe { UserBuf::contiguous(block.start.as_ptr(), len) };
-        Ok(Scratch { buf: buf.with_lease(Arc::new(Lease { _what: Kept::Block { _block: block } })) })
+        Ok(Scratch {
+            buf: buf.with_lease(Arc::new(Lease { _content: LeaseContent::Block { _block: block } })),
+        })
     }
 
-    /// The room as a buffer. Clones of it keep the room alive, also beyond this value.
+    /// The room as a buffer. Clones keep the room alive, even after this value is dropped.
     pub fn buf(&self) -> &UserBuf {
         &self.buf
     }
 }
 
-impl Block {
-    fn zeroed(bytes: usize) -> Result<Block, ScratchError> {
+impl ZeroedBlock {
+    fn zeroed(bytes: usize) -> Result<ZeroedBlock, ScratchError> {
         let no_memory = ScratchError::NoMemory { bytes };
         let room = if bytes == 0 { 0 } else { bytes.checked_add(SCRATCH_ALIGN).ok_or(no_memory)? };
-        // For a small alignment the allocator takes zeroed pages from the system; for a greater one it writes to all of them.
+        // A greater alignment would make the allocator write to every page.
         let layout = alloc::Layout::from_size_align(room, 8).map_err(|_| no_memory)?;
         if bytes == 0 {
             let nowhere = NonNull::dangling();
-            return Ok(Block { start: nowhere, given: nowhere, layout });
+            return Ok(ZeroedBlock { start: nowhere, given: nowhere, layout });
         }
         // SAFETY: the size is not zero.
         let given = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or(no_memory)?;
-        // SAFETY: less than SCRATCH_ALIGN bytes are left out, which were asked for in addition.
+        // SAFETY: fewer than SCRATCH_ALIGN bytes are skipped, which the request has in addition.
         let start = unsafe { given.add(given.align_offset(SCRATCH_ALIGN)) };
-        Ok(Block { start, given, layout })
+        Ok(ZeroedBlock { start, given, layout })
     }
 }

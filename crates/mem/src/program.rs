@@ -1,82 +1,74 @@
-//! The copy program of a layout: where the data bytes lie, in packed order.
+//! The copy program of a layout: the positions of the data bytes, in packed order.
 //!
-//! A program is a list of items. A [`Run`] is a regular pattern of blocks, the usual leaf; blocks at no regular pattern are
-//! a [`Scatter`] if they are equally long and a [`Gather`] if not, which are as compact as lists of theirs can be; a [`Repeat`]
-//! repeats another program at a stride, so that a type of a million structs stays as small as one struct. Offsets are added
-//! with wrap-around: the layout checks the bounds of the data, and every block lies within these.
+//! A program is a list of items. A [`BlockRun`] is a regular pattern of blocks, the usual leaf.
+//! Blocks in no regular pattern are a [`Scatter`] if their lengths are equal and a [`Gather`]
+//! otherwise. A [`Repeat`] repeats another program at a stride, so that a type of a million structs
+//! is as small as one struct. Offsets are added with wrap-around: the layout checks the bounds of
+//! the data, and every block lies within them.
 
 use std::sync::Arc;
 
-/// `count` blocks of `block` bytes, `stride` bytes from start to start, the first one `offset` bytes from the
-/// element's address.
+/// `count` blocks of `block` bytes, `stride` bytes from start to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// Of the first block, from the address of the element.
+pub struct BlockRun {
+    /// Of the first block, from the element's address.
     pub offset: isize,
-    /// Bytes in a block.
     pub block: usize,
-    /// How many blocks.
     pub count: usize,
-    /// Bytes from the start of a block to the start of the next; 0 if there is only one.
+    /// 0 if there is only one block.
     pub stride: isize,
 }
 
-/// A program repeated.
 #[derive(Clone, Debug)]
 pub(crate) struct Repeat {
     pub(crate) offset: isize,
     pub(crate) count: usize,
     pub(crate) stride: isize,
-    pub(crate) body: Arc<Program>,
+    pub(crate) body: Arc<CopyProgram>,
 }
 
-/// Equally long blocks at no regular pattern.
+/// Blocks of one length in no regular pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct Scatter {
-    /// Added to that of each block.
     pub(crate) offset: isize,
     pub(crate) block: usize,
     pub(crate) offsets: Arc<[isize]>,
 }
 
-/// Blocks of several lengths at no regular pattern.
+/// Blocks of several lengths in no regular pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct Gather {
-    /// Added to that of each block.
     pub(crate) offset: isize,
-    /// The last one is none: it tells where the one before ends.
-    pub(crate) blocks: Arc<[Place]>,
+    /// The last entry is no block: its `start` is the end of the block before.
+    pub(crate) blocks: Arc<[GatherBlock]>,
 }
 
-/// Where a block lies.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct GatherBlock {
     pub(crate) offset: isize,
-    /// In the packed form of its list.
+    /// Position in the packed form of the list.
     pub(crate) start: usize,
 }
 
-/// One line of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
-    Run(Run),
+    Run(BlockRun),
     Scatter(Scatter),
     Gather(Gather),
     Repeat(Repeat),
 }
 
-/// The items in packed order, and where each begins in the packed form.
+/// The items in packed order with the packed position of each.
 #[derive(Debug, Default)]
-pub(crate) struct Program {
+pub(crate) struct CopyProgram {
     items: Items,
     size: usize,
-    /// How deep repeated programs nest in it.
     depth: u32,
 }
 
 #[derive(Debug)]
 enum Items {
-    /// Most programs have one, which needs no memory of its own.
+    /// Most programs have one item, which needs no allocation.
     One(Item),
     Many {
         items: Box<[Item]>,
@@ -90,26 +82,25 @@ impl Default for Items {
     }
 }
 
-/// Programs of up to so many items are copied into the one that uses them once; longer ones are shared.
+/// At most this number of items is copied into a program that uses them once; more are shared.
 const INLINE_ITEMS: usize = 64;
 
-/// From so many on, blocks at no regular pattern become a list of their own.
+/// From this number on, blocks in no regular pattern become a list.
 const LISTED_BLOCKS: usize = 8;
 
-/// From so many on, equally long blocks at one stride are a run also in the middle of such a list: fewer are copied faster as a
-/// part of it than as an item of their own.
+/// From this number on, regular blocks are a run even inside of such a list.
 const REGULAR_BLOCKS: usize = 16;
 
-impl Run {
-    /// A run in its simplest form: blocks that touch become one.
+impl BlockRun {
+    /// A run in its simplest form: adjacent blocks become one.
     #[inline(always)]
-    fn new(offset: isize, block: usize, count: usize, stride: isize) -> Run {
+    fn new(offset: isize, block: usize, count: usize, stride: isize) -> BlockRun {
         if count == 1 {
-            Run { offset, block, count, stride: 0 }
+            BlockRun { offset, block, count, stride: 0 }
         } else if stride == block.cast_signed() {
-            Run { offset, block: block * count, count: 1, stride: 0 }
+            BlockRun { offset, block: block * count, count: 1, stride: 0 }
         } else {
-            Run { offset, block, count, stride }
+            BlockRun { offset, block, count, stride }
         }
     }
 
@@ -119,28 +110,26 @@ impl Run {
         self.block * self.count
     }
 
-    /// `count` times this run, the first at `offset` and each `stride` after the one before, if that is one run too. Neither
-    /// count is 0.
+    /// `count` times this run, shifted by `offset` and `stride`, if that is one run. No count is 0.
     #[inline(always)]
-    pub(crate) fn repeated(&self, count: usize, stride: isize, offset: isize) -> Option<Run> {
-        let first = Run { offset: self.offset.wrapping_add(offset), ..*self };
+    pub(crate) fn repeated(&self, count: usize, stride: isize, offset: isize) -> Option<BlockRun> {
+        let first = BlockRun { offset: self.offset.wrapping_add(offset), ..*self };
         match (count, self.count) {
             (1, _) => Some(first),
-            (_, 1) => Some(Run::new(first.offset, self.block, count, stride)),
+            (_, 1) => Some(BlockRun::new(first.offset, self.block, count, stride)),
             (_, n) if self.next_offset().wrapping_sub(self.offset) == stride => {
-                Some(Run::new(first.offset, self.block, n * count, self.stride))
+                Some(BlockRun::new(first.offset, self.block, n * count, self.stride))
             }
             _ => None,
         }
     }
 
-    /// Where the block after the last one would begin.
     fn next_offset(&self) -> isize {
         self.offset.wrapping_add(self.stride.wrapping_mul(self.count.cast_signed()))
     }
 
-    /// This run and the one after it in packed order as one, if one pattern covers both.
-    fn joined(&self, next: &Run) -> Option<Run> {
+    /// This run and the next one in packed order as one run, if one pattern covers both.
+    fn joined(&self, next: &BlockRun) -> Option<BlockRun> {
         if self.block != next.block {
             return None;
         }
@@ -152,11 +141,11 @@ impl Run {
         let starts_in_step =
             self.offset.wrapping_add(stride.wrapping_mul(self.count.cast_signed())) == next.offset;
         let keeps_step = next.count == 1 || next.stride == stride;
-        let whole = Run { stride, count: self.count + next.count, ..*self };
+        let whole = BlockRun { stride, count: self.count + next.count, ..*self };
         (starts_in_step && keeps_step).then_some(whole)
     }
 
-    /// How many of `blocks` are one run, counted from the first.
+    /// The number of leading `blocks` that form one run.
     fn prefix_of(blocks: &[(isize, usize)]) -> usize {
         let [first, second, ..] = blocks else { return blocks.len() };
         let stride = second.0.wrapping_sub(first.0);
@@ -164,51 +153,45 @@ impl Run {
         1 + blocks.windows(2).take_while(in_step).count()
     }
 
-    /// One block: where it lies, and its length.
-    pub(crate) fn of_block((offset, block): (isize, usize)) -> Run {
-        Run { offset, block, count: 1, stride: 0 }
+    pub(crate) fn of_block((offset, block): (isize, usize)) -> BlockRun {
+        BlockRun { offset, block, count: 1, stride: 0 }
     }
 
-    /// All of `blocks`, which are regular.
-    fn of_blocks(blocks: &[(isize, usize)]) -> Run {
+    fn of_blocks(blocks: &[(isize, usize)]) -> BlockRun {
         let stride = blocks.get(1).map_or(0, |second| second.0.wrapping_sub(blocks[0].0));
-        Run { offset: blocks[0].0, block: blocks[0].1, count: blocks.len(), stride }
+        BlockRun { offset: blocks[0].0, block: blocks[0].1, count: blocks.len(), stride }
     }
 }
 
 impl Scatter {
-    /// All blocks.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (isize, usize)> {
         self.offsets.iter().map(|at| (self.offset.wrapping_add(*at), self.block))
     }
 }
 
 impl Gather {
-    /// How many there are.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.blocks.len() - 1
     }
 
-    /// The packed bytes.
     #[inline]
     fn size(&self) -> usize {
         self.blocks.last().map_or(0, |end| end.start)
     }
 
-    /// Number `n`, which there is: where it lies, where it begins in the packed form, and its length.
+    /// Block `n`: its offset, packed position, and length.
     #[inline]
     pub(crate) fn block(&self, n: usize) -> (isize, usize, usize) {
         let (block, next) = (self.blocks[n], self.blocks[n + 1]);
         (self.offset.wrapping_add(block.offset), block.start, next.start - block.start)
     }
 
-    /// The number of the block that holds packed byte `at`, which must be below the size.
+    /// The index of the block that contains packed byte `at`, which must be below the size.
     pub(crate) fn block_at(&self, at: usize) -> usize {
         self.blocks.partition_point(|block| block.start <= at) - 1
     }
 
-    /// All blocks.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (isize, usize)> {
         self.blocks.windows(2).map(|w| (self.offset.wrapping_add(w[0].offset), w[1].start - w[0].start))
     }
@@ -227,14 +210,13 @@ impl Item {
 
     fn shifted(&self, by: isize) -> Item {
         match self {
-            Item::Run(r) => Item::Run(Run { offset: r.offset.wrapping_add(by), ..*r }),
+            Item::Run(r) => Item::Run(BlockRun { offset: r.offset.wrapping_add(by), ..*r }),
             Item::Scatter(s) => Item::Scatter(Scatter { offset: s.offset.wrapping_add(by), ..s.clone() }),
             Item::Gather(g) => Item::Gather(Gather { offset: g.offset.wrapping_add(by), ..g.clone() }),
             Item::Repeat(r) => Item::Repeat(Repeat { offset: r.offset.wrapping_add(by), ..r.clone() }),
         }
     }
 
-    /// How deep repeated programs nest in it.
     fn depth(&self) -> u32 {
         match self {
             Item::Repeat(repeat) => repeat.body.depth + 1,
@@ -242,7 +224,7 @@ impl Item {
         }
     }
 
-    /// How many lines it is where blocks at no regular pattern are one each.
+    /// The number of lines, each block of an irregular list counted as one.
     pub(crate) fn lines(&self) -> usize {
         match self {
             Item::Run(_) | Item::Repeat(_) => 1,
@@ -251,37 +233,34 @@ impl Item {
         }
     }
 
-    /// The runs that it is; `None` if it repeats a group of several.
-    fn runs(&self) -> Option<Vec<Run>> {
+    fn runs(&self) -> Option<Vec<BlockRun>> {
         match self {
             Item::Run(run) => Some(vec![*run]),
-            Item::Scatter(s) => Some(s.blocks().map(Run::of_block).collect()),
-            Item::Gather(g) => Some(g.blocks().map(Run::of_block).collect()),
+            Item::Scatter(s) => Some(s.blocks().map(BlockRun::of_block).collect()),
+            Item::Gather(g) => Some(g.blocks().map(BlockRun::of_block).collect()),
             Item::Repeat(_) => None,
         }
     }
 }
 
-impl Program {
-    /// The program of one block at the element's address.
-    pub(crate) fn of_bytes(size: usize) -> Program {
+impl CopyProgram {
+    pub(crate) fn of_bytes(size: usize) -> CopyProgram {
         if size == 0 {
-            return Program::default();
+            return CopyProgram::default();
         }
-        Program::of_item(Item::Run(Run::of_block((0, size))))
+        CopyProgram::of_item(Item::Run(BlockRun::of_block((0, size))))
     }
 
-    fn of_item(item: Item) -> Program {
-        Program { size: item.size(), depth: item.depth(), items: Items::One(item) }
+    fn of_item(item: Item) -> CopyProgram {
+        CopyProgram { size: item.size(), depth: item.depth(), items: Items::One(item) }
     }
 
-    /// `count` times `program`, the first at `offset` and each `stride` after the one before.
     pub(crate) fn repeated(
-        program: &Arc<Program>,
+        program: &Arc<CopyProgram>,
         count: usize,
         stride: isize,
         offset: isize,
-    ) -> Arc<Program> {
+    ) -> Arc<CopyProgram> {
         if count == 0 || program.size == 0 {
             return Arc::default();
         }
@@ -291,19 +270,17 @@ impl Program {
         if let [Item::Run(run)] = program.items()
             && let Some(run) = run.repeated(count, stride, offset)
         {
-            return Arc::new(Program::of_item(Item::Run(run)));
+            return Arc::new(CopyProgram::of_item(Item::Run(run)));
         }
         let mut builder = ProgramBuilder::default();
         builder.repeat(program, count, stride, offset);
         Arc::new(builder.finish())
     }
 
-    /// How deep repeated programs nest in it.
     pub(crate) fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// The items in packed order.
     #[inline]
     pub(crate) fn items(&self) -> &[Item] {
         match &self.items {
@@ -312,7 +289,6 @@ impl Program {
         }
     }
 
-    /// Where each item begins in the packed form.
     #[inline]
     pub(crate) fn starts(&self) -> &[usize] {
         match &self.items {
@@ -321,28 +297,25 @@ impl Program {
         }
     }
 
-    /// All packed bytes.
     #[inline]
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Where the only block begins, if the whole program is one block.
     #[inline]
     pub(crate) fn single_block(&self) -> Option<isize> {
         match &self.items {
-            Items::One(Item::Run(Run { offset, count: 1, .. })) => Some(*offset),
+            Items::One(Item::Run(BlockRun { offset, count: 1, .. })) => Some(*offset),
             _ => None,
         }
     }
 
-    /// The runs in packed order; `None` if it has repeated groups of several.
-    pub(crate) fn runs(&self) -> Option<Vec<Run>> {
+    /// The runs in packed order; `None` if a group of several is repeated.
+    pub(crate) fn runs(&self) -> Option<Vec<BlockRun>> {
         self.items().iter().map(Item::runs).collect::<Option<Vec<_>>>().map(|runs| runs.concat())
     }
 
-    /// Calls `f` with the blocks of the program at `base`: of its packed bytes, so many are left out and so many at most
-    /// taken as `range` says, which is then what remains of both.
+    /// Calls `f` with the blocks in `range` (packed bytes to skip and to visit), and updates it.
     pub(crate) fn blocks(
         &self,
         base: *mut u8,
@@ -406,13 +379,11 @@ impl Program {
         }
     }
 
-    /// The index of the item that holds packed byte `at`, which must be below `size`.
     pub(crate) fn item_at(&self, at: usize) -> usize {
         self.starts().partition_point(|&start| start <= at) - 1
     }
 }
 
-/// Calls `f` with the part of a block that the range says, as [`Program::blocks`] does.
 fn one_block(at: *mut u8, block: usize, range: &mut (usize, usize), f: &mut impl FnMut(*mut u8, usize)) {
     let skip = std::mem::take(&mut range.0);
     let len = (block - skip).min(range.1);
@@ -420,20 +391,18 @@ fn one_block(at: *mut u8, block: usize, range: &mut (usize, usize), f: &mut impl
     range.1 -= len;
 }
 
-/// Builds a program item by item.
 #[derive(Default)]
 pub(crate) struct ProgramBuilder {
     items: Vec<Item>,
 }
 
 impl ProgramBuilder {
-    /// An empty one with room for so many items.
     pub(crate) fn with_room(items: usize) -> ProgramBuilder {
         ProgramBuilder { items: Vec::with_capacity(items) }
     }
 
-    /// Appends `count` times `program`, the first at `offset` and each `stride` after the one before.
-    pub(crate) fn repeat(&mut self, program: &Arc<Program>, count: usize, stride: isize, offset: isize) {
+    /// Appends `count` times `program`, `stride` bytes apart, the first at `offset`.
+    pub(crate) fn repeat(&mut self, program: &Arc<CopyProgram>, count: usize, stride: isize, offset: isize) {
         if count == 0 || program.size == 0 {
             return;
         }
@@ -456,8 +425,7 @@ impl ProgramBuilder {
         self.push(item);
     }
 
-    /// Appends the items of another program, block by block where there are few, so that these may become one pattern with
-    /// their neighbours.
+    /// Appends items; a few of them block by block, to join the pattern of their neighbours.
     fn inline(&mut self, items: &[Item], offset: isize) {
         let are_few = items.iter().map(Item::lines).sum::<usize>() <= INLINE_ITEMS;
         for item in items {
@@ -470,7 +438,6 @@ impl ProgramBuilder {
         }
     }
 
-    /// Appends an item; a block that touches the one before is joined to it.
     fn push(&mut self, item: Item) {
         if let (Some(Item::Run(last)), Item::Run(new)) = (self.items.last_mut(), &item)
             && last.count == 1
@@ -483,13 +450,14 @@ impl ProgramBuilder {
         self.items.push(item);
     }
 
-    /// The program, with regular patterns recognised. This is a second pass because touching blocks must be joined
-    /// first: (0, 8), (16, 8), (24, 8) is a block of 8 and one of 16, not a pattern of two and a rest.
-    pub(crate) fn finish(self) -> Program {
+    /// The program, with regular patterns recognised. This is a second pass because adjacent blocks
+    /// must be joined first: (0, 8), (16, 8), (24, 8) is a block of 8 and one of 16, not a pattern
+    /// of two and a rest.
+    pub(crate) fn finish(self) -> CopyProgram {
         let (mut all, mut blocks) = (Patterns::default(), Vec::new());
         for item in self.items {
             match item {
-                Item::Run(Run { offset, block, count: 1, .. }) => blocks.push((offset, block)),
+                Item::Run(BlockRun { offset, block, count: 1, .. }) => blocks.push((offset, block)),
                 other => {
                     all.add_blocks(&blocks);
                     blocks.clear();
@@ -502,12 +470,10 @@ impl ProgramBuilder {
     }
 }
 
-/// Items in which regular patterns are one.
 #[derive(Default)]
 struct Patterns(Vec<Item>);
 
 impl Patterns {
-    /// Appends an item; what goes on with the pattern of the run before becomes part of it.
     fn add(&mut self, item: Item) {
         if let (Some(Item::Run(last)), Item::Run(new)) = (self.0.last_mut(), &item)
             && let Some(both) = last.joined(new)
@@ -518,18 +484,18 @@ impl Patterns {
         self.0.push(item);
     }
 
-    /// Appends blocks: regular ones as runs, those between them as lists.
+    /// Appends blocks: regular ones as runs, the ones between them as lists.
     fn add_blocks(&mut self, blocks: &[(isize, usize)]) {
         let (mut from, mut at) = (0, 0);
         while at < blocks.len() {
-            let regular = Run::prefix_of(&blocks[at..]);
+            let regular = BlockRun::prefix_of(&blocks[at..]);
             if regular < REGULAR_BLOCKS && regular < blocks.len() {
-                // The last of them may be the first of others.
+                // The last block may begin the next pattern.
                 at += (regular - 1).max(1);
                 continue;
             }
             self.add_irregular(&blocks[from..at]);
-            self.add(Item::Run(Run::of_blocks(&blocks[at..at + regular])));
+            self.add(Item::Run(BlockRun::of_blocks(&blocks[at..at + regular])));
             at += regular;
             from = at;
         }
@@ -538,7 +504,7 @@ impl Patterns {
 
     fn add_irregular(&mut self, blocks: &[(isize, usize)]) {
         if blocks.len() < LISTED_BLOCKS {
-            return blocks.iter().for_each(|block| self.add(Item::Run(Run::of_block(*block))));
+            return blocks.iter().for_each(|block| self.add(Item::Run(BlockRun::of_block(*block))));
         }
         let block = blocks[0].1;
         self.0.push(if blocks.iter().all(|b| b.1 == block) {
@@ -546,7 +512,7 @@ impl Patterns {
         } else {
             let mut start = 0;
             let places = blocks.iter().chain(std::iter::once(&(0, 0))).map(|&(offset, block)| {
-                let place = Place { offset, start };
+                let place = GatherBlock { offset, start };
                 start += block;
                 place
             });
@@ -554,12 +520,12 @@ impl Patterns {
         });
     }
 
-    fn program(self) -> Program {
+    fn program(self) -> CopyProgram {
         let mut items = self.0;
         if items.len() == 1
             && let Some(only) = items.pop()
         {
-            return Program::of_item(only);
+            return CopyProgram::of_item(only);
         }
         let mut size = 0;
         let starts = items
@@ -571,6 +537,6 @@ impl Patterns {
             })
             .collect();
         let depth = items.iter().map(Item::depth).max().unwrap_or(0);
-        Program { items: Items::Many { items: items.into_boxed_slice(), starts }, size, depth }
+        CopyProgram { items: Items::Many { items: items.into_boxed_slice(), starts }, size, depth }
     }
 }

@@ -1,4 +1,4 @@
-//! Memory of safe Rust that messages are made of: slices, and rectangles of matrices.
+//! Memory of safe Rust as buffers of messages: slices, and rectangles of matrices.
 
 use crate::buffer::UserBuf;
 use crate::element::{Element, layout_of};
@@ -11,46 +11,43 @@ use std::sync::Arc;
 /// Elements to send: a slice, an array, a vector, or a [`Strided`] part of one.
 ///
 /// # Safety
-/// What [`buffer`](Buffer::buffer) gives is [`count`](Buffer::count) elements that may be read while `self` is borrowed.
+/// [`buffer`](Buffer::buffer) has [`count`](Buffer::count) elements that may be read while `self`
+/// is borrowed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no buffer of a message",
     note = "buffers are slices, arrays and vectors of elements, and `Strided` views of them; a single value is `std::slice::from_ref(&value)`"
 )]
 pub unsafe trait Buffer {
-    /// What it consists of.
     type Element: Element;
 
-    /// How many elements there are.
     fn count(&self) -> usize;
 
-    /// The elements as the floors above carry them.
+    /// The elements as the other crates carry them.
     ///
     /// # Safety
-    /// The buffer must not be used when `self` is no longer borrowed, and not be written.
+    /// The buffer is not used after the borrow of `self`, and not written.
     unsafe fn buffer(&self) -> UserBuf;
 }
 
-/// Memory to receive into: a slice, an array, a vector (up to its length), or a [`StridedMut`] part of one.
+/// Memory to receive into: a slice, an array, a vector (up to its length), or a [`StridedMut`]
+/// part.
 ///
 /// # Safety
-/// What [`buffer_mut`](BufferMut::buffer_mut) gives is the elements of [`buffer`](Buffer::buffer), none of them twice, and
-/// they may be written while `self` is borrowed.
+/// [`buffer_mut`](BufferMut::buffer_mut) has the elements of [`buffer`](Buffer::buffer), each once,
+/// and they may be written while `self` is borrowed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is nothing to receive into",
     note = "messages are received into slices, arrays and vectors of elements, and `StridedMut` views of them; a single value is `std::slice::from_mut(&mut value)`"
 )]
 pub unsafe trait BufferMut: Buffer {
-    /// The elements as the floors above carry them.
+    /// The elements as the other crates carry them.
     ///
     /// # Safety
-    /// The buffer must not be used when `self` is no longer borrowed.
+    /// The buffer is not used after the borrow of `self`.
     unsafe fn buffer_mut(&mut self) -> UserBuf;
 }
 
-/// `len` elements at `base`.
-///
-/// # Safety
-/// As [`UserBuf::new`].
+/// `len` elements at `base`. Safety: as [`UserBuf::new`].
 #[inline]
 pub(crate) unsafe fn elements_at<T: Element>(base: *mut T, len: usize) -> UserBuf {
     if T::SHAPE.is_whole() {
@@ -61,7 +58,7 @@ pub(crate) unsafe fn elements_at<T: Element>(base: *mut T, len: usize) -> UserBu
     unsafe { UserBuf::new(base.cast(), len, &layout_of::<T>()) }
 }
 
-// SAFETY: a slice is its elements in a row.
+// SAFETY: a slice is contiguous elements.
 unsafe impl<T: Element> Buffer for [T] {
     type Element = T;
 
@@ -72,7 +69,7 @@ unsafe impl<T: Element> Buffer for [T] {
 
     #[inline]
     unsafe fn buffer(&self) -> UserBuf {
-        // SAFETY: the caller uses it while the slice is borrowed; nothing writes it, by its mark.
+        // SAFETY: it is used while the slice is borrowed; nothing writes to a read-only buffer.
         unsafe { elements_at(self.as_ptr().cast_mut(), self.len()) }.read_only()
     }
 }
@@ -81,12 +78,12 @@ unsafe impl<T: Element> Buffer for [T] {
 unsafe impl<T: Element> BufferMut for [T] {
     #[inline]
     unsafe fn buffer_mut(&mut self) -> UserBuf {
-        // SAFETY: the caller uses it while the slice is borrowed; whatever data bytes are written are values of T.
+        // SAFETY: the caller uses it while the slice is borrowed; any data bytes are values of T.
         unsafe { elements_at(self.as_mut_ptr(), self.len()) }
     }
 }
 
-/// The buffers of what has the elements of something else.
+/// The buffers of types that contain the elements of another buffer.
 macro_rules! as_target {
     ($([$($generics:tt)*] $t:ty => $target:ty;)*) => {
         $(
@@ -138,7 +135,7 @@ as_target_mut! {
     [B: BufferMut + ?Sized] &mut B => B;
 }
 
-/// A rectangle of a matrix that is stored row by row: `rows` pieces of `columns` elements, one `stride` apart.
+/// `rows` rows of `columns` elements of a matrix in row order, `stride` elements apart.
 struct Rectangle<T> {
     base: *mut T,
     rows: usize,
@@ -161,7 +158,6 @@ impl<T> Rectangle<T> {
         Rectangle { base, rows: len / width, columns: width, stride: width }
     }
 
-    /// A part of it.
     #[track_caller]
     fn part(&self, rows: Range<usize>, columns: Range<usize>) -> Rectangle<T> {
         let fits = |range: &Range<usize>, all| range.start <= range.end && range.end <= all;
@@ -171,7 +167,7 @@ impl<T> Rectangle<T> {
             self.rows,
             self.columns
         );
-        // An empty part may begin behind the last element; its address is never used.
+        // An empty part may begin after the last element; its address is never used.
         let base = self.base.wrapping_add(rows.start * self.stride + columns.start);
         Rectangle { base, rows: rows.len(), columns: columns.len(), stride: self.stride }
     }
@@ -186,8 +182,7 @@ impl<T> Rectangle<T> {
 }
 
 impl<T: Element> Rectangle<T> {
-    /// # Safety
-    /// As [`UserBuf::new`], for the elements of the rectangle.
+    /// Safety: as [`UserBuf::new`], for the elements of the rectangle.
     unsafe fn buffer(&self) -> UserBuf {
         if self.is_empty() {
             return UserBuf::empty();
@@ -199,15 +194,14 @@ impl<T: Element> Rectangle<T> {
         let step = (self.stride * size_of::<T>()).cast_signed();
         let row = Layout::contiguous(self.columns, &layout_of::<T>());
         let Ok(row) = row.and_then(|row| Layout::resized(0, step, &row)) else {
-            // Rows of a slice that exists fit into the address space, and T's depth leaves room for one more.
+            // Rows of a slice fit into memory, and T's depth has room for one more level.
             unreachable!("a row of {} {}", self.columns, std::any::type_name::<T>())
         };
-        // SAFETY: as the caller promises; the last row ends with its last element, not with its stride.
+        // SAFETY: as the caller promises; the last row ends with its last element.
         unsafe { UserBuf::new(self.base.cast(), self.rows, &Arc::new(row)) }
     }
 }
 
-/// The numbers that a range means, of `all`.
 fn range(range: impl RangeBounds<usize>, all: usize) -> Range<usize> {
     use std::ops::Bound::{Excluded, Included, Unbounded};
     let start = match range.start_bound() {
@@ -223,15 +217,14 @@ fn range(range: impl RangeBounds<usize>, all: usize) -> Range<usize> {
     start..end
 }
 
-/// A rectangle of a matrix, to read or send: some rows and columns of a slice that holds the matrix row by row. As a
-/// message it is its elements row after row, without those between (the data of MPI_Type_vector).
+/// A rectangle of a matrix in row order, to read or send. As a message it is the elements of each
+/// row without those between (the data of MPI_Type_vector).
 pub struct Strided<'a, T> {
     part: Rectangle<T>,
     borrowed: PhantomData<&'a [T]>,
 }
 
-/// A rectangle of a matrix, to write or receive into; see [`Strided`]. It can be split into parts that are used at the same
-/// time.
+/// A rectangle to write or receive into; see [`Strided`]. Its parts can be used at the same time.
 pub struct StridedMut<'a, T> {
     part: Rectangle<T>,
     borrowed: PhantomData<&'a mut [T]>,
@@ -254,7 +247,6 @@ impl<T> Clone for Strided<'_, T> {
 
 impl<T> Copy for Strided<'_, T> {}
 
-/// What both kinds of rectangles have.
 macro_rules! common {
     ($name:ident) => {
         impl<T> $name<'_, T> {
@@ -268,10 +260,7 @@ macro_rules! common {
                 self.part.columns
             }
 
-            /// A row, whose elements lie next to each other.
-            ///
-            /// # Panics
-            /// If there is no such row.
+            /// A row as a slice. Panics if there is no such row.
             #[track_caller]
             pub fn row(&self, row: usize) -> &[T] {
                 let row = self.part.part(row..row + 1, 0..self.part.columns);
@@ -307,7 +296,7 @@ macro_rules! common {
 common!(Strided);
 common!(StridedMut);
 
-// SAFETY: the elements lie in the slice that is borrowed exclusively, or in this part of it, each once.
+// SAFETY: the elements are in the exclusively borrowed slice, or in this part of it, each once.
 unsafe impl<T: Element> BufferMut for StridedMut<'_, T> {
     unsafe fn buffer_mut(&mut self) -> UserBuf {
         // SAFETY: as the caller promises.
@@ -316,30 +305,21 @@ unsafe impl<T: Element> BufferMut for StridedMut<'_, T> {
 }
 
 impl<'a, T> Strided<'a, T> {
-    /// The whole matrix in `data`, whose rows have `width` elements.
-    ///
-    /// # Panics
-    /// If `width` is 0, or `data` are no whole rows.
+    /// The matrix in `data` with rows of `width` elements. Panics at an incomplete row.
     #[track_caller]
     pub fn new(data: &'a [T], width: usize) -> Strided<'a, T> {
         let part = Rectangle::new(data.as_ptr().cast_mut(), data.len(), width);
         Strided { part, borrowed: PhantomData }
     }
 
-    /// Some rows and columns.
-    ///
-    /// # Panics
-    /// If there are fewer.
+    /// Some rows and columns. Panics if there are fewer.
     #[track_caller]
     pub fn part(&self, rows: impl RangeBounds<usize>, columns: impl RangeBounds<usize>) -> Strided<'a, T> {
         let part = self.part.part(range(rows, self.part.rows), range(columns, self.part.columns));
         Strided { part, ..*self }
     }
 
-    /// One column.
-    ///
-    /// # Panics
-    /// If there is no such column.
+    /// One column. Panics if there is no such column.
     #[track_caller]
     pub fn column(&self, column: usize) -> Strided<'a, T> {
         self.part(.., column..=column)
@@ -347,19 +327,13 @@ impl<'a, T> Strided<'a, T> {
 }
 
 impl<'a, T> StridedMut<'a, T> {
-    /// The whole matrix in `data`, whose rows have `width` elements.
-    ///
-    /// # Panics
-    /// If `width` is 0, or `data` are no whole rows.
+    /// The matrix in `data` with rows of `width` elements. Panics at an incomplete row.
     #[track_caller]
     pub fn new(data: &'a mut [T], width: usize) -> StridedMut<'a, T> {
         StridedMut { part: Rectangle::new(data.as_mut_ptr(), data.len(), width), borrowed: PhantomData }
     }
 
-    /// Some rows and columns.
-    ///
-    /// # Panics
-    /// If there are fewer.
+    /// Some rows and columns. Panics if there are fewer.
     #[track_caller]
     pub fn part(
         &mut self,
@@ -370,60 +344,47 @@ impl<'a, T> StridedMut<'a, T> {
         StridedMut { part, borrowed: PhantomData }
     }
 
-    /// One column.
-    ///
-    /// # Panics
-    /// If there is no such column.
+    /// One column. Panics if there is no such column.
     #[track_caller]
     pub fn column(&mut self, column: usize) -> StridedMut<'_, T> {
         self.part(.., column..=column)
     }
 
-    /// The same elements to read, as long as `self` is borrowed.
+    /// The same elements to read, while `self` is borrowed.
     pub fn shared(&self) -> Strided<'_, T> {
         Strided { part: self.part, borrowed: PhantomData }
     }
 
-    /// The same elements to read, for good.
+    /// The same elements to read, as long as the matrix is borrowed.
     pub fn into_shared(self) -> Strided<'a, T> {
         Strided { part: self.part, borrowed: PhantomData }
     }
 
-    /// A row, whose elements lie next to each other.
-    ///
-    /// # Panics
-    /// If there is no such row.
+    /// A row as a slice. Panics if there is no such row.
     #[track_caller]
     pub fn row_mut(&mut self, row: usize) -> &mut [T] {
         let row = self.part.part(row..row + 1, 0..self.part.columns);
         if row.is_empty() {
             return &mut [];
         }
-        // SAFETY: it lies in the part of the slice that is borrowed exclusively, and is so while `self` is.
+        // SAFETY: it lies in the exclusively borrowed part, as long as `self` is borrowed.
         unsafe { std::slice::from_raw_parts_mut(row.base, row.columns) }
     }
 
-    /// The rows before `row` and those from it on.
-    ///
-    /// # Panics
-    /// If there are fewer rows.
+    /// The rows before `row`, and the rows from it on. Panics if there are fewer rows.
     #[track_caller]
     pub fn split_at_row(self, row: usize) -> (StridedMut<'a, T>, StridedMut<'a, T>) {
         let (rows, columns) = (self.part.rows, 0..self.part.columns);
         self.halves((0..row, columns.clone()), (row..rows, columns))
     }
 
-    /// The columns before `column` and those from it on.
-    ///
-    /// # Panics
-    /// If there are fewer columns.
+    /// The columns before `column`, and the columns from it on. Panics if there are fewer columns.
     #[track_caller]
     pub fn split_at_column(self, column: usize) -> (StridedMut<'a, T>, StridedMut<'a, T>) {
         let (rows, columns) = (0..self.part.rows, self.part.columns);
         self.halves((rows.clone(), 0..column), (rows, column..columns))
     }
 
-    /// Two parts without a common element.
     #[track_caller]
     fn halves(
         self,

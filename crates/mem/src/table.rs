@@ -1,25 +1,31 @@
-//! User handles and the objects behind them.
+//! User handles and their objects.
 //!
-//! A [`Handle`] is 64 bits: the generation of a slot (32) and its index plus 4096 (32), so that no handle looks like one of
-//! the small constants that the ABI uses for predefined objects. What `MPI_*_toint` makes of it is an [`Int`], of which
-//! `MPI_*_fromint` finds the handle with [`Table::from_int`].
+//! A [`Handle`] is 64 bits: the generation of a slot (32) and its index plus 4096 (32), so that no
+//! handle equals one of the small constants of the ABI for predefined objects. `MPI_*_toint` makes
+//! an [`Int`] of it, and `MPI_*_fromint` finds the handle with [`Table::from_int`].
 //!
 //! # The protocol of a slot
 //!
-//! Each slot has one atomic word: generation (32 bits), *user_freed* (1) and a reference count (31).
+//! Each slot has one atomic word: generation (32 bits), *user_freed* (1) and a reference count
+//! (31).
 //!
-//! 1. Count 0 means vacant. Only the thread that took the index off the free list may touch the value then.
-//! 2. [`insert`](Table::insert) writes the value, then stores the word with count 1 (the user's own reference) with
-//!    Release.
-//! 3. A reference is taken by one compare-exchange from a word whose generation is the handle's and whose count is not 0, with
-//!    Acquire: it sees the value of rule 2, and the count it leaves keeps the slot from rule 5.
-//! 4. [`free`](Table::free) sets *user_freed* and gives up the user's reference, by one compare-exchange (AcqRel, for rule 5). The
-//!    object stays reachable for whoever still holds it, also by its handle: an operation in flight may need its datatype.
-//! 5. Whoever takes the count to 0 (AcqRel, so it sees what all others did) owns the slot, drops the value, stores the next
-//!    generation with count 0, and puts the index on the free list. The value's own drop runs without a lock.
+//! 1. Count 0 means vacant. Then only the thread that took the index off the free list may touch
+//!    the value.
+//! 2. [`insert`](Table::insert) writes the value, then stores the word with count 1 (the user's own
+//!    reference) with Release.
+//! 3. A reference is taken by one compare-exchange (Acquire) from a word with the generation of the
+//!    handle and a count above 0. Acquire makes the value of rule 2 visible, and the new count
+//!    keeps the slot from rule 5.
+//! 4. [`free`](Table::free) sets *user_freed* and drops the user's reference, by one
+//!    compare-exchange (AcqRel, for rule 5). The object stays reachable by other references and by
+//!    its handle: an operation in flight may need its datatype.
+//! 5. The thread that takes the count to 0 (AcqRel, so that it sees all changes of other threads)
+//!    owns the slot. It drops the value, stores the next generation with count 0, and puts the
+//!    index on the free list. The value's own drop runs without a lock.
 //!
-//! Slots lie in chunks that double in size and never move; a look-up takes no lock. Rules 1, 3 and 5 are why no reference can
-//! outlive its value: a value is dropped only at count 0, and from count 0 no reference can be taken.
+//! Slots lie in chunks that double in size and never move; a look-up takes no lock. By rules 1, 3
+//! and 5 no reference outlives its value: a value is dropped only at count 0, and at count 0 no
+//! reference can be taken.
 
 mod glance;
 mod int;
@@ -35,20 +41,18 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a user holds in place of an object.
+/// A user's name for an object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle(u64);
 
-/// Why a handle names no object.
+/// The reason why a handle names no object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHandle {
-    /// It is 0.
     #[error("the handle is null")]
     Null,
     /// No object has ever had it.
     #[error("{0} was never the handle of such an object")]
     Unknown(Handle),
-    /// Its object has been freed and is gone.
     #[error("{0} is the handle of an object that has been freed")]
     Freed(Handle),
 }
@@ -63,7 +67,7 @@ impl Handle {
         Handle(raw)
     }
 
-    /// Its value.
+    /// The 64 bits of the handle.
     #[inline]
     pub const fn raw(self) -> u64 {
         self.0
@@ -103,7 +107,7 @@ impl fmt::Debug for Handle {
 
 /// The promise that a process uses its tables from one thread.
 ///
-/// Counting references then needs no atomic read-modify-write. Tables start without it and are safe from any thread.
+/// References are then counted without atomic read-modify-write. A new table is safe for threads.
 #[derive(Clone, Copy, Debug)]
 pub struct SingleThread(());
 
@@ -111,8 +115,9 @@ impl SingleThread {
     /// Makes the promise.
     ///
     /// # Safety
-    /// A table that is given this value is used by one thread at a time, with its `Ref`s and `Held`s, and each change of thread
-    /// is a synchronisation, until its [`set_threaded`](Table::set_threaded) has returned.
+    /// A table with this value, and its `Ref`s and `HeldObject`s, are used by one thread at a time
+    /// until its [`set_threaded`](Table::set_threaded) has returned, and each change of thread is a
+    /// synchronisation.
     pub const unsafe fn promise() -> SingleThread {
         SingleThread(())
     }
@@ -125,9 +130,9 @@ pub struct Table<T> {
 
 struct Shared<T> {
     threaded: AtomicBool,
-    /// How many slots have ever been used.
+    /// The number of slots that were ever used.
     used: AtomicU32,
-    chunks: [AtomicPtr<Slot<T>>; CHUNKS],
+    chunks: [AtomicPtr<TableSlot<T>>; CHUNKS],
     vacant: Vacant,
 }
 
@@ -137,20 +142,20 @@ struct Vacant {
     slots: UnsafeCell<Vec<u32>>,
 }
 
-struct Slot<T> {
+struct TableSlot<T> {
     word: AtomicU64,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the slots are reached by the protocol in the module's page: shared access while counted, which T: Sync allows;
+// SAFETY: the protocol above guards the slots: shared access while counted, which T: Sync allows;
 // moving in and dropping on any thread, which T: Send allows.
 unsafe impl<T: Send + Sync> Send for Shared<T> {}
 // SAFETY: as for Send.
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
-/// Slots of the first chunk; each further one has twice as many as the one before.
+/// Slots of the first chunk; each further chunk doubles.
 const FIRST_CHUNK: u32 = 32;
-/// Enough for 2^30 slots.
+/// For 2^30 slots.
 const CHUNKS: usize = 25;
 
 const COUNT: u64 = (1 << 31) - 1;
@@ -161,7 +166,6 @@ const fn generation_of(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// The chunk and the place in it of a slot.
 #[inline]
 const fn place(slot: u32) -> (usize, usize) {
     let n = slot + FIRST_CHUNK;
@@ -169,8 +173,8 @@ const fn place(slot: u32) -> (usize, usize) {
     (chunk as usize, (n - (FIRST_CHUNK << chunk)) as usize)
 }
 
-impl<T> Slot<T> {
-    /// Takes a reference by rule 3, if the word is of `generation`; else tells the word.
+impl<T> TableSlot<T> {
+    /// Takes a reference by rule 3 if the word has `generation`; the error is the word.
     #[inline]
     fn acquire(&self, generation: u32, threaded: bool) -> Result<(), u64> {
         let mut word = self.word.load(Ordering::Acquire);
@@ -179,7 +183,7 @@ impl<T> Slot<T> {
                 return Err(word);
             }
             if word & COUNT == COUNT {
-                // Two thousand million references can only be a loop that leaks them; going on would free too early.
+                // 2^31 references can only be a leak; a wrapped count would free too early.
                 std::process::abort();
             }
             if !threaded {
@@ -193,7 +197,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Gives up the user's reference by rule 4; whether it was the last.
+    /// Drops the user's reference by rule 4; returns whether it was the last.
     #[inline]
     fn give_up(&self, handle: Handle, threaded: bool) -> Result<bool, BadHandle> {
         let mut word = self.word.load(Ordering::Acquire);
@@ -217,7 +221,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Gives up a reference by rule 5; whether it was the last.
+    /// Drops a reference by rule 5; returns whether it was the last.
     #[inline]
     fn release(&self, threaded: bool) -> bool {
         let before = if threaded {
@@ -237,37 +241,37 @@ impl<T> Shared<T> {
         self.threaded.load(Ordering::Relaxed)
     }
 
-    /// Does something with the free list, which must not come back here.
+    /// Calls `act` with the free list; `act` must not call this function.
     #[inline]
     fn with_vacant<R>(&self, act: impl FnOnce(&mut Vec<u32>) -> R) -> R {
         let lock = || self.vacant.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let _guard = self.threaded().then(lock);
-        // SAFETY: this thread is the only one there, by the lock or by the promise of a single thread, which holds until all
-        // threads see that there are several; `act` does not come back.
+        // SAFETY: this thread has the list alone, by the lock or by the promise of a single thread,
+        // which holds until all threads see that there are several; `act` does not call this
+        // function.
         act(unsafe { &mut *self.vacant.slots.get() })
     }
 
     #[inline]
-    fn slot(&self, slot: u32) -> Option<&Slot<T>> {
+    fn slot(&self, slot: u32) -> Option<&TableSlot<T>> {
         if slot >= self.used.load(Ordering::Acquire) {
             return None;
         }
         let (chunk, at) = place(slot);
         let chunk = self.chunks[chunk].load(Ordering::Acquire);
-        // SAFETY: the slot was used, so its chunk was published before `used` grew; `at` lies in it by `place`; chunks
-        // live as long as `self`.
+        // SAFETY: the slot was used, so its chunk was published before `used` grew; `at` lies in it
+        // by `place`; chunks live as long as `self`.
         Some(unsafe { &*chunk.add(at) })
     }
 
     #[inline]
-    fn find(&self, handle: Handle) -> Result<(u32, &Slot<T>), BadHandle> {
+    fn find(&self, handle: Handle) -> Result<(u32, &TableSlot<T>), BadHandle> {
         let slot = handle.slot().and_then(|slot| Some((slot, self.slot(slot)?)));
         slot.ok_or(if handle.raw() == 0 { BadHandle::Null } else { BadHandle::Unknown(handle) })
     }
 
-    /// The slot of `handle`, with a reference taken.
     #[inline]
-    fn acquire(&self, handle: Handle) -> Result<(u32, &Slot<T>), BadHandle> {
+    fn acquire(&self, handle: Handle) -> Result<(u32, &TableSlot<T>), BadHandle> {
         let (index, slot) = self.find(handle)?;
         match slot.acquire(handle.generation(), self.threaded()) {
             Ok(()) => Ok((index, slot)),
@@ -275,18 +279,17 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Gives up a reference; after the last one the value is dropped and the slot vacant.
     #[inline]
-    fn release(&self, index: u32, slot: &Slot<T>) {
+    fn release(&self, index: u32, slot: &TableSlot<T>) {
         if slot.release(self.threaded()) {
             self.vacate(index, slot);
         }
     }
 
     #[cold]
-    fn vacate(&self, index: u32, slot: &Slot<T>) {
-        /// Makes the slot vacant also if the value's drop panics.
-        struct Vacate<'a, T>(&'a Shared<T>, u32, &'a Slot<T>);
+    fn vacate(&self, index: u32, slot: &TableSlot<T>) {
+        /// Makes the slot vacant even if the value's drop panics.
+        struct Vacate<'a, T>(&'a Shared<T>, u32, &'a TableSlot<T>);
         impl<T> Drop for Vacate<'_, T> {
             fn drop(&mut self) {
                 let generation = generation_of(self.2.word.load(Ordering::Relaxed));
@@ -296,13 +299,12 @@ impl<T> Shared<T> {
             }
         }
         let _vacate = Vacate(self, index, slot);
-        // SAFETY: the count has just gone to 0 by this thread (rule 5): the value is there and nobody else reaches it.
+        // SAFETY: this thread has just taken the count to 0 (rule 5), so only it reaches the value.
         unsafe { (*slot.value.get()).assume_init_drop() }
     }
 
-    /// A vacant slot, now this thread's (rule 1).
     #[inline]
-    fn take_vacant(&self) -> (u32, &Slot<T>) {
+    fn take_vacant(&self) -> (u32, &TableSlot<T>) {
         let index = self.with_vacant(|slots| slots.pop().unwrap_or_else(|| self.add_slot()));
         match self.slot(index) {
             Some(slot) => (index, slot),
@@ -310,15 +312,15 @@ impl<T> Shared<T> {
         }
     }
 
-    /// A slot that was never used. The free list is this thread's.
+    /// A new slot. The caller owns the free list.
     #[cold]
     fn add_slot(&self) -> u32 {
         let index = self.used.load(Ordering::Relaxed);
         let (chunk, _) = place(index);
         assert!(chunk < CHUNKS, "more than {index} objects of one kind");
         if self.chunks[chunk].load(Ordering::Relaxed).is_null() {
-            let slots: Box<[Slot<T>]> = (0..FIRST_CHUNK << chunk)
-                .map(|_| Slot {
+            let slots: Box<[TableSlot<T>]> = (0..FIRST_CHUNK << chunk)
+                .map(|_| TableSlot {
                     word: AtomicU64::new(1 << 32),
                     value: UnsafeCell::new(MaybeUninit::uninit()),
                 })
@@ -330,12 +332,12 @@ impl<T> Shared<T> {
     }
 }
 
-/// Why no reference could be taken from a slot with this word.
+/// The reason why no reference could be taken from a slot with this word.
 #[cold]
 fn no_longer(handle: Handle, word: u64) -> BadHandle {
     let current = generation_of(word);
     let was = handle.generation();
-    // A vacant slot's word has the generation that it will have next.
+    // The word of a vacant slot has the next generation.
     if was != 0 && was < current { BadHandle::Freed(handle) } else { BadHandle::Unknown(handle) }
 }
 
@@ -347,11 +349,11 @@ impl<T> Drop for Shared<T> {
                 continue;
             }
             let len = (FIRST_CHUNK << chunk) as usize;
-            // SAFETY: this chunk came from a boxed slice of this length, and nothing refers to it any more.
+            // SAFETY: this chunk came from a boxed slice of this length, and has no references.
             let mut slots = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, len)) };
             for slot in &mut slots {
                 if *slot.word.get_mut() & COUNT != 0 {
-                    // SAFETY: the count is not 0, so the value is there (rule 2).
+                    // SAFETY: the count is not 0, so the value exists (rule 2).
                     unsafe { slot.value.get_mut().assume_init_drop() }
                 }
             }
@@ -366,7 +368,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// An empty table, safe from any thread.
+    /// An empty table, safe for threads.
     pub fn new() -> Table<T> {
         Table {
             shared: Arc::new(Shared {
@@ -388,42 +390,31 @@ impl<T> Table<T> {
         self.shared.threaded.store(true, Ordering::Relaxed);
     }
 
-    /// Adds an object and tells its handle.
-    ///
-    /// # Panics
-    /// If there are 2^30 objects already.
+    /// Adds an object and returns its handle. Panics if there are 2^30 objects already.
     pub fn insert(&self, value: T) -> Handle {
         let (index, slot) = self.shared.take_vacant();
         let generation = generation_of(slot.word.load(Ordering::Relaxed));
-        // SAFETY: the slot is vacant and this thread's (rule 1).
+        // SAFETY: the slot is vacant and owned by this thread (rule 1).
         unsafe { (*slot.value.get()).write(value) };
         slot.word.store(u64::from(generation) << 32 | 1, Ordering::Release);
         Handle::new(index, generation)
     }
 
-    /// The object, for a short time.
-    ///
-    /// # Errors
-    /// If the handle names none.
+    /// The object, borrowed from the table.
     #[inline]
     pub fn get(&self, handle: Handle) -> Result<Ref<'_, T>, BadHandle> {
         let (index, slot) = self.shared.acquire(handle)?;
         Ok(Ref { shared: &self.shared, slot, index })
     }
 
-    /// The object, for as long as the caller likes.
-    ///
-    /// # Errors
-    /// If the handle names none.
-    pub fn hold(&self, handle: Handle) -> Result<Held<T>, BadHandle> {
+    /// The object, for any time.
+    pub fn hold(&self, handle: Handle) -> Result<HeldObject<T>, BadHandle> {
         let (index, slot) = self.shared.acquire(handle)?;
-        Ok(Held { slot: NonNull::from(slot), index, shared: Arc::clone(&self.shared) })
+        Ok(HeldObject { slot: NonNull::from(slot), index, shared: Arc::clone(&self.shared) })
     }
 
-    /// Gives up the user's reference. The object goes when nobody else holds it; until then its handle still works.
-    ///
-    /// # Errors
-    /// If the handle names no object or has been freed already.
+    /// Drops the user's reference. The object is dropped with its last reference; until then its
+    /// handle is valid. Fails if the handle names no object or is freed already.
     pub fn free(&self, handle: Handle) -> Result<(), BadHandle> {
         let (index, slot) = self.shared.find(handle)?;
         if slot.give_up(handle, self.shared.threaded())? {
@@ -432,23 +423,19 @@ impl<T> Table<T> {
         Ok(())
     }
 
-    /// Whether the user has freed the object, which somebody still holds.
-    ///
-    /// # Errors
-    /// If the handle names none.
+    /// Whether the user has freed the object while other references exist.
     pub fn is_user_freed(&self, handle: Handle) -> Result<bool, BadHandle> {
         Ok(self.get(handle)?.slot.word.load(Ordering::Relaxed) & USER_FREED != 0)
     }
 
-    /// The handle that an integer (from [`Handle::to_int`]) stands for. It may be that of an object that is gone, and it is
-    /// a wrong one if there was never such an object.
+    /// The handle of an integer from [`Handle::to_int`], perhaps of a dropped object.
     pub fn from_int(&self, int: u32) -> Handle {
         let int = Int::new(int);
         let slot = int.index.checked_sub(FIRST_INDEX).and_then(|slot| self.shared.slot(slot));
         int.handle(slot.map_or(0, |slot| generation_of(slot.word.load(Ordering::Acquire))))
     }
 
-    /// The handles of all objects that exist now and are not freed, in the order of their slots.
+    /// The handles of all objects that exist and are not freed, in the order of their slots.
     pub fn handles(&self) -> Vec<Handle> {
         let used = self.shared.used.load(Ordering::Acquire);
         let live = |index| {
@@ -466,10 +453,10 @@ impl<T> fmt::Debug for Table<T> {
     }
 }
 
-/// An object looked up for a short time; borrows the table.
+/// A short reference to an object; borrows the table.
 pub struct Ref<'a, T> {
     shared: &'a Shared<T>,
-    slot: &'a Slot<T>,
+    slot: &'a TableSlot<T>,
     index: u32,
 }
 
@@ -490,47 +477,47 @@ impl<T> Drop for Ref<'_, T> {
     }
 }
 
-/// An object held beyond its look-up, also beyond the table.
-pub struct Held<T> {
-    slot: NonNull<Slot<T>>,
+/// A reference to an object that may outlive the table.
+pub struct HeldObject<T> {
+    slot: NonNull<TableSlot<T>>,
     index: u32,
     shared: Arc<Shared<T>>,
 }
 
-// SAFETY: a Held is a counted reference to a T and to the table; both may be shared and sent if T may.
-unsafe impl<T: Send + Sync> Send for Held<T> {}
+// SAFETY: a counted reference to a T and to the table; both may be shared and sent if T may.
+unsafe impl<T: Send + Sync> Send for HeldObject<T> {}
 // SAFETY: as for Send.
-unsafe impl<T: Send + Sync> Sync for Held<T> {}
+unsafe impl<T: Send + Sync> Sync for HeldObject<T> {}
 
-impl<T> Held<T> {
+impl<T> HeldObject<T> {
     #[inline]
-    fn slot(&self) -> &Slot<T> {
+    fn slot(&self) -> &TableSlot<T> {
         // SAFETY: chunks live as long as `shared`, which this value keeps.
         unsafe { self.slot.as_ref() }
     }
 
-    /// Its handle.
+    /// The handle of the object.
     pub fn handle(&self) -> Handle {
         Handle::new(self.index, generation_of(self.slot().word.load(Ordering::Relaxed)))
     }
 
-    /// Whether the user has freed it.
+    /// Whether the user has freed the object.
     pub fn is_user_freed(&self) -> bool {
         self.slot().word.load(Ordering::Relaxed) & USER_FREED != 0
     }
 }
 
-impl<T> Clone for Held<T> {
+impl<T> Clone for HeldObject<T> {
     fn clone(&self) -> Self {
         let generation = self.handle().generation();
         if self.slot().acquire(generation, self.shared.threaded()).is_err() {
             unreachable!("the slot of a held object is vacant");
         }
-        Held { slot: self.slot, index: self.index, shared: Arc::clone(&self.shared) }
+        HeldObject { slot: self.slot, index: self.index, shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<T> Deref for Held<T> {
+impl<T> Deref for HeldObject<T> {
     type Target = T;
 
     #[inline]
@@ -540,7 +527,7 @@ impl<T> Deref for Held<T> {
     }
 }
 
-impl<T> Drop for Held<T> {
+impl<T> Drop for HeldObject<T> {
     fn drop(&mut self) {
         self.shared.release(self.index, self.slot());
     }
@@ -552,7 +539,7 @@ impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Held<T> {
+impl<T: fmt::Debug> fmt::Debug for HeldObject<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

@@ -1,11 +1,12 @@
 //! A layout as numbers, for another process.
 //!
-//! Lower bound, extent, number of items; then the items, each a run (0, offset, block, blocks, stride) or a repeated group
-//! (1, offset, times, stride, number of items, the items). Whoever reads them trusts none: they are made into a layout by
-//! the constructors that a program's own datatypes go through.
+//! Lower bound, extent, number of items; then the items, each a run (0, offset, block, blocks,
+//! stride) or a repeated group (1, offset, times, stride, number of items, the items). The reader
+//! does not trust the numbers: it makes the layout by the constructors of a program's own
+//! datatypes.
 
 use crate::layout::{Layout, LayoutError, MAX_DEPTH};
-use crate::program::{Item, Program, Run};
+use crate::program::{BlockRun, CopyProgram, Item};
 
 impl Layout {
     /// Appends the layout to `words`.
@@ -14,25 +15,25 @@ impl Layout {
         write(self.program(), words);
     }
 
-    /// Reads a layout off the front of `words`. Its alignment is 1.
-    ///
-    /// # Errors
-    /// If the numbers are no layout, or one that does not fit the address space.
+    /// Reads a layout from the front of `words`. Its alignment is 1. Fails if the numbers are no
+    /// layout, or one that does not fit the address space.
     pub fn read(words: &mut &[u64]) -> Result<Layout, LayoutError> {
         let (lb, extent) = (signed(words)?, signed(words)?);
         Layout::resized(lb, extent, &read(words, 0)?)
     }
 }
 
-fn write(program: &Program, words: &mut Vec<u64>) {
+fn write(program: &CopyProgram, words: &mut Vec<u64>) {
     words.push(program.items().iter().map(Item::lines).sum::<usize>() as u64);
     for item in program.items() {
         match item {
             Item::Run(run) => write_run(words, *run),
             Item::Scatter(scatter) => {
-                scatter.blocks().for_each(|block| write_run(words, Run::of_block(block)))
+                scatter.blocks().for_each(|block| write_run(words, BlockRun::of_block(block)))
             }
-            Item::Gather(gather) => gather.blocks().for_each(|block| write_run(words, Run::of_block(block))),
+            Item::Gather(gather) => {
+                gather.blocks().for_each(|block| write_run(words, BlockRun::of_block(block)))
+            }
             Item::Repeat(repeat) => {
                 words.extend([1, repeat.offset as u64, repeat.count as u64, repeat.stride as u64]);
                 write(&repeat.body, words);
@@ -41,7 +42,7 @@ fn write(program: &Program, words: &mut Vec<u64>) {
     }
 }
 
-fn write_run(words: &mut Vec<u64>, run: Run) {
+fn write_run(words: &mut Vec<u64>, run: BlockRun) {
     words.extend([0, run.offset as u64, run.block as u64, run.count as u64, run.stride as u64]);
 }
 
@@ -65,7 +66,7 @@ fn read(words: &mut &[u64], depth: u32) -> Result<Layout, LayoutError> {
         return Err(LayoutError::TooDeep);
     }
     let items = length(words)?;
-    // Each item takes some words, so a number that lies ends with them.
+    // Each item consumes words, so a wrong number of items ends with them.
     let mut members = Vec::new();
     for _ in 0..items {
         let group = word(words)? != 0;

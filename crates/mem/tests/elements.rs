@@ -1,6 +1,6 @@
 //! Rust types as layouts: the bytes between members are neither read nor written.
 
-use oxmpi_mem::element::{Element, Member, Shape, layout_of};
+use oxmpi_mem::element::{Element, ElementShape, Member, layout_of};
 use oxmpi_mem::memory::{lend, lend_buffer, lend_buffer_mut, lend_mut};
 use oxmpi_mem::regions::{Strided, StridedMut};
 use std::mem::offset_of;
@@ -15,7 +15,7 @@ struct Padded {
 
 // SAFETY: these are all members, at their offsets.
 unsafe impl Element for Padded {
-    const SHAPE: Shape = Shape::structure::<Padded>(&[
+    const SHAPE: ElementShape = ElementShape::structure::<Padded>(&[
         Member::of::<u8>(offset_of!(Padded, a)),
         Member::of::<u32>(offset_of!(Padded, b)),
         Member::of::<u8>(offset_of!(Padded, c)),

@@ -1,6 +1,6 @@
 //! Layouts whose bounds are easy to get wrong, and figures near the limits.
 
-use oxmpi_mem::layout::{Layout, LayoutError, Run};
+use oxmpi_mem::layout::{BlockRun, Layout, LayoutError};
 use oxmpi_mem::memory::{Owned, Scratch, lend, lend_many, lend_mut, view, zeros};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
@@ -49,12 +49,12 @@ fn resized_of_resized_forgets_the_first() {
 #[test]
 fn regular_patterns_are_one_run() {
     let vector = Layout::hvector(1000, 1, 16, &double()).unwrap();
-    assert_eq!(vector.runs(), Some(vec![Run { offset: 0, block: 8, count: 1000, stride: 16 }]));
+    assert_eq!(vector.runs(), Some(vec![BlockRun { offset: 0, block: 8, count: 1000, stride: 16 }]));
     let contiguous = Layout::contiguous(1000, &Layout::contiguous(10, &double()).unwrap()).unwrap();
-    assert_eq!(contiguous.runs(), Some(vec![Run { offset: 0, block: 80_000, count: 1, stride: 0 }]));
+    assert_eq!(contiguous.runs(), Some(vec![BlockRun { offset: 0, block: 80_000, count: 1, stride: 0 }]));
     assert!(contiguous.is_contiguous());
     let indexed = Layout::hindexed((0..500).map(|i| (1, i * 24)), &double()).unwrap();
-    assert_eq!(indexed.runs(), Some(vec![Run { offset: 0, block: 8, count: 500, stride: 24 }]));
+    assert_eq!(indexed.runs(), Some(vec![BlockRun { offset: 0, block: 8, count: 500, stride: 24 }]));
     let touching = Layout::hindexed([(1, 0), (1, 16), (2, 24)], &double()).unwrap();
     assert_eq!(touching.runs().map(|r| r.len()), Some(2));
     let filled = Layout::hvector(10, 2, 16, &double()).unwrap();
@@ -66,7 +66,7 @@ fn regular_patterns_are_one_run() {
 #[test]
 fn irregular_blocks_are_lists_and_what_is_regular_among_them_is_not() {
     let place = |i: usize| (i * i + 2 * i).cast_signed() * 8;
-    let run = |offset, block, count, stride| Run { offset, block, count, stride };
+    let run = |offset, block, count, stride| BlockRun { offset, block, count, stride };
     let equal = Layout::hindexed((0..100).map(|i| (1, place(i))), &double()).unwrap();
     let runs = equal.runs().unwrap();
     assert_eq!((runs.len(), runs[3]), (100, run(place(3), 8, 1, 0)));
@@ -149,7 +149,7 @@ fn nesting_has_a_limit_and_an_error() {
     let pair = Layout::structure([(1, 0, &double()), (1, 8, &Layout::basic(1, 1))]).unwrap();
     let mut deep = pair.dup();
     let error = (0..100_000).find_map(|_| {
-        // Irregular blocks after it, so many that the program is not copied into the next one.
+        // Irregular blocks after it, more than fit for copying the program into the next one.
         let blocks = (0..70).map(|i| (1, i * i));
         let blocks = Layout::hindexed(blocks, &pair).unwrap();
         match Layout::structure([(1, 0, &deep), (1, 0, &blocks)]) {
@@ -236,14 +236,14 @@ fn an_owned_vector_comes_back_when_nobody_uses_it() {
     assert_eq!(kept.as_contiguous().unwrap().to_vec(), [7]);
 }
 
-/// The child of the test below: keeps a lent buffer.
+/// The child process of a test below: keeps a lent buffer.
 #[test]
 #[ignore = "aborts: run by a_kept_loan_ends_the_process"]
 fn keeps_a_loan() {
     let _kept = lend(&[1u8], |buf| buf);
 }
 
-/// The other child: keeps one of several.
+/// As the other child: keeps one of several buffers.
 #[test]
 #[ignore = "aborts: run by a_kept_loan_ends_the_process"]
 fn keeps_one_of_many() {

@@ -1,4 +1,5 @@
-//! Layouts and packing against a naive model: the type map of MPI-5.0 section 5.1, one entry per byte.
+//! Layouts and packing against a naive model: the type map of MPI-5.0 section 5.1, one entry per
+//! byte.
 
 #![allow(clippy::unwrap_used, reason = "a test's own helpers")]
 
@@ -38,16 +39,16 @@ impl Recipe {
     }
 }
 
-/// The type map: where each packed byte lies, and the markers.
+/// The type map: the position of each packed byte, and the markers.
 #[derive(Clone, Default, Debug)]
 struct TypeMap {
     bytes: Vec<isize>,
-    /// (lower bound, upper bound) of what was resized.
+    /// (lower bound, upper bound) of explicit bounds.
     marks: Vec<(isize, isize)>,
     /// (lower bound, upper bound) of the members with data.
     bounds: Vec<(isize, isize)>,
     align: isize,
-    /// Whether it is padded as a C compiler would.
+    /// Whether it is padded as by a C compiler.
     padded: bool,
 }
 
@@ -168,7 +169,7 @@ proptest! {
         let read = Layout::read(&mut &words[..]).unwrap();
         prop_assert_eq!((read.lb(), read.extent(), read.size()), (layout.lb(), layout.extent(), layout.size()));
         prop_assert_eq!((read.true_lb(), read.true_extent()), (layout.true_lb(), layout.true_extent()));
-        // Blocks that touch may be one in only one of them.
+        // Adjacent blocks may be joined in one layout and not in the other.
         let bytes = |layout: &Layout| -> Vec<isize> {
             layout.blocks_from(0).flat_map(|b| b.offset..b.offset + b.len.cast_signed()).collect()
         };
@@ -220,7 +221,7 @@ proptest! {
         let mut cuts: Vec<usize> = cuts.iter().map(|c| (c * naive.len() as f64) as usize).collect();
         cuts.extend([0, naive.len()]);
         cuts.sort_unstable();
-        // In sequence by one cursor, and each part alone, last first.
+        // In order by one cursor, and each part alone, last first.
         let mut cursor = Cursor::default();
         let mut packed = vec![0; naive.len()];
         for w in cuts.windows(2) {
@@ -233,7 +234,7 @@ proptest! {
             prop_assert_eq!(&part[..], &naive[w[0]..w[1]]);
         }
 
-        // Unpacking writes these bytes and no others. (Where data overlap, any of the values may win.)
+        // Unpacking writes only these bytes. (Where data overlap, any of the values may win.)
         let unique = { let mut p = places.clone(); p.sort_unstable(); p.windows(2).all(|w| w[0] != w[1]) };
         let fresh: Vec<u8> = (0..naive.len()).map(|i| 255 - (i % 249) as u8).collect();
         let mut cursor = Cursor::default();

@@ -6,7 +6,7 @@
 
 use crate::datatype::Datatype;
 use oxmpi_abi::constants as abi;
-use oxmpi_mem::external32::Element;
+use oxmpi_mem::external32::ExternalElement;
 use oxmpi_mem::kernels::Scalar;
 use oxmpi_mem::layout::Layout;
 use std::ffi::c_char;
@@ -350,30 +350,30 @@ impl PredefinedType {
 
     /// The basic elements that `MPI_Get_elements` counts: two in a pair. Their sizes in external32
     /// are those of MPI-5.0 section 14.5.2.
-    pub(crate) fn elements(&self) -> Vec<Element> {
-        let long = Element::signed(8, 4);
+    pub(crate) fn elements(&self) -> Vec<ExternalElement> {
+        let long = ExternalElement::signed(8, 4);
         match usize::from(self.handle) {
             abi::MPI_LONG => return vec![long],
-            abi::MPI_UNSIGNED_LONG => return vec![Element::unsigned(8, 4)],
-            abi::MPI_LONG_INT => return vec![long, Element::same(4)],
-            abi::MPI_WCHAR => return vec![Element::unsigned(4, 2)],
+            abi::MPI_UNSIGNED_LONG => return vec![ExternalElement::unsigned(8, 4)],
+            abi::MPI_LONG_INT => return vec![long, ExternalElement::same(4)],
+            abi::MPI_WCHAR => return vec![ExternalElement::unsigned(4, 2)],
             _ => {}
         }
         let size = self.size as u8;
         match self.scalar {
-            Some(Scalar::F80) => vec![Element::EXTENDED],
-            Some(Scalar::C80) => vec![Element::EXTENDED.complex()],
-            Some(Scalar::F80I32) => vec![Element::EXTENDED, Element::same(4)],
+            Some(Scalar::F80) => vec![ExternalElement::EXTENDED],
+            Some(Scalar::C80) => vec![ExternalElement::EXTENDED.complex()],
+            Some(Scalar::F80I32) => vec![ExternalElement::EXTENDED, ExternalElement::same(4)],
             Some(Scalar::C16 | Scalar::C32 | Scalar::C64 | Scalar::C128) => {
-                vec![Element::same(size / 2).complex()]
+                vec![ExternalElement::same(size / 2).complex()]
             }
             Some(Scalar::F32I32 | Scalar::I32I32 | Scalar::F32F32 | Scalar::F64F64) => {
-                vec![Element::same(size / 2); 2]
+                vec![ExternalElement::same(size / 2); 2]
             }
             Some(Scalar::F64I32 | Scalar::I64I32 | Scalar::I16I32) => {
-                vec![Element::same(size - 4), Element::same(4)]
+                vec![ExternalElement::same(size - 4), ExternalElement::same(4)]
             }
-            _ => vec![Element::same(size)],
+            _ => vec![ExternalElement::same(size)],
         }
     }
 }

@@ -294,5 +294,5 @@ pub use universe::{Funneled, Level, Multiple, Universe, init, init_threaded, thr
 /// For the code of `#[derive(Element)]` only: a wrong implementation of [`Element`] is unsound.
 #[doc(hidden)]
 pub mod derive {
-    pub use oxmpi_mem::element::{Member, Shape};
+    pub use oxmpi_mem::element::{ElementShape, Member};
 }

@@ -1,30 +1,37 @@
-//! Announcements: messages that lie with their sender until their receiver reads them, and that the sender may take back.
+//! Announcements: messages that stay in the sender's memory until the receiver reads them, and that
+//! the sender may take back.
 //!
-//! A sender that announces a message by its address has to leave the memory alone until it was read. If it cannot wait for that it
-//! *takes the message back*: it makes a copy of its own, and one compare-exchange decides whether the receiver finds that or has
-//! begun to read where the message lay before. Each such message has an *entry* in its sender's segment, which the announcement names.
+//! A sender that announces a message by its address must leave the memory unchanged until the
+//! receiver has read it. If it cannot wait for that, it *takes the message back*: it makes a
+//! private copy, and one compare-exchange decides whether the receiver finds the copy or has begun
+//! to read the original. Each message has an *entry* in the sender's segment, which the
+//! announcement names.
 //!
 //! ```text
-//! entry   word 0: turn 62 | state 2      word 1: kept: the address of the copy; else: 1 | turn 19 | bytes given 43 | stopped 1
+//! entry   word 0  turn 62 | state 2
+//!         word 1  kept: the address of the copy; else: 1 | turn 19 | bytes given 43 | stopped 1
 //! state   0: closed      1: open      2: claimed      3: kept
 //! ```
 //!
 //! Rules
-//! 1. *One sender.* The segment's owner alone opens, keeps and closes entries. It opens one that is closed, in the next turn,
-//!    before it sends the announcement, which orders that for the receiver. All memory is zero at the start.
-//! 2. *Claim.* Before the receiver reads, it changes open to claimed (compare-exchange, acquire), and then reads where the announcement
-//!    says. If it finds kept (acquire), it reads at the address in word 1. Anything else is no announcement that still holds. A sender
-//!    whose message is pulled claims it likewise before it sends any of it, unless the receiver has claimed it and pulls all the
-//!    same.
-//! 3. *Keep.* The sender that takes a message back copies it, stores where the copy lies (relaxed), and changes open to kept
-//!    (compare-exchange, release). If that fails, the message is claimed, and the sender waits for the receiver, which reads.
-//! 4. *Close.* The sender closes an entry when the receiver has said that it has the message, or that nobody gets it, or is known to
-//!    be dead. Until then neither memory changes.
-//! 5. *Give.* A message that its sender has claimed it gives from the beginning on, in pieces. Before it sends a piece it adds the length
-//!    to the bytes given, by a compare-exchange (relaxed) that finds "not stopped". Either side may set "stopped" by another one, and it
-//!    stays: the sender when it has no room, the receiver when the sender has left the library. From then on what was given by the word
-//!    comes from the sender, and the receiver reads all the rest where it was announced. The turn is in the word, as the entry may be
-//!    another message's by the time the receiver looks; an address has no highest bit.
+//! 1. *One sender.* Only the segment's owner opens, keeps and closes entries. It opens a closed
+//!    entry, in the next turn, before it sends the announcement. All memory is zero at the start.
+//! 2. *Claim.* Before the receiver reads, it changes open to claimed (compare-exchange, acquire),
+//!    and then reads at the announced address. If it finds kept (acquire), it reads at the address
+//!    in word 1. Any other value means that the announcement is not valid any more. A sender whose
+//!    message is pulled also claims the message before it sends any of it, unless the receiver has
+//!    claimed it.
+//! 3. *Keep.* The sender that takes a message back copies it, stores the address of the copy
+//!    (relaxed), and changes open to kept (compare-exchange, release). If that fails, the receiver
+//!    has claimed the message, and the sender waits until the receiver has read it.
+//! 4. *Close.* The sender closes an entry when the receiver has said that it has the message or
+//!    that no receive gets it, or is known to be dead. Until then neither memory changes.
+//! 5. *Give.* A sender that has claimed a message gives it in pieces from the beginning on. Before
+//!    each piece it adds the length to the bytes given, by a compare-exchange (relaxed) that finds
+//!    "not stopped". Either side may set "stopped" for good: the sender without room, the receiver
+//!    when the sender has left the library. Then the receiver reads the rest at the announced
+//!    address. The turn in the word protects the next message of the entry; the highest bit tells
+//!    the word from an address.
 
 use oxmpi_sys::line::Keep;
 use oxmpi_sys::sync::{AtomicU64, Ordering};
@@ -32,10 +39,10 @@ use std::ptr::NonNull;
 #[cfg(loom)]
 use std::sync::Arc;
 
-/// How many messages a process may have announced at a time and still take back.
+/// The most messages that a process may have announced at a time and still take back.
 pub const ANNOUNCEMENTS: u32 = if cfg!(loom) { 2 } else { 256 };
 
-/// One entry: its state and turn, and word 1.
+/// One entry: state and turn, and word 1.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct AnnouncementEntry {
@@ -44,14 +51,14 @@ pub struct AnnouncementEntry {
     copy: AtomicU64,
 }
 
-/// The bit of word 1 by which the sender gives no more (rule 5), and what a byte counts there.
+/// The bit of word 1 by which the sender gives no more (rule 5), and the unit of the bytes given.
 const STOPPED: u64 = 1;
 const BYTE: u64 = STOPPED + 1;
-/// The bits of the bytes given, and the turn in front of them.
+/// The bits of the bytes given, with the turn above them.
 const GIVEN_BITS: u32 = 44;
 const GIVEN: u64 = (1 << GIVEN_BITS) - BYTE;
 
-/// Word 1 of a message that was not taken back, in the turn of this state, of which so many bytes were given.
+/// Word 1 of a message that was not taken back, in the turn of this state, after `given` bytes.
 const fn giving(state: u64, given: u64) -> u64 {
     const MARK: u64 = 1 << 63;
     let turn = (state / TURN) << GIVEN_BITS;
@@ -65,7 +72,7 @@ const OPEN: u64 = 1;
 const CLAIMED: u64 = 2;
 const KEPT: u64 = 3;
 
-/// The entries of one process. Cloning it gives another view of the same ones.
+/// The entries of one process. A clone is another view of the same entries.
 #[derive(Clone, Debug)]
 pub struct AnnouncementArea {
     entries: NonNull<AnnouncementEntry>,
@@ -81,47 +88,44 @@ unsafe impl Sync for AnnouncementArea {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement(u64);
 
-/// Entries are named in so many bits.
 const INDEX_BITS: u32 = 16;
 const _: () = assert!(ANNOUNCEMENTS < 1 << INDEX_BITS);
 
 impl Announcement {
-    /// As a number, for the wire; never 0.
+    /// The number for the wire; never 0.
     pub const fn raw(self) -> u64 {
         self.0
     }
 
-    /// The announcement of this number, which may be nobody's; `None` for 0.
+    /// The announcement with this number, which may not exist; `None` for 0.
     pub const fn from_raw(raw: u64) -> Option<Announcement> {
         if raw == 0 { None } else { Some(Announcement(raw)) }
     }
 
-    /// Its entry, if there can be such a one, and its turn in the bits above the state.
+    /// The entry, if the index is valid, and the turn in the bits above the state.
     fn split(self) -> Option<(usize, u64)> {
         let index = (self.0 & ((1 << INDEX_BITS) - 1)).checked_sub(1)?;
         (index < u64::from(ANNOUNCEMENTS)).then_some((index as usize, (self.0 >> INDEX_BITS) * TURN))
     }
 }
 
-/// Where a receiver finds an announced message.
+/// The place of an announced message for its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Where the announcement says; the sender waits until the receiver says that it has read it.
+    /// At the announced address; the sender waits until the receiver has read it.
     AsAnnounced,
-    /// At this address, where the sender keeps a copy.
     Copy(u64),
-    /// The sender has no such announcement.
     Gone,
 }
 
-/// Who gives a message that its receiver has pulled.
+/// The process that gives the data of a message that the receiver has pulled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnClaim {
     /// The sender, in pieces; the receiver may take the rest at any time (rule 5).
     InPieces,
-    /// The sender alone: it has taken the message back before.
+    /// The sender alone: it had taken the message back.
     Whole,
-    /// The receiver has claimed it.
+    /// The receiver has claimed the message.
     Receivers,
 }
 
@@ -134,10 +138,8 @@ impl AnnouncementArea {
         AnnouncementArea { entries: NonNull::from(&entries[0]), _keep: Arc::new(entries) }
     }
 
-    /// The entries at `at`.
-    ///
-    /// # Safety
-    /// There must be [`ANNOUNCEMENTS`] of them, zero at first, mapped and writable while `keep` lives.
+    /// The entries at `at`. Safety: they are [`ANNOUNCEMENTS`] entries, zero at first, mapped and
+    /// writable while `keep` lives.
     #[cfg(not(loom))]
     pub(crate) const unsafe fn from_raw(at: NonNull<AnnouncementEntry>, keep: Keep) -> AnnouncementArea {
         AnnouncementArea { entries: at, _keep: keep }
@@ -149,16 +151,15 @@ impl AnnouncementArea {
         unsafe { self.entries.add(index).as_ref() }
     }
 
-    /// Rule 5: whether the sender, which was asked for a message, gives no more of it.
+    /// Rule 5: whether the sender gives no more of a message that was pulled.
     pub fn is_stopped(&self, announcement: Announcement) -> bool {
         let Some((index, turn)) = announcement.split() else { return false };
         self.entry(index).copy.load(Ordering::Relaxed) & !GIVEN == giving(turn, 0) | STOPPED
     }
 
-    /// Rules 2 and 5: claims all of a message of which the sender, which was asked for it, has not given anything yet, and else the
-    /// rest. How many bytes from the beginning on the sender gives. `None`: it gives all of them, or there is no such announcement.
-    ///
-    /// Only for a receiver that has not claimed the message.
+    /// Rules 2 and 5: claims the rest of a pulled message for a receiver that has not claimed it;
+    /// returns the bytes that the sender has given. `None`: it gives all, or there is no such
+    /// announcement.
     pub fn take_rest(&self, announcement: Announcement) -> Option<u64> {
         let (index, turn) = announcement.split()?;
         let AnnouncementEntry { state, copy } = self.entry(index);
@@ -169,7 +170,7 @@ impl AnnouncementArea {
         }
     }
 
-    /// Rule 2: claims a message of this process's before it is read.
+    /// Rule 2: claims a message before it is read.
     pub fn claim(&self, announcement: Announcement) -> Claim {
         let Some((index, turn)) = announcement.split() else { return Claim::Gone };
         let AnnouncementEntry { state, copy } = self.entry(index);
@@ -181,7 +182,7 @@ impl AnnouncementArea {
     }
 }
 
-/// Rule 5: sets "stopped" in word 1 of the message of this turn: how many bytes were given. `None`: it is another one's.
+/// Rule 5: sets "stopped" in word 1 of this turn's message; returns the bytes given.
 fn stop(word: &AtomicU64, turn: u64) -> Option<u64> {
     let stopped = |found: u64| (found & !(GIVEN | STOPPED) == giving(turn, 0)).then_some(found | STOPPED);
     let found = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stopped).ok()?;
@@ -192,9 +193,9 @@ fn stop(word: &AtomicU64, turn: u64) -> Option<u64> {
 #[derive(Debug)]
 pub struct AnnouncementSender {
     area: AnnouncementArea,
-    /// The closed entries, the one to be opened next last.
+    /// The closed entries; the last one is opened next.
     closed: Vec<u16>,
-    /// For each entry its last turn, and whether this side has it open ([`OPEN`]) or closed, as nobody else changes that.
+    /// For each entry its last turn, and whether this side has it [`OPEN`] or closed.
     turns: Box<[u64]>,
 }
 
@@ -217,7 +218,7 @@ impl AnnouncementSender {
         Some(Announcement((turn / TURN) << INDEX_BITS | (u64::from(index) + 1)))
     }
 
-    /// Takes a message back, of which a copy lies at `copy` (rule 3). `false`: it is claimed, and has to stay where it was announced.
+    /// Takes a message back, with a copy at `copy` (rule 3). `false`: the receiver has claimed it.
     pub fn keep(&self, announcement: Announcement, copy: u64) -> bool {
         let Some((index, turn)) = announcement.split() else { return false };
         let entry = self.area.entry(index);
@@ -236,7 +237,7 @@ impl AnnouncementSender {
         }
     }
 
-    /// Rule 5: adds a piece of `len` bytes to the `given` ones of a message. `false`: the receiver reads the rest.
+    /// Rule 5: adds a piece to the `given` bytes. `false`: the receiver reads the rest.
     pub fn give(&self, announcement: Announcement, given: u64, len: u64) -> bool {
         let Some((index, turn)) = announcement.split() else { return false };
         let (before, after) = (giving(turn, given), giving(turn, given + len));

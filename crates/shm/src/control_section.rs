@@ -1,69 +1,80 @@
 //! The shared memory of one team's collectives: a control section and a message pool.
 //!
-//! Collectives on one node are dearest in what surrounds them: messages, matching, and, with more ranks than processors, a
-//! change of process for each message. Here a rank writes what others need into memory of its own, and says so with one
-//! word; who needs it waits for the word. Of ranks that take turns on a processor each runs once per operation. Longer data
-//! go piece by piece through the segments of the pool, so that some write while others read.
+//! A rank writes the data for other ranks into its own memory and publishes them with one word, for
+//! which the readers wait. This avoids messages, matching, and a process switch for each message:
+//! if several ranks share a processor, each runs once per operation. Longer data go piece by piece
+//! through the segments of the pool, so that writing and reading overlap.
 //!
 //! ```text
-//! line 0            word 0: ranks that have left for good    word 1: the last step of the teams before
+//! line 0            word 0: ranks that have left for good
+//!                   word 1: the last step of the teams before
 //!                   words 2 and 3: lengths of calls by which ranks are out of step (rule 15)
 //! then, for each    a line, word 0: the last step it is done with
-//! rank              a line, word 0: a bit for each rank that sleeps until it goes on
-//!                   a line for each segment, word 0: the step that was published there, and the length of the call;
-//!                   words 1 to 7: short data, or else word 1: that length
+//! rank              a line, word 0: a bit for each rank that sleeps until this rank continues
+//!                   a line for each segment, word 0: the step that was published there, and
+//!                   the length of the call; words 1 to 7: short data, or else word 1: that length
 //! then the pool     for each turn (rule 12), for each rank, for each segment, `segment_bytes`
 //! ```
 //!
-//! The components guide has two lines for each segment of each rank, a pool that all ranks share in every step, and a barrier
-//! behind the last segment. Here data of up to [`SHORT_BYTES`] ride in the line that announces them, each rank has a pool of
-//! its own, and nobody waits for all but who wants to write where somebody may still read.
+//! The components guide has two lines for each segment of each rank, one pool for all ranks, and a
+//! barrier after the last segment. Here data of up to [`SHORT_BYTES`] are in the line that
+//! announces them, each rank has its own pool, and a rank waits for all others only before it
+//! writes where another rank may still read.
 //!
 //! Rules
-//! 1. *Step.* The ranks of a team number the steps of their collectives alike. Step `s` uses segment `s` modulo the number of
-//!    segments. A collective takes as many steps as follow from what all ranks know alike.
-//! 2. *Write.* Nobody writes the segment of step `s`, line or pool, before all ranks are done with the step that used it
-//!    last. A rank writes its own line alone, and its own part of the pool; in a step whose data all come from one rank
-//!    (a scatter) that one writes the parts of all. Of two ranks, one that has seen a step may write over what the other has
-//!    written for it, who reads that when it has seen a later step that says so (an allreduce).
-//! 3. *Publish.* Then it stores `s` to word 0 of its line of the segment (release). Others read what it has written only
-//!    after they have loaded `s` there (acquire).
-//! 4. *Done.* A rank that will neither read nor write anything of the steps up to `s` stores `s` to its word of steps done
-//!    (release), whether it had a part in them or not. Who wants to write loads it (acquire).
-//! 5. *Seen.* A rank begins a blocking collective when it is done with all steps before. So who has seen that it published
-//!    its first step of this one knows the same as from its word of steps done; of two ranks, who only reads, too.
-//! 6. *Sleep.* A rank that is about to sleep until another one publishes or is done sets its bit in that one's word of
-//!    sleepers (relaxed), then heavy barrier, then looks once more. The other one stores its word, then light barrier, then
-//!    loads the word of sleepers; if it is not 0 it takes all bits and has the doors of those rung. So one of them sees the
-//!    other.
-//! 7. *Leave.* A rank that will not come again raises the last step to its own, then counts itself out. When all have,
-//!    another team may use the section, with steps after that one.
-//! 8. *Place.* The lines of a rank, and the beginning of the pool, are where they are whatever the size of the team. So what a
-//!    team finds in the words of its lines are steps of teams before it, none later than the last step of those (rule 7).
-//! 9. *Turn.* A section serves either blocking collectives or nonblocking ones. A nonblocking one takes its steps when it is
-//!    called, and may write and publish them at once (rule 2), though the rank is not done with steps before. All else a rank
-//!    does with its open collectives in the order of their steps, the one whose turn it is, so that it is done with steps in
-//!    their order (rule 4). Rule 5 says nothing of them.
-//! 10. *Exchange.* Two ranks exchange their parts of the pool with every lap of the segments: each writes where it read a lap
-//!     ago. The lines are in its cache since, and go from core to core once in a step and not twice. So one of two ranks is done
-//!     itself, too, with the step that used a segment last before it writes there. Where a step names the parts (a scatter; an
-//!     allreduce, in which what was written comes back) they are as they are.
-//! 11. *Long.* Of more than two ranks one may write more than a segment at a time, if all know that it does: into several that
-//!     lie side by side and not across the end of a lap. Each is a step; the last of them is published, and who is done with
-//!     that is done with all. Steps that were left out before it, so that it fits, are ones that nobody needs (rule 4).
-//! 12. *Turn about.* Data may lie elsewhere with every lap of the segments, if all ranks of a step know that they do: then their
-//!     lines have left the private caches of those who have read them when they are written again. There is a pool for each
-//!     turn; where several pieces as long have room in a segment, they have it one after the other before the next turn.
-//! 13. *In time.* Who looks for a line before it is written takes it from its writer, who must then take it back first. Of two ranks
-//!     that each publish a line and wait for the other's, that happens to whoever comes later, and he is the first at the next
-//!     step: so it goes on. Therefore each has the line of its next step made its own while it waits (it alone writes there),
-//!     and publishes with a locked instruction, which lasts until the line is its own: then both go on at the same time.
-//! 14. *Length.* With the first step that a rank publishes in a collective it states the length of its call: in the six low bits
-//!     of word 0, or, if the data lie in the pool, in word 1, which is written before word 0. Who reads the step compares it with its
-//!     own; for short data that is one comparison with the step. Of other steps nothing is stated.
-//! 15. *Apart.* How many steps a collective takes may follow from its length. Who sees another length than its own goes on behind
-//!     the steps of those who gave the data, if it knows that all the others do so, too. If not, it writes the lengths to line 0, once
-//!     for the team, and wakes all: nobody waits any longer then.
+//! 1. *Step.* The ranks of a team number the steps of their collectives alike. Step `s` uses
+//!    segment `s` modulo the number of segments. The number of steps of a collective follows from
+//!    facts that all ranks know.
+//! 2. *Write.* No rank writes the segment of step `s`, line or pool, before all ranks are done with
+//!    the last step that used it. A rank writes only its own line and part of the pool, but in a
+//!    step with data from one rank only (a scatter), that rank writes all parts. Of two ranks, one
+//!    that has seen a step may overwrite the data that the other has written for it; the other
+//!    reads the result after a later step says so (an allreduce).
+//! 3. *Publish.* Then the rank stores `s` to word 0 of its line of the segment (release). Other
+//!    ranks read the data only after they have loaded `s` there (acquire).
+//! 4. *Done.* A rank that will neither read nor write anything of the steps up to `s` stores `s` to
+//!    its word of steps done (release), even without a part in them. A writer loads it (acquire).
+//! 5. *Seen.* A rank begins a blocking collective only when it is done with all earlier steps. So
+//!    its first step in the collective implies the same as its word of steps done; of two ranks,
+//!    also for one that only reads.
+//! 6. *Sleep.* Before it sleeps until another rank publishes or is done, a rank sets its bit in
+//!    that rank's word of sleepers (relaxed), then a heavy barrier, then polls once more. The other
+//!    rank stores its word, then a light barrier, then loads the word of sleepers; if it is not 0,
+//!    it takes all bits and rings the doors. So one of the two sees the other.
+//! 7. *Leave.* A rank that will not use the section any more raises the last step to its own, then
+//!    counts itself out. When all have left, another team may use the section, with later steps.
+//! 8. *Place.* The lines of a rank, and the beginning of the pool, do not depend on the size of the
+//!    team. So the words of a new team's lines have earlier teams' steps, none after the last (rule
+//!    7).
+//! 9. *Turn.* A section serves either blocking collectives or nonblocking ones. A nonblocking one
+//!    takes its steps when it is called, and may write and publish them at once (rule 2). All other
+//!    work is in the order of the steps, so that a rank is done with steps in their order (rule 4).
+//!    Rule 5 does not hold.
+//! 10. *Exchange.* Two ranks exchange their parts of the pool with every lap of the segments: each
+//!     writes where it read a lap ago, in lines of its own cache, so that lines cross between cores
+//!     once per step, not twice. So one of two ranks is itself done with the last step of a segment
+//!     before it writes there. Parts do not change where steps name them (a scatter; an allreduce
+//!     in place).
+//! 11. *Long.* Of more than two ranks one may write into several adjacent segments of one lap at a
+//!     time, if all know this. Each segment is a step; the last one is published, and a rank that
+//!     is done with it is done with all. Steps left out before the data are unused (rule 4).
+//! 12. *Turn about.* Data may be in another place with every lap, if all ranks of a step know this,
+//!     so that the readers' private caches have dropped the lines before they are written again.
+//!     There is a pool for each turn; pieces that fit several times in a segment use it up before
+//!     the next turn.
+//! 13. *In time.* A reader that polls a line before it is written takes the line from the writer.
+//!     If two ranks each publish a line and wait for the other's, this delays the later rank, which
+//!     is then the first at the next step. Therefore each rank makes the line of its next step its
+//!     own while it waits, and publishes with a locked instruction, which lasts until the line is
+//!     its own.
+//! 14. *Length.* With the first step of a collective a rank states the length of its call: in the
+//!     six low bits of word 0, or, for data in the pool, in word 1, which is written before word 0.
+//!     The reader compares it with the length of its own call; for short data in one comparison
+//!     with the step.
+//! 15. *Apart.* The number of steps may depend on the length. A rank that sees another length
+//!     continues after the steps of the ranks that gave the data, if it knows that all others do
+//!     so. If not, it writes the lengths to line 0, once for the team, and wakes all ranks, which
+//!     stop waiting.
 
 use oxmpi_sys::{
     barrier::BarrierKind,
@@ -76,36 +87,32 @@ use std::ptr::NonNull;
 #[cfg(not(loom))]
 use std::sync::Arc;
 
-/// The longest data that ride in the line that announces them, bytes.
+/// The longest data, in bytes, in the line that announces them.
 pub const SHORT_BYTES: usize = (LINE_WORDS - 1) * size_of::<u64>();
 /// The most ranks of a team: each has a bit in the words of sleepers.
 pub const MAX_RANKS: u32 = 64;
 
-/// Ranks whose pools are as long as was asked for; more ranks share as much memory.
+/// The most ranks with pools of the requested size; more ranks share the same memory.
 const FULL_POOLS: usize = 16;
-/// The longest data that [`ControlSection::fetch`] fetches, bytes. Of longer ones lines are taken from their writer before it has
-/// written them.
+/// In bytes. With longer data [`ControlSection::fetch`] would take lines before they are written.
 pub const FETCHED_BYTES: usize = 512;
-/// There is memory for the pools of so many ranks at least, for the turns of fewer (rule 12).
+/// The fewest ranks for whose pools there is memory, for the turns of smaller teams (rule 12).
 const LEAST_POOLS: usize = 8;
-/// The most turns: with pools of the usual size as much memory as the private caches of a core have, and again as much.
+/// The most turns. Pools of the usual size then take twice the private caches of a core.
 const MOST_TURNS: u32 = 4;
-/// Low bits of a published word, in which a length is stated (rule 14).
+/// Low bits of a published word, with the stated length (rule 14).
 const STATED_BITS: u32 = 6;
-/// What stands there of a step with which nothing is stated.
+/// The stated length of a step that states none.
 const NOTHING_STATED: u64 = 62;
-/// What stands there if word 1 has the length.
 const STATED_IN_WORD_1: u64 = 63;
 const _: () = assert!(SHORT_BYTES < NOTHING_STATED as usize);
-/// Lines before those of the ranks.
 const TEAM_LINES: usize = 1;
-/// Lines of a rank before those of its segments.
 const RANK_LINES: usize = 2;
 
 /// The sizes of a message pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSegments {
-    /// How many segments there are: 2 to 64.
+    /// Number of segments, 2 to 64.
     pub count: u32,
     /// Bytes of a segment of a rank: a multiple of 64. Teams of more than 16 ranks have less.
     pub bytes: u32,
@@ -118,10 +125,7 @@ impl PoolSegments {
         PoolSegments { count, bytes: LINE_BYTES as u32 * if lines == 0 { 1 } else { lines } }
     }
 
-    /// What is wrong with these sizes, if anything.
-    ///
-    /// # Errors
-    /// A text for the user.
+    /// Checks the sizes; the error is a text for the user.
     pub fn check(&self) -> Result<(), String> {
         if !(2..=64).contains(&self.count) {
             return Err(format!(
@@ -143,7 +147,7 @@ impl PoolSegments {
         self.count as usize * self.bytes as usize
     }
 
-    /// Bytes of a segment of each rank in a team of some ranks; 0 if there are too many.
+    /// Bytes of a segment of each rank in a team of `ranks` ranks; 0 if there are too many.
     pub const fn bytes_for(&self, ranks: u32) -> usize {
         if ranks as usize <= FULL_POOLS {
             return self.bytes as usize;
@@ -152,7 +156,7 @@ impl PoolSegments {
     }
 }
 
-/// How many bytes a rank has in a step, and where they lie. From a number: in its part of the pool, always the same of a segment.
+/// The length of a rank's data in a step; a plain number means its part of the pool without turns.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     len: usize,
@@ -160,7 +164,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// `len` bytes that lie elsewhere with every lap (rule 12).
+    /// `len` bytes in another place with every lap (rule 12).
     pub const fn turning(len: usize) -> Extent {
         Extent { len, is_turning: true }
     }
@@ -175,27 +179,27 @@ impl From<usize> for Extent {
 /// The length of a call that a rank states when it publishes a step (rule 14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stated {
-    /// None: the step is not the first of a collective, or has no data.
+    /// The step is not the first of a collective, or has no data.
     Nothing,
-    /// That many bytes, at most [`SHORT_BYTES`]: the data ride in the line.
+    /// In bytes, at most [`SHORT_BYTES`]: the data are in the line.
     InLine(usize),
-    /// That many bytes; the data lie in the pool.
+    /// In bytes; the data are in the pool.
     InPool(usize),
 }
 
 impl Stated {
-    /// The length of a call whose data of the first step ride in the line, or do not.
+    /// The length of a call whose first data are in the line (`in_line`) or in the pool.
     #[inline(always)]
     pub const fn of(length: usize, in_line: bool) -> Stated {
         match in_line {
             false => Stated::InPool(length),
             true if length <= SHORT_BYTES => Stated::InLine(length),
-            // A short piece of something long.
+            // A short piece of a longer message.
             true => Stated::Nothing,
         }
     }
 
-    /// Word 0 of the line in which it is stated with a step.
+    /// Word 0 of the line of a step that states this length.
     #[inline(always)]
     const fn word(self, step: u64) -> u64 {
         let low = match self {
@@ -207,7 +211,7 @@ impl Stated {
     }
 }
 
-/// A control section with its message pool, for a team of some ranks. Cloning it gives another view of the same one.
+/// A control section with its message pool, for one team. Clones are views of the same section.
 #[derive(Clone, Debug)]
 pub struct ControlSection {
     lines: NonNull<Line>,
@@ -217,27 +221,26 @@ pub struct ControlSection {
     segment_bytes: usize,
     turns: u32,
     barrier: BarrierKind,
-    /// The segments for whose pages this process has asked, a bit for each: of all ranks in the first turn, in the next, ...
+    /// A bit for each segment whose pages were populated: of all ranks in the first turn, ...
     #[cfg(not(loom))]
-    asked_for: Arc<[AtomicU64]>,
+    populated: Arc<[AtomicU64]>,
     watched: Watched,
     _keep: [Keep; 2],
 }
 
-// SAFETY: the memory behind `lines` is atomics, that behind `pool` goes from rank to rank by the protocol (rules 2 to 5);
-// `_keep` keeps both mapped.
+// SAFETY: the memory behind `lines` is atomics; the memory behind `pool` goes from rank to rank by
+// rules 2 to 5; `_keep` keeps both mapped.
 unsafe impl Send for ControlSection {}
 // SAFETY: as above.
 unsafe impl Sync for ControlSection {}
 
 impl ControlSection {
-    /// Bytes of memory that a section for up to `ranks` ranks takes.
+    /// Bytes of a section for up to `ranks` ranks.
     pub const fn bytes(ranks: u32, segments: &PoolSegments) -> usize {
         ControlSection::lines(ranks, segments.count) * LINE_BYTES
             + ControlSection::pools(ranks) * segments.all_bytes()
     }
 
-    /// Pools for which there is memory in a section for up to so many ranks.
     const fn pools(ranks: u32) -> usize {
         match ranks as usize {
             0..LEAST_POOLS => LEAST_POOLS,
@@ -246,7 +249,7 @@ impl ControlSection {
         }
     }
 
-    /// How many turns a team of so many ranks has in the memory of so many pools (rule 12): a power of two.
+    /// The turns that a team of `ranks` ranks has in `pools` pools (rule 12): a power of two.
     const fn turns(ranks: u32, pools: usize) -> u32 {
         let mut turns = MOST_TURNS;
         while turns > 1 && turns as usize * ranks as usize > pools {
@@ -263,7 +266,7 @@ impl ControlSection {
     pub fn on_heap(ranks: u32, segments: PoolSegments, barrier: BarrierKind) -> ControlSection {
         let lines = heap_lines(ControlSection::lines(ranks, segments.count));
         let segment_bytes = segments.bytes_for(ranks);
-        // The model checker follows every line.
+        // The model checker follows every line, so less memory is faster.
         let turns = if cfg!(loom) { 1 } else { MOST_TURNS };
         let pool_bytes = turns as usize * ranks as usize * segments.count as usize * segment_bytes;
         let pool = heap_data(pool_bytes);
@@ -276,17 +279,15 @@ impl ControlSection {
             turns,
             barrier,
             #[cfg(not(loom))]
-            asked_for: (0..turns * ranks).map(|_| AtomicU64::new(0)).collect(),
+            populated: (0..turns * ranks).map(|_| AtomicU64::new(0)).collect(),
             watched: Watched::new(pool_bytes),
             _keep: [std::sync::Arc::new(lines), std::sync::Arc::new(pool)],
         }
     }
 
-    /// A section for a team of some ranks, of `most` for which there is memory, which `keep` keeps mapped.
-    ///
-    /// # Safety
-    /// `start` must point to [`ControlSection::bytes`] bytes for `most` ranks, on a cache line, zero at first and used for
-    /// nothing else but other teams of it.
+    /// A section for a team of `ranks` ranks, in memory for `most`, which `keep` keeps mapped.
+    /// Safety: `start` points to [`ControlSection::bytes`] bytes for `most` ranks, on a cache line,
+    /// zero at first and used only for teams of this section.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(
         start: NonNull<u8>,
@@ -300,26 +301,26 @@ impl ControlSection {
         let turns = ControlSection::turns(ranks, pools);
         ControlSection {
             lines: start.cast(),
-            // SAFETY: the pool lies behind the lines of all that there may be (rule 8), in the caller's memory.
+            // SAFETY: the pool begins after the caller's lines for `most` ranks (rule 8).
             pool: unsafe { start.add(ControlSection::lines(most, segments.count) * LINE_BYTES) },
             ranks,
             segments: segments.count,
             segment_bytes,
             turns,
             barrier,
-            asked_for: (0..turns * ranks).map(|_| AtomicU64::new(0)).collect(),
+            populated: (0..turns * ranks).map(|_| AtomicU64::new(0)).collect(),
             watched: Watched::new(0),
             _keep: [keep.clone(), keep],
         }
     }
 
-    /// How many segments there are: so many steps may be under way at a time.
+    /// The number of segments, which is the most steps under way at a time.
     #[inline]
     pub fn segments(&self) -> u64 {
         u64::from(self.segments)
     }
 
-    /// The longest data of one rank in one step, bytes: a multiple of 64, 0 if the team is too large for the pool.
+    /// The longest data of one rank in one step, in bytes; 0 if the team is too large for the pool.
     #[inline]
     pub fn segment_bytes(&self) -> usize {
         self.segment_bytes
@@ -349,7 +350,7 @@ impl ControlSection {
 
     #[inline]
     fn segment_of(&self, step: u64) -> usize {
-        // A division by what is not known before costs as much as a short collective.
+        // A division by a variable costs as much as a short collective.
         if self.segments.is_power_of_two() {
             (step & u64::from(self.segments - 1)) as usize
         } else {
@@ -362,7 +363,6 @@ impl ControlSection {
         self.line(self.rank_line(rank) + RANK_LINES + self.segment_of(step))
     }
 
-    /// Where the part of a rank begins, or else its data.
     #[inline]
     fn part(&self, rank: u32, step: u64, Extent { len, is_turning }: Extent) -> usize {
         let segment = self.segment_of(step);
@@ -375,8 +375,7 @@ impl ControlSection {
         (rank as usize * self.segments as usize + segment) * self.segment_bytes
     }
 
-    /// As [`ControlSection::part`], of data that turn (rule 12): the pieces of a segment as long as these in turn, and then
-    /// those of the next turn.
+    /// As [`ControlSection::part`], for data that turn (rule 12).
     #[inline(never)]
     fn turning_part(&self, rank: u32, step: u64, len: usize) -> usize {
         let pieces = 1 << (self.segment_bytes / len.max(LINE_BYTES)).max(1).ilog2();
@@ -385,8 +384,8 @@ impl ControlSection {
         let pool = turn * self.ranks as usize + rank as usize;
         let segment = self.segment_of(step);
         #[cfg(not(loom))]
-        if self.asked_for[pool].load(Ordering::Relaxed) >> segment & 1 == 0 {
-            self.asked_for[pool].fetch_or(1 << segment, Ordering::Relaxed);
+        if self.populated[pool].load(Ordering::Relaxed) >> segment & 1 == 0 {
+            self.populated[pool].fetch_or(1 << segment, Ordering::Relaxed);
             let start = (pool * self.segments as usize + segment) * self.segment_bytes;
             self.ask_for_pages(start, self.segment_bytes);
         }
@@ -394,16 +393,16 @@ impl ControlSection {
         (pool * self.segments as usize + segment) * self.segment_bytes + piece * piece_bytes
     }
 
-    /// Has the kernel make the pages of so many bytes at once. One by one, as they are written and read, they would take several
-    /// times as long, and the copies would seem slow. Who writes asks first, so that they lie near it.
+    /// Has the kernel make the pages at once: single page faults take several times as long. The
+    /// writer does this first, so that the pages are on its NUMA node.
     #[cfg(not(loom))]
     #[cold]
     fn ask_for_pages(&self, start: usize, len: usize) {
-        // SAFETY: the pools lie inside the mapping, of which pages are parts; the callers name bytes of them.
+        // SAFETY: the callers name bytes of the pools, which are whole pages of the mapping.
         unsafe { oxmpi_sys::memory::populate(self.pool.add(start), len) };
     }
 
-    /// As [`ControlSection::part`], of data that take several segments (rule 11).
+    /// As [`ControlSection::part`], for data in several segments (rule 11).
     #[inline(never)]
     fn long_part(&self, rank: u32, last: usize, len: usize) -> usize {
         let needed = len.div_ceil(self.segment_bytes.max(1));
@@ -417,7 +416,7 @@ impl ControlSection {
         (rank as usize * self.segments as usize + last + 1 - needed) * self.segment_bytes
     }
 
-    /// In whose part a rank writes in a step (rule 10).
+    /// The rank in whose part `rank` writes in a step (rule 10).
     #[inline]
     fn place(&self, rank: u32, step: u64) -> u32 {
         let segments = u64::from(self.segments);
@@ -428,10 +427,7 @@ impl ControlSection {
         }
     }
 
-    /// Has `fill` write what `rank`, the caller, has for a step: `len` bytes (rule 2).
-    ///
-    /// # Panics
-    /// If there is no such rank, or no room for so many bytes.
+    /// Has `fill` write the `len` bytes of `rank`, the caller (rule 2). Panics without room.
     #[inline]
     pub fn write(&self, rank: u32, step: u64, extent: impl Into<Extent>, fill: impl FnOnce(BytesMut<'_>)) {
         let extent @ Extent { len, .. } = extent.into();
@@ -439,7 +435,7 @@ impl ControlSection {
             return self.write_part(self.place(rank, step), step, extent, fill);
         }
         let mut words = [0u64; LINE_WORDS - 1];
-        // SAFETY: the words are ours and longer than that.
+        // SAFETY: `words` is a local of more than `len` bytes.
         fill(unsafe { BytesMut::from_raw(words.as_mut_ptr().cast(), len) });
         let line = self.segment_line(rank, step);
         for (to, word) in line[1..].iter().zip(words).take(len.div_ceil(size_of::<u64>())) {
@@ -447,11 +443,7 @@ impl ControlSection {
         }
     }
 
-    /// As [`ControlSection::write`], never in a line, and for the part of any rank in a step whose data all come from the
-    /// caller, or which it writes over (rule 2).
-    ///
-    /// # Panics
-    /// As [`ControlSection::write`].
+    /// As [`ControlSection::write`], never in a line, for each part that the caller may write.
     #[inline]
     pub fn write_part(
         &self,
@@ -463,15 +455,12 @@ impl ControlSection {
         let extent @ Extent { len, .. } = extent.into();
         let at = self.part(rank, step, extent);
         self.watched.touch(at, len, Touch::Write);
-        // SAFETY: the part lies in the pool, and is the caller's until it publishes the step (rule 2).
+        // SAFETY: the part belongs to the caller until it publishes the step (rule 2).
         fill(unsafe { BytesMut::from_raw(self.pool.as_ptr().add(at), len) });
     }
 
-    /// Shows `f` what a rank has written for a step, all `len` bytes of it; it has published the step (rule 3) or is the
-    /// caller.
-    ///
-    /// # Panics
-    /// As [`ControlSection::write`].
+    /// Calls `f` with the `len` bytes that a rank has written for a step, which it has published
+    /// (rule 3) unless it is the caller.
     #[inline]
     pub fn read<R>(
         &self,
@@ -489,14 +478,11 @@ impl ControlSection {
         for (word, from) in words.iter_mut().zip(&line[1..]).take(len.div_ceil(size_of::<u64>())) {
             *word = from.load(Ordering::Relaxed);
         }
-        // SAFETY: the words are ours and longer than that.
+        // SAFETY: `words` is a local of more than `len` bytes.
         f(unsafe { Bytes::from_raw(words.as_ptr().cast(), len) })
     }
 
-    /// As [`ControlSection::read`], of what was written by [`ControlSection::write_part`].
-    ///
-    /// # Panics
-    /// As [`ControlSection::write`].
+    /// As [`ControlSection::read`], of data that were written by [`ControlSection::write_part`].
     #[inline]
     pub fn read_part<R>(
         &self,
@@ -508,24 +494,18 @@ impl ControlSection {
         let extent @ Extent { len, .. } = extent.into();
         let at = self.part(rank, step, extent);
         self.watched.touch(at, len, Touch::Read);
-        // SAFETY: the part lies in the pool, and nobody writes it before the caller is done with the step (rules 2 and 4).
+        // SAFETY: no rank writes the part before the caller is done (rules 2 and 4).
         f(unsafe { Bytes::from_raw(self.pool.as_ptr().add(at), len) })
     }
 
-    /// Fetches the `len` bytes that a rank writes for a step in the pool, if they are at most [`FETCHED_BYTES`]. Before a look at
-    /// whether it has published the step: both come at the same time then, instead of one after the other.
-    ///
-    /// # Panics
-    /// As [`ControlSection::write`].
+    /// Fetches the data of a step in the pool, if they are at most [`FETCHED_BYTES`]. Called before
+    /// the poll for the step, so that both cache misses overlap.
     #[inline]
     pub fn fetch(&self, rank: u32, step: u64, len: usize) {
         self.fetch_part(self.place(rank, step), step, len);
     }
 
-    /// As [`ControlSection::fetch`], of what is written by [`ControlSection::write_part`].
-    ///
-    /// # Panics
-    /// As [`ControlSection::write`].
+    /// As [`ControlSection::fetch`], of data written by [`ControlSection::write_part`].
     #[inline]
     pub fn fetch_part(&self, rank: u32, step: u64, len: usize) {
         let at = self.part(rank, step, len.into());
@@ -537,8 +517,7 @@ impl ControlSection {
         }
     }
 
-    /// Tells that `rank`, the caller, has written its data of a step (rule 3), and states the length of its call (rule 14). Ask for
-    /// sleepers afterwards.
+    /// Publishes a step of `rank`, the caller (rules 3 and 14). Wake the sleepers afterwards.
     #[inline]
     pub fn publish(&self, rank: u32, step: u64, stated: Stated) {
         let line = self.segment_line(rank, step);
@@ -548,8 +527,8 @@ impl ControlSection {
         line[0].store(stated.word(step), Ordering::Release);
     }
 
-    /// As [`ControlSection::publish`], of data that ride in the line, where each of two ranks publishes the step and then waits for the
-    /// other (rule 13). What lies in the pool comes in more lines than one, and gained nothing.
+    /// As [`ControlSection::publish`], of data in the line, if each of two ranks publishes the step
+    /// and then waits for the other (rule 13). Data in the pool would gain nothing.
     #[inline]
     pub fn publish_to_other(&self, rank: u32, step: u64, length: usize) {
         self.segment_line(rank, step)[0].swap(Stated::InLine(length).word(step), Ordering::AcqRel);
@@ -562,7 +541,7 @@ impl ControlSection {
         self.segment_line(rank, step)[0].load(Ordering::Acquire) >> STATED_BITS >= step
     }
 
-    /// Whether a rank has published a step with which it states this (rules 3 and 14).
+    /// Whether a rank has published a step with this stated length (rules 3 and 14).
     #[inline]
     pub fn is_published_as(&self, rank: u32, step: u64, stated: Stated) -> bool {
         let line = self.segment_line(rank, step);
@@ -573,8 +552,7 @@ impl ControlSection {
             }
     }
 
-    /// The length that a rank states with a step that it has published (rule 14). `None`: none, or the rank has gone on to a later
-    /// one, so that it is not where the caller is.
+    /// The length stated with a step (rule 14). `None`: none, or the rank is at a later step.
     #[inline]
     pub fn stated_length(&self, rank: u32, step: u64) -> Option<usize> {
         let line = self.segment_line(rank, step);
@@ -589,11 +567,11 @@ impl ControlSection {
         }
     }
 
-    /// Ranks are out of step for good, by calls of these lengths (rule 15). Wake all afterwards.
+    /// Records lengths by which ranks are out of step (rule 15). Wake all ranks afterwards.
     #[cold]
     pub fn set_apart(&self, one: usize, other: usize) {
         let [_, _, longer, shorter, ..] = self.line(0);
-        // What two ranks write at a time is wrong in the same manner.
+        // Two ranks that write at the same time report the same fault.
         shorter.store(one.min(other) as u64, Ordering::Relaxed);
         longer.store(one.max(other).max(1) as u64, Ordering::Release);
     }
@@ -606,7 +584,7 @@ impl ControlSection {
         (longer != 0).then(|| (longer, shorter.load(Ordering::Relaxed)))
     }
 
-    /// Tells that `rank`, the caller, is done with all steps up to this one (rule 4). Ask for sleepers afterwards.
+    /// Records that `rank`, the caller, is done with steps (rule 4). Wake the sleepers afterwards.
     #[inline]
     pub fn finish(&self, rank: u32, step: u64) {
         self.done(rank).store(step, Ordering::Release);
@@ -618,8 +596,7 @@ impl ControlSection {
         self.done(rank).load(Ordering::Acquire)
     }
 
-    /// The ranks, a bit for each, that sleep until `rank`, the caller, publishes or is done, which it just did; they must be
-    /// woken (rule 6).
+    /// Takes the set of sleepers on `rank`, the caller, for it to wake (rule 6).
     #[inline]
     pub fn take_sleepers(&self, rank: u32) -> u64 {
         self.barrier.light();
@@ -630,20 +607,20 @@ impl ControlSection {
         sleepers.swap(0, Ordering::Relaxed)
     }
 
-    /// Announces that rank `me` is about to sleep until rank `of` goes on. Look once more afterwards (rule 6).
+    /// Announces that rank `me` will sleep until rank `of` continues. Poll again afterwards.
     #[cold]
     pub fn want(&self, of: u32, me: u32) {
         self.sleepers_of(of).fetch_or(1 << (me % MAX_RANKS), Ordering::Relaxed);
         self.barrier.heavy();
     }
 
-    /// A rank that has taken part up to this step will not come again (rule 7).
+    /// Records that a rank that has taken part up to this step uses the section no more (rule 7).
     pub fn leave(&self, step: u64) {
         self.line(0)[1].fetch_max(step, Ordering::Relaxed);
         self.line(0)[0].fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes the section for another team if all ranks of the last one have left (rule 7).
+    /// Takes the section for another team if all ranks of the last team have left (rule 7).
     pub fn reuse(&self, ranks_before: u32) -> bool {
         let [left, _, longer, ..] = self.line(0);
         let is_left =

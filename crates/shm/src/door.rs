@@ -1,37 +1,38 @@
 //! The door: how a process waits, and how it is woken.
 //!
-//! A process that waits looks again and again, first at short distances, then giving the processor to others between
-//! two looks, and at last it sleeps until a peer rings. Its segment has a word that says whether it sleeps.
+//! A process that waits polls, first at short distances, then with a yield of the processor between
+//! two polls; at last it sleeps until a peer rings. A word in its segment says whether it sleeps.
 //!
 //! ```text
-//! door word   state 2 (lowest) | number 30      state 0: awake   1: asleep on the futex   2: asleep on a descriptor
+//! door word   state 2 (lowest) | number 30
+//! state       0: awake   1: asleep on the futex   2: asleep on a descriptor
 //! ```
 //!
 //! Rules
-//! 1. *Announce.* A sleeper stores "asleep" with a new number to the word of its own segment (relaxed), then heavy
-//!    barrier, then looks at *all* its sources once more, and only then waits on the futex for the word to change
-//!    from what it stored.
-//! 2. *Ring.* Whoever has made something for the process to see does so by a store, then light barrier, then loads the
-//!    word (relaxed). If the state is not 0 it swaps 0 in and, if it was 1, wakes all who wait on the futex.
-//! 3. So the sleeper sees the store or the ringer sees the announcement.
-//! 4. *Several sleepers.* Threads of the process announce one after the other (a lock). A thread that has announced
-//!    and not yet waits finds the word changed, by a ring or by another announcement, and looks again. One that waits
-//!    is woken by the next ring, whoever it was for.
-//! 5. *Leave.* A thread that does not sleep after all, or wakes, leaves; the last one to leave stores 0. Who is woken
-//!    looks at everything again.
-//! 6. *Descriptors.* In a process with sockets one of the waiting threads *leads*: it sleeps in state 2, in poll(2) on
-//!    all descriptors, among them the *alarm*, an eventfd. The others sleep on the futex as ever (if both do the state is
-//!    3). The leader looks at everything for all, and wakes those for whom something came as any thread does (rule 2).
-//!    Who rings and swaps a 2 or 3 out raises the alarm. The leader lowers it before it
-//!    stores its announcement, so a raise that comes late wakes it for nothing. Others wake it by what they write to a
-//!    socket, or, if they share memory with it, as its own threads do: its alarm is the launcher's, who gives it to them.
-//!    Or the leader sleeps on a System V semaphore (`oxmpi_sys::semaphore`), which takes the place of the alarm: its segment says on
-//!    which.
-//! 7. *Turns.* A thread that announces while nobody leads leads from then on, until its wait is over, asleep or not.
-//!    Whoever ends a wait in which it has announced while nobody leads and others have announced, stores a new
-//!    number and wakes one of them, who looks at everything and will lead if it sleeps again.
-//! 8. *Death.* A process may die between the two steps of rule 2: then the word says "awake", and those who sleep would be
-//!    woken by nobody. Who tells of a death wakes them whatever the word says.
+//! 1. *Announce.* A sleeper stores "asleep" with a new number to the word of its own segment
+//!    (relaxed), then a heavy barrier, then polls *all* its sources once more, then waits on the
+//!    futex until the word differs from the stored value.
+//! 2. *Ring.* A process that has made something visible by a store does a light barrier, then loads
+//!    the word (relaxed). If the state is not 0 it swaps 0 in and, if it was 1, wakes all waiters.
+//! 3. So the sleeper sees the store or the ringing process sees the announcement.
+//! 4. *Several sleepers.* Threads of the process announce one after the other (a lock). If a thread
+//!    that does not wait yet finds the word changed, by a ring or another announcement, it polls
+//!    again. The next ring wakes a thread that waits, for whichever thread it was.
+//! 5. *Leave.* A thread that does not sleep after all, or wakes, leaves and polls all sources
+//!    again; the last one to leave stores 0.
+//! 6. *Descriptors.* In a process with sockets one of the waiting threads *leads*: it sleeps in
+//!    state 2, in poll(2) on all descriptors, which include the *alarm*, an eventfd. The others
+//!    sleep on the futex (with both, the state is 3). The leader polls all sources for all threads,
+//!    and wakes threads by rule 2. A ring that swaps a 2 or 3 out raises the alarm. The leader
+//!    lowers it before it announces, so a late raise wakes it needlessly. Other processes wake it
+//!    by a socket, or, if they share memory with it, by the alarm, which the launcher makes and
+//!    gives to them. Instead of the alarm, a leader may sleep on a System V semaphore
+//!    (`oxmpi_sys::semaphore`), which its segment names.
+//! 7. *Turns.* A thread that announces while no thread leads is the leader until its wait is over.
+//!    A thread that ends its wait while no thread leads and others have announced stores a new
+//!    number and wakes one of them, which polls all sources and leads if it sleeps again.
+//! 8. *Death.* If a process dies between the two steps of rule 2, the word says "awake", and no
+//!    ring would wake the sleepers. So a report of a death wakes them whatever the word says.
 
 use oxmpi_sys::{
     barrier::BarrierKind,
@@ -40,16 +41,16 @@ use oxmpi_sys::{
 use std::time::Duration;
 
 const ASLEEP: u32 = 1;
-/// The leader is asleep on descriptors (rule 6). With `ASLEEP`: and others on the futex.
+/// The leader is asleep on descriptors (rule 6). With `ASLEEP`: and other threads on the futex.
 const POLLING: u32 = 2;
 const STATE_MASK: u32 = 3;
 
-/// The word of a door. Zero, its first state, is "awake".
+/// The word of a door, initially zero ("awake").
 #[derive(Debug)]
 #[cfg_attr(not(loom), repr(transparent))]
 pub struct DoorWord {
     word: AtomicU32,
-    /// Loom knows no futex: waiting is a condition variable.
+    /// Loom knows no futex: a condition variable takes its place.
     #[cfg(loom)]
     futex: (loom::sync::Mutex<()>, loom::sync::Condvar),
 }
@@ -65,7 +66,7 @@ impl Default for DoorWord {
 }
 
 impl DoorWord {
-    /// Rule 2, after the store of what is to be seen.
+    /// Rule 2, after the store that the owner must see.
     #[inline(always)]
     pub fn ring(&self, kind: BarrierKind) {
         kind.light();
@@ -79,7 +80,7 @@ impl DoorWord {
         self.word.load(Ordering::Relaxed) & STATE_MASK != 0
     }
 
-    /// Rule 8, after the store that tells of a death. `raise` raises the alarm of a process that has one.
+    /// Rule 8, after the store that reports a death. `raise` raises the alarm, if there is one.
     pub fn ring_after_death(&self, raise: impl FnOnce()) {
         BarrierKind::Symmetric.light();
         if self.wake() & ASLEEP == 0 {
@@ -105,7 +106,7 @@ impl DoorWord {
         }
     }
 
-    /// Returns the state from before.
+    /// Returns the old state.
     #[cold]
     #[inline(never)]
     fn wake(&self) -> u32 {
@@ -118,15 +119,14 @@ impl DoorWord {
 
     #[cfg(not(loom))]
     fn futex_wake(&self, most: u32) {
-        // The result is the number of those woken. It can fail only for a bad address.
+        // The result is the number of woken threads. Only a bad address is an error.
         let _ = rustix::thread::futex::wake(&self.word, rustix::thread::futex::Flags::empty(), most);
     }
 
-    /// Waits until the word is not `expected` or somebody wakes, or for no reason.
+    /// Waits until the word is not `expected`, another process wakes the futex, or spuriously.
     #[cfg(not(loom))]
     fn futex_wait(&self, expected: u32, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|t| rustix::time::Timespec::try_from(t).ok());
-        // Woken, changed, interrupted, timed out: in each case the caller looks again.
         let _ = rustix::thread::futex::wait(
             &self.word,
             rustix::thread::futex::Flags::empty(),
@@ -154,12 +154,12 @@ impl DoorWord {
     }
 }
 
-/// What wakes threads that sleep on descriptors (rule 6).
+/// Wakes threads that sleep on descriptors (rule 6).
 #[derive(Debug)]
 pub struct Alarm {
     #[cfg(not(loom))]
     means: wait::Means,
-    /// Loom knows no descriptors: whether the alarm is raised, whether a socket is ready, and who waits.
+    /// For loom: whether the alarm is raised and the socket ready, and the waiters.
     #[cfg(loom)]
     state: (loom::sync::Mutex<(bool, bool)>, loom::sync::Condvar),
 }
@@ -172,13 +172,13 @@ impl Alarm {
         Alarm { state: Default::default() }
     }
 
-    /// Something comes to the socket.
+    /// Makes the socket ready.
     pub fn arrive(&self) {
         self.state.0.lock().expect("no thread panics with it").1 = true;
         self.state.1.notify_all();
     }
 
-    /// Takes what has come to the socket, if anything has.
+    /// Takes the event of the socket, if there is one.
     pub fn take(&self) -> bool {
         std::mem::take(&mut self.state.0.lock().expect("no thread panics with it").1)
     }
@@ -201,7 +201,7 @@ impl Alarm {
     }
 }
 
-/// The threads of a process that sleep at its door (rule 4). Lives in the process, not in shared memory.
+/// The threads of a process that sleep at its door (rule 4). In the process, not in shared memory.
 #[derive(Debug, Default)]
 pub struct Sleepers {
     inside: Mutex<Inside>,
@@ -209,7 +209,6 @@ pub struct Sleepers {
     slept: Slept,
 }
 
-/// How often and how long the threads of a process have slept at its door: for tools, no part of the protocol.
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 struct Slept {
@@ -223,14 +222,12 @@ struct Inside {
     count: u32,
     /// The number of the last announcement.
     number: u32,
-    /// A thread leads (rule 7).
     is_led: bool,
-    /// The leader is among those who have announced.
+    /// The leader has announced.
     leader_sleeps: bool,
 }
 
 impl Inside {
-    /// A new value of the word: a new number, and who sleeps how.
     fn announcement(&mut self) -> u32 {
         self.number = self.number.wrapping_add(1);
         let others = self.count > u32::from(self.leader_sleeps);
@@ -238,15 +235,15 @@ impl Inside {
     }
 }
 
-/// A thread's part in sleeping on descriptors (rules 6 and 7), from the beginning of a wait to its end.
+/// A thread's part in sleeping on descriptors (rules 6 and 7), for one wait.
 #[derive(Debug, Default)]
-pub struct Turn {
+pub struct DoorTurn {
     leads: bool,
     has_announced: bool,
 }
 
 impl Sleepers {
-    /// Rule 1, up to and including the heavy barrier. The caller must now look at all its sources.
+    /// Rule 1, up to and including the heavy barrier. The caller must now poll all its sources.
     pub fn announce<'a>(&'a self, word: &'a DoorWord, kind: BarrierKind) -> Sleepy<'a> {
         let mut inside = self.lock();
         inside.count += 1;
@@ -259,7 +256,7 @@ impl Sleepers {
         word: &'a DoorWord,
         kind: BarrierKind,
         alarm: &'a Alarm,
-        turn: &mut Turn,
+        turn: &mut DoorTurn,
     ) -> Sleepy<'a> {
         let mut inside = self.lock();
         inside.count += 1;
@@ -280,15 +277,14 @@ impl Sleepers {
         alarm: Option<&'a Alarm>,
     ) -> Sleepy<'a> {
         let announced = inside.announcement();
-        // Behind the leader's word about its semaphore.
         word.word.store(announced, Ordering::Release);
         drop(inside);
         kind.heavy();
         Sleepy { sleepers: self, word, announced, kind, alarm }
     }
 
-    /// The wait of this turn is over (rule 7).
-    pub fn end_turn(&self, word: &DoorWord, turn: &Turn) {
+    /// Ends the wait of this turn (rule 7).
+    pub fn end_turn(&self, word: &DoorWord, turn: &DoorTurn) {
         if !turn.has_announced {
             return;
         }
@@ -305,14 +301,14 @@ impl Sleepers {
     }
 
     fn lock(&self) -> impl std::ops::DerefMut<Target = Inside> + '_ {
-        // What is inside is sound after each statement, so a panic elsewhere does not matter.
+        // The content is sound after each statement, so a panic of another thread does not matter.
         self.inside.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
 /// A thread that has announced its sleep. Dropping it is [`Sleepy::cancel`].
 #[derive(Debug)]
-#[must_use = "look at all sources, then sleep or cancel"]
+#[must_use = "poll all sources, then sleep or cancel"]
 pub struct Sleepy<'a> {
     sleepers: &'a Sleepers,
     word: &'a DoorWord,
@@ -322,12 +318,12 @@ pub struct Sleepy<'a> {
 }
 
 impl Sleepy<'_> {
-    /// Does not sleep: the last look has found something.
+    /// Does not sleep, since the last poll was successful.
     pub fn cancel(self) {}
 
-    /// Sleeps until somebody rings, `timeout` is over, or for no reason. Look again afterwards in any case.
+    /// Sleeps until a ring, until `timeout`, or spuriously. Poll again afterwards in any case.
     pub fn sleep(self, timeout: Option<Duration>) {
-        // Who is not registered may miss a ring (rule 5 of the barriers).
+        // A process that is not registered may miss a ring (rule 5 of the barriers).
         let timeout = match self.kind {
             BarrierKind::Unregistered => Some(timeout.map_or(MISSED_RING, |t| t.min(MISSED_RING))),
             _ => timeout,
@@ -347,7 +343,6 @@ impl Sleepy<'_> {
 }
 
 impl Drop for Sleepy<'_> {
-    /// Rule 5.
     fn drop(&mut self) {
         let mut inside = self.sleepers.lock();
         inside.count -= 1;
@@ -360,13 +355,13 @@ impl Drop for Sleepy<'_> {
     }
 }
 
-/// How long a ring can be missed by a process that could not register for asymmetric barriers.
+/// By this time a process without asymmetric barriers may miss a ring.
 const MISSED_RING: Duration = Duration::from_millis(1);
 
 #[cfg(not(loom))]
 mod wait;
 #[cfg(not(loom))]
-pub use wait::{Bell, Door, Looks, Next, Policy, Raise, Wait};
+pub use wait::{Bell, Door, Next, Policy, PollLimits, Raise, Wait};
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -383,9 +378,9 @@ mod tests {
         while word.word.load(Ordering::SeqCst) & ASLEEP == 0 {
             std::thread::yield_now();
         }
-        // Give it the time to be on the futex: if it is not, this test shows nothing, and passes.
+        // Time to reach the futex; if it is not there yet, the test passes without a check.
         std::thread::sleep(Duration::from_millis(20));
-        // What a ringer does before it dies; others see no reason to ring after that.
+        // A process that rings does this before it dies; others then see no reason to ring.
         word.word.swap(0, Ordering::SeqCst);
         word.ring(BarrierKind::Symmetric);
         word.ring_after_death(|| ());

@@ -1,18 +1,22 @@
-//! The heap: memory in a process's own segment that its program uses (MPI_Alloc_mem).
+//! The heap: memory in a process's own segment for its program (MPI_Alloc_mem).
 //!
-//! A peer that is told of a message in it maps the same memory and copies the message with loads and stores: no call of
-//! the kernel, no copy in between, and no permission to read the process's other memory.
+//! A peer that gets a message in the heap maps the same memory and copies the message with loads
+//! and stores. It needs no system call, no copy in between, and no permission to read the process's
+//! other memory.
 //!
 //! Rules
-//! 1. The owner alone takes and gives back ranges, through its one [`Heap`]; which are taken is not shared.
-//! 2. The owner maps the heap when the first range is asked for, and then says where, before any address of it can be in a
-//!    message ([`Segment::open_heap`]). A peer maps it when the first message in it is to be read.
-//! 3. A peer only reads, and only inside of the heap, whatever addresses it is told ([`Segment::heap_bytes`]); it writes
-//!    only where a window lies that the owner takes part in ([`Segment::heap_memory`]), and makes its mapping writable
-//!    when it meets the first one.
-//! 4. Nothing takes memory before it is used. A long range gives its pages back to the kernel when it is given back.
+//! 1. Only the owner takes and returns ranges, through its one [`Heap`]; the list of taken ranges
+//!    is not shared.
+//! 2. The owner maps the heap at the first request for a range, and publishes the address before
+//!    any message can contain one of its addresses ([`Segment::open_heap`]). A peer maps it at the
+//!    first message in it.
+//! 3. A peer only reads, and only inside of the heap, at any address that it receives
+//!    ([`Segment::heap_bytes`]). It writes only in windows of the owner ([`Segment::heap_memory`]),
+//!    and makes its mapping writable at the first one.
+//! 4. The heap takes no memory before it is used. A long range returns its pages to the kernel when
+//!    it is freed.
 //!
-//! A child that the owner forks off shares the memory with it, as any shared mapping.
+//! A child of a fork by the owner shares the memory with it, as any shared mapping.
 
 mod ranges;
 
@@ -31,22 +35,22 @@ use std::{
 const PAGE: usize = 4096;
 const LINE: usize = 64;
 
-/// Bytes from which a range gives its pages back at once.
+/// Bytes from which a range returns its pages at once.
 const LONG: usize = 64 << 10;
 
-/// Opens the owner's own segment anew.
+/// Opens the owner's own segment again.
 pub type OpenOwn = Box<dyn Fn() -> io::Result<OwnedFd> + Send + Sync>;
 
 /// The owner's side of its heap: one in the life of a segment. Any thread may use it.
 pub struct Heap {
     segment: Arc<Segment>,
     open: OpenOwn,
-    /// Where the heap begins; `None` if it could not be mapped.
+    /// The address of the heap; `None` if it could not be mapped.
     at: OnceLock<Option<NonNull<u8>>>,
     ranges: Mutex<Ranges>,
 }
 
-// SAFETY: the pointer is only an address. What it points to is handed out in ranges, each to one who asked for it.
+// SAFETY: the pointer is only an address. Its memory is handed out in ranges, each to one caller.
 unsafe impl Send for Heap {}
 // SAFETY: as above.
 unsafe impl Sync for Heap {}
@@ -64,11 +68,10 @@ impl Heap {
         Heap { segment, open, at: OnceLock::new(), ranges }
     }
 
-    /// Takes `bytes` bytes at an address that is a multiple of `align`, and of more if they are many: a cache line always,
-    /// a page or a huge page from that length on. What is in them is unknown. `None`: there is no room, or no heap, or
-    /// `align` is no power of two or more than a huge page.
-    ///
-    /// The memory is the caller's until [`Heap::free`], and stays mapped until all that know the segment are gone.
+    /// Takes `bytes` bytes at a multiple of `align`, and at least of a cache line; a length of a
+    /// page or a huge page is aligned to that. The content is undefined, and stays mapped as long
+    /// as any process has the segment mapped. `None`: there is no room or no heap, or `align` is no
+    /// power of two or more than a huge page.
     pub fn allocate(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         if !align.is_power_of_two() || align > HUGE_PAGE {
             return None;
@@ -78,125 +81,122 @@ impl Heap {
         let natural = if bytes < HUGE_PAGE { unit } else { HUGE_PAGE };
         let at = self.mapped()?;
         let offset = self.ranges().take(len, natural.max(align))?;
-        // SAFETY: the range lies in the heap, which is mapped while `segment` lives.
+        // SAFETY: the range is in the heap, which is mapped while `segment` lives.
         let start = unsafe { at.add(offset) };
         if len >= HUGE_PAGE {
             let whole = len & !(HUGE_PAGE - 1);
-            // SAFETY: inside the heap; the advice changes no content. Where shared memory has no huge pages it fails, or
-            // does nothing.
+            // SAFETY: inside the heap; the advice changes no content. If shared memory has no huge
+            // pages it fails or has no effect.
             let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), whole, Advice::LinuxHugepage) };
         }
         Some(start)
     }
 
-    /// Gives back what [`Heap::allocate`] gave at `address`. `false`: it gave nothing there, and nothing happened.
+    /// Frees memory of [`Heap::allocate`] at `address`. `false`: there was none.
     ///
     /// # Safety
-    /// Nobody may use the memory any more.
+    /// The memory is not used any more.
     pub unsafe fn free(&self, address: usize) -> bool {
         let Some(at) = self.at.get().copied().flatten() else { return false };
         let Some(offset) = address.checked_sub(at.as_ptr().addr()) else { return false };
         let mut ranges = self.ranges();
         let Some(len) = ranges.give_back(offset) else { return false };
         if len >= LONG {
-            // With the lock held: else somebody could have the range already.
-            // SAFETY: the range lies in the heap and, by the contract, nobody uses it. It is whole pages, as all of a page
-            // and more are. If it fails, the pages stay.
+            // SAFETY: the range is in the heap and, by the contract, unused; with the lock held no
+            // other caller has it already. A range of a page and more is whole pages. If the call
+            // fails, they stay.
             let _ = unsafe { rustix::mm::madvise(at.as_ptr().add(offset).cast(), len, Advice::LinuxRemove) };
         }
         true
     }
 
-    /// Whether some of the `len` bytes at an address lie in the heap, which peers can map.
+    /// Whether some of the `len` bytes at an address are in the heap, which peers can map.
     pub fn overlaps(&self, address: usize, len: usize) -> bool {
         let Some(at) = self.at.get().copied().flatten() else { return false };
         let (start, end) = (at.as_ptr().addr(), at.as_ptr().addr() + self.segment.boot().config.heap_len());
         address < end && start < address.saturating_add(len)
     }
 
-    /// Bytes of the heap, and how many of them are taken now.
+    /// Bytes of the heap, and of its taken ranges.
     pub fn usage(&self) -> (usize, usize) {
         (self.segment.boot().config.heap_len(), self.ranges().taken())
     }
 
-    /// Takes `len` bytes as a value, all of which can be read. `None`: as [`Heap::allocate`].
-    pub fn block(self: &Arc<Self>, len: usize) -> Option<Block> {
+    /// Takes `len` bytes as a readable value, as [`Heap::allocate`].
+    pub fn block(self: &Arc<Self>, len: usize) -> Option<HeapBlock> {
         let at = self.allocate(len, 1)?;
-        Some(Block { at, len, heap: self.clone() })
+        Some(HeapBlock { at, len, heap: self.clone() })
     }
 
-    /// Takes `len` bytes at a multiple of `align` as memory that peers may write, too, given back when nobody has it any more.
-    /// What is in it is unknown. `None`: as [`Heap::allocate`].
+    /// As [`Heap::allocate`], as memory that peers may also write and that is freed when dropped.
     pub fn memory(self: &Arc<Self>, len: usize, align: usize) -> Option<Memory> {
         let at = self.allocate(len, align)?;
         let range = Range { at, heap: self.clone() };
-        // SAFETY: the bytes are mapped to read and write while the heap lives, and taken while `range` does.
+        // SAFETY: mapped to read and write while the heap lives, taken while `range` lives.
         Some(unsafe { Memory::from_raw(at, len, Arc::new(range)) })
     }
 
-    /// Where the heap is mapped.
     fn mapped(&self) -> Option<NonNull<u8>> {
         *self.at.get_or_init(|| (self.open)().and_then(|fd| self.segment.open_heap(fd)).ok())
     }
 
     fn ranges(&self) -> MutexGuard<'_, Ranges> {
-        // A thread that panicked has changed nothing halfway: the maps' own operations do not panic.
+        // The maps' own operations do not panic, so a panicked thread has left them whole.
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Memory in the heap, given back when dropped. Peers read it when they are sent a message in it, as long as that is
-/// being sent.
+/// Memory in the heap, freed when dropped. Peers read messages in it.
 #[derive(Debug)]
-pub struct Block {
+pub struct HeapBlock {
     at: NonNull<u8>,
     len: usize,
     heap: Arc<Heap>,
 }
 
-// SAFETY: the block is the only one to use its range.
-unsafe impl Send for Block {}
+// SAFETY: only this block uses its range.
+unsafe impl Send for HeapBlock {}
 // SAFETY: as above; shared, it can only be read.
-unsafe impl Sync for Block {}
+unsafe impl Sync for HeapBlock {}
 
-impl Deref for Block {
+impl Deref for HeapBlock {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: mapped while `heap` lives, and all memory of a file is initialised. Nobody else writes: peers only read.
+        // SAFETY: mapped while `heap` lives, and all memory of a file is initialised. No other
+        // process writes: peers only read.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }
     }
 }
 
-impl DerefMut for Block {
+impl DerefMut for HeapBlock {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.len) }
     }
 }
 
-impl Drop for Block {
+impl Drop for HeapBlock {
     fn drop(&mut self) {
-        // SAFETY: the range was taken by `Heap::block`, and whoever used it has borrowed the block.
+        // SAFETY: the range was taken by `Heap::block`, and its users have borrowed the block.
         let freed = unsafe { self.heap.free(self.at.as_ptr().addr()) };
         debug_assert!(freed);
     }
 }
 
-/// What keeps a [`Memory`] of the heap.
 struct Range {
     at: NonNull<u8>,
     heap: Arc<Heap>,
 }
 
-// SAFETY: the value only gives back what it names.
+// SAFETY: the value only frees its own range.
 unsafe impl Send for Range {}
 // SAFETY: as above.
 unsafe impl Sync for Range {}
 
 impl Drop for Range {
     fn drop(&mut self) {
-        // SAFETY: no `Memory` of this process is left. Peers use a range of the heap as long as they are told that they may,
-        // and whoever told them has seen to it that they know better (a window is freed by all its processes together).
+        // SAFETY: no `Memory` of this process is left. Peers use a range only as long as they may:
+        // all processes of a window free it together.
         unsafe { self.heap.free(self.at.as_ptr().addr()) };
     }
 }
@@ -218,13 +218,12 @@ mod tests {
         (Arc::new(Heap::new(segment, Box::new(move || own.try_clone()))), fd)
     }
 
-    /// Bytes of memory that the segment takes.
     fn used(fd: &OwnedFd) -> usize {
         rustix::fs::fstat(fd).unwrap().st_blocks as usize * 512
     }
 
     #[test]
-    fn addresses_are_aligned_as_asked_and_by_length() {
+    fn addresses_are_aligned_as_requested_and_by_length() {
         let (heap, _fd) = heap(64 << 20);
         for (bytes, align, wanted) in [
             (0, 1, 64),
@@ -262,7 +261,7 @@ mod tests {
     #[test]
     fn nothing_is_freed_that_was_not_allocated() {
         let (heap, _fd) = heap(1 << 20);
-        // SAFETY: nobody uses what is freed here.
+        // SAFETY: memory that is freed here is unused.
         let free = |address| unsafe { heap.free(address) };
         assert!(!free(0x1000), "nothing is mapped");
         let at = heap.allocate(100, 1).unwrap().as_ptr().addr();

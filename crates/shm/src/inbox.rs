@@ -1,7 +1,7 @@
-//! The inbox: where any peer may leave a frame. Many producers, one consumer, bounded.
+//! The inbox: a bounded queue of frames with many producers, which are the peers, and one consumer.
 //!
-//! Peers that seldom talk share it, so that memory does not grow with the square of the ranks. It is made of *cells*
-//! of 512 bytes and a line with a hint.
+//! Peers that seldom send share it, so that memory does not grow with the square of the ranks. It
+//! is made of *cells* of 512 bytes and a line with a hint.
 //!
 //! ```text
 //! cell    word 0: producer 32 | turn 30 | state 2      word 1: length      words 2-63: payload
@@ -9,24 +9,24 @@
 //! hint    word 0: a position that is not beyond the first free cell
 //! ```
 //!
-//! Position p is cell p modulo the number of cells, in turn p divided by it.
+//! Position p is cell p modulo the number of cells, and its turn is p divided by that number.
 //!
 //! Rules
-//! 1. *Claim.* A producer claims the cell of position p by a compare-exchange (acquire) of its word from "free, turn of
-//!    p" to "claimed by me, turn of p". So the word always names who works on a cell.
-//! 2. *In order.* It tries position p + 1 only after it has seen that the cell of p is claimed or published in the turn
-//!    of p. So claims have no gaps.
-//! 3. *Hint.* Whoever finds the cell of p taken, or takes it, moves the hint from p to p + 1 (compare-exchange,
-//!    relaxed; failure is ignored). So the hint is never ahead, and the death of a producer does not stop it.
-//! 4. *Publish.* The claimer fills the cell and stores "published" (release). The consumer loads the word (acquire)
-//!    and reads the rest only if it says "published" in the consumer's turn.
-//! 5. *Free.* The consumer stores "free" for the next turn (release) after its last look at the cell. A cell that a
-//!    producer finds free in an older turn than its own cannot be: it is full, in the older turn, and so is the inbox.
-//! 6. *Death.* A cell that is claimed by a producer known to be dead (it will never run again) is freed by the
-//!    consumer as in rule 5; the frame is lost, as the frames of the dead are.
+//! 1. *Claim.* A producer claims the cell of position p by a compare-exchange (acquire) of its word
+//!    from "free, turn of p" to "claimed by me, turn of p". So the word names the producer.
+//! 2. *In order.* It tries position p + 1 only after it has seen that the cell of p is claimed or
+//!    published in the turn of p. So claims have no gaps.
+//! 3. *Hint.* A producer that finds the cell of p taken, or takes it, moves the hint from p to p +
+//!    1 (compare-exchange, relaxed; failure is ignored). So the hint is never ahead, and no death
+//!    stops it.
+//! 4. *Publish.* The producer fills its cell and stores "published" (release). The consumer loads
+//!    the word (acquire) and reads the rest only if it says "published" in the consumer's turn.
+//! 5. *Free.* The consumer stores "free" for the next turn (release) after its last read of the
+//!    cell. If a producer finds a cell in an older turn than its own, the inbox is full.
+//! 6. *Death.* The consumer frees a cell claimed by a producer that is known to be dead as in rule
+//!    5, and the frame is lost.
 //!
-//! A producer that finds the inbox full is not remembered: it must try again by itself, so it may sleep only for a
-//! limited time.
+//! A producer that finds the inbox full is not recorded, so it sleeps only for a limited time.
 
 use oxmpi_sys::{
     bytes::{Bytes, BytesMut},
@@ -35,7 +35,6 @@ use oxmpi_sys::{
 };
 use std::ptr::NonNull;
 
-/// Bytes of a cell.
 pub const CELL_BYTES: usize = 512;
 /// The longest frame, in bytes.
 pub const CELL_PAYLOAD: usize = CELL_BYTES - 16;
@@ -46,7 +45,7 @@ const CLAIMED: u64 = 1;
 const PUBLISHED: u64 = 2;
 const TURN_MASK: u64 = (1 << 30) - 1;
 
-/// The memory of an inbox, in a segment or on the heap. Cloning it gives another view of the same inbox.
+/// The memory of an inbox, in a segment or on the heap. A clone is another view of the same inbox.
 #[derive(Clone, Debug)]
 pub struct InboxArea {
     hint: NonNull<Line>,
@@ -56,14 +55,14 @@ pub struct InboxArea {
     _keep: Keep,
 }
 
-// SAFETY: the memory behind the pointers is atomics, and bytes that the protocol hands from one side to the other
-// (rules 1, 4, 5); `_keep` keeps it mapped.
+// SAFETY: the memory behind the pointers is atomics, and bytes that the protocol hands from one
+// side to the other (rules 1, 4, 5); `_keep` keeps it mapped.
 unsafe impl Send for InboxArea {}
 // SAFETY: as above.
 unsafe impl Sync for InboxArea {}
 
 impl InboxArea {
-    /// What is wrong with an inbox of `cells` cells, if anything.
+    /// Checks the number of cells; the error is a text for the user.
     pub fn check(cells: u32) -> Result<(), String> {
         if cells.is_power_of_two() && (2..=1 << 16).contains(&cells) {
             return Ok(());
@@ -71,16 +70,13 @@ impl InboxArea {
         Err(format!("an inbox of {cells} cells: the number must be a power of two from 2 to 65536"))
     }
 
-    /// Bytes of memory that an inbox of `cells` cells takes.
+    /// Bytes of an inbox of `cells` cells.
     pub const fn bytes(cells: u32) -> usize {
-        // Two lines before the cells, so that fetching pairs of lines does not couple hint and first cell.
+        // The processor fetches lines in pairs: hint and first cell stay apart.
         2 * LINE_BYTES + cells as usize * CELL_BYTES
     }
 
-    /// An empty inbox on the heap, for threads of one process.
-    ///
-    /// # Panics
-    /// If [`InboxArea::check`] finds something wrong.
+    /// An empty inbox on the heap, for threads. Panics if [`InboxArea::check`] returns an error.
     pub fn on_heap(cells: u32) -> InboxArea {
         if let Err(wrong) = InboxArea::check(cells) {
             panic!("{wrong}");
@@ -94,16 +90,13 @@ impl InboxArea {
         }
     }
 
-    /// An inbox at `at`.
-    ///
-    /// # Safety
-    /// [`InboxArea::bytes`] bytes at `at`, aligned to 64, must be zero or an inbox of as many cells, and stay mapped
-    /// and writable while `keep` lives.
+    /// An inbox at `at`. Safety: [`InboxArea::bytes`] bytes at `at`, aligned to 64, are zero or an
+    /// inbox of `cells` cells, and stay mapped and writable while `keep` lives.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(at: NonNull<u8>, cells: u32, keep: Keep) -> Self {
         debug_assert!(InboxArea::check(cells).is_ok());
         let hint: NonNull<Line> = at.cast();
-        // SAFETY: the third line lies inside the bytes which the caller vouches for.
+        // SAFETY: the third line is inside the caller's bytes.
         InboxArea { hint, cells: unsafe { hint.add(2) }, shift: cells.trailing_zeros(), _keep: keep }
     }
 
@@ -112,16 +105,14 @@ impl InboxArea {
         unsafe { &self.hint.as_ref().words[0] }
     }
 
-    /// The first line of the cell of `position`.
     fn cell(&self, position: u64) -> NonNull<Line> {
         let cell = position as usize & ((1 << self.shift) - 1);
-        // SAFETY: the cell lies inside the area.
+        // SAFETY: the cell is inside the area.
         unsafe { self.cells.add(cell * CELL_LINES) }
     }
 
-    /// Word `word` of the cell of `position`.
     fn word(&self, position: u64, word: usize) -> &AtomicU64 {
-        // SAFETY: the word lies inside the cell, mapped while `self._keep` lives.
+        // SAFETY: the word is inside the cell, mapped while `self._keep` lives.
         let line = unsafe { self.cell(position).add(word / LINE_WORDS).as_ref() };
         &line.words[word % LINE_WORDS]
     }
@@ -135,17 +126,16 @@ const fn cell_word(producer: u32, turn: u64, state: u64) -> u64 {
     (producer as u64) << 32 | turn << 2 | state
 }
 
-/// Splits a cell's word into producer, turn and state.
 const fn parts(word: u64) -> (u32, u64, u64) {
     ((word >> 32) as u32, (word >> 2) & TURN_MASK, word & 3)
 }
 
-/// Whether a cell's word is of an older turn: it is full, and so is the inbox (rule 5).
+/// Whether a cell's word is of an older turn: then the cell and the inbox are full (rule 5).
 const fn is_before(word: u64, turn: u64) -> bool {
     parts(word).1.wrapping_sub(turn) & TURN_MASK > TURN_MASK / 2
 }
 
-/// The sending side: any number of them.
+/// The sending side; there may be several.
 #[derive(Clone, Debug)]
 pub struct InboxSender {
     area: InboxArea,
@@ -157,11 +147,9 @@ impl InboxSender {
         InboxSender { area }
     }
 
-    /// Leaves a frame of `len` bytes, which `fill` writes. `producer` names the writing process to the consumer.
-    /// `false`: the inbox is full, and `fill` was not called.
-    ///
-    /// # Panics
-    /// If `len` is more than [`CELL_PAYLOAD`]. If `fill` panics the cell stays claimed for ever.
+    /// Appends a frame of `len` bytes of `producer`, which `fill` writes. `false`: the inbox is
+    /// full. Panics if `len` is more than [`CELL_PAYLOAD`]. If `fill` panics the cell stays claimed
+    /// for ever.
     pub fn try_send(&mut self, producer: u32, len: usize, fill: impl FnOnce(BytesMut<'_>)) -> bool {
         assert!(
             len <= CELL_PAYLOAD,
@@ -170,8 +158,8 @@ impl InboxSender {
         let Some(position) = self.claim(producer) else { return false };
         self.area.word(position, 1).store(len as u64, Ordering::Relaxed);
         #[cfg(not(loom))]
-        // SAFETY: words 2 to 63 of the cell lie one after the other in memory and have `CELL_PAYLOAD` bytes. They are
-        // ours until we publish (rule 1).
+        // SAFETY: words 2 to 63 of the cell are contiguous and have `CELL_PAYLOAD` bytes. They
+        // belong to this producer until it publishes (rule 1).
         fill(unsafe {
             BytesMut::from_raw(
                 std::ptr::from_ref(self.area.word(position, 0)).cast_mut().cast::<u8>().add(16),
@@ -194,14 +182,14 @@ impl InboxSender {
         true
     }
 
-    /// Rules 1 to 3: the position of a cell that is now ours, or none if the inbox is full.
+    /// Rules 1 to 3: the position of a cell that is claimed now; `None` if the inbox is full.
     fn claim(&self, producer: u32) -> Option<u64> {
         let mut position = self.area.hint().load(Ordering::Relaxed);
         loop {
             let turn = self.area.turn(position);
             let word = self.area.word(position, 0);
-            // Looking first spares a full inbox the writes of those who wait for it. Not under loom: its search
-            // keeps only the last access to a word, and would then miss that the consumer has looked before us.
+            // A load first: producers that wait for a full inbox then do not write to it. Not under
+            // loom, whose search would miss that the consumer has read before.
             #[cfg(not(loom))]
             if is_before(word.load(Ordering::Relaxed), turn) {
                 return None;
@@ -221,18 +209,16 @@ impl InboxSender {
             if claimed.is_ok() {
                 return Some(position);
             }
-            // The cell is taken in the turn of `position` or in a later one: what we had was old.
+            // The cell is taken in the turn of `position` or in a later one: the position was old.
             position = next.max(hint.unwrap_or_else(|now| now));
         }
     }
 }
 
-/// The next frame of an inbox. The view is good until the cell is released.
+/// The next frame of an inbox. The view is valid until the cell is released.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadCell<'a> {
-    /// Who wrote it.
     pub producer: u32,
-    /// What it wrote.
     pub bytes: Bytes<'a>,
 }
 
@@ -243,11 +229,9 @@ unsafe impl Send for InboxReceiver {}
 #[derive(Debug)]
 pub struct InboxReceiver {
     area: InboxArea,
-    /// The next position to look at.
     head: u64,
-    /// The first word of its cell.
     next: NonNull<Line>,
-    /// That word once it is published (rule 4), without the producer.
+    /// The low half of this word once it is published (rule 4).
     expected: u32,
     #[cfg(loom)]
     payload: Vec<u64>,
@@ -266,7 +250,7 @@ impl InboxReceiver {
         }
     }
 
-    /// Whether nothing came next yet.
+    /// Whether the next cell is not published yet.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         // SAFETY: a cell of the area, mapped while `self.area` lives.
@@ -274,7 +258,7 @@ impl InboxReceiver {
         word.load(Ordering::Acquire) as u32 != self.expected
     }
 
-    /// What came next, if anything. It stays the next until it is released.
+    /// The next frame, if it is published. It stays the next until it is released.
     #[inline]
     pub fn peek(&mut self) -> Option<ReadCell<'_>> {
         let word = self.area.word(self.head, 0).load(Ordering::Acquire);
@@ -292,12 +276,13 @@ impl InboxReceiver {
                 .collect();
             self.payload.as_ptr().cast::<u8>()
         };
-        // SAFETY: the cell has `CELL_PAYLOAD` bytes from its third word on, mapped while `self.area` lives (under
-        // loom: the copy has `len` bytes and lives as long as the borrow of `self`).
+        // SAFETY: the cell has `CELL_PAYLOAD` bytes from its third word on, mapped while
+        // `self.area` lives (under loom: the copy has `len` bytes and lives as long as the borrow
+        // of `self`).
         Some(ReadCell { producer: (word >> 32) as u32, bytes: unsafe { Bytes::from_raw(start, len) } })
     }
 
-    /// Frees the cell that [`InboxReceiver::peek`] showed.
+    /// Frees the cell of the last [`InboxReceiver::peek`].
     pub fn release(&mut self) {
         let next_turn = self.area.turn(self.head + (1 << self.area.shift));
         // Rule 5.
@@ -307,15 +292,15 @@ impl InboxReceiver {
         self.expected = cell_word(0, self.area.turn(self.head), PUBLISHED) as u32;
     }
 
-    /// The producer that has claimed the next cell and not yet published it. If it is dead nothing behind that cell
-    /// can be received until [`InboxReceiver::skip_dead`] is called.
+    /// The producer of the next cell if it is claimed and not yet published. If that process is
+    /// dead, [`InboxReceiver::skip_dead`] is needed for all later cells.
     pub fn claimed_by(&self) -> Option<u32> {
         let (producer, turn, state) = parts(self.area.word(self.head, 0).load(Ordering::Acquire));
         (state == CLAIMED && turn == self.area.turn(self.head)).then_some(producer)
     }
 
-    /// Skips the next cell if `producer`, *which must be known to be dead*, has claimed it and not published
-    /// (rule 6). `true`: it was so. More of its cells may follow later.
+    /// Skips the next cell if `producer`, *which must be known to be dead*, has claimed and not
+    /// published it (rule 6). `true`: it was so, and may be so again.
     pub fn skip_dead(&mut self, producer: u32) -> bool {
         let skip = self.claimed_by() == Some(producer);
         if skip {

@@ -1,27 +1,31 @@
 //! The protocols between processes that share memory, with their `unsafe`.
 //!
-//! Processes of one node talk through memory that both map. Each process owns one [`segment::Segment`]; in it lie
+//! Processes of one node communicate through memory that both map. Each process owns one
+//! [`segment::Segment`] with
 //!
-//! - an [`inbox`], where any peer may leave a frame (for peers that seldom talk),
+//! - an [`inbox`], for frames of peers that seldom send,
 //! - [`ring`]s, one for each peer that sends often: the fast path,
-//! - a [`pool`], through which the owner sends longer messages: their slots lie in the receiver's ring,
-//! - [`announcement`]s: messages that wait with the owner, who may take them back,
+//! - a [`pool`], through which the owner sends longer messages: their slots are in the receiver's
+//!   ring,
+//! - [`announcement`]s: messages that wait in the owner's memory, and that the owner may take back,
 //! - a [`heap`]: memory for the owner's program, from which a peer copies messages by itself,
-//! - [`control_section`]s, through which ranks do collectives together in numbered steps,
+//! - [`control_section`]s, for collectives in numbered steps,
 //! - in the heap, [`mailbox`]es of windows, by which peers have the owner change its own memory,
-//! - a [`door`]: how the owner sleeps when it has nothing to do, and how a peer wakes it,
-//! - a [`wait_note`] for each of its threads that has waited long: on what, in words.
+//! - a [`door`]: how the owner sleeps while it has no work, and how a peer wakes it,
+//! - a [`wait_note`] for each of its threads that has waited long, with the reason in words.
 //!
-//! Beside these segments the processes of a job on a node may share one with a [`postbox`] for each pair and a pool for all.
-//! Wherever several change the same memory, a [`robust_lock`] outlives a process that ends while it has it.
+//! The processes of a job on a node may also share one segment with a [`postbox`] for each pair and
+//! a pool for all. A [`robust_lock`] guards memory that several processes change, and survives the
+//! death of its holder.
 //!
-//! Which of these a message takes is for others to say: here is no policy. What all this
-//! needs of the kernel and of memory is in `oxmpi_sys`.
+//! This crate has no policy: other crates choose the protocol of a message. `oxmpi_sys` has the
+//! code for the kernel and for memory.
 //!
-//! Each page opens with its protocol as numbered rules; the code and the tests cite them. The algorithms know only the atomics of
-//! [`oxmpi_sys::sync`] and run alike between processes, between threads, and under the model checker loom (`RUSTFLAGS="--cfg
-//! loom" cargo test -p oxmpi-shm --release --test loom --target-dir target/loom`), where everything that calls the kernel is
-//! left out. To begin with, read [`ring`] and [`door`].
+//! Each module begins with its protocol as numbered rules, which the code and the tests cite. The
+//! algorithms use only the atomics of [`oxmpi_sys::sync`] and run alike between processes, between
+//! threads, and under the model checker loom (`RUSTFLAGS="--cfg loom" cargo test -p oxmpi-shm
+//! --release --test loom --target-dir target/loom`), which leaves out all code that calls the
+//! kernel. To begin with, read [`ring`] and [`door`].
 
 pub mod announcement;
 pub mod control_section;

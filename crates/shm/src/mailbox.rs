@@ -1,23 +1,27 @@
 //! Mailboxes: requests to a peer for operations on its memory, which the origin has not mapped.
 //!
-//! A *target* has a mailbox for each *origin*: a line for a request and a line for its answer. Both lie with the target, which
-//! polls them whenever it makes progress. A request with few data carries them; more lie in a buffer of the origin's, in
-//! memory that the target has mapped. So an operation and the word that it is complete cost one line each.
+//! A *target* has a mailbox for each *origin*: a line for a request and a line for its answer. Both
+//! are in memory of the target, which polls them whenever it makes progress. A request carries few
+//! data in its line; more data are in a buffer of the origin, in memory that the target has mapped.
+//! So an operation and its completion cost one line each.
 //!
 //! ```text
-//! request   word 0: 4 x its number + its state     word 1: what to do     words 2, 3: where, how many bytes     words 4 to 7: data
-//! answer    word 0: the number                     word 1: how it went    words 4 to 7: data
+//! request   word 0: 4 x its number + its state     word 1: operation
+//!           words 2, 3: place, bytes               words 4 to 7: data
+//! answer    word 0: the number                     word 1: status      words 4 to 7: data
 //! ```
 //!
 //! Rules
-//! 1. *One at a time.* An origin numbers its requests from 1. It writes a request, and its buffer, only when the one before was
-//!    answered or withdrawn.
-//! 2. *Post.* It stores the number to word 0 of the request last (release), then rings the target's door. The target loads it
-//!    (acquire) before it reads the rest, or the buffer.
-//! 3. *Answer.* The target does each request once. Then it stores the number to word 0 of the answer last (release), and rings the
-//!    origin's door. The origin loads it (acquire) before it reads the rest, or the buffer.
-//! 4. *Withdraw.* A request may say that it can be withdrawn. Then the target changes its state to claimed before it does anything,
-//!    and the origin to withdrawn, each by a compare-exchange with posted: so one of them has it.
+//! 1. *One at a time.* An origin numbers its requests from 1. It writes a request, and its buffer,
+//!    only when the one before was answered or withdrawn.
+//! 2. *Post.* It stores the number to word 0 of the request last (release), then rings the target's
+//!    door. The target loads it (acquire) before it reads the rest, or the buffer.
+//! 3. *Answer.* The target carries out each request once. Then it stores the number to word 0 of
+//!    the answer last (release), and rings the origin's door. The origin loads it (acquire) before
+//!    it reads the rest, or the buffer.
+//! 4. *Withdraw.* A request may say that it can be withdrawn. Then the target changes its state to
+//!    claimed before it begins, and the origin to withdrawn, each by a compare-exchange with
+//!    posted: so only one of them succeeds.
 
 use oxmpi_sys::line::{LINE_BYTES, LINE_WORDS, Line};
 #[cfg(not(loom))]
@@ -27,7 +31,6 @@ use std::sync::Arc;
 
 /// Words of data that a request and an answer carry.
 pub const CARRIED_WORDS: usize = 4;
-/// Bytes of them.
 pub const CARRIED_BYTES: usize = 8 * CARRIED_WORDS;
 
 const POSTED: u64 = 0;
@@ -35,12 +38,10 @@ const CLAIMED: u64 = 1;
 const WITHDRAWN: u64 = 2;
 const STATES: u64 = 4;
 
-/// Where the first word of carried data stands in a line.
 const CARRIED: usize = LINE_WORDS - CARRIED_WORDS;
 
 /// Memory of atomic words.
 pub trait Words {
-    /// Word `index`.
     fn word(&self, index: usize) -> &AtomicU64;
 }
 
@@ -59,31 +60,25 @@ impl Words for Memory {
     }
 }
 
-/// A request of an origin. The caller defines what the words mean.
+/// A request of an origin. The caller defines the meaning of the words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Request {
-    /// What to do.
+pub struct MailboxRequest {
     pub what: u64,
     /// Whether it can be withdrawn (rule 4).
     pub may_be_withdrawn: bool,
-    /// Where.
+    /// The place in the window.
     pub at: u64,
-    /// How many bytes.
     pub len: u64,
-    /// Data.
     pub data: [u64; CARRIED_WORDS],
 }
 
-/// What came of it.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// How it went.
     pub status: u64,
-    /// Data.
     pub data: [u64; CARRIED_WORDS],
 }
 
-/// The bit in the word that says what to do.
 const MAY_BE_WITHDRAWN: u64 = 1 << 63;
 
 /// The mailboxes of a target.
@@ -93,13 +88,13 @@ pub struct Mailboxes<'m, W> {
     first: usize,
 }
 
-/// Bytes of the mailboxes for so many origins.
+/// Bytes of the mailboxes for `origins` origins.
 pub const fn mailbox_bytes(origins: u32) -> usize {
     2 * LINE_BYTES * origins as usize
 }
 
 impl<'m, W: Words> Mailboxes<'m, W> {
-    /// Those in `words` from the word `first` on, which begins a line. They are zero at first.
+    /// The mailboxes in zeroed `words` from the word `first` on, which begins a line.
     #[inline]
     pub fn new(words: &'m W, first: usize) -> Mailboxes<'m, W> {
         Mailboxes { words, first }
@@ -117,7 +112,7 @@ impl<'m, W: Words> Mailboxes<'m, W> {
 
     /// Posts a request as `origin`, the caller (rules 1 and 2). Ring the target's door afterwards.
     #[inline]
-    pub fn post(&self, origin: u32, number: u64, request: &Request) {
+    pub fn post(&self, origin: u32, number: u64, request: &MailboxRequest) {
         let store = |word, value| self.request(origin, word).store(value, Ordering::Relaxed);
         store(1, request.what | if request.may_be_withdrawn { MAY_BE_WITHDRAWN } else { 0 });
         store(2, request.at);
@@ -126,11 +121,11 @@ impl<'m, W: Words> Mailboxes<'m, W> {
         self.request(origin, 0).store(number * STATES + POSTED, Ordering::Release);
     }
 
-    /// Withdraws a request as `origin`, the caller (rule 4). `false`: the target has it.
+    /// Withdraws a request as `origin`, the caller (rule 4). `false`: the target has claimed it.
     #[inline]
     pub fn withdraw(&self, origin: u32, number: u64) -> bool {
         let is_withdrawn = self.change_state(origin, number, WITHDRAWN);
-        // A target that reads a word of the next request for one of this one finds the new state afterwards.
+        // A target that reads a word of the next request for this one also finds the new state.
         fence(Ordering::Release);
         is_withdrawn
     }
@@ -142,7 +137,7 @@ impl<'m, W: Words> Mailboxes<'m, W> {
         word.compare_exchange(posted, next, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The answer to the request with a number, if it is there (rule 3).
+    /// The answer to request `number`, if it has arrived (rule 3).
     #[inline]
     pub fn answered(&self, origin: u32, number: u64) -> Option<Answer> {
         if self.answer_word(origin, 0).load(Ordering::Acquire) != number {
@@ -152,29 +147,29 @@ impl<'m, W: Words> Mailboxes<'m, W> {
         Some(Answer { status: load(1), data: std::array::from_fn(|at| load(CARRIED + at)) })
     }
 
-    /// Whether the answer to the request with a number is there.
+    /// Whether the answer to request `number` has arrived.
     #[inline]
     pub fn is_answered(&self, origin: u32, number: u64) -> bool {
         self.answer_word(origin, 0).load(Ordering::Acquire) == number
     }
 
-    /// Whether an origin has posted something that the target has not seen, of which it has seen the number `seen` last.
+    /// Whether an origin has posted a request after number `seen`.
     #[inline]
     pub fn has_posted(&self, origin: u32, seen: u64) -> bool {
         self.request(origin, 0).load(Ordering::Relaxed) / STATES != seen
     }
 
-    /// What an origin has posted behind the number `seen`, and its number, for the target, which must answer it. The number
-    /// without a request: it was withdrawn.
+    /// The request that an origin has posted after number `seen`, and its number. Without a request
+    /// it was withdrawn. The target must answer it.
     #[inline]
-    pub fn take(&self, origin: u32, seen: u64) -> Option<(u64, Option<Request>)> {
+    pub fn take(&self, origin: u32, seen: u64) -> Option<(u64, Option<MailboxRequest>)> {
         let word = self.request(origin, 0).load(Ordering::Acquire);
         let (number, state) = (word / STATES, word % STATES);
         if number == seen {
             return None;
         }
         let load = |word| self.request(origin, word).load(Ordering::Relaxed);
-        let request = Request {
+        let request = MailboxRequest {
             what: load(1) & !MAY_BE_WITHDRAWN,
             may_be_withdrawn: load(1) & MAY_BE_WITHDRAWN != 0,
             at: load(2),
@@ -183,7 +178,7 @@ impl<'m, W: Words> Mailboxes<'m, W> {
         };
         let has_it = match request.may_be_withdrawn {
             true => state == POSTED && self.change_state(origin, number, CLAIMED),
-            // What was read is of this request if it was not withdrawn meanwhile.
+            // The words are of this request if it was not withdrawn meanwhile.
             false => {
                 fence(Ordering::Acquire);
                 state == POSTED && self.request(origin, 0).load(Ordering::Relaxed) == word
@@ -195,7 +190,7 @@ impl<'m, W: Words> Mailboxes<'m, W> {
         Some((number, has_it.then_some(request)))
     }
 
-    /// Answers the request with a number (rule 3). Ring the origin's door afterwards.
+    /// Answers request `number` (rule 3). Ring the origin's door afterwards.
     #[inline]
     pub fn answer(&self, origin: u32, number: u64, answer: &Answer) {
         let store = |word, value| self.answer_word(origin, word).store(value, Ordering::Relaxed);
@@ -214,7 +209,7 @@ mod tests {
     fn a_request_is_done_once_or_withdrawn() {
         let lines = heap_lines(6);
         let boxes = Mailboxes::new(&lines, 2 * LINE_WORDS);
-        let request = Request { what: 7, may_be_withdrawn: true, at: 1, len: 2, data: [3, 4, 5, 6] };
+        let request = MailboxRequest { what: 7, may_be_withdrawn: true, at: 1, len: 2, data: [3, 4, 5, 6] };
         assert_eq!(boxes.take(1, 0), None);
         boxes.post(1, 1, &request);
         assert!(boxes.has_posted(1, 0) && !boxes.has_posted(0, 0));

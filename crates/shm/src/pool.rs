@@ -1,35 +1,35 @@
-//! The pool: memory in a sender's own segment through which its longer messages go to all its destinations.
+//! The pool: memory in a sender's own segment for its longer messages to all destinations.
 //!
-//! A pair ring's data ring is small, and so soon written again: each of its lines is then still in the receiver's
-//! private cache, and storing to it costs a transfer between cores. The pool is large enough for its lines to have
-//! fallen out to a cache that all cores share before their turn comes again; and, since one pool serves all
-//! destinations, memory does not grow with their number. The *slots* of a message that lies in the pool go through the
-//! receiver's ring as always: see the pool chunk of [`ring`](crate::ring).
+//! A ring's data area is so small that each line is still in the receiver's private cache when it
+//! is written again, which costs a transfer between cores. The lines of the pool have then fallen
+//! out to a cache that all cores share. One pool for all destinations does not grow with their
+//! number. The *slots* of its messages go through the receiver's ring: see the pool chunk of
+//! [`ring`](crate::ring).
 //!
-//! The pool is a ring of *blocks*, which lie side by side: a processor that reads a block to its end fetches some lines beyond
-//! it in advance, and in a longer message these are the ones that it reads next.
+//! The pool is a ring of adjacent *blocks*: a processor that reads a block to its end prefetches
+//! some lines beyond it, and in a longer message it reads these lines next.
 //!
 //! ```text
 //! states    for each block 32 bits: the position after it when it was freed last
-//! data      on a page of their own, the blocks
+//! data      on separate pages, the blocks
 //! position  bytes before it since the start of all time; 32 bits, wraps
 //! ```
 //!
 //! Rules
-//! 1. *One writer.* The segment's owner alone writes data, through its one [`Pool`]. All memory is zero at the start.
-//! 2. *Take.* The sender takes whole blocks for each message, in order, from the position `head` on; none that is in use
-//!    since the lap before, which are those from `tail` on. Nothing is touched before its first use, so a pool that is
-//!    never used takes no memory.
-//! 3. *Hand over.* Which bytes hold which piece of a message is said by a slot of the destination's ring, or a cell of its inbox, whose
-//!    publication (release) and observation (acquire) order the copies of both sides. A piece begins with a block and takes as many
-//!    side by side as its bytes need, which hold nothing else. Only the destination of that slot or cell reads it.
-//! 4. *Free and reclaim.* When the receiver has read a block for the last time it stores the position after the block to the block's state
-//!    (release). When the sender is short of room it moves `tail` over all blocks
-//!    at whose state it finds (acquire) the position after the block. A state holds the position of another lap until then.
-//!    What lies there for a destination that is known to be dead the owner frees: [`Pool::forget`].
-//! 5. *Nobody waits for the pool.* Blocks are freed in any order but reclaimed in that of the ring, so that one slow
-//!    receiver can make the pool look full for all. A sender without room uses the destination's data ring, or
-//!    announces the message; it must not wait for room, for no receiver knows that it should wake it.
+//! 1. *One writer.* Only the segment's owner writes data, through its one [`Pool`]. All memory is
+//!    zero at the start.
+//! 2. *Take.* The sender takes whole blocks for each message, in order, from `head` on up to
+//!    `tail`, from where blocks are in use since the lap before. An unused pool takes no memory.
+//! 3. *Hand over.* A slot of the destination's ring, or a cell of its inbox, names the bytes of a
+//!    piece. Its publication (release) and observation (acquire) order the copies of both sides. A
+//!    piece has its own adjacent blocks. Only the destination reads it.
+//! 4. *Free and reclaim.* After its last read of a block the receiver stores the position after the
+//!    block to the block's state (release). A sender short of room moves `tail` over all blocks
+//!    with this state (acquire); other states are of another lap. The owner frees the blocks of a
+//!    destination that is known to be dead: [`Pool::forget`].
+//! 5. *No process waits for the pool.* Blocks are reclaimed in the order of the ring, so one slow
+//!    receiver can make the pool full for all. A sender without room uses the data ring, or
+//!    announces the message. It must not wait, since no receiver knows that it should wake it.
 
 mod area;
 #[cfg(all(test, not(loom)))]
@@ -43,19 +43,17 @@ use oxmpi_sys::sync::Ordering;
 /// The sending side: one in the life of a pool.
 #[derive(Debug)]
 pub struct Pool {
-    /// The positions of the first block that may be taken, and of the first one that is not yet reclaimed.
+    /// The positions of the next block to take, and of the first one that is not reclaimed.
     head: u32,
     tail: u32,
-    /// How many blocks lie between the two.
     taken: u32,
     blocks: u32,
-    /// For each block taken, for whom.
     destinations: Box<[u32]>,
     area: PoolArea,
 }
 
 impl Pool {
-    /// The sending side of a pool from which nobody has taken anything yet.
+    /// The sending side of a new pool.
     pub fn new(area: PoolArea) -> Pool {
         let blocks = area.shape.blocks();
         let destinations = vec![u32::MAX; blocks].into_boxed_slice();
@@ -67,7 +65,7 @@ impl Pool {
         self.area.shape
     }
 
-    /// Whether a message of `len` bytes could be taken now. Reclaims what has been freed if need be.
+    /// Whether a message of `len` bytes could be taken now. Reclaims freed blocks if needed.
     #[inline]
     pub fn room_for(&mut self, len: usize) -> bool {
         let blocks = self.area.blocks_of(len);
@@ -90,14 +88,14 @@ impl Pool {
         }
     }
 
-    /// Reclaims what has been freed, and says how many bytes there are to take.
+    /// Reclaims freed blocks, and returns the number of bytes that can be taken.
     #[cold]
     pub fn free_bytes(&mut self) -> usize {
         self.reclaim();
         (self.blocks - self.taken) as usize * self.area.shape.block_bytes as usize
     }
 
-    /// Frees what lies here for process `to`, *which must be known to be dead* (rule 4).
+    /// Frees the blocks for process `to`, *which must be known to be dead* (rule 4).
     pub fn forget(&mut self, to: u32) {
         let mut position = self.tail;
         for _ in 0..self.taken {
@@ -109,8 +107,7 @@ impl Pool {
         }
     }
 
-    /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room ([`Pool::room_for`]); the
-    /// position of the first (rule 2).
+    /// Takes the blocks of a message for `to`, which must fit; returns the first position (rule 2).
     #[inline]
     pub(crate) fn take(&mut self, len: usize, to: u32) -> u32 {
         let start = self.head;
@@ -123,9 +120,10 @@ impl Pool {
         start
     }
 
-    /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room ([`Pool::room_for`]), and has
-    /// `fill` write what begins at some byte of it. Where it lies: the positions of two pieces and their bytes, of which the
-    /// second one may have none. The receiver frees each ([`PoolView::free`]).
+    /// Takes the blocks of a message for process `to`, for which there must be room
+    /// ([`Pool::room_for`]), and has `fill` write the bytes from an offset on. Returns the
+    /// positions and the bytes of two pieces, the second perhaps empty, which the receiver frees
+    /// ([`PoolView::free`]).
     pub fn lay(&mut self, len: usize, to: u32, mut fill: impl FnMut(usize, BytesMut<'_>)) -> [(u32, u32); 2] {
         let start = self.take(len, to);
         // A pool has 2^30 bytes at most.
@@ -140,7 +138,7 @@ impl Pool {
         [(start, first), (next, rest)]
     }
 
-    /// Frees what [`Pool::lay`] has laid, of which nobody was told.
+    /// Frees pieces of [`Pool::lay`] that were never announced.
     pub fn clear(&mut self, pieces: [(u32, u32); 2]) {
         for (position, bytes) in pieces {
             if bytes > 0 {
@@ -149,36 +147,36 @@ impl Pool {
         }
     }
 
-    /// Names this moment for [`Pool::laid_since`].
+    /// The present position, for [`Pool::laid_since`].
     pub const fn mark(&self) -> u32 {
         self.head
     }
 
-    /// The blocks that were taken since a moment, less than a lap ago, if any were.
+    /// The blocks that were taken since `mark`, less than a lap ago, if any.
     pub const fn laid_since(&self, mark: u32) -> Option<Laid> {
         let bytes = self.head.wrapping_sub(mark) as usize;
         if bytes == 0 { None } else { Some(Laid { end: self.head, bytes }) }
     }
 
-    /// Whether the last of these blocks, which were taken for process `to`, is not yet freed. (A receiver frees them in order.)
+    /// Whether the last of these blocks for process `to` is not yet freed; receivers free in order.
     pub fn is_laid(&self, laid: &Laid, to: u32) -> bool {
         let block = self.area.block(laid.end.wrapping_sub(1));
-        // After a lap the block is another one's, or is free.
+        // After a lap the block is free or belongs to another message.
         self.head.wrapping_sub(laid.end) < self.area.shape.bytes
             && self.destinations[block] == to
             && self.area.state(block).load(Ordering::Acquire) != laid.end
     }
 
-    /// How many bytes from `position` on lie side by side before the message goes on at the beginning of the pool.
+    /// Contiguous bytes from `position` on.
     #[inline]
     pub(crate) const fn side_by_side(&self, position: u32) -> u32 {
         self.area.shape.bytes - self.area.at(position) as u32
     }
 
-    /// `len` bytes at `position` to write: of blocks that were taken and whose slot is not yet published.
+    /// `len` bytes at `position` to write, in taken blocks of an unpublished slot.
     #[inline]
     pub(crate) fn piece(&mut self, position: u32, len: usize) -> BytesMut<'_> {
-        // SAFETY: taken, says the caller, which alone has the pool.
+        // SAFETY: the caller, which alone has the pool, has taken these bytes.
         unsafe { self.area.piece(position, len) }
     }
 }
@@ -186,13 +184,11 @@ impl Pool {
 /// Blocks that were taken one after the other for one destination.
 #[derive(Clone, Copy, Debug)]
 pub struct Laid {
-    /// The position after them.
     end: u32,
-    /// Their bytes.
     pub bytes: usize,
 }
 
-/// The receiving side, of a peer's pool: any number of them, one in each process.
+/// The receiving side of a peer's pool: one in each process.
 #[derive(Debug)]
 pub struct PoolView {
     area: PoolArea,
@@ -204,13 +200,13 @@ impl PoolView {
         PoolView { area }
     }
 
-    /// The `len` bytes of a piece at `position`; none if no piece lies there (rule 3).
+    /// The `len` bytes of a piece at `position`; `None` if no piece can be there (rule 3).
     #[inline]
     pub fn bytes(&self, position: u32, len: usize) -> Option<Bytes<'_>> {
         self.area.bytes(position, len)
     }
 
-    /// Frees the blocks in which the piece of `len` bytes at `position` lies (rule 4).
+    /// Frees the blocks of the piece of `len` bytes at `position` (rule 4).
     #[inline]
     pub fn free(&mut self, position: u32, len: usize) {
         self.area.free(position, len);

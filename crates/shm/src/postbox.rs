@@ -1,10 +1,11 @@
 //! Postboxes and a pool: the shared segment of the components guide's modules sysv and usysv.
 //!
-//! All processes of one job on one node share one segment. A *postbox* is a one-way place for one packet from one process
-//! to another, and each ordered pair has one. Longer messages take their space from one *pool* that all have in common.
+//! All processes of one job on one node share one segment. A *postbox* holds one packet from one
+//! process to another; each ordered pair has one. Longer messages take space from a common *pool*.
 //!
 //! ```text
-//! line 0            the lock of the pool: holder 31 | somebody sleeps 1 (rule 4); not used if the lock is a semaphore
+//! line 0            the lock of the pool: holder 31 | a process sleeps 1 (rule 4);
+//!                   not used if the lock is a semaphore
 //! line 1            the map of the pool: a bit for each of at most 512 blocks, 1 if it is taken
 //! then              N (N-1) lines, one for each postbox: word 0 the state, words 1 to 7 the frame
 //! then              N (N-1) times S bytes, the data in each postbox
@@ -16,18 +17,19 @@
 //! With lines of C bytes these are 2C + N (N-1) (S + C) + P bytes, as the guide has it.
 //!
 //! Rules
-//! 1. *Post.* The sender alone writes a postbox of kind 0 (empty): first frame and data, then the state, with release.
-//! 2. *Take.* The receiver alone empties it: it loads the state with acquire, and when it has used frame and data it swaps 0 in,
-//!    with release. The sender looks at the state with acquire before it writes.
-//! 3. *Wait.* A sender that waits adds its bit to the state of a full postbox, by a compare-exchange. The receiver, which swaps,
-//!    sees the bit or the sender finds the postbox empty.
-//! 4. *Allocate.* Who holds the lock alone sets bits of the map, for a row of blocks that are free.
-//! 5. *Free.* Whoever was told of a row clears its bits when it has read the data, with release and without the lock. Who
-//!    allocates loads the map with acquire.
-//! 6. *Pooled.* A packet whose data lie in the pool hands the row over to the receiver, which frees it (rule 5). The postbox is
-//!    empty again (rule 2) before the data are copied.
-//! 7. *Death.* Nobody waits for the lock for ever: who does not get it does without the pool. Who knows that its holder is
-//!    dead opens it. A row that a dead process held stays taken.
+//! 1. *Post.* Only the sender writes a postbox of kind 0 (empty): first frame and data, then the
+//!    state, with release.
+//! 2. *Take.* Only the receiver empties it: it loads the state with acquire, uses frame and data,
+//!    and swaps 0 in, with release. The sender loads the state with acquire before it writes.
+//! 3. *Wait.* A sender that waits adds its bit to the state of a full postbox, by a
+//!    compare-exchange. The receiver's swap sees the bit or the sender finds the postbox empty.
+//! 4. *Allocate.* Only the holder of the lock sets bits of the map, for a row of free blocks.
+//! 5. *Free.* The receiver of a row clears its bits after it has read the data, with release and
+//!    without the lock. The allocating process loads the map with acquire.
+//! 6. *Pooled.* A packet with data in the pool hands the row over to the receiver, which frees it.
+//!    The postbox is empty again (rule 2) before the data are copied.
+//! 7. *Death.* A process that does not get the lock in time goes on without the pool. A process
+//!    that knows that the holder is dead opens the lock. A row of a dead process stays taken.
 
 #[cfg(not(loom))]
 mod file;
@@ -47,17 +49,15 @@ use std::{ptr::NonNull, sync::Arc};
 
 /// The most bytes of a frame in a postbox.
 pub const FRAME_MOST: usize = LINE_BYTES - 8;
-/// The most bytes of a frame in a postbox whose data lie in the pool.
+/// The most bytes of a frame in a postbox with data in the pool.
 pub const POOLED_FRAME_MOST: usize = FRAME_MOST - 8;
 
-/// The line of the lock.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct LockLine {
     word: AtomicU32,
 }
 
-/// What lies before the postboxes.
 #[derive(Debug)]
 #[repr(C)]
 struct Head {
@@ -68,7 +68,7 @@ struct Head {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Head>() == 2 * LINE_BYTES);
 
-/// Memory with postboxes and a pool. Cloning it gives another view of the same memory.
+/// Memory with postboxes and a pool. A clone is another view of the same memory.
 #[derive(Clone, Debug)]
 pub struct PostboxArea {
     head: NonNull<Head>,
@@ -79,17 +79,14 @@ pub struct PostboxArea {
     _keep: Keep,
 }
 
-// SAFETY: the memory behind the pointers is atomics, and bytes that the rules give to one process at a time; `_keep` keeps it
-// mapped.
+// SAFETY: the memory behind the pointers is atomics, and bytes that the rules give to one process
+// at a time; `_keep` keeps it mapped.
 unsafe impl Send for PostboxArea {}
 // SAFETY: as above.
 unsafe impl Sync for PostboxArea {}
 
 impl PostboxArea {
-    /// Empty postboxes on the heap, for threads of one process.
-    ///
-    /// # Panics
-    /// If [`PostboxShape::check`] finds something wrong.
+    /// Empty postboxes on the heap, for threads. Panics if [`PostboxShape::check`] fails.
     pub fn on_heap(shape: PostboxShape) -> PostboxArea {
         if let Err(wrong) = shape.check() {
             panic!("{wrong}");
@@ -108,15 +105,12 @@ impl PostboxArea {
         }
     }
 
-    /// Postboxes at `at`.
-    ///
-    /// # Safety
-    /// [`PostboxShape::bytes`] bytes at `at`, aligned to 64, must be zero or postboxes of this shape, and stay mapped and
-    /// writable while `keep` lives.
+    /// Postboxes at `at`. Safety: [`PostboxShape::bytes`] bytes at `at`, aligned to 64, are zero or
+    /// postboxes of this shape, and stay mapped and writable while `keep` lives.
     #[cfg(not(loom))]
     unsafe fn from_raw(at: NonNull<u8>, shape: PostboxShape, keep: Keep) -> PostboxArea {
         let boxes = shape.boxes() as usize;
-        // SAFETY: all three lie inside the bytes that the caller vouches for.
+        // SAFETY: all three are inside the caller's bytes.
         let (lines, data) = unsafe {
             let lines: NonNull<Line> = at.add(size_of::<Head>()).cast();
             (lines, lines.add(boxes).cast())
@@ -140,7 +134,6 @@ impl PostboxArea {
         unsafe { self.lines.add(index as usize).as_ref() }
     }
 
-    /// `len` bytes of data and pool at `at`, to be read.
     fn read(&self, at: u64, len: usize) -> Bytes<'_> {
         assert!(at + len as u64 <= self.shape.pool_at() + self.shape.pool, "{len} bytes at {at}");
         self.watched.touch(at as usize, len, Touch::Read);
@@ -148,7 +141,6 @@ impl PostboxArea {
         unsafe { Bytes::from_raw(self.data.add(at as usize).as_ptr(), len) }
     }
 
-    /// As [`PostboxArea::read`], to be written.
     fn write(&self, at: u64, len: usize) -> BytesMut<'_> {
         assert!(at + len as u64 <= self.shape.pool_at() + self.shape.pool, "{len} bytes at {at}");
         self.watched.touch(at as usize, len, Touch::Write);
@@ -156,18 +148,12 @@ impl PostboxArea {
         unsafe { BytesMut::from_raw(self.data.add(at as usize).as_ptr(), len) }
     }
 
-    /// The sending side of the postbox from one process to another, by their places.
-    ///
-    /// # Panics
-    /// If there is no such pair.
+    /// The sending side of the postbox between two processes, by their indices. Panics without one.
     pub fn sender(&self, from: u32, to: u32) -> PostboxSender {
         PostboxSender { index: self.pair(from, to), area: self.clone() }
     }
 
-    /// The receiving side.
-    ///
-    /// # Panics
-    /// If there is no such pair.
+    /// The receiving side. Panics if there is no such pair.
     pub fn receiver(&self, from: u32, to: u32) -> PostboxReceiver {
         PostboxReceiver { index: self.pair(from, to), area: self.clone() }
     }
@@ -189,7 +175,7 @@ const POOLED: u64 = 3;
 /// The sender waits (rule 3).
 const WAITED: u64 = 4;
 
-/// The frame of a packet, with what was in the line behind it.
+/// The frame of a packet, with the bytes behind it in the line.
 pub type FrameBytes = [u8; FRAME_MOST];
 
 /// The sending side of a postbox: one.
@@ -206,17 +192,14 @@ impl PostboxSender {
         self.area.line(self.index).words[0].load(Ordering::Acquire) == 0
     }
 
-    /// Bytes of data that a packet has at most.
+    /// The most bytes of data in a packet.
     #[inline]
     pub fn short(&self) -> usize {
         self.area.shape.short as usize
     }
 
-    /// Posts a frame with `total` bytes of data, of which `fill` writes the first to the postbox: as many as it takes. The
-    /// postbox must be empty. Returns how many that were.
-    ///
-    /// # Panics
-    /// If the frame is too long, or more than 2^32 - 1 bytes follow.
+    /// Posts a frame with `total` bytes of data in an empty postbox. `fill` writes the first bytes,
+    /// whose number is returned. Panics if the frame is too long, or `total` exceeds 2^32 - 1.
     pub fn post(&mut self, frame: &[u8], total: usize, fill: impl FnOnce(BytesMut<'_>)) -> usize {
         assert!(frame.len() <= FRAME_MOST && u32::try_from(total).is_ok(), "{total} bytes of data");
         let now = total.min(self.area.shape.short as usize);
@@ -228,19 +211,13 @@ impl PostboxSender {
         now
     }
 
-    /// Posts the next `len` bytes of data behind a frame, no more than the postbox takes, which must be empty.
-    ///
-    /// # Panics
-    /// If they are more.
+    /// Posts the next `len` bytes of data in an empty postbox. Panics if they do not fit.
     pub fn post_more(&mut self, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
         fill(self.data(len));
         self.publish(MORE, len);
     }
 
-    /// Posts a frame whose data lie in the pool, which the receiver will free (rule 6). The postbox must be empty.
-    ///
-    /// # Panics
-    /// If the frame is too long.
+    /// Posts a frame with data in the pool (rule 6) in an empty postbox. Panics if it is too long.
     pub fn post_pooled(&mut self, frame: &[u8], row: PoolRoom) {
         assert!(frame.len() <= POOLED_FRAME_MOST);
         self.put_frame(frame);
@@ -256,7 +233,7 @@ impl PostboxSender {
         state.fetch_update(Ordering::Acquire, Ordering::Acquire, noted).is_ok()
     }
 
-    /// Takes back what lies in the postbox, *whose receiver must be known to be dead*: a row goes back to the pool.
+    /// Takes the packet back, with its row, *whose receiver must be known to be dead*.
     pub fn take_back(&mut self) {
         let receiver = PostboxReceiver { area: self.area.clone(), index: self.index };
         if let Some(Packet::Pooled { row, .. }) = receiver.peek() {
@@ -280,34 +257,27 @@ impl PostboxSender {
         }
     }
 
-    /// Rule 1.
     fn publish(&self, kind: u64, total: usize) {
         self.area.line(self.index).words[0].store((total as u64) << 32 | kind, Ordering::Release);
     }
 }
 
-/// What lies in a postbox.
+/// The content of a postbox.
 #[derive(Debug)]
 pub enum Packet<'a> {
-    /// A frame, and the first of its data.
     Frame {
-        /// The frame.
         frame: FrameBytes,
-        /// Bytes of data in all.
         total: usize,
-        /// Those that are here.
         first: Bytes<'a>,
     },
     /// More of the data of the last frame.
     More(Bytes<'a>),
-    /// A frame, and where in the pool its data lie. Whoever has it frees the row.
+    /// A frame, and the row of the pool with its data, which the receiver frees.
     Pooled {
-        /// The frame.
         frame: FrameBytes,
-        /// The row, which the receiver frees.
         row: PoolRoom,
     },
-    /// Something that no sender can have posted.
+    /// A packet that no correct sender posts.
     Nonsense,
 }
 
@@ -319,7 +289,7 @@ pub struct PostboxReceiver {
 }
 
 impl PostboxReceiver {
-    /// What lies in the postbox, if anything. It is good until [`PostboxReceiver::release`].
+    /// The packet in the postbox, if any. It is valid until [`PostboxReceiver::release`].
     #[inline]
     pub fn peek(&self) -> Option<Packet<'_>> {
         let state = self.area.line(self.index).words[0].load(Ordering::Acquire);
@@ -352,7 +322,7 @@ impl PostboxReceiver {
         frame
     }
 
-    /// Empties the postbox (rule 2). Whether its sender wants to be rung.
+    /// Empties the postbox (rule 2). Returns whether its sender waits for a ring.
     #[inline]
     pub fn release(&self) -> bool {
         self.area.line(self.index).words[0].swap(0, Ordering::AcqRel) & WAITED != 0

@@ -1,37 +1,38 @@
-//! A robust lock: a word in shared memory that names its owner, so that others can have it when the owner has died.
+//! A robust lock: a word in shared memory that names its owner, so that another process can take it
+//! when the owner has died.
 //!
 //! Rules
-//! 1. The word is 0 while nobody has the lock, else one more than the number of its owner.
-//! 2. The lock is acquired by a compare-exchange of 0 for the own word (acquire), and released by a store of 0 (release), which is
-//!    the owner's alone.
-//! 3. An owner may have several threads. One that finds the own number waits like everybody else.
-//! 4. The word of an owner that is known to have ended is replaced by a compare-exchange for the own word (acquire). The dead store
-//!    nothing any more and become owners no more, so one succeeds, and the lock is then its own.
-//! 5. What the lock guards may be half changed after that: it must be such that others can go on with it.
-//! 6. Nobody waits for anything else with the lock held. So a living owner releases it as soon as it runs, and waiting is spinning,
-//!    and then leaving the processor to others; whether the owner has died is queried seldom.
+//! 1. The word is 0 while the lock is free, else one more than the number of its owner.
+//! 2. The lock is acquired by a compare-exchange of 0 for the own word (acquire), and released by
+//!    the owner by a store of 0 (release).
+//! 3. A thread that finds the own number waits like any other process.
+//! 4. The word of an owner that has ended is replaced by a compare-exchange for the own word
+//!    (acquire). A dead process does nothing any more, so one compare-exchange succeeds and owns
+//!    the lock.
+//! 5. The guarded data may then be half changed: the next owner must be able to continue.
+//! 6. No process waits for anything else while it holds the lock. So a living owner releases it as
+//!    soon as it runs. A waiter spins, then yields, and seldom queries whether the owner has died.
 
 use oxmpi_sys::sync::{AtomicU64, Ordering};
 
-/// The lock, held until this is dropped.
+/// The held lock; dropping it releases the lock.
 #[derive(Debug)]
-pub struct Held<'a>(&'a AtomicU64);
+pub struct RobustGuard<'a>(&'a AtomicU64);
 
-impl<'a> Held<'a> {
-    /// Acquires the lock for the process with the number `own`. `has_died` says whether the process with a number has ended for
-    /// sure; it may not need this lock.
+impl<'a> RobustGuard<'a> {
+    /// Acquires the lock for the process with the number `own`. `has_died` says whether a process
+    /// has certainly ended; it may not need this lock.
     #[inline]
-    pub fn acquire(word: &'a AtomicU64, own: u32, has_died: impl FnMut(u32) -> bool) -> Held<'a> {
+    pub fn acquire(word: &'a AtomicU64, own: u32, has_died: impl FnMut(u32) -> bool) -> RobustGuard<'a> {
         let mine = u64::from(own) + 1;
-        // Rule 2.
         if word.compare_exchange(FREE, mine, Ordering::Acquire, Ordering::Relaxed).is_err() {
             acquire_contended(word, mine, has_died);
         }
-        Held(word)
+        RobustGuard(word)
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for RobustGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.store(FREE, Ordering::Release);
@@ -52,7 +53,6 @@ fn acquire_contended(word: &AtomicU64, mine: u64, mut has_died: impl FnMut(u32) 
         }
         spins = spins.wrapping_add(1);
         if spins.is_multiple_of(ASK_EVERY) && owner != mine && has_died((owner - 1) as u32) && exchange() {
-            // Rule 4.
             return;
         }
         pause(spins);
@@ -71,11 +71,11 @@ fn pause(_: u32) {
 
 const FREE: u64 = 0;
 
-/// Spins before the processor is left to others: the owner may need it.
+/// Spins before the first yield: the owner may need the processor.
 #[cfg(not(loom))]
 const YIELD_AFTER: u32 = 64;
 
-/// Spins between two questions whether the owner has died.
+/// Spins between two queries whether the owner has died.
 const ASK_EVERY: u32 = if cfg!(loom) { 1 } else { 4096 };
 
 #[cfg(all(test, not(loom)))]
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn the_lock_of_a_dead_owner_is_had_by_others_one_at_a_time() {
         let word = AtomicU64::new(0);
-        std::mem::forget(Held::acquire(&word, 7, |_| unreachable!("nobody has it")));
+        std::mem::forget(RobustGuard::acquire(&word, 7, |_| unreachable!("nobody has it")));
         let mut count = 0u64;
         let shared = &raw mut count as usize;
         std::thread::scope(|scope| {
@@ -94,7 +94,7 @@ mod tests {
                 let word = &word;
                 scope.spawn(move || {
                     for _ in 0..1000 {
-                        let held = Held::acquire(word, own, |owner| owner == 7);
+                        let held = RobustGuard::acquire(word, own, |owner| owner == 7);
                         // SAFETY: the lock is held, and `count` lives longer than the threads.
                         unsafe { *(shared as *mut u64) += 1 };
                         drop(held);

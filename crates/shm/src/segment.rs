@@ -1,8 +1,9 @@
 //! The segment: the memory through which one process receives.
 //!
-//! It is a memfd, so it has no name, survives nobody and cannot be forgotten in /dev/shm; its descriptor is handed to
-//! the peers. The launcher (or a test) creates it with [`Segment::create`] and writes the boot record, its owner and
-//! the owner's peers map it with [`Segment::map`]. All pages but the first are zero and take no memory until used.
+//! It is a memfd without a name, so nothing of it can remain in /dev/shm; its descriptor is handed
+//! to the peers. The launcher (or a test) creates it with [`Segment::create`] and writes the boot
+//! record; its owner and the owner's peers map it with [`Segment::map`]. All pages but the first
+//! are zero and take no memory until used.
 //!
 //! ```text
 //! page 0        line 0-1  magic, version, size, boot record        rule 1
@@ -12,20 +13,21 @@
 //!               line 32   notes of long waits                      wait_note.rs
 //! page 1        announcements: messages that wait with the owner   announcement.rs
 //! then          the inbox                                          inbox.rs
-//! then, each on a page of its own, `max_rings` rings               ring/mod.rs
+//! then, each on its own page, `max_rings` rings                    ring/mod.rs
 //! then, likewise, the control sections                             control_section.rs
 //! then the pool through which the owner sends: states, data        pool.rs
 //! then, on 2 MiB, the heap: memory that the owner's program uses   heap.rs
 //! ```
 //!
-//! All but the heap is one mapping. The heap is long, and most programs never ask for it: each process maps it by itself
-//! when it first needs it.
+//! All but the heap is one mapping. The heap is long, and most programs never use it: each process
+//! maps it when it first needs it.
 //!
 //! Rules
-//! 1. The boot record is written by the creator before the descriptor is handed to anybody, and never again.
-//! 2. The process that claims the segment (pid from 0, compare-exchange) is its owner: it alone stores the status. All
-//!    may read it, at any time; state is stored with release and loaded with acquire, last call relaxed.
-//! 3. Which peer gets which ring is decided by the owner; see the fabric.
+//! 1. The creator writes the boot record before it hands out the descriptor, and never again.
+//! 2. The process that claims the segment (pid from 0, compare-exchange) is its owner: it alone
+//!    stores the status. Every process may read it at any time; state is stored with release and
+//!    loaded with acquire, last call relaxed.
+//! 3. The owner assigns the rings to peers; see the fabric.
 
 mod boot;
 mod config;
@@ -37,7 +39,7 @@ use self::boot::{Header, read_header};
 pub use self::config::SegmentConfig;
 pub use self::heap::HUGE_PAGE;
 use self::heap::HeapMapping;
-pub use self::status::{CheckpointCall, RankState, Status};
+pub use self::status::{CheckpointCall, OwnerStatus, RankState};
 use crate::{
     announcement::{ANNOUNCEMENTS, AnnouncementArea, AnnouncementEntry},
     control_section::ControlSection,
@@ -66,18 +68,17 @@ use std::{
 };
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
-/// The layout of a segment. Goes up with every change of what lies in it.
+/// The layout of a segment, incremented with every change of its content.
 pub const LAYOUT_VERSION: u32 = 22;
 const PAGE: usize = 4096;
 
-/// The door's line: see [`crate::door`].
 #[repr(C, align(64))]
 #[derive(Debug)]
 struct DoorLine {
     word: DoorWord,
     /// 1 if the owner has registered for asymmetric barriers.
     registered: AtomicU32,
-    /// On which semaphore the owner sleeps, if it does so on one.
+    /// The semaphore on which the owner sleeps, if it uses one.
     semaphore: AtomicU64,
 }
 
@@ -91,54 +92,29 @@ const _: () = assert!(ANNOUNCEMENTS as usize * size_of::<AnnouncementEntry>() <=
 const _: () = assert!(NOTES_AT + size_of::<WaitNotes>() <= PAGE);
 const _: () = assert!(size_of::<Header>() <= STATUS_AT && size_of::<DoorLine>() == 64);
 
-/// Why a descriptor could not be used as a segment.
+/// The reason why a descriptor could not be used as a segment.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
-    /// The kernel refused.
     #[error("cannot {what} a segment of {bytes} bytes: {error}")]
-    Kernel {
-        /// What was tried.
-        what: &'static str,
-        /// The size of the segment.
-        bytes: usize,
-        /// The answer.
-        error: io::Error,
-    },
-    /// It is something else.
+    Kernel { what: &'static str, bytes: usize, error: io::Error },
     #[error("this file is no segment: it is {bytes} bytes long and begins with {magic:#018x}")]
-    NoSegment {
-        /// The length of the file.
-        bytes: u64,
-        /// Its first word.
-        magic: u64,
-    },
+    NoSegment { bytes: u64, magic: u64 },
     /// It was made by another version of the library.
     #[error(
         "the segment has layout {found}, this library knows layout {LAYOUT_VERSION}: launcher and library must come from the same installation"
     )]
-    Version {
-        /// Its layout.
-        found: u32,
-    },
-    /// Its size does not fit what it says about itself.
+    Version { found: u32 },
+    /// The size of the file differs from that of its boot record.
     #[error("the segment of rank {rank} is {found} bytes long, but its boot record says {expected}")]
     Size {
         /// The owner by the boot record.
         rank: u32,
-        /// The length of the file.
         found: u64,
-        /// What the boot record makes of it.
         expected: u64,
     },
-    /// Its sizes are impossible.
     #[error("the segment of rank {rank} has {wrong}")]
-    Config {
-        /// The owner by the boot record.
-        rank: u32,
-        /// What is wrong.
-        wrong: String,
-    },
+    Config { rank: u32, wrong: String },
 }
 
 /// A mapped segment. It stays mapped while any area made from it lives.
@@ -149,17 +125,15 @@ pub struct Segment {
     heap: OnceLock<HeapMapping>,
 }
 
-// SAFETY: what can be reached through a segment is atomics, or areas with their own protocols.
+// SAFETY: a segment gives access only to atomics, or to areas with their own protocols.
 unsafe impl Send for Segment {}
 // SAFETY: as above.
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Creates a segment and writes its boot record. The descriptor is close-on-exec. If this process may not make so long
-    /// a file (RLIMIT_FSIZE), though most of it is never written, the heap is shorter, and then the pools of control sections.
-    ///
-    /// # Errors
-    /// `InvalidInput` if the sizes are impossible; else those of [`nameless`].
+    /// Creates a segment and writes its boot record. The descriptor is close-on-exec. If
+    /// RLIMIT_FSIZE forbids the length, the heap is shorter, and then the pools of control
+    /// sections. `InvalidInput` if the sizes are impossible.
     pub fn create(boot: &Boot) -> io::Result<OwnedFd> {
         boot.config.check().map_err(|wrong| io::Error::new(io::ErrorKind::InvalidInput, wrong))?;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
@@ -181,9 +155,6 @@ impl Segment {
     }
 
     /// Maps a segment. The descriptor is not needed afterwards.
-    ///
-    /// # Errors
-    /// See [`SegmentError`].
     pub fn map(fd: impl AsFd) -> Result<Arc<Segment>, SegmentError> {
         let fd = fd.as_fd();
         let kernel = |what, bytes| {
@@ -222,15 +193,14 @@ impl Segment {
         Ok(Arc::new(Segment { base, boot, heap: OnceLock::new() }))
     }
 
-    /// Says where the caller, who must be the owner, has mapped its segment, so that others can find out whether they
-    /// may read its memory.
+    /// Publishes the address of the owner's mapping, for [`Segment::is_readable_in`].
     pub fn advertise(&self) {
         self.status().mapped_at.store(self.base.as_ptr().expose_provenance() as u64, Ordering::Release);
     }
 
-    /// Whether we may read the memory of the owner, which is `process`: what we read there, where the owner has
-    /// mapped this segment, must be the boot record that we see here. A process number of another namespace, a
-    /// forbidden call and a stranger's memory all fail.
+    /// Whether we may read the memory of the owner, which is `process`: the same boot record must
+    /// be at the owner's address. Another PID namespace, a forbidden call or an unrelated process
+    /// all fail.
     pub fn is_readable_in(&self, process: RemoteProcess) -> bool {
         let address = self.status().mapped_at.load(Ordering::Acquire);
         let mut there = [0; STATUS_AT];
@@ -248,8 +218,8 @@ impl Segment {
 
     /// The status line.
     #[inline]
-    pub fn status(&self) -> &Status {
-        // SAFETY: the status line lies in the first page, mapped while `self` lives, aligned, atomics only.
+    pub fn status(&self) -> &OwnerStatus {
+        // SAFETY: in the first page, mapped while `self` lives, aligned, atomics only.
         unsafe { self.base.add(STATUS_AT).cast().as_ref() }
     }
 
@@ -259,20 +229,19 @@ impl Segment {
         &self.door_line().word
     }
 
-    /// The owner says that it gives its processor to others for a moment, or that it is back: a hint for those who wait for it.
+    /// Records whether the owner has yielded its processor: a hint for the peers that wait for it.
     #[inline]
     pub fn set_away(&self, away: bool) {
         self.away().store(u32::from(away), Ordering::Relaxed);
     }
 
-    /// Whether the owner has given its processor to others, or sleeps. If not, and there are more ranks than processors, it
-    /// runs on another processor than the caller, unless the kernel has stopped it.
+    /// Whether the owner has yielded or sleeps. If not, it usually runs on another processor.
     #[inline]
     pub fn is_away(&self) -> bool {
         self.away().load(Ordering::Relaxed) != 0 || self.door_word().has_sleepers()
     }
 
-    /// The owner says that it waits in the library, or no longer: a hint for those who would pull a message from it.
+    /// Records whether the owner waits in the library, a hint for peers that may pull a message.
     #[inline]
     pub fn set_waiting(&self, waits: bool) {
         self.away_line()[1].store(u32::from(waits), Ordering::Relaxed);
@@ -293,14 +262,14 @@ impl Segment {
         unsafe { self.base.add(AWAY_AT).cast().as_ref() }
     }
 
-    /// What threads of the owner wait for, as they say.
+    /// The notes of the owner's threads about long waits.
     pub fn wait_notes(&self) -> &[WaitNote] {
         // SAFETY: as for the status line.
         let notes: &WaitNotes = unsafe { self.base.add(NOTES_AT).cast().as_ref() };
         notes
     }
 
-    /// Notes whether the owner has registered for asymmetric barriers.
+    /// Records whether the owner has registered for asymmetric barriers.
     pub fn set_registered(&self, registered: bool) {
         self.door_line().registered.store(u32::from(registered), Ordering::Release);
     }
@@ -310,12 +279,12 @@ impl Segment {
         self.door_line().registered.load(Ordering::Acquire) != 0
     }
 
-    /// Says on which semaphore the owner will sleep.
+    /// Publishes the semaphore on which the owner will sleep.
     pub fn set_semaphore(&self, semaphore: Semaphore) {
         self.door_line().semaphore.store(semaphore.to_word(), Ordering::Release);
     }
 
-    /// On which semaphore the owner has slept last, if it has on one.
+    /// The semaphore on which the owner has slept last, if any.
     pub fn semaphore(&self) -> Option<Semaphore> {
         Semaphore::from_word(self.door_line().semaphore.load(Ordering::Acquire))
     }
@@ -327,7 +296,7 @@ impl Segment {
         }
     }
 
-    /// Wakes the owner whatever its door says (rule 8 of the door). `raise` raises its alarm, if it has one.
+    /// Wakes the owner whatever its door says (rule 8 of the door); `raise` raises its alarm.
     pub fn ring_after_death(&self, raise: impl FnOnce()) {
         self.door_word().ring_after_death(|| {
             raise();
@@ -338,7 +307,7 @@ impl Segment {
     /// The inbox.
     pub fn inbox(self: &Arc<Self>) -> InboxArea {
         let config = &self.boot.config;
-        // SAFETY: the inbox lies between its offset and that of the first ring.
+        // SAFETY: the inbox is between its offset and that of the first ring.
         unsafe { InboxArea::from_raw(self.base.add(config.inbox_offset()), config.inbox_cells, self.clone()) }
     }
 
@@ -348,15 +317,12 @@ impl Segment {
         unsafe { AnnouncementArea::from_raw(self.base.add(PAGE).cast(), self.clone()) }
     }
 
-    /// Ring number `index`, for a process whose barriers are of this `kind`.
-    ///
-    /// # Panics
-    /// If there are not as many rings.
+    /// Ring number `index`, for a process with barriers of this `kind`. Panics if there is none.
     pub fn ring(self: &Arc<Self>, index: u32, kind: BarrierKind) -> RingArea {
         let config = &self.boot.config;
         assert!(index < config.max_rings, "ring {index} of a segment that has {}", config.max_rings);
-        // SAFETY: the ring lies between its offset and that of the next one, inside the mapping, which has
-        // `ring_offset(max_rings)` bytes; `map` has checked the shape.
+        // SAFETY: the ring is between its offset and that of the next one, inside the mapping,
+        // which has `ring_offset(max_rings)` bytes; `map` has checked the shape.
         unsafe {
             RingArea::from_raw(
                 self.base.add(config.ring_offset(index)),
@@ -367,19 +333,16 @@ impl Segment {
         }
     }
 
-    /// Makes ring number `index` as it was at first, and gives its memory back. Only its owner does that, and when the other
-    /// process that has used it is gone.
-    ///
-    /// # Errors
-    /// `InvalidInput` if there are not as many rings; what madvise(2) says.
+    /// Makes ring number `index` new, and returns its memory to the kernel. Only its owner may do
+    /// this, after the end of the ring's other process.
     pub fn clear_ring(&self, index: u32) -> io::Result<()> {
         let config = &self.boot.config;
         if index >= config.max_rings {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let (start, end) = (config.ring_offset(index), config.ring_offset(index + 1));
-        // SAFETY: whole pages of our own mapping, of a file that grows and shrinks no more. They read as zero afterwards,
-        // which is a value of all that lies in a ring.
+        // SAFETY: whole pages of our own mapping, of a file of fixed length. They read as zero
+        // afterwards, which is a valid value for every part of a ring.
         unsafe {
             rustix::mm::madvise(
                 self.base.as_ptr().add(start).cast(),
@@ -390,10 +353,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Control section number `index` for `ranks` ranks, for a process whose barriers are of this `kind`.
-    ///
-    /// # Panics
-    /// If there are not as many sections, or not as much room in one.
+    /// Control section number `index` for `ranks` ranks, for a process with barriers of this
+    /// `kind`. Panics if there is none, or no room.
     pub fn control_section(self: &Arc<Self>, index: u32, ranks: u32, kind: BarrierKind) -> ControlSection {
         let config = &self.boot.config;
         assert!(
@@ -402,7 +363,7 @@ impl Segment {
             config.control_sections,
             config.control_section_ranks
         );
-        // SAFETY: the section lies between its offset and that of the next one, inside the mapping.
+        // SAFETY: the section is between its offset and that of the next one, inside the mapping.
         unsafe {
             ControlSection::from_raw(
                 self.base.add(config.control_section_offset(index)),
@@ -417,8 +378,8 @@ impl Segment {
     /// The pool through which the owner sends, if it has one.
     pub fn pool(self: &Arc<Self>) -> Option<PoolArea> {
         let config = &self.boot.config;
-        // SAFETY: the pool is the last in the mapping, which has `config.mapped_bytes()` bytes, and begins with a page;
-        // `map` has checked the shape.
+        // SAFETY: the pool is the last part of the mapping, which has `config.mapped_bytes()`
+        // bytes, and begins with a page; `map` has checked the shape.
         (config.pool_bytes > 0).then(|| unsafe {
             PoolArea::from_raw(self.base.add(config.pool_offset()), config.pool_shape(), self.clone())
         })
@@ -432,7 +393,7 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // SAFETY: we mapped as many bytes there; all areas hold an `Arc` of us, so nobody uses them any more.
+        // SAFETY: mapped by this value; all areas hold an `Arc` of it, so none is left.
         let unmapped =
             unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.boot.config.mapped_bytes()) };
         debug_assert!(unmapped.is_ok());

@@ -1,8 +1,8 @@
-//! Notes: what threads of a segment's owner wait for, for those who watch it.
+//! Notes about long waits of the threads of a segment's owner, for the processes that watch it.
 //!
-//! A thread whose wait has become long leaves a note in the first page of its segment and takes it away when the wait
-//! is over. Whoever has the segment mapped can read it at any time, without any help of the owner, which may be stuck.
-//! What a note says is not known here: it is bytes.
+//! A thread whose wait has become long leaves a note in the first page of its segment and removes
+//! it after the wait. Any process that has the segment mapped can read it at any time, even if the
+//! owner is stuck. This module does not interpret the bytes of a note.
 //!
 //! ```text
 //! note    u32: 1 if a thread has it     u32: its version, odd while it is being written
@@ -10,28 +10,28 @@
 //! ```
 //!
 //! Rules
-//! 1. A thread of the owner takes a note (0 to 1, compare-exchange with acquire) and gives it back empty (release). Between
-//!    the two it alone writes it.
-//! 2. Before the first word is written the version is made odd, behind a release fence the words are stored, then the version
-//!    is made even (release).
-//! 3. A reader loads the version (acquire), the words, behind an acquire fence the version again. It has read a note if both
-//!    are the same and even.
+//! 1. A thread of the owner takes a note (0 to 1, compare-exchange with acquire) and returns it
+//!    empty (release). Between the two only this thread writes it.
+//! 2. Before the first word is written the version is made odd, after a release fence the words are
+//!    stored, then the version is made even (release).
+//! 3. A reader loads the version (acquire), the words, and after an acquire fence the version
+//!    again. The note is valid if both versions are the same and even.
 
 use oxmpi_sys::line::LINE_BYTES;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// How many threads of a process can leave a note at a time.
+/// The most threads of a process that leave a note at a time.
 pub const NOTES: usize = 4;
 
-/// Bytes that a note has room for.
+/// The room of a note, in bytes.
 pub const NOTE_BYTES: usize = 8 * WORDS;
 
 const WORDS: usize = 62;
 
-/// How often a reader tries to read a note that is being written.
+/// The most attempts of a reader at a note that is being written.
 const TRIES: u32 = 100;
 
-/// One note, as it lies in the segment.
+/// One note in the segment.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct WaitNote {
@@ -67,18 +67,17 @@ impl WaitNote {
         self.version.store((version | 1).wrapping_add(1), Ordering::Release);
     }
 
-    /// Gives the note back, empty.
+    /// Returns the note, empty.
     pub fn give_back(&self) {
         self.write(&[]);
         self.taken.store(0, Ordering::Release);
     }
 
-    /// What the note says; `None` if it says nothing, or is being written for ever by who has died in it.
+    /// The text of the note; `None` if it is empty, or if its writer died while writing.
     pub fn read(&self) -> Option<Vec<u8>> {
         for _ in 0..TRIES {
             let version = self.version.load(Ordering::Acquire);
             if version.is_multiple_of(2) {
-                // The owner may write anything.
                 let len = (self.len.load(Ordering::Relaxed) as usize).min(NOTE_BYTES);
                 let words = self.words.iter().take(len.div_ceil(8)).map(|word| word.load(Ordering::Relaxed));
                 let mut text: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();

@@ -1,4 +1,5 @@
-//! The protocols in shared memory under the model checker. Tests are named after the rules they check.
+//! The protocols in shared memory under the model checker. Tests are named after the rules they
+//! check.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p oxmpi-shm --release --test loom --target-dir target/loom`
 #![cfg(loom)]
@@ -13,20 +14,20 @@ use loom::{
 use oxmpi_shm::{
     announcement::{AnnouncementArea, AnnouncementSender, Claim, OwnClaim},
     control_section::{ControlSection, PoolSegments, SHORT_BYTES, Stated},
-    door::{Alarm, DoorWord, Sleepers, Turn},
+    door::{Alarm, DoorTurn, DoorWord, Sleepers},
     inbox::{InboxArea, InboxReceiver, InboxSender},
-    mailbox::{Answer, Mailboxes, Request},
+    mailbox::{Answer, MailboxRequest, Mailboxes},
     pool::{Pool, PoolArea, PoolShape, PoolView},
     postbox::{Packet, PostboxArea, PostboxShape},
-    ring::{Pooling, RingArea, RingReceiver, RingSender, RingShape, Slot},
-    robust_lock::Held,
+    ring::{Pooling, RingArea, RingReceiver, RingSender, RingShape, RingSlot},
+    robust_lock::RobustGuard,
 };
 use oxmpi_sys::{
     barrier::BarrierKind::Symmetric,
     bytes::{Bytes, CopyKind},
 };
 
-/// Checks a model with at most so many preemptions, or fewer if LOOM_MAX_PREEMPTIONS says so.
+/// Checks a model with at most this number of preemptions, or LOOM_MAX_PREEMPTIONS if that is less.
 fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     let most = model.preemption_bound.unwrap_or(preemptions);
@@ -42,10 +43,10 @@ fn ring() -> (RingSender, RingReceiver) {
 /// Takes the next message if there is one, as its tag and bytes.
 fn take(receiver: &mut RingReceiver) -> Option<(i32, Vec<u8>)> {
     let message = match receiver.peek()? {
-        Slot::Inline { tag, bytes, .. } => (tag, bytes.to_vec()),
-        Slot::Frame { bytes, .. } => (-1, bytes.to_vec()),
-        Slot::Chunk { tag, bytes, .. } => {
-            // Time for a sender that wrongly thinks that it has been read.
+        RingSlot::Inline { tag, bytes, .. } => (tag, bytes.to_vec()),
+        RingSlot::Frame { bytes, .. } => (-1, bytes.to_vec()),
+        RingSlot::Chunk { tag, bytes, .. } => {
+            // Time for a sender that wrongly assumes that the message was read.
             thread::yield_now();
             (tag, bytes.to_vec())
         }
@@ -111,8 +112,8 @@ fn ring_rules_3_and_4_data_wraps() {
                 Bytes::from(&vec![tag as u8 + (offset / 256) as u8; chunk.len()][..]).copy_to(chunk);
             })
         };
-        // 1024 - 192 - 512 = 320 bytes are left: the third message (257 bytes: two chunks) fits the rest only in
-        // part, and waits for bytes to be taken.
+        // 1024 - 192 - 512 = 320 bytes are left: the third message (257 bytes: two chunks) fits the
+        // rest only in part, and waits for bytes to be taken.
         assert!(send(&mut sender, 10, 192) && send(&mut sender, 20, 512));
         let thread = thread::spawn(move || {
             while !send(&mut sender, 30, 321) {
@@ -146,7 +147,7 @@ fn ring_rule_5_waiting_for_credits() {
                 }
             }
         });
-        // One slot, a quarter, and no more: the sender hears of it or never.
+        // One quarter of the slots: the sender gets these credits or none.
         assert!(receiver.peek().is_some());
         if receiver.release() {
             bell.ring(Symmetric);
@@ -163,7 +164,7 @@ fn ring_with(pool: &PoolArea) -> (RingSender, RingReceiver) {
     (RingSender::new(area), receiver)
 }
 
-/// Sends `len` bytes with the value `tag` through the pool, streaming if the tag is odd.
+/// Sends `len` bytes with the value `tag` through the pool, streamed if the tag is odd.
 fn send_pooled(sender: &mut RingSender, pool: &mut Pool, tag: u8, len: usize) -> bool {
     let kind = if tag % 2 == 1 { CopyKind::Streaming } else { CopyKind::Plain };
     let pooling = Pooling { pool, to: 1, kind, piece_bytes: 1024 };
@@ -172,7 +173,7 @@ fn send_pooled(sender: &mut RingSender, pool: &mut Pool, tag: u8, len: usize) ->
     })
 }
 
-/// Receives what [`send_pooled`] has sent, in all its pieces.
+/// Receives the message of [`send_pooled`], in all its pieces.
 fn receive_pooled(receiver: &mut RingReceiver, tag: u8, len: usize) {
     let mut have = Vec::new();
     while have.len() < len {
@@ -189,8 +190,8 @@ fn pool_rules_2_to_4_a_block_is_used_again_only_when_it_is_free() {
         let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
         let (mut sender, mut receiver) = ring_with(&area);
         let mut pool = Pool::new(area);
-        // Two blocks each: the pool is full, and what follows is written over what the receiver reads. Odd tags are
-        // streamed.
+        // Two blocks each: the pool is full, and the next message overwrites blocks that the
+        // receiver reads. Odd tags are streamed.
         assert!(
             send_pooled(&mut sender, &mut pool, 10, 2048) && send_pooled(&mut sender, &mut pool, 11, 1537)
         );
@@ -228,7 +229,7 @@ fn pool_rule_4_two_receivers() {
             })
         });
         let threads: Vec<_> = threads.collect();
-        // Only this thread waits: what it writes over is read, or has been.
+        // Only this thread waits until the blocks that it overwrites are read.
         for (sender, tag) in [(&mut first, 24), (&mut second, 26)] {
             while !send_pooled(sender, &mut pool, tag, 2048) {
                 thread::yield_now();
@@ -264,7 +265,7 @@ fn ring_rule_8_a_body_follows_its_frame() {
             while receiver.peek().is_none() {
                 thread::yield_now();
             }
-            let Some(Slot::Frame { bytes, body_len: 65 }) = receiver.peek() else { panic!("no frame") };
+            let Some(RingSlot::Frame { bytes, body_len: 65 }) = receiver.peek() else { panic!("no frame") };
             assert_eq!(bytes.to_vec(), b"frame");
             receiver.release();
             let mut offset = 0;
@@ -425,8 +426,8 @@ fn door_rules_4_and_5_two_sleepers() {
     });
 }
 
-/// What threads of a process with a socket share: each waits for a flag of its own. What comes to the socket is the
-/// first one's flag.
+/// The shared state of the threads of a process with a socket: each waits for its own flag. The
+/// socket sets the first thread's flag.
 struct Plugged {
     word: DoorWord,
     sleepers: Sleepers,
@@ -435,8 +436,8 @@ struct Plugged {
 }
 
 impl Plugged {
-    /// Looks at everything for all.
-    fn look(&self, index: usize) -> bool {
+    /// Polls all sources for all threads.
+    fn poll(&self, index: usize) -> bool {
         if self.alarm.take() {
             self.set(0);
         }
@@ -449,10 +450,10 @@ impl Plugged {
     }
 
     fn wait(&self, index: usize) {
-        let mut turn = Turn::default();
-        while !self.look(index) {
+        let mut turn = DoorTurn::default();
+        while !self.poll(index) {
             let sleepy = self.sleepers.announce_turn(&self.word, Symmetric, &self.alarm, &mut turn);
-            if !self.look(index) {
+            if !self.poll(index) {
                 sleepy.sleep(None);
             }
         }
@@ -505,7 +506,7 @@ fn door_rule_7_somebody_leads_as_long_as_somebody_sleeps() {
     }
 }
 
-/// A section of two ranks, with as few segments as there may be.
+/// A section of two ranks with the fewest segments.
 fn section() -> ControlSection {
     ControlSection::on_heap(2, PoolSegments { count: 2, bytes: 64 }, Symmetric)
 }
@@ -516,7 +517,7 @@ fn give(place: &ControlSection, rank: u32, step: u64, len: usize, value: u8) {
     place.publish(rank, step, Stated::of(len, len <= SHORT_BYTES));
 }
 
-/// The first of the `len` bytes that a rank has for a step, as soon as it has them.
+/// The first of the `len` bytes of a rank for a step, as soon as it is published.
 fn take_byte(place: &ControlSection, rank: u32, step: u64, len: usize) -> u8 {
     while !place.is_published(rank, step) {
         thread::yield_now();
@@ -550,7 +551,7 @@ fn control_section_rules_2_and_3_what_is_published_is_there() {
 
 #[test]
 fn control_section_rule_2_of_two_ranks_each_may_write_over_what_it_has_seen() {
-    /// Gives a half, combines the other one where it lies, and takes the result.
+    /// Writes a half, combines the other half in place, and takes the result.
     fn halves(place: &ControlSection, me: u32) {
         let other = 1 - me;
         for first in [1, 3] {
@@ -606,10 +607,10 @@ fn control_section_rule_4_a_segment_is_written_again_when_all_are_done() {
 
 #[test]
 fn control_section_rule_5_who_begins_is_done_with_all_before() {
-    /// Collectives of two steps in which each rank takes what the other one gives; nobody looks at what the other is done with.
+    /// Collectives of two steps with data of the other rank, without its word of steps done.
     fn collectives(place: &ControlSection, me: u32) {
         for (call, first) in [1, 3].into_iter().enumerate() {
-            // The step before the last one may still be read until the other one is seen to have begun.
+            // The step before the last may be read until the other rank has begun the next.
             give(place, me, first, 60, call as u8);
             assert_eq!(take_byte(place, 1 - me, first, 60), call as u8);
             if call == 0 {
@@ -623,7 +624,7 @@ fn control_section_rule_5_who_begins_is_done_with_all_before() {
                     thread::yield_now();
                 }
             } else {
-                // That it was seen to have begun at `first` says that it is done with `first - 1`.
+                // The other rank has begun at `first`, so it is done with `first - 1`.
                 give(place, me, first + 1, 60, 7);
             }
         }
@@ -651,7 +652,7 @@ fn control_section_rule_6_a_sleeper_is_woken() {
         });
         place.want(1, 0);
         if !place.is_published(1, 1) {
-            // Asleep: the other one must ring.
+            // Asleep: the other rank must ring.
             while rung.load(Ordering::Acquire) == 0 {
                 thread::yield_now();
             }
@@ -676,7 +677,7 @@ fn control_section_rule_7_a_team_begins_after_the_last_step_of_the_one_before() 
             thread::yield_now();
         }
         assert_eq!(place.last_step(), 2);
-        // Whoever is next may write at once.
+        // The next rank may write at once.
         give(&place, 0, 3, 60, 6);
         thread.join().unwrap();
     });
@@ -716,8 +717,9 @@ fn control_section_rule_15_both_lengths_are_there() {
     });
 }
 
-/// One byte where a message lies, at the address that is announced or where a copy is: 0 or 1. Who has read it where it was announced
-/// has seen `1`, and the sender changes it only when it has taken the message back.
+/// One byte of a message, at the announced address or in a copy: 0 or 1. A receiver that has read
+/// it at the announced address has seen `1`, and the sender changes it only when it has taken the
+/// message back.
 #[test]
 fn announcement_rules_2_and_3_a_message_is_read_or_taken_back() {
     check(3, || {
@@ -739,14 +741,15 @@ fn announcement_rules_2_and_3_a_message_is_read_or_taken_back() {
         copy.store(1, Ordering::Relaxed);
         let is_kept = sender.keep(name, 99);
         if is_kept {
-            // The user writes its buffer again.
+            // The user overwrites its buffer.
             buffer.store(7, Ordering::Relaxed);
         }
         assert_eq!(thread.join().unwrap() == Claim::AsAnnounced, !is_kept);
     });
 }
 
-/// A message of two pieces that the sender gives while the receiver takes the rest: each byte comes one way, whoever is first.
+/// A message of two pieces that the sender gives while the receiver takes the rest: each byte
+/// arrives once, in any order of the two.
 #[test]
 fn announcement_rule_5_each_byte_is_given_or_read() {
     check(3, || {
@@ -780,7 +783,7 @@ fn announcement_rules_1_and_4_a_closed_entry_is_another_message() {
         let thread = thread::spawn(move || reader.claim(names[0]));
         assert_eq!(area.claim(names[1]), Claim::AsAnnounced);
         assert_eq!(thread.join().unwrap(), Claim::AsAnnounced);
-        // The receiver has said that it has the first one.
+        // The receiver has said that it has the first message.
         sender.close(names[0]);
         sender.close(names[0]);
         let next = sender.open().unwrap();
@@ -795,7 +798,7 @@ fn announcement_rules_1_and_4_a_closed_entry_is_another_message() {
 
 const BOXES: PostboxShape = PostboxShape { ranks: 2, short: 64, pool: 128 };
 
-/// Waits for the next packet, and says what it has: the first byte of its frame and of its data, and how many these are.
+/// The first byte of the next packet's frame and of its data, and the length of these.
 fn packet(area: &PostboxArea) -> (u8, u8, usize) {
     let receiver = area.receiver(0, 1);
     loop {
@@ -901,7 +904,7 @@ fn robust_lock_rule_2_what_is_guarded_is_changed_by_one_at_a_time() {
     check(3, || {
         let (word, count) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU32::new(0)));
         let add = |own: u32, word: &AtomicU64, count: &AtomicU32| {
-            let _held = Held::acquire(word, own, |_| false);
+            let _held = RobustGuard::acquire(word, own, |_| false);
             count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         };
         let (its_word, its_count) = (word.clone(), count.clone());
@@ -918,11 +921,12 @@ fn robust_lock_rule_4_one_has_the_lock_of_the_dead() {
         let (word, count) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU32::new(0)));
         let is_dead = Arc::new(AtomicBool::new(false));
         let add = |own: u32, word: &AtomicU64, count: &AtomicU32, is_dead: &AtomicBool| {
-            let _held = Held::acquire(word, own, |owner| owner == 2 && is_dead.load(Ordering::Acquire));
+            let _held =
+                RobustGuard::acquire(word, own, |owner| owner == 2 && is_dead.load(Ordering::Acquire));
             count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         };
         // The owner ends with the lock held.
-        std::mem::forget(Held::acquire(&word, 2, |_| false));
+        std::mem::forget(RobustGuard::acquire(&word, 2, |_| false));
         let (its_word, its_count, its_death) = (word.clone(), count.clone(), is_dead.clone());
         let thread = thread::spawn(move || add(1, &its_word, &its_count, &its_death));
         is_dead.store(true, Ordering::Release);
@@ -941,7 +945,7 @@ struct Mailbox {
 
 type Arc2<T> = std::sync::Arc<T>;
 
-// SAFETY: the model checker watches who touches the buffer.
+// SAFETY: the model checker reports races on the buffer.
 unsafe impl Send for Mailbox {}
 
 impl Mailbox {
@@ -955,13 +959,14 @@ impl Mailbox {
 
     /// Posts a request whose data are in the buffer.
     fn post(&self, number: u64, may_be_withdrawn: bool) {
-        // SAFETY: the model checker says if another one touches it.
+        // SAFETY: the model checker reports another access.
         self.buffer.with_mut(|data| unsafe { *data = 10 * number });
         let data = [number; 4];
-        self.boxes().post(0, number, &Request { what: number, may_be_withdrawn, at: 1, len: 8, data });
+        self.boxes().post(0, number, &MailboxRequest { what: number, may_be_withdrawn, at: 1, len: 8, data });
     }
 
-    /// Does what is posted: the number, and whether it was done. The answer is what was in the buffer, which is changed.
+    /// Serves a posted request: its number, and whether it was carried out. The answer is the old
+    /// content of the buffer, which is changed.
     fn serve(&self, seen: u64) -> Option<(u64, bool)> {
         let (number, request) = self.boxes().take(0, seen)?;
         if let Some(request) = request {

@@ -1,12 +1,12 @@
-//! Ring, pool, inbox and door between threads over a real segment. Bounded by numbers of messages, and by a guard that
-//! turns a hang into a failure. `OXMPI_STRESS_TIMES=n` does n times as much.
+//! Ring, pool, inbox and door between threads over a real segment. Bounded by numbers of messages,
+//! and by a guard that turns a hang into a failure. `OXMPI_STRESS_TIMES=n` does n times as much.
 #![cfg(not(loom))]
 
 use oxmpi_shm::{
     door::{Bell, Door, Next, Policy},
     inbox::{CELL_PAYLOAD, InboxReceiver, InboxSender},
     pool::{Pool, PoolArea, PoolShape, PoolView},
-    ring::{INLINE_MAX, Pooling, RingArea, RingReceiver, RingSender, RingShape, Slot},
+    ring::{INLINE_MAX, Pooling, RingArea, RingReceiver, RingSender, RingShape, RingSlot},
     segment::{Boot, RankState, Segment, SegmentConfig, SegmentError},
 };
 use oxmpi_sys::{
@@ -36,13 +36,13 @@ fn segment(boot: Boot) -> Arc<Segment> {
     Segment::map(Segment::create(&boot).expect("a segment")).expect("a mapping")
 }
 
-/// How many times the usual number of messages.
+/// The factor of the number of messages.
 fn times() -> u32 {
     let text = std::env::var("OXMPI_STRESS_TIMES").unwrap_or("1".into());
     text.parse().unwrap_or_else(|_| panic!("OXMPI_STRESS_TIMES is {text:?}, it must be a number"))
 }
 
-/// Aborts the test program if `self` is not dropped within a minute, or so many times a minute.
+/// Aborts the test program if the value is not dropped within `times()` minutes.
 struct Guard(Option<std::sync::mpsc::Sender<()>>);
 
 fn guard() -> Guard {
@@ -76,7 +76,7 @@ impl Numbers {
     }
 }
 
-/// What byte `at` of message `number` must be.
+/// Byte `at` of message `number`.
 fn byte(number: usize, at: usize) -> u8 {
     (number.wrapping_mul(31) + at * 7 + at / 256) as u8
 }
@@ -121,13 +121,13 @@ fn a_ring_carries_all_lengths_in_order() {
                     thread::yield_now();
                     continue;
                 }
-                Some(Slot::Inline { tag, context, bytes }) => {
+                Some(RingSlot::Inline { tag, context, bytes }) => {
                     (tag == -(number as i32) && context == number as u16 && len != 7, bytes, bytes.len())
                 }
-                Some(Slot::Chunk { tag, context, total, offset, bytes, .. }) => {
+                Some(RingSlot::Chunk { tag, context, total, offset, bytes, .. }) => {
                     (tag == -(number as i32) && context == number as u16 && offset == have, bytes, total)
                 }
-                Some(Slot::Frame { bytes, .. }) => (len == 7, bytes, bytes.len()),
+                Some(RingSlot::Frame { bytes, .. }) => (len == 7, bytes, bytes.len()),
             };
             assert!(is_right && total == len, "message {number} of {len} bytes");
             bytes.copy_to(BytesMut::from(&mut message[have..have + bytes.len()]));
@@ -178,8 +178,8 @@ fn a_ring_refuses_what_has_no_room_and_recovers() {
     assert!(RingSender::new(area).try_send_inline(0, 0, Bytes::empty()));
 }
 
-/// How a message goes: what its sender tries first.
-fn lengths_and_ways(receiver: u32, longest: usize) -> impl Iterator<Item = (usize, u64)> {
+/// The protocol that the sender of a message tries first.
+fn lengths_and_protocols(receiver: u32, longest: usize) -> impl Iterator<Item = (usize, u64)> {
     let mut numbers = Numbers(u64::from(receiver) * 77 + 5);
     (0..6_000).map(move |_| {
         let shift = numbers.next() % 16;
@@ -196,14 +196,14 @@ fn take_message(receiver: &mut RingReceiver, message: &mut [u8]) -> (i32, usize)
                 thread::yield_now();
                 continue;
             }
-            Some(Slot::Frame { bytes, body_len }) => {
+            Some(RingSlot::Frame { bytes, body_len }) => {
                 frame = Some(i32::from_ne_bytes(bytes.to_vec().try_into().expect("four bytes")));
                 assert!(have == 0 && body_len > 0);
                 receiver.release();
                 continue;
             }
-            Some(Slot::Inline { tag, bytes, .. }) => (tag, bytes, bytes.len()),
-            Some(Slot::Chunk { tag, total, offset, bytes, context }) => {
+            Some(RingSlot::Inline { tag, bytes, .. }) => (tag, bytes, bytes.len()),
+            Some(RingSlot::Chunk { tag, total, offset, bytes, context }) => {
                 assert!(offset == have && (frame.is_none() || (tag == 0 && context == 0)));
                 (tag, bytes, total)
             }
@@ -218,7 +218,7 @@ fn take_message(receiver: &mut RingReceiver, message: &mut [u8]) -> (i32, usize)
 }
 
 #[test]
-fn a_pool_serves_two_receivers_in_all_ways() {
+fn a_pool_serves_two_receivers_by_all_protocols() {
     serves_two_receivers(64 << 10, 4 << 10);
 }
 
@@ -227,7 +227,7 @@ fn a_pool_of_larger_blocks_does_so_too() {
     serves_two_receivers(256 << 10, 16 << 10);
 }
 
-/// A pool of so many bytes, in blocks of so many, whose owner sends messages of up to 32 KiB to two others.
+/// A pool of `pool_bytes` bytes, whose owner sends messages of up to 32 KiB to two others.
 fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
     let _guard = guard();
     let config = SegmentConfig {
@@ -248,7 +248,7 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
         receiver.set_pool(PoolView::new(segments[0].pool().expect("it has one")));
         thread::spawn(move || {
             let mut message = vec![0; longest];
-            for (number, (len, _)) in lengths_and_ways(me, longest).enumerate() {
+            for (number, (len, _)) in lengths_and_protocols(me, longest).enumerate() {
                 assert_eq!(take_message(&mut receiver, &mut message), (number as i32, len));
                 let wrong = message[..len].iter().enumerate().find(|&(at, found)| *found != byte(number, at));
                 assert_eq!(wrong, None, "message {number}, {len} bytes long");
@@ -258,16 +258,16 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
     });
     let mut pool = Pool::new(segments[0].pool().expect("it has one"));
     let mut senders = [1, 2].map(|to| RingSender::new(segments[to].ring(0, kind)));
-    let ways = [1, 2].map(|to| lengths_and_ways(to, longest));
-    let [first, second] = ways;
+    let all = [1, 2].map(|to| lengths_and_protocols(to, longest));
+    let [first, second] = all;
     let (mut streamed, mut pooled) = (0, 0);
     for (number, both) in first.zip(second).enumerate() {
-        for (to, (len, way)) in [both.0, both.1].into_iter().enumerate() {
+        for (to, (len, protocol)) in [both.0, both.1].into_iter().enumerate() {
             let bytes: Vec<u8> = (0..len).map(|at| byte(number, at)).collect();
             let bytes = Bytes::from(&bytes[..]);
             let (tag, sender) = (number as i32, &mut senders[to]);
             let frame = tag.to_ne_bytes();
-            let by_ring = |sender: &mut RingSender, way| match way {
+            let by_ring = |sender: &mut RingSender, protocol| match protocol {
                 _ if len > sender.max_data() => false,
                 0 => sender.try_send_frame_with_body(Bytes::from(&frame), len, None, |at, chunk, kind| {
                     bytes.slice(at, chunk.len()).copy_by(kind, chunk);
@@ -277,10 +277,10 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
                     bytes.slice(at, chunk.len()).copy_to(chunk);
                 }),
             };
-            // An empty body is no body.
-            let way = if len == 0 { way | 1 } else { way };
-            while !match way {
-                0 | 1 if len <= sender.max_data() => by_ring(sender, way),
+            // An empty body counts as no body.
+            let protocol = if len == 0 { protocol | 1 } else { protocol };
+            while !match protocol {
+                0 | 1 if len <= sender.max_data() => by_ring(sender, protocol),
                 _ => {
                     let fill = |at, piece: BytesMut<'_>, kind| {
                         streamed += u32::from(kind == CopyKind::Streaming);
@@ -290,7 +290,7 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
                     let kind = [CopyKind::Plain, CopyKind::Streaming][number % 2];
                     let piece_bytes = [1, 5000, 16 << 10][number % 3];
                     let pooling = Pooling { pool: &mut pool, to: to as u32, kind, piece_bytes };
-                    let gone = if way == 0 || way == 2 {
+                    let gone = if protocol == 0 || protocol == 2 {
                         sender.try_send_frame_with_body(Bytes::from(&frame), len, Some(pooling), fill)
                     } else {
                         sender.try_send_pooled(tag, 3, len, pooling, fill)
@@ -319,7 +319,7 @@ fn ring_with_pooled() -> RingReceiver {
 }
 
 #[test]
-#[should_panic(expected = "broken ring: 8192 bytes in a pool of which the receiver was not told")]
+#[should_panic(expected = "broken ring: 8192 bytes in a pool that the receiver does not know")]
 fn a_pool_that_is_not_known_is_an_error() {
     ring_with_pooled().peek();
 }
@@ -373,8 +373,8 @@ fn an_inbox_takes_frames_of_four_producers() {
     assert!(receiver.peek().is_none() && receiver.claimed_by().is_none());
 }
 
-/// Two ranks play ping-pong with pauses of random length, so that each look, yield and sleep is met by a ring at
-/// every moment. No sleep has a time limit: a lost ring is a hang.
+/// Two ranks play ping-pong with pauses of random length, so that a ring meets each poll, yield and
+/// sleep at every moment. No sleep has a time limit: a lost ring is a hang.
 fn door_stress(asymmetric: bool, policy: Policy) {
     let _guard = guard();
     let segments = [0, 1].map(|_| segment(boot(asymmetric, policy.oversubscribed, SegmentConfig::default())));
@@ -401,7 +401,7 @@ fn door_stress(asymmetric: bool, policy: Policy) {
                     let mut wait = door.begin();
                     while !poll() {
                         match wait.next() {
-                            Next::Look => {}
+                            Next::Poll => {}
                             Next::Sleep(sleepy) if poll() => {
                                 sleepy.cancel();
                                 break;
@@ -462,7 +462,7 @@ fn a_sleep_ends_with_its_time_limit_or_a_sibling() {
         thread::spawn(move || {
             while !done.load(std::sync::atomic::Ordering::Acquire) {
                 let mut wait = door.begin();
-                while let Next::Look = wait.next() {}
+                while let Next::Poll = wait.next() {}
                 let Next::Sleep(sleepy) = wait.next() else { continue };
                 if !done.load(std::sync::atomic::Ordering::Acquire) {
                     sleepy.sleep(None);

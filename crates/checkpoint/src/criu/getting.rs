@@ -1,61 +1,72 @@
-//! Which CRIU is needed, and how it is had: the one table of this for all messages.
+//! The required version of CRIU and how to install it: the one table of this for all messages.
 
 /// The oldest version that is used: older ones fail on newer kernels.
 const NEEDED: (u32, u32) = (4, 2);
 
-/// How CRIU is had on a system.
-struct Way {
-    /// The system, for people.
+struct CriuInstallation {
     system: &'static str,
     /// `ID` in its os-release(5).
     id: &'static str,
-    /// How `VERSION_ID` begins there; empty: any.
+    /// The beginning of `VERSION_ID`; empty: any.
     version: &'static str,
-    /// What to type, and why.
-    how: Source,
+    source: InstallSource,
 }
 
-/// Where CRIU comes from.
-enum Source {
-    /// Its packages are older, of this version: it is built.
+enum InstallSource {
+    /// Built from source, since the packages have this older version.
     Built(&'static str),
-    /// By these commands.
     Commands(&'static str),
 }
 
-const WAYS: [Way; 4] = [
-    Way { system: "Debian 12", id: "debian", version: "12", how: Source::Built("3.17") },
-    Way { system: "Debian 13", id: "debian", version: "13", how: Source::Built("4.1") },
-    Way {
+const INSTALLATIONS: [CriuInstallation; 4] = [
+    CriuInstallation {
+        system: "Debian 12",
+        id: "debian",
+        version: "12",
+        source: InstallSource::Built("3.17"),
+    },
+    CriuInstallation {
+        system: "Debian 13",
+        id: "debian",
+        version: "13",
+        source: InstallSource::Built("4.1"),
+    },
+    CriuInstallation {
         system: "Ubuntu",
         id: "ubuntu",
         version: "",
-        how: Source::Commands("sudo add-apt-repository ppa:criu/ppa && sudo apt-get install criu"),
+        source: InstallSource::Commands("sudo add-apt-repository ppa:criu/ppa && sudo apt-get install criu"),
     },
-    Way { system: "Fedora", id: "fedora", version: "", how: Source::Commands("sudo dnf install criu") },
+    CriuInstallation {
+        system: "Fedora",
+        id: "fedora",
+        version: "",
+        source: InstallSource::Commands("sudo dnf install criu"),
+    },
 ];
 
-/// Builds version [`NEEDED`] on Debian, and installs it where each user has it in PATH.
+/// Builds version [`NEEDED`] on Debian, and installs it in the PATH of each user.
 const BUILD: &str = "sudo apt-get install git python3 build-essential pkg-config libprotobuf-dev libprotobuf-c-dev protobuf-c-compiler \
      protobuf-compiler libnl-3-dev libnet1-dev libcap-dev uuid-dev && git clone --depth 1 --branch v4.2 \
      https://github.com/checkpoint-restore/criu && make -C criu && sudo make -C criu install-criu SBINDIR=/usr/local/bin";
 
-impl Way {
+impl CriuInstallation {
     fn text(&self) -> String {
-        match self.how {
-            Source::Built(has) => format!("{} (its package is {has}, so build 4.2): {BUILD}", self.system),
-            Source::Commands(commands) => format!("{}: {commands}", self.system),
+        match self.source {
+            InstallSource::Built(has) => {
+                format!("{} (its package is {has}, so build 4.2): {BUILD}", self.system)
+            }
+            InstallSource::Commands(commands) => format!("{}: {commands}", self.system),
         }
     }
 }
 
-/// Whether a version is new enough.
 pub(super) fn is_new_enough(version: &str) -> bool {
     let mut parts = version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= NEEDED
 }
 
-/// How CRIU is had on this system, in lines behind a sentence.
+/// How to install CRIU on this system, as lines that follow a sentence.
 pub(super) fn advice() -> String {
     let here = ["/etc/os-release", "/usr/lib/os-release"]
         .into_iter()
@@ -63,19 +74,21 @@ pub(super) fn advice() -> String {
     advice_for(&here.unwrap_or_default())
 }
 
-/// The same for the system with this os-release(5): the line of the system, or all lines if it is none of them.
+/// The line of the system with this os-release(5), or all lines for an unknown system.
 fn advice_for(os_release: &str) -> String {
     let value = |name: &str| {
         let line = os_release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
         Some(line.trim_matches(['"', '\'']))
     };
     let (id, version) = (value("ID").unwrap_or_default(), value("VERSION_ID").unwrap_or_default());
-    let is_here = |way: &&Way| way.id == id && version.starts_with(way.version);
-    let mut ways: Vec<&Way> = WAYS.iter().filter(is_here).collect();
-    if ways.is_empty() {
-        ways = WAYS.iter().collect();
+    let is_here =
+        |installation: &&CriuInstallation| installation.id == id && version.starts_with(installation.version);
+    let mut installations: Vec<&CriuInstallation> = INSTALLATIONS.iter().filter(is_here).collect();
+    if installations.is_empty() {
+        installations = INSTALLATIONS.iter().collect();
     }
-    let lines: String = ways.iter().map(|way| format!("\n  {}", way.text())).collect();
+    let lines: String =
+        installations.iter().map(|installation| format!("\n  {}", installation.text())).collect();
     format!("CRIU {}.{} or newer is needed:{lines}", NEEDED.0, NEEDED.1)
 }
 
@@ -119,7 +132,7 @@ mod tests {
             "CRIU 4.2 or newer is needed:\n  Fedora: sudo dnf install criu"
         );
         for other in ["", "ID=arch\n", "ID=debian\nVERSION_ID=\"11\"\n"] {
-            assert_eq!(advice_for(other).lines().count(), 1 + WAYS.len(), "{other}");
+            assert_eq!(advice_for(other).lines().count(), 1 + INSTALLATIONS.len(), "{other}");
         }
     }
 }

@@ -1,20 +1,17 @@
-//! What the log of CRIU says of a failure, as a sentence with the remedy.
+//! The reason of a failure in the log of CRIU, as a sentence with the remedy.
 
 use std::path::Path;
 
-/// Why CRIU has failed.
+/// A failure of CRIU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// What it is, and what helps.
+pub struct CriuFailure {
     pub text: String,
-    /// Its own words.
     pub quoted: String,
 }
 
-/// A piece of its words, and what it means.
 type Known = (&'static str, &'static str);
 
-/// The more special ones first.
+/// The more specific phrases first.
 const KNOWN: [Known; 13] = [
     (
         "No space left on device",
@@ -52,12 +49,12 @@ const KNOWN: [Known; 13] = [
     ("Operation not permitted", CAPABILITY),
 ];
 
-/// Put together with the command when it is told.
+/// Replaced by a sentence with the command.
 const CAPABILITY: &str = "CRIU lacks a capability";
 
-/// What the log says, and the output of what came before there was a log, of a program of this version.
-pub fn reason(log: &str, output: &str, program: &Path, version: &str) -> Failure {
-    // The limits on open files are a warning of its.
+/// The reason by the log, or by the output of CRIU (`program`) before it had a log.
+pub fn reason(log: &str, output: &str, program: &Path, version: &str) -> CriuFailure {
+    // CRIU's lines about limits on open files are warnings.
     let in_log = log.lines().filter(|line| line.contains("Error (") && !line.contains("rlimit"));
     let in_output = output.lines().filter(|line| !line.is_empty() && !line.contains("Warn  ("));
     let errors: Vec<&str> = in_log.chain(in_output).collect();
@@ -73,11 +70,12 @@ pub fn reason(log: &str, output: &str, program: &Path, version: &str) -> Failure
         (Some((line, meaning)), _) => (line, meaning.to_string()),
         (None, Some(line)) => (*line, format!("CRIU {version} ({}) has failed", program.display())),
         (None, None) => {
-            let text = format!("CRIU {version} ({}) has failed without a word in its log", program.display());
-            return Failure { text, quoted: String::new() };
+            let text =
+                format!("CRIU {version} ({}) has failed without a message in its log", program.display());
+            return CriuFailure { text, quoted: String::new() };
         }
     };
-    Failure { text, quoted: words_of(line) }
+    CriuFailure { text, quoted: words_of(line) }
 }
 
 /// How this program gets the rights that it needs.
@@ -89,7 +87,7 @@ pub(super) fn remedy_of_rights(program: &Path) -> String {
     )
 }
 
-/// What helps if its check of this host says this, in words that go on with another remedy.
+/// The remedy if the check of this host fails, in words that another remedy follows.
 pub(super) fn remedy_of_check(program: &Path, why: &str) -> String {
     match ["CAP_", "ermitted"].iter().any(|word| why.contains(word)) {
         true => format!("{}, or ", remedy_of_rights(program)),
@@ -107,12 +105,12 @@ fn words_of(line: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(log: &str) -> Failure {
+    fn of(log: &str) -> CriuFailure {
         reason(log, "", Path::new("/usr/sbin/criu"), "4.2.1")
     }
 
     #[test]
-    fn the_first_cause_that_is_known_is_told() {
+    fn the_first_known_cause_is_reported() {
         let log = "(00.1) Warn  (criu/x.c:1): y\n(00.2)  12: Error (criu/cr-restore.c:1237): Can't fork for 16421: File exists\n\
                    (00.3) Error (criu/cr-restore.c:2331): Restoring FAILED.\n";
         let failure = of(log);

@@ -1,22 +1,20 @@
 //! Messages in the encoding of Protocol Buffers, as far as CRIU's files need it.
 
-/// The value of a field of a message: a number, or bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// A field of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Numbered<'a> {
     pub(super) number: u64,
     pub(super) value: Field<'a>,
-    /// As it stands in the message.
+    /// The bytes of the whole field in the message.
     pub(super) raw: &'a [u8],
 }
 
-/// All fields of a message, in their order. `None` if it is none.
+/// All fields of a message, in their order; `None` if it is malformed.
 pub(super) fn fields(mut message: &[u8]) -> Option<Vec<Numbered<'_>>> {
     let mut all = Vec::new();
     while !message.is_empty() {
@@ -25,7 +23,6 @@ pub(super) fn fields(mut message: &[u8]) -> Option<Vec<Numbered<'_>>> {
     Some(all)
 }
 
-/// The first field of this number.
 pub(super) fn field(mut message: &[u8], wanted: u64) -> Option<Field<'_>> {
     loop {
         let found = next(&mut message)?;
@@ -69,13 +66,11 @@ pub(super) fn take<'a>(message: &mut &'a [u8], length: usize) -> Option<&'a [u8]
     Some(head)
 }
 
-/// Adds a field with a number.
 pub(super) fn put_number(message: &mut Vec<u8>, number: u64, value: u64) {
     put(message, number << 3);
     put(message, value);
 }
 
-/// Adds a field with bytes.
 pub(super) fn put_bytes(message: &mut Vec<u8>, number: u64, bytes: &[u8]) {
     put(message, number << 3 | 2);
     put(message, bytes.len() as u64);

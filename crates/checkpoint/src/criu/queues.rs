@@ -1,23 +1,22 @@
-//! Whether descriptors are on their way over local sockets, by the file `sk-queues.img`: two magic numbers, then for each packet a length, a
-//! message, and the packet's bytes.
+//! Whether descriptors are in transit over local sockets, by the file `sk-queues.img`: two magic
+//! numbers, then for each packet a length, a message, and the packet's bytes.
 //!
-//! CRIU writes such descriptors into an image, and does not bring them back reliably: a process may get another file, or none. So an image
-//! with one is not used. They are there for the blink of an eye where somebody reads: messages of more than 64 KiB over daemons, and the
+//! CRIU writes such descriptors into an image, but does not restore them reliably: a process may
+//! get another file, or none. So an image with one is not used. They are in transit for a short
+//! time only if the receiver reads: with messages of more than 64 KiB over daemons, and at the
 //! first contact of two ranks.
 
 use std::path::Path;
 
 use super::message::{Field, field, take};
 
-/// Its name.
 const QUEUES: &str = "sk-queues.img";
 const HEADER: usize = 8;
-/// The number `length` in `sk_packet_entry`: the bytes behind the message.
+/// The number of `length` in `sk_packet_entry`: the bytes behind the message.
 const LENGTH: u64 = 2;
-/// What came with the packet: descriptors.
 const SCM: u64 = 4;
 
-/// Whether a descriptor was on its way in an image. A file that is not understood counts as if one were.
+/// Whether a descriptor was in transit in an image. A malformed file counts as one.
 pub fn has_descriptor_under_way(image: &Path) -> bool {
     match std::fs::read(image.join(QUEUES)) {
         Ok(file) => has_descriptor(&file).unwrap_or(true),

@@ -1,6 +1,7 @@
-//! What an image says of the sockets over which the ranks of a job talk: a rank that is restored by itself finds neither the old
-//! connections nor the old address, which may be somebody else's by then, or belong to another host. So these sockets are closed in the
-//! image: unbound, and connected with nobody. The rank has them as descriptors still, and gives them up.
+//! The sockets between the ranks of a job in an image. A rank that is restored by itself finds
+//! neither the old connections nor the old address, which another process may use by then, or which
+//! belongs to another host. So these sockets are closed in the image: unbound, and not connected.
+//! The rank still has their descriptors, and gives them up.
 //!
 //! The file `files.img` has two magic numbers, then for each open file a length and a message.
 
@@ -10,24 +11,20 @@ use std::path::Path;
 
 use super::message::{Field, fields, put_bytes, put_number, take};
 
-/// Its name.
 const FILES: &str = "files.img";
 const HEADER: usize = 8;
-/// In `file_entry`: a socket of the internet.
+/// In `file_entry`: an Internet socket.
 const SOCKET: u64 = 4;
-/// In `inet_sk_entry`: the numbers of its fields, and of what has more than one value.
+/// In `inet_sk_entry`: the numbers of its fields, and of the lists in it.
 const PROTOCOL: u64 = 5;
 const STATE: u64 = 6;
 const PORTS: [u64; 2] = [7, 8];
 const ADDRESSES: [u64; 2] = [11, 12];
 const TCP: u64 = 6;
-/// The kernel's TCP_CLOSE.
 const CLOSED: u64 = 7;
 
-/// Closes the sockets of the ranks in an image, which listen at these addresses.
-///
-/// # Errors
-/// If the file cannot be read or written; `InvalidData` if it is not understood.
+/// Closes the sockets of the ranks in an image, which listen at these addresses. Fails if the file
+/// cannot be read or written; `InvalidData` if it is malformed.
 pub fn close_sockets(image: &Path, listeners: &[SocketAddr]) -> io::Result<()> {
     let path = image.join(FILES);
     let changed = closed(&std::fs::read(&path)?, listeners);
@@ -57,7 +54,6 @@ fn closed(file: &[u8], listeners: &[SocketAddr]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The same socket, closed if it is one of the ranks'.
 fn closed_socket(socket: &[u8], listeners: &[SocketAddr]) -> Option<Vec<u8>> {
     let all = fields(socket)?;
     let numbers = |number: u64| {
@@ -68,7 +64,7 @@ fn closed_socket(socket: &[u8], listeners: &[SocketAddr]) -> Option<Vec<u8>> {
         let port = numbers(port).next().and_then(|port| u16::try_from(port).ok()).unwrap_or(0);
         let words: Vec<u32> = numbers(address).map(|word| word as u32).collect();
         let address = address_of(&words);
-        // One that listens at all addresses has none.
+        // A socket that listens at all addresses has the unspecified one.
         let is_at = |ip: IpAddr| address.is_some_and(|is| is == ip || is.is_unspecified());
         listeners.iter().any(|listener| listener.port() == port && is_at(listener.ip().to_canonical()))
     });
@@ -86,7 +82,6 @@ fn closed_socket(socket: &[u8], listeners: &[SocketAddr]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// An address by the words that the kernel has, in the order of the network.
 fn address_of(words: &[u32]) -> Option<IpAddr> {
     match words {
         [word] => Some(Ipv4Addr::from(word.to_ne_bytes()).into()),
@@ -106,7 +101,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A socket as CRIU writes it: state, ports and addresses, and what stays.
+    /// A socket as CRIU writes it: state, ports and addresses, and fields that stay.
     fn socket(protocol: u64, state: u64, ports: [u64; 2], addresses: [IpAddr; 2]) -> Vec<u8> {
         let mut out = Vec::new();
         put_number(&mut out, 1, 13);

@@ -1,20 +1,18 @@
-//! How long a job stood still, by the file `stats-dump` that CRIU writes: two magic numbers, a length, and a message in the encoding of
-//! Protocol Buffers.
+//! The time for which a job was frozen, by CRIU's file `stats-dump`: two magic numbers, a length,
+//! and a message in the encoding of Protocol Buffers.
 
 use std::path::Path;
 
 use super::message::{Field, field};
 
-/// Its name.
 const STATS: &str = "stats-dump";
-/// What comes before the message.
 const HEADER: usize = 12;
 /// The message `dump` in `stats_entry`.
 const DUMP: u64 = 1;
-/// The number `frozen_time` in it, in microseconds.
+/// The number of `frozen_time` in it, in microseconds.
 const FROZEN: u64 = 2;
 
-/// The seconds for which all processes stood still; `None` if the file is not there or not understood.
+/// The seconds for which all processes were frozen, if the file exists.
 pub fn pause_s(directory: &Path) -> Option<f64> {
     pause_in(&std::fs::read(directory.join(STATS)).ok()?)
 }

@@ -1,20 +1,16 @@
-//! How the contents of a file are made of the file and its tails. Nothing here reads a file.
+//! Finds the contents of a file in the file and its tails. Nothing here reads a file.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The first line of a tail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tail {
-    /// The file from which it was cut off.
     pub(super) path: PathBuf,
-    /// The host that cut it off. Another host may have a file of its own under the same path.
+    /// The host that cut it off. Another host may have its own file under the same path.
     pub(super) host: String,
-    /// Its offset in the file.
     pub(super) offset: u64,
-    /// Its length.
     pub(super) bytes: u64,
     /// The checksum of the bytes before it.
     pub(super) before: String,
@@ -22,58 +18,54 @@ pub(crate) struct Tail {
     pub(super) newest: u64,
 }
 
-/// The source of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum ByteSource {
     /// The file itself, at the same offset.
     File,
-    /// The tail of this number.
     Tail(u64),
 }
 
-/// The first bytes of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) source: Source,
+pub(crate) struct ContentPiece {
+    pub(crate) source: ByteSource,
     pub(crate) bytes: u64,
 }
 
-impl Piece {
+impl ContentPiece {
     pub(super) fn tail(&self) -> Option<u64> {
         match self.source {
-            Source::Tail(number) => Some(number),
-            Source::File => None,
+            ByteSource::Tail(number) => Some(number),
+            ByteSource::File => None,
         }
     }
 }
 
-pub(super) fn length(pieces: &[Piece]) -> u64 {
+pub(super) fn length(pieces: &[ContentPiece]) -> u64 {
     pieces.iter().map(|piece| piece.bytes).sum()
 }
 
-/// The pieces of the first bytes of pieces.
-fn first(pieces: &[Piece], bytes: u64) -> Vec<Piece> {
+fn first(pieces: &[ContentPiece], bytes: u64) -> Vec<ContentPiece> {
     let mut left = bytes;
     let cut = pieces.iter().map(|piece| {
         let bytes = piece.bytes.min(left);
         left -= bytes;
-        Piece { bytes, ..*piece }
+        ContentPiece { bytes, ..*piece }
     });
     // The file is always the first piece, even if it contributes no bytes.
-    cut.filter(|piece| piece.bytes > 0 || piece.source == Source::File).collect()
+    cut.filter(|piece| piece.bytes > 0 || piece.source == ByteSource::File).collect()
 }
 
-/// The pieces that make the contents of a file with a length and a checksum; `None` if no pieces
-/// do. The file has `length_now` bytes, and `content` is the checksum of pieces. Pure.
+/// The pieces that make the contents of a file with a length and a checksum, if any do. The file
+/// has `length_now` bytes, and `content` is the checksum of pieces. Pure.
 pub(super) fn find(
     length_now: u64,
     tails: &[(u64, Tail)],
     (bytes, wanted): (u64, &str),
-    content: &mut dyn FnMut(&[Piece]) -> Option<String>,
-) -> Option<Vec<Piece>> {
+    content: &mut dyn FnMut(&[ContentPiece]) -> Option<String>,
+) -> Option<Vec<ContentPiece>> {
     // The bytes before a tail are known, so each tail leads to one state.
     let mut reached = BTreeSet::new();
-    let mut states = VecDeque::from([vec![Piece { source: Source::File, bytes: length_now }]]);
+    let mut states = VecDeque::from([vec![ContentPiece { source: ByteSource::File, bytes: length_now }]]);
     while let Some(state) = states.pop_front() {
         let all = length(&state);
         if all >= bytes {
@@ -86,7 +78,7 @@ pub(super) fn find(
             let mut before = first(&state, tail.offset);
             if !reached.contains(number) && content(&before).is_some_and(|found| found == tail.before) {
                 reached.insert(*number);
-                before.push(Piece { source: Source::Tail(*number), bytes: tail.bytes });
+                before.push(ContentPiece { source: ByteSource::Tail(*number), bytes: tail.bytes });
                 states.push_back(before);
             }
         }
@@ -101,14 +93,14 @@ pub(super) fn reach(
     tails: &[(u64, Tail)],
     (bytes, number): (u64, u64),
     host: &str,
-) -> Option<Vec<Piece>> {
+) -> Option<Vec<ContentPiece>> {
     let fits = |tail: &Tail| {
         let is_since = tail.newest >= number && tail.host == host;
         is_since && tail.offset <= length_now && tail.offset < bytes && tail.offset + tail.bytes >= bytes
     };
     let (tail_number, tail) = tails.iter().find(|(_, tail)| fits(tail))?;
-    let file = Piece { source: Source::File, bytes: tail.offset };
-    let rest = Piece { source: Source::Tail(*tail_number), bytes: bytes - tail.offset };
+    let file = ContentPiece { source: ByteSource::File, bytes: tail.offset };
+    let rest = ContentPiece { source: ByteSource::Tail(*tail_number), bytes: bytes - tail.offset };
     Some(vec![file, rest])
 }
 
@@ -116,27 +108,25 @@ pub(super) fn reach(
 mod tests {
     use super::*;
 
-    /// Contents in memory, by which the pure part is tested.
     struct Memory {
         file: &'static str,
         tails: Vec<(u64, &'static str)>,
     }
 
     impl Memory {
-        fn text(&self, pieces: &[Piece]) -> String {
-            let text = |piece: &Piece| {
+        fn text(&self, pieces: &[ContentPiece]) -> String {
+            let text = |piece: &ContentPiece| {
                 let source = match piece.source {
-                    Source::File => self.file,
-                    Source::Tail(number) => self.tails.iter().find(|(at, _)| *at == number).unwrap().1,
+                    ByteSource::File => self.file,
+                    ByteSource::Tail(number) => self.tails.iter().find(|(at, _)| *at == number).unwrap().1,
                 };
                 source[..piece.bytes as usize].to_string()
             };
             pieces.iter().map(text).collect()
         }
 
-        /// The contents that are found for these, and how many pieces they have.
         fn find(&self, tails: &[(u64, Tail)], wanted: &str) -> Option<usize> {
-            let mut content = |pieces: &[Piece]| Some(self.text(pieces));
+            let mut content = |pieces: &[ContentPiece]| Some(self.text(pieces));
             let found = find(self.file.len() as u64, tails, (wanted.len() as u64, wanted), &mut content)?;
             assert_eq!(self.text(&found), wanted);
             Some(found.len())
@@ -167,7 +157,6 @@ mod tests {
         for never in ["abcdZz", "abQZ", "abcdefg", "abXYZzz"] {
             assert_eq!(memory.find(&tails, never), None, "{never}");
         }
-        // It was cut back to nothing.
         let memory = Memory { file: "", tails: vec![(1, "ab")] };
         assert_eq!(memory.find(&[(1, tail("", "ab"))], "a"), Some(2));
         assert_eq!(memory.find(&[], "a"), None);
@@ -181,8 +170,8 @@ mod tests {
             (3, tail("ab", "cd")),
             (4, tail("ab", "XY")),
         ];
-        let bytes = |pieces: Option<Vec<Piece>>| pieces.map(|pieces| (pieces[0].bytes, pieces[1]));
-        let piece = |number, bytes| Piece { source: Source::Tail(number), bytes };
+        let bytes = |pieces: Option<Vec<ContentPiece>>| pieces.map(|pieces| (pieces[0].bytes, pieces[1]));
+        let piece = |number, bytes| ContentPiece { source: ByteSource::Tail(number), bytes };
         assert_eq!(bytes(reach(2, &tails, (4, 3), "here")), Some((2, piece(3, 2))));
         assert_eq!(bytes(reach(3, &tails, (4, 1), "here")), Some((2, piece(1, 2))));
         assert_eq!(reach(1, &tails, (4, 3), "here"), None);

@@ -35,7 +35,7 @@ fn measure(words: &[&str]) -> Result<()> {
     let universe = oxmpi::init()?;
     let world = universe.world();
     if world.rank() < 2 && world.size() > 1 {
-        let me = Pair { world: &world, is_first: world.rank() == 0, peer: 1 - world.rank() };
+        let me = BenchPair { world: &world, is_first: world.rank() == 0, peer: 1 - world.rank() };
         for what in Measurement::ALL.into_iter().filter(|what| words.contains(&what.name())) {
             me.measure(what)?;
         }
@@ -46,13 +46,13 @@ fn measure(words: &[&str]) -> Result<()> {
 }
 
 /// One of the two ranks that measure.
-struct Pair<'a> {
+struct BenchPair<'a> {
     world: &'a Communicator<'a>,
     is_first: bool,
     peer: i32,
 }
 
-impl Pair<'_> {
+impl BenchPair<'_> {
     fn measure(&self, what: Measurement) -> Result<()> {
         for &bytes in what.sizes() {
             let values = match what {

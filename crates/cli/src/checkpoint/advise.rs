@@ -1,4 +1,4 @@
-//! `oxmpi checkpoint --advise`: how often to checkpoint, from what the last sets have really taken.
+//! `oxmpi checkpoint --advise`: the best interval, by the costs of the last sets.
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,7 @@ use oxmpi_checkpoint::set::{Set, SetError};
 
 use crate::command::{Stop, failed};
 
-/// A machine that fails once a day, if nothing else is said.
 const DAY_S: f64 = 86400.0;
-/// So many sets are looked at, the newest ones.
 const MOST: usize = 10;
 
 /// Reads a mean time between failures, in seconds.
@@ -24,7 +22,7 @@ pub(super) fn advise(mean_time_s: Option<f64>, base: PathBuf) -> Result<i32, Sto
     let mtbf_s = mean_time_s.unwrap_or(DAY_S);
     let mut sets = sets_in(&base);
     sets.sort_by_key(|set| std::cmp::Reverse(set.manifest.made.unix_s));
-    // A job that has ended with its checkpoint has not been kept waiting.
+    // A job that ended with its checkpoint was not held.
     let mut costs: Vec<f64> = sets.iter().filter_map(|set| set.manifest.cost.pause_s).take(MOST).collect();
     costs.sort_by(f64::total_cmp);
     let Some(cost_s) = costs.get(costs.len() / 2).copied() else {
@@ -49,7 +47,6 @@ pub(super) fn advise(mean_time_s: Option<f64>, base: PathBuf) -> Result<i32, Sto
     Ok(0)
 }
 
-/// All sets of a directory that can be read.
 fn sets_in(base: &Path) -> Vec<Set> {
     let entries = std::fs::read_dir(base).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_hidden =

@@ -1,4 +1,4 @@
-//! `oxmpi info --checkpoint`: what a set is.
+//! `oxmpi info --checkpoint`: the description of a set.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -86,7 +86,6 @@ fn text(set: &Set) -> String {
     out
 }
 
-/// A time as people say it.
 fn ago(unix_s: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let seconds = now.saturating_sub(unix_s);

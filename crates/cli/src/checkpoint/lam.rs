@@ -1,5 +1,6 @@
-//! `lamcheckpoint`, `lamrestart`, `cr_checkpoint` and `cr_restart`: the names that LAM/MPI and BLCR have for `oxmpi checkpoint` and
-//! `oxmpi restart`. Their words are translated; what has no counterpart is refused with a sentence.
+//! `lamcheckpoint`, `lamrestart`, `cr_checkpoint` and `cr_restart`: the names of LAM/MPI and BLCR
+//! for `oxmpi checkpoint` and `oxmpi restart`. Their options are translated; options without a
+//! counterpart are refused with a sentence.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -9,7 +10,6 @@ use oxmpi_rt::client::RESTART_VARIABLE;
 use super::{BLCR, OWN};
 use crate::command::{Stop, answer, failed, sets_parameter, split, usage, words};
 
-/// The names.
 pub(crate) const NAMES: [&str; 4] = ["lamcheckpoint", "lamrestart", "cr_checkpoint", "cr_restart"];
 
 pub(crate) const HELP: &str = "\
@@ -24,14 +24,13 @@ lamcheckpoint, lamrestart, cr_checkpoint, cr_restart: other names of 'oxmpi chec
   cr_restart SET
       -ssi NAME VALUE                             set a parameter: cr_base_dir, cr_keep, cr_files, ...
 
-Of a job that was started with '-ssi cr blcr' each rank gets an image; of any other, and with --tree, there is one of the whole tree of
-processes, mpirun among them. CRIU makes them in BLCR's place; what BLCR called a context file is the directory of a set. There are no
-images of single processes. With '-ssi cr self' the program saves its state by functions of its own.
+If a job was started with '-ssi cr blcr', each rank gets an image; for other jobs, and with --tree, there is one image of all processes
+with mpirun. CRIU makes them in place of BLCR; in place of a context file there is the directory of a set. There are no images of single
+processes. With '-ssi cr self' the program saves its state by its own functions.
 ";
 
-/// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
+enum LamAction {
     Help,
     Checkpoint(Vec<String>),
     Restart(Vec<String>),
@@ -39,25 +38,24 @@ enum Wanted {
     Anew(Vec<String>),
 }
 
-/// Acts as one of [`NAMES`].
 pub(crate) fn called(name: &str, args: &[OsString]) -> i32 {
     let oxmpi = |verb: &str, words: Vec<String>| {
         crate::oxmpi(&[verb.to_string()].into_iter().chain(words).map(OsString::from).collect::<Vec<_>>())
     };
     let stop = match translated(name, args) {
-        Ok(Wanted::Checkpoint(words)) => return oxmpi("checkpoint", words),
-        Ok(Wanted::Restart(words)) => return oxmpi("restart", words),
-        Ok(Wanted::Help) => {
+        Ok(LamAction::Checkpoint(words)) => return oxmpi("checkpoint", words),
+        Ok(LamAction::Restart(words)) => return oxmpi("restart", words),
+        Ok(LamAction::Help) => {
             crate::say(HELP);
             return 0;
         }
-        Ok(Wanted::Anew(words)) => become_mpirun(&words),
+        Ok(LamAction::Anew(words)) => become_mpirun(&words),
         Err(stop) => stop,
     };
     answer(name, Err(stop))
 }
 
-/// Goes on as an mpirun, by which name checkpoints find it. Returns only if it cannot.
+/// Continues as an mpirun, since checkpoints find a job by this name. Returns only on failure.
 fn become_mpirun(words: &[String]) -> Stop {
     match super::program() {
         Ok(program) => {
@@ -68,7 +66,7 @@ fn become_mpirun(words: &[String]) -> Stop {
     }
 }
 
-fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
+fn translated(name: &str, args: &[OsString]) -> Result<LamAction, Stop> {
     let is_lam = name.starts_with("lam");
     let restarts = name.ends_with("restart");
     let (mut out, mut subject, mut module) = (Vec::new(), None, None);
@@ -81,7 +79,7 @@ fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
             value.ok_or_else(|| usage(format!("{option} needs {what} after it")))
         };
         match (option, restarts) {
-            ("-h" | "--help" | "-?", _) => return Ok(Wanted::Help),
+            ("-h" | "--help" | "-?", _) => return Ok(LamAction::Help),
             ("-v" | "-q" | "--verbose" | "--quiet", _) => {}
             ("-d" | "-debug", _) if is_lam => {}
             ("-pid" | "--pid", false) if is_lam => subject = Some(value("a process number")?),
@@ -107,13 +105,13 @@ fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
     }
     if is_lam && restarts && subject.is_none() && module == Some(OWN) && !restart_args.is_empty() {
         let head = ["-x".into(), format!("{RESTART_VARIABLE}=1"), "--mca".into(), "cr".into(), OWN.into()];
-        return Ok(Wanted::Anew(head.into_iter().chain(out).chain(restart_args).collect()));
+        return Ok(LamAction::Anew(head.into_iter().chain(out).chain(restart_args).collect()));
     }
     let subject = subject.ok_or_else(|| usage(wanted(name)))?;
     if restarts {
         out.insert(0, subject);
         out.extend(restart_args);
-        return Ok(Wanted::Restart(out));
+        return Ok(LamAction::Restart(out));
     }
     let form = match module {
         _ if is_tree => "--tree",
@@ -122,10 +120,9 @@ fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
         _ => "--blcr",
     };
     out.splice(0..0, [form.to_string(), subject]);
-    Ok(Wanted::Checkpoint(out))
+    Ok(LamAction::Checkpoint(out))
 }
 
-/// What a name cannot do without.
 fn wanted(name: &str) -> &'static str {
     match name {
         "lamcheckpoint" => "one process number is needed, that of mpirun: '-pid PID'",
@@ -135,14 +132,12 @@ fn wanted(name: &str) -> &'static str {
     }
 }
 
-/// The module for checkpoints of this name; an error if there is none.
 fn module_named(name: &str) -> Result<&'static str, Stop> {
     [BLCR, OWN].into_iter().find(|module| *module == name).ok_or_else(|| {
         usage(format!("-ssi cr {name}: there is no such module for checkpoints, but {BLCR} and {OWN}"))
     })
 }
 
-/// Why an option of BLCR or LAM/MPI is not there.
 fn why_not(option: &str) -> &'static str {
     match option {
         "-f" | "--file" | "-F" | "--fd" | "-c" | "--cwd" => {
@@ -165,7 +160,7 @@ fn why_not(option: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<Wanted, String> {
+    fn read(line: &str) -> Result<LamAction, String> {
         let mut words = line.split(' ').map(OsString::from);
         let name = words.next().unwrap().into_string().unwrap();
         translated(&name, &words.collect::<Vec<_>>()).map_err(|Stop(text, code)| format!("{code} {text}"))
@@ -182,24 +177,24 @@ mod tests {
             ("cr_checkpoint --tree 7", "--tree 7"),
             ("cr_checkpoint -v -T --kill --dir=/x 7", "--tree 7 --kill --dir /x"),
         ] {
-            assert_eq!(read(line), Ok(Wanted::Checkpoint(all(to))), "{line}");
+            assert_eq!(read(line), Ok(LamAction::Checkpoint(all(to))), "{line}");
         }
         for (line, to) in [
             ("lamrestart -ssi cr blcr -ssi cr_blcr_context_file /s/heat-1.2", "/s/heat-1.2"),
             ("cr_restart -q /s/heat-1.2", "/s/heat-1.2"),
         ] {
-            assert_eq!(read(line), Ok(Wanted::Restart(all(to))), "{line}");
+            assert_eq!(read(line), Ok(LamAction::Restart(all(to))), "{line}");
         }
         let args: Vec<OsString> =
             ["-ssi", "cr_restart_args", "--files refuse", "/s"].into_iter().map(OsString::from).collect();
         let found = translated("lamrestart", &args).map_err(|stop| stop.0);
-        assert_eq!(found, Ok(Wanted::Restart(all("/s --files refuse"))));
+        assert_eq!(found, Ok(LamAction::Restart(all("/s --files refuse"))));
         let args =
             ["-ssi", "cr", "self", "-ssi", "cr_restart_args", "--app /s/image/appschema"].map(OsString::from);
         let found = translated("lamrestart", &args).map_err(|stop| stop.0);
         let anew = format!("-x {RESTART_VARIABLE}=1 --mca cr self --app /s/image/appschema");
-        assert_eq!(found, Ok(Wanted::Anew(all(&anew))));
-        assert_eq!(read("cr_restart --help"), Ok(Wanted::Help));
+        assert_eq!(found, Ok(LamAction::Anew(all(&anew))));
+        assert_eq!(read("cr_restart --help"), Ok(LamAction::Help));
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Checkpoints with an image of each rank by itself, and restarts from them.
+//! Checkpoints with an image of each rank, and restarts from them.
 //!
-//! A checkpoint: the launcher holds all ranks still ([`oxmpi_rt::inquiry::hold`]) while CRIU makes an image of each, and says what it
-//! knows itself. A restart: this program starts itself anew as `mpirun`, with the command line, environment and directory of the job;
-//! that restores the ranks as its children ([`oxmpi_rt::launch::resume`]).
+//! A checkpoint: the launcher holds all ranks ([`oxmpi_rt::inquiry::hold`]) while CRIU makes an
+//! image of each, and reports its own state. A restart: this program executes itself as `mpirun`,
+//! with the command line, environment and directory of the job, and restores the ranks as its
+//! children ([`oxmpi_rt::launch::resume`]).
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
@@ -19,9 +20,9 @@ use std::time::Instant;
 
 use oxmpi_checkpoint::criu::{self, Criu};
 use oxmpi_checkpoint::files::Policy;
-use oxmpi_checkpoint::making::{Checkpoint, MakeError, Request};
-use oxmpi_checkpoint::origins::Apart;
-use oxmpi_checkpoint::ranks::{self, Given, Making, Part, StillJob, StillRank};
+use oxmpi_checkpoint::making::{Checkpoint, CheckpointRequest, MakeError};
+use oxmpi_checkpoint::origins::NamespaceGroup;
+use oxmpi_checkpoint::ranks::{self, Given, HostImages, Making, StillJob, StillRank};
 use oxmpi_checkpoint::restart::{self, FittedFiles, RESUME_OPTION};
 use oxmpi_checkpoint::set::{Set, SetError};
 use oxmpi_param::Params;
@@ -38,13 +39,17 @@ use super::MakerError;
 use super::schema::schema;
 use crate::command::{Stop, failed};
 
-/// A pipe there, through which mpirun says what it has done to files.
-const SAID: &str = "said";
-/// What the new mpirun has to know, in the directory for the logs of a restart: words that end with zeros.
+/// A pipe in that directory, through which mpirun reports its changes of files.
+const MESSAGE_PIPE: &str = "said";
+/// The data for the new mpirun, in the directory for logs: words that end with zeros.
 const PLAN: &str = "plan";
 
-/// Makes a checkpoint of a job whose launcher has, or has not, a parent that looks after its checkpoints.
-pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Result<Checkpoint, MakerError> {
+/// Makes a checkpoint of a job; `is_supervised` says whether its launcher has a supervisor.
+pub(super) fn make(
+    request: &CheckpointRequest,
+    criu: &Criu,
+    is_supervised: bool,
+) -> Result<Checkpoint, MakerError> {
     let making = Making::begin(request)?;
     let start = Instant::now();
     let hold = inquiry::hold(request.mpirun)?;
@@ -68,7 +73,7 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
         let made =
             hold.image_far(format!("{word} {}", directory.display())).map_err(|error| error.to_string())?;
         let part = |(host, facts): (String, Vec<u8>)| {
-            let part: Part =
+            let part: HostImages =
                 serde_json::from_slice(&facts).map_err(|error| format!("host {host}: {error}"))?;
             Ok((host, part))
         };
@@ -92,7 +97,7 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
     Ok(checkpoint)
 }
 
-/// The ranks that were stopped before mpirun has stopped them, if there are some: they do not go on, nor when they come back.
+/// The ranks that were stopped before mpirun stopped them, and stay so after a restart.
 fn stopped_before(held: &Held) -> Option<String> {
     let stopped = held.ranks.iter().filter(|rank| rank.was_stopped());
     let named = |rank: &launch::HeldRank| match &rank.host {
@@ -109,8 +114,7 @@ fn stopped_before(held: &Held) -> Option<String> {
     })
 }
 
-/// Has a program save its state by its own functions.
-pub(super) fn save(request: &Request, is_supervised: bool) -> Result<Checkpoint, MakerError> {
+pub(super) fn save(request: &CheckpointRequest, is_supervised: bool) -> Result<Checkpoint, MakerError> {
     let (checkpoint, saved) = ranks::save(request, is_supervised, || {
         let saved = inquiry::save(request.mpirun).map_err(not_saved)?;
         let Layout { programs, hosts } = saved.layout();
@@ -130,7 +134,6 @@ fn not_saved(error: inquiry::InquiryError) -> MakerError {
     MakerError::Make(MakeError::Standing(error.to_string()))
 }
 
-/// What an agent does that is to make images of the ranks of its host.
 pub(crate) fn image_here(task: &ImageTask) -> Result<ImagesMade, String> {
     let (word, directory) = task.place.split_once(' ').ok_or("mpirun does not say where images belong")?;
     let criu = Criu::find(task.params.cr_blcr_criu(), task.params.cr_blcr_options());
@@ -142,7 +145,7 @@ pub(crate) fn image_here(task: &ImageTask) -> Result<ImagesMade, String> {
         is_far: false,
     });
     let (ranks, directory) = (ranks.collect::<Vec<_>>(), Path::new(directory));
-    // A directory for sets that each host has for itself: the images are made in it, and go to the host of mpirun.
+    // Without a common directory the images are made here, and sent to the host of mpirun.
     let scratch = (!ranks::is_seen(directory, word)).then(|| {
         let beside = directory.parent().unwrap_or(directory);
         ImageDirectory::make_in(&[beside, &std::env::temp_dir()])
@@ -156,14 +159,13 @@ pub(crate) fn image_here(task: &ImageTask) -> Result<ImagesMade, String> {
     };
     let part = ranks::image_part(place, &criu, &ranks, &goes_on).map_err(|error| error.to_string())?;
     if let Some(scratch) = &scratch {
-        // Logs.
+        // The logs are not part of the images.
         std::fs::remove_dir_all(scratch.path().join("work")).map_err(|error| error.to_string())?;
     }
     let facts = serde_json::to_vec(&part).map_err(|error| error.to_string())?;
     Ok(ImagesMade { facts, files: scratch })
 }
 
-/// Whether the images are seen on this host.
 pub(crate) fn sees(images: &Images) -> bool {
     Set::mark(&images.set).is_ok_and(|mark| mark == images.mark)
 }
@@ -177,24 +179,24 @@ pub(crate) fn check_here(params: &Params) -> Result<(), String> {
     criu.and_then(|criu| criu.check()).map_err(|error| error.to_string())
 }
 
-/// On which hosts ranks are to go on: an option of mpirun, and its value.
+/// The hosts of the ranks after a restart: an option of mpirun, and its value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hosts<'a> {
     pub(super) option: &'a str,
     pub(super) value: &'a str,
 }
 
-/// Stands for it if none is given: the hosts are those that the job had.
+/// Stands for no option: the job keeps its hosts.
 const NO_HOSTS: &str = "-";
 
-/// Starts the mpirun that brings the job of a set back, on these hosts if some are given; its
-/// process number, and the pipe for its words.
+/// Starts the mpirun that restores the job of a set, on these hosts if given; returns its process
+/// number, and the pipe of its messages.
 pub(super) fn start(
     set: &Set,
     criu: Option<&Criu>,
     work: &Path,
     (hosts, policy): (Option<Hosts<'_>>, Policy),
-) -> Result<(Pid, Said), Stop> {
+) -> Result<(Pid, RestartMessages), Stop> {
     let (option, value) = hosts.map_or((NO_HOSTS, ""), |Hosts { option, value }| (option, value));
     let words: [&OsStr; 6] = [
         set.path.as_os_str(),
@@ -213,8 +215,8 @@ pub(super) fn start(
     let file = work.join(PLAN);
     std::fs::write(&file, plan).map_err(|error| failed(format!("{}: {error}", file.display())))?;
     let job = &set.manifest.job;
-    let said =
-        Said::begin(work).map_err(|error| failed(format!("{}: {error}", work.join(SAID).display())))?;
+    let messages = RestartMessages::begin(work)
+        .map_err(|error| failed(format!("{}: {error}", work.join(MESSAGE_PIPE).display())))?;
     let args = args_of(&job.command)
         .ok_or_else(|| failed(format!("'{}' is no command line of mpirun", job.command.join(" "))))?;
     let environment = ranks::environment(set).map_err(failed)?;
@@ -231,10 +233,10 @@ pub(super) fn start(
     let child = child.map_err(|error| {
         failed(format!("mpirun cannot be started in {}: {error}", job.directory.display()))
     })?;
-    Ok((Pid::from_child(&child), said))
+    Ok((Pid::from_child(&child), messages))
 }
 
-/// What stands behind `mpirun` in a command line.
+/// The words after `mpirun` in a command line.
 fn args_of(command: &[String]) -> Option<&[String]> {
     let is_mpirun =
         |word: &String| Path::new(word).file_name().is_some_and(|name| name == "mpirun" || name == "mpiexec");
@@ -242,26 +244,24 @@ fn args_of(command: &[String]) -> Option<&[String]> {
     Some(&command[at + 1..])
 }
 
-/// A variable by its form in an environment.
 fn variable(word: Vec<u8>) -> Option<(OsString, OsString)> {
     let at = word.iter().position(|byte| *byte == b'=').filter(|at| *at > 0)?;
     let (name, value) = (word[..at].to_vec(), word[at + 1..].to_vec());
     Some((OsString::from_vec(name), OsString::from_vec(value)))
 }
 
-/// What the mpirun of a set with an image of each rank has said of itself.
 fn held_of(set: &Set) -> Result<Held, Stop> {
     let state = ranks::state(set).map_err(failed)?;
     Held::decode(&state).ok_or_else(|| {
         failed(format!(
-            "{}: what mpirun has said of itself was written by another version",
+            "{}: the state of mpirun in the set was written by another version",
             set.path.display()
         ))
     })
 }
 
-/// The marks in the environment of the processes of a set; none if it has no ranks with images of their own. `unusable` is called if
-/// the set is damaged.
+/// The marks in the environment of the processes of a set; none if its ranks have no own images.
+/// `unusable` is called if the set is damaged.
 pub(super) fn marks_of(set: &Set, unusable: impl Fn(SetError) -> Stop) -> Result<Vec<String>, Stop> {
     match set.manifest.ranks {
         Some(_) if !set.manifest.is_own => {
@@ -278,22 +278,19 @@ fn all_marks(set: &Set, held: &Held) -> Vec<String> {
     marks
 }
 
-/// What an mpirun does that brings a job back.
 pub(crate) struct Resumption {
     set: Set,
     criu: Criu,
-    /// What its mpirun has said of itself; of a program that restores its state itself that is nothing.
+    /// The state of its mpirun; `None` if the program restores its state itself.
     held: Option<Held>,
-    /// For CRIU's logs.
     work: PathBuf,
-    /// An option of mpirun that says where ranks are, and its value.
     hosts: Option<[String; 2]>,
-    /// How changed files are treated.
     policy: Policy,
 }
 
 impl Resumption {
-    /// Reads what `oxmpi restart`, the parent of this process, has left in a directory. From now on this process ends with it.
+    /// Reads the data that `oxmpi restart`, the parent of this process, has left in a directory.
+    /// From now on this process ends with its parent.
     pub(crate) fn read(work: &Path) -> Result<Resumption, Stop> {
         let parent = getppid();
         let of_kernel = |error: rustix::io::Errno| failed(format!("cannot end with its parent: {error}"));
@@ -330,18 +327,16 @@ impl Resumption {
         Ok(Resumption { set, criu, held, work: work.to_path_buf(), hosts, policy })
     }
 
-    /// An option of mpirun that says where ranks are from now on, and its value.
     pub(crate) fn hosts(&self) -> Option<&[String; 2]> {
         self.hosts.as_ref()
     }
 
-    /// Brings the job back and runs it to its end.
     pub(crate) fn run(self, launch: &Launch) -> Result<i32, Stop> {
         let Resumption { set, criu, held, work, hosts: _, policy } = self;
         let Some(held) = held else {
-            let said = OpenOptions::new().write(true).open(work.join(SAID));
-            tell(said.ok().as_mut(), &lines(&places_of_output(&set)));
-            // It does no harm.
+            let messages = OpenOptions::new().write(true).open(work.join(MESSAGE_PIPE));
+            report(messages.ok().as_mut(), &lines(&places_of_output(&set)));
+            // A remaining directory is harmless.
             let _ = std::fs::remove_dir_all(&work);
             let mut launch = launch.clone();
             launch.env.push((RESTART_VARIABLE.into(), "1".into()));
@@ -355,15 +350,15 @@ impl Resumption {
             refuses_files: policy == Policy::Refuse,
         };
         let marks = all_marks(&set, &held);
-        // The standard error may be a file of the job, and that is brought to its length at the
-        // checkpoint.
-        let said = OpenOptions::new().write(true).open(work.join(SAID));
-        let said = RefCell::new(said.ok());
+        // The standard error may be a file of the job, which is brought to its length at the
+        // checkpoint. So messages go to the pipe.
+        let messages = OpenOptions::new().write(true).open(work.join(MESSAGE_PIPE));
+        let messages = RefCell::new(messages.ok());
         let (fitted, is_back) = (RefCell::new(None), Cell::new(false));
         let clear = || {
             has_ended(&marks)?;
             let files = restart::fit_files(&set, policy).map_err(|error| error.to_string())?;
-            tell(said.borrow_mut().as_mut(), &told(&files, ""));
+            report(messages.borrow_mut().as_mut(), &fitted_lines(&files, ""));
             fitted.replace(Some(files));
             Ok(())
         };
@@ -378,12 +373,11 @@ impl Resumption {
             let host = oxmpi_sys::host::name();
             restore_into(&set, &criu, &work, all).map_err(|error| format!("host '{host}': {error}"))
         };
-        // Until all hosts have restored their ranks, only the pipe can report the reason of a failure.
+        // Until all hosts have restored their ranks, only the pipe can report a failure.
         let back = || {
             is_back.set(true);
-            tell(said.borrow_mut().as_mut(), &lines(&places_of_output(&set)));
-            said.replace(None);
-            // It does no harm.
+            report(messages.borrow_mut().as_mut(), &lines(&places_of_output(&set)));
+            messages.replace(None);
             let _ = std::fs::remove_dir_all(&work);
         };
         let files_of = |ranks: &[u32]| set.files_of(ranks);
@@ -399,10 +393,10 @@ impl Resumption {
         launch::resume(launch, &held, &source).map_err(|error| {
             if let Some(files) = fitted.take() {
                 let left = files.undo(!is_back.get());
-                tell(said.borrow_mut().as_mut(), &lines(&left));
+                report(messages.borrow_mut().as_mut(), &lines(&left));
             }
             // The reason of the failure must not be written to a file of the job.
-            if let Some(pipe) = said.take() {
+            if let Some(pipe) = messages.take() {
                 let _ = dup2_stderr(pipe);
             }
             failed(error)
@@ -410,10 +404,8 @@ impl Resumption {
     }
 }
 
-/// Restores ranks on this host, with CRIU's logs in a directory.
 fn restore_into(set: &Set, criu: &Criu, work: &Path, all: &[Restored<'_>]) -> Result<(), String> {
     let given = all.iter().map(|rank| {
-        // CRIU inherits them.
         let inherited = |(fd, name): &(BorrowedFd<'_>, String)| {
             fcntl_setfd(fd, FdFlags::empty())?;
             Ok((fd.as_raw_fd(), name.clone()))
@@ -425,12 +417,12 @@ fn restore_into(set: &Set, criu: &Criu, work: &Path, all: &[Restored<'_>]) -> Re
     ranks::bring_back(set, criu, work, &given).map_err(|error| error.to_string())
 }
 
-/// Which ranks of a set need PID namespaces on this host, and lines that say so.
+/// Which ranks of a set need PID namespaces on this host, and lines for the user about them.
 fn apart_of(set: &Set, ranks: &[u32]) -> Result<(Vec<ApartRanks>, String), String> {
     let found = ranks::apart(set, ranks).map_err(|error| error.to_string())?;
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();
-    let line = |apart: &Apart| format!("oxmpi restart: {} on host {host}\n", apart.text());
+    let line = |apart: &NamespaceGroup| format!("oxmpi restart: {} on host {host}\n", apart.text());
     let text = found.iter().map(line).collect();
     let apart = found.into_iter().map(|apart| {
         let reason = apart.reason();
@@ -439,8 +431,7 @@ fn apart_of(set: &Set, ranks: &[u32]) -> Result<(Vec<ApartRanks>, String), Strin
     Ok((apart.collect(), text))
 }
 
-/// What an agent does before it restores ranks on its host: whether it can, and which need PID namespaces; what a person should know, in
-/// lines.
+/// Which ranks need PID namespaces on an agent's host, and lines for the user.
 pub(crate) fn apart_here(images: &Images, ranks: &[u32]) -> Result<(Vec<ApartRanks>, String), String> {
     let set = Set::open(&images.set).map_err(|error| error.to_string())?;
     ranks::check(&set, ranks).map_err(|error| error.to_string())?;
@@ -452,17 +443,15 @@ pub(crate) fn has_ended(marks: &[String]) -> Result<(), String> {
     ranks::check_ended(marks).map_err(|error| error.to_string())
 }
 
-/// Lines of `oxmpi restart`.
 fn lines(texts: &[String]) -> String {
     texts.iter().map(|text| format!("oxmpi restart: {text}\n")).collect()
 }
 
-/// Lines about the files that were brought to their lengths.
-fn told(files: &FittedFiles, place: &str) -> String {
+fn fitted_lines(files: &FittedFiles, place: &str) -> String {
     lines(&files.lines(place))
 }
 
-/// The files in which the output of a job goes on that is brought back, in a line: the terminal does not show it.
+/// A line about the files that get the output of a restored job, which the terminal does not show.
 pub(super) fn places_of_output(set: &Set) -> Vec<String> {
     let job = &set.manifest.job;
     let options = args_of(&job.command).map(|args| args.iter().map(OsString::from).collect::<Vec<_>>());
@@ -481,28 +470,26 @@ pub(super) fn places_of_output(set: &Set) -> Vec<String> {
     vec![line]
 }
 
-/// Tells `oxmpi restart` something through the pipe, or writes it to the standard error if there is
-/// no pipe.
-fn tell(pipe: Option<&mut File>, text: &str) {
-    let is_told = pipe.is_some_and(|pipe| io::Write::write_all(pipe, text.as_bytes()).is_ok());
-    if !is_told && !text.is_empty() {
+/// Sends a message to `oxmpi restart` by the pipe, or without one to the standard error.
+fn report(pipe: Option<&mut File>, text: &str) {
+    let is_written = pipe.is_some_and(|pipe| io::Write::write_all(pipe, text.as_bytes()).is_ok());
+    if !is_written && !text.is_empty() {
         oxmpi_sys::complain!("{}", text.trim_end());
     }
 }
 
-/// The pipe in the directory for the logs of a restart: a thread prints the lines that mpirun
-/// writes to it.
-pub(super) struct Said {
+/// The pipe in the directory for logs: a thread prints the lines that mpirun writes to it.
+pub(super) struct RestartMessages {
     thread: JoinHandle<()>,
-    /// Keeps the pipe open before mpirun opens it and between two times that it does.
+    /// Keeps the pipe open while mpirun does not have it open.
     own_end: File,
 }
 
-impl Said {
-    fn begin(work: &Path) -> io::Result<Said> {
-        let path = work.join(SAID);
+impl RestartMessages {
+    fn begin(work: &Path) -> io::Result<RestartMessages> {
+        let path = work.join(MESSAGE_PIPE);
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-        // Open before there is a writer, so that none has to wait for this side.
+        // Opened for reading before there is a writer, so that no writer waits for it.
         let options = |options: &mut OpenOptions| {
             options.custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&path)
         };
@@ -515,18 +502,18 @@ impl Said {
             }
         };
         let thread = std::thread::Builder::new().spawn(print)?;
-        Ok(Said { thread, own_end })
+        Ok(RestartMessages { thread, own_end })
     }
 
     /// Waits until all lines of mpirun, which has ended, are printed.
     pub(super) fn finish(self) {
         drop(self.own_end);
-        // If the thread has failed, lines are missing, and the restart is as good.
+        // If the thread has failed, only lines are missing.
         let _ = self.thread.join();
     }
 }
 
-/// What an agent does that is to restore ranks on its host; what a person should know, in lines.
+/// Restores ranks on an agent's host; returns lines for the user.
 pub(crate) fn restore_here(images: &Images, all: &[Restored<'_>]) -> Result<String, String> {
     let set = Set::open(&images.set).map_err(|error| error.to_string())?;
     let numbers: Vec<u32> = all.iter().map(|rank| rank.number).collect();
@@ -537,7 +524,7 @@ pub(crate) fn restore_here(images: &Images, all: &[Restored<'_>]) -> Result<Stri
     let policy = if images.refuses_files { Policy::Refuse } else { Policy::Cut };
     let files = ranks::fit_files(&set, &numbers, policy).map_err(|error| error.to_string())?;
     let host = rustix::system::uname();
-    let text = told(&files, &format!(" on {}", host.nodename().to_string_lossy()));
+    let text = fitted_lines(&files, &format!(" on {}", host.nodename().to_string_lossy()));
     restore_into(&set, &criu, work.path(), all).map(|()| text).map_err(|error| {
         let left = files.undo(true);
         [vec![error], left].concat().join("; ")

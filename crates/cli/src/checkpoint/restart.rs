@@ -1,4 +1,4 @@
-//! `oxmpi restart`: brings a job back, and waits for its end as its mpirun did.
+//! `oxmpi restart`: restores a job, and waits for its end as its mpirun did.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use rustix::process::{Pid, setsid};
 
 use super::ranks::Hosts;
 use super::schema::quoted;
-use super::supervise::{Plan, Supervisor, signals};
+use super::supervise::{SupervisionPlan, Supervisor, signals};
 use super::terminal::{Terminal, needs_new};
 use super::{Criu, Maker};
 use crate::command::{Settings, Stop, failed, usage};
@@ -37,11 +37,11 @@ use crate::mpirun::{INTERVAL_WANTED, interval};
 pub(crate) struct RestartArgs {
     /// The directory of a set, or the name of the job's sets without their number: the newest
     set: PathBuf,
-    /// What to do about files that the job had open for writing and that have changed since
+    /// How to treat changed files that the job had open for writing (parameter cr_files)
     ///
-    /// (parameter cr_files). cut: cut back files that have grown and put back parts that another
-    /// restart has cut off, which is the default; refuse changed files; or accept: cut, and accept
-    /// other files under the same paths. Parts that are cut off are kept beside the sets.
+    /// cut (the default): cut back files that have grown, and put back parts that another restart
+    /// has cut off; refuse: refuse changed files; accept: as cut, but accept other files under the
+    /// same paths. Cut parts are kept beside the sets.
     #[arg(long, value_name = "HOW", value_parser = ["cut", "refuse", "accept"])]
     files: Option<String>,
     /// The hosts on which the ranks go on, as mpirun has them (nodea:2,nodeb:2)
@@ -92,12 +92,12 @@ pub(crate) fn restart(args: &RestartArgs, words: &[OsString]) -> Result<i32, Sto
     let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
     let by_rank = set.manifest.ranks.as_ref();
     if (is_outside || by_rank.is_none() && needs_new(&set.manifest.job.streams)) && setsid().is_err() {
-        // A new terminal needs a session, and a job cannot go on in one of another PID namespace. The leader of a group cannot begin
-        // one: its child can.
+        // A new terminal needs a session, and a job cannot continue in a session of another PID
+        // namespace. The leader of a group cannot begin a session, but its child can.
         return in_child(words).map_err(failed);
     }
     note(&set.passed_over);
-    // The new mpirun is in the directory of the old one.
+    // The new mpirun runs in the directory of the old one.
     let absolute = |option: &'static str, file: &Option<PathBuf>| {
         let file = file.as_ref()?;
         let path = std::path::absolute(file);
@@ -125,7 +125,7 @@ pub(crate) fn restart(args: &RestartArgs, words: &[OsString]) -> Result<i32, Sto
         note(&other_version(&set, criu));
     }
     let work = scratch()?;
-    // Before the job is there: none of them may be lost.
+    // Before the job exists, so that no signal is lost.
     let signals = signals().map_err(failed)?;
     let Some(criu) = criu else {
         let files = fit_files(&set, policy).map_err(failed)?;
@@ -153,7 +153,7 @@ pub(crate) fn restart(args: &RestartArgs, words: &[OsString]) -> Result<i32, Sto
     code.map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
 }
 
-/// Why a set cannot be used, and the command for the set before that one. `args` are those of the command with this set.
+/// Why a set cannot be used, and the command for the set before it, by the `args` for this one.
 pub(super) fn with_older(error: &SetError, path: &Path, args: &[OsString]) -> String {
     let Some(older) = Set::whole_before(path) else {
         let is_damage = matches!(error, SetError::Damaged(..) | SetError::Manifest(..));
@@ -167,8 +167,7 @@ pub(super) fn with_older(error: &SetError, path: &Path, args: &[OsString]) -> St
     format!("{error}; the set before it is whole: oxmpi restart {}", words.join(" "))
 }
 
-/// Has a new mpirun bring the ranks of a set back, or start a program that restores its state
-/// itself.
+/// Has a new mpirun restore the ranks of a set, or start a program that restores its state itself.
 fn by_ranks(
     params: &Params,
     (set, criu): (&Set, Option<Criu>),
@@ -185,25 +184,22 @@ fn by_ranks(
     code.map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
 }
 
-/// Tells remarks.
 fn note(lines: &[String]) {
     lines.iter().for_each(|line| oxmpi_sys::complain!("oxmpi restart: {line}"));
 }
 
-/// Gives files their former contents, as the job has not come back; `is_sure` says that no process
-/// of it has run.
+/// Restores the former contents of files; `is_sure` says that no process of the job has run.
 fn give_back(files: &FittedFiles, is_sure: bool) {
     note(&files.undo(is_sure));
 }
 
-/// A remark if another version of CRIU than this one has made the images.
 fn other_version(set: &Set, criu: &Criu) -> Vec<String> {
     let (was, is) = (&set.manifest.made.criu, &criu.version);
     let note = format!("the images were made by CRIU {was}, and {} is version {is}", criu.program.display());
     if was == is { Vec::new() } else { vec![note] }
 }
 
-/// What is to be done about checkpoints of a job that is brought back: what was done before, or what the command line says.
+/// The automatic checkpoints of a restored job: as before, unless the command line changes them.
 fn supervision(every: Option<CheckpointInterval>, set: &Set) -> Option<Supervision> {
     let before = set.manifest.job.supervision;
     let mut found = before.map_or_else(Supervision::default, |before| Supervision {
@@ -216,8 +212,13 @@ fn supervision(every: Option<CheckpointInterval>, set: &Set) -> Option<Supervisi
     Some(found).filter(|found| *found != Supervision::default())
 }
 
-/// How checkpoints are made of it: beside the set that it comes from, and as many are kept, unless a parameter says something else.
-fn plan(supervision: Supervision, set: &Set, criu: Option<Criu>, params: &Params) -> Result<Plan, Stop> {
+/// Checkpoints of the job: as those of the set, unless a parameter says otherwise.
+fn plan(
+    supervision: Supervision,
+    set: &Set,
+    criu: Option<Criu>,
+    params: &Params,
+) -> Result<SupervisionPlan, Stop> {
     let is_said = |name| Param::find(name).is_some_and(|param| !params.is_default(param));
     let base = set.path.parent().filter(|_| !is_said("cr_base_dir")).map(Path::to_path_buf);
     let base = base.map_or_else(|| super::usable_base(params), Ok)?;
@@ -227,10 +228,9 @@ fn plan(supervision: Supervision, set: &Set, criu: Option<Criu>, params: &Params
     let recorded = manifest::Supervision { every_ms, on_term: supervision.on_term, keep };
     let is_tree = set.manifest.ranks.is_none();
     let maker = Maker { is_tree, criu, program: super::program()?, base, keep, supervision: Some(recorded) };
-    Ok(Plan { supervision, maker, is_quiet: false })
+    Ok(SupervisionPlan { supervision, maker, is_quiet: false })
 }
 
-/// Does the same in a child of this process.
 fn in_child(args: &[OsString]) -> std::io::Result<i32> {
     let signals = signals()?;
     let child =
@@ -238,7 +238,7 @@ fn in_child(args: &[OsString]) -> std::io::Result<i32> {
     Supervisor::new("oxmpi restart", Pid::from_child(&child), &signals, false).watch()
 }
 
-/// A directory for CRIU's logs, which is removed with this.
+/// A directory for CRIU's logs, which is removed when the value is dropped.
 pub(super) fn scratch() -> Result<ImageDirectory, Stop> {
     let place = std::env::temp_dir();
     let made = ImageDirectory::make_in(&[&place]);

@@ -1,10 +1,11 @@
-//! The app schema of a set: which ranks were on which hosts, in the form of files for `mpirun --app`, to be changed by who restarts the
-//! job elsewhere (`oxmpi restart --app FILE SET`).
+//! The app schema of a set: which ranks were on which hosts, as a file for `mpirun --app`. The user
+//! may edit it to restart the job elsewhere (`oxmpi restart --app FILE SET`).
 
 use oxmpi_rt::launch::HeldProgram;
 
-/// The schema of a job with these programs, and the host of each rank: a line for ranks that follow each other, run the same and were on
-/// one host. `None`: an argument has a line end, for which such files have no form.
+/// The schema of a job with these programs, and the host of each rank: a line for consecutive ranks
+/// of one program on one host. `None`: an argument has a line end, for which such files have no
+/// form.
 pub(super) fn schema(programs: &[HeldProgram], hosts: &[&str]) -> Option<String> {
     let mut text = String::from("# oxmpi restart --app FILE SET: where the ranks of the set go on\n");
     let mut ranks = hosts.iter().copied().peekable();
@@ -27,7 +28,7 @@ pub(super) fn schema(programs: &[HeldProgram], hosts: &[&str]) -> Option<String>
     Some(text)
 }
 
-/// A word as such files, and shells, quote it.
+/// A word with the quotes of such files, and of shells.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:=,+@%".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {

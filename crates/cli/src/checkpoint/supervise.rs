@@ -1,12 +1,15 @@
-//! The parent of a job's mpirun: it waits for its end, passes signals on, and makes checkpoints without being asked.
+//! The supervisor, the parent of a job's mpirun: it waits for mpirun's end, passes signals on, and
+//! makes checkpoints without a request.
 //!
-//! An image is one of `mpirun` and all its descendants, so who makes it must not be one of these. With `--every` or
-//! `--checkpoint-on-term` `mpirun` therefore goes on as two processes: a parent, which is what the user has started, and a child, which
-//! runs the job and is imaged. `oxmpi restart` is the parent of a job that was brought back, and goes on with the same.
+//! An image is one of `mpirun` and all its descendants, so the process that makes it must not be
+//! one of these. With `--every` or `--checkpoint-on-term` `mpirun` therefore continues as two
+//! processes: a parent, which the user has started, and a child, which runs the job and is imaged.
+//! `oxmpi restart` is the parent of a restored job, and does the same.
 //!
-//! A signal that ends the job is the parent's affair, whoever it was sent to: the child passes it on to the parent, and ends the job when
-//! the parent relays it ([`oxmpi_sys::spawn::relay`]). What is sent to the whole group, by a terminal or by timeout(1), so comes to
-//! the parent twice, and counts once.
+//! A signal that ends the job is the parent's task, even if it was sent to the child: the child
+//! passes it on to the parent, and ends the job when the parent relays it
+//! ([`oxmpi_sys::spawn::relay`]). So a signal to the whole group, by a terminal or by timeout(1),
+//! reaches the parent twice, and counts once.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -28,66 +31,65 @@ use super::terminal::Terminal;
 use super::{Maker, MakerError};
 use crate::command::{Stop, failed};
 
-/// The exit code of a job that has ended because SIGTERM was to make a checkpoint, and has: EX_TEMPFAIL of sysexits(3), "try again".
+/// A job that SIGTERM has ended with a checkpoint: EX_TEMPFAIL of sysexits(3), "try again".
 const CHECKPOINTED: i32 = 75;
 
-/// Signals that are meant for the job.
 const PASSED_ON: [Signal; 7] =
     [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2, Signal::CONT];
-/// Those that a terminal sends to the whole group.
+/// Signals that a terminal sends to the whole group.
 const OF_TERMINAL: [Signal; 3] = [Signal::INT, Signal::QUIT, Signal::CONT];
-/// The same signal within this time is the same one, on its two ways.
+/// Within this time the same signal has reached the parent directly and through the child.
 const SAME: Duration = Duration::from_millis(500);
-/// How long a failure is not told: the job may just be ending, and a checkpoint of it fails for that.
+/// The delay of a failure report: a checkpoint also fails because the job is just ending.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long the end of a job is awaited that was killed while it was being imaged.
+/// The longest wait for the end of a job that was killed while it was imaged.
 const KILLED: Duration = Duration::from_secs(5);
 
-/// What is done about checkpoints.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct SupervisionPlan {
     pub(super) supervision: Supervision,
     pub(super) maker: Maker,
-    /// Whether only failures are told.
+    /// Whether only failures are reported.
     pub(super) is_quiet: bool,
 }
 
 /// The parent of an mpirun.
 pub(super) struct Supervisor<'s> {
-    /// What stands before all that it says.
+    /// The beginning of all its messages.
     name: &'static str,
     job: Pid,
     signals: &'s Signals,
     terminal: Terminal,
-    /// Whether that mpirun knows that it has a parent of this kind.
+    /// Whether that mpirun knows that it has a supervisor.
     is_known: bool,
-    plan: Option<Plan>,
-    /// When the next checkpoint is made.
+    plan: Option<SupervisionPlan>,
+    /// The time of the next checkpoint.
     next: Option<Instant>,
     work: Option<Work>,
     /// SIGTERM has come, and the job ends with a checkpoint.
     is_ending: bool,
-    /// It has been waited for: its number may be somebody else's.
+    /// mpirun was collected: another process may have its number.
     has_ended: bool,
-    /// The signal that was heeded last.
     last: Option<(Signal, Instant)>,
-    /// A failure that is told at a time.
-    untold: Option<(Instant, String)>,
-    /// What was told last.
-    told: Option<String>,
-    has_told_set: bool,
+    /// A failure, and the time of its report.
+    pending_report: Option<(Instant, String)>,
+    last_report: Option<String>,
+    has_reported_set: bool,
 }
 
-/// A checkpoint that is being made.
 struct Work {
     ends: bool,
-    /// Its other end is closed when it is done.
+    /// The other end is closed after the checkpoint.
     done: OwnedFd,
     thread: JoinHandle<Result<Checkpoint, MakerError>>,
 }
 
-/// What an mpirun with these options does; whatever is missing for it is told before there is a job.
-pub(crate) fn plan(supervision: Supervision, params: &Params, is_quiet: bool) -> Result<Plan, Stop> {
+/// The plan of an mpirun with these options; reports missing requirements before the job.
+pub(crate) fn plan(
+    supervision: Supervision,
+    params: &Params,
+    is_quiet: bool,
+) -> Result<SupervisionPlan, Stop> {
     let base = super::usable_base(params)?;
     let maker = Maker {
         is_tree: false,
@@ -97,13 +99,12 @@ pub(crate) fn plan(supervision: Supervision, params: &Params, is_quiet: bool) ->
         keep: super::keep(params),
         supervision: None,
     };
-    Ok(Plan { supervision, maker, is_quiet })
+    Ok(SupervisionPlan { supervision, maker, is_quiet })
 }
 
-/// Lets `mpirun` go on as two processes. Returns the exit code in the parent when the job has ended, and `None` in the child, which
-/// has to run the job.
-pub(crate) fn in_parent(plan: Plan) -> Result<Option<i32>, Stop> {
-    // Before the job is there: no signal may be lost.
+/// Continues `mpirun` as two processes: returns the exit code in the parent, `None` in the child.
+pub(crate) fn in_parent(plan: SupervisionPlan) -> Result<Option<i32>, Stop> {
+    // Before the job exists, so that no signal is lost.
     let signals = signals().map_err(|error| failed(format!("cannot watch signals: {error}")))?;
     let child = spawn::split().map_err(|error| failed(format!("cannot go on as two processes: {error}")))?;
     let Some(job) = child else { return Ok(None) };
@@ -111,20 +112,19 @@ pub(crate) fn in_parent(plan: Plan) -> Result<Option<i32>, Stop> {
     supervisor.watch().map(Some).map_err(|error| failed(format!("cannot wait for the job: {error}")))
 }
 
-/// The signals that a supervisor has to see.
 pub(super) fn signals() -> io::Result<Signals> {
     Signals::new(&PASSED_ON.map(Signal::as_raw))
 }
 
-/// The exit code of a process that has ended, as a shell has it.
+/// The exit code of an ended process, as in a shell.
 fn code_of(status: rustix::process::WaitStatus) -> i32 {
-    // One that was relayed kills an mpirun that has not begun to collect signals.
+    // A relayed signal kills an mpirun that does not yet collect signals.
     let signal = status.terminating_signal().map(|signal| spawn::stands_for(signal).unwrap_or(signal));
     status.exit_status().or_else(|| signal.map(|signal| 128 + signal)).unwrap_or(1)
 }
 
 impl<'s> Supervisor<'s> {
-    /// Of this process; `is_known` says whether its mpirun was started with such a parent.
+    /// A supervisor in this process; `is_known` says whether its mpirun knows of it.
     pub(super) fn new(name: &'static str, job: Pid, signals: &'s Signals, is_known: bool) -> Supervisor<'s> {
         Supervisor {
             name,
@@ -138,33 +138,32 @@ impl<'s> Supervisor<'s> {
             is_ending: false,
             has_ended: false,
             last: None,
-            untold: None,
-            told: None,
-            has_told_set: false,
+            pending_report: None,
+            last_report: None,
+            has_reported_set: false,
         }
     }
 
-    /// Makes checkpoints as well.
-    pub(super) fn with(mut self, plan: Option<Plan>) -> Supervisor<'s> {
+    /// Adds automatic checkpoints.
+    pub(super) fn with(mut self, plan: Option<SupervisionPlan>) -> Supervisor<'s> {
         self.next = plan.as_ref().and_then(|plan| plan.supervision.every).map(|time| Instant::now() + time);
         self.plan = plan;
         self
     }
 
-    /// Passes on what the job writes to this terminal.
     pub(super) fn at(mut self, terminal: Terminal) -> Supervisor<'s> {
         self.terminal = terminal;
         self
     }
 
-    /// Waits for the end of mpirun. Returns its exit code, or that of a shell for a signal that killed it.
+    /// Waits for the end of mpirun; returns its exit code, or that of a shell for a signal.
     pub(super) fn watch(mut self) -> io::Result<i32> {
         let process = pidfd_open(self.job, PidfdFlags::empty())?;
         loop {
             let is_done = self.sleep(process.as_fd())?;
             self.terminal.pass_on();
             while let Some(signal) = self.signals.next()?.and_then(Signal::from_named_raw) {
-                if let Some(code) = self.heed(signal) {
+                if let Some(code) = self.handle_signal(signal) {
                     return Ok(code);
                 }
             }
@@ -174,15 +173,14 @@ impl<'s> Supervisor<'s> {
             if let Some((_, status)) = waitpid(Some(self.job), WaitOptions::NOHANG)? {
                 self.has_ended = true;
                 self.terminal.pass_on();
-                // What has begun is brought to its end: the set may be the last word of a job that has failed.
+                // A checkpoint in progress is completed: its set may be the last of a failed job.
                 let code = self.finish_work();
                 return Ok(code.unwrap_or_else(|| code_of(status)));
             }
-            self.see_to_times(Instant::now());
+            self.act_on_time(Instant::now());
         }
     }
 
-    /// Sleeps until something happens; whether a checkpoint is done.
     fn sleep(&self, process: BorrowedFd<'_>) -> io::Result<bool> {
         let mut fds = vec![
             PollFd::from_borrowed_fd(process, PollFlags::IN),
@@ -191,8 +189,8 @@ impl<'s> Supervisor<'s> {
         fds.extend(self.terminal.output().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         fds.extend(self.work.as_ref().map(|work| PollFd::new(&work.done, PollFlags::IN)));
         let next = self.next.filter(|_| self.work.is_none());
-        let untold = self.untold.as_ref().map(|(time, _)| *time);
-        let timeout = next.into_iter().chain(untold).min().map(|time| {
+        let pending_report = self.pending_report.as_ref().map(|(time, _)| *time);
+        let timeout = next.into_iter().chain(pending_report).min().map(|time| {
             let left = time.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
         });
@@ -202,17 +200,17 @@ impl<'s> Supervisor<'s> {
         }
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
         if fds.first().is_some_and(is_ready) {
-            // One that CRIU traces cannot be waited for until that has noticed its end.
+            // A process that CRIU traces cannot be waited for until CRIU has noticed its end.
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(self.work.is_some() && fds.last().is_some_and(is_ready))
     }
 
-    /// Does what a signal asks for. Returns the exit code if the job is not waited for any longer.
-    fn heed(&mut self, signal: Signal) -> Option<i32> {
+    /// Handles a signal. Returns the exit code if the job is not waited for any longer.
+    fn handle_signal(&mut self, signal: Signal) -> Option<i32> {
         let now = Instant::now();
         if !self.is_known {
-            // What a terminal sends comes to the whole group, so mpirun has it already if it is in ours.
+            // A terminal sends a signal to the whole group, so to an mpirun in our group.
             let group = |pid| ProcessStat::of(pid).map(|stat| stat.group);
             let job = group(self.job.as_raw_pid().cast_unsigned());
             let has_own_group = job.is_some() && job != group(std::process::id());
@@ -246,14 +244,14 @@ impl<'s> Supervisor<'s> {
         if self.has_ended {
             return;
         }
-        // If it is gone, its end is what comes next.
+        // If mpirun is gone, its end is the next event.
         let _ = match self.is_known && RELAYED.contains(&signal.as_raw()) {
             true => spawn::relay(self.job, signal.as_raw()),
             false => kill_process(self.job, signal).map_err(io::Error::from),
         };
     }
 
-    /// Somebody does not want to wait for the checkpoint. CRIU, which is not killed, finds the processes gone.
+    /// The user does not want to wait for the checkpoint. CRIU finds the processes gone.
     fn end_at_once(&self) -> i32 {
         oxmpi_sys::complain!(
             "{}: SIGTERM once more: the job is ended at once, without a checkpoint",
@@ -269,17 +267,17 @@ impl<'s> Supervisor<'s> {
         128 + Signal::TERM.as_raw()
     }
 
-    /// Tells a failure, or begins with the next checkpoint, if it is time to.
-    fn see_to_times(&mut self, now: Instant) {
-        if let Some((_, text)) = self.untold.take_if(|(time, _)| *time <= now) {
-            self.tell(&text);
+    /// Reports a failure, or begins the next checkpoint, if it is time.
+    fn act_on_time(&mut self, now: Instant) {
+        if let Some((_, text)) = self.pending_report.take_if(|(time, _)| *time <= now) {
+            self.report(&text);
         }
         if self.work.is_none() && self.next.is_some_and(|time| time <= now) {
             self.begin_work();
         }
     }
 
-    /// Begins with a checkpoint, in a thread of its own: signals are heeded meanwhile.
+    /// Begins a checkpoint in its own thread, so that signals are handled meanwhile.
     fn begin_work(&mut self) {
         let Some(plan) = &self.plan else { return };
         let (maker, ends) = (plan.maker.clone(), self.is_ending);
@@ -298,7 +296,7 @@ impl<'s> Supervisor<'s> {
         }
     }
 
-    /// Waits for the checkpoint that is being made, if there is one. Returns the exit code if the job has ended with it.
+    /// Waits for the checkpoint in progress; returns the exit code if the job has ended with it.
     fn finish_work(&mut self) -> Option<i32> {
         let Work { ends, thread, .. } = self.work.take()?;
         let made = thread.join().map_err(|_| io::Error::other("the thread that made it has failed"));
@@ -323,17 +321,16 @@ impl<'s> Supervisor<'s> {
         None
     }
 
-    /// A set is there, and the job goes on.
     fn note_set(&mut self, made: &Checkpoint) {
-        (self.told, self.untold) = (None, None);
+        (self.last_report, self.pending_report) = (None, None);
         self.set_next();
         for left in &made.left {
-            self.tell(&format!("an old set cannot be removed: {left}"));
+            self.report(&format!("an old set cannot be removed: {left}"));
         }
         let every = self.plan.as_ref().and_then(|plan| plan.supervision.every);
         let is_quiet = self.plan.as_ref().is_some_and(|plan| plan.is_quiet);
         if let Some(every) = every
-            && !std::mem::replace(&mut self.has_told_set, true)
+            && !std::mem::replace(&mut self.has_reported_set, true)
             && !is_quiet
         {
             let name = JobName::new(&made.set.manifest.job.program, &made.set.manifest.job.id);
@@ -347,7 +344,6 @@ impl<'s> Supervisor<'s> {
         }
     }
 
-    /// There is no set, for this reason.
     fn give_up(&mut self, ends: bool, text: String) {
         if self.has_ended {
             return;
@@ -356,10 +352,10 @@ impl<'s> Supervisor<'s> {
             self.set_next();
             let every = self.plan.as_ref().and_then(|plan| plan.supervision.every);
             let next = every.map(|time| format!("; the next one is made in {}", interval_text(time)));
-            // Told at its time, unless the same was told before.
+            // Reported after the delay, unless it repeats the last report.
             let text = text + &next.unwrap_or_default();
-            if self.told.as_ref() != Some(&text) {
-                self.untold.get_or_insert((Instant::now() + GRACE, text));
+            if self.last_report.as_ref() != Some(&text) {
+                self.pending_report.get_or_insert((Instant::now() + GRACE, text));
             }
             return;
         }
@@ -380,16 +376,15 @@ impl<'s> Supervisor<'s> {
         self.next = every.map(|time| Instant::now() + time);
     }
 
-    /// Says something, once.
-    fn tell(&mut self, text: &str) {
-        if self.told.as_deref() != Some(text) {
+    fn report(&mut self, text: &str) {
+        if self.last_report.as_deref() != Some(text) {
             oxmpi_sys::complain!("{}: {text}", self.name);
-            self.told = Some(text.into());
+            self.last_report = Some(text.into());
         }
     }
 }
 
-/// A time as `--every` takes it.
+/// A time in the form of `--every`.
 pub(super) fn interval_text(time: Duration) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m")];
     let ms = time.as_millis() as u64;
@@ -402,7 +397,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_as_they_are_given() {
+    fn times_are_printed_as_they_are_given() {
         for (ms, text) in [
             (1_800_000, "30m"),
             (5_400_000, "90m"),

@@ -1,4 +1,4 @@
-//! The terminal of a job that comes back. It gets the one of `oxmpi restart`; if that has none, a new one, whose output is passed on.
+//! The terminal of a restored job: that of `oxmpi restart`, or a new one whose output is passed on.
 
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -8,27 +8,24 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::process::ioctl_tiocsctty;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// What of a terminal is ours to look after: the other end of a new one, if there is one.
+/// The other end of a new terminal, if there is one.
 pub(super) struct Terminal(Option<OwnedFd>);
 
-/// The own streams that take the place of a terminal.
 fn places(streams: &[Stream; 3]) -> Vec<BorrowedFd<'static>> {
     let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     streams.iter().zip(own).filter(|(stream, _)| **stream == Stream::Terminal).map(|(_, own)| own).collect()
 }
 
-/// Whether a job with these streams needs a new terminal. Only the leader of a session that has none can make one.
+/// Whether a job needs a new terminal, which only the leader of a session without one can make.
 pub(super) fn needs_new(streams: &[Stream; 3]) -> bool {
     !places(streams).iter().all(BorrowedFd::is_terminal)
 }
 
 impl Terminal {
-    /// None.
     pub(super) fn none() -> Terminal {
         Terminal(None)
     }
 
-    /// The terminal for a job whose mpirun had these streams, and what is to be done about it.
     pub(super) fn of(streams: &[Stream; 3]) -> io::Result<(Option<OwnedFd>, Terminal)> {
         if !needs_new(streams) {
             let first = places(streams).first().map(BorrowedFd::try_clone_to_owned).transpose()?;
@@ -39,32 +36,30 @@ impl Terminal {
         unlockpt(&other)?;
         let name = ptsname(&other, Vec::new())?;
         let job = open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
-        // Of this session: CRIU says which of its groups the job is.
+        // Of this session; CRIU sets the group of the job in the foreground.
         ioctl_tiocsctty(&job)?;
         rustix::io::ioctl_fionbio(&other, true)?;
         Ok((Some(job), Terminal(Some(other))))
     }
 
-    /// Where output of the job comes from, if it has to be passed on.
     pub(super) fn output(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(|fd| fd.as_fd())
     }
 
-    /// Passes on what has come.
     pub(super) fn pass_on(&mut self) {
         let mut buffer = [0; 4096];
         while let Some(other) = &self.0 {
             match rustix::io::read(other, &mut buffer) {
                 Ok(n @ 1..) => _ = oxmpi_sys::stdio::say(&lines(&buffer[..n])),
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return,
-                // Nobody has it open any more.
+                // No process has it open any more.
                 Ok(0) | Err(_) => self.0 = None,
             }
         }
     }
 }
 
-/// Ends of lines as a file has them, and not as a terminal.
+/// Line ends of a file, and not of a terminal.
 fn lines(output: &[u8]) -> Vec<u8> {
     output.iter().copied().filter(|byte| *byte != b'\r').collect()
 }

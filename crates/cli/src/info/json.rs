@@ -9,7 +9,7 @@ use oxmpi_param::{ChangeRule, Params, SelectError, Unit, Value};
 use oxmpi_param::{Level, Param};
 use serde_json::{Map, Value as Json, json};
 
-use super::world::World;
+use super::world::WorldReport;
 use super::{InfoArgs, InfoFacts, MISSING, survey, tools};
 
 pub(super) fn json(options: &InfoArgs, facts: &InfoFacts) -> String {
@@ -77,7 +77,7 @@ fn selection(options: &InfoArgs, params: &Params) -> Json {
             "cr": found.cr,
             "thread_level": found.level.name(),
             "steps": all(&found.steps),
-            "world": World::new(params, options.ranks()).map(|world| world.json()),
+            "world": WorldReport::new(params, options.ranks()).map(|world| world.json()),
         }),
         Err(SelectError::NothingLeft(failed)) => {
             json!({ "error": failed.to_string(), "steps": all(&failed.steps) })

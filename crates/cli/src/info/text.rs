@@ -7,7 +7,7 @@ use oxmpi_core::tool::events::EventType;
 use oxmpi_param::{Level, Param};
 use oxmpi_param::{Params, SelectError, foreign};
 
-use super::world::World;
+use super::world::WorldReport;
 use super::{InfoArgs, InfoFacts, MISSING, survey, tools};
 
 pub(super) fn text(options: &InfoArgs, facts: &InfoFacts) -> String {
@@ -122,7 +122,7 @@ fn selection(options: &InfoArgs, params: &Params) -> String {
         Err(_) => (Vec::new(), false), // reported with the other errors
     };
     steps.iter().for_each(|step| out += &format!("  {}\n", step.to_string().replace('\n', "\n  ")));
-    if let Some(world) = World::new(params, options.ranks()).filter(|_| is_selected) {
+    if let Some(world) = WorldReport::new(params, options.ranks()).filter(|_| is_selected) {
         out += &world.text();
     }
     out

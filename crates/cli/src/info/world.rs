@@ -9,7 +9,7 @@ use oxmpi_tuned::{CommFacts, Component, Components, Form, Stack};
 use serde_json::{Value as Json, json};
 
 /// The components of a job's MPI_COMM_WORLD.
-pub(super) struct World {
+pub(super) struct WorldReport {
     ranks: u32,
     nodes: u32,
     components: Components,
@@ -20,10 +20,10 @@ pub(super) struct World {
     cuda: (Result<String, String>, Accelerator),
 }
 
-impl World {
+impl WorldReport {
     /// A job of `ranks` ranks on one host. `None`: a parameter is invalid; the selection reports
     /// the error.
-    pub(super) fn new(params: &Params, ranks: u32) -> Option<World> {
+    pub(super) fn new(params: &Params, ranks: u32) -> Option<WorldReport> {
         let mut components = Components::new(params).ok()?;
         crate::collectives::spread(&mut components, params);
         let ucc = oxmpi_core::find_ucc(params.coll_ucc_library());
@@ -34,7 +34,7 @@ impl World {
         let facts = CommFacts { ranks, is_inter: false, nodes: nodes.as_ref(), has_control_section: true };
         let stack = Stack::new(&components, &facts, None);
         let nodes = nodes.as_ref().map_or(1, Nodes::how_many);
-        Some(World { ranks, nodes, components, stack, ucc, hcoll, cuda })
+        Some(WorldReport { ranks, nodes, components, stack, ucc, hcoll, cuda })
     }
 
     /// All components with their priorities, serving ones first; a component that does not serve

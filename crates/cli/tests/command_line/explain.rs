@@ -176,7 +176,7 @@ fn what_not_all_ranks_know_is_not_looked_at() {
 fn other_decisions_hold_where_ranks_share_processors() {
     let call = "explain coll reduce --ranks 4 --bytes 4k --type-size 8";
     let (_, roomy, _) = oxmpi(call);
-    let (_, crowded, _) = oxmpi(&format!("{call} --crowded"));
+    let (_, crowded, _) = oxmpi(&format!("{call} --oversubscribed"));
     assert!(
         crowded
             .starts_with("reduce: 4 ranks, 4096 bytes, commutative operation, more ranks than processors\n"),
@@ -186,9 +186,9 @@ fn other_decisions_hold_where_ranks_share_processors() {
         roomy.contains("algorithm:     2 chain") && crowded.contains("algorithm:     1 linear"),
         "{roomy}{crowded}"
     );
-    let (_, json, _) = oxmpi(&format!("{call} --crowded --json"));
+    let (_, json, _) = oxmpi(&format!("{call} --oversubscribed --json"));
     let told: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&told["crowded"], &told["algorithm"]["id"]), (&true.into(), &1.into()));
+    assert_eq!((&told["oversubscribed"], &told["algorithm"]["id"]), (&true.into(), &1.into()));
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn parameters_and_rules_are_explained_and_their_order() {
     assert_eq!((&told["by"], &told["algorithm"]["name"]), (&"rule".into(), &"ring".into()));
     assert_eq!(told["reason"], format!("the rule at {name}:4:1 (from 8 ranks and 4096 bytes on)"));
     assert_eq!((&told["segment_size"], &told["max_requests"]), (&1024.into(), &7.into()));
-    assert!(text.contains("\n  not looked at: segment size 1024, max requests 7\n"), "{text}");
+    assert!(text.contains("\n  not used:      segment size 1024, max requests 7\n"), "{text}");
 
     let told: Value = serde_json::from_str(&not_legal.1).unwrap();
     assert_eq!(told["by"], "fixed");
@@ -274,12 +274,12 @@ fn what_an_algorithm_does_not_look_at_is_told_apart() {
     let call = format!("explain coll bcast --ranks 4 --bytes 0 --rules {}", file.display());
     let (_, out, _) = oxmpi(&call);
     assert!(out.contains("\n  with:          segment size 4096\n"), "{out}");
-    assert!(out.contains("\n  not looked at: fan-out 3, max requests 9\n"), "{out}");
+    assert!(out.contains("\n  not used:      fan-out 3, max requests 9\n"), "{out}");
     let (_, json, _) = oxmpi(&format!("{call} --json"));
     std::fs::remove_file(&file).unwrap();
     let told: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&told["segment_size"], &told["fan_out"]), (&4096.into(), &3.into()));
-    assert_eq!(told["not_looked_at"], serde_json::json!(["fan-out 3", "max requests 9"]));
+    assert_eq!(told["not_used"], serde_json::json!(["fan-out 3", "max requests 9"]));
 }
 
 #[test]

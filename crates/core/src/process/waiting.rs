@@ -204,8 +204,8 @@ impl<F: Fabric> Process<F> {
             }
             let (mut observed, mut nap) = (None, None);
             let has_spun = wait.has_spun();
-            let due = match if at_once { Next::Look } else { wait.next() } {
-                Next::Look => {
+            let due = match if at_once { Next::Poll } else { wait.next() } {
+                Next::Poll => {
                     let answer = self.look_all(|domain, something| {
                         came = something;
                         // The awaited process may wait for one of this process's sends itself.

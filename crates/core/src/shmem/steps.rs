@@ -529,8 +529,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
             let mut wait = door.begin();
             for _ in 0..OVERSUBSCRIBED_POLLS {
                 match wait.next() {
-                    Next::Look if is_there() => return Ok(()),
-                    Next::Look => {}
+                    Next::Poll if is_there() => return Ok(()),
+                    Next::Poll => {}
                     Next::Sleep(sleepy) => {
                         sleepy.cancel();
                         break;

@@ -17,7 +17,7 @@ use oxmpi_mem::kernels::Op;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Owned, zeros};
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_shm::robust_lock::Held;
+use oxmpi_shm::robust_lock::RobustGuard;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -517,7 +517,7 @@ impl<F: Fabric> Process<F> {
     }
 
     #[inline]
-    pub(super) fn hold_elements<'c>(&self, window: &Window, control: &'c ControlWords) -> Held<'c> {
+    pub(super) fn hold_elements<'c>(&self, window: &Window, control: &'c ControlWords) -> RobustGuard<'c> {
         control.hold_elements(window.rank(), |rank| self.has_died(window, rank))
     }
 
@@ -587,7 +587,7 @@ fn accumulate_mapped<'l>(
     what: &Accumulate,
     target: &UserBuf,
     len: usize,
-    mut lock: impl FnMut() -> Held<'l>,
+    mut lock: impl FnMut() -> RobustGuard<'l>,
 ) -> Result<()> {
     let Accumulate { operands, fetch, accumulator } = what;
     let no_memory = |error| MpiError::new(abi::MPI_ERR_NO_MEM, format!("{error}"));

@@ -36,7 +36,7 @@
 
 use super::Flavor;
 use oxmpi_shm::mailbox::{Mailboxes, mailbox_bytes};
-use oxmpi_shm::robust_lock::Held;
+use oxmpi_shm::robust_lock::RobustGuard;
 use oxmpi_sys::bytes::BytesMut;
 use oxmpi_sys::memory::Memory;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -141,8 +141,8 @@ impl ControlWords {
     }
 
     #[inline]
-    pub(crate) fn hold_elements(&self, rank: u32, has_died: impl FnMut(u32) -> bool) -> Held<'_> {
-        Held::acquire(self.memory.word(ELEMENTS), rank, has_died)
+    pub(crate) fn hold_elements(&self, rank: u32, has_died: impl FnMut(u32) -> bool) -> RobustGuard<'_> {
+        RobustGuard::acquire(self.memory.word(ELEMENTS), rank, has_died)
     }
 
     /// Takes the lock for `holder` if it is free; otherwise notes that `waiter` waits (rule 1).

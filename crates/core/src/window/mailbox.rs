@@ -21,7 +21,7 @@ use oxmpi_mem::atomics::Accumulator;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Op, Scalar};
 use oxmpi_mem::layout::Layout;
-use oxmpi_shm::mailbox::{CARRIED_BYTES, CARRIED_WORDS, Request};
+use oxmpi_shm::mailbox::{CARRIED_BYTES, CARRIED_WORDS, MailboxRequest};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
@@ -349,7 +349,7 @@ impl Service {
         } else if let Some((room, _)) = exposure.control.buffers(given) {
             data.pack(0, room);
         }
-        let request = Request {
+        let request = MailboxRequest {
             what: what.word() | if places.is_some() { BY_ADDRESS } else { 0 },
             may_be_withdrawn: what.may_be_withdrawn(),
             at: at.cast_unsigned(),

@@ -5,7 +5,7 @@ use oxmpi_engine::Mode;
 use oxmpi_fabric::routes::Routes;
 use oxmpi_fabric::shm::SingleCopyMode;
 use oxmpi_mem::memory::{lend, lend_mut};
-use oxmpi_shm::heap::Block;
+use oxmpi_shm::heap::HeapBlock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const LONGEST: usize = 3_000_000;
@@ -22,7 +22,7 @@ fn is_filled(bytes: &[u8], from: i32, number: usize) -> bool {
     bytes.iter().enumerate().all(|(at, byte)| *byte == pattern(from, number, at))
 }
 
-fn block(p: &Process<Routes>, len: usize) -> Block {
+fn block(p: &Process<Routes>, len: usize) -> HeapBlock {
     p.heap().unwrap().block(len).unwrap()
 }
 

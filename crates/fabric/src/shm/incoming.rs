@@ -2,7 +2,7 @@
 
 use super::Link;
 use crate::{FrameSink, Taken, dispatch};
-use oxmpi_shm::ring::{RingReceiver, Slot};
+use oxmpi_shm::ring::{RingReceiver, RingSlot};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::clock::{pass_moment, pass_ticks, ticks_of_ns};
 use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN, Received, Tags};
@@ -51,15 +51,15 @@ impl Link {
             }
             let Some(slot) = receiver.peek() else { break };
             match slot {
-                Slot::Inline { tag, context, bytes } => {
+                RingSlot::Inline { tag, context, bytes } => {
                     let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
                     sink.eager(from, count(matched_in), envelope, bytes.len(), bytes);
                     seen.any = true;
                     seen.wakes |= receiver.release_expected();
                     continue;
                 }
-                Slot::Chunk { offset: offset @ 1.., bytes, .. } => hand_up(from, offset, bytes, sink),
-                Slot::Chunk { tag, context, total, bytes, .. } => {
+                RingSlot::Chunk { offset: offset @ 1.., bytes, .. } => hand_up(from, offset, bytes, sink),
+                RingSlot::Chunk { tag, context, total, bytes, .. } => {
                     // The beginning of an announced message comes with its frame.
                     let is_announced = |got: &Received| matches!(got.frame, Frame::Rendezvous { .. });
                     let is_apart =
@@ -76,7 +76,7 @@ impl Link {
                         hand_up(from, 0, bytes, sink);
                     }
                 }
-                Slot::Frame { bytes, body_len } => {
+                RingSlot::Frame { bytes, body_len } => {
                     if let Some(got) = decode(bytes) {
                         if let Frame::RingOpen { cells } = got.frame
                             && *cells_in < cells
@@ -137,22 +137,22 @@ impl Link {
         let (its_tag, total, mut stored) = match receiver.peek() {
             None => return (Taken::Nothing, false),
             // A frame, or a chunk of a message whose beginning another receive has taken.
-            Some(Slot::Frame { .. } | Slot::Chunk { offset: 1.., .. }) => {
+            Some(RingSlot::Frame { .. } | RingSlot::Chunk { offset: 1.., .. }) => {
                 return (Taken::Other, false);
             }
             Some(
-                Slot::Inline { tag: its_tag, context: its_context, .. }
-                | Slot::Chunk { tag: its_tag, context: its_context, .. },
+                RingSlot::Inline { tag: its_tag, context: its_context, .. }
+                | RingSlot::Chunk { tag: its_tag, context: its_context, .. },
             ) if u32::from(its_context) != context || !tags.fit(its_tag) => {
                 return (Taken::Other, false);
             }
-            Some(Slot::Inline { tag, bytes, .. }) => {
+            Some(RingSlot::Inline { tag, bytes, .. }) => {
                 if !bytes.copy_if_it_fits(into.reborrow()) {
                     return (Taken::Other, false);
                 }
                 (tag, bytes.len(), bytes.len())
             }
-            Some(Slot::Chunk { tag, total, bytes, .. }) => {
+            Some(RingSlot::Chunk { tag, total, bytes, .. }) => {
                 if total > into.len() {
                     return (Taken::Other, false);
                 }
@@ -165,7 +165,7 @@ impl Link {
         // The sender publishes all chunks in a row, unless it has lost its processor.
         let mut patience = PATIENCE;
         while stored < total {
-            let Some(Slot::Chunk { offset, bytes, .. }) = receiver.peek() else {
+            let Some(RingSlot::Chunk { offset, bytes, .. }) = receiver.peek() else {
                 if patience == 0 {
                     return (Taken::Begun { tag: its_tag, total, stored }, wakes);
                 }

@@ -1,30 +1,26 @@
-//! Operations on one integer that are one instruction of the processor (rule 1): counters, tickets and flags, for which
-//! programs use MPI_Fetch_and_op most.
+//! Operations on one integer that are one instruction of the processor (rule 1). Programs use them
+//! for counters, tickets and flags, mostly by MPI_Fetch_and_op.
 
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What the instruction does with the element and the operand. It always tells the element from before.
+/// An atomic instruction. Each returns the old value of the element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instruction {
-    /// Nothing.
     Load,
-    /// Puts the operand there.
     Swap,
-    /// Adds the operand, modulo 2 to the power of the element's bits.
+    /// Modulo 2 to the power of the element's bits.
     Add,
-    /// Bitwise and.
     And,
-    /// Bitwise or.
     Or,
-    /// Bitwise exclusive or.
     Xor,
 }
 
 impl Instruction {
-    /// Changes an integer of 4 or 8 bytes by `operand`, which is not read by [`Instruction::Load`]; what was there goes to
-    /// `old`. `false`: nothing was done, as the lengths differ or are others, or the element is not aligned; use
-    /// [`Accumulator::apply`](super::Accumulator::apply), whose change of it would be the same instruction.
+    /// Changes an integer of 4 or 8 bytes by `operand`, which [`Instruction::Load`] does not read;
+    /// the old value goes to `old`. `false`: the lengths differ or are others, or the element is
+    /// not aligned, and nothing was changed. [`Accumulator::apply`](super::Accumulator::apply) then
+    /// gives the same result.
     #[inline(always)]
     pub fn apply(self, operand: Bytes<'_>, mut element: BytesMut<'_>, mut old: BytesMut<'_>) -> bool {
         let len = element.len();
@@ -34,8 +30,9 @@ impl Instruction {
         }
         macro_rules! run {
             ($atomic:ty, $word:ty) => {{
-                // SAFETY: the views are mapped and of this length (the operand's, unless it is not read), and the element is
-                // aligned; accesses to it that are not atomic are the program's error.
+                // SAFETY: the views are mapped and of this length (except an operand that is not
+                // read), and the element is aligned. A plain access of the program at the same time
+                // is an error of the program.
                 unsafe {
                     let element = &*at.cast::<$atomic>();
                     let operand = || operand.as_ptr().cast::<$word>().read_unaligned();

@@ -6,23 +6,19 @@ use super::quad::F128;
 use super::simple::*;
 use super::{Loops, Op, Scalar};
 
-/// How an element is read from and written to memory of any alignment.
-pub(super) trait Element: Copy {
-    /// Bytes from one element to the next.
+pub(super) trait KernelElement: Copy {
     const EXTENT: usize;
 
-    /// # Safety
-    /// The element at `at` is readable, padding excepted.
+    /// Safety: the element at `at` is readable, padding excepted.
     unsafe fn load(at: *const u8) -> Self;
 
-    /// # Safety
-    /// The element at `at` is writable, padding excepted.
+    /// Safety: the element at `at` is writable, padding excepted.
     unsafe fn store(self, at: *mut u8);
 }
 
 macro_rules! whole_elements {
     ($($t:ty)*) => {
-        $(impl Element for $t {
+        $(impl KernelElement for $t {
             const EXTENT: usize = size_of::<$t>();
             #[inline(always)]
             unsafe fn load(at: *const u8) -> Self {
@@ -40,20 +36,20 @@ macro_rules! whole_elements {
 whole_elements!(i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 F16 F128);
 whole_elements!(Complex<f32> Complex<f64> Complex<F16> Complex<F128>);
 
-/// C's `struct { V value; I index; }`: extents are those of the struct, by field offsets of a `repr(C)` twin.
+/// C's `struct { V value; I index; }`, from which the extent and the field offsets are taken.
 #[repr(C)]
 struct InC<V, I> {
     value: V,
     index: I,
 }
 
-impl<V: Element, I: Element> Element for Pair<V, I> {
+impl<V: KernelElement, I: KernelElement> KernelElement for ValueIndex<V, I> {
     const EXTENT: usize = size_of::<InC<V, I>>();
     #[inline(always)]
     unsafe fn load(at: *const u8) -> Self {
         // SAFETY: both fields lie in the element, which is readable as the caller promises.
         unsafe {
-            Pair {
+            ValueIndex {
                 value: V::load(at),
                 index: I::load(at.wrapping_add(std::mem::offset_of!(InC<V, I>, index))),
             }
@@ -69,12 +65,10 @@ impl<V: Element, I: Element> Element for Pair<V, I> {
     }
 }
 
-/// `n` times `right <- left op right`.
-///
-/// # Safety
-/// `n` elements are readable at `left` and writable at `right`, padding excepted.
+/// `n` times `right <- left op right`. Safety: `n` elements are readable at `left` and writable at
+/// `right`, padding excepted.
 #[inline(always)]
-unsafe fn each<E: Element, O: Combine<E>>(left: *const u8, right: *mut u8, n: usize) {
+unsafe fn each<E: KernelElement, O: Combine<E>>(left: *const u8, right: *mut u8, n: usize) {
     for i in 0..n {
         let (left, right) = (left.wrapping_add(i * E::EXTENT), right.wrapping_add(i * E::EXTENT));
         // SAFETY: element `i` of the `n`, as the caller promises.
@@ -82,34 +76,30 @@ unsafe fn each<E: Element, O: Combine<E>>(left: *const u8, right: *mut u8, n: us
     }
 }
 
-/// # Safety
-/// As [`each`].
-unsafe fn base<E: Element, O: Combine<E>>(left: *const u8, right: *mut u8, n: usize) {
+/// Safety: as [`each`].
+unsafe fn base<E: KernelElement, O: Combine<E>>(left: *const u8, right: *mut u8, n: usize) {
     // SAFETY: as the caller promises.
     unsafe { each::<E, O>(left, right, n) }
 }
 
-/// # Safety
-/// As [`each`], and the processor has AVX2.
+/// Safety: as [`each`], and the processor has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn avx2<E: Element, O: Combine<E>>(left: *const u8, right: *mut u8, n: usize) {
+unsafe fn avx2<E: KernelElement, O: Combine<E>>(left: *const u8, right: *mut u8, n: usize) {
     // SAFETY: as the caller promises.
     unsafe { each::<E, O>(left, right, n) }
 }
 
-/// `n` times `result <- left op right`, the result elsewhere.
-///
-/// # Safety
-/// `n` elements are readable at `left` and `right`, and writable at `result`, padding excepted.
+/// As [`each`], with the result elsewhere. Safety: `n` elements are readable at `left` and `right`,
+/// and writable at `result`, padding excepted.
 #[inline(always)]
-unsafe fn each_apart<E: Element, O: Combine<E>>(
+unsafe fn each_apart<E: KernelElement, O: Combine<E>>(
     left: *const u8,
     right: *const u8,
     result: *mut u8,
     n: usize,
 ) {
-    // The commonest number by far, and not to be found behind what prepares a vectorised loop.
+    // By far the most frequent length, and so served before the preparations of a vectorised loop.
     if n == 1 {
         // SAFETY: the only element, as the caller promises.
         return unsafe { O::combine(E::load(left), E::load(right)).store(result) };
@@ -122,9 +112,8 @@ unsafe fn each_apart<E: Element, O: Combine<E>>(
     }
 }
 
-/// # Safety
-/// As [`each_apart`].
-unsafe fn base_apart<E: Element, O: Combine<E>>(
+/// Safety: as [`each_apart`].
+unsafe fn base_apart<E: KernelElement, O: Combine<E>>(
     left: *const u8,
     right: *const u8,
     result: *mut u8,
@@ -134,11 +123,10 @@ unsafe fn base_apart<E: Element, O: Combine<E>>(
     unsafe { each_apart::<E, O>(left, right, result, n) }
 }
 
-/// # Safety
-/// As [`each_apart`], and the processor has AVX2.
+/// Safety: as [`each_apart`], and the processor has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn avx2_apart<E: Element, O: Combine<E>>(
+unsafe fn avx2_apart<E: KernelElement, O: Combine<E>>(
     left: *const u8,
     right: *const u8,
     result: *mut u8,
@@ -148,8 +136,7 @@ unsafe fn avx2_apart<E: Element, O: Combine<E>>(
     unsafe { each_apart::<E, O>(left, right, result, n) }
 }
 
-/// The best loops for this processor.
-fn best<E: Element, O: Combine<E>>() -> Loops {
+fn best<E: KernelElement, O: Combine<E>>() -> Loops {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         return Loops { onto: avx2::<E, O>, apart: Some(avx2_apart::<E, O>) };
@@ -157,7 +144,7 @@ fn best<E: Element, O: Combine<E>>() -> Loops {
     Loops { onto: base::<E, O>, apart: Some(base_apart::<E, O>) }
 }
 
-fn integer<E: Element>(op: Op) -> Option<Loops>
+fn integer<E: KernelElement>(op: Op) -> Option<Loops>
 where
     Sum: Combine<E>,
     Prod: Combine<E>,
@@ -179,7 +166,7 @@ where
     })
 }
 
-fn truth<E: Element>(op: Op) -> Option<Loops>
+fn truth<E: KernelElement>(op: Op) -> Option<Loops>
 where
     Land: Combine<E>,
     Lor: Combine<E>,
@@ -193,7 +180,7 @@ where
     })
 }
 
-fn float<E: Element>(op: Op) -> Option<Loops>
+fn float<E: KernelElement>(op: Op) -> Option<Loops>
 where
     Sum: Combine<E>,
     Prod: Combine<E>,
@@ -207,7 +194,7 @@ where
     })
 }
 
-fn complex<E: Element>(op: Op) -> Option<Loops>
+fn complex<E: KernelElement>(op: Op) -> Option<Loops>
 where
     Sum: Combine<E>,
     Prod: Combine<E>,
@@ -219,15 +206,14 @@ where
     })
 }
 
-fn pair<V: Element + PartialOrd, I: Element + PartialOrd>(op: Op) -> Option<Loops> {
+fn pair<V: KernelElement + PartialOrd, I: KernelElement + PartialOrd>(op: Op) -> Option<Loops> {
     Some(match op {
-        Op::MinLoc => best::<Pair<V, I>, MinLoc>(),
-        Op::MaxLoc => best::<Pair<V, I>, MaxLoc>(),
+        Op::MinLoc => best::<ValueIndex<V, I>, MinLoc>(),
+        Op::MaxLoc => best::<ValueIndex<V, I>, MaxLoc>(),
         _ => return None,
     })
 }
 
-/// The loop of an operation that computes.
 pub(super) fn arithmetic(op: Op, scalar: Scalar) -> Option<Loops> {
     match scalar {
         Scalar::I8 => integer::<i8>(op),
@@ -266,13 +252,12 @@ pub(super) fn arithmetic(op: Op, scalar: Scalar) -> Option<Loops> {
     }
 }
 
-/// The loop of `MPI_REPLACE`: a copy, by whole elements so that none is seen half written by its own thread's signal
-/// handlers.
+/// The loop of `MPI_REPLACE`: whole elements, so that signal handlers see none half written.
 pub(super) fn replace(scalar: Scalar) -> Option<Loops> {
     Some(match scalar {
-        Scalar::F64I32 | Scalar::I64I32 => best::<Pair<i64, i32>, Replace>(),
-        Scalar::I16I32 => best::<Pair<i16, i32>, Replace>(),
-        Scalar::F80I32 => best::<Pair<F80, i32>, Replace>(),
+        Scalar::F64I32 | Scalar::I64I32 => best::<ValueIndex<i64, i32>, Replace>(),
+        Scalar::I16I32 => best::<ValueIndex<i16, i32>, Replace>(),
+        Scalar::F80I32 => best::<ValueIndex<F80, i32>, Replace>(),
         _ => match scalar.size_extent() {
             (1, 1) => best::<u8, Replace>(),
             (2, 2) => best::<u16, Replace>(),

@@ -1,28 +1,25 @@
-//! C's `long double` on x86-64: the 80-bit format of the x87 unit, which Rust has no type for.
+//! C's `long double` on x86-64: the 80-bit format of the x87 unit, for which Rust has no type.
 //!
-//! Each operation is a few instructions on memory operands. A store writes 10 bytes; the 6 bytes of padding in an element
-//! are copied along in arrays of these, as a C compiler's assignment may.
+//! Each operation is a few instructions on memory operands. A store writes 10 bytes. In arrays the
+//! 6 bytes of padding are copied along, as an assignment of a C compiler may do.
 
-use super::element::Element;
+use super::element::KernelElement;
 use super::simple::{Combine, Max, Min, Prod, Sum};
 use std::cmp::Ordering;
 
-/// Whether this processor family has the format.
 pub(super) const AVAILABLE: bool = cfg!(target_arch = "x86_64");
 
-/// An extended number in its 10 significant bytes.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(super) struct F80([u8; 10]);
 
-/// A complex number of two of them.
 #[derive(Clone, Copy)]
 pub(super) struct C80 {
     re: F80,
     im: F80,
 }
 
-impl Element for F80 {
+impl KernelElement for F80 {
     const EXTENT: usize = 16;
     #[inline(always)]
     unsafe fn load(at: *const u8) -> Self {
@@ -36,7 +33,7 @@ impl Element for F80 {
     }
 }
 
-impl Element for C80 {
+impl KernelElement for C80 {
     const EXTENT: usize = 32;
     #[inline(always)]
     unsafe fn load(at: *const u8) -> Self {
@@ -63,7 +60,7 @@ mod x87 {
             #[inline]
             pub(super) fn $name(a: F80, b: F80) -> F80 {
                 let mut result = F80([0; 10]);
-                // SAFETY: reads and writes the 10 bytes of three locals; leaves the register stack as empty as it was.
+                // SAFETY: reads and writes three locals, and leaves the register stack empty.
                 unsafe {
                     asm!(
                         "fld tbyte ptr [{a}]",
@@ -86,11 +83,11 @@ mod x87 {
     binary!(mul, "fmulp st(1), st");
     binary!(sub, "fsubp st(1), st");
 
-    /// Whether `a > b`; false if one is not a number.
+    /// Whether `a > b`; false if one is a NaN.
     #[inline]
     pub(super) fn greater(a: F80, b: F80) -> bool {
         let above: u8;
-        // SAFETY: reads the 10 bytes of two locals; leaves the register stack as empty as it was.
+        // SAFETY: reads the 10 bytes of two locals, and leaves the register stack empty.
         unsafe {
             asm!(
                 "fld tbyte ptr [{b}]",
@@ -110,7 +107,7 @@ mod x87 {
     }
 }
 
-/// Never called: there are no kernels where [`AVAILABLE`] is false.
+/// Never called: without the x87 format there are no such kernels ([`AVAILABLE`]).
 #[cfg(not(target_arch = "x86_64"))]
 mod x87 {
     use super::F80;

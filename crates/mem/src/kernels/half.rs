@@ -1,19 +1,19 @@
-//! IEEE binary16, Fortran's `REAL*2`, which Rust has no type for.
+//! IEEE binary16, Fortran's `REAL*2`, for which Rust has no type.
 //!
-//! Sums and products are those of binary32, rounded once more. This is the right result: binary32 has more than twice
-//! the digits, so rounding twice gives what rounding once would.
+//! Sums and products are computed in binary32 and rounded again. The result is right: binary32 has
+//! more than twice the digits, so both roundings together give the same as one.
 
 use std::cmp::Ordering;
 use std::ops::{Add, Mul, Sub};
 
-/// A number of 16 bits: sign, 5 bits of exponent, 10 of fraction.
+/// Sign, 5 bits of exponent, 10 of fraction.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct F16(u16);
 
 const EXPONENT: u16 = 0x7c00;
 const FRACTION: u16 = 0x03ff;
-/// What the exponents of binary32 count from, less what those of binary16 count from.
+/// The difference between the exponent biases of binary32 and binary16.
 const REBIAS: u32 = 127 - 15;
 
 impl F16 {
@@ -21,7 +21,7 @@ impl F16 {
         let sign = u32::from(self.0 & 0x8000) << 16;
         let (exponent, fraction) = (u32::from(self.0 & EXPONENT) >> 10, u32::from(self.0 & FRACTION));
         let magnitude = match exponent {
-            // A multiple of the least number: exact in binary32.
+            // A multiple of the least number, which is exact in binary32.
             0 => return f32::from_bits((fraction as f32 / (1 << 24) as f32).to_bits() | sign),
             0x1f => 0x7f80_0000 | fraction << 13,
             _ => (exponent + REBIAS) << 23 | fraction << 13,
@@ -29,7 +29,7 @@ impl F16 {
         f32::from_bits(sign | magnitude)
     }
 
-    /// Rounded to the nearest, and to the even one of two.
+    /// Rounded to the nearest, ties to even.
     fn narrowed(value: f32) -> F16 {
         let bits = value.to_bits();
         let sign = (bits >> 16) as u16 & 0x8000;
@@ -37,12 +37,12 @@ impl F16 {
         if magnitude > 0x7f80_0000 {
             return F16(sign | EXPONENT | 0x0200 | (magnitude >> 13) as u16 & FRACTION);
         }
-        // From 65520 on the nearest is infinity.
+        // From 65520 on the nearest number is infinity.
         if magnitude >= 0x477f_f000 {
             return F16(sign | EXPONENT);
         }
         let exponent = magnitude >> 23;
-        // Below the least normal number, 2^-14, the bits of the fraction mean 2^-24.
+        // Below the least normal number, 2^-14, the unit of the fraction is 2^-24.
         let (significand, drop) = if exponent <= REBIAS {
             ((magnitude & 0x007f_ffff) | 0x0080_0000, (13 + REBIAS + 1 - exponent).min(31))
         } else {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_nearest_is_taken() {
-        // Between each two neighbours: less than half, half, more.
+        // Between neighbours: less than half, half, and more.
         for bits in 0..0x7bff_u16 {
             let (low, high) = (F16(bits).widened(), F16(bits + 1).widened());
             let middle = (low + high) / 2.0;

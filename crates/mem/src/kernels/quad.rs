@@ -1,12 +1,14 @@
-//! IEEE binary128, Fortran's `REAL*16`, which neither Rust nor the processor has: sums and products by integers.
+//! IEEE binary128, Fortran's `REAL*16`, which neither Rust nor the processor has: sums and products
+//! by integers.
 //!
-//! A number is taken apart into sign, exponent and a significand with its leading bit. Results are computed with three bits
-//! more, the last of which says whether anything beyond it was lost; rounding to the nearest needs no more.
+//! A number is split into sign, exponent and a significand with its leading bit. Results are
+//! computed with three more bits, of which the last says whether any lower bit was lost. Rounding
+//! to the nearest needs no more.
 
 use std::cmp::Ordering;
 use std::ops::{Add, Mul, Sub};
 
-/// A number of 128 bits: sign, 15 bits of exponent, 112 of fraction.
+/// Sign, 15 bits of exponent, 112 of fraction.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct F128(u128);
@@ -16,15 +18,14 @@ const LEADING: u128 = 1 << FRACTION_BITS;
 const SIGN: u128 = 1 << 127;
 const INFINITY: u128 = 0x7fff << FRACTION_BITS;
 const QUIET: u128 = 1 << (FRACTION_BITS - 1);
-/// The exponent field of infinity.
 const TOP: i32 = 0x7fff;
 const BIAS: i32 = 0x3fff;
-/// Bits beyond the result's while it is computed.
+/// The additional low bits of a result before rounding.
 const EXTRA: u32 = 3;
 
-/// A number in parts; its value is `significand * 2^(exponent - BIAS - FRACTION_BITS)`.
+/// The value is `significand * 2^(exponent - BIAS - FRACTION_BITS)`.
 #[derive(Clone, Copy)]
-struct Parts {
+struct FloatParts {
     negative: bool,
     exponent: i32,
     significand: u128,
@@ -47,12 +48,11 @@ impl F128 {
         F128(self.0 | QUIET)
     }
 
-    /// Of a finite number.
-    fn parts(self) -> Parts {
+    fn parts(self) -> FloatParts {
         let field = (self.magnitude() >> FRACTION_BITS) as i32;
         let fraction = self.0 & (LEADING - 1);
         let significand = if field == 0 { fraction } else { fraction | LEADING };
-        Parts { negative: self.is_negative(), exponent: field.max(1), significand }
+        FloatParts { negative: self.is_negative(), exponent: field.max(1), significand }
     }
 
     fn signed(negative: bool, magnitude: u128) -> F128 {
@@ -60,7 +60,7 @@ impl F128 {
     }
 }
 
-/// The bits moved down; the lowest says whether any that fell off was set.
+/// `bits >> by`; the lowest bit of the result says whether a lost bit was set.
 fn shifted(bits: u128, by: u32) -> u128 {
     match by {
         0 => bits,
@@ -69,10 +69,10 @@ fn shifted(bits: u128, by: u32) -> u128 {
     }
 }
 
-impl Parts {
-    /// The number nearest to this one, whose significand has [`EXTRA`] bits more.
+impl FloatParts {
+    /// The nearest number; the significand of `self` has [`EXTRA`] more bits.
     fn rounded(self) -> F128 {
-        let Parts { negative, mut exponent, mut significand } = self;
+        let FloatParts { negative, mut exponent, mut significand } = self;
         if significand == 0 {
             return F128::signed(negative, 0);
         }
@@ -81,7 +81,7 @@ impl Parts {
             significand = shifted(significand, 1);
             exponent += 1;
         }
-        // Up to the leading bit, or as far as the least exponent allows.
+        // Shift up to the leading bit, or as far as the least exponent allows.
         let room = significand.leading_zeros().saturating_sub(leading.leading_zeros());
         let up = room.min((exponent - 1).max(0).cast_unsigned());
         significand <<= up;
@@ -96,7 +96,7 @@ impl Parts {
         if exponent >= TOP {
             return F128::signed(negative, INFINITY);
         }
-        // The leading bit adds one to the exponent's field; a carry of the rounding adds one more, up to infinity.
+        // The leading bit adds one to the exponent, and a carry of the rounding one more.
         let field = (exponent - 1).cast_unsigned();
         F128::signed(negative, (u128::from(field) << FRACTION_BITS) + kept)
     }
@@ -124,10 +124,10 @@ impl Add for F128 {
         let distance = (large.exponent - small.exponent).cast_unsigned();
         let (a, b) = (large.significand << EXTRA, shifted(small.significand << EXTRA, distance));
         if large.negative == small.negative {
-            return Parts { significand: a + b, ..large }.rounded();
+            return FloatParts { significand: a + b, ..large }.rounded();
         }
-        // What cancels is positive.
-        Parts { significand: a - b, negative: large.negative && a != b, ..large }.rounded()
+        // A difference of 0 is positive.
+        FloatParts { significand: a - b, negative: large.negative && a != b, ..large }.rounded()
     }
 }
 
@@ -162,21 +162,20 @@ impl Mul for F128 {
         }
         let (a, b) = (normal(self.parts()), normal(other.parts()));
         let (high, low) = product(a.significand, b.significand);
-        // The product has its leading bit at 224 or 225; it is kept at 115 or 116.
+        // The leading bit of the product is at 224 or 225, and moves to 115 or 116.
         let down = FRACTION_BITS - EXTRA;
         let lost = low & ((1 << down) - 1) != 0;
         let significand = high << (128 - down) | low >> down | u128::from(lost);
-        Parts { negative, exponent: a.exponent + b.exponent - BIAS, significand }.rounded()
+        FloatParts { negative, exponent: a.exponent + b.exponent - BIAS, significand }.rounded()
     }
 }
 
-/// With the leading bit in its place; the exponent may be less than any that can be stored.
-fn normal(parts: Parts) -> Parts {
+/// Moves the leading bit to its position. The exponent may become less than the format can store.
+fn normal(parts: FloatParts) -> FloatParts {
     let up = parts.significand.leading_zeros() - LEADING.leading_zeros();
-    Parts { significand: parts.significand << up, exponent: parts.exponent - up.cast_signed(), ..parts }
+    FloatParts { significand: parts.significand << up, exponent: parts.exponent - up.cast_signed(), ..parts }
 }
 
-/// All 256 bits of a product, the high ones first.
 fn product(a: u128, b: u128) -> (u128, u128) {
     let halves = |x: u128| (x >> 64, x & u128::from(u64::MAX));
     let ((a1, a0), (b1, b0)) = (halves(a), halves(b));
@@ -211,7 +210,6 @@ impl PartialOrd for F128 {
 mod tests {
     use super::*;
 
-    /// A double is exact here.
     fn wide(value: f64) -> F128 {
         let bits = value.to_bits();
         let field = (bits >> 52 & 0x7ff) as i32;
@@ -228,7 +226,7 @@ mod tests {
         let values = [0.0, -0.0, 1.0, -1.0, 1.5, 3.0, -7.25, 1e9, 6.0e-20, -123456.789, 2.0f64.powi(300)];
         for a in values {
             for b in values {
-                // Products of 26 digits each fit into a double.
+                // Products of two numbers of at most 26 digits are exact in a double.
                 let (short_a, short_b) = (f64::from(a as f32), f64::from(b as f32));
                 if short_a.is_finite() && short_b.is_finite() {
                     assert_eq!((wide(short_a) * wide(short_b)).0, wide(short_a * short_b).0, "{a} * {b}");
@@ -252,7 +250,7 @@ mod tests {
         assert_eq!((one + half).0, one.0);
         assert_eq!((F128(one.0 + 1) + half).0, one.0 + 2);
         assert_eq!((one + F128(half.0 + 1)).0, one.0 + 1);
-        // Next below one; its square is 1 - 2 units of half size, and something.
+        // The number next below one; its square is 1 - 2 half units, and a rest.
         let below = F128(one.0 - 1);
         assert_eq!((one - half).0, below.0);
         assert_eq!((below * below).0, one.0 - 2);

@@ -3,7 +3,6 @@
 use super::half::F16;
 use super::quad::F128;
 
-/// An operation on one element: `left op right`.
 pub(super) trait Combine<E> {
     fn combine(left: E, right: E) -> E;
 }
@@ -52,7 +51,6 @@ combine!(Prod, f32 f64 F16 F128, |a, b| a * b);
 combine!(Min, f32 f64 F16 F128, |a, b| if a < b { a } else { b });
 combine!(Max, f32 f64 F16 F128, |a, b| if a > b { a } else { b });
 
-/// A complex number as C and Fortran lay it out.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Complex<F> {
@@ -69,23 +67,22 @@ combine!(Prod, Complex<f32> Complex<f64> Complex<F16> Complex<F128>, |a, b| Comp
     im: a.re * b.im + a.im * b.re,
 });
 
-/// A value and an index, as read from memory.
 #[derive(Clone, Copy)]
-pub(super) struct Pair<V, I> {
+pub(super) struct ValueIndex<V, I> {
     pub(super) value: V,
     pub(super) index: I,
 }
 
-impl<V: PartialOrd + Copy, I: PartialOrd + Copy> Combine<Pair<V, I>> for MinLoc {
+impl<V: PartialOrd + Copy, I: PartialOrd + Copy> Combine<ValueIndex<V, I>> for MinLoc {
     #[inline(always)]
-    fn combine(a: Pair<V, I>, b: Pair<V, I>) -> Pair<V, I> {
+    fn combine(a: ValueIndex<V, I>, b: ValueIndex<V, I>) -> ValueIndex<V, I> {
         if a.value < b.value || (a.value == b.value && a.index < b.index) { a } else { b }
     }
 }
 
-impl<V: PartialOrd + Copy, I: PartialOrd + Copy> Combine<Pair<V, I>> for MaxLoc {
+impl<V: PartialOrd + Copy, I: PartialOrd + Copy> Combine<ValueIndex<V, I>> for MaxLoc {
     #[inline(always)]
-    fn combine(a: Pair<V, I>, b: Pair<V, I>) -> Pair<V, I> {
+    fn combine(a: ValueIndex<V, I>, b: ValueIndex<V, I>) -> ValueIndex<V, I> {
         if a.value > b.value || (a.value == b.value && a.index < b.index) { a } else { b }
     }
 }

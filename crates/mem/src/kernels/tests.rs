@@ -4,7 +4,7 @@ use crate::memory::{Owned, lend, lend_mut};
 use Scalar::*;
 use std::sync::Arc;
 
-/// Applies a kernel at an odd address, `n` elements, onto the right operand and apart from it.
+/// Runs a kernel at an odd address, onto the right operand and into separate memory.
 fn run(op: Op, scalar: Scalar, left: &[u8], right: &[u8]) -> Vec<u8> {
     let mut out = vec![0u8; right.len() + 1];
     out[1..].copy_from_slice(right);
@@ -25,7 +25,7 @@ fn run(op: Op, scalar: Scalar, left: &[u8], right: &[u8]) -> Vec<u8> {
 
 macro_rules! against_naive {
     ($t:ty, $scalar:expr, [$($op:ident => |$a:ident, $b:ident| $naive:expr),* $(,)?]) => {{
-        // Lengths around the width of vector registers, with a rest.
+        // Lengths around the width of vector registers, with a remainder.
         for n in [0usize, 1, 7, 67] {
             let left: Vec<$t> = (0..n).map(|i| ((i * 37 + 11) % 101) as $t).collect();
             let right: Vec<$t> = (0..n).map(|i| ((i * 53 + 5) % 103) as $t).collect();
@@ -88,7 +88,7 @@ fn complex_numbers_multiply() {
     assert!(kernel(Op::Min, C64).is_none() && kernel(Op::Band, F64).is_none());
 }
 
-/// A small whole number as an 80-bit float in 16 bytes, the padding `pad`.
+/// A small integer as an 80-bit float in 16 bytes, with padding bytes `pad`.
 fn f80(value: i64, pad: u8) -> Vec<u8> {
     let mut out = vec![pad; 16];
     out[..10].fill(0);

@@ -1,24 +1,21 @@
-//! A look-up for one call that frees nothing: in a process with a single thread it counts no reference.
+//! A look-up for one call that frees nothing: a single-threaded process counts no reference.
 
-use super::{BadHandle, COUNT, Handle, Shared, Slot, Table, generation_of, no_longer};
+use super::{BadHandle, COUNT, Handle, Shared, Table, TableSlot, generation_of, no_longer};
 use std::ops::Deref;
 
-/// An object looked up for a call that frees nothing; borrows the table.
+/// A reference to an object for a call that frees nothing; borrows the table.
 pub struct Glance<'a, T> {
-    slot: &'a Slot<T>,
-    /// Where the reference must be given up, if there are threads.
+    slot: &'a TableSlot<T>,
+    /// The table and the index of a counted reference, if there are threads.
     counted: Option<(&'a Shared<T>, u32)>,
 }
 
 impl<T> Table<T> {
     /// The object, for a call that frees nothing.
     ///
-    /// # Errors
-    /// If the handle names none.
-    ///
     /// # Safety
-    /// Until the result is dropped this thread frees no object of the table, gives up no other reference to one, and calls no
-    /// function of the program, which might.
+    /// Until the result is dropped this thread frees no object of the table, drops no other
+    /// reference to one, and calls no function of the program, which could do so.
     #[inline(always)]
     pub unsafe fn glance(&self, handle: Handle) -> Result<Glance<'_, T>, BadHandle> {
         let shared = &*self.shared;
@@ -27,7 +24,7 @@ impl<T> Table<T> {
             return Ok(Glance { slot, counted: Some((shared, index)) });
         }
         let (_, slot) = shared.find(handle)?;
-        // No other thread changes the word (the promise), and this one does not while the result lives.
+        // No other thread changes the word (single thread), and this one does not meanwhile.
         let word = slot.word.load(std::sync::atomic::Ordering::Relaxed);
         if generation_of(word) != handle.generation() || word & COUNT == 0 {
             return Err(no_longer(handle, word));
@@ -41,7 +38,7 @@ impl<T> Deref for Glance<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: a count keeps the value in its slot, this look-up's own or that which its caller leaves alone.
+        // SAFETY: a count keeps the value: of this look-up, or one that the caller keeps.
         unsafe { (*self.slot.value.get()).assume_init_ref() }
     }
 }

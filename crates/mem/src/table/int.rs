@@ -1,15 +1,16 @@
 //! Handles as integers of 32 bits, for Fortran and for tools (`MPI_*_toint`, `MPI_*_fromint`).
 //!
-//! An integer has the index of the slot and, as far as there is room, the end of the generation:
+//! An integer has the index of the slot and the low bits of the generation, as far as they fit:
 //!
 //! | bit 31 | bits 30 to 19 | bits 18 to 0 |
 //! |---|---|---|
 //! | 0 | the lowest 12 bits of the generation | the index, below 2^19 |
 //! | 1 | the rest: the index, from 2^19 on | |
 //!
-//! Predefined handles, which are below 4096 and have no generation, are their own integers. So with up to half a million
-//! objects of a kind at a time an integer stands for its object and no other, until its slot was used 4096 times
-//! more. Of the objects beyond these it stands for the one that is in the slot.
+//! Predefined handles, which are below 4096 and have no generation, are their own integers. So with
+//! up to half a million objects of a kind at a time, an integer names its object alone until its
+//! slot has been used 4096 more times. For an object with a higher index, the integer names the
+//! current object of the slot.
 
 use super::Handle;
 
@@ -21,14 +22,13 @@ const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 /// A handle as an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Int {
-    /// The low 32 bits of the handle.
     pub index: u32,
-    /// The lowest bits of the generation, if the integer has some.
+    /// The lowest bits of the generation, if the index leaves room for them.
     generation: Option<u32>,
 }
 
 impl Handle {
-    /// What `MPI_*_toint` returns for it.
+    /// The result of `MPI_*_toint`.
     #[inline]
     pub const fn to_int(self) -> u32 {
         let index = self.index();
@@ -41,7 +41,7 @@ impl Handle {
 }
 
 impl Int {
-    /// What an integer says.
+    /// Splits an integer into its parts.
     #[inline]
     pub const fn new(int: u32) -> Int {
         if int & LONG == 0 {
@@ -52,7 +52,7 @@ impl Int {
         }
     }
 
-    /// The handle, if the slot is at this generation now: that of the last object there for which the integer can stand.
+    /// The handle of the latest object with this integer, if the slot has generation `now`.
     #[inline]
     pub const fn handle(self, now: u32) -> Handle {
         let generation = match self.generation {

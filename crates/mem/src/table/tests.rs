@@ -2,7 +2,7 @@ use super::*;
 use std::sync::atomic::AtomicUsize;
 
 #[test]
-fn handles_never_look_predefined_and_errors_tell_what_is_wrong() {
+fn handles_are_never_predefined_and_errors_name_the_cause() {
     let table = Table::new();
     let a = table.insert("a");
     let b = table.insert("b");
@@ -106,10 +106,10 @@ fn every_slot_has_its_own_place() {
     assert_eq!(place((1 << 30) - FIRST_CHUNK).0, CHUNKS);
 }
 
-/// Threads look up, hold, free and insert over the same few slots; each value knows its handle's owner, none is
-/// seen after its drop, and all are dropped once.
+/// Threads look up, hold, free and insert over the same few slots. Each value knows its handle's
+/// owner, none is seen after its drop, and all are dropped once.
 #[test]
-fn threads_agree_on_who_lives() {
+fn threads_agree_on_living_objects() {
     static ALIVE: AtomicUsize = AtomicUsize::new(0);
     struct Value(AtomicU64);
     impl Drop for Value {
@@ -149,7 +149,7 @@ fn threads_agree_on_who_lives() {
                             }
                         }
                     }
-                    assert!(held.iter().all(|v: &Held<Value>| v.0.load(Ordering::Relaxed) == 7));
+                    assert!(held.iter().all(|v: &HeldObject<Value>| v.0.load(Ordering::Relaxed) == 7));
                     held.truncate(8);
                 }
             });

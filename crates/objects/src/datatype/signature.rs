@@ -7,7 +7,7 @@
 
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
-use oxmpi_mem::external32::Element;
+use oxmpi_mem::external32::ExternalElement;
 use oxmpi_mem::layout::MAX_DEPTH;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub struct Signature {
 
 #[derive(Clone, Debug)]
 enum Item {
-    Elements(usize, Element),
+    Elements(usize, ExternalElement),
     Repeat(usize, Arc<Signature>),
 }
 
@@ -62,7 +62,7 @@ impl Item {
 }
 
 impl Signature {
-    pub(crate) fn of(elements: impl IntoIterator<Item = Element>) -> Signature {
+    pub(crate) fn of(elements: impl IntoIterator<Item = ExternalElement>) -> Signature {
         let mut builder = Builder::default();
         elements.into_iter().for_each(|element| builder.push(Item::Elements(1, element)));
         builder.signature()
@@ -150,7 +150,7 @@ impl Signature {
     }
 
     /// Calls `visitor` for the basic elements of an array of `count`, in runs of equal ones.
-    pub fn visit(&self, count: usize, visitor: &mut impl FnMut(usize, Element)) {
+    pub fn visit(&self, count: usize, visitor: &mut impl FnMut(usize, ExternalElement)) {
         if let [Item::Elements(n, element)] = *self.items {
             if count > 0 {
                 visitor(n * count, element);
@@ -214,8 +214,8 @@ impl Builder {
 mod tests {
     use super::*;
 
-    const INT: Element = Element::same(4);
-    const DOUBLE: Element = Element::same(8);
+    const INT: ExternalElement = ExternalElement::same(4);
+    const DOUBLE: ExternalElement = ExternalElement::same(8);
 
     #[test]
     fn parts_of_elements_are_counted() {

@@ -1,6 +1,6 @@
 //! The naive model of a datatype, and random datatypes with their models.
 
-use oxmpi_mem::external32::Element;
+use oxmpi_mem::external32::ExternalElement;
 use oxmpi_objects::datatype::{ArrayOrder, Combiner, Datatype, Distribution, Form};
 use oxmpi_objects::predefined::{Predefined, all};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Random {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub(crate) bytes: Vec<isize>,
-    pub(crate) elements: Vec<Element>,
+    pub(crate) elements: Vec<ExternalElement>,
     /// Lower and upper bound, if a part was resized.
     marks: Option<(isize, isize)>,
     /// Lower and upper bound of the members with data.
@@ -99,19 +99,29 @@ impl Model {
     }
 
     pub(crate) fn external(&self, packed: &[u8]) -> Vec<u8> {
-        self.converted(packed, Element::native_size, Element::external_size, Element::encode)
+        self.converted(
+            packed,
+            ExternalElement::native_size,
+            ExternalElement::external_size,
+            ExternalElement::encode,
+        )
     }
 
     pub(crate) fn native(&self, external: &[u8]) -> Vec<u8> {
-        self.converted(external, Element::external_size, Element::native_size, Element::decode)
+        self.converted(
+            external,
+            ExternalElement::external_size,
+            ExternalElement::native_size,
+            ExternalElement::decode,
+        )
     }
 
     fn converted(
         &self,
         mut from: &[u8],
-        from_size: impl Fn(&Element) -> usize,
-        to_size: impl Fn(&Element) -> usize,
-        convert: impl Fn(&Element, &[u8], &mut [u8]),
+        from_size: impl Fn(&ExternalElement) -> usize,
+        to_size: impl Fn(&ExternalElement) -> usize,
+        convert: impl Fn(&ExternalElement, &[u8], &mut [u8]),
     ) -> Vec<u8> {
         let mut out = Vec::new();
         while !from.is_empty() {

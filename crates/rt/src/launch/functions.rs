@@ -1,5 +1,5 @@
 //! Calls of the program's checkpoint functions (`cr self`) on all ranks together, by a helper
-//! thread in each of them (`Status::want_call`).
+//! thread in each of them (`OwnerStatus::want_call`).
 //!
 //! 1. A tool requests the functions that save the state of the program. All must return 0. From
 //!    this call on, MPI is closed on a rank.
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-use oxmpi_shm::segment::{CheckpointCall, Status};
+use oxmpi_shm::segment::{CheckpointCall, OwnerStatus};
 
 use super::far::hosts_of;
 use super::held::{HeldProgram, Layout};
@@ -37,7 +37,7 @@ pub(super) struct Calling {
 /// The return values on ranks of one host so far; an error if a rank cannot call the functions.
 pub(crate) fn returned<'s>(
     number: u32,
-    ranks: impl Iterator<Item = (u32, &'s Status)>,
+    ranks: impl Iterator<Item = (u32, &'s OwnerStatus)>,
 ) -> Result<Vec<(u32, i32)>, String> {
     let mut all = Vec::new();
     for (rank, status) in ranks {

@@ -3,7 +3,7 @@
 //! state ([`Held`]).
 //!
 //! The processes are restored stopped, as they were imaged. While none of them runs, each segment
-//! is marked ([`oxmpi_shm::segment::Status::note_restored`]): a rank then adopts its new control
+//! is marked ([`oxmpi_shm::segment::OwnerStatus::note_restored`]): a rank then adopts its new control
 //! socket, drops its old connections, and requests its new listener. It requests the addresses of
 //! its peers when it connects.
 

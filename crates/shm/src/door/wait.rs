@@ -1,6 +1,6 @@
-//! When to look, when to yield, when to sleep: the policy of the door.
+//! When to poll, when to yield, when to sleep: the policy of the door.
 
-use super::{Alarm, Sleepers, Sleepy, Turn};
+use super::{Alarm, DoorTurn, Sleepers, Sleepy};
 use crate::segment::Segment;
 use oxmpi_sys::{
     barrier::{self, BarrierKind},
@@ -17,44 +17,38 @@ use std::time::Duration;
 
 /// How a process waits. All times are real time in nanoseconds.
 ///
-/// With a processor for each rank a wait looks every `poll_gap_ns` for `spin_ns`, then yields between two looks until
-/// `yield_ns` have passed since its start, and then sleeps. It begins anew whenever something comes ([`Wait::renew`]).
-/// Oversubscribed, it does not spin, yields `yields_before_sleep` times, and then sleeps: a spinning rank only keeps the rank
-/// it waits for from running.
+/// With a processor for each rank a wait polls every `poll_gap_ns` for `spin_ns`, then yields
+/// between two polls until `yield_ns` after its start, and then sleeps. It restarts whenever
+/// something arrives ([`Wait::renew`]). Oversubscribed, it does not spin, since that would delay
+/// the rank that it waits for, but yields `yields_before_sleep` times and then sleeps.
 ///
-/// A yield that took longer than `slow_yield_ns` means that a process that does not wait (not one of ours) has the
-/// processor. Who yields to it waits for its time slice; who sleeps is woken at once, because it has used less time.
-/// So the next waits do not yield but sleep: a few the first time, for it may be a stranger that passes; twice as many
-/// each time that one is met again soon; `sleeping_waits` at most.
+/// A yield longer than `slow_yield_ns` means that a foreign process computes on the processor. A
+/// yield to it lasts a time slice, but a sleeper is woken at once, as it has used less time. So the
+/// next waits sleep without yielding: a few the first time; twice as many each time that another
+/// slow yield follows soon; `sleeping_waits` at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// More ranks than processors on this node.
     pub oversubscribed: bool,
-    /// How long to spin. Not used if oversubscribed.
     pub spin_ns: u64,
-    /// How long after its start a wait stops yielding and sleeps. Not used if oversubscribed.
+    /// The time from the start of a wait to its sleep. Not used if oversubscribed.
     pub yield_ns: u64,
-    /// How many yields before the sleep, if oversubscribed.
     pub yields_before_sleep: u32,
-    /// The longest yield among friends.
+    /// The longest yield without a foreign process.
     pub slow_yield_ns: u64,
-    /// How many waits do without yields, at most, after a slow one.
+    /// The most waits without yields after a slow one.
     pub sleeping_waits: u32,
-    /// The distance of two looks at everything while spinning: a reader that hammers a line takes it from the writer just before
-    /// it is written.
+    /// Faster polls while spinning would take the line from the writer just before it is written.
     pub poll_gap_ns: u64,
-    /// A wait counts its looks instead of the time.
-    pub looks: Option<Looks>,
-    /// How it yields.
+    /// Limits of a wait that counts its polls instead of the time.
+    pub poll_limits: Option<PollLimits>,
     pub pause: Pause,
 }
 
-/// The looks of a wait that counts them, whether oversubscribed or not. It sleeps when it has made them all.
+/// The polls of a wait that counts them, before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Looks {
-    /// So many one after the other.
+pub struct PollLimits {
+    /// Polls without a yield.
     pub spinning: u32,
-    /// Then so many, each after a yield.
     pub yields: u32,
 }
 
@@ -69,7 +63,7 @@ impl Policy {
             slow_yield_ns: 500_000,
             sleeping_waits: 1000,
             poll_gap_ns: 40,
-            looks: None,
+            poll_limits: None,
             pause: Pause::Yield,
         }
     }
@@ -81,37 +75,34 @@ pub struct Door {
     segment: Arc<Segment>,
     sleepers: Sleepers,
     kind: BarrierKind,
-    /// What the words below were made of.
     policy: Mutex<Policy>,
-    /// How often the process had been restored from an image when this was noticed last.
     restored: AtomicU32,
     oversubscribed: AtomicBool,
-    /// Times are in ticks. They may be changed at any time ([`Door::retune`]), which the waits notice sooner or later.
+    /// In ticks. [`Door::retune`] may change them at any time; waits see it soon.
     spin: AtomicU64,
     until_sleep: AtomicU64,
     slow_yield: AtomicU64,
     yields: AtomicU32,
     gap: AtomicU64,
-    looks: Option<Looks>,
+    poll_limits: Option<PollLimits>,
     pause: Pause,
-    strangers: Strangers,
-    /// Of a process that sleeps on descriptors or semaphores.
+    foreign_load: ForeignLoad,
     alarm: OnceLock<Alarm>,
 }
 
-/// What the leader of a process sleeps on (rule 6 of the door).
+/// The object on which the leader of a process sleeps (rule 6 of the door).
 #[derive(Debug)]
 pub(super) enum Means {
     Descriptors(Arc<Poller>),
     Semaphores {
         own: OwnSemaphores,
         segment: Arc<Segment>,
-        /// The one for the next sleep, as a word.
+        /// The semaphore of the next sleep, as a word.
         next: AtomicU64,
     },
 }
 
-/// How long somebody sleeps whose semaphore is gone: nobody can wake it.
+/// The longest sleep of a process whose semaphore is gone, since no peer can wake it.
 const WITHOUT_SEMAPHORE: Duration = Duration::from_millis(1);
 
 impl Alarm {
@@ -155,8 +146,8 @@ impl Alarm {
 }
 
 impl Door {
-    /// The door of the caller's own segment. Registers the process for asymmetric barriers if its node uses them, so
-    /// make it before you map a peer's segment.
+    /// The door of the caller's own segment. It registers the process for asymmetric barriers if
+    /// needed, so make it before you map a peer's segment.
     pub fn new(segment: Arc<Segment>, policy: Policy) -> Door {
         let kind = barrier::start(segment.boot().asymmetric);
         segment.set_registered(kind == BarrierKind::Asymmetric);
@@ -172,22 +163,21 @@ impl Door {
             slow_yield: AtomicU64::new(clock::ticks_of_ns(policy.slow_yield_ns)),
             yields: AtomicU32::new(policy.yields_before_sleep),
             gap: AtomicU64::new(clock::ticks_of_ns(policy.poll_gap_ns)),
-            looks: policy.looks,
+            poll_limits: policy.poll_limits,
             pause: policy.pause,
-            strangers: Strangers::new(policy.sleeping_waits),
+            foreign_load: ForeignLoad::new(policy.sleeping_waits),
             policy: Mutex::new(policy),
             alarm: OnceLock::new(),
         }
     }
 
-    /// Whether a wait spins for a time, rather than for a number of looks or not at all.
+    /// Whether a wait spins for a time, rather than for a number of polls or not at all.
     #[inline]
     pub fn spins(&self) -> bool {
-        self.looks.is_none() && self.spin.load(Ordering::Relaxed) > 0
+        self.poll_limits.is_none() && self.spin.load(Ordering::Relaxed) > 0
     }
 
-    /// Gives the processor to others for a moment. With more ranks than processors those who wait for this process see that it is
-    /// away.
+    /// Yields the processor once; oversubscribed, the waiting peers see that this process is away.
     pub fn step_aside(&self) {
         if !self.is_oversubscribed() {
             return self.pause.pass();
@@ -197,7 +187,7 @@ impl Door {
         self.segment.set_away(false);
     }
 
-    /// Whether there are more ranks on this node than processors. It changes only with the node, where a process was restored from an image.
+    /// Whether ranks share processors, which changes only at a restore from an image.
     #[inline]
     pub fn is_oversubscribed(&self) -> bool {
         self.oversubscribed.load(Ordering::Relaxed)
@@ -208,11 +198,11 @@ impl Door {
         Door { alarm: OnceLock::from(Alarm::new(poller)), ..self }
     }
 
-    /// The process sleeps on these descriptors from now on (rule 6), also where its threads sleep on the futex so far. Returns
-    /// whether that can be: not if it sleeps on semaphores, or on other descriptors.
+    /// Makes the process sleep on these descriptors from now on (rule 6). Returns `false` if it
+    /// sleeps on semaphores, or on other descriptors.
     pub fn sleep_on(&self, poller: Arc<Poller>) -> bool {
         let is_new = self.alarm.set(Alarm::new(poller)).is_ok();
-        // They announce anew, and one of them leads.
+        // The woken threads announce again, and one of them leads.
         self.segment.door_word().ring(self.kind);
         is_new
     }
@@ -224,28 +214,27 @@ impl Door {
         Door { alarm: OnceLock::from(Alarm { means }), ..self }
     }
 
-    /// Whether it is worth saying for what the process will sleep ([`Door::will_await`]).
+    /// Whether the process sleeps on semaphores, so that [`Door::will_await`] has an effect.
     #[inline]
     pub fn has_semaphores(&self) -> bool {
         matches!(self.alarm.get(), Some(Alarm { means: Means::Semaphores { .. } }))
     }
 
-    /// Says for what the process will sleep, if it does: that chooses among its semaphores.
+    /// Chooses the semaphore of the next sleep by the events that the process awaits.
     pub fn will_await(&self, awaits: Awaits) {
         if let Some(Alarm { means: Means::Semaphores { own, next, .. } }) = self.alarm.get() {
             next.store(own.to_sleep_on(awaits).to_word(), Ordering::Relaxed);
         }
     }
 
-    /// Changes how the process waits from now on. Whether it is oversubscribed, the distance of two looks, and whether
-    /// these are counted, stay.
+    /// Changes the policy, except `oversubscribed`, `poll_gap_ns` and `poll_limits`.
     pub fn retune(&self, policy: &Policy) {
         let mut kept = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
         let fixed = *kept;
         let policy = Policy {
             oversubscribed: fixed.oversubscribed,
             poll_gap_ns: fixed.poll_gap_ns,
-            looks: fixed.looks,
+            poll_limits: fixed.poll_limits,
             pause: fixed.pause,
             ..*policy
         };
@@ -253,9 +242,8 @@ impl Door {
         self.take(&policy);
     }
 
-    /// Takes over what the launcher has noted of the host where it has restored the process from an image, if that is news: how many
-    /// processors the ranks have there, and how fast its counter counts. A wait notices it when it is about to sleep, as each does
-    /// sooner or later.
+    /// After a restore from an image, takes over the launcher's facts about the new host: the
+    /// ranks' processors, and the rate of the counter. Each wait calls this before it sleeps.
     #[inline]
     fn notice_new_host(&self) {
         if self.segment.status().restored() != self.restored.load(Ordering::Relaxed) {
@@ -281,10 +269,10 @@ impl Door {
         self.until_sleep.store(clock::ticks_of_ns(policy.yield_ns), Ordering::Relaxed);
         self.slow_yield.store(clock::ticks_of_ns(policy.slow_yield_ns), Ordering::Relaxed);
         self.yields.store(policy.yields_before_sleep, Ordering::Relaxed);
-        self.strangers.set_most(policy.sleeping_waits);
+        self.foreign_load.set_most(policy.sleeping_waits);
     }
 
-    /// How often the threads of this process have slept here so far, and for how long in all.
+    /// The number and the total time of the sleeps of this process's threads here.
     pub fn slept(&self) -> (u64, Duration) {
         let slept = &self.sleepers.slept;
         let ns = clock::ns_of_ticks(slept.ticks.load(Ordering::Relaxed));
@@ -301,19 +289,19 @@ impl Door {
         self.kind
     }
 
-    /// Begins a wait. Look first, then ask [`Wait::next`] what to do:
+    /// Begins a wait. Poll first, then call [`Wait::next`]:
     ///
     /// ```
     /// # use oxmpi_shm::{door::*, segment::*};
     /// # let boot = Boot::on_one_node(1, 0, 1);
     /// # let segment = Segment::map(Segment::create(&boot)?)?;
     /// # let door = Door::new(segment, Policy::new(false));
-    /// # let mut looks = 0;
-    /// # let mut poll = || { looks += 1; looks > 3 };
+    /// # let mut polls = 0;
+    /// # let mut poll = || { polls += 1; polls > 3 };
     /// let mut wait = door.begin();
     /// while !poll() {
     ///     match wait.next() {
-    ///         Next::Look => continue,
+    ///         Next::Poll => continue,
     ///         Next::Sleep(sleepy) => {
     ///             if poll() {
     ///                 sleepy.cancel();
@@ -328,10 +316,10 @@ impl Door {
     #[inline]
     pub fn begin(&self) -> Wait<'_> {
         self.segment.set_waiting(true);
-        Wait { door: self, started: None, looks: 0, yields: 0, phase: Phase::Spin, turn: Turn::default() }
+        Wait { door: self, started: None, polls: 0, yields: 0, phase: Phase::Spin, turn: DoorTurn::default() }
     }
 
-    /// Wakes the sleeping threads of this process: a sibling has completed something.
+    /// Wakes the sleeping threads of this process, after another thread has completed something.
     #[inline]
     pub fn ring_own(&self) {
         match self.alarm.get() {
@@ -348,16 +336,15 @@ enum Phase {
     Sleep,
 }
 
-/// One wait, from [`Door::begin`] until something was found.
+/// One wait, from [`Door::begin`] until a poll is successful.
 #[derive(Debug)]
 pub struct Wait<'d> {
     door: &'d Door,
     started: Option<u64>,
-    /// Looks so far, if they are counted.
-    looks: u32,
+    polls: u32,
     yields: u32,
     phase: Phase,
-    turn: Turn,
+    turn: DoorTurn,
 }
 
 impl Drop for Wait<'_> {
@@ -368,23 +355,22 @@ impl Drop for Wait<'_> {
     }
 }
 
-/// What to do next.
+/// The next action of a waiting thread.
 #[derive(Debug)]
 pub enum Next<'w> {
-    /// Look again.
-    Look,
-    /// The sleep is announced: look at *all* sources once more, then sleep or cancel. After the sleep look again.
+    Poll,
+    /// The sleep is announced: poll *all* sources again, then sleep or cancel, then poll again.
     Sleep(Sleepy<'w>),
 }
 
 impl Wait<'_> {
-    /// Whether it has given its processor to others, or is about to: what it waits for takes longer.
+    /// Whether the wait has yielded its processor, or is about to, since the event takes longer.
     #[inline]
     pub fn has_spun(&self) -> bool {
         self.phase != Phase::Spin
     }
 
-    /// Whether the wait goes on spinning; a look is counted. `false`: that is over, or there is none; go on with [`Wait::next`].
+    /// Whether the wait continues to spin; counts a poll. `false`: use [`Wait::next`].
     #[inline]
     pub fn is_spinning(&mut self) -> bool {
         let now = clock::ticks();
@@ -392,7 +378,7 @@ impl Wait<'_> {
         self.phase == Phase::Spin && self.spins_at(now, started)
     }
 
-    /// Passes the time until the next look of a wait that spins.
+    /// Passes the time until the next poll of a wait that spins.
     #[inline]
     pub fn pass_gap(&self) {
         clock::pass_ticks(self.door.gap.load(Ordering::Relaxed));
@@ -400,28 +386,26 @@ impl Wait<'_> {
 
     #[inline]
     fn spins_at(&mut self, now: u64, started: u64) -> bool {
-        match self.door.looks {
+        match self.door.poll_limits {
             None => now.wrapping_sub(started) < self.door.spin.load(Ordering::Relaxed),
-            Some(looks) => {
-                self.looks = self.looks.saturating_add(1);
-                self.looks <= looks.spinning
+            Some(limits) => {
+                self.polls = self.polls.saturating_add(1);
+                self.polls <= limits.spinning
             }
         }
     }
 
-    /// Begins this wait anew, because something else came than it waits for: the receiver of a long
-    /// message has waited only since its last piece, and the target of several accesses only since
-    /// the last access. Returns whether to poll again at once. `false` if the ranks are
-    /// oversubscribed: the sender of the next piece may need this processor. A yield gives it away,
-    /// whereas a sleep would cost the sender a system call to end it.
+    /// Restarts this wait, because something other than the awaited event arrived, such as a piece
+    /// of a long message or one of several accesses. Returns whether to poll again at once: `false`
+    /// if oversubscribed, where the next sender may need this processor and a sleep would cost it a
+    /// system call.
     #[inline]
     pub fn renew(&mut self) -> bool {
-        (self.started, self.phase, self.looks, self.yields) = (None, Phase::Spin, 0, 0);
+        (self.started, self.phase, self.polls, self.yields) = (None, Phase::Spin, 0, 0);
         !self.door.is_oversubscribed()
     }
 
-    /// Ends this thread's turn before it does something that takes long, so that another one that waits looks at the
-    /// descriptors meanwhile. The next announcement takes a turn again.
+    /// Ends this thread's turn before long work, so that another thread polls the descriptors.
     #[inline]
     pub fn end_turn(&mut self) {
         if self.door.alarm.get().is_some() {
@@ -430,7 +414,7 @@ impl Wait<'_> {
         }
     }
 
-    /// Passes the time until the next look, or announces a sleep. Call it after each look that found nothing.
+    /// Passes the time until the next poll, or announces a sleep, after an unsuccessful poll.
     #[expect(clippy::should_implement_trait, reason = "it lends, and it does not end")]
     pub fn next(&mut self) -> Next<'_> {
         let door = self.door;
@@ -439,13 +423,13 @@ impl Wait<'_> {
         if self.phase == Phase::Spin {
             if self.spins_at(now, started) {
                 clock::pass_ticks_from(now, door.gap.load(Ordering::Relaxed));
-                return Next::Look;
+                return Next::Poll;
             }
-            self.phase = if door.strangers.shall_sleep() { Phase::Sleep } else { Phase::Yield };
+            self.phase = if door.foreign_load.shall_sleep() { Phase::Sleep } else { Phase::Yield };
         }
         if self.phase == Phase::Yield {
-            let over = if let Some(looks) = door.looks {
-                self.yields >= looks.yields
+            let over = if let Some(limits) = door.poll_limits {
+                self.yields >= limits.yields
             } else if door.is_oversubscribed() {
                 self.yields >= door.yields.load(Ordering::Relaxed)
             } else {
@@ -454,7 +438,7 @@ impl Wait<'_> {
             if !over {
                 self.yields += 1;
                 door.yield_once(now);
-                return Next::Look;
+                return Next::Poll;
             }
             self.phase = Phase::Sleep;
         }
@@ -464,9 +448,9 @@ impl Wait<'_> {
             None => {
                 let sleepy = door.sleepers.announce(word, door.kind);
                 if door.alarm.get().is_some() {
-                    // Another thread has got descriptors meanwhile, and has not seen the announcement.
+                    // Another thread has added descriptors, and has not seen the announcement.
                     sleepy.cancel();
-                    return Next::Look;
+                    return Next::Poll;
                 }
                 sleepy
             }
@@ -478,11 +462,11 @@ impl Wait<'_> {
 impl Door {
     fn yield_once(&self, now: u64) {
         self.step_aside();
-        // A select() takes as long as the kernel's timers, whoever computes.
+        // The time of a select() is that of the kernel's timers, even without a foreign process.
         if self.pause == Pause::Yield
             && clock::ticks().wrapping_sub(now) > self.slow_yield.load(Ordering::Relaxed)
         {
-            self.strangers.met_one();
+            self.foreign_load.met_one();
         }
     }
 }
@@ -491,36 +475,30 @@ fn spin_ticks(policy: &Policy) -> u64 {
     if policy.oversubscribed { 0 } else { clock::ticks_of_ns(policy.spin_ns) }
 }
 
-/// What is known of strangers on our processors: how many waits shall sleep at once. Threads may lose each other's
-/// counts, which is harmless.
+/// Foreign processes on our processors. Threads may lose each other's counts, which is harmless.
 #[derive(Debug)]
-struct Strangers {
-    /// Waits that sleep because of one of them, at most.
+struct ForeignLoad {
     most: AtomicU32,
-    /// Waits that sleep because of the last one.
     sleeping: AtomicU32,
-    /// How many of these are still to come.
     left: AtomicU32,
-    /// Waits that have yielded since.
     yielding: AtomicU32,
 }
 
-/// Waits that sleep because of a stranger that is not known yet.
+/// Waits that sleep because of a foreign process that was not met before.
 const FIRST_SLEEPING: u32 = 32;
 
-impl Strangers {
-    fn new(most: u32) -> Strangers {
+impl ForeignLoad {
+    fn new(most: u32) -> ForeignLoad {
         let zero = || AtomicU32::new(0);
-        Strangers { most: AtomicU32::new(most), sleeping: zero(), left: zero(), yielding: zero() }
+        ForeignLoad { most: AtomicU32::new(most), sleeping: zero(), left: zero(), yielding: zero() }
     }
 
-    /// Changes how many waits sleep at most; those that were to sleep already are no more than that either.
     fn set_most(&self, most: u32) {
         self.most.store(most, Ordering::Relaxed);
         self.left.fetch_min(most, Ordering::Relaxed);
     }
 
-    /// A yield was slow. If that comes sooner than the time we slept for the last one, it is the same that stays.
+    /// Records a slow yield. If it follows soon after the last one, the same process has stayed.
     fn met_one(&self) {
         let before = self.sleeping.load(Ordering::Relaxed);
         let stays = self.yielding.load(Ordering::Relaxed) <= before;
@@ -531,7 +509,7 @@ impl Strangers {
         self.yielding.store(0, Ordering::Relaxed);
     }
 
-    /// Whether a wait shall sleep without yields; counts it.
+    /// Whether a wait sleeps without yields; counts it.
     fn shall_sleep(&self) -> bool {
         let left = self.left.load(Ordering::Relaxed);
         let count = if left > 0 { &self.left } else { &self.yielding };
@@ -563,7 +541,7 @@ impl std::fmt::Debug for Bell {
 }
 
 impl Bell {
-    /// The bell of the owner of `segment`, for a process whose barriers are of this `kind` ([`Door::kind`]).
+    /// The bell of the owner of `segment`, for a process with barriers of this `kind`.
     pub fn new(segment: &Arc<Segment>, kind: BarrierKind) -> Bell {
         Bell { segment: segment.clone(), kind, raise: None }
     }
@@ -574,14 +552,14 @@ impl Bell {
         Bell { raise: Some(raise), ..self }
     }
 
-    /// Whether the peer sleeps, so that it has to be woken ([`Bell::ring`]): the first half of that, without a call.
+    /// Whether the peer sleeps, so that [`Bell::ring`] is needed: its first half, without a call.
     #[inline(always)]
     pub fn finds_sleeper(&self) -> bool {
         self.kind.light();
         self.segment.door_word().has_sleepers()
     }
 
-    /// Wakes the peer if it sleeps. Call it after each store that the peer may wait for: a plain load if it is awake.
+    /// Wakes the peer if it sleeps. Call it after each store that the peer may wait for.
     #[inline(always)]
     pub fn ring(&self) {
         self.segment.door_word().ring_with(self.kind, || self.raise());
@@ -600,27 +578,26 @@ impl Bell {
 mod tests {
     use super::*;
 
-    /// Meets a stranger after so many yielding waits, and says how many waits sleep because of it.
-    fn sleep_after(strangers: &Strangers, yielding: u32) -> u32 {
+    /// Records a slow yield after `yielding` waits; returns the waits that sleep because of it.
+    fn sleep_after(foreign_load: &ForeignLoad, yielding: u32) -> u32 {
         for _ in 0..yielding {
-            assert!(!strangers.shall_sleep());
+            assert!(!foreign_load.shall_sleep());
         }
-        strangers.met_one();
-        (0..).find(|_| !strangers.shall_sleep()).expect("it ends")
+        foreign_load.met_one();
+        (0..).find(|_| !foreign_load.shall_sleep()).expect("it ends")
     }
 
     #[test]
-    fn a_stranger_that_stays_is_remembered_longer_and_longer() {
-        let strangers = Strangers::new(1000);
-        // One more wait has yielded than is said here: the one that ended the count before.
-        let slept: Vec<u32> = (0..8).map(|_| sleep_after(&strangers, 3)).collect();
+    fn a_foreign_process_that_stays_is_remembered_longer_and_longer() {
+        let foreign_load = ForeignLoad::new(1000);
+        // One more wait has yielded than the argument says: the one that ended the count before.
+        let slept: Vec<u32> = (0..8).map(|_| sleep_after(&foreign_load, 3)).collect();
         assert_eq!(slept, [32, 64, 128, 256, 512, 1000, 1000, 1000]);
-        assert_eq!(sleep_after(&strangers, 999), 1000);
-        assert_eq!(sleep_after(&strangers, 1000), 32, "a new one");
-        assert_eq!(sleep_after(&strangers, 100), 32, "another new one");
+        assert_eq!(sleep_after(&foreign_load, 999), 1000);
+        assert_eq!(sleep_after(&foreign_load, 1000), 32, "a new one");
+        assert_eq!(sleep_after(&foreign_load, 100), 32, "another new one");
     }
 
-    /// The segment of a job of one rank.
     fn alone(oversubscribed: bool) -> Arc<Segment> {
         let boot = crate::segment::Boot { oversubscribed, ..crate::segment::Boot::on_one_node(1, 0, 1) };
         Segment::map(Segment::create(&boot).unwrap()).unwrap()
@@ -639,7 +616,7 @@ mod tests {
         assert!(!wait.is_spinning());
         assert!(matches!(wait.next(), Next::Sleep(_)), "and sleeps at once");
         assert_eq!(door.slow_yield.load(Ordering::Relaxed), clock::ticks_of_ns(7_000));
-        assert_eq!(door.strangers.most.load(Ordering::Relaxed), 3);
+        assert_eq!(door.foreign_load.most.load(Ordering::Relaxed), 3);
         assert!(!door.is_oversubscribed(), "what the machine is like stays");
         assert_eq!(door.slept().0, 0, "nobody has slept yet");
         if let Next::Sleep(sleepy) = door.begin().next() {
@@ -660,11 +637,11 @@ mod tests {
             (0..).find(|_| matches!(wait.next(), Next::Sleep(_)))
         };
         assert!(to_its_sleep().is_some() && door.spins() && !door.is_oversubscribed());
-        for (crowded, spins) in [(true, false), (false, true)] {
-            segment.status().note_restored(crowded);
-            assert_ne!(door.is_oversubscribed(), crowded, "not before a wait is about to sleep");
+        for (oversubscribed, spins) in [(true, false), (false, true)] {
+            segment.status().note_restored(oversubscribed);
+            assert_ne!(door.is_oversubscribed(), oversubscribed, "not before a wait is about to sleep");
             to_its_sleep();
-            assert_eq!((door.is_oversubscribed(), door.spins()), (crowded, spins));
+            assert_eq!((door.is_oversubscribed(), door.spins()), (oversubscribed, spins));
         }
         segment.status().note_restored(true);
         to_its_sleep();
@@ -679,22 +656,21 @@ mod tests {
         let door = Door::new(alone(true), policy);
         let mut wait = door.begin();
         for yields in [3, 4] {
-            assert!((0..yields).all(|_| matches!(wait.next(), Next::Look)));
+            assert!((0..yields).all(|_| matches!(wait.next(), Next::Poll)));
             assert!(!wait.renew(), "others have the processor first");
         }
         assert_eq!((0..).find(|_| matches!(wait.next(), Next::Sleep(_))), Some(4));
         wait.renew();
-        assert!(matches!(wait.next(), Next::Look), "also after a sleep");
+        assert!(matches!(wait.next(), Next::Poll), "also after a sleep");
     }
 
     #[test]
-    fn a_wait_may_count_its_looks() {
+    fn a_wait_may_count_its_polls() {
         let segment = alone(true);
         for (spinning, yields) in [(10_000, 3), (0, 1), (7, 0)] {
             for pause in [Pause::Yield, Pause::Select] {
-                // After a slow yield it would sleep sooner.
                 let policy = Policy {
-                    looks: Some(Looks { spinning, yields }),
+                    poll_limits: Some(PollLimits { spinning, yields }),
                     pause,
                     slow_yield_ns: u64::MAX >> 24,
                     ..Policy::new(true)
@@ -702,8 +678,8 @@ mod tests {
                 let door = Door::new(segment.clone(), policy);
                 let started = std::time::Instant::now();
                 let mut wait = door.begin();
-                let looks = (0..).find(|_| matches!(wait.next(), Next::Sleep(_)));
-                assert_eq!(looks, Some(spinning + yields));
+                let polls = (0..).find(|_| matches!(wait.next(), Next::Sleep(_)));
+                assert_eq!(polls, Some(spinning + yields));
                 if pause == Pause::Select {
                     assert!(started.elapsed() >= Duration::from_micros(10) * yields);
                 }
@@ -713,12 +689,12 @@ mod tests {
 
     #[test]
     fn no_wait_sleeps_if_none_shall() {
-        let strangers = Strangers::new(0);
-        assert_eq!([0, 1, 100].map(|yielding| sleep_after(&strangers, yielding)), [0; 3]);
-        assert_eq!(sleep_after(&Strangers::new(5), 0), 5);
-        let strangers = Strangers::new(5);
-        strangers.met_one();
-        strangers.set_most(2);
-        assert_eq!((0..).find(|_| !strangers.shall_sleep()), Some(2));
+        let foreign_load = ForeignLoad::new(0);
+        assert_eq!([0, 1, 100].map(|yielding| sleep_after(&foreign_load, yielding)), [0; 3]);
+        assert_eq!(sleep_after(&ForeignLoad::new(5), 0), 5);
+        let foreign_load = ForeignLoad::new(5);
+        foreign_load.met_one();
+        foreign_load.set_most(2);
+        assert_eq!((0..).find(|_| !foreign_load.shall_sleep()), Some(2));
     }
 }

@@ -1,30 +1,25 @@
-//! Which ranges of an area are taken.
+//! The taken and the free ranges of an area.
 
 use std::collections::BTreeMap;
 
-/// The ranges of an area of some length that are taken, and those that are free: first fit, with free neighbours put
-/// together at once. It touches no memory.
+/// The taken and the free ranges of an area: first fit; adjacent free ranges become one at once.
 #[derive(Debug)]
 pub(super) struct Ranges {
-    /// Lengths by offset. No two touch.
     free: BTreeMap<usize, usize>,
-    /// Lengths by offset.
     taken: BTreeMap<usize, usize>,
 }
 
 impl Ranges {
-    /// An area of `len` bytes, all free.
     pub(super) fn new(len: usize) -> Ranges {
         let free = if len > 0 { BTreeMap::from([(0, len)]) } else { BTreeMap::new() };
         Ranges { free, taken: BTreeMap::new() }
     }
 
-    /// Bytes that are taken.
     pub(super) fn taken(&self) -> usize {
         self.taken.values().sum()
     }
 
-    /// Takes `len` bytes (not none) at a multiple of `align`, a power of two. Their offset, if there are so many.
+    /// Takes `len` bytes (not 0) at a multiple of `align`, a power of two; returns their offset.
     pub(super) fn take(&mut self, len: usize, align: usize) -> Option<usize> {
         debug_assert!(len > 0 && align.is_power_of_two());
         let (start, room, at) = self.free.iter().find_map(|(&start, &room)| {
@@ -44,7 +39,6 @@ impl Ranges {
         Some(at)
     }
 
-    /// Gives back the range that was taken at `offset`. Its length, or `None` if none was.
     pub(super) fn give_back(&mut self, offset: usize) -> Option<usize> {
         let len = self.taken.remove(&offset)?;
         let (mut start, mut end) = (offset, offset + len);
@@ -69,7 +63,6 @@ mod tests {
 
     const LEN: usize = 10_000;
 
-    /// Takes what the first says, or gives back one of those that are taken.
     #[derive(Clone, Debug)]
     enum Step {
         Take { len: usize, align: u32 },
@@ -83,7 +76,6 @@ mod tests {
         ]
     }
 
-    /// Whether some place among `taken` has room.
     fn has_room(taken: &BTreeMap<usize, usize>, len: usize, align: usize) -> bool {
         (0..LEN.saturating_sub(len - 1))
             .step_by(align)
@@ -120,7 +112,7 @@ mod tests {
                     }
                 }
             }
-            // All free again, it is one piece again.
+            // When all is free again, it is one range.
             taken.keys().for_each(|at| assert!(ranges.give_back(*at).is_some()));
             prop_assert_eq!(ranges.take(LEN, 1), Some(0));
         }

@@ -10,19 +10,17 @@ use std::{ptr::NonNull, sync::Arc};
 /// The sizes of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
-    /// Bytes of data: a power of two from 4 KiB to 1 GiB; 0: there is no pool.
+    /// A power of two from 4 KiB to 1 GiB; 0: there is no pool.
     pub bytes: u32,
-    /// Bytes of a block: a power of two, 1 KiB to a quarter of the pool.
+    /// A power of two, 1 KiB to a quarter of the pool.
     pub block_bytes: u32,
 }
 
-/// The smallest block in bytes.
 const SMALLEST: u32 = 1 << 10;
 
-/// States and data begin on pages of their own.
 const PAGE: usize = 4096;
 
-/// How many blocks of `each` bytes a number of bytes takes. `each` is a power of two that the compiler does not know: it would divide.
+/// Blocks of `each` bytes, a power of two unknown to the compiler, which would divide.
 #[inline(always)]
 const fn in_blocks(bytes: usize, each: u32) -> usize {
     debug_assert!(each.is_power_of_two());
@@ -30,7 +28,7 @@ const fn in_blocks(bytes: usize, each: u32) -> usize {
 }
 
 impl PoolShape {
-    /// What is wrong with these sizes, if anything.
+    /// Checks the sizes; the error is a text for the user.
     pub fn check(&self) -> Result<(), String> {
         let PoolShape { bytes, block_bytes } = *self;
         if bytes == 0 {
@@ -50,8 +48,7 @@ impl PoolShape {
         Ok(())
     }
 
-    /// The longest message that may go through the pool, in bytes: half of it, so that the next one can be written
-    /// while this one is read.
+    /// The longest message, in bytes: half the pool, so that writing and reading overlap.
     pub const fn max_message(&self) -> usize {
         self.bytes as usize / 2
     }
@@ -70,7 +67,7 @@ impl PoolShape {
     }
 }
 
-/// The memory of a pool, in a segment or on the heap. Cloning it gives another view of the same pool.
+/// The memory of a pool, in a segment or on the heap. A clone is another view of the same pool.
 #[derive(Clone, Debug)]
 pub struct PoolArea {
     states: NonNull<AtomicU32>,
@@ -80,17 +77,15 @@ pub struct PoolArea {
     _keep: Keep,
 }
 
-// SAFETY: the memory behind the pointers is atomics, and bytes that the protocol hands from the sender to one receiver
-// and back (rules 2 to 4); `_keep` keeps it mapped.
+// SAFETY: the memory behind the pointers is atomics, and bytes that the protocol hands from the
+// sender to one receiver and back (rules 2 to 4); `_keep` keeps it mapped.
 unsafe impl Send for PoolArea {}
-// SAFETY: as above; nothing can be done through a shared `PoolArea` but to clone it.
+// SAFETY: as above; a shared `PoolArea` can only be cloned.
 unsafe impl Sync for PoolArea {}
 
 impl PoolArea {
-    /// A pool of zeroes on the heap, for threads of one process.
-    ///
-    /// # Panics
-    /// If [`PoolShape::check`] finds something wrong, or the pool has no bytes.
+    /// A pool of zeroes on the heap, for threads of one process. Panics if [`PoolShape::check`]
+    /// returns an error, or the pool has no bytes.
     pub fn on_heap(shape: PoolShape) -> PoolArea {
         if let Err(wrong) = shape.check() {
             panic!("{wrong}");
@@ -107,15 +102,13 @@ impl PoolArea {
         }
     }
 
-    /// A pool at `at`.
-    ///
-    /// # Safety
-    /// [`PoolShape::area_bytes`] bytes at `at`, aligned to a page, must be zero or a pool of this shape, and stay mapped
-    /// and writable while `keep` lives. The shape must have passed its check and have bytes.
+    /// A pool at `at`. Safety: [`PoolShape::area_bytes`] bytes at `at`, aligned to a page, are zero
+    /// or a pool of this shape, and stay mapped and writable while `keep` lives. The shape has
+    /// passed its check and has bytes.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(at: NonNull<u8>, shape: PoolShape, keep: Keep) -> Self {
         debug_assert!(shape.check().is_ok() && shape.bytes > 0);
-        // SAFETY: the data lie inside the `area_bytes()` which the caller vouches for.
+        // SAFETY: the data are inside the `area_bytes()` bytes of the caller.
         let data = unsafe { at.add(shape.data_offset()) };
         PoolArea { states: at.cast(), data, shape, watched: Watched::new(shape.bytes as usize), _keep: keep }
     }
@@ -125,59 +118,52 @@ impl PoolArea {
         self.shape
     }
 
-    /// Where `position` lies in the data.
     #[inline(always)]
     pub(super) const fn at(&self, position: u32) -> usize {
         (position & (self.shape.bytes - 1)) as usize
     }
 
-    /// The number of the block in which `position` lies.
     #[inline(always)]
     pub(super) const fn block(&self, position: u32) -> usize {
         self.at(position) >> self.shape.block_bytes.trailing_zeros()
     }
 
-    /// The state of that block.
     #[inline(always)]
     pub(super) fn state(&self, block: usize) -> &AtomicU32 {
         debug_assert!(block < self.shape.blocks());
-        // SAFETY: `block` reduces all positions to the numbers of blocks that there are; mapped while `_keep` lives.
+        // SAFETY: `block` maps every position to an existing block; mapped while `_keep` lives.
         unsafe { self.states.add(block).as_ref() }
     }
 
-    /// Whether a piece of `len` bytes may lie at `position` (rule 3).
+    /// Whether a piece of `len` bytes may be at `position` (rule 3).
     #[inline(always)]
     const fn holds(&self, position: u32, len: usize) -> bool {
         position & (self.shape.block_bytes - 1) == 0 && len <= self.shape.bytes as usize - self.at(position)
     }
 
-    /// The position after the block in which `position` lies.
     #[inline(always)]
     pub(super) const fn block_end(&self, position: u32) -> u32 {
         (position | (self.shape.block_bytes - 1)).wrapping_add(1)
     }
 
-    /// How many blocks a message takes.
     #[inline]
     pub(super) const fn blocks_of(&self, len: usize) -> usize {
         if len == 0 { 1 } else { in_blocks(len, self.shape.block_bytes) }
     }
 
-    /// The `len` bytes at a position, to write.
-    ///
-    /// # Safety
-    /// The caller has taken the blocks, and has not yet published the slot that says what lies there.
+    /// The `len` bytes at a position, to write. Safety: the caller has taken the blocks, and has
+    /// not yet published the slot that names them.
     #[inline]
     pub(super) unsafe fn piece(&self, position: u32, len: usize) -> BytesMut<'_> {
         let at = self.at(position);
         debug_assert!(self.holds(position, len));
         self.watched.touch(at, len, Touch::Write);
-        // SAFETY: inside the data, as a piece lies in blocks side by side, and mapped while `self` lives. Nobody else uses
-        // these bytes: their last reader has freed the blocks (rule 4), the next one knows of them only by the slot.
+        // SAFETY: inside the data, as a piece is in adjacent blocks, and mapped while `self` lives.
+        // No other process uses these bytes: their last reader has freed the blocks (rule 4), the
+        // next one knows of them only by the slot.
         unsafe { BytesMut::from_raw(self.data.as_ptr().add(at), len) }
     }
 
-    /// The `len` bytes of a piece at `position`; none if no piece lies there (rule 3).
     #[inline]
     pub(super) fn bytes(&self, position: u32, len: usize) -> Option<Bytes<'_>> {
         if !self.holds(position, len) {
@@ -189,7 +175,7 @@ impl PoolArea {
         Some(unsafe { Bytes::from_raw(self.data.as_ptr().add(at), len) })
     }
 
-    /// Rule 4: frees the blocks in which the `len` bytes at a position lie.
+    /// Rule 4: frees the blocks of the `len` bytes at a position.
     #[inline]
     pub(super) fn free(&self, position: u32, len: usize) {
         let mut end = self.block_end(position);

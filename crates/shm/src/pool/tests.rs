@@ -22,7 +22,7 @@ fn sizes_that_cannot_be_are_refused_with_their_values() {
 #[test]
 fn rule_4_blocks_are_reclaimed_in_order_for_ever() {
     let (mut pool, mut view) = pool();
-    // As if the positions were nearly through.
+    // Positions shortly before they wrap.
     (pool.head, pool.tail) = (u32::MAX - 16383, u32::MAX - 16383);
     for _ in 0..20 {
         assert_eq!(pool.free_bytes(), 8192);

@@ -1,4 +1,4 @@
-//! The memory of the postboxes: a file without a name, as long as the guide says.
+//! The memory of the postboxes: a file without a name, of the length in the guide.
 
 use super::{PostboxArea, PostboxShape};
 use oxmpi_sys::nameless;
@@ -10,40 +10,25 @@ use std::{
     sync::Arc,
 };
 
-/// Why there are no postboxes.
+/// The reason why there are no postboxes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostboxError {
-    /// The sizes are impossible.
     #[error("{0}")]
     Shape(String),
-    /// The kernel refused.
     #[error("cannot {what} a shared segment of {bytes} bytes: {error}")]
-    Kernel {
-        /// What was tried.
-        what: &'static str,
-        /// The size of the segment.
-        bytes: u64,
-        /// The answer.
-        error: io::Error,
-    },
-    /// The file has another length than such postboxes have.
+    Kernel { what: &'static str, bytes: u64, error: io::Error },
+    /// The file has another length than postboxes of this shape.
     #[error("the shared segment is {found} bytes long, not {expected}")]
-    Length {
-        /// Its length.
-        found: u64,
-        /// What it should be.
-        expected: u64,
-    },
+    Length { found: u64, expected: u64 },
 }
 
-/// Unmaps when the last view is gone.
 struct Mapping {
     at: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the value only unmaps what it was given.
+// SAFETY: the value only unmaps its own mapping.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -57,10 +42,7 @@ impl Drop for Mapping {
 }
 
 impl PostboxArea {
-    /// Makes a segment for postboxes: a file of exactly [`PostboxShape::bytes`] bytes, close-on-exec, which no name outlives.
-    ///
-    /// # Errors
-    /// See [`PostboxError`].
+    /// Makes an unnamed file of exactly [`PostboxShape::bytes`] bytes, close-on-exec.
     pub fn create(shape: &PostboxShape) -> Result<OwnedFd, PostboxError> {
         shape.check().map_err(PostboxError::Shape)?;
         let bytes = shape.bytes();
@@ -72,9 +54,6 @@ impl PostboxArea {
     }
 
     /// Maps a segment. The descriptor is not needed afterwards.
-    ///
-    /// # Errors
-    /// See [`PostboxError`].
     pub fn map(fd: impl AsFd, shape: PostboxShape) -> Result<PostboxArea, PostboxError> {
         shape.check().map_err(PostboxError::Shape)?;
         let expected = shape.bytes();
@@ -97,8 +76,8 @@ impl PostboxArea {
             return Err(refused("map")(rustix::io::Errno::NOMEM));
         };
         let keep = Arc::new(Mapping { at, bytes });
-        // SAFETY: as many bytes, on a page, mapped while `keep` lives; the file was made zero, and others that have it write to
-        // it by the rules.
+        // SAFETY: `bytes` bytes, on a page, mapped while `keep` lives; the file was zero at first,
+        // and other processes write to it by the rules.
         Ok(unsafe { PostboxArea::from_raw(at, shape, keep) })
     }
 }

@@ -1,4 +1,5 @@
-//! The pool that all postboxes of a segment have in common: its lock, and rows of its blocks (rules 4, 5 and 7).
+//! The common pool of all postboxes of a segment: its lock, and rows of its blocks (rules 4, 5 and
+//! 7).
 
 use super::PostboxArea;
 #[cfg(not(loom))]
@@ -12,7 +13,7 @@ use oxmpi_sys::{
 const CONTENDED: u32 = 1 << 31;
 
 impl PostboxArea {
-    /// Takes the lock of the pool for the process with this place, if it is free (rule 4).
+    /// Takes the lock of the pool for the process with this index, if it is free (rule 4).
     #[inline]
     pub fn try_lock(&self, holder: u32) -> Option<PoolLock<'_>> {
         self.try_lock_as(holder + 1)
@@ -21,11 +22,11 @@ impl PostboxArea {
     fn try_lock_as(&self, word: u32) -> Option<PoolLock<'_>> {
         let lock = &self.head().lock.word;
         let taken = lock.compare_exchange(0, word, Ordering::Acquire, Ordering::Relaxed);
-        // Not made for nothing: dropping it opens the lock.
+        // Made only if taken: dropping it opens the lock.
         taken.is_ok().then(|| PoolLock { area: self, by: LockedBy::Word })
     }
 
-    /// Takes the lock of the pool, asleep while others have it, but not much longer than `limit` (rule 7).
+    /// Takes the lock of the pool, with a wait of little more than `limit` (rule 7).
     #[cfg(not(loom))]
     pub fn lock(&self, holder: u32, limit: std::time::Duration) -> Option<PoolLock<'_>> {
         use rustix::thread::futex::{self, Flags};
@@ -37,7 +38,7 @@ impl PostboxArea {
         loop {
             let now = lock.load(Ordering::Relaxed);
             let left = end.saturating_duration_since(std::time::Instant::now());
-            // Who has slept leaves the word saying so: others may sleep still.
+            // A process that has slept leaves the mark in the word, since others may still sleep.
             if now == 0
                 && let Some(taken) = self.try_lock_as((holder + 1) | CONTENDED)
             {
@@ -51,20 +52,18 @@ impl PostboxArea {
                 || lock.compare_exchange(now, noted, Ordering::Relaxed, Ordering::Relaxed).is_ok();
             if now != 0 && stands {
                 let timeout = rustix::time::Timespec::try_from(left).ok();
-                // Woken, changed, interrupted, timed out: look again.
                 let _ = futex::wait(lock, Flags::empty(), noted, timeout.as_ref());
             }
         }
     }
 
-    /// Takes the lock of the pool by a semaphore, which is what all of its users do then; asleep while others have it, but not
-    /// much longer than `limit` (rule 7; the kernel opens the lock of the dead).
+    /// The same by a semaphore, which then all users use (rule 7); the kernel opens it at a death.
     #[cfg(not(loom))]
     pub fn lock_by(&self, semaphore: Semaphore, limit: std::time::Duration) -> Option<PoolLock<'_>> {
         semaphore.lock(limit).then(|| PoolLock { area: self, by: LockedBy::Semaphore(semaphore) })
     }
 
-    /// Opens the lock if this process, *which must be known to be dead*, holds it (rule 7). Whether it did.
+    /// Opens the lock if this process, *known to be dead*, holds it (rule 7); returns whether.
     pub fn break_lock(&self, dead: u32) -> bool {
         let lock = &self.head().lock.word;
         let now = lock.load(Ordering::Relaxed);
@@ -80,12 +79,11 @@ impl PostboxArea {
         #[cfg(not(loom))]
         {
             let lock = &self.head().lock.word;
-            // It can fail only for a bad address.
             let _ = rustix::thread::futex::wake(lock, rustix::thread::futex::Flags::empty(), 1);
         }
     }
 
-    /// How many of `wanted` bytes the longest free row of blocks takes now, as far as a look without the lock shows.
+    /// How many of `wanted` bytes the longest free row has room for, read without the lock.
     pub fn room(&self, wanted: usize) -> usize {
         let blocks = (wanted as u64).div_ceil(self.shape.block());
         let mut longest = 0;
@@ -103,7 +101,7 @@ impl PostboxArea {
         u64::from(bits) * self.shape.block()
     }
 
-    /// Shows the free rows of blocks, first and number, until the answer is `false` (rule 5).
+    /// Calls `show` with the free rows (first block and number) until it returns `false` (rule 5).
     fn rows(&self, mut show: impl FnMut(u64, u64) -> bool) {
         let blocks = self.shape.blocks();
         let (mut start, mut at) = (0, 0);
@@ -113,7 +111,6 @@ impl PostboxArea {
             let free = u64::from(word.trailing_zeros()).min(left);
             at += free;
             if free < left {
-                // A taken one ends the row.
                 if at > start && !show(start, at - start) {
                     return;
                 }
@@ -126,7 +123,6 @@ impl PostboxArea {
         }
     }
 
-    /// Frees a row (rule 5).
     fn free(&self, first: u64, blocks: u64) {
         for (word, bits) in bits_of(first, blocks) {
             self.head().map.words[word].fetch_and(!bits, Ordering::Release);
@@ -134,7 +130,6 @@ impl PostboxArea {
     }
 }
 
-/// The words and bits of the map for a row of blocks.
 fn bits_of(first: u64, blocks: u64) -> impl Iterator<Item = (usize, u64)> {
     let end = first + blocks;
     (first / 64..end.div_ceil(64)).map(move |word| {
@@ -151,17 +146,15 @@ pub struct PoolLock<'a> {
     by: LockedBy,
 }
 
-/// What the lock is.
 #[derive(Clone, Copy, Debug)]
 enum LockedBy {
-    /// The word in the segment.
     Word,
     #[cfg(not(loom))]
     Semaphore(Semaphore),
 }
 
 impl PoolLock<'_> {
-    /// Takes room for `len` bytes, at least one, in one piece (rule 4). `None`: there is none.
+    /// Takes contiguous room for `len` bytes, at least one (rule 4). `None`: there is none.
     pub fn allocate(&self, len: usize) -> Option<PoolRoom> {
         let area = self.area;
         let wanted = (len as u64).div_ceil(area.shape.block());
@@ -192,34 +185,32 @@ impl Drop for PoolLock<'_> {
     }
 }
 
-/// Room in the pool that was taken.
+/// Taken room in the pool.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "it stays taken until it is posted or freed"]
 pub struct PoolRoom {
-    /// Where it begins in the pool, bytes.
     pub(super) at: u64,
-    /// Bytes that are used.
     pub(super) len: usize,
 }
 
 impl PostboxArea {
-    /// The row, to be filled by who has taken it.
+    /// The row, for the process that has taken it to fill.
     pub fn row_mut(&self, row: &mut PoolRoom) -> BytesMut<'_> {
         self.write(self.shape.pool_at() + row.at, row.len)
     }
 
-    /// The data of a row that was posted.
+    /// The data of a posted row.
     pub fn row(&self, row: &PoolRoom) -> Bytes<'_> {
         self.read(self.shape.pool_at() + row.at, row.len)
     }
 
-    /// Gives a row back (rule 5).
+    /// Frees a row (rule 5).
     pub fn free_row(&self, row: PoolRoom) {
         let block = self.shape.block();
         self.free(row.at / block, (row.len as u64).div_ceil(block));
     }
 
-    /// The row that a packet names, if there can be one.
+    /// The row that a packet names, if it is valid.
     pub(super) fn named_row(&self, at: u64, len: usize) -> Option<PoolRoom> {
         let end = at.checked_add(len as u64)?;
         let is_row = len > 0

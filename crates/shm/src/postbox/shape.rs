@@ -1,12 +1,9 @@
-//! The sizes of a segment with postboxes, and where its parts lie.
+//! The sizes of a segment with postboxes, and the offsets of its parts.
 
 use oxmpi_sys::line::{LINE_BYTES, LINE_WORDS};
 
-/// The most processes that share a segment.
 pub const MOST_RANKS: u32 = 4096;
-/// The most bytes of data in a postbox.
 pub const MOST_SHORT: u64 = 1 << 30;
-/// The most bytes of the pool.
 pub const MOST_POOL: u64 = 1 << 36;
 
 const MAP_WORDS: usize = LINE_WORDS;
@@ -15,7 +12,7 @@ const MAP_BITS: u64 = 64 * MAP_WORDS as u64;
 /// The sizes of a segment with postboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PostboxShape {
-    /// Processes that share it: the guide's N.
+    /// The guide's N.
     pub ranks: u32,
     /// Bytes of data in a postbox: the guide's S.
     pub short: u64,
@@ -30,10 +27,7 @@ impl PostboxShape {
         2 * line + self.boxes() * (self.short + line) + self.pool
     }
 
-    /// What is wrong with these sizes, if anything.
-    ///
-    /// # Errors
-    /// A text for a person, with the value.
+    /// Checks the sizes; the error is a text for the user with the value.
     pub fn check(&self) -> Result<(), String> {
         let PostboxShape { ranks, short, pool } = *self;
         if !(1..=MOST_RANKS).contains(&ranks) {
@@ -55,7 +49,6 @@ impl PostboxShape {
         ranks * (ranks - 1)
     }
 
-    /// The postbox from one process to another, by their places.
     pub(super) const fn index(&self, from: u32, to: u32) -> u64 {
         let of_sender = if to > from { to - 1 } else { to };
         from as u64 * (self.ranks as u64 - 1) + of_sender as u64
@@ -65,13 +58,11 @@ impl PostboxShape {
         self.boxes() * self.short
     }
 
-    /// Bytes of a block of the pool.
     pub(super) const fn block(&self) -> u64 {
         let least = self.pool.div_ceil(MAP_BITS).next_multiple_of(LINE_BYTES as u64);
         if least == 0 { LINE_BYTES as u64 } else { least }
     }
 
-    /// Whole blocks in the pool.
     pub(super) const fn blocks(&self) -> u64 {
         self.pool / self.block()
     }

@@ -1,50 +1,56 @@
 //! The pair ring: messages from one process to one other, in order, a cache line each.
 //!
-//! A ring is made of *slots* of 64 bytes, a *credit line* and a *data ring*. A message of up to 56 bytes is one
-//! slot; its first word publishes it, so that it costs the transfer of one cache line. A longer one (to
-//! [`RingShape::max_data`]) is copied to the data ring in chunks, each announced by a slot of its own, so that the
-//! receiver copies the first chunk out while the sender copies the second one in. Or it is copied to the sender's
-//! [`pool`](crate::pool), which is larger and takes longer messages.
+//! A ring is made of *slots* of 64 bytes, a *credit line* and a *data ring*. A message of up to 56
+//! bytes is one slot, published by its first word, and costs the transfer of one cache line. A
+//! longer one (to [`RingShape::max_data`]) is copied to the data ring in chunks, each announced by
+//! its own slot, so that the receiver copies the first chunk out while the sender copies the second
+//! one in. Or it is copied to the sender's [`pool`](crate::pool), which takes longer messages.
 //!
 //! ```text
 //! slot    word 0: lap 8 | length 6, form 2 | context 16 | tag 32          words 1-7: payload
 //!         form 0: a whole message    form 2: a frame of another protocol
-//!         form 3: a chunk; the length says where it lies (rule 7)
-//! chunk   word 1: total length 32 | chunk length 32     word 2: data position 32 | offset in the message 32
+//!         form 3: a chunk; the length says whether it is in the pool (rule 7)
+//! chunk   word 1: total length 32 | chunk length 32
+//!         word 2: data position 32 | offset in the message 32
 //! frame   the tag is the length of the body that follows it in chunks
 //! credit  word 0: slots taken 32 | data taken 32        word 1: the sender waits
 //! ```
 //!
 //! Rules
-//! 1. *One each.* One [`RingSender`] and one [`RingReceiver`] use a ring. The sender alone writes slots and data, the
-//!    receiver alone writes the credit word. Both write the waiting word (rule 5). All memory is zero at the start.
-//! 2. *Publish.* The sender fills the words behind a header (relaxed) and then stores the header (release). The receiver
-//!    loads it (acquire) and reads the others only if its lap is the one it expects: n / s + 1 for the n-th slot in a ring of
-//!    s slots, in 8 bits. The slot holds the lap before until it is published, so a lap may return after 256 times without harm.
-//! 3. *Credit.* The sender fills a slot only if fewer than s slots are not yet taken, by the credit word it
-//!    last saw (acquire), and copies only into bytes of the data ring that it says are taken. The receiver adds to that word
-//!    (release) after its last look at slot and data: every quarter ring of slots or of data, not with every message.
-//! 4. *Chunks.* A chunk lies contiguous in the data ring, at its position modulo the size, and takes whole lines. If the rest up to
-//!    the end is too short the sender skips it. Positions are counted in 32 bits and wrap. The sender starts a message of several
-//!    chunks only if there is room for all of them, then publishes each as soon as it is copied. Every chunk but the last has the
-//!    same length.
-//! 5. *Waiting.* A sender that wants to sleep for lack of credits stores 1 to the waiting word (relaxed), then heavy
-//!    barrier, then looks at the credit word once more. The receiver stores the credit word, then light barrier, then
-//!    loads the waiting word; if it is 1 it stores 0 and has the sender's door rung. So one of them sees the other.
-//! 6. *No deadlock.* A receiver that has taken all holds back less than a quarter of slots and data; a message needs at most
-//!    half, and one slot more if it has a frame.
-//! 7. *Pool.* The position of a pool chunk, whose header has length 1, is one in the sender's pool, and no byte of the data ring
-//!    is used. Rule 4 holds but for the equal lengths. What was copied by streaming stores is fenced before its slot is
-//!    published. The receiver frees the blocks of the piece (rule 4 of [`pool`](crate::pool)) when it releases the slot.
-//! 8. *Body.* A frame may have a body. It follows in chunks or pool chunks directly behind the frame's slot, with offsets
-//!    from 0, tag 0 and context 0; rule 4 holds for all of them together.
+//! 1. *One each.* One [`RingSender`] and one [`RingReceiver`] use a ring. Only the sender writes
+//!    slots and data, only the receiver the credit word, both the waiting word. All memory is zero
+//!    at the start.
+//! 2. *Publish.* The sender fills the words behind a header (relaxed) and then stores the header
+//!    (release). The receiver loads it (acquire) and reads the others only if its lap is the
+//!    expected one: n / s + 1 for the n-th slot in a ring of s slots, in 8 bits. Until then the
+//!    slot has the lap before, so a lap may return after 256 times.
+//! 3. *Credit.* The sender fills a slot only if fewer than s slots are not yet taken, by the credit
+//!    word it last saw (acquire), and copies only into bytes of the data ring that this word says
+//!    are taken. The receiver adds to it (release) after its last read, every quarter ring of slots
+//!    or data.
+//! 4. *Chunks.* A chunk is contiguous in the data ring, at its position modulo the size, and takes
+//!    whole lines. If the rest up to the end is too short the sender skips it. Positions wrap at 32
+//!    bits. The sender starts a message only if there is room for all its chunks, then publishes
+//!    each as soon as it is copied. Every chunk but the last has the same length.
+//! 5. *Waiting.* Before it sleeps for lack of credits, a sender stores 1 to the waiting word
+//!    (relaxed), then a heavy barrier, then loads the credit word again. The receiver stores the
+//!    credit word, then a light barrier, then loads the waiting word; if it is 1 it stores 0 and
+//!    rings the sender's door. So one of them sees the other.
+//! 6. *No deadlock.* A receiver that has taken all holds back less than a quarter of slots and
+//!    data; a message needs at most half, and one slot more if it has a frame.
+//! 7. *Pool.* A pool chunk, whose header has length 1, has a position in the sender's pool and no
+//!    bytes in the data ring. Rule 4 holds except for the equal lengths. Streaming stores are
+//!    fenced before the slot is published. With the slot the receiver frees the blocks (rule 4 of
+//!    [`pool`](crate::pool)).
+//! 8. *Body.* The body of a frame follows in chunks or pool chunks directly behind its slot, with
+//!    offsets from 0, tag 0 and context 0; rule 4 holds for all of them together.
 
 mod pooled;
 mod receiver;
 mod sender;
 
 pub use pooled::Pooling;
-pub use receiver::{RingReceiver, Slot};
+pub use receiver::{RingReceiver, RingSlot};
 pub use sender::RingSender;
 
 use oxmpi_sys::{
@@ -54,7 +60,7 @@ use oxmpi_sys::{
 };
 use std::{ptr::NonNull, sync::Arc};
 
-/// The longest message that travels in its slot, in bytes.
+/// The longest message in its slot, in bytes.
 pub const INLINE_MAX: usize = 56;
 
 /// The length in the header of a pool chunk (rule 7); that of a chunk in the data ring is 0.
@@ -72,7 +78,7 @@ pub struct RingShape {
 }
 
 impl RingShape {
-    /// What is wrong with these sizes, if anything.
+    /// Checks the sizes; the error is a text for the user.
     pub fn check(&self) -> Result<(), String> {
         let RingShape { slots, data_bytes, chunk_bytes } = *self;
         if !slots.is_power_of_two() || !(4..=1 << 16).contains(&slots) {
@@ -94,8 +100,7 @@ impl RingShape {
         Ok(())
     }
 
-    /// The longest message of [`RingSender::try_send_data`] in bytes (rule 6): half the data ring, and no more
-    /// chunks than half the slots.
+    /// The longest message of [`RingSender::try_send_data`] (rule 6): half of data and slots.
     pub const fn max_data(&self) -> usize {
         let by_slots = self.slots as usize / 2 * self.chunk_bytes as usize;
         let by_data = self.data_bytes as usize / 2;
@@ -107,8 +112,7 @@ impl RingShape {
         self.data_offset() + self.data_bytes as usize
     }
 
-    /// A line lies between the slots, the credit line and the data, so that fetching pairs of lines
-    /// does not couple them, nor fetching a slot in advance.
+    /// Between two unused lines, since the processor fetches lines in pairs and ahead of a slot.
     const fn credit_line(&self) -> usize {
         self.slots as usize + 1
     }
@@ -118,7 +122,7 @@ impl RingShape {
     }
 }
 
-/// The memory of one ring, in a segment or on the heap. Cloning it gives another view of the same ring.
+/// The memory of one ring, in a segment or on the heap. A clone is another view of the same ring.
 #[derive(Clone, Debug)]
 pub struct RingArea {
     slots: NonNull<Line>,
@@ -130,17 +134,14 @@ pub struct RingArea {
     _keep: Keep,
 }
 
-// SAFETY: the memory behind the pointers is atomics, and bytes that the protocol hands from one side to the other
-// (rules 2 to 4); `_keep` keeps it mapped.
+// SAFETY: the memory behind the pointers is atomics, and bytes that the protocol hands from one
+// side to the other (rules 2 to 4); `_keep` keeps it mapped.
 unsafe impl Send for RingArea {}
-// SAFETY: as above; nothing can be done through a shared `RingArea` but to clone it.
+// SAFETY: as above; a shared `RingArea` can only be cloned.
 unsafe impl Sync for RingArea {}
 
 impl RingArea {
-    /// A ring of zeroes on the heap, for two threads of one process.
-    ///
-    /// # Panics
-    /// If [`RingShape::check`] finds something wrong.
+    /// A zeroed ring on the heap, for threads. Panics if [`RingShape::check`] returns an error.
     pub fn on_heap(shape: RingShape, barrier: BarrierKind) -> RingArea {
         if let Err(wrong) = shape.check() {
             panic!("{wrong}");
@@ -159,11 +160,8 @@ impl RingArea {
         }
     }
 
-    /// A ring at `at`.
-    ///
-    /// # Safety
-    /// [`RingShape::bytes`] bytes at `at`, aligned to 64, must be zero or a ring of this shape, and stay mapped
-    /// and writable while `keep` lives.
+    /// A ring at `at`. Safety: [`RingShape::bytes`] bytes at `at`, aligned to 64, are zero or a
+    /// ring of this shape, and stay mapped and writable while `keep` lives.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(
         at: NonNull<u8>,
@@ -173,7 +171,7 @@ impl RingArea {
     ) -> Self {
         debug_assert!(shape.check().is_ok());
         let behind = |bytes| {
-            // SAFETY: all offsets below lie inside the `shape.bytes()` bytes which the caller vouches for.
+            // SAFETY: all offsets below are inside the `shape.bytes()` bytes of the caller.
             unsafe { at.add(bytes) }
         };
         RingArea {
@@ -195,26 +193,23 @@ impl RingArea {
     /// Makes the ring new, for another sender. Only while neither side uses it.
     pub fn reset(&self) {
         for slot in 0..self.shape.slots as usize {
-            // SAFETY: the area has `slots` lines from `self.slots` on, mapped while `self._keep` lives.
+            // SAFETY: the area has `slots` lines, mapped while `self._keep` lives.
             unsafe { self.slots.add(slot).as_ref() }.words[0].store(0, Ordering::Relaxed);
         }
         self.credit_word().store(0, Ordering::Relaxed);
         self.waiting_word().store(0, Ordering::Release);
     }
 
-    /// Slots and data taken, in 32 bits each.
     fn credit_word(&self) -> &AtomicU64 {
         // SAFETY: the credit line is inside the area, mapped while `self._keep` lives.
         unsafe { &self.credit.as_ref().words[0] }
     }
 
-    /// Whether the sender waits for credits.
     fn waiting_word(&self) -> &AtomicU64 {
         // SAFETY: as above.
         unsafe { &self.credit.as_ref().words[1] }
     }
 
-    /// The first slot, and the one past the last.
     fn slot_range(&self) -> (*const Line, *const Line) {
         let first = self.slots.as_ptr().cast_const();
         // SAFETY: the area has `slots` lines from `first` on.
@@ -222,7 +217,6 @@ impl RingArea {
     }
 }
 
-/// What a slot holds.
 mod form {
     pub(super) const WHOLE: u8 = 0;
     pub(super) const FRAME: u8 = 2;
@@ -231,7 +225,6 @@ mod form {
 
 const FORM_SHIFT: u32 = 14;
 
-/// The first word of a slot.
 #[inline(always)]
 const fn header(tag: i32, context: u16, form: u8, len: usize, lap: u64) -> u64 {
     (tag as u32 as u64) << 32
@@ -241,7 +234,6 @@ const fn header(tag: i32, context: u16, form: u8, len: usize, lap: u64) -> u64 {
         | (lap as u8) as u64
 }
 
-/// `len` rounded up to whole lines.
 #[inline(always)]
 const fn whole_lines(len: u32) -> u32 {
     (len + (LINE_BYTES as u32 - 1)) & !(LINE_BYTES as u32 - 1)

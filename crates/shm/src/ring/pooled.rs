@@ -8,25 +8,23 @@ use oxmpi_sys::{
     line::LINE_BYTES,
 };
 
-/// The lines of a piece of fewer bytes are fetched before it is copied. Most copies of more go by the processor's string
-/// instruction sooner or later, which need not fetch what it overwrites.
+/// Shorter pieces are fetched before the copy. Longer copies mostly use the processor's string
+/// instruction, which need not fetch the lines that it overwrites.
 const PREFETCHED_BELOW: usize = 4 << 10;
 
 /// The sender's pool, for one message.
 #[derive(Debug)]
 pub struct Pooling<'a> {
-    /// The pool.
     pub pool: &'a mut Pool,
     /// The process at the other end of the ring, for [`Pool::forget`].
     pub to: u32,
-    /// How the message's pieces are copied.
     pub kind: CopyKind,
-    /// The length of its pieces: the receiver copies one out while the sender copies the next one in. Rounded up to whole blocks.
+    /// Rounded up to whole blocks; the receiver copies a piece out while the next one is copied in.
     pub piece_bytes: u32,
 }
 
 impl Pooling<'_> {
-    /// The length of all pieces but the last one of a message of `total` bytes, in whole blocks: no more of them than `most`.
+    /// The length of all pieces but the last, in whole blocks, so that there are at most `most`.
     #[inline]
     fn piece(&self, total: u32, most: u32) -> u32 {
         let block = self.pool.shape().block_bytes;
@@ -41,25 +39,22 @@ impl RingSender {
         pool.max_message()
     }
 
-    /// No message has more pieces than that, one more if it comes to the end of the pool (rule 6).
+    /// The most pieces of a message. There is one more if it comes to the end of the pool (rule 6).
     const fn most_pieces(&self) -> u32 {
         self.area.shape.slots / 2 - 1
     }
 
-    /// Whether a frame with a body of `len` bytes would leave through the pool now.
+    /// Whether there is room now for a frame with a body of `len` bytes through the pool.
     pub fn has_room_pooled(&mut self, len: usize, mut pooling: Pooling<'_>) -> bool {
         len <= self.max_pooled(&pooling.pool.shape())
             && self.has_room_for_pieces(len, &mut pooling, 1).is_some()
     }
 
-    /// Sends a message of `total` bytes through the sender's pool, all or nothing.
-    /// `fill(offset, piece, kind)` is called for each piece in turn and writes the message's bytes from `offset` on to it, all
-    /// of them. If `kind` is streaming it may do so by streaming stores, [`Bytes::copy_by`]. `false`: no room now, in the ring
-    /// or in the pool, and `fill` was not called. There may be room in the data ring; nobody wakes a sender that waits for
-    /// the pool.
-    ///
-    /// # Panics
-    /// If `total` is more than [`RingSender::max_pooled`].
+    /// Sends a message of `total` bytes through the sender's pool, all or nothing. `fill(offset,
+    /// piece, kind)` writes the message's bytes from `offset` on to each piece in order, by
+    /// streaming stores if it likes and `kind` allows ([`Bytes::copy_by`]). `false`: no room in the
+    /// ring or the pool; the data ring may have room, and no receiver wakes a sender that waits for
+    /// the pool. Panics if `total` is more than [`RingSender::max_pooled`].
     pub fn try_send_pooled(
         &mut self,
         tag: i32,
@@ -73,13 +68,9 @@ impl RingSender {
         true
     }
 
-    /// Sends a frame of at most 56 bytes and, behind it, a body of `body_len` bytes, all or nothing (rule 8): through
-    /// the pool if one is given, else through the data ring with plain copies. `fill` as for
-    /// [`RingSender::try_send_pooled`]. `false`: no room now, and `fill` was not called.
-    ///
-    /// # Panics
-    /// If `frame` is longer than 56 bytes, or the body longer than [`RingSender::max_pooled`] or
-    /// [`RingSender::max_data`].
+    /// Sends a frame of at most 56 bytes and, behind it, a body of `body_len` bytes, all or nothing
+    /// (rule 8): through the pool if one is given, else through the data ring with plain copies.
+    /// `fill` is as for [`RingSender::try_send_pooled`]. Panics if one is too long.
     pub fn try_send_frame_with_body(
         &mut self,
         frame: Bytes<'_>,
@@ -108,7 +99,6 @@ impl RingSender {
         }
     }
 
-    /// The length of the pieces of a message, if there is room for it and `more` slots.
     #[inline]
     fn has_room_for_pieces(&mut self, total: usize, pooling: &mut Pooling<'_>, more: u32) -> Option<u32> {
         let most = self.max_pooled(&pooling.pool.shape());
@@ -140,7 +130,7 @@ impl RingSender {
             copy_piece(pool.piece(position, len as usize), kind, |piece, kind| {
                 fill(offset as usize, piece, kind);
             });
-            // SAFETY: `slot` is free: there was room for all pieces, of which one more is made at the end of the pool.
+            // SAFETY: `slot` is free: there was room for all pieces, and one at the pool's end.
             unsafe { self.fill_chunk_words(total, len, position, offset) };
             offset += len;
             position = position.wrapping_add(len);
@@ -152,7 +142,6 @@ impl RingSender {
     }
 }
 
-/// Has a piece copied into the pool.
 #[inline]
 fn copy_piece(mut piece: BytesMut<'_>, kind: CopyKind, fill: impl FnOnce(BytesMut<'_>, CopyKind)) {
     if kind == CopyKind::Streaming {

@@ -8,60 +8,49 @@ use oxmpi_sys::{
     sync::{AtomicU64, Ordering},
 };
 
-/// What came next. The views are good until it is released.
+/// The next content of a ring. The views are valid until it is released.
 #[derive(Clone, Copy, Debug)]
-pub enum Slot<'a> {
-    /// A whole message of at most 56 bytes.
+pub enum RingSlot<'a> {
     Inline {
-        /// The message's tag.
         tag: i32,
         /// The receiver's number of the communicator.
         context: u16,
-        /// Its bytes.
         bytes: Bytes<'a>,
     },
-    /// A part of a longer message, in the data ring or a pool. The parts of a message come in order, with
-    /// nothing between them.
+    /// A part of a longer message. The parts come in order, with nothing between them.
     Chunk {
-        /// The message's tag.
         tag: i32,
-        /// The receiver's number of the communicator.
         context: u16,
-        /// The length of the whole message in bytes.
         total: usize,
-        /// Where in the message this part lies.
+        /// Of this part in the message.
         offset: usize,
-        /// The part.
         bytes: Bytes<'a>,
     },
     /// A frame of another protocol.
     Frame {
-        /// The frame.
         bytes: Bytes<'a>,
-        /// The length of its body in bytes. If it has one, the next slots hold it, as chunks with tag 0 and context 0.
+        /// In bytes. The body follows in the next slots, as chunks with tag 0 and context 0.
         body_len: usize,
     },
 }
 
-/// The receiving side of a ring. Start it once in the life of a ring (or after [`RingArea::reset`]).
+/// The receiving side. Start it once in the life of a ring (or after [`RingArea::reset`]).
 #[derive(Debug)]
 pub struct RingReceiver {
-    /// The slot in which the next header will be.
     slot: *const Line,
-    /// The lap that it will have (rule 2).
+    /// The lap of the next header (rule 2).
     lap: u64,
     /// Slots until the credits are returned.
     until_return: u32,
     first: *const Line,
     end: *const Line,
-    /// Slots taken up to the last return, and what the next one differs from a quarter.
+    /// Slots taken up to the last return, corrected for a return before a full quarter.
     slots_returned: u32,
-    /// How many slots lie between two returns.
     quarter: u32,
-    /// The end of the last chunk seen, and what the sender knows of it.
+    /// The end of the last chunk seen, and the last end that the sender knows.
     data_seen: u32,
     data_returned: u32,
-    /// The pool chunk that is being looked at.
+    /// The pool chunk of the last peek.
     pooled: Option<Pooled>,
     pool: Option<PoolView>,
     area: RingArea,
@@ -73,7 +62,7 @@ pub struct RingReceiver {
 unsafe impl Send for RingReceiver {}
 
 impl RingReceiver {
-    /// The receiving side of a ring from which nobody has received yet.
+    /// The receiving side of a new ring.
     pub fn new(area: RingArea) -> RingReceiver {
         let (first, end) = area.slot_range();
         let quarter = area.shape.slots / 4;
@@ -95,30 +84,27 @@ impl RingReceiver {
         }
     }
 
-    /// Says where the sender's pool is. A sender that has one may use it from its first message on, so this comes
-    /// before the first look into the ring.
+    /// Sets the sender's pool, before the first peek, as the first message may use it.
     pub fn set_pool(&mut self, pool: PoolView) {
         self.pool = Some(pool);
     }
 
-    /// What came next, if anything. It stays the next until it is released.
-    ///
-    /// # Panics
-    /// If the slot holds what no sender of this protocol writes, or bytes in a pool of which
-    /// [`RingReceiver::set_pool`] was not called.
+    /// The next content, if it is published; it stays the next until it is released. Panics at
+    /// content that no sender of this protocol writes, or in a pool without
+    /// [`RingReceiver::set_pool`].
     #[inline]
-    pub fn peek(&mut self) -> Option<Slot<'_>> {
+    pub fn peek(&mut self) -> Option<RingSlot<'_>> {
         let header = self.next_header()?;
         Some(if header & NOT_WHOLE == 0 {
             let bytes = self.payload(header_len(header));
-            Slot::Inline { tag: header_tag(header), context: header_context(header), bytes }
+            RingSlot::Inline { tag: header_tag(header), context: header_context(header), bytes }
         } else {
             self.peek_other(header)
         })
     }
 
-    /// The tag and bytes of what came next, if it is a whole message of at most 56 bytes, of this context, whose tag is
-    /// `tag` in the bits of `tag_mask`: for a receive that expects just that. All of it is one comparison.
+    /// By one comparison, the tag and bytes of the next content, if it is a whole message of at
+    /// most 56 bytes, of this context, whose tag is `tag` in the bits of `tag_mask`.
     #[inline(always)]
     pub fn peek_expected(&mut self, tag: i32, tag_mask: i32, context: u16) -> Option<(i32, Bytes<'_>)> {
         let header = self.header_word().load(Ordering::Acquire);
@@ -130,8 +116,8 @@ impl RingReceiver {
         Some((header_tag(header), self.payload(header_len(header))))
     }
 
-    /// Fetches a slot some way ahead: in a stream it is written by now, and its line still with the sender. It takes a fifth
-    /// of the time of a message in a burst. Not for a receive that expects one message: its line would be fetched too early.
+    /// Fetches a slot some slots ahead, which in a stream is written by now. This saves a fifth of
+    /// the time of a message in a burst. For a single expected message it would fetch too early.
     #[inline(always)]
     pub fn fetch_ahead(&self) {
         const AHEAD: usize = 4;
@@ -141,7 +127,7 @@ impl RingReceiver {
         }
     }
 
-    /// Whether nothing came next yet.
+    /// Whether the next slot is not published yet.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.next_header().is_none()
@@ -160,19 +146,17 @@ impl RingReceiver {
         (header as u8 == self.lap as u8).then_some(header)
     }
 
-    /// A header of a frame, or of a part of a longer message.
     #[inline(never)]
-    fn peek_other(&mut self, header: u64) -> Slot<'_> {
+    fn peek_other(&mut self, header: u64) -> RingSlot<'_> {
         let (tag, context, len) = (header_tag(header), header_context(header), header_len(header));
         match ((header & FORM_MASK) >> FORM_SHIFT) as u8 {
             form::CHUNK if len == IN_POOL => self.pool_chunk(tag, context),
             form::CHUNK => self.chunk(tag, context),
-            _ => Slot::Frame { bytes: self.payload(len), body_len: tag as u32 as usize },
+            _ => RingSlot::Frame { bytes: self.payload(len), body_len: tag as u32 as usize },
         }
     }
 
-    /// Is done with what [`RingReceiver::peek`] showed, and gives its slot back to the sender.
-    /// `true`: the sender has got credits and waits for some: ring its door (rule 5).
+    /// Returns the slot of the last peek. `true`: the sender waits: ring its door (rule 5).
     #[inline]
     pub fn release(&mut self) -> bool {
         if self.pooled.is_some() {
@@ -181,8 +165,7 @@ impl RingReceiver {
         self.release_expected()
     }
 
-    /// As [`RingReceiver::release`], for a message that lies in its slot: [`Slot::Inline`], or what
-    /// [`RingReceiver::peek_expected`] showed.
+    /// As [`RingReceiver::release`], for a message in its slot.
     #[inline(always)]
     pub fn release_expected(&mut self) -> bool {
         // SAFETY: `slot` is below `end`, so the next one is at most `end`.
@@ -195,7 +178,7 @@ impl RingReceiver {
         self.until_return == 0 && self.return_credits()
     }
 
-    /// Rule 7.
+    /// Rule 7: frees the piece.
     #[inline(never)]
     fn leave_pool(&mut self) {
         if let (Some(Pooled { position, len }), Some(pool)) = (self.pooled.take(), &mut self.pool) {
@@ -203,7 +186,7 @@ impl RingReceiver {
         }
     }
 
-    /// Rule 3, then rule 5. Whether the sender waits.
+    /// Rule 3, then rule 5. Returns whether the sender waits.
     #[inline(never)]
     fn return_credits(&mut self) -> bool {
         self.slots_returned = self.slots_returned.wrapping_add(self.quarter);
@@ -219,12 +202,11 @@ impl RingReceiver {
         waits
     }
 
-    /// The first `len` payload bytes of the slot.
     #[inline(always)]
     fn payload(&mut self, len: usize) -> Bytes<'_> {
         #[cfg(not(loom))]
-        // SAFETY: `len` has 6 bits. A broken sender that claims more than the slot has makes us read the start of the next
-        // slot or of the credit line, which is mapped as well.
+        // SAFETY: `len` has 6 bits. A broken sender that claims more than the slot has makes us
+        // read the start of the next slot or of the credit line, which is mapped as well.
         unsafe {
             Bytes::from_raw((*self.slot).words.as_ptr().add(1).cast(), len)
         }
@@ -240,7 +222,7 @@ impl RingReceiver {
     }
 
     #[inline(always)]
-    fn chunk(&mut self, tag: i32, context: u16) -> Slot<'_> {
+    fn chunk(&mut self, tag: i32, context: u16) -> RingSlot<'_> {
         let Chunk { total, len, position, offset } = self.words();
         let size = self.area.shape.data_bytes;
         let at = position & (size - 1);
@@ -257,15 +239,15 @@ impl RingReceiver {
         self.area.watched.touch(at as usize, len as usize, Touch::Read);
         // SAFETY: `at + len <= size`: inside the data ring, which `self.area` keeps mapped.
         let bytes = unsafe { Bytes::from_raw(self.area.data.as_ptr().add(at as usize), len as usize) };
-        Slot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
+        RingSlot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
     }
 
     /// Rule 7: a chunk in the sender's pool.
     #[inline(always)]
-    fn pool_chunk(&mut self, tag: i32, context: u16) -> Slot<'_> {
+    fn pool_chunk(&mut self, tag: i32, context: u16) -> RingSlot<'_> {
         let Chunk { total, len, position, offset } = self.words();
         let Some(pool) = &self.pool else {
-            panic!("broken ring: {len} bytes in a pool of which the receiver was not told")
+            panic!("broken ring: {len} bytes in a pool that the receiver does not know")
         };
         let Some(bytes) = pool.bytes(position, len as usize).filter(|_| lies_inside(offset, len, total))
         else {
@@ -274,10 +256,9 @@ impl RingReceiver {
             )
         };
         self.pooled = Some(Pooled { position, len });
-        Slot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
+        RingSlot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
     }
 
-    /// What the slot says of a chunk.
     #[inline(always)]
     fn words(&self) -> Chunk {
         // SAFETY: `slot` is always inside the area.
@@ -292,14 +273,12 @@ impl RingReceiver {
     }
 }
 
-/// A chunk in a pool.
 #[derive(Debug)]
 struct Pooled {
     position: u32,
     len: u32,
 }
 
-/// Words 1 and 2 of a chunk's slot.
 struct Chunk {
     total: u32,
     len: u32,
@@ -312,25 +291,22 @@ const fn lies_inside(offset: u32, len: u32, total: u32) -> bool {
     offset <= total && len <= total - offset
 }
 
-/// The tag in a header.
 #[inline(always)]
 const fn header_tag(header: u64) -> i32 {
     (header >> 32) as i32
 }
 
-/// The context in a header.
 #[inline(always)]
 const fn header_context(header: u64) -> u16 {
     (header >> 16) as u16
 }
 
-/// The length in a header.
 #[inline(always)]
 const fn header_len(header: u64) -> usize {
     (header >> 8) as usize & 0x3f
 }
 
 const FORM_MASK: u64 = 3 << FORM_SHIFT;
-/// The bit of the form that those of whole messages lack.
+/// A bit of the form that is set for all forms except whole messages.
 const NOT_WHOLE: u64 = 2 << FORM_SHIFT;
 const _: () = assert!(form::WHOLE & 2 == 0 && form::CHUNK & form::FRAME & 2 != 0);

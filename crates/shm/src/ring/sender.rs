@@ -8,14 +8,11 @@ use oxmpi_sys::{
     sync::{AtomicU64, Ordering},
 };
 
-/// The sending side of a ring. Start it once in the life of a ring (or after [`RingArea::reset`]).
-///
-/// None of its calls waits: `false` means that there is no room now and nothing was sent.
+/// The sending side. Start it once in the life of a ring (or after [`RingArea::reset`]). None of
+/// its calls waits: `false` means that there is no room now and nothing was sent.
 #[derive(Debug)]
 pub struct RingSender {
-    /// The slot that is filled next.
     slot: *const Line,
-    /// Its lap (rule 2).
     pub(super) lap: u64,
     /// Slots that may be filled, by the credit word last seen.
     free: u32,
@@ -24,7 +21,7 @@ pub struct RingSender {
     /// The credit word last seen.
     slots_taken: u32,
     data_taken: u32,
-    /// Where the next chunk goes (rule 4).
+    /// The position of the next chunk (rule 4).
     data_tail: u32,
     pub(super) area: RingArea,
 }
@@ -33,7 +30,7 @@ pub struct RingSender {
 unsafe impl Send for RingSender {}
 
 impl RingSender {
-    /// The sending side of a ring that nobody has sent on yet.
+    /// The sending side of a new ring.
     pub fn new(area: RingArea) -> RingSender {
         let (first, end) = area.slot_range();
         RingSender {
@@ -59,19 +56,13 @@ impl RingSender {
         if len > INLINE_MAX { self.room_for_data(len, 0) } else { self.has_slots(1) }
     }
 
-    /// Sends a message of at most 56 bytes in a slot. `false`: no room now.
-    ///
-    /// # Panics
-    /// If `bytes` is longer.
+    /// Sends a message of at most 56 bytes in a slot. Panics if it is longer.
     pub fn try_send_inline(&mut self, tag: i32, context: u16, bytes: Bytes<'_>) -> bool {
         self.has_slots(1) && self.send_inline_now(tag, context, bytes)
     }
 
-    /// As [`RingSender::try_send_inline`], in one straight line without a call: it does not look for credits if none are left
-    /// ([`RingSender::finds_credits`]).
-    ///
-    /// # Panics
-    /// If `bytes` is longer.
+    /// As [`RingSender::try_send_inline`], without reading the credit word if no credits are left
+    /// ([`RingSender::finds_credits`]). Panics if `bytes` is longer.
     #[inline(always)]
     pub fn send_inline_now(&mut self, tag: i32, context: u16, bytes: Bytes<'_>) -> bool {
         if self.free == 0 {
@@ -80,9 +71,9 @@ impl RingSender {
         assert!(bytes.len() <= INLINE_MAX, "a message of {} bytes does not fit a slot", bytes.len());
         // SAFETY: `slot` is inside the area, and free.
         let words = unsafe { &(*self.slot).words };
-        // Apart, so that the way of the commonest length stays short.
+        // Separate, so that the path of the most frequent length is short.
         if bytes.len() == 8 {
-            // SAFETY: there are eight.
+            // SAFETY: `bytes` has eight bytes.
             words[1].store(unsafe { word_at(bytes, 0) }, Ordering::Relaxed);
         } else {
             fill_words(words, bytes);
@@ -94,25 +85,19 @@ impl RingSender {
     /// Whether there are credits that have not been seen yet.
     #[cold]
     pub fn finds_credits(&mut self) -> bool {
-        self.look_for_credits();
+        self.read_credits();
         self.free > 0
     }
 
-    /// Sends a frame of another protocol, at most 56 bytes, in order with the messages. `false`: no room now.
-    ///
-    /// # Panics
-    /// If `frame` is longer.
+    /// Sends a frame of another protocol, at most 56 bytes, in order. Panics if it is longer.
     #[inline]
     pub fn try_send_frame(&mut self, frame: Bytes<'_>) -> bool {
         self.send_frame(0, frame)
     }
 
-    /// Sends a message of `total` bytes in chunks, all or nothing. `fill(offset, chunk)` is called for each chunk in
-    /// turn and writes the message's bytes from `offset` on to it, all of them. `false`: no room now, and `fill` was
-    /// not called.
-    ///
-    /// # Panics
-    /// If `total` is more than [`RingSender::max_data`].
+    /// Sends a message of `total` bytes in chunks, all or nothing. `fill(offset, chunk)` writes the
+    /// message's bytes from `offset` on to each chunk in order. Panics if `total` is more than
+    /// [`RingSender::max_data`].
     pub fn try_send_data(
         &mut self,
         tag: i32,
@@ -144,13 +129,13 @@ impl RingSender {
             let taken = whole_lines(len);
             let mut at = self.data_tail & (size - 1);
             if at + taken > size {
-                // Rule 4: skip the rest.
                 self.data_tail = self.data_tail.wrapping_add(size - at);
                 at = 0;
             }
             self.area.watched.touch(at as usize, taken as usize, Touch::Write);
-            // SAFETY: `at + taken <= size`, so the chunk lies inside the data ring, which `self.area` keeps
-            // mapped. The receiver has taken these bytes (`room_for_data`, rule 3) and nobody else uses them.
+            // SAFETY: `at + taken <= size`, so the chunk is inside the data ring, which `self.area`
+            // keeps mapped. The receiver has taken these bytes (`room_for_data`, rule 3) and no
+            // other process uses them.
             let chunk = unsafe {
                 let start = self.area.data.as_ptr().add(at as usize);
                 for line in (0..taken as usize).step_by(LINE_BYTES) {
@@ -170,10 +155,7 @@ impl RingSender {
         }
     }
 
-    /// Words 1 and 2 of a chunk.
-    ///
-    /// # Safety
-    /// `slot` must be free.
+    /// Writes words 1 and 2 of a chunk. Safety: `slot` is free.
     #[inline(always)]
     pub(super) unsafe fn fill_chunk_words(&self, total: u32, len: u32, position: u32, offset: u32) {
         // SAFETY: `slot` is inside the area, and free by the caller.
@@ -182,19 +164,19 @@ impl RingSender {
         words[2].store(u64::from(position) | u64::from(offset) << 32, Ordering::Relaxed);
     }
 
-    /// Announces that this side is about to sleep until there is more room, and looks once more (rule 5). `true`:
-    /// credits have come meanwhile, try again instead of sleeping. `false`: the receiver will ring. Call it between
-    /// [`Next::Sleep`](crate::door::Next::Sleep) and the sleep.
+    /// Announces that this side is about to sleep, after [`Next::Sleep`](crate::door::Next::Sleep),
+    /// and reads the credit word once more (rule 5). `true`: credits have come, try again. `false`:
+    /// the receiver will ring.
     #[cold]
     pub fn want_credits(&mut self) -> bool {
         self.area.waiting_word().store(1, Ordering::Relaxed);
         self.area.barrier.heavy();
         let before = (self.slots_taken, self.data_taken);
-        self.look_for_credits();
+        self.read_credits();
         before != (self.slots_taken, self.data_taken)
     }
 
-    /// Sends a frame whose body has `body_len` bytes, as a tag.
+    /// Sends a frame; the tag has the bytes of its body.
     pub(super) fn send_frame(&mut self, body_len: i32, frame: Bytes<'_>) -> bool {
         assert!(frame.len() <= INLINE_MAX, "a frame of {} bytes does not fit a slot", frame.len());
         if !self.has_slots(1) {
@@ -206,8 +188,8 @@ impl RingSender {
         true
     }
 
-    /// Rule 2: the release store; then on to the next slot. The next slot is *not* fetched in advance: that was
-    /// measured to cost a tenth of the latency of a small message, though it helps with data (`try_send_data`).
+    /// Rule 2: the release store; then on to the next slot, which is *not* prefetched: measured,
+    /// that costs a tenth of the latency of a small message, though it helps with data.
     #[inline(always)]
     pub(super) fn publish(&mut self, header: u64) {
         debug_assert!(self.free > 0);
@@ -222,11 +204,10 @@ impl RingSender {
         }
     }
 
-    /// Whether so many slots may be filled.
     #[inline(always)]
     pub(super) fn has_slots(&mut self, slots: u32) -> bool {
         slots <= self.free || {
-            self.look_for_credits();
+            self.read_credits();
             slots <= self.free
         }
     }
@@ -243,21 +224,20 @@ impl RingSender {
         let slots = ((total + (shape.chunk_bytes - 1)) >> shape.chunk_bytes.trailing_zeros()).max(1) + more;
         let lines = whole_lines(total);
         let rest = shape.data_bytes - (self.data_tail & (shape.data_bytes - 1));
-        // All chunks but the last are equally long, so what is skipped at the end is the remainder.
+        // All chunks but the last have the same length, so the remainder is skipped at the end.
         let bytes = if lines > rest { lines + (rest & (shape.chunk_bytes - 1)) } else { lines };
         let fits = |this: &Self| {
             let used = this.data_tail.wrapping_sub(this.data_taken);
             slots <= this.free && bytes <= shape.data_bytes - used
         };
         fits(self) || {
-            self.look_for_credits();
+            self.read_credits();
             fits(self)
         }
     }
 
-    /// Loads the credit word (rule 3).
     #[cold]
-    fn look_for_credits(&mut self) {
+    fn read_credits(&mut self) {
         let credit = self.area.credit_word().load(Ordering::Acquire);
         let slots_taken = credit as u32;
         self.free += slots_taken.wrapping_sub(self.slots_taken);
@@ -266,15 +246,15 @@ impl RingSender {
     }
 }
 
-/// Writes `bytes`, 56 at most, behind the header of a slot, never reading past their end. No loop and no call: it is in the middle
-/// of a send.
+/// Writes `bytes`, 56 at most, behind a header, without reading past their end, loop or call.
 #[cfg(not(loom))]
 #[inline(always)]
 fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
     let (from, to, len) = (bytes.as_ptr(), words[1..].as_ptr().cast::<u8>().cast_mut(), bytes.len());
     debug_assert!(len <= INLINE_MAX);
-    // SAFETY: the caller's bytes and the slot's, of which there are as many, and `at` is so that none are behind them. Until the
-    // header is published nobody else reads or writes these.
+    // SAFETY: the caller's bytes and the slot's, which have the same length, and `at` is such that
+    // none are behind them. Until the header is published no other process reads or writes the
+    // slot.
     let copy_16 = |at: usize| unsafe {
         to.add(at).cast::<u128>().write_unaligned(from.add(at).cast::<u128>().read_unaligned())
     };
@@ -290,7 +270,7 @@ fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
         if len > 48 {
             copy_16(32);
         }
-        // These overlap what was copied before.
+        // These overlap the bytes copied before.
         copy_16(len - 16);
     } else if len >= 8 {
         copy_8(0);
@@ -300,7 +280,7 @@ fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
     }
 }
 
-/// The same for the model checker, whose words are not as long.
+/// The same for the model checker, whose words have another size.
 #[cfg(loom)]
 fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
     for (word, bytes) in words[1..].iter().zip(bytes.to_vec().chunks(8)) {
@@ -310,14 +290,11 @@ fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
     }
 }
 
-/// Eight bytes from `at` on. Another thread may write them meanwhile; that is its error, and what is read is then arbitrary.
-///
-/// # Safety
-/// There must be so many.
+/// Eight bytes from `at` on, arbitrary if the program writes them meanwhile. Safety: they exist.
 #[inline(always)]
 unsafe fn word_at(bytes: Bytes<'_>, at: usize) -> u64 {
     debug_assert!(at + 8 <= bytes.len());
-    // SAFETY: the caller vouches for eight bytes, and they are mapped for the lifetime of `bytes`.
+    // SAFETY: by the contract of this function; they are mapped for the lifetime of `bytes`.
     unsafe { bytes.as_ptr().add(at).cast::<u64>().read_unaligned() }
 }
 

@@ -1,42 +1,38 @@
-//! The boot record: what a process must know before it can talk to anybody, and how it lies at the beginning of its segment
-//! (rule 1).
+//! The boot record: the facts that a process needs before it can communicate, at the beginning of
+//! its segment (rule 1).
 
 use super::{LAYOUT_VERSION, MAGIC, SegmentConfig};
 use crate::{control_section::PoolSegments, inbox::CELL_BYTES};
 
-/// What a process must know before it can talk to anybody.
+/// The facts that a process needs before it can communicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boot {
-    /// Names the launcher's work, all jobs of it; all its segments have the same.
+    /// Names all jobs of one launcher.
     pub job_id: u64,
-    /// The owner's number among all processes of its launcher: those of the first job, then those that were spawned.
+    /// The owner's number among all processes of its launcher, spawned ones last.
     pub rank: u32,
-    /// The number of the first process of the owner's own job (of its MPI_COMM_WORLD): 0 unless that was spawned.
+    /// The number of rank 0 of the owner's MPI_COMM_WORLD: 0 unless its job was spawned.
     pub base: u32,
-    /// Ranks of the owner's own job.
     pub size: u32,
-    /// The owner's number on its node.
     pub local_rank: u32,
-    /// Ranks on the node.
     pub local_size: u32,
-    /// Which of the job's programs the owner runs, counted from 0 (MPI_APPNUM).
+    /// The index of the owner's program in the job (MPI_APPNUM).
     pub app: u32,
     /// There are more ranks on the node than processors for them.
     pub oversubscribed: bool,
-    /// All processes of the node use asymmetric barriers, else symmetric ones (see [`oxmpi_sys::barrier`]).
+    /// All processes of the node use asymmetric barriers (see [`oxmpi_sys::barrier`]).
     pub asymmetric: bool,
-    /// The ranks of the job talk over sockets, not through their segments.
+    /// The ranks of the job use sockets and not their segments.
     pub sockets: bool,
-    /// On which of the job's nodes the owner is, if there are several: only processes of one node can share memory.
+    /// The owner's node, if the job has several: only processes of one node can share memory.
     pub node: Option<u32>,
-    /// The sizes of the segment.
     pub config: SegmentConfig,
 }
 
 impl Boot {
-    /// What rank `rank` of a job of `size` ranks on one node must know, with no more ranks than processors and symmetric
-    /// barriers, if all of them run one program and talk through segments of the usual sizes. For everything else change the
-    /// fields.
+    /// The record of rank `rank` of a job of `size` ranks on one node, with at most one rank for
+    /// each processor, symmetric barriers, one program, and segments of the usual sizes. Change
+    /// fields for everything else.
     pub fn on_one_node(job_id: u64, rank: u32, size: u32) -> Boot {
         Boot {
             job_id,
@@ -55,7 +51,6 @@ impl Boot {
     }
 }
 
-/// The first page, as it lies in memory.
 #[repr(C)]
 pub(super) struct Header {
     pub(super) magic: u64,
@@ -92,7 +87,7 @@ const FLAG_SOCKETS: u32 = 4;
 const FLAG_NODES: u32 = 8;
 
 impl Header {
-    /// That of a segment with these sizes, which may be smaller than those that were wanted.
+    /// The header of a segment with these sizes, which may be smaller than those of `boot`.
     pub(super) fn new(boot: &Boot, config: &SegmentConfig) -> Header {
         Header {
             magic: MAGIC,
@@ -127,9 +122,8 @@ impl Header {
         }
     }
 
-    /// As it is written to the file.
     pub(super) fn as_bytes(&self) -> &[u8] {
-        // SAFETY: `Header` is `repr(C)` and all integers; its fields leave no padding but at the very end.
+        // SAFETY: `Header` is `repr(C)`, all integers, without padding except at the end.
         unsafe {
             std::slice::from_raw_parts(
                 std::ptr::from_ref(self).cast::<u8>(),
@@ -171,7 +165,7 @@ impl Header {
     }
 }
 
-/// The header of `fd`, with zeroes for what the file is too short for.
+/// The header of `fd`, with zeroes for the missing part of a shorter file.
 pub(super) fn read_header(fd: std::os::fd::BorrowedFd<'_>) -> rustix::io::Result<Header> {
     let mut raw = [0u8; size_of::<Header>()];
     rustix::io::pread(fd, &mut raw[..], 0)?;

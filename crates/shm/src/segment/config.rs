@@ -1,4 +1,4 @@
-//! The sizes of a segment, and where its parts lie.
+//! The sizes of a segment, and the offsets of its parts.
 
 use super::{PAGE, heap::HUGE_PAGE};
 use crate::{
@@ -9,30 +9,23 @@ use crate::{
 };
 use oxmpi_sys::line::LINE_BYTES;
 
-/// The sizes of what lies in a segment.
+/// The sizes of the parts of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentConfig {
-    /// Cells of the inbox: a power of two.
     pub inbox_cells: u32,
-    /// Slots of 64 bytes in a ring: a power of two.
     pub ring_slots: u32,
-    /// Bytes of a ring's data ring: a power of two.
     pub ring_data_bytes: u32,
-    /// The longest chunk of a message in the data ring, in bytes: a power of two.
     pub ring_chunk_bytes: u32,
-    /// How many rings there are.
     pub max_rings: u32,
-    /// How many control sections there are: a communicator takes two.
+    /// Number of control sections; a communicator takes two.
     pub control_sections: u32,
-    /// How many ranks a control section has room for, at most: 64.
+    /// The most ranks of a control section, at most 64.
     pub control_section_ranks: u32,
-    /// The segments of the message pool in each control section.
     pub control_section_pool: PoolSegments,
-    /// Bytes of the pool for messages that its owner sends: a power of two, or 0 for none.
+    /// A power of two, or 0 for no pool.
     pub pool_bytes: u32,
-    /// Bytes of a block of the pool: a power of two.
     pub pool_block_bytes: u32,
-    /// Bytes of the heap, of which whole pages are used; 0: there is none.
+    /// Whole pages of it are used; 0: there is no heap.
     pub heap_bytes: u64,
 }
 
@@ -69,7 +62,7 @@ impl SegmentConfig {
         PoolShape { bytes: self.pool_bytes, block_bytes: self.pool_block_bytes }
     }
 
-    /// What is wrong with these sizes, if anything.
+    /// Checks the sizes; the error is a text for the user.
     pub fn check(&self) -> Result<(), String> {
         InboxArea::check(self.inbox_cells)?;
         self.ring_shape().check()?;
@@ -95,7 +88,7 @@ impl SegmentConfig {
         self.heap_offset() + self.heap_len()
     }
 
-    /// Bytes of all that is mapped at once: the segment without the heap.
+    /// Bytes that are mapped at once: the segment without the heap.
     pub(super) const fn mapped_bytes(&self) -> usize {
         self.pool_offset() + self.pool_shape().area_bytes()
     }
@@ -105,8 +98,7 @@ impl SegmentConfig {
         self.heap_bytes as usize & !(PAGE - 1)
     }
 
-    /// These sizes with a heap no longer than leaves room for the rest in a file of `limit` bytes, for which the pools of the control
-    /// sections become smaller as well.
+    /// These sizes for a file of `limit` bytes: a shorter heap, then smaller control sections.
     pub(super) fn within(&self, limit: u64) -> SegmentConfig {
         let mut within = *self;
         while within.control_section_pool.bytes > LEAST_SEGMENT && within.heap_offset() as u64 >= limit {
@@ -117,7 +109,7 @@ impl SegmentConfig {
         within
     }
 
-    /// Where the heap begins: where a huge page can.
+    /// The offset of the heap, at which a huge page can begin.
     pub(super) const fn heap_offset(&self) -> usize {
         match self.heap_len() {
             0 => self.mapped_bytes(),
@@ -135,7 +127,6 @@ impl SegmentConfig {
                 * whole_pages(ControlSection::bytes(self.control_section_ranks, &self.control_section_pool))
     }
 
-    /// Behind the page of announcements.
     pub(super) const fn inbox_offset(&self) -> usize {
         2 * PAGE
     }
@@ -147,10 +138,9 @@ impl SegmentConfig {
     }
 }
 
-/// The shortest segment of a control section's pool that a limit on files makes, bytes.
+/// The shortest segment, in bytes, to which a limit on files reduces a control section's pool.
 const LEAST_SEGMENT: u32 = 1 << 10;
 
-/// The longest heap, bytes.
 const HEAP_MOST: u64 = 1 << 42;
 
 const fn whole_pages(bytes: usize) -> usize {

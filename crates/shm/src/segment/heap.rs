@@ -18,30 +18,26 @@ use std::{
 /// Bytes of a huge page: the heap begins at a multiple of it, in the segment and in memory.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// What the mapping is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
-    /// The owner's: its program uses the memory.
+    /// Of the owner, whose program uses the memory.
     Own,
-    /// A peer's: it reads messages there, and writes where a window lies.
+    /// Of a peer, which reads messages there, and writes in windows.
     Peer,
 }
 
-/// A heap, mapped.
 #[derive(Debug)]
 pub(super) struct HeapMapping {
     at: NonNull<u8>,
     bytes: usize,
-    /// Whether this process may write there.
     writable: AtomicBool,
 }
 
 impl Segment {
-    /// Maps the heap for its owner, the caller, and says so to the peers: from now on they may read there. `fd` is the
-    /// segment's. Where the heap begins, a multiple of [`HUGE_PAGE`]; nothing is touched and no memory is reserved.
-    ///
-    /// # Errors
-    /// `Unsupported` if the segment has no heap, `InvalidInput` if `fd` is another file; else what mmap(2) says.
+    /// Maps the heap for its owner, the caller, and publishes the address: from now on peers may
+    /// read there. `fd` is the segment's. Returns the address, a multiple of [`HUGE_PAGE`]; no page
+    /// is touched and no memory is reserved. `Unsupported` if the segment has no heap,
+    /// `InvalidInput` if `fd` is another file.
     pub fn open_heap(&self, fd: impl AsFd) -> io::Result<NonNull<u8>> {
         let at = self.mapped_heap(fd.as_fd(), Access::Own)?.at;
         self.status().heap_at.store(at.as_ptr().expose_provenance() as u64, Ordering::Release);
@@ -49,9 +45,6 @@ impl Segment {
     }
 
     /// Maps the heap of a peer, to read.
-    ///
-    /// # Errors
-    /// As [`Segment::open_heap`].
     pub fn map_heap(&self, fd: impl AsFd) -> io::Result<()> {
         self.mapped_heap(fd.as_fd(), Access::Peer).map(drop)
     }
@@ -61,24 +54,24 @@ impl Segment {
         self.heap.get().is_some()
     }
 
-    /// Whether all `len` bytes at `address` in the owner's memory lie in its heap. Any numbers may be asked for.
+    /// Whether all `len` bytes at `address` in the owner's memory are in its heap, for any values.
     #[inline]
     pub fn is_in_heap(&self, address: u64, len: usize) -> bool {
         self.heap_offset_of(address, len).is_some()
     }
 
-    /// The `len` bytes that the owner has at `address`, if all of them lie in its heap and that is mapped here.
+    /// The `len` bytes at the owner's `address`, if they are in its heap, which is mapped here.
     #[inline]
     pub fn heap_bytes(&self, address: u64, len: usize) -> Option<Bytes<'_>> {
         let heap = self.heap.get()?;
         let offset = self.heap_offset_of(address, len)?;
-        // SAFETY: `heap_offset_of` has checked that the bytes lie in the `heap_len()` bytes that are mapped there, and
-        // they are while `self` lives.
+        // SAFETY: `heap_offset_of` has checked that the bytes are in the `heap_len()` bytes that
+        // are mapped there as long as `self` lives.
         Some(unsafe { Bytes::from_raw(heap.at.as_ptr().add(offset), len) })
     }
 
-    /// The whole heap, mapped here, to read and write, and where the owner has it. `None`: it is not mapped here, the
-    /// owner has not mapped it, or the kernel does not let this process write there.
+    /// The whole heap, mapped here to read and write, with the owner's address. `None`: it is not
+    /// mapped here, the owner has not mapped it, or the kernel forbids this process to write there.
     pub fn heap_memory(self: &Arc<Self>) -> Option<(u64, Memory)> {
         let heap = self.heap.get()?;
         let there = match self.status().heap_at.load(Ordering::Acquire) {
@@ -87,7 +80,7 @@ impl Segment {
         };
         if !heap.writable.load(Ordering::Acquire) {
             let prot = MprotectFlags::READ | MprotectFlags::WRITE;
-            // SAFETY: the mapping is ours; more is allowed than before, and it changes no content.
+            // SAFETY: the mapping is ours; the call adds a permission and changes no content.
             unsafe { rustix::mm::mprotect(heap.at.as_ptr().cast(), heap.bytes, prot) }.ok()?;
             heap.writable.store(true, Ordering::Release);
         }
@@ -95,12 +88,12 @@ impl Segment {
         Some((there, unsafe { Memory::from_raw(heap.at, heap.bytes, self.clone()) }))
     }
 
-    /// Where in the heap the `len` bytes at the owner's `address` lie, if all of them do.
+    /// The offset in the heap of the `len` bytes at the owner's `address`, if all are inside.
     #[inline]
     fn heap_offset_of(&self, address: u64, len: usize) -> Option<usize> {
         match self.status().heap_at.load(Ordering::Acquire) {
             0 => None,
-            // The owner may have said anything: what is read is inside all the same.
+            // The owner may have stored any address: the result is inside of our mapping.
             at => offset_within(at, self.boot.config.heap_len(), address, len),
         }
     }
@@ -114,18 +107,17 @@ impl Segment {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this segment has no heap"));
         }
         let (found, header) = (rustix::fs::fstat(fd)?.st_size, read_header(fd)?);
-        // A shorter file would be a SIGBUS in the middle of a message.
+        // A shorter file would raise SIGBUS in the middle of a message.
         if found as u64 != config.bytes() as u64 || header.boot() != self.boot {
             let text = format!("the file is not the segment of rank {} of this job", self.boot.rank);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let new = HeapMapping::new(fd, config.heap_offset(), config.heap_len(), access)?;
-        // If another thread was faster, its mapping counts and this one goes.
+        // If another thread was faster, its mapping is used and this one is dropped.
         Ok(self.heap.get_or_init(|| new))
     }
 }
 
-/// Where in the `room` bytes from `at` on the `len` bytes at `address` lie, if all of them do.
 #[inline]
 fn offset_within(at: u64, room: usize, address: u64, len: usize) -> Option<usize> {
     let offset = usize::try_from(address.checked_sub(at)?).ok()?;
@@ -136,7 +128,7 @@ impl HeapMapping {
     /// Maps `bytes` bytes of `fd` from `offset` on to a multiple of [`HUGE_PAGE`].
     fn new(fd: BorrowedFd<'_>, offset: usize, bytes: usize, access: Access) -> io::Result<HeapMapping> {
         debug_assert!(offset.is_multiple_of(HUGE_PAGE) && bytes.is_multiple_of(PAGE) && bytes > 0);
-        // Addresses first, more than needed; what is too much goes back.
+        // More addresses than needed, so that an aligned part can be chosen; the rest is unmapped.
         let reserved = bytes + HUGE_PAGE;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
         let start = unsafe {
@@ -154,7 +146,7 @@ impl HeapMapping {
             Access::Peer => ProtFlags::READ,
         };
         let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: replaces addresses that were reserved above and that nobody else knows.
+        // SAFETY: replaces addresses that were reserved above and that no other code knows.
         let mapped = unsafe { rustix::mm::mmap(at, bytes, prot, flags, fd, offset as u64) };
         if let Err(error) = mapped {
             unmap(start, reserved);
@@ -164,8 +156,8 @@ impl HeapMapping {
         unmap(start, before);
         unmap(after, HUGE_PAGE - before);
         if access == Access::Peer {
-            // It is its owner's to be dumped. If the kernel cannot leave it out, a core is longer.
-            // SAFETY: mapped above; the advice changes no content.
+            // SAFETY: mapped above; the advice changes no content. Only the owner's core needs the
+            // heap; if the kernel cannot leave it out here, the core is longer.
             let _ = unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxDontDump) };
         }
         let at = NonNull::new(at.cast()).expect("mmap(2) gave a null pointer for a mapping of its choice");
@@ -179,16 +171,15 @@ impl Drop for HeapMapping {
     }
 }
 
-/// Gives back addresses that this module has mapped and that nobody uses any more.
 fn unmap(at: *mut c_void, bytes: usize) {
     if bytes > 0 {
-        // SAFETY: only called for parts of mappings made here, of which no view is left: views borrow the segment.
+        // SAFETY: parts of mappings made here, without views, as views borrow the segment.
         let unmapped = unsafe { rustix::mm::munmap(at, bytes) };
         debug_assert!(unmapped.is_ok());
     }
 }
 
-// SAFETY: the mapping is only an address; what is read and written there is bytes that may change at any time.
+// SAFETY: the mapping is only an address; its content is bytes that may change at any time.
 unsafe impl Send for HeapMapping {}
 // SAFETY: as above.
 unsafe impl Sync for HeapMapping {}
@@ -246,7 +237,7 @@ mod tests {
         assert!(!peer.is_in_heap(address - 1, 1) && !peer.is_in_heap(address.wrapping_neg(), usize::MAX));
         assert!(peer.heap_bytes(address, 8).is_none(), "it is not mapped here");
         peer.map_heap(&fd).unwrap();
-        // SAFETY: the heap is mapped and nobody else uses it.
+        // SAFETY: the heap is mapped and no other code uses it.
         unsafe { at.add((5 << 20) - 3).copy_from_nonoverlapping(NonNull::from(b"end").cast(), 3) };
         assert_eq!(peer.heap_bytes(address + (5 << 20) - 3, 3).unwrap().to_vec(), b"end");
         assert!(peer.heap_bytes(address + (5 << 20) - 3, 4).is_none());

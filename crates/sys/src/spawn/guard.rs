@@ -113,9 +113,9 @@ struct Ward<'a> {
 /// The time between SIGTERM and SIGKILL for a process whose launcher was killed, in milliseconds.
 pub const WARD_GRACE_MS: i32 = 400;
 
-const WARD_TEXT: &[u8] =
-    b"mpirun: the mpirun that a process started without mpirun had got for spawning or connecting was \
-killed, and the processes that it had started with it; so this process is ended as well.\n";
+const WARD_TEXT: &[u8] = b"mpirun: this process, which was started without mpirun, had an mpirun of \
+its own for MPI_Comm_spawn and MPI_Comm_connect. That mpirun was killed, and the processes that it had \
+started were ended with it. MPI cannot go on here without them, so this process is ended too.\n";
 
 fn guard(pipe: RawFd, mark: &str, launcher: i32, ward: Option<&Ward<'_>>) -> ! {
     let mut groups = [0i32; MAX_GUARDED];

@@ -55,7 +55,7 @@ fn explained(told: &Told<'_>, ranks: u32, count: usize, said: &Said) -> Value {
         command.args(["--mca", name, value]);
     });
     if ranks as usize > cpus::usable() {
-        command.arg("--crowded");
+        command.arg("--oversubscribed");
     }
     serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
 }

@@ -7,7 +7,7 @@ use oxmpi_engine::Lane;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::atomics::compare_and_swap;
 use oxmpi_mem::kernels::Op;
-use oxmpi_shm::mailbox::{Answer, CARRIED_BYTES, CARRIED_WORDS, Request};
+use oxmpi_shm::mailbox::{Answer, CARRIED_BYTES, CARRIED_WORDS, MailboxRequest};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
 /// In bytes: parts of this length stay in the nearest cache between two passes.
@@ -56,7 +56,7 @@ impl Service {
         &mut self,
         lane: &mut Lane<F>,
         rank: u32,
-        request: &Request,
+        request: &MailboxRequest,
         back: &mut [u64; CARRIED_WORDS],
     ) -> u64 {
         let (Some(what), Ok(len)) = (RequestOp::of(request.what), usize::try_from(request.len)) else {
@@ -97,7 +97,7 @@ impl Service {
         lane: &mut Lane<F>,
         rank: u32,
         (what, len): (RequestOp, usize),
-        request: &Request,
+        request: &MailboxRequest,
     ) -> u64 {
         let exposure = self.exposure.clone();
         let (Some(mut target), Some(origin)) =

@@ -6,7 +6,7 @@ use oxmpi_engine::{Lane, RequestId, Source, Started, TagMatch};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, zeros};
-use oxmpi_shm::robust_lock::Held;
+use oxmpi_shm::robust_lock::RobustGuard;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
 impl Service {
@@ -110,7 +110,7 @@ impl Service {
         let _ = self.send(lane, rank, data, tag_of_answer(id), None);
     }
 
-    pub(in crate::window) fn hold_elements<F: Fabric>(&self, lane: &mut Lane<F>) -> Held<'_> {
+    pub(in crate::window) fn hold_elements<F: Fabric>(&self, lane: &mut Lane<F>) -> RobustGuard<'_> {
         self.exposure.control.hold_elements(self.team.rank, |rank| {
             let process = self.team.map.process(rank);
             process.is_some_and(|process| lane.fabric_mut().has_died(process))

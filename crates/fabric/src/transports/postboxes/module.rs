@@ -6,7 +6,7 @@ use crate::routes::Reach;
 use linkme::distributed_slice;
 use oxmpi_param::module::{BetweenNodes, Btl, BtlRule, MODULES, Module, PostboxParams, Supplies};
 use oxmpi_param::{Param, Params, Unit};
-use oxmpi_shm::door::{Looks, Policy};
+use oxmpi_shm::door::{Policy, PollLimits};
 use oxmpi_sys::pause::Pause;
 use oxmpi_sys::semaphore::OwnSemaphores;
 use std::sync::Arc;
@@ -178,8 +178,8 @@ static USYSV_CONSTRUCTOR: Constructor = Constructor {
     },
     wait: |params, policy, local_size| {
         let spinning = spinning(params, policy.oversubscribed, local_size);
-        let looks = Some(Looks { spinning, yields: params.wait_yields() });
-        Policy { looks, pause: pause(params, &USYSV_YIELD), ..policy }
+        let poll_limits = Some(PollLimits { spinning, yields: params.wait_yields() });
+        Policy { poll_limits, pause: pause(params, &USYSV_YIELD), ..policy }
     },
 };
 
@@ -197,7 +197,7 @@ static SYSV_CONSTRUCTOR: Constructor = Constructor {
         open(of, services, has)
     },
     wait: |params, policy, _| Policy {
-        looks: Some(Looks { spinning: 0, yields: 1 }),
+        poll_limits: Some(PollLimits { spinning: 0, yields: 1 }),
         pause: pause(params, &SYSV_YIELD),
         ..policy
     },
@@ -262,7 +262,7 @@ mod tests {
     fn a_rank_over_usysv_spins_only_if_it_has_a_processor_or_shall() {
         let spinning = |params: &Params, oversubscribed| {
             let policy = (USYSV_CONSTRUCTOR.wait)(params, Policy::new(oversubscribed), 5);
-            policy.looks.map(|looks| looks.spinning)
+            policy.poll_limits.map(|limits| limits.spinning)
         };
         let usysv = Params::default().with("rpi", "usysv").unwrap();
         assert_eq!(spinning(&usysv, false), Some(2500));
