@@ -243,7 +243,7 @@ static void test_info(void)
     CHECK_OK(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &before, MPI_UNWEIGHTED, 1, &next, MPI_UNWEIGHTED, info, 0,
                                             &made[4]));
     CHECK_OK(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &rank, &degree, &next, MPI_UNWEIGHTED, info, 0, &made[5]));
-    MPI_Comm_set_name(made[0], "told by info");
+    MPI_Comm_set_name(made[0], "named by info");
     for (int i = 0; i < MADE; i++) {
         CHECK(!strcmp(served_by(made[i]), "basic"));
         CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, made[i]));

@@ -4,7 +4,7 @@
  *   client PORT    connects to the port, and once more after it has disconnected
  *   publisher NAME publishes a port under a name, accepts one client
  *   seeker NAME    looks the name up and connects
- *   asker NAME FILE looks the name up many times, connects when the file has come
+ *   seeker NAME FILE looks the name up many times, connects when the file has come
  *   host           accepts one client, then with that together another
  *   guest PORT     connects, then accepts with the host together
  *   joiner         listens on a TCP socket, prints its number, joins who connects
@@ -184,7 +184,7 @@ static void ask_often(const char *name, const char *file)
 {
     char port[MPI_MAX_PORT_NAME];
     for (int n = 0; n < 300; n++) MPI_Lookup_name(name, MPI_INFO_NULL, port);
-    print_port("asked");
+    print_port("sought");
     while (access(file, F_OK) != 0) usleep(5000);
     connect_to(port, 1);
 }
@@ -333,7 +333,7 @@ int main(int argc, char **argv)
     if (!strcmp(role, "client")) connect_to(word, 2);
     if (!strcmp(role, "publisher")) publish(word);
     if (!strcmp(role, "seeker")) seek(word);
-    if (!strcmp(role, "asker")) ask_often(word, how);
+    if (!strcmp(role, "seeker")) ask_often(word, how);
     if (!strcmp(role, "host")) host(NULL);
     if (!strcmp(role, "guest")) host(word);
     if (!strcmp(role, "third")) connect_to(word, 1);

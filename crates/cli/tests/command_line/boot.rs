@@ -1,4 +1,5 @@
-//! The start-up between `mpirun` and processes that take part: this test program runs itself as the ranks.
+//! The start-up protocol between `mpirun` and processes: this test program runs itself as the
+//! ranks.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +8,7 @@ use oxmpi_shm::segment::{RankState, Segment};
 
 const ROLE: &str = "OXMPI_TEST_ROLE";
 
-/// What a rank does. Started by the other tests; without a role it does nothing.
+/// The program of a rank, which the other tests start. Without a role the test does nothing.
 #[test]
 fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -51,7 +52,7 @@ fn role() {
             assert!(child.success());
         }
         "abort" if me == 1 => {
-            client.abort(42, "wrong weather");
+            client.abort(42, "wrong input");
             forever();
         }
         "leave" if me == 1 => {
@@ -97,7 +98,7 @@ fn an_abort_ends_the_job_with_its_code_and_text() {
     let (code, _, err) = run("abort", "3");
     assert_eq!(code, 42);
     assert!(
-        err.starts_with("mpirun: rank 1 (pid ") && err.contains("ended the job:\nwrong weather\n"),
+        err.starts_with("mpirun: rank 1 (pid ") && err.contains("ended the job:\nwrong input\n"),
         "{err}"
     );
     assert_eq!(err.matches("mpirun:").count(), 1, "{err}");

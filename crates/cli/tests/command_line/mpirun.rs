@@ -1,4 +1,4 @@
-//! `mpirun` with programs that do not use MPI. Every test ends by itself within its time limit.
+//! `mpirun` with programs that do not use MPI. Every test has a time limit.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Output, Stdio};
@@ -14,7 +14,7 @@ fn mpirun(args: &[&str]) -> Command {
     command
 }
 
-/// Runs to the end; kills it and fails when the time limit is over.
+/// Waits for the end; kills the process and fails after the time limit.
 fn finish(mut child: Child) -> Output {
     let (out, err) = (child.stdout.take().map(read_all), child.stderr.take().map(read_all));
     let start = Instant::now();
@@ -55,7 +55,6 @@ fn sorted(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Processes that have `marker` among their arguments.
 fn processes_with(marker: &str) -> Vec<String> {
     let own = std::process::id().to_string();
     let mut found = Vec::new();
@@ -82,7 +81,6 @@ fn marker(name: &str) -> String {
     format!("marker-{name}-{}", std::process::id())
 }
 
-/// Reads from a child's output until `count` lines have come.
 fn await_lines(child: &mut Child, count: usize) {
     let out = child.stdout.as_mut().unwrap();
     let mut byte = [0];
@@ -93,7 +91,7 @@ fn await_lines(child: &mut Child, count: usize) {
     }
 }
 
-/// Reads from an output until it has brought just this.
+/// Reads until the output has brought exactly this text.
 fn await_text(out: &mut impl std::io::Read, wanted: &str) {
     let mut came = Vec::new();
     while came != wanted.as_bytes() {
@@ -210,7 +208,7 @@ fn bad_options_are_refused_before_anything_starts() {
 }
 
 #[test]
-fn options_that_describe_what_happens_anyway_are_accepted() {
+fn options_for_the_default_behaviour_are_accepted() {
     let args = [
         "--oversubscribe",
         "--allow-run-as-root",
@@ -301,7 +299,7 @@ fn a_schema_of_lam_starts_its_programs() {
     std::fs::set_permissions(&file, plain.clone()).unwrap();
     let (code, out, err) = run(&["--tag-output", &file]);
     assert_eq!((code, sorted(&out), err.as_str()), (0, vec!["[0] a", "[1] b $", "[2] b $"], ""));
-    // With ranks or arguments it would be a program.
+    // With a number of ranks or arguments the file would be a program.
     for more in [&["-n", "2", &file][..], &[&file, "x"]] {
         let (code, _, err) = run(more);
         assert!(code == 126 && err.contains("not executable"), "{err}");
@@ -321,7 +319,7 @@ fn a_schema_of_lam_starts_its_programs() {
 }
 
 #[test]
-fn unknown_parameters_of_open_mpi_warn_and_slips_are_refused() {
+fn unknown_parameters_of_open_mpi_warn_and_misspelt_ones_are_refused() {
     let (code, _, err) = run(&["--mca", "rmaps_base_mapping_policy", "core", "true"]);
     let wanted =
         "mpirun: warning: --mca rmaps_base_mapping_policy core: this has no effect: it is Open MPI's;";
@@ -330,7 +328,7 @@ fn unknown_parameters_of_open_mpi_warn_and_slips_are_refused() {
     assert!(code == 2 && err.contains("did you mean 'btl_tcp_if_include'"), "{err}");
 }
 
-/// A directory of a test's own, removed at its end.
+/// A directory of a test, removed at its end.
 struct Room(std::path::PathBuf);
 
 impl Room {
@@ -359,7 +357,7 @@ impl Drop for Room {
     }
 }
 
-/// Runs a shell script on ranks and counts them.
+/// The number of ranks with these options.
 fn count(options: &[&str]) -> usize {
     let (code, out, err) = run(&[options, &["sh", "-c", "echo x"]].concat());
     assert_eq!(code, 0, "{options:?} {err}");
@@ -417,7 +415,7 @@ fn the_environment_is_passed_on_in_full_in_part_or_not() {
     let mut lines: Vec<String> = with(&two).lines().map(String::from).collect();
     lines.sort();
     assert_eq!(lines, ["--c-0", "a-b-d-1"]);
-    // What parameters say reaches ranks that inherit nothing.
+    // Parameters reach ranks that inherit no environment.
     let mut command = mpirun(&["-genvnone", "/bin/sh", "-c", "echo $OXMPI_MCA_wait_yields"]);
     let child = command.env("OXMPI_MCA_wait_yields", "7").spawn().unwrap();
     assert_eq!(parts(finish(child)).1, "7\n");
@@ -447,9 +445,10 @@ fn output_goes_to_files_as_well_or_alone() {
     );
 }
 
-/// Options that users of Open MPI, Hydra and PRRTE type are done, or said once to have no effect.
+/// Common options of Open MPI, Hydra and PRRTE have their effect, or one warning that they have
+/// none.
 #[test]
-fn options_of_other_launchers_are_done_or_said_to_have_no_effect() {
+fn options_of_other_launchers_have_their_effect_or_a_warning() {
     let room = Room::new("others");
     let pattern = format!("{}/new/%%%r.%g.%p", room.path());
     let script =
@@ -482,9 +481,9 @@ fn options_of_other_launchers_are_done_or_said_to_have_no_effect() {
     assert_eq!((code, err.as_str(), std::fs::read_to_string(all).unwrap().as_str()), (0, "", "err\nerr\n"));
 }
 
-/// Rust puts /dev/null in the place of a closed output before main: what is written there must not count as written.
+/// Rust opens /dev/null in place of a closed output before main: output there must count as lost.
 #[test]
-fn output_that_is_closed_is_lost_and_that_is_said() {
+fn output_to_a_closed_descriptor_is_reported_as_lost() {
     let program = env!("CARGO_BIN_EXE_oxmpi");
     for (words, name) in [("mpirun -n 2 echo x", "mpirun"), ("--version", "oxmpi")] {
         let script = format!("{program} {words} >&-");
@@ -498,7 +497,7 @@ fn output_that_is_closed_is_lost_and_that_is_said() {
 }
 
 #[test]
-fn a_full_disk_is_told_once_and_ends_nothing() {
+fn a_full_disk_is_reported_once_and_ends_no_job() {
     let room = Room::new("full");
     std::fs::create_dir_all(room.0.join("rank.0")).unwrap();
     std::os::unix::fs::symlink("/dev/full", room.0.join("rank.0/stdout")).unwrap();
@@ -516,7 +515,7 @@ fn standard_input_goes_to_the_rank_that_is_named_to_none_or_to_all() {
         let mut child =
             mpirun(&["-n", "3", "-stdin", which, "-l", "wc", "-c"]).stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // More than pipes hold. Nobody need read it.
+        // More than pipes hold. No rank has to read it.
         let writer = std::thread::spawn(move || {
             let _ = stdin.write_all(&vec![b'x'; 300_000]);
         });
@@ -531,7 +530,7 @@ fn standard_input_goes_to_the_rank_that_is_named_to_none_or_to_all() {
 }
 
 #[test]
-fn what_is_started_is_told_on_request() {
+fn started_programs_are_listed_on_request() {
     let (code, _, err) = run(&["-v", "-n", "2", "true"]);
     assert_eq!(code, 0);
     let lines: Vec<_> = err.lines().collect();
@@ -557,7 +556,7 @@ fn another_launchers_variable_limits_the_time_too() {
     assert!(code == 2 && err.contains("MPIEXEC_TIMEOUT: 'soon' is not a number of seconds"), "{err}");
 }
 
-/// The processors of each rank, as the kernel tells, in order of the ranks.
+/// The allowed processors of each rank, from the kernel, in order of the ranks.
 fn allowed(options: &[&str]) -> (Vec<String>, String) {
     let script = "echo $OXMPI_COMM_WORLD_RANK $(grep Cpus_allowed_list: /proc/self/status)";
     let (code, out, err) = run(&[options, &["sh", "-c", script]].concat());
@@ -573,7 +572,7 @@ fn ranks_are_bound_to_their_share_of_the_cores() {
         status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_string();
     let cpus = std::thread::available_parallelism().unwrap().get();
     let everything = |count: usize| vec![all.clone(); count];
-    // More ranks than processors, one rank, or nothing wanted.
+    // More ranks than processors, one rank, or no binding.
     let many = (cpus + 1).to_string();
     let (found, err) = allowed(&["-n", &many, "--report-bindings"]);
     assert_eq!(found, everything(cpus + 1));
@@ -581,12 +580,12 @@ fn ranks_are_bound_to_their_share_of_the_cores() {
     assert!(err.lines().count() == cpus + 1 && err.contains(&text), "{err}");
     assert_eq!(allowed(&[]).0, everything(1));
     assert_eq!(allowed(&["-n", "2", "--bind-to", "none"]).0, everything(2));
-    // What does not fit is told, and the job runs.
+    // An impossible binding is reported, and the job runs.
     let (found, err) = allowed(&["-n", "100", "--bind-to", "core"]);
     assert_eq!(found, everything(100));
     assert!(err.starts_with("mpirun: warning: the ranks are not bound: 100 ranks do not fit on "), "{err}");
     assert_eq!(allowed(&["-n", "100", "-q", "--bind-to", "core"]).1, "");
-    // Two ranks share nothing if there are two cores without a limit on their time.
+    // Two ranks have different cores if there are two cores and no limit on processor time.
     let (found, err) = allowed(&["-n", "2", "--bind-to", "hwthread", "--report-bindings"]);
     if err.starts_with("rank 0 bound to ") {
         assert_ne!(found[0], found[1], "{err}");
@@ -661,7 +660,8 @@ fn standard_input_goes_to_rank_0() {
     assert_eq!(sorted(&out), ["0", "0", "5"]);
 }
 
-/// Whoever talks with a rank over pipes and waits for its question gets it, on which output and from which host it may come.
+/// A process that talks with a rank over pipes gets each question of the rank, on any output and
+/// from any host.
 #[test]
 fn a_question_without_the_end_of_a_line_is_passed_on() {
     let room = Room::new("question");
@@ -673,7 +673,7 @@ fn a_question_without_the_end_of_a_line_is_passed_on() {
     );
     let files = format!("{}/files", room.path());
     let far = ["--mca", "plm_rsh_agent", &shell, "-H", "a.invalid,b.invalid"];
-    let asks = |options: &[&str], rank: &str, output: &str| {
+    let answers = |options: &[&str], rank: &str, output: &str| {
         let options = [&["-n", "2", "--timeout", "20"], options, &["sh", &ask, rank, output]].concat();
         let mut child = mpirun(&options).stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
@@ -688,12 +688,12 @@ fn a_question_without_the_end_of_a_line_is_passed_on() {
         }
         assert!(finish(child).status.success());
     };
-    asks(&[], "0", "1");
-    asks(&["-stdin", "1"], "1", "2");
-    asks(&["-stdin", "all"], "1", "1");
-    asks(&["--output-filename", &files], "0", "1");
-    asks(&[&far[..], &["-stdin", "0"]].concat(), "0", "1");
-    asks(&[&far[..], &["-stdin", "1"]].concat(), "1", "2");
+    answers(&[], "0", "1");
+    answers(&["-stdin", "1"], "1", "2");
+    answers(&["-stdin", "all"], "1", "1");
+    answers(&["--output-filename", &files], "0", "1");
+    answers(&[&far[..], &["-stdin", "0"]].concat(), "0", "1");
+    answers(&[&far[..], &["-stdin", "1"]].concat(), "1", "2");
 }
 
 #[test]
@@ -783,7 +783,7 @@ fn a_second_interrupt_kills() {
 #[test]
 fn killing_mpirun_leaves_no_process() {
     let mark = marker("kill9");
-    // Each rank has a child of its own that would stay.
+    // Each rank has a child that would go on.
     let script = format!("sh -c 'sleep 60' {mark}-child & echo ready; sleep 60");
     let mut child = mpirun(&["-n", "3", "sh", "-c", &script, &mark]).spawn().unwrap();
     await_lines(&mut child, 3);
@@ -837,7 +837,8 @@ fn without_waiting_the_job_goes_on_by_itself() {
 
 #[test]
 fn a_slow_reader_gets_all_output_of_other_hosts() {
-    // More than may be under way from an agent at once, and little enough that the rest fits the pipe of a rank that has ended.
+    // More than an agent may send without an acknowledgement, and little enough that the rest fits
+    // the pipe of a rank that has ended.
     let room = Room::new("far-output");
     let shell = room.write("shell", "#!/bin/sh\nshift; exec sh -c \"$*\"\n");
     let print = "head -c 1110000 /dev/zero";
@@ -852,7 +853,7 @@ fn a_slow_reader_gets_all_output_of_other_hosts() {
 }
 
 #[test]
-fn what_comes_together_with_the_report_that_ranks_run_is_heard() {
+fn messages_behind_the_report_of_started_ranks_are_read() {
     use oxmpi_rt::hosts::message::{FromAgent, Seen, greeting};
     use oxmpi_rt::job::Exit;
     let room = Room::new("far-said");
@@ -875,7 +876,7 @@ fn what_comes_together_with_the_report_that_ranks_run_is_heard() {
     assert_eq!(output.stdout, b"all at once\n");
 }
 
-/// Files of hosts and of programs may be pipes, but are read no further than any such file is long.
+/// Files of hosts and of programs may be pipes, but have a limit on their length.
 #[test]
 fn files_without_an_end_are_refused() {
     for option in ["--hostfile", "--machinefile", "--app", "-configfile"] {
@@ -894,7 +895,7 @@ fn files_without_an_end_are_refused() {
     assert!(err.contains("no host is named"), "what comes from a pipe or an empty file is read: {err}");
 }
 
-/// However far an agent comes before it hangs, the time of the job is heeded.
+/// The time limit of a job also counts while an agent hangs, in any state.
 #[test]
 fn the_time_of_a_job_ends_while_agents_hang() {
     use oxmpi_rt::hosts::message::{FromAgent, greeting};

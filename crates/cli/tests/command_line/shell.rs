@@ -1,11 +1,11 @@
-//! Commands as a shell's script has them: with signals ignored, outputs that are full or that nobody reads, and processes that
-//! nobody waits for. Each script has a time limit; `$OXMPI` is the command under test, `$DIR` a directory of the script's own.
+//! Commands in shell scripts: with ignored signals, full or unread outputs, and children that are
+//! not waited for. Each script has a time limit; `$OXMPI` is the command under test, `$DIR` a
+//! directory of the script.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How a script ended.
 #[derive(Debug)]
 struct Ended {
     code: i32,
@@ -13,7 +13,7 @@ struct Ended {
     err: String,
 }
 
-/// A directory for one script's files; it goes with the test.
+/// A directory for the files of one script, removed with the value.
 struct Room(PathBuf);
 
 impl Room {
@@ -30,7 +30,6 @@ impl Room {
         command.args(["-k", "1", "60", "bash", "-c", script]).env("DIR", &self.0).stdin(Stdio::null());
         let suffix = self.0.file_name().unwrap();
         command.env("OXMPI_MCA_boot_session_suffix", suffix).env("OXMPI_PARAM_FILES", "none");
-        // A remote shell for hosts that are this one.
         let remote = self.0.join("remote");
         std::fs::write(&remote, "#!/bin/sh\nshift; exec sh -c \"$*\"\n").unwrap();
         let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
@@ -58,7 +57,7 @@ fn run(script: &str) -> Ended {
 
 #[test]
 fn signals_that_were_ignored_at_the_start_end_no_job() {
-    // The ranks end with the input. A signal that ends the job is seen before that, as it comes before.
+    // The ranks end with the input. A signal that ends the job comes, and is seen, before that.
     for signal in ["HUP", "INT", "QUIT", "TERM", "TSTP"] {
         let script = format!(
             "mkfifo $DIR/in; exec 3<>$DIR/in
@@ -73,7 +72,7 @@ fn signals_that_were_ignored_at_the_start_end_no_job() {
 
 #[test]
 fn jobs_in_the_background_of_a_shell_do_not_end_by_ctrl_c() {
-    // Without job control a shell has SIGINT and SIGQUIT ignored by what it starts with '&'.
+    // Without job control a shell starts background processes with SIGINT and SIGQUIT ignored.
     let script = "$OXMPI mpirun -n 1 sh -c 'until [ -e $DIR/go ]; do sleep 0.01; done' &
          sleep 0.3; kill -INT $!; kill -QUIT $!; touch $DIR/go; wait $!; echo \"ended with $?\"";
     let ended = run(script);
@@ -116,7 +115,7 @@ fn ranks_get_the_signals_that_mpirun_was_given_and_sigchld_as_usual() {
 }
 
 #[test]
-fn an_agent_ignores_what_it_was_started_to_ignore() {
+fn an_agent_keeps_the_signals_ignored_at_its_start() {
     // The agent is the rank's parent.
     let script = "exec env --ignore-signal=HUP,INT $OXMPI mpirun --mca plm_rsh_agent $REMOTE -H a.invalid \
                   sh -c 'kill -HUP $PPID; kill -INT $PPID; echo up'";
@@ -125,7 +124,7 @@ fn an_agent_ignores_what_it_was_started_to_ignore() {
 }
 
 #[test]
-fn a_daemon_ignores_what_it_was_started_to_ignore_and_its_programs_do_not() {
+fn a_daemon_keeps_the_signals_ignored_at_its_start_and_its_programs_do_not() {
     let script = "env --ignore-signal $OXMPI boot || exit
          $OXMPI exec n0 sh -c 'kill -HUP $PPID; kill -INT $PPID; kill -TERM $PPID; exit 4'; echo \"ended with $?\"
          $OXMPI exec n0 sh -c 'kill -TERM $$'; echo \"ended with $?\"
@@ -147,24 +146,24 @@ fn a_guard_kills_the_ranks_of_an_mpirun_that_ignored_signals() {
 }
 
 #[test]
-fn the_doctor_tries_what_it_tries_with_sigchld_ignored() {
+fn the_doctor_makes_its_tests_with_sigchld_ignored() {
     let ended = run("env --ignore-signal=CHLD $OXMPI doctor");
     assert!(ended.out.contains("single copy") && !ended.out.contains("could not be tried"), "{ended:?}");
 }
 
-/// What ranks left behind, at most, that has ended and is not reaped while they run.
+/// The largest number of zombies of a rank's former children while the rank runs.
 const FEW: &str = "for i in $(seq 300); do (sh -c : & ) ; done; n=99
      for try in $(seq 500); do
          n=$(cat /proc/[0-9]*/stat 2>/dev/null | sed 's/.*) //' | grep -c \"^Z $PPID \"); [ $n -lt 5 ] && break; sleep 0.02
      done; [ $n -lt 5 ] && echo few; exit 7";
 
 #[test]
-fn what_ranks_leave_behind_is_reaped_while_they_run() {
+fn zombies_of_ranks_are_reaped_while_the_ranks_run() {
     let room = Room::new();
     std::fs::write(room.0.join("leave"), FEW).unwrap();
     for hosts in ["-n 1", "--mca plm_rsh_agent $REMOTE -H a.invalid"] {
         let ended = room.run(&format!("exec $OXMPI mpirun {hosts} bash $DIR/leave"));
-        // How the rank itself has ended is known all the same.
+        // The end of the rank itself is still known.
         assert!(ended.code == 7 && ended.out == "few\n", "{ended:?}");
         assert!(ended.err.contains("exited with code 7"), "{ended:?}");
     }
@@ -198,7 +197,8 @@ fn a_job_that_fails_ends_with_its_code_though_its_output_is_lost() {
 #[test]
 fn a_file_that_may_not_grow_keeps_what_it_has_and_the_rest_is_counted() {
     let room = Room::new();
-    // The limit is for mpirun alone, and not for the memory of ranks, which is a file as well.
+    // The limit is for mpirun alone. In ranks it would also hit their shared memory, which is a
+    // file.
     let limited = |options: &str, script: &str, then: &str| {
         let wait = "touch $DIR/up.$OXMPI_COMM_WORLD_RANK; until [ -e $DIR/go ]; do sleep 0.01; done";
         room.run(&format!(
@@ -223,16 +223,16 @@ fn a_file_that_may_not_grow_keeps_what_it_has_and_the_rest_is_counted() {
 }
 
 #[test]
-fn a_rank_itself_feels_the_limit_of_files_as_ever() {
+fn the_limit_on_the_size_of_files_holds_for_a_rank() {
     let ended = run("exec $OXMPI mpirun -n 1 sh -c 'ulimit -f 4; exec head -c 10000 /dev/zero >$DIR/x'");
     assert!(ended.code == 128 + 25 && ended.err.contains("SIGXFSZ"), "{ended:?}");
-    // The memory of ranks is a file, for which there is no room either.
+    // The shared memory of ranks is a file, and has no room either.
     let ended = run("ulimit -f 4; exec $OXMPI mpirun -n 1 true");
     assert!(ended.code == 1 && ended.err.contains("the limit on the size of files is"), "{ended:?}");
 }
 
 #[test]
-fn a_full_standard_error_panics_nobody_and_is_no_good_end() {
+fn a_full_standard_error_is_a_failure_without_a_panic() {
     for (what, code) in [
         ("mpirun -n 2 sh -c 'echo e >&2'", 1),
         ("mpirun -n 2 sh -c 'exit 9'", 9),
@@ -254,7 +254,7 @@ fn a_full_standard_error_panics_nobody_and_is_no_good_end() {
     }
 }
 
-/// What prints, and ends by itself with code 0.
+/// Commands that print, and end by themselves with code 0.
 const PRINTS: [&str; 12] = [
     "--help",
     "--version",
@@ -271,7 +271,7 @@ const PRINTS: [&str; 12] = [
 ];
 
 #[test]
-fn commands_whose_output_is_lost_say_so_and_do_not_end_well() {
+fn commands_whose_output_is_lost_report_it_and_fail() {
     for what in PRINTS {
         let ended = run(&format!("exec $OXMPI {what} >/dev/full"));
         assert_eq!(ended.code, 1, "{what}: {ended:?}");
@@ -282,7 +282,7 @@ fn commands_whose_output_is_lost_say_so_and_do_not_end_well() {
     assert!(ended.code == 1 && ended.err.contains("cannot write the standard output"), "{ended:?}");
 }
 
-/// Descriptor 4 is a pipe that nobody reads.
+/// Descriptor 4 is a pipe that no process reads.
 const UNREAD: &str = "mkfifo $DIR/unread; exec 3<>$DIR/unread 4>$DIR/unread 3>&-; ";
 
 #[test]
@@ -299,11 +299,11 @@ fn a_job_whose_output_nobody_reads_ends_as_by_sigpipe_without_a_word() {
         for (what, to) in [
             ("yes", ">&4"),
             ("sh -c 'yes >&2'", "2>&4"),
-            // One that has it from its parents to ignore signals, as programs in Python and Java ignore SIGPIPE.
+            // A rank that inherits ignored signals, as children of Python and Java ignore SIGPIPE.
             ("sh -c \"trap '' PIPE TERM; while :; do echo x 2>/dev/null; done\"", ">&4"),
-            // Only the first rank writes at all; the others end as well.
+            // Only the first rank writes; the others end as well.
             ("sh -c '[ $OXMPI_COMM_WORLD_RANK = 0 ] && echo x; sleep 50'", ">&4"),
-            // It has ended before anything is written.
+            // The rank has ended before anything is written.
             ("echo x", ">&4"),
         ] {
             let ended = run(&format!("{UNREAD} exec $OXMPI mpirun {hosts} {what} {to}"));
@@ -312,24 +312,24 @@ fn a_job_whose_output_nobody_reads_ends_as_by_sigpipe_without_a_word() {
     }
     let ended = run("$OXMPI mpirun -n 2 yes | head -1; echo ${PIPESTATUS[0]}");
     assert_eq!((&*ended.out, &*ended.err), ("y\n141\n", ""));
-    // A failure is reported as ever.
+    // A failure is reported as usual.
     let ended = run(&format!("{UNREAD} exec $OXMPI mpirun -n 1 sh -c 'exit 3' >&4"));
     assert!(ended.code == 3 && ended.err.contains("exited with code 3"), "{ended:?}");
 }
 
 #[test]
 fn an_interrupt_ends_the_wait_for_a_slow_reader() {
-    // The ranks have ended; what they wrote is more than a pipe holds.
+    // The ranks have ended; their output is longer than a pipe holds.
     let script = "mkfifo $DIR/slow; exec 3<>$DIR/slow
          $OXMPI mpirun -n 1 sh -c 'head -c 300000 /dev/zero; touch $DIR/done' >$DIR/slow & until [ -e $DIR/done ]; do sleep 0.01; done
          sleep 0.5; kill -INT $!; wait $!; echo \"ended with $?\"";
-    // Not from a script's background, where it would be ignored.
+    // With job control, as SIGINT would be ignored in the background of a script.
     let ended = run(&format!("set -m; {script}"));
     assert_eq!(&*ended.out, "ended with 130\n", "{ended:?}");
 }
 
 #[test]
-fn what_programs_under_daemons_say_is_not_lost_in_silence_either() {
+fn lost_output_of_programs_under_daemons_is_reported() {
     let script = "$OXMPI boot >/dev/null || exit
          $OXMPI exec n0 echo x >/dev/full; echo \"ended with $?\"
          $OXMPI exec n0 sh -c 'echo x >&2' 2>/dev/full; echo \"ended with $?\"

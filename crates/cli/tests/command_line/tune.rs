@@ -1,4 +1,4 @@
-//! `oxmpi tune`, from its words to rules that are followed.
+//! `oxmpi tune`, from its options to the rules that a job follows.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use oxmpi_tuned::Rules;
 use serde_json::Value;
 
-/// A directory of a test's own, which goes when the test does.
+/// A directory of a test, removed at its end.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -80,7 +80,7 @@ fn a_run_that_is_killed_goes_on() {
         assert!(Instant::now() < end, "nothing is measured");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // It could not do anything about it. Its job ends with its questions.
+    // The job of the killed tool ends when the tool no longer reads its pipes.
     first.kill().unwrap();
     first.wait().unwrap();
     let before = lines();
@@ -98,7 +98,7 @@ fn a_run_that_is_killed_goes_on() {
     assert!(out.contains(" of 6 calls have"), "{out}");
     assert!(lines() > before);
     here.rules("my.json");
-    // It is over: nothing is measured any more, and the same comes out.
+    // A complete measurement is not repeated, and gives the same rules.
     let wanted = std::fs::read(here.path("my.json")).unwrap();
     let all = lines();
     let (code, _, err) = here.oxmpi("tune --resume mine --out my.json --force");
@@ -112,7 +112,7 @@ fn a_run_that_is_killed_goes_on() {
     assert!(err.contains("mine:3: the line is damaged"), "{err}");
 }
 
-/// Only when the rules are written is the state no longer needed. A job goes on with the parameters that it had.
+/// The state is removed only after the rules are written. A job goes on with its own parameters.
 #[test]
 fn measurements_are_kept_until_the_rules_are_written() {
     let here = Directory::new("kept");
@@ -124,7 +124,7 @@ fn measurements_are_kept_until_the_rules_are_written() {
         assert!(Instant::now() < end, "nothing is measured");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // In the way of the rules.
+    // A directory in place of the file for the rules.
     std::fs::create_dir(here.path("my.json")).unwrap();
     let other = here.oxmpi("tune --resume my.json.state --out other");
     if first.try_wait().unwrap().is_none() {
@@ -140,7 +140,7 @@ fn measurements_are_kept_until_the_rules_are_written() {
     assert_eq!(here.files(), ["my.json"]);
 }
 
-/// What was written is what is explained: rules of a simulation, which are always the same.
+/// `oxmpi explain` follows the written rules: those of a simulation, which are always the same.
 #[test]
 fn rules_of_a_simulation_are_followed() {
     let here = Directory::new("simulated");
@@ -149,9 +149,9 @@ fn rules_of_a_simulation_are_followed() {
             format!("tune --simulate 64:64 --collectives bcast,allgather --out {name} --svg {name}.svg");
         let (code, out, err) = here.oxmpi(&line);
         assert_eq!((code, err.as_str()), (0, ""));
-        // Whatever the fixed rules say, somewhere in so many sizes the model says something else.
-        let told = out.lines().find(|line| line.contains(" ranks ")).unwrap();
-        let words: Vec<&str> = told.split_whitespace().collect();
+        // With this number of sizes the model differs from the fixed rules somewhere.
+        let line = out.lines().find(|line| line.contains(" ranks ")).unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
         // bcast 4096 ranks 1 MiB: 9 name, ...
         let (collective, ranks) = (words[0], words[1]);
         let factor = if words[4].starts_with("MiB") {
@@ -165,9 +165,9 @@ fn rules_of_a_simulation_are_followed() {
         let line = format!("explain coll {collective} --ranks {ranks} --bytes {bytes} --rules {name} --json");
         let (code, out, _) = here.oxmpi(&line);
         let explained: Value = serde_json::from_str(&out).unwrap();
-        assert_eq!((code, &explained["by"]), (0, &"rule".into()), "{told}\n{out}");
-        assert_eq!(explained["algorithm"]["id"], words[5].parse::<u8>().unwrap(), "{told}\n{out}");
-        // Above the most ranks nothing is said.
+        assert_eq!((code, &explained["by"]), (0, &"rule".into()), "{line}\n{out}");
+        assert_eq!(explained["algorithm"]["id"], words[5].parse::<u8>().unwrap(), "{line}\n{out}");
+        // The rules do not apply above the largest number of ranks.
         let (_, out, _) = here.oxmpi(&line.replace(&format!("--ranks {ranks}"), "--ranks 8192"));
         assert!(out.contains("\"by\": \"fixed\""), "{out}");
         here.rules(name);
@@ -196,7 +196,7 @@ fn a_million_ranks_are_simulated() {
 }
 
 #[test]
-fn what_cannot_work_is_told_before_anything_is_measured() {
+fn impossible_requests_are_refused_before_measurements() {
     let here = Directory::new("wrong");
     std::fs::write(here.path("there"), "mine").unwrap();
     for (line, wanted_code, wanted) in [

@@ -1,9 +1,10 @@
-//! `mpicc` and `mpicxx` with real compilers, pkg-config and CMake. What they need is installed by `cargo xtask test`.
+//! `mpicc` and `mpicxx` with real compilers, pkg-config and CMake, which `cargo xtask test`
+//! installs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A directory of a test's own, with a blank in its name, removed at its end.
+/// A directory of a test with a blank in its name, removed at its end.
 struct Room(PathBuf);
 
 impl Room {
@@ -20,7 +21,7 @@ impl Room {
         path
     }
 
-    /// A copy of the installation in here, whose path has a blank.
+    /// A copy of the installation in this directory, whose path has a blank.
     fn installation(&self) -> PathBuf {
         let to = self.0.join("prefix");
         let copied = Command::new("cp").arg("-a").arg(prefix()).arg(&to).status().unwrap();
@@ -50,7 +51,7 @@ fn tool(prefix: &Path, name: &str) -> Command {
     command
 }
 
-/// Runs a command that must succeed without a word on standard error, and returns what it printed.
+/// Runs a command that must succeed without warnings, and returns its output.
 fn ok(command: &mut Command) -> String {
     let output = command
         .output()
@@ -60,7 +61,6 @@ fn ok(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// Runs a program on two ranks.
 fn runs(prefix: &Path, program: &Path) -> String {
     let mut mpirun = tool(prefix, "mpirun");
     ok(mpirun.args(["-n", "2", "--timeout", "60"]).arg(program))
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// Exceptions from the functions that a program gives to MPI.
+/// Exceptions from callbacks of a program.
 const EXCEPTIONS: &str = r#"
 #include <mpi.h>
 #include <cstdio>
@@ -207,7 +207,7 @@ fn c_and_cxx_compile_without_warnings_and_run_where_paths_have_blanks() {
         let program = room.0.join("a program");
         ok(tool(&prefix, wrapper).args(WARNINGS).arg(standard).arg(source).arg("-o").arg(&program));
         assert_eq!(runs(&prefix, &program), text, "{wrapper}");
-        // In two steps, the first of which links nothing.
+        // In two steps, the first without linking.
         let object = room.0.join("an object.o");
         ok(tool(&prefix, wrapper).arg(standard).arg("-c").arg(source).arg("-o").arg(&object));
         ok(tool(&prefix, wrapper).arg(&object).arg("-o").arg(&program));
@@ -217,8 +217,8 @@ fn c_and_cxx_compile_without_warnings_and_run_where_paths_have_blanks() {
     assert!(preprocessed.contains("int MPI_Allreduce("));
 }
 
-/// Build systems look for functions with declarations of their own, for pkg-config by names of others, and for Fortran, of which they take
-/// another MPI's where there is none.
+/// Build systems look for functions with their own declarations, for pkg-config packages under
+/// several names, and for Fortran. Without Fortran here they take that of another MPI.
 #[test]
 fn build_systems_find_this_installation_and_no_other() {
     let room = Room::new("build");
@@ -255,7 +255,7 @@ fn build_systems_find_this_installation_and_no_other() {
 }
 
 #[test]
-fn a_shell_can_use_what_is_shown() {
+fn a_shell_can_use_the_shown_words() {
     let room = Room::new("shown");
     let prefix = room.installation();
     room.write("a.c", SUM_C);
@@ -277,7 +277,7 @@ fn a_shell_can_use_what_is_shown() {
         std::fs::remove_file(&program).unwrap();
     }
     assert!(show(&["-showme:version"]).starts_with("mpicc: OxMPI "));
-    // Its words are read by a shell, as those of a makefile are.
+    // A shell splits the words, as in a makefile.
     let mut pkg_config = Command::new("pkg-config");
     pkg_config.args(["--cflags", "--libs", "oxmpi"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
     let pkg_config = ok(&mut pkg_config);
@@ -286,7 +286,7 @@ fn a_shell_can_use_what_is_shown() {
 }
 
 #[test]
-fn another_compiler_can_be_named_and_one_that_is_not_there_is_told() {
+fn another_compiler_can_be_named_and_a_missing_one_is_reported() {
     let room = Room::new("named");
     let source = room.write("a.c", "#ifndef MARK\n#error the other compiler was not used\n#endif\n");
     let compiler = room.write("my cc", "#!/bin/sh\nexec cc -DMARK \"$@\"\n");
@@ -398,7 +398,8 @@ fn removed_names_are_there_on_request() {
         ok(&mut compile(wrapper, language, &["-mpi-compat", standard]));
         assert_eq!(runs(&prefix(), &program), "ok\nok\n", "{wrapper} {standard}");
     }
-    // Without it there are no such names, and the wrapper says so behind what the compiler says.
+    // Without the option these names do not exist. The wrapper adds a hint after the errors of the
+    // compiler.
     for wrapper in ["mpicc", "mpicxx"] {
         let (language, options): (_, &[&str]) = match wrapper {
             "mpicc" => ("c", &["-Werror=implicit-function-declaration"]),
@@ -416,7 +417,8 @@ fn removed_names_are_there_on_request() {
             "{err}"
         );
     }
-    // A build sets a variable instead, for what passes the options of the wrapper on to the compiler behind it.
+    // A build system can set a variable instead, as it may pass the wrapper's options to the
+    // compiler itself.
     ok(compile("mpicc", "c", &[]).env("OXMPI_MPI_COMPAT", "1"));
     let off = compile("mpicc", "c", &[]).env("OXMPI_MPI_COMPAT", "0").output().unwrap();
     assert!(!off.status.success(), "OXMPI_MPI_COMPAT=0 is no request");
@@ -457,7 +459,7 @@ fn integers_of_fortran_are_there_unless_the_interface_is_to_be_strict() {
         };
         ok(&mut compile(&[]));
         assert_eq!(runs(&prefix(), &program), "ok\nok\n", "{wrapper}");
-        // What is compiled asks for names of the binary interface alone.
+        // The object file uses names of the binary interface alone.
         let symbols = ok(Command::new("nm").arg("-u").arg(&program));
         assert!(symbols.contains("MPI_Comm_toint") && !symbols.contains("c2f"), "{symbols}");
         ok(&mut compile(&["-mpi-compat"]));
@@ -466,7 +468,7 @@ fn integers_of_fortran_are_there_unless_the_interface_is_to_be_strict() {
         assert!(!strict.status.success() && err.contains("there is no MPI_Comm_c2f"), "{err}");
         assert!(!err.contains("-mpi-compat"), "{err}");
     }
-    // Those who go past the wrapper have them as well.
+    // Compilations without the wrapper have the names as well.
     let shown = ok(tool(&prefix(), "mpicc").arg("-showme:compile"));
     let mut pkg_config = Command::new("pkg-config");
     pkg_config.args(["--cflags", "oxmpi"]).env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
@@ -477,7 +479,7 @@ fn integers_of_fortran_are_there_unless_the_interface_is_to_be_strict() {
 }
 
 #[test]
-fn what_a_compiler_says_and_how_it_ends_is_passed_on() {
+fn output_and_exit_code_of_a_compiler_are_passed_on() {
     let room = Room::new("passed");
     let source = room.write("a.c", "int main(void) { return 0; }\n");
     let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
@@ -491,13 +493,14 @@ fn what_a_compiler_says_and_how_it_ends_is_passed_on() {
     assert_eq!(output.status.code(), Some(7));
     let expected = b"a \xff MPI_Address\nno end\nmpicc: MPI-3.0 removed MPI_Address; ";
     assert!(output.stderr.starts_with(expected) && output.stdout == b"out\n", "{output:?}");
-    // Nothing is added to words that stop nobody.
+    // The wrapper adds nothing to warnings.
     let output = compile("#!/bin/sh\necho warning: MPI_Address >&2\n");
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b"warning: MPI_Address\n"[..]));
-    // A signal is that of the compiler.
+    // The signal of the compiler is reported.
     let output = compile("#!/bin/sh\nkill -TERM $$\n");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(15), "{output:?}");
-    // Something that the compiler leaves behind with its standard error keeps nobody waiting for long.
+    // A background process of the compiler with its standard error delays the wrapper only a
+    // little.
     let started = std::time::Instant::now();
     let output = compile("#!/bin/sh\nsleep 30 >/dev/null </dev/null &\necho $! >&1\nexit 3\n");
     assert_eq!(output.status.code(), Some(3));
@@ -541,7 +544,7 @@ fn cmake_finds_us_in_path_and_by_mpi_home() {
         let executable = cache.lines().find(|line| line.starts_with("MPIEXEC_EXECUTABLE")).unwrap();
         assert!(executable.contains(&mpirun), "{executable}\n{found}");
         ok(Command::new("cmake").arg("--build").arg(&build));
-        // Found by their own run path, without mpirun's LD_LIBRARY_PATH.
+        // Found by their run path, without mpirun's LD_LIBRARY_PATH.
         assert_eq!(ok(&mut Command::new(build.join("sum_c"))), "sum 1\n");
         assert_eq!(runs(&prefix, &build.join("sum_cxx")), "maximum 2\n");
         let tests = ok(Command::new("ctest").arg("--test-dir").arg(&build));
@@ -570,7 +573,7 @@ int main(int argc, char **argv)
 "#;
 
 #[test]
-fn a_job_starts_with_the_error_handler_that_was_asked_for() {
+fn a_job_starts_with_the_requested_error_handler() {
     let room = Room::new("errhandler");
     let source = room.write("a.c", ERRHANDLER);
     let program = room.0.join("a");
@@ -588,12 +591,12 @@ fn a_job_starts_with_the_error_handler_that_was_asked_for() {
     let (code, _, err) = run("mpi_errors_retrun");
     assert_eq!(code, Some(2));
     assert!(err.contains("did you mean 'mpi_errors_return'?"), "{err}");
-    // The same for a program alone, by the environment.
+    // The same for a singleton, by the environment.
     let mut alone = Command::new(&program);
     assert_eq!(ok(alone.env("OXMPI_MCA_mpi_initial_errhandler", "mpi_errors_return")), "1 0 1\nreturned 1\n");
 }
 
-/// Everything that is below a prefix.
+/// All paths below a prefix.
 fn all_below(prefix: &Path) -> Vec<String> {
     let found = ok(Command::new("find").arg(prefix).args(["!", "-type", "d", "-printf", "%P\\n"]));
     let mut found: Vec<String> = found.lines().map(str::to_owned).collect();
@@ -602,7 +605,7 @@ fn all_below(prefix: &Path) -> Vec<String> {
 }
 
 #[test]
-fn uninstall_removes_what_the_installation_has_put_there_and_no_more() {
+fn uninstall_removes_the_files_of_the_installation_and_no_others() {
     let room = Room::new("uninstall");
     let prefix = room.installation();
     let before = all_below(&prefix);
@@ -612,7 +615,7 @@ fn uninstall_removes_what_the_installation_has_put_there_and_no_more() {
         assert!(listed.lines().any(|line| line == path), "{path} is in no list:\n{listed}");
     }
     assert_eq!(all_below(&prefix), before, "a list removes nothing");
-    // What others have put there, and what somebody has changed.
+    // Files of others, and a changed file.
     room.write("prefix/bin/mine", "");
     room.write("prefix/share/man/man1/other.1", "");
     room.write("prefix/etc/oxmpi-mca-params.conf", "rpi = tcp\n");
@@ -624,7 +627,7 @@ fn uninstall_removes_what_the_installation_has_put_there_and_no_more() {
 
 #[test]
 fn an_installation_has_no_tables_for_debuggers_and_knows_its_functions() {
-    // Of a debug build, which with its tables is four times as long.
+    // Sizes of a debug build, which would be four times as long with these tables.
     for (name, most) in [("bin/oxmpi", 18 << 20), ("lib/libmpi_abi.so.1", 13 << 20)] {
         let file = prefix().join(name);
         let sections = ok(Command::new("readelf").args(["-S", "-W"]).arg(&file));

@@ -1,5 +1,5 @@
-//! Paths and programs that tests use.
-#![allow(dead_code)] // each test uses a part of this module
+//! Paths and programs for tests.
+#![allow(dead_code)] // each test program uses a part of this module
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The process whose parent is not among `pids`. A launcher and its guard, for example, have the
-/// same arguments. Process numbers do not show the age, as they start again after the largest one.
+/// The process whose parent is not among `pids`: a launcher and its guard, for example, have the
+/// same arguments. Process numbers do not show the age, as they wrap.
 pub(crate) fn eldest(pids: &[i32]) -> Option<i32> {
     let parent = |pid: &i32| stat_of(*pid)?[PARENT].parse::<i32>().ok();
     pids.iter().copied().find(|pid| parent(pid).is_some_and(|parent| !pids.contains(&parent)))
@@ -21,12 +21,11 @@ pub(crate) fn stat_of(pid: i32) -> Option<Vec<String>> {
     Some(stat.rsplit_once(") ")?.1.split(' ').map(String::from).collect())
 }
 
-/// Indexes in the result of [`stat_of`]: the state, the parent, and the time of the start.
+/// Indexes in the result of [`stat_of`]: the state, the parent, and the start time.
 pub(crate) const STATE: usize = 0;
 pub(crate) const PARENT: usize = 1;
 pub(crate) const STARTED: usize = 19;
 
-/// The root directory of the project.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -46,10 +45,8 @@ pub(crate) fn installed(name: &str) -> PathBuf {
     program
 }
 
-/// A C program, compiled with the installed `mpicc` once for all tests that run it.
-///
-/// # Errors
-/// The messages of the compiler.
+/// A C program, compiled with the installed `mpicc` once for all its tests. The error is the output
+/// of the compiler.
 pub(crate) fn compiled(source: &Path) -> Result<PathBuf, String> {
     let mut mpicc = Command::new(installed("mpicc"));
     mpicc.args(["-O1", "-g", "-Wall", "-Wno-unused", "-pthread"]).arg(source).args(["-lm", "-ldl"]);
@@ -57,7 +54,7 @@ pub(crate) fn compiled(source: &Path) -> Result<PathBuf, String> {
 }
 
 /// A library of one C file below `tests` that replaces another project's library, compiled once for
-/// all tests that use it.
+/// all its tests.
 pub(crate) fn compiled_library(source: &str, name: &str) -> PathBuf {
     let source = root().join("tests").join(source);
     let mut cc = Command::new("cc");
@@ -66,8 +63,8 @@ pub(crate) fn compiled_library(source: &str, name: &str) -> PathBuf {
     compile_once(&source, cc, name).unwrap()
 }
 
-/// Runs a compiler, unless a result for the same arguments, source, headers beside it and installed
-/// headers exists.
+/// Runs a compiler, unless a result exists for the same arguments, source, headers beside it and
+/// installed headers.
 fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<PathBuf, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", source.display());
     let mut key = DefaultHasher::new();
@@ -91,8 +88,8 @@ fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<Path
         return Ok(made);
     }
     std::fs::create_dir_all(&directory).map_err(failed)?;
-    // Another test may compile the same source at the same time: each writes a file of its own, and
-    // the last one stays.
+    // Another test may compile the same source at the same time: each writes its own file, and the
+    // last one stays.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let part = directory.join(format!("{}.{number}", std::process::id()));
@@ -104,7 +101,7 @@ fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<Path
     Ok(made)
 }
 
-/// Reports that this machine does not allow a check. The test fails, unless OXMPI_TEST_ALLOW_SKIPS
+/// Reports that this machine does not permit a check. The test fails, unless OXMPI_TEST_ALLOW_SKIPS
 /// names a file, which gets a line (`cargo xtask test --allow-skips`).
 pub(crate) fn skip(why: &str) {
     let Some(file) = std::env::var_os("OXMPI_TEST_ALLOW_SKIPS") else {

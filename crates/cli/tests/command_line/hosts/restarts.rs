@@ -9,23 +9,23 @@ use std::time::Instant;
 use super::testbed::{A, B, HEAD, LIMIT, Machine, PRIVATE, Testbed, outcome, testbed};
 use crate::support::{criu, installed};
 
-/// Rounds, of which so many are enough that a checkpoint falls in between.
+/// Enough rounds for a checkpoint before the end of the job.
 const ROUNDS: &str = "200";
-/// The seed.
 const SEED: &str = "5";
 /// A file that all ranks open together.
 const COMMON: &str = "data";
 
-/// A job with checkpoints, started on the head, with these options.
+/// A job with checkpoints on the head.
 fn mpirun(bed: &Testbed, criu: &Path, options: &[&str], (program, rounds): (&str, &str)) -> Command {
     mpirun_with(bed, criu, options, &[program, rounds, SEED, COMMON])
 }
 
-/// The same with a program and its arguments.
+/// As [`mpirun`], with a program and its arguments.
 pub(crate) fn mpirun_with(bed: &Testbed, criu: &Path, options: &[&str], program: &[&str]) -> Command {
-    // CRIU makes no image of processes whose session was begun outside of a container in which these tests may run.
+    // CRIU images no process of a session that began outside its container, in which these tests
+    // may run.
     let mut command = bed.on(HEAD, "sh");
-    // What is open must be of the host itself.
+    // Open files must be of the host itself.
     command.args(["-c", "exec setsid \"$0\" \"$@\" < /dev/null"]);
     let (shell, criu) = (bed.shell(), criu.to_str().unwrap());
     command.arg(installed("mpirun")).args(["--timeout", "100", "--mca", "plm_rsh_agent", &shell]);
@@ -36,9 +36,9 @@ pub(crate) fn mpirun_with(bed: &Testbed, criu: &Path, options: &[&str], program:
     command
 }
 
-/// Has images made of a job, with a set in this directory; what that says.
+/// Makes a set of a job in the directory `base`, and returns the output.
 pub(crate) fn checkpoint(bed: &Testbed, criu: &Path, (pid, base): (u32, &str), options: &[&str]) -> String {
-    // From within its namespaces: one's own are not those of another host.
+    // The tool enters the namespaces of the host: those of the test are of no host.
     let pid = pid.to_string();
     let mut ask = Command::new("nsenter");
     ask.args(["--target", &pid, "--net", "--uts", "--mount"]).arg(installed("oxmpi"));
@@ -52,7 +52,8 @@ pub(crate) fn results(text: &str) -> Vec<&str> {
     text.lines().filter(|line| line.starts_with("round ") || line.starts_with("whole")).collect()
 }
 
-/// Brings a set back with these options; how many processes of the job each host has in between.
+/// Restarts a set with these options. Also returns the number of the job's processes on each host
+/// meanwhile.
 fn restart(
     bed: &Testbed,
     criu: &Path,
@@ -76,12 +77,13 @@ fn restart(
 }
 
 #[test]
-fn jobs_on_several_hosts_are_imaged_and_go_on_elsewhere() {
+fn jobs_on_several_hosts_are_imaged_and_go_on_on_other_hosts() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     go_on_elsewhere(&bed, &criu, "sets");
 }
 
-/// Half of the ranks are on a host that is lost, and later others on another one. Sets are made in this directory.
+/// Half of the ranks are on a host that is lost, and later the others on another one. Sets are made
+/// in the directory `base`.
 fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
     let program = bed.compile("jobs/cr_traffic");
     let spread = ["-H", "nodea:2,nodeb:2", "-stdin", "0"];
@@ -101,19 +103,19 @@ fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
             is_round
         };
         while !next() {}
-        // It goes on after the first one.
-        let told = checkpoint(bed, criu, (job.id(), base), &[]);
-        assert!(told.contains(" of 4 ranks in ") && told.contains("and goes on"), "{told}");
+        // The job goes on after the first set.
+        let report = checkpoint(bed, criu, (job.id(), base), &[]);
+        assert!(report.contains(" of 4 ranks in ") && report.contains("and goes on"), "{report}");
         while !next() {}
-        let told = checkpoint(bed, criu, (job.id(), base), &["--kill"]);
+        let report = checkpoint(bed, criu, (job.id(), base), &["--kill"]);
         all.extend(lines);
         let (code, _, err) = outcome(job.wait_with_output().unwrap());
         assert_eq!(code, Some(75), "{hosts} {err}");
         bed.is_clean();
         let mut command = bed.on(HEAD, "setsid");
-        command.arg(installed("oxmpi")).args(["restart", told.lines().next().unwrap(), "--host", hosts]);
+        command.arg(installed("oxmpi")).args(["restart", report.lines().next().unwrap(), "--host", hosts]);
         command.arg("--mca").arg("cr_blcr_criu").arg(criu);
-        // It is a file of the job from now on.
+        // From now on this file is open in the job.
         said = bed.directory.join(format!("said.{}", hosts.len()));
         let said = std::fs::File::create(&said).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
@@ -127,7 +129,8 @@ fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
     bed.is_clean();
 }
 
-/// Each host has a file of its own under the path that the ranks write to; the job is lost a while after its set was made.
+/// Each host has its own file under the path that the ranks write to. The job writes more before it
+/// is lost.
 #[test]
 fn files_that_other_hosts_have_are_cut_back_there() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
@@ -143,8 +146,8 @@ fn files_that_other_hosts_have_are_cut_back_there() {
     while !before.last().is_some_and(|line: &String| line.starts_with("round ")) {
         before.push(lines.next().unwrap());
     }
-    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
-    let set = told.lines().next().unwrap().to_string();
+    let report = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
+    let set = report.lines().next().unwrap().to_string();
     // Rounds that are lost.
     for _ in 0..3 {
         while !lines.next().unwrap().starts_with("round ") {}
@@ -169,7 +172,8 @@ fn files_that_other_hosts_have_are_cut_back_there() {
     bed.is_clean();
 }
 
-/// Ranks that agents have started are known as well as those of the launcher, and files stay as they are.
+/// A restart finds running ranks of agents as well as those of the launcher, and leaves files
+/// unchanged.
 #[test]
 fn a_job_that_runs_on_other_hosts_is_not_restarted_beside_itself() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
@@ -180,8 +184,8 @@ fn a_job_that_runs_on_other_hosts_is_not_restarted_beside_itself() {
         while !lines.next().unwrap().starts_with("round ") {}
     };
     await_round(&mut lines);
-    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
-    let set = told.lines().next().unwrap();
+    let report = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
+    let set = report.lines().next().unwrap();
     for words in [&[set][..], &[set, "--host", "nodea:4"], &[set, "--host", "nodeb:1,nodea:3"]] {
         let (code, out, err, there) = restart(&bed, &criu, words, &program);
         assert!(code == Some(1) && err.contains("the job runs still: "), "{words:?} {code:?} {out}{err}");
@@ -189,7 +193,7 @@ fn a_job_that_runs_on_other_hosts_is_not_restarted_beside_itself() {
         assert_eq!(there, [0, 2, 2], "{words:?} {err}");
         await_round(&mut lines);
     }
-    // Where the new launcher does not see their processes, the agents do.
+    // In a new PID namespace the launcher does not see their processes, but the agents do.
     let mut command = bed.on(B, "unshare");
     command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "setsid", "--wait"]);
     command.arg(installed("oxmpi")).args(["restart", set, "--host", "nodea:4", "--mca", "cr_blcr_criu"]);
@@ -219,7 +223,8 @@ fn a_host_without_criu_is_named_before_the_job_starts() {
     bed.is_clean();
 }
 
-/// Functions of the program are called on all hosts, over a transport that is named, and the job goes on on one of them.
+/// Functions of the program are called on all hosts, over a named transport, and the job goes on on
+/// one of the hosts.
 #[test]
 fn programs_on_several_hosts_save_their_state() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
@@ -231,16 +236,16 @@ fn programs_on_several_hosts_save_their_state() {
     let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     while !lines.next().unwrap().starts_with("round ") {}
-    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
-    assert!(told.contains("the program has saved its state"), "{told}");
+    let report = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
+    assert!(report.contains("the program has saved its state"), "{report}");
     while !lines.next().unwrap().starts_with("round ") {}
-    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
+    let report = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
     drop(lines);
     let (code, _, err) = outcome(job.wait_with_output().unwrap());
     assert_eq!(code, Some(75), "{err}");
     bed.is_clean();
     let (code, out, err, there) =
-        restart(&bed, &criu, &[told.lines().next().unwrap(), "--host", "nodea:4"], &program);
+        restart(&bed, &criu, &[report.lines().next().unwrap(), "--host", "nodea:4"], &program);
     assert_eq!((code, there), (Some(0), [0, 4, 0]), "{out}{err}");
     assert!(
         out.contains(&format!("sum {}\n", 10 * 1500 * 1501 / 2)) && !out.contains("after round 0,"),
@@ -317,7 +322,7 @@ mod night {
         bed.is_clean();
     }
 
-    /// The images of other hosts go to the head, and from there to where they are restored.
+    /// Images of other hosts are copied to the head, and at the restart to the new hosts.
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn images_go_to_the_head_where_hosts_share_no_directory_for_sets() {

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::harness::{Job, Programs, SOON, compile, kill, named};
 
-/// The options for a job on so many nodes.
+/// Options for a job on this number of virtual nodes.
 fn options(nodes: &str) -> [&str; 6] {
     ["--mca", "rpi", "lamd", "--mca", "mpi_virtual_nodes", nodes]
 }

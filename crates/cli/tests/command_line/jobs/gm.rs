@@ -1,5 +1,6 @@
-//! Jobs over Myrinet (`--mca rpi gm`), by a library that the tests have compiled (`tests/gm-emulation/gm.c`), which has GM's calls between
-//! processes. Each rank is on a virtual node of its own, so that no message goes through shared memory.
+//! Jobs over Myrinet (`--mca rpi gm`), by an emulation of GM's calls between processes
+//! (`tests/gm-emulation/gm.c`). Each rank is on its own virtual node, so that no message goes
+//! through shared memory.
 
 use super::harness::{Outcome, Programs, compile, compiled_library, installed, root};
 use std::process::Command;
@@ -8,7 +9,7 @@ fn library() -> String {
     compiled_library("gm-emulation/gm.c", "libgm-of-tests.so").display().to_string()
 }
 
-/// A job of which all processes are in an emulated network of their own.
+/// A job in its own emulated network.
 fn job(
     programs: &Programs,
     ranks: u32,
@@ -33,10 +34,10 @@ fn run(
     job(programs, ranks, &[&["--mca", "rpi", "gm"], options].concat(), program, variables)
 }
 
-/// Runs C tests, which say ok.
+/// Runs C tests, which must succeed.
 fn passes(names: &[&str], ranks: &[u32], options: &[&str], variables: &[(&str, &str)]) {
     let programs = compile(names);
-    // The emulation has a few thousand messages a second where processors are scarce.
+    // The emulation passes on a few thousand messages per second on few processors.
     let variables = [variables, &[("CHECK_DIVISOR", "10")]].concat();
     for name in names {
         for ranks in ranks {
@@ -121,14 +122,14 @@ fn long_messages_are_moved_from_and_to_memory_that_may_be_registered() {
     }
 }
 
-/// Memory that is unmapped after a message, and mapped anew at its address.
+/// Memory that is unmapped after a message, and mapped again at its address.
 #[test]
 fn memory_is_registered_for_one_message() {
     passes(&["p2p_remapped"], &[2, 4], &[], &[]);
 }
 
 #[test]
-fn what_cannot_be_registered_is_copied_and_that_is_said_once() {
+fn unregistrable_memory_is_copied_with_one_warning() {
     let programs = compile(&["jobs/gm"]);
     let little = [("GM_EMULATION_REGISTERED", "1000000")];
     let outcome = run(&programs, 2, &[], ("gm", &["moved"]), &little);
@@ -153,11 +154,11 @@ fn a_node_that_vanishes_is_a_failed_process() {
 }
 
 #[test]
-fn ports_are_taken_from_2_on_and_who_gets_none_ends_the_job() {
+fn ports_are_taken_from_2_on_and_a_rank_without_one_ends_the_job() {
     let programs = compile(&["jobs/gm"]);
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     for (ranks, options, ports, texts) in [
-        // 2 and 4: 3 is IP's.
+        // 2 and 4: IP has port 3.
         (3, &["--mca", "rpi_gm_maxport", "4"][..], "16", ["ports 2 to 4", "port is busy", "rpi_gm_maxport"]),
         (4, &[], "6", ["ports 2 to 32", "port is busy", "fewer processes"]),
         (
@@ -190,7 +191,7 @@ fn ports_are_taken_from_2_on_and_who_gets_none_ends_the_job() {
 }
 
 #[test]
-fn what_is_not_there_is_named_and_checkpoints_need_their_switch() {
+fn missing_libraries_are_named_and_checkpoints_need_their_parameter() {
     let programs = compile(&["jobs/gm"]);
     for (options, texts) in [
         (
@@ -206,7 +207,7 @@ fn what_is_not_there_is_named_and_checkpoints_need_their_switch() {
             assert!(outcome.err.contains(text), "{options:?}, {text}: {outcome:?}");
         }
     }
-    // Without the library by its usual name.
+    // Without the parameter the usual name of the library counts.
     if !["/dev/gm0", "/dev/gmp0"].iter().any(|device| std::path::Path::new(device).exists()) {
         let outcome = programs.run(2, &["--mca", "rpi", "gm"], "gm", &[]);
         for text in ["libgm.so", "/dev/gm0", "load the driver", "rpi_gm_library"] {
@@ -215,7 +216,7 @@ fn what_is_not_there_is_named_and_checkpoints_need_their_switch() {
     }
 }
 
-/// What `oxmpi info` prints with these arguments, and a library.
+/// The output of `oxmpi info` with these arguments and the emulation.
 fn info(programs: &Programs, arguments: &[&str], parameters: &[(&str, &str)]) -> String {
     let mut command = Command::new(installed("oxmpi"));
     command.arg("info").args(arguments).current_dir(root());
@@ -262,7 +263,7 @@ mod night {
     #[ignore = "cargo xtask nightly"]
     fn receivers_that_compute_lose_nothing() {
         let programs = compile(&["jobs/gm"]);
-        // GM's time limit is shorter than rank 1 computes.
+        // GM's time limit is shorter than the computation of rank 1.
         let short = [("GM_EMULATION_TIMEOUT_MS", "500")];
         for fast in ["0", "1"] {
             let options = ["--mca", "rpi_gm_fast", fast];
@@ -274,7 +275,7 @@ mod night {
         }
     }
 
-    /// Two send tokens and few buffers, with messages counted and not.
+    /// Two send tokens and few buffers, with and without counted messages.
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn a_port_with_few_tokens_loses_nothing() {

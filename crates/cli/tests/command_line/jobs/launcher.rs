@@ -1,4 +1,4 @@
-//! The launcher is killed or interrupted while its ranks are somewhere.
+//! The launcher is killed or interrupted while its ranks are in a known state.
 
 use std::process::Command;
 
@@ -51,10 +51,10 @@ fn mpirun_killed_before_init_and_after_finalize() {
     signalled("after", true, Signal::KILL, -9);
 }
 
-/// A rank starts a process in a session of its own, whose parent is nobody of the job: it does not outlive `mpirun`, however
-/// that ends.
+/// A rank starts a process in its own session, whose parent is no process of the job: that process
+/// ends with `mpirun` in any case.
 #[test]
-fn what_has_left_the_ranks_groups_ends_with_mpirun() {
+fn processes_that_left_the_groups_of_ranks_end_with_mpirun() {
     let p = compile(&["jobs/stuck"]);
     let stay = "while :; do sleep 1; done";
     let script = format!(

@@ -1,4 +1,5 @@
-//! The messages of a running job stand still, and all its connections are made anew.
+//! `oxmpi quiesce`: the messages of a running job come to rest, and all its connections are made
+//! anew.
 
 use std::process::{Command, Output};
 
@@ -17,7 +18,6 @@ fn ask(job: &Job) {
     assert!(said.contains("processes stood still after") && said.ends_with("they go on\n"), "{said}");
 }
 
-/// Refused with this code and these words.
 fn refused(words: &[&str], code: i32, text: &str) {
     let output = quiesce(words);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -37,8 +37,9 @@ fn made_anew(ranks: u32, options: &[&str]) {
     assert_eq!(job.line(), "whole");
     let outcome = job.end();
     assert_eq!(outcome.code, 0, "{outcome:?}");
-    let told = outcome.err.matches(&format!("mpirun: the messages of {ranks} processes stood still")).count();
-    assert_eq!((told as u32, outcome.err.lines().count() as u32), (TIMES, TIMES), "{outcome:?}");
+    let count =
+        outcome.err.matches(&format!("mpirun: the messages of {ranks} processes stood still")).count();
+    assert_eq!((count as u32, outcome.err.lines().count() as u32), (TIMES, TIMES), "{outcome:?}");
 }
 
 #[test]
@@ -64,7 +65,7 @@ fn a_rank_that_waits_or_dies_is_no_obstacle() {
 }
 
 #[test]
-fn who_cannot_be_asked_is_named() {
+fn processes_that_cannot_quiesce_are_named() {
     let p = compile(&["jobs/stuck"]);
     let mut job = p.start(p.mpirun(2, &["--mca", "rpi", "tcp"], "stuck", &["recv"]));
     let pids = job.pids(2);
@@ -80,12 +81,12 @@ fn who_cannot_be_asked_is_named() {
     job.signal(Signal::TERM);
     let outcome = job.end_within(SOON);
     assert!(!outcome.err.contains("quiesce"), "{outcome:?}");
-    // Nobody has this number any more.
+    // No process can have this number.
     refused(&["4194304"], 1, "process 4194304: No such file");
 }
 
 #[test]
-fn who_does_not_call_mpi_is_named_when_the_time_is_over() {
+fn a_rank_that_does_not_call_mpi_is_named_at_the_time_limit() {
     let p = compile(&["jobs/stuck"]);
     let crtcp = ["--mca", "rpi", "crtcp"];
     let mut job = p.start(p.mpirun(2, &crtcp, "stuck", &["compute"]));

@@ -1,12 +1,12 @@
-//! Narrow surroundings: no shared memory directory to speak of, nothing writable, few descriptors, few processors,
-//! small buffers.
+//! Narrow surroundings: little or no shared memory, nothing writable, few descriptors, few
+//! processors, small buffers.
 
 use std::process::Command;
 
 use super::harness::{Outcome, Programs, SOON, compile, installed, kill};
 use crate::support::skip;
 
-/// Runs a shell script; it finds mpirun in $MPIRUN, and the marker as its first argument.
+/// Runs a shell script with mpirun in $MPIRUN, and the marker as its first argument.
 fn script(programs: &Programs, private_mounts: bool, text: &str) -> Command {
     let mut command = Command::new(if private_mounts { "unshare" } else { "sh" });
     if private_mounts {
@@ -17,7 +17,6 @@ fn script(programs: &Programs, private_mounts: bool, text: &str) -> Command {
     command
 }
 
-/// Whether mounts of our own are permitted; says so if not.
 fn may_mount() -> bool {
     let may = Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|s| s.success());
     if !may {
@@ -30,7 +29,7 @@ fn run(programs: &Programs, private_mounts: bool, text: &str) -> Outcome {
     programs.start(script(programs, private_mounts, text)).end()
 }
 
-/// What valgrind takes for lost of the library's own memory stands in a file of the installation.
+/// The installation has a file with the blocks of the library that valgrind counts as lost.
 #[test]
 fn valgrind_reports_no_memory_of_the_library() {
     if Command::new("valgrind").arg("--version").output().is_err() {
@@ -102,7 +101,7 @@ fn nothing_needs_to_be_writable() {
 #[test]
 fn few_descriptors_are_enough_or_the_error_is_clear() {
     let p = compile(&["jobs/many"]);
-    // The soft limit is raised by mpirun for itself.
+    // mpirun raises its own soft limit.
     run(&p, false, "ulimit -S -n 64; exec $MPIRUN -n 9 --timeout 50 ./many work $1").is_fine(9, " of 9");
     let outcome = run(&p, false, "ulimit -n 64; exec $MPIRUN -n 9 --timeout 50 ./many work $1");
     assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{outcome:?}");
@@ -122,7 +121,7 @@ fn jobs_run_with_64_open_files_also_over_sockets() {
 #[test]
 fn a_home_that_cannot_be_read_is_left_out_with_a_warning() {
     let p = compile(&["jobs/many"]);
-    // Whoever runs the test may read everything, but not this.
+    // Root may read any file, but not a directory of this kind.
     let home =
         "mkdir -p home/.oxmpi; ln -sf mca-params.conf home/.oxmpi/mca-params.conf; export HOME=$PWD/home;";
     let outcome = run(&p, false, &format!("{home} exec $MPIRUN -n 2 --timeout 50 ./many work $1"));
@@ -130,11 +129,11 @@ fn a_home_that_cannot_be_read_is_left_out_with_a_warning() {
     let said = outcome.err.trim_end();
     assert!(said.starts_with("mpirun: warning: parameter file ") && said.lines().count() == 1, "{outcome:?}");
     assert!(said.contains("/home/.oxmpi/mca-params.conf: Too many levels of symbolic links"), "{outcome:?}");
-    // Who has no launcher is not told.
+    // Only a launcher prints the warning.
     run(&p, false, &format!("{home} ./many work $1")).is_fine(1, " of 1");
-    let told = run(&p, false, &format!("{home} exec $OXMPI doctor"));
-    assert!(told.out.contains("note     parameters     parameter file "), "{told:?}");
-    // A file that somebody has named is another matter.
+    let report = run(&p, false, &format!("{home} exec $OXMPI doctor"));
+    assert!(report.out.contains("note     parameters     parameter file "), "{report:?}");
+    // A named file must be readable.
     let named = run(
         &p,
         false,
@@ -146,7 +145,7 @@ fn a_home_that_cannot_be_read_is_left_out_with_a_warning() {
 }
 
 #[test]
-fn denied_system_calls_are_done_without() {
+fn jobs_run_without_denied_system_calls() {
     let p = compile(&["jobs/deny", "jobs/many", "p2p_large"]);
     for error in [1, 38] {
         for (calls, options) in [
@@ -168,25 +167,25 @@ fn denied_system_calls_are_done_without() {
 }
 
 #[test]
-fn what_denied_calls_mean_is_told_where_it_matters() {
+fn the_effects_of_denied_calls_are_reported() {
     let p = compile(&["jobs/deny", "jobs/many"]);
-    let asked = "exec ./deny 1 sched_setaffinity $MPIRUN --bind-to core -n 2 --timeout 50 ./many work $1";
-    let outcome = run(&p, false, asked);
+    let bind = "exec ./deny 1 sched_setaffinity $MPIRUN --bind-to core -n 2 --timeout 50 ./many work $1";
+    let outcome = run(&p, false, bind);
     assert_eq!((outcome.code, outcome.out.matches(" of 2").count()), (0, 2), "{outcome:?}");
     let refused = "the ranks are not bound: the kernel refuses: sched_setaffinity: Operation not permitted";
     assert!(outcome.err.contains(refused), "{outcome:?}");
     for (call, area) in [("memfd_create", "shared memory"), ("sched_getaffinity", "cores")] {
-        let told = run(&p, false, &format!("exec ./deny 1 {call} $OXMPI doctor"));
-        let is_told = told
+        let report = run(&p, false, &format!("exec ./deny 1 {call} $OXMPI doctor"));
+        let is_reported = report
             .out
             .lines()
             .any(|line| line.starts_with("note") && line.contains(area) && line.contains(call));
-        assert!(is_told && told.code == 0, "{told:?}");
+        assert!(is_reported && report.code == 0, "{report:?}");
     }
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_named_by_whom_it_stops() {
+fn a_limit_on_the_size_of_files_is_named_by_the_process_that_it_stops() {
     let p = compile(&["jobs/many"]);
     let limit = "'ulimit -f unlimited'";
     for command in ["$MPIRUN -n 2 --timeout 50 ./many work $1", "./many work $1"] {
@@ -199,10 +198,10 @@ fn a_limit_on_the_size_of_files_is_named_by_whom_it_stops() {
         run(&p, false, &format!("ulimit -f 100000; {command}"))
             .is_fine(1 + usize::from(command.contains("-n 2")), " of ");
     }
-    let told = run(&p, false, "ulimit -f 8; exec $OXMPI doctor");
+    let report = run(&p, false, "ulimit -f 8; exec $OXMPI doctor");
     assert!(
-        told.code == 1 && told.out.contains("PROBLEM  shared memory") && told.out.contains(limit),
-        "{told:?}"
+        report.code == 1 && report.out.contains("PROBLEM  shared memory") && report.out.contains(limit),
+        "{report:?}"
     );
 }
 
@@ -218,8 +217,8 @@ fn without_proc_jobs_run_and_the_installation_is_found() {
         run(&p, true, &text).is_fine(2, " of 2");
     }
     run(&p, true, &format!("{hidden} exec ./many work $1")).is_fine(1, " of 1");
-    let told = run(&p, true, &format!("{hidden} exec $OXMPI info"));
-    assert!(!told.out.contains("not installed"), "{told:?}");
+    let report = run(&p, true, &format!("{hidden} exec $OXMPI info"));
+    assert!(!report.out.contains("not installed"), "{report:?}");
 }
 
 #[test]
@@ -305,7 +304,7 @@ fn sockets_use_the_interfaces_that_are_named() {
 mod night {
     use super::*;
 
-    /// In networks of their own, whose packets rank 0 has the kernel refuse.
+    /// In their own network namespaces, whose packets rank 0 makes the kernel refuse.
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn the_end_of_mpi_fails_if_messages_are_lost() {
@@ -326,12 +325,16 @@ mod night {
             });
         for (job, function) in jobs {
             let outcome = job.end();
-            let is_told = |text: &str| outcome.err.contains(text);
-            assert!(outcome.code != 0 && is_told(function) && is_told("messages are lost"), "{outcome:?}");
+            let is_reported = |text: &str| outcome.err.contains(text);
+            assert!(
+                outcome.code != 0 && is_reported(function) && is_reported("messages are lost"),
+                "{outcome:?}"
+            );
         }
     }
 
-    /// A connection is made, and reset with the first bytes: what accepts it is no rank. The job ends within seconds.
+    /// The other end accepts a connection and resets it with the first bytes: it is no rank. The
+    /// job ends within seconds.
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn a_rank_whose_address_resets_each_connection_is_named_with_host_and_address() {
