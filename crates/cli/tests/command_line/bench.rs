@@ -5,24 +5,22 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support::{TestDirectory, texts};
+
 fn bench(line: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
-    let output = command.env("OXMPI_PARAM_FILES", "none").arg("bench").args(line).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+    texts(&command.env("OXMPI_PARAM_FILES", "none").arg("bench").args(line).output().unwrap())
 }
 
 #[test]
 fn a_page_gets_its_tables() {
-    let page =
-        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{}.md", std::process::id()));
-    std::fs::write(&page, "# Transports\n\n<!-- bench tcp -->\n<!-- end bench tcp -->\n\nThe end.\n")
-        .unwrap();
+    let directory = TestDirectory::new("bench");
+    let page = "# Transports\n\n<!-- bench tcp -->\n<!-- end bench tcp -->\n\nThe end.\n";
+    let page = directory.write("page.md", page);
     let name = page.display().to_string();
     let (code, out, err) = bench(&["bandwidth", "--rpi", "tcp", "--markdown", &name]);
     assert_eq!((code, &*out), (0, ""), "{err}");
     let text = std::fs::read_to_string(&page).unwrap();
-    std::fs::remove_file(&page).unwrap();
     assert!(text.contains("| bandwidth | 4 MiB | ") && text.ends_with("\n\nThe end.\n"), "{text}");
 }
 

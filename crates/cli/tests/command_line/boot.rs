@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use oxmpi_rt::client::{Client, Directory as _, DirectoryError};
 use oxmpi_shm::segment::{RankState, Segment};
 
+use crate::support::texts;
+
 const ROLE: &str = "OXMPI_TEST_ROLE";
 
 /// The program of a rank, which the other tests start. Without a role the test does nothing.
@@ -66,16 +68,10 @@ fn role() {
 
 fn run(role: &str, ranks: &str) -> (i32, String, String) {
     let me = std::env::current_exe().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_oxmpi"))
-        .args(["mpirun", "-n", ranks, "--timeout", "20"])
-        .arg(me)
-        .args(["--exact", "boot::role", "--nocapture"])
-        .env(ROLE, role)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+    let mut mpirun = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
+    mpirun.args(["mpirun", "-n", ranks, "--timeout", "20"]).arg(me);
+    mpirun.args(["--exact", "boot::role", "--nocapture"]).env(ROLE, role).stdin(Stdio::null());
+    texts(&mpirun.output().unwrap())
 }
 
 #[test]

@@ -6,26 +6,25 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-struct CostsHome(PathBuf);
+use crate::support::{TestDirectory, texts};
+
+struct CostsHome(TestDirectory);
 
 impl CostsHome {
     fn new(name: &str) -> CostsHome {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir_all(path.join(".oxmpi")).unwrap();
-        CostsHome(path)
+        let home = TestDirectory::new(&format!("costs-{name}"));
+        std::fs::create_dir(home.join(".oxmpi")).unwrap();
+        CostsHome(home)
     }
 
     fn file(&self) -> PathBuf {
         self.0.join(COSTS_FILE)
     }
 
-    /// The exit code, and the text of both streams.
     fn oxmpi(&self, line: &str) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
         let command = command.env("OXMPI_PARAM_FILES", "none").env("HOME", &self.0);
-        let output = command.args(line.split_whitespace()).output().unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+        texts(&command.args(line.split_whitespace()).output().unwrap())
     }
 
     fn explain(&self, words: &str) -> String {
@@ -47,12 +46,6 @@ impl CostsHome {
         let (code, _, err) = self.oxmpi("mpirun -n 1 true");
         assert_eq!(code, 0, "{err}");
         err
-    }
-}
-
-impl Drop for CostsHome {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

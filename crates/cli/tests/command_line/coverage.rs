@@ -19,30 +19,22 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::{installed, root};
+use crate::support::{TestDirectory, installed, root};
 use compose::SnippetFile;
 use oxmpi_abi::FuncId;
 use tool::Counts;
 
-/// A directory that is removed at the end of the test.
-struct Directory(PathBuf);
+struct ToolDirectory(TestDirectory);
 
-impl Directory {
+impl ToolDirectory {
     /// The directory contains the compiled tool.
-    fn new(name: &str) -> Directory {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir_all(path.join("counts")).unwrap();
-        let directory = Directory(path);
-        directory.write("own_calls.h", &tool::own_calls());
-        let tool = directory.write("tool.c", &tool::source());
+    fn new(name: &str) -> ToolDirectory {
+        let directory = ToolDirectory(TestDirectory::new(name));
+        std::fs::create_dir_all(directory.0.join("counts")).unwrap();
+        directory.0.write("own_calls.h", &tool::own_calls());
+        let tool = directory.0.write("tool.c", &tool::source());
         directory.compile(&tool, &["-shared", "-fPIC"], "tool.so");
         directory
-    }
-
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
     }
 
     /// Compiles a program or library without warnings.
@@ -58,7 +50,6 @@ impl Directory {
     }
 
     fn run(&self, ranks: u32, program: &Path, arguments: &[&str]) -> Output {
-        let assignment = |name: &str, value: PathBuf| format!("{name}={}", value.display());
         Command::new(installed("mpirun"))
             .args([
                 "-n",
@@ -69,19 +60,13 @@ impl Directory {
                 "mpi_initial_errhandler",
                 "mpi_errors_return",
             ])
-            .args(["-x", &assignment("LD_PRELOAD", self.0.join("tool.so"))])
-            .args(["-x", &assignment("TOOL_DIRECTORY", self.0.join("counts"))])
+            .args(["-x", "LD_PRELOAD=./tool.so"])
+            .args(["-x", "TOOL_DIRECTORY=counts"])
             .arg(program)
             .args(arguments)
             .current_dir(&self.0)
             .output()
             .unwrap()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -103,8 +88,8 @@ struct Shown {
 
 impl Shown {
     /// Runs the program of a file of snippets with each of its numbers of ranks.
-    fn run(&mut self, directory: &Directory, source: &SnippetFile) {
-        let text = directory.write(&format!("{}.c", source.name), &source.program());
+    fn run(&mut self, directory: &ToolDirectory, source: &SnippetFile) {
+        let text = directory.0.write(&format!("{}.c", source.name), &source.program());
         let program = directory.compile(&text, &[], &source.name);
         let mut cut = BTreeSet::new();
         for &ranks in &source.ranks {
@@ -133,8 +118,8 @@ impl Shown {
 }
 
 /// MPI_Abort does not return: the call is right if the job ends with its code.
-fn abort(directory: &Directory, shown: &mut Shown) {
-    let source = directory.write(
+fn abort(directory: &ToolDirectory, shown: &mut Shown) {
+    let source = directory.0.write(
         "abort.c",
         "#include <mpi.h>\nint main(void) { MPI_Init(0, 0); MPI_Abort(MPI_COMM_WORLD, 42); return 0; }\n",
     );
@@ -146,7 +131,7 @@ fn abort(directory: &Directory, shown: &mut Shown) {
 
 #[test]
 fn every_function_succeeds_and_fails() {
-    let directory = Directory::new("coverage");
+    let directory = ToolDirectory::new("coverage");
     let mut shown = Shown::default();
     let data = root().join("tests/c/coverage");
     let mut files: Vec<_> = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -176,7 +161,7 @@ fn every_function_succeeds_and_fails() {
 
 #[test]
 fn a_call_that_the_program_does_not_count_is_found() {
-    let directory = Directory::new("coverage-hidden");
+    let directory = ToolDirectory::new("coverage-hidden");
     // Parentheses keep the counting macro from this call, like a call of the library.
     let source = SnippetFile::parse("hidden", "// ranks: 1\n== hidden\n(MPI_Barrier)(MPI_COMM_WORLD);\n");
     let mut shown = Shown::default();

@@ -8,9 +8,9 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{eldest, skip};
+use crate::support::{TestDirectory, await_that, eldest, skip, texts};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const OXMPI: &str = env!("CARGO_BIN_EXE_oxmpi");
@@ -18,15 +18,13 @@ const OXMPI: &str = env!("CARGO_BIN_EXE_oxmpi");
 /// A universe that ends with the test, and a directory for its files.
 struct Universe {
     suffix: String,
-    directory: PathBuf,
+    directory: TestDirectory,
 }
 
 impl Universe {
     fn new(name: &str) -> Universe {
         let suffix = format!("{name}-{}", std::process::id());
-        let directory = std::env::temp_dir().join(format!("oxmpi-test-{suffix}"));
-        fs::create_dir_all(&directory).unwrap();
-        Universe { suffix, directory }
+        Universe { suffix, directory: TestDirectory::new(name) }
     }
 
     /// A command of this universe, with a time limit.
@@ -66,14 +64,11 @@ impl Universe {
 impl Drop for Universe {
     fn drop(&mut self) {
         let _ = self.command(&[OXMPI, "halt"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
 fn run(mut command: Command) -> (i32, String, String) {
-    let output = command.output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+    texts(&command.output().unwrap())
 }
 
 fn processes(is_wanted: impl Fn(&PathBuf) -> bool) -> Vec<i32> {
@@ -89,14 +84,6 @@ fn with_argument(marker: &str) -> Vec<i32> {
         let args = fs::read(directory.join("cmdline")).unwrap_or_default();
         args.split(|byte| *byte == 0).any(|arg| arg == marker.as_bytes())
     })
-}
-
-fn await_that(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < LIMIT, "still not: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn kill(pid: i32) {
@@ -360,9 +347,7 @@ impl Hosts {
         }
         all.iter().for_each(|words| assert!(ip(words), "ip {words}"));
         let agent = "#!/bin/sh\necho \"Welcome to $1, guest\"\nhost=$1; shift\nunset OXMPI_MCA_boot_session_suffix\nexec ip netns exec $host sh -c \"$*\"\n";
-        fs::write(hosts.agent(), agent).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(hosts.agent(), mode).unwrap();
+        hosts.universe.directory.script("agent", agent);
         Some(hosts)
     }
 
@@ -438,7 +423,7 @@ fn daemons_on_several_hosts_are_one_universe() {
     assert_eq!(there, hosts.on(1, &["sh", "-c", script]).1);
     assert!(there.starts_with(&hosts.universe.suffix), "{there}");
     // Input and long output go over TCP.
-    let script = format!("head -c 3000000 /dev/zero | {OXMPI} exec n2 cat | wc -c");
+    let script = format!("head -c 3000000 /dev/zero | '{OXMPI}' exec n2 cat | wc -c");
     assert_eq!(hosts.on(0, &["sh", "-c", &script]).1.trim(), "3000000");
 
     // A client without the secret gets no answer to any bytes.
@@ -487,10 +472,10 @@ fn streams_over_the_network_wait_and_end_as_a_socket_does() {
     let (code, _, err) = hosts.boot("");
     assert_eq!(code, 0, "{err}");
     // Each direction ends by itself.
-    let script = format!("printf abc | {OXMPI} exec n1 sh -c 'cat; echo and more; echo errors >&2'");
+    let script = format!("printf abc | '{OXMPI}' exec n1 sh -c 'cat; echo and more; echo errors >&2'");
     assert_eq!(hosts.on(0, &["sh", "-c", &script]), (0, "abcand more\n".into(), "errors\n".into()));
     // A program that ends before its input.
-    let script = format!("yes | {OXMPI} exec n1 sh -c 'head -c 10; exit 5'");
+    let script = format!("yes | '{OXMPI}' exec n1 sh -c 'head -c 10; exit 5'");
     let (code, out, _) = hosts.on(0, &["sh", "-c", &script]);
     assert_eq!((code, &*out), (5, "y\ny\ny\ny\ny\n"));
     // A program that reads nothing, and one whose output is not read for a while.
@@ -502,15 +487,15 @@ fn streams_over_the_network_wait_and_end_as_a_socket_does() {
     };
     let before = peak();
     let script = format!(
-        "{OXMPI} exec n1 sh -c 'sleep 1; head -c 20000000' </dev/zero | wc -c; \
-         {OXMPI} exec n1 head -c 20000000 /dev/zero | (sleep 1; wc -c)"
+        "'{OXMPI}' exec n1 sh -c 'sleep 1; head -c 20000000' </dev/zero | wc -c; \
+         '{OXMPI}' exec n1 head -c 20000000 /dev/zero | (sleep 1; wc -c)"
     );
     let (code, out, err) = hosts.on(0, &["sh", "-c", &script]);
     assert_eq!((code, &*out, &*err), (0, "20000000\n20000000\n", ""));
     assert!(peak() < before + 4096, "from {before} to {} kB", peak());
     // `oxmpi halt` ends after all earlier output has arrived.
     let script = format!(
-        "({OXMPI} exec n1 sh -c 'head -c 1000000 /dev/zero; sleep 100' 2>/dev/null | wc -c) & sleep 0.5; {OXMPI} halt; wait"
+        "('{OXMPI}' exec n1 sh -c 'head -c 1000000 /dev/zero; sleep 100' 2>/dev/null | wc -c) & sleep 0.5; '{OXMPI}' halt; wait"
     );
     let (code, out, err) = hosts.on(0, &["sh", "-c", &script]);
     assert_eq!((code, &*out, &*err), (0, "1000000\n", ""));

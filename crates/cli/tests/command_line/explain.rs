@@ -1,15 +1,14 @@
 //! `oxmpi explain` and `oxmpi info --collectives`.
 
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support::{TestDirectory, texts};
+
 fn oxmpi(line: &str) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
-    let output = command.env("OXMPI_PARAM_FILES", "none").args(line.split_whitespace()).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+    texts(&command.env("OXMPI_PARAM_FILES", "none").args(line.split_whitespace()).output().unwrap())
 }
 
 #[test]
@@ -193,8 +192,8 @@ fn other_decisions_hold_where_ranks_share_processors() {
 
 #[test]
 fn parameters_and_rules_are_explained_and_their_order() {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("explain-{}.conf", std::process::id()));
-    std::fs::write(&file, "rule-file-version-2\n1 2 1 8 2\n0 3 0 0\n4096 4 0 1024 7\n").unwrap();
+    let directory = TestDirectory::new("explain");
+    let file = directory.write("rules.conf", "rule-file-version-2\n1 2 1 8 2\n0 3 0 0\n4096 4 0 1024 7\n");
     let name = file.display().to_string();
     let line = format!("explain coll allreduce --ranks 9 --bytes 5k --rules {name} --json");
     let (code, out, err) = oxmpi(&line);
@@ -202,7 +201,6 @@ fn parameters_and_rules_are_explained_and_their_order() {
     let not_legal = oxmpi(&format!("{line} --noncommutative"));
     let forced = "--mca coll_tuned_allreduce_algorithm nonoverlapping";
     let stronger = oxmpi(&format!("{line} {forced}"));
-    std::fs::remove_file(&file).unwrap();
 
     assert_eq!((code, err.as_str()), (0, ""));
     let explained: Value = serde_json::from_str(&out).unwrap();
@@ -270,14 +268,13 @@ fn all_algorithms_are_listed() {
 /// the algorithm does not read.
 #[test]
 fn numbers_that_an_algorithm_does_not_read_are_marked() {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("unheeded-{}.conf", std::process::id()));
-    std::fs::write(&file, "rule-file-version-2\n1\n7\n1\n2\n2\n0 6 3 4096 9\n8 1 0 0\n").unwrap();
+    let directory = TestDirectory::new("explain");
+    let file = directory.write("rules.conf", "rule-file-version-2\n1\n7\n1\n2\n2\n0 6 3 4096 9\n8 1 0 0\n");
     let call = format!("explain coll bcast --ranks 4 --bytes 0 --rules {}", file.display());
     let (_, out, _) = oxmpi(&call);
     assert!(out.contains("\n  with:          segment size 4096\n"), "{out}");
     assert!(out.contains("\n  not looked at: fan-out 3, max requests 9\n"), "{out}");
     let (_, json, _) = oxmpi(&format!("{call} --json"));
-    std::fs::remove_file(&file).unwrap();
     let explained: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&explained["segment_size"], &explained["fan_out"]), (&4096.into(), &3.into()));
     assert_eq!(explained["not_looked_at"], serde_json::json!(["fan-out 3", "max requests 9"]));

@@ -19,7 +19,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::support::{compiled_library, installed};
+use crate::support::{TestDirectory, compiled_library, installed, sorted};
 use testbed::{A, B, HEAD, LIMIT, kill, outcome, testbed};
 
 /// Programs of tests/c that run on two hosts with three ranks each.
@@ -82,12 +82,6 @@ int main(int argc, char **argv)
         pause();
 }
 "#;
-
-fn sorted(text: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.sort_unstable();
-    lines
-}
 
 #[test]
 fn ranks_are_placed_and_know_their_nodes() {
@@ -403,18 +397,17 @@ fn failed_starts_are_reported_with_host_and_remedy() {
         &["plm_rsh_agent", "nosuchshell"],
     );
     // A program that is no agent.
-    let odd = bed.directory.join("odd");
-    fs::write(&odd, "#!/bin/sh\necho 'OXMPI-AGENT 9.9 (agents 9)'; cat\n").unwrap();
-    let mut chmod = std::process::Command::new("chmod");
-    assert!(chmod.arg("+x").arg(&odd).status().unwrap().success());
-    let odd = odd.to_str().unwrap();
-    fails(&["-H", "nodea", "--mca", "plm_rsh_agent", odd, "true"], 1, &["it is of OxMPI 9.9 (agents 9)"]);
+    let directory = TestDirectory::new("odd");
+    let odd = directory.script("odd", "#!/bin/sh\necho 'OXMPI-AGENT 9.9 (agents 9)'; cat\n");
+    fails(&["-H", "nodea", "--mca", "plm_rsh_agent", &odd, "true"], 1, &["it is of OxMPI 9.9 (agents 9)"]);
 
     // A directory and a program that only the head has.
     let private = bed.directory.join("of-the-head");
     fs::create_dir(&private).unwrap();
-    let script =
-        format!("mount -t tmpfs t {0} && cp /bin/true {0}/own && cd {0} && exec \"$@\"", private.display());
+    let script = format!(
+        "mount -t tmpfs t '{0}' && cp /bin/true '{0}/own' && cd '{0}' && exec \"$@\"",
+        private.display()
+    );
     let mpirun = installed("mpirun");
     let on_head = |words: &[&str]| {
         let mut command = bed.on(HEAD, "sh");
@@ -426,8 +419,8 @@ fn failed_starts_are_reported_with_host_and_remedy() {
     assert!(code == Some(126) && err.contains("cannot run") && err.contains("host 'node"), "{code:?}: {err}");
     fs::remove_dir(&private).unwrap();
     fs::create_dir(&private).unwrap();
-    let gone = format!("mkdir {0}/here && cd {0}/here && exec \"$@\"", private.display());
-    let script = format!("mount -t tmpfs t {} && {gone}", private.display());
+    let gone = format!("mkdir '{0}/here' && cd '{0}/here' && exec \"$@\"", private.display());
+    let script = format!("mount -t tmpfs t '{}' && {gone}", private.display());
     let mut command = bed.on(HEAD, "sh");
     command.args(["-c", &script, "sh", mpirun.to_str().unwrap(), "--mca", "plm_rsh_agent", &bed.shell()]);
     command.args(["-H", "nodea", "true"]).stdin(Stdio::null());

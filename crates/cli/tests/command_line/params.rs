@@ -7,17 +7,16 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{installed, root};
+use crate::support::{TestDirectory, installed, root, texts};
 
-/// A home directory of a test, removed at its end.
-struct Home(PathBuf);
+/// A home directory.
+struct Home(TestDirectory);
 
 impl Home {
     fn new(name: &str, file: &str) -> Home {
-        let path = std::env::temp_dir().join(format!("oxmpi-home-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(path.join(".oxmpi")).unwrap();
-        std::fs::write(path.join(".oxmpi/mca-params.conf"), file).unwrap();
-        Home(path)
+        let directory = TestDirectory::new(&format!("home-{name}"));
+        directory.write(".oxmpi/mca-params.conf", file);
+        Home(directory)
     }
 
     fn file(&self) -> String {
@@ -31,16 +30,8 @@ impl Home {
     }
 }
 
-impl Drop for Home {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn finish(command: &mut Command) -> (i32, String, String) {
-    let output = command.output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+    texts(&command.output().unwrap())
 }
 
 fn json(text: &str) -> Value {

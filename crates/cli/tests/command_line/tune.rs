@@ -1,20 +1,19 @@
 //! `oxmpi tune`, from its options to the rules that a job follows.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use oxmpi_tuned::Rules;
 use serde_json::Value;
 
-/// A directory of a test, removed at its end.
-struct Directory(PathBuf);
+use crate::support::{TestDirectory, texts};
 
-impl Directory {
-    fn new(name: &str) -> Directory {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tune-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Directory(path)
+struct TuneDirectory(TestDirectory);
+
+impl TuneDirectory {
+    fn new(name: &str) -> TuneDirectory {
+        TuneDirectory(TestDirectory::new(&format!("tune-{name}")))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -28,9 +27,7 @@ impl Directory {
     }
 
     fn oxmpi(&self, line: &str) -> (i32, String, String) {
-        let output = self.command(line).output().unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+        texts(&self.command(line).output().unwrap())
     }
 
     fn files(&self) -> Vec<String> {
@@ -48,15 +45,9 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn a_short_run_measures_two_collectives_and_leaves_rules_and_a_picture() {
-    let here = Directory::new("short");
+    let here = TuneDirectory::new("short");
     let line =
         "tune --collectives barrier,bcast --ranks 2 --sizes 8:32 --time 0.02 --out my.conf --svg my.svg";
     let (code, out, err) = here.oxmpi(line);
@@ -71,7 +62,7 @@ fn a_short_run_measures_two_collectives_and_leaves_rules_and_a_picture() {
 
 #[test]
 fn a_run_that_is_killed_goes_on() {
-    let here = Directory::new("killed");
+    let here = TuneDirectory::new("killed");
     let line = "tune --collectives bcast --ranks 2 --sizes 8:8k --time 0.2 --out my.json --state mine";
     let mut first = here.command(line).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(60);
@@ -115,7 +106,7 @@ fn a_run_that_is_killed_goes_on() {
 /// The state is removed only after the rules are written. A job goes on with its own parameters.
 #[test]
 fn measurements_are_kept_until_the_rules_are_written() {
-    let here = Directory::new("kept");
+    let here = TuneDirectory::new("kept");
     let line = "tune --collectives bcast --ranks 2 --sizes 8:64k --time 0.1 --mca rpi tcp --out my.json";
     let mut first = here.command(line).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(60);
@@ -143,7 +134,7 @@ fn measurements_are_kept_until_the_rules_are_written() {
 /// `oxmpi explain` follows the written rules: those of a simulation, which are always the same.
 #[test]
 fn rules_of_a_simulation_are_followed() {
-    let here = Directory::new("simulated");
+    let here = TuneDirectory::new("simulated");
     for name in ["my.conf", "my.json"] {
         let line =
             format!("tune --simulate 64:64 --collectives bcast,allgather --out {name} --svg {name}.svg");
@@ -176,7 +167,7 @@ fn rules_of_a_simulation_are_followed() {
 
 #[test]
 fn a_million_ranks_are_simulated() {
-    let here = Directory::new("million");
+    let here = TuneDirectory::new("million");
     let mut command = here.command("tune --simulate 16384:64 --out my.conf --svg my.svg");
     let mut child = command.stdout(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(60);
@@ -197,7 +188,7 @@ fn a_million_ranks_are_simulated() {
 
 #[test]
 fn impossible_requests_are_refused_before_measurements() {
-    let here = Directory::new("wrong");
+    let here = TuneDirectory::new("wrong");
     std::fs::write(here.path("there"), "mine").unwrap();
     for (line, wanted_code, wanted) in [
         ("--collectives bcats", 2, "there is no collective 'bcats' that can be tuned; did you mean 'bcast'?"),

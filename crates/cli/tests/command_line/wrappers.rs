@@ -4,21 +4,18 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A directory of a test with a blank in its name, removed at its end.
-struct Room(PathBuf);
+use crate::support::TestDirectory;
 
-impl Room {
-    fn new(name: &str) -> Room {
-        let path = std::env::temp_dir().join(format!("oxmpi wrappers {name} {}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Room(path)
+/// A directory with a blank in its path.
+struct BlankDirectory(TestDirectory);
+
+impl BlankDirectory {
+    fn new(name: &str) -> BlankDirectory {
+        BlankDirectory(TestDirectory::new(&format!("wrappers {name}")))
     }
 
     fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, text).unwrap();
-        path
+        self.0.write(name, text)
     }
 
     /// A copy of the installation in this directory, whose path has a blank.
@@ -27,12 +24,6 @@ impl Room {
         let copied = Command::new("cp").arg("-a").arg(prefix()).arg(&to).status().unwrap();
         assert!(copied.success());
         to
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -168,9 +159,9 @@ int main(int argc, char **argv)
 
 #[test]
 fn exceptions_of_cxx_pass_through() {
-    let room = Room::new("exceptions");
+    let scratch = BlankDirectory::new("exceptions");
     let prefix = prefix();
-    let (source, program) = (room.write("exceptions.cc", EXCEPTIONS), room.0.join("exceptions"));
+    let (source, program) = (scratch.write("exceptions.cc", EXCEPTIONS), scratch.0.join("exceptions"));
     ok(tool(&prefix, "mpicxx").args(["-std=c++11", "-Wall"]).arg(&source).arg("-o").arg(&program));
     for (ranks, rpi) in [("1", "usysv"), ("2", "usysv"), ("2", "tcp")] {
         let mut mpirun = tool(&prefix, "mpirun");
@@ -194,21 +185,21 @@ const WARNINGS: &[&str] = &["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
 #[test]
 fn c_and_cxx_compile_without_warnings_and_run_where_paths_have_blanks() {
-    let room = Room::new("compile");
-    let prefix = room.installation();
-    let c = room.write("a file.c", SUM_C);
-    let cxx = room.write("a file.cc", SUM_CXX);
+    let scratch = BlankDirectory::new("compile");
+    let prefix = scratch.installation();
+    let c = scratch.write("a file.c", SUM_C);
+    let cxx = scratch.write("a file.cc", SUM_CXX);
     for (wrapper, standard, source, text) in [
         ("mpicc", "-std=c99", &c, "sum 3\n"),
         ("mpicxx", "-std=c++11", &cxx, "maximum 2\n"),
         ("mpic++", "-std=c++17", &cxx, "maximum 2\n"),
         ("mpiCC", "-std=c++11", &cxx, "maximum 2\n"),
     ] {
-        let program = room.0.join("a program");
+        let program = scratch.0.join("a program");
         ok(tool(&prefix, wrapper).args(WARNINGS).arg(standard).arg(source).arg("-o").arg(&program));
         assert_eq!(runs(&prefix, &program), text, "{wrapper}");
         // In two steps, the first without linking.
-        let object = room.0.join("an object.o");
+        let object = scratch.0.join("an object.o");
         ok(tool(&prefix, wrapper).arg(standard).arg("-c").arg(source).arg("-o").arg(&object));
         ok(tool(&prefix, wrapper).arg(&object).arg("-o").arg(&program));
         assert_eq!(runs(&prefix, &program), text, "{wrapper} in two steps");
@@ -221,7 +212,7 @@ fn c_and_cxx_compile_without_warnings_and_run_where_paths_have_blanks() {
 /// several names, and for Fortran. Without Fortran here they take that of another MPI.
 #[test]
 fn build_systems_find_this_installation_and_no_other() {
-    let room = Room::new("build");
+    let scratch = BlankDirectory::new("build");
     let mut source = String::new();
     let kinds = "Comm Errhandler File Group Info Message Op Request Session Status Type Win".split(' ');
     let names = kinds.flat_map(|kind| ["c2f", "f2c"].map(|to| format!("MPI_{kind}_{to}")));
@@ -229,8 +220,8 @@ fn build_systems_find_this_installation_and_no_other() {
     calls.iter().for_each(|(declaration, _)| source += declaration);
     source += "int main(void) { return ";
     calls.iter().for_each(|(_, call)| source += call);
-    room.write("conftest.c", &(source + "0; }\n"));
-    ok(tool(&prefix(), "mpicc").args(["-std=gnu17", "conftest.c", "-o", "conftest"]).current_dir(&room.0));
+    scratch.write("conftest.c", &(source + "0; }\n"));
+    ok(tool(&prefix(), "mpicc").args(["-std=gnu17", "conftest.c", "-o", "conftest"]).current_dir(&scratch.0));
     let flags = |name: &str| {
         let mut command = Command::new("pkg-config");
         command.args(["--libs", name]).env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
@@ -256,10 +247,10 @@ fn build_systems_find_this_installation_and_no_other() {
 
 #[test]
 fn a_shell_can_use_the_shown_words() {
-    let room = Room::new("shown");
-    let prefix = room.installation();
-    room.write("a.c", SUM_C);
-    let program = room.0.join("a");
+    let scratch = BlankDirectory::new("shown");
+    let prefix = scratch.installation();
+    scratch.write("a.c", SUM_C);
+    let program = scratch.0.join("a");
     let show = |words: &[&str]| ok(tool(&prefix, "mpicc").args(words)).trim_end().to_string();
     for line in [
         format!("{} a.c -o a {}", show(&["-compile_info"]), show(&["-showme:link"])),
@@ -272,7 +263,7 @@ fn a_shell_can_use_the_shown_words() {
         show(&["a.c", "-o", "a", "-show"]),
         show(&["-showme", "a.c", "-o", "a"]),
     ] {
-        ok(Command::new("sh").arg("-c").arg(&line).current_dir(&room.0));
+        ok(Command::new("sh").arg("-c").arg(&line).current_dir(&scratch.0));
         assert_eq!(runs(&prefix, &program), "sum 3\n", "{line}");
         std::fs::remove_file(&program).unwrap();
     }
@@ -281,15 +272,15 @@ fn a_shell_can_use_the_shown_words() {
     let mut pkg_config = Command::new("pkg-config");
     pkg_config.args(["--cflags", "--libs", "oxmpi"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
     let pkg_config = ok(&mut pkg_config);
-    ok(Command::new("sh").arg("-c").arg(format!("cc a.c -o a {pkg_config}")).current_dir(&room.0));
+    ok(Command::new("sh").arg("-c").arg(format!("cc a.c -o a {pkg_config}")).current_dir(&scratch.0));
     assert_eq!(runs(&prefix, &program), "sum 3\n");
 }
 
 #[test]
 fn another_compiler_can_be_named_and_a_missing_one_is_reported() {
-    let room = Room::new("named");
-    let source = room.write("a.c", "#ifndef MARK\n#error the other compiler was not used\n#endif\n");
-    let compiler = room.write("my cc", "#!/bin/sh\nexec cc -DMARK \"$@\"\n");
+    let scratch = BlankDirectory::new("named");
+    let source = scratch.write("a.c", "#ifndef MARK\n#error the other compiler was not used\n#endif\n");
+    let compiler = scratch.write("my cc", "#!/bin/sh\nexec cc -DMARK \"$@\"\n");
     let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
     std::fs::set_permissions(&compiler, mode).unwrap();
     let compile = || {
@@ -384,9 +375,9 @@ int main(int argc, char **argv)
 
 #[test]
 fn removed_names_are_there_on_request() {
-    let room = Room::new("compat");
-    let old = room.write("old.c", OLD);
-    let program = room.0.join("old");
+    let scratch = BlankDirectory::new("compat");
+    let old = scratch.write("old.c", OLD);
+    let program = scratch.0.join("old");
     let compile = |wrapper: &str, language: &str, more: &[&str]| {
         let mut command = tool(&prefix(), wrapper);
         command.args(WARNINGS).args(more).args(["-x", language]).arg(&old).arg("-o").arg(&program);
@@ -422,7 +413,7 @@ fn removed_names_are_there_on_request() {
     ok(compile("mpicc", "c", &[]).env("OXMPI_MPI_COMPAT", "1"));
     let off = compile("mpicc", "c", &[]).env("OXMPI_MPI_COMPAT", "0").output().unwrap();
     assert!(!off.status.success(), "OXMPI_MPI_COMPAT=0 is no request");
-    let bound = room.write("bound.c", "#include <mpi.h>\nMPI_Datatype types[] = {MPI_INT, MPI_UB};\n");
+    let bound = scratch.write("bound.c", "#include <mpi.h>\nMPI_Datatype types[] = {MPI_INT, MPI_UB};\n");
     let output = tool(&prefix(), "mpicc").args(["-mpi-compat", "-c"]).arg(bound).output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && err.contains("use_MPI_Type_create_resized"), "{err}");
@@ -448,9 +439,9 @@ int main(int argc, char **argv)
 
 #[test]
 fn integers_of_fortran_are_there_unless_the_interface_is_to_be_strict() {
-    let room = Room::new("fortran");
-    let source = room.write("fortran.c", FORTRAN);
-    let program = room.0.join("fortran");
+    let scratch = BlankDirectory::new("fortran");
+    let source = scratch.write("fortran.c", FORTRAN);
+    let program = scratch.0.join("fortran");
     for (wrapper, language) in [("mpicc", "c"), ("mpicxx", "c++")] {
         let compile = |more: &[&str]| {
             let mut command = tool(&prefix(), wrapper);
@@ -480,11 +471,11 @@ fn integers_of_fortran_are_there_unless_the_interface_is_to_be_strict() {
 
 #[test]
 fn output_and_exit_code_of_a_compiler_are_passed_on() {
-    let room = Room::new("passed");
-    let source = room.write("a.c", "int main(void) { return 0; }\n");
+    let scratch = BlankDirectory::new("passed");
+    let source = scratch.write("a.c", "int main(void) { return 0; }\n");
     let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
     let compile = |script: &str| {
-        let compiler = room.write("cc", script);
+        let compiler = scratch.write("cc", script);
         std::fs::set_permissions(&compiler, mode.clone()).unwrap();
         let mut command = tool(&prefix(), "mpicc");
         command.arg(format!("-cc={}", compiler.display())).arg("-c").arg(&source).output().unwrap()
@@ -526,18 +517,18 @@ add_test(NAME sum COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2 ${MPIE
 
 #[test]
 fn cmake_finds_us_in_path_and_by_mpi_home() {
-    let room = Room::new("cmake");
-    let prefix = room.installation();
-    room.write("source/CMakeLists.txt", CMAKE);
-    room.write("source/sum.c", SUM_C);
-    room.write("source/sum.cc", SUM_CXX);
+    let scratch = BlankDirectory::new("cmake");
+    let prefix = scratch.installation();
+    scratch.write("source/CMakeLists.txt", CMAKE);
+    scratch.write("source/sum.c", SUM_C);
+    scratch.write("source/sum.cc", SUM_CXX);
     let path = format!("{}:{}", prefix.join("bin").display(), std::env::var("PATH").unwrap());
     for (how, key, value) in
         [("path", "PATH", path.clone()), ("home", "MPI_HOME", prefix.display().to_string())]
     {
-        let build = room.0.join(how);
+        let build = scratch.0.join(how);
         let mut cmake = Command::new("cmake");
-        cmake.arg("-S").arg(room.0.join("source")).arg("-B").arg(&build).env(key, &value);
+        cmake.arg("-S").arg(scratch.0.join("source")).arg("-B").arg(&build).env(key, &value);
         let found = ok(&mut cmake);
         let mpirun = prefix.join("bin/mpi").display().to_string();
         let cache = std::fs::read_to_string(build.join("CMakeCache.txt")).unwrap();
@@ -574,9 +565,9 @@ int main(int argc, char **argv)
 
 #[test]
 fn a_job_starts_with_the_requested_error_handler() {
-    let room = Room::new("errhandler");
-    let source = room.write("a.c", ERRHANDLER);
-    let program = room.0.join("a");
+    let scratch = BlankDirectory::new("errhandler");
+    let source = scratch.write("a.c", ERRHANDLER);
+    let program = scratch.0.join("a");
     ok(tool(&prefix(), "mpicc").arg(source).arg("-o").arg(&program));
     let run = |name: &str| {
         let mut mpirun = tool(&prefix(), "mpirun");
@@ -606,8 +597,8 @@ fn all_below(prefix: &Path) -> Vec<String> {
 
 #[test]
 fn uninstall_removes_the_files_of_the_installation_and_no_others() {
-    let room = Room::new("uninstall");
-    let prefix = room.installation();
+    let scratch = BlankDirectory::new("uninstall");
+    let prefix = scratch.installation();
     let before = all_below(&prefix);
     let listed = ok(tool(&prefix, "oxmpi").args(["uninstall", "--list"]));
     for name in &before {
@@ -616,9 +607,9 @@ fn uninstall_removes_the_files_of_the_installation_and_no_others() {
     }
     assert_eq!(all_below(&prefix), before, "a list removes nothing");
     // Files of others, and a changed file.
-    room.write("prefix/bin/mine", "");
-    room.write("prefix/share/man/man1/other.1", "");
-    room.write("prefix/etc/oxmpi-mca-params.conf", "rpi = tcp\n");
+    scratch.write("prefix/bin/mine", "");
+    scratch.write("prefix/share/man/man1/other.1", "");
+    scratch.write("prefix/etc/oxmpi-mca-params.conf", "rpi = tcp\n");
     let said = ok(tool(&prefix, "oxmpi").arg("uninstall"));
     assert!(said.contains("kept, as somebody has changed it: ") && said.contains("removed "), "{said}");
     assert_eq!(all_below(&prefix), ["bin/mine", "etc/oxmpi-mca-params.conf", "share/man/man1/other.1"]);

@@ -1,11 +1,131 @@
 //! Paths and programs for tests.
 #![allow(dead_code)] // each test program uses a part of this module
 
+use std::ffi::OsStr;
+use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
+use std::ops::Deref;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A directory of a test in the system's directory for temporary files, removed with the value.
+/// Unlike the directory of the project its path has no blanks, at which parameters like
+/// plm_rsh_agent are split.
+pub(crate) struct TestDirectory(PathBuf);
+
+impl TestDirectory {
+    pub(crate) fn new(name: &str) -> TestDirectory {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("oxmpi-{name}-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        TestDirectory(path.canonicalize().unwrap())
+    }
+
+    /// Writes a file, and makes its directory.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Writes an executable script, and returns its path.
+    pub(crate) fn script(&self, name: &str, text: &str) -> String {
+        let path = self.write(name, text);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.to_str().unwrap().into()
+    }
+
+    /// A replacement for ssh that runs commands on this host.
+    pub(crate) fn remote_shell(&self) -> String {
+        self.script("remote", "#!/bin/sh\nshift; exec sh -c \"$*\"\n")
+    }
+}
+
+impl Drop for TestDirectory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Deref for TestDirectory {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<Path> for TestDirectory {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<OsStr> for TestDirectory {
+    fn as_ref(&self) -> &OsStr {
+        self.0.as_os_str()
+    }
+}
+
+/// A path as a word of a shell script or an app schema.
+pub(crate) fn shell_word(path: &Path) -> String {
+    let text = path.to_str().unwrap();
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./:=,+@%".contains(c);
+    if text.chars().all(is_plain) { text.into() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// The command `like` as the arguments of the command `before`, in the environment and directory of
+/// `like`.
+pub(crate) fn behind(before: &[&str], like: &Command) -> Command {
+    let mut command = Command::new(before[0]);
+    command.args(&before[1..]).arg(like.get_program()).args(like.get_args());
+    command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    like.get_current_dir().map(|directory| command.current_dir(directory));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// The exit code, -1 for a signal, and the texts of both streams.
+pub(crate) fn texts(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+pub(crate) fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// Waits until `holds` returns true; fails with `what` after a minute.
+pub(crate) fn await_that(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "still not: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Other processes that have `marker` among their arguments.
+pub(crate) fn processes_with(marker: &str) -> Vec<String> {
+    let own = std::process::id().to_string();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Ok(args) = fs::read(entry.path().join("cmdline")) else { continue };
+        let args = String::from_utf8_lossy(&args).replace('\0', " ");
+        if name != own && name.parse::<u32>().is_ok() && args.contains(marker) {
+            found.push(format!("{name}: {args}"));
+        }
+    }
+    found
+}
 
 /// The process whose parent is not among `pids`: a launcher and its guard, for example, have the
 /// same arguments. Process numbers do not show the age, as they wrap.
@@ -17,7 +137,7 @@ pub(crate) fn eldest(pids: &[i32]) -> Option<i32> {
 /// The fields of /proc/PID/stat behind the name, which is in parentheses (proc_pid_stat(5)).
 /// `None`: the process has ended.
 pub(crate) fn stat_of(pid: i32) -> Option<Vec<String>> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(stat.rsplit_once(") ")?.1.split(' ').map(String::from).collect())
 }
 
@@ -72,22 +192,22 @@ fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<Path
     let mut inputs = vec![source.to_path_buf()];
     let shared = [root().join("tests/c"), prefix().join("include")];
     for place in shared.iter().map(PathBuf::as_path).chain(source.parent()) {
-        let files = std::fs::read_dir(place).map_err(failed)?.flatten().map(|entry| entry.path());
+        let files = fs::read_dir(place).map_err(failed)?.flatten().map(|entry| entry.path());
         inputs.extend(files.filter(|path| path.extension().is_some_and(|extension| extension == "h")));
     }
     inputs[1..].sort();
-    let text = std::fs::read_to_string(source).map_err(failed)?;
+    let text = fs::read_to_string(source).map_err(failed)?;
     let sources = text.lines().filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix(".c\""));
     inputs.extend(sources.map(|name| source.with_file_name(name).with_extension("c")));
     for input in inputs {
-        std::fs::read(&input).map_err(failed)?.hash(&mut key);
+        fs::read(&input).map_err(failed)?.hash(&mut key);
     }
     let directory = root().join(format!("target/test-programs/{:016x}", key.finish()));
     let made = directory.join(name);
     if made.exists() {
         return Ok(made);
     }
-    std::fs::create_dir_all(&directory).map_err(failed)?;
+    fs::create_dir_all(&directory).map_err(failed)?;
     // Another test may compile the same source at the same time: each writes its own file, and the
     // last one stays.
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -97,7 +217,7 @@ fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<Path
     if !output.status.success() {
         return Err(format!("{compiler:?}: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    std::fs::rename(&part, &made).map_err(failed)?;
+    fs::rename(&part, &made).map_err(failed)?;
     Ok(made)
 }
 
@@ -110,7 +230,7 @@ pub(crate) fn skip(why: &str) {
         );
     };
     eprintln!("skipped: {why}");
-    let log = std::fs::OpenOptions::new().create(true).append(true).open(file);
+    let log = fs::OpenOptions::new().create(true).append(true).open(file);
     log.and_then(|mut log| log.write_all(format!("{why}\n").as_bytes())).unwrap();
 }
 

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::{compiled, installed, root};
+use crate::support::{TestDirectory, compiled, installed, root};
 
 const LIMIT_S: &str = "60";
 
@@ -106,12 +106,11 @@ fn documents() -> Vec<PathBuf> {
 }
 
 /// A home with an installation in `oxmpi`, and files of the names that the documents use.
-struct Home(PathBuf);
+struct Home(TestDirectory);
 
 impl Home {
     fn new(name: &str) -> Home {
-        let home = std::env::temp_dir().join(format!("oxmpi-{name}-{}", std::process::id()));
-        fs::create_dir_all(&home).unwrap();
+        let home = TestDirectory::new(name);
         let hello = root().join("examples/hello.c");
         fs::copy(&hello, home.join("program.c")).unwrap();
         fs::copy(compiled(&hello).unwrap(), home.join("program")).unwrap();
@@ -143,12 +142,6 @@ impl Home {
             Some(missing) => Err(failed(format!("it does not print '{missing}'"))),
             None => Ok(()),
         }
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::{Child, Output};
 
-use super::sorted;
 use super::testbed::{Testbed, outcome, testbed};
+use crate::support::sorted;
 
 struct Pair {
     bed: Testbed,

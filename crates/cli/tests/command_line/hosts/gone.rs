@@ -1,11 +1,12 @@
 //! Hosts that lose the connection with the head, and a head that is stopped and not lost.
 
 use std::io::Read as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::testbed::{A, B, HEAD, LIMIT, Machine, Testbed, outcome, testbed};
+use super::testbed::{A, B, HEAD, Machine, Testbed, outcome, testbed};
+use crate::support::await_that;
 
 /// The time without an answer after which a host is lost, in seconds.
 const SILENCE: u64 = 3;
@@ -16,14 +17,6 @@ const UNIVERSE: &str = "head schedule=no\nnodea cpu=1\nnodeb cpu=1\n";
 fn words<'w>(silence: &'w str, program: &[&'w str]) -> Vec<&'w str> {
     [&["--timeout", "100", "--mca", "mpi_agent_silence_s", silence, "-n", "2", "-H", "nodea,nodeb"], program]
         .concat()
-}
-
-fn await_that(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !holds() {
-        assert!(Instant::now() < end, "still not: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The open connections of a host with the head except those of ssh (proc(5): the state 01 is

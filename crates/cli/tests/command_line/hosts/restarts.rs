@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::testbed::{A, B, HEAD, LIMIT, Machine, PRIVATE, Testbed, outcome, testbed};
-use crate::support::{criu, installed};
+use crate::support::{criu, installed, shell_word};
 
 /// Enough rounds for a checkpoint before the end of the job.
 const ROUNDS: &str = "200";
@@ -212,7 +212,7 @@ fn a_host_without_criu_is_named_before_the_job_starts() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     let program = bed.compile("jobs/cr_traffic");
     let own = bed.directory.join(PRIVATE).join("criu");
-    std::fs::write(&own, format!("#!/bin/sh\nexec {} \"$@\"\n", criu.display())).unwrap();
+    std::fs::write(&own, format!("#!/bin/sh\nexec {} \"$@\"\n", shell_word(&criu))).unwrap();
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).unwrap();
     let job = |hosts| outcome(mpirun(&bed, &own, &["-H", hosts], (&program, "10")).output().unwrap());
     let (code, out, err) = job("localhost:2,nodeb:2");
@@ -279,7 +279,8 @@ mod night {
         std::fs::write(&hostfile, "nodeb slots=4\n").unwrap();
         let schema = std::fs::read_to_string(Path::new(&set).join("image/appschema")).unwrap();
         let line = schema.lines().find(|line| !line.starts_with('#')).unwrap();
-        let run = line.split_once(&*program).map(|(_, args)| format!("{program}{args}")).unwrap();
+        let word = shell_word(Path::new(&program));
+        let run = line.split_once(&word).map(|(_, args)| format!("{word}{args}")).unwrap();
         assert_eq!(line, format!("-n 4 -H {}:4 {run}", HEAD.name), "{schema}");
         let edited = bed.directory.join("schema").display().to_string();
         std::fs::write(&edited, format!("-n 1 -H nodeb {run}\n-n 2 -H nodea:2 {run}\n-n 1 -H nodeb {run}\n"))

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::sorted;
 use super::testbed::{B, LIMIT, outcome, testbed};
+use crate::support::sorted;
 
 /// Common functions of the programs below: the end of a spawned process, and of another one.
 const COMMON: &str = r#"

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::LinkNameSpaceType;
 
-use crate::support::{compiled, eldest, installed, root, skip};
+use crate::support::{TestDirectory, compiled, eldest, installed, root, shell_word, skip};
 
 /// The empty directory that sshd requires.
 const PRIVILEGE_SEPARATION: &str = "/run/sshd";
@@ -21,6 +21,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) struct Testbed {
     /// A directory that all hosts see, with [`PRIVATE`] in it.
     pub(crate) directory: PathBuf,
+    /// The configuration of ssh, which is named in a parameter that is split at blanks.
+    plain: TestDirectory,
     servers: Vec<Child>,
     has_made_run: bool,
     /// Whether the other hosts have PID namespaces, as containers have.
@@ -124,7 +126,8 @@ impl Testbed {
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oxmpi-hosts-{}", std::process::id()));
         fs::create_dir_all(directory.join(PRIVATE)).unwrap();
         let has_made_run = fs::create_dir(PRIVILEGE_SEPARATION).is_ok();
-        let mut bed = Testbed { directory, servers: Vec::new(), has_made_run, numbers_itself };
+        let plain = TestDirectory::new("ssh");
+        let mut bed = Testbed { directory, plain, servers: Vec::new(), has_made_run, numbers_itself };
         bed.make_network();
         bed.make_keys();
         for machine in [A, B] {
@@ -162,25 +165,25 @@ impl Testbed {
         fs::rename(at("user_key.pub"), at("authorized_keys")).unwrap();
         let directory = self.directory.display();
         let server = format!(
-            "Port 2222\nHostKey {directory}/host_key\nAuthorizedKeysFile {directory}/authorized_keys\nStrictModes no\nUsePAM \
+            "Port 2222\nHostKey \"{directory}/host_key\"\nAuthorizedKeysFile \"{directory}/authorized_keys\"\nStrictModes no\nUsePAM \
              no\nPidFile none\nPermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 100\n"
         );
         fs::write(at("sshd_config"), server).unwrap();
         let mut client = format!(
-            "Host *\n Port 2222\n User root\n IdentityFile {directory}/user_key\n IdentitiesOnly yes\n StrictHostKeyChecking no\n \
+            "Host *\n Port 2222\n User root\n IdentityFile \"{directory}/user_key\"\n IdentitiesOnly yes\n StrictHostKeyChecking no\n \
              UserKnownHostsFile /dev/null\n LogLevel ERROR\n"
         );
         for machine in [A, B] {
             client = format!("Host {}\n HostName {}\n{client}", machine.name, machine.address);
         }
-        fs::write(at("ssh_config"), client).unwrap();
+        self.plain.write("ssh_config", &client);
     }
 
-    /// A command that runs on a host. Its script gets paths as arguments, as they may have blanks.
+    /// A command that runs on a host.
     pub(crate) fn on(&self, machine: Machine, program: &str) -> Command {
         let private = match machine.name {
             name if name == HEAD.name => String::new(),
-            _ => format!("mount -t tmpfs t {}; ", self.directory.join(PRIVATE).display()),
+            _ => format!("mount -t tmpfs t {}; ", shell_word(&self.directory.join(PRIVATE))),
         };
         let script = format!(
             "hostname {}; mount -t tmpfs t /dev/shm; {private}exec ip netns exec {} \"$@\"",
@@ -221,7 +224,7 @@ impl Testbed {
     }
 
     pub(crate) fn shell(&self) -> String {
-        format!("ssh -F {}", self.directory.join("ssh_config").display())
+        format!("ssh -F {}", self.plain.join("ssh_config").display())
     }
 
     pub(crate) fn mpirun(&self, words: &[&str]) -> Command {

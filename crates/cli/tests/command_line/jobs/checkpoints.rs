@@ -21,7 +21,7 @@ use oxmpi_checkpoint::tree::session_of;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::harness::{Programs, compile, installed, kill, processes_with};
-use crate::support::{criu, eldest};
+use crate::support::{TestDirectory, behind, criu, eldest, shell_word};
 
 /// Longer than any step of these tests on the slowest machine.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -206,6 +206,17 @@ fn with(mut command: Command, args: &[&str]) -> Command {
     command
 }
 
+/// The command of a [`Sandbox`] without some capabilities inside of its network namespace.
+fn without_capabilities(capabilities: &str, like: &Command) -> Command {
+    let before = like.get_args().position(|word| word == "--").unwrap() + 1;
+    let mut command = Command::new(like.get_program());
+    command.args(like.get_args().take(before));
+    command.args(["setpriv", "--bounding-set", capabilities, "--inh-caps", capabilities]);
+    command.args(like.get_args().skip(before)).current_dir(like.get_current_dir().unwrap());
+    command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    command
+}
+
 fn words(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
@@ -304,13 +315,17 @@ fn comes_back_by(words: &[&str], options: &[&str], program: &str, args: &[&str])
     }
 }
 
-/// Restarts a set. The output of `oxmpi restart` goes to a file, the output of the job to its own
-/// file.
+/// Restarts a set.
 fn restart<'a>(sandbox: &'a Sandbox, set: &str, options: &[&str]) -> ImagedJob<'a> {
-    let said = File::create(sandbox.programs.directory.join("restarted")).unwrap();
-    let mut command = sandbox.oxmpi(&[&["restart", set], options].concat());
-    let child = command.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
-    ImagedJob { sandbox, out: sandbox.programs.directory.join("out"), child }
+    restart_by(sandbox, sandbox.oxmpi(&[&["restart", set], options].concat()))
+}
+
+/// Restarts a set by this command. Its own output goes to a file, the output of the job to the file
+/// that the job has open.
+fn restart_by(sandbox: &Sandbox, mut command: Command) -> ImagedJob<'_> {
+    let own = File::create(sandbox.programs.path("restarted")).unwrap();
+    let child = command.stdout(own.try_clone().unwrap()).stderr(own).spawn().unwrap();
+    ImagedJob { sandbox, out: sandbox.programs.path("out"), child }
 }
 
 fn restarted(sandbox: &Sandbox) -> String {
@@ -672,17 +687,7 @@ fn a_criu_that_is_too_old_or_lacks_a_capability_is_named_at_the_start() {
         (with(sandbox.command("mpirun"), &[&by_cr[..], &started].concat()), 2),
         (sandbox.oxmpi(&["checkpoint", "--tree", &pid]), 1),
     ] {
-        let mut command = Command::new(like.get_program());
-        let before = like.get_args().position(|word| word == "--").unwrap() + 1;
-        command.args(like.get_args().take(before));
-        let lost = "-sys_admin,-checkpoint_restore";
-        command.args(["setpriv", "--bounding-set", lost, "--inh-caps", lost]);
-        command
-            .args(like.get_args().skip(before))
-            .stdin(Stdio::null())
-            .current_dir(&sandbox.programs.directory);
-        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let output = run(command);
+        let output = run(without_capabilities("-sys_admin,-checkpoint_restore", &like));
         refused(&output, code, &["CRIU cannot work here: ", "CAP_CHECKPOINT_RESTORE", "'sudo setcap "]);
         assert!(!words(&output).contains("started\n"), "{}", words(&output));
     }
@@ -747,13 +752,7 @@ fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
     let set = set_of(&run(by("cr_checkpoint", &["-d", &there, "--kill", &pid])));
     assert!(set.starts_with(&there), "{set}");
     job.lose();
-    let out = sandbox.programs.directory.join("out");
-    let restart_by = |mut command: Command| {
-        let said = File::create(sandbox.programs.directory.join("restarted")).unwrap();
-        let child = command.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
-        ImagedJob { sandbox: &sandbox, out: out.clone(), child }
-    };
-    let mut job = restart_by(by("cr_restart", &[&set]));
+    let mut job = restart_by(&sandbox, by("cr_restart", &[&set]));
     assert!(job.goes_on(), "{}", restarted(&sandbox));
     job.lose();
     let words = [
@@ -767,7 +766,7 @@ fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
         "cr_restart_args",
         "--files cut",
     ];
-    let (code, out) = restart_by(by("lamrestart", &words)).end();
+    let (code, out) = restart_by(&sandbox, by("lamrestart", &words)).end();
     assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&sandbox));
 }
 
@@ -944,8 +943,9 @@ fn a_job_with_a_terminal_goes_on_without_one() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let mpirun = installed("mpirun").display().to_string();
     let line = format!(
-        "set -m; {mpirun} -n 4 --timeout 85 {} 600 6000 {}; true",
-        sandbox.programs.path("cr_heat").display(),
+        "set -m; {} -n 4 --timeout 85 {} 600 6000 {}; true",
+        shell_word(Path::new(&mpirun)),
+        shell_word(&sandbox.programs.path("cr_heat")),
         sandbox.programs.marker()
     );
     let mut command = Command::new("nsenter");

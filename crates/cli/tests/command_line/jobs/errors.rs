@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::harness::{Outcome, Programs, compile, installed};
+use crate::support::shell_word;
 
 const FATAL: &str = "\nThe error handler is MPI_ERRORS_ARE_FATAL, so the job ends";
 const OUTSIDE: &str = "\nBefore MPI_Init has returned, and after MPI_Finalize, the initial error handler counts, which is \
@@ -184,7 +185,7 @@ fn a_misspelt_parameter_is_reported_with_the_nearest_name() {
     assert!(outcome.err.starts_with("mpirun: environment variable OXMPI_MCA_shm_ring_slot: "), "{outcome:?}");
     assert!(outcome.err.contains(text), "{outcome:?}");
     // The ranks make one report.
-    let script = format!("{}={} exec {} init", variable.0, variable.1, p.path("many").display());
+    let script = format!("{}={} exec {} init", variable.0, variable.1, shell_word(&p.path("many")));
     let mut command = Command::new(installed("mpirun"));
     command.args(["-n", "4", "--timeout", "50", "sh", "-c", &script]);
     let outcome = p.start(command).end();

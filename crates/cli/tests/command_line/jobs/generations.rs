@@ -45,9 +45,7 @@ fn the_programs_of_a_script_are_the_ranks_one_after_the_other() {
 #[test]
 fn a_rank_may_execute_the_next_program() {
     let p = compile(&["jobs/world"]);
-    p.file("next.c", NEXT.as_bytes(), 0o644);
-    let mut cc = Command::new(installed("mpicc"));
-    assert!(cc.args(["next.c", "-o", "next"]).current_dir(&p.directory).status().unwrap().success());
+    p.compile_text("next", NEXT);
     p.run(2, &[], "next", &[]).is_fine(2, "of 2");
 }
 
@@ -78,9 +76,7 @@ fn a_program_behind_closed_descriptors_is_the_rank() {
 #[test]
 fn a_tool_that_a_rank_starts_is_a_job_of_one() {
     let p = compile(&["jobs/world"]);
-    p.file("tool.c", TOOL.as_bytes(), 0o644);
-    let mut cc = Command::new(installed("mpicc"));
-    assert!(cc.args(["tool.c", "-o", "tool"]).current_dir(&p.directory).status().unwrap().success());
+    p.compile_text("tool", TOOL);
     p.run(2, &[], "tool", &[]).is_fine(4, "rank 0 of 1");
 }
 
@@ -137,9 +133,7 @@ fn a_script_that_runs_one_program_more_than_its_peers_ends_the_job() {
 #[test]
 fn no_program_follows_a_program_that_has_not_finalized() {
     let p = compile(&["jobs/world"]);
-    p.file("dies.c", DIES.as_bytes(), 0o644);
-    let mut cc = Command::new(installed("mpicc"));
-    assert!(cc.args(["dies.c", "-o", "dies"]).current_dir(&p.directory).status().unwrap().success());
+    p.compile_text("dies", DIES);
     let outcome = run(&p, 2, &[], "./dies $1; ./world $1; exit 0");
     assert!(outcome.code != 0 && !outcome.out.contains("of "), "{outcome:?}");
     assert!(outcome.err.contains("has ended without MPI_Finalize"), "{outcome:?}");

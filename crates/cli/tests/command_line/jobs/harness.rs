@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{PARENT, STARTED, STATE, compiled, stat_of};
-pub(crate) use crate::support::{compiled_library, installed, root};
+pub(crate) use crate::support::{compiled_library, installed, processes_with, root};
 
 /// Longer than any job on the slowest machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -63,6 +63,13 @@ impl Programs {
         std::fs::write(self.path(name), text).unwrap();
         std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
         self.path(name)
+    }
+
+    /// Compiles a C program of this text.
+    pub(crate) fn compile_text(&self, name: &str, text: &str) {
+        let source = self.file(&format!("{name}.c"), text.as_bytes(), 0o644);
+        let status = Command::new(installed("mpicc")).arg(source).arg("-o").arg(self.path(name)).status();
+        assert!(status.unwrap().success());
     }
 
     /// `mpirun -n RANKS OPTIONS PROGRAM ARGUMENTS MARKER`.
@@ -266,19 +273,4 @@ pub(crate) fn await_sleep(pid: i32) {
         assert!(start.elapsed() < LIMIT, "process {pid} does not sleep: {stat:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// Other processes that have `marker` among their arguments.
-pub(crate) fn processes_with(marker: &str) -> Vec<String> {
-    let own = std::process::id().to_string();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Ok(args) = std::fs::read(entry.path().join("cmdline")) else { continue };
-        let args = String::from_utf8_lossy(&args).replace('\0', " ");
-        if name != own && name.parse::<u32>().is_ok() && args.contains(marker) {
-            found.push(format!("{name}: {args}"));
-        }
-    }
-    found
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use super::harness::{SOON, await_sleep, compile, installed, kill};
+use crate::support::shell_word;
 
 /// The launcher gets `signal` while all ranks are at `place`.
 fn signalled(place: &str, sleeps: bool, signal: Signal, code: i32) {
@@ -115,7 +116,7 @@ fn two_jobs_do_not_disturb_each_other() {
 fn a_job_inside_a_rank_is_a_job_of_its_own() {
     let p = compile(&["jobs/many"]);
     let (mpirun, many) = (installed("mpirun"), p.path("many"));
-    let script = format!("{} -n 3 {} work", mpirun.display(), many.display());
+    let script = format!("{} -n 3 {} work", shell_word(&mpirun), shell_word(&many));
     let mut command = Command::new(&mpirun);
     command.args(["-n", "2", "--timeout", "50", "sh", "-c", &script]);
     p.start(command).end().is_fine(6, " of 3");

@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use super::harness::{Outcome, Programs, compile, installed};
-use crate::support::skip;
+use crate::support::{shell_word, skip};
 
 const TRANSPORTS: [&[&str]; 2] = [&[], &["--mca", "rpi", "tcp"]];
 
@@ -56,7 +56,7 @@ fn sudo_is_named_unless_it_keeps_the_environment() {
 #[test]
 fn su_is_named_where_it_makes_a_login_shell() {
     let p = compile(&["jobs/world"]);
-    let command = format!("{} {}", p.path("world").display(), p.marker());
+    let command = format!("{} {}", shell_word(&p.path("world")), p.marker());
     for options in TRANSPORTS {
         let outcome = under(&p, 2, options, &["su", "-", "root", "-c", &command]);
         is_refused(&outcome, &["'su' has taken the variables of OxMPI", "su -m"]);
@@ -124,9 +124,7 @@ fn mpirun_may_belong_to_a_session_outside_its_pid_namespace() {
 #[test]
 fn a_tool_with_an_empty_environment_is_a_job_of_one() {
     let p = compile(&["jobs/world"]);
-    p.file("tool.c", TOOL.as_bytes(), 0o644);
-    let mut cc = Command::new(installed("mpicc"));
-    assert!(cc.args(["tool.c", "-o", "tool"]).current_dir(&p.directory).status().unwrap().success());
+    p.compile_text("tool", TOOL);
     for tool in ["env -i ./world", "sudo ./world"] {
         let outcome = under(&p, 2, &[], &["./tool", tool]);
         outcome.is_fine(4, "rank 0 of 1");

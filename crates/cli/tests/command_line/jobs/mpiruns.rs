@@ -277,7 +277,7 @@ fn names_of_another_user_hinder_no_job() {
          ip link set lo up 2>/dev/null || :
          until_line() { until grep -qs \"$1\" $2; do sleep 0.01; done; }
          mkfifo in; sleep 50 >in & ./squatter 65534 0 lagoon <in >squat & squatter=$!; until_line taken squat
-         mpirun() { $MPIRUN --timeout 50 --mca rpi shm -n $1 ./meeting \"${@:2}\"; }
+         mpirun() { \"$MPIRUN\" --timeout 50 --mca rpi shm -n $1 ./meeting \"${@:2}\"; }
          mpirun 2 publisher lagoon >published & publisher=$!; until_line published published
          mpirun 1 seeker lagoon gate >sought & seeker=$!; until_line sought sought
          touch gate; wait $seeker; wait $publisher; cat published sought >&2
@@ -314,7 +314,7 @@ fn a_client_whose_mpirun_has_the_number_of_an_earlier_one_connects() {
          until_line() { until grep -qs \"$1\" $2; do sleep 0.01; done; }
          mkfifo in; sleep 50 >in & sleeper=$!; ./places 7 9 <in >places.out & places=$!; until_line taken places.out
          for transport in shm tcp lamd; do
-             mpirun() { $MPIRUN --timeout 20 --mca rpi $transport -n $1 ./meeting \"${@:2}\"; }
+             mpirun() { \"$MPIRUN\" --timeout 20 --mca rpi $transport -n $1 ./meeting \"${@:2}\"; }
              mpirun 2 server 6 >port & server=$!; until_line oxmpi port
              for client in 1 2 3; do mpirun 2 client $(head -1 port); done
              wait $server; cat port; rm port

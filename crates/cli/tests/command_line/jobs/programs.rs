@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::harness::{Outcome, Programs, compile, installed};
+use crate::support::shell_word;
 
 fn refused(programs: &Programs, name: &str, code: i32, text: &str) {
     let outcome = programs.run(2, &[], name, &[]);
@@ -50,7 +51,7 @@ fn programs_without_mpi_just_run() {
 #[test]
 fn the_exit_code_of_a_shell_for_a_killed_program_is_understood() {
     let p = compile(&["jobs/die"]);
-    let script = format!("{} between segv; exit $?", p.path("die").display());
+    let script = format!("{} between segv; exit $?", shell_word(&p.path("die")));
     let mut command = Command::new(installed("mpirun"));
     command.args(["-n", "3", "--timeout", "50", "sh", "-c", &script]);
     let outcome = p.start(command).end();
@@ -91,7 +92,7 @@ fn children_that_would_stay_end_with_the_job() {
 #[test]
 fn an_mpi_program_started_by_a_rank_is_a_job_of_one() {
     let p = compile(&["jobs/children", "jobs/many"]);
-    let inner = format!("{} work", p.path("many").display());
+    let inner = format!("{} work", shell_word(&p.path("many")));
     let outcome = p.run(3, &[], "children", &["system", &inner]);
     outcome.is_fine(6, "fine ");
     assert_eq!(outcome.out.matches("fine 0 of 1\n").count(), 3, "{outcome:?}");

@@ -51,7 +51,7 @@ fn a_restart_that_fails_leaves_files_as_they_were() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let failing = |act: &str| {
         let text =
-            format!("#!/bin/sh\n[ \"$1\" = {act} ] && exit 1\nexec {} \"$@\"\n", sandbox.criu.display());
+            format!("#!/bin/sh\n[ \"$1\" = {act} ] && exit 1\nexec {} \"$@\"\n", shell_word(&sandbox.criu));
         sandbox.programs.file(act, text.as_bytes(), 0o755).display().to_string()
     };
     for (options, form) in FORMS {
@@ -142,12 +142,7 @@ fn a_file_under_another_device_number_is_known_by_its_contents() {
         let another = "/out is another file than at the checkpoint, with other contents";
         refused(&run(sandbox.oxmpi(&["restart", &set])), 1, &[another, "--files accept"]);
         assert_eq!(fs::read(&out).unwrap(), other, "a refusal changes nothing");
-        let accept = |options: &[&str]| {
-            let said = File::create(sandbox.programs.directory.join("restarted")).unwrap();
-            let mut command = sandbox.oxmpi(&[&["restart", &set], options].concat());
-            let child = command.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
-            ImagedJob { sandbox: &sandbox, out: out.clone(), child }
-        };
+        let accept = |options: &[&str]| ImagedJob { out: out.clone(), ..restart(&sandbox, &set, options) };
         let mut job = accept(&["--files", "accept"]);
         assert!(job.goes_on(), "{}", restarted(&sandbox));
         job.lose();

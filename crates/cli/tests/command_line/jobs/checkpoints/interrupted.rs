@@ -121,9 +121,10 @@ fn an_interrupted_image_of_all_processes_lets_the_job_go_on() {
 #[test]
 fn an_interrupted_image_on_other_hosts_lets_the_job_go_on() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_signalled"]) else { return };
-    let shell = sandbox.programs.file("shell", b"#!/bin/sh\nshift; exec sh -c \"$*\"\n", 0o755);
+    let directory = TestDirectory::new("remote");
+    let shell = directory.remote_shell();
     let waiting = PausedCriu::new(&sandbox, Stage::Amid);
-    let (shell, criu) = (shell.display().to_string(), waiting.program.display().to_string());
+    let criu = waiting.program.display().to_string();
     let hosts = ["--mca", "plm_rsh_agent", &shell, "-H", "a.invalid:2,b.invalid:2"];
     let hosts = [&hosts[..], &["--mca", "btl_tcp_if_include", "lo"]].concat();
     let options = [&BY_RANK[..], &hosts, &["--mca", "cr_blcr_criu", &criu]].concat();

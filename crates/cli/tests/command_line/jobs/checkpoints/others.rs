@@ -16,11 +16,7 @@ fn set_mode(path: &Path, mode: u32) {
 
 /// Runs a command with a time limit.
 fn run_for(seconds: u32, command: &Command) -> Output {
-    let mut timed = Command::new("timeout");
-    timed.args(["-s", "KILL", &seconds.to_string()]).arg(command.get_program()).args(command.get_args());
-    timed.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    timed.current_dir(command.get_current_dir().unwrap()).stdin(Stdio::null());
-    run(timed)
+    run(behind(&["timeout", "-s", "KILL", &seconds.to_string()], command))
 }
 
 /// A job that has ended with a set, in a directory where all users may write.
@@ -124,8 +120,11 @@ fn a_manifest_that_is_a_fifo_or_has_no_end_is_refused_at_once() {
 fn no_program_comes_from_a_set() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let mark = sandbox.programs.path("mark");
-    let text =
-        format!("#!/bin/sh\necho \"$1\" >> {}\nexec {} \"$@\"\n", mark.display(), sandbox.criu.display());
+    let text = format!(
+        "#!/bin/sh\necho \"$1\" >> {}\nexec {} \"$@\"\n",
+        shell_word(&mark),
+        shell_word(&sandbox.criu)
+    );
     let marking = sandbox.programs.file("marking", text.as_bytes(), 0o755);
     let bin = sandbox.programs.directory.join("bin");
     fs::create_dir(&bin).unwrap();
@@ -140,11 +139,9 @@ fn no_program_comes_from_a_set() {
         job.lose();
         let marked = fs::read_to_string(&mark).unwrap();
         assert!(marked.contains("dump"), "{marked}");
-        let said = File::create(sandbox.programs.directory.join("restarted")).unwrap();
         let mut command = sandbox.oxmpi(&["restart", &set]);
         command.env_remove("OXMPI_MCA_cr_blcr_criu").env("PATH", &path);
-        let child = command.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
-        let mut job = ImagedJob { sandbox: &sandbox, out: sandbox.programs.directory.join("out"), child };
+        let mut job = restart_by(&sandbox, command);
         assert!(job.goes_on(), "{}", restarted(&sandbox));
         assert_eq!(fs::read_to_string(&mark).unwrap(), marked, "the program that made it was run");
         job.lose();
@@ -161,10 +158,10 @@ fn the_scratch_directory_of_a_restart_is_private_and_removed() {
     let (seen, fails) = (sandbox.programs.path("seen"), sandbox.programs.path("fails"));
     let text = format!(
         "#!/bin/sh\n[ \"$1\" = restore ] && find {} -mindepth 1 -type d -printf '%m %p\\n' >> {}\n[ \"$1\" = restore ] && [ -e {} ] && exit 1\nexec {} \"$@\"\n",
-        scratch.display(),
-        seen.display(),
-        fails.display(),
-        sandbox.criu.display()
+        shell_word(&scratch),
+        shell_word(&seen),
+        shell_word(&fails),
+        shell_word(&sandbox.criu)
     );
     let watching = sandbox.programs.file("watching", text.as_bytes(), 0o755);
     for (options, form) in [(&ranks::BY_RANK[..], &[][..]), (&[], &["--tree"])] {
@@ -174,15 +171,10 @@ fn the_scratch_directory_of_a_restart_is_private_and_removed() {
         job.lose();
         fs::write(&fails, "").unwrap();
         for is_back in [false, true] {
-            let mut command = Command::new("sh");
             let like = sandbox.oxmpi(&["restart", &set, "--mca", "cr_blcr_criu", watching.to_str().unwrap()]);
-            command.args(["-c", "umask 0; exec \"$0\" \"$@\""]).arg(like.get_program()).args(like.get_args());
-            command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-            command.env("TMPDIR", &scratch).current_dir(&sandbox.programs.directory);
-            let said = File::create(sandbox.programs.directory.join("restarted")).unwrap();
-            command.stdin(Stdio::null()).stdout(said.try_clone().unwrap()).stderr(said);
-            let child = command.spawn().unwrap();
-            let mut job = ImagedJob { sandbox: &sandbox, out: sandbox.programs.directory.join("out"), child };
+            let mut command = behind(&["sh", "-c", "umask 0; exec \"$0\" \"$@\""], &like);
+            command.env("TMPDIR", &scratch);
+            let mut job = restart_by(&sandbox, command);
             assert_eq!(job.goes_on(), is_back, "{}", restarted(&sandbox));
             if is_back {
                 // With one image of all processes the ranks run before the restart goes on.

@@ -59,16 +59,18 @@ fn a_set_of_cr_self_has_an_app_schema_by_which_the_job_starts_anew() {
     let set = set_of(&run(with(sandbox.command("lamcheckpoint"), &["-pid", &job.mpirun()])));
     job.lose();
     let file = Path::new(&set).join("image/appschema").display().to_string();
+    let own_prefix = format!("{}/", sandbox.programs.directory.display());
     let schema = fs::read_to_string(&file).unwrap();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let line =
-        format!("\n-n 4 -H {host}:4 {} {} ", sandbox.programs.path("cr_own").display(), ROUNDS.join(" "));
+        format!("\n-n 4 -H {host}:4 {} {} ", shell_word(&sandbox.programs.path("cr_own")), ROUNDS.join(" "));
     assert!(schema.starts_with("# oxmpi restart --app FILE SET") && schema.contains(&line), "{schema}");
     assert_eq!(schema.lines().count(), 2, "{schema}");
     let mut job = restart(&sandbox, &set, &["--app", &file]);
     job.await_line("begins after round");
     job.lose();
-    let args = format!("--app {file}");
+    // The arguments are split at blanks, which a relative path does not have.
+    let args = format!("--app {}", file.strip_prefix(&own_prefix).unwrap());
     let lam = ["-ssi", "cr", "self", "-ssi", "cr_self_user_prefix", "own", "-ssi", "cr_restart_args", &args];
     let out = File::create(sandbox.programs.path("out")).unwrap();
     let mut command = with(sandbox.command("lamrestart"), &lam);
@@ -95,13 +97,14 @@ fn a_damaged_set_names_the_one_before_it_and_the_command() {
     };
     damage(&sets[2]);
     let is_damaged = format!("{}/image/environment is damaged: ", sets[2]);
-    let command = format!("; the set before it is whole: oxmpi restart {}\n", sets[1]);
+    let command =
+        format!("; the set before it is whole: oxmpi restart {}\n", shell_word(Path::new(&sets[1])));
     for args in [["restart", name], ["restart", &sets[2]]] {
         refused(&run(sandbox.oxmpi(&args)), 1, &[&is_damaged, &command]);
     }
     refused(&run(sandbox.oxmpi(&["info", "--checkpoint", name])), 1, &[&is_damaged, &command]);
     let options = ["restart", "--files", "cut", name, "--host", "a b"];
-    let command = format!("oxmpi restart --files cut {} --host 'a b'\n", sets[1]);
+    let command = format!("oxmpi restart --files cut {} --host 'a b'\n", shell_word(Path::new(&sets[1])));
     refused(&run(sandbox.oxmpi(&options)), 1, &[&is_damaged, &command]);
     damage(&sets[1]);
     fs::remove_file(Path::new(&sets[0]).join("manifest")).unwrap();

@@ -133,7 +133,8 @@ fn files_with_the_output_of_ranks_are_cut_back() {
 #[test]
 fn a_restart_of_ranks_that_fails_says_rank_host_and_reason() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
-    let remote = sandbox.programs.file("remote", b"#!/bin/sh\nshift; exec sh -c \"$*\"\n", 0o755);
+    let directory = TestDirectory::new("remote");
+    let remote = directory.remote_shell();
     let mut command = sandbox.command("mpirun");
     // The restart has the environment of the job.
     command.env("OXMPI_MCA_plm_rsh_agent", &remote).env("OXMPI_MCA_btl_tcp_if_include", "lo");
@@ -146,8 +147,8 @@ fn a_restart_of_ranks_that_fails_says_rank_host_and_reason() {
         "#!/bin/sh\ncase \"$1 $*\" in restore*rank.1*) ;; *) exec {} \"$@\";; esac\nwhile [ \"$1\" != -W ]; do shift; done\n\
          [ -e {} ] && kill -9 $$\n\
          echo '(00.1) 1: Error (criu/files.c:1): The data (all) is gone' > \"$2/restore.log\"; exit 1\n",
-        sandbox.criu.display(),
-        sandbox.programs.path("dies").display()
+        shell_word(&sandbox.criu),
+        shell_word(&sandbox.programs.path("dies"))
     );
     let fails = sandbox.programs.file("fails", text.as_bytes(), 0o755);
     let fails = ["--mca", "cr_blcr_criu", fails.to_str().unwrap()];
@@ -196,24 +197,13 @@ fn a_device_of_another_mount_namespace_comes_back_and_a_file_is_named() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let start = |opened: &str, options: &[&str]| {
         let like = sandbox.command("mpirun");
-        let mut command = Command::new("bash"); // sh may accept only descriptors up to 9
+        // sh may accept only descriptors up to 9.
         let script = format!("exec {opened}; exec unshare -m sh -c 'exec \"$@\" >> out 2>&1' sh \"$@\"");
-        command
-            .args(["-c", &script, "sh"])
-            .arg(like.get_program())
-            .args(like.get_args())
-            .stdin(Stdio::null());
-        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        command.current_dir(&sandbox.programs.directory);
-        sandbox.start_by(command, options, "cr_heat", &["2000", "6000"])
+        sandbox.start_by(behind(&["bash", "-c", &script, "sh"], &like), options, "cr_heat", &["2000", "6000"])
     };
     let checkpoint = |job: &ImagedJob<'_>, options: &[&str]| {
         let like = sandbox.oxmpi(&[&["checkpoint"], options, &[&job.mpirun()]].concat());
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--mount=/proc/{}/ns/mnt", job.mpirun())).arg("--");
-        command.arg(like.get_program()).args(like.get_args()).stdin(Stdio::null());
-        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        run(command)
+        run(behind(&["nsenter", &format!("--mount=/proc/{}/ns/mnt", job.mpirun()), "--"], &like))
     };
     for (options, form) in [(&BY_RANK[..], &["--kill"][..]), (&[], &["--tree", "--kill"])] {
         let mut job = start("10< /dev/null 12> /dev/full", options);
@@ -315,12 +305,9 @@ fn a_crash_of_the_tool_lets_the_ranks_go_on() {
 
 /// A replacement for CRIU that runs a line of shell before an image.
 fn criu_after(sandbox: &Sandbox, line: &str) -> PathBuf {
-    let path = sandbox.programs.path("criu_after");
-    let script =
-        format!("#!/bin/sh\n[ \"$1\" = dump ] && {line}\nexec '{}' \"$@\"\n", sandbox.criu.display());
-    fs::write(&path, script).unwrap();
-    assert!(Command::new("chmod").arg("+x").arg(&path).status().unwrap().success());
-    path
+    let criu = shell_word(&sandbox.criu);
+    let script = format!("#!/bin/sh\n[ \"$1\" = dump ] && {line}\nexec {criu} \"$@\"\n");
+    sandbox.programs.file("criu_after", script.as_bytes(), 0o755)
 }
 
 /// A job that ends during its image is reported as ended.
@@ -508,13 +495,8 @@ fn ranks_whose_numbers_are_taken_go_on_in_a_namespace() {
     await_nobody(&sandbox);
     let mut holder = take_number(rank);
     let like = sandbox.oxmpi(&["restart", &set]);
-    let mut command = Command::new(like.get_program());
-    let before = like.get_args().position(|word| word == "--").unwrap() + 1;
-    command.args(like.get_args().take(before));
-    command.args(["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]);
-    command.args(like.get_args().skip(before)).stdin(Stdio::null());
-    command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let named = format!("these are in use: {rank} (sleep)");
+    let command = without_capabilities("-sys_admin", &like);
     refused(&run(command), 1, &[&named, "unshare -p -f --mount-proc oxmpi restart SET", "CAP_SYS_ADMIN"]);
     let mut job = restart(&sandbox, &set, &[]);
     assert!(job.goes_on(), "{}", restarted(&sandbox));
