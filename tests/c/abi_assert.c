@@ -1,8 +1,8 @@
-/* What the MPI-5.0 application binary interface says, stated a second time, independently of the table that mpi.h is
- * generated from: constants, layouts, callback types, and the type of each function under both names.
+/* The MPI-5.0 application binary interface, written a second time, independently of the table of
+ * mpi.h: constants, layouts, callback types, and the type of each function under both names.
  *
- * Only compiled, never run:  cc -std=gnu11 -fsyntax-only -Werror -I<directory of mpi.h> abi_assert.c
- */
+ * Only compiled, never run:  cc -std=gnu11 -fsyntax-only -Werror -I<directory of mpi.h>
+ * abi_assert.c */
 #include <mpi.h>
 
 #include <stddef.h>
@@ -43,7 +43,7 @@ LIKE(int[5], ((MPI_Status *) 0)->MPI_internal);
 _Static_assert(sizeof(MPI_T_cb_safety) == sizeof(int), "MPI_T_cb_safety");
 _Static_assert(sizeof(MPI_T_source_order) == sizeof(int), "MPI_T_source_order");
 
-/* Handles are pointers, and no two types of handle can be mixed up. */
+/* Handles are pointers, and the compiler distinguishes their types. */
 _Static_assert(sizeof(MPI_Comm) == sizeof(void *), "MPI_Comm");
 _Static_assert(!SAME_TYPE(MPI_Comm, MPI_Datatype) && !SAME_TYPE(MPI_Comm, void *), "MPI_Comm and MPI_Datatype");
 _Static_assert(sizeof(MPI_Datatype) == sizeof(void *), "MPI_Datatype");
@@ -79,7 +79,7 @@ _Static_assert(!SAME_TYPE(MPI_T_event_registration, MPI_T_event_instance) && !SA
 _Static_assert(sizeof(MPI_T_event_instance) == sizeof(void *), "MPI_T_event_instance");
 _Static_assert(!SAME_TYPE(MPI_T_event_instance, MPI_Comm) && !SAME_TYPE(MPI_T_event_instance, void *), "MPI_T_event_instance and MPI_Comm");
 
-/* The preprocessor can tell versions apart. */
+/* The preprocessor can compare versions. */
 #if MPI_VERSION != 5 || MPI_SUBVERSION != 0
 #error "not MPI-5.0"
 #endif

@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: lamd ofi
-/* MPI_Comm_idup: the handle comes with the request; several at a time, mixed with other traffic, in both kinds. */
+/* MPI_Comm_idup: the handle is valid after the request; several at a time, mixed with other
+ * traffic, in both kinds. */
 #include "comms.h"
 
 static void one(void)
@@ -19,7 +20,7 @@ static void one(void)
     CHECK_OK(MPI_Comm_free(&twin));
 }
 
-/* Begun together, waited for in the other order, by each rank in another way. */
+/* Begun together, waited for in another order on each rank. */
 static void several(void)
 {
     enum { COMMS = 12 };
@@ -36,7 +37,7 @@ static void several(void)
         }
     }
     for (int i = 0; i < COMMS; i++) use(twins[(i * 5) % COMMS]);
-    /* Each has contexts of its own: what is sent in one is not received in another. */
+    /* Each has its own context: a message in one is not received in another. */
     MPI_Request sends[COMMS];
     int out[COMMS], in = -1, to = (rank + 1) % size;
     for (int i = 0; i < COMMS; i++) {
@@ -51,7 +52,7 @@ static void several(void)
     for (int i = 0; i < COMMS; i++) CHECK_OK(MPI_Comm_free(&twins[i]));
 }
 
-/* While other things are under way; the parent is freed before the duplicate is there. */
+/* During other operations; the parent is freed before the duplicate is complete. */
 static void among_others(void)
 {
     MPI_Comm parent, twin = MPI_COMM_NULL;
@@ -130,7 +131,7 @@ static int copy(MPI_Comm comm, int key, void *extra, void *in, void *out, int *f
     return MPI_SUCCESS;
 }
 
-/* Attributes are copied when the call is made, hints are those of the info. */
+/* Attributes are copied at the call, hints are those of the info. */
 static void inherited(void)
 {
     check_where("inherited");

@@ -56,7 +56,8 @@ static void check_members(const int *got, int n, const int *want, int wanted, co
     for (int i = 0; i < n; i++) check_equal(got[i], want[i], file, line, "a member", "the one expected");
 }
 
-/* Checks that a communicator has these world ranks in this order, and that this process has the right rank in it. */
+/* Checks that a communicator has these world ranks in this order, and that this process has the
+ * right rank in it. */
 #define CHECK_MEMBERS(comm, want, wanted) check_comm((comm), (want), (wanted), __FILE__, __LINE__)
 
 static void check_comm(MPI_Comm comm, const int *want, int wanted, const char *file, int line)
@@ -96,7 +97,8 @@ static void use_inter(MPI_Comm inter)
     }
 }
 
-/* An intercommunicator between the even and the odd world ranks; size must be at least 2. *half is the local half. */
+/* An intercommunicator between the even and the odd world ranks; size must be at least 2. *half
+ * is the local half. */
 static MPI_Comm even_odd(MPI_Comm *half, int tag)
 {
     MPI_Comm inter;

@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: one
-/* Wrong arguments: with MPI_ERRORS_RETURN each gives its error class and changes nothing; messages flow afterwards. */
+/* Wrong arguments: with MPI_ERRORS_RETURN each gives its error class and changes nothing;
+ * messages flow afterwards. */
 #include "check.h"
 
 static int value = 1, got = 0, flag = 0, count = 0, to, from;
@@ -21,7 +22,6 @@ static void fails(int code, int want, int line, const char *call, const char *wa
                  "the text of %s has length %d", call, length);
 }
 
-/* Everything still works. */
 static void messages_flow(const char *after)
 {
     check_where("after %s", after);
@@ -179,7 +179,7 @@ static void requests(void)
     FAILS(MPI_Request_free(&null), MPI_ERR_REQUEST);
     FAILS(MPI_Cancel(&null), MPI_ERR_REQUEST);
 
-    /* A new request in the place of the old one is not reached by the old handle. */
+    /* An old handle does not reach a new request in its place. */
     CHECK_OK(MPI_Irecv(&got, 1, MPI_INT, from, 0, MPI_COMM_WORLD, &request));
     FAILS(MPI_Cancel(&stale), MPI_ERR_REQUEST);
     CHECK_OK(MPI_Send(&value, 1, MPI_INT, to, 0, MPI_COMM_WORLD));
@@ -214,7 +214,7 @@ static void operations(MPI_Comm comm)
     FAILS(MPI_Allreduce(&value, &got, 1, MPI_INT, kept, comm), MPI_ERR_OP);
 }
 
-/* Calls that need no state: versions, error classes, fields of a status. */
+/* Calls without state: versions, error classes, fields of a status. */
 static void without_communicator(void)
 {
     int class = -1, length = -1;
@@ -237,7 +237,8 @@ static void without_communicator(void)
     got = 0;
 }
 
-/* The handler is what was set; a dup inherits it, a new one on the dup does not reach the original. */
+/* The handler is the one that was set; a dup inherits it, and a new one on the dup does not
+ * reach the original. */
 static void handlers(void)
 {
     MPI_Errhandler handler;
@@ -255,7 +256,6 @@ static void handlers(void)
     CHECK_OK(MPI_Comm_free(&copy));
 }
 
-/* Every class is a code of its own, with a text. */
 static void classes(void)
 {
     static const int all[] = {MPI_SUCCESS, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_TAG, MPI_ERR_COMM,
@@ -281,7 +281,7 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler));
     CHECK(handler == MPI_ERRORS_ARE_FATAL);
     return_errors();
-    /* Errors of calls without a communicator, or with a wrong one, are raised on self. */
+    /* Errors of calls without a communicator, or with a wrong one, are raised on MPI_COMM_SELF. */
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     classes();
     without_communicator();

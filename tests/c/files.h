@@ -1,5 +1,5 @@
-/* Common parts of the tests of files: the name of a file that all ranks know and rank 0 removes at the end, and access
- * without MPI. */
+/* Common parts of the tests of files: the name of a file that all ranks know and rank 0 removes
+ * at the end, and access without MPI. */
 #ifndef FILES_H
 #define FILES_H
 

@@ -1,4 +1,5 @@
-/* Common parts of the tests of intercommunicator collectives: two groups of the ranks, and the root argument. */
+/* Common parts of the tests of intercommunicator collectives: two groups of the ranks, and the
+ * root argument. */
 #ifndef INTER_H
 #define INTER_H
 
@@ -32,7 +33,8 @@ static void free_groups(void)
     CHECK_OK(MPI_Comm_free(&local));
 }
 
-/* The root argument of this rank if rank `r` of the lower group, or of the other one, is the root. */
+/* The root argument of this rank if rank `r` of the lower group, or of the other one, is the
+ * root. */
 static int root_argument(int in_lower, int r)
 {
     if (lower != in_lower) return r;

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 
     send_long(from, to, rank);
 
-    // As many by an int form, whose elements are long.
+    // The same with an int count of long elements.
     memset(to, 0, PIECE);
     MPI_Datatype piece;
     MPI_Type_contiguous(PIECE, MPI_BYTE, &piece);
@@ -30,7 +30,7 @@ int main(int argc, char **argv)
         CHECK(is_all(to, 10 + other));
     }
 
-    // As many in one partition, by the name without _c.
+    // The same in one partition, by the name without _c.
     MPI_Request request;
     memset(from, 20 + rank, PIECE);
     memset(to, 0, PIECE);
@@ -67,7 +67,6 @@ int main(int argc, char **argv)
         CHECK(is_all(to, 10 + other));
     }
 
-    // Collectives.
     memset(from, rank == 0 ? 77 : 0, PIECE);
     CHECK(MPI_Bcast_c(from, LONG, MPI_BYTE, 0, MPI_COMM_WORLD) == MPI_SUCCESS);
     CHECK(is_all(from, 77));

@@ -28,7 +28,8 @@ static inline int pvar_index(const char *name, int *class_of)
     return -1;
 }
 
-/* A handle of a performance variable, bound to `object` if the variable has a binding; not started. */
+/* A handle of a performance variable, bound to `object` if the variable has a binding; not
+ * started. */
 static inline MPI_T_pvar_handle pvar(MPI_T_pvar_session session, const char *name, void *object)
 {
     MPI_T_pvar_handle handle = MPI_T_PVAR_HANDLE_NULL;
@@ -122,7 +123,8 @@ static inline int is_over_tcp(MPI_T_pvar_session session)
     return way == 1;
 }
 
-/* Memory by which all ranks of this host meet without a message, as messages would change the counters under test. */
+/* Memory by which all ranks of this host meet without a message, as messages would change the
+ * counters under test. */
 static struct { atomic_int arrived, rounds; } *meeting;
 
 /* Collective. No file remains. */

@@ -1,9 +1,10 @@
 // ranks: 1 2
 // transports: one
-/* Control variables: their description, reading, who may be written and when, wrong arguments; enumerations and strings. */
+/* Control variables: their description, reading, permission to write, wrong arguments;
+ * enumerations and strings. */
 #include "mpit.h"
 
-/* How strings are handed out, with a variable of which the name is known. */
+/* Strings in results, with a variable of known name. */
 static void strings(int index, const char *name)
 {
     int whole = (int) strlen(name) + 1, length;
@@ -36,7 +37,6 @@ static void strings(int index, const char *name)
     CHECK(text[0] == '#');
 }
 
-/* All variables, one after the other. */
 static void all(void)
 {
     int count = 0;
@@ -65,7 +65,7 @@ static void all(void)
             CHECK(type == MPI_INT || type == MPI_UNSIGNED_LONG_LONG);
             CHECK_EQ(elements, 1);
         }
-        /* What is there now may be written again, or never. */
+        /* The current value may be written again, or never. */
         CHECK_EQ(MPI_T_cvar_write(handle, big),
                  scope == MPI_T_SCOPE_CONSTANT ? MPI_T_ERR_CVAR_SET_NEVER : MPI_SUCCESS);
         if (items != MPI_T_ENUM_NULL) {
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     check_watch();
     int provided, index = -1, value = -1;
     CHECK_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
-    /* What is written before MPI_Init counts. */
+    /* A write before MPI_Init has its effect. */
     set_cvar("wait_yields", 5);
     set_cvar("wait_yields", 7);
     MPI_T_cvar_handle handle = cvar("shm_ring_slots");

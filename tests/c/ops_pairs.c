@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
-/* MPI_MINLOC and MPI_MAXLOC on all pair types: equal values give the lowest index, and the padding stays as it was. */
+/* MPI_MINLOC and MPI_MAXLOC on all pair types: equal values give the lowest index, and the
+ * padding stays as it was. */
 #include "check.h"
 
 #include <stddef.h>

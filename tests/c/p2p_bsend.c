@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy usysv sysv tcp-encrypted lamd ofi
-/* Buffered sends: they return whether or not anyone receives, detach and finalize deliver, and space is given back. */
+/* Buffered sends: they return with and without a receive, detach and finalize deliver, and space
+ * is used again. */
 #include "check.h"
 
 static int to, from;
@@ -23,7 +24,8 @@ static void detach(char *buffer, int bytes)
     free(buffer);
 }
 
-/* Every rank buffers all it has before anyone receives: any send that waits for its receiver would hang here. */
+/* Every rank buffers all its messages before any receive: a send that waits for its receiver
+ * would hang here. */
 static void nobody_receives_yet(int messages, int bytes)
 {
     check_where("%d messages of %d bytes", messages, bytes);
@@ -81,7 +83,7 @@ static void detach_delivers(int bytes)
     free(memory);
 }
 
-/* A buffer for a few messages serves any number, as long as earlier ones were received. */
+/* A buffer for a few messages serves any number, if earlier ones were received. */
 static void space_comes_back(int rounds)
 {
     enum { BYTES = 3000 };
@@ -95,12 +97,12 @@ static void space_comes_back(int rounds)
         CHECK_OK(MPI_Bsend(out, bytes, MPI_BYTE, to, 3, MPI_COMM_WORLD));
         CHECK_OK(MPI_Recv(in, BYTES, MPI_BYTE, from, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         CHECK_EQ(pattern_differs(in, bytes, from + i), -1);
-        if (i % 4 == 3) CHECK_OK(MPI_Barrier(MPI_COMM_WORLD)); /* no rank runs ahead of its receiver */
+        if (i % 4 == 3) CHECK_OK(MPI_Barrier(MPI_COMM_WORLD)); /* no rank is ahead of its receiver */
     }
     detach(buffer, space);
 }
 
-/* What the buffer cannot hold is an error, and no more than that. */
+/* A message without room is only an error. */
 static void overflow(void)
 {
     static char big[10000];
@@ -167,7 +169,8 @@ int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
     return_errors();
-    /* Attaching a second buffer is an error without a communicator: raised on self. */
+    /* Attaching a second buffer is an error without a communicator, so it is raised on
+     * MPI_COMM_SELF. */
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     to = (rank + 1) % size;
     from = (rank + size - 1) % size;
@@ -181,7 +184,7 @@ int main(int argc, char **argv)
     strided();
     automatic();
 
-    /* Finalize delivers too. The verdict is out by then: a failure shows in the exit code. */
+    /* Finalize delivers too. The verdict is printed by then, so a failure is in the exit code. */
     static unsigned char last[50000];
     int space = (int) sizeof last + MPI_BSEND_OVERHEAD;
     char *buffer = attach(space);

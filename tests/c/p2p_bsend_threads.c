@@ -1,6 +1,7 @@
 // ranks: 2
 // transports: near
-/* Buffered sends of several threads at once: none is refused while the buffer has room for all that is not delivered. */
+/* Buffered sends of several threads at once: none is refused while the buffer has room for all
+ * undelivered messages. */
 #include "check.h"
 
 #include <pthread.h>
@@ -56,7 +57,7 @@ int main(int argc, char **argv)
             }
             for (int t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
         }
-        /* Whoever was refused has sent less. */
+        /* A thread with a refusal has sent less. */
         int there = THREADS * MESSAGES - (check_failures - before);
         MPI_Bcast(&there, 1, MPI_INT, 0, MPI_COMM_WORLD);
         if (rank == 1)

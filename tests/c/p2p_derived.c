@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-denied shm-single-copy usysv sysv tcp-encrypted nodes lamd ofi
-/* Derived types in messages: layouts of both sides differ, the signature is one; gaps stay untouched. */
+/* Derived types in messages: different layouts on both sides with one signature; gaps stay
+ * unchanged. */
 #include "check.h"
 
 #include <stddef.h>
@@ -31,7 +32,7 @@ static MPI_Datatype committed(MPI_Datatype type)
     return type;
 }
 
-/* A strided vector against plain ints and against another vector, both ways. */
+/* A strided vector against plain ints and against another vector, in both directions. */
 static void vectors(int blocks, int length, int stride)
 {
     check_where("vector of %d blocks of %d, stride %d", blocks, length, stride);
@@ -91,7 +92,7 @@ static MPI_Datatype particle_type(int resized)
     CHECK_OK(MPI_Type_create_struct(4, lengths, places, types, &plain));
     if (!resized) return committed(plain);
     CHECK_OK(MPI_Type_create_resized(plain, 0, sizeof(struct particle), &result));
-    CHECK_OK(MPI_Type_free(&plain)); /* the resized type keeps what it is made of */
+    CHECK_OK(MPI_Type_free(&plain)); /* the resized type has its own reference */
     return committed(result);
 }
 

@@ -6,7 +6,6 @@
 
 static int to, from;
 
-/* Checks words, not bytes: the buffers are long. */
 static uint64_t word_at(unsigned seed, size_t i) { return (i + 1) * 0x9e3779b97f4a7c15u + seed; }
 
 static void fill_words(uint64_t *at, size_t n, unsigned seed)
@@ -35,7 +34,8 @@ static void contiguous(size_t bytes)
     CHECK_EQ(words_differ(in, n, from), -1);
     CHECK_EQ(bytes_differ(in, bytes, bytes + 64, 0xee), -1);
 
-    /* The other way round, into a longer receive, synchronous, sent before the receive is posted. */
+    /* In the other direction, into a longer receive, synchronous, sent before the receive is
+     * posted. */
     memset(in, 0xee, bytes + 64);
     CHECK_OK(MPI_Issend(out, (int) n, MPI_UINT64_T, from, 2, MPI_COMM_WORLD, &requests[0]));
     CHECK_OK(MPI_Recv(in, (int) (n + 8), MPI_UINT64_T, to, 2, MPI_COMM_WORLD, &status));
@@ -99,7 +99,7 @@ static void strided(size_t bytes)
     free(plain);
 }
 
-/* Several long messages under way at once among all ranks, short ones among them. */
+/* Several long messages at once among all ranks, with short ones. */
 static void crossing(void)
 {
     enum { BYTES = 1 << 20 };

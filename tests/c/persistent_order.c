@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Persistent collectives are matched in the order of their calls of MPI_*_init, whatever the order of their starts, which is
- * another on each rank and in each round; nonblocking and blocking collectives go on between them. */
+/* Persistent collectives are matched in the order of their MPI_*_init calls, while their starts
+ * have another order on each rank and in each round; nonblocking and blocking collectives go on
+ * between them. */
 #include "check.h"
 
 enum { REQUESTS = 12, ROUNDS = 60, COUNT = 700 };
@@ -10,7 +11,7 @@ static int in[REQUESTS][COUNT], out[REQUESTS][COUNT];
 
 static int given(int k, int from, int round, int i) { return k * 100000 + from * 1000 + round + i; }
 
-/* How many elements request k has, and which rank is its root. */
+/* The length and the root of request k. */
 static int length(int k) { return k % 3 == 0 ? 1 : k % 3 == 1 ? 20 : COUNT; }
 static int root_of(int k) { return k % size; }
 
@@ -48,7 +49,7 @@ static int check_result(int k, int round)
     return 1;
 }
 
-/* A permutation that depends on rank and round. */
+/* A permutation from rank and round. */
 static void shuffle(int *order, int n, int round)
 {
     for (int i = 0; i < n; i++) order[i] = i;
@@ -129,7 +130,7 @@ static void ahead(void)
     CHECK_OK(MPI_Request_free(&other));
 }
 
-/* Requests that come and go, so that what they are kept in is used again. */
+/* Requests that are made and freed, so that their memory is used again. */
 static void come_and_go(void)
 {
     MPI_Request kept, request;

@@ -1,5 +1,5 @@
-/* The calls of MPI in which one rank, the target, waits for another, or tests. Progress of its process must go on in each
- * of them. */
+/* The calls of MPI in which one rank, the target, waits for another, or tests. Progress of its
+ * process must go on in each of them. */
 #ifndef PLACES_H
 #define PLACES_H
 
@@ -175,7 +175,8 @@ static void together(int place)
     CHECK_OK(MPI_Wait(two, &status));
 }
 
-/* Epochs of a window that the target waits for. All other ranks call `before` first; only then rank 0 ends the wait. */
+/* Epochs of a window that the target waits for. All other ranks call `before` first; only then
+ * rank 0 ends the wait. */
 static void epochs(int place, struct window *w, void (*before)(void))
 {
     int flag = 0, zero = 0;

@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: one
-/* Whose error handler counts: the session's, that of a call which makes something, and who counts without any object. */
+/* The precedence of error handlers: the session's, the argument of a creating call, and that of
+ * calls without an object. */
 #include "sessions.h"
 
 static int told, told_code;
@@ -52,7 +53,7 @@ static void of_sessions(void)
     close_session(&session);
 }
 
-/* A call that makes something tells the handler that is to be the thing's. */
+/* A creating call uses the handler of the new object. */
 static void of_creations(void)
 {
     check_where("of creations");
@@ -81,7 +82,7 @@ static void of_creations(void)
     CHECK_EQ(told, 4);
     CHECK_CLASS(MPI_Comm_create_from_group(group, "t", MPI_INFO_NULL, RETURN, NULL), MPI_ERR_ARG);
     CHECK_EQ(told, 4);
-    /* And it is the new communicator's. */
+    /* The new communicator has it, too. */
     CHECK_OK(MPI_Comm_create_from_group(group, "t", MPI_INFO_NULL, for_comms, &comm));
     CHECK_CLASS(MPI_Send(&told, 1, MPI_INT, 1, 0, comm), MPI_ERR_RANK);
     CHECK(told == 5 && told_comm == comm);
@@ -130,7 +131,7 @@ int main(int argc, char **argv)
     of_sessions();
     of_creations();
     without_session();
-    /* While only sessions are there the predefined communicators are not. */
+    /* While only sessions exist the predefined communicators are invalid. */
     MPI_Session session = open_session();
     MPI_Finalize();
     check_where("after MPI_Finalize");

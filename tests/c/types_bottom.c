@@ -1,6 +1,7 @@
 // ranks: 1 2 4
 // transports: one
-/* MPI_BOTTOM with types of absolute addresses, in messages and collectives; several variables as one message. */
+/* MPI_BOTTOM with types of absolute addresses, in messages and collectives; several variables as
+ * one message. */
 #include "check.h"
 
 static int numbers[4];
@@ -34,7 +35,8 @@ static void are(int who, const char *text)
     CHECK(weight == who / 8.0 && text[0] == 'A' + who && memcmp(text + 1, "bcdef", 5) == 0);
 }
 
-/* Blocks of other lengths that begin 0, 1, 2, ... bytes from MPI_BOTTOM: the second one where MPI_IN_PLACE would. */
+/* Blocks of other lengths that begin 0, 1, 2, ... bytes from MPI_BOTTOM: the second one at the
+ * address of MPI_IN_PLACE. */
 static void displaced(void)
 {
     check_where("displacements from MPI_BOTTOM");
@@ -111,7 +113,7 @@ int main(int argc, char **argv)
     }
     displaced();
 
-    /* Many blocks at addresses, more than one after the other in memory, in no order. */
+    /* Many blocks at addresses, more than one after another in memory, in no order. */
     enum { BLOCKS = 200 };
     int *blocks[BLOCKS], lengths[BLOCKS];
     MPI_Aint places[BLOCKS];
@@ -134,7 +136,7 @@ int main(int argc, char **argv)
     }
     CHECK_OK(MPI_Type_free(&many));
 
-    /* Nothing at no address is nothing; something at no address is an error. */
+    /* No data at no address are valid; data at no address are an error. */
     return_errors();
     CHECK_OK(MPI_Send(MPI_BOTTOM, 0, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD));
     CHECK_CLASS(MPI_Send(MPI_BOTTOM, 1, MPI_INT, 0, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER);

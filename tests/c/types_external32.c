@@ -1,7 +1,7 @@
 // ranks: 1
 // transports: one
-/* The representation "external32": the exact bytes of each type, there and back, and what is refused. The compiler's
- * __float128 says what a long double is. */
+/* The representation "external32": the exact bytes of each type, there and back, and refusals.
+ * The compiler's __float128 gives the bytes of a long double. */
 #include "check.h"
 
 #include <math.h>
@@ -109,7 +109,7 @@ static void groups(void)
     struct { long double v; int i; } qi = {1, 2};
     is(&qi, 1, MPI_LONG_DOUBLE_INT, "3fff000000000000000000000000000000000002");
 
-    /* A struct with everything, twice, with gaps, backwards. */
+    /* A struct with all kinds of members, twice, with gaps, backwards. */
     struct mixed { char c; long l[2]; double d; wchar_t w; } mixed[2] = {{'a', {1, -1}, 1, 'x'}, {'b', {2, -2}, 2, 'y'}};
     int lengths[4] = {1, 2, 1, 1};
     MPI_Aint places[4] = {offsetof(struct mixed, w), offsetof(struct mixed, l), offsetof(struct mixed, d), 0};
@@ -149,7 +149,7 @@ static void groups(void)
     free(outside);
 }
 
-/* Long doubles against the compiler's conversion. */
+/* Long doubles, compared with the compiler's conversion. */
 static void long_doubles(void)
 {
     check_where("long doubles");

@@ -1,4 +1,5 @@
-/* Common parts of the tests of windows: the three kinds of memory of windows, and errors as codes. */
+/* Common parts of the tests of windows: the three kinds of memory of windows, and errors as
+ * codes. */
 #ifndef WIN_H
 #define WIN_H
 
@@ -15,8 +16,9 @@ struct window {
     enum memory kind;
 };
 
-/* The info for windows. With CHECK_SHORT_ACCUMULATES set it has the hint that accumulates change few bytes each, so that
- * an adapter may change words of eight bytes (--mca rpi ib). The caller frees it. */
+/* The info for windows. With CHECK_SHORT_ACCUMULATES set it has the hint that accumulates change
+ * few bytes each, so that an adapter may change words of eight bytes (--mca rpi ib). The caller
+ * frees it. */
 static inline MPI_Info window_info(void)
 {
     MPI_Info info;

@@ -1,14 +1,15 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-denied tcp-encrypted nodes lamd ofi
-/* Accumulates of all ranks to the same elements: none is lost, whatever the datatype and the memory; order is kept. */
+/* Accumulates of all ranks to the same elements: none is lost, with every datatype and memory;
+ * order is kept. */
 #include "win.h"
 
 #include <complex.h>
 
 enum { TURNS = 50, ELEMENTS = 33 };
 
-/* Every rank adds 1 to all elements of rank 0, in every type that is added. */
+/* Every rank adds 1 to all elements of rank 0, in every type that has a sum. */
 static void sums(enum memory kind)
 {
     struct window w = make_window(kind, 4096, 1, MPI_COMM_WORLD);
@@ -90,7 +91,7 @@ static void pairs(enum memory kind)
     free_window(&w);
 }
 
-/* All predefined operations, fetching: every value from before is seen exactly once. */
+/* All predefined operations, fetching: every previous value is returned exactly once. */
 static void fetching(enum memory kind)
 {
     struct window w = make_window(kind, 1024, 8, MPI_COMM_WORLD);
@@ -128,7 +129,7 @@ static void fetching(enum memory kind)
         before = expected[i];
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    /* The origin of MPI_NO_OP need not be there. */
+    /* MPI_NO_OP needs no origin. */
     CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, w.win));
     in[0] = -1;
     CHECK_OK(MPI_Get_accumulate(NULL, 0, MPI_LONG, in, 1, MPI_LONG, 0, 100, 1, MPI_LONG, MPI_NO_OP, w.win));
@@ -185,7 +186,8 @@ static void derived(enum memory kind)
     free_window(&w);
 }
 
-/* Nested datatypes of MPI_CHAR, which no standard's table has in accumulates: C's char. */
+/* Nested datatypes of MPI_CHAR, which is in no table of the standard for accumulates, as C's
+ * char. */
 static void chars(enum memory kind)
 {
     enum { N = 20 };
@@ -218,7 +220,7 @@ static void chars(enum memory kind)
     free_window(&w);
 }
 
-/* Of no elements it does not matter which they are: a datatype of no bytes fits all others. */
+/* Without elements the types need not agree: a datatype of no bytes matches all others. */
 static void nothing(enum memory kind)
 {
     check_where("nothing, %s", memory_names[kind]);

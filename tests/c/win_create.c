@@ -1,7 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-denied
-/* Windows of all flavors come and go; what they tell of themselves; displacement units that differ. */
+/* Windows of all flavors are made and freed; their attributes; different displacement units. */
 #include "win.h"
 
 static MPI_Aint size_of(MPI_Win win)
@@ -77,7 +77,7 @@ static void units(void)
     }
 }
 
-/* Many windows at once, on parts of the world too, freed in another order. */
+/* Many windows at once, also on parts of the world, freed in another order. */
 static void many(void)
 {
     enum { MANY = 20 };

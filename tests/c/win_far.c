@@ -1,8 +1,10 @@
 // ranks: 2 4
 // transports: all
-/* Puts and gets that a network may carry out without the target's help: lengths around the limits of envelopes and registered pieces, in every
- * kind of epoch, in windows of all kinds of memory, which are freed and made again with other data. Origins are of malloc and MPI_Alloc_mem.
- * With CHECK_RDMA set the adapter must have written into the windows of others (--mca rpi ib); with CHECK_RDMA=0 it must not have. */
+/* Puts and gets that a network may carry out without the target's help: lengths around the
+ * limits of envelopes and registered pieces, in every kind of epoch, in windows of all kinds of
+ * memory, which are freed and made again with other data. Origins are of malloc and
+ * MPI_Alloc_mem. With CHECK_RDMA set the adapter must have written into the windows of others
+ * (--mca rpi ib); with CHECK_RDMA=0 it must not have. */
 #include "contents.h"
 #include "mpit.h"
 #include "win.h"
@@ -30,7 +32,7 @@ static void begin(MPI_Win win, int epoch, int to, MPI_Group before, MPI_Group af
     }
 }
 
-/* Ends it: what was put is there, and what was got is here. */
+/* Ends it: all puts and gets are complete. */
 static void end(MPI_Win win, int epoch, int to)
 {
     switch (epoch) {
@@ -84,7 +86,7 @@ static void exchange(struct window *w, int round, int epoch, int len, unsigned c
     begin(w->win, epoch, to, before, after);
     put(w->win, epoch, to, out, len);
     end(w->win, epoch, to);
-    /* Its owner sees what was put, and changes the byte behind it. */
+    /* The owner sees the put data, and changes the byte behind them. */
     unsigned char *own = w->base;
     if (epoch > 1) CHECK_OK(MPI_Win_sync(w->win));
     holds(own + 3, from, round, (size_t) len);
@@ -104,7 +106,8 @@ static void exchange(struct window *w, int round, int epoch, int len, unsigned c
     MPI_Group_free(&after);
 }
 
-/* Many short ones before one flush, of all ranks to all others, next to accumulates, which go by messages. */
+/* Many short ones before one flush, of all ranks to all others, beside accumulates, which are
+ * messages. */
 static void many(struct window *w)
 {
     enum { EACH = 200 };
@@ -174,7 +177,7 @@ static void gaps(struct window *w)
     free(in);
 }
 
-/* What the adapter does needs no call of the target, which waits here for all to be flushed. */
+/* The adapter's accesses need no call of the target, which waits here until all are flushed. */
 static void unattended(struct window *w)
 {
     int64_t value = 1000 + rank, back = 0;

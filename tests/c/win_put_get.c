@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-denied usysv sysv
-/* Puts and gets of all lengths, by fence, with derived datatypes on both sides, absolute addresses, and no process. */
+/* Puts and gets of all lengths, by fence, with derived datatypes on both sides, absolute
+ * addresses, and no process. */
 #include "win.h"
 
 enum { ROOM = 1 << 20 };

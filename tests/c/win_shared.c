@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: near
-/* Windows in shared memory: in one piece or not, loads and stores, queries, sizes that differ, none at all. */
+/* Windows in shared memory: in one piece or not, loads and stores, queries, different sizes,
+ * empty ones. */
 #include "win.h"
 
 static void shared(int apart)
@@ -57,7 +58,7 @@ static void shared(int apart)
     CHECK(lowest[0] == (ranks > 1 ? 100 : 0) && bytes == (ranks > 1 ? 24 : 16));
     CHECK_CLASS(MPI_Win_shared_query(win, ranks, &bytes, &unit, &lowest), MPI_ERR_RANK);
     MPI_Barrier(node);
-    /* Stores of one and accumulates of another meet at the same memory. */
+    /* Stores of one and accumulates of another access the same memory. */
     int to = ranks > 1 ? 1 + me % (ranks - 1) : 0;
     long one = 1;
     if (me == to) mine[1] = 0;

@@ -1,8 +1,10 @@
 // ranks: 1 2 4
 // transports: all
-/* Accumulates to words of eight bytes, which an adapter may carry out, in windows that are made with the hint that accumulates are short: counters
- * of all ranks at all ranks, their own among them, all operations and types of that length, elements at odd places next to words, and requests.
- * With CHECK_ATOMICS set the adapter must have changed words (--mca rpi ib); with CHECK_ATOMICS=0 it must not have. */
+/* Accumulates to words of eight bytes, which an adapter may carry out, in windows with the hint
+ * that accumulates are short: counters of all ranks at all ranks, also at themselves, all
+ * operations and types of that length, elements at odd places beside words, and requests. With
+ * CHECK_ATOMICS set the adapter must have changed words (--mca rpi ib); with CHECK_ATOMICS=0 it
+ * must not have. */
 #include "mpit.h"
 #include "win.h"
 
@@ -49,7 +51,7 @@ static void operations(struct window *w)
     CHECK_OK(MPI_Accumulate(values, WORDS, MPI_INT64_T, 0, 0, WORDS, MPI_INT64_T, MPI_MAX, w->win));
     CHECK_OK(MPI_Accumulate(bits, WORDS, MPI_UINT64_T, 0, WORDS, WORDS, MPI_UINT64_T, MPI_BXOR, w->win));
     CHECK_OK(MPI_Accumulate(halves, WORDS, MPI_DOUBLE, 0, 2 * WORDS, WORDS, MPI_DOUBLE, MPI_SUM, w->win));
-    /* What is replaced twice by one origin has the second value. */
+    /* After two replacements by one origin the second value stays. */
     int64_t first = -1, second = 1000 + rank;
     CHECK_OK(MPI_Accumulate(&first, 1, MPI_INT64_T, 0, 3 * WORDS, 1, MPI_INT64_T, MPI_REPLACE, w->win));
     CHECK_OK(MPI_Accumulate(&second, 1, MPI_INT64_T, 0, 3 * WORDS, 1, MPI_INT64_T, MPI_REPLACE, w->win));
@@ -68,7 +70,7 @@ static void operations(struct window *w)
         CHECK(own[3 * WORDS] >= 1000 && own[3 * WORDS] < 1000 + size);
         CHECK_EQ(*(int *) (own + 3 * WORDS + 1), size);
     }
-    /* Values from before, into memory with gaps, of words with gaps. */
+    /* Previous values, into memory with gaps, of words with gaps. */
     MPI_Datatype spread;
     MPI_Type_vector(WORDS / 2, 1, 2, MPI_INT64_T, &spread);
     MPI_Type_commit(&spread);
@@ -118,7 +120,8 @@ static void odd_places(struct window *w)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A lock made of compare-and-swap protects a sum; sums between neighbours in epochs of post and start. */
+/* A lock of compare-and-swaps protects a sum; sums between neighbours in epochs of post and
+ * start. */
 static void swaps(struct window *w)
 {
     int64_t *own = w->base, none = 0, mine = rank + 1, seen, sum = 0;
@@ -162,7 +165,7 @@ static void swaps(struct window *w)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* What the adapter does needs no call of the target, which waits here for all to be flushed. */
+/* The adapter's accesses need no call of the target, which waits here until all are flushed. */
 static void unattended(struct window *w)
 {
     int64_t one = 1, before = -1;

@@ -1,5 +1,6 @@
-/* Messages longer than the provider takes, of which the longest has argv[1] bytes: received by name, from MPI_ANY_SOURCE, after probes, into buffers
- * that are too short, of types with gaps, in another order than they were sent in, and several with one tag at once. */
+/* Messages longer than the provider's limit, up to argv[1] bytes: received by source, from
+ * MPI_ANY_SOURCE, after probes, into buffers that are too short, of types with gaps, in another
+ * order than sent, and several with one tag at once. */
 #include "../check.h"
 
 static int most;
@@ -19,7 +20,7 @@ static void expect(const unsigned char *bytes, int length, int seed, MPI_Status 
     CHECK_EQ(pattern_differs(bytes, (size_t) length, (unsigned) seed), -1);
 }
 
-/* One message each way, found by a probe of one kind or another. */
+/* One message in each direction, found by different kinds of probes. */
 static void exchange(int length, int probe, int synchronous)
 {
     int peer = rank ^ 1, count;
@@ -50,7 +51,8 @@ static void exchange(int length, int probe, int synchronous)
     free(in);
 }
 
-/* A probe finds the second of two messages with one tag while the first one has a receive, at any moment of that. */
+/* A probe finds the second of two messages with one tag while the first one has a receive in any
+ * state. */
 static void behind(int length)
 {
     int peer = rank ^ 1, count;
@@ -115,7 +117,8 @@ static void with_gaps(int elements)
     free(in);
 }
 
-/* Long and short ones under way at once, with one tag and with several; those with other tags are received first. */
+/* Long and short messages at once, with one tag and with several; the messages with other tags
+ * are received first. */
 static void many(void)
 {
     enum { MANY = 12 };

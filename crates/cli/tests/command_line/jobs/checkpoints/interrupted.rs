@@ -21,6 +21,8 @@ enum Stage {
 struct PausedCriu<'a> {
     sandbox: &'a Sandbox,
     program: PathBuf,
+    /// The action script, which CRIU runs by system(3), so its path must not have blanks.
+    _plain: TestDirectory,
 }
 
 impl<'a> PausedCriu<'a> {
@@ -32,14 +34,14 @@ impl<'a> PausedCriu<'a> {
             "cut -d' ' -f5 /proc/$$/stat > '{directory}/group'; mv '{directory}/group' '{directory}/waits'; left=6000
              until [ -e '{directory}/go' ] || [ $left = 0 ]; do sleep 0.01; left=$((left - 1)); done"
         );
-        let amid = sandbox.programs.file(
+        let plain = TestDirectory::new("amid");
+        let amid = plain.script(
             "amid",
-            format!("#!/bin/sh\n[ \"$CRTOOLS_SCRIPT_ACTION\" = post-dump ] || exit 0\n{wait}\n").as_bytes(),
-            0o755,
+            &format!("#!/bin/sh\n[ \"$CRTOOLS_SCRIPT_ACTION\" = post-dump ] || exit 0\n{wait}\n"),
         );
         let act = match stage {
             Stage::Before => format!("{wait}\nexec '{criu}' \"$@\""),
-            Stage::Amid => format!("exec '{criu}' \"$@\" --action-script '{}'", amid.display()),
+            Stage::Amid => format!("exec '{criu}' \"$@\" --action-script {amid}"),
             Stage::After => format!("'{criu}' \"$@\"\ncode=$?\n{wait}\nexit $code"),
         };
         let text = format!("#!/bin/sh\n[ \"$1\" = dump ] || exec '{criu}' \"$@\"\n{act}\n");
@@ -47,7 +49,7 @@ impl<'a> PausedCriu<'a> {
         for name in ["waits", "go"] {
             let _ = fs::remove_file(sandbox.programs.path(name));
         }
-        PausedCriu { sandbox, program }
+        PausedCriu { sandbox, program, _plain: plain }
     }
 
     /// Starts a checkpoint, and returns when CRIU waits.
