@@ -1,7 +1,7 @@
 // ranks: 2
 /* gm MODE, over Myrinet's GM or its emulation:
  *   protocol   prints the longest standard send that returns without a receive
- *   compute    rank 1 computes for 3 seconds while rank 0 sends it many messages; all arrive in order
+ *   compute    rank 1 computes for 3 s while rank 0 sends it many messages; all arrive in order
  *   flood      all ranks send to rank 0 in this way
  *   silent     a port is cut off while rank 1 receives; rank 0 sends and prints the error
  *   moved      rank 0 sends rank 1 long messages, and prints the MiB that were put, got and copied;

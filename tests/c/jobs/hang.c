@@ -4,7 +4,7 @@
  *   barrier   all but the last rank enter a barrier; the last one computes
  *   ended     rank 0 receives from the last rank, which has ended
  *   order     even ranks enter a barrier on A, then one on B; odd ranks in the opposite order
- *   lock      rank 1 never releases the lock of rank 0's window, and receives; all others but 0 want it
+ *   lock      rank 1 never releases the lock of rank 0's window; all others but 0 want it
  *   send      ranks 0 and 1 send synchronously to each other, the others receive from any rank
  *   accept    rank 0 waits for a client at a port, and the others with it
  *   plan      all but the last rank enter an allreduce of a user's operation; the last one computes

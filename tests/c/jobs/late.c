@@ -3,7 +3,7 @@
  *   wait:     wait for a message that no rank sends;
  *   session:  leave the World Model, and hold a session;
  *   own:      end with their own codes, after some work behind MPI_Finalize;
- *   slow:     succeed, after more work than the time that the launcher gives ranks before MPI_Finalize;
+ *   slow:     succeed, after longer work than the launcher waits for ranks before MPI_Finalize;
  *   callback: call MPI for as long inside MPI_Finalize;
  *   go on:    finalize later than this time, and succeed if the job may go on;
  *   ulfm:     wait as well, and get an error about the failure.

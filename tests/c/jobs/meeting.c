@@ -10,8 +10,8 @@
  *   joiner            listens on a TCP socket, prints its number, joins the connecting process
  *   joined NUMBER     joins by such a socket
  *   stayer            accepts a client, prints "rank RANK PID", waits for a message without end
- *   goer PORT HOW     connects, then its last rank ends: kill, mpi (MPI_Abort), code, or stays as well
- *   leaver PORT       connects, disconnects, and dies of SIGKILL; with "stayer again" the server waits
+ *   goer PORT HOW     connects, then its last rank ends: kill, mpi (MPI_Abort), code, or stays
+ *   leaver PORT       connects, disconnects, dies of SIGKILL; with "stayer again" the server waits
  *                     for a second client
  *   early             its other ranks end at once, rank 0 accepts a client and ends
  *   late PORT FILE    connects, and ends some time after FILE exists

@@ -6,7 +6,7 @@
  *
  * and of the spawned processes:
  *
- *   child          exchanges messages with all its parents, and spawns a grandchild together with them
+ *   child          exchanges messages with all its parents, and spawns a grandchild with them
  *   grandchild     exchanges messages with all these
  *   back PORT      connects back to the job that has not spawned it
  *
