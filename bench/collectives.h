@@ -62,7 +62,6 @@ static const struct {
 /* Sizes that are no number of doubles are left out. */
 static void collectives(const size_t *sizes, int count)
 {
-    /* Zeros, as sums of other doubles would grow. */
     memset(out, 0, (size_t)ranks * MOST_BLOCK);
     MPI_Comm_split(WORLD, 0, -rank, &turned);
     for (size_t c = 0; c < sizeof collectives_of / sizeof *collectives_of; c++)

@@ -81,7 +81,6 @@ static void irecv(void)
     meet();
 }
 
-/* The message has arrived. */
 static void there(int source, int tag, int probes)
 {
     MPI_Request request;
@@ -133,7 +132,6 @@ static void iprobe(void)
         MPI_Iprobe(1, 1, comm, &flag, IGNORE);
 }
 
-/* The receive is posted. */
 static void ssend(void)
 {
     MPI_Request request;

@@ -53,7 +53,6 @@ struct job {
     long repeats;
 };
 
-/* The shared memory. */
 static struct {
     _Alignas(128) _Atomic uint64_t ordered; /* jobs */
     struct job job;
@@ -170,7 +169,6 @@ static void pull(char *to, char *from, size_t bytes)
     }
 }
 
-/* One side of a job; `first` begins. */
 static void work(const struct job *job, int first)
 {
     uint64_t turn;
@@ -265,7 +263,6 @@ static void order(const struct job *job)
     set(&shared->ordered, ++orders);
 }
 
-/* Seconds of one batch, until both processes have finished. */
 static double batch(const struct job *job)
 {
     order(job);
@@ -279,7 +276,6 @@ static double batch(const struct job *job)
     return now() - begin;
 }
 
-/* Returns the number of batches. */
 static int measure(struct job job, double *seconds)
 {
     double took;
@@ -305,7 +301,6 @@ static double distance(void)
     return distance_seconds;
 }
 
-/* Ping-pong of one cache line. */
 static void by_line(const struct measure *what)
 {
     static double seconds[MOST_BATCHES];

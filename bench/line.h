@@ -20,7 +20,6 @@
 #define NEAR_BELOW 0.12
 #define FAR_ABOVE 0.15
 
-/* Shared memory, zero at first. */
 struct lines {
     _Alignas(128) _Atomic uint64_t there;
     _Alignas(128) _Atomic uint64_t back;

@@ -32,7 +32,6 @@ static size_t behind_page; /* the offset of buffers */
 
 static char *out, *in; /* send and receive buffers */
 
-/* The message that the current test repeats. */
 static MPI_Datatype item = MPI_DATATYPE_NULL;
 static int item_count;
 static size_t item_bytes; /* from one message of a window to the next */

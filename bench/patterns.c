@@ -165,7 +165,6 @@ static int run(const char *test, const size_t *sizes, int count)
 
 static void make_buffers(void)
 {
-    /* A block of 64 KiB for each rank, in collectives. */
     room = LEAST_ROOM;
     if (room < (size_t)ranks * 64 * KIB)
         room = (size_t)ranks * 64 * KIB;

@@ -113,7 +113,6 @@ static void begin_ranks(int pinned)
         share_lines();
 }
 
-/* Measures one point and prints it on rank 0. */
 static void measure(work *work, const struct measure *what)
 {
     static double mine[MOST_BATCHES], slowest[MOST_BATCHES];

@@ -228,7 +228,6 @@ static int are_sums_before_mine(void)
     return rank == 0 || are_sums_to(rank);
 }
 
-/* The layout of MPI_DOUBLE_INT. */
 struct place {
     double value;
     int at;
@@ -273,7 +272,6 @@ static int are_highest(void)
 }
 
 #define BLOCK_SIZES {8, KIB, 64 * KIB}
-/* One double, and 64 Ki doubles. */
 #define VECTOR_SIZES {8, 512 * KIB}
 
 static const struct pattern coll_patterns[] = {

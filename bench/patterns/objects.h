@@ -119,7 +119,6 @@ static void comm_dup(long repeats)
     }
 }
 
-/* Even and odd ranks apart. */
 static void comm_split(long repeats)
 {
     for (long i = 0; i < repeats; i++) {

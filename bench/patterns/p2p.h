@@ -5,7 +5,6 @@
 
 enum { DATA_TAG = 1, ACK_TAG = 2 };
 
-/* Bytes of a block of a vector, and of the gap behind it. */
 #define VECTOR_BLOCK 64
 /* Messages of MPI_Bsend that have room. */
 #define BUFFERED 8
@@ -132,7 +131,6 @@ static int is_vector_of_partner(void)
     return is_vector_of(partner);
 }
 
-/* The new memory of the last received message. */
 static char *received = MAP_FAILED;
 
 static char *new_memory(void)
@@ -258,7 +256,6 @@ static int is_from_both(void)
     return are_from(in, left(), length, length) && are_from(in + length, right(), 0, length);
 }
 
-/* The same in memory of MPI_Alloc_mem. */
 static char *own_out, *own_in;
 
 static void begin_allocated(size_t bytes)

@@ -66,7 +66,6 @@ static void fence_put(long repeats)
     }
 }
 
-/* The size from the last window. */
 static MPI_Aint size_of_window;
 
 static void create_free(long repeats)

@@ -26,7 +26,6 @@
     _Static_assert(SAME_TYPE(__typeof__(&name), result(*) params), #name); \
     _Static_assert(SAME_TYPE(__typeof__(&P##name), result(*) params), "P" #name)
 
-/* Types and layouts. */
 _Static_assert(SAME_TYPE(MPI_Aint, intptr_t) && sizeof(MPI_Aint) == sizeof(void *), "MPI_Aint");
 _Static_assert(SAME_TYPE(MPI_Offset, int64_t), "MPI_Offset");
 _Static_assert(SAME_TYPE(MPI_Count, int64_t), "MPI_Count");
@@ -87,7 +86,6 @@ _Static_assert(!SAME_TYPE(MPI_T_event_instance, MPI_Comm) && !SAME_TYPE(MPI_T_ev
 #error "not version 1.0 of the ABI"
 #endif
 
-/* Constants. */
 INTEGER(MPI_F_STATUS_SIZE, 8);
 INTEGER(MPI_F_SOURCE, 0);
 INTEGER(MPI_F_TAG, 1);
@@ -455,7 +453,6 @@ HANDLE(MPI_T_pvar_handle, MPI_T_PVAR_ALL_HANDLES, 1);
 _Static_assert(MPI_LONG_LONG_INT == MPI_LONG_LONG && SAME_TYPE(__typeof__(MPI_LONG_LONG_INT), __typeof__(MPI_LONG_LONG)), "MPI_LONG_LONG_INT");
 _Static_assert(MPI_C_COMPLEX == MPI_C_FLOAT_COMPLEX && SAME_TYPE(__typeof__(MPI_C_COMPLEX), __typeof__(MPI_C_FLOAT_COMPLEX)), "MPI_C_COMPLEX");
 
-/* Callback types. */
 CALLBACK(void, MPI_User_function, (void *, void *, int *, MPI_Datatype *));
 CALLBACK(void, MPI_User_function_c, (void *, void *, MPI_Count *, MPI_Datatype *));
 CALLBACK(int, MPI_Grequest_query_function, (void *, MPI_Status *));

@@ -215,7 +215,6 @@ static void parts(void)
     CHECK_OK(MPI_Free_mem(in));
 }
 
-/* One rank's memory, which all others read, and a collective in such memory. */
 static void many_readers(void)
 {
     enum { LONG = 300 * KIB };

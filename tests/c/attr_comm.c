@@ -27,7 +27,6 @@ static int copy(MPI_Comm comm, int keyval, void *extra_state, void *in, void *ou
     int value = (int) (intptr_t) in, members = -1;
     CHECK(extra_state == &extra);
     CHECK(comm != MPI_COMM_NULL && keyval != MPI_KEYVAL_INVALID);
-    /* Callbacks may call MPI. */
     CHECK_OK(MPI_Comm_size(comm, &members));
     see(value);
     if (value == fail_copy) return own_class;
@@ -122,7 +121,6 @@ static void duplicates(MPI_Comm comm, int a, int b)
     HAS(third, a, NONE);
     CHECK_OK(MPI_Comm_free(&third));
     SEEN(-1205);
-    /* Split does not copy. */
     CHECK_OK(MPI_Comm_split(second, 0, rank, &third));
     SEEN_NOTHING();
     HAS(third, b, NONE);

@@ -66,7 +66,6 @@ static void check_grid(MPI_Comm grid, int ndims, const int *dims, const int *per
         CHECK_OK(MPI_Cart_coords(grid, r, ndims, coords));
         for (int d = 0; d < ndims; d++) {
             CHECK_EQ(coords[d], want[d]);
-            /* Coordinates of periodic dimensions may have any value. */
             if (periods[d]) want[d] += (r % 3 - 1) * dims[d];
         }
         CHECK_OK(MPI_Cart_rank(grid, want, &back));

@@ -35,7 +35,6 @@ int main(int argc, char **argv)
             }
         CHECK_EQ(members, want);
         CHECK_EQ(me, place);
-        /* Members of one part have the same coordinates in the other dimensions. */
         int other = (remain[0] ? 0 : coords[0] + 1) * 100 + (remain[1] ? 0 : coords[1] + 1);
         CHECK_OK(MPI_Allreduce(&other, &sum, 1, MPI_INT, MPI_SUM, part));
         CHECK_EQ(sum, other * members);

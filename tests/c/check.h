@@ -32,12 +32,10 @@ static char check_place[160] = "";
 /* A failure prints rank, file and line, and is counted. The value is true if the condition
  * holds. */
 #define CHECK(condition) check_report(!!(condition), __FILE__, __LINE__, "%s", #condition)
-/* The same for two integers, which a failure prints. */
 #define CHECK_EQ(got, want) \
     check_equal((long long) (got), (long long) (want), __FILE__, __LINE__, #got, #want)
 /* The call must fail with an error of this class. */
 #define CHECK_CLASS(call, want) check_class((call), (want), __FILE__, __LINE__, #call, #want)
-/* The call must succeed. */
 #define CHECK_OK(call) check_class((call), MPI_SUCCESS, __FILE__, __LINE__, #call, "MPI_SUCCESS")
 
 /* Names the current case, which failures print. Only one thread may call it. */
@@ -101,7 +99,6 @@ static inline void check_out_of_time(int signal_number)
     _exit(2);
 }
 
-/* Ends a hanging rank after CHECK_SECONDS. */
 static inline void check_watch(void)
 {
     const char *text = getenv("CHECK_SECONDS");

@@ -27,7 +27,6 @@ static void allgatherv(int form, const void *send, int count, MPI_Datatype type,
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
-/* Bytes; the blocks are in the order of the ranks from the middle on. */
 static void bytes(int form, int most, int round, int in_place)
 {
     check_where("form %d, up to %d bytes, round %d, in place %d", form, most, round, in_place);
@@ -50,7 +49,6 @@ static void bytes(int form, int most, int round, int in_place)
     free(mine);
 }
 
-/* Contributions are ints, blocks are columns of a matrix. */
 static void columns(int form, int rows)
 {
     check_where("columns, form %d, %d rows", form, rows);

@@ -85,7 +85,6 @@ static void in_place(int form)
     CHECK_OK(MPI_Type_commit(&every_second));
     int counts[64], displs[64], *all = allocate((size_t) (2 * LENGTH * size) * sizeof(int));
     for (int r = 0; r < size; r++) {
-        /* A pair has one count, which may be 0. */
         counts[r] = (r + rank) % 4 != 3;
         types[r] = every_second;
         displs[r] = (int) sizeof(int) * 2 * LENGTH * r;

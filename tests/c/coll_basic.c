@@ -40,7 +40,6 @@ static int64_t nanoseconds(void)
     return now.tv_sec * (int64_t) 1000000000 + now.tv_nsec;
 }
 
-/* No rank leaves a barrier before the last one has entered. */
 static void barrier(void)
 {
     for (int i = 0; i < scaled(60); i++) {
@@ -198,7 +197,6 @@ static void back_to_back(void)
     }
 }
 
-/* A floating-point sum is the same on all ranks, bit for bit. */
 static void same_everywhere(void)
 {
     check_where("same bits everywhere");

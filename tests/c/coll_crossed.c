@@ -61,7 +61,6 @@ int main(int argc, char **argv)
         all = -1;
     }
 
-    // A communicator is freed while a collective is open, and its sections are used again.
     for (int round = 0; round < scaled(30); round++) {
         MPI_Comm dup;
         MPI_Request request;

@@ -28,7 +28,6 @@ static void expect(const int *at, int count, int from, int to, int call)
         if (!CHECK_EQ(at[i], value(from, to, i, call))) return;
 }
 
-/* The sum of the contributions of ranks up to `last`. */
 static void expect_sum(const int *at, int count, int last, int call)
 {
     for (int i = 0; i < count; i++) {

@@ -60,7 +60,6 @@ int main(int argc, char **argv)
         MPI_Comm comm;
         CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
         for (int call = 0; call < CALLS; call++) {
-            /* The common random numbers, and those of this rank. */
             unsigned all = drawn(seed, (unsigned) call, 0), own = drawn(seed, (unsigned) call, 1 + (unsigned) rank);
             int mine[2 * MOST * 3], got[2 * MOST * 3], root = (int) (all % (unsigned) size);
             int kind = (int) (all / 8 % 11), count = 1 + (int) (all / 128 % MOST);

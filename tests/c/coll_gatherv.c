@@ -6,7 +6,6 @@
 
 enum { MOST = 6, GAP = 3 };
 
-/* Some ranks have no elements. */
 static int count_of(int r, int round) { return (int) (drawn((unsigned) r, (unsigned) round, 1) % (MOST + 1)); }
 
 static int value_of(int r, int round, int i) { return 1000 * round + 100 * r + i; }
@@ -101,7 +100,6 @@ static void strided(int root)
     CHECK_OK(MPI_Type_free(&pairs));
 }
 
-/* Long blocks take the other protocols. */
 static void long_blocks(int root)
 {
     check_where("long, root %d", root);

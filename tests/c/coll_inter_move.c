@@ -102,7 +102,6 @@ static void all_to_all(int later)
     MPI_Datatype types[64];
     MPI_Request request = MPI_REQUEST_NULL;
     check_where("allgather, cut %d, later %d", cut, later);
-    /* The lower group contributes two each, the other one nothing. */
     int given = lower ? 2 : 0, taken = lower ? 0 : 2;
     for (int i = 0; i < N; i++) send[i] = value_of(rank, 0, i);
     memset(receive, 0xff, sizeof receive);

@@ -52,7 +52,6 @@ static void barriers(MPI_Comm comm)
     }
 }
 
-/* An open barrier is complete only after the last rank has entered it. */
 static void late(MPI_Comm comm)
 {
     check_where("late");
@@ -111,7 +110,6 @@ static void begin(struct open *o, int n, MPI_Comm comm, MPI_Datatype strided, MP
         CHECK_OK(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_INT, o->out, len, MPI_INT, comm, request));
         break;
     case 8:
-        /* The root receives every other integer. */
         CHECK_OK(MPI_Igather(o->in, len, MPI_INT, o->out, len, strided, o->root, comm, request));
         break;
     case 9:
@@ -236,7 +234,6 @@ static void mixture(MPI_Comm comm, int rounds)
     CHECK_OK(MPI_Type_free(&strided));
 }
 
-/* Elements with gaps, combined. */
 static void gaps(MPI_Comm comm)
 {
     check_where("gaps");

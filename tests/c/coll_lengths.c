@@ -98,9 +98,7 @@ enum { ODD_SEES, ALL_SEE, LATER_SEE };
 static const struct {
     const char *name;
     call_function *call;
-    /* The rank with another length. */
     int odd, who;
-    /* The blocks that a rank gets: one, or one of each rank. */
     int blocks;
 } CALLS[] = {
     {"bcast", call_bcast, 1, ODD_SEES, 0},

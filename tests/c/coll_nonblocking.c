@@ -7,7 +7,6 @@
 
 static int sum_of_ranks(void) { return size * (size - 1) / 2; }
 
-/* One of each, waited for in reverse. */
 static void one_of_each(int n, int root)
 {
     check_where("one of each, %d ints, root %d", n, root);
@@ -112,7 +111,6 @@ static void long_series(int rounds)
     }
 }
 
-/* With messages in one Waitall, and blocking collectives in between. */
 static void mixed(int rounds)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;

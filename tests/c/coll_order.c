@@ -31,7 +31,6 @@ static struct matrix matrix_of(int whose, int i)
     return m;
 }
 
-/* The right result of element i. */
 static struct matrix product(int i)
 {
     struct matrix m = matrix_of(0, i);

@@ -34,7 +34,6 @@ static void add(void *in, void *inout, int *length, MPI_Datatype *type)
     for (int i = 0; i < *length; i++) ((int *) inout)[i] += ((int *) in)[i];
 }
 
-/* Element i of rank `from` for rank `to` (or for all). */
 static int element(int from, int to, int i) { return from * 1000 + to * 37 + i % 1013; }
 
 static int total(int first, int last, int to, int i)

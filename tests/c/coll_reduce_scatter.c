@@ -96,7 +96,6 @@ static void in_order(int form, int most, int in_place)
     CHECK_OK(MPI_Type_free(&pair));
 }
 
-/* All elements for one rank. */
 static void all_for_one(int owner)
 {
     check_where("all for rank %d", owner);

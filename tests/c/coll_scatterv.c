@@ -64,7 +64,6 @@ static void round_trip(int form, int root, int round, int in_place)
     free(all);
 }
 
-/* All ranks get one block of the root: blocks to send may overlap. */
 static void overlapping(int root)
 {
     check_where("overlapping, root %d", root);

@@ -14,7 +14,6 @@ static MPI_Datatype strided(int blocks, int length, int stride)
     return type;
 }
 
-/* The root has one vector, the others plain ints, or vice versa, or another vector each. */
 static void bcast(int blocks, int length)
 {
     int stride = length + 2, n = blocks * length, span = blocks * stride;
@@ -111,7 +110,6 @@ static void gather_strided_senders(int n)
     free(all);
 }
 
-/* A struct with padding, broadcast and gathered; the padding stays. */
 static void structs(int n)
 {
     struct item { double weight; char kind; };

@@ -64,7 +64,6 @@ static void all_to_all(void)
     CHECK_CLASS(MPI_Reduce_scatter(buffer, out, ones, MPI_DOUBLE, MPI_BAND, world), MPI_ERR_OP);
 }
 
-/* The text names the argument and its value. */
 static void text_of_an_error(void)
 {
     char text[MPI_MAX_ERROR_STRING];

@@ -51,7 +51,6 @@ static void two_groups(void)
     CHECK_EQ(compared(inter, twin), MPI_CONGRUENT);
     CHECK_EQ(compared(inter, half), MPI_UNEQUAL);
     CHECK_EQ(compared(inter, MPI_COMM_WORLD), MPI_UNEQUAL);
-    /* One group in reverse order. */
     CHECK_OK(MPI_Comm_rank(half, &me));
     CHECK_OK(MPI_Comm_split(half, 0, rank % 2 ? -me : me, &back));
     int leader = rank % 2 ? 0 : size % 2 ? size - 2 : size - 1; /* its first is now the last odd rank */

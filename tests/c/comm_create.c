@@ -85,7 +85,6 @@ static void disjoint_groups(void)
     CHECK(comm == MPI_COMM_NULL);
 }
 
-/* A group with processes outside of the communicator. */
 static void strangers(void)
 {
     MPI_Comm comm = MPI_COMM_SELF, half;

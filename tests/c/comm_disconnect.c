@@ -7,7 +7,6 @@
 
 enum { LONG = 300000, MANY = 20 };
 
-/* Sends and receives are started, the communicator is freed, then they are waited for. */
 static void freed_with_traffic(MPI_Comm comm, int to, int from, int seed_to, int seed_from)
 {
     unsigned char *out = allocate(LONG * 2), *in = allocate(LONG * 2);
@@ -88,7 +87,6 @@ static void disconnected(void)
     free(long_in);
 }
 
-/* An intercommunicator; a rank of the other group is late. */
 static void disconnected_inter(void)
 {
     MPI_Comm comm, half;

@@ -20,7 +20,6 @@ static void one(void)
     CHECK_OK(MPI_Comm_free(&twin));
 }
 
-/* Begun together, waited for in another order on each rank. */
 static void several(void)
 {
     enum { COMMS = 12 };
@@ -72,7 +71,6 @@ static void among_others(void)
     CHECK_OK(MPI_Comm_free(&twin));
 }
 
-/* The error handler is that of the parent at the call. */
 static void handler_at_the_call(void)
 {
     MPI_Comm parent, twin;

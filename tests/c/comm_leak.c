@@ -112,7 +112,6 @@ static void merge(void)
     end(&comm);
 }
 
-/* Failing calls leave nothing behind. */
 static void failures(void)
 {
     MPI_Comm comm;

@@ -10,7 +10,6 @@ static void ranks_of(MPI_Comm comm, int *me, int *members)
     CHECK_OK(MPI_Comm_size(comm, members));
 }
 
-/* The world rank of each rank of the communicator. */
 static void members_of(MPI_Comm comm, int *world_ranks)
 {
     CHECK_OK(MPI_Allgather(&rank, 1, MPI_INT, world_ranks, 1, MPI_INT, comm));
@@ -181,7 +180,6 @@ static void many_cycles(int cycles)
     }
 }
 
-/* Many alive at once, used and freed in another order. */
 static void many_alive(int alive)
 {
     check_where("many alive");
@@ -198,7 +196,6 @@ static void many_alive(int alive)
     free(comms);
 }
 
-/* Freed while messages are pending, which still complete. */
 static void free_with_pending(int bytes)
 {
     check_where("free with pending traffic of %d bytes", bytes);
@@ -227,7 +224,6 @@ static void free_with_pending(int bytes)
     free(in);
 }
 
-/* A pending collective outlives the handle too. */
 static void free_with_pending_collective(void)
 {
     MPI_Comm copy;
@@ -241,7 +237,6 @@ static void free_with_pending_collective(void)
     CHECK_EQ(sum, size * (size - 1) / 2);
 }
 
-/* Disjoint parts create communicators at the same time. */
 static void parts_on_their_own(void)
 {
     MPI_Comm part, copy, pair;

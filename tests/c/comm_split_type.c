@@ -51,7 +51,6 @@ static void no_resource(void)
     }
 }
 
-/* The info may name a set of processes. */
 static void process_sets(void)
 {
     const char *names[] = {"mpi://WORLD", "mpi://SELF", "MPI://self", "mpi://other"};

@@ -4,7 +4,6 @@
 
 #include "check.h"
 
-/* A ring and a sum within an intracommunicator. */
 static void use(MPI_Comm comm)
 {
     int me = -1, n = 0, got = -1, sum = -1;
@@ -18,7 +17,6 @@ static void use(MPI_Comm comm)
     CHECK_EQ(sum, n * (n - 1) / 2);
 }
 
-/* Stores the world ranks of a group's members and returns their number. */
 static int members(MPI_Group group, int *world_ranks)
 {
     int n = 0, ranks[64];
@@ -68,7 +66,6 @@ static void check_comm(MPI_Comm comm, const int *want, int wanted, const char *f
     check_report(me >= 0 && me < n && got[me] == rank, file, line, "rank %d is not this process", me);
 }
 
-/* Every local rank exchanges a message with every remote one. */
 static void use_inter(MPI_Comm inter)
 {
     int me = -1, local = 0, remote = 0, flag = -1;
@@ -107,7 +104,6 @@ static MPI_Comm even_odd(MPI_Comm *half, int tag)
     return inter;
 }
 
-/* The world ranks of one parity. */
 static int parity(int odd, int *ranks)
 {
     int n = 0;

@@ -25,7 +25,6 @@ int main(int argc, char **argv)
     check_begin(&argc, &argv);
     /* There is no communicator: errors are those of MPI_COMM_SELF. */
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    /* The examples of the standard. */
     expect(6, 2, 0, 0, 0, 3, 2, 0);
     expect(7, 2, 0, 0, 0, 7, 1, 0);
     expect(6, 3, 0, 3, 0, 2, 3, 1);

@@ -40,7 +40,6 @@ static void check_graph(MPI_Comm graph, int weighted)
                                       weighted ? out_weights : unweighted));
     check_side(in, sources, in_weights, weighted, 1);
     check_side(out, destinations, out_weights, weighted, 0);
-    /* A second query gives the same. */
     int again[200], more[200];
     CHECK_OK(MPI_Dist_graph_neighbors(graph, in, again, unweighted, out, more, unweighted));
     for (int i = 0; i < in; i++) CHECK_EQ(again[i], sources[i]);
@@ -65,7 +64,6 @@ static void adjacent(int weighted)
     CHECK_OK(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, in, sources, weighted ? in_weights : unweighted, out,
                                             destinations, weighted ? out_weights : unweighted, MPI_INFO_NULL, 1, &graph));
     check_graph(graph, weighted);
-    /* Here the order is the given one. */
     int order[200], other[200];
     CHECK_OK(MPI_Dist_graph_neighbors(graph, in, order, unweighted, out, other, unweighted));
     for (int i = 0; i < in; i++) CHECK_EQ(order[i], sources[i]);

@@ -51,7 +51,6 @@ int main(int argc, char **argv)
     ERRS(copy, 1);
     ERRS(MPI_COMM_WORLD, 0);
 
-    /* The handler lives while one communicator has it. */
     CHECK_OK(MPI_Comm_free(&copy));
     CHECK_OK(MPI_Comm_free(&last));
     ERRS(third, 1);

@@ -14,7 +14,6 @@ static void note(MPI_Comm *comm, int *code, ...)
     calls++;
     told_comm = *comm;
     told_code = *code;
-    /* A handler may use the communicator. */
     int members = -1;
     CHECK(MPI_Comm_size(*comm, &members) == MPI_SUCCESS && members > 0);
 }
@@ -62,7 +61,6 @@ static void was_told(MPI_Comm comm, int class, int line)
 
 #define TOLD(comm, class) was_told((comm), (class), __LINE__)
 
-/* The call returns the code that the handler has set. */
 static void replaces_the_code(void)
 {
     int value = 1, large[2] = {1, 2}, me, ours;
@@ -110,11 +108,9 @@ static void called_with_the_code(void)
     TOLD(comm, MPI_ERR_COUNT);
     CHECK_CLASS(MPI_Comm_set_name(comm, NULL), MPI_ERR_ARG);
     TOLD(comm, MPI_ERR_ARG);
-    /* Not the handler of other communicators. */
     CHECK_CLASS(MPI_Send(&value, 1, MPI_INT, size, 0, MPI_COMM_WORLD), MPI_ERR_RANK);
     CHECK_EQ(calls, 0);
 
-    /* The program may call the handler. */
     CHECK_OK(MPI_Comm_call_errhandler(comm, MPI_ERR_IO));
     TOLD(comm, MPI_ERR_IO);
     CHECK_OK(MPI_Comm_call_errhandler(MPI_COMM_WORLD, MPI_ERR_IO));
@@ -184,7 +180,6 @@ static void leaves_by_longjmp(void)
     CHECK_EQ(calls, 1000);
     calls = 0;
     CHECK_OK(MPI_Errhandler_free(&handler));
-    /* Nothing is left locked. */
     int sum = -1;
     CHECK_OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm));
     CHECK_EQ(sum, size * (size - 1) / 2);

@@ -150,7 +150,6 @@ static void communicators(void)
     FAILS(MPI_Comm_free(&kept), MPI_ERR_COMM);
     FAILS(MPI_Comm_size((MPI_Comm) 0x12345678, &n), MPI_ERR_COMM);
     FAILS(MPI_Bcast(&value, 1, MPI_INT, 0, (MPI_Comm) (intptr_t) -1), MPI_ERR_COMM);
-    /* A handle of another kind. */
     FAILS(MPI_Comm_size((MPI_Comm) MPI_INT, &n), MPI_ERR_COMM);
     FAILS(MPI_Send(&value, 1, (MPI_Datatype) MPI_COMM_WORLD, 0, 0, MPI_COMM_WORLD), MPI_ERR_TYPE);
 }

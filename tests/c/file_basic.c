@@ -32,7 +32,6 @@ static void offsets(void)
     CHECK_COUNT(status, MPI_INT, N);
     for (int i = 0; i < N; i++) CHECK_EQ(in[i], 1000 * other + i);
 
-    /* Past the end: the existing data are read, and nothing more is written. */
     memset(in, 0xff, sizeof in);
     CHECK_OK(MPI_File_read_at(fh, length - 6 * 4 + 2, in, N, MPI_INT, &status));
     CHECK_COUNT(status, MPI_INT, MPI_UNDEFINED);
@@ -50,7 +49,6 @@ static void offsets(void)
     CHECK_OK(MPI_Wait(&request, &status));
     CHECK_COUNT(status, MPI_INT, 0);
 
-    /* Collective, past the end. */
     CHECK_OK(MPI_File_read_at_all(fh, length - 4 * (rank + 1), in, N, MPI_INT, &status));
     CHECK_COUNT(status, MPI_INT, rank + 1);
     MPI_Barrier(MPI_COMM_WORLD);

@@ -157,7 +157,6 @@ static void spelled(void)
         CHECK_OK(MPI_File_get_size(fh, &bytes));
         CHECK_EQ(bytes, 4 * size);
         CHECK_EQ(file_read_plain(&byte, 1), 1);
-        /* The lowest byte of the number is the first or the last. */
         CHECK_EQ(byte, names[i].byte ? 0 : 1);
         MPI_Barrier(MPI_COMM_WORLD);
         CHECK_OK(MPI_File_close(&fh));

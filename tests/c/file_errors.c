@@ -56,7 +56,6 @@ static void opening(void)
         CHECK_CLASS(OPEN(rank == size - 1 ? NULL : file_name, MPI_MODE_RDWR | MPI_MODE_CREATE), MPI_ERR_ARG);
         CHECK_CLASS(MPI_File_open(MPI_COMM_WORLD, file_name, MPI_MODE_RDWR | MPI_MODE_CREATE,
                                   rank == 0 ? (MPI_Info) 0x7777777 : MPI_INFO_NULL, &fh), MPI_ERR_INFO);
-        /* Another file at one rank. */
         snprintf(path, sizeof path, "%s.other", file_name);
         file_write_plain("x", 1);
         if (rank == 0) {
@@ -199,7 +198,6 @@ static void no_room(int together)
     small.rlim_cur = 4 * size * 100;
     signal(SIGXFSZ, SIG_IGN);
     for (int who = 0; who < 2; who++) {
-        /* All ranks, then the first rank alone. */
         if (who == 0 || rank == 0) setrlimit(RLIMIT_FSIZE, &small);
         for (int i = 0; i < N; i++) out[i] = rank * N + i;
         CHECK_CLASS(MPI_File_write_at_all(fh, 0, out, N, MPI_INT, &status), MPI_ERR_NO_SPACE);
@@ -207,7 +205,6 @@ static void no_room(int together)
         CHECK_CLASS(MPI_Wait(&request, &status), MPI_ERR_NO_SPACE);
         setrlimit(RLIMIT_FSIZE, &before);
     }
-    /* With room it works again. */
     CHECK_OK(MPI_File_write_at_all(fh, 0, out, N, MPI_INT, &status));
     CHECK_OK(MPI_File_sync(fh));
     CHECK_OK(MPI_File_read_at_all(fh, 0, in, N, MPI_INT, &status));

@@ -56,7 +56,6 @@ static void ordered(void)
     check_where("ordered");
     MPI_File fh = file_open(MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE);
     CHECK_OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
-    /* Rank r writes r + 1 numbers, three times. */
     for (int turn = 0; turn < 3; turn++) {
         for (int i = 0; i <= rank; i++) data[i] = 1000 * turn + 10 * rank + i;
         if (turn < 2) {
@@ -89,7 +88,6 @@ static void ordered(void)
     CHECK_OK(MPI_File_close(&fh));
 }
 
-/* The last rank writes while no other rank is in the library. */
 static void alone(void)
 {
     int value = 77;
@@ -137,7 +135,6 @@ static void sequential(void)
     CHECK_OK(MPI_File_close(&fh));
     MPI_Barrier(MPI_COMM_WORLD);
 
-    /* Appending begins at the end of the file. */
     fh = file_open(MPI_MODE_RDWR | MPI_MODE_APPEND | MPI_MODE_DELETE_ON_CLOSE);
     CHECK_OK(MPI_File_get_position(fh, &disp));
     CHECK_EQ(disp, 16 * size);

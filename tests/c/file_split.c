@@ -20,7 +20,6 @@ int main(int argc, char **argv)
 
     check_where("at");
     CHECK_OK(MPI_File_write_at_all_begin(fh, 0, out, N, MPI_INT));
-    /* Other messages and independent access go on meanwhile. */
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK_OK(MPI_File_read_at(fh, 5 * N, in, 1, MPI_INT, MPI_STATUS_IGNORE));
     CHECK_OK(MPI_File_write_at_all_end(fh, out, &status));

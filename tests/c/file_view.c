@@ -51,7 +51,6 @@ static void write_and_read(const char *collective, const char *sieve, const char
     CHECK_COUNT(status, MPI_INT, N);
     MPI_Barrier(MPI_COMM_WORLD);
 
-    /* Without MPI: every int is at its place. */
     size_t whole = 3 + sizeof(int) * N * size;
     char *bytes = malloc(whole + 100);
     CHECK_EQ(file_read_plain(bytes, whole + 100), (long long) whole);

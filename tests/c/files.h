@@ -16,7 +16,6 @@ static inline void file_remove(void)
     if (file_name[0]) unlink(file_name);
 }
 
-/* Collective. Rank 0 chooses the name of a file that does not exist. */
 static inline void file_begin(void)
 {
     const char *directory = getenv("TMPDIR");
@@ -48,7 +47,6 @@ static inline void file_write_plain(const void *bytes, size_t length)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Reads the file without MPI. Returns its length, or -1 if it does not exist. */
 static inline long long file_read_plain(void *bytes, size_t room)
 {
     FILE *file = fopen(file_name, "rb");
@@ -58,7 +56,6 @@ static inline long long file_read_plain(void *bytes, size_t room)
     return (long long) got;
 }
 
-/* Checks the number of elements in a status. */
 #define CHECK_COUNT(status, datatype, count) check_count(&(status), datatype, count, __FILE__, __LINE__)
 
 static inline void check_count(const MPI_Status *status, MPI_Datatype datatype, int count, const char *file, int line)

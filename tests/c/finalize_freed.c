@@ -33,7 +33,6 @@ static void post(MPI_Comm comm, MPI_Comm freed)
         }
 }
 
-/* No rank sends these. */
 static void post_in_vain(MPI_Comm comm)
 {
     MPI_Request request;

@@ -55,7 +55,6 @@ static void one_graph(int nodes)
     CHECK_OK(MPI_Graph_create(MPI_COMM_WORLD, nodes, index, edges, 1, &graph));
     CHECK_EQ(graph == MPI_COMM_NULL, rank >= nodes);
     if (graph == MPI_COMM_NULL) return;
-    /* Errors are returned as on its parent. */
     check_graph(graph, nodes, index, edges);
     CHECK_OK(MPI_Comm_dup(graph, &copy));
     CHECK_OK(MPI_Comm_free(&graph));

@@ -215,7 +215,6 @@ static void errors(void)
     CHECK(requests[0] == MPI_REQUEST_NULL);
     CALLED(&states[0], 2, 1);
 
-    /* If only the query function fails the call returns its error. */
     requests[0] = start(&states[0], 7);
     states[0].query_code = MPI_ERR_BUFFER;
     CHECK_OK(MPI_Grequest_complete(requests[0]));

@@ -7,7 +7,6 @@
 static MPI_Group world;
 static MPI_Group untouched;
 
-/* The call fails and leaves `untouched` unchanged. */
 #define FAILS(call, class)                                                                                             \
     do {                                                                                                               \
         untouched = MPI_GROUP_EMPTY;                                                                                   \

@@ -110,7 +110,6 @@ static void complete(void)
     CHECK_EQ(in, 5);
 }
 
-/* Many at a time, and many in the same place one after another. */
 static void many(void)
 {
     enum { MANY = 3000 };

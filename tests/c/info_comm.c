@@ -24,7 +24,6 @@ static void in_force(MPI_Comm comm, unsigned want, const char *which)
         CHECK(strcmp(value, want >> i & 1 ? "true" : "false") == 0);
     }
     check_where("%s", "");
-    /* The info belongs to the program. */
     CHECK_OK(MPI_Info_set(info, hints[0], "true"));
     CHECK_OK(MPI_Info_free(&info));
 }
@@ -47,7 +46,6 @@ int main(int argc, char **argv)
     in_force(copy, 2 + 8, "after set_info");
     in_force(MPI_COMM_WORLD, 0, "world after set_info of a dup");
 
-    /* Hints that an info does not name stay. */
     CHECK_OK(MPI_Info_delete(info, hints[1]));
     CHECK_OK(MPI_Info_set(info, hints[3], "false"));
     CHECK_OK(MPI_Info_set(info, hints[0], "true"));

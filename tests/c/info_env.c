@@ -51,7 +51,6 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Get_processor_name(name, &length));
     has(MPI_INFO_ENV, "host", name);
 
-    /* A dup of it is an ordinary info. */
     CHECK_OK(MPI_Info_dup(MPI_INFO_ENV, &info));
     CHECK_EQ(keys(info), keys(MPI_INFO_ENV));
     CHECK_OK(MPI_Info_set(info, "command", "other"));

@@ -113,7 +113,6 @@ static void wrong_leaders(void)
     CHECK(inter == MPI_COMM_SELF);
     CHECK_CLASS(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - first, 1, NULL), MPI_ERR_ARG);
     CHECK_CLASS(MPI_Intercomm_create(MPI_COMM_NULL, 0, MPI_COMM_WORLD, 1 - first, 1, &inter), MPI_ERR_COMM);
-    /* Afterwards a correct call works. */
     CHECK_OK(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - first, 1, &inter));
     use_inter(inter);
     MPI_Comm made = MPI_COMM_SELF;
@@ -125,7 +124,6 @@ static void wrong_leaders(void)
     CHECK_OK(MPI_Comm_free(&half));
 }
 
-/* Overlapping groups: both sides get an error. */
 static void overlapping(void)
 {
     MPI_Comm twin, inter = MPI_COMM_SELF;

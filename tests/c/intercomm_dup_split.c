@@ -113,7 +113,6 @@ static void created(void)
     made = MPI_COMM_SELF;
     CHECK_OK(MPI_Comm_create(inter, rank % 2 ? MPI_GROUP_EMPTY : group, &made));
     CHECK(made == MPI_COMM_NULL);
-    /* A group of the other side. */
     MPI_Group others;
     made = MPI_COMM_SELF;
     CHECK_OK(MPI_Comm_remote_group(inter, &others));

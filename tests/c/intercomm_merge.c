@@ -54,7 +54,6 @@ static void contradiction(MPI_Comm inter)
     use_inter(inter);
 }
 
-/* Parts of the merged communicator, and an intercommunicator between these. */
 static void round_trip(MPI_Comm inter)
 {
     MPI_Comm all, piece, again, merged;

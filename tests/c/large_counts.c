@@ -49,7 +49,6 @@ int main(int argc, char **argv)
     MPI_Request_free(&request);
     memset(from, 10 + rank, PIECE);
 
-    // A type that is longer than an int counts, with a hole.
     MPI_Datatype longest;
     MPI_Count lengths[2] = {LONG / 2 - 1, LONG / 2}, places[2] = {0, LONG / 2};
     CHECK(MPI_Type_create_hindexed_c(2, lengths, places, MPI_BYTE, &longest) == MPI_SUCCESS);

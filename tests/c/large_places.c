@@ -67,7 +67,6 @@ static void messages(void)
     CHECK_OK(MPI_Isend(out, 1, halves, to, 2, MPI_COMM_WORLD, &requests[1]));
     CHECK_OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
     for (int p = 0; p < SPREAD; p++) CHECK(is_part(in, p, 1000 * p + from));
-    /* A broadcast in which the leaves have the other type. */
     for (int p = 0; p < SPREAD; p++) write_part(in, p, rank == 0 ? 7 * p : -1);
     CHECK_OK(MPI_Bcast(in, rank == 0 ? 1 : SPREAD, rank == 0 ? halves : far, 0, MPI_COMM_WORLD));
     for (int p = 0; p < SPREAD; p++) CHECK(is_part(in, p, 7 * p));

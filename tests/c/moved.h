@@ -34,7 +34,6 @@ static inline void moved_begin(void)
     }
 }
 
-/* Collective over MPI_COMM_WORLD, before MPI_Finalize. */
 static inline void moved_end(void)
 {
     unsigned long long moved = 0, all = 0;

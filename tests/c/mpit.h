@@ -59,7 +59,6 @@ static inline number value(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
     return read;
 }
 
-/* A handle of a control variable. */
 static inline MPI_T_cvar_handle cvar(const char *name)
 {
     MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
@@ -84,7 +83,6 @@ static inline int set_cvar(const char *name, int to)
     return before;
 }
 
-/* The value of a control variable of type int. */
 static inline int int_cvar(const char *name)
 {
     MPI_T_cvar_handle handle = cvar(name);
@@ -112,7 +110,6 @@ static inline void word_cvar(const char *name, char *word, int room)
     CHECK(count > 0 && item == is);
 }
 
-/* Whether the job uses sockets. */
 static inline int is_over_tcp(MPI_T_pvar_session session)
 {
     MPI_T_pvar_handle handle = pvar(session, "transport", NULL);
@@ -149,7 +146,6 @@ static inline void meeting_open(void)
     }
 }
 
-/* Returns when all ranks have called it. */
 static inline void meet(void)
 {
     int round = atomic_load(&meeting->rounds);

@@ -67,7 +67,6 @@ int main(int argc, char **argv)
     complete(MPI_T_category_get_pvars, pvars, categories);
     complete(MPI_T_category_get_events, events, categories);
 
-    /* Some items in their categories. */
     int shm = -1, pvar = pvar_index("shm_bytes_sent", NULL), found = 0, list[256], n = 0;
     CHECK_OK(MPI_T_category_get_index("shm", &shm));
     CHECK_OK(MPI_T_category_get_info(shm, NULL, NULL, NULL, NULL, NULL, &n, NULL));

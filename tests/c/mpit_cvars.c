@@ -140,7 +140,6 @@ int main(int argc, char **argv)
     check_watch();
     int provided, index = -1, value = -1;
     CHECK_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
-    /* A write before MPI_Init has its effect. */
     set_cvar("wait_yields", 5);
     set_cvar("wait_yields", 7);
     MPI_T_cvar_handle handle = cvar("shm_ring_slots");

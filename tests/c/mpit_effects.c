@@ -43,7 +43,6 @@ static void eager_limit(const char *name)
     CHECK_EQ(announced(3, 1001), 0);
 }
 
-/* Bytes that rank 1 reads from rank 0's memory. */
 static number copied(void)
 {
     enum { BYTES = 2000000 };
@@ -82,12 +81,10 @@ static void ring_after(void)
     announced(20, 8);
 }
 
-/* Bytes in the pool while a message waits. */
 static number pooled(int bytes)
 {
     static char buffer[8192];
     MPI_T_pvar_handle used = pvar(session, "shm_pool_used", NULL);
-    /* Earlier messages are received. */
     MPI_Barrier(MPI_COMM_WORLD);
     number before = value(session, used), after = 0;
     meet();
@@ -109,7 +106,6 @@ static void pool_from(void)
     set_cvar("shm_pool_from_bytes", before);
 }
 
-/* The sleeps of rank 1 while it waits for a late message. */
 static number sleeps(void)
 {
     MPI_T_pvar_handle handle = started(session, "sleeps", NULL), timer = started(session, "time_asleep", NULL);
@@ -165,7 +161,6 @@ int main(int argc, char **argv)
 {
     int provided;
     CHECK_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
-    /* A write before MPI_Init has its effect. */
     set_cvar("shm_ring_after", 1000000);
     check_begin(&argc, &argv);
     CHECK_OK(MPI_T_pvar_session_create(&session));

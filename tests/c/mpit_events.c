@@ -13,7 +13,6 @@
 
 enum { MESSAGES = 10, LIMIT = 4096 };
 
-/* The events of a callback. */
 struct heard {
     int count, free_calls, first_tag, bad, source;
     number bytes;
@@ -39,7 +38,6 @@ static void on_free(MPI_T_event_registration registration, MPI_T_cb_safety safet
     if (safety != MPI_T_CB_REQUIRE_NONE) heard->bad++;
 }
 
-/* A message to itself that waits for its receive. */
 static void unexpected_self(int tag, int times)
 {
     int out = tag, in = -1;
@@ -221,7 +219,6 @@ static void registrations(void)
     CHECK_EQ(MPI_T_event_get_timestamp(heard.last, &heard.last_time), MPI_T_ERR_INVALID_HANDLE);
 }
 
-/* Messages that wait for their receive, with all calls to receive. */
 static void unexpected(void)
 {
     MPI_Comm comm;

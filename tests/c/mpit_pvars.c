@@ -184,7 +184,6 @@ static void mistakes(void)
     CHECK_EQ(MPI_T_pvar_session_free(&session), MPI_T_ERR_INVALID_SESSION);
 }
 
-/* The number of sessions has a limit. */
 static void limit(void)
 {
     static MPI_T_pvar_session sessions[MOST_SESSIONS + 1];

@@ -25,7 +25,6 @@ static void on_event(MPI_T_event_instance instance, MPI_T_event_registration reg
     atomic_fetch_sub(&inside, 1);
 }
 
-/* Messages to itself, half of which wait for their receive. */
 static void *talk(void *number_of)
 {
     int id = (int) (intptr_t) number_of, in = -1;

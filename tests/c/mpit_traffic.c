@@ -126,7 +126,6 @@ static void self(void)
     CHECK_EQ(value(session, sent), 0);
 }
 
-/* The queues of a communicator and of the process, and requests. */
 static void queues(void)
 {
     MPI_Comm comm;
@@ -189,7 +188,6 @@ static void queues(void)
     CHECK_EQ(value(session, posted), 0);
     CHECK_EQ(value(session, requests), requests_before);
 
-    /* Variables of a freed communicator. */
     MPI_Comm old = comm;
     MPI_Comm_free(&comm);
     number read;
@@ -201,7 +199,6 @@ static void queues(void)
              MPI_T_ERR_INVALID_HANDLE);
 }
 
-/* Starts the counters with this prefix, and returns their number. */
 static int counters_of(const char *begin, MPI_T_pvar_handle *counters, int most)
 {
     int names = 0, count = 0;

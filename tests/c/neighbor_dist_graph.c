@@ -10,7 +10,6 @@ static int *volatile unweighted = MPI_UNWEIGHTED;
 
 static int many(int a, int b) { return (int) (drawn((unsigned) a, (unsigned) b, 11) % 4); }
 
-/* The number of elements along edge k from a to b, and their values. */
 static int count_of(int a, int b, int k) { return (int) (drawn((unsigned) a, (unsigned) b, (unsigned) k) % 300); }
 static int value_of(int a, int b, int k, int i) { return a * 1000000 + b * 10000 + k * 1000 + i; }
 
@@ -91,7 +90,6 @@ static void adjacent(void)
     CHECK_OK(MPI_Comm_free(&graph));
 }
 
-/* Each edge of a pair is given by another rank. */
 static void by_others(void)
 {
     MPI_Comm graph;

@@ -141,7 +141,6 @@ static void integers(void)
     INTEGER(uint64_t, MPI_UINT64_T);
 }
 
-/* Types shared by the languages. Logical operations on them are beyond the standard's table. */
 static void shared_types(void)
 {
     ORDERED(MPI_Aint, MPI_AINT, bits_value);
@@ -188,7 +187,6 @@ static void long_doubles(void)
     }
 }
 
-/* Small Gaussian integers: exact in every order. */
 #define COMPLEX(c_type, type) \
     do { \
         c_type out[N], sum[N], product[N]; \

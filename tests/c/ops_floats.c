@@ -73,7 +73,6 @@ static int same_half(half a, half b)
 
 static void halves(void)
 {
-    /* All numbers with some others. */
     static half left[65536], right[65536], out[65536];
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 65536; i++) {

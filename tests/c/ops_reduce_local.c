@@ -52,7 +52,6 @@ static const struct { MPI_Datatype type; int group; const char *name; } types[] 
     TYPE(MPI_WCHAR, OTHER), TYPE(MPI_CHARACTER, OTHER), TYPE(MPI_PACKED, OTHER),
 };
 
-/* The valid pairs of operation and type; a refused one leaves the memory unchanged. */
 static void legality(void)
 {
     for (unsigned t = 0; t < sizeof types / sizeof *types; t++)
@@ -73,7 +72,6 @@ static void legality(void)
         }
 }
 
-/* Arithmetic of all number types, compared with the compiler's. */
 #define NUMBERS(name, c_type, mpi_type, integer) \
     static void name(void) \
     { \

@@ -70,7 +70,6 @@ static void ring(int bytes)
     verify(&status, 77, bytes, bytes);
 }
 
-/* Blocking on both sides: even ranks send first. */
 static void blocking_chain(int bytes)
 {
     if (size == 1) return;
@@ -117,7 +116,6 @@ static void large_count_forms(int bytes)
 #endif
 }
 
-/* All ranks send to all, also to themselves, at once. */
 static void all_pairs(int bytes)
 {
     check_where("all pairs with %d bytes", bytes);
@@ -140,7 +138,6 @@ static void all_pairs(int bytes)
     free(requests);
 }
 
-/* The count is in units of the type, not in bytes. */
 static void elements(void)
 {
     check_where("elements");

@@ -119,7 +119,6 @@ static void overflow(void)
     CHECK_CLASS(MPI_Bsend(big, sizeof big, MPI_BYTE, to, 4, MPI_COMM_WORLD), MPI_ERR_BUFFER);
 }
 
-/* A strided message is buffered packed. */
 static void strided(void)
 {
     enum { N = 1000 };
@@ -140,7 +139,6 @@ static void strided(void)
     detach(buffer, space);
 }
 
-/* MPI_BUFFER_AUTOMATIC: the library finds the space. */
 static void automatic(void)
 {
 #ifdef MPI_BUFFER_AUTOMATIC

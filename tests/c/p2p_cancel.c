@@ -84,7 +84,6 @@ static void matched(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A persistent send is inactive afterwards and can be started again. */
 static void persistent(void)
 {
     MPI_Request send;

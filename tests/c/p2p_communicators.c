@@ -89,7 +89,6 @@ static void exchange(int kind, int length, int to, int from, int me, MPI_Comm co
     has_come(kind, length, from, from, &said[0]);
 }
 
-/* All kinds around a ring, in both directions. */
 static void around(MPI_Comm comm, int length)
 {
     int me, all;
@@ -118,9 +117,7 @@ static void is_refused(MPI_Comm comm)
     CHECK_OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE));
     CHECK_EQ(flag, 0);
     CHECK_OK(MPI_Barrier(comm));
-    /* With MPI_PROC_NULL on both sides. */
     CHECK_OK(MPI_Sendrecv(out, 8, MPI_BYTE, MPI_PROC_NULL, tag_now, in, 8, MPI_BYTE, MPI_PROC_NULL, tag_now, comm, MPI_STATUS_IGNORE));
-    /* A message that is too long. */
     CHECK_CLASS(MPI_Sendrecv(out, 8, MPI_BYTE, to, tag_now, in, 4, MPI_BYTE, from, tag_now, comm, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
 }
 

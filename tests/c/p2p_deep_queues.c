@@ -20,7 +20,6 @@ static void shuffle(int kind)
         }
 }
 
-/* Rank 0 sends all before rank 1 receives any. */
 static void unexpected(int kind)
 {
     MPI_Status status;
@@ -46,7 +45,6 @@ static void unexpected(int kind)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Rank 1 has posted all before rank 0 sends any. */
 static void posted(int kind)
 {
     check_where("posted, order %d", kind);
@@ -56,7 +54,6 @@ static void posted(int kind)
             came[i] = -1;
             MPI_Irecv(&came[i], 1, MPI_INT, source, kind == 0 && i % 2 ? MPI_ANY_TAG : i, MPI_COMM_WORLD, &requests[i]);
         }
-        /* One of them is cancelled. */
         if (kind == 1) {
             int cancelled = 0;
             MPI_Status status;

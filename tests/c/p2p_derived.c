@@ -9,7 +9,6 @@
 
 static int to, from;
 
-/* Sends around the ring; both sides give their own buffer, count and type. */
 static void exchange(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type,
                      MPI_Status *status)
 {
@@ -175,7 +174,6 @@ static void extents(void)
     CHECK_OK(MPI_Type_free(&type));
     CHECK_OK(MPI_Type_free(&negative));
 
-    /* A negative stride. */
     MPI_Datatype backwards;
     CHECK_OK(MPI_Type_vector(8, 1, -1, MPI_INT, &backwards));
     CHECK_OK(MPI_Type_get_extent(backwards, &lb, &extent));
@@ -288,7 +286,6 @@ static void counts(void)
     CHECK_OK(MPI_Type_free(&three));
 }
 
-/* A type freed while messages of it are under way. */
 static void freed_under_way(int n)
 {
     check_where("type freed under way, %d", n);

@@ -64,7 +64,6 @@ static void one_sink(int messages)
     free(sends);
 }
 
-/* As many receives posted first, with the tags in reverse order. */
 static void posted_flood(int messages)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;

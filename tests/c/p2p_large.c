@@ -77,7 +77,6 @@ static void strided(size_t bytes)
         if (!CHECK_EQ(spread[i], want)) break;
     }
 
-    /* Strided on both sides, with another shape for the sender: its blocks are single words. */
     MPI_Datatype single;
     CHECK_OK(MPI_Type_vector((int) (n / 2), 1, 2, MPI_UINT64_T, &single));
     CHECK_OK(MPI_Type_commit(&single));
@@ -99,7 +98,6 @@ static void strided(size_t bytes)
     free(plain);
 }
 
-/* Several long messages at once among all ranks, with short ones. */
 static void crossing(void)
 {
     enum { BYTES = 1 << 20 };

@@ -66,7 +66,6 @@ static void both_ways(int peer)
     check_came(BYTES, (unsigned) peer);
 }
 
-/* Gaps in the sender's data, the receiver's, or both. */
 static void with_gaps(int from, int to)
 {
     for (int form = 1; form < 4; form++) {

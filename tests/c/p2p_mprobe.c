@@ -27,7 +27,6 @@ static void every_length(int to, int from)
         CHECK_STATUS(&status, from, n, lengths[n]);
         CHECK(message != MPI_MESSAGE_NULL && message != MPI_MESSAGE_NO_PROC);
         CHECK(MPI_Message_fromint(MPI_Message_toint(message)) == message);
-        /* No other call finds it. */
         int flag = 1;
         MPI_Iprobe(from, n, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
         CHECK_EQ(flag, 0);
@@ -79,7 +78,6 @@ static void errors(int to, int from)
     MPI_Request sent;
     MPI_Isend(data, 2, MPI_INT, to, 60, MPI_COMM_WORLD, &sent);
     MPI_Mprobe(from, 60, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
-    /* A wrong call loses nothing. */
     CHECK_CLASS(MPI_Mrecv(got, -1, MPI_INT, &message, MPI_STATUS_IGNORE), MPI_ERR_COUNT);
     CHECK_CLASS(MPI_Mrecv(got, 1, MPI_DATATYPE_NULL, &message, MPI_STATUS_IGNORE), MPI_ERR_TYPE);
     MPI_Message copy = message;

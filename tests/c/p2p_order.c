@@ -25,7 +25,6 @@ static int length_of(int from, int to, int i)
 
 static unsigned seed_of(int from, int to, int i) { return (unsigned) (from * 7919 + to * 104729 + i); }
 
-/* Windows of isends of every mode, with receives posted before and after. */
 static void same_tag(void)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -64,7 +63,6 @@ static void same_tag(void)
     free(ins);
 }
 
-/* Each rank streams to all others at once; every pair keeps its own order. */
 static void all_pairs_stream(void)
 {
     enum { EACH = 60, LIMIT = 20000 };
@@ -92,7 +90,6 @@ static void all_pairs_stream(void)
     free(sends);
 }
 
-/* Tags 0..63 sent in order, received in another order: by blocking calls, then by posted ones. */
 static void tags_out_of_order(int bytes)
 {
     enum { TAGS = 64 };

@@ -76,7 +76,6 @@ static void inactive(void)
     MPI_Request_get_status(two[1], &flag, &status);
     CHECK_EQ(flag, 1);
 
-    /* An active one among inactive ones is found, and stays. */
     MPI_Start(&two[1]);
     MPI_Testany(2, two, &index, &flag, &status);
     CHECK_EQ(flag, 0);
@@ -93,7 +92,6 @@ static void inactive(void)
     MPI_Waitany(2, two, &index, &status);
     CHECK_EQ(index, MPI_UNDEFINED);
 
-    /* Cancelled, then started again. */
     MPI_Start(&two[1]);
     MPI_Cancel(&two[1]);
     MPI_Wait(&two[1], &status);

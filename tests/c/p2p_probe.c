@@ -50,7 +50,6 @@ static void unknown_lengths(int messages, int asking, int any_source, int any_ta
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Without a message the flag is false, as for a wrong tag, source or communicator. */
 static void nothing_there(void)
 {
     int flag = -1, value = 3, got = 0;

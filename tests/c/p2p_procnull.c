@@ -83,7 +83,6 @@ static void both(MPI_Comm comm)
     verify(&status);
 }
 
-/* A shift along a line, whose ends are MPI_PROC_NULL. */
 static void shift(MPI_Comm comm)
 {
     MPI_Status status;

@@ -67,7 +67,6 @@ static void all_modes(MPI_Comm comm, int bytes)
     verify(&status, me, 3, bytes, bytes);
 }
 
-/* A synchronous send completes only when its message is matched. */
 static void synchronous_waits(void)
 {
     int value = 7, got = 0, flag = -1;
@@ -83,7 +82,6 @@ static void synchronous_waits(void)
     CHECK_EQ(got, 7);
 }
 
-/* Many unexpected messages to itself, in order. */
 static void queue(void)
 {
     enum { COUNT = 1000 };
@@ -103,7 +101,6 @@ static void queue(void)
     CHECK_OK(MPI_Waitall(COUNT, sends, MPI_STATUSES_IGNORE));
 }
 
-/* Messages to itself on MPI_COMM_WORLD and MPI_COMM_SELF do not mix. */
 static void two_communicators(void)
 {
     int a = 1, b = 2, got = 0;

@@ -14,7 +14,6 @@ enum { LONGEST = 256 * 1024, BLOCK = 16, CROSSINGS = 50, LIMIT_S = 10 };
 static const int lengths[] = {8, 1024, 4096, 8 * 1024, 16 * 1024, 64 * 1024 - 1, 64 * 1024, 128 * 1024 + 8, LONGEST};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
-/* The calls to send. */
 enum { SEND, ISEND_AND_WAIT, SEND_ON_DUPLICATE, SEND_WITH_GAPS, WAYS };
 static const char *const way_names[] = {"MPI_Send", "MPI_Isend and MPI_Wait", "MPI_Send, duplicate", "MPI_Send, vector"};
 

@@ -55,7 +55,6 @@ static void among_good_ones(Starter *start, int sent, int room, int blocking, in
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Waitall over good and truncated receives has the status of each. */
 static void within_waitall(int bytes)
 {
     enum { N = 6 };

@@ -27,7 +27,6 @@ static void check_empty(const MPI_Status *status)
     CHECK_EQ(cancelled, 0);
 }
 
-/* Only null requests, and no requests. */
 static void only_null(int count)
 {
     MPI_Request requests[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
@@ -111,7 +110,6 @@ static void error_field_untouched(void)
     }
 }
 
-/* Waitany returns each active request once, never a null one. */
 static void waitany(void)
 {
     enum { N = 9 };
@@ -215,7 +213,6 @@ static void testall(void)
     }
 }
 
-/* Complete, null, and pending requests in one Waitall; sends and receives. */
 static void waitall_mixed(void)
 {
     MPI_Request requests[6];
@@ -239,7 +236,6 @@ static void waitall_mixed(void)
     CHECK_STATUS(&statuses[4], from, 1, 4);
 }
 
-/* Request_get_status changes nothing. */
 static void get_status(void)
 {
     int got = 0, flag = -1;
@@ -328,7 +324,6 @@ static void cancel(void)
     CHECK_OK(MPI_Test_cancelled(&status, &cancelled));
     CHECK_EQ(cancelled, 0);
 
-    /* A cancel of a complete operation changes nothing. */
     int flag = 0;
     CHECK_OK(MPI_Irecv(&got, 1, MPI_INT, from, 12, MPI_COMM_WORLD, &request));
     send_int(13, 12);
@@ -416,7 +411,6 @@ static void error_in_status(int how)
     }
 }
 
-/* The members of a status that a program may set and read back. */
 static void status_access(void)
 {
 #if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)

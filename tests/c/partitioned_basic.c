@@ -10,7 +10,6 @@ enum { ROUNDS = 4, TAG = 5 };
 
 static int next, before;
 
-/* Element i of the message of a rank in a round. */
 static int value(int from, int round, long long i) { return (int) (from * 7919 + round * 104729 + i); }
 
 static void shuffle(int *order, int n, int seed)
@@ -193,7 +192,6 @@ int main(int argc, char **argv)
                                   {7, 7, 1100}, {5, 2, 100000}};
     for (unsigned n = 0; n < sizeof cuts / sizeof cuts[0]; n++)
         for (int stride = 1; stride <= 2; stride++) ring(cuts[n][0], cuts[n][1], cuts[n][2], stride);
-    /* Empty partitions, and no partitions. */
     ring(3, 3, 0, 1);
     ring(4, 6, 0, 1);
     ring(0, 0, 0, 1);

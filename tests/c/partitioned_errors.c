@@ -73,7 +73,6 @@ static void of_requests(void)
     CHECK_OK(MPI_Start(&send));
     CHECK_CLASS(MPI_Start(&send), MPI_ERR_REQUEST);
 
-    /* Of the wrong kind. */
     CHECK_CLASS(MPI_Pready(0, receive), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Parrived(send, 0, &flag), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Pready(0, ordinary), MPI_ERR_REQUEST);

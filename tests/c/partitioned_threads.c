@@ -37,7 +37,6 @@ static void *produce(void *argument)
     return NULL;
 }
 
-/* Uses the receiver's partitions, which are twice as long, as they arrive. */
 static void *consume(void *argument)
 {
     int t = (int) (intptr_t) argument;

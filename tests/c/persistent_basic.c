@@ -7,7 +7,6 @@
 
 enum { ROUNDS = 5, LONGEST = 40000 };
 
-/* Starts and completes by different calls. */
 static void run(MPI_Request *request, int round)
 {
     MPI_Request before = *request;

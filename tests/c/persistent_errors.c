@@ -53,7 +53,6 @@ static void of_requests(void)
     int flag = -1;
     CHECK_OK(MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &request));
     copy = request;
-    /* Inactive: complete at once, with an empty status. */
     memset(&status, 0x5a, sizeof status);
     CHECK_OK(MPI_Wait(&request, &status));
     CHECK_EQ(status.MPI_SOURCE, MPI_ANY_SOURCE);
@@ -83,7 +82,6 @@ static void of_requests(void)
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
-/* One of several cannot be started: none is. */
 static void all_or_none(void)
 {
     MPI_Request requests[3];

@@ -11,7 +11,6 @@ static int in[REQUESTS][COUNT], out[REQUESTS][COUNT];
 
 static int given(int k, int from, int round, int i) { return k * 100000 + from * 1000 + round + i; }
 
-/* The length and the root of request k. */
 static int length(int k) { return k % 3 == 0 ? 1 : k % 3 == 1 ? 20 : COUNT; }
 static int root_of(int k) { return k % size; }
 
@@ -49,7 +48,6 @@ static int check_result(int k, int round)
     return 1;
 }
 
-/* A permutation from rank and round. */
 static void shuffle(int *order, int n, int round)
 {
     for (int i = 0; i < n; i++) order[i] = i;
@@ -80,7 +78,6 @@ static void rounds(MPI_Comm comm, int free_early)
         if (several) CHECK_OK(MPI_Startall(REQUESTS, all));
         if (!free_early) {
             CHECK_OK(MPI_Ibcast(&word, 1, MPI_INT, 0, comm, &between[1]));
-            /* A blocking one, while all others are under way. */
             int high = -1;
             CHECK_OK(MPI_Allreduce(&mine, &high, 1, MPI_INT, MPI_MAX, comm));
             CHECK_EQ(high, size - 1 + round);

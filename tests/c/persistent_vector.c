@@ -6,7 +6,6 @@
 
 enum { ROUNDS = 4, MOST = 64 };
 
-/* The number of elements from a to b, and their values. */
 static int count_of(int a, int b) { return (a * 3 + b * 5) % 11; }
 static int value(int a, int b, int round, int i) { return a * 100000 + b * 1000 + round * 100 + i; }
 
@@ -76,7 +75,6 @@ static void of_one_group(void)
     for (int r = 0; r < size; r++) CHECK_OK(MPI_Type_free(&types[r]));
     exchange(&request, size, "alltoallw");
 
-    /* A graph in which all are neighbours of all. */
     MPI_Comm graph;
     int everybody[16];
     for (int r = 0; r < size; r++) everybody[r] = r;
@@ -91,7 +89,6 @@ static void of_one_group(void)
     CHECK_OK(MPI_Comm_free(&graph));
     exchange(&request, size, "neighbor_alltoallw of a freed graph");
 
-    /* Gather to the last rank, and scatter back from there. */
     int root = size - 1, mine[16], back[16];
     MPI_Request two[2];
     for (int r = 0; r < size; r++) {

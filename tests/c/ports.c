@@ -51,7 +51,6 @@ static void errors(void) {
     CHECK(strstr(text, "oxmpi:0123456789abcdef:1"));
     CHECK(class_of(MPI_Comm_accept("no port", MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter)) == MPI_ERR_PORT);
     CHECK(class_of(MPI_Close_port("no port")) == MPI_ERR_PORT);
-    /* No rank accepts here. */
     MPI_Open_port(MPI_INFO_NULL, port);
     MPI_Info_create(&info);
     MPI_Info_set(info, "timeout", "0.05");

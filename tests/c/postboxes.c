@@ -11,7 +11,6 @@ enum { MANY = 100, LONG = 60000 };
 
 static MPI_T_pvar_session session;
 
-/* A number among the parameters in the environment, or the default. */
 static long long parameter(const char *way, const char *what, long long otherwise)
 {
     char name[80];
@@ -37,7 +36,6 @@ static int holds(const unsigned char *data, size_t len, int number)
     return 1;
 }
 
-/* Rank 0 sends a message of each length to rank 1, which sometimes waits for it. */
 static void lengths(long long s)
 {
     long long all[] = {0, 1, s - 1, s, s + 1, 2 * s - 1, 2 * s, 2 * s + 1, 3 * s, 20 * s + 5, 300000};

@@ -6,7 +6,6 @@
 
 enum { ROUNDS = 200, MANY = 70, LAST_TAG = 2147483647 };
 
-/* Sends messages of these tags, the n-th of n % 57 bytes. */
 static void send_all(const int *tags, int count)
 {
     unsigned char bytes[64];
@@ -40,7 +39,6 @@ static void start_all(const int *tags, int count, int any)
                            &requests[n]));
 }
 
-/* `way` is the call that completes them. */
 static void receive_all(const int *tags, int count, int way)
 {
     int flag, at, done;

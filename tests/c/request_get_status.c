@@ -94,7 +94,6 @@ static void step_by_step(void)
     CHECK_STATUS(&statuses[1], 0, 12, 4);
     CHECK_OK(MPI_Request_get_status_some(N, requests, &count, indices, MPI_STATUSES_IGNORE));
     CHECK_EQ(count, 3);
-    /* A completed one is skipped. */
     CHECK_OK(MPI_Wait(&requests[0], &status));
     CHECK_OK(MPI_Request_get_status_any(N, requests, &index, &flag, MPI_STATUS_IGNORE));
     CHECK(flag == 1 && index == 2);

@@ -86,7 +86,6 @@ static void counts(void)
     close_session(&other);
 }
 
-/* The end of a session delivers, and detaches. */
 static void delivers(void)
 {
     check_where("the end delivers");

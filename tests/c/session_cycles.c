@@ -23,7 +23,6 @@ static void cycle(const char *tag)
     close_session(&session);
 }
 
-/* Two sessions at a time, ended in the order in which they began. */
 static void overlap(void)
 {
     MPI_Session first = open_session(), second = open_session();

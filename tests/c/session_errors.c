@@ -93,7 +93,6 @@ static void of_creations(void)
     close_session(&session);
 }
 
-/* With a handler of MPI_COMM_SELF that returns. */
 static void without_session(void)
 {
     check_where("without a session");

@@ -42,7 +42,6 @@ static void requests(void)
     close_session(&session);
 }
 
-/* Sent messages are delivered, whatever the request. */
 static void messages(void)
 {
     enum { LONG = 300000 };
@@ -96,7 +95,6 @@ static void handles(void)
     CHECK_CLASS(MPI_Session_get_num_psets(session, MPI_INFO_NULL, &n), MPI_ERR_SESSION);
 }
 
-/* The World Model ends while a session goes on. */
 static void world(void)
 {
     enum { LONG = 300000 };

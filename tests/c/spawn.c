@@ -28,11 +28,9 @@ static int child(MPI_Comm parent, int argc, char **argv) {
     CHECK(flag && *value == 0);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_UNIVERSE_SIZE, &value, &flag);
     CHECK(flag && *value >= size);
-    // Among the children alone.
     int sum = 0, mine = rank + 1;
     MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     CHECK(sum == size * (size + 1) / 2);
-    // A short and a long message from each parent, and back.
     static int data[100000];
     for (int p = 0; p < parents; p++) {
         MPI_Status status;

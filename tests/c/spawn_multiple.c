@@ -67,7 +67,6 @@ static int child(MPI_Comm parent, int argc, char **argv) {
     int sum, mine = rank;
     MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     CHECK(sum == 3);
-    /* A reduction that goes to the parents. */
     MPI_Reduce(&mine, NULL, 1, MPI_INT, MPI_SUM, 0, parent);
     MPI_Comm_disconnect(&parent);
     MPI_Finalize();

@@ -71,7 +71,6 @@ static void *windows(void *argument)
     return NULL;
 }
 
-/* Each thread has its own communicator for collectives. */
 static void *collectives(void *argument)
 {
     int t = (int) (intptr_t) argument;
@@ -86,7 +85,6 @@ static void *collectives(void *argument)
     return NULL;
 }
 
-/* Several threads receive from any source: each message is received once. */
 static int taken[THREADS], taken_sum;
 
 static void *take_any(void *argument)

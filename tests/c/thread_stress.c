@@ -21,7 +21,6 @@ enum {
     GAP = 0xEE, /* between the blocks of a strided buffer */
 };
 
-/* One thread of one rank. */
 struct player {
     int thread;
     unsigned seed;    /* of the batch and the thread */
@@ -30,7 +29,6 @@ struct player {
     MPI_Comm comm;
 };
 
-/* One message of an exchange. */
 struct message {
     int from, to, tag, bytes;
     unsigned pattern;
@@ -134,7 +132,6 @@ static void send(struct player *p, const struct message *m, struct place *from, 
     free_type(from);
 }
 
-/* Completes all requests by a random call; keeps the statuses. */
 static void complete(struct player *p, int count, MPI_Request *requests, MPI_Status *statuses)
 {
     int left = 0, flag = 0, n = 0, indices[MOST];
@@ -308,7 +305,6 @@ static void cancel(struct player *p)
     CHECK_EQ(flag, 1);
 }
 
-/* Messages to itself; all threads of the rank use the same communicator. */
 static void to_oneself(struct player *p)
 {
     int bytes = length_of(draw_own(p)), tag = p->thread;
@@ -346,7 +342,6 @@ static void to_oneself(struct player *p)
     free(out.memory);
 }
 
-/* A few collectives in a row, blocking or not, while messages are under way. */
 static void collectives(struct player *p)
 {
     int count = 1 + length_of(draw(p)) / 40, root = (int) (draw(p) % size), word = rank, others[MOST], flag = 0;
@@ -381,7 +376,6 @@ static void collectives(struct player *p)
     free(bytes);
 }
 
-/* New communicators, used and freed; the last one with messages under way. */
 static void communicators(struct player *p)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size, out = rank, in = -1, sum = -1, color = (int) (draw(p) % 3);
@@ -451,7 +445,6 @@ static void *play(void *argument)
     return NULL;
 }
 
-/* One batch: new threads with new communicators. */
 static void batch(unsigned seed)
 {
     struct player players[THREADS];

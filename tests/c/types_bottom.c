@@ -7,7 +7,6 @@
 static int numbers[4];
 static double weight;
 
-/* All variables of a process as one type, by their addresses. */
 static MPI_Datatype absolute(int *numbers_at, double *weight_at, char *text_at)
 {
     MPI_Datatype type, members[3] = {MPI_INT, MPI_DOUBLE, MPI_CHAR};

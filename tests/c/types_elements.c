@@ -68,7 +68,6 @@ static void parts(void)
     counts(&status, empty, MPI_UNDEFINED, MPI_UNDEFINED);
     status = received(0);
     counts(&status, empty, 0, 0);
-    /* A status of MPI_PROC_NULL has no elements. */
     CHECK_OK(MPI_Recv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &status));
     counts(&status, mixed, 0, 0);
     CHECK_OK(MPI_Type_free(&mixed));

@@ -84,7 +84,6 @@ static void numbers(void)
     IS(__float128, MPI_REAL16, "3fff0000000000000000000000000000", 1);
 }
 
-/* Several numbers as elements of a type of several. */
 static void groups(void)
 {
     double complex_number[2] = {1, -2};
@@ -149,7 +148,6 @@ static void groups(void)
     free(outside);
 }
 
-/* Long doubles, compared with the compiler's conversion. */
 static void long_doubles(void)
 {
     check_where("long doubles");

@@ -82,7 +82,6 @@ static void matches(void)
                           MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     CHECK_OK(MPI_Unpack(buffer, 64, &position, got, 3, MPI_INT, MPI_COMM_WORLD));
     CHECK_EQ(got[2], 9);
-    /* From and to absolute addresses. */
     MPI_Datatype absolute;
     MPI_Aint address;
     int one = 1;

@@ -43,7 +43,6 @@ static void is(const char *name, MPI_Datatype type, size_t want_size, size_t wan
 }
 
 #define IS(type, c_type) is(#type, type, sizeof(c_type), sizeof(c_type), sizeof(c_type))
-/* A pair: value and index without the bytes between and after them. */
 #define PAIR(type, value_type, index_type) \
     do { \
         struct pair { value_type v; index_type i; }; \

@@ -5,7 +5,6 @@
 
 enum { MOST = 4 };
 
-/* The place of element `at` of an array, in elements. */
 static long place(int ndims, const int *sizes, const int *at, int order)
 {
     long where = 0;

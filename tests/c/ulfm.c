@@ -32,7 +32,6 @@ static void agreements(MPI_Comm comm)
         CHECK(MPIX_Comm_agree(comm, &flag) == MPI_SUCCESS);
         CHECK(flag == wanted);
     }
-    // Two at a time, waited for in reverse.
     int flags[2] = {rank == 0 ? 5 : 7, 12};
     MPI_Request requests[2];
     CHECK(MPIX_Comm_iagree(comm, &flags[0], &requests[0]) == MPI_SUCCESS);

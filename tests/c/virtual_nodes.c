@@ -96,7 +96,6 @@ static void sleepers(void)
         }
 }
 
-/* Communicators within a node and across nodes, each with its own collectives. */
 static void groups(void)
 {
     MPI_Comm parts[2];

@@ -5,7 +5,6 @@
 
 #include "check.h"
 
-/* The memory of a window. */
 enum memory { ALLOCATED, FROM_HEAP, ORDINARY, KINDS };
 
 static const char *const memory_names[] = {"MPI_Win_allocate", "MPI_Alloc_mem", "malloc"};

@@ -66,7 +66,6 @@ static void unaligned(enum memory kind)
     free_window(&w);
 }
 
-/* Pairs with padding, and the lowest index of equal values. */
 static void pairs(enum memory kind)
 {
     struct pair { short value; int index; } *here, mine = {(short) (rank / 2), rank};
@@ -164,7 +163,6 @@ static void order(enum memory kind)
     free_window(&w);
 }
 
-/* Derived datatypes on both sides: every other element, and pairs out of a struct. */
 static void derived(enum memory kind)
 {
     enum { N = 100 };

@@ -60,7 +60,6 @@ static void flavors(void)
     CHECK_OK(MPI_Win_free(&win));
 }
 
-/* Displacements count in the units of the target. */
 static void units(void)
 {
     static const int unit[] = {1, 4, 8, 2, 16, 3, 5};
@@ -77,7 +76,6 @@ static void units(void)
     }
 }
 
-/* Many windows at once, also on parts of the world, freed in another order. */
 static void many(void)
 {
     enum { MANY = 20 };

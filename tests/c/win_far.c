@@ -17,7 +17,6 @@ enum { LENGTHS = sizeof lengths / sizeof *lengths, EPOCHS = 8 };
 static const char *const epochs[EPOCHS] = {"fence", "post and start", "lock", "lock exclusive", "lock_all and flush",
                                            "flush_local", "Rput and Rget", "flush_all"};
 
-/* Opens an epoch to the next rank, accessed by the one before. */
 static void begin(MPI_Win win, int epoch, int to, MPI_Group before, MPI_Group after)
 {
     switch (epoch) {
@@ -32,7 +31,6 @@ static void begin(MPI_Win win, int epoch, int to, MPI_Group before, MPI_Group af
     }
 }
 
-/* Ends it: all puts and gets are complete. */
 static void end(MPI_Win win, int epoch, int to)
 {
     switch (epoch) {
@@ -138,7 +136,6 @@ static void many(struct window *w)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Gaps at the origin, at the target, and at both. */
 static void gaps(struct window *w)
 {
     enum { BLOCKS = 400, LEN = 5 * BLOCKS };

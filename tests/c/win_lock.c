@@ -37,7 +37,6 @@ static void exclusion(enum memory kind)
     free_window(&w);
 }
 
-/* Locks on several targets at once, released in another order; each pair locks each other. */
 static void several(enum memory kind)
 {
     check_where("several, %s", memory_names[kind]);
@@ -73,7 +72,6 @@ static void several(enum memory kind)
     free_window(&w);
 }
 
-/* The last rank is in different calls while the others use its memory. */
 static void progress(enum memory kind)
 {
     enum { RECV, BARRIER, TEST, PROBE, SYNC, SITS };

@@ -67,7 +67,6 @@ static void counting(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A counter that every rank increments by compare-and-swap. */
 static void swapping(void)
 {
     check_where("swapping");

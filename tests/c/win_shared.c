@@ -18,7 +18,6 @@ static void shared(int apart)
     check_where(apart ? "apart" : "in one piece");
     MPI_Win win;
     long *mine = NULL;
-    /* Rank 0 has none, if there are others. */
     MPI_Aint elements = ranks > 1 ? me * 3 : 2;
     CHECK_OK(MPI_Win_allocate_shared(elements * 8, 8, info, node, &mine, &win));
     MPI_Info_free(&info);

@@ -22,7 +22,6 @@ static void *work(void *argument)
         CHECK_OK(MPI_Fetch_and_op(&one, &old, MPI_LONG, to, 0, MPI_SUM, w->win));
         CHECK_OK(MPI_Accumulate(&half, 1, MPI_DOUBLE, to, 1, 1, MPI_DOUBLE, MPI_SUM, w->win));
         CHECK_OK(MPI_Win_flush(to, w->win));
-        /* Adds 1 by compare-and-swap. */
         long now = 0, next, seen = -1;
         for (;;) {
             next = now + 1;

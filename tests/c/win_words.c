@@ -84,7 +84,6 @@ static void operations(struct window *w)
 }
 
 
-/* Words, and elements at odd places. */
 static void odd_places(struct window *w)
 {
     enum { COUNT = 3 };

@@ -42,7 +42,6 @@ static int few(void)
     return way < 14 ? (int) below(4) : way < 18 ? (int) below(9) : wrong[below(4)];
 }
 
-/* A number of dimensions. */
 static int dimensions(void) { return (int) below(5) - 1; }
 
 /* A number that no memory depends on. */
@@ -53,7 +52,6 @@ static int any(void)
     return way < 5 ? (int) below(3) : way < 7 ? odd[below(sizeof odd / sizeof *odd)] : (int) draw();
 }
 
-/* A distance in bytes. */
 static int64_t bytes(void)
 {
     static const int64_t some[] = {0, 0, 1, 4, 8, 16, 64, 512, 4096, -1, -4, -8, -64};
@@ -75,7 +73,6 @@ static void *mapped(size_t length)
     return place;
 }
 
-/* A null pointer sometimes. */
 static int is_null(void) { return allows_null && once_in(24); }
 
 static void *buffer(void)

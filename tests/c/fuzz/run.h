@@ -93,7 +93,6 @@ static MPI_Errhandler pick_handler(void)
     return handler == MPI_ERRORS_ARE_FATAL || handler == MPI_ERRORS_ABORT ? MPI_ERRORS_RETURN : handler;
 }
 
-/* No communicator. */
 static MPI_Comm pick_bad_comm(void) { return once_in(2) ? MPI_COMM_NULL : (MPI_Comm) (intptr_t) (0x1000000 + draw() % 4096); }
 static MPI_Win pick_bad_win(void) { return once_in(2) ? MPI_WIN_NULL : (MPI_Win) (intptr_t) (0x1000000 + draw() % 4096); }
 static MPI_Session pick_bad_session(void) { return MPI_SESSION_NULL; }

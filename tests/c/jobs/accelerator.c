@@ -455,7 +455,6 @@ static void failures(const char *text)
     CHECK_EQ(sum, size * (size - 1) / 2);
 }
 
-/* The driver fails during receives. */
 static void failures_of_receives(void)
 {
     int *at = numbers(1, 300000), host[1000] = {0}, *many = calloc(300000, sizeof(int));
@@ -543,7 +542,6 @@ int main(int argc, char **argv)
         CHECK_CLASS(MPI_Bcast(at, 1000, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER);
         MPI_Request request;
         CHECK_CLASS(MPI_Ibcast(at, 1000, MPI_INT, 0, MPI_COMM_WORLD, &request), MPI_ERR_BUFFER);
-        /* Not a collective. */
         int *sum_of = numbers(2, 1000);
         CHECK_OK(MPI_Reduce_local(at, sum_of, 1000, MPI_INT, MPI_MIN));
         ARE(sum_of, 1, 1000, 1000);

@@ -18,7 +18,6 @@ static int *lengths, *starts;
 static MPI_Datatype pair;
 static MPI_Op ordered;
 
-/* The current call. */
 static int root, count, in_place, is_ordered, is_served, served_calls;
 
 static void compose(void *left, void *right, int *length, MPI_Datatype *type)
@@ -28,13 +27,11 @@ static void compose(void *left, void *right, int *length, MPI_Datatype *type)
     for (int i = 0; i < *length; i++) r[i] = (affine){l[i].a * r[i].a, l[i].a * r[i].b + l[i].b};
 }
 
-/* The item of rank `whose` for rank `to` at `i`. */
 static affine item(int whose, int to, int i)
 {
     return (affine){2u * (whose + 3u * to) + 3u, 5u * whose + 77u * to + i + 1u};
 }
 
-/* The combined contributions of ranks 0 to `last` for rank `to`. */
 static affine combined(int last, int to, int i)
 {
     affine all = item(0, to, i), next;

@@ -33,7 +33,6 @@ static void begin_counting(void)
     CHECK(known > 2);
 }
 
-/* A counted call. */
 static void call(int kind, int count, int root, MPI_Comm comm)
 {
     const MPI_Datatype type = MPI_INT;

@@ -20,7 +20,6 @@ static void die(const char *manner)
     exit(atoi(manner));
 }
 
-/* Two sessions, one after another. */
 static void sessions(int victim, const char *phase, const char *manner)
 {
     for (int n = 0; n < 2; n++) {

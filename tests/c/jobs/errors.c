@@ -9,7 +9,6 @@
 
 static int rank, size;
 
-/* Prints the text of an error code. */
 static void tell(int code)
 {
     char text[MPI_MAX_ERROR_STRING];

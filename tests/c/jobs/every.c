@@ -11,7 +11,6 @@ enum { BLOCKING, NONBLOCKING, PERSISTENT };
 static int form, count, ranks, *in, *out, *counts, *places, *offsets;
 static MPI_Datatype *types;
 
-/* Starts and ends the request of this form. */
 static int finish(int error, MPI_Request *request)
 {
     if (error != MPI_SUCCESS || form == BLOCKING) return error;

@@ -46,7 +46,6 @@ static void must(int error)
     exit(3);
 }
 
-/* Blocks of 1, 2, 3... times `count` elements. */
 static void make_lengths(int count)
 {
     for (int r = 0, at = 0; r < size; r++) {
@@ -203,7 +202,6 @@ static void begin_counting(const char *collective)
     }
 }
 
-/* Only this algorithm has run. */
 static void end_counting(const char *collective, const char *algorithm)
 {
     char wanted[160];

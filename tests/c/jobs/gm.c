@@ -94,7 +94,6 @@ static void start_counting(void)
     for (int i = 0; i < VARIABLES; i++) handles[i] = started(session, names[i], NULL);
 }
 
-/* The counts of all ranks, in MiB. */
 static void end_counting(unsigned long long all[VARIABLES])
 {
     unsigned long long own[VARIABLES];

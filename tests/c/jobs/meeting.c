@@ -298,7 +298,6 @@ static void expect_wrong(const char *port)
     }
 }
 
-/* Both jobs end while they are connected. */
 static void accept_late(void)
 {
     char port[MPI_MAX_PORT_NAME];

@@ -95,7 +95,6 @@ static void cut(int length, int room, int early)
     free(in);
 }
 
-/* Elements with gaps on both sides. */
 static void with_gaps(int elements)
 {
     int peer = rank ^ 1, *out = malloc((size_t) elements * 2 * sizeof *out), *in = calloc((size_t) elements * 2, sizeof *in);

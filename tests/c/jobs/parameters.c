@@ -135,7 +135,6 @@ static void heap(int bytes)
     CHECK_OK(MPI_Free_mem(memory));
 }
 
-/* Whether processes may copy from each other's memory. */
 static int may_copy(void)
 {
     long out[2] = {getpid(), 0}, in[2] = {0, 0};
@@ -349,7 +348,6 @@ static void outstanding(void)
     free(out);
 }
 
-/* CHECKED: whether an uncommitted datatype is an error (1), or is not noticed (0). */
 static void arguments(int checked)
 {
     int out = 7, in = 0;
@@ -426,7 +424,6 @@ static void strict(int is_strict)
     CHECK(back == buffer && bytes == sizeof buffer);
 }
 
-/* Errors without a handler of the program. */
 static void errors(void)
 {
     CHECK_CLASS(MPI_Send(NULL, 0, MPI_INT, size, 0, MPI_COMM_WORLD), MPI_ERR_RANK);

@@ -22,7 +22,6 @@ static void die(const char *manner)
     exit(atoi(manner));
 }
 
-/* Waits until a process has ended, or is a zombie. */
 static void await_end(int pid)
 {
     char name[64], text[512], *state;

@@ -64,7 +64,6 @@ static void moves(int n)
     free(out);
 }
 
-/* Blocks of different lengths, with gaps, one of them empty. */
 static void uneven(int n)
 {
     int counts[8], places[8], same[8], steps[8], root = n % ranks;

@@ -43,7 +43,6 @@ static void step(void)
     if (steps_left >= 0 && steps_left-- == 0) raise(SIGKILL);
 }
 
-/* Whether the error follows from a failure. */
 static int is_failure(int code)
 {
     int class = MPI_SUCCESS;
@@ -59,7 +58,6 @@ static int is_failure(int code)
     return 1;
 }
 
-/* Waits for both, also after an error of one. */
 static int finish(MPI_Request requests[2])
 {
     int bad = 0;

@@ -165,7 +165,6 @@ static int shared_memory(MPI_Comm comm, int rank, int size)
     step();
     int class, code = MPI_Win_allocate_shared(sizeof *memory, sizeof *memory, MPI_INFO_NULL, comm, &memory, &win);
     MPI_Error_class(code, &class);
-    /* The ranks are on several nodes. */
     if (class == MPI_ERR_RMA_SHARED) return 0;
     if (is_failure(code)) return 1;
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
@@ -185,7 +184,6 @@ static int end_file(MPI_File *file, int bad)
     return bad;
 }
 
-/* All write blocks and read those of the others; `way` selects the calls. */
 static int blocks(MPI_Comm comm, int rank, int size, int way)
 {
     char name[64];

@@ -172,7 +172,6 @@ int main(int argc, char **argv)
         MPI_Comm comm, older;
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
         MPI_Comm_dup(MPI_COMM_WORLD, &older);
-        /* All have both before the failure. */
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == 1) die(how);
         after_the_death_of_1(comm, older);

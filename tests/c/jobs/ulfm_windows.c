@@ -15,7 +15,6 @@ static int gone(int code)
 #define CHECK_GONE(call) CHECK(gone(call))
 #define CHECK_FAILED(call) CHECK_CLASS(call, MPIX_ERR_PROC_FAILED)
 
-/* Waits until this rank knows of the failure. */
 static void hear(MPI_Comm comm)
 {
     CHECK_FAILED(MPI_Recv(NULL, 0, MPI_INT, 1, 99, comm, MPI_STATUS_IGNORE));
@@ -33,7 +32,6 @@ static void die(MPI_Comm comm)
     raise(SIGKILL);
 }
 
-/* A barrier of the living ranks. */
 static void meet(MPI_Comm comm)
 {
     int flag = 1;
@@ -90,7 +88,6 @@ static void fence(MPI_Comm comm, int by_messages)
     end(comm, win);
 }
 
-/* The failed rank is locked, flushed, unlocked. */
 static void target(MPI_Comm comm, int by_messages)
 {
     int *memory, one = 1, other = 0;
@@ -107,7 +104,6 @@ static void target(MPI_Comm comm, int by_messages)
     int code = MPI_Rget(&one, 1, MPI_INT, 1, 0, 1, MPI_INT, win, &request);
     if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
     CHECK(code == MPI_SUCCESS || gone(code));
-    /* Accesses to living ranks still work. */
     CHECK_OK(MPI_Fetch_and_op(&one, &other, MPI_INT, 0, 0, MPI_REPLACE, win));
     CHECK_OK(MPI_Win_flush(0, win));
     CHECK_FAILED(MPI_Win_unlock_all(win));
@@ -125,7 +121,6 @@ static void holder(MPI_Comm comm, int by_messages, int type)
     MPI_Win win = window(comm, &memory, by_messages);
     if (rank == 1) CHECK_OK(MPI_Win_lock(type, 0, 0, win));
     CHECK_OK(MPI_Barrier(comm));
-    /* Some wait already at the failure. */
     die(comm);
     CHECK_FAILED(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win));
     if (type == MPI_LOCK_SHARED) {

@@ -89,7 +89,6 @@ const char *fi_strerror(int error)
     return ((const char *(*) (int) ) real("fi_strerror"))(error);
 }
 
-/* Renames the provider `from` to `to` in a description. */
 static void rename_provider(struct fi_info *info, const char *from, const char *to)
 {
     if (!from || !to || !info->fabric_attr || !info->fabric_attr->prov_name) return;

@@ -33,7 +33,6 @@ impl CostsHome {
         out
     }
 
-    /// The finding of `oxmpi doctor` about copies.
     fn finding(&self) -> Value {
         let (_, out, _) = self.oxmpi("doctor --json");
         let all: Value = serde_json::from_str(&out).unwrap();
@@ -41,7 +40,6 @@ impl CostsHome {
         found.iter().find(|one| one["area"] == "copies").unwrap().clone()
     }
 
-    /// The warnings of mpirun.
     fn warnings(&self) -> String {
         let (code, _, err) = self.oxmpi("mpirun -n 1 true");
         assert_eq!(code, 0, "{err}");

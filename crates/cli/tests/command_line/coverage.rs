@@ -70,14 +70,12 @@ impl ToolDirectory {
     }
 }
 
-/// The functions in the output of `oxmpi info --missing`.
 fn missing() -> BTreeSet<FuncId> {
     let output = Command::new(installed("oxmpi")).args(["info", "--missing"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     text.split_whitespace().filter_map(FuncId::from_name).collect()
 }
 
-/// The results of all programs.
 #[derive(Default)]
 struct Shown {
     counts: Vec<Counts>,
@@ -87,7 +85,6 @@ struct Shown {
 }
 
 impl Shown {
-    /// Runs the program of a file of snippets with each of its numbers of ranks.
     fn run(&mut self, directory: &ToolDirectory, source: &SnippetFile) {
         let text = directory.0.write(&format!("{}.c", source.name), &source.program());
         let program = directory.compile(&text, &[], &source.name);
@@ -171,7 +168,6 @@ fn a_call_that_the_program_does_not_count_is_found() {
     assert!(shown.failures[0].contains(expected), "{}", shown.failures[0]);
 }
 
-/// The table of all functions, and the faults.
 struct Report {
     text: String,
     failures: Vec<String>,

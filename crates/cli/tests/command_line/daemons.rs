@@ -27,7 +27,6 @@ impl Universe {
         Universe { suffix, directory: TestDirectory::new(name) }
     }
 
-    /// A command of this universe, with a time limit.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("timeout");
         command.args(["-k", "1", &LIMIT.as_secs().to_string()]).args(words);
@@ -252,7 +251,6 @@ fn garbage_is_refused_and_an_idle_daemon_sleeps() {
         socket.set_read_timeout(Some(LIMIT)).unwrap();
         let mut garbage: Vec<u8> = (0..round % 50 + 5).map(|_| random()).collect();
         if round % 2 == 0 {
-            // A frame of the right form.
             let length = (garbage.len() - 4) as u32;
             garbage[..4].copy_from_slice(&length.to_le_bytes());
             garbage[4] %= 20;
@@ -474,7 +472,6 @@ fn streams_over_the_network_wait_and_end_as_a_socket_does() {
     // Each direction ends by itself.
     let script = format!("printf abc | '{OXMPI}' exec n1 sh -c 'cat; echo and more; echo errors >&2'");
     assert_eq!(hosts.on(0, &["sh", "-c", &script]), (0, "abcand more\n".into(), "errors\n".into()));
-    // A program that ends before its input.
     let script = format!("yes | '{OXMPI}' exec n1 sh -c 'head -c 10; exit 5'");
     let (code, out, _) = hosts.on(0, &["sh", "-c", &script]);
     assert_eq!((code, &*out), (5, "y\ny\ny\ny\ny\n"));
@@ -529,7 +526,6 @@ fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
     assert_eq!((on(2, &["C"]), on(1, &["-n", "3", "--map-by", "node"])), ("011".into(), "011".into()));
     let third = format!("{}:2,10.93.7.10", hosts.names[2]);
     assert_eq!(on(0, &["--host", &third]), "022");
-    // A failing program, and a missing one.
     let (code, _, err) = mpirun(0, &["-np", "3", "sh", "-c", "exit 7"]);
     assert!(code == 7, "{code} {err}");
     assert_eq!(mpirun(0, &["-np", "3", "-prefix", "/no/such", "true"]).0, 1);
@@ -555,7 +551,6 @@ fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
     assert_eq!(on(0, &["-np", "2"]), "00");
 }
 
-/// Boots again, and returns its standard error.
 fn err_of_boot(hosts: &Hosts) -> String {
     assert_eq!(hosts.oxmpi(1, &["halt"]).0, 0);
     await_that("all have ended", || (0..3).all(|host| hosts.processes(host).is_empty()));
@@ -564,7 +559,6 @@ fn err_of_boot(hosts: &Hosts) -> String {
     err
 }
 
-/// The port of the daemon with this address.
 fn err_port(err: &str, address: &str) -> u16 {
     let (_, port) = err.split_once(&format!("listens at {address}:")).unwrap();
     port.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
@@ -581,7 +575,6 @@ fn if_one_host_fails_no_daemon_is_left() {
         "{err}"
     );
     await_that("nothing is left", || (0..2).all(|host| hosts.processes(host).is_empty()));
-    // A missing installation.
     let (code, _, err) = hosts.boot(&format!("{} prefix=/no/such\n", hosts.names[1]));
     assert!(code == 1 && err.contains("/no/such/bin/oxmpi") && err.contains("prefix=/DIRECTORY"), "{err}");
     // A host that cannot be reached, though its daemon starts.

@@ -18,7 +18,6 @@ fn docs(name: &str) -> PathBuf {
     root().join("docs").join(name)
 }
 
-/// Compares the file with the text, or writes the text to it.
 fn is_current(name: &str, wanted: &str) {
     let file = docs(name);
     if std::env::var_os("OXMPI_WRITE_DOCS").is_some() {

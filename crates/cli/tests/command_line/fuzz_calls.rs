@@ -17,7 +17,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::support::{installed, root};
 
-/// Calls of one run of the program.
 const STEPS: u64 = 20_000;
 /// The exit code of a good run. The program ends by MPI_Abort, as not all its operations can be
 /// completed.

@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 use crate::support::{TestDirectory, compiled_library, installed, sorted};
 use testbed::{A, B, HEAD, LIMIT, kill, outcome, testbed};
 
-/// Programs of tests/c that run on two hosts with three ranks each.
 const PROGRAMS: &[&str] = &[
     "coll_basic",
     "coll_mixed_types",
@@ -108,7 +107,6 @@ fn ranks_are_placed_and_know_their_nodes() {
         assert_eq!(sorted(&out), wanted);
     }
 
-    // The guide's notation.
     for (words, ranks) in [(&["N"][..], 2), (&["C"], 5), (&["-ppn", "2"], 4), (&["-n", "7"], 7)] {
         let words = [&["-H", "nodea:2,nodeb:3"], words, &["sh", "-c", "echo x"]].concat();
         let (code, out, err) = bed.run(&words);
@@ -152,7 +150,6 @@ fn programs_run_across_hosts() {
         println!("{name}: {:.1} s", began.elapsed().as_secs_f64());
         assert!(code == Some(0) && out.lines().last() == Some("ok"), "{name}: {out}{err}");
     }
-    // Only one of the two hosts is oversubscribed.
     let program = bed.compile("coll_basic");
     for hosts in ["nodea:1,nodeb:6", "nodea:1,nodeb:3", "nodea:2,nodeb:3"] {
         let (code, out, err) = bed.run(&["-H", hosts, &program]);
@@ -396,7 +393,6 @@ fn failed_starts_are_reported_with_host_and_remedy() {
         127,
         &["plm_rsh_agent", "nosuchshell"],
     );
-    // A program that is no agent.
     let directory = TestDirectory::new("odd");
     let odd = directory.script("odd", "#!/bin/sh\necho 'OXMPI-AGENT 9.9 (agents 9)'; cat\n");
     fails(&["-H", "nodea", "--mca", "plm_rsh_agent", &odd, "true"], 1, &["it is of OxMPI 9.9 (agents 9)"]);

@@ -55,7 +55,6 @@ fn await_none(marker: &str) {
     }
 }
 
-/// A word that no other process has among its arguments.
 fn marker(name: &str) -> String {
     format!("marker-{name}-{}", std::process::id())
 }
@@ -70,7 +69,6 @@ fn await_lines(child: &mut Child, count: usize) {
     }
 }
 
-/// Reads until the output has brought exactly this text.
 fn await_text(out: &mut impl std::io::Read, wanted: &str) {
     let mut came = Vec::new();
     while came != wanted.as_bytes() {
@@ -307,7 +305,6 @@ fn unknown_parameters_of_open_mpi_warn_and_misspelt_ones_are_refused() {
     assert!(code == 2 && err.contains("did you mean 'btl_tcp_if_include'"), "{err}");
 }
 
-/// The number of ranks with these options.
 fn count(options: &[&str]) -> usize {
     let (code, out, err) = run(&[options, &["sh", "-c", "echo x"]].concat());
     assert_eq!(code, 0, "{options:?} {err}");
@@ -530,7 +527,6 @@ fn ranks_are_bound_to_their_share_of_the_cores() {
         status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_string();
     let cpus = std::thread::available_parallelism().unwrap().get();
     let everything = |count: usize| vec![all.clone(); count];
-    // More ranks than processors, one rank, or no binding.
     let many = (cpus + 1).to_string();
     let (found, err) = allowed(&["-n", &many, "--report-bindings"]);
     assert_eq!(found, everything(cpus + 1));
@@ -538,7 +534,6 @@ fn ranks_are_bound_to_their_share_of_the_cores() {
     assert!(err.lines().count() == cpus + 1 && err.contains(&text), "{err}");
     assert_eq!(allowed(&[]).0, everything(1));
     assert_eq!(allowed(&["-n", "2", "--bind-to", "none"]).0, everything(2));
-    // An impossible binding is reported, and the job runs.
     let (found, err) = allowed(&["-n", "100", "--bind-to", "core"]);
     assert_eq!(found, everything(100));
     assert!(err.starts_with("mpirun: warning: the ranks are not bound: 100 ranks do not fit on "), "{err}");

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::support::{TestDirectory, installed, root, texts};
 
-/// A home directory.
 struct Home(TestDirectory);
 
 impl Home {
@@ -23,7 +22,6 @@ impl Home {
         self.0.join(".oxmpi/mca-params.conf").display().to_string()
     }
 
-    /// Runs `oxmpi ARGS` with this home and these variables.
     fn run(&self, args: &[&str], env: &[(&str, &str)]) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
         finish(command.env("HOME", &self.0).args(args).envs(env.iter().copied()))

@@ -13,7 +13,6 @@ struct Ended {
     err: String,
 }
 
-/// A directory for the files of one script.
 struct ScriptDirectory(TestDirectory);
 
 impl ScriptDirectory {
@@ -145,7 +144,6 @@ fn zombies_of_ranks_are_reaped_while_the_ranks_run() {
     std::fs::write(scratch.0.join("leave"), FEW).unwrap();
     for hosts in ["-n 1", "--mca plm_rsh_agent $REMOTE -H a.invalid"] {
         let ended = scratch.run(&format!("exec \"$OXMPI\" mpirun {hosts} bash $DIR/leave"));
-        // The end of the rank itself is still known.
         assert!(ended.code == 7 && ended.out == "few\n", "{ended:?}");
         assert!(ended.err.contains("exited with code 7"), "{ended:?}");
     }
@@ -210,7 +208,7 @@ fn a_file_that_may_not_grow_keeps_what_it_has_and_the_rest_is_counted() {
 fn the_limit_on_the_size_of_files_holds_for_a_rank() {
     let ended = run("exec \"$OXMPI\" mpirun -n 1 sh -c 'ulimit -f 4; exec head -c 10000 /dev/zero >$DIR/x'");
     assert!(ended.code == 128 + 25 && ended.err.contains("SIGXFSZ"), "{ended:?}");
-    // The shared memory of ranks is a file, and has no scratch either.
+    // The shared memory of ranks is a file, and has no room either.
     let ended = run("ulimit -f 4; exec \"$OXMPI\" mpirun -n 1 true");
     assert!(ended.code == 1 && ended.err.contains("the limit on the size of files is"), "{ended:?}");
 }
@@ -287,7 +285,6 @@ fn a_job_whose_output_nobody_reads_ends_as_by_sigpipe_without_a_word() {
             ("sh -c \"trap '' PIPE TERM; while :; do echo x 2>/dev/null; done\"", ">&4"),
             // Only the first rank writes; the others end as well.
             ("sh -c '[ $OXMPI_COMM_WORLD_RANK = 0 ] && echo x; sleep 50'", ">&4"),
-            // The rank has ended before anything is written.
             ("echo x", ">&4"),
         ] {
             let ended = run(&format!("{UNREAD} exec \"$OXMPI\" mpirun {hosts} {what} {to}"));
@@ -296,7 +293,6 @@ fn a_job_whose_output_nobody_reads_ends_as_by_sigpipe_without_a_word() {
     }
     let ended = run("\"$OXMPI\" mpirun -n 2 yes | head -1; echo ${PIPESTATUS[0]}");
     assert_eq!((&*ended.out, &*ended.err), ("y\n141\n", ""));
-    // A failure is reported as usual.
     let ended = run(&format!("{UNREAD} exec \"$OXMPI\" mpirun -n 1 sh -c 'exit 3' >&4"));
     assert!(ended.code == 3 && ended.err.contains("exited with code 3"), "{ended:?}");
 }

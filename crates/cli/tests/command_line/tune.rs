@@ -89,7 +89,6 @@ fn a_run_that_is_killed_goes_on() {
     assert!(out.contains(" of 6 calls have"), "{out}");
     assert!(lines() > before);
     here.rules("my.json");
-    // A complete measurement is not repeated, and gives the same rules.
     let wanted = std::fs::read(here.path("my.json")).unwrap();
     let all = lines();
     let (code, _, err) = here.oxmpi("tune --resume mine --out my.json --force");

@@ -33,7 +33,6 @@ fn prefix() -> PathBuf {
     prefix.unwrap_or_else(|| root.join("target/test-prefix"))
 }
 
-/// A tool of the installation, with no compiler named in the environment.
 fn tool(prefix: &Path, name: &str) -> Command {
     let mut command = Command::new(prefix.join("bin").join(name));
     for variable in ["OXMPI_CC", "OMPI_CC", "MPICH_CC", "OXMPI_CXX", "OMPI_CXX", "MPICH_CXX"] {
@@ -42,7 +41,6 @@ fn tool(prefix: &Path, name: &str) -> Command {
     command
 }
 
-/// Runs a command that must succeed without warnings, and returns its output.
 fn ok(command: &mut Command) -> String {
     let output = command
         .output()
@@ -198,7 +196,6 @@ fn c_and_cxx_compile_without_warnings_and_run_where_paths_have_blanks() {
         let program = scratch.0.join("a program");
         ok(tool(&prefix, wrapper).args(WARNINGS).arg(standard).arg(source).arg("-o").arg(&program));
         assert_eq!(runs(&prefix, &program), text, "{wrapper}");
-        // In two steps, the first without linking.
         let object = scratch.0.join("an object.o");
         ok(tool(&prefix, wrapper).arg(standard).arg("-c").arg(source).arg("-o").arg(&object));
         ok(tool(&prefix, wrapper).arg(&object).arg("-o").arg(&program));
@@ -459,7 +456,6 @@ fn integers_of_fortran_are_there_unless_the_interface_is_to_be_strict() {
         assert!(!strict.status.success() && err.contains("there is no MPI_Comm_c2f"), "{err}");
         assert!(!err.contains("-mpi-compat"), "{err}");
     }
-    // Compilations without the wrapper have the names as well.
     let shown = ok(tool(&prefix(), "mpicc").arg("-showme:compile"));
     let mut pkg_config = Command::new("pkg-config");
     pkg_config.args(["--cflags", "oxmpi"]).env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
@@ -484,10 +480,8 @@ fn output_and_exit_code_of_a_compiler_are_passed_on() {
     assert_eq!(output.status.code(), Some(7));
     let expected = b"a \xff MPI_Address\nno end\nmpicc: MPI-3.0 removed MPI_Address; ";
     assert!(output.stderr.starts_with(expected) && output.stdout == b"out\n", "{output:?}");
-    // The wrapper adds nothing to warnings.
     let output = compile("#!/bin/sh\necho warning: MPI_Address >&2\n");
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b"warning: MPI_Address\n"[..]));
-    // The signal of the compiler is reported.
     let output = compile("#!/bin/sh\nkill -TERM $$\n");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(15), "{output:?}");
     // A background process of the compiler with its standard error delays the wrapper only a
@@ -582,12 +576,10 @@ fn a_job_starts_with_the_requested_error_handler() {
     let (code, _, err) = run("mpi_errors_retrun");
     assert_eq!(code, Some(2));
     assert!(err.contains("did you mean 'mpi_errors_return'?"), "{err}");
-    // The same for a singleton, by the environment.
     let mut alone = Command::new(&program);
     assert_eq!(ok(alone.env("OXMPI_MCA_mpi_initial_errhandler", "mpi_errors_return")), "1 0 1\nreturned 1\n");
 }
 
-/// All paths below a prefix.
 fn all_below(prefix: &Path) -> Vec<String> {
     let found = ok(Command::new("find").arg(prefix).args(["!", "-type", "d", "-printf", "%P\\n"]));
     let mut found: Vec<String> = found.lines().map(str::to_owned).collect();

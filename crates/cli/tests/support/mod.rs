@@ -26,7 +26,6 @@ impl TestDirectory {
         TestDirectory(path.canonicalize().unwrap())
     }
 
-    /// Writes a file, and makes its directory.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -34,7 +33,6 @@ impl TestDirectory {
         path
     }
 
-    /// Writes an executable script, and returns its path.
     pub(crate) fn script(&self, name: &str, text: &str) -> String {
         let path = self.write(name, text);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();

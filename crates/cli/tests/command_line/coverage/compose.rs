@@ -125,7 +125,6 @@ impl Snippet {
     }
 }
 
-/// The words `MPI_...` of a text.
 fn named_in(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| word.starts_with("MPI_"))
 }

@@ -58,7 +58,6 @@ static int heard(int code, int function) {
 const unsigned long *tool_calls(void) { return counts->called; }
 "#;
 
-/// Whether a function's result is an error code.
 pub(crate) fn answers(id: FuncId) -> bool {
     id.function().result == "int" && !id.name().ends_with("_toint")
 }
@@ -93,7 +92,6 @@ pub(crate) fn own_calls() -> String {
     text
 }
 
-/// The counts of one function in all processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) called: u64,
@@ -102,7 +100,6 @@ pub(crate) struct Counts {
     pub(crate) missing: u64,
 }
 
-/// Sums the counts in a directory, by function.
 pub(crate) fn counted(directory: &Path) -> Vec<Counts> {
     let mut all = vec![Counts::default(); FUNCTION_COUNT];
     for entry in std::fs::read_dir(directory).unwrap() {

@@ -11,7 +11,6 @@ use oxmpi_abi::prototype::{Param, params};
 
 use super::tool::answers;
 
-/// The rule of `wrong.txt` for a function.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// The function cannot fail, with the reason.
@@ -58,7 +57,6 @@ pub(crate) fn rules(text: &str) -> BTreeMap<FuncId, Rule> {
     rules
 }
 
-/// The functions that must fail, and the file of snippets with their wrong calls.
 pub(crate) fn snippets(rules: &BTreeMap<FuncId, Rule>) -> (Vec<FuncId>, String) {
     let mut must = Vec::new();
     let mut text = "// ranks: 1\n".to_owned();
@@ -125,7 +123,6 @@ fn call(id: FuncId, all: &[Param<'_>], wrong: Option<usize>) -> String {
     format!("{id}({})", given.collect::<Vec<_>>().join(", "))
 }
 
-/// A valid argument.
 fn right(param: &Param<'_>) -> String {
     if CALLBACKS.iter().any(|callback| callback.name == param.base) {
         return "NULL".to_owned();

@@ -78,7 +78,6 @@ fn shown_commands(page: &str) -> Result<Vec<ShownCommand>, String> {
     Ok(shown)
 }
 
-/// Parses the words behind the backticks of a fence.
 fn language_and_time(info: &str) -> Result<(&str, When), String> {
     let (language, time) = info.trim().split_once(' ').unwrap_or((info.trim(), ""));
     let when = match time.trim() {
@@ -95,7 +94,6 @@ fn language_and_time(info: &str) -> Result<(&str, When), String> {
     Ok((language, when))
 }
 
-/// README.md and the pages of `docs/`.
 fn documents() -> Vec<PathBuf> {
     let pages = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let mut documents: Vec<PathBuf> =

@@ -68,7 +68,6 @@ fn page() -> String {
     out
 }
 
-/// The collective that a parameter is about.
 fn collective(param: &Param) -> Option<&'static str> {
     let rest = param.name.strip_prefix("coll_tuned_")?;
     COLLECTIVES

@@ -154,7 +154,6 @@ fn pool(kind: &'static str) -> String {
     format!("POOL({kind}, {null}, {})", known.join(", "))
 }
 
-/// A callback of the program, which the library may call.
 fn answer(callback: &Callback) -> String {
     if callback.result.is_empty() {
         return String::new();
@@ -165,7 +164,6 @@ fn answer(callback: &Callback) -> String {
     format!("static {} answer_{}({}) {{ {flag}{result} }}\n", callback.result, callback.name, callback.params)
 }
 
-/// The C function that draws arguments and makes the call.
 fn call(id: FuncId) -> String {
     let (mut before, mut given, mut after) = (String::new(), Vec::new(), String::new());
     if is_among(&SHORT, id) {

@@ -25,7 +25,6 @@ impl Pair {
         self.bed.mpirun(&words).spawn().unwrap()
     }
 
-    /// Runs both sides, and returns their results.
     fn run(&self, sides: [&[&str]; 2], mode: &str) -> [(Option<i32>, String, String); 2] {
         let _ = fs::remove_file(&self.port);
         let all = ["0", "1"].into_iter().zip(sides).map(|(side, options)| self.start(side, options, mode));
@@ -70,7 +69,6 @@ fn jobs_of_several_transports_connect() {
         pair.meet([HERE, &["-n", "2", "--mca", "rpi", rpi]], 4);
     }
     pair.meet([&["-n", "2", "--mca", "mpi_virtual_nodes", "2"], HERE], 4);
-    // Daemons on several hosts, which do not reach the other job.
     let daemons: &[&str] = &["-H", "nodea:2,nodeb:1", "--mca", "rpi", "lamd"];
     pair.meet([daemons, HERE], 5);
     pair.meet([SPREAD, daemons], 6);

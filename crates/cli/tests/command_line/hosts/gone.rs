@@ -13,7 +13,6 @@ const SILENCE: u64 = 3;
 /// All hosts; ranks run on two of them.
 const UNIVERSE: &str = "head schedule=no\nnodea cpu=1\nnodeb cpu=1\n";
 
-/// Arguments of `mpirun` for two ranks on two hosts.
 fn words<'w>(silence: &'w str, program: &[&'w str]) -> Vec<&'w str> {
     [&["--timeout", "100", "--mca", "mpi_agent_silence_s", silence, "-n", "2", "-H", "nodea,nodeb"], program]
         .concat()
@@ -37,7 +36,6 @@ fn runs(bed: &Testbed, machine: Machine, text: &str) -> bool {
     bed.processes(machine).iter().any(|(_, words)| words.contains(text))
 }
 
-/// Cuts the link of a host for good while its ranks run.
 fn cut_for_good(bed: &Testbed, others: usize) {
     let silence = SILENCE.to_string();
     let child = bed.mpirun(&words(&silence, &["sleep", "300"])).spawn().unwrap();

@@ -23,7 +23,6 @@ fn words<'a>(program: &'a str, rounds: &'a str, code: &'a str) -> [&'a str; 8] {
     ["sh", "-c", SAME_NUMBERS, program, rounds, "5", "data", code]
 }
 
-/// Waits for a line of a round; all lines go to `all`.
 fn await_round(lines: &mut Lines, all: &mut Vec<String>, said: &Path) {
     loop {
         let Some(line) = lines.next() else {

@@ -21,7 +21,6 @@ fn connections_between_hosts_are_made_anew_and_nothing_is_lost() {
         let words = ["--mca", "rpi", "crtcp", "-n", ranks, "-H", hosts, &program, &times];
         let mut child = bed.mpirun(&words).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
-        // The first lines name the ranks, in any order.
         for _ in 0..ranks.parse().unwrap() {
             assert!(lines.next().unwrap().starts_with("rank "));
         }

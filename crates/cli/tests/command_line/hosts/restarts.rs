@@ -12,10 +12,8 @@ use crate::support::{criu, installed, shell_word};
 /// Enough rounds for a checkpoint before the end of the job.
 const ROUNDS: &str = "200";
 const SEED: &str = "5";
-/// A file that all ranks open together.
 const COMMON: &str = "data";
 
-/// A job with checkpoints on the head.
 fn mpirun(bed: &Testbed, criu: &Path, options: &[&str], (program, rounds): (&str, &str)) -> Command {
     mpirun_with(bed, criu, options, &[program, rounds, SEED, COMMON])
 }
@@ -148,7 +146,6 @@ fn files_that_other_hosts_have_are_cut_back_there() {
     }
     let report = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
     let set = report.lines().next().unwrap().to_string();
-    // Rounds that are lost.
     for _ in 0..3 {
         while !lines.next().unwrap().starts_with("round ") {}
     }
@@ -302,7 +299,6 @@ mod night {
             assert!(start.elapsed() < LIMIT, "{words:?}");
             bed.is_clean();
         }
-        // The error names the host.
         let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea,host.invalid"], &program);
         assert!(code == Some(1) && err.contains("host 'host.invalid'"), "{code:?} {err}");
         for (lines, wanted) in [

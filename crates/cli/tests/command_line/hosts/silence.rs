@@ -45,6 +45,5 @@ fn an_agent_that_is_stopped_is_taken_for_lost() {
     signal(Signal::CONT);
     assert!(code.is_some_and(|code| ![0, 124].contains(&code)) && began.elapsed() < 2 * LIMIT, "{err}");
     assert!(err.contains("host nodeb") && err.contains("nothing has come from it for 5 s"), "{err}");
-    // The agent's ranks end with it when it goes on.
     bed.is_clean();
 }

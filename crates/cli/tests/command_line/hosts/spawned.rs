@@ -182,7 +182,6 @@ fn several_programs_are_spawned_on_hosts_at_once() {
     assert_eq!((code, &*err), (Some(0), ""), "{out}");
     let hosts = |name: &str| out.lines().filter(|line| line.ends_with(name)).count();
     assert_eq!((hosts("on nodea"), hosts("on nodeb")), (2, 3), "where slots are free: {out}");
-    // Either all programs start or none.
     let (code, out, err) = bed.run(&["-n", "2", "-H", "nodea,nodeb", &program, "wrong"]);
     assert_eq!((code, &*err), (Some(0), ""), "{out}");
     assert!(out.contains("/no/such/program") && !out.contains("together"), "{out}");
@@ -230,7 +229,6 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// The number of descriptors of a process, and of its zombies.
 fn kept(pid: i32) -> (usize, usize) {
     let fds = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("fd")).unwrap().count();
     let is_its = |entry: &fs::DirEntry| {

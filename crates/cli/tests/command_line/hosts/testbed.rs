@@ -19,7 +19,6 @@ const PRIVILEGE_SEPARATION: &str = "/run/sshd";
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Testbed {
-    /// A directory that all hosts see, with [`PRIVATE`] in it.
     pub(crate) directory: PathBuf,
     /// The configuration of ssh, which is named in a parameter that is split at blanks.
     plain: TestDirectory,
@@ -29,7 +28,6 @@ pub(crate) struct Testbed {
     numbers_itself: bool,
 }
 
-/// A host: its name, its letter in names of namespaces, its address.
 #[derive(Clone, Copy)]
 pub(crate) struct Machine {
     pub(crate) name: &'static str,
@@ -51,7 +49,6 @@ impl Machine {
     }
 }
 
-/// A job that has printed its first lines.
 pub(crate) struct Begun {
     pub(crate) child: Child,
     pub(crate) first: Vec<String>,
@@ -179,7 +176,6 @@ impl Testbed {
         self.plain.write("ssh_config", &client);
     }
 
-    /// A command that runs on a host.
     pub(crate) fn on(&self, machine: Machine, program: &str) -> Command {
         let private = match machine.name {
             name if name == HEAD.name => String::new(),
@@ -249,7 +245,6 @@ impl Testbed {
         Begun { child, first, lines }
     }
 
-    /// Runs `oxmpi` on a host to its end.
     pub(crate) fn oxmpi_on(&self, machine: Machine, words: &[&str]) -> (Option<i32>, String, String) {
         let mut command = self.on(machine, "timeout");
         command.args(["-k", "1", "50", installed("oxmpi").to_str().unwrap()]).args(words);
@@ -340,7 +335,6 @@ impl Testbed {
         run(&format!("ip -n {name} address add {}/24 dev eth0", machine.address));
     }
 
-    /// Compiles `tests/c/NAME.c` for all hosts.
     pub(crate) fn compile(&self, name: &str) -> String {
         self.compile_file(&root().join("tests/c").join(name).with_extension("c"))
     }
@@ -372,7 +366,6 @@ pub(crate) fn inside<T: Send>(namespace: &str, act: impl FnOnce() -> T + Send) -
     std::thread::scope(|scope| scope.spawn(within).join().unwrap())
 }
 
-/// Removes namespaces and files of killed tests.
 fn sweep() {
     let output = Command::new("ip").args(["netns", "list"]).output().unwrap();
     for line in String::from_utf8_lossy(&output.stdout).lines() {

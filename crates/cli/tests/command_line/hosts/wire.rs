@@ -19,7 +19,6 @@ use super::testbed::{A, B, HEAD, LIMIT, Machine, inside, run, switch, testbed};
 const MAGIC: &[u8] = b"OxMPI daemon 003";
 const UNIVERSE: &str = "head schedule=no\nnodea cpu=1\nnodeb cpu=1\n";
 
-/// The address of a host's daemon, as `oxmpi boot -v` prints it.
 fn address(said: &str, machine: Machine) -> SocketAddr {
     let (_, rest) = said.split_once(&format!("listens at {}:", machine.address)).unwrap();
     let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
@@ -116,7 +115,6 @@ fn nothing_of_a_job_in_a_universe_can_be_read_on_the_network() {
     bed.is_clean();
 }
 
-/// The acts of a process between a client and a daemon.
 #[derive(Clone, Copy, Debug)]
 enum Meddling {
     Listen,
@@ -129,7 +127,6 @@ enum Meddling {
     Lead(SocketAddr),
 }
 
-/// A process between the network and the daemon of a host.
 struct Between {
     meddling: Arc<Mutex<Meddling>>,
     /// The bytes sent to the daemon, by connection.
@@ -248,7 +245,6 @@ fn an_attacker_on_the_network_can_start_and_change_nothing() {
         assert!(!file.exists(), "{how:?}: {err}");
     }
 
-    // The output of a program.
     between.meddle(Meddling::Change { to_daemon: false, at: 50_000 });
     let (code, out, err) = bed.oxmpi_on(HEAD, &["exec", "n2", "head", "-c", "100000", "/dev/zero"]);
     assert!(code == Some(1) && err.contains("were changed on the way"), "{err}");

@@ -64,7 +64,6 @@ fn a_missing_required_driver_ends_the_job() {
     for text in ["/nonexistent/libcuda.so.1", "No such file", "accelerator_cuda_library", "with 'auto'"] {
         assert!(outcome.err.contains(text), "{text}: {outcome:?}");
     }
-    // Without the parameter the program runs, and reports that it has no device.
     let outcome = run(&without, 2, &[], &["all"], &[]);
     assert!(
         outcome.code == 0 && outcome.out.starts_with("skipped: /nonexistent/libcuda.so.1"),

@@ -68,7 +68,6 @@ fn without_tolerance_a_failure_is_an_error_of_the_agreement() {
         for ranks in [2, 5] {
             let outcome = run(&programs, ranks, &said, "ftagree", &["fail"]);
             let ok = if ranks == 2 { "" } else { "ok\n" };
-            // Of two ranks the last one fails.
             let out = (outcome.out.as_str(), deaths(&outcome));
             assert_eq!(out, (ok, 1), "{ranks} ranks, {said:?}: {outcome:?}");
             assert_eq!(outcome.code, 0, "{ranks} ranks, {said:?}: {outcome:?}");

@@ -34,7 +34,6 @@ struct Sandbox {
 }
 
 impl Sandbox {
-    /// `None`: the test is skipped.
     fn new(programs: &[&str]) -> Option<Sandbox> {
         let criu = criu()?;
         let mut holder = Command::new("unshare")
@@ -84,7 +83,6 @@ impl Sandbox {
         self.start_by(self.command("mpirun"), options, program, args)
     }
 
-    /// As [`Sandbox::start`], by this command.
     fn start_by(
         &self,
         mut command: Command,
@@ -171,7 +169,6 @@ impl ImagedJob<'_> {
         false
     }
 
-    /// Waits for the end, and returns the exit code and the output.
     fn end(mut self) -> (i32, String) {
         let start = Instant::now();
         loop {
@@ -221,7 +218,6 @@ fn words(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The set that a checkpoint has printed.
 fn set_of(output: &Output) -> String {
     assert!(output.status.success(), "{}", words(output));
     String::from_utf8_lossy(&output.stdout).lines().next().unwrap().to_string()
@@ -315,7 +311,6 @@ fn comes_back_by(words: &[&str], options: &[&str], program: &str, args: &[&str])
     }
 }
 
-/// Restarts a set.
 fn restart<'a>(sandbox: &'a Sandbox, set: &str, options: &[&str]) -> ImagedJob<'a> {
     restart_by(sandbox, sandbox.oxmpi(&[&["restart", set], options].concat()))
 }
@@ -413,7 +408,6 @@ fn numbers(sandbox: &Sandbox) -> Vec<u64> {
     all
 }
 
-/// The complete sets, by name.
 fn set_names(sandbox: &Sandbox) -> Vec<String> {
     sandbox.names().into_iter().filter(|name| !name.starts_with('.')).collect()
 }
@@ -550,7 +544,6 @@ fn sigterm_makes_a_checkpoint_and_ends_the_job_on_request() {
         )
     };
     assert!(out.ends_with(&line("mpirun", &set)), "{out}");
-    // After a restart SIGTERM again makes a checkpoint.
     let mut job = restart(&sandbox, &set, &[]);
     assert!(job.goes_on(), "{}", restarted(&sandbox));
     job.signal(Signal::TERM);
@@ -593,11 +586,9 @@ fn sigterm_ends_a_job_that_cannot_be_checkpointed_and_the_second_one_at_once() {
     assert!(numbers(&sandbox).is_empty(), "{:?}", sandbox.names());
 }
 
-/// The parameter cr of the components guide.
 #[test]
 fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat", "jobs/level"]) else { return };
-    // The selected transport for checkpoints, and its thread level.
     let report = |options: &[&str]| {
         let command = with(sandbox.command("mpirun"), &["-n", "2", "--mca", "mpi_show_select", "1"]);
         let command = with(command, options);
@@ -937,7 +928,6 @@ fn a_session_from_outside_is_reported_and_a_restart_makes_its_own() {
     assert!(text.lines().any(|line| line.starts_with("sum ")), "{text}");
 }
 
-/// script(1) gives a terminal to the job.
 #[test]
 fn a_job_with_a_terminal_goes_on_without_one() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
@@ -993,7 +983,6 @@ fn jobs_that_cannot_be_checkpointed_are_reported_with_the_remedy() {
         1,
         &["cr_blcr_criu names /nonexistent/criu"],
     );
-    // From another network namespace.
     let mut outside = Command::new(installed("oxmpi"));
     outside.args(["checkpoint", "--tree", &mpirun, "--mca", "cr_blcr_criu"]).arg(&sandbox.criu);
     refused(

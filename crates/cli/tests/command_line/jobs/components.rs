@@ -17,7 +17,6 @@ fn check(programs: &Programs, ranks: u32, said: &[(&str, &str)], program: &str, 
     assert!(good, "{ranks} ranks, {said:?}, {program} {arguments:?}: {outcome:?}");
 }
 
-/// Settings with which all collectives work.
 const SETTINGS: [&[(&str, &str)]; 8] = [
     &[("coll", "basic")],
     &[("coll", "basic,self,libnbc"), ("coll_crossover", "2"), ("coll_reduce_crossover", "16")],

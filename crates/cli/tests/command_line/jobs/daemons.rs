@@ -7,7 +7,6 @@ use rustix::process::Signal;
 
 use super::harness::{Job, Programs, SOON, compile, kill, named};
 
-/// Options for a job on this number of virtual nodes.
 fn options(nodes: &str) -> [&str; 6] {
     ["--mca", "rpi", "lamd", "--mca", "mpi_virtual_nodes", nodes]
 }

@@ -85,7 +85,6 @@ fn nonzero_exit_codes_may_leave_the_job_running() {
         ended.reports_once();
         assert_eq!((ended.code, ended.out.matches("is done").count()), (3, 2), "{ended:?}");
     }
-    // Without MPI.
     let script = "[ $OXMPI_COMM_WORLD_RANK = 1 ] && exit 3; sleep 1; echo done";
     p.file("script", format!("#!/bin/sh\n{script}\n").as_bytes(), 0o755);
     for (value, code, done) in [("1", 3, 0), ("0", 3, 1)] {

@@ -31,7 +31,6 @@ fn abort_ends_the_job_with_its_code() {
     let outcome = errors(&p, &["abort-one", "300"]);
     outcome.reports(44, "rank 1 (pid ");
     assert!(outcome.err.contains(") called MPI_Abort with code 300, of which"), "{outcome:?}");
-    // Without a launcher.
     for (code, status) in [("300", 44), ("0", 1)] {
         let alone = Command::new(p.path("errors")).args(["abort-all", code]).output().unwrap();
         let err = String::from_utf8_lossy(&alone.stderr);
@@ -145,7 +144,6 @@ fn a_call_from_a_signal_handler_is_one_report() {
 fn a_user_handler_may_end_the_program() {
     let p = compile(&["jobs/errors"]);
     errors(&p, &["handler-exits", "9"]).reports(9, "rank ");
-    // MPI_ERRORS_ABORT ends the job, and the report names the handler.
     let outcome = errors(&p, &["handler-abort"]);
     outcome.reports(6, "rank 1 ");
     assert!(outcome.err.contains("The error handler is MPI_ERRORS_ABORT"), "{outcome:?}");
@@ -177,14 +175,12 @@ fn a_misspelt_parameter_is_reported_with_the_nearest_name() {
     let p = compile(&["jobs/many"]);
     let text = "there is no parameter 'shm_ring_slot' (did you mean 'shm_ring_slots'?)";
     let variable = ("OXMPI_MCA_shm_ring_slot", "256");
-    // mpirun starts nothing.
     let mut command = p.mpirun(2, &[], "many", &["init"]);
     command.env(variable.0, variable.1);
     let outcome = p.start(command).end();
     assert_eq!((outcome.code, outcome.out.as_str()), (2, ""));
     assert!(outcome.err.starts_with("mpirun: environment variable OXMPI_MCA_shm_ring_slot: "), "{outcome:?}");
     assert!(outcome.err.contains(text), "{outcome:?}");
-    // The ranks make one report.
     let script = format!("{}={} exec {} init", variable.0, variable.1, shell_word(&p.path("many")));
     let mut command = Command::new(installed("mpirun"));
     command.args(["-n", "4", "--timeout", "50", "sh", "-c", &script]);
@@ -194,7 +190,6 @@ fn a_misspelt_parameter_is_reported_with_the_nearest_name() {
         outcome.err.contains(") ended the job:\nMPI_Init: ") && outcome.err.contains(text),
         "{outcome:?}"
     );
-    // A singleton.
     let output = Command::new(p.path("many")).arg("init").env(variable.0, variable.1).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(16) && err.starts_with("MPI_Init: ") && err.contains(text), "{err}");

@@ -13,7 +13,6 @@ fn oxmpi(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The reason why an algorithm cannot serve this number of ranks.
 fn refusal(collective: &str, id: &str, ranks: u32) -> Option<String> {
     refusal_with(collective, id, ranks, &[])
 }
@@ -35,7 +34,6 @@ fn run_with(programs: &Programs, ranks: u32, options: &[&str], args: &[&str]) ->
     programs.run(ranks, &options, "forced", args)
 }
 
-/// The lines that name the algorithm of a collective on the world.
 fn served<'a>(outcome: &'a Outcome, collective: &str) -> Vec<&'a str> {
     let is_it = |line: &&str| {
         let line = line.strip_prefix(&format!("mpirun: coll: {collective}"));

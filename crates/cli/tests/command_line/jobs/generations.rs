@@ -49,7 +49,6 @@ fn a_rank_may_execute_the_next_program() {
     p.run(2, &[], "next", &[]).is_fine(2, "of 2");
 }
 
-/// Executes another program after MPI_Finalize.
 const NEXT: &str = r#"
 #include <mpi.h>
 #include <unistd.h>
@@ -80,7 +79,6 @@ fn a_tool_that_a_rank_starts_is_a_job_of_one() {
     p.run(2, &[], "tool", &[]).is_fine(4, "rank 0 of 1");
 }
 
-/// Runs another program between MPI_Init and MPI_Finalize, and after MPI_Finalize.
 const TOOL: &str = r#"
 #include <mpi.h>
 #include <stdio.h>

@@ -9,7 +9,6 @@ fn library() -> String {
     compiled_library("gm-emulation/gm.c", "libgm-of-tests.so").display().to_string()
 }
 
-/// A job in its own emulated network.
 fn job(
     programs: &Programs,
     ranks: u32,
@@ -34,7 +33,6 @@ fn run(
     job(programs, ranks, &[&["--mca", "rpi", "gm"], options].concat(), program, variables)
 }
 
-/// Runs C tests, which must succeed.
 fn passes(names: &[&str], ranks: &[u32], options: &[&str], variables: &[(&str, &str)]) {
     let programs = compile(names);
     // The emulation passes on a few thousand messages per second on few processors.
@@ -216,7 +214,6 @@ fn missing_libraries_are_named_and_checkpoints_need_their_parameter() {
     }
 }
 
-/// The output of `oxmpi info` with these arguments and the emulation.
 fn info(programs: &Programs, arguments: &[&str], parameters: &[(&str, &str)]) -> String {
     let mut command = Command::new(installed("oxmpi"));
     command.arg("info").args(arguments).current_dir(root());

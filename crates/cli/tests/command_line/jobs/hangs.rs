@@ -247,7 +247,6 @@ fn the_time_limit_is_reported_with_different_lengths() {
     );
 }
 
-/// Sends signals to a job until its report has all these lines.
 fn reported(p: &Programs, options: &[&str], place: &str, lines: &[Line]) {
     let file = p.path(&format!("report-{place}-{}", options.concat()));
     let mut command = Command::new("sh");

@@ -65,7 +65,6 @@ impl Programs {
         self.path(name)
     }
 
-    /// Compiles a C program of this text.
     pub(crate) fn compile_text(&self, name: &str, text: &str) {
         let source = self.file(&format!("{name}.c"), text.as_bytes(), 0o644);
         let status = Command::new(installed("mpicc")).arg(source).arg("-o").arg(self.path(name)).status();
@@ -253,7 +252,6 @@ impl Outcome {
     }
 }
 
-/// The name of a rank in reports.
 pub(crate) fn named(rank: u32, pid: i32) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     format!("rank {rank} (pid {pid}, host {})", host.trim())

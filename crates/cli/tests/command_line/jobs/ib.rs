@@ -5,7 +5,6 @@ use super::harness::{compile, installed, root};
 use crate::support::skip;
 use std::process::Command;
 
-/// The output of `oxmpi info --ib` with these parameters.
 fn info(params: &[(&str, &str)]) -> String {
     let mut command = Command::new(installed("oxmpi"));
     command.args(["info", "--ib"]).current_dir(root());
@@ -27,7 +26,6 @@ fn the_memory_of_envelopes_is_shown() {
     assert!(text.contains("10 x 1000 bytes = 10000 bytes for each process"), "{text}");
     assert!(text.contains("in a receive queue of its own"), "{text}");
     assert!(info(&[]).contains("64 x 1084 bytes = 69376 bytes"), "{text}");
-    // The table needs no library.
     assert!(info(&[("rpi_ib_library", "/nonexistent.so")]).contains("64 x 1084 bytes = 69376 bytes"));
     assert!(info(&[]).contains("rpi_ib_priority 50"));
     assert!(info(&[("rpi_ib_priority", "0")]).contains("never chosen by itself"));
@@ -77,7 +75,6 @@ fn ranks_without_a_port_use_sockets_if_that_is_allowed() {
     let options = ["--mca", "rpi", "ib", "--mca", "rpi_ib_shm", "0", "--mca", "rpi_ib_fallback"];
     let outcome = programs.run(4, &[&options[..], &["1"]].concat(), "ofi", &[]);
     assert!(outcome.code == 0 && outcome.out.ends_with("ok\n"), "{outcome:?}");
-    // Each host prints the warning once.
     assert_eq!(outcome.err.matches("has no port, so its ranks use sockets").count(), 1, "{outcome:?}");
     let outcome = programs.run(4, &[&options[..], &["0"]].concat(), "ofi", &[]);
     assert!(outcome.code != 0 && outcome.err.contains("rpi_ib_fallback 1"), "{outcome:?}");

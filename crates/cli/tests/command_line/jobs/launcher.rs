@@ -7,7 +7,6 @@ use rustix::process::Signal;
 use super::harness::{SOON, await_sleep, compile, installed, kill};
 use crate::support::shell_word;
 
-/// The launcher gets `signal` while all ranks are at `place`.
 fn signalled(place: &str, sleeps: bool, signal: Signal, code: i32) {
     let p = compile(&["jobs/stuck"]);
     let mut job = p.start(p.mpirun(4, &[], "stuck", &[place]));

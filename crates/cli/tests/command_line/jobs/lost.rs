@@ -74,7 +74,6 @@ fn a_program_that_goes_on_in_another_process_is_the_rank() {
         let outcome = under(&p, 2, options, &["setsid", "-f", "env", "-i", "./world"]);
         is_refused(&outcome, &["'env' has taken"]);
     }
-    // The end of the new process is that of the rank.
     under(&p, 2, &[], &["setsid", "-f", "./own_signals", "crash"]).reports(139, "rank 1 ");
 }
 
@@ -86,7 +85,6 @@ fn processes_that_a_program_leaves_behind_end_with_the_job() {
         assert_eq!((outcome.code, outcome.out.as_str(), outcome.err.as_str()), (0, "", ""), "{outcome:?}");
     };
     is_silent("(exec -a $1 sleep 600) & exit 0");
-    // The user has made the program a job of its own.
     let text = "(env -u OXMPI_BOOT ./world $1; exec -a $1 sleep 600) > out.$OXMPI_COMM_WORLD_RANK & exit 0";
     is_silent(text);
 }
@@ -131,7 +129,6 @@ fn a_tool_with_an_empty_environment_is_a_job_of_one() {
     }
 }
 
-/// Runs another program between MPI_Init and MPI_Finalize, and after MPI_Finalize.
 const TOOL: &str = r#"
 #include <mpi.h>
 #include <stdio.h>

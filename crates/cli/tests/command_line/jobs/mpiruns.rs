@@ -8,12 +8,10 @@ use crate::support::skip;
 
 const TRANSPORTS: [&str; 3] = ["shm", "tcp", "lamd"];
 
-/// A job of `meeting`.
 fn start(p: &Programs, ranks: u32, transport: &str, arguments: &[&str]) -> Job {
     p.start(p.mpirun(ranks, &["--mca", "rpi", transport], "meeting", arguments))
 }
 
-/// The program without a launcher.
 fn alone(p: &Programs, arguments: &[&str]) -> Job {
     let mut command = Command::new(p.path("meeting"));
     command.args(arguments).arg(p.marker());
@@ -113,7 +111,6 @@ fn connected_jobs_spawn_together_and_their_children_connect_back() {
         is_fine(&start(right, &["right", &port]).wait(), "right", 0);
         is_fine(&host.end(), "left", 1);
     }
-    // Each singleton has started a launcher by the time of the connection.
     let mut command = Command::new(p.path("mixing"));
     command.arg("left").arg(p.marker());
     let mut host = p.start(command);

@@ -260,7 +260,6 @@ const OBSERVED: &[Row] = &[
     ),
 ];
 
-/// The name, with COLLECTIVE in place of the collective that a parameter is for.
 fn family(param: &Param) -> String {
     let tuned = param.name.strip_prefix("coll_tuned_");
     // The longest first: reduce_scatter_block also begins with reduce.

@@ -10,7 +10,6 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::harness::{Outcome, Programs, compile, installed};
 
-/// The program without mpirun, with these variables.
 fn alone(p: &Programs, env: &[(&str, &str)], arguments: &[&str]) -> Outcome {
     let mut command = Command::new(p.path("world"));
     command.args(arguments).arg(p.marker()).envs(env.iter().copied());

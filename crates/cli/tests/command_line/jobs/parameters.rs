@@ -209,7 +209,6 @@ fn the_highest_priority_is_selected() {
     }
 }
 
-/// The report of the components of some communicators.
 fn component_report(p: &Programs, ranks: u32, said: Said<'_>) -> String {
     let outcome = run(p, ranks, &[said, &[("coll_verbose", "1")]].concat(), &["collectives"]);
     assert_eq!(outcome.code, 0, "{outcome:?}");
@@ -297,7 +296,6 @@ fn the_tuning_of_a_forced_algorithm_counts() {
         ];
         assert_eq!(number(5, &said, &["sent"]), sent, "{said:?}");
     }
-    // The root's children.
     for (children, sent) in [("2", 3), ("4", 4)] {
         let said =
             [("coll_tuned_bcast_algorithm", "knomial"), ("coll_tuned_bcast_algorithm_tree_fanout", children)];

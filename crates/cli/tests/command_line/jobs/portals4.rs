@@ -32,7 +32,6 @@ fn is_well(outcome: &Outcome) {
     assert!(outcome.code == 0 && outcome.out.ends_with("ok\n") && outcome.err.is_empty(), "{outcome:?}");
 }
 
-/// Runs C tests, each with its number of ranks.
 fn all_run(programs: &[(&str, u32)], options: &[&str], limits: &[(&str, &str)]) {
     let mut names: Vec<_> = programs.iter().map(|(name, _)| *name).collect();
     names.dedup();

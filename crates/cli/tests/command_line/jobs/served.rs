@@ -13,7 +13,6 @@ type Said = [(&'static str, &'static str)];
 
 const FORMS: [&str; 3] = ["blocking", "nonblocking", "persistent"];
 
-/// A job that reports the components of its collectives.
 fn run(programs: &Programs, ranks: u32, said: &Said, arguments: &[&str]) -> Outcome {
     let said = said.iter().chain(&[("coll_verbose", "1")]);
     let options: Vec<&str> = said.flat_map(|(name, value)| ["--mca", name, value]).collect();
@@ -45,7 +44,6 @@ fn served_calls<'a>(outcome: &'a Outcome, comm: &str) -> Vec<ServedCall<'a>> {
     outcome.err.lines().filter_map(of).collect()
 }
 
-/// The output of `oxmpi explain` for a call.
 fn explained(call: &ServedCall<'_>, ranks: u32, count: usize, said: &Said) -> Value {
     let mut command = Command::new(installed("oxmpi"));
     let bytes = call.bytes.map_or((4 * count).to_string(), str::to_string);
@@ -60,7 +58,6 @@ fn explained(call: &ServedCall<'_>, ranks: u32, count: usize, said: &Said) -> Va
     serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
 }
 
-/// Settings that change the components.
 const SETTINGS: [&Said; 9] = [
     &[],
     &[("coll", "basic"), ("coll_crossover", "2"), ("coll_reduce_crossover", "16")],

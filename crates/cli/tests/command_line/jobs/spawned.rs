@@ -13,7 +13,6 @@ fn run(programs: &Programs, transport: &str, mode: &str, manner: &str) -> Outcom
     programs.run(2, &["--mca", "rpi", transport], "spawner", &[mode, manner])
 }
 
-/// The program without a launcher.
 fn singleton(programs: &Programs, mode: &str, manner: &str) -> Job {
     let mut command = Command::new(programs.path("spawner"));
     command.args([mode, manner]).arg(programs.marker());

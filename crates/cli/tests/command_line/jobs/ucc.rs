@@ -9,7 +9,6 @@ use std::process::Command;
 const ENABLED: [&str; 9] =
     ["--mca", "coll_ucc_enable", "1", "--mca", "coll_ucc_priority", "100", "--mca", "coll_ucc_verbose", "2"];
 
-/// `mpirun -n RANKS OPTIONS LOADER --library-path ... PROGRAM`.
 fn run(programs: &Programs, libraries: &Path, (ranks, program): (u32, &str), options: &[&str]) -> Outcome {
     let loader = std::fs::read_dir(libraries).unwrap().flatten().map(|entry| entry.path());
     let mut loaders =
@@ -102,7 +101,6 @@ fn without_the_library_plans_serve_with_the_reason() {
     assert!(
         outcome.err.contains("not by UCC, which has no team for it") && !outcome.err.contains("offered to")
     );
-    // Without the parameter there is no report.
     let silent = programs.run(2, &["--mca", "coll_ucc_library", "/nonexistent/libucc.so"], "ucc", &[]);
     assert_eq!((silent.code, silent.err.as_str()), (0, ""), "{silent:?}");
 }

@@ -14,7 +14,6 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Runs a command with a time limit.
 fn run_for(seconds: u32, command: &Command) -> Output {
     run(behind(&["timeout", "-s", "KILL", &seconds.to_string()], command))
 }

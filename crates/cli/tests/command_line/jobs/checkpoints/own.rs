@@ -27,7 +27,6 @@ fn a_program_saves_its_state_and_restores_it_in_mpi_init() {
         assert!(words(&output).contains("the program has saved its state in "), "{}", words(&output));
         set_of(&output);
         job.await_line("round");
-        // By the command of the guide.
         let pid = job.mpirun();
         let set = set_of(&run(with(sandbox.command("lamcheckpoint"), &["-ssi", "cr", "self", "-pid", &pid])));
         let said = words(&run(sandbox.oxmpi(&["info", "--checkpoint", &set])));
@@ -143,7 +142,6 @@ fn a_set_that_a_function_refuses_is_discarded_and_mpi_is_closed_to_the_function(
     let why =
         "called by a function that the program has for checkpoints (cr self): MPI is closed until it returns";
     assert_eq!(out.matches(why).count(), 4, "{out}");
-    // A rank that cannot restore its state ends the job.
     fs::remove_file(flag("own.2")).unwrap();
     let (code, out) = restart(&sandbox, &set, &[]).end();
     assert!(code != 0 && out.contains("own_restart has returned 3"), "{code} {out}{}", restarted(&sandbox));

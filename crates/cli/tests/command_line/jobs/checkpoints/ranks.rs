@@ -227,7 +227,6 @@ fn a_device_of_another_mount_namespace_comes_back_and_a_file_is_named() {
     job.lose();
 }
 
-/// The restart prints the files in which the output goes on.
 #[test]
 fn the_file_of_further_output_is_reported() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
@@ -310,7 +309,6 @@ fn criu_after(sandbox: &Sandbox, line: &str) -> PathBuf {
     sandbox.programs.file("criu_after", script.as_bytes(), 0o755)
 }
 
-/// A job that ends during its image is reported as ended.
 #[test]
 fn a_job_that_ends_during_its_image_is_reported() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
@@ -322,7 +320,6 @@ fn a_job_that_ends_during_its_image_is_reported() {
     job.lose();
 }
 
-/// A signal for the job during its image is delivered, and the images are discarded.
 #[test]
 fn a_signal_during_the_images_ends_the_job_without_a_set() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
@@ -377,7 +374,6 @@ fn a_job_is_imaged_rank_by_rank_at_intervals_and_at_sigterm() {
     assert_eq!((code, results(&out)), (0, results(&alone)), "{out}{}", restarted(&sandbox));
 }
 
-/// Each error has a remedy.
 #[test]
 fn jobs_that_cannot_be_imaged_by_rank_are_reported() {
     let Some(sandbox) =
@@ -460,7 +456,6 @@ fn a_job_goes_on_on_another_host() {
     assert_eq!(results(&out), results(&alone), "{report}");
 }
 
-/// Takes a process number for a process that sleeps.
 fn take_number(number: u32) -> std::process::Child {
     let start = Instant::now();
     // Another process may still have to reap the last process with this number.
@@ -489,7 +484,6 @@ fn ranks_whose_numbers_are_taken_go_on_in_a_namespace() {
     job.await_line("round");
     let rank = ranks_of(&sandbox)[0].cast_unsigned();
     let set = set_of(&run(sandbox.oxmpi(&["checkpoint", &job.mpirun()])));
-    // A job that still runs is not restarted.
     refused(&run(sandbox.oxmpi(&["restart", &set])), 1, &["the job runs still: ", "(cr_traffic)"]);
     job.lose();
     await_nobody(&sandbox);
@@ -510,7 +504,6 @@ fn ranks_whose_numbers_are_taken_go_on_in_a_namespace() {
         job.text(),
         restarted(&sandbox)
     );
-    // From within the namespace the job can be checkpointed as before.
     let set = set_of(&run(sandbox.oxmpi(&["checkpoint", &job.mpirun()])));
     job.await_line("round");
     job.lose();
