@@ -1,6 +1,6 @@
 // ranks: 1 2 4 7
 // transports: all
-// not over: gm, because each rank is on a node of its own there, and shares memory with nobody
+// not over: gm, because each rank is on its own node there, without shared memory
 // not over: lamd, because its ranks are on two nodes there
 // not over: nodes, because its ranks are on two nodes there
 /* MPI_Comm_split_type: processes that can share memory; unknown resources give no communicator. */

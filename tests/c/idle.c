@@ -2,7 +2,7 @@
 // transports: all
 // every day: lamd
 // not over: gm, because its processes wake up now and then, as GM has no descriptor to sleep on
-// not over: ofi, because its processes wake up now and then, as the provider wants to be asked
+// not over: ofi, because its processes wake up at intervals, as the provider must be polled
 /* Waiting costs no processor time: ranks that wait in blocking calls leave the cores to others. */
 #include "check.h"
 

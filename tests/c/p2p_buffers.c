@@ -1,7 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy
-// not over: lamd, because a daemon takes a message that nobody has received yet
+// not over: lamd, because a daemon takes a message before its receive
 /* Buffers of the process and of communicators: precedence, flushing, automatic ones. */
 #include "check.h"
 

@@ -18,8 +18,8 @@ pub(crate) enum TransportScope {
     All,
     /// The transports within a node: the program tests shared memory.
     Near,
-    /// None: the calls are local, or the few messages are not what is tested. The program runs over
-    /// shared memory alone.
+    /// None: the calls are local, or their few messages are not the subject of the test. The program
+    /// runs over shared memory alone.
     One,
 }
 

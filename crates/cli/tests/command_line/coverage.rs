@@ -50,6 +50,7 @@ impl ToolDirectory {
     }
 
     fn run(&self, ranks: u32, program: &Path, arguments: &[&str]) -> Output {
+        let assignment = |name: &str, value: PathBuf| format!("{name}={}", value.display());
         Command::new(installed("mpirun"))
             .args([
                 "-n",
@@ -60,8 +61,8 @@ impl ToolDirectory {
                 "mpi_initial_errhandler",
                 "mpi_errors_return",
             ])
-            .args(["-x", "LD_PRELOAD=./tool.so"])
-            .args(["-x", "TOOL_DIRECTORY=counts"])
+            .args(["-x", &assignment("LD_PRELOAD", self.0.join("tool.so"))])
+            .args(["-x", &assignment("TOOL_DIRECTORY", self.0.join("counts"))])
             .arg(program)
             .args(arguments)
             .current_dir(&self.0)

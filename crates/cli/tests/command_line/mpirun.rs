@@ -843,7 +843,7 @@ fn files_without_an_end_are_refused() {
     assert!(err.contains("/dev/zero: it has more than 16777216 bytes"), "{err}");
     let (code, out, err) = run(&["--hostfile", "/dev/stdin", "-n", "1", "true"]);
     assert_eq!((code, out.as_str()), (2, ""), "{err}");
-    assert!(err.contains("no host is named"), "what comes from a pipe or an empty file is read: {err}");
+    assert!(err.contains("no host is named"), "a pipe or an empty file is read: {err}");
 }
 
 /// The time limit of a job also counts while an agent hangs, in any state.

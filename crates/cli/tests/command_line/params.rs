@@ -2,12 +2,11 @@
 
 // The transports, with their parameters.
 use oxmpi_fabric as _;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{TestDirectory, installed, root, texts};
+use crate::support::{TestDirectory, installed, prefix, root, texts};
 
 struct Home(TestDirectory);
 
@@ -547,9 +546,7 @@ fn hosts_send_the_address_of_the_hostmap() {
 /// installation.
 #[test]
 fn a_program_alone_reads_the_files_itself() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-    let prefix = std::env::var_os("OXMPI_TEST_PREFIX").map(PathBuf::from);
-    let installed = prefix.unwrap_or_else(|| root.join("target/test-prefix"));
+    let installed = prefix();
     let home = Home::new("alone", "");
     // A copy of the installation, so that its parameter file disturbs no other test.
     let prefix = home.0.join("prefix");
@@ -565,7 +562,7 @@ fn a_program_alone_reads_the_files_itself() {
     }
     std::os::unix::fs::symlink("libmpi_abi.so.1", prefix.join("lib/libmpi_abi.so")).unwrap();
     let program = home.0.join("hello");
-    let source = root.join("examples/hello.c");
+    let source = root().join("examples/hello.c");
     let mut mpicc = Command::new(prefix.join("bin/mpicc"));
     let (code, _, err) = finish(mpicc.arg(source).arg("-o").arg(&program));
     assert_eq!(code, 0, "{err}");

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::TestDirectory;
+use crate::support::{TestDirectory, prefix};
 
 /// A directory with a blank in its path.
 struct BlankDirectory(TestDirectory);
@@ -25,12 +25,6 @@ impl BlankDirectory {
         assert!(copied.success());
         to
     }
-}
-
-fn prefix() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-    let prefix = std::env::var_os("OXMPI_TEST_PREFIX").map(PathBuf::from);
-    prefix.unwrap_or_else(|| root.join("target/test-prefix"))
 }
 
 fn tool(prefix: &Path, name: &str) -> Command {

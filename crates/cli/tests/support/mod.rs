@@ -149,7 +149,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// The installation under test. `cargo xtask test` makes it and names it in OXMPI_TEST_PREFIX.
-fn prefix() -> PathBuf {
+pub(crate) fn prefix() -> PathBuf {
     std::env::var_os("OXMPI_TEST_PREFIX").map_or_else(|| root().join("target/test-prefix"), PathBuf::from)
 }
 

@@ -35,7 +35,7 @@ __attribute__((constructor)) static void map(void) {
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0 || ftruncate(file, sizeof(struct counts)) != 0) _exit(97);
     counts = mmap(NULL, sizeof(struct counts), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    /* Another rank may end the job at any moment: what bears the name is as long as it must be. */
+    /* Another rank may end the job at any moment: a file with this name has its full length. */
     if (counts == MAP_FAILED || rename(path, whole) != 0) _exit(98);
     close(file);
 }

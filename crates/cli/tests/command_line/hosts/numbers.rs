@@ -1,15 +1,14 @@
 //! Restarts whose ranks cannot have their process numbers again: hosts with their own PID
 //! namespaces, as containers have, and ranks of two such hosts on one.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::restarts::{checkpoint, mpirun_with, results};
-use super::testbed::{A, B, HEAD, Testbed, outcome, testbed_with};
-use crate::support::{criu, installed};
+use super::restarts::{checkpoint, mpirun_with, restart_command, results};
+use super::testbed::{A, B, HEAD, OutputLines, Testbed, lines_of, outcome, testbed_with};
+use crate::support::criu;
 
 /// Gives a program the same process number on each host, or the next ones. `sh` has the program
 /// behind its own arguments.
@@ -23,7 +22,7 @@ fn words<'a>(program: &'a str, rounds: &'a str, code: &'a str) -> [&'a str; 8] {
     ["sh", "-c", SAME_NUMBERS, program, rounds, "5", "data", code]
 }
 
-fn await_round(lines: &mut Lines, all: &mut Vec<String>, said: &Path) {
+fn await_round(lines: &mut OutputLines, all: &mut Vec<String>, said: &Path) {
     loop {
         let Some(line) = lines.next() else {
             panic!("the job has ended: {all:?} {:?}", std::fs::read_to_string(said));
@@ -37,18 +36,8 @@ fn await_round(lines: &mut Lines, all: &mut Vec<String>, said: &Path) {
 }
 
 fn restart(bed: &Testbed, criu: &Path, (set, hosts): (&str, &str), said: &Path) -> Child {
-    let mut command = bed.on(HEAD, "setsid");
-    command.arg(installed("oxmpi")).args(["restart", set, "--host", hosts]);
-    command.arg("--mca").arg("cr_blcr_criu").arg(criu);
     let said = std::fs::File::create(said).unwrap();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said).spawn().unwrap()
-}
-
-type Lines = Box<dyn Iterator<Item = String>>;
-
-fn lines_of(job: &mut Child) -> Lines {
-    let lines = BufReader::new(job.stdout.take().unwrap()).lines();
-    Box::new(lines.map(|line| line.unwrap()))
+    restart_command(bed, criu, &[set, "--host", hosts]).stderr(said).spawn().unwrap()
 }
 
 /// The number of PID namespaces for ranks on all hosts.

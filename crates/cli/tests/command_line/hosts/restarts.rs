@@ -1,12 +1,11 @@
 //! Jobs whose ranks go on on other hosts, from images of each rank.
 
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::testbed::{A, B, HEAD, LIMIT, Machine, PRIVATE, Testbed, outcome, testbed};
+use super::testbed::{A, B, HEAD, LIMIT, Machine, PRIVATE, Testbed, lines_of, outcome, testbed};
 use crate::support::{criu, installed, shell_word};
 
 /// Enough rounds for a checkpoint before the end of the job.
@@ -50,6 +49,14 @@ pub(crate) fn results(text: &str) -> Vec<&str> {
     text.lines().filter(|line| line.starts_with("round ") || line.starts_with("whole")).collect()
 }
 
+/// `oxmpi restart` on the head.
+pub(crate) fn restart_command(bed: &Testbed, criu: &Path, words: &[&str]) -> Command {
+    let mut command = bed.on(HEAD, "setsid");
+    command.arg(installed("oxmpi")).arg("restart").args(words).arg("--mca").arg("cr_blcr_criu").arg(criu);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
 /// Restarts a set with these options. Also returns the number of the job's processes on each host
 /// meanwhile.
 fn restart(
@@ -58,11 +65,8 @@ fn restart(
     words: &[&str],
     program: &str,
 ) -> (Option<i32>, String, String, [usize; 3]) {
-    let mut command = bed.on(HEAD, "setsid");
-    command.arg(installed("oxmpi")).arg("restart").args(words).arg("--mca").arg("cr_blcr_criu").arg(criu);
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut child = restart_command(bed, criu, words).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = lines_of(&mut child);
     let first = lines.next().unwrap_or_default();
     let of_job = |machine: Machine| {
         let all = bed.processes(machine);
@@ -90,7 +94,7 @@ fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
     let (mut all, mut said) = (Vec::new(), PathBuf::new());
     let mut job = mpirun(bed, criu, &spread, (&program, "400")).spawn().unwrap();
     for hosts in ["nodea:4", "localhost:1,nodea:1,nodeb:2", "nodea:2,nodeb:2"] {
-        let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+        let mut lines = lines_of(&mut job);
         let mut next = || {
             let Some(line) = lines.next() else {
                 let said = std::fs::read_to_string(&said);
@@ -110,13 +114,12 @@ fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
         let (code, _, err) = outcome(job.wait_with_output().unwrap());
         assert_eq!(code, Some(75), "{hosts} {err}");
         bed.is_clean();
-        let mut command = bed.on(HEAD, "setsid");
-        command.arg(installed("oxmpi")).args(["restart", report.lines().next().unwrap(), "--host", hosts]);
-        command.arg("--mca").arg("cr_blcr_criu").arg(criu);
+        let set = report.lines().next().unwrap();
         // From now on this file is open in the job.
         said = bed.directory.join(format!("said.{}", hosts.len()));
         let said = std::fs::File::create(&said).unwrap();
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
+        let mut command = restart_command(bed, criu, &[set, "--host", hosts]);
+        command.stderr(said);
         job = command.spawn().unwrap();
     }
     let (code, out, _) = outcome(job.wait_with_output().unwrap());
@@ -139,7 +142,7 @@ fn files_that_other_hosts_have_are_cut_back_there() {
     let (code, alone, err) = outcome(mpirun_with(&bed, &criu, &spread, &words(&other)).output().unwrap());
     assert_eq!(code, Some(0), "{alone}{err}");
     let mut job = mpirun_with(&bed, &criu, &spread, &words(&file)).spawn().unwrap();
-    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut lines = lines_of(&mut job);
     let mut before = Vec::new();
     while !before.last().is_some_and(|line: &String| line.starts_with("round ")) {
         before.push(lines.next().unwrap());
@@ -176,7 +179,7 @@ fn a_job_that_runs_on_other_hosts_is_not_restarted_beside_itself() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     let program = bed.compile("jobs/cr_traffic");
     let mut job = mpirun(&bed, &criu, &["-H", "nodea:2,nodeb:2"], (&program, "4000")).spawn().unwrap();
-    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut lines = lines_of(&mut job);
     let await_round = |lines: &mut dyn Iterator<Item = String>| {
         while !lines.next().unwrap().starts_with("round ") {}
     };
@@ -231,7 +234,7 @@ fn programs_on_several_hosts_save_their_state() {
     command.args(["--mca", "cr", "self", "--mca", "cr_self_user_prefix", "own", "--mca", "rpi", "tcp"]);
     command.args(["-n", "4", &program, "1500", "1000"]).stdin(Stdio::null());
     let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut lines = lines_of(&mut job);
     while !lines.next().unwrap().starts_with("round ") {}
     let report = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
     assert!(report.contains("the program has saved its state"), "{report}");
@@ -262,7 +265,7 @@ mod night {
         let (code, alone, err) = outcome(mpirun(&bed, &criu, &[], (&program, ROUNDS)).output().unwrap());
         assert_eq!(code, Some(0), "{alone}{err}");
         let mut job = mpirun(&bed, &criu, &[], (&program, ROUNDS)).spawn().unwrap();
-        let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+        let mut lines = lines_of(&mut job);
         let mut before: Vec<String> = Vec::new();
         while !before.last().is_some_and(|line| line.starts_with("round ")) {
             before.push(lines.next().unwrap());

@@ -383,6 +383,13 @@ fn sweep() {
     }
 }
 
+pub(crate) type OutputLines = Box<dyn Iterator<Item = String>>;
+
+pub(crate) fn lines_of(job: &mut Child) -> OutputLines {
+    let lines = BufReader::new(job.stdout.take().unwrap()).lines();
+    Box::new(lines.map(|line| line.unwrap()))
+}
+
 pub(crate) fn outcome(output: Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))

@@ -356,32 +356,32 @@ comes_back! {
     crtcp: "crtcp";
 }
 
-/// The process that makes a set is killed between any two steps: the process of the command if the
-/// job goes on, the one that CRIU calls if the job is to end.
-#[test]
-fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
+/// The process that makes a set is killed at each step: the process of the command if the job goes
+/// on, the one that CRIU calls if the job is to end. The job goes on, with the old or the new set.
+fn survives_crashes(options: &[&str], form: &[&str]) {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
-    let mut job = sandbox.start(&[], "cr_heat", &["6000", "6000"]);
+    let mut job = sandbox.start(options, "cr_heat", &["6000", "6000"]);
     job.await_line("step");
     let (mpirun, pause) = (job.mpirun(), sandbox.programs.path("pause"));
-    let mut newest = set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", &mpirun])));
+    let checkpoint = |more: &[&str]| sandbox.oxmpi(&[&["checkpoint", &mpirun], form, more].concat());
+    let mut newest = set_of(&run(checkpoint(&[])));
     for ends in [false, true] {
         for step in ["begun", "imaged", "synced", "sealed", "renamed", "published", "retired"] {
-            let mut command = sandbox.oxmpi(&["checkpoint", "--tree", &mpirun, "--mca", "cr_keep", "0"]);
-            if ends {
-                command.arg("--kill");
-            }
+            let mut command = checkpoint(&["--mca", "cr_keep", "0"]);
+            command.args(ends.then_some("--kill"));
             command.env("OXMPI_CHECKPOINT_PAUSE", format!("{step}:{}", pause.display()));
             let mut tool = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            let start = Instant::now();
-            let victim = loop {
-                match fs::read_to_string(&pause).ok().and_then(|text| text.parse().ok()) {
-                    Some(pid) => break pid,
-                    None => assert!(start.elapsed() < LIMIT, "{step} is not reached"),
-                }
-                std::thread::sleep(Duration::from_millis(2));
-            };
-            kill(victim);
+            let mut victim = None;
+            job.await_that("the step is not reached", |_| {
+                victim = fs::read_to_string(&pause).ok().and_then(|text| text.parse().ok());
+                victim.is_some()
+            });
+            if form.is_empty() {
+                // Images of ranks that are to end are written to disk while the ranks are stopped.
+                let still = ranks::ranks_of(&sandbox).into_iter().all(ranks::is_stopped);
+                assert_eq!(still, ends && step != "begun", "{step}");
+            }
+            kill(victim.unwrap());
             assert!(!tool.wait().unwrap().success(), "{step}");
             fs::remove_file(&pause).unwrap();
             job.await_line("step");
@@ -391,7 +391,7 @@ fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
             assert!(output.status.success(), "{step}: {}", words(&output));
             let is_old = words(&output).contains(&format!("{newest}\n"));
             assert_eq!(is_old, !is_new, "{step}: {}", words(&output));
-            newest = set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", &mpirun, "--mca", "cr_keep", "0"])));
+            newest = set_of(&run(checkpoint(&["--mca", "cr_keep", "0"])));
             assert_eq!(sandbox.names(), [newest.rsplit('/').next().unwrap()], "{step} leaves something");
         }
     }
@@ -399,6 +399,11 @@ fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
     let mut job = restart(&sandbox, &newest, &[]);
     job.await_line("step");
     job.lose();
+}
+
+#[test]
+fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
+    survives_crashes(&[], &["--tree"]);
 }
 
 fn numbers(sandbox: &Sandbox) -> Vec<u64> {
@@ -710,7 +715,7 @@ fn a_checkpoint_goes_where_the_parameters_of_its_job_say() {
     assert_eq!(sets.count(), 2);
     let there = sandbox.sets().join("there");
     let named = tool(&["--dir", there.to_str().unwrap()]);
-    assert!(Path::new(&named).starts_with(&there), "what the tool is given counts: {named}");
+    assert!(Path::new(&named).starts_with(&there), "the option of the tool counts: {named}");
     job.signal(Signal::TERM);
     job.end();
 }

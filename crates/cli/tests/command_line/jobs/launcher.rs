@@ -21,7 +21,7 @@ fn signalled(place: &str, sleeps: bool, signal: Signal, code: i32) {
     if code > 0 {
         let name = if signal == Signal::INT { "SIGINT" } else { "SIGTERM" };
         assert!(outcome.err.starts_with(&format!("mpirun: {name}; ending 4 ranks")), "{outcome:?}");
-        assert_eq!(outcome.err.lines().count(), 1, "what follows from it is not reported: {outcome:?}");
+        assert_eq!(outcome.err.lines().count(), 1, "consequences are not reported: {outcome:?}");
     }
 }
 

@@ -80,7 +80,7 @@ fn a_job_on_several_nodes_is_refused_if_the_transport_between_them_is_left_out()
     }
     let lamd = ["--mca", "rpi", "lamd", "--mca", "btl", "^tcp"];
     let (code, _, err) = run(&programs, &lamd, "0", None);
-    assert_eq!((code, err.as_str()), (0, ""), "a daemon has nobody to talk to");
+    assert_eq!((code, err.as_str()), (0, ""), "a daemon has no peers");
     let (code, _, err) = run(&programs, &[&lamd, &nodes[..]].concat(), "0", None);
     assert!(code == 2 && err.contains("it leaves out 'tcp', by which messages go between nodes"), "{err}");
 }

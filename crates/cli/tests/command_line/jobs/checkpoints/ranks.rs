@@ -260,46 +260,9 @@ fn the_exit_code_the_signals_and_the_streams_are_those_of_the_job_too() {
     keeps_code_signals_and_streams(&BY_RANK, "own:data", &[]);
 }
 
-/// The tool is killed at each step: the ranks go on, and the old or the new set exists.
 #[test]
 fn a_crash_of_the_tool_lets_the_ranks_go_on() {
-    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
-    let mut job = sandbox.start(&BY_RANK, "cr_heat", &["6000", "6000"]);
-    job.await_line("step");
-    let (mpirun, pause) = (job.mpirun(), sandbox.programs.path("pause"));
-    let mut newest = set_of(&run(sandbox.oxmpi(&["checkpoint", &mpirun])));
-    for ends in [false, true] {
-        for step in ["begun", "imaged", "synced", "sealed", "renamed", "published", "retired"] {
-            let mut command = sandbox.oxmpi(&["checkpoint", &mpirun, "--mca", "cr_keep", "0"]);
-            command.args(ends.then_some("--kill"));
-            command.env("OXMPI_CHECKPOINT_PAUSE", format!("{step}:{}", pause.display()));
-            let mut tool = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            let mut victim = None;
-            job.await_that("the step is not reached", |_| {
-                victim = fs::read_to_string(&pause).ok().and_then(|text| text.parse().ok());
-                victim.is_some()
-            });
-            // The ranks stay stopped while the images of a job that is to end are written to disk.
-            let still = ranks_of(&sandbox).into_iter().all(is_stopped);
-            assert_eq!(still, ends && step != "begun", "{step}");
-            kill(victim.unwrap());
-            assert!(!tool.wait().unwrap().success(), "{step}");
-            fs::remove_file(&pause).unwrap();
-            job.await_line("step");
-            let is_new = ["renamed", "published", "retired"].contains(&step);
-            let name = newest.rsplit_once('.').unwrap().0.to_string();
-            let output = run(sandbox.oxmpi(&["info", "--checkpoint", &name]));
-            assert!(output.status.success(), "{step}: {}", words(&output));
-            let is_old = words(&output).contains(&format!("{newest}\n"));
-            assert_eq!(is_old, !is_new, "{step}: {}", words(&output));
-            newest = set_of(&run(sandbox.oxmpi(&["checkpoint", &mpirun, "--mca", "cr_keep", "0"])));
-            assert_eq!(sandbox.names(), [newest.rsplit('/').next().unwrap()], "{step} leaves something");
-        }
-    }
-    job.lose();
-    let mut job = restart(&sandbox, &newest, &[]);
-    job.await_line("step");
-    job.lose();
+    survives_crashes(&BY_RANK, &[]);
 }
 
 /// A replacement for CRIU that runs a line of shell before an image.
