@@ -322,7 +322,7 @@ fn the_protocol_of_a_message_is_explained_by_facts() {
             "{explained}"
         );
     }
-    // A long message may be copied by the receiver, unlike messages of an exchange.
+    // Long messages in one direction take the pool; those in both directions are single copies.
     let long = copy(&["--bytes", "4m", "--processor", "AMD family 25"]);
     let explained = "one way:  through the sender's pool, copied in past the caches, while";
     assert!(long.contains(explained) && long.contains("both:     copied by its receiver"), "{long}");

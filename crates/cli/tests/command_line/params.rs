@@ -391,7 +391,7 @@ fn transports_are_selected_in_the_words_of_open_mpi() {
     assert_eq!((code, &selection["thread_level"], err.as_str()), (0, &"MPI_THREAD_MULTIPLE".into(), ""));
     let (code, _, err) = selected(&[("OXMPI_MPI_THREAD_LEVEL", "many")]);
     assert!(code == 1 && err.contains("OXMPI_MPI_THREAD_LEVEL: 'many' is no thread level"), "{err}");
-    // The transport between nodes is part of the list, as are exclusions of it.
+    // The selection shows the transport between nodes, and why there is none.
     let nodes = ("OMPI_MCA_mpi_virtual_nodes", "2");
     let (code, selection, err) = selected(&[nodes]);
     assert_eq!((code, &selection["between_nodes"], err.as_str()), (0, &"tcp".into(), ""));

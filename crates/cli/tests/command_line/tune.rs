@@ -71,7 +71,7 @@ fn a_run_that_is_killed_goes_on() {
         assert!(Instant::now() < end, "nothing is measured");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The job of the killed tool ends when the tool no longer reads its pipes.
+    // After a SIGKILL the tool cannot clean up; its job ends with the closed pipes.
     first.kill().unwrap();
     first.wait().unwrap();
     let before = lines();

@@ -39,7 +39,7 @@ impl Pair {
         for (side, (code, out, err)) in ends.iter().enumerate() {
             let line = format!("side {side}: {together} together");
             let is_right = (*code, err.as_str(), sorted(out)) == (Some(0), "", vec![&*line, &*line]);
-            // The message names the fault of this side, or the other one's.
+            // One side may wait for the other, so a failure shows the output of both.
             assert!(is_right, "side {side} of {sides:?}: {ends:#?}");
         }
     }

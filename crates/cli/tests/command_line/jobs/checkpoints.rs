@@ -766,7 +766,6 @@ fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
     assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&sandbox));
 }
 
-/// After its caller is killed CRIU goes on; the draft is lost.
 #[test]
 fn a_full_disk_is_reported_and_leaves_the_job_and_the_old_set() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
