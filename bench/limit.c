@@ -294,7 +294,6 @@ static int measure(struct job job, double *seconds)
     return batches;
 }
 
-/* Seconds of a cache line on its way to the other core, now. */
 static double distance(void)
 {
     batch(&(struct job){DISTANCE, 0, LINE, 1});

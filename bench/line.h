@@ -58,7 +58,6 @@ static inline void set(_Atomic uint64_t *flag, uint64_t value)
     atomic_store_explicit(flag, value, memory_order_release);
 }
 
-/* The number of the next trip, the same in both processes. */
 static inline uint64_t next_turn(void)
 {
     static uint64_t turn;

@@ -109,7 +109,6 @@ static int arrives_whole(const struct pattern *pattern)
     return all;
 }
 
-/* One point. True if its data are right. */
 static int point(const struct pattern *pattern, size_t bytes, int measured)
 {
     pattern->begin(bytes);

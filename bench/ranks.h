@@ -101,7 +101,6 @@ static double line_now(void)
 
 /* ---- for the programs ---- */
 
-/* After MPI_Init: finds the partner, and binds rank r to the r-th core on request. */
 static void begin_ranks(int pinned)
 {
     MPI_Comm_rank(WORLD, &rank);

@@ -6,7 +6,6 @@
 enum { DATA_TAG = 1, ACK_TAG = 2 };
 
 #define VECTOR_BLOCK 64
-/* Messages of MPI_Bsend that have room. */
 #define BUFFERED 8
 
 /* ---- ping-pong by several calls ---- */
@@ -321,7 +320,6 @@ static int is_from_neighbours(void)
 
 enum { STREAM = 8 };
 
-/* In one direction, as fast as the second rank of a pair receives. */
 static void stream(long repeats)
 {
     char none = 0;

@@ -42,7 +42,6 @@ LIKE(int[5], ((MPI_Status *) 0)->MPI_internal);
 _Static_assert(sizeof(MPI_T_cb_safety) == sizeof(int), "MPI_T_cb_safety");
 _Static_assert(sizeof(MPI_T_source_order) == sizeof(int), "MPI_T_source_order");
 
-/* Handles are pointers, and the compiler distinguishes their types. */
 _Static_assert(sizeof(MPI_Comm) == sizeof(void *), "MPI_Comm");
 _Static_assert(!SAME_TYPE(MPI_Comm, MPI_Datatype) && !SAME_TYPE(MPI_Comm, void *), "MPI_Comm and MPI_Datatype");
 _Static_assert(sizeof(MPI_Datatype) == sizeof(void *), "MPI_Datatype");
@@ -78,7 +77,6 @@ _Static_assert(!SAME_TYPE(MPI_T_event_registration, MPI_T_event_instance) && !SA
 _Static_assert(sizeof(MPI_T_event_instance) == sizeof(void *), "MPI_T_event_instance");
 _Static_assert(!SAME_TYPE(MPI_T_event_instance, MPI_Comm) && !SAME_TYPE(MPI_T_event_instance, void *), "MPI_T_event_instance and MPI_Comm");
 
-/* The preprocessor can compare versions. */
 #if MPI_VERSION != 5 || MPI_SUBVERSION != 0
 #error "not MPI-5.0"
 #endif

@@ -36,7 +36,6 @@ static long long words_differ(const void *buffer, size_t bytes, unsigned seed)
 
 static int is_aligned(const void *memory, uintptr_t to_bytes) { return (uintptr_t) memory % to_bytes == 0; }
 
-/* Sizes from 0 to long; all at once, so that an overlap shows. */
 static void allocations(void)
 {
     static const size_t sizes[] = {0, 1, 63, 64, 65, 4095, 4096, 4097, 100000, MIB, 2 * MIB, 2 * MIB + 1, 64 * MIB};
@@ -144,7 +143,6 @@ static void exchanges(void)
         }
 }
 
-/* A message of the longest piece of memory. */
 static void longest(void)
 {
     const size_t bytes = 64 * MIB;
@@ -184,7 +182,6 @@ static void parts(void)
         CHECK_EQ(bytes_differ(at, PART, PART + GAP, 0xee), -1);
     }
 
-    /* Strided at one side, then at the other. */
     MPI_Datatype strided;
     enum { BLOCKS = 1000, BLOCK = 300, STRIDE = 400 };
     CHECK_OK(MPI_Type_vector(BLOCKS, BLOCK, STRIDE, MPI_BYTE, &strided));

@@ -81,7 +81,6 @@ static void interface(void)
     CHECK_OK(MPI_Get_library_version(text, &length));
     CHECK(length > 0 && length < MPI_MAX_LIBRARY_VERSION_STRING && strlen(text) == (size_t) length);
     CHECK(strstr(text, "OxMPI") == text);
-    /* Without a Fortran layer there is no information. */
     CHECK_OK(MPI_Abi_get_fortran_info(&info));
     CHECK(info == MPI_INFO_NULL);
     for (int size_of_logical = 1; size_of_logical <= 16; size_of_logical *= 2) {

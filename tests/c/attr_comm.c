@@ -179,7 +179,6 @@ static void failures(int a, int b)
     SEEN(-1010);
 }
 
-/* A freed key still works for its attributes, and for no new ones. */
 static void freed_keys(void)
 {
     int keyval, number;

@@ -100,7 +100,6 @@ static void one_grid(int ndims, const int *dims, const int *periods)
     CHECK_OK(MPI_Comm_free(&copy));
 }
 
-/* A grid without dimensions is one rank, and leaves output arguments unchanged. */
 static void no_dimensions(void)
 {
     MPI_Comm point;

@@ -106,7 +106,6 @@ static inline void check_watch(void)
     alarm(text ? (unsigned) atoi(text) : 60);
 }
 
-/* Sets rank and size, for programs that initialise MPI themselves. */
 static inline void check_ranks(void)
 {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -100,7 +100,6 @@ static void in_place(int form)
     free(all);
 }
 
-/* A matrix of rows is transposed: rank r sends its columns and receives them as rows. */
 static void transposition(int form)
 {
     check_where("transposition, form %d", form);

@@ -180,7 +180,6 @@ static void allgather(int count)
     free(in);
 }
 
-/* Without synchronization: consecutive collectives and roots must not mix. */
 static void back_to_back(void)
 {
     check_where("back to back");

@@ -8,7 +8,6 @@ enum { LONGEST = 70000, CALLS = 1500, KINDS = 9 };
 
 static unsigned dice = 20021;
 
-/* 0 to below - 1, the same on all ranks. */
 static int throw(int below)
 {
     dice = dice * 1103515245u + 12345u;
@@ -109,7 +108,6 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comms[1]));
     int calls = scaled(CALLS), root = 0, kind = 0;
     for (int call = 0; call < calls && !check_failures; call++) {
-        /* Series of one kind, of changing roots, and of random calls. */
         int spell = call / 50 % 3;
         if (spell != 0 || call % 50 == 0) kind = throw(KINDS);
         root = spell == 1 ? throw(size) : (root + throw(3) / 2 + 1) % size;

@@ -13,7 +13,6 @@ struct pair {
 /* The extent of the type in the function's call; not every rank calls it. */
 static int extent_seen = sizeof(struct pair);
 
-/* Keeps the smaller low and the larger high value. */
 static void widen(void *in, void *inout, int *n, MPI_Datatype *type)
 {
     struct pair *a = in, *b = inout;

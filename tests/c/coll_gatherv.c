@@ -46,7 +46,6 @@ static void gatherv(enum form form, const void *send, int count, MPI_Datatype ty
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
-/* The blocks are in reverse order in the root's buffer, with gaps. */
 static void round_trip(enum form form, int root, int round, int in_place)
 {
     check_where("form %d, root %d, round %d, in place %d", (int) form, root, round, in_place);

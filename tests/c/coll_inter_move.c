@@ -95,7 +95,6 @@ static void gather_and_scatter(int in_lower, int root)
     }
 }
 
-/* All to all of the other group; each group has its own length. */
 static void all_to_all(int later)
 {
     int send[64 * N], receive[64 * (N + 1)], counts[64], displs[64], rcounts[64], rdispls[64], bytes[64], rbytes[64];

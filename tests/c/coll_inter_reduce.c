@@ -26,7 +26,6 @@ static struct affine map_of(int r, int i)
     return map;
 }
 
-/* The combined contributions of a group. */
 static struct affine made_by(int in_lower, int i)
 {
     int members = in_lower ? cut : size - cut, one = 1;
@@ -100,7 +99,6 @@ static void to_all(int n, int later)
     free(sums);
 }
 
-/* Blocks of one length: the whole is a multiple of both group sizes. */
 static void scatter_block(int times, int later)
 {
     check_where("reduce_scatter_block, cut %d, times %d, later %d", cut, times, later);

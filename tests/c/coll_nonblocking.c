@@ -71,7 +71,6 @@ static void in_place(int n)
     free(to_root);
 }
 
-/* Thousands outstanding, waited for from the last to the first. */
 static void thousands(int outstanding)
 {
     check_where("%d outstanding", outstanding);
@@ -98,7 +97,6 @@ static void thousands(int outstanding)
     free(requests);
 }
 
-/* Many in a row, each completed at once: internal numbers wrap. */
 static void long_series(int rounds)
 {
     check_where("%d in a row", rounds);

@@ -9,7 +9,6 @@
 #define LEVEL MPI_THREAD_SINGLE
 #endif
 
-/* Elements of a short and of a long vector or block. */
 enum { FEW = 1, MANY = 40000 };
 
 /* In each kind the others need the target; except in the broadcast and the scatters the target
@@ -100,7 +99,6 @@ static void start(enum kind kind)
     if (kind >= P_ALLREDUCE) CHECK_OK(MPI_Start(r));
 }
 
-/* The right element i of a block; -1: none. */
 static int expected(enum kind kind, int block, int i)
 {
     int left = (rank + size - 1) % size, right = (rank + 1) % size, last = size - 1;
@@ -135,7 +133,6 @@ static void finish(enum kind kind)
 
 static enum kind now;
 
-/* All ranks but the target complete the collective. */
 static void without_target(void)
 {
     start(now);

@@ -42,7 +42,6 @@ static void sums(int form, int most, int in_place)
     free(receive);
 }
 
-/* Affine maps modulo 2^32, composed in rank order. */
 struct affine {
     unsigned a, b;
 };

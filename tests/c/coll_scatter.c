@@ -31,7 +31,6 @@ static void scatter(int n)
     free(in);
 }
 
-/* The root sends columns of a matrix, the others receive ints (even) or every other int (odd). */
 static void columns(int n)
 {
     int *matrix = allocate((size_t) n * size * sizeof *matrix), *in = allocate(2 * (size_t) n * sizeof *in);

@@ -8,7 +8,6 @@ enum { ROUNDS = 12, LONG = 200000 };
 
 static unsigned char full[LONG], others[LONG];
 
-/* Fills the pool with bytes that look like large numbers. */
 static void fill(MPI_Comm comm, int members)
 {
     memset(full, 0x7f, LONG);

@@ -85,7 +85,6 @@ static void moves(int count, int step, MPI_Comm comm)
     free(in);
 }
 
-/* The sum of the ranks `from` to `to - 1` at `i` of block `block`. */
 static int sum(int from, int to, int block, int i, int call)
 {
     int sum = 0;

@@ -14,7 +14,6 @@ static int mine[2 * MOST * RANKS], got[2 * MOST * RANKS];
 
 static int value(int from, int to, int i) { return 1 + from * 1009 + to * 101 + i; }
 
-/* The ranks have gaps between their elements one after another. */
 static int step_of(int me, int round) { return round % 3 == me % 3 ? 2 : 1; }
 
 static void fill(int *at, int step, int blocks, int count, int me)

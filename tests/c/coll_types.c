@@ -146,7 +146,6 @@ static void structs(int n)
     free(all);
 }
 
-/* Types of size zero and counts of zero, on some ranks a null pointer. */
 static void nothing(void)
 {
     MPI_Datatype empty;

@@ -31,7 +31,6 @@ static void fill(unsigned char *block, int from, int to, int bytes)
     for (int i = 0; i < bytes; i++) block[i] = content(from, to, i);
 }
 
-/* Blocks from and to this rank, with the others' places in reverse order. */
 static void lay_out(int round)
 {
     int at = 0, other = 0;
@@ -66,7 +65,6 @@ static void alltoallv(int round)
     for (int r = 0; r < size; r++) CHECK(is_whole(in + places[r], r, rank, counts[r]));
 }
 
-/* Every second integer, so that no data are contiguous. */
 static void alltoallw(int round)
 {
     MPI_Datatype types[16], vector;

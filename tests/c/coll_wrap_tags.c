@@ -23,7 +23,6 @@ static void three_in_reverse(int rounds)
     }
 }
 
-/* The v and w forms, with blocks that belong to one call only. */
 static void vectors_in_reverse(int rounds)
 {
     int counts[64], displs[64], bytes[64];
@@ -55,7 +54,6 @@ static void vectors_in_reverse(int rounds)
     }
 }
 
-/* Barriers alone, several outstanding, the oldest waited for last. */
 static void many_barriers(int calls)
 {
     enum { AT_ONCE = 8 };

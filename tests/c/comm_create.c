@@ -32,7 +32,6 @@ static void reversed(void)
     CHECK_OK(MPI_Comm_free(&comm));
 }
 
-/* All ranks give the group of the odd ranks, also the even ones. */
 static void one_group(void)
 {
     int ranks[64], n = parity(1, ranks);
@@ -50,7 +49,6 @@ static void one_group(void)
     drop(&group);
 }
 
-/* Each rank gives its own group, or none (MPI-3.0 and later). */
 static void disjoint_groups(void)
 {
     int ranks[64], n = 0;

@@ -21,7 +21,6 @@ static void halves(void)
         use(comm);
         CHECK_OK(MPI_Comm_free(&comm));
     }
-    /* Now both at the same time, with the same tag: the groups are disjoint. */
     CHECK_OK(MPI_Comm_create_group(MPI_COMM_WORLD, group, 2147483647, &comm));
     CHECK_MEMBERS(comm, ranks, n);
     use(comm);
@@ -63,7 +62,6 @@ static void overlapping(void)
 
 enum { ROUNDS = 40, THREADS = 3 };
 
-/* Each thread makes communicators of other groups; the tag is the thread's number. */
 static void *of_a_thread(void *argument)
 {
     int number = *(int *) argument;

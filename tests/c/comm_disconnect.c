@@ -51,7 +51,6 @@ static void freed(void)
     freed_with_traffic(comm, rank / 2, rank / 2, rank, rank ^ 1);
 }
 
-/* Requests without a wait: they are complete when the call returns. */
 static void disconnected(void)
 {
     static int out[MANY], in[MANY];

@@ -25,7 +25,6 @@ static void persistent(int to, int from)
     MPI_Send_init(&out, 1, MPI_INT, to, 5, comm, &two[0]);
     MPI_Recv_init(&in, 1, MPI_INT, from, 5, comm, &two[1]);
     MPI_Comm_free(&comm);
-    /* Others are made and freed; none of them takes its place. */
     for (int i = 0; i < OTHERS; i++) {
         MPI_Comm_dup(MPI_COMM_WORLD, &other);
         MPI_Comm_free(&other);

@@ -51,7 +51,6 @@ static void several(void)
     for (int i = 0; i < COMMS; i++) CHECK_OK(MPI_Comm_free(&twins[i]));
 }
 
-/* During other operations; the parent is freed before the duplicate is complete. */
 static void among_others(void)
 {
     MPI_Comm parent, twin = MPI_COMM_NULL;
@@ -129,7 +128,6 @@ static int copy(MPI_Comm comm, int key, void *extra, void *in, void *out, int *f
     return MPI_SUCCESS;
 }
 
-/* Attributes are copied at the call, hints are those of the info. */
 static void inherited(void)
 {
     check_where("inherited");

@@ -110,7 +110,6 @@ static void split_undefined(void)
     use(MPI_COMM_WORLD);
 }
 
-/* Halves of halves, down to single ranks, all levels in use at once. */
 static void nested(void)
 {
     MPI_Comm levels[8];
@@ -129,7 +128,6 @@ static void nested(void)
     for (int i = 1; i < depth; i++) CHECK_OK(MPI_Comm_free(&levels[i]));
 }
 
-/* The same ranks and tags in several communicators: each message stays in its own. */
 static void never_mix(void)
 {
     enum { COMMS = 5 };

@@ -6,7 +6,6 @@
 /* MPI_Comm_split_type: processes that can share memory; unknown resources give no communicator. */
 #include "comms.h"
 
-/* All ranks of these tests run on one host. */
 static void shared(void)
 {
     MPI_Comm node;
@@ -39,7 +38,6 @@ static void some_undefined(void)
     }
 }
 
-/* One node is no strict subset of itself, and no info names a resource. */
 static void no_resource(void)
 {
     int types[] = {MPI_COMM_TYPE_HW_UNGUIDED, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_RESOURCE_GUIDED};
@@ -70,7 +68,6 @@ static void process_sets(void)
             use(part);
             CHECK_OK(MPI_Comm_free(&part));
         }
-        /* A process set is not hardware. */
         CHECK_OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_GUIDED, 0, info, &part));
         CHECK(part == MPI_COMM_NULL);
         CHECK_OK(MPI_Info_free(&info));
@@ -102,7 +99,6 @@ static void arguments(void)
     CHECK_CLASS(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, NULL), MPI_ERR_ARG);
     CHECK(part == MPI_COMM_SELF);
     if (size == 1) return;
-    /* Different types: an error on the ranks with a type, not a hang. */
     int type = rank == 0 ? MPI_COMM_TYPE_SHARED : MPI_COMM_TYPE_HW_UNGUIDED;
     CHECK_CLASS(MPI_Comm_split_type(MPI_COMM_WORLD, type, 0, MPI_INFO_NULL, &part), MPI_ERR_ARG);
     CHECK(part == MPI_COMM_SELF);

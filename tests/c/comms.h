@@ -29,7 +29,6 @@ static int members(MPI_Group group, int *world_ranks)
     return n;
 }
 
-/* Stores the world ranks of a communicator's local group and returns their number. */
 static int members_of(MPI_Comm comm, int *world_ranks)
 {
     MPI_Group group;
@@ -111,7 +110,6 @@ static int parity(int odd, int *ranks)
     return n;
 }
 
-/* Makes errors on world and self return codes: errors of calls on groups are raised on self. */
 static void return_all_errors(void)
 {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

@@ -8,7 +8,6 @@
 static int *volatile unweighted = MPI_UNWEIGHTED;
 static int *volatile no_weights = MPI_WEIGHTS_EMPTY;
 
-/* The number of edges from a to b, and the weight of each. */
 static int many(int a, int b) { return (int) (drawn((unsigned) a, (unsigned) b, 8) % 3); }
 static int weight(int a, int b, int k) { return a * 100 + b * 10 + k; }
 
@@ -74,7 +73,6 @@ static void adjacent(int weighted)
     CHECK_OK(MPI_Comm_free(&copy));
 }
 
-/* The edges from `a` are given by rank `a + shift`, or all by rank 0. */
 static void by_others(int shift, int weighted)
 {
     MPI_Comm graph;
@@ -98,7 +96,6 @@ static void by_others(int shift, int weighted)
     CHECK_OK(MPI_Comm_free(&graph));
 }
 
-/* Wrong arguments of one rank are an error of all ranks, without a hang. */
 static void errors(void)
 {
     MPI_Comm graph = MPI_COMM_NULL;

@@ -44,7 +44,6 @@ int main(int argc, char **argv)
     ERRS(third, 1);
     ERRS(last, 1);
 
-    /* A new handler for one communicator is for this one alone. */
     CHECK_OK(MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN));
     ERRS(part, 0);
     ERRS(third, 1);
@@ -61,7 +60,6 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Errhandler_free(&found));
     CHECK_OK(MPI_Comm_free(&part));
 
-    /* MPI_COMM_WORLD and MPI_COMM_SELF have separate handlers. */
     CHECK_OK(MPI_Comm_get_errhandler(MPI_COMM_SELF, &found));
     CHECK(found == MPI_ERRORS_ARE_FATAL);
     CHECK_OK(MPI_Errhandler_free(&found));

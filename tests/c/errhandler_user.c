@@ -46,7 +46,6 @@ static void for_files(MPI_File *file, int *code, ...)
     told_code = *code;
 }
 
-/* The handler of `comm` was called once, with this code. */
 static void was_told(MPI_Comm comm, int class, int line)
 {
     int got = -1;
@@ -186,7 +185,6 @@ static void leaves_by_longjmp(void)
     CHECK_OK(MPI_Comm_free(&comm));
 }
 
-/* get gives a reference, which is freed separately. */
 static void references(void)
 {
     MPI_Errhandler handler, again, stale;

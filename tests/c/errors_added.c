@@ -55,7 +55,6 @@ int main(int argc, char **argv)
     says(early_class, "made before MPI_Init");
     CHECK_EQ(last_used(), early_class);
 
-    /* The value at the address is current, also after a change. */
     CHECK_OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &value, &flag));
     CHECK_OK(MPI_Add_error_class(&class));
     CHECK_EQ(class, early_class + 1);
@@ -105,7 +104,6 @@ int main(int argc, char **argv)
     CHECK_EQ(last_used(), other);
     says(code, "too cold");
 
-    /* A removed class is gone, and its number is not used again. */
     CHECK_OK(MPI_Remove_error_string(code));
     says(code, "");
     CHECK_OK(MPI_Remove_error_code(code));

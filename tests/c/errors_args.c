@@ -9,7 +9,6 @@ static int buffer[16];
 static MPI_Request request = MPI_REQUEST_NULL;
 static MPI_Status status;
 
-/* The call must fail with the class, and the code must have a text. */
 #define FAILS(call, class) fails((call), (class), __LINE__, #call, #class)
 
 static void fails(int code, int want, int line, const char *call, const char *want_text)
@@ -213,7 +212,6 @@ static void operations(MPI_Comm comm)
     FAILS(MPI_Allreduce(&value, &got, 1, MPI_INT, kept, comm), MPI_ERR_OP);
 }
 
-/* Calls without state: versions, error classes, fields of a status. */
 static void without_communicator(void)
 {
     int class = -1, length = -1;

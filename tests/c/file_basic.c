@@ -185,7 +185,6 @@ static void facts(void)
     CHECK(access(file_name, F_OK) != 0);
 }
 
-/* All ranks write the same bytes; in atomic mode a reader sees the bytes of one writer. */
 static void atomic_mode(void)
 {
     enum { BYTES = 20000, TURNS = 20 };
@@ -204,7 +203,6 @@ static void atomic_mode(void)
     CHECK_OK(MPI_File_close(&fh));
 }
 
-/* More than the kernel takes at a time, to a device that discards all. */
 static void large(void)
 {
     MPI_Count bytes = 0x7ffff000 + (MPI_Count) 5000, got = -1;

@@ -52,7 +52,6 @@ static void opening(void)
     if (size > 1) {
         CHECK_CLASS(OPEN(file_name, rank == size - 1 ? MPI_MODE_WRONLY | MPI_MODE_CREATE : MPI_MODE_RDWR | MPI_MODE_CREATE),
                     MPI_ERR_NOT_SAME);
-        /* One rank has no name, or no info: all fail alike. */
         CHECK_CLASS(OPEN(rank == size - 1 ? NULL : file_name, MPI_MODE_RDWR | MPI_MODE_CREATE), MPI_ERR_ARG);
         CHECK_CLASS(MPI_File_open(MPI_COMM_WORLD, file_name, MPI_MODE_RDWR | MPI_MODE_CREATE,
                                   rank == 0 ? (MPI_Info) 0x7777777 : MPI_INFO_NULL, &fh), MPI_ERR_INFO);
@@ -150,7 +149,6 @@ static void using_it(void)
     CHECK_CLASS(MPI_File_set_view(fh, 0, MPI_INT, backward, "native", MPI_INFO_NULL), MPI_ERR_ARG);
     CHECK_CLASS(MPI_File_set_view(fh, 0, MPI_INT, overlapping, "native", MPI_INFO_NULL), MPI_ERR_ARG);
     CHECK_CLASS(MPI_File_set_view(fh, 0, MPI_INT, uncommitted, "native", MPI_INFO_NULL), MPI_ERR_TYPE);
-    /* Not a multiple of the elementary type. */
     CHECK_OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     CHECK_CLASS(MPI_File_read(fh, value, 3, MPI_CHAR, &status), MPI_ERR_ARG);
     CHECK_OK(MPI_File_read_all(fh, value, 8, MPI_INT, &status));
@@ -168,7 +166,6 @@ static void using_it(void)
     MPI_Type_free(&uncommitted);
 }
 
-/* No room: for all at first, then for one rank only. */
 static void no_room(int together)
 {
     enum { N = 10000 };
@@ -242,7 +239,6 @@ static void handlers(void)
     CHECK_OK(MPI_File_call_errhandler(fh, MPI_ERR_OTHER));
     CHECK_EQ(called, 3);
     CHECK_OK(MPI_File_close(&fh));
-    /* The error of a request goes to the handler of its file. */
     CHECK_OK(MPI_File_open(MPI_COMM_WORLD, "/dev/full", MPI_MODE_WRONLY, MPI_INFO_NULL, &fh));
     CHECK_OK(MPI_File_create_errhandler(note, &handler));
     CHECK_OK(MPI_File_set_errhandler(fh, handler));

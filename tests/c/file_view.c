@@ -83,7 +83,6 @@ static void write_and_read(const char *collective, const char *sieve, const char
     CHECK_OK(MPI_File_close(&fh));
 }
 
-/* The data in the holes stay, with all writers. */
 static void holes(const char *collective, const char *sieve)
 {
     enum { N = 30, BYTES = 4000 };
@@ -112,7 +111,6 @@ static void holes(const char *collective, const char *sieve)
     CHECK_OK(MPI_File_close(&fh));
 }
 
-/* Parts of a matrix: rows from one rank, columns to another. */
 static void matrix(void)
 {
     enum { SIDE = 24 };

@@ -33,7 +33,6 @@ static inline MPI_File file_open(int amode)
     return fh;
 }
 
-/* Rank 0 writes a file without MPI, and all ranks wait for it. */
 static inline void file_write_plain(const void *bytes, size_t length)
 {
     if (rank == 0) {

@@ -22,7 +22,6 @@ static int query(void *extra, MPI_Status *status)
     CHECK_OK(MPI_Status_set_source(status, 40 + state->tag));
     CHECK_OK(MPI_Status_set_tag(status, state->tag));
     CHECK_OK(MPI_Status_set_cancelled(status, state->cancels > 0));
-    /* Callbacks may call MPI: nothing is locked. */
     CHECK_OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
     return state->query_code;
 }
@@ -257,7 +256,6 @@ static void wrong(void)
     CHECK_CLASS(MPI_Grequest_complete(receive), MPI_ERR_REQUEST);
     CHECK_OK(MPI_Cancel(&receive));
     CHECK_OK(MPI_Wait(&receive, MPI_STATUS_IGNORE));
-    /* A stale handle does not reach the request in its place. */
     request = start(&state, 12);
     MPI_Request stale = request;
     CHECK_OK(MPI_Grequest_complete(request));

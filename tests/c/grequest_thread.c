@@ -32,7 +32,6 @@ static int cancel(void *extra, int complete)
     return MPI_SUCCESS;
 }
 
-/* Completes a request after a while: usually its waiter sleeps by then. */
 static void *complete(void *request)
 {
     pause_ms(30);

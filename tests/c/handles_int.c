@@ -14,7 +14,6 @@ static void handle(MPI_Comm *comm, int *code, ...)
     (void) comm, (void) code;
 }
 
-/* Makes, converts and frees objects; the call with the old handle must fail. */
 #define KIND(Name, Type, make, release, use, class)                                                                         \
     do {                                                                                                                    \
         check_where(#Name);                                                                                                 \

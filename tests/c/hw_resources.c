@@ -6,7 +6,6 @@
 
 #include <sched.h>
 
-/* Checks the form of all pairs; returns the number of values "true", and the number of keys. */
 static int singles(int *keys)
 {
     MPI_Info info;

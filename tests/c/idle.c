@@ -16,7 +16,6 @@ static double processor_seconds(void)
            (double) (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* Rank 0 is away for the given time; the others wait for it by different calls. */
 static void wait_for_rank_0(const char *how, int milliseconds)
 {
     int word = 0, got = -1;

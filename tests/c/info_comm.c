@@ -7,7 +7,6 @@
 static const char *const hints[] = {"mpi_assert_no_any_tag", "mpi_assert_no_any_source", "mpi_assert_exact_length",
                                     "mpi_assert_allow_overtaking"};
 
-/* Bit i of `want`: hint i has an effect. */
 static void in_force(MPI_Comm comm, unsigned want, const char *which)
 {
     MPI_Info info;
@@ -68,7 +67,6 @@ int main(int argc, char **argv)
     CHECK_EQ(sum, size * (size - 1) / 2);
     CHECK_OK(MPI_Comm_free(&other));
 
-    /* A wrong info on one rank fails there, without a hang. */
     MPI_Info stale = info;
     CHECK_OK(MPI_Info_free(&info));
     other = MPI_COMM_NULL;

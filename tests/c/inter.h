@@ -9,7 +9,6 @@
 static MPI_Comm inter, local;
 static int cut, lower, mine, ours, theirs;
 
-/* The world rank of rank r of the lower group, or of the other one. */
 static int world_rank(int in_lower, int r) { return in_lower ? cut - 1 - r : cut + r; }
 static inline int here(int r) { return world_rank(lower, r); }
 static inline int there(int r) { return world_rank(!lower, r); }

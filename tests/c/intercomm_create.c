@@ -93,7 +93,6 @@ static void unseen(void)
     CHECK_EQ(got[1], (rank + size - 1) % size + 100);
 }
 
-/* An error of a leader is an error of its whole group. */
 static void wrong_leaders(void)
 {
     MPI_Comm half, inter = MPI_COMM_SELF;
@@ -134,7 +133,6 @@ static void overlapping(void)
     CHECK_OK(MPI_Comm_free(&twin));
 }
 
-/* An error in an intercommunicator goes to the handler of its local communicator. */
 static void handlers(void)
 {
     MPI_Comm half, inter;

@@ -39,7 +39,6 @@ static void duplicates(void)
     for (int i = 0; i < 3; i++) CHECK_OK(MPI_Comm_free(&twins[i]));
 }
 
-/* The members of one parity and one colour, in reverse order. */
 static int part(int odd, int color, int colors, int *ranks)
 {
     int n = 0;
@@ -85,7 +84,6 @@ static void nobody(void)
     if (rank > 0 && piece != MPI_COMM_NULL) CHECK_OK(MPI_Comm_free(&piece));
 }
 
-/* The last two of each side in reverse order; one if there is only one. */
 static void created(void)
 {
     MPI_Comm made = MPI_COMM_SELF;
@@ -109,7 +107,6 @@ static void created(void)
     } else {
         CHECK(made == MPI_COMM_NULL);
     }
-    /* One side has an empty group: all get MPI_COMM_NULL. */
     made = MPI_COMM_SELF;
     CHECK_OK(MPI_Comm_create(inter, rank % 2 ? MPI_GROUP_EMPTY : group, &made));
     CHECK(made == MPI_COMM_NULL);
@@ -117,7 +114,6 @@ static void created(void)
     made = MPI_COMM_SELF;
     CHECK_OK(MPI_Comm_remote_group(inter, &others));
     CHECK_CLASS(MPI_Comm_create(inter, others, &made), MPI_ERR_GROUP);
-    /* Different groups on the first side: an error of all their members. */
     if (size >= 4) {
         MPI_Group one;
         int first = 0;

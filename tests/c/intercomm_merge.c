@@ -43,7 +43,6 @@ static void equal_height(MPI_Comm inter, int high)
     CHECK_OK(MPI_Comm_free(&all));
 }
 
-/* The ranks of one group contradict each other: an error of all. */
 static void contradiction(MPI_Comm inter)
 {
     MPI_Comm all = MPI_COMM_SELF;

@@ -8,7 +8,6 @@ static MPI_Comm inter;
 static int me, local, remote;
 static int others[64];
 
-/* Every rank sends to every rank of the other side; the longest messages take every protocol. */
 static void lengths(void)
 {
     static const int all[] = {0, 1, 56, 57, 1000, 5000, 70000, 400000};
@@ -36,7 +35,6 @@ static void lengths(void)
     }
 }
 
-/* The status of a wildcard receive has the rank in the remote group. */
 static void wildcards(void)
 {
     MPI_Request sends[64];

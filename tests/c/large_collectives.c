@@ -7,7 +7,6 @@
 
 static void exchange(void)
 {
-    /* All data to send are in the same pages, and all received data, too. */
     unsigned char *out = long_wide(7, 2), *in = long_wide(0, 2);
     CHECK(MPI_Alltoall_c(out, LONG, MPI_BYTE, in, LONG, MPI_BYTE, MPI_COMM_WORLD) == MPI_SUCCESS);
     CHECK(is_all(in, 7));

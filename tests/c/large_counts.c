@@ -16,7 +16,6 @@ int main(int argc, char **argv)
 
     send_long(from, to, rank);
 
-    // The same with an int count of long elements.
     memset(to, 0, PIECE);
     MPI_Datatype piece;
     MPI_Type_contiguous(PIECE, MPI_BYTE, &piece);
@@ -30,7 +29,6 @@ int main(int argc, char **argv)
         CHECK(is_all(to, 10 + other));
     }
 
-    // The same in one partition, by the name without _c.
     MPI_Request request;
     memset(from, 20 + rank, PIECE);
     memset(to, 0, PIECE);
@@ -74,7 +72,6 @@ int main(int argc, char **argv)
     CHECK(MPI_Allreduce_c(from, to, LONG, MPI_UNSIGNED_CHAR, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS);
     CHECK(is_all(to, 1));
 
-    // One-sided: the far end of the window.
     MPI_Win win;
     memset(to, 0, PIECE);
     CHECK(MPI_Win_create_c(to, LONG, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win) == MPI_SUCCESS);

@@ -70,7 +70,6 @@ static void messages(void)
     for (int p = 0; p < SPREAD; p++) write_part(in, p, rank == 0 ? 7 * p : -1);
     CHECK_OK(MPI_Bcast(in, rank == 0 ? 1 : SPREAD, rank == 0 ? halves : far, 0, MPI_COMM_WORLD));
     for (int p = 0; p < SPREAD; p++) CHECK(is_part(in, p, 7 * p));
-    /* The blocks of all ranks are apart by the extent. */
     char *all = reach(size);
     CHECK_OK(MPI_Allgather(out, FEW, MPI_INT, all, 1, far, MPI_COMM_WORLD));
     for (int r = 0; r < size; r++) CHECK(is_part(all, r, r));
@@ -181,7 +180,6 @@ static void window(int unit)
     CHECK_OK(MPI_Win_unlock_all(win));
     CHECK_OK(MPI_Win_fence(0, win));
     CHECK_EQ(part(memory, 1)[0], from + 5);
-    /* One target type reaches both ends. */
     MPI_Datatype ends;
     MPI_Count lengths[2] = {FEW, FEW}, places[2] = {0, FAR};
     CHECK_OK(MPI_Type_create_hindexed_c(2, lengths, places, MPI_INT, &ends));
@@ -223,7 +221,6 @@ static void files(void)
     CHECK_EQ(bytes, size * FAR + 4 * FEW);
     CHECK_OK(MPI_File_read_at_all(fh, (to + 1) * FAR, in, FEW, MPI_INT, &status));
     CHECK_EQ(in[FEW - 1], 17 * to + FEW - 1);
-    /* A view whose tiles are this far apart; all ranks interleave in each tile. */
     MPI_Datatype tile, block;
     CHECK_OK(MPI_Type_contiguous(FEW / 2, MPI_INT, &block));
     CHECK_OK(MPI_Type_create_resized_c(block, 0, FAR, &tile));

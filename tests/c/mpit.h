@@ -92,7 +92,6 @@ static inline int int_cvar(const char *name)
     return read;
 }
 
-/* Stores the word for the value of a control variable with an enumeration. */
 static inline void word_cvar(const char *name, char *word, int room)
 {
     int index = -1, count = 0, is = int_cvar(name), item = 0;

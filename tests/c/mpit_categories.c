@@ -6,7 +6,6 @@
 
 typedef int (*list_of)(int, int, int[]);
 
-/* Each index from 0 to `count` is in exactly one category. */
 static void complete(list_of list, int count, int categories)
 {
     int *seen = calloc((size_t) count, sizeof *seen), *indices = malloc((size_t) count * sizeof *indices);
@@ -74,7 +73,6 @@ int main(int argc, char **argv)
     for (int i = 0; i < n; i++) found += list[i] == pvar;
     CHECK_EQ(found, 1);
 
-    /* Without a change the number stays. */
     int before = -1, after = -2;
     CHECK_OK(MPI_T_category_changed(&before));
     CHECK_OK(MPI_T_category_changed(&after));

@@ -65,7 +65,6 @@ static void all(void)
             CHECK(type == MPI_INT || type == MPI_UNSIGNED_LONG_LONG);
             CHECK_EQ(elements, 1);
         }
-        /* The current value may be written again, or never. */
         CHECK_EQ(MPI_T_cvar_write(handle, big),
                  scope == MPI_T_SCOPE_CONSTANT ? MPI_T_ERR_CVAR_SET_NEVER : MPI_SUCCESS);
         if (items != MPI_T_ENUM_NULL) {
@@ -128,7 +127,6 @@ static void mistakes(void)
     value = 3;
     CHECK_EQ(MPI_T_cvar_write(handle, &value), MPI_T_ERR_INVALID);
     CHECK_OK(MPI_T_cvar_handle_free(&handle));
-    /* An older name of the same variable. */
     int index = -1;
     CHECK_OK(MPI_T_cvar_get_index("shm_single_copy", &index));
     CHECK_OK(MPI_T_cvar_get_index("single_copy", &n));

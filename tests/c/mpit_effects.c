@@ -12,7 +12,6 @@
 
 static MPI_T_pvar_session session;
 
-/* Rank 0 sends to rank 1; returns the number of announced messages. */
 static number announced(int messages, int bytes)
 {
     MPI_T_pvar_handle handle = started(session, "rendezvous_messages_sent", NULL);
@@ -66,7 +65,6 @@ static void single_copy(void)
     copied();
 }
 
-/* Rings that rank 1 has granted to rank 0 after some messages. */
 static void ring_after(void)
 {
     MPI_T_pvar_handle rings = pvar(session, "shm_rings_granted", NULL);

@@ -47,7 +47,6 @@ static void unexpected_self(int tag, int times)
     }
 }
 
-/* Records events with a rank, a tag and a length. */
 static void on_message(MPI_T_event_instance instance, MPI_T_event_registration registration, MPI_T_cb_safety safety,
                        void *user_data)
 {
@@ -211,7 +210,6 @@ static void registrations(void)
     unexpected_self(3, 2);
     CHECK_EQ(heard.count, 4);
     end(registration, &heard);
-    /* The instance of an event is invalid after its callback. */
     int word;
     CHECK_EQ(MPI_T_event_read(heard.last, 0, &word), MPI_T_ERR_INVALID_HANDLE);
     CHECK_EQ(MPI_T_event_copy(heard.last, &word), MPI_T_ERR_INVALID_HANDLE);
@@ -251,7 +249,6 @@ static void unexpected(void)
             MPI_Probe(previous, 10 + i, comm, MPI_STATUS_IGNORE);
             MPI_Recv(&in, 1, MPI_INT, previous, MPI_ANY_TAG, comm, MPI_STATUS_IGNORE);
         }
-        /* Nothing is received without a call. */
         MPI_Iprobe(previous, 8, comm, &word, MPI_STATUS_IGNORE);
         CHECK_EQ(ours.count, i + 1);
     }
@@ -390,7 +387,6 @@ static void sum_by_messages(const int *word, int *sum)
     }
 }
 
-/* Broken connections are made again, and a tool gets an event. */
 static void connections(MPI_T_event_registration r_made, MPI_T_event_registration r_remade)
 {
     MPI_T_pvar_session session;

@@ -73,7 +73,6 @@ int main(int argc, char **argv)
     int provided = -1, n = -1, flag = -1;
     needs_it();
 
-    /* Before MPI_Init: no events have happened, and no call needs MPI. */
     CHECK_EQ(MPI_T_init_thread(MPI_THREAD_MULTIPLE, NULL), MPI_T_ERR_INVALID);
     CHECK_EQ(MPI_T_finalize(), MPI_T_ERR_NOT_INITIALIZED);
     CHECK_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
@@ -101,7 +100,6 @@ int main(int argc, char **argv)
         MPI_Sendrecv(&sent, 1, MPI_INT, 0, 1, &got, 1, MPI_INT, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
     CHECK_EQ(value(session, own), 3);
 
-    /* The last of the matching calls frees all. */
     CHECK_OK(MPI_T_finalize());
     needs_it();
     CHECK_OK(MPI_T_init_thread(MPI_THREAD_SERIALIZED, &provided));
@@ -115,7 +113,6 @@ int main(int argc, char **argv)
     int total = check_total();
     MPI_Finalize();
 
-    /* It is usable after MPI_Finalize, with the final values. */
     CHECK_EQ(value(session, own), 1);
     MPI_T_pvar_handle late = started(session, "self_messages", NULL);
     CHECK_EQ(value(session, late), 0);

@@ -24,7 +24,6 @@ static MPI_T_pvar_handle of_way(const char *transport, const char *what)
     return started(session, name, NULL);
 }
 
-/* The eager limit in the parameters of the transport. */
 static size_t asked_limit(void)
 {
     if (strcmp(rpi, "lamd") == 0) return SIZE_MAX; /* the daemon takes all at once */
@@ -159,7 +158,6 @@ static void queues(void)
         CHECK_EQ(word, i);
         CHECK_EQ(value(session, waiting), MESSAGES - 1 - i);
         if (i == MESSAGES / 2) {
-            /* A handle that starts later has a lower mark; the others keep theirs. */
             CHECK_OK(MPI_T_pvar_start(session, early));
             CHECK_EQ(value(session, early), MESSAGES - 1 - i);
         }
@@ -253,12 +251,10 @@ static void collectives(void)
     MPI_Comm_free(&comm);
 }
 
-/* A barrier is counted with each algorithm. */
 static void barriers(void)
 {
     MPI_T_pvar_handle section = started(session, "coll_barrier_control_section_calls", NULL);
     MPI_T_pvar_handle sums = started(session, "coll_allreduce_control_section_calls", NULL);
-    /* The library chooses the algorithm: all of them are counted together. */
     MPI_T_pvar_handle counters[64];
     int names = counters_of("coll_barrier_", counters, 64);
     MPI_T_pvar_handle last = pvar(session, "coll_barrier_algorithm", NULL);

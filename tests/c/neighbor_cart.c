@@ -7,12 +7,10 @@
 
 enum { N = 3 };
 
-/* Element i from rank r to its neighbour number k. */
 static int value_of(int r, int k, int i) { return r * 1000 + k * 100 + i; }
 
 static void finish(MPI_Request *request) { CHECK_OK(MPI_Wait(request, MPI_STATUS_IGNORE)); }
 
-/* The neighbours: along each dimension the negative one, then the positive one. */
 static int neighbors_of(MPI_Comm grid, int ndims, int *ranks)
 {
     for (int d = 0; d < ndims; d++) CHECK_OK(MPI_Cart_shift(grid, d, 1, &ranks[2 * d], &ranks[2 * d + 1]));
@@ -95,7 +93,6 @@ static void all_forms(MPI_Comm grid, int ndims)
     }
 }
 
-/* The contribution of a rank has the length of its number. */
 static void allgatherv(MPI_Comm grid, int ndims)
 {
     int ranks[6], degree = neighbors_of(grid, ndims, ranks), me = -1, send[N], receive[6 * (N + 1)], counts[6], displs[6];
@@ -104,7 +101,6 @@ static void allgatherv(MPI_Comm grid, int ndims)
     MPI_Comm_rank(grid, &me);
     for (int i = 0; i < N; i++) send[i] = value_of(me, 0, i);
     for (int k = 0; k < degree; k++) {
-        /* Arguments for a missing neighbour are ignored. */
         wide[k] = counts[k] = ranks[k] == MPI_PROC_NULL ? -7 : ranks[k] % (N + 1);
         wide_displs[k] = displs[k] = (degree - 1 - k) * (N + 1);
     }

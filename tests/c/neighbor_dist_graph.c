@@ -74,7 +74,6 @@ static void exchange(MPI_Comm graph)
     free(got);
 }
 
-/* Each rank gives its edges, those from one neighbour apart from each other. */
 static void adjacent(void)
 {
     MPI_Comm graph;
@@ -107,7 +106,6 @@ static void by_others(void)
     CHECK_OK(MPI_Comm_free(&graph));
 }
 
-/* A graph known to all: a ring, with both ends on one process if there are two. */
 static void known_by_all(void)
 {
     MPI_Comm graph;

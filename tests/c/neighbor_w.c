@@ -48,7 +48,6 @@ static void exchange(MPI_Comm grid, int form)
     default:
         CHECK_OK(MPI_Ineighbor_alltoallw_c(field, wide, sdispls, types, field, wide, rdispls, types, grid, &request));
     }
-    /* Types may be freed before the request is complete. */
     CHECK_OK(MPI_Type_free(&row));
     CHECK_OK(MPI_Type_free(&column));
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));

@@ -113,7 +113,6 @@ static void requests(void)
     MPI_Grequest_complete(kept);
 }
 
-/* The bytes in use after `rounds` rounds. */
 static long long used_after(void (*round)(void), int rounds)
 {
     for (int i = 0; i < rounds; i++) round();

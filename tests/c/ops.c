@@ -44,7 +44,6 @@ static void reduce_all(const void *out, const void *want, size_t element, MPI_Da
     }
 }
 
-/* One operation on one type: the values, and the C expression of a and b for the result. */
 #define REDUCE(c_type, type, op, source, expression) \
     do { \
         c_type out[N], want[N]; \
@@ -167,7 +166,6 @@ static void floating(void)
     ARITHMETIC(double, MPI_DOUBLE);
 }
 
-/* Compared as numbers, as a long double has padding. */
 static void long_doubles(void)
 {
     MPI_Op ops[4] = {MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN};
@@ -213,7 +211,6 @@ static void complexes(void)
     COMPLEX(long double complex, MPI_C_LONG_DOUBLE_COMPLEX);
 }
 
-/* Pairs: the value decides, a tie gives the lower index; the padding of the result is unchanged. */
 #define PAIR(c_type, type) \
     do { \
         struct pair { c_type value; int index; } out[N], in[N]; \
@@ -261,7 +258,6 @@ static void pairs(void)
     PAIR(long double, MPI_LONG_DOUBLE_INT);
 }
 
-/* Far longer than any internal piece: each element keeps its place. */
 static void long_vectors(void)
 {
     enum { LENGTH = 70000 };

@@ -34,7 +34,6 @@ static void compose(void *in, void *inout, int *count, MPI_Datatype *type)
 
 static int number(int who, int i, int which) { return (who * 31 + i * 17 + which * 5) % 101 + 1; }
 
-/* The memory of `count` elements: 0x33 except for the numbers. */
 static void fill(char *memory, int count, int who)
 {
     memset(memory, 0x33, (size_t) count * EXTENT + LB);

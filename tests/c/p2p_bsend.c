@@ -54,7 +54,6 @@ static void nobody_receives_yet(int messages, int bytes)
     free(memory);
 }
 
-/* Detach waits until all is delivered: afterwards the buffer may be overwritten. */
 static void detach_delivers(int bytes)
 {
     enum { MESSAGES = 6 };
@@ -83,7 +82,6 @@ static void detach_delivers(int bytes)
     free(memory);
 }
 
-/* A buffer for a few messages serves any number, if earlier ones were received. */
 static void space_comes_back(int rounds)
 {
     enum { BYTES = 3000 };
@@ -102,7 +100,6 @@ static void space_comes_back(int rounds)
     detach(buffer, space);
 }
 
-/* A message without room is only an error. */
 static void overflow(void)
 {
     static char big[10000];

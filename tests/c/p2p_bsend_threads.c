@@ -14,7 +14,6 @@ static pthread_barrier_t all_there;
 static void *send_all(void *kind)
 {
     MPI_Request request;
-    /* All find the buffer full at the same moment. */
     pthread_barrier_wait(&all_there);
     for (int i = 0; i < MESSAGES; i++) {
         switch ((i + *(int *) kind) % 3) {
@@ -63,7 +62,6 @@ int main(int argc, char **argv)
         if (rank == 1)
             for (int i = 0; i < there; i++)
                 CHECK_OK(MPI_Recv(data, BYTES, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-        /* All messages of this round are delivered behind it. */
         MPI_Barrier(MPI_COMM_WORLD);
     }
     CHECK_OK(MPI_Buffer_detach(&buffer, &bytes));

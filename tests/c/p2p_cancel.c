@@ -44,7 +44,6 @@ static void unmatched(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A message that was received, found by a matched probe, or sent at once does not come back. */
 static void matched(void)
 {
     MPI_Request send, receive;
@@ -107,7 +106,6 @@ static void persistent(void)
     CHECK_OK(MPI_Request_free(&send));
 }
 
-/* The request is freed: the message is delivered. */
 static void freed(void)
 {
     MPI_Request send, other;

@@ -14,7 +14,6 @@ enum { LONG = 1 << 20, MANY = 2000, PATIENCE_MS = 30000 };
 
 static char *data;
 
-/* Cancels sends one by one, or all before it waits. */
 static void cancel(MPI_Request *requests, int count, int one_by_one)
 {
     for (int i = 0; i < count; i++) {

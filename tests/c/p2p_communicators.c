@@ -55,7 +55,6 @@ static void exchange(int kind, int length, int to, int from, int me, MPI_Comm co
             if (times == 1) CHECK_OK(MPI_Wait(&both[1], MPI_STATUS_IGNORE));
             CHECK(both[0] != MPI_REQUEST_NULL && both[1] != MPI_REQUEST_NULL);
             has_come(kind, length, from, from, &said[0]);
-            /* An inactive request is complete with an empty status. */
             CHECK_OK(MPI_Waitall(2, both, MPI_STATUSES_IGNORE));
         }
         CHECK_OK(MPI_Request_free(&both[0]));
@@ -99,7 +98,6 @@ static void around(MPI_Comm comm, int length)
             tag_now = 10 * kind + 2 * step, exchange(kind, length, (me + step) % all, (me + all - step) % all, me, comm);
 }
 
-/* A wrong call sends nothing and is an error, after right calls as before them. */
 static void is_refused(MPI_Comm comm)
 {
     int me, all, flag;
@@ -149,7 +147,6 @@ int main(int argc, char **argv)
             CHECK_CLASS(MPI_Recv(in, 8, MPI_BYTE, 0, tag_now, freed, MPI_STATUS_IGNORE), MPI_ERR_COMM);
         }
         if (at % 20 == 0) {
-            /* One in the place of the freed one, with another order. */
             MPI_Comm other;
             CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, 0, at % 40 ? rank : -rank, &other));
             around(other, 8);

@@ -7,7 +7,6 @@
 #include "counters.h"
 
 enum { MESSAGES = 100000, LIMIT_S = 40 };
-/* The number of receivers that have all messages. */
 enum { DONE };
 
 static void send_and_compute(int to, int messages)

@@ -35,7 +35,6 @@ static void unexpected(int kind)
         MPI_Recv(NULL, 0, MPI_BYTE, 0, MANY, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         for (int n = 0; n < MANY; n++) {
             int got = -1, tag = order[n];
-            /* In order of arrival wildcards get the next one. */
             int source = n % 3 == 0 ? MPI_ANY_SOURCE : 0;
             MPI_Recv(&got, 1, MPI_INT, source, kind == 0 && n % 2 ? MPI_ANY_TAG : tag, MPI_COMM_WORLD, &status);
             CHECK_EQ(got, tag);

@@ -31,7 +31,6 @@ static MPI_Datatype committed(MPI_Datatype type)
     return type;
 }
 
-/* A strided vector against plain ints and against another vector, in both directions. */
 static void vectors(int blocks, int length, int stride)
 {
     check_where("vector of %d blocks of %d, stride %d", blocks, length, stride);
@@ -95,7 +94,6 @@ static MPI_Datatype particle_type(int resized)
     return committed(result);
 }
 
-/* Arrays of a struct with padding: members arrive, padding does not. */
 static void structs(int n)
 {
     check_where("%d structs", n);
@@ -185,7 +183,6 @@ static void extents(void)
     CHECK_OK(MPI_Type_free(&backwards));
 }
 
-/* A column of a matrix, as a type that can be repeated; the receiver gets the transpose. */
 static void transpose(int n)
 {
     check_where("transpose of %d by %d", n, n);
@@ -212,7 +209,6 @@ static void transpose(int n)
     free(in);
 }
 
-/* A vector of structs, of which each holds vectors: every level with gaps. */
 static void nested(void)
 {
     enum { COUNT = 30 };
@@ -255,7 +251,6 @@ static void nested(void)
     CHECK_OK(MPI_Type_free(&spaced));
 }
 
-/* Get_count: whole elements, MPI_UNDEFINED for a part of one, types of size zero. */
 static void counts(void)
 {
     check_where("Get_count");

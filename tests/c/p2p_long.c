@@ -19,7 +19,6 @@ static void check_came(size_t bytes, unsigned seed)
     CHECK_EQ(bytes_differ(came, bytes, BYTES, 0x55), -1);
 }
 
-/* The blocks of a buffer have the bytes of the message. */
 static void check_blocks(const unsigned char *buffer, unsigned seed)
 {
     long long wrong = -1;

@@ -156,7 +156,6 @@ static void errors(void)
     CHECK_CLASS(MPI_Recv_init(&data, 1, MPI_INT, 0, -5, MPI_COMM_WORLD, &request), MPI_ERR_TAG);
     MPI_Recv_init(&data, 1, MPI_INT, rank, 21, MPI_COMM_WORLD, &two[0]);
     MPI_Request kept = two[0];
-    /* If one cannot be started none is. */
     CHECK_CLASS(MPI_Startall(2, two), MPI_ERR_REQUEST);
     CHECK_OK(MPI_Start(&two[0]));
     CHECK_CLASS(MPI_Start(&two[0]), MPI_ERR_REQUEST);

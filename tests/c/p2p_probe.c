@@ -7,7 +7,6 @@
 
 static int to, from;
 
-/* Unknown lengths: a probe, then a receive of exactly that length. */
 static void unknown_lengths(int messages, int asking, int any_source, int any_tag)
 {
     check_where("%s, source %s, tag %s", asking ? "Iprobe" : "Probe", any_source ? "any" : "given",
@@ -77,7 +76,6 @@ static void nothing_there(void)
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* A posted receive has taken its message: probe finds the one after it. */
 static void behind_a_posted_receive(int bytes)
 {
     check_where("behind a posted receive, %d bytes", bytes);
@@ -129,7 +127,6 @@ static void skipping(void)
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Rank 0 answers the first client. */
 static void server(void)
 {
     check_where("server");

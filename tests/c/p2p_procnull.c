@@ -112,7 +112,6 @@ static void shift(MPI_Comm comm)
     }
 }
 
-/* A wildcard does not match a message to MPI_PROC_NULL. */
 static void not_received(MPI_Comm comm)
 {
     int flag = -1;

@@ -93,7 +93,6 @@ int main(int argc, char **argv)
     MPI_Comm_dup(MPI_COMM_WORLD, &duplicate);
     partner = rank ^ 1;
     int which = 0;
-    /* The longest first, as the first message between two ranks. */
     for (int k = LENGTHS - 1; k >= 0; k--)
         for (int way = 0; way < WAYS; way++) to_one_that_computes(length_of(k, way), way, which++, (rank + way) % 2);
     for (int k = 0; k < LENGTHS; k++)

@@ -90,7 +90,6 @@ static void within_waitall(int bytes)
     free(outs);
 }
 
-/* The room of a derived type counts, not its extent. */
 static void derived(void)
 {
     enum { N = 2000 };

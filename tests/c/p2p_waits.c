@@ -73,7 +73,6 @@ static void only_null(int count)
     check_empty(&status);
 }
 
-/* Calls that complete one operation leave MPI_ERROR of the status unchanged. */
 static void error_field_untouched(void)
 {
     MPI_Status status;
@@ -140,7 +139,6 @@ static void waitany(void)
     CHECK_EQ(index, MPI_UNDEFINED);
 }
 
-/* Waitsome and Testsome return different, complete, new indices until none is left. */
 static void some(int testing)
 {
     enum { N = 12 };
@@ -261,7 +259,6 @@ static void get_status(void)
     CHECK_STATUS(&status, from, 4, 4);
 }
 
-/* A freed request completes: sends of every length arrive, a receive is filled. */
 static void free_active(void)
 {
     static const int sizes[] = {0, 40, 5000, 100000};
@@ -310,7 +307,6 @@ static void cancel(void)
     CHECK_OK(MPI_Request_free(&request));
     neighbour_is_ready();
 
-    /* A later receive gets the messages of cancelled receives. */
     MPI_Request send;
     int value = 12;
     CHECK_OK(MPI_Isend(&value, 1, MPI_INT, to, 11, MPI_COMM_WORLD, &send));
@@ -336,7 +332,6 @@ static void cancel(void)
     CHECK_STATUS(&status, from, 12, 4);
 }
 
-/* Either the message is received or the receive is cancelled, never both, never neither. */
 static void cancel_race(void)
 {
     check_where("Cancel against a match");
@@ -433,7 +428,6 @@ static void status_access(void)
 #endif
 }
 
-/* Sends that are complete from the start may share a handle: each is still reported. */
 static void complete_from_the_start(void)
 {
     check_where("complete from the start");

@@ -95,7 +95,6 @@ static void specific_before_wild(void)
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Wildcards do not match messages of the library: collectives have their own context. */
 static void collectives_invisible(void)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -120,7 +119,6 @@ static void collectives_invisible(void)
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Many wildcards posted at once, many senders: every message arrives once. */
 static void everyone_to_everyone(void)
 {
     enum { EACH = 20 };

@@ -32,7 +32,6 @@ static void bad_handles(void)
     CHECK_CLASS(MPI_Send(&value, 1, MPI_INT, 0, -5, MPI_COMM_WORLD), MPI_ERR_TAG);
     CHECK_CLASS(MPI_Bcast(&value, 1, MPI_INT, size, MPI_COMM_WORLD), MPI_ERR_ROOT);
 
-    /* A completed request in the middle of others. */
     CHECK_OK(MPI_Irecv(&got, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_SELF, &requests[1]));
     MPI_Request gone = requests[1];
     CHECK_OK(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));

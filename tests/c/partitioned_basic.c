@@ -100,7 +100,6 @@ out:
     free(in);
 }
 
-/* Elements of two integers with a gap, which the other side's partitions divide. */
 static void cut_elements(void)
 {
     enum { N = 3000 };
@@ -139,7 +138,6 @@ static void cut_elements(void)
     CHECK_OK(MPI_Type_free(&gapped));
 }
 
-/* A partition can be used before the others have left. */
 static void early(int elements)
 {
     enum { P = 6, Q = 3 };

@@ -6,7 +6,6 @@
 
 static int data[64], result[64];
 
-/* A count is refused, and the text of the error has it as the program gave it. */
 static void too_many(int code, MPI_Count count)
 {
     char text[MPI_MAX_ERROR_STRING], number[32];
@@ -103,7 +102,6 @@ static void of_requests(void)
     CHECK_OK(MPI_Parrived(receive, 1, &flag));
     CHECK_EQ(flag, 0);
 
-    /* None of these errors made a partition ready. */
     CHECK_OK(MPI_Pready_list(0, NULL, send));
     list[1] = 2;
     CHECK_OK(MPI_Pready_list(3, list, send));
@@ -171,7 +169,6 @@ static void of_other_lengths(int each)
     free(in);
 }
 
-/* To the rank of the same number in the other group, if it exists. */
 static void between_groups(int at)
 {
     make_groups(at);

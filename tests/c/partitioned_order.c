@@ -109,7 +109,6 @@ static void ahead(void)
     }
 }
 
-/* Never started, on communicators that are made and freed. */
 static void for_nothing(void)
 {
     check_where("never started");

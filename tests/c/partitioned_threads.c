@@ -17,7 +17,6 @@ static pthread_barrier_t line;
 
 static int value(int from, int round, int i) { return from * 1000003 + round * 10007 + i; }
 
-/* Fills and releases its partitions, every THREADS-th, in its own order. */
 static void *produce(void *argument)
 {
     int t = (int) (intptr_t) argument;

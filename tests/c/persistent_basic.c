@@ -119,7 +119,6 @@ static long long sum_of(int ranks, int to, int round, int i)
     return (int) sum;
 }
 
-/* An operation of the program: composition of maps x -> m x + a, which does not commute. */
 static void compose(void *in, void *inout, int *len, MPI_Datatype *type)
 {
     (void) type;

@@ -26,7 +26,6 @@ static void at_init(void)
     CHECK_OK(MPI_Type_contiguous(2, MPI_INT, &open));
     CHECK_CLASS(MPI_Bcast_init(data, 1, open, 0, world, MPI_INFO_NULL, &request), MPI_ERR_TYPE);
     CHECK_OK(MPI_Type_free(&open));
-    /* Any info is valid, but no other handle. */
     CHECK_OK(MPI_Info_create(&info));
     CHECK_OK(MPI_Info_set(info, "of_no_concern", "yes"));
     CHECK_OK(MPI_Barrier_init(world, info, &request));
@@ -69,14 +68,12 @@ static void of_requests(void)
     CHECK(request == copy);
     do CHECK_OK(MPI_Request_get_status(request, &flag, &status));
     while (!flag);
-    /* Complete, but not yet waited for. */
     CHECK_CLASS(MPI_Start(&request), MPI_ERR_REQUEST);
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     CHECK_OK(MPI_Request_free(&request));
     CHECK_CLASS(MPI_Start(&copy), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Wait(&copy, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
 
-    /* Requests of nonblocking collectives cannot be started. */
     CHECK_OK(MPI_Ibarrier(MPI_COMM_WORLD, &request));
     CHECK_CLASS(MPI_Start(&request), MPI_ERR_REQUEST);
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));

@@ -105,7 +105,6 @@ static void rounds(MPI_Comm comm, int free_early)
     for (int k = 0; k < REQUESTS; k++) CHECK_OK(MPI_Request_free(&requests[rank % 2 ? k : REQUESTS - 1 - k]));
 }
 
-/* Two requests with the same arguments, of which one rank starts the first many rounds ahead. */
 static void ahead(void)
 {
     MPI_Request one, other;
@@ -127,7 +126,6 @@ static void ahead(void)
     CHECK_OK(MPI_Request_free(&other));
 }
 
-/* Requests that are made and freed, so that their memory is used again. */
 static void come_and_go(void)
 {
     MPI_Request kept, request;

@@ -67,7 +67,6 @@ static void *own_communicator(void *argument)
 static MPI_Request made[MADE];
 static int inputs[MADE][COUNT], outputs[MADE][COUNT];
 
-/* Starts and completes every THREADS-th request of the main thread, all on one communicator. */
 static void *others_requests(void *argument)
 {
     int t = (int) (intptr_t) argument;

@@ -142,7 +142,6 @@ static void of_a_torus(void)
     CHECK_OK(MPI_Request_free(&request));
     CHECK_OK(MPI_Comm_free(&ring));
 
-    /* A line: the ends have no neighbour on one side, whose place is unchanged. */
     periodic[0] = 0;
     CHECK_OK(MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periodic, 0, &ring));
     int to[2];

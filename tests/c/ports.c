@@ -93,7 +93,6 @@ static void join(void) {
     CHECK(inter != MPI_COMM_NULL);
     MPI_Sendrecv(&rank, 1, MPI_INT, 0, 0, &heard, 1, MPI_INT, 0, 0, inter, MPI_STATUS_IGNORE);
     CHECK(heard == 1 - rank);
-    /* The socket is unchanged. */
     char letter = 'a' + rank;
     CHECK(write(fd, &letter, 1) == 1 && read(fd, &letter, 1) == 1 && letter == 'a' + 1 - rank);
     close(fd);
@@ -121,14 +120,12 @@ int main(int argc, char **argv) {
     MPI_Bcast(port, sizeof port, MPI_CHAR, 0, MPI_COMM_WORLD);
     MPI_Lookup_name(port, MPI_INFO_NULL, found);
     CHECK(!strcmp(port, found));
-    /* All others together; their root is their last rank. */
     if (rank == 0) {
         MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);
     } else {
         MPI_Comm_connect(rank == size - 1 ? port : NULL, MPI_INFO_NULL, size - 2, others, &inter);
     }
     exchange(inter, rank == 0);
-    /* Each rank alone, all at a time. */
     for (int n = 1; rank == 0 ? n < size : n < 2; n++) {
         if (rank == 0) {
             MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);

@@ -88,7 +88,6 @@ static void many(void)
     free(in);
 }
 
-/* One message of this length from rank 0 to rank 1, with the counts at rank 0. */
 static void counted(long long len, number announced, number *pooled, number *boxed)
 {
     check_where("%lld bytes", len);
@@ -123,7 +122,6 @@ static void numbers(const char *way)
     long long rest = 10 * s + 3;
     counted(s + rest, 1, &pooled, &boxed);
     if (rank != 0) return;
-    /* No other rank uses the pool now: if a piece has room in it, all go through it. */
     if (most >= 1 && most <= p / 2) {
         CHECK_EQ(pooled, (number) ((rest + most - 1) / most));
         CHECK_EQ(boxed, 0);

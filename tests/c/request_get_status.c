@@ -108,7 +108,6 @@ static void step_by_step(void)
     for (int i = 0; i < N; i++) CHECK_EQ(values[i], 100 + i);
 }
 
-/* The status has the error of a failed operation; the call that completes it fails. */
 static void failed(void)
 {
     MPI_Comm comm;

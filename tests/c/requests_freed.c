@@ -27,7 +27,6 @@ int main(int argc, char **argv)
         CHECK_CLASS(MPI_Waitsome(2, both, &count, indices, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
         CHECK_CLASS(MPI_Testall(2, both, &flag, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
         if (when == 0) {
-            /* The receive itself goes on. */
             CHECK_OK(MPI_Send(&rank, 1, MPI_INT, rank, 3, MPI_COMM_WORLD));
             while (*(volatile int *) &value != rank)
                 CHECK_OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));

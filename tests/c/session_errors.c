@@ -53,7 +53,6 @@ static void of_sessions(void)
     close_session(&session);
 }
 
-/* A creating call uses the handler of the new object. */
 static void of_creations(void)
 {
     check_where("of creations");
@@ -82,7 +81,6 @@ static void of_creations(void)
     CHECK_EQ(told, 4);
     CHECK_CLASS(MPI_Comm_create_from_group(group, "t", MPI_INFO_NULL, RETURN, NULL), MPI_ERR_ARG);
     CHECK_EQ(told, 4);
-    /* The new communicator has it, too. */
     CHECK_OK(MPI_Comm_create_from_group(group, "t", MPI_INFO_NULL, for_comms, &comm));
     CHECK_CLASS(MPI_Send(&told, 1, MPI_INT, 1, 0, comm), MPI_ERR_RANK);
     CHECK(told == 5 && told_comm == comm);
@@ -130,7 +128,6 @@ int main(int argc, char **argv)
     of_sessions();
     of_creations();
     without_session();
-    /* While only sessions exist the predefined communicators are invalid. */
     MPI_Session session = open_session();
     MPI_Finalize();
     check_where("after MPI_Finalize");

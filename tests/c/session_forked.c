@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A broadcast in its own session; returns the rank. */
 static int meet(int value)
 {
     MPI_Session session;

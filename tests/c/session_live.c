@@ -34,7 +34,6 @@ static void requests(void)
         }
         CHECK_OK(MPI_Wait(&barrier, MPI_STATUS_IGNORE));
     }
-    /* An inactive persistent request is no active one. */
     MPI_Request persistent;
     CHECK_OK(MPI_Send_init(&me, 1, MPI_INT, me, 0, comm, &persistent));
     exercise(comm);
@@ -82,7 +81,6 @@ static void messages(void)
 static void handles(void)
 {
     check_where("handles");
-    /* Errors without an object: the World Model exists, and returns them. */
     MPI_Session session = open_session();
     MPI_Comm comm = comm_of(session, "handles");
     MPI_Group group = group_of(session, "mpi://WORLD");

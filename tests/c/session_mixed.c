@@ -13,7 +13,6 @@ static void groups(MPI_Group one, MPI_Group other)
     CHECK_CLASS(MPI_Group_compare(one, other, &result), MPI_ERR_GROUP);
     CHECK_CLASS(MPI_Group_translate_ranks(one, 1, &zero, other, &result), MPI_ERR_GROUP);
     CHECK(made == MPI_GROUP_NULL);
-    /* The empty group belongs to no session. */
     CHECK_OK(MPI_Group_compare(one, MPI_GROUP_EMPTY, &result));
     CHECK_EQ(result, MPI_UNEQUAL);
     CHECK_OK(MPI_Group_union(MPI_GROUP_EMPTY, other, &made));
@@ -23,7 +22,6 @@ static void groups(MPI_Group one, MPI_Group other)
     MPI_Group_free(&made);
 }
 
-/* Requests of both are refused before any of them is waited for. */
 static void requests(MPI_Comm one, MPI_Comm other)
 {
     int numbers[2] = {-1, -1}, me, n, flag, index, indices[2];
@@ -63,7 +61,6 @@ static void communicators(MPI_Comm one, MPI_Comm other)
     MPI_Group_free(&group);
     CHECK(made == MPI_COMM_NULL);
     if (n < 2) return;
-    /* Each leader finds the error, and sends it to its group. */
     MPI_Comm half;
     CHECK_OK(MPI_Comm_split(one, me % 2, 0, &half));
     CHECK(MPI_Intercomm_create(half, 0, other, 1 - me % 2, 5, &made) != MPI_SUCCESS);

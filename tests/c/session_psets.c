@@ -30,7 +30,6 @@ static void sets(MPI_Session session)
         CHECK_EQ(again, length);
         CHECK(!strncmp(cut, name, 3) && cut[3] == 0);
         found += !strcmp(name, "mpi://WORLD") || !strcmp(name, "mpi://SELF");
-        /* The information of a set is true of its group. */
         MPI_Info info;
         MPI_Group group = group_of(session, name);
         char members[16];
@@ -75,7 +74,6 @@ static void groups(MPI_Session session)
     MPI_Group mine, theirs;
     MPI_Group turned;
     CHECK_OK(MPI_Comm_group(half, &turned));
-    /* In the order of the other half. */
     CHECK_OK(MPI_Group_intersection(all, turned, &mine));
     MPI_Group_free(&turned);
     CHECK_OK(MPI_Group_difference(all, mine, &theirs));

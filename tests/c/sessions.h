@@ -56,7 +56,6 @@ static inline void exercise(MPI_Comm comm)
     CHECK_EQ(sum, n * (n - 1) / 2);
 }
 
-/* The verdict of a program without the World Model, which main returns. All processes call it. */
 static inline int sessions_end(void)
 {
     MPI_Session session = open_session();

@@ -29,7 +29,6 @@ static void on_call(int signal, siginfo_t *info, void *context)
     greg_t *registers = ((ucontext_t *) context)->uc_mcontext.gregs;
     (void) signal, (void) info;
     named = (long) registers[ARGUMENT];
-    /* The result of a kernel without Yama: MPI goes on. */
     registers[RESULT] = -EINVAL;
 }
 
@@ -57,7 +56,6 @@ int main(int argc, char **argv)
 #endif
     check_begin(&argc, &argv);
 #ifdef ARGUMENT
-    /* Without such filters nothing can be checked. */
     if (watches) CHECK_EQ(named, (long) getppid());
 #endif
     return check_end();

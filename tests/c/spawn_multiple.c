@@ -16,7 +16,6 @@ static void siblings(MPI_Comm parent, int which) {
     MPI_Comm with_parent, with_other;
     int said = which, heard = -1;
     MPI_Intercomm_merge(parent, 1, &with_parent); /* parent, then this process */
-    /* The parent merges with the first and the second and makes a communicator of all three. */
     MPI_Comm all;
     if (which == 0) {
         MPI_Comm inter;

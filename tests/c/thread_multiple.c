@@ -51,7 +51,6 @@ static void *ping_pong(void *argument)
     return NULL;
 }
 
-/* All threads of all ranks exchange windows of messages with the neighbours in the ring. */
 static void *windows(void *argument)
 {
     enum { WINDOW = 20 };
@@ -117,7 +116,6 @@ static void *take_and_give(void *argument)
     return NULL;
 }
 
-/* A message from a sibling to their own rank wakes a thread that sleeps in a receive. */
 static void *sleeper(void *argument)
 {
     int t = (int) (intptr_t) argument, got = -1;

@@ -32,7 +32,6 @@ int main(int argc, char **argv)
     int peer = rank ^ 1;
     out = allocate(LENGTH + 100);
     pattern_fill(out, LENGTH + 100, 3);
-    /* From here on the ranks are connected. */
     unsigned char *both = allocate(LENGTH);
     for (int i = 0; i < 200; i++)
         CHECK_OK(MPI_Sendrecv(out, LENGTH, MPI_BYTE, peer, 1, both, LENGTH, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));

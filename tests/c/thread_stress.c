@@ -34,7 +34,6 @@ struct message {
     unsigned pattern;
 };
 
-/* A message's memory: contiguous, or blocks with gaps of the same length between them. */
 struct place {
     unsigned char *memory;
     size_t span;
@@ -89,7 +88,6 @@ static struct place place_of(int bytes, unsigned x)
     return place;
 }
 
-/* The type may be freed before the operation ends. */
 static void free_type(struct place *place)
 {
     if (place->type != MPI_BYTE) CHECK_OK(MPI_Type_free(&place->type));
@@ -197,7 +195,6 @@ static void check_message(const struct player *p, unsigned of_exchange, const MP
     CHECK(is_right(&got, m.bytes, m.pattern));
 }
 
-/* Receives the next message that matches, after a probe of some kind or without. */
 static void receive_now(struct player *p, int source, int tag, int room, MPI_Comm comm, struct place *into, MPI_Status *status)
 {
     int flag = 0, bytes = room;
@@ -259,7 +256,6 @@ static void exchange(struct player *p, MPI_Comm comm)
     }
     complete(p, MESSAGES, sends, sent);
     for (int k = 0; k < MESSAGES; k++) free(outs[k].memory);
-    /* A wildcard must not match the next round's messages. */
     if (any) CHECK_OK(MPI_Barrier(comm));
 }
 

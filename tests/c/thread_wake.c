@@ -26,7 +26,6 @@ static void *probe_self(void *unused)
     return unused;
 }
 
-/* A synchronous send to itself ends when a sibling receives, and a probe when a sibling sends. */
 static void to_oneself(void)
 {
     pthread_t thread;

@@ -112,7 +112,6 @@ int main(int argc, char **argv)
     }
     displaced();
 
-    /* Many blocks at addresses, more than one after another in memory, in no order. */
     enum { BLOCKS = 200 };
     int *blocks[BLOCKS], lengths[BLOCKS];
     MPI_Aint places[BLOCKS];
@@ -135,7 +134,6 @@ int main(int argc, char **argv)
     }
     CHECK_OK(MPI_Type_free(&many));
 
-    /* No data at no address are valid; data at no address are an error. */
     return_errors();
     CHECK_OK(MPI_Send(MPI_BOTTOM, 0, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD));
     CHECK_CLASS(MPI_Send(MPI_BOTTOM, 1, MPI_INT, 0, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER);

@@ -69,7 +69,6 @@ static void kinds(void)
     CHECK_CLASS(MPI_Type_create_f90_integer(none, &type), MPI_ERR_ARG);
     CHECK_CLASS(MPI_Type_create_f90_integer(3, NULL), MPI_ERR_ARG);
     CHECK(type == MPI_DATATYPE_NULL);
-    /* Other arguments give another handle, also with the same representation. */
     CHECK_OK(MPI_Type_create_f90_real(5, none, &type));
     CHECK_OK(MPI_Type_create_f90_real(6, none, &other));
     CHECK(type != other);

@@ -27,7 +27,6 @@ int main(int argc, char **argv)
         CHECK_OK(MPI_Type_free(&second));
         CHECK_OK(MPI_Type_free(&third));
         CHECK(second == MPI_DATATYPE_NULL && third == MPI_DATATYPE_NULL);
-        /* Types in their places have other sizes. */
         CHECK_OK(MPI_Type_contiguous(77, MPI_CHAR, &inner));
         CHECK_OK(MPI_Type_free(&inner));
     }

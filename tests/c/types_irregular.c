@@ -9,7 +9,6 @@
 static int lengths[MOST], places[MOST];
 static int out[1 << 16], in[1 << 16], packed[1 << 16], expected[1 << 16];
 
-/* Blocks of up to `longest` ints, some of them regular. Returns the number of elements. */
 static int draw(int blocks, int longest)
 {
     unsigned random = (unsigned) (blocks * 31 + longest);

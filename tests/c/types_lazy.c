@@ -43,7 +43,6 @@ static void made_and_freed(void)
     for (int which = 0; which < 10; which++) {
         unsigned long before = 0, most = which < 8 ? 1 : 2;
         check_where("type %d", which);
-        /* The first one may have to enlarge the tables. */
         for (int turn = 0; turn < 100; turn++) {
             MPI_Datatype type;
             MPI_Aint lb, extent, true_lb, true_extent;

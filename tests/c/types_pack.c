@@ -66,7 +66,6 @@ static void message(int large)
     CHECK_OK(MPI_Type_free(&column));
 }
 
-/* Packed data may be received by their own type, and vice versa. */
 static void matches(void)
 {
     int numbers[3] = {rank, 7, 9}, got[3] = {0}, position = 0;
@@ -134,7 +133,6 @@ static void refused(void)
     CHECK_CLASS(MPI_Pack_size(-1, MPI_INT, MPI_COMM_WORLD, &n), MPI_ERR_COUNT);
     CHECK_CLASS(MPI_Pack_size_c(INT64_MAX, large, MPI_COMM_WORLD, &count), MPI_ERR_VALUE_TOO_LARGE);
     CHECK_OK(MPI_Type_free(&large));
-    /* Errors of these calls are errors of the communicator, which is required. */
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     CHECK_CLASS(PACK(numbers, 1, MPI_INT, buffer, 16, MPI_COMM_NULL), MPI_ERR_COMM);
     CHECK_CLASS(MPI_Pack_size(1, MPI_INT, MPI_COMM_NULL, &n), MPI_ERR_COMM);

@@ -31,7 +31,6 @@ static void is(const char *name, MPI_Datatype type, size_t want_size, size_t wan
     CHECK_OK(MPI_Type_commit(&copy));
     CHECK_CLASS(MPI_Type_free(&copy), MPI_ERR_TYPE);
     CHECK(copy == type);
-    /* Its padding is neither sent nor received. */
     unsigned char out[64], in[64];
     memset(out, 0xaa, sizeof out);
     memset(in, 0x55, sizeof in);

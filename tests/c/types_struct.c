@@ -64,7 +64,6 @@ static void all_bounds(void)
     CHECK_OK(MPI_Type_dup(b, &c));
     bounds("copy", c, 9, -8, 40, 0, 9);
     CHECK_OK(MPI_Type_free(&c));
-    /* A member without elements does not count, nor do its bounds. */
     int lengths[2] = {1, 0};
     MPI_Aint places[2] = {4, 400};
     MPI_Datatype members[2] = {MPI_INT, b};
@@ -79,7 +78,6 @@ static void all_bounds(void)
     CHECK_OK(MPI_Type_free(&d));
 }
 
-/* An array in reverse, by a type of negative extent; structs with unchanged padding. */
 static void messages(void)
 {
     struct item { char kind; double weight; short n; } items[5], got[5];

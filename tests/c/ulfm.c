@@ -58,7 +58,6 @@ static void revocation(MPI_Comm comm, int author)
     CHECK(MPIX_Comm_is_revoked(comm, &flag) == MPI_SUCCESS && !flag);
     MPI_Request request;
     CHECK(MPI_Irecv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 3, comm, &request) == MPI_SUCCESS);
-    // The revoking rank may be ahead, so that the others get the error in the barrier.
     int done = class_of(MPI_Barrier(comm));
     CHECK(done == MPI_SUCCESS || done == MPIX_ERR_REVOKED);
     if (rank == author) CHECK(MPIX_Comm_revoke(comm) == MPI_SUCCESS);
@@ -142,7 +141,6 @@ int main(int argc, char **argv)
     CHECK(class_of(MPIX_Comm_agree(null, &flag)) == MPI_ERR_COMM);
     CHECK(class_of(MPIX_Comm_is_revoked(MPI_COMM_WORLD, NULL)) == MPI_ERR_ARG);
     moved_end();
-    // The world, whose messages take the fast path.
     MPI_Barrier(MPI_COMM_WORLD);
     revocation(MPI_COMM_WORLD, size - 1);
     MPI_Finalize();

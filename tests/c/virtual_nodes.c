@@ -13,7 +13,6 @@ static int node_of[16], way; /* 0: shared memory, 1: sockets, 2: both */
 
 static int is_far(int peer) { return way == 1 || (way == 2 && node_of[peer] != node_of[rank]); }
 
-/* Numbers the nodes by their lowest ranks, the same on all ranks. */
 static void find_nodes(void)
 {
     MPI_Comm node;
@@ -24,7 +23,6 @@ static void find_nodes(void)
     MPI_Comm_size(node, &n);
     for (i = 0; i < size; i++) n -= node_of[i] == node_of[rank];
     CHECK_EQ(n, 0);
-    /* Blocks of ranks, as even as possible. */
     for (i = 1; i < size; i++) CHECK(node_of[i] == node_of[i - 1] || node_of[i] == i);
     const char *wanted = getenv("OXMPI_MCA_mpi_virtual_nodes");
     if (wanted) {

@@ -26,7 +26,6 @@ static inline MPI_Info window_info(void)
     return info;
 }
 
-/* A window of `bytes` bytes, which are zero; its errors return codes. */
 static inline struct window make_window(enum memory kind, MPI_Aint bytes, int disp_unit, MPI_Comm comm)
 {
     struct window w = {MPI_WIN_NULL, NULL, kind};

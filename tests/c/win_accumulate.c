@@ -9,7 +9,6 @@
 
 enum { TURNS = 50, ELEMENTS = 33 };
 
-/* Every rank adds 1 to all elements of rank 0, in every type that has a sum. */
 static void sums(enum memory kind)
 {
     struct window w = make_window(kind, 4096, 1, MPI_COMM_WORLD);
@@ -90,14 +89,12 @@ static void pairs(enum memory kind)
     free_window(&w);
 }
 
-/* All predefined operations, fetching: every previous value is returned exactly once. */
 static void fetching(enum memory kind)
 {
     struct window w = make_window(kind, 1024, 8, MPI_COMM_WORLD);
     long *here = w.base, out[4], in[4];
     check_where("fetch, %s", memory_names[kind]);
     CHECK_OK(MPI_Win_lock_all(0, w.win));
-    /* Tickets are drawn at rank 0 and marked at the last rank. */
     for (int turn = 0; turn < TURNS / 10; turn++) {
         out[0] = 1;
         CHECK_OK(MPI_Get_accumulate(out, 1, MPI_LONG, in, 1, MPI_LONG, 0, 0, 1, MPI_LONG, MPI_SUM, w.win));
@@ -128,7 +125,6 @@ static void fetching(enum memory kind)
         before = expected[i];
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    /* MPI_NO_OP needs no origin. */
     CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, w.win));
     in[0] = -1;
     CHECK_OK(MPI_Get_accumulate(NULL, 0, MPI_LONG, in, 1, MPI_LONG, 0, 100, 1, MPI_LONG, MPI_NO_OP, w.win));
@@ -138,7 +134,6 @@ static void fetching(enum memory kind)
     free_window(&w);
 }
 
-/* Accumulates of an origin to an element happen in their order, also if some are long. */
 static void order(enum memory kind)
 {
     enum { LONG = 1 << 15 };
@@ -218,7 +213,6 @@ static void chars(enum memory kind)
     free_window(&w);
 }
 
-/* Without elements the types need not agree: a datatype of no bytes matches all others. */
 static void nothing(enum memory kind)
 {
     check_where("nothing, %s", memory_names[kind]);

@@ -80,7 +80,6 @@ int main(int argc, char **argv)
         }
         free_window(&w);
     }
-    /* Shared memory, if ranks share a node. */
     MPI_Comm node;
     int all = 0;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);

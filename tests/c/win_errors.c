@@ -110,7 +110,6 @@ static void use(enum memory kind)
     CHECK_CLASS(MPI_Rput(&value, 1, MPI_LONG, to, 0, 1, MPI_LONG, w.win, NULL), MPI_ERR_ARG);
     CHECK_OK(MPI_Win_unlock(to, w.win));
     CHECK_EQ(old, 5);
-    /* Accesses after a fence complete only at the next one. */
     CHECK_OK(MPI_Win_fence(0, w.win));
     CHECK_OK(MPI_Put(&value, 1, MPI_LONG, to, 0, 1, MPI_LONG, w.win));
     CHECK_CLASS(MPI_Win_lock(MPI_LOCK_SHARED, to, 0, w.win), MPI_ERR_RMA_SYNC);

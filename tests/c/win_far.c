@@ -84,7 +84,6 @@ static void exchange(struct window *w, int round, int epoch, int len, unsigned c
     begin(w->win, epoch, to, before, after);
     put(w->win, epoch, to, out, len);
     end(w->win, epoch, to);
-    /* The owner sees the put data, and changes the byte behind them. */
     unsigned char *own = w->base;
     if (epoch > 1) CHECK_OK(MPI_Win_sync(w->win));
     holds(own + 3, from, round, (size_t) len);
@@ -96,7 +95,6 @@ static void exchange(struct window *w, int round, int epoch, int len, unsigned c
     holds(in, rank, round, (size_t) len);
     CHECK_EQ(own[3 + len], (unsigned char) (round + epoch));
     CHECK_EQ(own[2], 0);
-    /* The next epoch that begins with a fence has none before it. */
     if (epoch == 0) CHECK_OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, w->win));
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Group_free(&world);

@@ -5,7 +5,6 @@
  * or none; both lock each other. */
 #include "win.h"
 
-/* A counter under an exclusive lock, accessed by puts and gets, loses nothing. */
 static void exclusion(enum memory kind)
 {
     check_where("exclusion, %s", memory_names[kind]);
@@ -21,7 +20,6 @@ static void exclusion(enum memory kind)
         CHECK_OK(MPI_Put(&value, 1, MPI_LONG, to, 0, 1, MPI_LONG, w.win));
         CHECK_OK(MPI_Win_unlock(to, w.win));
         if (turn % 5 == 0) {
-            /* Readers may have the lock together. */
             CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, to, 0, w.win));
             CHECK_OK(MPI_Get(&value, 1, MPI_LONG, to, 0, 1, MPI_LONG, w.win));
             CHECK_OK(MPI_Win_unlock(to, w.win));
@@ -57,7 +55,6 @@ static void several(enum memory kind)
         CHECK_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank ^ 1 ? (rank ^ 1) % size : 0, 0, w.win));
         CHECK_OK(MPI_Win_unlock(rank ^ 1 ? (rank ^ 1) % size : 0, w.win));
     }
-    /* Unchecked locks of different targets, and of MPI_PROC_NULL. */
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, (rank + 1) % size, MPI_MODE_NOCHECK, w.win));
     long value = 99;

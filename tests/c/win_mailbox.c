@@ -44,7 +44,6 @@ static void order(int round)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* All increment at all ranks, one by one and by vectors. */
 static void counting(void)
 {
     long long one = 1, before, all = 0;
@@ -88,7 +87,6 @@ static void swapping(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Puts and gets of all lengths, back to back, the last rank in no call for a while. */
 static void put_and_get(void)
 {
     int target = size - 1;

@@ -7,7 +7,6 @@
 
 static struct window w;
 
-/* Every access that needs the target if its memory is not shared, complete before this returns. */
 static void access_all(void)
 {
     int one = 1, old, got[2], none = -1;
@@ -44,7 +43,6 @@ int main(int argc, char **argv)
             if (rank != target) {
                 access_all();
                 if (size > 2) {
-                    /* Rank 0 comes after the others have finished, too. */
                     int word = 0;
                     if (rank == 1) CHECK_OK(MPI_Send(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD));
                     else CHECK_OK(MPI_Recv(&word, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));

@@ -30,7 +30,6 @@ static void lengths(enum memory kind)
     free_window(&w);
 }
 
-/* A matrix is put as columns, out of a reversed vector. */
 static void derived(enum memory kind)
 {
     enum { N = 40 };

@@ -36,7 +36,6 @@ static void shared(int apart)
         CHECK_EQ(bytes, 8 * (ranks > 1 ? r * 3 : 2));
         CHECK_EQ(int_unit, 8);
         for (int i = 0; i < bytes / 8; i++) CHECK_EQ(theirs[i], 100 * r + i);
-        /* An empty segment has a place in the one piece, and none apart. */
         CHECK((theirs == NULL) == (apart && bytes == 0));
         if (!apart && next) CHECK(theirs == next);
         next = theirs + bytes / 8;

@@ -91,7 +91,6 @@ static MPI_Datatype types[64];
 
 const unsigned long *tool_calls(void) __attribute__((weak));
 
-/* The tool must have seen each call of this program once, and no other. */
 static void compare_calls(void)
 {
     if (!tool_calls) return;

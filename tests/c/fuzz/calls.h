@@ -34,7 +34,6 @@ static uint64_t draw(void)
 static unsigned below(unsigned limit) { return (unsigned) (draw() % limit); }
 static int once_in(unsigned times) { return below(times) == 0; }
 
-/* A number of elements: few, or a mistake. */
 static int few(void)
 {
     static const int wrong[] = {-1, -2, -7, INT_MIN};
@@ -44,7 +43,6 @@ static int few(void)
 
 static int dimensions(void) { return (int) below(5) - 1; }
 
-/* A number that no memory depends on. */
 static int any(void)
 {
     static const int odd[] = {INT_MIN, INT_MAX, -1, -2, -3, -4, -5, 32767, 65536, MPI_UNDEFINED, MPI_ERR_LASTCODE, 0x40000000};
@@ -83,7 +81,6 @@ static void *buffer(void)
 
 static void *place(void) { return is_null() ? NULL : middle + 8192 + 64 * below(64); }
 
-/* Memory that only an attach call uses. */
 static void *attached(void)
 {
     static unsigned next;
@@ -113,7 +110,6 @@ static int *weights(void)
     return once_in(3) ? MPI_UNWEIGHTED : once_in(3) ? MPI_WEIGHTS_EMPTY : ints();
 }
 
-/* Memory that is only written. */
 static void *room(void)
 {
     static char *all;

@@ -9,7 +9,6 @@ static int rank, size;
 /* The bytes of an element of a buffer. */
 enum { MOST_BYTES = 16 << 20 };
 
-/* Prints the current call, by functions that a signal handler may use. */
 static void say_where(int signal_number)
 {
     char line[200];
@@ -77,7 +76,6 @@ static MPI_Datatype *type_array(void)
     return is_null() ? NULL : slot;
 }
 
-/* A communicator for a collective call by one rank: it has no other members. */
 static MPI_Comm pick_local(void)
 {
     MPI_Comm comm = pick_MPI_Comm();
@@ -97,7 +95,6 @@ static MPI_Comm pick_bad_comm(void) { return once_in(2) ? MPI_COMM_NULL : (MPI_C
 static MPI_Win pick_bad_win(void) { return once_in(2) ? MPI_WIN_NULL : (MPI_Win) (intptr_t) (0x1000000 + draw() % 4096); }
 static MPI_Session pick_bad_session(void) { return MPI_SESSION_NULL; }
 
-/* A request that needs no other rank. */
 static MPI_Request done(MPI_Request request)
 {
     int flag = 0;
@@ -123,10 +120,8 @@ static void note_keyval(const int *keyval)
     if (keyval) keyvals[keyvals_known++ % 16] = *keyval;
 }
 
-/* Errors return codes, also on new objects. */
 static void tame_window(MPI_Win win) { PMPI_Win_set_errhandler(win, MPI_ERRORS_RETURN); }
 
-/* Receives messages without receives, so that memory does not run out. */
 static void drain(MPI_Comm comm)
 {
     int flag = 1;
@@ -145,7 +140,6 @@ static void drain_all(void)
     for (unsigned i = 0; i < lives_MPI_Comm; i++) drain(live_MPI_Comm[i]);
 }
 
-/* A collective of all ranks, with the same arguments on each. */
 static void together(uint64_t number, uint64_t seed)
 {
     uint64_t own = state;

@@ -13,7 +13,6 @@ static const int lengths[LENGTHS] = {0, 1, 13, 1000, 131072, 131073, 700001};
 
 static int value(int from, int i) { return from * 7919 + i * 31 + 5; }
 
-/* `n` ints of rank `from` on the device; a gap behind them must stay unchanged. */
 static int *numbers(int from, int n)
 {
     int *host = malloc(((size_t) n + 1) * sizeof(int)), *at = device_new(((size_t) n + 1) * sizeof(int));
@@ -24,7 +23,6 @@ static int *numbers(int from, int n)
     return at;
 }
 
-/* Whether `n` numbers of `from` are there, with nothing written behind `room`. */
 static void are(const int *at, int from, int n, int room, int line)
 {
     int *host = malloc(((size_t) room + 1) * sizeof(int)), wrong = 0;
@@ -37,7 +35,6 @@ static void are(const int *at, int from, int n, int room, int line)
 }
 #define ARE(at, from, n, room) are(at, from, n, room, __LINE__)
 
-/* A message of each mode from rank 0 to rank 1, between all kinds of memory. */
 static void modes(int n)
 {
     static char space[4 << 20];
@@ -279,7 +276,6 @@ static MPI_Request pending;
         } \
     } while (0)
 
-/* Blocks of `n` numbers of each rank; rank r's are those of `from + r`. */
 static void blocks_are(const int *at, int from, int n, int line)
 {
     int *host = malloc((size_t) size * (size_t) n * sizeof(int) + 1), wrong = 0;
@@ -308,7 +304,6 @@ static void collectives(int n)
     other = numbers(-1, all);
     CALL(Scatter, scatter, many, n, MPI_INT, other, n, MPI_INT, root, world);
     ARE(other, 100 + rank, n, all);
-    /* Each rank sends all its own block, so each receives all blocks. */
     int *same = device_new((size_t) all * sizeof(int) + 1), *host = malloc((size_t) all * sizeof(int) + 1);
     for (int i = 0; i < all; i++) host[i] = value(100 + rank, i % (n ? n : 1));
     device_put(same, host, (size_t) all * sizeof(int));
@@ -400,7 +395,6 @@ static void starts(int n)
     free(host);
 }
 
-/* Calls without support for devices are errors with the reason. */
 static void refusals(void)
 {
     check_where("refusals");
@@ -433,7 +427,6 @@ static void refusals(void)
     free(host);
 }
 
-/* All calls with buffers on the device must fail with the reason; all others go on. */
 static void failures(const char *text)
 {
     char said[MPI_MAX_ERROR_STRING];
@@ -471,7 +464,6 @@ static void failures_of_receives(void)
         CHECK_CLASS(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_BUFFER);
         unsetenv("FAKE_CUDA_FAIL_AFTER");
     }
-    /* A failed request can be started again. */
     MPI_Request again;
     if (rank == 0) MPI_Send_init(host, 1000, MPI_INT, 1, 1, MPI_COMM_WORLD, &again);
     else MPI_Recv_init(at, 1000, MPI_INT, 0, 1, MPI_COMM_WORLD, &again);
@@ -482,7 +474,6 @@ static void failures_of_receives(void)
         CHECK_CLASS(MPI_Wait(&again, MPI_STATUS_IGNORE), rank == 1 && round == 1 ? MPI_ERR_BUFFER : MPI_SUCCESS);
     }
     MPI_Request_free(&again);
-    /* Nonblocking collectives: the root need not wait for the failing ranks. */
     for (int n = 10; n < 10000; n *= 30) {
         MPI_Request request;
         MPI_Barrier(MPI_COMM_WORLD);

@@ -43,7 +43,6 @@ static affine combined(int last, int to, int i)
     return all;
 }
 
-/* The right value at `i` after the call. */
 typedef affine expected(int i);
 
 static affine of_root(int i) { return item(root, 0, i); }
@@ -75,7 +74,6 @@ static void fill(affine *at, int uneven)
             at[(uneven ? starts[to] : (long) to * count) + i] = item(rank, to, i);
 }
 
-/* For an allgather: the own block at its place. */
 static void fill_own(affine *at, int start, int length)
 {
     for (int i = 0; i < length; i++) at[start + i] = item(rank, 0, i);
@@ -88,7 +86,6 @@ static int total(void)
     return at;
 }
 
-/* Whether the call was served, as expected. */
 static int is_done(int error)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
@@ -168,7 +165,6 @@ static void reduce(const char *name)
 {
     const MPI_Comm world = MPI_COMM_WORLD;
     const int is_root = rank == root;
-    /* Single numbers, so that a kernel of the library adds them. */
     const MPI_Datatype type = is_ordered ? pair : MPI_UNSIGNED;
     const MPI_Op op = is_ordered ? ordered : MPI_SUM;
     const int scale = is_ordered ? 1 : 2, length = scale * count;
@@ -222,7 +218,6 @@ static void call_all(const char *name, const char *algorithm, const char *served
     check_where("%s", "");
 }
 
-/* Makes all calls, and checks the counters of all algorithms of the collective. */
 static void check_counted(const char *name, const char *algorithm, const char *served)
 {
     static MPI_T_pvar_handle handles[ALGORITHMS_MOST];

@@ -10,7 +10,6 @@ static MPI_T_pvar_session session;
 static MPI_T_pvar_handle handles[VARIABLES_MOST];
 static int known, *in, *out, *counts, *places;
 
-/* The barriers of this rank so far, by all algorithms. */
 static number barriers(void)
 {
     number all = 0;

@@ -42,7 +42,6 @@ static int same(affine x, affine y) { return x.a == y.a && x.b == y.b; }
 
 static double term(int r, int i) { return (r % 2 ? -1 : 1) * (1.0 + 1e-16 * i) / (3.0 * r + 0.7 * (i % 11) + 1e-3); }
 
-/* The order of a strict reduction: from the last rank on. */
 static double sum_from_last(int i)
 {
     double sum = term(size - 1, i);
@@ -93,7 +92,6 @@ static void test_order(void)
         MPI_Reduce_scatter_block(mine, got, count, type, op, MPI_COMM_WORLD);
         for (int i = 0; i < count; i++) CHECK(same(got[i], composed(0, size - 1, rank * count + i)));
     }
-    /* Rounded results are equal on all ranks and in each repetition. */
     double *terms = malloc(sizeof *terms * MOST), *sums = malloc(sizeof *sums * MOST), *again = malloc(sizeof *again * MOST);
     for (int i = 0; i < MOST; i++) terms[i] = term(rank, i);
     MPI_Allreduce(terms, sums, MOST, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -193,7 +191,6 @@ static void test_attribute(void)
     MPI_Comm_free(&plain);
 }
 
-/* The component in the info of a communicator, "" if there is none. */
 static const char *served_by(MPI_Comm comm)
 {
     static char value[64];
@@ -288,7 +285,6 @@ static void test_info(void)
     MPI_Info_free(&other);
 }
 
-/* The attribute is coll_base_associative of one communicator, and not of others. */
 static void test_associative(void)
 {
     MPI_Comm strict, heir;

@@ -37,7 +37,6 @@ static unsigned char content(int from, int to, int round, int at)
     return (unsigned char) (from * 31 + to * 17 + round * 7 + at * 3 + at / 251);
 }
 
-/* The messages of a round, the same random ones on each rank. */
 static void messages(MPI_Comm comm, int round, unsigned long *state, MPI_Datatype gaps)
 {
     MPI_Request requests[2 * MAX_RANKS + 2];

@@ -27,7 +27,6 @@ static void allreduces(int operations)
     }
 }
 
-/* Ping-pong of ranks 0 and 1 while the others wait. */
 static void messages(int operations)
 {
     for (int i = 0; i < operations && rank < 2; i++) {

@@ -31,7 +31,6 @@ static void leave(MPI_Comm *comm, int *code, ...)
     exit(9);
 }
 
-/* A call that is not permitted in a signal handler. */
 static void probe(int signal)
 {
     int flag;

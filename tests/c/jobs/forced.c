@@ -17,7 +17,6 @@ static const int counts[] = {0, 1, 3, 40, 700, MOST};
 static int send[MOST * RANKS_MOST], receive[MOST * RANKS_MOST + 1];
 static int lengths[RANKS_MOST], starts[RANKS_MOST];
 
-/* The value of rank `whose` for rank `to` at `i`. */
 static int value(int whose, int to, int i) { return whose * 1009 + to * 101 + i; }
 
 static int sum_below(int ranks, int to, int i)
@@ -105,7 +104,6 @@ enum { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
     for (int i = 0; i < (n); i++)                                                                \
         if (receive[i] != (want)) fail(name, count, root, i, receive[i], (want))
 
-/* Sends value(rank, to, i) in blocks of `count`, or of the made lengths. */
 static void fill(int count, int uneven)
 {
     for (int to = 0; to < size; to++)

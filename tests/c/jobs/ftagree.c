@@ -46,7 +46,6 @@ static int class_of(int code)
     return class;
 }
 
-/* The living members of a communicator, also if more fail meanwhile. */
 static MPI_Comm survivors(MPI_Comm comm)
 {
     MPI_Comm smaller;
@@ -105,7 +104,6 @@ static void fail(void)
     int flag = 5;
     MPI_Comm smaller = MPI_COMM_NULL;
     CHECK(MPIX_Comm_agree(MPI_COMM_WORLD, &flag) == MPI_SUCCESS && flag == 5);
-    /* The rank fails after all have this result. */
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1) raise(SIGKILL);
     for (int i = 0; i < 3; i++) {

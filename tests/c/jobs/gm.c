@@ -24,7 +24,6 @@ static void compute(double seconds)
     while ((double) (now.tv_sec - from.tv_sec) + 1e-9 * (double) (now.tv_nsec - from.tv_nsec) < seconds);
 }
 
-/* Whether a standard send of this length is complete while its receiver computes. */
 static int leaves(int length)
 {
     static char data[1 << 17];

@@ -13,7 +13,6 @@ static void die(int signal)
     raise(SIGKILL);
 }
 
-/* A message to a peer, one from it, or both at the same time; returns the first error. */
 static int move(int sends, int receives, int peer, void *out, void *in)
 {
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};

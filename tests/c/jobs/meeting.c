@@ -40,7 +40,6 @@ static void print_port(const char *port)
     }
 }
 
-/* All operations of two connected groups. */
 static void talk(MPI_Comm inter, int high)
 {
     int remote, *words = malloc(LONG * sizeof *words), *more = malloc(LONG * sizeof *more);
@@ -86,7 +85,6 @@ static void talk(MPI_Comm inter, int high)
     CHECK_EQ(sum, (all + 1 - number % 2) / 2);
     MPI_Barrier(half);
 
-    /* The members of one group, and leaders of parts that each have processes of both jobs. */
     MPI_Group group;
     MPI_Comm made, parts;
     MPI_Comm_group(both, &group);

@@ -15,7 +15,6 @@
 
 enum { CHILDREN = 2, LONG = 100000 };
 
-/* The sum of the ranks and a message around all. `members` is the right size. */
 static void talk(MPI_Comm comm, int members)
 {
     int me, all, sum = -1, *out = malloc(LONG * sizeof *out), *in = malloc(LONG * sizeof *in);
@@ -47,7 +46,6 @@ static void talk_as_group(MPI_Comm comm, const char *tag, int members)
     MPI_Group_free(&group);
 }
 
-/* An intercommunicator of the two groups of `inter`, made without it. */
 static void talk_as_groups(MPI_Comm inter, const char *tag)
 {
     int near, far, me;
@@ -70,7 +68,6 @@ static void talk_as_groups(MPI_Comm inter, const char *tag)
     MPI_Group_free(&remote);
 }
 
-/* The members of `comm`, of several jobs, spawn `count` processes at this root. */
 static void spawn(char *program, char *role, char *word, int count, int root, MPI_Comm comm, MPI_Comm *children)
 {
     int codes[CHILDREN];
@@ -110,7 +107,6 @@ static void mix(char *program, MPI_Comm inter, int high)
     talk_as_groups(inter, "left and right");
     MPI_Intercomm_merge(inter, high, &both);
     talk_as_group(both, "both", all);
-    /* The root is first in one job, then in the other. */
     for (int root = 0; root < all; root += all - 1) {
         spawn(program, "child", "", CHILDREN, root, both, &children);
         talk_with(children, 0, all + CHILDREN, &family);

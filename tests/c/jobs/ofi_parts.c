@@ -20,7 +20,6 @@ static void expect(const unsigned char *bytes, int length, int seed, MPI_Status 
     CHECK_EQ(pattern_differs(bytes, (size_t) length, (unsigned) seed), -1);
 }
 
-/* One message in each direction, found by different kinds of probes. */
 static void exchange(int length, int probe, int synchronous)
 {
     int peer = rank ^ 1, count;
@@ -75,7 +74,6 @@ static void behind(int length)
     free(out);
 }
 
-/* Into a buffer of `room` bytes, posted before the message or after it. */
 static void cut(int length, int room, int early)
 {
     int peer = rank ^ 1;

@@ -92,7 +92,6 @@ static void depth(int bytes, int least, int most)
     free(buffer);
 }
 
-/* RINGS: the number of rings that rank 0 grants to its senders. */
 static void rings(int most)
 {
     int word = 0;
@@ -104,7 +103,6 @@ static void rings(int most)
     if (rank == 0) CHECK_EQ(value(session, pvar(session, "shm_rings_granted", NULL)), most);
 }
 
-/* BYTES: the size of the pool, which has the data of waiting messages if it exists. */
 static void pool(int bytes)
 {
     char buffer[8000] = "";
@@ -174,7 +172,6 @@ static void alone(int copies)
     free(buffer);
 }
 
-/* Messages of this length, a multiple of 100, to receives of all forms. */
 static void in_all_forms(int bytes)
 {
     enum { PLAIN, POSTED, UNEXPECTED, HALF, NOTHING, MATCHED, SYNCHRONOUS, PIECES, FORMS };
@@ -237,7 +234,6 @@ static void copies(int alone, int bytes)
     if (may_copy()) CHECK_EQ(value(session, copied) > 0, alone && rank == 1);
 }
 
-/* The count on rank 1 while it waits for a late message, like all others. */
 static number counted(int ms, number (*count)(void))
 {
     int word = 0;
@@ -311,7 +307,6 @@ static void pauses(int wanted)
     if (rank == 0) CHECK_EQ(value(session, handle) > 0, wanted);
 }
 
-/* Prints the number of messages of rank 0 in a broadcast of 64 KiB. */
 static void sent(void)
 {
     char *buffer = allocate(65536);

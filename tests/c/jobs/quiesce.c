@@ -34,7 +34,6 @@ static void check(const unsigned char *data, int len, int from, long turn)
         }
 }
 
-/* The connections of this rank beyond the first to each other one. */
 static long long remade(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
 {
     unsigned long long value = 0;
@@ -90,7 +89,6 @@ int main(int argc, char **argv)
         for (int peer = 0; peer < size; peer++)
             if (peer != rank) check(in + (size_t) peer * longest, len, peer, turn);
         if (turn == 0) {
-            /* All connections exist. */
             printf("rank %d %d\n", rank, (int) getpid());
             fflush(stdout);
         }

@@ -18,7 +18,6 @@ static void say(void)
     fflush(stdout);
 }
 
-/* A ring of long messages without end, so that some are always on their way. */
 static void transfer(void)
 {
     char *out = calloc(LONG, 1), *in = calloc(LONG, 1);
@@ -29,7 +28,6 @@ static void transfer(void)
     }
 }
 
-/* Even ranks send to odd ranks without end. */
 static void pairs(void)
 {
     char *buffer = calloc(LONG, 1);

@@ -97,7 +97,6 @@ static void leave(MPI_Comm *comm)
     if (*comm != MPI_COMM_WORLD) MPI_Comm_free(comm);
 }
 
-/* All send to rank 0 of the communicator, which receives from any source. */
 static int funnel(MPI_Comm comm, int rank, int size)
 {
     int bad = 0, one = rank;

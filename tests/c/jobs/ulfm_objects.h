@@ -43,7 +43,6 @@ static int fences(MPI_Comm comm, int rank, int size)
     return end_window(&win, bad);
 }
 
-/* Each rank increments a cell of each rank under its lock; some fail while they hold it. */
 static int counters(MPI_Comm comm, int rank, int size, int shared)
 {
     int *memory, bad = 0;
@@ -79,7 +78,6 @@ static int tickets(MPI_Comm comm, int rank, int size)
     MPI_Win win;
     if (allocate_window(comm, 1, &memory, &win)) return 1;
     step();
-    /* An older window may have left its data there. */
     memory[0] = 0;
     bad = is_failure(MPI_Win_fence(MPI_MODE_NOSUCCEED, win));
     bad = bad || is_failure(MPI_Win_lock_all(0, win));

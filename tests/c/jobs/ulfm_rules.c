@@ -19,7 +19,6 @@ static int class_of(int code)
 static void after_the_death_of_1(MPI_Comm comm, MPI_Comm older)
 {
     int number = 0, flag, acked;
-    /* A rank that waits for the failed one gets an error; so does a later sender. */
     CHECK(class_of(MPI_Recv(&number, 1, MPI_INT, 1, 5, comm, MPI_STATUS_IGNORE)) == MPIX_ERR_PROC_FAILED);
     CHECK(class_of(MPI_Send(&number, 1, MPI_INT, 1, 5, comm)) == MPIX_ERR_PROC_FAILED);
     CHECK(class_of(MPI_Ssend(&number, 1, MPI_INT, 1, 5, comm)) == MPIX_ERR_PROC_FAILED);
@@ -30,7 +29,6 @@ static void after_the_death_of_1(MPI_Comm comm, MPI_Comm older)
         CHECK(class_of(MPI_Allreduce(&number, &flag, 1, MPI_INT, MPI_SUM, comm)) == MPIX_ERR_PROC_FAILED);
     }
 
-    /* A receive from any source gets an error, and goes on after an acknowledgement. */
     if (rank == 0) {
         MPI_Request request;
         MPI_Status status;

@@ -20,7 +20,6 @@ static void hear(MPI_Comm comm)
     CHECK_FAILED(MPI_Recv(NULL, 0, MPI_INT, 1, 99, comm, MPI_STATUS_IGNORE));
 }
 
-/* Rank 1 fails when all others have arrived, which go on at once. */
 static void die(MPI_Comm comm)
 {
     if (rank != 1) {
@@ -200,7 +199,6 @@ static void epochs(MPI_Comm comm, int by_messages)
         } else {
             CHECK_FAILED(MPI_Win_wait(win));
         }
-        /* All living ranks have completed their puts before. */
         CHECK(memory[0] >= round * (size - 1));
     }
     MPI_Group_free(&all);
@@ -268,7 +266,6 @@ static void files(MPI_Comm comm)
     CHECK_FAILED(MPI_File_set_size(file, 100));
     int code = MPI_File_read_all_begin(file, &number, 1, MPI_INT);
     CHECK_FAILED(code == MPI_SUCCESS ? MPI_File_read_all_end(file, &number, MPI_STATUS_IGNORE) : code);
-    /* Independent accesses go on, also with the shared file pointer. */
     CHECK_OK(MPI_File_write_at(file, 4 * rank, &number, 1, MPI_INT, MPI_STATUS_IGNORE));
     CHECK_OK(MPI_File_write_shared(file, &number, 1, MPI_INT, MPI_STATUS_IGNORE));
     CHECK_OK(MPI_File_get_position_shared(file, &size_now));
