@@ -77,7 +77,7 @@ static void replaces_the_code(void)
     CHECK_EQ(MPI_Send(&value, 1, MPI_INT, size, 0, comm), ours);
     TOLD(comm, MPI_ERR_RANK);
 
-    /* The same for a failed operation. MPI_ERR_IN_STATUS is not replaced. */
+    /* Also the code of a failed operation, but not MPI_ERR_IN_STATUS. */
     MPI_Request requests[2];
     MPI_Status statuses[2];
     CHECK_OK(MPI_Irecv(&value, 1, MPI_INT, me, 6, comm, &requests[0]));

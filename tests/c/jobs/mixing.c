@@ -34,7 +34,7 @@ static void talk(MPI_Comm comm, int members)
     free(in);
 }
 
-/* The same on a communicator made of the group of `comm`, and of a session. */
+/* As `talk`, on a communicator made of the group of `comm`, and of a session. */
 static void talk_as_group(MPI_Comm comm, const char *tag, int members)
 {
     MPI_Group group;

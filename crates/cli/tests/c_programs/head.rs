@@ -14,9 +14,7 @@ use super::transport_options::TransportOptions;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransportScope {
-    /// All: the program sends messages.
     All,
-    /// The transports within a node: the program tests shared memory.
     Near,
     /// None: the calls are local, or their few messages are not the subject of the test. The program
     /// runs over shared memory alone.
@@ -25,11 +23,9 @@ pub(crate) enum TransportScope {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Ascending.
     pub(crate) ranks: Vec<u32>,
     pub(crate) transports: TransportScope,
     pub(crate) every_day: Vec<TransportOptions>,
-    /// The transports on which the program cannot run.
     pub(crate) not_over: Vec<TransportOptions>,
 }
 

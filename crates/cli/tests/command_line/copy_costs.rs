@@ -112,7 +112,6 @@ fn a_file_of_another_kernel_is_left_out_with_the_reason() {
     let finding = home.finding();
     assert_eq!(finding["severity"], "note");
     assert!(finding["text"].as_str().unwrap().contains(&why), "{finding}");
-    // The file was right the first time.
     assert_eq!(home.warnings(), "");
 }
 

@@ -27,7 +27,6 @@ use tool::Counts;
 struct ToolDirectory(TestDirectory);
 
 impl ToolDirectory {
-    /// The directory contains the compiled tool.
     fn new(name: &str) -> ToolDirectory {
         let directory = ToolDirectory(TestDirectory::new(name));
         std::fs::create_dir_all(directory.0.join("counts")).unwrap();
@@ -37,7 +36,6 @@ impl ToolDirectory {
         directory
     }
 
-    /// Compiles a program or library without warnings.
     fn compile(&self, source: &Path, flags: &[&str], name: &str) -> PathBuf {
         let to = self.0.join(name);
         let mut command = Command::new(installed("mpicc"));
@@ -80,7 +78,6 @@ fn missing() -> BTreeSet<FuncId> {
 #[derive(Default)]
 struct Shown {
     counts: Vec<Counts>,
-    /// Functions that a completed snippet names.
     reached: BTreeSet<FuncId>,
     failures: Vec<String>,
 }
@@ -145,7 +142,6 @@ fn every_function_succeeds_and_fails() {
     }
     let rules = wrong::rules(&std::fs::read_to_string(data.join("wrong.txt")).unwrap());
     let (must_fail, wrong_calls) = wrong::snippets(&rules);
-    // A completed snippet counts as success of its functions.
     let reached = std::mem::take(&mut shown.reached);
     shown.run(&directory, &SnippetFile::parse("wrong", &wrong_calls));
     shown.reached = reached;

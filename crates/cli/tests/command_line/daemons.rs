@@ -15,7 +15,6 @@ use crate::support::{TestDirectory, await_that, eldest, skip, texts};
 const LIMIT: Duration = Duration::from_secs(60);
 const OXMPI: &str = env!("CARGO_BIN_EXE_oxmpi");
 
-/// A universe that ends with the test, and a directory for its files.
 struct Universe {
     suffix: String,
     directory: TestDirectory,
@@ -38,7 +37,6 @@ impl Universe {
         run(self.command(&[&[OXMPI], words].concat()))
     }
 
-    /// The address in the abstract namespace of the daemon on this host.
     fn name(&self) -> String {
         format!("oxmpi-daemon-{}-{}", rustix::process::geteuid().as_raw(), self.suffix)
     }
@@ -47,7 +45,6 @@ impl Universe {
         UnixStream::connect_addr(&SocketAddr::from_abstract_name(self.name()).unwrap()).unwrap()
     }
 
-    /// The daemons of this universe, found by their environment.
     fn daemons(&self) -> Vec<i32> {
         let marker = format!("OXMPI_MCA_boot_session_suffix={}\0", self.suffix);
         processes(|directory| {
@@ -200,7 +197,6 @@ fn programs_end_with_their_client_and_with_their_daemon() {
         await_that("it runs", || !with_argument(awaited).is_empty());
         child
     };
-    // After the client is killed the group ends, although it ignores SIGTERM.
     let mut client = start(&format!("trap '' TERM; sleep {first} & sleep {first}"), &first);
     let clients = processes(|directory| {
         fs::read_to_string(directory.join("cmdline"))
@@ -209,17 +205,14 @@ fn programs_end_with_their_client_and_with_their_daemon() {
     clients.into_iter().for_each(kill);
     client.wait().unwrap();
     await_that("the group has ended", || with_argument(&first).is_empty());
-    // After the end of the leader the rest of the group ends.
     let (code, ..) =
         universe.oxmpi(&["exec", "n0", "sh", "-c", &format!("sleep {second} >/dev/null 2>&1 &")]);
     assert_eq!(code, 0);
     await_that("the rest has ended", || with_argument(&second).is_empty());
-    // After `oxmpi halt` a process that has left its group ends too.
     let mut client = start(&format!("setsid sleep {third} & sleep {third}"), &third);
     await_that("both run", || with_argument(&third).len() == 2);
     assert_eq!(universe.oxmpi(&["halt"]).0, 0);
     assert!(with_argument(&third).is_empty() && !client.wait().unwrap().success());
-    // After the daemon is killed its guard ends the groups, and a new daemon can be booted.
     assert_eq!(universe.oxmpi(&["boot"]).0, 0);
     let mut client = start(&format!("sleep {fourth} & sleep {fourth}"), &fourth);
     kill(eldest(&universe.daemons()).unwrap());
@@ -258,7 +251,6 @@ fn garbage_is_refused_and_an_idle_daemon_sleeps() {
         // The daemon may refuse the frame before it has read all of it.
         let _ = socket.write_all(&garbage);
         let _ = socket.shutdown(std::net::Shutdown::Write);
-        // The daemon closes the connection, with or without an answer.
         let _ = socket.read_to_end(&mut Vec::new());
     }
     input.write_all(b"after\n").unwrap();
@@ -318,7 +310,6 @@ struct Hosts {
 }
 
 impl Hosts {
-    /// `None`: namespaces are not permitted here.
     fn new(name: &str, count: usize) -> Option<Hosts> {
         let universe = Universe::new(name);
         let base = format!("oxd{}", std::process::id());
@@ -405,7 +396,6 @@ fn daemons_on_several_hosts_are_one_universe() {
     let [_, second, third] = &hosts.names[..] else { panic!("three") };
     let wanted = format!("n0\t10.93.7.10:1:origin\nn1\t{second}:2:this_node\nn2\t{third}:2:\n");
     assert_eq!(hosts.oxmpi(1, &["nodes"]), (0, wanted, String::new()));
-    // Each node has its own address.
     let (code, out, err) =
         hosts.oxmpi(2, &["exec", "N", "c4", "ip", "-o", "-4", "addr", "show", "dev", "eth0"]);
     assert_eq!((code, err.as_str()), (0, ""));
@@ -420,11 +410,9 @@ fn daemons_on_several_hosts_are_one_universe() {
     let there = hosts.oxmpi(1, &["exec", "n2", "sh", "-c", script]).1;
     assert_eq!(there, hosts.on(1, &["sh", "-c", script]).1);
     assert!(there.starts_with(&hosts.universe.suffix), "{there}");
-    // Input and long output go over TCP.
     let script = format!("head -c 3000000 /dev/zero | '{OXMPI}' exec n2 cat | wc -c");
     assert_eq!(hosts.on(0, &["sh", "-c", &script]).1.trim(), "3000000");
 
-    // A client without the secret gets no answer to any bytes.
     let port = err_port(&err_of_boot(&hosts), "10.93.7.12");
     let knock = |bytes: &str| {
         let script =
@@ -469,7 +457,6 @@ fn streams_over_the_network_wait_and_end_as_a_socket_does() {
     let Some(hosts) = Hosts::new("streams", 2) else { return };
     let (code, _, err) = hosts.boot("");
     assert_eq!(code, 0, "{err}");
-    // Each direction ends by itself.
     let script = format!("printf abc | '{OXMPI}' exec n1 sh -c 'cat; echo and more; echo errors >&2'");
     assert_eq!(hosts.on(0, &["sh", "-c", &script]), (0, "abcand more\n".into(), "errors\n".into()));
     let script = format!("yes | '{OXMPI}' exec n1 sh -c 'head -c 10; exit 5'");
@@ -490,7 +477,6 @@ fn streams_over_the_network_wait_and_end_as_a_socket_does() {
     let (code, out, err) = hosts.on(0, &["sh", "-c", &script]);
     assert_eq!((code, &*out, &*err), (0, "20000000\n20000000\n", ""));
     assert!(peak() < before + 4096, "from {before} to {} kB", peak());
-    // `oxmpi halt` ends after all earlier output has arrived.
     let script = format!(
         "('{OXMPI}' exec n1 sh -c 'head -c 1000000 /dev/zero; sleep 100' 2>/dev/null | wc -c) & sleep 0.5; '{OXMPI}' halt; wait"
     );
@@ -529,7 +515,6 @@ fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
     let (code, _, err) = mpirun(0, &["-np", "3", "sh", "-c", "exit 7"]);
     assert!(code == 7, "{code} {err}");
     assert_eq!(mpirun(0, &["-np", "3", "-prefix", "/no/such", "true"]).0, 1);
-    // Only the daemons and their guards outlive jobs, also if mpirun is killed.
     let sleep = marker(9);
     let words = ["ip", "netns", "exec", &hosts.names[0], OXMPI, "mpirun", "C", "sleep", &sleep];
     let mut job = hosts.universe.command(&words).stderr(Stdio::null()).spawn().unwrap();
@@ -541,7 +526,6 @@ fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
     processes(is_mpirun).into_iter().for_each(kill);
     job.wait().unwrap();
     await_that("only daemons are left", || (0..3).all(|host| hosts.processes(host).len() == 2));
-    // The loss of a host is reported. Without daemons jobs start as usual.
     kill(eldest(&hosts.processes(1)).unwrap());
     await_that("its end is noticed", || hosts.oxmpi(0, &["nodes", "n1"]).1.ends_with(":no_answer\n"));
     let (code, _, err) = mpirun(0, &["C", "true"]);
@@ -577,7 +561,6 @@ fn if_one_host_fails_no_daemon_is_left() {
     await_that("nothing is left", || (0..2).all(|host| hosts.processes(host).is_empty()));
     let (code, _, err) = hosts.boot(&format!("{} prefix=/no/such\n", hosts.names[1]));
     assert!(code == 1 && err.contains("/no/such/bin/oxmpi") && err.contains("prefix=/DIRECTORY"), "{err}");
-    // A host that cannot be reached, though its daemon starts.
     assert!(ip(&format!("-n {} link set eth0 down", hosts.names[1])));
     let (code, _, err) = hosts.boot("");
     assert!(code == 1 && err.contains("n1 ("), "{err}");

@@ -27,7 +27,6 @@ fn number_from_env(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-/// A directory that is removed at the end of the test, unless it has a program to keep.
 struct Directory {
     path: PathBuf,
     stays: bool,

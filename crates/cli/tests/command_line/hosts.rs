@@ -62,7 +62,6 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// Rank 0 waits in a receive without end, the others compute.
 const STAY: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -95,7 +94,6 @@ fn ranks_are_placed_and_know_their_nodes() {
     let wanted: Vec<_> = hosts.iter().enumerate().map(|(rank, host)| line(rank, 6, host, 15, 3)).collect();
     assert_eq!(sorted(&out), wanted);
 
-    // A host file, ranks by node (one each), the head among the hosts, and sockets alone.
     let file = bed.directory.join("hosts");
     fs::write(&file, "# ours\nnodea cpu=2 user=root\nlocalhost slots=1\nnodeb schedule=no\n").unwrap();
     let file = file.to_str().unwrap();
@@ -112,7 +110,6 @@ fn ranks_are_placed_and_know_their_nodes() {
         let (code, out, err) = bed.run(&words);
         assert_eq!((code, out.lines().count()), (Some(0), ranks), "{words:?}: {err}");
     }
-    // Nodes and processors by their numbers, of the hosts on the command line or of a universe.
     let places = |options: &[&str], words: &[&str]| {
         let print = ["sh", "-c", "echo $OXMPI_COMM_WORLD_RANK:`hostname`"];
         let (code, out, err) = bed.run(&[options, words, &print].concat());
@@ -209,7 +206,6 @@ fn a_job_between_hosts_with_a_fabric_goes_over_it() {
 #[test]
 fn output_input_and_variables_cross_hosts() {
     let Some(bed) = testbed() else { return };
-    // Long output: its lines stay whole and keep the tag of their rank.
     let script = "i=0; while [ $i -lt 20000 ]; do echo line $i of a long row of words; i=$((i+1)); done";
     let (code, out, err) = bed.run(&["--tag-output", "-n", "4", "-H", "nodea:2,nodeb:2", "sh", "-c", script]);
     assert_eq!(code, Some(0), "{err}");
@@ -222,7 +218,6 @@ fn output_input_and_variables_cross_hosts() {
     }
     assert_eq!(next, [20000; 4]);
 
-    // Input goes to rank 0 on any host, and to all ranks on request.
     let input = "words for the ranks\n".repeat(100_000);
     for (options, readers) in [(&[][..], 1), (&["-stdin", "all"], 2)] {
         let words = [options, &["-n", "2", "-H", "nodea,nodeb", "wc", "-c"]].concat();
@@ -238,7 +233,6 @@ fn output_input_and_variables_cross_hosts() {
         assert_eq!((whole, out.lines().count()), (readers, 2), "{out}");
     }
 
-    // Exported variables and parameters reach the ranks, which have the same working directory.
     let script = "echo $RED $OXMPI_MCA_rpi_tcp_short $(pwd) $OXMPI_COMM_WORLD_LOCAL_RANK";
     let words = [
         "-x",
@@ -272,7 +266,6 @@ fn ends_are_reported_with_their_host() {
     bed.is_clean();
 
     let stay = bed.compile_text("stay", STAY);
-    // Options behind the program belong to the program.
     let job = bed.begin(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay, "--timeout", "x"], 4);
     job.all_end_with("stays");
     kill_gently(job.child.id());
@@ -345,7 +338,6 @@ fn a_rank_that_waits_for_an_ended_rank_of_another_host_ends_with_its_code() {
     bed.is_clean();
 }
 
-/// Barriers until a rank has failed, then the others go on.
 const SHRINK: &str = r#"
 #include <mpi.h>
 #include <mpi-ext.h>
@@ -397,7 +389,6 @@ fn failed_starts_are_reported_with_host_and_remedy() {
     let odd = directory.script("odd", "#!/bin/sh\necho 'OXMPI-AGENT 9.9 (agents 9)'; cat\n");
     fails(&["-H", "nodea", "--mca", "plm_rsh_agent", &odd, "true"], 1, &["it is of OxMPI 9.9 (agents 9)"]);
 
-    // A directory and a program that only the head has.
     let private = bed.directory.join("of-the-head");
     fs::create_dir(&private).unwrap();
     let script = format!(
@@ -444,7 +435,6 @@ fn sockets_need_a_loopback_and_shared_memory_does_not() {
     bed.is_clean();
 }
 
-/// Sends numbered messages of all sizes in both directions, and prints when it has begun.
 const STREAM: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -499,11 +489,9 @@ fn an_unreachable_address_is_skipped_and_reported() {
             && err.contains("other addresses"),
         "{err}"
     );
-    // A parameter leaves out a network, also on a host that does not have it.
     let words = ["--mca", "btl_tcp_if_exclude", "10.99.0.0/16", "-n", "2", "-H", "nodea,nodeb", &hello];
     let (code, _, err) = bed.run(&words);
     assert_eq!((code, &*err), (Some(0), ""));
-    // A map of hosts gives another address.
     let map = bed.directory.join("map");
     fs::write(&map, "10.99.0.2 10.77.0.2\n").unwrap();
     let words = ["--mca", "mpi_hostmap", map.to_str().unwrap(), "-n", "2", "-H", "nodea,nodeb", &hello];

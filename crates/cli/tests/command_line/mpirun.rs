@@ -17,7 +17,6 @@ fn mpirun(args: &[&str]) -> Command {
     command
 }
 
-/// Waits for the end; kills the process and fails after the time limit.
 fn finish(mut child: Child) -> Output {
     let (out, err) = (child.stdout.take().map(read_all), child.stderr.take().map(read_all));
     let start = Instant::now();
@@ -365,7 +364,6 @@ fn the_environment_is_passed_on_in_full_in_part_or_not() {
     let mut lines: Vec<String> = with(&two).lines().map(String::from).collect();
     lines.sort();
     assert_eq!(lines, ["--c-0", "a-b-d-1"]);
-    // Parameters reach ranks that inherit no environment.
     let mut command = mpirun(&["-genvnone", "/bin/sh", "-c", "echo $OXMPI_MCA_wait_yields"]);
     let child = command.env("OXMPI_MCA_wait_yields", "7").spawn().unwrap();
     assert_eq!(texts(&finish(child)).1, "7\n");
@@ -424,7 +422,6 @@ fn options_of_other_launchers_have_their_effect_or_a_warning() {
         let read = std::fs::read_to_string(format!("{}/new/%{rank}.0.0", scratch.to_str().unwrap())).unwrap();
         assert_eq!(read, "7 lo rsh\n");
     }
-    // Ranks may share a file.
     let all = format!("{}/all", scratch.to_str().unwrap());
     let (code, _, err) =
         run(&["-n", "2", "-q", "-x", "OXMPI_NOT_SET", "-errfile-pattern", &all, "sh", "-c", script]);
@@ -470,7 +467,6 @@ fn standard_input_goes_to_the_rank_that_is_named_to_none_or_to_all() {
         let mut child =
             mpirun(&["-n", "3", "-stdin", which, "-l", "wc", "-c"]).stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // More than pipes hold. No rank has to read it.
         let writer = std::thread::spawn(move || {
             let _ = stdin.write_all(&vec![b'x'; 300_000]);
         });
@@ -538,7 +534,6 @@ fn ranks_are_bound_to_their_share_of_the_cores() {
     assert_eq!(found, everything(100));
     assert!(err.starts_with("mpirun: warning: the ranks are not bound: 100 ranks do not fit on "), "{err}");
     assert_eq!(allowed(&["-n", "100", "-q", "--bind-to", "core"]).1, "");
-    // Two ranks have different cores if there are two cores and no limit on processor time.
     let (found, err) = allowed(&["-n", "2", "--bind-to", "hwthread", "--report-bindings"]);
     if err.starts_with("rank 0 bound to ") {
         assert_ne!(found[0], found[1], "{err}");
@@ -736,7 +731,6 @@ fn a_second_interrupt_kills() {
 #[test]
 fn killing_mpirun_leaves_no_process() {
     let mark = marker("kill9");
-    // Each rank has a child that would go on.
     let script = format!("sh -c 'sleep 60' {mark}-child & echo ready; sleep 60");
     let mut child = mpirun(&["-n", "3", "sh", "-c", &script, &mark]).spawn().unwrap();
     await_lines(&mut child, 3);
@@ -827,7 +821,6 @@ fn messages_behind_the_report_of_started_ranks_are_read() {
     assert_eq!(output.stdout, b"all at once\n");
 }
 
-/// Files of hosts and of programs may be pipes, but have a limit on their length.
 #[test]
 fn files_without_an_end_are_refused() {
     for option in ["--hostfile", "--machinefile", "--app", "-configfile"] {
@@ -846,7 +839,6 @@ fn files_without_an_end_are_refused() {
     assert!(err.contains("no host is named"), "a pipe or an empty file is read: {err}");
 }
 
-/// The time limit of a job also counts while an agent hangs, in any state.
 #[test]
 fn the_time_of_a_job_ends_while_agents_hang() {
     use oxmpi_rt::hosts::message::{FromAgent, greeting};

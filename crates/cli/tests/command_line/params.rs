@@ -188,7 +188,6 @@ fn components_of_collectives_are_selected_step_by_step() {
     let dropped = |selection: &serde_json::Value| {
         let mut all = selection["world"]["components"].as_array().unwrap().clone();
         assert_eq!(all.len(), 12);
-        // Its state depends on the devices of this machine.
         all.retain(|one| one["component"] != "accelerator");
         let text =
             |one: &serde_json::Value| format!("{} {}", one["component"].as_str().unwrap(), one["priority"]);
@@ -337,7 +336,6 @@ fn a_checkpoint_request_in_the_environment_of_open_mpi_is_not_ignored() {
     assert!(code == 2 && err.contains("there is no parameter 'cr_ssi_prefix'"), "{err}");
 }
 
-/// The guide lets a parameter name a set of modules: the best usable one is taken.
 #[test]
 fn several_modules_may_be_named() {
     let home = Home::new("sets", "");
@@ -485,7 +483,6 @@ fn sets_of_parameters_stand_between_the_command_line_and_the_environment() {
     let (code, out, err) = home.run(&[&files[..], &["sh", "-c", &script]].concat(), &env);
     assert_eq!((code, out.as_str(), err.as_str()), (0, "1 2 3 3 3 3 of the set, line\n", ""));
 
-    // The first file of a list is the strongest.
     std::fs::write(sets.join("last"), "wait_yield_us = 9\nwait_yields = 9\n").unwrap();
     let files = ["mpirun", "-n", "1", "--tune", "strong,last", "sh", "-c", &script];
     let (_, out, _) = home.run(&files, &env);

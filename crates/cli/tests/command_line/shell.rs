@@ -89,7 +89,6 @@ fn ranks_get_the_signals_that_mpirun_was_given_and_sigchld_as_usual() {
         for ignored in words(&ended, "SigIgn") {
             assert_eq!(ignored & (hup | chld | pipe), hup, "{ended:?}");
         }
-        // On another host the shell there clears the mask.
         let blocked = if hosts == "-n 2" { usr1 } else { 0 };
         assert_eq!(words(&ended, "SigBlk"), [blocked, blocked], "{ended:?}");
     }
@@ -97,7 +96,6 @@ fn ranks_get_the_signals_that_mpirun_was_given_and_sigchld_as_usual() {
 
 #[test]
 fn an_agent_keeps_the_signals_ignored_at_its_start() {
-    // The agent is the rank's parent.
     let script = "exec env --ignore-signal=HUP,INT \"$OXMPI\" mpirun --mca plm_rsh_agent $REMOTE -H a.invalid \
                   sh -c 'kill -HUP $PPID; kill -INT $PPID; echo up'";
     let ended = run(script);
@@ -236,7 +234,6 @@ fn a_full_standard_error_is_a_failure_without_a_panic() {
     }
 }
 
-/// Commands that print, and end by themselves with code 0.
 const PRINTS: [&str; 12] = [
     "--help",
     "--version",
@@ -283,7 +280,6 @@ fn a_job_whose_output_nobody_reads_ends_as_by_sigpipe_without_a_word() {
             ("sh -c 'yes >&2'", "2>&4"),
             // A rank that inherits ignored signals, as children of Python and Java ignore SIGPIPE.
             ("sh -c \"trap '' PIPE TERM; while :; do echo x 2>/dev/null; done\"", ">&4"),
-            // Only the first rank writes; the others end as well.
             ("sh -c '[ $OXMPI_COMM_WORLD_RANK = 0 ] && echo x; sleep 50'", ">&4"),
             ("echo x", ">&4"),
         ] {

@@ -114,7 +114,6 @@ fn measurements_are_kept_until_the_rules_are_written() {
         assert!(Instant::now() < end, "nothing is measured");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // A directory in place of the file for the rules.
     std::fs::create_dir(here.path("my.json")).unwrap();
     let other = here.oxmpi("tune --resume my.json.state --out other");
     if first.try_wait().unwrap().is_none() {
@@ -142,7 +141,6 @@ fn rules_of_a_simulation_are_followed() {
         // With this number of sizes the model differs from the fixed rules somewhere.
         let line = out.lines().find(|line| line.contains(" ranks ")).unwrap();
         let words: Vec<&str> = line.split_whitespace().collect();
-        // bcast 4096 ranks 1 MiB: 9 name, ...
         let (collective, ranks) = (words[0], words[1]);
         let factor = if words[4].starts_with("MiB") {
             1 << 20
@@ -157,7 +155,6 @@ fn rules_of_a_simulation_are_followed() {
         let explained: Value = serde_json::from_str(&out).unwrap();
         assert_eq!((code, &explained["by"]), (0, &"rule".into()), "{line}\n{out}");
         assert_eq!(explained["algorithm"]["id"], words[5].parse::<u8>().unwrap(), "{line}\n{out}");
-        // The rules do not apply above the largest number of ranks.
         let (_, out, _) = here.oxmpi(&line.replace(&format!("--ranks {ranks}"), "--ranks 8192"));
         assert!(out.contains("\"by\": \"fixed\""), "{out}");
         here.rules(name);

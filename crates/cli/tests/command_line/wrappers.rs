@@ -6,7 +6,6 @@ use std::process::Command;
 
 use crate::support::{TestDirectory, prefix};
 
-/// A directory with a blank in its path.
 struct BlankDirectory(TestDirectory);
 
 impl BlankDirectory {
@@ -93,7 +92,6 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// Exceptions from callbacks of a program.
 const EXCEPTIONS: &str = r#"
 #include <mpi.h>
 #include <cstdio>
@@ -259,7 +257,6 @@ fn a_shell_can_use_the_shown_words() {
         std::fs::remove_file(&program).unwrap();
     }
     assert!(show(&["-showme:version"]).starts_with("mpicc: OxMPI "));
-    // A shell splits the words, as in a makefile.
     let mut pkg_config = Command::new("pkg-config");
     pkg_config.args(["--cflags", "--libs", "oxmpi"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
     let pkg_config = ok(&mut pkg_config);
@@ -523,7 +520,6 @@ fn cmake_finds_us_in_path_and_by_mpi_home() {
         let executable = cache.lines().find(|line| line.starts_with("MPIEXEC_EXECUTABLE")).unwrap();
         assert!(executable.contains(&mpirun), "{executable}\n{found}");
         ok(Command::new("cmake").arg("--build").arg(&build));
-        // Found by their run path, without mpirun's LD_LIBRARY_PATH.
         assert_eq!(ok(&mut Command::new(build.join("sum_c"))), "sum 1\n");
         assert_eq!(runs(&prefix, &build.join("sum_cxx")), "maximum 2\n");
         let tests = ok(Command::new("ctest").arg("--test-dir").arg(&build));
@@ -592,7 +588,6 @@ fn uninstall_removes_the_files_of_the_installation_and_no_others() {
         assert!(listed.lines().any(|line| line == path), "{path} is in no list:\n{listed}");
     }
     assert_eq!(all_below(&prefix), before, "a list removes nothing");
-    // Files of others, and a changed file.
     scratch.write("prefix/bin/mine", "");
     scratch.write("prefix/share/man/man1/other.1", "");
     scratch.write("prefix/etc/oxmpi-mca-params.conf", "rpi = tcp\n");

@@ -110,7 +110,6 @@ pub(crate) fn await_that(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Other processes that have `marker` among their arguments.
 pub(crate) fn processes_with(marker: &str) -> Vec<String> {
     let own = std::process::id().to_string();
     let mut found = Vec::new();

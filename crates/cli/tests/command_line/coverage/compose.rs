@@ -25,7 +25,6 @@ pub(crate) struct SnippetFile {
 
 #[derive(Debug)]
 pub(crate) struct Snippet {
-    /// Unique in its file.
     pub(crate) name: String,
     body: String,
     line: usize,
@@ -171,7 +170,6 @@ fn collective_forms(name: &str, body: &str) -> Vec<(String, String)> {
     ]
 }
 
-/// A body with `MPI_X@`, with and without `_c`.
 fn count_forms(name: &str, body: &str) -> Vec<(String, String)> {
     if !body.contains('@') {
         return vec![(name.to_owned(), body.to_owned())];

@@ -13,11 +13,8 @@ use super::tool::answers;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// The function cannot fail, with the reason.
     Never(String),
-    /// A file of snippets has the failing call.
     InSnippets,
-    /// C text with a failing call.
     Call(String),
 }
 
@@ -94,7 +91,6 @@ fn wrong_call(id: FuncId) -> String {
             return format!("{kind} wrong = {null}; FAILS({}, {class});", call(id, &all, Some(at)));
         }
     }
-    // A null pointer may be valid for the parameters in this list.
     let may_be_null =
         |param: &Param<'_>| param.base == "void" || (param.base == "MPI_Status" && all.len() > 2);
     let place = all.iter().rposition(|param| !param.by_value() && !param.constant && !may_be_null(param));
@@ -112,7 +108,6 @@ fn is_both(id: FuncId, param: &Param<'_>) -> bool {
     is_handle && param.stars == 1 && ends.iter().any(|end| id.name().ends_with(end))
 }
 
-/// The call with valid arguments except the one at `wrong`.
 fn call(id: FuncId, all: &[Param<'_>], wrong: Option<usize>) -> String {
     let given = all.iter().enumerate().map(|(at, param)| match wrong == Some(at) {
         true if param.by_value() => "wrong".to_owned(),

@@ -29,7 +29,6 @@ struct ShownCommand {
     line: usize,
     when: When,
     text: String,
-    /// Lines of the output, in which other lines may stand between them.
     output: Vec<String>,
 }
 
@@ -143,7 +142,6 @@ impl Home {
     }
 }
 
-/// Runs all commands for this time, and reports each failure.
 fn run_all(when: When) {
     let home = Home::new(if when == When::Night { "documents-night" } else { "documents" });
     let (mut failed, mut count) = (Vec::new(), 0);

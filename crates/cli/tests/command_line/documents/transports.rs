@@ -8,7 +8,6 @@ use oxmpi_param::Module;
 
 use crate::support::root;
 
-/// Directories with folders of transports.
 const FOLDERS: [&str; 2] = ["crates/fabric/src", "crates/fabric/src/transports"];
 
 /// The new page. The text above the first section stays, as do tables and sections that are of no
@@ -37,7 +36,6 @@ fn folder_page(name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("the folder of the transport '{name}' has no page {name}.md"))
 }
 
-/// The table of `oxmpi bench` for a transport, with its markers.
 fn table<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     let (start, end) = (format!("<!-- bench {name} -->"), format!("<!-- end bench {name} -->"));
     let from = page.find(&start)?;

@@ -135,7 +135,6 @@ fn pool(kind: &'static str) -> String {
     let of_kind = || CONSTANTS.iter().filter(|constant| constant.kind == ConstantKind::Handle(kind));
     let null =
         of_kind().find(|constant| constant.name.ends_with("_NULL")).map_or("0", |constant| constant.name);
-    // These handlers would end the job.
     let ends = ["MPI_ERRORS_ARE_FATAL", "MPI_ERRORS_ABORT"];
     let mut known: Vec<&str> = of_kind()
         .map(|constant| constant.name)
@@ -145,7 +144,6 @@ fn pool(kind: &'static str) -> String {
         known.push(null);
     }
     if kind == "MPI_Datatype" {
-        // Only the first few values are drawn, so the special ones stand there.
         known.splice(
             0..0,
             ["MPI_INT", "MPI_BYTE", "MPI_DOUBLE", "MPI_CHAR", "MPI_INT", "MPI_LONG", "MPI_FLOAT", "MPI_INT"],
@@ -172,7 +170,6 @@ fn call(id: FuncId) -> String {
     for (at, param) in params(id.function().params).enumerate() {
         let argument = draw(id, &param);
         if HANDLE_TYPES.contains(&param.base) && param.stars == 1 && !param.constant {
-            // A handle that is an input, a result, or both.
             let kind = param.base;
             let _ = writeln!(
                 before,

@@ -54,7 +54,6 @@ fn jobs_on_several_hosts_and_on_one_connect() {
     pair.meet([SPREAD, HERE], 5);
     pair.meet([HERE, SPREAD], 5);
     pair.meet([SPREAD, &["-H", "nodeb:2,localhost:2"]], 7);
-    // All ranks of one job are on one other host.
     pair.meet([&["-H", "nodea:2"], HERE], 4);
     pair.meet([HERE, &["-H", "nodea:2"]], 4);
     pair.meet([&["-H", "nodea:2"], &["-H", "nodea:2"]], 4);

@@ -40,7 +40,6 @@ fn messages_cross_hosts_while_programs_compute() {
     bed.is_clean();
 }
 
-/// Starts a job of four ranks, two on each host, that run until they are killed.
 fn start(bed: &Testbed) -> Begun {
     let stay = bed.compile_text("stay", STAY);
     let job = bed.begin(&lamd(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay]), 4);
@@ -92,7 +91,6 @@ fn others_survive_the_loss_of_a_host_with_its_daemon() {
     bed.is_clean();
 }
 
-/// Rank 0 sends first, so its daemon makes the connection.
 const ONE_WAY: &str = r#"
 #include <mpi.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@ use std::process::Stdio;
 
 use super::testbed::{A, testbed};
 
-/// Writes the packets on the network of its host into a file until it is killed.
 const LISTEN: &str = r#"
 #include <stdio.h>
 #include <sys/socket.h>

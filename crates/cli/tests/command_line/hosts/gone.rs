@@ -10,7 +10,6 @@ use crate::support::await_that;
 
 /// The time without an answer after which a host is lost, in seconds.
 const SILENCE: u64 = 3;
-/// All hosts; ranks run on two of them.
 const UNIVERSE: &str = "head schedule=no\nnodea cpu=1\nnodeb cpu=1\n";
 
 fn words<'w>(silence: &'w str, program: &[&'w str]) -> Vec<&'w str> {
@@ -47,7 +46,6 @@ fn cut_for_good(bed: &Testbed, others: usize) {
     // The last messages before the cut have arrived.
     std::thread::sleep(Duration::from_millis(500));
     bed.set_link(B, false);
-    // The head removes the host. Nothing reaches the ranks there, which end by themselves.
     let (code, _, err) = outcome(child.wait_with_output().unwrap());
     assert!(code.is_some_and(|code| ![0, 124].contains(&code)), "{err}");
     assert!(err.contains("host nodeb is lost, with 1 rank:"), "{err}");

@@ -40,7 +40,6 @@ fn restart(bed: &Testbed, criu: &Path, (set, hosts): (&str, &str), said: &Path) 
     restart_command(bed, criu, &[set, "--host", hosts]).stderr(said).spawn().unwrap()
 }
 
-/// The number of PID namespaces for ranks on all hosts.
 fn namespaces(bed: &Testbed) -> usize {
     let all = [HEAD, A, B].map(|machine| bed.processes(machine));
     all.iter().flatten().filter(|(_, words)| words.contains(" pid-namespace ")).count()
@@ -53,7 +52,6 @@ fn said_apart(bed: &Testbed) -> usize {
     text.lines().filter(is_it).count()
 }
 
-/// No end of a job leaves a process in a PID namespace.
 #[test]
 fn signals_reach_ranks_in_a_namespace_and_nothing_is_left() {
     let Some((bed, criu)) = testbed_with(true).zip(criu()) else { return };
@@ -97,7 +95,6 @@ fn signals_reach_ranks_in_a_namespace_and_nothing_is_left() {
 mod night {
     use super::*;
 
-    /// The ranks go on on one host, then on another one, on two, and on one again.
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn ranks_of_two_hosts_with_the_same_numbers_go_on_on_one() {
@@ -110,11 +107,9 @@ mod night {
         let (mut all, mut said, mut sets) = (Vec::new(), bed.directory.join(SAID), Vec::new());
         let mut job = mpirun_with(&bed, &criu, &spread, &words).spawn().unwrap();
         let mut lines = lines_of(&mut job);
-        // The hosts, and the number of PID namespaces there.
         let steps = [("nodea:4", 1), ("localhost:4", 1), ("nodea:2,nodeb:2", 0), ("nodeb:4", 1)];
         for (at, (hosts, wanted)) in steps.into_iter().enumerate() {
             await_round(&mut lines, &mut all, &said);
-            // The job goes on after the first set.
             let report = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
             assert!(report.contains(" of 4 ranks in ") && report.contains("and goes on"), "{report}");
             await_round(&mut lines, &mut all, &said);

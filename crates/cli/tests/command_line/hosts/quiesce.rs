@@ -41,7 +41,6 @@ fn connections_between_hosts_are_made_anew_and_nothing_is_lost() {
 fn a_job_after_quiesce_is_reached_by_jobs_of_other_launchers() {
     let Some(bed) = testbed() else { return };
     let program = bed.compile("jobs/quiesced_port");
-    // One job listens on its own host alone; the job on two hosts needs addresses on both.
     let spread = ["-H", "nodea:1,nodeb:1"];
     for quiet in [&["-n", "2"][..], &["-H", "nodea:2"], &spread] {
         let port = bed.directory.join("port").to_str().unwrap().to_string();

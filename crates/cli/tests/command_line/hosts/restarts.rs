@@ -8,7 +8,6 @@ use std::time::Instant;
 use super::testbed::{A, B, HEAD, LIMIT, Machine, PRIVATE, Testbed, lines_of, outcome, testbed};
 use crate::support::{criu, installed, shell_word};
 
-/// Enough rounds for a checkpoint before the end of the job.
 const ROUNDS: &str = "200";
 const SEED: &str = "5";
 const COMMON: &str = "data";
@@ -33,7 +32,6 @@ pub(crate) fn mpirun_with(bed: &Testbed, criu: &Path, options: &[&str], program:
     command
 }
 
-/// Makes a set of a job in the directory `base`, and returns the output.
 pub(crate) fn checkpoint(bed: &Testbed, criu: &Path, (pid, base): (u32, &str), options: &[&str]) -> String {
     // The tool enters the namespaces of the host: those of the test are of no host.
     let pid = pid.to_string();
@@ -322,7 +320,6 @@ mod night {
         bed.is_clean();
     }
 
-    /// Images of other hosts are copied to the head, and at the restart to the new hosts.
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn images_go_to_the_head_where_hosts_share_no_directory_for_sets() {

@@ -19,7 +19,6 @@ fn agents_of_quiet_ranks_are_not_taken_for_lost() {
     bed.is_clean();
 }
 
-/// A stopped agent sends nothing, while its connection stays open.
 #[test]
 fn an_agent_that_is_stopped_is_taken_for_lost() {
     let Some(bed) = testbed() else { return };

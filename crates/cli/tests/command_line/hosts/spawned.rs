@@ -93,7 +93,6 @@ fn processes_are_spawned_on_hosts_of_the_job() {
         let options = ["--mca", "rpi", rpi];
         assert_eq!(spawn(&options, "nodea,nodeb", ["nodeb,nodea", "3", "-"]), named, "{rpi}");
     }
-    // On free slots; on the host of mpirun if it is named; in a job on one other host.
     let free = spawn(&[], "nodea:1,nodeb:3", ["-", "2", "-"]);
     assert_eq!(free, "4 together, child 0 on nodeb, child 1 on nodeb");
     let here = spawn(&[], "nodea,nodeb", ["localhost,nodea", "2", "-"]);

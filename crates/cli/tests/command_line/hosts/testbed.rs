@@ -24,7 +24,6 @@ pub(crate) struct Testbed {
     plain: TestDirectory,
     servers: Vec<Child>,
     has_made_run: bool,
-    /// Whether the other hosts have PID namespaces, as containers have.
     numbers_itself: bool,
 }
 
@@ -75,12 +74,10 @@ pub(crate) fn switch() -> String {
     format!("oxmpi-{}s", std::process::id())
 }
 
-/// `None`: hosts cannot be made here, and skips are allowed.
 pub(crate) fn testbed() -> Option<Testbed> {
     testbed_with(false)
 }
 
-/// `numbers_itself`: each host but the head has its own PID namespace.
 pub(crate) fn testbed_with(numbers_itself: bool) -> Option<Testbed> {
     match why_not() {
         None => Some(Testbed::new(numbers_itself)),

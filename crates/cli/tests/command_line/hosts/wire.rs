@@ -15,7 +15,6 @@ use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, r
 
 use super::testbed::{A, B, HEAD, LIMIT, Machine, inside, run, switch, testbed};
 
-/// The first bytes of a connection to a daemon.
 const MAGIC: &[u8] = b"OxMPI daemon 003";
 const UNIVERSE: &str = "head schedule=no\nnodea cpu=1\nnodeb cpu=1\n";
 
@@ -29,7 +28,6 @@ fn has(bytes: &[u8], needle: &[u8]) -> bool {
     bytes.windows(needle.len()).any(|window| window == needle)
 }
 
-/// All packets on the network of the hosts.
 struct Capture {
     is_over: Arc<AtomicBool>,
     bytes: JoinHandle<Vec<u8>>,
@@ -118,7 +116,6 @@ fn nothing_of_a_job_in_a_universe_can_be_read_on_the_network() {
 #[derive(Clone, Copy, Debug)]
 enum Meddling {
     Listen,
-    /// Changes the byte at this position of each connection, on its way to the daemon or from it.
     Change {
         to_daemon: bool,
         at: usize,
@@ -129,7 +126,6 @@ enum Meddling {
 
 struct Between {
     meddling: Arc<Mutex<Meddling>>,
-    /// The bytes sent to the daemon, by connection.
     said: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
@@ -183,7 +179,6 @@ impl Between {
     }
 }
 
-/// Passes on all bytes, and changes one of them.
 fn pass(mut from: TcpStream, mut to: TcpStream, change: Option<usize>, note: impl Fn(&[u8])) {
     let (mut at, mut bytes) = (0, [0; 4096]);
     while let Ok(n @ 1..) = from.read(&mut bytes) {
@@ -213,7 +208,6 @@ fn an_attacker_on_the_network_can_start_and_change_nothing() {
     let recorded = between.said.lock().unwrap().clone();
     assert!(recorded.len() == 3 && recorded.iter().all(|said| said.starts_with(MAGIC)));
 
-    // The same bytes once more, one connection after another, in their order.
     let mut replayed: Vec<TcpStream> = recorded
         .iter()
         .map(|said| {
@@ -268,7 +262,6 @@ fn a_thousand_silent_connections_delay_no_call() {
             inside(&A.namespace(), || {
                 let connect = || TcpStream::connect_timeout(&daemon, Duration::from_secs(1));
                 let mut all: Vec<_> = (0..1000).map(|_| connect()).collect();
-                // Each connection is repeated after its refusal, and before it.
                 for at in (0..all.len()).cycle() {
                     if is_over.load(Ordering::Relaxed) {
                         break;

@@ -114,6 +114,5 @@ fn the_component_of_an_agreement_is_reported() {
     with_ft(&set("coll_basic_priority", "31"), &format!("{plain} basic"));
     let first = ["--mca", "coll_basic_priority", "31", "--mca", "coll_ftagree_priority", "32"];
     with_ft(&first, "algorithm 1 early returning, binary tree, component ftagree");
-    // A job without fault tolerance needs no tolerant algorithm.
     reports(3, &set("coll_ftagree_agreement", "2"), &format!("{plain} basic"));
 }

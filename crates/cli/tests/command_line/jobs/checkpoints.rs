@@ -26,7 +26,6 @@ use crate::support::{TestDirectory, behind, criu, eldest, shell_word};
 /// Longer than any step of these tests on the slowest machine.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// A network namespace and a directory for sets, until the value is dropped.
 struct Sandbox {
     criu: PathBuf,
     holder: Child,
@@ -78,7 +77,6 @@ impl Sandbox {
         names
     }
 
-    /// `mpirun -n 4 OPTIONS PROGRAM ARGS MARKER`, with its output in a file.
     fn start(&self, options: &[&str], program: &str, args: &[&str]) -> ImagedJob<'_> {
         self.start_by(self.command("mpirun"), options, program, args)
     }
@@ -116,7 +114,6 @@ fn kill_if_there(pid: i32) {
     let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }
 
-/// A running job, under mpirun or under `oxmpi restart`.
 struct ImagedJob<'a> {
     sandbox: &'a Sandbox,
     out: PathBuf,
@@ -136,7 +133,6 @@ impl ImagedJob<'_> {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits until the output has one more line with this word.
     fn await_line(&mut self, word: &str) {
         let (start, before) = (Instant::now(), self.text().matches(word).count());
         while self.text().matches(word).count() <= before {
@@ -443,7 +439,6 @@ fn a_job_is_checkpointed_at_intervals_also_after_a_restart() {
     assert!(words(&described).contains("every 0.3s by itself"), "{}", words(&described));
     let mut job = restart(&sandbox, name.to_str().unwrap(), &[]);
     job.await_that("no set after the restart", |_| numbers(&sandbox).last().is_some_and(|new| *new > last));
-    // The process number of the supervisor is valid, too.
     set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
     let (code, out) = job.end();
     assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&sandbox));
@@ -457,7 +452,6 @@ fn a_job_is_checkpointed_at_intervals_also_after_a_restart() {
 fn the_supervisor_takes_the_signals_and_requests_of_mpirun() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let heat = ["2000", "6000"];
-    // A killed supervisor ends the job.
     let mut job = sandbox.start(&["--every", "1h"], "cr_heat", &heat);
     job.await_line("step");
     let set = set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
@@ -477,7 +471,6 @@ fn the_supervisor_takes_the_signals_and_requests_of_mpirun() {
     let (code, out) = job.end();
     assert_eq!((code, out.matches("mpirun: SIGINT").count()), (130, 1), "{out}\n{}", restarted(&sandbox));
     await_nobody(&sandbox);
-    // A signal to the process group also counts once.
     let grouped = |mut command: Command| {
         // setsid(1) makes a process group as well, and would fork in a group leader.
         if session_of(std::process::id()).unwrap() != 0 {
@@ -634,7 +627,6 @@ fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
     );
     let hosts = ["--mca", "cr", "blcr", "--mca", "rpi", "tcp", "-H", "a.invalid,b.invalid"];
     refuses(&hosts, 2, "parameter 'cr' is 'blcr': an image of the whole tree");
-    // With `cr` alone, `oxmpi checkpoint` needs no option.
     let mut job = sandbox.start(&["--mca", "cr", "blcr"], "cr_heat", &["2000", "6000"]);
     job.await_line("step");
     let set = set_of(&run(sandbox.oxmpi(&["checkpoint", &job.mpirun()])));
@@ -657,7 +649,6 @@ fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
     }
 }
 
-/// mpirun reports it, and `oxmpi checkpoint` before it stops the ranks.
 #[test]
 fn a_criu_that_is_too_old_or_lacks_a_capability_is_named_at_the_start() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
@@ -720,7 +711,6 @@ fn a_checkpoint_goes_where_the_parameters_of_its_job_say() {
     job.end();
 }
 
-/// The commands in the components guide, by the names of LAM/MPI and of BLCR.
 #[test]
 fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
@@ -1001,7 +991,6 @@ fn jobs_that_cannot_be_checkpointed_are_reported_with_the_remedy() {
         1,
         &["/proc/nonexistent cannot be used", "cr_base_dir"],
     );
-    // An empty parameter of the tool overrides the CRIU that the job names.
     let mut missing = Command::new("nsenter");
     missing.arg(format!("--net=/proc/{}/ns/net", sandbox.holder.id()));
     missing
@@ -1015,7 +1004,6 @@ fn jobs_that_cannot_be_checkpointed_are_reported_with_the_remedy() {
             &["no program 'criu' in PATH (/nonexistent", "CRIU 4.2 or newer is needed:\n", "cr_blcr_criu"],
         );
     }
-    // Parameters of the tool give the directory and the number of old sets.
     let there = sandbox.programs.directory.join("there");
     let base = ["--mca", "cr_base_dir", there.to_str().unwrap(), "--mca", "cr_keep", "1"];
     let sets: Vec<String> = (0..3).map(|_| set_of(&ask(&mpirun, &base))).collect();

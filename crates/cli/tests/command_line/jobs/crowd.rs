@@ -12,7 +12,6 @@ use super::harness::{Programs, compile};
 
 const RANKS: u32 = 8;
 
-/// Computes on one core until it is dropped.
 struct BusyThread<'a>(&'a AtomicBool);
 
 impl Drop for BusyThread<'_> {

@@ -11,7 +11,6 @@ fn options(nodes: &str) -> [&str; 6] {
     ["--mca", "rpi", "lamd", "--mca", "mpi_virtual_nodes", nodes]
 }
 
-/// The daemons of a job, by node: in the order in which they were started.
 fn daemons(job: &Job) -> Vec<i32> {
     let is_daemon =
         |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == b"oxmpi\0relay\0");

@@ -13,7 +13,6 @@ fn errors(programs: &Programs, arguments: &[&str]) -> Outcome {
     programs.run(3, &[], "errors", arguments)
 }
 
-/// All ranks make the mistake; the job ends with `code` and one report, which contains `text`.
 fn fails(programs: &Programs, what: &str, code: i32, text: &str) {
     let outcome = errors(programs, &[what]);
     outcome.reports(code, "rank ");

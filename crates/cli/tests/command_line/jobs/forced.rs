@@ -55,14 +55,11 @@ fn all_of(collective: &str) {
     for (index, row) in own.into_iter().enumerate() {
         let (id, name) = (row[1], row[2]);
         if name == "smp" {
-            // An algorithm of the component smp, which uses the nodes.
             assert!(refusal(collective, id, 4).is_some_and(|why| why.contains("the component smp")));
             continue;
         }
-        // The parameter takes numbers and names.
         let value = if index % 2 == 0 { id } else { name };
         for (turn, ranks) in [2, 3, 4, 7].into_iter().enumerate() {
-            // The choice is the same over sockets and shared memory.
             let transport = if (index + turn) % 3 == 1 { "tcp" } else { "shm" };
             let options =
                 ["--mca", "rpi", transport, "--mca", "coll_verbose", "1", "--mca", &parameter, value];
@@ -163,7 +160,6 @@ fn a_rules_file_chooses_by_sizes_and_a_parameter_is_stronger() {
         "of 2800 bytes on MPI_COMM_WORLD, 4 ranks: through shared memory, as no algorithm is forced, component shmem",
     );
     has(&format!("of 36000 bytes on MPI_COMM_WORLD, 4 ranks: algorithm 4 ring, by the rule at {rules}:9:1 "));
-    // Below 4 ranks the file has no rule, so the fixed decisions choose.
     let outcome = run(&programs, 3, &file, "allreduce");
     assert!(served(&outcome, "allreduce")[1].contains(": through shared memory, "), "{outcome:?}");
 
@@ -212,7 +208,6 @@ fn wrong_choices_are_reported_before_the_job_starts() {
     );
     assert_eq!((outcome.out.as_str(), outcome.err), ("", text));
 
-    // Without mpirun, which checks the file before it starts ranks.
     let mut alone = Command::new(programs.path("forced"));
     alone.env("OXMPI_MCA_coll_tuned_use_dynamic_rules", "1").arg("bcast");
     let output = alone.env("OXMPI_MCA_coll_tuned_dynamic_rules_filename", rules).output().unwrap();

@@ -122,7 +122,6 @@ fn a_script_that_runs_one_program_more_than_its_peers_ends_the_job() {
     let text = "./world $1; [ $OXMPI_COMM_WORLD_RANK = 0 ] || exit 0; sleep 0.5; ./world $1";
     let outcome = run(&p, 2, &[], text);
     assert!(outcome.code != 0 && outcome.err.contains("that of rank 1, which has ended"), "{outcome:?}");
-    // As a job of its own the program may run.
     let text = "./world $1; [ $OXMPI_COMM_WORLD_RANK = 0 ] || exit 0; env -u OXMPI_BOOT ./world $1";
     let outcome = run(&p, 2, &[], text);
     assert!(outcome.code == 0 && outcome.out.contains("rank 0 of 1"), "{outcome:?}");

@@ -120,7 +120,6 @@ fn long_messages_are_moved_from_and_to_memory_that_may_be_registered() {
     }
 }
 
-/// Memory that is unmapped after a message, and mapped again at its address.
 #[test]
 fn memory_is_registered_for_one_message() {
     passes(&["p2p_remapped"], &[2, 4], &[], &[]);
@@ -183,7 +182,6 @@ fn ports_are_taken_from_2_on_and_a_rank_without_one_ends_the_job() {
     let forced = ["--mca", "rpi_gm_port", "5"];
     let outcome = run(&programs, 1, &forced, ("gm", &[]), &[]);
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
-    // The spawned process finds the port taken.
     let outcome = run(&programs, 1, &forced, ("gm", &["spawn"]), &[]);
     assert!(outcome.code != 0 && outcome.err.contains("port 5 (rpi_gm_port)"), "{outcome:?}");
 }
@@ -205,7 +203,6 @@ fn missing_libraries_are_named_and_checkpoints_need_their_parameter() {
             assert!(outcome.err.contains(text), "{options:?}, {text}: {outcome:?}");
         }
     }
-    // Without the parameter the usual name of the library counts.
     if !["/dev/gm0", "/dev/gmp0"].iter().any(|device| std::path::Path::new(device).exists()) {
         let outcome = programs.run(2, &["--mca", "rpi", "gm"], "gm", &[]);
         for text in ["libgm.so", "/dev/gm0", "load the driver", "rpi_gm_library"] {
@@ -260,7 +257,6 @@ mod night {
     #[ignore = "cargo xtask nightly"]
     fn receivers_that_compute_lose_nothing() {
         let programs = compile(&["jobs/gm"]);
-        // GM's time limit is shorter than the computation of rank 1.
         let short = [("GM_EMULATION_TIMEOUT_MS", "500")];
         for fast in ["0", "1"] {
             let options = ["--mca", "rpi_gm_fast", fast];
@@ -272,7 +268,6 @@ mod night {
         }
     }
 
-    /// Two send tokens and few buffers, with and without counted messages.
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn a_port_with_few_tokens_loses_nothing() {

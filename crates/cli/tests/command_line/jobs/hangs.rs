@@ -172,7 +172,6 @@ fn the_watchdog_is_silent_about_accepting() {
     assert!(outcome.err.starts_with("mpirun: the time of 4 s (--timeout) is over"), "{outcome:?}");
 }
 
-/// Without a request mpirun reports only waits for a rank that has ended.
 #[test]
 fn waits_for_ended_ranks_are_reported_without_a_request() {
     let p = compile(&["jobs/hang"]);
@@ -288,7 +287,6 @@ fn usr1_reports_the_waits_of_the_ranks() {
     }
 }
 
-/// By default the ranks do not get the signal, which would kill them.
 #[test]
 fn usr1_is_passed_on_on_request() {
     let p = compile(&["jobs/hang"]);

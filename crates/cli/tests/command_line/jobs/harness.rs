@@ -133,7 +133,6 @@ impl Job {
         })
     }
 
-    /// Process numbers by rank, from lines "rank RANK PID" of the ranks.
     pub(crate) fn pids(&mut self, ranks: u32) -> HashMap<u32, i32> {
         let mut pids = HashMap::new();
         while pids.len() < ranks as usize {

@@ -95,7 +95,6 @@ fn the_first_call_of_a_communicator_does_not_wait() {
 #[test]
 fn a_plan_serves_calls_that_hcoll_refuses() {
     let prepared = prepare(&["jobs/ucc"]);
-    // The emulation refuses the sum of floats, the exclusive or of bytes, and more than 2000 bytes.
     let refusals = [("HCOLL_EMULATION_REFUSE", "11:3,6:10"), ("HCOLL_EMULATION_LARGEST", "2000")];
     let outcome = prepared.run((3, "ucc"), &[], &refusals);
     is_well(&outcome);
@@ -116,7 +115,6 @@ fn a_plan_serves_calls_that_hcoll_refuses() {
     };
     assert!(said(&[]).contains("offered to HCOLL, component hcoll"));
     assert!(!said(&["--mca", "coll_hcoll_np", "3"]).contains("offered to HCOLL"));
-    // Shared memory has priority 50.
     let later = said(&["--mca", "coll_hcoll_priority", "1"]);
     assert!(!later.contains("offered to HCOLL"), "{later}");
     let without = said(&["--mca", "cr", "none", "--mca", "mpi_ft_enable", "1"]);
@@ -146,7 +144,6 @@ fn without_a_context_at_one_rank_plans_serve_all_ranks_with_the_reason() {
     ] {
         assert!(outcome.err.contains(text), "{text}: {outcome:?}");
     }
-    // Without the parameter there is no report.
     let silent =
         prepared.programs.run(2, &["--mca", "coll_hcoll_library", "/nonexistent/libhcoll.so"], "ucc", &[]);
     assert_eq!((silent.code, silent.err.as_str()), (0, ""), "{silent:?}");

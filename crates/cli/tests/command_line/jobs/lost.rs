@@ -36,7 +36,6 @@ fn env_that_empties_the_environment_is_named() {
     for options in TRANSPORTS {
         is_refused(&under(&p, 2, options, &["env", "-i", "./world"]), &named);
         is_refused(&script(&p, options, "env -i ./world $1; exit $?"), &named);
-        // Descriptors are closed, too.
         is_refused(&script(&p, options, "exec 62>&- 63>&-; env -i ./world $1; exit $?"), &named);
         // The second program of a script would also be the rank.
         is_refused(&script(&p, options, "./world $1 >/dev/null; env -i ./world $1; exit $?"), &named);

@@ -18,7 +18,6 @@ fn alone(p: &Programs, arguments: &[&str]) -> Job {
     p.start(command)
 }
 
-/// The job succeeded, and printed `lines` other lines.
 fn is_fine(outcome: &Outcome, role: &str, lines: usize) {
     assert_eq!((outcome.code, outcome.err.as_str()), (0, ""), "{outcome:?}");
     assert!(outcome.out.contains(&format!("{role} fine\n")), "{outcome:?}");
@@ -227,7 +226,6 @@ fn a_launcher_that_was_refused_leaves_the_other_alone() {
     is_fine(&server.end(), "server", 1);
 }
 
-/// Processes that ended before the connection are not known at the other mpirun.
 #[test]
 fn a_job_that_ends_well_while_it_is_connected_does_no_harm() {
     let p = compile(&["jobs/meeting"]);

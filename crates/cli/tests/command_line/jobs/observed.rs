@@ -276,7 +276,6 @@ fn family(param: &Param) -> String {
     }
 }
 
-/// The text of a test, with the functions of its file that are no tests.
 fn text_of(file: &str, test: &str) -> Result<String, String> {
     let path = match file.strip_prefix("c/") {
         Some(_) => root().join("tests").join(file),
@@ -284,7 +283,6 @@ fn text_of(file: &str, test: &str) -> Result<String, String> {
     };
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     if file.starts_with("c/") {
-        // The test runs each program of this kind.
         return Ok(text);
     }
     let mut parts = text.split("#[test]\n");
@@ -302,7 +300,6 @@ fn text_of(file: &str, test: &str) -> Result<String, String> {
     if found { Ok(all) } else { Err(format!("{file} has no test {test}")) }
 }
 
-/// Whether the text sets a parameter on a job, by one of its names.
 fn sets(text: &str, param: &Param) -> bool {
     let names = param.aliases.iter().copied().chain([param.name]);
     let spelt = |name: &str| {

@@ -36,7 +36,6 @@ fn variables_of_a_batch_script_make_a_singleton_and_one_line() {
     is_alone(&outcome, 1);
     assert!(outcome.err.contains("SLURM_NTASKS=4") && outcome.err.contains("mpirun -n 4"), "{outcome:?}");
     is_alone(&alone(&p, &[("SLURM_NTASKS", "4"), ("OXMPI_MCA_mpi_allow_singletons", "1")], &[]), 0);
-    // A descriptor that is no socket, an ended server, and a task that is no ancestor.
     is_alone(&alone(&p, &[("PMI_FD", "0"), ("PMI_SIZE", "4")], &[]), 1);
     let gone = [
         ("PMIX_NAMESPACE", "a"),
@@ -116,7 +115,6 @@ fn ranks_do_not_inherit_the_identity_of_mpirun_under_another_launcher() {
     assert!(has("SLURM_NTASKS") && has("OMPI_MCA_x") && has("OMPI_COMM_WORLD_RANK"), "{outcome:?}");
 }
 
-/// Compiles a program that needs a library of this name, which has a function of MPI.
 fn of_other_library(p: &Programs, library: &str) {
     let source = p.file("other.c", b"int MPI_Initialized(int *flag) { *flag = 0; return 0; }\n", 0o644);
     let program = b"int MPI_Initialized(int *), puts(const char *);\nint main(void) { int f; puts(\"ran\"); return MPI_Initialized(&f); }\n";
@@ -142,7 +140,6 @@ fn a_program_of_another_mpi_library_is_refused() {
         }
         p.run(2, &["--mca", "mpi_allow_singletons", "1"], "foreign", &[]).is_fine(2, "ran");
     }
-    // A library with a similar name, a script, and a program without MPI.
     of_other_library(&p, "libmpimodel.so.40");
     p.run(2, &[], "foreign", &[]).is_fine(2, "ran");
     p.file("script", b"#!/bin/sh\necho script\n", 0o755);

@@ -14,7 +14,6 @@ fn run(p: &Programs, ranks: u32, said: Said<'_>, words: &[&str]) -> Outcome {
     p.run(ranks, &options, "parameters", words)
 }
 
-/// The program checks its values itself.
 fn check(p: &Programs, ranks: u32, said: Said<'_>, words: &[&str]) {
     let outcome = run(p, ranks, said, words);
     assert_eq!((outcome.code, &*outcome.out), (0, "ok\n"), "{said:?} {words:?}: {outcome:?}");
@@ -96,7 +95,6 @@ fn rings_and_inboxes_have_the_requested_size() {
     for (slots, most) in [("16", "80"), ("128", "192")] {
         check(&p, 2, &[("shm_ring_slots", slots)], &["depth", "16", slots, most]);
     }
-    // Four messages of eight bytes share a slot.
     check(&p, 2, &[("shm_ring_slots", "16")], &["depth", "8", "48", "128"]);
     check(&p, 2, &[("shm_ring_data_bytes", "32k")], &["depth", "1000", "16", "32"]);
     check(&p, 2, &[("shm_ring_data_bytes", "65536")], &["depth", "1000", "33", "65"]);
@@ -112,7 +110,6 @@ fn rings_and_inboxes_have_the_requested_size() {
 fn the_pool_and_the_heap_have_the_requested_size() {
     let p = compile(&["jobs/parameters"]);
     for bytes in [0, 1 << 20, 4 << 20] {
-        // A quarter if the node is oversubscribed.
         let has = if cores() < 2 { bytes / 4 } else { bytes };
         check(&p, 2, &[("shm_pool_bytes", &bytes.to_string())], &["pool", &has.to_string()]);
     }
@@ -153,7 +150,6 @@ fn a_rank_waits_awake_for_the_requested_time() {
     let p = compile(&["jobs/parameters"]);
     if cores() >= 2 {
         for (spin, offer, asleep) in [("0", "0", "1"), ("1000000", "0", "0"), ("0", "1000000", "0")] {
-            // Also if one yield takes long.
             let said = [("wait_spin_us", spin), ("wait_yield_us", offer), ("wait_sleeping", "0")];
             check(&p, 2, &said, &["asleep", asleep]);
         }
@@ -254,7 +250,6 @@ fn basic_crosses_over_at_the_parameters() {
         let line = report.lines().find_map(|line| line.strip_prefix(&start));
         line.unwrap_or_else(|| panic!("{start}: {report}")).split(',').next().unwrap().to_string()
     };
-    // By the number of ranks; for reductions by that of bytes.
     let (bcast, reduce) = ("bcast of 64 bytes", "reduce of 16 bytes");
     for (most, is_linear) in [("4", true), ("3", false)] {
         let said = [("coll_crossover", most)];
@@ -287,7 +282,6 @@ fn the_tuning_of_a_forced_algorithm_counts() {
         assert!(outcome.code == 0 && outcome.out.ends_with("ok\n"), "{said:?}: {outcome:?}");
         outcome.out.split(' ').next().unwrap().parse::<u32>().unwrap()
     };
-    // Segments of a broadcast of 64 KiB, to each of some chains.
     for (chains, segment, sent) in [("1", "16384", 4), ("2", "16384", 8), ("2", "32768", 4)] {
         let said = [
             ("coll_tuned_bcast_algorithm", "chain"),

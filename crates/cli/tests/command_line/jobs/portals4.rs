@@ -112,7 +112,6 @@ fn the_others_go_on_when_ranks_die() {
     }
 }
 
-/// The values that the library reports of each process under this name.
 fn reported(outcome: &Outcome, name: &str) -> Vec<u64> {
     assert!(outcome.code == 0 && outcome.out.ends_with("ok\n"), "{outcome:?}");
     let lines = outcome.err.lines().filter_map(|line| line.split_once("portals: ").map(|(_, line)| line));

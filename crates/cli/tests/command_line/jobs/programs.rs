@@ -123,7 +123,6 @@ fn each_rank_knows_the_number_of_its_program() {
     let program = p.path("attr_predefined").display().to_string();
     let arguments = ["0", ":", "-n", "2", &program, "1", ":", "-n", "1", &program, "2"];
     p.run(1, &[], "attr_predefined", &arguments).is_fine(1, "ok");
-    // The program fails for a wrong number, so it does check.
     let outcome = p.run(1, &[], "attr_predefined", &["0", ":", "-n", "1", &program, "5"]);
     assert!(outcome.code != 0 && outcome.out.contains("value == appnum"), "{outcome:?}");
 }

@@ -81,7 +81,6 @@ fn processes_that_cannot_quiesce_are_named() {
     job.signal(Signal::TERM);
     let outcome = job.end_within(SOON);
     assert!(!outcome.err.contains("quiesce"), "{outcome:?}");
-    // No process can have this number.
     refused(&["4194304"], 1, "process 4194304: No such file");
 }
 

@@ -69,7 +69,6 @@ fn a_job_on_several_nodes_is_refused_if_the_transport_between_them_is_left_out()
                 assert!(err.contains(text), "{list} {more:?}: {err}");
             }
         }
-        // One rank is on one node.
         let command = programs.mpirun(1, &[&btl, &nodes[..]].concat(), "level", &["0"]);
         let outcome = programs.start(command).end();
         assert_eq!((outcome.code, outcome.out.as_str()), (0, "level 0\n"), "{list}: {}", outcome.err);

@@ -108,7 +108,6 @@ fn the_next_job_removes_abandoned_sets() {
     kill(guards[0]);
     job.signal(Signal::KILL);
     job.end_within(SOON);
-    // Any job, also one without semaphores.
     let outcome = p.run(2, &[], "postboxes", &[]);
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
     await_none(&found);

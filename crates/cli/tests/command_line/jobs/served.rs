@@ -21,7 +21,6 @@ fn run(programs: &Programs, ranks: u32, said: &Said, arguments: &[&str]) -> Outc
     outcome
 }
 
-/// A line about a call on a communicator of this name.
 struct ServedCall<'a> {
     collective: &'a str,
     bytes: Option<&'a str>,
@@ -95,7 +94,6 @@ fn explain_names_the_components_of_a_job() {
     }
 }
 
-/// The collectives of each component on a communicator.
 fn by_component<'a>(outcome: &'a Outcome, comm: &str) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
     let mut all: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     served_calls(outcome, comm).iter().for_each(|call| {
@@ -133,7 +131,6 @@ fn components_serve_the_collectives_of_the_guide_and_basic_the_rest() {
         let wanted: BTreeSet<&str> = guide.iter().chain(more).copied().collect();
         assert_eq!(served[component], wanted, "{outcome:?}");
         assert_eq!(served[component].len() + served["basic"].len(), 16, "{outcome:?}");
-        // One rank is alone on its node, so shared memory does not serve.
         let alone = run(&programs, 2, said, &["self", "3", "blocking"]);
         assert_eq!(by_component(&alone, "MPI_COMM_SELF").keys().collect::<Vec<_>>(), [&"basic"], "{alone:?}");
     }
@@ -158,7 +155,6 @@ fn basic_and_inter_have_everything_of_two_groups() {
         (&[("coll", "inter,self,tuned")], "inter"),
         (&[("coll_basic_priority", "41")], "basic"),
         (&[("coll_basic_priority", "40")], "inter"),
-        // At equal priorities the upper row of the table wins.
         (&[("coll_inter_priority", "0")], "inter"),
     ] {
         for ranks in [2, 3] {
@@ -196,7 +192,6 @@ fn each_component_of_a_collective_is_reported() {
         let end = format!(", component {component}");
         outcome.err.lines().any(|line| line.starts_with(start) && line.ends_with(&end))
     };
-    // The program calls MPI_Allreduce on an intercommunicator, then MPI_Iallreduce.
     assert!(by("basic") && by("libnbc"), "{outcome:?}");
 }
 
@@ -206,7 +201,6 @@ fn ranks_of_several_jobs_keep_to_the_fixed_decisions_with_a_report() {
     for said in [&[][..], &[("coll", "basic")], &[("rpi", "tcp")]] {
         let outcome = run(&programs, 2, said, &["several", "2", "blocking"]);
         let end = ", 4 ranks of several jobs is served by: the fixed decisions, whatever parameters say";
-        // The intercommunicator, and the communicator that merges it.
         let lines = outcome.err.lines().filter(|line| line.ends_with(end)).count();
         assert_eq!(lines, 2, "{said:?}: {outcome:?}");
         assert_eq!(served_calls(&outcome, "a communicator").len(), 0, "{said:?}: {outcome:?}");

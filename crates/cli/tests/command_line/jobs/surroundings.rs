@@ -101,7 +101,6 @@ fn nothing_needs_to_be_writable() {
 #[test]
 fn few_descriptors_are_enough_or_the_error_is_clear() {
     let p = compile(&["jobs/many"]);
-    // mpirun raises its own soft limit.
     run(&p, false, "ulimit -S -n 64; exec \"$MPIRUN\" -n 9 --timeout 50 ./many work $1").is_fine(9, " of 9");
     let outcome = run(&p, false, "ulimit -n 64; exec \"$MPIRUN\" -n 9 --timeout 50 ./many work $1");
     assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{outcome:?}");
@@ -128,11 +127,9 @@ fn a_home_that_cannot_be_read_is_left_out_with_a_warning() {
     let said = outcome.err.trim_end();
     assert!(said.starts_with("mpirun: warning: parameter file ") && said.lines().count() == 1, "{outcome:?}");
     assert!(said.contains("/home/.oxmpi/mca-params.conf: Too many levels of symbolic links"), "{outcome:?}");
-    // Only a launcher prints the warning.
     run(&p, false, &format!("{home} ./many work $1")).is_fine(1, " of 1");
     let report = run(&p, false, &format!("{home} exec \"$OXMPI\" doctor"));
     assert!(report.out.contains("note     parameters     parameter file "), "{report:?}");
-    // A named file must be readable.
     let named = run(
         &p,
         false,

@@ -146,7 +146,6 @@ fn no_rank_waits_for_one_that_failed_in_an_accumulate() {
     }
 }
 
-/// A program that was started without `mpirun` learns of the failures of processes that it spawned.
 #[test]
 fn a_singleton_survives_its_children() {
     let p = compile(&["jobs/ulfm_rules"]);

@@ -45,7 +45,6 @@ fn results_are_those_of_mpi() {
     for ranks in 2..=4 {
         is_well(&run(&programs, &libraries, (ranks, "ucc"), &["--mca", "coll_ucc_cls", "basic"]), ranks);
     }
-    // Over sockets the agreements of the ranks use messages.
     is_well(&run(&programs, &libraries, (2, "ucc"), &["--mca", "rpi", "tcp"]), 2);
 }
 

@@ -87,7 +87,6 @@ fn a_restart_that_fails_leaves_files_as_they_were() {
     }
 }
 
-/// A tmpfs on a directory until the value is dropped.
 struct Mounted(PathBuf);
 
 impl Mounted {

@@ -5,7 +5,6 @@
 use super::*;
 use crate::jobs::harness::compiled_library;
 
-/// Options of a job over the emulation in the file `library`.
 fn over_emulation(library: &str) -> [&str; 12] {
     let [a, b, c] = ["--mca"; 3];
     [a, "rpi", "gm", b, "rpi_gm_library", library, c, "rpi_gm_cr", "1", "--mca", "cr", "blcr"]
@@ -27,7 +26,6 @@ fn traffic_comes_back() {
     comes_back_by(&[], &over_emulation(&library), "cr_traffic", &["60", "7", "data"]);
 }
 
-/// The job's ports may be taken at its restart: then it takes other ones.
 #[test]
 fn a_job_goes_on_with_other_ports() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };

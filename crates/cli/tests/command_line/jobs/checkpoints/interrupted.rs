@@ -6,14 +6,11 @@ use oxmpi_sys::process_stat::ProcessStat;
 
 use super::*;
 
-/// The stage in which CRIU waits for the test.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// Before CRIU begins.
     Before,
     /// The image is complete, and the processes are traced.
     Amid,
-    /// CRIU has released the processes.
     After,
 }
 
@@ -52,7 +49,6 @@ impl<'a> PausedCriu<'a> {
         PausedCriu { sandbox, program, _plain: plain }
     }
 
-    /// Starts a checkpoint, and returns when CRIU waits.
     fn checkpoint(&self, job: &mut ImagedJob<'_>, options: &[&str]) -> Child {
         let mut command = self.sandbox.oxmpi(&[&["checkpoint", &job.mpirun()], options].concat());
         command.env("OXMPI_MCA_cr_blcr_criu", &self.program);
@@ -77,7 +73,6 @@ impl<'a> PausedCriu<'a> {
     }
 }
 
-/// The tool is killed or interrupted, and CRIU is not: the job goes on.
 fn goes_on_after_an_interruption(options: &[&str], form: &[&str]) {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_signalled"]) else { return };
     let mut job = sandbox.start(options, "cr_signalled", &[]);
@@ -89,7 +84,6 @@ fn goes_on_after_an_interruption(options: &[&str], form: &[&str]) {
             kill_process(Pid::from_child(&tool), signal).unwrap();
             assert!(!tool.wait().unwrap().success());
             if form.is_empty() {
-                // The ranks are still held.
                 let said = ["images of the job are being made"];
                 refused(&run(sandbox.oxmpi(&["quiesce", &job.mpirun()])), 1, &said);
             }
@@ -119,7 +113,6 @@ fn an_interrupted_image_of_all_processes_lets_the_job_go_on() {
     goes_on_after_an_interruption(&[], &["--tree"]);
 }
 
-/// The agents run CRIU.
 #[test]
 fn an_interrupted_image_on_other_hosts_lets_the_job_go_on() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_signalled"]) else { return };
@@ -169,7 +162,6 @@ fn a_signal_waits_for_criu() {
     set_of(&run(sandbox.oxmpi(&["checkpoint", &job.mpirun()])));
     job.await_line("step");
     job.lose();
-    // A signal during the writes to disk is passed on at once.
     let mut job = sandbox.start(&BY_RANK, "cr_signalled", &[]);
     job.await_line("step");
     let pause = sandbox.programs.path("pause");

@@ -28,7 +28,6 @@ fn ended_with_a_set<'p>(sandbox: &'p Sandbox, options: &[&str], form: &[&str]) -
     (set, job)
 }
 
-/// Another user has put a newer, complete set beside the caller's.
 #[test]
 fn a_set_of_another_user_is_skipped_or_refused_by_its_name() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
@@ -60,7 +59,6 @@ fn a_set_of_another_user_is_skipped_or_refused_by_its_name() {
         refused(&run(sandbox.oxmpi(&["restart", &own])), 1, &[&written, "chmod -R go-w"]);
         set_mode(&path, mode);
     }
-    // Users who may rename the set can replace it.
     set_mode(&sandbox.sets(), 0o777);
     refused(&run(sandbox.oxmpi(&["restart", &own])), 1, &["others can replace the sets in ", "chmod +t"]);
     let request = with(sandbox.command("mpirun"), &["--mca", "cr", "blcr", "-n", "1", "true"]);
@@ -69,7 +67,6 @@ fn a_set_of_another_user_is_skipped_or_refused_by_its_name() {
     let mut job = restart(&sandbox, &name, &[]);
     assert!(job.goes_on(), "{}", restarted(&sandbox));
     assert!(restarted(&sandbox).contains(&passed_over), "{}", restarted(&sandbox));
-    // The other user's set keeps its number, and is not removed.
     let options = ["--mca", "cr_keep", "0"];
     let next = set_of(&run(sandbox.oxmpi(&[&["checkpoint", &job.mpirun()], &options[..]].concat())));
     assert_eq!(next, format!("{name}.3"));

@@ -5,7 +5,6 @@ use super::*;
 /// Options for an image of each rank.
 pub(super) const BY_RANK: [&str; 3] = ["--mca", "cr", "blcr"];
 
-/// As [`TRAFFIC`], and each rank opens the file by itself.
 const OWN_FILE: [&str; 3] = ["250", "7", "own:data"];
 
 pub(super) fn ranks_of(sandbox: &Sandbox) -> Vec<i32> {
@@ -30,14 +29,12 @@ fn traffic_comes_back() {
     comes_back_by(&[], &BY_RANK, "cr_traffic", &TRAFFIC);
 }
 
-/// Keys and record numbers of an old connection are not used again.
 #[test]
 fn encrypted_traffic_comes_back() {
     let options = [&BY_RANK[..], &["--mca", "mpi_encrypt", "1"]].concat();
     comes_back_by(&[], &options, "cr_traffic", &OWN_FILE);
 }
 
-/// The set has images of the ranks, and none of mpirun.
 #[test]
 fn each_rank_has_an_image_and_the_job_can_end_with_it() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
@@ -109,7 +106,6 @@ fn a_rank_that_computes_is_imaged_with_input_and_unfinished_lines() {
     }
 }
 
-/// Output in files of ranks is cut back like other files.
 #[test]
 fn files_with_the_output_of_ranks_are_cut_back() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
@@ -129,7 +125,6 @@ fn files_with_the_output_of_ranks_are_cut_back() {
     assert_eq!(results(&out), results(&alone));
 }
 
-/// The terminal gets the reason with the rank and its host; the output files of the job do not.
 #[test]
 fn a_restart_of_ranks_that_fails_says_rank_host_and_reason() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
@@ -265,7 +260,6 @@ fn a_crash_of_the_tool_lets_the_ranks_go_on() {
     survives_crashes(&BY_RANK, &[]);
 }
 
-/// A replacement for CRIU that runs a line of shell before an image.
 fn criu_after(sandbox: &Sandbox, line: &str) -> PathBuf {
     let criu = shell_word(&sandbox.criu);
     let script = format!("#!/bin/sh\n[ \"$1\" = dump ] && {line}\nexec {criu} \"$@\"\n");
@@ -328,7 +322,6 @@ fn a_job_is_imaged_rank_by_rank_at_intervals_and_at_sigterm() {
     await_nobody(&sandbox);
     let set = format!("{name}.{}", numbers(&sandbox).pop().unwrap());
     let mut job = restart(&sandbox, &set, &["--every", "none"]);
-    // A killed `oxmpi restart` ends the job.
     assert!(job.goes_on());
     job.signal(Signal::KILL);
     await_nobody(&sandbox);
@@ -348,7 +341,6 @@ fn jobs_that_cannot_be_imaged_by_rank_are_reported() {
     let left = sandbox.programs.path("cr_left").display().to_string();
     let port = sandbox.programs.path("quiesced_port").display().to_string();
     let (marker, file) = (sandbox.programs.marker(), sandbox.programs.path("port").display().to_string());
-    // A process of the job cannot stop itself.
     let script = format!(
         "'{heat}' 2000 6000 {marker} & sleep 1; if [ $OXMPI_COMM_WORLD_RANK = 0 ]; then '{}' checkpoint $PPID; \
          else sleep 2; fi; kill $!",
@@ -379,7 +371,6 @@ fn jobs_that_cannot_be_imaged_by_rank_are_reported() {
         job.kill().unwrap();
         job.wait().unwrap();
     }
-    // Shared memory of two ranks cannot be in an image of each.
     let mut job = sandbox.start(&BY_RANK, "cr_shared", &[]);
     job.await_line("shared");
     let together = "ranks 0 and 1 share memory (a shared window, MPI_Win_allocate_shared";
