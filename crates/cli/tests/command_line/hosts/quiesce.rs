@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 
 use super::testbed::{HEAD, Testbed, outcome, testbed};
 
-fn ask(bed: &Testbed, mpirun: u32) {
+fn request_quiesce(bed: &Testbed, mpirun: u32) {
     let (code, out, err) = bed.oxmpi_on(HEAD, &["quiesce", &mpirun.to_string()]);
     assert!(code == Some(0) && out.contains("processes stood still"), "{out}{err}");
 }
@@ -25,7 +25,7 @@ fn connections_between_hosts_are_made_anew_and_nothing_is_lost() {
             assert!(lines.next().unwrap().starts_with("rank "));
         }
         for time in 1..=TIMES {
-            ask(&bed, child.id());
+            request_quiesce(&bed, child.id());
             assert_eq!(lines.next(), Some(format!("remade {time}")), "{hosts}");
         }
         assert_eq!(lines.next().as_deref(), Some("whole"), "{hosts}");
@@ -54,7 +54,7 @@ fn a_job_after_quiesce_is_reached_by_jobs_of_other_launchers() {
         let (mut here, there) = (start("0", quiet), start("1", &spread));
         let mut lines = BufReader::new(here.stdout.take().unwrap()).lines().map(|line| line.unwrap());
         assert_eq!(lines.next().as_deref(), Some("met"), "{quiet:?}");
-        ask(&bed, here.id());
+        request_quiesce(&bed, here.id());
         let mut line = String::new();
         let mut errors = BufReader::new(here.stderr.take().unwrap());
         errors.read_line(&mut line).unwrap();

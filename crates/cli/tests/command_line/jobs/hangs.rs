@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::harness::{Job, Programs, compile};
+use super::harness::{LaunchedJob, Programs, compile};
 
 /// Lines of the reports of a job of 5 ranks, by the place where it hangs: over shared memory, over
 /// sockets, and over both. Of a line the first and the last words are given; the time is between
 /// them.
-type Hang = (&'static str, &'static [Line], &'static [Line], &'static [Line]);
-type Line = (&'static str, &'static str);
+type Hang = (&'static str, &'static [ReportLine], &'static [ReportLine], &'static [ReportLine]);
+type ReportLine = (&'static str, &'static str);
 
 const MESSAGE: &str = ": a message with tag 5 on MPI_COMM_WORLD of at most 8 bytes";
 const HEADS: &str = "A deadlock: rank 0 waits for rank 1, rank 1 waits for rank 0. None of them can go on.";
@@ -114,7 +114,7 @@ const HANGS: &[Hang] = &[
     ),
 ];
 
-fn has(report: &str, (first, last): Line) -> bool {
+fn has(report: &str, (first, last): ReportLine) -> bool {
     report.lines().any(|line| line.trim_start().starts_with(first) && line.ends_with(last))
 }
 
@@ -138,7 +138,7 @@ fn watchdog(transport: &str) {
         let options = [&options[..], &["--mca", "coll", coll]].concat();
         p.start(p.mpirun(5, &options, "hang", &[place]))
     };
-    let jobs: Vec<Job> = HANGS.iter().map(start).collect();
+    let jobs: Vec<LaunchedJob> = HANGS.iter().map(start).collect();
     for (job, (place, shm, tcp, both)) in jobs.into_iter().zip(HANGS) {
         let outcome = job.wait();
         assert_eq!(outcome.code, 124, "{place}: {outcome:?}");
@@ -246,7 +246,7 @@ fn the_time_limit_is_reported_with_different_lengths() {
     );
 }
 
-fn reported(p: &Programs, options: &[&str], place: &str, lines: &[Line]) {
+fn reported(p: &Programs, options: &[&str], place: &str, lines: &[ReportLine]) {
     let file = p.path(&format!("report-{place}-{}", options.concat()));
     let mut command = Command::new("sh");
     command.args(["-c", "file=$1; shift; exec \"$@\" 2>\"$file\"", "sh"]).arg(&file);

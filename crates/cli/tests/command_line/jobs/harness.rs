@@ -80,7 +80,7 @@ impl Programs {
     }
 
     /// Starts a command. It must have the marker among its arguments.
-    pub(crate) fn start(&self, mut command: Command) -> Job {
+    pub(crate) fn start(&self, mut command: Command) -> LaunchedJob {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.current_dir(&self.directory).spawn().unwrap();
         let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
@@ -100,7 +100,7 @@ impl Programs {
             BufReader::new(err).read_to_end(&mut bytes).unwrap();
             String::from_utf8(bytes).unwrap()
         });
-        Job { child, out: Some(out), err: Some(err), lines, marker: self.marker.clone() }
+        LaunchedJob { child, out: Some(out), err: Some(err), lines, marker: self.marker.clone() }
     }
 
     pub(crate) fn run(&self, ranks: u32, options: &[&str], program: &str, arguments: &[&str]) -> Outcome {
@@ -108,7 +108,7 @@ impl Programs {
     }
 }
 
-pub(crate) struct Job {
+pub(crate) struct LaunchedJob {
     pub(crate) child: Child,
     out: Option<JoinHandle<String>>,
     err: Option<JoinHandle<String>>,
@@ -124,7 +124,7 @@ pub(crate) struct Outcome {
     pub(crate) err: String,
 }
 
-impl Job {
+impl LaunchedJob {
     pub(crate) fn line(&mut self) -> String {
         self.lines.recv_timeout(LIMIT).unwrap_or_else(|e| {
             let _ = self.child.kill();
@@ -177,7 +177,7 @@ impl Job {
         self.end_within(LIMIT)
     }
 
-    /// As [`Job::end`], with a time limit.
+    /// As [`LaunchedJob::end`], with a time limit.
     pub(crate) fn end_within(self, limit: Duration) -> Outcome {
         let (start, marker) = (Instant::now(), self.marker.clone());
         let outcome = self.end_of_launcher(limit);
@@ -218,7 +218,7 @@ impl Job {
     }
 }
 
-impl Drop for Job {
+impl Drop for LaunchedJob {
     fn drop(&mut self) {
         // The test has failed. The launcher's guard ends the ranks.
         if let Ok(None) = self.child.try_wait() {

@@ -3,16 +3,16 @@
 
 use std::process::Command;
 
-use super::harness::{Job, Outcome, Programs, SOON, compile, installed, kill};
+use super::harness::{LaunchedJob, Outcome, Programs, SOON, compile, installed, kill};
 use crate::support::skip;
 
 const TRANSPORTS: [&str; 3] = ["shm", "tcp", "lamd"];
 
-fn start(p: &Programs, ranks: u32, transport: &str, arguments: &[&str]) -> Job {
+fn start(p: &Programs, ranks: u32, transport: &str, arguments: &[&str]) -> LaunchedJob {
     p.start(p.mpirun(ranks, &["--mca", "rpi", transport], "meeting", arguments))
 }
 
-fn alone(p: &Programs, arguments: &[&str]) -> Job {
+fn alone(p: &Programs, arguments: &[&str]) -> LaunchedJob {
     let mut command = Command::new(p.path("meeting"));
     command.args(arguments).arg(p.marker());
     p.start(command)
@@ -63,7 +63,7 @@ fn several_clients_come_at_once() {
     for transport in TRANSPORTS {
         let mut server = start(&p, 1, transport, &["server", "6"]);
         let port = server.line();
-        let clients: Vec<Job> = (0..3).map(|_| start(&p, 1, transport, &["client", &port])).collect();
+        let clients: Vec<LaunchedJob> = (0..3).map(|_| start(&p, 1, transport, &["client", &port])).collect();
         clients.into_iter().for_each(|client| is_fine(&client.wait(), "client", 0));
         is_fine(&server.end(), "server", 1);
     }
@@ -251,7 +251,7 @@ fn looking_up_names_leaves_no_descriptors_open() {
     assert_eq!(publisher.line(), "published");
     let mut seeker = start(&p, 1, "shm", &["seeker", &name, "gate"]);
     assert_eq!(seeker.line(), "sought");
-    let open = |job: &Job| std::fs::read_dir(format!("/proc/{}/fd", job.child.id())).unwrap().count();
+    let open = |job: &LaunchedJob| std::fs::read_dir(format!("/proc/{}/fd", job.child.id())).unwrap().count();
     let counts = [open(&publisher), open(&seeker)];
     assert!(counts.iter().all(|count| *count < 60), "{counts:?}");
     p.file("gate", b"", 0o600);

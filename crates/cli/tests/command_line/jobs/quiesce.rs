@@ -5,13 +5,13 @@ use std::process::{Command, Output};
 
 use rustix::process::Signal;
 
-use super::harness::{Job, SOON, compile, installed};
+use super::harness::{LaunchedJob, SOON, compile, installed};
 
 fn quiesce(words: &[&str]) -> Output {
     Command::new(installed("oxmpi")).arg("quiesce").args(words).output().unwrap()
 }
 
-fn ask(job: &Job) {
+fn request_quiesce(job: &LaunchedJob) {
     let output = quiesce(&[&job.child.id().to_string()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -31,7 +31,7 @@ fn made_anew(ranks: u32, options: &[&str]) {
     let mut job = p.start(p.mpirun(ranks, &options, "quiesce", &[&TIMES.to_string()]));
     job.pids(ranks);
     for time in 1..=TIMES {
-        ask(&job);
+        request_quiesce(&job);
         assert_eq!(job.line(), format!("remade {time}"));
     }
     assert_eq!(job.line(), "whole");
@@ -58,7 +58,7 @@ fn a_rank_that_waits_or_dies_is_no_obstacle() {
     let p = compile(&["jobs/stuck"]);
     let mut job = p.start(p.mpirun(4, &["--mca", "rpi", "crtcp"], "stuck", &["recv"]));
     let pids = job.pids(4);
-    ask(&job);
+    request_quiesce(&job);
     super::harness::kill(pids[&2]);
     let outcome = job.end_within(SOON);
     assert_ne!(outcome.code, 0, "{outcome:?}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use super::harness::{Job, Outcome, Programs, SOON, compile, kill};
+use super::harness::{LaunchedJob, Outcome, Programs, SOON, compile, kill};
 
 const TRANSPORTS: [&str; 3] = ["shm", "tcp", "lamd"];
 
@@ -13,7 +13,7 @@ fn run(programs: &Programs, transport: &str, mode: &str, manner: &str) -> Outcom
     programs.run(2, &["--mca", "rpi", transport], "spawner", &[mode, manner])
 }
 
-fn singleton(programs: &Programs, mode: &str, manner: &str) -> Job {
+fn singleton(programs: &Programs, mode: &str, manner: &str) -> LaunchedJob {
     let mut command = Command::new(programs.path("spawner"));
     command.args([mode, manner]).arg(programs.marker());
     programs.start(command)
@@ -21,7 +21,7 @@ fn singleton(programs: &Programs, mode: &str, manner: &str) -> Job {
 
 /// The process numbers of four waiting processes, two of each job (or one parent), with their
 /// parents'.
-fn stuck(job: &mut Job, count: usize) -> Vec<(i32, i32)> {
+fn stuck(job: &mut LaunchedJob, count: usize) -> Vec<(i32, i32)> {
     let line = |line: String| {
         let numbers: Vec<i32> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
         (numbers[1], numbers[2])
