@@ -1,8 +1,10 @@
-/* Collectives, for p2p.c: the blocks of all ranks leave from `out` and arrive in `in`, reductions add doubles.
+/* Collectives, for p2p.c. The blocks of all ranks leave from `out` and arrive in `in`; reductions
+ * add doubles.
  *
- * A figure is the time of one call, back to back with the next. Rooted collectives have another root in each call, and prefix
- * reductions alternate between two communicators, of which one has the ranks in the reverse order: so no rank is always the one
- * that need not wait. `bytes` are those of the block of one rank, or of the vector of a broadcast or reduction. */
+ * A figure is the time of one call, back to back with the next. The root changes with each call,
+ * and prefix reductions alternate between two communicators, one with the ranks in reverse
+ * order, so that no rank is always the one that does not wait. `bytes` is the length of one
+ * rank's block, or of the vector of a broadcast or reduction. */
 #ifndef COLLECTIVES_H
 #define COLLECTIVES_H
 
@@ -60,7 +62,6 @@ static const struct {
 /* Sizes that are no number of doubles are left out. */
 static void collectives(const size_t *sizes, int count)
 {
-    /* Doubles that stay what they are when they are added. */
     memset(out, 0, (size_t)ranks * MOST_BLOCK);
     MPI_Comm_split(WORLD, 0, -rank, &turned);
     for (size_t c = 0; c < sizeof collectives_of / sizeof *collectives_of; c++)

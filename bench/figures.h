@@ -1,15 +1,18 @@
-/* What the benchmark programs have in common: sizes, pinning, batches and the line that reports one figure.
+/* Common parts of the benchmark programs: sizes, pinning, batches and the line that reports a
+ * figure.
  *
- * A figure is measured in batches. The number of repeats in a batch doubles until a batch takes BATCH_SECONDS, which
- * also warms everything up; then as many batches run as fit into the time of a point. The figure is the median over
- * the batches. Its line is
+ * A figure is measured in batches. The number of repeats in a batch doubles until a batch takes
+ * BATCH_SECONDS, which also warms everything up; then as many batches run as fit into the time of a
+ * point. The figure is the median over the batches. Its line is
  *
- *     point test=latency ranks=2 bytes=8 unit=us median=0.31 least=0.30 most=0.42 line=0.061,0.063 cores=near
+ *     point test=latency ranks=2 bytes=8 unit=us median=0.31 least=0.30 most=0.42
+ *           line=0.061,0.063 cores=near
  *
- * least and most are over the batches, in the order of the unit. line: the us that a line of the cache took to the other
- * core before and after the figure, where two processes are bound to two cores (line.h). cores: near if these share a cache, far if they
- * do not, between if the host has moved them meanwhile. Units: us (microseconds), MB/s (10^6 bytes a second), M/s (10^6 messages a
- * second), MiB. */
+ * in one line. least and most are over the batches, in the order of the unit. line: the us that
+ * a cache line took to the other core before and after the figure, if two processes are bound to
+ * two cores (line.h). cores: near if these share a cache, far if they do not, between if the
+ * host has moved them meanwhile. Units: us (microseconds), MB/s (10^6 bytes a second), M/s (10^6
+ * messages a second), MiB. */
 #ifndef FIGURES_H
 #define FIGURES_H
 
@@ -26,8 +29,8 @@
 #define MOST_BATCHES 400
 #define MOST_REPEATS (1L << 24)
 #define MOST_BYTES ((size_t)4 << 20)
-/* Messages in flight in the bandwidth tests. Each has its own buffer; a window is cut where it would span more than
- * WINDOW_BYTES, so that above 1 MiB there are fewer. */
+/* Messages in flight in the bandwidth tests, each with its own buffer. A window has at most
+ * WINDOW_BYTES, so above 1 MiB there are fewer messages. */
 #define WINDOW 64
 #define WINDOW_BYTES ((size_t)64 << 20)
 
@@ -36,15 +39,16 @@ static inline size_t window_of(size_t bytes)
     return bytes * WINDOW > WINDOW_BYTES ? WINDOW_BYTES / bytes : WINDOW;
 }
 
-/* How the seconds of one repeat become a figure: seconds / parts as a time, or amount / seconds as a rate. */
+/* A figure is seconds / parts for a time, or amount / seconds for a rate. */
 struct measure {
     const char *test, *unit;
     size_t bytes;
-    double parts;  /* of a time in us: how many of them one repeat is */
-    double amount; /* of a rate: bytes or messages of one repeat; 0 for a time */
+    double parts; /* repeats of a time in us within one measured repeat */
+    double amount; /* bytes or messages of one repeat of a rate; 0 for a time */
 };
 
-/* Binds the process to the index-th of the cores that it may use, counted round. Returns how many those are. */
+/* Binds the process to one of its allowed cores (`index` modulo their number). Returns their
+ * number. */
 static inline int pin(int index)
 {
     cpu_set_t allowed, one;
@@ -71,8 +75,8 @@ static inline double figure_of(const struct measure *what, double seconds)
     return what->amount > 0 ? what->amount / seconds * 1e-6 : seconds / what->parts * 1e6;
 }
 
-/* Prints a point. `by` names the way it was reached, `lines` are the seconds of a line before and after; either may be
- * NULL. Sorts `seconds`, those of one repeat in each batch. */
+/* Prints a point. `by` names the path of the data, `lines` has the seconds of a line before and
+ * after; either may be NULL. Sorts `seconds`, the seconds of one repeat in each batch. */
 static inline void print_point(const struct measure *what, int ranks, const char *by, const double *lines,
                                double *seconds, int batches)
 {
@@ -88,7 +92,8 @@ static inline void print_point(const struct measure *what, int ranks, const char
     fflush(stdout);
 }
 
-/* Reads "8,1024" into sizes. Returns how many, or -1 for what is not a list of sizes of at most MOST_BYTES. */
+/* Parses "8,1024". Returns the number of sizes, or -1 if the text is no list of sizes up to
+ * MOST_BYTES. */
 static inline int read_sizes(const char *text, size_t *sizes, int room)
 {
     int count = 0;
@@ -106,7 +111,6 @@ static inline int read_sizes(const char *text, size_t *sizes, int room)
     }
 }
 
-/* 0 and all powers of two up to MOST_BYTES. */
 static inline int all_sizes(size_t *sizes)
 {
     int count = 0;

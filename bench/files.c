@@ -1,14 +1,14 @@
-/* How fast interleaved pieces of all ranks come into a file and out of it: each rank has every n-th block.
+/* The bandwidth of interleaved blocks of all ranks in a file: each rank has every n-th block.
  *
  *     files [-b MIB] [FILE]
  *
- *     naive        one access of each rank for itself, a system call for each block (romio_ds_* disable)
+ *     naive        independent accesses, a system call for each block (romio_ds_* disable)
  *     sieved       the same, in large pieces of the file with holes (romio_ds_* enable)
  *     collective   one access of all ranks, in two phases (romio_cb_* enable)
  *
- * MiB a second of all ranks together, the best of three, for blocks of several lengths. FILE (./files.tmp) is written and removed;
- * what is read is checked. It stays in the memory of the system as far as that has room: MPI_File_sync is not called. -b says how
- * much each rank writes, else 1 MiB. */
+ * MiB a second of all ranks together, the best of three, for blocks of several lengths. FILE
+ * (./files.tmp) is written and removed; read data are checked. The file stays in the page cache
+ * as far as there is room: MPI_File_sync is not called. -b gives the MiB of each rank, else 1. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,6 @@ static MPI_Info hints(const char *sieving, const char *phases)
     return info;
 }
 
-/* Seconds of one write or read of `bytes` bytes in blocks. */
 static double transfer(const char *name, MPI_Info info, int is_collective, int writes, char *data, int bytes, int block)
 {
     MPI_File file;

@@ -1,12 +1,13 @@
-/* One call again and again, for callgrind to count its instructions: mpirun -n 2 instructions CALL COMM TIMES.
+/* Repeats one call, whose instructions callgrind counts: mpirun -n 2 instructions CALL COMM TIMES.
  *
- * CALL is a name of the table below, COMM `world` or `dup`. Rank 0 makes the calls; all that prepares them, and all that rank 1
- * does, are calls of other names (MPI_Recv_c for MPI_Recv), so that on rank 0
+ * CALL is a name of the table below, COMM `world` or `dup`. Rank 0 makes the calls. Preparations,
+ * and all calls of rank 1, have other names (MPI_Recv_c for MPI_Recv), so that on rank 0
  *
  *     valgrind --tool=callgrind --toggle-collect=PMPI_Recv ./instructions recv world 1000
  *
- * counts the calls alone (callgrind shows the second name of a function). Two runs, of 1000 and 2000 calls, differ by what 1000 calls take when all is warm. The ranks wait for
- * each other in memory of their own, not in MPI, so that it is always known which messages are there. */
+ * counts the calls alone (callgrind shows the second name of a function). The difference between
+ * two runs, of 1000 and 2000 calls, is the cost of 1000 warm calls. The ranks wait for each
+ * other in shared memory outside MPI, so that the queues have a known state. */
 #include "ranks.h"
 
 #include <sched.h>
@@ -17,8 +18,8 @@ static char data[1 << 10];
 static int bytes = 8;
 static uint64_t turn;
 
-/* Waits outside of MPI until the other rank has come as far as this one: in MPI a rank could sleep, and the peer
- * would need further instructions to wake it. */
+/* Waits outside of MPI for the other rank: in MPI a rank could sleep, and the peer would need
+ * further instructions to wake it. */
 static void meet(void)
 {
     turn++;
@@ -65,7 +66,7 @@ static void isend(void)
     meet();
 }
 
-/* The message comes after the call. */
+/* The message arrives after the call. */
 static void irecv(void)
 {
     MPI_Request request;
@@ -80,7 +81,6 @@ static void irecv(void)
     meet();
 }
 
-/* The message is there. */
 static void there(int source, int tag, int probes)
 {
     MPI_Request request;
@@ -110,7 +110,7 @@ static void probe(void) { there(1, 1, 1); }
 static void mprobe(void) { there(1, 1, 2); }
 static void irecv_there(void) { there(1, 1, 3); }
 
-/* A younger message was taken first. */
+/* The message is in the unexpected queue, as a younger one was received first. */
 static void unexpected(void)
 {
     if (rank == 1) {
@@ -132,7 +132,6 @@ static void iprobe(void)
         MPI_Iprobe(1, 1, comm, &flag, IGNORE);
 }
 
-/* The receive is posted. */
 static void ssend(void)
 {
     MPI_Request request;

@@ -1,17 +1,21 @@
-/* What two processes of this machine reach without MPI: the limit beside which the figures of p2p.c stand.
+/* The limit of two processes of this machine without MPI, for comparison with the figures of p2p.c.
  *
  *     limit [-t MS] [-s BYTES,BYTES...] [-a SECONDS] [TEST]
  *
- * TEST: latency, bandwidth, bidirectional or rate; without it all of them.
+ * TEST: latency, bandwidth, bidirectional or rate; by default all.
  *
- * by=line   ping-pong of two cache lines, one for each direction
- * by=copy   through a ring of cells in shared memory: the writer copies into a cell and sets its flag, the reader
- *           copies out. A message longer than a cell is a train of cells, so both copy at the same time. A message of up
- *           to 56 bytes lies in the line of the flag. The length of a cell is the best of three.
- * by=pull   the receiver reads the sender's memory with process_vm_readv; in the ping-pong a line says when
+ * by=line: ping-pong of two cache lines, one for each direction.
  *
- * Latency, bandwidth, bidirectional bandwidth and rate of messages are those of p2p.c: same windows, same buffers, one
- * answer at the end of a window. Two processes, bound to the first two cores. Lines: figures.h. */
+ * by=copy: through a ring of cells in shared memory. The writer copies into a cell and sets its
+ * flag, the reader copies out. A message longer than a cell takes several cells, so both copy at
+ * the same time. A message of up to 56 bytes is in the cache line of the flag. The length of a cell
+ * is the best of three.
+ *
+ * by=pull: the receiver reads the sender's memory with process_vm_readv; in the ping-pong a line
+ * gives the signal.
+ *
+ * Windows and buffers are those of p2p.c, with one answer at the end of a window. Two processes,
+ * bound to the first two cores. Lines: figures.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -27,15 +31,14 @@
 #define LINE 64
 #define INLINE 56 /* bytes beside the flag in its line */
 #define RING_BYTES ((size_t)512 << 10)
-#define MOST_CELLS 256 /* a ring of short messages is to stay in the nearest cache */
+#define MOST_CELLS 256 /* a ring of short messages fits the first-level cache */
 #define LONGEST_CELL ((size_t)64 << 10)
 
 struct ring {
-    _Alignas(128) _Atomic uint64_t taken; /* cells that the reader has emptied; published now and then */
+    _Alignas(128) _Atomic uint64_t taken; /* cells that the reader has emptied; published at intervals */
     _Alignas(128) char cells[RING_BYTES];
 };
 
-/* A cell is full when its flag is the number of the lap. */
 struct cell {
     _Atomic uint64_t flag;
     char in_line[INLINE];
@@ -50,7 +53,6 @@ struct job {
     long repeats;
 };
 
-/* The memory of both. */
 static struct {
     _Alignas(128) _Atomic uint64_t ordered; /* jobs */
     struct job job;
@@ -62,16 +64,16 @@ static struct {
 /* One process's end of a ring. */
 struct end {
     struct ring *ring;
-    size_t at, cells, stride; /* the next cell, how many there are, bytes from one to the next */
+    size_t at, cells, stride; /* the next cell, the number of cells, bytes from one to the next */
     uint64_t lap, position, taken;
 };
 
 static struct end sending, receiving;
-static char *out, *in; /* private memory, at the same addresses in both processes */
+static char *out, *in; /* private, at the same addresses in both processes */
 static pid_t other;
-static int can_pull; /* whether the other's memory may be read */
+static int can_pull; /* whether process_vm_readv is permitted */
 static double point_seconds = 30e-3;
-static double distance_seconds; /* what a job of kind DISTANCE found */
+static double distance_seconds; /* the result of a job of kind DISTANCE */
 
 static void open_end(struct end *end, struct ring *ring, size_t cell)
 {
@@ -139,8 +141,8 @@ static void receive_message(const struct job *job, char *to)
     while ((at += job->cell) < job->bytes);
 }
 
-/* A window each way at once. Writing runs ahead of reading by half a ring: neither side may wait for room while the
- * other does the same. */
+/* A window in both directions at once. The writer is half a ring ahead of the reader, so that
+ * neither side waits for room while the other one does. */
 static void exchange(const struct job *job, size_t window)
 {
     size_t written_to = 0, read_to = 0, written = 0, read = 0, all = window * job->bytes;
@@ -167,7 +169,6 @@ static void pull(char *to, char *from, size_t bytes)
     }
 }
 
-/* One side of a job; `first` begins. */
 static void work(const struct job *job, int first)
 {
     uint64_t turn;
@@ -238,7 +239,7 @@ static void start_job(const struct job *job, int first)
         _exit(0);
 }
 
-/* The second process does what it is told. */
+/* The second process runs the jobs that the first one orders. */
 static void serve(void)
 {
     for (uint64_t orders = 1;; orders++) {
@@ -253,7 +254,7 @@ static void serve(void)
 static void order(const struct job *job)
 {
     static uint64_t orders;
-    /* The other is idle: no ring is in use. */
+    /* The other process is idle, and no ring is in use. */
     if (orders > 0)
         await(&shared->done, orders);
     memset(&shared->ring_there, 0, sizeof shared->ring_there);
@@ -262,7 +263,6 @@ static void order(const struct job *job)
     set(&shared->ordered, ++orders);
 }
 
-/* Seconds of one batch, until both are through. */
 static double batch(const struct job *job)
 {
     order(job);
@@ -276,7 +276,6 @@ static double batch(const struct job *job)
     return now() - begin;
 }
 
-/* Runs the batches of one point into `seconds`. Returns how many. */
 static int measure(struct job job, double *seconds)
 {
     double took;
@@ -295,14 +294,12 @@ static int measure(struct job job, double *seconds)
     return batches;
 }
 
-/* Seconds of a line on its way to the other core, now. */
 static double distance(void)
 {
     batch(&(struct job){DISTANCE, 0, LINE, 1});
     return distance_seconds;
 }
 
-/* One line to and fro. */
 static void by_line(const struct measure *what)
 {
     static double seconds[MOST_BATCHES];
@@ -315,7 +312,7 @@ static void by_line(const struct measure *what)
 static void by_pull(enum kind kind, const struct measure *what)
 {
     static double seconds[MOST_BATCHES];
-    if (!can_pull || what->bytes < 1024) /* below, a system call is no way to the limit */
+    if (!can_pull || what->bytes < 1024) /* a system call is slower below */
         return;
     double lines[2] = {distance()};
     int batches = measure((struct job){kind, what->bytes, LINE, 1}, seconds);
@@ -323,7 +320,7 @@ static void by_pull(enum kind kind, const struct measure *what)
     print_point(what, 2, "pull", lines, seconds, batches);
 }
 
-/* Through the ring, with the length of a cell that has the best median. */
+/* Through the ring, with the cell length that has the best median. */
 static void by_copy(enum kind kind, const struct measure *what)
 {
     static double seconds[MOST_BATCHES], best[MOST_BATCHES];
@@ -369,7 +366,8 @@ static void bidirectional(size_t bytes)
     if (bytes == 0)
         return;
     struct measure what = {"bidirectional", "MB/s", bytes, 0, 2 * (double)bytes * (double)window_of(bytes)};
-    /* Two writers that read each other's lines disturb each other: short messages go faster one way after the other. */
+    /* Two writers slow down each other's reads: short messages are faster in one direction after
+     * the other. */
     by_copy(bytes <= 1024 ? IN_TURNS : BOTH_WAYS, &what);
     by_pull(PULL_BOTH_WAYS, &what);
 }
@@ -425,16 +423,16 @@ int main(int argc, char **argv)
         return 1;
     }
     int first = child != 0;
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* where Yama asks for it, let the other read us */
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* if Yama restricts process_vm_readv */
     if (!first)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* A parent that waits for a core of its own finds none: it would measure the scheduler. */
+    /* A waiting parent has no core of its own here: the figures would be those of the scheduler. */
     if (pin(first ? 0 : 1) < 2) {
         if (first)
             fprintf(stderr, "limit: there is one core only, so no limit\n");
         return 0;
     }
-    memset(out, 1, WINDOW_BYTES); /* after the fork: pages of one's own */
+    memset(out, 1, WINDOW_BYTES); /* after the fork, so that the pages are private */
     memset(in, 2, WINDOW_BYTES);
     if (!first)
         serve();

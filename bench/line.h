@@ -1,8 +1,8 @@
-/* How far two cores are from each other: the time that a line of the cache takes from one to the other.
+/* The distance of two cores: the time of a cache line from one to the other.
  *
- * The host of a virtual machine may move its cores: sometimes they share a cache, sometimes they do not, and all that
- * goes between them costs three times as much or more. A figure says little without it, so the line is sent to and fro
- * before and after each one; see `line=` in figures.h. */
+ * The host of a virtual machine may move its cores. Sometimes they share a cache, sometimes not,
+ * and all data between them then take three times as long or more. So the line is sent to and
+ * fro before and after each figure (`line=` in figures.h). */
 #ifndef LINE_H
 #define LINE_H
 
@@ -11,15 +11,15 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* The time is the median of so many parts: one that another process interrupts, and the first, which warms up, do not
- * count. */
+/* The time is the median of this number of parts, as another process may interrupt one, and the
+ * first warms up. */
 #define LINE_PARTS 9
 #define LINE_TRIPS 40
-/* Us of a line between cores that share a cache, at most, and between others, at least (xtask/src/bench/distance.rs says why). */
+/* The most us of a line between cores that share a cache, and the least between others
+ * (xtask/src/bench/distance.rs has the reasons). */
 #define NEAR_BELOW 0.12
 #define FAR_ABOVE 0.15
 
-/* Memory of both processes, all zero at first. */
 struct lines {
     _Alignas(128) _Atomic uint64_t there;
     _Alignas(128) _Atomic uint64_t back;
@@ -58,14 +58,13 @@ static inline void set(_Atomic uint64_t *flag, uint64_t value)
     atomic_store_explicit(flag, value, memory_order_release);
 }
 
-/* The number of the next trip: both processes count alike. */
 static inline uint64_t next_turn(void)
 {
     static uint64_t turn;
     return ++turn;
 }
 
-/* One trip there and back. `first` begins. */
+/* One round trip. `first` begins. */
 static inline void line_trip(struct lines *lines, int first)
 {
     uint64_t turn = next_turn();
@@ -76,7 +75,8 @@ static inline void line_trip(struct lines *lines, int first)
         set(&lines->back, turn);
 }
 
-/* Seconds of a line on its way to the other core. Both processes call it at the same time, each on a core of its own. */
+/* Seconds of a line on its way to the other core. Both processes call it at the same time, on
+ * different cores. */
 static inline double line_seconds(struct lines *lines, int first)
 {
     double parts[LINE_PARTS];
@@ -90,7 +90,7 @@ static inline double line_seconds(struct lines *lines, int first)
     return parts[LINE_PARTS / 2];
 }
 
-/* Where the two cores were, by the seconds of a line before and after a figure. */
+/* The place of the two cores, from the seconds of a line before and after a figure. */
 static inline const char *place_of_cores(const double *lines)
 {
     double before = lines[0] * 1e6, after = lines[1] * 1e6;

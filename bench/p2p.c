@@ -1,34 +1,37 @@
-/* Point-to-point figures of an MPI library, any one, and those of its collectives: compile it with that library's mpicc.
+/* Point-to-point figures and collectives of any MPI library: compile it with the mpicc of that
+ * library.
  *
  *     p2p [-p] [-t MS] [-s BYTES,BYTES...] [-o BYTES] [-a SECONDS] [-m FILE] TEST
  *
  *     latency        ping-pong, half a round trip
- *     bandwidth      a window of messages one way, each from and to its own buffer; then one byte back
- *     bidirectional  a window each way at once; bytes of both ways are counted
+ *     bandwidth      a window of messages, each from and to its own buffer; then one byte back
+ *     bidirectional  a window in each direction at once; the bytes of both count
  *     rate           messages a second in windows of 8-byte messages
- *     strided        ping-pong of an MPI_Type_vector: blocks of 8 and of 512 bytes, each followed by a gap as long
- *     collectives    one call of each after the other, see collectives.h; sizes 8 B, 1 KiB, 64 KiB and 1 MiB unless told
- *     memory         proportional set size per rank after MPI_Init, and after each rank has talked to all (needs -m)
+ *     strided        ping-pong of an MPI_Type_vector: blocks of 8 and of 512 bytes, gaps as long
+ *     collectives    each collective, see collectives.h; by default 8 B, 1 KiB, 64 KiB and 1 MiB
+ *     memory         proportional set size per rank after MPI_Init, and after messages between all
+ *                    ranks (needs -m)
  *     memory-init    the first of these only
  *     nothing        MPI_Init and MPI_Finalize, to be timed from outside
  *     check          whether data arrive whole
- *     version        what library this is
+ *     version        the name of the library
  *
- *     -p  bind rank r to the r-th core     -t  time of a point, 30 ms      -s  sizes, else 0 and the powers of two
- *     -a  end after so long, 120 s         -m  an empty file, in which the ranks meet outside MPI
- *     -o  where buffers begin behind a page; malloc gives 16
+ *     -p  bind rank r to the r-th core     -t  time of a point, 30 ms
+ *     -s  sizes, else 0 and the powers of two
+ *     -a  end after this time, 120 s       -m  an empty file, in which the ranks meet outside MPI
+ *     -o  the offset of buffers in their page; malloc gives 16
  *
- * Rank r talks to rank r + n/2, all pairs at once; the time of a batch is that of its slowest rank. Lines: figures.h. */
+ * Rank r exchanges messages with rank r + n/2, all pairs at once. The time of a batch is that of
+ * its slowest rank. Lines: figures.h. */
 #define _GNU_SOURCE
 #include "ranks.h"
 
 enum { DATA_TAG = 1, ACK_TAG = 2 };
 
-static size_t behind_page; /* where buffers begin */
+static size_t behind_page; /* the offset of buffers */
 
-static char *out, *in; /* buffers of the messages that leave and that arrive */
+static char *out, *in; /* send and receive buffers */
 
-/* The message that the current test repeats. */
 static MPI_Datatype item = MPI_DATATYPE_NULL;
 static int item_count;
 static size_t item_bytes; /* from one message of a window to the next */
@@ -92,7 +95,7 @@ static void both_ways(long repeats)
     }
 }
 
-/* ---- the tests ------------------------------------------------------------------------------------------------- */
+/* ---- the tests ---- */
 
 static void of_bytes(size_t bytes)
 {
@@ -128,7 +131,7 @@ static void rate(void)
     measure(one_way, &(struct measure){"rate", "M/s", 8, 0, (double)window * (ranks / 2)});
 }
 
-/* A vector of `bytes` bytes of data in blocks of `block`, each followed by a gap of the same length. */
+/* A vector of `bytes` bytes of data in blocks of `block`, with gaps of the same length. */
 static MPI_Datatype vector_of(size_t bytes, size_t block)
 {
     MPI_Datatype vector;
@@ -148,13 +151,13 @@ static void strided(size_t bytes, size_t block, const char *name)
     MPI_Type_free(&item);
 }
 
-enum { MOST_BLOCK = 1 << 20 }; /* bytes of a rank's block in collectives */
+enum { MOST_BLOCK = 1 << 20 }; /* of a rank's block in collectives */
 #include "collectives.h"
 
-/* ---- memory ---------------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
-/* The ranks meet at a counter in a file: a barrier of the library under test would itself take memory, and a rank that
- * reads its figure before the others are there finds fewer to share with. */
+/* The ranks meet at a counter in a file: a barrier of the library under test would take memory,
+ * and a rank that reads its figure before the others have arrived shares its pages with fewer. */
 static _Atomic int *meeting;
 
 static void open_meeting(const char *path)
@@ -179,7 +182,7 @@ static void meet(void)
         usleep(1000);
 }
 
-/* This rank's proportional set size in MiB: of a page that several processes map, each has its share. */
+/* This rank's proportional set size in MiB: each process has its share of a common page. */
 static double proportional_set_size(void)
 {
     char line[256];
@@ -196,7 +199,7 @@ static double proportional_set_size(void)
     return kib / 1024;
 }
 
-/* All read at the same time, and none goes on before all have read. */
+/* All ranks read at the same time, and none goes on before. */
 static double read_together(void)
 {
     meet();
@@ -232,14 +235,15 @@ static void memory(int and_after_talk)
         print_memory("memory-talk", after_talk);
 }
 
-/* ---- check ----------------------------------------------------------------------------------------------------- */
+/* ---- check ---- */
 
 static char expected(size_t at, int sender)
 {
     return (char)(at * 31 + at / 256 + (size_t)sender * 7);
 }
 
-/* Exchanges one message with the partner. Whether every byte of data arrived and every gap stayed as it was. */
+/* Exchanges one message with the partner. True if every byte has arrived and every gap is
+ * unchanged. */
 static int arrives_whole(MPI_Datatype type, int count, size_t span, size_t block, size_t gap)
 {
     const char untouched = 0x55;
@@ -302,7 +306,7 @@ int main(int argc, char **argv)
     if (optind + 1 != argc || given < 0)
         return usage();
     const char *test = argv[optind];
-    alarm(end_after); /* whatever happens to the launcher */
+    alarm(end_after); /* also if the launcher hangs */
 
     MPI_Init(&argc, &argv);
     if (!strcmp(test, "nothing")) {
@@ -315,13 +319,13 @@ int main(int argc, char **argv)
     if (!given)
         count = all_sizes(sizes);
 
-    size_t room = 2 * MOST_BYTES; /* of a strided message */
+    size_t room = 2 * MOST_BYTES; /* for a strided message */
     if (!strcmp(test, "bandwidth") || !strcmp(test, "bidirectional"))
         room = WINDOW_BYTES;
     else if (!strcmp(test, "collectives"))
         room = (size_t)ranks * MOST_BLOCK;
     else if (!strncmp(test, "memory", 6))
-        room = 65536; /* the program's own memory is not to drown the library's */
+        room = 65536; /* small beside the memory of the library */
     out = aligned_alloc(4096, room + 4096);
     in = aligned_alloc(4096, room + 4096);
     if (!out || !in) {

@@ -1,52 +1,54 @@
-/* What programs do with an MPI library, any one, beyond a ping-pong on MPI_COMM_WORLD: compile it with that library's mpicc.
+/* Patterns of programs beyond a ping-pong on MPI_COMM_WORLD, for any MPI library: compile it with
+ * the mpicc of that library.
  *
  *     patterns [-p] [-t MS] [-s BYTES,BYTES...] [-a SECONDS] [-M] [-D] TEST
  *
- *     p2p       point-to-point patterns: patterns/p2p.h           coll   collectives: patterns/coll.h
- *     objects   communicators and datatypes: patterns/objects.h   rma    one-sided accesses: patterns/rma.h
+ *     p2p       point-to-point patterns: patterns/p2p.h
+ *     coll      collectives: patterns/coll.h
+ *     objects   communicators and datatypes: patterns/objects.h
+ *     rma       one-sided accesses: patterns/rma.h
  *     p2p/halo  one pattern by its name, and so for all others
  *     check     every pattern once: whether data arrive whole
- *     version   what library this is
+ *     version   the name of the library
  *
- *     -p  bind rank r to the r-th core     -t  time of a point, 30 ms      -s  of each pattern's sizes these only
- *     -a  end after so long, 120 s         -M  with MPI_THREAD_MULTIPLE
- *     -D  without process_vm_readv and process_vm_writev: the kernel refuses them, as in many containers
+ *     -p  bind rank r to the r-th core     -t  time of a point, 30 ms
+ *     -s  only these of each pattern's sizes
+ *     -a  end after this time, 120 s       -M  with MPI_THREAD_MULTIPLE
+ *     -D  without process_vm_readv and process_vm_writev, as in many containers
  *
- * The number of ranks is even: rank r has the partner r + n/2. The data of each point are checked once, after the measurement; if
- * they are wrong the program fails. Lines: figures.h. */
+ * The number of ranks is even: rank r has the partner r + n/2. The data of each point are
+ * checked once, after the measurement; wrong data are a failure. Lines: figures.h. */
 #define _GNU_SOURCE
 #include "patterns/deny.h"
 #include "ranks.h"
 
-/* A pattern: a row of the tables for each of its sizes. */
 struct pattern {
     const char *name;
-    size_t sizes[6]; /* until 0; only 0 for a pattern that has no size */
+    size_t sizes[6]; /* until 0; only 0: the pattern has no size */
     double parts;    /* of the time of one repeat */
     void (*begin)(size_t bytes);
     work *repeat;
-    int (*is_right)(void); /* after one repeat; before it `in` was cleared */
+    int (*is_right)(void); /* after one repeat, before which `in` is cleared */
     void (*end)(void);     /* may be NULL */
 };
 
 #define KIB ((size_t)1024)
 #define MIB (KIB * KIB)
-/* A message with gaps takes twice its bytes; those of a stream have none. */
+/* A message with gaps takes twice its bytes. */
 #define LEAST_ROOM (4 * MIB)
 
-/* Messages leave from `out`, which always has the same contents, and arrive in `in`. */
+/* Messages leave from `out`, whose contents are constant, and arrive in `in`. */
 static char *out, *in;
-static size_t room;    /* bytes of either */
+static size_t room; /* bytes of each buffer */
 static size_t length;  /* bytes of a message of the current point */
 static MPI_Win window = MPI_WIN_NULL; /* of `in`, in patterns of one-sided accesses */
 
-/* The contents of `out` on rank `sender`. */
 static char content(size_t at, int sender)
 {
     return (char)(at * 31 + at / 256 * 3 + (size_t)sender * 7 + 1);
 }
 
-/* Whether the bytes at `to` are those that lie `from` bytes into what `sender` has in `out`. */
+/* Whether `to` has `bytes` bytes of `sender`'s `out` from `from` on. */
 static int are_from(const char *to, int sender, size_t from, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at++)
@@ -55,7 +57,6 @@ static int are_from(const char *to, int sender, size_t from, size_t bytes)
     return 1;
 }
 
-/* Whether the whole message of the partner is in `in`. */
 static int is_from_partner(void)
 {
     return are_from(in, partner, 0, length);
@@ -83,7 +84,7 @@ static const struct {
     {object_patterns, sizeof object_patterns / sizeof *object_patterns},
 };
 
-/* What was written to a window before is seen after it, on every rank. */
+/* Earlier accesses to a window are visible afterwards on every rank. */
 static void settle(void)
 {
     if (window != MPI_WIN_NULL)
@@ -93,10 +94,10 @@ static void settle(void)
         MPI_Win_sync(window);
 }
 
-/* Repeats the pattern once more. Whether every rank then has what it should have. */
+/* Repeats the pattern once. True if the data are right on every rank. */
 static int arrives_whole(const struct pattern *pattern)
 {
-    settle(); /* another rank may still access this one's memory */
+    settle(); /* another rank may still access this memory */
     memset(in, 0, room);
     settle();
     pattern->repeat(1);
@@ -108,7 +109,6 @@ static int arrives_whole(const struct pattern *pattern)
     return all;
 }
 
-/* One point. Whether its data are right. */
 static int point(const struct pattern *pattern, size_t bytes, int measured)
 {
     pattern->begin(bytes);
@@ -128,7 +128,8 @@ static int is_among(size_t bytes, const size_t *sizes, int count)
     return 0;
 }
 
-/* All points of a pattern that have one of the `count` sizes, any size if there is none. Whether their data are right. */
+/* All points of a pattern with one of the `count` sizes, or with any size if `count` is 0. True
+ * if their data are right. */
 static int points(const struct pattern *pattern, const size_t *sizes, int count, int measured)
 {
     int whole = 1, i = 0;
@@ -139,7 +140,6 @@ static int points(const struct pattern *pattern, const size_t *sizes, int count,
     return whole;
 }
 
-/* Whether `test` is the pattern's name, or its kind. */
 static int is_asked_for(const struct pattern *pattern, const char *test)
 {
     size_t length_of_test = strlen(test);
@@ -147,7 +147,7 @@ static int is_asked_for(const struct pattern *pattern, const char *test)
            || (!strncmp(pattern->name, test, length_of_test) && pattern->name[length_of_test] == '/');
 }
 
-/* Runs what `test` asks for. Returns how many patterns that were, or -1 if data were wrong. */
+/* Runs the patterns that `test` selects. Returns their number, or -1 for wrong data. */
 static int run(const char *test, const size_t *sizes, int count)
 {
     int only_check = !strcmp(test, "check"), found = 0, whole = 1;
@@ -164,7 +164,6 @@ static int run(const char *test, const size_t *sizes, int count)
 
 static void make_buffers(void)
 {
-    /* Collectives take a block of 64 KiB for each rank. */
     room = LEAST_ROOM;
     if (room < (size_t)ranks * 64 * KIB)
         room = (size_t)ranks * 64 * KIB;
@@ -203,7 +202,7 @@ int main(int argc, char **argv)
     if (optind + 1 != argc || count < 0)
         return usage();
     const char *test = argv[optind];
-    alarm(end_after); /* whatever happens to the launcher */
+    alarm(end_after); /* also if the launcher hangs */
     if (denied && deny_single_copy()) {
         perror("patterns: cannot deny process_vm_readv");
         return 1;

@@ -1,6 +1,8 @@
-/* What the benchmark programs with MPI have in common: ranks in pairs, and a point that all of them measure together.
+/* Common parts of the benchmark programs with MPI: ranks in pairs, and points that all ranks
+ * measure together.
  *
- * Rank r talks to rank r + n/2, all pairs at once; the time of a batch is that of its slowest rank. Lines: figures.h. */
+ * Rank r exchanges messages with rank r + n/2, all pairs at once. The time of a batch is that of
+ * its slowest rank. Lines: figures.h. */
 #ifndef RANKS_H
 #define RANKS_H
 
@@ -21,10 +23,8 @@ static int partner = MPI_PROC_NULL; /* none for the last of an odd number of ran
 static int is_first;                /* of its pair */
 static double point_seconds = 30e-3;
 
-/* The work of one batch. */
 typedef void work(long repeats);
 
-/* Seconds of one batch on this rank. */
 static double batch(work *work, long repeats)
 {
     MPI_Barrier(WORLD);
@@ -33,12 +33,12 @@ static double batch(work *work, long repeats)
     return now() - begin;
 }
 
-/* ---- the line between two cores -------------------------------------------------------------------------------- */
+/* ---- the line between two cores ---- */
 
-/* Memory that two bound ranks share without the library under test; NULL where there is none. */
+/* Memory that two bound ranks share outside the library under test, or NULL. */
 static struct lines *lines;
 
-/* Maps the lines of `file`. NULL if it has none. */
+/* Maps the lines of `file`; NULL if it has none. */
 static struct lines *map_lines(int file)
 {
     struct stat status;
@@ -48,9 +48,10 @@ static struct lines *map_lines(int file)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Rank 0 makes a file that has no name, and rank 1 opens it by its number in rank 0's process. On another machine that
- * number is nothing or something else: then the mark is not there, and there are no lines. Nor are there any on one core,
- * where the ranks would wait for each other's turn. */
+/* Rank 0 makes a file without a name, and rank 1 opens it by its number in rank 0's process. On
+ * another machine this number is another file or none: then the mark is missing, and there are
+ * no lines. On one core there are none either, as each rank would wait for the other's time
+ * slice. */
 static void share_lines(void)
 {
     struct {
@@ -87,7 +88,7 @@ static void share_lines(void)
         lines = NULL;
     }
     if (lines && rank == 0)
-        set(&lines->there, 0); /* rank 1 has seen it, and looks again after a barrier */
+        set(&lines->there, 0); /* rank 1 has seen it, and polls again after a barrier */
 }
 
 static double line_now(void)
@@ -98,9 +99,8 @@ static double line_now(void)
     return line_seconds(lines, rank == 0);
 }
 
-/* ---- what programs call ---------------------------------------------------------------------------------------- */
+/* ---- for the programs ---- */
 
-/* After MPI_Init: finds the partner, and binds rank r to the r-th core if that is asked for. */
 static void begin_ranks(int pinned)
 {
     MPI_Comm_rank(WORLD, &rank);
@@ -112,7 +112,6 @@ static void begin_ranks(int pinned)
         share_lines();
 }
 
-/* Measures one point and prints it on rank 0. */
 static void measure(work *work, const struct measure *what)
 {
     static double mine[MOST_BATCHES], slowest[MOST_BATCHES];
@@ -138,7 +137,6 @@ static void measure(work *work, const struct measure *what)
         print_point(what, ranks, NULL, lines ? line : NULL, slowest, batches);
 }
 
-/* What library this is. */
 static void version(void)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];

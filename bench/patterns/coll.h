@@ -1,10 +1,11 @@
-/* Collectives that p2p.c does not measure, for patterns.c: the time of one call, back to back with the next. Rooted ones have another
- * root in each call, and prefix reductions alternate between two communicators, of which one has the ranks in the reverse order: so
- * no rank is always the one that need not wait. `bytes` are those of the block of one rank, or of the vector of a reduction. */
+/* Collectives beyond those of p2p.c, for patterns.c: the time of one call, back to back with the
+ * next. The root changes with each call, and prefix reductions alternate between two
+ * communicators, one with the ranks in reverse order, so that no rank is always the one that
+ * does not wait. `bytes` is the length of one rank's block, or of the vector of a reduction. */
 #ifndef PATTERNS_COLL_H
 #define PATTERNS_COLL_H
 
-/* ---- blocks ---------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 static MPI_Comm field = MPI_COMM_NULL; /* ranks on a periodic grid of two dimensions */
 
@@ -27,8 +28,9 @@ static void neighbor_alltoall(long repeats)
         MPI_Neighbor_alltoall(out, (int)length, MPI_BYTE, in, (int)length, MPI_BYTE, field);
 }
 
-/* Whether block k is what neighbour k sent the other way, as its block k ^ 1. Where both neighbours of a dimension are the same rank
- * that is so since MPI 4.0 only: a library may still give its block k. */
+/* Whether block k is the one that neighbour k sent in the opposite direction, its block k ^ 1.
+ * If both neighbours of a dimension are the same rank, this rule is new in MPI 4.0, and a
+ * library may still give block k. */
 static int are_blocks_of_neighbours(void)
 {
     for (size_t k = 0; k < 4; k++) {
@@ -42,7 +44,6 @@ static int are_blocks_of_neighbours(void)
     return 1;
 }
 
-/* Counts and displacements of all ranks. */
 static int *counts, *places;
 
 static void begin_counts(size_t bytes)
@@ -95,7 +96,7 @@ static int is_vector_of_0(void)
     return rank == 0 || is_vector_of(0);
 }
 
-/* Whether block r came from rank r, where it lay `from` bytes into its data. */
+/* Whether block r came from rank r, where it was `from` bytes into the data. */
 static int are_blocks_from(size_t from)
 {
     for (int sender = 0; sender < ranks; sender++)
@@ -119,7 +120,7 @@ static int are_exchanged(void)
     return are_blocks_from((size_t)rank * length);
 }
 
-/* ---- reductions ------------------------------------------------------------------------------------------------ */
+/* ---- reductions ---- */
 
 static double *addends;
 static int addend_count;
@@ -227,7 +228,6 @@ static int are_sums_before_mine(void)
     return rank == 0 || are_sums_to(rank);
 }
 
-/* As MPI_DOUBLE_INT lies in memory. */
 struct place {
     double value;
     int at;
@@ -272,7 +272,6 @@ static int are_highest(void)
 }
 
 #define BLOCK_SIZES {8, KIB, 64 * KIB}
-/* One double and 64 Ki of them. */
 #define VECTOR_SIZES {8, 512 * KIB}
 
 static const struct pattern coll_patterns[] = {

@@ -1,4 +1,5 @@
-/* Single copy as many containers have it: the kernel refuses process_vm_readv and process_vm_writev. */
+/* A process without single copy, as in many containers: the kernel refuses process_vm_readv and
+ * process_vm_writev. */
 #ifndef DENY_H
 #define DENY_H
 
@@ -10,7 +11,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-/* From now on both calls fail with EPERM in this process. Returns -1 and sets errno if the kernel has no such filters. */
+/* From now on both calls fail with EPERM in this process. Returns -1 and sets errno if the
+ * kernel has no such filters. */
 static int deny_single_copy(void)
 {
     struct sock_filter program[] = {
@@ -21,7 +23,7 @@ static int deny_single_copy(void)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog filter = {sizeof program / sizeof *program, program};
-    /* Without new privileges a process may filter itself. */
+    /* The kernel permits a filter without root if the process cannot gain privileges. */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return -1;
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);

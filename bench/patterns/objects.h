@@ -1,8 +1,8 @@
-/* Objects that programs make and free all the time, for patterns.c. */
+/* Objects that programs make and free often, for patterns.c. */
 #ifndef PATTERNS_OBJECTS_H
 #define PATTERNS_OBJECTS_H
 
-/* What the last object was like. */
+/* The size of the last object. */
 static int last_size;
 
 static void type_vector(long repeats)
@@ -119,7 +119,6 @@ static void comm_dup(long repeats)
     }
 }
 
-/* Even and odd ranks apart. */
 static void comm_split(long repeats)
 {
     for (long i = 0; i < repeats; i++) {

@@ -1,15 +1,14 @@
-/* Point-to-point patterns, for patterns.c. A ping-pong counts half a round trip; an exchange counts as a whole. */
+/* Point-to-point patterns, for patterns.c. A ping-pong counts half a round trip; an exchange
+ * counts as a whole. */
 #ifndef PATTERNS_P2P_H
 #define PATTERNS_P2P_H
 
 enum { DATA_TAG = 1, ACK_TAG = 2 };
 
-/* Bytes of a block of a vector, and of the gap behind it. */
 #define VECTOR_BLOCK 64
-/* Messages of MPI_Bsend that have room. */
 #define BUFFERED 8
 
-/* ---- ping-pong by several calls -------------------------------------------------------------------------------- */
+/* ---- ping-pong by several calls ---- */
 
 /* `send` and `receive` are statements that use `length`. */
 #define PING_PONG(name, send, receive)             \
@@ -97,7 +96,7 @@ PING_PONG(ping_pong_bsend,
           MPI_Bsend(out, (int)length, MPI_BYTE, partner, DATA_TAG, WORLD),
           MPI_Recv(in, (int)length, MPI_BYTE, partner, DATA_TAG, WORLD, IGNORE))
 
-/* ---- data with gaps, and memory that is new -------------------------------------------------------------------- */
+/* ---- data with gaps, and new memory ---- */
 
 static MPI_Datatype vector = MPI_DATATYPE_NULL;
 
@@ -131,7 +130,6 @@ static int is_vector_of_partner(void)
     return is_vector_of(partner);
 }
 
-/* The memory of the last message that was received in new memory. */
 static char *received = MAP_FAILED;
 
 static char *new_memory(void)
@@ -154,7 +152,7 @@ static void forget_received(void)
 static void send_new(void)
 {
     char *memory = new_memory();
-    memset(memory, rank + 1, length); /* who sends has written before */
+    memset(memory, rank + 1, length); /* the sender has written to its memory before */
     MPI_Send(memory, (int)length, MPI_BYTE, partner, DATA_TAG, WORLD);
     munmap(memory, length);
 }
@@ -176,7 +174,7 @@ static int is_new_of_partner(void)
     return 1;
 }
 
-/* ---- exchanges: both ways at once ------------------------------------------------------------------------------ */
+/* ---- exchanges in both directions at once ---- */
 
 static MPI_Request requests[8];
 
@@ -238,7 +236,7 @@ static int is_from_left(void)
     return are_from(in, left(), 0, length);
 }
 
-/* The tags tell the ways apart where both neighbours are the same rank. */
+/* Tags for the directions, as both neighbours may be the same rank. */
 enum { LEFTWARDS = 3, RIGHTWARDS = 4 };
 
 static void ring_exchange(long repeats)
@@ -257,7 +255,6 @@ static int is_from_both(void)
     return are_from(in, left(), length, length) && are_from(in + length, right(), 0, length);
 }
 
-/* The same in memory that the library has allocated. */
 static char *own_out, *own_in;
 
 static void begin_allocated(size_t bytes)
@@ -279,8 +276,9 @@ static void end_allocated(void)
     in = own_in;
 }
 
-/* The border of a part of a periodic grid goes to its four neighbours: with 2 ranks two of them are the rank itself. Block k
- * goes to neighbour k; it arrives there as the block of the way that it came. */
+/* The border of a part of a periodic grid goes to its four neighbours; with 2 ranks two of them
+ * are the rank itself. Block k goes to neighbour k, and arrives there as the block of the
+ * direction from which it came. */
 static MPI_Comm grid = MPI_COMM_NULL;
 static int neighbours[4];
 
@@ -318,11 +316,10 @@ static int is_from_neighbours(void)
     return 1;
 }
 
-/* ---- many messages at once ------------------------------------------------------------------------------------- */
+/* ---- many messages at once ---- */
 
 enum { STREAM = 8 };
 
-/* One way, as fast as the second rank of a pair takes them. */
 static void stream(long repeats)
 {
     char none = 0;
@@ -353,7 +350,8 @@ static void send_numbered(int k)
     MPI_Send(out + (size_t)k * length, (int)length, MPI_BYTE, partner, k, WORLD);
 }
 
-/* The second rank of a pair lets all messages come before it receives the last of them first. */
+/* The second rank of a pair waits until all messages have arrived, and receives the last one
+ * first. */
 static void unexpected(long repeats, int messages)
 {
     char none = 0;

@@ -1,6 +1,7 @@
-/* One-sided accesses, for patterns.c, to memory of the program's own: `in` of the partner, by MPI_Win_create. The first rank of each
- * pair accesses it in one epoch of MPI_Win_lock_all, with MPI_Win_flush behind each access; the other one waits in a barrier. With
- * fences both are in the library. */
+/* One-sided accesses, for patterns.c, to the program's memory: `in` of the partner, by
+ * MPI_Win_create. The first rank of each pair accesses it in one epoch of MPI_Win_lock_all, with
+ * MPI_Win_flush after each access; the other one waits in a barrier. With fences both are in the
+ * library. */
 #ifndef PATTERNS_RMA_H
 #define PATTERNS_RMA_H
 
@@ -24,7 +25,6 @@ static void end_window(void)
     free(fetched);
 }
 
-/* `call` accesses `words` words of 8 bytes. */
 #define ACCESS(name, call)                                \
     static void name(long repeats)                        \
     {                                                     \
@@ -42,7 +42,7 @@ ACCESS(get_accumulate, MPI_Get_accumulate(out, words, MPI_UINT64_T, fetched, wor
                                           MPI_UINT64_T, MPI_SUM, window))
 ACCESS(fetch_and_op, MPI_Fetch_and_op(out, fetched, MPI_UINT64_T, partner, 0, MPI_SUM, window))
 
-/* Not `window`: MPI_Win_sync is for passive targets. */
+/* A window of its own: MPI_Win_sync on `window` is for passive targets. */
 static MPI_Win fenced = MPI_WIN_NULL;
 
 static void begin_fences(size_t bytes)
@@ -66,7 +66,6 @@ static void fence_put(long repeats)
     }
 }
 
-/* As the last window says. */
 static MPI_Aint size_of_window;
 
 static void create_free(long repeats)
@@ -87,13 +86,13 @@ static int is_size_of_room(void)
     return size_of_window == (MPI_Aint)room;
 }
 
-/* What was put, or added to zeros, is there. */
+/* Data that were put, or added to zeros, are there. */
 static int is_put(void)
 {
     return is_first || is_from_partner();
 }
 
-/* The same, and what was there before was fetched. */
+/* The same, and the previous data were fetched. */
 static int is_fetched(void)
 {
     for (size_t at = 0; is_first && at < length; at++)

@@ -1,8 +1,8 @@
-/* What the MPI-5.0 application binary interface says, stated a second time, independently of the table that mpi.h is
- * generated from: constants, layouts, callback types, and the type of each function under both names.
+/* The MPI-5.0 application binary interface, written a second time, independently of the table of
+ * mpi.h: constants, layouts, callback types, and the type of each function under both names.
  *
- * Only compiled, never run:  cc -std=gnu11 -fsyntax-only -Werror -I<directory of mpi.h> abi_assert.c
- */
+ * Only compiled, never run:  cc -std=gnu11 -fsyntax-only -Werror -I<directory of mpi.h>
+ * abi_assert.c */
 #include <mpi.h>
 
 #include <stddef.h>
@@ -26,7 +26,6 @@
     _Static_assert(SAME_TYPE(__typeof__(&name), result(*) params), #name); \
     _Static_assert(SAME_TYPE(__typeof__(&P##name), result(*) params), "P" #name)
 
-/* Types and layouts. */
 _Static_assert(SAME_TYPE(MPI_Aint, intptr_t) && sizeof(MPI_Aint) == sizeof(void *), "MPI_Aint");
 _Static_assert(SAME_TYPE(MPI_Offset, int64_t), "MPI_Offset");
 _Static_assert(SAME_TYPE(MPI_Count, int64_t), "MPI_Count");
@@ -43,7 +42,6 @@ LIKE(int[5], ((MPI_Status *) 0)->MPI_internal);
 _Static_assert(sizeof(MPI_T_cb_safety) == sizeof(int), "MPI_T_cb_safety");
 _Static_assert(sizeof(MPI_T_source_order) == sizeof(int), "MPI_T_source_order");
 
-/* Handles are pointers, and no two types of handle can be mixed up. */
 _Static_assert(sizeof(MPI_Comm) == sizeof(void *), "MPI_Comm");
 _Static_assert(!SAME_TYPE(MPI_Comm, MPI_Datatype) && !SAME_TYPE(MPI_Comm, void *), "MPI_Comm and MPI_Datatype");
 _Static_assert(sizeof(MPI_Datatype) == sizeof(void *), "MPI_Datatype");
@@ -79,7 +77,6 @@ _Static_assert(!SAME_TYPE(MPI_T_event_registration, MPI_T_event_instance) && !SA
 _Static_assert(sizeof(MPI_T_event_instance) == sizeof(void *), "MPI_T_event_instance");
 _Static_assert(!SAME_TYPE(MPI_T_event_instance, MPI_Comm) && !SAME_TYPE(MPI_T_event_instance, void *), "MPI_T_event_instance and MPI_Comm");
 
-/* The preprocessor can tell versions apart. */
 #if MPI_VERSION != 5 || MPI_SUBVERSION != 0
 #error "not MPI-5.0"
 #endif
@@ -87,7 +84,6 @@ _Static_assert(!SAME_TYPE(MPI_T_event_instance, MPI_Comm) && !SAME_TYPE(MPI_T_ev
 #error "not version 1.0 of the ABI"
 #endif
 
-/* Constants. */
 INTEGER(MPI_F_STATUS_SIZE, 8);
 INTEGER(MPI_F_SOURCE, 0);
 INTEGER(MPI_F_TAG, 1);
@@ -455,7 +451,6 @@ HANDLE(MPI_T_pvar_handle, MPI_T_PVAR_ALL_HANDLES, 1);
 _Static_assert(MPI_LONG_LONG_INT == MPI_LONG_LONG && SAME_TYPE(__typeof__(MPI_LONG_LONG_INT), __typeof__(MPI_LONG_LONG)), "MPI_LONG_LONG_INT");
 _Static_assert(MPI_C_COMPLEX == MPI_C_FLOAT_COMPLEX && SAME_TYPE(__typeof__(MPI_C_COMPLEX), __typeof__(MPI_C_FLOAT_COMPLEX)), "MPI_C_COMPLEX");
 
-/* Callback types. */
 CALLBACK(void, MPI_User_function, (void *, void *, int *, MPI_Datatype *));
 CALLBACK(void, MPI_User_function_c, (void *, void *, MPI_Count *, MPI_Datatype *));
 CALLBACK(int, MPI_Grequest_query_function, (void *, MPI_Status *));

@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Memory from the library: allocated, used in messages of all lengths and from its middle, freed, used again. */
+/* Memory from the library: allocated, used in messages of all lengths and from its middle,
+ * freed, used again. */
 #include "check.h"
 
 #include <stddef.h>
@@ -17,7 +18,6 @@ static void *library_memory(size_t bytes)
     return memory;
 }
 
-/* Long buffers are checked by words. */
 static uint64_t word_at(unsigned seed, size_t i) { return (i + 1) * 0x9e3779b97f4a7c15u + seed; }
 
 static void fill_words(void *buffer, size_t bytes, unsigned seed)
@@ -36,7 +36,6 @@ static long long words_differ(const void *buffer, size_t bytes, unsigned seed)
 
 static int is_aligned(const void *memory, uintptr_t to_bytes) { return (uintptr_t) memory % to_bytes == 0; }
 
-/* Sizes from nothing to long; all at once, so that none may overlap. */
 static void allocations(void)
 {
     static const size_t sizes[] = {0, 1, 63, 64, 65, 4095, 4096, 4097, 100000, MIB, 2 * MIB, 2 * MIB + 1, 64 * MIB};
@@ -66,7 +65,7 @@ static void allocations(void)
     }
 }
 
-/* Much more in sum than there can be at a time: what is freed comes again. */
+/* Much more in sum than exists at a time: freed memory is used again. */
 static void reuse(void)
 {
     check_where("reuse");
@@ -78,7 +77,7 @@ static void reuse(void)
     }
 }
 
-/* More than fits beside each other in shared memory: all of it is usable. */
+/* More than fits into shared memory at once: all of it is usable. */
 static void plenty(void)
 {
     enum { BLOCKS = 24 };
@@ -100,7 +99,8 @@ static void plenty(void)
     }
 }
 
-/* One message round the ring of ranks, from and to memory of either kind, from and to the middle of it. */
+/* One message round the ring, from and to memory of the library and of malloc, at its beginning
+ * and in its middle. */
 static void exchange(size_t bytes, int out_is_library, int in_is_library, size_t shift)
 {
     check_where("%zu bytes from %s to %s memory, shifted by %zu", bytes, out_is_library ? "library" : "ordinary",
@@ -119,7 +119,8 @@ static void exchange(size_t bytes, int out_is_library, int in_is_library, size_t
     CHECK_EQ(pattern_differs(in + shift, bytes, from), -1);
     CHECK_EQ(bytes_differ(in, 0, shift, 0xee), -1);
     CHECK_EQ(bytes_differ(in, shift + bytes, room, 0xee), -1);
-    /* And unexpected, after the sender has gone on; it may write its memory as soon as the send is complete. */
+    /* An unexpected message, whose sender goes on, and may write its memory as soon as the send
+     * is complete. */
     CHECK_OK(MPI_Isend(out + shift, (int) bytes, MPI_BYTE, to, 3, MPI_COMM_WORLD, &requests[0]));
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
     memset(in, 0xee, room);
@@ -142,7 +143,6 @@ static void exchanges(void)
         }
 }
 
-/* A long one: all of the longest piece of memory. */
 static void longest(void)
 {
     const size_t bytes = 64 * MIB;
@@ -157,7 +157,8 @@ static void longest(void)
     CHECK_OK(MPI_Free_mem(in));
 }
 
-/* Several messages in one piece of memory at once, some of which are cut, strided, or longer than what the receiver wants. */
+/* Several messages in one piece of memory at once: truncated ones, strided ones, and ones longer
+ * than their receive. */
 static void parts(void)
 {
     enum { PARTS = 8, PART = 200 * KIB, GAP = 64 };
@@ -181,7 +182,6 @@ static void parts(void)
         CHECK_EQ(bytes_differ(at, PART, PART + GAP, 0xee), -1);
     }
 
-    /* Strided at one side, then at the other. */
     MPI_Datatype strided;
     enum { BLOCKS = 1000, BLOCK = 300, STRIDE = 400 };
     CHECK_OK(MPI_Type_vector(BLOCKS, BLOCK, STRIDE, MPI_BYTE, &strided));
@@ -212,7 +212,6 @@ static void parts(void)
     CHECK_OK(MPI_Free_mem(in));
 }
 
-/* One rank's memory, read by all others, and a collective in such memory. */
 static void many_readers(void)
 {
     enum { LONG = 300 * KIB };
@@ -234,7 +233,7 @@ static void many_readers(void)
     CHECK_OK(MPI_Free_mem(memory));
 }
 
-/* Errors are those of self: there is no other object in these calls. */
+/* Errors are raised on MPI_COMM_SELF: the calls have no other object. */
 static void errors(void)
 {
     check_where("errors");

@@ -1,7 +1,8 @@
 // ranks: 1 2 4
 // transports: one
-/* What needs no MPI_Init gives the same before it, between, after MPI_Finalize and beside a session: the binary interface,
- * versions, arithmetic of addresses, fields of statuses, the environment. */
+/* Calls that do not need MPI_Init give the same results before it, after it, after MPI_Finalize
+ * and beside a session: the binary interface, versions, arithmetic of addresses, fields of
+ * statuses, the environment. */
 #include "sessions.h"
 
 static void addresses(void)
@@ -14,14 +15,14 @@ static void addresses(void)
     CHECK_EQ(MPI_Aint_add((MPI_Aint) &field[7], -7 * (MPI_Aint) sizeof field[0]), (MPI_Aint) field);
     CHECK_EQ(MPI_Aint_add((MPI_Aint) MPI_BOTTOM, 16), 16);
     CHECK_EQ(MPI_Aint_diff(0, 16), -16);
-    /* Addresses are without sign: a difference across the middle of all is right, too. */
+    /* Addresses are unsigned: a difference across INTPTR_MAX is right, too. */
     first = INTPTR_MAX - 7;
     last = MPI_Aint_add(first, 16);
     CHECK(last < 0);
     CHECK_EQ(MPI_Aint_diff(last, first), 16);
 }
 
-/* While MPI is there. */
+/* Between MPI_Init and MPI_Finalize. */
 static void of_members(void)
 {
     struct {
@@ -80,7 +81,6 @@ static void interface(void)
     CHECK_OK(MPI_Get_library_version(text, &length));
     CHECK(length > 0 && length < MPI_MAX_LIBRARY_VERSION_STRING && strlen(text) == (size_t) length);
     CHECK(strstr(text, "OxMPI") == text);
-    /* Without a Fortran layer nothing is known of it. */
     CHECK_OK(MPI_Abi_get_fortran_info(&info));
     CHECK(info == MPI_INFO_NULL);
     for (int size_of_logical = 1; size_of_logical <= 16; size_of_logical *= 2) {

@@ -1,12 +1,12 @@
 // ranks: 1 2 4
 // transports: one
-/* Attributes of communicators: copied by dup as their functions say, deleted in the reverse of their order, kept when a
- * function fails. */
+/* Attributes of communicators: copied by dup as their functions say, deleted in reverse order,
+ * kept when a function fails. */
 #include "check.h"
 
 enum { NONE = -1 };
 
-/* What the functions were called with, in order: copies as the value, deletions as -1000 - value. */
+/* The calls of the functions, in order: copies as the value, deletions as -1000 - value. */
 static int seen[64], n_seen = 0;
 static int fail_copy = NONE, fail_delete = NONE, own_class;
 static MPI_Comm deleted_from = MPI_COMM_NULL;
@@ -27,7 +27,6 @@ static int copy(MPI_Comm comm, int keyval, void *extra_state, void *in, void *ou
     int value = (int) (intptr_t) in, members = -1;
     CHECK(extra_state == &extra);
     CHECK(comm != MPI_COMM_NULL && keyval != MPI_KEYVAL_INVALID);
-    /* MPI may be called here. */
     CHECK_OK(MPI_Comm_size(comm, &members));
     see(value);
     if (value == fail_copy) return own_class;
@@ -122,7 +121,6 @@ static void duplicates(MPI_Comm comm, int a, int b)
     HAS(third, a, NONE);
     CHECK_OK(MPI_Comm_free(&third));
     SEEN(-1205);
-    /* Split does not copy. */
     CHECK_OK(MPI_Comm_split(second, 0, rank, &third));
     SEEN_NOTHING();
     HAS(third, b, NONE);
@@ -140,7 +138,8 @@ static void duplicates(MPI_Comm comm, int a, int b)
     SEEN(-1008, -1005);
 }
 
-/* A copy function that fails makes the dup fail on its rank; a delete function that fails keeps the communicator. */
+/* A copy function that fails makes the dup fail on its rank; a delete function that fails keeps
+ * the communicator. */
 static void failures(int a, int b)
 {
     MPI_Comm comm, copy_comm = MPI_COMM_NULL, kept;
@@ -152,7 +151,7 @@ static void failures(int a, int b)
         fail_copy = 20;
         CHECK_CLASS(MPI_Comm_dup(comm, &copy_comm), own_class);
         CHECK(copy_comm == MPI_COMM_NULL);
-        SEEN(10, 20, -1110); /* what was copied before is deleted */
+        SEEN(10, 20, -1110); /* earlier copies are deleted */
         fail_copy = NONE;
     } else {
         CHECK_OK(MPI_Comm_dup(comm, &copy_comm));
@@ -180,7 +179,6 @@ static void failures(int a, int b)
     SEEN(-1010);
 }
 
-/* A key that is freed while attributes have it works for them, and for nothing new. */
 static void freed_keys(void)
 {
     int keyval, number;
@@ -192,7 +190,7 @@ static void freed_keys(void)
     CHECK_OK(MPI_Comm_free_keyval(&keyval));
     CHECK_EQ(keyval, MPI_KEYVAL_INVALID);
     HAS(comm, number, 40);
-    /* Another part of the program has a copy of the number, and gives it up too. */
+    /* Another part of the program has a copy of the number, and frees it too. */
     keyval = number;
     CHECK_OK(MPI_Comm_free_keyval(&keyval));
     CHECK_EQ(keyval, MPI_KEYVAL_INVALID);

@@ -1,6 +1,6 @@
 // ranks: 1 2 4
 // transports: one
-/* The attributes that the library sets. Programs can read them, and nothing else. */
+/* The attributes of the library, which programs can only read. */
 #include "check.h"
 
 static int value_of(int keyval, int *value)
@@ -30,7 +30,8 @@ int main(int argc, char **argv)
     CHECK(value_of(MPI_UNIVERSE_SIZE, &value) && value >= size);
     const char *slots = getenv("OXMPI_UNIVERSE_SIZE");
     if (slots) CHECK_EQ(value, atoi(slots));
-    /* Started as "mpirun PROGRAM" each rank is of program 0; with "mpirun A : B" arguments say of which. */
+    /* With "mpirun PROGRAM" each rank is of program 0; with "mpirun A : B" the argument is the
+     * number. */
     int appnum = argc > 1 ? atoi(argv[1]) : 0;
     CHECK(value_of(MPI_APPNUM, &value) && value == appnum);
 

@@ -1,6 +1,7 @@
 // ranks: 1 2 4
 // transports: one
-/* The attributes of MPI_COMM_SELF are deleted first thing in MPI_Finalize, the last one set first, and MPI still works. */
+/* MPI_Finalize first deletes the attributes of MPI_COMM_SELF, the last one first, while MPI
+ * still works. */
 #include "check.h"
 
 static int order[3], calls = 0, refuse = 1;
@@ -40,9 +41,10 @@ int main(int argc, char **argv)
         CHECK_OK(MPI_Comm_set_attr(MPI_COMM_SELF, keyvals[i], (void *) (intptr_t) (i + 1)));
     }
     int freed = keyvals[1];
-    CHECK_OK(MPI_Comm_free_keyval(&freed)); /* freed while set: it counts all the same */
+    CHECK_OK(MPI_Comm_free_keyval(&freed)); /* freed while set: it is deleted as well */
 
-    /* A delete function that fails makes MPI_Finalize fail; its attribute stays, MPI goes on, and a second try is one. */
+    /* If a delete function fails, MPI_Finalize fails; the attribute stays, MPI goes on, and a
+     * second call deletes it. */
     CHECK_CLASS(MPI_Finalize(), MPI_ERR_OTHER);
     CHECK_OK(MPI_Finalized(&flag));
     CHECK_EQ(flag, 0);

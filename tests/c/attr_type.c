@@ -1,6 +1,7 @@
 // ranks: 1 2
 // transports: one
-/* Attributes of datatypes: copied by MPI_Type_dup alone, deleted by MPI_Type_free, and possible on predefined ones. */
+/* Attributes of datatypes: copied by MPI_Type_dup alone, deleted by MPI_Type_free, and possible
+ * on predefined ones. */
 #include "check.h"
 
 static int copies = 0, deletions = 0, fail_copy = 0, fail_delete = 0;
@@ -30,7 +31,7 @@ static int delete(MPI_Datatype type, int keyval, void *value, void *extra)
     (void) value;
     CHECK(extra == &copies);
     deletions++;
-    return fail_delete ? 4711 : MPI_SUCCESS; /* no error code: the call says MPI_ERR_OTHER */
+    return fail_delete ? 4711 : MPI_SUCCESS; /* not an error code: the call gives MPI_ERR_OTHER */
 }
 
 static int value_of(MPI_Datatype type, int keyval)

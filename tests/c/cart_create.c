@@ -1,9 +1,10 @@
 // ranks: 1 2 4 7
 // transports: one
-/* Cartesian topologies: creation, coordinates, shifts, inheritance by dup, grids without dimensions and of fewer ranks. */
+/* Cartesian topologies: creation, coordinates, shifts, inheritance by dup, grids without
+ * dimensions and of fewer ranks. */
 #include "check.h"
 
-/* Row-major, the last coordinate fastest: coordinates by the definition. */
+/* Coordinates by the definition: row-major, the last one fastest. */
 static void coords_by_hand(int r, int ndims, const int *dims, int *coords)
 {
     for (int d = ndims - 1; d >= 0; d--) {
@@ -65,7 +66,6 @@ static void check_grid(MPI_Comm grid, int ndims, const int *dims, const int *per
         CHECK_OK(MPI_Cart_coords(grid, r, ndims, coords));
         for (int d = 0; d < ndims; d++) {
             CHECK_EQ(coords[d], want[d]);
-            /* Coordinates of periodic dimensions may lie anywhere. */
             if (periods[d]) want[d] += (r % 3 - 1) * dims[d];
         }
         CHECK_OK(MPI_Cart_rank(grid, want, &back));
@@ -100,7 +100,6 @@ static void one_grid(int ndims, const int *dims, const int *periods)
     CHECK_OK(MPI_Comm_free(&copy));
 }
 
-/* A grid without dimensions is one rank, and leaves all output arguments alone. */
 static void no_dimensions(void)
 {
     MPI_Comm point;

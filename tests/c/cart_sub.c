@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: one
-/* MPI_Cart_sub: rows, columns, the whole and single ranks of a grid; each part is a grid of its own. */
+/* MPI_Cart_sub: rows, columns, the whole and single ranks of a grid; each part is a grid of its
+ * own. */
 #include "check.h"
 
 int main(int argc, char **argv)
@@ -34,11 +35,9 @@ int main(int argc, char **argv)
             }
         CHECK_EQ(members, want);
         CHECK_EQ(me, place);
-        /* Those who are together have the same coordinates in the other dimensions. */
         int other = (remain[0] ? 0 : coords[0] + 1) * 100 + (remain[1] ? 0 : coords[1] + 1);
         CHECK_OK(MPI_Allreduce(&other, &sum, 1, MPI_INT, MPI_SUM, part));
         CHECK_EQ(sum, other * members);
-        /* A part of a part. */
         MPI_Comm point;
         int none[2] = {0, 0}, alone = -1;
         CHECK_OK(MPI_Cart_sub(part, none, &point));

@@ -1,13 +1,14 @@
-/* Common parts of the C test programs: failures are counted on every rank, there is one verdict, and the contents of
- * messages can be verified.
+/* Common parts of the C test programs: failures are counted on every rank, there is one verdict,
+ * and the contents of messages can be verified.
  *
- * A program calls check_begin, does its tests with CHECK, CHECK_EQ and CHECK_CLASS, and returns check_end(). Rank 0 then
- * prints "ok" as its last line if no rank saw a failure; otherwise every rank exits with code 1.
+ * A program calls check_begin, does its tests with CHECK, CHECK_EQ and CHECK_CLASS, and returns
+ * check_end(). Rank 0 then prints "ok" as its last line if no rank saw a failure; otherwise every
+ * rank exits with code 1.
  *
- * Environment variables: CHECK_DIVISOR=n divides the repetitions that go through scaled(), for slow machines.
- * CHECK_SECONDS=n is the time after which a hanging rank gives up (60). CHECK_BEGIN is a command that each rank runs
- * behind MPI_Init, before its first message. CHECK_MOVED: see moved.h.
- */
+ * Environment variables: CHECK_DIVISOR=n divides the repetitions that go through scaled(), for
+ * slow machines. CHECK_SECONDS=n is the time after which a hanging rank gives up (60).
+ * CHECK_BEGIN is a command that each rank runs behind MPI_Init, before its first message.
+ * CHECK_MOVED: see moved.h. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -28,14 +29,13 @@ static int rank = -1;
 static int size = 0;
 static int check_failures = 0;
 static char check_place[160] = "";
-/* A failure prints rank, file and line, and is counted. The value is true if the condition holds. */
+/* A failure prints rank, file and line, and is counted. The value is true if the condition
+ * holds. */
 #define CHECK(condition) check_report(!!(condition), __FILE__, __LINE__, "%s", #condition)
-/* The same for two integers, which a failure prints. */
 #define CHECK_EQ(got, want) \
     check_equal((long long) (got), (long long) (want), __FILE__, __LINE__, #got, #want)
 /* The call must fail with an error of this class. */
 #define CHECK_CLASS(call, want) check_class((call), (want), __FILE__, __LINE__, #call, #want)
-/* The call must succeed. */
 #define CHECK_OK(call) check_class((call), MPI_SUCCESS, __FILE__, __LINE__, #call, "MPI_SUCCESS")
 
 /* Names the current case, which failures print. Only one thread may call it. */
@@ -99,7 +99,6 @@ static inline void check_out_of_time(int signal_number)
     _exit(2);
 }
 
-/* Ends a hanging rank after CHECK_SECONDS. */
 static inline void check_watch(void)
 {
     const char *text = getenv("CHECK_SECONDS");
@@ -107,7 +106,6 @@ static inline void check_watch(void)
     alarm(text ? (unsigned) atoi(text) : 60);
 }
 
-/* Sets rank and size, for programs that initialise MPI themselves. */
 static inline void check_ranks(void)
 {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -166,7 +164,8 @@ static inline long long pattern_differs(const void *buffer, size_t bytes, unsign
     return -1;
 }
 
-/* The index of the first byte of buffer[from, to) that is not `value`, or -1: for bytes that must stay untouched. */
+/* The index of the first byte of buffer[from, to) that is not `value`, or -1: for bytes that
+ * must stay untouched. */
 static inline long long bytes_differ(const void *buffer, size_t from, size_t to, unsigned char value)
 {
     const unsigned char *at = buffer;
@@ -175,7 +174,8 @@ static inline long long bytes_differ(const void *buffer, size_t from, size_t to,
     return -1;
 }
 
-/* A pseudo-random number that sender and receiver can both compute: the same for the same three values. */
+/* A pseudo-random number that sender and receiver can both compute: the same for the same three
+ * values. */
 static inline unsigned drawn(unsigned a, unsigned b, unsigned c)
 {
     uint64_t x = ((uint64_t) a << 42) ^ ((uint64_t) b << 21) ^ c;
@@ -214,8 +214,8 @@ static inline void *allocate(size_t bytes)
     return memory;
 }
 
-/* Makes errors on MPI_COMM_WORLD return codes. MPI_COMM_SELF keeps its handler, so an error that is raised on the wrong
- * communicator, or on none instead of on world, ends the job. */
+/* Makes errors on MPI_COMM_WORLD return codes. MPI_COMM_SELF keeps its handler, so an error that
+ * is raised on the wrong communicator, or on none instead of on world, ends the job. */
 static inline void return_errors(void)
 {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

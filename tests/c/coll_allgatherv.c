@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-denied nodes
-/* MPI_Allgatherv: short and long blocks, with gaps, out of order, with derived types, in place, all forms. */
+/* MPI_Allgatherv: short and long blocks, with gaps, out of order, with derived types, in place,
+ * all forms. */
 #include "check.h"
 
 static int count_of(int r, int round, int most) { return (int) (drawn((unsigned) r, (unsigned) round, 3) % (unsigned) (most + 1)); }
@@ -26,7 +27,6 @@ static void allgatherv(int form, const void *send, int count, MPI_Datatype type,
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
-/* Bytes; the places in the buffer are those of the ranks counted from the middle. */
 static void bytes(int form, int most, int round, int in_place)
 {
     check_where("form %d, up to %d bytes, round %d, in place %d", form, most, round, in_place);
@@ -49,7 +49,6 @@ static void bytes(int form, int most, int round, int in_place)
     free(mine);
 }
 
-/* Contributions are ints, places are columns of a matrix. */
 static void columns(int form, int rows)
 {
     check_where("columns, form %d, %d rows", form, rows);

@@ -1,6 +1,6 @@
 // ranks: 1 2 3 4 7
 // transports: all
-/* Alltoall: every pair has its own block, in place too, different types on both sides. */
+/* Alltoall: every pair has its own block, also in place, with different types on both sides. */
 #include "check.h"
 
 static int value(int from, int to, int i) { return (from * 64 + to) * 20011 + i; }
@@ -30,7 +30,8 @@ static void alltoall(int n)
     free(in);
 }
 
-/* The transpose of a matrix distributed by rows: blocks go out as ints and come in as columns. */
+/* The transpose of a matrix distributed by rows: blocks are sent as ints and received as
+ * columns. */
 static void columns(int n)
 {
     int *out = allocate((size_t) n * size * sizeof *out), *in = allocate((size_t) n * size * sizeof *in);

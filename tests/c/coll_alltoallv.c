@@ -1,10 +1,10 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy
-/* MPI_Alltoallv: each pair has a count of its own, in both directions; gaps, in place, all forms. */
+/* MPI_Alltoallv: each pair has its own count, in both directions; gaps, in place, all forms. */
 #include "check.h"
 
-/* What rank a sends to rank b, in ints; in place it must be the same in both directions. */
+/* The ints from rank a to rank b; in place the count must be the same in both directions. */
 static int count_of(int a, int b, int most, int both)
 {
     if (both && a > b) return count_of(b, a, most, both);

@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy
-/* MPI_Alltoallw: a datatype for each partner, displacements in bytes, in place, all forms; a transposition. */
+/* MPI_Alltoallw: a datatype for each partner, displacements in bytes, in place, all forms; a
+ * transposition. */
 #include "check.h"
 
 #include <stddef.h>
@@ -37,7 +38,7 @@ static void alltoallw(int form, const void *send, const int *counts, const int *
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
-/* Between even ranks doubles travel, else ints; each as one element of a contiguous type or as several. */
+/* Doubles between even ranks, else ints; each as one element of a contiguous type or as several. */
 static void different_types(int form)
 {
     check_where("different types, form %d", form);
@@ -74,7 +75,8 @@ static void different_types(int form)
     free(in);
 }
 
-/* In place: what is exchanged with rank r lies every second int, and is replaced there. The send arguments mean nothing. */
+/* In place: the data for rank r are every second int, and are replaced there. The send arguments
+ * are ignored. */
 static void in_place(int form)
 {
     check_where("in place, form %d", form);
@@ -83,7 +85,6 @@ static void in_place(int form)
     CHECK_OK(MPI_Type_commit(&every_second));
     int counts[64], displs[64], *all = allocate((size_t) (2 * LENGTH * size) * sizeof(int));
     for (int r = 0; r < size; r++) {
-        /* A pair agrees on how much; some have nothing. */
         counts[r] = (r + rank) % 4 != 3;
         types[r] = every_second;
         displs[r] = (int) sizeof(int) * 2 * LENGTH * r;
@@ -99,7 +100,6 @@ static void in_place(int form)
     free(all);
 }
 
-/* A matrix of rows is transposed: rank r sends its columns and receives them as rows. */
 static void transposition(int form)
 {
     check_where("transposition, form %d", form);

@@ -1,7 +1,8 @@
 // ranks: 1 2 3 4 7
 // transports: all
 // every day: usysv sysv tcp-encrypted nodes lamd ofi
-/* Barrier, Bcast, Reduce, Allreduce, Gather and Allgather: every root, short and long, with and without MPI_IN_PLACE. */
+/* Barrier, Bcast, Reduce, Allreduce, Gather and Allgather: every root, short and long, with and
+ * without MPI_IN_PLACE. */
 #include "check.h"
 
 enum { LARGEST = 5000 };
@@ -11,7 +12,8 @@ enum { COUNTS = sizeof counts / sizeof counts[0] };
 
 static int value(int whose, int i) { return (whose + 1) * 131 + i * 7; }
 
-/* The sum, the product modulo 2^32, the smallest and the largest over all ranks of value(whose, i). */
+/* The sum, the product modulo 2^32, the smallest and the largest over all ranks of value(whose,
+ * i). */
 static int sum_at(int i)
 {
     return 131 * (size * (size + 1) / 2) + size * i * 7;
@@ -34,11 +36,10 @@ static int all_are(const int *buffer, int count, int want)
 static int64_t nanoseconds(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now); /* one clock for all processes of a machine, where these tests run */
+    clock_gettime(CLOCK_MONOTONIC, &now); /* one clock for all processes of a machine */
     return now.tv_sec * (int64_t) 1000000000 + now.tv_nsec;
 }
 
-/* Nobody leaves a barrier before the last one has entered. */
 static void barrier(void)
 {
     for (int i = 0; i < scaled(60); i++) {
@@ -143,7 +144,7 @@ static void gather(int count)
             const void *from = in_place && rank == root ? MPI_IN_PLACE : (void *) out;
             if (rank == root) {
                 CHECK_OK(MPI_Gather(from, count, MPI_INT, in, count, MPI_INT, root, MPI_COMM_WORLD));
-            } else { /* what only the root reads may be anything here */
+            } else { /* other ranks may give anything in root-only arguments */
                 CHECK_OK(MPI_Gather(from, count, MPI_INT, NULL, -77, MPI_DATATYPE_NULL, root, MPI_COMM_WORLD));
                 CHECK(all_are(in, count * size, -5));
                 continue;
@@ -179,7 +180,6 @@ static void allgather(int count)
     free(in);
 }
 
-/* Nobody synchronizes in between: consecutive collectives and roots must not run into one another. */
 static void back_to_back(void)
 {
     check_where("back to back");
@@ -196,7 +196,6 @@ static void back_to_back(void)
     }
 }
 
-/* The results of a floating-point sum are the same on all ranks, bit for bit. */
 static void same_everywhere(void)
 {
     check_where("same bits everywhere");

@@ -1,9 +1,9 @@
 // ranks: 2 3 4 7
 // transports: all
 // every day: usysv sysv nodes lamd ofi
-// Ranks call a nonblocking and a blocking collective of one communicator in different orders. By the letter (MPI-5.0, section
-// "Nonblocking Collective Operations") such a program is wrong, but programs do it, and elsewhere it ends: neither kind waits for
-// the other, and no data are mixed up.
+// Ranks call a nonblocking and a blocking collective of one communicator in different orders.
+// MPI-5.0 (section "Nonblocking Collective Operations") forbids it, but programs do it, and in
+// other libraries it ends: neither kind waits for the other, and no data are mixed up.
 #include "check.h"
 
 enum { LONG = 100000 };
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     MPI_Allreduce_init(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &persistent);
 
     for (int round = 0; round < scaled(60); round++) {
-        // The lengths take a line, a segment, and several steps of one.
+        // The data take a line, a segment, or several segments.
         int n = round % 3 == 0 ? 1 : round % 3 == 1 ? 3000 : LONG;
         for (int i = 0; i < n; i++)
             give[i] = i + rank + round;
@@ -61,7 +61,6 @@ int main(int argc, char **argv)
         all = -1;
     }
 
-    // A communicator is freed while one is open, and its sections are used again.
     for (int round = 0; round < scaled(30); round++) {
         MPI_Comm dup;
         MPI_Request request;
@@ -77,7 +76,8 @@ int main(int argc, char **argv)
         CHECK(sum == size * (size - 1) / 2);
     }
 
-    // A duplication that is waited for later, before a blocking collective here and behind it there.
+    // A duplication that is waited for later, before a blocking collective on one rank and after it
+    // on another.
     for (int round = 0; round < scaled(30); round++) {
         MPI_Comm dup;
         MPI_Request request;

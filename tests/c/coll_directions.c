@@ -1,14 +1,13 @@
 // ranks: 2 3
 // transports: all
-/* Collectives whose data go one way, now one and now the other, of lengths that change: of two ranks who has read last may write
- * where it has read. Between them others, which use the same segments, and ranks that come late. */
+/* Collectives in alternating directions, of changing lengths: the reader of the last one may be
+ * the next writer. Between them others, which use the same segments, and late ranks. */
 #include "check.h"
 
 enum { LONGEST = 70000, CALLS = 1500, KINDS = 9 };
 
 static unsigned dice = 20021;
 
-/* 0 to below - 1, the same on all ranks. */
 static int throw(int below)
 {
     dice = dice * 1103515245u + 12345u;
@@ -28,7 +27,6 @@ static void expect(const int *at, int count, int from, int to, int call)
         if (!CHECK_EQ(at[i], value(from, to, i, call))) return;
 }
 
-/* The sum of what ranks up to `last` give to 0. */
 static void expect_sum(const int *at, int count, int last, int call)
 {
     for (int i = 0; i < count; i++) {
@@ -110,7 +108,6 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comms[1]));
     int calls = scaled(CALLS), root = 0, kind = 0;
     for (int call = 0; call < calls && !check_failures; call++) {
-        /* Spells of one kind, of roots in turn, and of anything. */
         int spell = call / 50 % 3;
         if (spell != 0 || call % 50 == 0) kind = throw(KINDS);
         root = spell == 1 ? throw(size) : (root + throw(3) / 2 + 1) % size;

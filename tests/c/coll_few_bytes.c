@@ -1,16 +1,16 @@
 // ranks: 2 3
 // transports: all
 // not over: gm, because it makes more calls than the emulation has time for
-/* Collectives of up to 12 bytes in any order, with any roots, by the straight line of short ones, and in between beside a nonblocking
- * collective, with which all go another way through the library. Each rank by itself does so, too, as it describes its bytes by a
- * datatype with a gap, or is late, or gives in place. */
+/* Collectives of up to 12 bytes in any order, with any roots, on the fast path of short ones,
+ * and sometimes beside a nonblocking collective, which disables the fast path. Single ranks
+ * leave it too: with a datatype with a gap, late, or in place. */
 #include "check.h"
 
 #include <unistd.h>
 
 enum { MOST = 3, CALLS = 20000 };
 
-static MPI_Datatype gapped; /* an int and a gap as long */
+static MPI_Datatype gapped; /* an int and a gap of the same length */
 
 static int value(int from, int to, int i, int call) { return 1 + from * 1009 + to * 101 + i * 11 + call * 3; }
 
@@ -26,7 +26,7 @@ static void fill(int *at, int step, int blocks, int count, int call)
     for (int i = 0; i < blocks * count; i++) at[i * step] = value(rank, i / count, i % count, call);
 }
 
-/* The first collectives of a communicator, which has not mapped its memory yet, and of an operation. */
+/* The first collectives of a communicator, whose memory is not mapped yet, and of an operation. */
 static void first_of_all(void)
 {
     for (int kind = 0; kind < 4; kind++) {
@@ -60,7 +60,6 @@ int main(int argc, char **argv)
         MPI_Comm comm;
         CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
         for (int call = 0; call < CALLS; call++) {
-            /* What all ranks draw, and what this one draws. */
             unsigned all = drawn(seed, (unsigned) call, 0), own = drawn(seed, (unsigned) call, 1 + (unsigned) rank);
             int mine[2 * MOST * 3], got[2 * MOST * 3], root = (int) (all % (unsigned) size);
             int kind = (int) (all / 8 % 11), count = 1 + (int) (all / 128 % MOST);
@@ -133,7 +132,7 @@ int main(int argc, char **argv)
             CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
             if (later) CHECK_EQ(numbers, size * call + size * (size - 1) / 2);
         }
-        /* So that the next one has its section. */
+        /* So that the next communicator gets its section. */
         CHECK_OK(MPI_Comm_free(&comm));
     }
     CHECK_OK(MPI_Type_free(&gapped));

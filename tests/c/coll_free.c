@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
-/* A communicator freed while collectives run on it: they complete as if it were there (MPI-5.0 section 7.4.3). */
+/* A communicator freed during collectives on it: they complete as before (MPI-5.0 section
+ * 7.4.3). */
 #include "check.h"
 
 enum { ROUNDS = 200, LENGTH = 100000, KINDS = 5 };
@@ -21,7 +22,7 @@ int main(int argc, char **argv)
         MPI_Comm copy;
         MPI_Request requests[KINDS - 1];
         int root = round % size, mine = rank + round, sum = -1, user_sum = -1, count = 0;
-        /* Each alone on its communicator, and in the last kind all together. */
+        /* Each on its own communicator, and for the last kind all together. */
         int kind = round % KINDS, together = kind == KINDS - 1;
         check_where("round %d, kind %d", round, kind);
         for (int i = 0; i < LENGTH; i++) words[i] = rank == root ? round + i : -1;

@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Types, operations and communicators freed while nonblocking collectives use them: the calls complete as if they were there. */
+/* Types, operations and communicators freed while nonblocking collectives use them: the
+ * collectives complete. */
 #include "check.h"
 
 enum { N = 20000 };
@@ -9,10 +10,9 @@ struct pair {
     int low, gap, high;
 };
 
-/* What the function saw of the type that it was called with; not every rank calls it. */
+/* The extent of the type in the function's call; not every rank calls it. */
 static int extent_seen = sizeof(struct pair);
 
-/* Keeps the smaller low and the larger high. */
 static void widen(void *in, void *inout, int *n, MPI_Datatype *type)
 {
     struct pair *a = in, *b = inout;
@@ -59,7 +59,7 @@ static void reductions(void)
     CHECK_OK(MPI_Type_free(&type));
     CHECK_OK(MPI_Op_free(&op));
     CHECK_OK(MPI_Comm_free(&comm));
-    /* Handles made now may lie where the freed ones were. */
+    /* New objects may have the places of the freed ones. */
     MPI_Datatype other;
     MPI_Op maximum;
     CHECK_OK(MPI_Type_contiguous(5, MPI_DOUBLE, &other));

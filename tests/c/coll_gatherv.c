@@ -1,11 +1,11 @@
 // ranks: 1 2 4 7
 // transports: all
-/* MPI_Gatherv: blocks of different lengths, types and places, all forms; what matters at the root only is garbage elsewhere. */
+/* MPI_Gatherv: blocks of different lengths, types and places, all forms; root-only arguments are
+ * invalid elsewhere. */
 #include "check.h"
 
 enum { MOST = 6, GAP = 3 };
 
-/* Elements of a rank: some have none. */
 static int count_of(int r, int round) { return (int) (drawn((unsigned) r, (unsigned) round, 1) % (MOST + 1)); }
 
 static int value_of(int r, int round, int i) { return 1000 * round + 100 * r + i; }
@@ -16,7 +16,7 @@ static void gatherv(enum form form, const void *send, int count, MPI_Datatype ty
                     const int *displs, MPI_Datatype into, int root)
 {
     MPI_Request request = MPI_REQUEST_NULL;
-    /* Elsewhere than at the root these are addresses that nobody may read. */
+    /* At other ranks these are invalid addresses, which the library must not read. */
     const MPI_Count *wide_counts = (const MPI_Count *) counts;
     const MPI_Aint *wide_displs = (const MPI_Aint *) displs;
     MPI_Count c[64];
@@ -46,7 +46,6 @@ static void gatherv(enum form form, const void *send, int count, MPI_Datatype ty
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
-/* The blocks lie in the root's buffer in reverse, with gaps. */
 static void round_trip(enum form form, int root, int round, int in_place)
 {
     check_where("form %d, root %d, round %d, in place %d", (int) form, root, round, in_place);
@@ -72,7 +71,8 @@ static void round_trip(enum form form, int root, int round, int in_place)
     free(all);
 }
 
-/* The leaves send ints, the root receives every second int of a longer vector, in blocks of whole vectors. */
+/* The leaves send ints, the root receives every second int of a longer vector, in blocks of
+ * whole vectors. */
 static void strided(int root)
 {
     check_where("strided, root %d", root);
@@ -99,7 +99,6 @@ static void strided(int root)
     CHECK_OK(MPI_Type_free(&pairs));
 }
 
-/* Long blocks take the other protocols. */
 static void long_blocks(int root)
 {
     check_where("long, root %d", root);
@@ -130,7 +129,7 @@ int main(int argc, char **argv)
     }
     long_blocks(0);
     long_blocks(size - 1);
-    /* Nobody has anything: not even addresses are needed. */
+    /* Without data no addresses are needed. */
     int zeros[64] = {0};
     CHECK_OK(MPI_Gatherv(NULL, 0, MPI_INT, NULL, zeros, zeros, MPI_INT, 0, MPI_COMM_WORLD));
     return check_end();

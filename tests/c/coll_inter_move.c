@@ -1,7 +1,7 @@
 // ranks: 2 3 4 7
 // transports: all
-/* Collectives of intercommunicators that move data: groups of all sizes, every root, blocking and not, v and w forms. What a rank
- * that has no part gives is not looked at. */
+/* Collectives of intercommunicators that move data: groups of all sizes, every root, blocking
+ * and not, v and w forms. Arguments of ranks that take no part are ignored. */
 #include "inter.h"
 
 enum { N = 3 };
@@ -95,14 +95,12 @@ static void gather_and_scatter(int in_lower, int root)
     }
 }
 
-/* All to all of the other group; how much a group gives is its own affair. */
 static void all_to_all(int later)
 {
     int send[64 * N], receive[64 * (N + 1)], counts[64], displs[64], rcounts[64], rdispls[64], bytes[64], rbytes[64];
     MPI_Datatype types[64];
     MPI_Request request = MPI_REQUEST_NULL;
     check_where("allgather, cut %d, later %d", cut, later);
-    /* The lower group contributes two each, the other one nothing. */
     int given = lower ? 2 : 0, taken = lower ? 0 : 2;
     for (int i = 0; i < N; i++) send[i] = value_of(rank, 0, i);
     memset(receive, 0xff, sizeof receive);

@@ -1,10 +1,11 @@
 // ranks: 2 3 4 7
 // transports: all
 // every day: nodes lamd ofi
-/* Reductions of intercommunicators: each group gets what the other contributes, combined in the order of its ranks. */
+/* Reductions of intercommunicators: each group gets the contributions of the other one, combined
+ * in rank order. */
 #include "inter.h"
 
-/* Affine maps modulo 2^32, composed in the order of the ranks: the operation does not commute. */
+/* Affine maps modulo 2^32: the composition does not commute. */
 struct affine {
     unsigned a, b;
 };
@@ -25,7 +26,6 @@ static struct affine map_of(int r, int i)
     return map;
 }
 
-/* What the ranks of a group make together. */
 static struct affine made_by(int in_lower, int i)
 {
     int members = in_lower ? cut : size - cut, one = 1;
@@ -99,7 +99,6 @@ static void to_all(int n, int later)
     free(sums);
 }
 
-/* Blocks of one length: the whole is a multiple of both group sizes. */
 static void scatter_block(int times, int later)
 {
     check_where("reduce_scatter_block, cut %d, times %d, later %d", cut, times, later);
@@ -115,7 +114,7 @@ static void scatter_block(int times, int later)
     free(got);
 }
 
-/* Blocks of the ranks are of different lengths, and those of the two groups have nothing to do with each other. */
+/* The blocks of the ranks have different lengths, and the two groups have independent ones. */
 static void scatter(int n, int later)
 {
     check_where("reduce_scatter, cut %d, %d, later %d", cut, n, later);

@@ -1,8 +1,9 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: nodes
-/* Nonblocking collectives that shared memory serves: many open at a time, ended in any order, between blocking ones, of all
- * lengths up to where plans take over, in place, of strided elements; a communicator that is freed with some open. */
+/* Nonblocking collectives through shared memory: many open at a time, ended in any order,
+ * between blocking ones, of all lengths up to those of plans, in place, of strided elements; a
+ * communicator that is freed while some are open. */
 #include "check.h"
 
 #include <unistd.h>
@@ -11,7 +12,6 @@ enum { MANY = 40, MOST = 40000 };
 
 static unsigned seed = 1;
 
-/* The same on all ranks. */
 static unsigned draw(unsigned below)
 {
     seed = seed * 1103515245u + 12345u;
@@ -52,7 +52,6 @@ static void barriers(MPI_Comm comm)
     }
 }
 
-/* An open barrier that all enter is over only when the last one has come. */
 static void late(MPI_Comm comm)
 {
     check_where("late");
@@ -111,7 +110,6 @@ static void begin(struct open *o, int n, MPI_Comm comm, MPI_Datatype strided, MP
         CHECK_OK(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_INT, o->out, len, MPI_INT, comm, request));
         break;
     case 8:
-        /* The root receives every other integer. */
         CHECK_OK(MPI_Igather(o->in, len, MPI_INT, o->out, len, strided, o->root, comm, request));
         break;
     case 9:
@@ -143,7 +141,8 @@ static void begin(struct open *o, int n, MPI_Comm comm, MPI_Datatype strided, MP
     }
 }
 
-/* What integer `at` of the output of the kinds from 9 on is to be, of block `of`, or -1 if nothing is said of it. */
+/* The right integer `at` of the output of the kinds from 9 on, from block `of`, or -1 if any
+ * value is right. */
 static int expected(const struct open *o, int n, int of, int at)
 {
     int len = o->len, sum = 0;
@@ -159,7 +158,7 @@ static int expected(const struct open *o, int n, int of, int at)
     case 15:
     case 16:
         for (int from = 0; from < rank; from++) sum += value(from, n, at);
-        /* At rank 0 what lies there stays. */
+        /* The buffer of rank 0 stays unchanged. */
         if (rank == 0) sum = o->kind == 15 ? 0 : value(0, n, at);
         return of == 0 ? sum : -1;
     default:
@@ -235,7 +234,6 @@ static void mixture(MPI_Comm comm, int rounds)
     CHECK_OK(MPI_Type_free(&strided));
 }
 
-/* Elements with gaps, combined. */
 static void gaps(MPI_Comm comm)
 {
     check_where("gaps");
@@ -269,7 +267,8 @@ static void freed(void)
     }
 }
 
-/* In place, more than there is room for at a time, while the first rank is away: what it has given is the only copy. */
+/* In place, longer than the room for one step, while the first rank is away: the only copy of
+ * the data is in the buffers. */
 static void in_place(MPI_Comm comm)
 {
     enum { OPEN = 24, SIZE = 16 };
@@ -306,7 +305,8 @@ static void in_place(MPI_Comm comm)
     }
 }
 
-/* A scatter lets its root go on, a scan the ranks below: they come to much later ones while others sleep. */
+/* The root of a scatter goes on, as do the ranks below in a scan: they reach much later calls
+ * while others sleep. */
 static void ahead(MPI_Comm comm)
 {
     check_where("ahead");

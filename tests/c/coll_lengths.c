@@ -1,7 +1,8 @@
 // ranks: 2 4 7
 // transports: near
-/* Ranks call collectives with different lengths, in shared memory: an error of class MPI_ERR_TRUNCATE where more comes than a rank
- * names, of class MPI_ERR_COUNT where less comes; no byte is written behind what it names; the communicator stays of use. */
+/* Ranks call collectives with different lengths, in shared memory: an error of class
+ * MPI_ERR_TRUNCATE if more data come than a rank's length, of class MPI_ERR_COUNT if fewer come;
+ * no byte is written behind that length, and the communicator stays usable. */
 #include "check.h"
 
 #ifndef LEVEL
@@ -91,15 +92,13 @@ static int call_reduce_scatter_block(int bytes, int is_later, MPI_Comm comm)
     return ended(code, is_later, &request);
 }
 
-/* Who sees that the odd rank names another length than all others: itself, the root, or all. */
+/* The ranks that see the other length of one rank: this rank, the root, or all. */
 enum { ODD_SEES, ALL_SEE, LATER_SEE };
 
 static const struct {
     const char *name;
     call_function *call;
-    /* The rank that names another length. */
     int odd, who;
-    /* What a rank gets: as many blocks as there are ranks, or one. */
     int blocks;
 } CALLS[] = {
     {"bcast", call_bcast, 1, ODD_SEES, 0},
@@ -113,7 +112,7 @@ static const struct {
     {"scan", call_scan, 0, LATER_SEE, 0},
 };
 
-/* Collectives whose ranks agree, more than there are segments: with long ones among them, from every root. */
+/* Collectives with equal lengths, more than there are segments: some long, from every root. */
 static void go_on(int is_later, MPI_Comm comm)
 {
     for (int n = 0; n < 12; n++) {
@@ -156,7 +155,8 @@ static void differ(int k, int is_later, int odd_bytes, int bytes, MPI_Comm comm)
     go_on(is_later, comm);
 }
 
-/* The last rank sends longer blocks than it has room for: it gets an error, and so do all to whom more comes. */
+/* The last rank sends longer blocks than it receives: it gets an error, and so do all ranks to
+ * which more comes. */
 static void own_block(MPI_Comm comm)
 {
     static const int blocks[] = {8, 200, 60000};
@@ -176,7 +176,8 @@ static void own_block(MPI_Comm comm)
     }
 }
 
-/* Of those who give, one gives more pieces than the others: nobody waits for ever, and nothing is written behind what is named. */
+/* One rank sends more pieces than the others: no rank waits without end, and nothing is written
+ * behind the lengths. */
 static void apart(void)
 {
     MPI_Comm comm;
@@ -212,7 +213,8 @@ int main(int argc, char **argv)
         for (int k = 0; k < (int) (sizeof CALLS / sizeof *CALLS); k++) {
             for (int p = 0; p < (int) (sizeof pairs / sizeof *pairs); p++) {
                 int more = pairs[p][0], less = pairs[p][1];
-                /* Of several that give in a scan some see nobody's length: apart, if they are as long. */
+                /* In a scan of several contributions some ranks see no other length: skipped for
+                 * this length. */
                 if (CALLS[k].who == LATER_SEE && size > 2 && more > 18000) continue;
                 differ(k, 0, less, more, comms[c]);
                 differ(k, 0, more, less, comms[c]);

@@ -1,8 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: nodes
-/* One signature by different datatypes: what is one vector or struct at the root is n numbers at the leaves, in the v and w
- * forms and in broadcasts of all lengths, whichever algorithm they take. */
+/* One signature by different datatypes: one vector or struct at the root is n numbers at the
+ * leaves, in the v and w forms and in broadcasts of all lengths, with each algorithm. */
 #include "check.h"
 
 #include <stddef.h>
@@ -61,7 +61,7 @@ static int same(struct mixed a, struct mixed b)
     return a.number == b.number && a.fraction == b.fraction && memcmp(a.text, b.text, sizeof a.text) == 0;
 }
 
-/* The leaves send structs one by one; the root receives blocks of pairs of them, or the other way round. */
+/* The leaves send single structs; the root receives blocks of pairs of them, or vice versa. */
 static void structs(int root)
 {
     check_where("structs, root %d", root);
@@ -93,7 +93,7 @@ static void structs(int root)
     CHECK_OK(MPI_Type_free(&two));
 }
 
-/* Even ranks send one vector to each and receive ints, odd ranks the other way round. */
+/* Even ranks send one vector to each and receive ints, odd ranks vice versa. */
 static void alltoallw(int n)
 {
     check_where("alltoallw of %d", n);

@@ -1,12 +1,12 @@
 // ranks: 1 2 3 4 7
 // transports: all
 // every day: tcp-encrypted nodes lamd ofi
-/* Nonblocking collectives: many outstanding, completed in any order, together with messages and blocking collectives. */
+/* Nonblocking collectives: many outstanding, completed in any order, together with messages and
+ * blocking collectives. */
 #include "check.h"
 
 static int sum_of_ranks(void) { return size * (size - 1) / 2; }
 
-/* One of each, waited for in reverse. */
 static void one_of_each(int n, int root)
 {
     check_where("one of each, %d ints, root %d", n, root);
@@ -48,7 +48,6 @@ static void one_of_each(int n, int root)
     free(all);
 }
 
-/* In place. */
 static void in_place(int n)
 {
     check_where("in place, %d ints", n);
@@ -72,7 +71,6 @@ static void in_place(int n)
     free(to_root);
 }
 
-/* Thousands outstanding, waited for from the last to the first. */
 static void thousands(int outstanding)
 {
     check_where("%d outstanding", outstanding);
@@ -99,7 +97,6 @@ static void thousands(int outstanding)
     free(requests);
 }
 
-/* Many in a row, each completed at once: internal numbering goes round. */
 static void long_series(int rounds)
 {
     check_where("%d in a row", rounds);
@@ -112,7 +109,6 @@ static void long_series(int rounds)
     }
 }
 
-/* With messages in one Waitall, and blocking collectives in between. */
 static void mixed(int rounds)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -144,7 +140,8 @@ static void mixed(int rounds)
     }
 }
 
-/* A blocking receive drives the collectives outstanding: the message comes from a neighbour that needs them complete. */
+/* A blocking receive makes progress for outstanding collectives: its message comes from a
+ * neighbour that needs them complete. */
 static void progress_in_receive(void)
 {
     int sum = -1, token = 0;
@@ -168,7 +165,8 @@ static void progress_in_receive(void)
     free(big_sum);
 }
 
-/* Started in one order on each communicator, but interleaved differently and completed in another order by each rank. */
+/* Started in one order on each communicator, but interleaved differently and completed in
+ * another order by each rank. */
 static void several_communicators(void)
 {
     enum { COMMS = 4 };
@@ -204,7 +202,7 @@ static void ibarrier(void)
                 CHECK_EQ(flag, 0);
             }
             if (rank == witness) CHECK_OK(MPI_Send(&go, 1, MPI_INT, late, 2, MPI_COMM_WORLD));
-        } else { /* enters only once the witness has seen that it is not complete */
+        } else { /* enters only after the witness has seen that it is not complete */
             CHECK_OK(MPI_Recv(&go, 1, MPI_INT, witness, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
             CHECK_OK(MPI_Ibarrier(MPI_COMM_WORLD, &request));
         }

@@ -1,8 +1,9 @@
 // ranks: 1 2 3 4 5 7
 // transports: all
 // every day: nodes lamd ofi
-/* User operations: an associative, non-commutative one (the product of 2 by 2 matrices) must be applied in rank order, to
- * every root, in place or not, blocking or not; on types with gaps and a lower bound that is not zero. */
+/* User operations: an associative, non-commutative one (the product of 2 by 2 matrices) must be
+ * applied in rank order, to every root, in place or not, blocking or not; on types with gaps and
+ * a lower bound that is not zero. */
 #include "check.h"
 
 enum { MODULUS = 1000003, LARGEST = 3000 };
@@ -30,7 +31,6 @@ static struct matrix matrix_of(int whose, int i)
     return m;
 }
 
-/* What the reduction of element i must give. */
 static struct matrix product(int i)
 {
     struct matrix m = matrix_of(0, i);
@@ -55,7 +55,8 @@ static void multiply(void *in, void *inout, int *length, MPI_Datatype *type)
     for (int i = 0; i < *length; i++) y[i] = times(x[i], y[i]);
 }
 
-/* The same matrix, spread out: an element begins 24 bytes before its origin, its numbers lie at -16, 0, 4 and 20. */
+/* The same matrix with gaps: an element begins 24 bytes before its origin, its numbers are at
+ * -16, 0, 4 and 20. */
 enum { SPREAD_LB = -24, SPREAD_EXTENT = 56 };
 static const int spread_places[4] = {-16, 0, 4, 20};
 
@@ -160,7 +161,6 @@ static void matrices(int count)
     free(in);
 }
 
-/* Type and operation freed between the start and the wait. */
 static void freed_before_wait(int count)
 {
     struct matrix *out = allocate((count + 1) * sizeof *out), *in = allocate((count + 1) * sizeof *in);
@@ -176,7 +176,7 @@ static void freed_before_wait(int count)
     CHECK_OK(MPI_Iallreduce(out, all, count, type, op, MPI_COMM_WORLD, &requests[1]));
     CHECK_OK(MPI_Op_free(&op));
     CHECK_OK(MPI_Type_free(&type));
-    /* Others that come and go meanwhile must not take their place. */
+    /* Operations that are made and freed meanwhile must not take their places. */
     MPI_Op other;
     MPI_Datatype other_type;
     CHECK_OK(MPI_Op_create(multiply_spread, 1, &other));
@@ -192,7 +192,8 @@ static void freed_before_wait(int count)
     free(all);
 }
 
-/* Gaps, a lower bound below zero: the numbers are right and the gaps of the result untouched. */
+/* With gaps and a negative lower bound: the numbers are right and the gaps of the result
+ * unchanged. */
 static void spread(int count)
 {
     size_t bytes = (size_t) count * SPREAD_EXTENT + 64;
@@ -232,7 +233,6 @@ static void spread(int count)
     free(in);
 }
 
-/* Commutative, and called on a predefined type. */
 static void largest_distance(void *in, void *inout, int *length, MPI_Datatype *type)
 {
     int *x = in, *y = inout;

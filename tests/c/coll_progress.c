@@ -1,17 +1,18 @@
 // ranks: 2 4 7
 // transports: all
-/* A nonblocking collective goes on in whichever call the process waits or tests: one rank, which the others need, starts it and goes
- * to wait for something else, which it gets only when the collective is complete on all others. */
+/* A nonblocking collective makes progress in each call in which the process waits or tests: one
+ * rank, which the others need, starts it and waits for something else, which happens only after
+ * the collective is complete on all others. */
 #include "places.h"
 
 #ifndef LEVEL
 #define LEVEL MPI_THREAD_SINGLE
 #endif
 
-/* Elements of a short vector or block, and of a long one. */
 enum { FEW = 1, MANY = 40000 };
 
-/* In each of them the others need the target; but for the broadcast and the scatters the target needs them, too. */
+/* In each kind the others need the target; except in the broadcast and the scatters the target
+ * also needs them. */
 enum kind {
     I_BARRIER, I_BCAST, I_REDUCE, I_ALLREDUCE, I_USER_ALLREDUCE, I_SCAN, I_GATHERV, I_SCATTERV, I_ALLGATHER, I_ALLGATHERV, I_ALLTOALL,
     I_ALLTOALLV, I_ALLTOALLW, I_REDUCE_SCATTER, I_REDUCE_SCATTER_BLOCK, I_NEIGHBOR_ALLTOALLV, I_NEIGHBOR_ALLGATHERV,
@@ -32,7 +33,6 @@ static void add(void *in, void *inout, int *length, MPI_Datatype *type)
     for (int i = 0; i < *length; i++) ((int *) inout)[i] += ((int *) in)[i];
 }
 
-/* What rank `from` gives to rank `to` (or to all), in element i. */
 static int element(int from, int to, int i) { return from * 1000 + to * 37 + i % 1013; }
 
 static int total(int first, int last, int to, int i)
@@ -99,7 +99,6 @@ static void start(enum kind kind)
     if (kind >= P_ALLREDUCE) CHECK_OK(MPI_Start(r));
 }
 
-/* What should have come into element i of a block; -1: nothing. */
 static int expected(enum kind kind, int block, int i)
 {
     int left = (rank + size - 1) % size, right = (rank + 1) % size, last = size - 1;
@@ -113,7 +112,7 @@ static int expected(enum kind kind, int block, int i)
     case I_ALLGATHER: case I_ALLGATHERV: return element(block, 0, i);
     case I_ALLTOALL: case I_ALLTOALLV: case I_ALLTOALLW: case P_ALLTOALLV: return element(block, rank, i);
     case I_REDUCE_SCATTER: case I_REDUCE_SCATTER_BLOCK: return block == 0 ? total(0, last, rank, i) : -1;
-    /* What the left one gives to its right, and the right one to its left. */
+    /* The data of the left neighbour to its right, and of the right one to its left. */
     case I_NEIGHBOR_ALLTOALLV: case P_NEIGHBOR_ALLTOALLW:
         return block == 0 ? element(left, 1, i) : block == 1 ? element(right, 0, i) : -1;
     case I_NEIGHBOR_ALLGATHERV: return block == 0 ? element(left, 0, i) : block == 1 ? element(right, 0, i) : -1;
@@ -134,7 +133,6 @@ static void finish(enum kind kind)
 
 static enum kind now;
 
-/* All but the target come to the end of the collective. */
 static void without_target(void)
 {
     start(now);
@@ -163,7 +161,8 @@ int main(int argc, char **argv)
     struct window w = make_window(ORDINARY, 4096, 4, MPI_COMM_WORLD);
     for (int place = 0; place < PLACES; place++) {
         for (now = 0; now < COLLECTIVES; now++) {
-            /* Both lengths for each collective and each place, in not more than half of all cases for many ranks. */
+            /* Both lengths for each collective and each place; with many ranks at most half of
+             * all cases. */
             for (int is_long = 0; is_long < 2; is_long++) {
                 if (size > 2 && (place + now) % 2 != is_long) continue;
                 n = is_long ? MANY : FEW;

@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: nodes
-/* MPI_Reduce_scatter: uneven counts with zeros, in place, an operation that does not commute, all forms. */
+/* MPI_Reduce_scatter: uneven counts with zeros, in place, an operation that does not commute,
+ * all forms. */
 #include "check.h"
 
 static int count_of(int r, int most) { return most == 0 ? 0 : (int) (drawn((unsigned) r, (unsigned) most, 5) % (unsigned) (most + 1)); }
@@ -41,7 +42,6 @@ static void sums(int form, int most, int in_place)
     free(receive);
 }
 
-/* Affine maps modulo 2^32, composed in the order of the ranks. */
 struct affine {
     unsigned a, b;
 };
@@ -95,7 +95,6 @@ static void in_order(int form, int most, int in_place)
     CHECK_OK(MPI_Type_free(&pair));
 }
 
-/* All elements for one rank. */
 static void all_for_one(int owner)
 {
     check_where("all for rank %d", owner);

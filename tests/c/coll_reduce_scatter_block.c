@@ -1,7 +1,8 @@
 // ranks: 1 2 3 4 5 7
 // transports: all
 // every day: nodes
-/* Reduce_scatter_block: rank r gets block r of the reduction, in rank order for operations that do not commute. */
+/* Reduce_scatter_block: rank r gets block r of the reduction, in rank order for operations that
+ * do not commute. */
 #include "check.h"
 #include "maps.h"
 

@@ -1,6 +1,7 @@
 // ranks: 2 3
 // transports: all
-/* A rank that is ahead in short collectives does not overwrite what another still reads of a long allreduce. */
+/* A rank that is ahead in short collectives does not overwrite the data of a long allreduce that
+ * another still reads. */
 #include "check.h"
 
 enum { LONGEST = 200000, SHORT = 100, AFTER = 8, ROUNDS = 200 };

@@ -1,6 +1,7 @@
 // ranks: 1 2 3 4 7
 // transports: all
-/* Scatter: every root, in place, root-only arguments ignored elsewhere, different types on both sides. */
+/* Scatter: every root, in place, root-only arguments ignored elsewhere, different types on both
+ * sides. */
 #include "check.h"
 
 static int value(int whose, int i) { return whose * 100003 + i; }
@@ -16,7 +17,7 @@ static void scatter(int n)
             if (rank == root) {
                 CHECK_OK(MPI_Scatter(out, n, MPI_INT, in_place ? MPI_IN_PLACE : (void *) in, n, MPI_INT, root,
                                      MPI_COMM_WORLD));
-            } else { /* what only the root reads may be anything here */
+            } else { /* other ranks may give anything in root-only arguments */
                 CHECK_OK(MPI_Scatter(NULL, -5, MPI_DATATYPE_NULL, in, n, MPI_INT, root, MPI_COMM_WORLD));
             }
             int kept = in_place && rank == root;
@@ -30,7 +31,6 @@ static void scatter(int n)
     free(in);
 }
 
-/* The root sends columns of a matrix, the others receive ints (even) or every other int (odd). */
 static void columns(int n)
 {
     int *matrix = allocate((size_t) n * size * sizeof *matrix), *in = allocate(2 * (size_t) n * sizeof *in);

@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
-/* MPI_Scatterv: blocks of different lengths, all forms; what matters at the root only is garbage elsewhere. */
+/* MPI_Scatterv: blocks of different lengths, all forms; root-only arguments are invalid
+ * elsewhere. */
 #include "check.h"
 
 enum { MOST = 7, GAP = 2 };
@@ -63,7 +64,6 @@ static void round_trip(int form, int root, int round, int in_place)
     free(all);
 }
 
-/* One block of the root goes to all: blocks to send may overlap. */
 static void overlapping(int root)
 {
     check_where("overlapping, root %d", root);

@@ -1,14 +1,13 @@
 // ranks: 2 4 7
 // transports: near
-/* The memory of collectives goes from one team to the next: to larger and smaller ones, while it is full of what the last one
- * has left there. */
+/* The memory of collectives goes from one team to the next: to larger and smaller ones, while it
+ * is full of the data of the last one. */
 #include "check.h"
 
 enum { ROUNDS = 12, LONG = 200000 };
 
 static unsigned char full[LONG], others[LONG];
 
-/* Leaves bytes that look like large numbers all over the pool. */
 static void fill(MPI_Comm comm, int members)
 {
     memset(full, 0x7f, LONG);

@@ -1,15 +1,16 @@
 // ranks: 1 2 3 4 7 8
 // transports: near
-/* Blocking collectives of one node around the sizes at which their way through shared memory changes: what rides in a line, what
- * fills a segment of the pool for one rank or for all, and several segments. Each with every root, in place, and with elements that have gaps. */
+/* Blocking collectives of one node around the lengths at which their protocol in shared memory
+ * changes: a line, a segment of the pool for one rank or for all, several segments. Each with
+ * every root, in place, and with elements that have gaps. */
 #include "check.h"
 
 enum { GUARD = -77 };
 
-/* Ints: 14 fill a line; 8192 a piece, and twice as many one of which two ranks combine a half each. */
+/* Ints: 14 fill a line; 8192 are a piece, and 16384 one of which two ranks combine a half each. */
 static const int counts[] = {0, 1, 2, 7, 13, 14, 15, 16, 17, 256, 683, 2047, 2049, 4095, 8191, 8192, 8193, 16383, 16384, 16385, 40000};
 enum { COUNTS = sizeof counts / sizeof counts[0] };
-static MPI_Datatype gapped; /* an int and a gap as long */
+static MPI_Datatype gapped; /* an int and a gap of the same length */
 
 static int value(int from, int to, int i, int call) { return (from + 1) * 1009 + to * 31 + i * 7 + call * 3; }
 
@@ -84,7 +85,6 @@ static void moves(int count, int step, MPI_Comm comm)
     free(in);
 }
 
-/* What the ranks `from` to `to - 1` give together at `i` of block `block`. */
 static int sum(int from, int to, int block, int i, int call)
 {
     int sum = 0;
@@ -141,7 +141,7 @@ static void reductions(int count, MPI_Comm comm)
     free(in);
 }
 
-/* Sums of numbers that do not add up exactly are the same on all ranks, each time, whoever comes last. */
+/* Rounded sums are the same on all ranks, in each repetition, whatever the order of arrival. */
 static void same_bits(int count)
 {
     double *out = allocate((size_t) count * sizeof *out), *first = allocate((size_t) count * sizeof *out),
@@ -160,7 +160,7 @@ static void same_bits(int count)
     free(out), free(first), free(again), free(root);
 }
 
-/* The root describes its data otherwise than the leaves: the same signature, other counts. */
+/* The root has another type and count than the leaves, with the same signature. */
 static void other_counts(void)
 {
     MPI_Datatype seven;
@@ -183,7 +183,7 @@ static void other_counts(void)
     MPI_Type_free(&seven);
 }
 
-/* Nobody is waited for who is not needed, among messages and nonblocking collectives. */
+/* Among messages and nonblocking collectives, each rank waits only for the ranks that it needs. */
 static void mixed(void)
 {
     for (int round = 0; round < scaled(200); round++) {

@@ -1,20 +1,19 @@
 // ranks: 1 2 3 4 7
 // transports: all
-/* Collectives of a few bytes, whose data ride in a line of shared memory or lie in its pool: while some ranks describe the
- * same bytes by a datatype with a gap and so go another way through the library, on communicators that the program has made,
- * with many operations in turn, and with wrong arguments in between. */
+/* Collectives of a few bytes, in a line of shared memory or its pool. Some ranks have a datatype
+ * with a gap and so leave the fast path; on communicators of the program, with many operations
+ * one after another, and with wrong arguments in between. */
 #include "check.h"
 
 enum { MOST = 257, RANKS = 8 };
 
 static const int counts[] = {1, 2, 3, 4, 5, 7, 8, 13, 14, 15, 16, 31, 42, 43, 64, 127, 128, 255, 256, MOST};
 
-static MPI_Datatype gapped; /* an int and a gap as long */
+static MPI_Datatype gapped; /* an int and a gap of the same length */
 static int mine[2 * MOST * RANKS], got[2 * MOST * RANKS];
 
 static int value(int from, int to, int i) { return 1 + from * 1009 + to * 101 + i; }
 
-/* One rank after the other has gaps between its elements. */
 static int step_of(int me, int round) { return round % 3 == me % 3 ? 2 : 1; }
 
 static void fill(int *at, int step, int blocks, int count, int me)
@@ -87,7 +86,7 @@ static void sums(MPI_Comm comm, int count, int round)
     for (int i = 0; i < count; i++) CHECK_EQ(got[i], sum(0, n, me, i));
 }
 
-/* More pairs of an operation and a datatype than are at hand at a time. */
+/* More pairs of an operation and a datatype than are cached at a time. */
 static void operations(void)
 {
     const MPI_Op ops[] = {MPI_SUM, MPI_MAX, MPI_MIN, MPI_BOR, MPI_BAND, MPI_BXOR};

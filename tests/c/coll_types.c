@@ -14,7 +14,6 @@ static MPI_Datatype strided(int blocks, int length, int stride)
     return type;
 }
 
-/* The root has one vector, the others plain ints, or the other way round, or another vector each. */
 static void bcast(int blocks, int length)
 {
     int stride = length + 2, n = blocks * length, span = blocks * stride;
@@ -22,7 +21,8 @@ static void bcast(int blocks, int length)
     MPI_Datatype vector = strided(blocks, length, stride), single = strided(n, 1, 2);
     for (int root = 0; root < size; root++)
         for (int how = 0; how < 6; how++) {
-            /* Kinds: 0 the vector, 1 plain ints, 2 single blocks. In the second half odd and even ranks differ. */
+            /* Kinds: 0 the vector, 1 plain ints, 2 single blocks. In the second half odd and
+             * even ranks differ. */
             int kind = how % 3 == 1;
             if (rank != root) kind = how % 3 == 0 ? 1 : how % 3 == 1 ? 0 : 2;
             if (rank != root && how >= 3 && rank % 2) kind = (kind + 1) % 3;
@@ -46,14 +46,15 @@ static void bcast(int blocks, int length)
                 buffer[at] = -1;
             }
             for (int i = 0; i < 2 * n + span; i++)
-                if (!CHECK_EQ(buffer[i], -1)) break; /* nothing else was touched */
+                if (!CHECK_EQ(buffer[i], -1)) break; /* nothing else was written */
         }
     CHECK_OK(MPI_Type_free(&vector));
     CHECK_OK(MPI_Type_free(&single));
     free(buffer);
 }
 
-/* Plain ints become the columns of a matrix at the root: the receive type is resized, so that rank r fills column r. */
+/* Plain ints become the columns of a matrix at the root: the receive type is resized, so that
+ * rank r fills column r. */
 static void gather_columns(int n)
 {
     int *mine = allocate(n * sizeof *mine), *matrix = allocate((size_t) n * (size + 1) * sizeof *matrix);
@@ -83,7 +84,8 @@ static void gather_columns(int n)
     free(matrix);
 }
 
-/* Each rank sends with a type of its own (even: strided, odd: plain); the root receives plain; in place at the root. */
+/* Each rank sends with its own type (even: strided, odd: plain); the root receives plain; in
+ * place at the root. */
 static void gather_strided_senders(int n)
 {
     int *mine = allocate(3 * (size_t) n * sizeof *mine), *all = allocate((size_t) n * size * sizeof *all);
@@ -108,7 +110,6 @@ static void gather_strided_senders(int n)
     free(all);
 }
 
-/* A struct with padding, broadcast and gathered; the padding stays. */
 static void structs(int n)
 {
     struct item { double weight; char kind; };
@@ -145,7 +146,6 @@ static void structs(int n)
     free(all);
 }
 
-/* Types of size zero and counts of zero, on some ranks a null pointer. */
 static void nothing(void)
 {
     MPI_Datatype empty;

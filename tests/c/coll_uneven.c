@@ -1,7 +1,7 @@
 // ranks: 1 2 3 4 7
 // transports: all
-/* Collectives whose blocks have different lengths, some of which have room in shared memory and some of which have not: the
- * data arrive, whoever gives and takes how much, in place or not, and calls of all kinds follow each other. */
+/* Collectives whose blocks have different lengths, some with room in shared memory and some
+ * without: all data arrive, in place or not, while calls of all kinds follow each other. */
 #include "check.h"
 
 enum { LONGEST = 200000, ROUNDS = 12 };
@@ -9,7 +9,8 @@ enum { LONGEST = 200000, ROUNDS = 12 };
 static int counts[16], places[16], others[16], other_places[16];
 static unsigned char *out, *in;
 
-/* The length of the block from one rank to another in a round: none, few bytes, some KiB, or more than a segment. */
+/* The length of the block from one rank to another in a round: 0, few bytes, some KiB, or more
+ * than a segment. */
 static int length(int from, int to, int round)
 {
     static const int lengths[] = {0, 1, 8, 57, 700, 5000, 66000, LONGEST};
@@ -30,7 +31,6 @@ static void fill(unsigned char *block, int from, int to, int bytes)
     for (int i = 0; i < bytes; i++) block[i] = content(from, to, i);
 }
 
-/* Blocks from and to this rank, the others' places in the reverse order. */
 static void lay_out(int round)
 {
     int at = 0, other = 0;
@@ -65,7 +65,6 @@ static void alltoallv(int round)
     for (int r = 0; r < size; r++) CHECK(is_whole(in + places[r], r, rank, counts[r]));
 }
 
-/* Every second integer, so that nothing lies in one piece. */
 static void alltoallw(int round)
 {
     MPI_Datatype types[16], vector;

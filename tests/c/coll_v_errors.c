@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Bad arguments of the v and w forms: the class of each, and nothing is lost by a call that fails on all ranks alike. */
+/* Wrong arguments of the v and w forms: the class of each. A call that fails on all ranks loses
+ * nothing. */
 #include "check.h"
 
 static int ones[64], zeros[64], places[64], bad[64], buffer[64], out[64];
@@ -63,7 +64,6 @@ static void all_to_all(void)
     CHECK_CLASS(MPI_Reduce_scatter(buffer, out, ones, MPI_DOUBLE, MPI_BAND, world), MPI_ERR_OP);
 }
 
-/* The text names the argument and its value. */
 static void text_of_an_error(void)
 {
     char text[MPI_MAX_ERROR_STRING];

@@ -1,12 +1,14 @@
 // ranks: 1 2 4
 // transports: all
-/* In the w forms of collectives the datatype of an empty block may be MPI_DATATYPE_NULL: nobody looks at it. Each rank sends to
- * the next one alone. An error about a datatype names the array of datatypes. */
+/* In the w forms of collectives the datatype of an empty block may be MPI_DATATYPE_NULL, and is
+ * not read. Each rank sends only to the next one. An error about a datatype names the array of
+ * datatypes. */
 #include "check.h"
 
 enum { FORMS = 6, MOST = 64 };
 
-/* One number to the next rank, or to nobody. `n` blocks, of which block `to` is sent and block `from` is received. */
+/* One number to the next rank, or to none. Of `n` blocks, block `to` is sent and block `from` is
+ * received. */
 struct exchange {
     MPI_Comm comm;
     int n, to, from, is_grid;
@@ -56,7 +58,7 @@ static void all_forms(struct exchange x)
         check_where("%s, form %d", x.is_grid ? "neighbours" : "all", form);
         CHECK_OK(call(x, form, &out, &in, MPI_INT, MPI_INT));
         CHECK_EQ(in, 10 + (rank + size - 1) % size);
-        /* All ranks err, so none waits. */
+        /* All ranks make the error, so none waits. */
         CHECK_CLASS(call(x, form, &out, &in, MPI_INT, MPI_DATATYPE_NULL), MPI_ERR_TYPE);
         CHECK_OK(MPI_Error_string(MPI_ERR_TYPE, text, &length));
         CHECK(strstr(text, "recvtypes[") != NULL);

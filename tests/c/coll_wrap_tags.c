@@ -1,8 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: ofi
-/* Many nonblocking collectives on one communicator: three at a time waited for in reverse, 2^17 of them, so that any numbering
- * of 16 bits inside goes round twice; and all kinds mixed. */
+/* Many nonblocking collectives on one communicator: three at a time waited for in reverse, 2^17
+ * of them, so that internal numbers of 16 bits wrap twice; and all kinds mixed. */
 #include "check.h"
 
 enum { CALLS = 1 << 17 };
@@ -23,7 +23,6 @@ static void three_in_reverse(int rounds)
     }
 }
 
-/* The v and w forms, with blocks that belong to one call only. */
 static void vectors_in_reverse(int rounds)
 {
     int counts[64], displs[64], bytes[64];
@@ -55,7 +54,6 @@ static void vectors_in_reverse(int rounds)
     }
 }
 
-/* Signals alone, several outstanding, the oldest waited for last. */
 static void many_barriers(int calls)
 {
     enum { AT_ONCE = 8 };
@@ -70,7 +68,7 @@ static void many_barriers(int calls)
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
-    /* More than 2^17 with few ranks; where ranks share processors, a part is enough. */
+    /* More than 2^17 with few ranks; if ranks share processors, a part is enough. */
     int calls = scaled(size <= 2 ? CALLS : CALLS / 16);
     three_in_reverse(calls / 6);
     many_barriers(calls / 2);

@@ -51,13 +51,12 @@ static void two_groups(void)
     CHECK_EQ(compared(inter, twin), MPI_CONGRUENT);
     CHECK_EQ(compared(inter, half), MPI_UNEQUAL);
     CHECK_EQ(compared(inter, MPI_COMM_WORLD), MPI_UNEQUAL);
-    /* One group turned round. */
     CHECK_OK(MPI_Comm_rank(half, &me));
     CHECK_OK(MPI_Comm_split(half, 0, rank % 2 ? -me : me, &back));
     int leader = rank % 2 ? 0 : size % 2 ? size - 2 : size - 1; /* its first is now the last odd rank */
     CHECK_OK(MPI_Intercomm_create(back, 0, MPI_COMM_WORLD, leader, 2, &turned));
     CHECK_EQ(compared(inter, turned), size > 3 ? MPI_SIMILAR : MPI_CONGRUENT);
-    /* The same groups, but the local and the remote one seen from the other side are still the same groups. */
+    /* Local and remote group exchanged: seen from the other side they are the same groups. */
     CHECK_OK(MPI_Comm_split(inter, rank < 2 ? 0 : 1, 0, &other));
     CHECK_EQ(compared(inter, other == MPI_COMM_NULL ? half : other), size > 2 || other == MPI_COMM_NULL ? MPI_UNEQUAL : MPI_CONGRUENT);
     if (other != MPI_COMM_NULL) CHECK_OK(MPI_Comm_free(&other));

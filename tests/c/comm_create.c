@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
-/* MPI_Comm_create: one group, several disjoint groups at a time, none; groups that do not fit are errors, not hangs. */
+/* MPI_Comm_create: one group, several disjoint groups at a time, none; wrong groups are errors,
+ * not hangs. */
 #include "comms.h"
 
 static MPI_Group world;
@@ -17,7 +18,6 @@ static void drop(MPI_Group *group)
     CHECK_OK(MPI_Group_free(group));
 }
 
-/* All in reverse order. */
 static void reversed(void)
 {
     int ranks[64];
@@ -26,13 +26,12 @@ static void reversed(void)
     for (int i = 0; i < size; i++) ranks[i] = size - 1 - i;
     MPI_Group group = chosen(size, ranks);
     CHECK_OK(MPI_Comm_create(MPI_COMM_WORLD, group, &comm));
-    drop(&group); /* the communicator keeps what it needs */
+    drop(&group); /* the communicator has its own reference */
     CHECK_MEMBERS(comm, ranks, size);
     use(comm);
     CHECK_OK(MPI_Comm_free(&comm));
 }
 
-/* Everybody names the group of the odd ranks, also those who are not in it. */
 static void one_group(void)
 {
     int ranks[64], n = parity(1, ranks);
@@ -50,7 +49,6 @@ static void one_group(void)
     drop(&group);
 }
 
-/* Each rank names its own group, or none (MPI-3.0 and later). */
 static void disjoint_groups(void)
 {
     int ranks[64], n = 0;
@@ -85,7 +83,6 @@ static void disjoint_groups(void)
     CHECK(comm == MPI_COMM_NULL);
 }
 
-/* A group with processes that the communicator does not have. */
 static void strangers(void)
 {
     MPI_Comm comm = MPI_COMM_SELF, half;
@@ -98,7 +95,8 @@ static void strangers(void)
     CHECK_OK(MPI_Comm_free(&half));
 }
 
-/* The wrong ones get an error, and so do those who wanted to be with them; the others their communicator. */
+/* The ranks with wrong groups get an error, as do the ranks in their groups; the others get
+ * their communicator. */
 static void disagreement(void)
 {
     MPI_Comm comm = MPI_COMM_SELF;
@@ -115,7 +113,7 @@ static void disagreement(void)
         CHECK_CLASS(code, rank < 3 ? MPI_ERR_GROUP : MPI_SUCCESS);
     }
     comm = MPI_COMM_SELF;
-    /* Rank 1 has no group at all: who named it with itself gets an error too. */
+    /* Rank 1 has no group: the ranks that give a group with it get an error, too. */
     MPI_Group mine = rank == 1 ? MPI_GROUP_NULL : rank == 2 ? other : good;
     int code = MPI_Comm_create(MPI_COMM_WORLD, mine, &comm);
     CHECK_CLASS(code, rank == 1 || rank == 2 ? MPI_ERR_GROUP : MPI_SUCCESS);

@@ -1,7 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: nodes lamd ofi
-/* MPI_Comm_create_group: only the members call; two threads at a time, told apart by the tag. */
+/* MPI_Comm_create_group: only the members call; two threads at a time, with different tags. */
 #include "comms.h"
 
 #include <pthread.h>
@@ -15,13 +15,12 @@ static void halves(void)
     MPI_Comm comm;
     check_where("halves");
     CHECK_OK(MPI_Group_incl(world, n, ranks, &group));
-    if (rank % 2 == 1) { /* the even ranks do not take part at all */
+    if (rank % 2 == 1) { /* the even ranks do not take part */
         CHECK_OK(MPI_Comm_create_group(MPI_COMM_WORLD, group, 5, &comm));
         CHECK_MEMBERS(comm, ranks, n);
         use(comm);
         CHECK_OK(MPI_Comm_free(&comm));
     }
-    /* Now both at the same time, with the same tag: the groups are disjoint. */
     CHECK_OK(MPI_Comm_create_group(MPI_COMM_WORLD, group, 2147483647, &comm));
     CHECK_MEMBERS(comm, ranks, n);
     use(comm);
@@ -29,7 +28,8 @@ static void halves(void)
     CHECK_OK(MPI_Group_free(&group));
 }
 
-/* One after the other with the same tag, in groups that overlap, while wildcard receives and a collective are open. */
+/* One after another with the same tag, in overlapping groups, while wildcard receives and a
+ * collective are open. */
 static void overlapping(void)
 {
     int got = -1, sum = -1, one = 1, flag = -1;
@@ -62,7 +62,6 @@ static void overlapping(void)
 
 enum { ROUNDS = 40, THREADS = 3 };
 
-/* Each thread makes communicators of other groups; the tag is the thread's number. */
 static void *of_a_thread(void *argument)
 {
     int number = *(int *) argument;
@@ -79,7 +78,7 @@ static void *of_a_thread(void *argument)
         CHECK_EQ(me, (i + number) % 2 ? rank : size - 1 - rank);
         int value = 100 * number + i;
         CHECK_OK(MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, comm));
-        CHECK_EQ(sum, size * value); /* nobody of another thread is in it */
+        CHECK_EQ(sum, size * value); /* no member of another thread's group */
         CHECK_OK(MPI_Comm_free(&comm));
         CHECK_OK(MPI_Group_free(&group));
     }
@@ -114,7 +113,7 @@ static void arguments(void)
     CHECK(comm == MPI_COMM_SELF);
     CHECK_OK(MPI_Comm_create_group(MPI_COMM_WORLD, MPI_GROUP_EMPTY, 0, &comm));
     CHECK(comm == MPI_COMM_NULL);
-    CHECK_OK(MPI_Group_excl(world, 1, &rank, &others)); /* without the caller: nothing for it to do */
+    CHECK_OK(MPI_Group_excl(world, 1, &rank, &others)); /* without the caller */
     comm = MPI_COMM_SELF;
     CHECK_OK(MPI_Comm_create_group(MPI_COMM_WORLD, others, 0, &comm));
     CHECK(comm == MPI_COMM_NULL);

@@ -1,12 +1,12 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: tcp-encrypted lamd ofi
-/* MPI_Comm_free with messages under way, which arrive all the same, and MPI_Comm_disconnect, which waits for them. */
+/* MPI_Comm_free with messages under way, which still arrive, and MPI_Comm_disconnect, which
+ * waits for them. */
 #include "comms.h"
 
 enum { LONG = 300000, MANY = 20 };
 
-/* Sends and receives are started, the communicator is freed, then they are waited for. */
 static void freed_with_traffic(MPI_Comm comm, int to, int from, int seed_to, int seed_from)
 {
     unsigned char *out = allocate(LONG * 2), *in = allocate(LONG * 2);
@@ -21,7 +21,7 @@ static void freed_with_traffic(MPI_Comm comm, int to, int from, int seed_to, int
     }
     CHECK_OK(MPI_Comm_free(&comm));
     CHECK(comm == MPI_COMM_NULL);
-    /* Others are made meanwhile: they must not be taken for it. */
+    /* Communicators that are made meanwhile must not be taken for it. */
     for (int i = 0; i < 3; i++) {
         MPI_Comm other;
         CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &other));
@@ -51,7 +51,6 @@ static void freed(void)
     freed_with_traffic(comm, rank / 2, rank / 2, rank, rank ^ 1);
 }
 
-/* Requests that nobody waits for: when the call returns they are done. */
 static void disconnected(void)
 {
     static int out[MANY], in[MANY];
@@ -87,7 +86,6 @@ static void disconnected(void)
     free(long_in);
 }
 
-/* An intercommunicator; a rank of the other group comes late. */
 static void disconnected_inter(void)
 {
     MPI_Comm comm, half;

@@ -1,7 +1,7 @@
 // ranks: 2 4
 // transports: all
-/* What still refers to a communicator when it is freed: persistent requests, failed ones, error handlers. And what one
- * rank does wrong in a collective call must not make the others wait. */
+/* References to a freed communicator: persistent requests, failed ones, error handlers. And an
+ * error of one rank in a collective call must not make the others wait. */
 #include "comms.h"
 
 static MPI_Comm told = MPI_COMM_WORLD;
@@ -25,7 +25,6 @@ static void persistent(int to, int from)
     MPI_Send_init(&out, 1, MPI_INT, to, 5, comm, &two[0]);
     MPI_Recv_init(&in, 1, MPI_INT, from, 5, comm, &two[1]);
     MPI_Comm_free(&comm);
-    /* Others come and go; none of them takes the place. */
     for (int i = 0; i < OTHERS; i++) {
         MPI_Comm_dup(MPI_COMM_WORLD, &other);
         MPI_Comm_free(&other);
@@ -73,7 +72,7 @@ static void handlers(int to, int from)
     MPI_Mrecv(two, 2, MPI_INT, &message, MPI_STATUS_IGNORE);
     MPI_Comm_free(&grid);
 
-    /* When the communicator is gone the handler is told which one it was. */
+    /* The handler gets the right communicator also after it was freed. */
     MPI_Comm_dup(MPI_COMM_WORLD, &dup);
     MPI_Comm_set_errhandler(dup, handler);
     MPI_Irecv(&one, 1, MPI_INT, from, 0, dup, &request);

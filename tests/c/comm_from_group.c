@@ -41,7 +41,7 @@ static void intra(void)
     CHECK_OK(MPI_Comm_create_from_group(mine, "org.example.halves", info, handler, &comm));
     MPI_Errhandler_free(&handler);
     MPI_Info_free(&info);
-    /* The group's order is the communicator's. */
+    /* The ranks are in the order of the group. */
     MPI_Comm_rank(comm, &position);
     int wanted;
     MPI_Group_rank(mine, &wanted);

@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: lamd ofi
-/* MPI_Comm_idup: the handle comes with the request; several at a time, mixed with other traffic, in both kinds. */
+/* MPI_Comm_idup: the handle is valid after the request; several at a time, mixed with other
+ * traffic, in both kinds. */
 #include "comms.h"
 
 static void one(void)
@@ -19,7 +20,6 @@ static void one(void)
     CHECK_OK(MPI_Comm_free(&twin));
 }
 
-/* Begun together, waited for in the other order, by each rank in another way. */
 static void several(void)
 {
     enum { COMMS = 12 };
@@ -36,7 +36,7 @@ static void several(void)
         }
     }
     for (int i = 0; i < COMMS; i++) use(twins[(i * 5) % COMMS]);
-    /* Each has contexts of its own: what is sent in one is not received in another. */
+    /* Each has its own context: a message in one is not received in another. */
     MPI_Request sends[COMMS];
     int out[COMMS], in = -1, to = (rank + 1) % size;
     for (int i = 0; i < COMMS; i++) {
@@ -51,7 +51,6 @@ static void several(void)
     for (int i = 0; i < COMMS; i++) CHECK_OK(MPI_Comm_free(&twins[i]));
 }
 
-/* While other things are under way; the parent is freed before the duplicate is there. */
 static void among_others(void)
 {
     MPI_Comm parent, twin = MPI_COMM_NULL;
@@ -71,7 +70,6 @@ static void among_others(void)
     CHECK_OK(MPI_Comm_free(&twin));
 }
 
-/* The error handler is that of the parent at the call. */
 static void handler_at_the_call(void)
 {
     MPI_Comm parent, twin;
@@ -130,7 +128,6 @@ static int copy(MPI_Comm comm, int key, void *extra, void *in, void *out, int *f
     return MPI_SUCCESS;
 }
 
-/* Attributes are copied when the call is made, hints are those of the info. */
 static void inherited(void)
 {
     check_where("inherited");

@@ -10,13 +10,11 @@ static void ranks_of(MPI_Comm comm, int *me, int *members)
     CHECK_OK(MPI_Comm_size(comm, members));
 }
 
-/* Who is at each rank of the communicator, as world ranks. */
 static void members_of(MPI_Comm comm, int *world_ranks)
 {
     CHECK_OK(MPI_Allgather(&rank, 1, MPI_INT, world_ranks, 1, MPI_INT, comm));
 }
 
-/* A ring and a sum within one communicator. */
 static void use(MPI_Comm comm)
 {
     int me, n, got = -1, sum = -1;
@@ -56,7 +54,8 @@ static void split_by_colour(int colours)
     free(members);
 }
 
-/* The key orders, ties go by the old rank; keys may be negative; colours may be any number >= 0. */
+/* The key orders, ties are in the old order; keys may be negative; colours may be any number >=
+ * 0. */
 static void split_by_key(void)
 {
     MPI_Comm part;
@@ -85,7 +84,7 @@ static void split_by_key(void)
     for (int i = 1; i < n; i++)
         CHECK(members[i - 1] % 2 < members[i] % 2 || (members[i - 1] % 2 == members[i] % 2 && members[i - 1] > members[i]));
     use(again);
-    CHECK_OK(MPI_Comm_free(&part)); /* before its offspring */
+    CHECK_OK(MPI_Comm_free(&part)); /* before its children */
     use(again);
     CHECK_OK(MPI_Comm_free(&again));
     free(members);
@@ -111,7 +110,6 @@ static void split_undefined(void)
     use(MPI_COMM_WORLD);
 }
 
-/* Halves of halves, down to single ranks, all levels in use at once. */
 static void nested(void)
 {
     MPI_Comm levels[8];
@@ -130,7 +128,6 @@ static void nested(void)
     for (int i = 1; i < depth; i++) CHECK_OK(MPI_Comm_free(&levels[i]));
 }
 
-/* The same ranks and tags in several communicators: each message stays in its own. */
 static void never_mix(void)
 {
     enum { COMMS = 5 };
@@ -152,7 +149,7 @@ static void never_mix(void)
     }
     CHECK_OK(MPI_Waitall(COMMS, sends, MPI_STATUSES_IGNORE));
 
-    /* A wildcard posted in one sees nothing of the others, nor of collectives anywhere. */
+    /* A wildcard receive in one matches no message of the others, nor of collectives. */
     int late = -1, value = 7;
     CHECK_OK(MPI_Irecv(&late, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, comms[2], &wild));
     for (int i = 0; i < COMMS; i++) {
@@ -181,7 +178,6 @@ static void many_cycles(int cycles)
     }
 }
 
-/* Many alive at once, used and freed in another order. */
 static void many_alive(int alive)
 {
     check_where("many alive");
@@ -198,7 +194,6 @@ static void many_alive(int alive)
     free(comms);
 }
 
-/* Freed while messages are pending: they complete all the same. */
 static void free_with_pending(int bytes)
 {
     check_where("free with pending traffic of %d bytes", bytes);
@@ -214,7 +209,7 @@ static void free_with_pending(int bytes)
         if (rank % 2 == 0) CHECK_OK(MPI_Isend(out, bytes, MPI_BYTE, to, 0, copy, &requests[1]));
         if (rank % 2 == 1) CHECK_OK(MPI_Issend(out, bytes, MPI_BYTE, to, 0, copy, &requests[1]));
         CHECK_OK(MPI_Comm_free(&copy));
-        MPI_Comm other; /* may not take over what is pending */
+        MPI_Comm other; /* must not take over the pending messages */
         CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &other));
         int flag = -1;
         CHECK_OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, other, &flag, MPI_STATUS_IGNORE));
@@ -227,7 +222,6 @@ static void free_with_pending(int bytes)
     free(in);
 }
 
-/* A pending collective outlives the handle too. */
 static void free_with_pending_collective(void)
 {
     MPI_Comm copy;
@@ -241,7 +235,6 @@ static void free_with_pending_collective(void)
     CHECK_EQ(sum, size * (size - 1) / 2);
 }
 
-/* Disjoint parts create communicators of their own at the same time. */
 static void parts_on_their_own(void)
 {
     MPI_Comm part, copy, pair;

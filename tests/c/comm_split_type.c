@@ -1,12 +1,11 @@
 // ranks: 1 2 4 7
 // transports: all
-// not over: gm, because each rank is on a node of its own there, and shares memory with nobody
+// not over: gm, because each rank is on its own node there, without shared memory
 // not over: lamd, because its ranks are on two nodes there
 // not over: nodes, because its ranks are on two nodes there
-/* MPI_Comm_split_type: processes that can share memory; resources that are not known give no communicator. */
+/* MPI_Comm_split_type: processes that can share memory; unknown resources give no communicator. */
 #include "comms.h"
 
-/* All ranks of these tests run on one host. */
 static void shared(void)
 {
     MPI_Comm node;
@@ -39,7 +38,6 @@ static void some_undefined(void)
     }
 }
 
-/* One node is no strict subset of itself, and no info names a resource. */
 static void no_resource(void)
 {
     int types[] = {MPI_COMM_TYPE_HW_UNGUIDED, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_RESOURCE_GUIDED};
@@ -51,7 +49,6 @@ static void no_resource(void)
     }
 }
 
-/* The info may name a set of processes. */
 static void process_sets(void)
 {
     const char *names[] = {"mpi://WORLD", "mpi://SELF", "MPI://self", "mpi://other"};
@@ -71,7 +68,6 @@ static void process_sets(void)
             use(part);
             CHECK_OK(MPI_Comm_free(&part));
         }
-        /* It is no kind of hardware. */
         CHECK_OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_GUIDED, 0, info, &part));
         CHECK(part == MPI_COMM_NULL);
         CHECK_OK(MPI_Info_free(&info));
@@ -103,11 +99,10 @@ static void arguments(void)
     CHECK_CLASS(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, NULL), MPI_ERR_ARG);
     CHECK(part == MPI_COMM_SELF);
     if (size == 1) return;
-    /* Different types: an error of those who wanted something, not a hang. */
     int type = rank == 0 ? MPI_COMM_TYPE_SHARED : MPI_COMM_TYPE_HW_UNGUIDED;
     CHECK_CLASS(MPI_Comm_split_type(MPI_COMM_WORLD, type, 0, MPI_INFO_NULL, &part), MPI_ERR_ARG);
     CHECK(part == MPI_COMM_SELF);
-    /* One that is wrong takes part all the same. */
+    /* A rank with a wrong type takes part, too. */
     int code = MPI_Comm_split_type(MPI_COMM_WORLD, rank == 0 ? 12345 : MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &part);
     CHECK_CLASS(code, rank == 0 ? MPI_ERR_ARG : MPI_SUCCESS);
     if (rank > 0) CHECK_OK(MPI_Comm_free(&part));

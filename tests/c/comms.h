@@ -4,7 +4,6 @@
 
 #include "check.h"
 
-/* A ring and a sum within an intracommunicator. */
 static void use(MPI_Comm comm)
 {
     int me = -1, n = 0, got = -1, sum = -1;
@@ -18,7 +17,6 @@ static void use(MPI_Comm comm)
     CHECK_EQ(sum, n * (n - 1) / 2);
 }
 
-/* Stores the world ranks of a group's members and returns their number. */
 static int members(MPI_Group group, int *world_ranks)
 {
     int n = 0, ranks[64];
@@ -31,7 +29,6 @@ static int members(MPI_Group group, int *world_ranks)
     return n;
 }
 
-/* Stores the world ranks of a communicator's local group and returns their number. */
 static int members_of(MPI_Comm comm, int *world_ranks)
 {
     MPI_Group group;
@@ -56,7 +53,8 @@ static void check_members(const int *got, int n, const int *want, int wanted, co
     for (int i = 0; i < n; i++) check_equal(got[i], want[i], file, line, "a member", "the one expected");
 }
 
-/* Checks that a communicator has these world ranks in this order, and that this process has the right rank in it. */
+/* Checks that a communicator has these world ranks in this order, and that this process has the
+ * right rank in it. */
 #define CHECK_MEMBERS(comm, want, wanted) check_comm((comm), (want), (wanted), __FILE__, __LINE__)
 
 static void check_comm(MPI_Comm comm, const int *want, int wanted, const char *file, int line)
@@ -67,7 +65,6 @@ static void check_comm(MPI_Comm comm, const int *want, int wanted, const char *f
     check_report(me >= 0 && me < n && got[me] == rank, file, line, "rank %d is not this process", me);
 }
 
-/* Every local rank exchanges a message with every remote one. */
 static void use_inter(MPI_Comm inter)
 {
     int me = -1, local = 0, remote = 0, flag = -1;
@@ -96,7 +93,8 @@ static void use_inter(MPI_Comm inter)
     }
 }
 
-/* An intercommunicator between the even and the odd world ranks; size must be at least 2. *half is the local half. */
+/* An intercommunicator between the even and the odd world ranks; size must be at least 2. *half
+ * is the local half. */
 static MPI_Comm even_odd(MPI_Comm *half, int tag)
 {
     MPI_Comm inter;
@@ -105,7 +103,6 @@ static MPI_Comm even_odd(MPI_Comm *half, int tag)
     return inter;
 }
 
-/* The world ranks of one parity. */
 static int parity(int odd, int *ranks)
 {
     int n = 0;
@@ -113,7 +110,6 @@ static int parity(int odd, int *ranks)
     return n;
 }
 
-/* Makes errors on world and self return codes: errors of calls on groups are raised on self. */
 static void return_all_errors(void)
 {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

@@ -14,7 +14,6 @@ static inline void fill(unsigned char *memory, int who, int round, size_t len)
     for (size_t at = 0; at < len; at++) memory[at] = byte_of(who, round, at);
 }
 
-/* Returns whether the contents are as expected. The first wrong byte is a failure. */
 static inline int holds(const unsigned char *memory, int who, int round, size_t len)
 {
     for (size_t at = 0; at < len; at++)

@@ -1,5 +1,6 @@
-/* Counters that all ranks of a node share without MPI, for programs in which a rank computes, without calls of MPI, until
- * another rank has done something. They show the order of two events independent of their duration. */
+/* Counters that all ranks of a node share without MPI, for programs in which a rank computes,
+ * without calls of MPI, until another rank has done something. They show the order of two events
+ * independent of their duration. */
 #ifndef COUNTERS_H
 #define COUNTERS_H
 
@@ -39,7 +40,8 @@ static inline void counter_add(int which)
     atomic_fetch_add(&counters[which], 1);
 }
 
-/* Computes until the counter is at least `value`. A longer wait than `limit_s` seconds is a failure. */
+/* Computes until the counter is at least `value`. A longer wait than `limit_s` seconds is a
+ * failure. */
 static inline int compute_until(int which, int value, double limit_s)
 {
     double end = MPI_Wtime() + limit_s;

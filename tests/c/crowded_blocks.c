@@ -1,7 +1,8 @@
 // ranks: 3 4 7 8
 // transports: near
-/* Blocks that are longer together than a segment of the message pool, among collectives that take one segment each: with more
- * ranks than processors such blocks take several segments at a time. And pairs that talk while others do. */
+/* Blocks that are together longer than a segment of the message pool, among collectives of one
+ * segment each: with more ranks than processors such blocks take several segments at a time.
+ * Pairs exchange messages meanwhile. */
 #include "check.h"
 
 enum { MOST = 200000 };

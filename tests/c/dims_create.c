@@ -1,6 +1,6 @@
 // ranks: 1 2
 // transports: one
-/* MPI_Dims_create: balanced, in order, respecting what is given; its errors. */
+/* MPI_Dims_create: balanced, in order, with given dimensions; its errors. */
 #include "check.h"
 
 static void expect(int nodes, int ndims, int a, int b, int c, int wa, int wb, int wc)
@@ -25,7 +25,6 @@ int main(int argc, char **argv)
     check_begin(&argc, &argv);
     /* There is no communicator: errors are those of MPI_COMM_SELF. */
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    /* The examples of the standard. */
     expect(6, 2, 0, 0, 0, 3, 2, 0);
     expect(7, 2, 0, 0, 0, 7, 1, 0);
     expect(6, 3, 0, 3, 0, 2, 3, 1);
@@ -37,7 +36,7 @@ int main(int argc, char **argv)
     expect(24, 3, 2, 3, 4, 2, 3, 4);
     expect(2147483647, 2, 0, 0, 0, 2147483647, 1, 0);
     expect(1073741824, 3, 0, 0, 0, 1024, 1024, 1024);
-    /* The largest and the smallest differ as little as they can, not: the largest is as small as it can be. */
+    /* The difference between the largest and the smallest is minimal, not the largest. */
     expect(7800, 3, 0, 0, 0, 26, 20, 15);
     refuse(4, 2, 2, 3, MPI_ERR_DIMS);
     refuse(4, 2, -1, 0, MPI_ERR_DIMS);

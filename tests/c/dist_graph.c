@@ -1,13 +1,13 @@
 // ranks: 1 2 4 7
 // transports: one
-/* Distributed graphs: edges named by their ends, by anybody, several between the same two ranks; weights; errors. */
+/* Distributed graphs: edges given by any rank, several between the same two ranks; weights;
+ * errors. */
 #include "check.h"
 
-/* These are no addresses, and a compiler that sees them as arrays complains. */
+/* volatile: MPI_UNWEIGHTED is no address, and a compiler that sees it as an array complains. */
 static int *volatile unweighted = MPI_UNWEIGHTED;
 static int *volatile no_weights = MPI_WEIGHTS_EMPTY;
 
-/* How many edges go from a to b, and the weight of each. */
 static int many(int a, int b) { return (int) (drawn((unsigned) a, (unsigned) b, 8) % 3); }
 static int weight(int a, int b, int k) { return a * 100 + b * 10 + k; }
 
@@ -39,7 +39,6 @@ static void check_graph(MPI_Comm graph, int weighted)
                                       weighted ? out_weights : unweighted));
     check_side(in, sources, in_weights, weighted, 1);
     check_side(out, destinations, out_weights, weighted, 0);
-    /* Asking twice gives the same. */
     int again[200], more[200];
     CHECK_OK(MPI_Dist_graph_neighbors(graph, in, again, unweighted, out, more, unweighted));
     for (int i = 0; i < in; i++) CHECK_EQ(again[i], sources[i]);
@@ -64,7 +63,6 @@ static void adjacent(int weighted)
     CHECK_OK(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, in, sources, weighted ? in_weights : unweighted, out,
                                             destinations, weighted ? out_weights : unweighted, MPI_INFO_NULL, 1, &graph));
     check_graph(graph, weighted);
-    /* Here the order is the one that was given. */
     int order[200], other[200];
     CHECK_OK(MPI_Dist_graph_neighbors(graph, in, order, unweighted, out, other, unweighted));
     for (int i = 0; i < in; i++) CHECK_EQ(order[i], sources[i]);
@@ -75,7 +73,6 @@ static void adjacent(int weighted)
     CHECK_OK(MPI_Comm_free(&copy));
 }
 
-/* The edges from `a` are named by rank `a + shift`, or all by rank 0. */
 static void by_others(int shift, int weighted)
 {
     MPI_Comm graph;
@@ -99,7 +96,6 @@ static void by_others(int shift, int weighted)
     CHECK_OK(MPI_Comm_free(&graph));
 }
 
-/* Wrong arguments of one rank are an error of all, and nobody hangs. */
 static void errors(void)
 {
     MPI_Comm graph = MPI_COMM_NULL;

@@ -1,6 +1,7 @@
 // ranks: 1 2 4
 // transports: one
-/* Which error handler a new communicator has, and how long a handler lives that only communicators have. */
+/* The error handler of a new communicator, and the life of a handler to which only communicators
+ * refer. */
 #include "check.h"
 
 static int calls = 0;
@@ -12,7 +13,7 @@ static void count(MPI_Comm *comm, int *code, ...)
     calls++;
 }
 
-/* An error on the communicator is seen by `want` calls of the handler. */
+/* An error on the communicator makes `want` calls of the handler. */
 static void errs(MPI_Comm comm, int want, int line)
 {
     int value = 0;
@@ -43,14 +44,12 @@ int main(int argc, char **argv)
     ERRS(third, 1);
     ERRS(last, 1);
 
-    /* A new handler for one is one for it alone. */
     CHECK_OK(MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN));
     ERRS(part, 0);
     ERRS(third, 1);
     ERRS(copy, 1);
     ERRS(MPI_COMM_WORLD, 0);
 
-    /* The handler lives while one communicator has it. */
     CHECK_OK(MPI_Comm_free(&copy));
     CHECK_OK(MPI_Comm_free(&last));
     ERRS(third, 1);
@@ -61,7 +60,6 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Errhandler_free(&found));
     CHECK_OK(MPI_Comm_free(&part));
 
-    /* The handlers of world and self are two. */
     CHECK_OK(MPI_Comm_get_errhandler(MPI_COMM_SELF, &found));
     CHECK(found == MPI_ERRORS_ARE_FATAL);
     CHECK_OK(MPI_Errhandler_free(&found));

@@ -1,6 +1,6 @@
 // ranks: 1 2 4
 // transports: one
-/* Error handlers of the program's: what they are told, that they may leave by longjmp, and how long they live. */
+/* Error handlers of the program: their arguments, longjmp out of them, and their life. */
 #include "check.h"
 
 #include <setjmp.h>
@@ -14,7 +14,6 @@ static void note(MPI_Comm *comm, int *code, ...)
     calls++;
     told_comm = *comm;
     told_code = *code;
-    /* A handler may use the communicator. */
     int members = -1;
     CHECK(MPI_Comm_size(*comm, &members) == MPI_SUCCESS && members > 0);
 }
@@ -47,7 +46,6 @@ static void for_files(MPI_File *file, int *code, ...)
     told_code = *code;
 }
 
-/* The handler of `comm` was called once, with this code. */
 static void was_told(MPI_Comm comm, int class, int line)
 {
     int got = -1;
@@ -62,7 +60,6 @@ static void was_told(MPI_Comm comm, int class, int line)
 
 #define TOLD(comm, class) was_told((comm), (class), __LINE__)
 
-/* What a handler makes of the code is what the call returns. */
 static void replaces_the_code(void)
 {
     int value = 1, large[2] = {1, 2}, me, ours;
@@ -80,7 +77,7 @@ static void replaces_the_code(void)
     CHECK_EQ(MPI_Send(&value, 1, MPI_INT, size, 0, comm), ours);
     TOLD(comm, MPI_ERR_RANK);
 
-    /* The same if it is an operation that failed. Where the caller is sent to the statuses it is still sent there. */
+    /* Also the code of a failed operation, but not MPI_ERR_IN_STATUS. */
     MPI_Request requests[2];
     MPI_Status statuses[2];
     CHECK_OK(MPI_Irecv(&value, 1, MPI_INT, me, 6, comm, &requests[0]));
@@ -110,11 +107,9 @@ static void called_with_the_code(void)
     TOLD(comm, MPI_ERR_COUNT);
     CHECK_CLASS(MPI_Comm_set_name(comm, NULL), MPI_ERR_ARG);
     TOLD(comm, MPI_ERR_ARG);
-    /* Not the handler of other communicators. */
     CHECK_CLASS(MPI_Send(&value, 1, MPI_INT, size, 0, MPI_COMM_WORLD), MPI_ERR_RANK);
     CHECK_EQ(calls, 0);
 
-    /* The program may call it. */
     CHECK_OK(MPI_Comm_call_errhandler(comm, MPI_ERR_IO));
     TOLD(comm, MPI_ERR_IO);
     CHECK_OK(MPI_Comm_call_errhandler(MPI_COMM_WORLD, MPI_ERR_IO));
@@ -122,7 +117,8 @@ static void called_with_the_code(void)
     CHECK_CLASS(MPI_Comm_call_errhandler(comm, 12345), MPI_ERR_ARG);
     TOLD(comm, MPI_ERR_ARG);
 
-    /* A failed operation of several: the handler gets the operation's code, the caller MPI_ERR_IN_STATUS. */
+    /* A failed operation of several: the handler gets the operation's code, the caller
+     * MPI_ERR_IN_STATUS. */
     int small[1] = {0}, large[2] = {1, 2};
     MPI_Request requests[2];
     MPI_Status statuses[2];
@@ -183,14 +179,12 @@ static void leaves_by_longjmp(void)
     CHECK_EQ(calls, 1000);
     calls = 0;
     CHECK_OK(MPI_Errhandler_free(&handler));
-    /* Nothing was left locked. */
     int sum = -1;
     CHECK_OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm));
     CHECK_EQ(sum, size * (size - 1) / 2);
     CHECK_OK(MPI_Comm_free(&comm));
 }
 
-/* get gives a reference, which is freed by itself. */
 static void references(void)
 {
     MPI_Errhandler handler, again, stale;
@@ -203,17 +197,17 @@ static void references(void)
     CHECK(again == handler);
     stale = handler;
     CHECK_OK(MPI_Errhandler_free(&handler));
-    CHECK_OK(MPI_Comm_set_errhandler(comm, again)); /* the reference is as good as the first */
+    CHECK_OK(MPI_Comm_set_errhandler(comm, again)); /* each reference is valid */
     CHECK_OK(MPI_Errhandler_free(&again));
     CHECK_CLASS(MPI_Errhandler_free(&stale), MPI_ERR_ERRHANDLER);
     CHECK_CLASS(MPI_Comm_set_errhandler(MPI_COMM_SELF, stale), MPI_ERR_ERRHANDLER);
-    CHECK_OK(MPI_Comm_get_errhandler(comm, &again)); /* from nothing but the communicator */
+    CHECK_OK(MPI_Comm_get_errhandler(comm, &again)); /* the communicator has the only other reference */
     CHECK(again == stale);
     CHECK_OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
     CHECK_OK(MPI_Comm_set_errhandler(comm, again));
     CHECK_OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
     CHECK_OK(MPI_Errhandler_free(&again));
-    CHECK_CLASS(MPI_Comm_set_errhandler(MPI_COMM_SELF, stale), MPI_ERR_ERRHANDLER); /* now it is gone */
+    CHECK_CLASS(MPI_Comm_set_errhandler(MPI_COMM_SELF, stale), MPI_ERR_ERRHANDLER); /* now it is freed */
     CHECK_OK(MPI_Comm_get_errhandler(comm, &again));
     CHECK(again == MPI_ERRORS_RETURN);
     CHECK_OK(MPI_Errhandler_free(&again));
@@ -261,7 +255,7 @@ int main(int argc, char **argv)
     wrong();
     of_a_freed_communicator();
 
-    /* Errors without a communicator are those of self. */
+    /* Errors without a communicator are those of MPI_COMM_SELF. */
     int value = 0;
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, early));
     CHECK_CLASS(MPI_Type_size(MPI_DATATYPE_NULL, &value), MPI_ERR_TYPE);

@@ -1,6 +1,7 @@
 // ranks: 1 2
 // transports: one
-/* Error classes, codes and texts that a program adds, before MPI_Init, between, and after MPI_Finalize. */
+/* Error classes, codes and texts that a program adds, before MPI_Init, between, and after
+ * MPI_Finalize. */
 #include "check.h"
 
 static int told = -1;
@@ -54,7 +55,6 @@ int main(int argc, char **argv)
     says(early_class, "made before MPI_Init");
     CHECK_EQ(last_used(), early_class);
 
-    /* The value is where the address says, also after it has changed. */
     CHECK_OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &value, &flag));
     CHECK_OK(MPI_Add_error_class(&class));
     CHECK_EQ(class, early_class + 1);
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     says(code, longest);
     CHECK_OK(MPI_Add_error_string(code, "too cold"));
 
-    /* They are codes like all others: handlers are told, and the call of a handler returns. */
+    /* Handlers get these codes like all others, and MPI_Comm_call_errhandler returns. */
     MPI_Errhandler handler;
     MPI_Comm comm;
     CHECK_OK(MPI_Comm_dup(MPI_COMM_SELF, &comm));
@@ -88,7 +88,6 @@ int main(int argc, char **argv)
     CHECK_EQ(told, code);
     CHECK_OK(MPI_Comm_free(&comm));
 
-    /* Wrong calls change nothing. */
     CHECK_CLASS(MPI_Add_error_class(NULL), MPI_ERR_ARG);
     CHECK_CLASS(MPI_Add_error_code(code, &ignored), MPI_ERR_ARG);
     CHECK_CLASS(MPI_Add_error_code(other + 1, &ignored), MPI_ERR_ARG);
@@ -105,7 +104,6 @@ int main(int argc, char **argv)
     CHECK_EQ(last_used(), other);
     says(code, "too cold");
 
-    /* What is removed is gone, and its number is not used again. */
     CHECK_OK(MPI_Remove_error_string(code));
     says(code, "");
     CHECK_OK(MPI_Remove_error_code(code));

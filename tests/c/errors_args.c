@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: one
-/* Wrong arguments: with MPI_ERRORS_RETURN each gives its error class and changes nothing; messages flow afterwards. */
+/* Wrong arguments: with MPI_ERRORS_RETURN each gives its error class and changes nothing;
+ * messages flow afterwards. */
 #include "check.h"
 
 static int value = 1, got = 0, flag = 0, count = 0, to, from;
@@ -8,7 +9,6 @@ static int buffer[16];
 static MPI_Request request = MPI_REQUEST_NULL;
 static MPI_Status status;
 
-/* The call must fail with the class, and the code must have a text. */
 #define FAILS(call, class) fails((call), (class), __LINE__, #call, #class)
 
 static void fails(int code, int want, int line, const char *call, const char *want_text)
@@ -21,7 +21,6 @@ static void fails(int code, int want, int line, const char *call, const char *wa
                  "the text of %s has length %d", call, length);
 }
 
-/* Everything still works. */
 static void messages_flow(const char *after)
 {
     check_where("after %s", after);
@@ -150,7 +149,6 @@ static void communicators(void)
     FAILS(MPI_Comm_free(&kept), MPI_ERR_COMM);
     FAILS(MPI_Comm_size((MPI_Comm) 0x12345678, &n), MPI_ERR_COMM);
     FAILS(MPI_Bcast(&value, 1, MPI_INT, 0, (MPI_Comm) (intptr_t) -1), MPI_ERR_COMM);
-    /* A handle of another kind. */
     FAILS(MPI_Comm_size((MPI_Comm) MPI_INT, &n), MPI_ERR_COMM);
     FAILS(MPI_Send(&value, 1, (MPI_Datatype) MPI_COMM_WORLD, 0, 0, MPI_COMM_WORLD), MPI_ERR_TYPE);
 }
@@ -179,7 +177,7 @@ static void requests(void)
     FAILS(MPI_Request_free(&null), MPI_ERR_REQUEST);
     FAILS(MPI_Cancel(&null), MPI_ERR_REQUEST);
 
-    /* A new request in the place of the old one is not reached by the old handle. */
+    /* An old handle does not reach a new request in its place. */
     CHECK_OK(MPI_Irecv(&got, 1, MPI_INT, from, 0, MPI_COMM_WORLD, &request));
     FAILS(MPI_Cancel(&stale), MPI_ERR_REQUEST);
     CHECK_OK(MPI_Send(&value, 1, MPI_INT, to, 0, MPI_COMM_WORLD));
@@ -214,7 +212,6 @@ static void operations(MPI_Comm comm)
     FAILS(MPI_Allreduce(&value, &got, 1, MPI_INT, kept, comm), MPI_ERR_OP);
 }
 
-/* Calls that need no state: versions, error classes, fields of a status. */
 static void without_communicator(void)
 {
     int class = -1, length = -1;
@@ -237,7 +234,8 @@ static void without_communicator(void)
     got = 0;
 }
 
-/* The handler is what was set; a dup inherits it, a new one on the dup does not reach the original. */
+/* The handler is the one that was set; a dup inherits it, and a new one on the dup does not
+ * reach the original. */
 static void handlers(void)
 {
     MPI_Errhandler handler;
@@ -255,7 +253,6 @@ static void handlers(void)
     CHECK_OK(MPI_Comm_free(&copy));
 }
 
-/* Every class is a code of its own, with a text. */
 static void classes(void)
 {
     static const int all[] = {MPI_SUCCESS, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_TAG, MPI_ERR_COMM,
@@ -281,7 +278,7 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler));
     CHECK(handler == MPI_ERRORS_ARE_FATAL);
     return_errors();
-    /* Errors of calls without a communicator, or with a wrong one, are raised on self. */
+    /* Errors of calls without a communicator, or with a wrong one, are raised on MPI_COMM_SELF. */
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     classes();
     without_communicator();

@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Files: opened, written and read at offsets and by the individual pointer, blocking and not, contiguous and strided in memory;
- * counts at the end of the file; sizes; MPI_BOTTOM; info; delete on close. */
+/* Files: opened, written and read at offsets and by the individual pointer, blocking and not,
+ * contiguous and strided in memory; counts at the end of the file; sizes; MPI_BOTTOM; info;
+ * delete on close. */
 #include "files.h"
 
 #include <sys/mman.h>
@@ -31,7 +32,6 @@ static void offsets(void)
     CHECK_COUNT(status, MPI_INT, N);
     for (int i = 0; i < N; i++) CHECK_EQ(in[i], 1000 * other + i);
 
-    /* Over the end: what is there comes, and nothing more is touched. */
     memset(in, 0xff, sizeof in);
     CHECK_OK(MPI_File_read_at(fh, length - 6 * 4 + 2, in, N, MPI_INT, &status));
     CHECK_COUNT(status, MPI_INT, MPI_UNDEFINED);
@@ -49,7 +49,6 @@ static void offsets(void)
     CHECK_OK(MPI_Wait(&request, &status));
     CHECK_COUNT(status, MPI_INT, 0);
 
-    /* Collective, over the end. */
     CHECK_OK(MPI_File_read_at_all(fh, length - 4 * (rank + 1), in, N, MPI_INT, &status));
     CHECK_COUNT(status, MPI_INT, rank + 1);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -102,7 +101,6 @@ static void individual(void)
     CHECK_OK(MPI_File_close(&fh));
 }
 
-/* Absolute addresses. */
 static void bottom(void)
 {
     int a = 10 * rank + 1, b = 10 * rank + 2, c = 0, d = 0;
@@ -187,7 +185,6 @@ static void facts(void)
     CHECK(access(file_name, F_OK) != 0);
 }
 
-/* Each rank writes all over the same bytes; in atomic mode a reader sees one writer's. */
 static void atomic_mode(void)
 {
     enum { BYTES = 20000, TURNS = 20 };
@@ -206,7 +203,6 @@ static void atomic_mode(void)
     CHECK_OK(MPI_File_close(&fh));
 }
 
-/* More than the kernel takes at a time: the device takes all without looking at it. */
 static void large(void)
 {
     MPI_Count bytes = 0x7ffff000 + (MPI_Count) 5000, got = -1;

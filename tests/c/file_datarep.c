@@ -1,12 +1,12 @@
 // ranks: 1 2 4
 // transports: all
-/* Data representations: external32 is big-endian with its own sizes, native and internal as in memory; registered ones are converted
- * by the program's functions. */
+/* Data representations: external32 is big-endian with its own sizes, native and internal as in
+ * memory; registered ones are converted by the program's functions. */
 #include "files.h"
 
 static int reads = 0, writes = 0;
 
-/* An int is stored as the four bytes of its negative, backwards; nothing else is known. */
+/* An int is stored as the four bytes of its negative, backwards; no other type is supported. */
 static int flip_read(void *memory, MPI_Datatype type, int count, void *file, MPI_Offset position, void *extra)
 {
     const unsigned char *from = file;
@@ -123,7 +123,7 @@ static void registered(void)
     CHECK_EQ(in[2], (size - 1) * 100 + N);
     CHECK_EQ(bytes_differ(in, 12, sizeof in, 0x55), -1);
     CHECK_EQ(reads, 2);
-    /* A conversion that fails: on all ranks alike. */
+    /* A conversion that fails on one rank fails on all. */
     CHECK_CLASS(MPI_File_write_at_all(fh, 0, out, N, rank == size - 1 ? MPI_UNSIGNED : MPI_INT, &status), MPI_ERR_CONVERSION);
     CHECK_OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "flipped when read", MPI_INFO_NULL));
     MPI_Barrier(MPI_COMM_WORLD);
@@ -132,7 +132,7 @@ static void registered(void)
     CHECK_OK(MPI_File_close(&fh));
 }
 
-/* Programs that come from Fortran write the standard's names in capitals; nothing in between is taken. */
+/* Programs from Fortran write the standard's names in capitals; mixed spellings are refused. */
 static void spelled(void)
 {
     static const struct { const char *given, *name; int byte; } names[] = {
@@ -157,7 +157,6 @@ static void spelled(void)
         CHECK_OK(MPI_File_get_size(fh, &bytes));
         CHECK_EQ(bytes, 4 * size);
         CHECK_EQ(file_read_plain(&byte, 1), 1);
-        /* The lowest byte of the number is the first or the last. */
         CHECK_EQ(byte, names[i].byte ? 0 : 1);
         MPI_Barrier(MPI_COMM_WORLD);
         CHECK_OK(MPI_File_close(&fh));

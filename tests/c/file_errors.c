@@ -1,8 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: nodes
-/* What goes wrong with files: the same class on every rank, no hang, and the file is usable afterwards. The handler is that of
- * the file, and that of MPI_FILE_NULL before there is one. */
+/* Errors of files: the same class on every rank, no hang, and the file stays usable. The handler
+ * is that of the file, or that of MPI_FILE_NULL before the file is open. */
 #include "files.h"
 
 #include <signal.h>
@@ -18,7 +18,8 @@ static void note(MPI_File *fh, int *code, ...)
     (void) code;
 }
 
-/* Whether another rank is on the node of the last one: files of different nodes cannot be told apart. Collective. */
+/* Whether another rank is on the node of the last one: files of different nodes cannot be
+ * compared. Collective. */
 static int is_last_in_company(void)
 {
     MPI_Comm node;
@@ -51,11 +52,9 @@ static void opening(void)
     if (size > 1) {
         CHECK_CLASS(OPEN(file_name, rank == size - 1 ? MPI_MODE_WRONLY | MPI_MODE_CREATE : MPI_MODE_RDWR | MPI_MODE_CREATE),
                     MPI_ERR_NOT_SAME);
-        /* One rank has no name, or no info: all fail alike. */
         CHECK_CLASS(OPEN(rank == size - 1 ? NULL : file_name, MPI_MODE_RDWR | MPI_MODE_CREATE), MPI_ERR_ARG);
         CHECK_CLASS(MPI_File_open(MPI_COMM_WORLD, file_name, MPI_MODE_RDWR | MPI_MODE_CREATE,
                                   rank == 0 ? (MPI_Info) 0x7777777 : MPI_INFO_NULL, &fh), MPI_ERR_INFO);
-        /* Another file at one rank. */
         snprintf(path, sizeof path, "%s.other", file_name);
         file_write_plain("x", 1);
         if (rank == 0) {
@@ -84,7 +83,6 @@ static void opening(void)
         CHECK_CLASS(MPI_File_delete("/tmp", MPI_INFO_NULL), MPI_ERR_BAD_FILE);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    /* The text names the file. */
     char text[MPI_MAX_ERROR_STRING];
     int length;
     int code = OPEN(file_name, MPI_MODE_RDONLY);
@@ -124,7 +122,7 @@ static void using_it(void)
     CHECK_CLASS(MPI_File_seek(fh, -1, MPI_SEEK_SET), MPI_ERR_ARG);
     CHECK_CLASS(MPI_File_seek(fh, 0, 999), MPI_ERR_ARG);
     CHECK_CLASS(MPI_File_set_size(fh, -1), MPI_ERR_ARG);
-    /* Wrong on one rank: all learn of it, and none waits. */
+    /* Wrong on one rank: all get the error, and none waits. */
     CHECK_CLASS(MPI_File_write_at_all(fh, 0, value, rank == size - 1 ? -1 : 2, MPI_INT, &status), MPI_ERR_COUNT);
     CHECK_CLASS(MPI_File_read_ordered(fh, value, rank == 0 ? -1 : 1, MPI_INT, &status), MPI_ERR_COUNT);
     int code = MPI_File_iread_at_all(fh, rank == size - 1 ? -5 : 0, value, 1, MPI_INT, &request);
@@ -151,14 +149,13 @@ static void using_it(void)
     CHECK_CLASS(MPI_File_set_view(fh, 0, MPI_INT, backward, "native", MPI_INFO_NULL), MPI_ERR_ARG);
     CHECK_CLASS(MPI_File_set_view(fh, 0, MPI_INT, overlapping, "native", MPI_INFO_NULL), MPI_ERR_ARG);
     CHECK_CLASS(MPI_File_set_view(fh, 0, MPI_INT, uncommitted, "native", MPI_INFO_NULL), MPI_ERR_TYPE);
-    /* No part of an elementary type. */
     CHECK_OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     CHECK_CLASS(MPI_File_read(fh, value, 3, MPI_CHAR, &status), MPI_ERR_ARG);
     CHECK_OK(MPI_File_read_all(fh, value, 8, MPI_INT, &status));
     CHECK_EQ(value[7], 8);
     CHECK_OK(MPI_File_close(&fh));
     MPI_Barrier(MPI_COMM_WORLD);
-    /* For reading, a view may show the same bytes twice. */
+    /* For reading, a view may have the same bytes twice. */
     fh = file_open(MPI_MODE_RDONLY | MPI_MODE_DELETE_ON_CLOSE);
     CHECK_OK(MPI_File_set_view(fh, 0, MPI_INT, overlapping, "native", MPI_INFO_NULL));
     CHECK_OK(MPI_File_read_all(fh, value, 2, MPI_INT, &status));
@@ -169,7 +166,6 @@ static void using_it(void)
     MPI_Type_free(&uncommitted);
 }
 
-/* No room: for all at first, then for one rank only. */
 static void no_room(int together)
 {
     enum { N = 10000 };
@@ -199,7 +195,6 @@ static void no_room(int together)
     small.rlim_cur = 4 * size * 100;
     signal(SIGXFSZ, SIG_IGN);
     for (int who = 0; who < 2; who++) {
-        /* Everybody, then the first rank alone. */
         if (who == 0 || rank == 0) setrlimit(RLIMIT_FSIZE, &small);
         for (int i = 0; i < N; i++) out[i] = rank * N + i;
         CHECK_CLASS(MPI_File_write_at_all(fh, 0, out, N, MPI_INT, &status), MPI_ERR_NO_SPACE);
@@ -207,7 +202,6 @@ static void no_room(int together)
         CHECK_CLASS(MPI_Wait(&request, &status), MPI_ERR_NO_SPACE);
         setrlimit(RLIMIT_FSIZE, &before);
     }
-    /* And with room again it all works. */
     CHECK_OK(MPI_File_write_at_all(fh, 0, out, N, MPI_INT, &status));
     CHECK_OK(MPI_File_sync(fh));
     CHECK_OK(MPI_File_read_at_all(fh, 0, in, N, MPI_INT, &status));
@@ -232,7 +226,7 @@ static void handlers(void)
     CHECK_CLASS(MPI_File_open(MPI_COMM_WORLD, file_name, MPI_MODE_RDWR, MPI_INFO_NULL, &fh), MPI_ERR_NO_SUCH_FILE);
     CHECK_EQ(called, 1);
     CHECK(called_for == MPI_FILE_NULL);
-    /* The new file has it, also when that of MPI_FILE_NULL changes. */
+    /* The new file keeps it, also when that of MPI_FILE_NULL changes. */
     fh = file_open(MPI_MODE_WRONLY | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE);
     CHECK_OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
     CHECK_CLASS(MPI_File_read(fh, &value, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ACCESS);
@@ -245,7 +239,6 @@ static void handlers(void)
     CHECK_OK(MPI_File_call_errhandler(fh, MPI_ERR_OTHER));
     CHECK_EQ(called, 3);
     CHECK_OK(MPI_File_close(&fh));
-    /* What a request tells comes to the handler of its file. */
     CHECK_OK(MPI_File_open(MPI_COMM_WORLD, "/dev/full", MPI_MODE_WRONLY, MPI_INFO_NULL, &fh));
     CHECK_OK(MPI_File_create_errhandler(note, &handler));
     CHECK_OK(MPI_File_set_errhandler(fh, handler));

@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Nonblocking collective access: several under way on several files, begun in another order of the files and waited for in another
- * order on each rank; with other collectives in between; types freed at once; test loops. */
+/* Nonblocking collective accesses: several at a time on several files, begun in another order of
+ * the files and waited for in another order on each rank; with other collectives in between;
+ * types freed at once; test loops. */
 #include "files.h"
 
 enum { FILES = 3, OPS = 4, N = 300 };

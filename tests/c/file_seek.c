@@ -1,6 +1,6 @@
 // ranks: 1 2 4
 // transports: all
-/* Seeking with each whence, in views with holes, and where the file ends in them. */
+/* Seeking with each whence, in views with holes, and at the end of the file in them. */
 #include "files.h"
 
 static MPI_Offset position(MPI_File fh)
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     CHECK_COUNT(status, MPI_INT, 3);
     CHECK(got[0] == 93 && got[1] == 97 && got[2] == 98 && got[3] == -1);
     MPI_Barrier(MPI_COMM_WORLD);
-    /* The end in a hole, and in the middle of an int: it counts as one. */
+    /* The end in a hole, and in the middle of an int, which counts as one. */
     CHECK_OK(MPI_File_set_size(fh, 4 * 95));
     CHECK_OK(MPI_File_seek(fh, 0, MPI_SEEK_END));
     CHECK_EQ(position(fh), 38);

@@ -1,8 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: nodes lamd ofi
-/* The shared file pointer: every write gets a place of its own; ordered writes lie in the order of the ranks; the pointer goes on
- * while other ranks compute; sequential files; appending. */
+/* The shared file pointer: every write gets its own place; ordered writes are in rank order; the
+ * pointer works while other ranks compute; sequential files; appending. */
 #include "files.h"
 
 enum { EACH = 40 };
@@ -28,7 +28,7 @@ static void shared(void)
     CHECK_EQ(place, 2 * EACH * size);
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK_OK(MPI_File_seek_shared(fh, 0, MPI_SEEK_SET));
-    /* All records are there once, those of a rank in its order; they are read by whoever comes. */
+    /* Each record is there once, those of a rank in its order; any rank reads the next one. */
     int next[64], mine = 0, total = 0;
     for (int r = 0; r < size; r++) next[r] = -1;
     for (;;) {
@@ -56,7 +56,6 @@ static void ordered(void)
     check_where("ordered");
     MPI_File fh = file_open(MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE);
     CHECK_OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
-    /* Rank r writes r + 1 numbers, three times. */
     for (int turn = 0; turn < 3; turn++) {
         for (int i = 0; i <= rank; i++) data[i] = 1000 * turn + 10 * rank + i;
         if (turn < 2) {
@@ -89,7 +88,6 @@ static void ordered(void)
     CHECK_OK(MPI_File_close(&fh));
 }
 
-/* The last rank writes while nobody else is in the library. */
 static void alone(void)
 {
     int value = 77;
@@ -102,7 +100,7 @@ static void alone(void)
         CHECK_EQ(place, 40);
         if (size > 1) MPI_Send(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
     } else if (rank == 0) {
-        /* Not in MPI until the file says that it is done. */
+        /* Without MPI until the file shows that it is done. */
         struct stat facts;
         do pause_ms(1);
         while (stat(file_name, &facts) != 0 || facts.st_size < 40);
@@ -137,7 +135,6 @@ static void sequential(void)
     CHECK_OK(MPI_File_close(&fh));
     MPI_Barrier(MPI_COMM_WORLD);
 
-    /* Appending begins where the file ends. */
     fh = file_open(MPI_MODE_RDWR | MPI_MODE_APPEND | MPI_MODE_DELETE_ON_CLOSE);
     CHECK_OK(MPI_File_get_position(fh, &disp));
     CHECK_EQ(disp, 16 * size);

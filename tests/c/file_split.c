@@ -1,6 +1,6 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Split collective access: all pairs, work in between, and what must not be mixed. */
+/* Split collective access: all pairs, work in between, and forbidden mixtures. */
 #include "files.h"
 
 enum { N = 200 };
@@ -20,7 +20,6 @@ int main(int argc, char **argv)
 
     check_where("at");
     CHECK_OK(MPI_File_write_at_all_begin(fh, 0, out, N, MPI_INT));
-    /* Other traffic and independent access go on meanwhile. */
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK_OK(MPI_File_read_at(fh, 5 * N, in, 1, MPI_INT, MPI_STATUS_IGNORE));
     CHECK_OK(MPI_File_write_at_all_end(fh, out, &status));
@@ -54,7 +53,7 @@ int main(int argc, char **argv)
     CHECK(fh != MPI_FILE_NULL);
     CHECK_OK(MPI_File_read_at_all_end(fh, in, &status));
     CHECK(memcmp(in, out, sizeof in) == 0);
-    /* Rank 0 begins twice; the others, who are right, do not wait for it. */
+    /* Rank 0 begins twice; the others, which are right, do not wait for it. */
     check_where("begun twice by one rank");
     CHECK_OK(MPI_File_read_at_all_begin(fh, 0, in, N, MPI_INT));
     if (rank != 0) CHECK_OK(MPI_File_read_at_all_end(fh, in, &status));

@@ -1,7 +1,7 @@
 // ranks: 1 2 4
 // transports: all
-/* Four threads a rank, each with a file of its own, all in collective access at the same time; what one thread finds to be done for
- * another's file it does. */
+/* Four threads a rank, each with its own file, all in collective access at the same time; each
+ * thread makes progress for the files of the others. */
 #include "files.h"
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Views: holes, displacements, nested types, filetypes that overlap the next one, the end of the file in a hole, what get_view
- * tells, where offsets lie; and collective access through interleaved views in all modes of the hints, with buffers so small that
- * there are many rounds. */
+/* Views: holes, displacements, nested types, overlapping filetypes, the end of the file in a
+ * hole, the results of get_view, offsets; and collective access through interleaved views in all
+ * modes of the hints, with buffers so small that there are many rounds. */
 #include "files.h"
 
 enum { BLOCK = 5, BLOCKS = 40 };
@@ -51,7 +51,6 @@ static void write_and_read(const char *collective, const char *sieve, const char
     CHECK_COUNT(status, MPI_INT, N);
     MPI_Barrier(MPI_COMM_WORLD);
 
-    /* Without MPI: every int is where it belongs. */
     size_t whole = 3 + sizeof(int) * N * size;
     char *bytes = malloc(whole + 100);
     CHECK_EQ(file_read_plain(bytes, whole + 100), (long long) whole);
@@ -65,7 +64,7 @@ static void write_and_read(const char *collective, const char *sieve, const char
     CHECK_EQ(bytes_differ(bytes, 0, 3, 0), -1);
     free(bytes);
 
-    /* From the middle on, over the end. */
+    /* From the middle on, past the end. */
     memset(in, 0xff, sizeof in);
     if (together) CHECK_OK(MPI_File_read_at_all(fh, 7, in, N, MPI_INT, &status));
     else CHECK_OK(MPI_File_read_at(fh, 7, in, N, MPI_INT, &status));
@@ -73,7 +72,7 @@ static void write_and_read(const char *collective, const char *sieve, const char
     for (int i = 0; i < N - 7; i++) CHECK_EQ(in[i], out[i + 7]);
     CHECK_EQ(bytes_differ(in, 4 * (N - 7), sizeof in, 0xff), -1);
 
-    /* Cut the last rank's last block in two: only it sees less. */
+    /* Cut the last rank's last block in two: only this rank reads less. */
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK_OK(MPI_File_set_size(fh, (MPI_Offset) whole - 4 * (BLOCK - 2)));
     if (together) CHECK_OK(MPI_File_read_at_all(fh, 0, in, N + 4, MPI_INT, &status));
@@ -84,7 +83,6 @@ static void write_and_read(const char *collective, const char *sieve, const char
     CHECK_OK(MPI_File_close(&fh));
 }
 
-/* What is in the holes stays, whoever writes. */
 static void holes(const char *collective, const char *sieve)
 {
     enum { N = 30, BYTES = 4000 };
@@ -113,7 +111,6 @@ static void holes(const char *collective, const char *sieve)
     CHECK_OK(MPI_File_close(&fh));
 }
 
-/* Parts of a matrix: rows from one rank, columns to another. */
 static void matrix(void)
 {
     enum { SIDE = 24 };
@@ -164,7 +161,8 @@ static void told(void)
     CHECK_OK(MPI_File_close(&fh));
 }
 
-/* Pieces are written to a file that may not be read, whatever the hints say, and what lies between them stays. */
+/* Pieces are written to a file without read permission, with all hints, and the data between
+ * them stay. */
 static void only_written(const char *sieve)
 {
     enum { N = 2 * BLOCK };
@@ -197,9 +195,9 @@ static void only_written(const char *sieve)
     MPI_Type_free(&type);
 }
 
-/* The filetype of a structure of which only the last member has bounds of its own: these are its bounds, so the next one would
- * begin in the middle of the first. It can be used once, by all together, as libraries do that show a header before a part of an
- * array. */
+/* The filetype of a structure of which only the last member has explicit bounds: these are its
+ * bounds, so the next one would begin in the middle of the first. It can be used once, by all
+ * together, as libraries do to show a header before a part of an array. */
 static void bounds_of_a_member(const char *collective)
 {
     enum { HEADER = 16, COLUMNS = 3, ROWS = 7 };
@@ -226,7 +224,7 @@ static void bounds_of_a_member(const char *collective)
     CHECK_OK(MPI_File_get_position(fh, &end));
     CHECK_EQ(end, before + n);
     if (rank == 0) {
-        /* What would begin before the first one ends is not written. */
+        /* A filetype that begins before the end of the last one is not written. */
         CHECK_CLASS(MPI_File_write_at(fh, before + n - 1, out, 2, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
         CHECK_OK(MPI_File_write_at(fh, before + n - 1, out + before + n - 1, 1, MPI_INT, MPI_STATUS_IGNORE));
     }
@@ -246,7 +244,7 @@ static void bounds_of_a_member(const char *collective)
     CHECK_OK(MPI_File_close(&fh));
 }
 
-/* In a file that is only read, filetypes may lie between each other. */
+/* In a file that is only read, filetypes may interleave. */
 static void filetypes_between_each_other(void)
 {
     enum { LONG = 20, TILES = 5 };

@@ -1,5 +1,5 @@
-/* Common parts of the tests of files: the name of a file that all ranks know and rank 0 removes at the end, and access
- * without MPI. */
+/* Common parts of the tests of files: the name of a file that all ranks know and rank 0 removes
+ * at the end, and access without MPI. */
 #ifndef FILES_H
 #define FILES_H
 
@@ -16,7 +16,6 @@ static inline void file_remove(void)
     if (file_name[0]) unlink(file_name);
 }
 
-/* Collective. Rank 0 chooses the name of a file that does not exist. */
 static inline void file_begin(void)
 {
     const char *directory = getenv("TMPDIR");
@@ -34,7 +33,6 @@ static inline MPI_File file_open(int amode)
     return fh;
 }
 
-/* Rank 0 writes a file without MPI, and all ranks wait for it. */
 static inline void file_write_plain(const void *bytes, size_t length)
 {
     if (rank == 0) {
@@ -48,7 +46,6 @@ static inline void file_write_plain(const void *bytes, size_t length)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Reads the file without MPI. Returns its length, or -1 if it does not exist. */
 static inline long long file_read_plain(void *bytes, size_t room)
 {
     FILE *file = fopen(file_name, "rb");
@@ -58,7 +55,6 @@ static inline long long file_read_plain(void *bytes, size_t room)
     return (long long) got;
 }
 
-/* Checks the number of elements in a status. */
 #define CHECK_COUNT(status, datatype, count) check_count(&(status), datatype, count, __FILE__, __LINE__)
 
 static inline void check_count(const MPI_Status *status, MPI_Datatype datatype, int count, const char *file, int line)

@@ -1,15 +1,15 @@
 // ranks: 1 2 3 5
 // transports: all
 // every day: shm-denied usysv sysv tcp-encrypted nodes lamd ofi
-/* Receives whose requests were freed go on in MPI_Finalize until their messages have come, whoever sends them however late; those that
- * get no message keep nobody from ending. */
+/* Receives whose requests were freed go on in MPI_Finalize until their messages have arrived,
+ * however late; receives without a message do not delay the end. */
 #include "sessions.h"
 
 enum { SHORT = 10, MEDIUM = 100000, LONG = 4000000, KINDS = 6, LENGTHS = 3, NONE = 99, GO = 100, REST = 101 };
 
 static const int lengths[LENGTHS] = {SHORT, MEDIUM, LONG};
 
-/* What of rank 0 comes to a rank by one kind of receive: one message of each length. */
+/* The messages of rank 0 for one kind of receive: one of each length. */
 static unsigned char *in[KINDS][LENGTHS], *out[LENGTHS], *late;
 static int pair_out = 5, pair_in = -1, unused[3];
 
@@ -33,7 +33,6 @@ static void post(MPI_Comm comm, MPI_Comm freed)
         }
 }
 
-/* Nobody sends these. */
 static void post_in_vain(MPI_Comm comm)
 {
     MPI_Request request;
@@ -71,8 +70,8 @@ static void has_all_come(void)
             }
 }
 
-/* Rank 0 sends when the others are in MPI_Finalize, or in the end of their session, as far as they get. Rank 2 sends to rank 1 when rank 0
- * is through with both of them; the last thing of all is that rank 0 gets an answer. */
+/* Rank 0 sends when the others are in MPI_Finalize, or in the end of their session. Rank 2 sends
+ * to rank 1 after rank 0 has finished with both; last of all, rank 0 gets an answer. */
 static void talk(MPI_Comm comm)
 {
     MPI_Comm freed;

@@ -1,7 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
-/* MPI_Finalize right after a first message on each of several new communicators: what ranks still tell one another about
- * the communicators does not keep anybody from ending. */
+/* MPI_Finalize right after a first message on each of several new communicators: the late
+ * exchange of information about communicators does not delay the end. */
 #include "check.h"
 
 enum { COMMS = 3 };
@@ -22,7 +22,8 @@ int main(int argc, char **argv)
             CHECK_EQ(word, 100 + k);
         }
     }
-    /* Nothing between the messages and the end, not even the verdict of all: each rank's exit code is its own. */
+    /* Nothing between the messages and the end, not even the common verdict: each rank has its
+     * own exit code. */
     MPI_Finalize();
     if (rank == 0) printf(total == 0 && check_failures == 0 ? "ok\n" : "%d failures\n", total + check_failures);
     return total != 0 || check_failures != 0;

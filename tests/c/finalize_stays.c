@@ -1,12 +1,13 @@
 // ranks: 1 2 4 7
 // transports: all
-/* A rank that goes on for long after MPI_Finalize, or after its last session, keeps nobody from ending: rank 0 stays until
- * all others are gone. What ranks tell one another about new communicators just before is not waited for. */
+/* A rank that runs on for long after MPI_Finalize, or after its last session, does not delay the
+ * others: rank 0 runs until all others have ended. The exchange of information about new
+ * communicators just before is not waited for. */
 #include "sessions.h"
 
 enum { COMMS = 3 };
 
-/* Whether a process runs; one that is gone may still have to be taken note of. */
+/* Whether a process runs; a zombie does not. */
 static int runs(int pid)
 {
     char path[64], text[512] = "", *name_end;
@@ -19,8 +20,8 @@ static int runs(int pid)
     return name_end && name_end[1] == ' ' && name_end[2] != 'Z' && name_end[2] != 'X';
 }
 
-/* First messages of each rank with rank 0, both ways, on communicators that nobody has used. Rank 0 has the last word, and
- * does not wait for it to be heard. */
+/* First messages of each rank with rank 0, in both directions, on unused communicators. Rank 0
+ * sends last, and does not wait for the receive. */
 static void talk(MPI_Comm parent)
 {
     int me, n, word = -1;

@@ -1,8 +1,9 @@
 // ranks: 2 8
 // transports: one
-/* What MPI_Init costs each rank in memory of its own, and of the library's text: by what the kernel says of the mappings before
- * and afterwards. Who passes a bound has made all programs larger, and sees where. 'footprint STACK HEAP LIBRARY TEXT' names other
- * bounds, in KiB: the usual ones are those of a debug build, in which the text is no matter. */
+/* The cost of MPI_Init in each rank's private memory and in the library's text, from the
+ * kernel's numbers of the mappings before and after. Beyond a bound all programs have become
+ * larger, and the output shows where. 'footprint STACK HEAP LIBRARY TEXT' gives other bounds, in
+ * KiB: the default ones are those of a debug build, in which the text does not count. */
 #include "check.h"
 
 extern char **environ;
@@ -29,7 +30,8 @@ static struct memory now(void)
         }
         int is_library = strstr(path, "libmpi_abi") != NULL;
         if (sscanf(line, "Rss: %ld", &kib) == 1 && is_library && rights[2] == 'x') sum.text += kib;
-        /* What this process has written; dirty are also the pages of a library that was installed a moment ago. */
+        /* Written pages of this process; pages of a library that was just installed are dirty,
+         * too. */
         if (sscanf(line, "Anonymous: %ld", &kib) != 1) continue;
         if (strstr(path, "[stack]")) sum.stack += kib;
         if (strstr(path, "[heap]")) sum.heap += kib;
@@ -39,7 +41,8 @@ static struct memory now(void)
     return sum;
 }
 
-/* KiB of the copy of the environment from which parameters are read: the characters, and what each variable has beside them. */
+/* KiB of the copy of the environment from which parameters are read: the characters, and the
+ * fixed cost of each variable. */
 static long environment(void)
 {
     long bytes = 0;
@@ -49,7 +52,7 @@ static long environment(void)
 
 int main(int argc, char **argv)
 {
-    /* What reading takes is there afterwards as before. */
+    /* The memory that reading takes is in both numbers. */
     now();
     struct memory before = now();
     check_begin(&argc, &argv);

@@ -1,13 +1,13 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: lamd
-/* A child that a rank forks off is not the rank: MPI refuses it, the rank and its job go on. */
+/* A forked child of a rank is not the rank: MPI refuses it, and the rank and its job go on. */
 #include "check.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the child does before it would exit with 0: MPI must end it, with an error. */
+/* A call of the child before exit code 0: MPI must end it with an error. */
 static void child_does(void (*what)(void), const char *name)
 {
     int status = 0;

@@ -1,6 +1,7 @@
 // ranks: 1
 // transports: one
-/* What a Fortran layer tells the library is told to others; what disagrees is refused. It works before MPI_Init. */
+/* The settings of a Fortran layer are returned to other callers; contradictions are refused.
+ * Works before MPI_Init. */
 #include "check.h"
 
 int main(int argc, char **argv)

@@ -1,9 +1,9 @@
 // ranks: 1 2 4 7
 // transports: one
-/* Graph topologies: creation, what is told of them, double edges, inheritance, errors. */
+/* Graph topologies: creation, queries, double edges, inheritance, errors. */
 #include "check.h"
 
-/* A ring in which each node names its neighbours, and rank 0 names itself twice besides. */
+/* A ring in which each node gives its neighbours, and rank 0 itself twice besides. */
 static int build(int nodes, int *index, int *edges)
 {
     int n = 0;
@@ -55,7 +55,6 @@ static void one_graph(int nodes)
     CHECK_OK(MPI_Graph_create(MPI_COMM_WORLD, nodes, index, edges, 1, &graph));
     CHECK_EQ(graph == MPI_COMM_NULL, rank >= nodes);
     if (graph == MPI_COMM_NULL) return;
-    /* Errors are returned on it as on the one it was made from. */
     check_graph(graph, nodes, index, edges);
     CHECK_OK(MPI_Comm_dup(graph, &copy));
     CHECK_OK(MPI_Comm_free(&graph));

@@ -1,12 +1,13 @@
 // ranks: 1 2
 // transports: one
-/* Generalized requests in all wait and test calls: which of the program's functions is called when, and whose error counts. */
+/* Generalized requests in all wait and test calls: the order of the program's functions, and
+ * their errors. */
 #include "check.h"
 
 typedef struct {
-    int queries, frees, cancels, cancelled_complete; /* how often each function was called, and what cancel was told */
-    int query_code, free_code, cancel_code;          /* what they return */
-    int tag;                                         /* what the status says */
+    int queries, frees, cancels, cancelled_complete; /* calls of each function, and the argument of cancel */
+    int query_code, free_code, cancel_code; /* their results */
+    int tag; /* in the status */
 } State;
 
 static int order = 0; /* 1 after query, 0 after free: free comes after query */
@@ -21,7 +22,6 @@ static int query(void *extra, MPI_Status *status)
     CHECK_OK(MPI_Status_set_source(status, 40 + state->tag));
     CHECK_OK(MPI_Status_set_tag(status, state->tag));
     CHECK_OK(MPI_Status_set_cancelled(status, state->cancels > 0));
-    /* MPI may be called: nothing is locked. */
     CHECK_OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
     return state->query_code;
 }
@@ -101,7 +101,7 @@ static void of_one(void)
 
     request = start(&state, 2);
     CHECK_OK(MPI_Grequest_complete(request));
-    CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE)); /* the query function has a status all the same */
+    CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE)); /* the query function always gets a status */
     CALLED(&state, 1, 1);
 }
 
@@ -196,7 +196,8 @@ static void freed_and_cancelled(void)
     CALLED(&state, 1, 1);
 }
 
-/* The error of the free function, which is called last, is the call's; for several it is in the statuses. */
+/* The call returns the error of the free function, which is called last; several errors are in
+ * the statuses. */
 static void errors(void)
 {
     State states[2];
@@ -213,7 +214,6 @@ static void errors(void)
     CHECK(requests[0] == MPI_REQUEST_NULL);
     CALLED(&states[0], 2, 1);
 
-    /* If only the query function fails its error is the call's. */
     requests[0] = start(&states[0], 7);
     states[0].query_code = MPI_ERR_BUFFER;
     CHECK_OK(MPI_Grequest_complete(requests[0]));
@@ -256,7 +256,6 @@ static void wrong(void)
     CHECK_CLASS(MPI_Grequest_complete(receive), MPI_ERR_REQUEST);
     CHECK_OK(MPI_Cancel(&receive));
     CHECK_OK(MPI_Wait(&receive, MPI_STATUS_IGNORE));
-    /* A stale handle does not reach the request in its place. */
     request = start(&state, 12);
     MPI_Request stale = request;
     CHECK_OK(MPI_Grequest_complete(request));

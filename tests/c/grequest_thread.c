@@ -1,6 +1,7 @@
 // ranks: 1 2 4
 // transports: one
-/* A generalized request that another thread completes wakes whoever sleeps in a wait for it. */
+/* A generalized request that another thread completes wakes a thread that sleeps in a wait for
+ * it. */
 #include "check.h"
 
 #include <pthread.h>
@@ -31,7 +32,6 @@ static int cancel(void *extra, int complete)
     return MPI_SUCCESS;
 }
 
-/* Completes a request after a while: by then its waiter sleeps, though the test does not depend on it. */
 static void *complete(void *request)
 {
     pause_ms(30);

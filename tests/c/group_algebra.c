@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: one
-/* Groups: the algebra of ordered sets, ranks, translation, comparison, and the integer forms of handles. */
+/* Groups: the algebra of ordered sets, ranks, translation, comparison, and the integer forms of
+ * handles. */
 #include "comms.h"
 
 static MPI_Group world;
@@ -75,7 +76,7 @@ static void empty(void)
     CHECK_OK(MPI_Group_union(MPI_GROUP_EMPTY, world, &other));
     CHECK_EQ(compared(world, other), MPI_IDENT);
     CHECK_OK(MPI_Group_free(&other));
-    CHECK_OK(MPI_Group_free(&none)); /* what a call has returned may be freed */
+    CHECK_OK(MPI_Group_free(&none)); /* results may be freed */
     CHECK(none == MPI_GROUP_NULL);
     CHECK_OK(MPI_Group_size(MPI_GROUP_EMPTY, &n));
     CHECK_EQ(n, 0);
@@ -102,7 +103,7 @@ static void subsets(void)
     for (int i = 1; i < size; i++) want[i] = size - i;
     check_group(both, size, want, __LINE__);
     MPI_Group common;
-    CHECK_OK(MPI_Group_intersection(both, back, &common)); /* the order is that of the first */
+    CHECK_OK(MPI_Group_intersection(both, back, &common)); /* in the order of the first */
     CHECK_EQ(compared(common, both), MPI_IDENT);
     MPI_Group groups[] = {back, kept, rest, both, common};
     for (int i = 0; i < 5; i++) CHECK_OK(MPI_Group_free(&groups[i]));

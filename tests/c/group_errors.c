@@ -1,12 +1,12 @@
 // ranks: 1 2 4 7
 // transports: one
-/* Wrong arguments of the calls on groups: the class is that of the standard, and nothing is written. */
+/* Wrong arguments of the calls on groups: the class is that of the standard, and nothing is
+ * written. */
 #include "comms.h"
 
 static MPI_Group world;
 static MPI_Group untouched;
 
-/* The call fails and leaves `untouched` alone. */
 #define FAILS(call, class)                                                                                             \
     do {                                                                                                               \
         untouched = MPI_GROUP_EMPTY;                                                                                   \
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
     pointers();
     communicators();
     int n = -1;
-    CHECK_OK(MPI_Group_size(world, &n)); /* all these errors have harmed nothing */
+    CHECK_OK(MPI_Group_size(world, &n)); /* the errors have changed nothing */
     CHECK_EQ(n, size);
     CHECK_OK(MPI_Group_free(&world));
     return check_end();

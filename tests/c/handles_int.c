@@ -1,7 +1,7 @@
 // ranks: 1 2
 // transports: one
-/* Handles as integers: each kind there and back, also for the predefined ones; and the integer of an object that is gone
- * does not stand for the next one in its place. */
+/* Handles as integers: each kind there and back, also predefined ones; the integer of a freed
+ * object does not name the next one in its place. */
 #include "check.h"
 
 static void nothing_done(void *in, void *inout, int *length, MPI_Datatype *type)
@@ -14,7 +14,6 @@ static void handle(MPI_Comm *comm, int *code, ...)
     (void) comm, (void) code;
 }
 
-/* Makes, converts and frees objects; the call with the old handle must fail. */
 #define KIND(Name, Type, make, release, use, class)                                                                         \
     do {                                                                                                                    \
         check_where(#Name);                                                                                                 \
@@ -110,7 +109,6 @@ static void complete(void)
     CHECK_EQ(in, 5);
 }
 
-/* Many at a time, and many that had the same place. */
 static void many(void)
 {
     enum { MANY = 3000 };

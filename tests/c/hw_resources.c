@@ -1,12 +1,11 @@
 // ranks: 1 2
 // transports: one
-/* What MPI_Get_hw_resource_info says of the processors that a process may run on. */
+/* The results of MPI_Get_hw_resource_info about the processors that a process may use. */
 #define _GNU_SOURCE
 #include "check.h"
 
 #include <sched.h>
 
-/* Checks the form of all pairs; returns how many have the value "true", and the number of keys. */
 static int singles(int *keys)
 {
     MPI_Info info;

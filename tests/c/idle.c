@@ -2,7 +2,7 @@
 // transports: all
 // every day: lamd
 // not over: gm, because its processes wake up now and then, as GM has no descriptor to sleep on
-// not over: ofi, because its processes wake up now and then, as the provider wants to be asked
+// not over: ofi, because its processes wake up at intervals, as the provider must be polled
 /* Waiting costs no processor time: ranks that wait in blocking calls leave the cores to others. */
 #include "check.h"
 
@@ -16,7 +16,6 @@ static double processor_seconds(void)
            (double) (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* Rank 0 stays away for the time given; the others wait for it in one way or another. */
 static void wait_for_rank_0(const char *how, int milliseconds)
 {
     int word = 0, got = -1;
@@ -35,7 +34,7 @@ static void wait_for_rank_0(const char *how, int milliseconds)
     }
     double passed = MPI_Wtime() - start;
     used = processor_seconds() - used;
-    if (size == 1) return; /* nobody to wait for */
+    if (size == 1) return; /* no rank to wait for */
     check_report(passed > milliseconds * 0.5e-3, __FILE__, __LINE__, "waited only %.3f s", passed);
     check_report(used < 0.02 * passed, __FILE__, __LINE__, "used %.3f s of processor time in %.3f s", used, passed);
 }

@@ -73,7 +73,8 @@ static void values_and_order(void)
     CHECK_OK(MPI_Info_free(&copy));
 }
 
-/* A value that does not fit is cut; with no room nothing is written, but the room needed is told. */
+/* A value that does not fit is truncated; without room nothing is written, and the required room
+ * is returned. */
 static void rooms(void)
 {
     MPI_Info info;

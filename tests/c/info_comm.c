@@ -1,12 +1,12 @@
 // ranks: 1 2 4
 // transports: one
-/* Hints of communicators: what is set is in force, what is not known is ignored, and a dup does not inherit. */
+/* Hints of communicators: known ones have an effect, unknown ones are ignored, and a dup does
+ * not inherit. */
 #include "check.h"
 
 static const char *const hints[] = {"mpi_assert_no_any_tag", "mpi_assert_no_any_source", "mpi_assert_exact_length",
                                     "mpi_assert_allow_overtaking"};
 
-/* Bit i of `want` says whether hint i is in force. */
 static void in_force(MPI_Comm comm, unsigned want, const char *which)
 {
     MPI_Info info;
@@ -23,7 +23,6 @@ static void in_force(MPI_Comm comm, unsigned want, const char *which)
         CHECK(strcmp(value, want >> i & 1 ? "true" : "false") == 0);
     }
     check_where("%s", "");
-    /* It is the program's own. */
     CHECK_OK(MPI_Info_set(info, hints[0], "true"));
     CHECK_OK(MPI_Info_free(&info));
 }
@@ -46,7 +45,6 @@ int main(int argc, char **argv)
     in_force(copy, 2 + 8, "after set_info");
     in_force(MPI_COMM_WORLD, 0, "world after set_info of a dup");
 
-    /* What an info does not name stays. */
     CHECK_OK(MPI_Info_delete(info, hints[1]));
     CHECK_OK(MPI_Info_set(info, hints[3], "false"));
     CHECK_OK(MPI_Info_set(info, hints[0], "true"));
@@ -69,7 +67,6 @@ int main(int argc, char **argv)
     CHECK_EQ(sum, size * (size - 1) / 2);
     CHECK_OK(MPI_Comm_free(&other));
 
-    /* A wrong info on one rank fails there, and hangs nobody. */
     MPI_Info stale = info;
     CHECK_OK(MPI_Info_free(&info));
     other = MPI_COMM_NULL;

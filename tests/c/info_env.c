@@ -1,6 +1,6 @@
 // ranks: 1 3
 // transports: one
-/* What MPI_INFO_ENV and MPI_Info_create_env say of how the program was started. */
+/* MPI_INFO_ENV and MPI_Info_create_env: how the program was started. */
 #include "check.h"
 
 static void has(MPI_Info info, const char *key, const char *want)
@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     check_watch();
     if (getcwd(directory, sizeof directory) == NULL) return 3;
 
-    /* Before MPI_Init it says what is known then. */
+    /* Before MPI_Init it has the values that are known then. */
     has(MPI_INFO_ENV, "command", argv[0]);
     CHECK_OK(MPI_Info_create_env(3, words, &info));
     has(info, "command", "program");
@@ -51,7 +51,6 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Get_processor_name(name, &length));
     has(MPI_INFO_ENV, "host", name);
 
-    /* A dup of it is an info as any other. */
     CHECK_OK(MPI_Info_dup(MPI_INFO_ENV, &info));
     CHECK_EQ(keys(info), keys(MPI_INFO_ENV));
     CHECK_OK(MPI_Info_set(info, "command", "other"));

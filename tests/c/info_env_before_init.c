@@ -1,6 +1,7 @@
 // ranks: 1 3
 // transports: one
-/* MPI_Info_create_env before MPI_Init says what it says afterwards, and MPI_INFO_ENV too (MPI-5.0 section 11.2.1). */
+/* MPI_Info_create_env and MPI_INFO_ENV have the same values before and after MPI_Init (MPI-5.0
+ * section 11.2.1). */
 #include "check.h"
 
 static void same(MPI_Info a, MPI_Info b)

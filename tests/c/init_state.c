@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: one
-/* What may be called before MPI_Init and after MPI_Finalize, and what initialization reports. */
+/* Calls that are valid before MPI_Init and after MPI_Finalize, and the reports of
+ * initialization. */
 #include "check.h"
 
 static void always_legal(int initialized, int finalized)

@@ -1,4 +1,5 @@
-/* Common parts of the tests of intercommunicator collectives: two groups of the ranks, and the root argument. */
+/* Common parts of the tests of intercommunicator collectives: two groups of the ranks, and the
+ * root argument. */
 #ifndef INTER_H
 #define INTER_H
 
@@ -8,7 +9,6 @@
 static MPI_Comm inter, local;
 static int cut, lower, mine, ours, theirs;
 
-/* The world rank of rank r of the lower group, or of the other one. */
 static int world_rank(int in_lower, int r) { return in_lower ? cut - 1 - r : cut + r; }
 static inline int here(int r) { return world_rank(lower, r); }
 static inline int there(int r) { return world_rank(!lower, r); }
@@ -32,7 +32,8 @@ static void free_groups(void)
     CHECK_OK(MPI_Comm_free(&local));
 }
 
-/* The root argument of this rank if rank `r` of the lower group, or of the other one, is the root. */
+/* The root argument of this rank if rank `r` of the lower group, or of the other one, is the
+ * root. */
 static int root_argument(int in_lower, int r)
 {
     if (lower != in_lower) return r;

@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
-/* MPI_Intercomm_create: groups of all kinds, wildcards of the program that see nothing of it, and every wrong argument. */
+/* MPI_Intercomm_create: groups of all kinds, wildcard receives of the program that match none of
+ * its messages, and every wrong argument. */
 #include "comms.h"
 
 static void check_groups(MPI_Comm inter, const int *local, int locals, const int *remote, int remotes, int line)
@@ -19,13 +20,14 @@ static void halves(void)
     check_where("even and odd");
     inter = even_odd(&half, 12);
     check_groups(inter, local, locals, remote, remotes, __LINE__);
-    CHECK_OK(MPI_Comm_free(&half)); /* the intercommunicator has what it needs */
+    CHECK_OK(MPI_Comm_free(&half)); /* the intercommunicator has its own reference */
     check_groups(inter, local, locals, remote, remotes, __LINE__);
     CHECK_OK(MPI_Comm_free(&inter));
     CHECK(inter == MPI_COMM_NULL);
 }
 
-/* One against all others; the leaders are the last of their groups, and meet in a communicator where the ranks are turned. */
+/* One against all others; the leaders are the last of their groups, and use a communicator with
+ * the ranks in another order. */
 static void unequal(void)
 {
     MPI_Comm group, meeting, inter;
@@ -34,7 +36,8 @@ static void unequal(void)
     CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &meeting));
     CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, alone, -rank, &group));
     CHECK_OK(MPI_Comm_size(group, &n));
-    /* World rank 0 is the last of the many and the last of the meeting; world rank size - 1 the first there. */
+    /* World rank 0 is the last of the many and the last of `meeting`; world rank size - 1 the
+     * first there. */
     CHECK_OK(MPI_Intercomm_create(group, n - 1, meeting, alone ? size - 1 : 0, 2147483647, &inter));
     for (int i = 0; i < size - 1; i++) (alone ? remote : local)[i] = size - 2 - i;
     (alone ? local : remote)[0] = size - 1;
@@ -43,7 +46,8 @@ static void unequal(void)
     for (int i = 0; i < 3; i++) CHECK_OK(MPI_Comm_free(&all[i]));
 }
 
-/* Pairs of single processes, all at the same time; the peer communicator is an intercommunicator. */
+/* Pairs of single processes, all at the same time; the peer communicator is an
+ * intercommunicator. */
 static void pairs(void)
 {
     MPI_Comm half, inter, pair = MPI_COMM_NULL;
@@ -62,7 +66,8 @@ static void pairs(void)
     CHECK_OK(MPI_Comm_free(&inter));
 }
 
-/* A receive of anything in the peer communicator, with the same tag: it must not take what the leaders say. */
+/* A wildcard receive in the peer communicator, with the same tag: it must not match the leaders'
+ * messages. */
 static void unseen(void)
 {
     MPI_Comm half, inter;
@@ -88,7 +93,6 @@ static void unseen(void)
     CHECK_EQ(got[1], (rank + size - 1) % size + 100);
 }
 
-/* What a leader does wrong is an error of its whole group. */
 static void wrong_leaders(void)
 {
     MPI_Comm half, inter = MPI_COMM_SELF;
@@ -108,7 +112,6 @@ static void wrong_leaders(void)
     CHECK(inter == MPI_COMM_SELF);
     CHECK_CLASS(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - first, 1, NULL), MPI_ERR_ARG);
     CHECK_CLASS(MPI_Intercomm_create(MPI_COMM_NULL, 0, MPI_COMM_WORLD, 1 - first, 1, &inter), MPI_ERR_COMM);
-    /* After all that it works. */
     CHECK_OK(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - first, 1, &inter));
     use_inter(inter);
     MPI_Comm made = MPI_COMM_SELF;
@@ -120,7 +123,6 @@ static void wrong_leaders(void)
     CHECK_OK(MPI_Comm_free(&half));
 }
 
-/* Groups that overlap: both sides find out. */
 static void overlapping(void)
 {
     MPI_Comm twin, inter = MPI_COMM_SELF;
@@ -131,7 +133,6 @@ static void overlapping(void)
     CHECK_OK(MPI_Comm_free(&twin));
 }
 
-/* An error in an intercommunicator goes to the handler that it has from its local communicator. */
 static void handlers(void)
 {
     MPI_Comm half, inter;

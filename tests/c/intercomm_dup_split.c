@@ -1,6 +1,6 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Intercommunicators out of intercommunicators: dup, split, create. */
+/* Intercommunicators made from intercommunicators: dup, split, create. */
 #include "comms.h"
 
 static MPI_Comm half, inter;
@@ -21,7 +21,7 @@ static void duplicates(void)
     check_where("duplicates");
     for (int i = 0; i < 3; i++) CHECK_OK(MPI_Comm_dup(i ? twins[i - 1] : inter, &twins[i]));
     for (int i = 2; i >= 0; i--) check_groups(twins[i], local, locals, remote, remotes, __LINE__);
-    /* A message in one is not seen in another. */
+    /* A message in one is not received in another. */
     int out[3], in = -1, me;
     MPI_Request sends[3];
     CHECK_OK(MPI_Comm_rank(inter, &me));
@@ -39,7 +39,6 @@ static void duplicates(void)
     for (int i = 0; i < 3; i++) CHECK_OK(MPI_Comm_free(&twins[i]));
 }
 
-/* The members of one parity and one colour, turned. */
 static int part(int odd, int color, int colors, int *ranks)
 {
     int n = 0;
@@ -48,7 +47,8 @@ static int part(int odd, int color, int colors, int *ranks)
     return n;
 }
 
-/* Colours are common to both groups; where one side has nobody of a colour, there is no communicator. */
+/* Colours are common to both groups; if one side has no rank of a colour, there is no
+ * communicator. */
 static void split(int colors)
 {
     MPI_Comm piece = MPI_COMM_SELF;
@@ -72,7 +72,7 @@ static void nobody(void)
 {
     MPI_Comm piece = MPI_COMM_SELF;
     check_where("nobody");
-    CHECK_OK(MPI_Comm_split(inter, rank % 2, 0, &piece)); /* each side is alone with its colour */
+    CHECK_OK(MPI_Comm_split(inter, rank % 2, 0, &piece)); /* each side has its own colour */
     CHECK(piece == MPI_COMM_NULL);
     piece = MPI_COMM_SELF;
     CHECK_OK(MPI_Comm_split(inter, rank % 2 ? MPI_UNDEFINED : 0, 0, &piece));
@@ -84,7 +84,6 @@ static void nobody(void)
     if (rank > 0 && piece != MPI_COMM_NULL) CHECK_OK(MPI_Comm_free(&piece));
 }
 
-/* The last two of each side, turned; only one if there is but one. */
 static void created(void)
 {
     MPI_Comm made = MPI_COMM_SELF;
@@ -108,16 +107,13 @@ static void created(void)
     } else {
         CHECK(made == MPI_COMM_NULL);
     }
-    /* One side names nobody: nobody gets anything. */
     made = MPI_COMM_SELF;
     CHECK_OK(MPI_Comm_create(inter, rank % 2 ? MPI_GROUP_EMPTY : group, &made));
     CHECK(made == MPI_COMM_NULL);
-    /* A group of the other side. */
     MPI_Group others;
     made = MPI_COMM_SELF;
     CHECK_OK(MPI_Comm_remote_group(inter, &others));
     CHECK_CLASS(MPI_Comm_create(inter, others, &made), MPI_ERR_GROUP);
-    /* The first side does not agree: an error of all who were to be in it. */
     if (size >= 4) {
         MPI_Group one;
         int first = 0;

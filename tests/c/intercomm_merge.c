@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: tcp-encrypted nodes lamd ofi
-/* MPI_Intercomm_merge: who comes first, also when both groups say the same; what one group must agree on. */
+/* MPI_Intercomm_merge: the order of the groups, also when both give the same value;
+ * contradictions in a group. */
 #include "comms.h"
 
 /* First the low half, then the high one. */
@@ -25,7 +26,8 @@ static void by_height(MPI_Comm inter, int odd_is_high)
     CHECK_OK(MPI_Comm_free(&all));
 }
 
-/* The order is ours to choose, but one group must lie behind the other, each in its order, and all must see the same. */
+/* The order is free, but one group must be behind the other, each in its order, and the same on
+ * all ranks. */
 static void equal_height(MPI_Comm inter, int high)
 {
     MPI_Comm all;
@@ -41,7 +43,6 @@ static void equal_height(MPI_Comm inter, int high)
     CHECK_OK(MPI_Comm_free(&all));
 }
 
-/* The ranks of one group contradict each other: an error of all. */
 static void contradiction(MPI_Comm inter)
 {
     MPI_Comm all = MPI_COMM_SELF;
@@ -52,7 +53,6 @@ static void contradiction(MPI_Comm inter)
     use_inter(inter);
 }
 
-/* Out of the merged one, pieces again, and an intercommunicator between these. */
 static void round_trip(MPI_Comm inter)
 {
     MPI_Comm all, piece, again, merged;

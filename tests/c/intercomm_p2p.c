@@ -1,13 +1,13 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Messages in an intercommunicator: ranks are those of the remote group, of all lengths, modes and wildcards. */
+/* Messages in an intercommunicator: ranks are those of the remote group, of all lengths, modes
+ * and wildcards. */
 #include "comms.h"
 
 static MPI_Comm inter;
 static int me, local, remote;
 static int others[64];
 
-/* Everybody sends to everybody on the other side; the longest take every protocol. */
 static void lengths(void)
 {
     static const int all[] = {0, 1, 56, 57, 1000, 5000, 70000, 400000};
@@ -16,7 +16,8 @@ static void lengths(void)
         unsigned char *out = allocate(bytes), *in = allocate(bytes);
         check_where("%zu bytes", bytes);
         for (int shift = 0; shift < (local > remote ? local : remote); shift++) {
-            /* Rank i of the first group and rank j of the second talk if i + j is `shift`, of the larger number. */
+            /* Rank i of the first group and rank j of the second exchange messages if i + j is
+             * `shift`, modulo the larger number. */
             int n = local > remote ? local : remote, peer = (shift - me + n) % n;
             if (peer >= remote) continue;
             MPI_Request sent;
@@ -34,7 +35,6 @@ static void lengths(void)
     }
 }
 
-/* The status of a wildcard names the rank in the remote group. */
 static void wildcards(void)
 {
     MPI_Request sends[64];
@@ -58,7 +58,7 @@ static void wildcards(void)
     CHECK_EQ(flag, 0);
 }
 
-/* The same two processes, the same tags, in the intercommunicator and in the world: nothing mixes. */
+/* The same two processes and tags in the intercommunicator and in the world: nothing mixes. */
 static void beside_world(void)
 {
     MPI_Request requests[2];
@@ -107,7 +107,8 @@ int main(int argc, char **argv)
     return_all_errors();
     if (size > 1) {
         MPI_Comm group;
-        /* One group of a third of the ranks, at least one, and the others; in both the order is turned. */
+        /* One group of a third of the ranks, at least one, and the others; both in reverse
+         * order. */
         int few = size / 3 > 0 ? size / 3 : 1, second = rank >= few;
         CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, second, -rank, &group));
         CHECK_OK(MPI_Intercomm_create(group, 0, MPI_COMM_WORLD, second ? few - 1 : size - 1, 1, &inter));
@@ -120,7 +121,7 @@ int main(int argc, char **argv)
         for (int i = 0; i < remote; i++) CHECK_EQ(others[i], second ? few - 1 - i : size - 1 - i);
         for (int round = 0; round < 5; round++) {
             lengths();
-            MPI_Barrier(MPI_COMM_WORLD); /* the wildcards are for these messages alone */
+            MPI_Barrier(MPI_COMM_WORLD); /* the wildcard receives are for these messages alone */
             wildcards();
             MPI_Barrier(MPI_COMM_WORLD);
             beside_world();

@@ -1,5 +1,5 @@
-// A buffer of more than 2^31 bytes, and its checks. The same pages are mapped again and again, so the buffer uses little
-// memory.
+// A buffer of more than 2^31 bytes, and its checks. The same pages are mapped again and again, so
+// the buffer uses little memory.
 #define _GNU_SOURCE
 #include "must.h"
 #include <string.h>
@@ -43,7 +43,8 @@ static void count_is(const MPI_Status *status, MPI_Datatype type, MPI_Count want
     CHECK(small == (wanted > 0x7fffffff ? MPI_UNDEFINED : (int) wanted));
 }
 
-/* Sends a message of more bytes than an int can count from rank 0, whose buffer is full of 10, to rank 1. */
+/* Sends a message of more bytes than an int can count from rank 0, whose buffer is full of 10,
+ * to rank 1. */
 static void send_long(const unsigned char *from, unsigned char *to, int rank)
 {
     MPI_Status status;

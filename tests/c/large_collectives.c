@@ -1,12 +1,12 @@
 // ranks: 2
 // transports: one
 // every day: none
-// Collectives with more than 2^31 elements in each block, blocking and not. (large_counts.c has those that reduce.)
+// Collectives with more than 2^31 elements in each block, blocking and not. (Reductions:
+// large_counts.c.)
 #include "large.h"
 
 static void exchange(void)
 {
-    /* All that a rank gives lies in the same pages, and so does all that it gets. */
     unsigned char *out = long_wide(7, 2), *in = long_wide(0, 2);
     CHECK(MPI_Alltoall_c(out, LONG, MPI_BYTE, in, LONG, MPI_BYTE, MPI_COMM_WORLD) == MPI_SUCCESS);
     CHECK(is_all(in, 7));

@@ -16,7 +16,6 @@ int main(int argc, char **argv)
 
     send_long(from, to, rank);
 
-    // As many by an int form, whose elements are long.
     memset(to, 0, PIECE);
     MPI_Datatype piece;
     MPI_Type_contiguous(PIECE, MPI_BYTE, &piece);
@@ -30,7 +29,6 @@ int main(int argc, char **argv)
         CHECK(is_all(to, 10 + other));
     }
 
-    // As many in one partition, by the name without _c.
     MPI_Request request;
     memset(from, 20 + rank, PIECE);
     memset(to, 0, PIECE);
@@ -49,7 +47,6 @@ int main(int argc, char **argv)
     MPI_Request_free(&request);
     memset(from, 10 + rank, PIECE);
 
-    // A type that is longer than an int counts, with a hole.
     MPI_Datatype longest;
     MPI_Count lengths[2] = {LONG / 2 - 1, LONG / 2}, places[2] = {0, LONG / 2};
     CHECK(MPI_Type_create_hindexed_c(2, lengths, places, MPI_BYTE, &longest) == MPI_SUCCESS);
@@ -67,7 +64,6 @@ int main(int argc, char **argv)
         CHECK(is_all(to, 10 + other));
     }
 
-    // Collectives.
     memset(from, rank == 0 ? 77 : 0, PIECE);
     CHECK(MPI_Bcast_c(from, LONG, MPI_BYTE, 0, MPI_COMM_WORLD) == MPI_SUCCESS);
     CHECK(is_all(from, 77));
@@ -76,7 +72,6 @@ int main(int argc, char **argv)
     CHECK(MPI_Allreduce_c(from, to, LONG, MPI_UNSIGNED_CHAR, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS);
     CHECK(is_all(to, 1));
 
-    // One-sided: the far end of the window.
     MPI_Win win;
     memset(to, 0, PIECE);
     CHECK(MPI_Win_create_c(to, LONG, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win) == MPI_SUCCESS);

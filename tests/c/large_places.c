@@ -1,18 +1,18 @@
 // ranks: 1 2 4
 // transports: all
-/* Few data at places that an int does not count: displacements, extents, offsets in windows and files. */
+/* Few data at places beyond an int: displacements, extents, offsets in windows and files. */
 #include "files.h"
 
 #include <stdint.h>
 #include <sys/mman.h>
 
 enum { FEW = 1000, SPREAD = 3 };
-/* A multiple of no power of two that something inside might wrap at, and of 4. */
+/* Not a multiple of a power of two at which something might wrap, and a multiple of 4. */
 static const MPI_Count FAR = (5LL << 30) + 4 * 1237;
 
 static int to, from;
 
-/* Address space for `parts` pieces FAR bytes apart; memory where it is used. */
+/* Address space for `parts` pieces FAR bytes apart; memory only where it is used. */
 static char *reach(int parts)
 {
     size_t bytes = (size_t) parts * FAR + (1 << 20);
@@ -67,11 +67,9 @@ static void messages(void)
     CHECK_OK(MPI_Isend(out, 1, halves, to, 2, MPI_COMM_WORLD, &requests[1]));
     CHECK_OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
     for (int p = 0; p < SPREAD; p++) CHECK(is_part(in, p, 1000 * p + from));
-    /* A broadcast, in place of which the leaves have the other type. */
     for (int p = 0; p < SPREAD; p++) write_part(in, p, rank == 0 ? 7 * p : -1);
     CHECK_OK(MPI_Bcast(in, rank == 0 ? 1 : SPREAD, rank == 0 ? halves : far, 0, MPI_COMM_WORLD));
     for (int p = 0; p < SPREAD; p++) CHECK(is_part(in, p, 7 * p));
-    /* The blocks of all ranks lie apart by the extent. */
     char *all = reach(size);
     CHECK_OK(MPI_Allgather(out, FEW, MPI_INT, all, 1, far, MPI_COMM_WORLD));
     for (int r = 0; r < size; r++) CHECK(is_part(all, r, r));
@@ -141,7 +139,7 @@ static void collectives(void)
     MPI_Datatype two_types[2] = {MPI_INT, MPI_INT};
     CHECK_OK(MPI_Ineighbor_alltoallw_c(two_out, two_counts, two_places, two_types, two_in, two_counts, two_places, two_types, ring, &request));
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
-    /* From the one below comes what it has for above, and the other way round. */
+    /* The data of the rank below are those for its upper neighbour, and vice versa. */
     CHECK(is_part(two_in, 0, 9000 + from));
     CHECK(is_part(two_in, 1, 50 + to));
     MPI_Comm_free(&ring);
@@ -182,7 +180,6 @@ static void window(int unit)
     CHECK_OK(MPI_Win_unlock_all(win));
     CHECK_OK(MPI_Win_fence(0, win));
     CHECK_EQ(part(memory, 1)[0], from + 5);
-    /* One target type reaches both ends. */
     MPI_Datatype ends;
     MPI_Count lengths[2] = {FEW, FEW}, places[2] = {0, FAR};
     CHECK_OK(MPI_Type_create_hindexed_c(2, lengths, places, MPI_INT, &ends));
@@ -195,7 +192,7 @@ static void window(int unit)
     CHECK_OK(MPI_Win_fence(0, win));
     CHECK(is_part(memory, 0, 3 * from));
     CHECK(is_part(memory, 1, 3 * from + 1));
-    /* Beyond the end is refused, and so is what would wrap. */
+    /* Beyond the end is refused, and so is an offset that would wrap. */
     if (unit == 1) {
         MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
         CHECK_CLASS(MPI_Put(out, 1, MPI_INT, to, FAR + (1 << 20), 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
@@ -224,7 +221,6 @@ static void files(void)
     CHECK_EQ(bytes, size * FAR + 4 * FEW);
     CHECK_OK(MPI_File_read_at_all(fh, (to + 1) * FAR, in, FEW, MPI_INT, &status));
     CHECK_EQ(in[FEW - 1], 17 * to + FEW - 1);
-    /* A view whose tiles are that far apart; all ranks interleave in each tile. */
     MPI_Datatype tile, block;
     CHECK_OK(MPI_Type_contiguous(FEW / 2, MPI_INT, &block));
     CHECK_OK(MPI_Type_create_resized_c(block, 0, FAR, &tile));

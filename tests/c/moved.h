@@ -1,6 +1,6 @@
-/* Checks that messages took the transport under test. CHECK_MOVED names performance variables, with commas between
- * them. A job of several ranks fails if all of them are still 0 on all ranks at the end. For programs with check.h or
- * must.h, whose CHECK it uses. */
+/* Checks that messages took the transport under test. CHECK_MOVED names performance variables,
+ * with commas between them. A job of several ranks fails if all of them are still 0 on all ranks
+ * at the end. For programs with check.h or must.h, whose CHECK it uses. */
 #ifndef MOVED_H
 #define MOVED_H
 
@@ -34,7 +34,6 @@ static inline void moved_begin(void)
     }
 }
 
-/* Collective over MPI_COMM_WORLD, before MPI_Finalize. */
 static inline void moved_end(void)
 {
     unsigned long long moved = 0, all = 0;

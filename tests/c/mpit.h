@@ -28,7 +28,8 @@ static inline int pvar_index(const char *name, int *class_of)
     return -1;
 }
 
-/* A handle of a performance variable, bound to `object` if the variable has a binding; not started. */
+/* A handle of a performance variable, bound to `object` if the variable has a binding; not
+ * started. */
 static inline MPI_T_pvar_handle pvar(MPI_T_pvar_session session, const char *name, void *object)
 {
     MPI_T_pvar_handle handle = MPI_T_PVAR_HANDLE_NULL;
@@ -58,7 +59,6 @@ static inline number value(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
     return read;
 }
 
-/* A handle of a control variable. */
 static inline MPI_T_cvar_handle cvar(const char *name)
 {
     MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
@@ -83,7 +83,6 @@ static inline int set_cvar(const char *name, int to)
     return before;
 }
 
-/* The value of a control variable of type int. */
 static inline int int_cvar(const char *name)
 {
     MPI_T_cvar_handle handle = cvar(name);
@@ -93,7 +92,6 @@ static inline int int_cvar(const char *name)
     return read;
 }
 
-/* Stores the word for the value of a control variable with an enumeration. */
 static inline void word_cvar(const char *name, char *word, int room)
 {
     int index = -1, count = 0, is = int_cvar(name), item = 0;
@@ -111,7 +109,6 @@ static inline void word_cvar(const char *name, char *word, int room)
     CHECK(count > 0 && item == is);
 }
 
-/* Whether the job uses sockets. */
 static inline int is_over_tcp(MPI_T_pvar_session session)
 {
     MPI_T_pvar_handle handle = pvar(session, "transport", NULL);
@@ -122,7 +119,8 @@ static inline int is_over_tcp(MPI_T_pvar_session session)
     return way == 1;
 }
 
-/* Memory by which all ranks of this host meet without a message, as messages would change the counters under test. */
+/* Memory by which all ranks of this host meet without a message, as messages would change the
+ * counters under test. */
 static struct { atomic_int arrived, rounds; } *meeting;
 
 /* Collective. No file remains. */
@@ -147,7 +145,6 @@ static inline void meeting_open(void)
     }
 }
 
-/* Returns when all ranks have called it. */
 static inline void meet(void)
 {
     int round = atomic_load(&meeting->rounds);

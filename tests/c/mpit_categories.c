@@ -1,11 +1,11 @@
 // ranks: 1
 // transports: one
-/* Categories: everything is in one, their counts and lists agree, wrong arguments; the list of all variables and events. */
+/* Categories: each item is in one, their counts and lists agree, wrong arguments; the list of
+ * all variables and events. */
 #include "mpit.h"
 
 typedef int (*list_of)(int, int, int[]);
 
-/* Each index from 0 to `count` is in exactly one category. */
 static void complete(list_of list, int count, int categories)
 {
     int *seen = calloc((size_t) count, sizeof *seen), *indices = malloc((size_t) count * sizeof *indices);
@@ -14,7 +14,7 @@ static void complete(list_of list, int count, int categories)
         CHECK_OK(list(category, count, indices));
         int in = 0;
         while (in < count && indices[in] >= 0) seen[indices[in++]]++;
-        /* With less room there is less. */
+        /* With less room fewer entries are written. */
         if (in > 1) {
             int few[2] = {-1, -7};
             CHECK_OK(list(category, 1, few));
@@ -66,7 +66,6 @@ int main(int argc, char **argv)
     complete(MPI_T_category_get_pvars, pvars, categories);
     complete(MPI_T_category_get_events, events, categories);
 
-    /* What one expects where. */
     int shm = -1, pvar = pvar_index("shm_bytes_sent", NULL), found = 0, list[256], n = 0;
     CHECK_OK(MPI_T_category_get_index("shm", &shm));
     CHECK_OK(MPI_T_category_get_info(shm, NULL, NULL, NULL, NULL, NULL, &n, NULL));
@@ -74,7 +73,6 @@ int main(int argc, char **argv)
     for (int i = 0; i < n; i++) found += list[i] == pvar;
     CHECK_EQ(found, 1);
 
-    /* Nothing changes, so the number stays. */
     int before = -1, after = -2;
     CHECK_OK(MPI_T_category_changed(&before));
     CHECK_OK(MPI_T_category_changed(&after));

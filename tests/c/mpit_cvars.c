@@ -1,9 +1,10 @@
 // ranks: 1 2
 // transports: one
-/* Control variables: their description, reading, who may be written and when, wrong arguments; enumerations and strings. */
+/* Control variables: their description, reading, permission to write, wrong arguments;
+ * enumerations and strings. */
 #include "mpit.h"
 
-/* How strings are handed out, with a variable of which the name is known. */
+/* Strings in results, with a variable of known name. */
 static void strings(int index, const char *name)
 {
     int whole = (int) strlen(name) + 1, length;
@@ -36,7 +37,6 @@ static void strings(int index, const char *name)
     CHECK(text[0] == '#');
 }
 
-/* All variables, one after the other. */
 static void all(void)
 {
     int count = 0;
@@ -65,7 +65,6 @@ static void all(void)
             CHECK(type == MPI_INT || type == MPI_UNSIGNED_LONG_LONG);
             CHECK_EQ(elements, 1);
         }
-        /* What is there now may be written again, or never. */
         CHECK_EQ(MPI_T_cvar_write(handle, big),
                  scope == MPI_T_SCOPE_CONSTANT ? MPI_T_ERR_CVAR_SET_NEVER : MPI_SUCCESS);
         if (items != MPI_T_ENUM_NULL) {
@@ -128,7 +127,6 @@ static void mistakes(void)
     value = 3;
     CHECK_EQ(MPI_T_cvar_write(handle, &value), MPI_T_ERR_INVALID);
     CHECK_OK(MPI_T_cvar_handle_free(&handle));
-    /* An older name of the same variable. */
     int index = -1;
     CHECK_OK(MPI_T_cvar_get_index("shm_single_copy", &index));
     CHECK_OK(MPI_T_cvar_get_index("single_copy", &n));
@@ -140,7 +138,6 @@ int main(int argc, char **argv)
     check_watch();
     int provided, index = -1, value = -1;
     CHECK_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
-    /* What is written before MPI_Init counts. */
     set_cvar("wait_yields", 5);
     set_cvar("wait_yields", 7);
     MPI_T_cvar_handle handle = cvar("shm_ring_slots");

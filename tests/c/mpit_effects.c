@@ -7,12 +7,11 @@
 // not over: sysv, because it knows the variables of shared memory and sockets alone
 // not over: usysv, because it knows the variables of shared memory and sockets alone
 // not over: shm-single-copy, because it counts protocols that the parameters of this way change
-/* What is written to a control variable while the program runs has its effect. */
+/* The effect of writes to control variables while the program runs. */
 #include "mpit.h"
 
 static MPI_T_pvar_session session;
 
-/* Rank 0 sends to rank 1; what was announced. */
 static number announced(int messages, int bytes)
 {
     MPI_T_pvar_handle handle = started(session, "rendezvous_messages_sent", NULL);
@@ -27,7 +26,7 @@ static number announced(int messages, int bytes)
     return count;
 }
 
-/* The longest eager message, and below it where the short way ends. */
+/* The longest eager message; below it the end of the fast path. */
 static void eager_limit(const char *name)
 {
     int sends = rank == 0, before = set_cvar(name, 1000);
@@ -43,7 +42,6 @@ static void eager_limit(const char *name)
     CHECK_EQ(announced(3, 1001), 0);
 }
 
-/* Bytes that rank 1 reads from rank 0's memory. */
 static number copied(void)
 {
     enum { BYTES = 2000000 };
@@ -67,7 +65,6 @@ static void single_copy(void)
     copied();
 }
 
-/* Rings that rank 1 has granted to rank 0 after some messages. */
 static void ring_after(void)
 {
     MPI_T_pvar_handle rings = pvar(session, "shm_rings_granted", NULL);
@@ -82,12 +79,10 @@ static void ring_after(void)
     announced(20, 8);
 }
 
-/* What is in the pool while a message waits. */
 static number pooled(int bytes)
 {
     static char buffer[8192];
     MPI_T_pvar_handle used = pvar(session, "shm_pool_used", NULL);
-    /* What was sent before is received. */
     MPI_Barrier(MPI_COMM_WORLD);
     number before = value(session, used), after = 0;
     meet();
@@ -109,7 +104,6 @@ static void pool_from(void)
     set_cvar("shm_pool_from_bytes", before);
 }
 
-/* How often rank 1 sleeps while it waits for a message that comes after a while. */
 static number sleeps(void)
 {
     MPI_T_pvar_handle handle = started(session, "sleeps", NULL), timer = started(session, "time_asleep", NULL);
@@ -131,8 +125,8 @@ static number sleeps(void)
     return count;
 }
 
-/* Whether rank 1 sleeps, or does not, in one of many waits: on a machine that has other things to do, one may be too long
- * or too short for it. */
+/* Whether rank 1 sleeps, or does not, in one of many waits: on a busy machine a single wait may
+ * be too long or too short. */
 static int comes_to(int asleep)
 {
     for (int i = 0; i < 50; i++) {
@@ -145,7 +139,7 @@ static int comes_to(int asleep)
 
 static void waiting(void)
 {
-    /* However slow a yield is: no wait sleeps because of it. */
+    /* A slow yield puts no wait to sleep. */
     int strangers = set_cvar("wait_sleeping", 0), slow = set_cvar("wait_slow_yield_us", 1000000);
     int yields = set_cvar("wait_yields", 1000000), spin = set_cvar("wait_spin_us", 1000000);
     int yield = set_cvar("wait_yield_us", 1000000);
@@ -165,7 +159,6 @@ int main(int argc, char **argv)
 {
     int provided;
     CHECK_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
-    /* What is written before MPI_Init counts from there on. */
     set_cvar("shm_ring_after", 1000000);
     check_begin(&argc, &argv);
     CHECK_OK(MPI_T_pvar_session_create(&session));

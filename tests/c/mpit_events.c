@@ -4,7 +4,8 @@
 // not over: lamd, because it knows the variables of shared memory and sockets alone
 // not over: nodes, because it knows the variables of shared memory and sockets alone
 // not over: ofi, because it knows the variables of shared memory and sockets alone
-/* Events: their description, sources, registrations, callbacks, what they tell, how registrations end, wrong arguments. */
+/* Events: their description, sources, registrations, callbacks, contents, the end of
+ * registrations, wrong arguments. */
 #include "mpit.h"
 
 #include <netinet/in.h>
@@ -12,7 +13,6 @@
 
 enum { MESSAGES = 10, LIMIT = 4096 };
 
-/* What a callback has heard. */
 struct heard {
     int count, free_calls, first_tag, bad, source;
     number bytes;
@@ -38,7 +38,6 @@ static void on_free(MPI_T_event_registration registration, MPI_T_cb_safety safet
     if (safety != MPI_T_CB_REQUIRE_NONE) heard->bad++;
 }
 
-/* A message to oneself that waits for its receive. */
 static void unexpected_self(int tag, int times)
 {
     int out = tag, in = -1;
@@ -48,7 +47,6 @@ static void unexpected_self(int tag, int times)
     }
 }
 
-/* Hears of events with a rank, a tag and a length. */
 static void on_message(MPI_T_event_instance instance, MPI_T_event_registration registration, MPI_T_cb_safety safety,
                        void *user_data)
 {
@@ -78,7 +76,7 @@ static void on_message(MPI_T_event_instance instance, MPI_T_event_registration r
         if (MPI_T_event_handle_free(registration, user_data, on_free) != MPI_SUCCESS || heard->free_calls != 0) heard->bad++;
     }
     if (heard->floods) {
-        /* MPI may be called here; of what happens meanwhile this hears later. */
+        /* Callbacks may call MPI; events meanwhile come later. */
         int floods = heard->floods;
         heard->floods = 0;
         unexpected_self(77, floods);
@@ -200,7 +198,7 @@ static void registrations(void)
     MPI_Info_free(&info);
     unexpected_self(3, 2);
     CHECK_EQ(heard.count, 2);
-    /* Of two levels the one counts that promises less, as long as it is there. */
+    /* The lower of two safety levels counts while it is registered. */
     CHECK_OK(MPI_T_event_register_callback(registration, MPI_T_CB_REQUIRE_NONE, MPI_INFO_NULL, &least, on_message));
     unexpected_self(3, 2);
     CHECK_EQ(heard.count, 2);
@@ -212,7 +210,6 @@ static void registrations(void)
     unexpected_self(3, 2);
     CHECK_EQ(heard.count, 4);
     end(registration, &heard);
-    /* The instance of an event is gone with its callback. */
     int word;
     CHECK_EQ(MPI_T_event_read(heard.last, 0, &word), MPI_T_ERR_INVALID_HANDLE);
     CHECK_EQ(MPI_T_event_copy(heard.last, &word), MPI_T_ERR_INVALID_HANDLE);
@@ -220,7 +217,6 @@ static void registrations(void)
     CHECK_EQ(MPI_T_event_get_timestamp(heard.last, &heard.last_time), MPI_T_ERR_INVALID_HANDLE);
 }
 
-/* Messages that wait for their receive, by all ways of receiving. */
 static void unexpected(void)
 {
     MPI_Comm comm;
@@ -253,7 +249,6 @@ static void unexpected(void)
             MPI_Probe(previous, 10 + i, comm, MPI_STATUS_IGNORE);
             MPI_Recv(&in, 1, MPI_INT, previous, MPI_ANY_TAG, comm, MPI_STATUS_IGNORE);
         }
-        /* Nothing is taken but with the call. */
         MPI_Iprobe(previous, 8, comm, &word, MPI_STATUS_IGNORE);
         CHECK_EQ(ours.count, i + 1);
     }
@@ -270,7 +265,6 @@ static void unexpected(void)
     MPI_Comm_free(&comm);
 }
 
-/* Long messages. */
 static void rendezvous(void)
 {
     /* Too long to be eager, also as an answer. */
@@ -299,7 +293,7 @@ static void rendezvous(void)
     end(r_received, &received);
 }
 
-/* A callback may free its registration; the last function of it is called when it has returned. */
+/* A callback may free its registration; the last function is called after it has returned. */
 static void frees_itself(void)
 {
     struct heard heard;
@@ -322,7 +316,7 @@ static void on_drop(MPI_Count count, MPI_T_event_registration registration, int 
     dropped += (number) count;
 }
 
-/* A callback that causes more events than can wait: those that are not told are counted. */
+/* A callback that causes more events than can wait: the lost ones are counted. */
 static void too_many(void)
 {
     struct heard heard;
@@ -357,7 +351,7 @@ static void collective(void)
     MPI_T_event_registration registration;
     CHECK_OK(MPI_T_event_handle_alloc(event_index("collective_started"), NULL, MPI_INFO_NULL, &registration));
     CHECK_OK(MPI_T_event_register_callback(registration, MPI_T_CB_REQUIRE_NONE, MPI_INFO_NULL, &heard, on_collective));
-    static char word[300001]; /* a shorter one, or a blocking one, would go past the algorithms */
+    static char word[300001]; /* a shorter one, or a blocking one, would not use the algorithms */
     for (int i = 0; i < 5; i++) {
         MPI_Request broadcast;
         MPI_Ibcast(word, sizeof word, MPI_CHAR, 0, MPI_COMM_WORLD, &broadcast);
@@ -382,7 +376,7 @@ static void on_connection(MPI_T_event_instance instance, MPI_T_event_registratio
 
 static int made, remade;
 
-/* A collective would go through the memory of the host. */
+/* A collective would use shared memory. */
 static void sum_by_messages(const int *word, int *sum)
 {
     *sum = *word;
@@ -393,7 +387,6 @@ static void sum_by_messages(const int *word, int *sum)
     }
 }
 
-/* Connections that break are made again, which a tool hears of. */
 static void connections(MPI_T_event_registration r_made, MPI_T_event_registration r_remade)
 {
     MPI_T_pvar_session session;
@@ -433,7 +426,7 @@ int main(int argc, char **argv)
     int provided;
     MPI_T_event_registration r_made, r_remade;
     CHECK_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
-    /* Who registers before MPI_Init hears of what happens from there on. */
+    /* A registration before MPI_Init gets all later events. */
     CHECK_OK(MPI_T_event_handle_alloc(event_index("connection_made"), NULL, MPI_INFO_NULL, &r_made));
     CHECK_OK(MPI_T_event_handle_alloc(event_index("connection_remade"), NULL, MPI_INFO_NULL, &r_remade));
     CHECK_OK(MPI_T_event_register_callback(r_made, MPI_T_CB_REQUIRE_NONE, MPI_INFO_NULL, &made, on_connection));

@@ -1,6 +1,7 @@
 // ranks: 1 2
 // transports: one
-/* The tool interface before MPI_Init, between, and after MPI_Finalize; counts of its initialization; what needs it. */
+/* The tool interface before, between and after MPI_Init and MPI_Finalize; counts of its
+ * initialization; calls that need it. */
 #include "mpit.h"
 
 static void needs_it(void)
@@ -72,7 +73,6 @@ int main(int argc, char **argv)
     int provided = -1, n = -1, flag = -1;
     needs_it();
 
-    /* Before MPI_Init: nothing has happened, and nothing needs MPI. */
     CHECK_EQ(MPI_T_init_thread(MPI_THREAD_MULTIPLE, NULL), MPI_T_ERR_INVALID);
     CHECK_EQ(MPI_T_finalize(), MPI_T_ERR_NOT_INITIALIZED);
     CHECK_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_T_finalize());
     CHECK_EQ(value(session, own), 0);
 
-    /* The handle from before counts from MPI_Init on. */
+    /* The older handle counts from MPI_Init on. */
     MPI_Init(&argc, &argv);
     check_ranks();
     int sent = 7, got = 0;
@@ -100,7 +100,6 @@ int main(int argc, char **argv)
         MPI_Sendrecv(&sent, 1, MPI_INT, 0, 1, &got, 1, MPI_INT, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
     CHECK_EQ(value(session, own), 3);
 
-    /* The last one of as many frees all. */
     CHECK_OK(MPI_T_finalize());
     needs_it();
     CHECK_OK(MPI_T_init_thread(MPI_THREAD_SERIALIZED, &provided));
@@ -114,7 +113,6 @@ int main(int argc, char **argv)
     int total = check_total();
     MPI_Finalize();
 
-    /* After MPI_Finalize it is as usable, and says what there was. */
     CHECK_EQ(value(session, own), 1);
     MPI_T_pvar_handle late = started(session, "self_messages", NULL);
     CHECK_EQ(value(session, late), 0);

@@ -1,7 +1,7 @@
 // ranks: 1 2
 // transports: all
-/* A tool's thread in a program whose only thread that calls MPI is another one: what belongs to that thread is not
- * accessible, all else is. */
+/* A tool's thread in a program with one thread that calls MPI, another one: the data of that
+ * thread are not accessible, all others are. */
 #include "mpit.h"
 
 #include <pthread.h>

@@ -1,6 +1,7 @@
 // ranks: 1 2
 // transports: one
-/* Performance variables: their description, sessions, handles, starting, stopping, writing, resetting, wrong arguments. */
+/* Performance variables: their description, sessions, handles, starting, stopping, writing,
+ * resetting, wrong arguments. */
 #include "mpit.h"
 
 enum { MOST_SESSIONS = 4096 };
@@ -12,7 +13,6 @@ static void send_to_self(int times)
         MPI_Sendrecv(&sent, 1, MPI_INT, 0, 1, &got, 1, MPI_INT, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
 }
 
-/* All variables, one after the other: what is said of them holds. */
 static void all(void)
 {
     int count = 0, classes[11] = {0};
@@ -77,7 +77,6 @@ static void all(void)
     CHECK_OK(MPI_T_pvar_session_free(&session));
 }
 
-/* Handles count on their own. */
 static void counting(void)
 {
     MPI_T_pvar_session session, second;
@@ -95,7 +94,6 @@ static void counting(void)
     send_to_self(2);
     CHECK_EQ(value(session, a), 2);
     CHECK_EQ(value(session, b), 0);
-    /* The continuous one is left out. */
     CHECK_OK(MPI_T_pvar_start(session, MPI_T_PVAR_ALL_HANDLES));
     send_to_self(4);
     CHECK_EQ(value(session, a), 6);
@@ -126,12 +124,11 @@ static void counting(void)
     send_to_self(1);
     CHECK_EQ(value(session, a), 0);
 
-    /* ALL_HANDLES is for these only. */
+    /* ALL_HANDLES is for these calls only. */
     CHECK_EQ(MPI_T_pvar_read(session, MPI_T_PVAR_ALL_HANDLES, &read), MPI_T_ERR_INVALID_HANDLE);
     CHECK_EQ(MPI_T_pvar_write(session, MPI_T_PVAR_ALL_HANDLES, &read), MPI_T_ERR_INVALID_HANDLE);
     CHECK_EQ(MPI_T_pvar_readreset(session, MPI_T_PVAR_ALL_HANDLES, &read), MPI_T_ERR_INVALID_HANDLE);
 
-    /* A handle belongs to its session. */
     CHECK_EQ(MPI_T_pvar_read(second, a, &read), MPI_T_ERR_INVALID_HANDLE);
     CHECK_EQ(MPI_T_pvar_start(second, a), MPI_T_ERR_INVALID_HANDLE);
     CHECK_EQ(MPI_T_pvar_handle_free(second, &a), MPI_T_ERR_INVALID_HANDLE);
@@ -143,7 +140,6 @@ static void counting(void)
     CHECK_EQ(MPI_T_pvar_read(old, a, &read), MPI_T_ERR_INVALID_SESSION);
     CHECK_EQ(MPI_T_pvar_read(second, a, &read), MPI_T_ERR_INVALID_HANDLE);
     CHECK_EQ(value(second, c), 17);
-    /* A session without handles has nothing to start. */
     CHECK_OK(MPI_T_pvar_handle_free(second, &c));
     CHECK_OK(MPI_T_pvar_start(second, MPI_T_PVAR_ALL_HANDLES));
     CHECK_OK(MPI_T_pvar_session_free(&second));
@@ -167,7 +163,6 @@ static void mistakes(void)
     CHECK_EQ(MPI_T_pvar_handle_alloc(session, 0, NULL, NULL, &n), MPI_T_ERR_INVALID);
     CHECK_EQ(MPI_T_pvar_handle_alloc(session, 0, NULL, &handle, NULL), MPI_T_ERR_INVALID);
     CHECK_EQ(MPI_T_pvar_handle_alloc(MPI_T_PVAR_SESSION_NULL, 0, NULL, &handle, &n), MPI_T_ERR_INVALID_SESSION);
-    /* Bound to a communicator: none, null, one that is none. */
     int bound = pvar_index("comm_posted_queue_length", NULL);
     MPI_Comm comm = MPI_COMM_NULL;
     CHECK_EQ(MPI_T_pvar_handle_alloc(session, bound, NULL, &handle, &n), MPI_T_ERR_INVALID);
@@ -183,7 +178,6 @@ static void mistakes(void)
     CHECK_EQ(MPI_T_pvar_session_free(&session), MPI_T_ERR_INVALID_SESSION);
 }
 
-/* There are only so many sessions. */
 static void limit(void)
 {
     static MPI_T_pvar_session sessions[MOST_SESSIONS + 1];

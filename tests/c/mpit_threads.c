@@ -1,7 +1,7 @@
 // ranks: 1 2 4
 // transports: all
-/* The tool interface from several threads: variables are read and events are told while other threads send and receive; a
- * thread that may not call MPI is told so. */
+/* The tool interface from several threads: variables are read and events are delivered while
+ * other threads send and receive; a thread that may not call MPI gets an error. */
 #include "mpit.h"
 
 #include <pthread.h>
@@ -25,7 +25,6 @@ static void on_event(MPI_T_event_instance instance, MPI_T_event_registration reg
     atomic_fetch_sub(&inside, 1);
 }
 
-/* Messages to oneself, half of which wait for their receive. */
 static void *talk(void *number_of)
 {
     int id = (int) (intptr_t) number_of, in = -1;

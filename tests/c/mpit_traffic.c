@@ -5,7 +5,8 @@
 // not over: nodes, because it knows the variables of shared memory and sockets alone
 // not over: ofi, because it knows the variables of shared memory and sockets alone
 // not over: shm-single-copy, because it counts protocols that the parameters of this way change
-/* What is counted is what was sent: messages and bytes of each transport, protocols, queues, requests, collectives. */
+/* Counts equal the sent data: messages and bytes of each transport, protocols, queues, requests,
+ * collectives. */
 #include "mpit.h"
 
 enum { MESSAGES = 40 };
@@ -23,7 +24,6 @@ static MPI_T_pvar_handle of_way(const char *transport, const char *what)
     return started(session, name, NULL);
 }
 
-/* What the parameters say of the transport that was asked for. */
 static size_t asked_limit(void)
 {
     if (strcmp(rpi, "lamd") == 0) return SIZE_MAX; /* the daemon takes all at once */
@@ -31,11 +31,10 @@ static size_t asked_limit(void)
     char name[96];
     snprintf(name, sizeof name, "rpi_%s_short", rpi);
     size_t is_short = int_cvar(name);
-    /* Of the guide's two, shorts are in one packet or in two. */
+    /* In the guide's two transports short messages take one packet or two. */
     return strcmp(rpi, "sysv") == 0 || strcmp(rpi, "usysv") == 0 ? 2 * is_short : is_short;
 }
 
-/* Even ranks send to odd ones. */
 static void transport(size_t bytes)
 {
     int is_long = bytes > eager_limit;
@@ -55,7 +54,7 @@ static void transport(size_t bytes)
         if (receives) MPI_Recv(buffer, (int) bytes, MPI_BYTE, rank - 1, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     CHECK_OK(MPI_T_pvar_stop(session, MPI_T_PVAR_ALL_HANDLES));
-    /* What is sent now is counted by nobody. */
+    /* Later messages are not counted. */
     meet();
     MPI_Barrier(MPI_COMM_WORLD);
     number out = sends ? MESSAGES : 0, in = receives ? MESSAGES : 0;
@@ -75,7 +74,7 @@ static void transport(size_t bytes)
     check_where("%s", "");
 }
 
-/* All kinds of calls, all of which are messages of 24 bytes. */
+/* All kinds of calls, each with messages of 24 bytes. */
 static void calls(void)
 {
     MPI_T_pvar_handle sent = of_way(way, "messages_sent"), bytes_sent = of_way(way, "bytes_sent");
@@ -126,7 +125,6 @@ static void self(void)
     CHECK_EQ(value(session, sent), 0);
 }
 
-/* The queues of a communicator and of the process, and requests. */
 static void queues(void)
 {
     MPI_Comm comm;
@@ -147,7 +145,7 @@ static void queues(void)
         MPI_Isend(&i, 1, MPI_INT, next, 6, comm, &request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
-    /* When this has come all of those have. */
+    /* When this has arrived all earlier ones have. */
     MPI_Sendrecv(&word, 1, MPI_INT, next, 7, &word, 1, MPI_INT, previous, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     CHECK_EQ(value(session, waiting), MESSAGES);
     CHECK_EQ(value(session, peak), MESSAGES);
@@ -160,7 +158,6 @@ static void queues(void)
         CHECK_EQ(word, i);
         CHECK_EQ(value(session, waiting), MESSAGES - 1 - i);
         if (i == MESSAGES / 2) {
-            /* A handle that starts later has a lower mark; the others keep theirs. */
             CHECK_OK(MPI_T_pvar_start(session, early));
             CHECK_EQ(value(session, early), MESSAGES - 1 - i);
         }
@@ -174,7 +171,6 @@ static void queues(void)
     CHECK_EQ(value(session, peak), 0);
     CHECK_EQ(value(session, early), MESSAGES - 1 - MESSAGES / 2);
 
-    /* Posted receives. */
     MPI_T_pvar_handle posted = pvar(session, "comm_posted_queue_length", &comm);
     MPI_T_pvar_handle all_posted = pvar(session, "posted_queue_length", NULL), requests = pvar(session, "requests", NULL);
     MPI_Request receives[5];
@@ -190,7 +186,6 @@ static void queues(void)
     CHECK_EQ(value(session, posted), 0);
     CHECK_EQ(value(session, requests), requests_before);
 
-    /* Variables of a communicator that is gone. */
     MPI_Comm old = comm;
     MPI_Comm_free(&comm);
     number read;
@@ -202,7 +197,6 @@ static void queues(void)
              MPI_T_ERR_INVALID_HANDLE);
 }
 
-/* Starts the counters whose names begin so, and returns how many there are. */
 static int counters_of(const char *begin, MPI_T_pvar_handle *counters, int most)
 {
     int names = 0, count = 0;
@@ -242,7 +236,7 @@ static void collectives(void)
     CHECK(algorithm > 0);
     for (int i = 0; i < 7; i++) MPI_Barrier(comm);
     CHECK_EQ(value(session, on_comm), 17);
-    /* A persistent one counts at each start, and is no call before. */
+    /* A persistent one counts at each start, and not before. */
     MPI_Bcast_init(&word, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &request);
     CHECK_EQ(value(session, on_comm), 17);
     for (int i = 0; i < 3; i++) {
@@ -257,20 +251,18 @@ static void collectives(void)
     MPI_Comm_free(&comm);
 }
 
-/* A barrier is counted, whichever way it takes. */
 static void barriers(void)
 {
     MPI_T_pvar_handle section = started(session, "coll_barrier_control_section_calls", NULL);
     MPI_T_pvar_handle sums = started(session, "coll_allreduce_control_section_calls", NULL);
-    /* Which algorithm serves is the library's choice: all of them are counted together. */
     MPI_T_pvar_handle counters[64];
     int names = counters_of("coll_barrier_", counters, 64);
     MPI_T_pvar_handle last = pvar(session, "coll_barrier_algorithm", NULL);
     int one = 1, all = 0, algorithm = -1;
     for (int i = 0; i < 6; i++) MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < 4; i++) MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    /* Over sockets, too, the collectives of a host go through its memory, unless the job says otherwise, but all of these two are
-     * messages. */
+    /* The collectives of a host use its memory also over sockets, unless the job says otherwise;
+     * over these two transports they are messages. */
     int small = size > 1 && strcmp(rpi, "lamd") != 0 && strcmp(rpi, "crtcp") != 0 && !getenv("OXMPI_MCA_coll");
     CHECK_EQ(value(session, section), small ? 6 : 0);
     number sum = 0;

@@ -2,7 +2,7 @@
 // transports: all
 // not over: lamd, because the events that it waits for are those of shared memory and sockets
 // not over: ofi, because the events that it waits for are those of shared memory and sockets
-// A tool's function may wait in MPI, whatever this process waits for meanwhile.
+// A tool's callback may wait in MPI, in each call in which this process waits meanwhile.
 #include "must.h"
 #include "moved.h"
 
@@ -38,7 +38,7 @@ int main(void)
         MPI_Request sent;
         MPI_Recv(&value, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Isend(long_message, sizeof long_message, MPI_BYTE, 0, 5, MPI_COMM_WORLD, &sent);
-        // The receiver is in its function by then, or will be.
+        // The receiver is in its callback by then, or will be.
         MPI_Send(&value, 1, MPI_INT, 0, 6, MPI_COMM_WORLD);
         MPI_Wait(&sent, MPI_STATUS_IGNORE);
     }

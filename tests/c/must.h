@@ -1,5 +1,5 @@
-/* For programs that cannot continue after a failure, or that initialise and finalise MPI themselves: the first failure
- * ends the job. All others use check.h, which counts failures. */
+/* For programs that cannot continue after a failure, or that initialise and finalise MPI
+ * themselves: the first failure ends the job. All others use check.h, which counts failures. */
 #ifndef MUST_H
 #define MUST_H
 

@@ -1,17 +1,16 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Neighbourhood collectives of grids: borders leave their blocks alone, and in periodic dimensions of one or two ranks,
- * where both neighbours are one process, what goes to the left still arrives from the right. All forms. */
+/* Neighbourhood collectives of grids: borders leave their blocks unchanged, and in periodic
+ * dimensions of one or two ranks, where both neighbours are one process, data to the left still
+ * arrive from the right. All forms. */
 #include "check.h"
 
 enum { N = 3 };
 
-/* What rank r sends to its neighbour number k, element i. */
 static int value_of(int r, int k, int i) { return r * 1000 + k * 100 + i; }
 
 static void finish(MPI_Request *request) { CHECK_OK(MPI_Wait(request, MPI_STATUS_IGNORE)); }
 
-/* The neighbours: along each dimension the negative one, then the positive one. */
 static int neighbors_of(MPI_Comm grid, int ndims, int *ranks)
 {
     for (int d = 0; d < ndims; d++) CHECK_OK(MPI_Cart_shift(grid, d, 1, &ranks[2 * d], &ranks[2 * d + 1]));
@@ -38,7 +37,7 @@ static void all_forms(MPI_Comm grid, int ndims)
     for (int k = 0; k < degree; k++) {
         even[k] = N;
         places[k] = k * N;
-        /* One rank sends to another as much as goes back: both count by the ranks and the direction. */
+        /* Two ranks exchange equal lengths, from the ranks and the direction. */
         int d = k / 2, other = ranks[k] == MPI_PROC_NULL ? 0 : ranks[k];
         counts[k] = (me + other + d) % (N + 1);
         scounts[k] = counts[k];
@@ -94,7 +93,6 @@ static void all_forms(MPI_Comm grid, int ndims)
     }
 }
 
-/* Each rank contributes as many as its number says. */
 static void allgatherv(MPI_Comm grid, int ndims)
 {
     int ranks[6], degree = neighbors_of(grid, ndims, ranks), me = -1, send[N], receive[6 * (N + 1)], counts[6], displs[6];
@@ -103,7 +101,6 @@ static void allgatherv(MPI_Comm grid, int ndims)
     MPI_Comm_rank(grid, &me);
     for (int i = 0; i < N; i++) send[i] = value_of(me, 0, i);
     for (int k = 0; k < degree; k++) {
-        /* Whatever is said of a neighbour that is not there is not looked at. */
         wide[k] = counts[k] = ranks[k] == MPI_PROC_NULL ? -7 : ranks[k] % (N + 1);
         wide_displs[k] = displs[k] = (degree - 1 - k) * (N + 1);
     }

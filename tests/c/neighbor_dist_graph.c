@@ -1,15 +1,15 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Neighbourhood collectives of graphs with several edges between the same ranks, and from a rank to itself: the first message
- * of a rank to another belongs to the first edge that the other has from it, and so on. */
+/* Neighbourhood collectives of graphs with several edges between the same ranks, and from a rank
+ * to itself: the first message of a rank to another belongs to the first edge that the other has
+ * from it, and so on. */
 #include "check.h"
 
-/* These are no addresses, and a compiler that sees them as arrays complains. */
+/* volatile: MPI_UNWEIGHTED is no address, and a compiler that sees it as an array complains. */
 static int *volatile unweighted = MPI_UNWEIGHTED;
 
 static int many(int a, int b) { return (int) (drawn((unsigned) a, (unsigned) b, 11) % 4); }
 
-/* Elements along edge k from a to b, and what they are. */
 static int count_of(int a, int b, int k) { return (int) (drawn((unsigned) a, (unsigned) b, (unsigned) k) % 300); }
 static int value_of(int a, int b, int k, int i) { return a * 1000000 + b * 10000 + k * 1000 + i; }
 
@@ -20,7 +20,8 @@ struct side {
     int ranks[64], number[64], counts[64], displs[64];
 };
 
-/* The edges of a side as the communicator tells them; edges of one pair are numbered in this order. */
+/* The edges of a side as the communicator returns them; edges of one pair are numbered in this
+ * order. */
 static void describe(struct side *side, const int *ranks, int degree, int incoming)
 {
     side->degree = degree;
@@ -73,7 +74,6 @@ static void exchange(MPI_Comm graph)
     free(got);
 }
 
-/* Each names its edges, those from one neighbour apart from each other. */
 static void adjacent(void)
 {
     MPI_Comm graph;
@@ -89,7 +89,6 @@ static void adjacent(void)
     CHECK_OK(MPI_Comm_free(&graph));
 }
 
-/* Edge number k of a pair is named by another rank each. */
 static void by_others(void)
 {
     MPI_Comm graph;
@@ -107,7 +106,6 @@ static void by_others(void)
     CHECK_OK(MPI_Comm_free(&graph));
 }
 
-/* A graph that all know: a ring, whose ends are one process where there are two. */
 static void known_by_all(void)
 {
     MPI_Comm graph;

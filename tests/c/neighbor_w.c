@@ -1,8 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: lamd ofi
-/* MPI_Neighbor_alltoallw: the halo of a matrix without copies: faces as derived types, places in bytes; what lies beyond the
- * border is not touched, whatever the arguments say of it. All forms. */
+/* MPI_Neighbor_alltoallw: the halo of a matrix without copies, with faces as derived types and
+ * places in bytes; data beyond the border are unchanged for all arguments. All forms. */
 #include "check.h"
 
 enum { ROWS = 4, COLUMNS = 5, WIDTH = COLUMNS + 2 };
@@ -48,7 +48,6 @@ static void exchange(MPI_Comm grid, int form)
     default:
         CHECK_OK(MPI_Ineighbor_alltoallw_c(field, wide, sdispls, types, field, wide, rdispls, types, grid, &request));
     }
-    /* Types may go before the request is complete. */
     CHECK_OK(MPI_Type_free(&row));
     CHECK_OK(MPI_Type_free(&column));
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));

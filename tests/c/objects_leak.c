@@ -113,7 +113,6 @@ static void requests(void)
     MPI_Grequest_complete(kept);
 }
 
-/* The memory in use, bytes, that stands after `rounds` rounds. */
 static long long used_after(void (*round)(void), int rounds)
 {
     for (int i = 0; i < rounds; i++) round();
@@ -133,7 +132,8 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &keyval, NULL));
     int rounds = scaled(10000);
     for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        /* First to the size that the tables stay at: a number of a context is used again after a thousand others. */
+        /* First to the final size of the tables: the number of a context is used again after a
+         * thousand others. */
         long long before = used_after(kinds[i].round, 3000), after = used_after(kinds[i].round, rounds);
         check_where("%s: %lld bytes before, %lld after", kinds[i].name, before, after);
         CHECK(after - before < 16384);

@@ -1,6 +1,7 @@
 // ranks: 1 2
 // transports: one
-/* Several threads make, use and free infos, error handlers, keys, error codes and attributes at the same time. */
+/* Several threads make, use and free infos, error handlers, keys, error codes and attributes at
+ * the same time. */
 #include "check.h"
 
 #include <pthread.h>

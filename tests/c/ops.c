@@ -8,14 +8,15 @@
 
 enum { N = 37 };
 
-/* Which values rank r contributes: small, so that sums and products of 8 ranks stay exact where they must. */
+/* The values of rank r: small, so that sums and products of 8 ranks stay exact where they must. */
 static int small_value(int whose, int i) { return 1 + (whose * 5 + i * 3) % 3; }
 
 static unsigned bits_value(int whose, int i) { return drawn(5, whose, i) | 1u << (i % 7); }
 
 static int truth_value(int whose, int i) { return (int) (drawn(6, whose, i) % 3); /* 0 is false, 1 and 2 are true */ }
 
-/* Reduces `out` by all three calls and compares each result with `want`, byte by byte of each element. */
+/* Reduces `out` by all three calls and compares each result with `want`, byte by byte of each
+ * element. */
 static void reduce_all(const void *out, const void *want, size_t element, MPI_Datatype type, MPI_Op op, const char *name)
 {
     char in[N * 32];
@@ -43,7 +44,6 @@ static void reduce_all(const void *out, const void *want, size_t element, MPI_Da
     }
 }
 
-/* One operation on one type: how a value arises, and the C expression of a and b for the result. */
 #define REDUCE(c_type, type, op, source, expression) \
     do { \
         c_type out[N], want[N]; \
@@ -80,7 +80,8 @@ static void reduce_all(const void *out, const void *want, size_t element, MPI_Da
         REDUCE(c_type, type, MPI_BXOR, bits_value, a ^ b); \
     } while (0)
 
-/* With one rank the result is the value itself, which need not be 0 or 1: logical results are compared as truth. */
+/* With one rank the result is the value itself, which need not be 0 or 1: logical results are
+ * compared as truth. */
 #define LOGICAL_ONE(c_type, type, op, expression) \
     do { \
         c_type out[N], in[N]; \
@@ -139,7 +140,6 @@ static void integers(void)
     INTEGER(uint64_t, MPI_UINT64_T);
 }
 
-/* Types shared by the languages. Logical operations on them are beyond the standard's table. */
 static void shared_types(void)
 {
     ORDERED(MPI_Aint, MPI_AINT, bits_value);
@@ -166,7 +166,6 @@ static void floating(void)
     ARITHMETIC(double, MPI_DOUBLE);
 }
 
-/* Compared as numbers: a long double has padding of its own. */
 static void long_doubles(void)
 {
     MPI_Op ops[4] = {MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN};
@@ -186,7 +185,6 @@ static void long_doubles(void)
     }
 }
 
-/* Small Gaussian integers: exact in every order. */
 #define COMPLEX(c_type, type) \
     do { \
         c_type out[N], sum[N], product[N]; \
@@ -213,7 +211,6 @@ static void complexes(void)
     COMPLEX(long double complex, MPI_C_LONG_DOUBLE_COMPLEX);
 }
 
-/* Pairs: the value decides, a tie gives the lower index; the padding of the result is left alone. */
 #define PAIR(c_type, type) \
     do { \
         struct pair { c_type value; int index; } out[N], in[N]; \
@@ -261,7 +258,6 @@ static void pairs(void)
     PAIR(long double, MPI_LONG_DOUBLE_INT);
 }
 
-/* Far longer than any internal piece: each element keeps its place. */
 static void long_vectors(void)
 {
     enum { LENGTH = 70000 };

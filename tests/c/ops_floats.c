@@ -1,6 +1,7 @@
 // ranks: 1 3
 // transports: all
-/* Arithmetic on numbers of 16 and 128 bits, which the library does by itself, against the compiler's, bit by bit. */
+/* Arithmetic on numbers of 16 and 128 bits, for which the library has its own code, compared
+ * with the compiler's, bit by bit. */
 #include "check.h"
 
 #include <math.h>
@@ -18,7 +19,8 @@ static quad random_quad(unsigned a, unsigned b)
     x.words[0] = (uint64_t) drawn(a, b, 1) << 40 ^ (uint64_t) drawn(a, b, 2) << 20 ^ drawn(a, b, 3);
     x.words[1] = (uint64_t) drawn(a, b, 4) << 48 ^ (uint64_t) drawn(a, b, 5) << 20 ^ drawn(a, b, 6);
     unsigned kind = drawn(a, b, 7) % 8;
-    /* Exponents near each other, so that sums are not just the larger; few bits; the ends of the range. */
+    /* Exponents near each other, so that sums are not just the larger; few bits; the ends of the
+     * range. */
     if (kind < 4) x.words[1] = (x.words[1] & 0x8000ffffffffffff) | (uint64_t) (0x3f80 + drawn(a, b, 8) % 256) << 48;
     if (kind == 4) x.words[1] = special[drawn(a, b, 9) % 8];
     if (kind == 4 || kind == 3) x.words[0] = drawn(a, b, 10) % 3 ? 0 : ~0ull;
@@ -71,7 +73,6 @@ static int same_half(half a, half b)
 
 static void halves(void)
 {
-    /* All numbers with some others. */
     static half left[65536], right[65536], out[65536];
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 65536; i++) {
@@ -99,7 +100,6 @@ static void halves(void)
     CHECK(b[0].value == (_Float16) 9.5 && b[1].value == 11);
 }
 
-/* In a collective. */
 static void together(void)
 {
     quad mine[3] = {{rank + 1}, {-rank}, {0.25Q}}, sum[3];

@@ -1,13 +1,13 @@
 // ranks: 1 2 4 7
 // transports: all
-/* MPI_MINLOC and MPI_MAXLOC on all pair types: equal values give the lowest index, and the padding stays as it was. */
+/* MPI_MINLOC and MPI_MAXLOC on all pair types: equal values give the lowest index, and the
+ * padding stays as it was. */
 #include "check.h"
 
 #include <stddef.h>
 
 static const int values[] = {3, -2, 5, 5, -2, 0, 3, 7};
 
-/* The value of a rank for element i, and its index; ties are frequent. */
 static int value_of(int who, int i) { return values[(who * 5 + i * 3) % 8]; }
 static int index_of(int who, int i) { return (who * 7 + i) % 5; }
 

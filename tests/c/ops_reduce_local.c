@@ -1,6 +1,7 @@
 // ranks: 1
 // transports: one
-/* MPI_Reduce_local: every operation on every predefined type is either right or MPI_ERR_OP; user functions; what is refused. */
+/* MPI_Reduce_local: every operation on every predefined type is either right or MPI_ERR_OP; user
+ * functions; refusals. */
 #include "check.h"
 
 #include <complex.h>
@@ -8,8 +9,8 @@
 
 enum { INTEGER = 1, FORTRAN = 2, FLOAT = 4, LOGICAL = 8, COMPLEX = 16, BYTES = 32, MULTI = 64, PAIR = 128, OTHER = 256 };
 
-/* For which groups of types each operation is defined (MPI-5.0 section 6.9.2), or carried out all the same, as by other libraries:
- * on MPI_CHAR as on C's integers, and logical ones on MULTI. */
+/* The groups of types of each operation (MPI-5.0 section 6.9.2), with two that other libraries
+ * also permit: MPI_CHAR like C's integers, and logical ones on MULTI. */
 static const struct { MPI_Op op; int groups; const char *name; } ops[] = {
     {MPI_MAX, INTEGER | FORTRAN | FLOAT | MULTI, "MPI_MAX"},
     {MPI_MIN, INTEGER | FORTRAN | FLOAT | MULTI, "MPI_MIN"},
@@ -51,7 +52,6 @@ static const struct { MPI_Datatype type; int group; const char *name; } types[] 
     TYPE(MPI_WCHAR, OTHER), TYPE(MPI_CHARACTER, OTHER), TYPE(MPI_PACKED, OTHER),
 };
 
-/* Which pairs of operation and type exist; a refused one leaves the memory as it is. */
 static void legality(void)
 {
     for (unsigned t = 0; t < sizeof types / sizeof *types; t++)
@@ -68,11 +68,10 @@ static void legality(void)
                 CHECK_CLASS(MPI_Reduce_local_c(left, right, 3, types[t].type, ops[o].op), MPI_ERR_OP);
                 CHECK_CLASS(MPI_Allreduce(left, right, 3, types[t].type, ops[o].op, MPI_COMM_WORLD), MPI_ERR_OP);
             }
-            CHECK(memcmp(right, before, sizeof right) == 0); /* nothing and nothing is nothing in all operations */
+            CHECK(memcmp(right, before, sizeof right) == 0); /* 0 and 0 give 0 in all operations */
         }
 }
 
-/* Arithmetic of all number types against the compiler's. */
 #define NUMBERS(name, c_type, mpi_type, integer) \
     static void name(void) \
     { \
@@ -148,7 +147,7 @@ static void complex_numbers(void)
 
 static int called;
 
-/* Not commutative: right = 10 left + right. It may ask about the type. */
+/* Not commutative: right = 10 left + right. The function may query the type. */
 static void tens(void *in, void *inout, int *count, MPI_Datatype *type)
 {
     int bytes = 0;

@@ -1,7 +1,8 @@
 // ranks: 1 2 3 4 7
 // transports: all
-/* A user's operation on a strided type whose lower bound is not zero: the function sees each element where its type says,
- * never the bytes between; type and operation are freed before the reduction is complete. */
+/* A user's operation on a strided type whose lower bound is not zero: the function sees each
+ * element at the places of its type, never the bytes between; type and operation are freed
+ * before the reduction is complete. */
 #include "check.h"
 
 /* An element: two ints, 8 and 24 bytes after its address; the next one is 40 bytes on. */
@@ -10,7 +11,8 @@ enum { FIRST = 8, SECOND = 24, EXTENT = 40, LB = 8 };
 static MPI_Datatype expected;
 static int wrong_type, calls;
 
-/* Neither commutative nor the same on both numbers: a matrix (a b; 0 1) by another, modulo a prime. */
+/* Not commutative, and different for the two numbers: a matrix (a b; 0 1) by another, modulo a
+ * prime. */
 static void compose(void *in, void *inout, int *count, MPI_Datatype *type)
 {
     calls++;
@@ -32,7 +34,6 @@ static void compose(void *in, void *inout, int *count, MPI_Datatype *type)
 
 static int number(int who, int i, int which) { return (who * 31 + i * 17 + which * 5) % 101 + 1; }
 
-/* The memory of `count` elements: `0x33` but for the numbers. */
 static void fill(char *memory, int count, int who)
 {
     memset(memory, 0x33, (size_t) count * EXTENT + LB);
@@ -106,7 +107,6 @@ static void reductions(int count)
     free(result);
 }
 
-/* By hand. */
 static void locally(void)
 {
     enum { N = 5 };

@@ -1,7 +1,8 @@
 // ranks: 1 2 3 4 7
 // transports: all
 // every day: shm-denied shm-single-copy lamd ofi
-/* Every send mode with every way to receive, around the ring, at sizes on both sides of every likely protocol change. */
+/* Every send mode with every kind of receive, around the ring, at lengths on both sides of each
+ * protocol change. */
 #include "check.h"
 
 enum { LARGEST = 100000, GUARD = 64 };
@@ -31,7 +32,8 @@ static void verify(const MPI_Status *status, int tag, int bytes, unsigned seed)
     CHECK_EQ(pattern_differs(out, bytes, seed + rank), -1);
 }
 
-/* Tells the left neighbour that the receive is posted, and hears the same from the right: what a ready send needs. */
+/* A message to the left neighbour says that the receive is posted, as a ready send requires; the
+ * right one says the same. */
 static void receives_are_posted(void)
 {
     MPI_Sendrecv(NULL, 0, MPI_BYTE, left, 999, NULL, 0, MPI_BYTE, right, 999, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -68,7 +70,6 @@ static void ring(int bytes)
     verify(&status, 77, bytes, bytes);
 }
 
-/* Blocking on both sides: even ranks send first. */
 static void blocking_chain(int bytes)
 {
     if (size == 1) return;
@@ -83,7 +84,6 @@ static void blocking_chain(int bytes)
     }
 }
 
-/* The calls whose count is an MPI_Count. */
 static void large_count_forms(int bytes)
 {
 #if MPI_VERSION >= 4
@@ -116,7 +116,6 @@ static void large_count_forms(int bytes)
 #endif
 }
 
-/* Everyone with everyone at once, oneself included. */
 static void all_pairs(int bytes)
 {
     check_where("all pairs with %d bytes", bytes);
@@ -139,7 +138,6 @@ static void all_pairs(int bytes)
     free(requests);
 }
 
-/* Elements, not bytes: the count is in units of the type. */
 static void elements(void)
 {
     check_where("elements");

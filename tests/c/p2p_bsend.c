@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy usysv sysv tcp-encrypted lamd ofi
-/* Buffered sends: they return whether or not anyone receives, detach and finalize deliver, and space is given back. */
+/* Buffered sends: they return with and without a receive, detach and finalize deliver, and space
+ * is used again. */
 #include "check.h"
 
 static int to, from;
@@ -23,7 +24,8 @@ static void detach(char *buffer, int bytes)
     free(buffer);
 }
 
-/* Every rank buffers all it has before anyone receives: any send that waits for its receiver would hang here. */
+/* Every rank buffers all its messages before any receive: a send that waits for its receiver
+ * would hang here. */
 static void nobody_receives_yet(int messages, int bytes)
 {
     check_where("%d messages of %d bytes", messages, bytes);
@@ -52,7 +54,6 @@ static void nobody_receives_yet(int messages, int bytes)
     free(memory);
 }
 
-/* Detach waits until all is delivered: afterwards the buffer may be overwritten. */
 static void detach_delivers(int bytes)
 {
     enum { MESSAGES = 6 };
@@ -81,7 +82,6 @@ static void detach_delivers(int bytes)
     free(memory);
 }
 
-/* A buffer for a few messages serves any number, as long as earlier ones were received. */
 static void space_comes_back(int rounds)
 {
     enum { BYTES = 3000 };
@@ -95,12 +95,11 @@ static void space_comes_back(int rounds)
         CHECK_OK(MPI_Bsend(out, bytes, MPI_BYTE, to, 3, MPI_COMM_WORLD));
         CHECK_OK(MPI_Recv(in, BYTES, MPI_BYTE, from, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         CHECK_EQ(pattern_differs(in, bytes, from + i), -1);
-        if (i % 4 == 3) CHECK_OK(MPI_Barrier(MPI_COMM_WORLD)); /* no rank runs ahead of its receiver */
+        if (i % 4 == 3) CHECK_OK(MPI_Barrier(MPI_COMM_WORLD)); /* no rank is ahead of its receiver */
     }
     detach(buffer, space);
 }
 
-/* What the buffer cannot hold is an error, and no more than that. */
 static void overflow(void)
 {
     static char big[10000];
@@ -117,7 +116,6 @@ static void overflow(void)
     CHECK_CLASS(MPI_Bsend(big, sizeof big, MPI_BYTE, to, 4, MPI_COMM_WORLD), MPI_ERR_BUFFER);
 }
 
-/* A strided message is buffered packed. */
 static void strided(void)
 {
     enum { N = 1000 };
@@ -138,7 +136,6 @@ static void strided(void)
     detach(buffer, space);
 }
 
-/* MPI_BUFFER_AUTOMATIC: the library finds the space. */
 static void automatic(void)
 {
 #ifdef MPI_BUFFER_AUTOMATIC
@@ -167,7 +164,8 @@ int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
     return_errors();
-    /* Attaching a second buffer is an error without a communicator: raised on self. */
+    /* Attaching a second buffer is an error without a communicator, so it is raised on
+     * MPI_COMM_SELF. */
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     to = (rank + 1) % size;
     from = (rank + size - 1) % size;
@@ -181,7 +179,7 @@ int main(int argc, char **argv)
     strided();
     automatic();
 
-    /* Finalize delivers too. The verdict is out by then: a failure shows in the exit code. */
+    /* Finalize delivers too. The verdict is printed by then, so a failure is in the exit code. */
     static unsigned char last[50000];
     int space = (int) sizeof last + MPI_BSEND_OVERHEAD;
     char *buffer = attach(space);

@@ -1,6 +1,7 @@
 // ranks: 2 4
 // transports: near
-/* The room of buffered messages is free again when they have been received, although no call has looked for that since. */
+/* The room of buffered messages is free again after their receives, although no call has checked
+ * that since. */
 #include "check.h"
 
 enum { MESSAGES = 32, BYTES = 300000, ROUNDS = 20 };

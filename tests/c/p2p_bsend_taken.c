@@ -1,10 +1,11 @@
 // ranks: 2
 // transports: near
-// not over: shm-denied, because a receiver that may not read memory waits until the sender is in the library
-// not over: usysv, because a message that was announced in a postbox waits until its sender is in the library
-// not over: sysv, because a message that was announced in a postbox waits until its sender is in the library
-/* Room in the buffer for buffered sends is taken by the call that finds it: a tool's function that is called when the call has made
- * progress, and sends as well, comes too late. (So does another thread in that moment, which seldom hits it.) */
+// not over: shm-denied, because without single copy a receiver needs the sender in the library
+// not over: usysv, because a message announced in a postbox needs its sender in the library
+// not over: sysv, because a message announced in a postbox needs its sender in the library
+/* The call that finds room in the buffer for buffered sends takes it: a tool's callback that is
+ * called after the progress of this call, and sends as well, finds none. (A thread at that
+ * moment has the same effect, but rarely hits it.) */
 #include "mpit.h"
 
 #include <sched.h>
@@ -50,7 +51,7 @@ int main(int argc, char **argv)
         CHECK_OK(MPI_T_event_handle_alloc(index, NULL, MPI_INFO_NULL, &registration));
         CHECK_OK(MPI_T_event_register_callback(registration, MPI_T_CB_REQUIRE_NONE, MPI_INFO_NULL, NULL, send_too));
         while (!__atomic_load_n(received, __ATOMIC_ACQUIRE)) sched_yield();
-        /* In one look: there is room, and an event. */
+        /* In one poll: there is room, and an event. */
         CHECK_OK(MPI_Bsend(data, BYTES, MPI_BYTE, 1, 1, MPI_COMM_WORLD));
         CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
         CHECK(calls > 0);

@@ -1,6 +1,7 @@
 // ranks: 2
 // transports: near
-/* Buffered sends of several threads at once: none is refused while the buffer has room for all that is not delivered. */
+/* Buffered sends of several threads at once: none is refused while the buffer has room for all
+ * undelivered messages. */
 #include "check.h"
 
 #include <pthread.h>
@@ -13,7 +14,6 @@ static pthread_barrier_t all_there;
 static void *send_all(void *kind)
 {
     MPI_Request request;
-    /* All find the buffer full at the same moment. */
     pthread_barrier_wait(&all_there);
     for (int i = 0; i < MESSAGES; i++) {
         switch ((i + *(int *) kind) % 3) {
@@ -56,13 +56,12 @@ int main(int argc, char **argv)
             }
             for (int t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
         }
-        /* Whoever was refused has sent less. */
+        /* A thread with a refusal has sent less. */
         int there = THREADS * MESSAGES - (check_failures - before);
         MPI_Bcast(&there, 1, MPI_INT, 0, MPI_COMM_WORLD);
         if (rank == 1)
             for (int i = 0; i < there; i++)
                 CHECK_OK(MPI_Recv(data, BYTES, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-        /* All messages of this round are delivered behind it. */
         MPI_Barrier(MPI_COMM_WORLD);
     }
     CHECK_OK(MPI_Buffer_detach(&buffer, &bytes));

@@ -1,8 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy
-// not over: lamd, because a daemon takes a message that nobody has received yet
-/* Buffers of the process and of communicators: which one counts, that flushing waits, automatic ones. */
+// not over: lamd, because a daemon takes a message before its receive
+/* Buffers of the process and of communicators: precedence, flushing, automatic ones. */
 #include "check.h"
 
 enum { BIG = 600000 }; /* longer than any eager limit */
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Comm_iflush_buffer(dup, &request));
     int done = 0;
     if (size > 1) {
-        /* Nobody has received it: it is long, so it waits. */
+        /* No rank has received the message: it is long, so it waits. */
         MPI_Barrier(MPI_COMM_WORLD);
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         CHECK_EQ(done, 0);
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
         CHECK_OK(MPI_Bsend(message, BIG / 2, MPI_CHAR, to, 4, dup));
         CHECK_OK(MPI_Buffer_iflush(&request));
         CHECK_OK(MPI_Bsend(message, BIG / 2, MPI_CHAR, to, 5, dup));
-        /* Charged to the process's, although the communicator has one now. */
+        /* From the buffer of the process, although the communicator has one now. */
         CHECK_OK(MPI_Comm_attach_buffer(dup, space, sizeof space));
         CHECK_OK(MPI_Bsend(message, 100, MPI_CHAR, to, 6, dup));
         MPI_Recv(got, BIG / 2, MPI_CHAR, from, 4, dup, MPI_STATUS_IGNORE);

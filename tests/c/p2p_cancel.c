@@ -2,7 +2,8 @@
 // transports: all
 // every day: shm-single-copy usysv sysv tcp-encrypted lamd
 // not over: ofi, because a provider that matches messages takes no send back
-/* MPI_Cancel of sends: a message that nobody has matched comes back, and nobody gets it; one that was matched goes on. */
+/* MPI_Cancel of sends: an unmatched message comes back, and no rank receives it; a matched one
+ * goes on. */
 #include "check.h"
 
 enum { LONG = 1 << 20 };
@@ -20,7 +21,8 @@ static int cancelled(MPI_Request *request)
     return flag;
 }
 
-/* Sends that go on when they are cancelled, of each kind; then one behind them, which is what is received. */
+/* Sends that wait when they are cancelled, of each kind; then one behind them, which is
+ * received. */
 static void unmatched(void)
 {
     MPI_Request short_send, long_send, receive;
@@ -42,7 +44,6 @@ static void unmatched(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* What was received, or taken by a probe, or went away at once, does not come back. */
 static void matched(void)
 {
     MPI_Request send, receive;
@@ -82,7 +83,6 @@ static void matched(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A persistent send is inactive afterwards and can be started again. */
 static void persistent(void)
 {
     MPI_Request send;
@@ -106,7 +106,6 @@ static void persistent(void)
     CHECK_OK(MPI_Request_free(&send));
 }
 
-/* Nobody asks any more: the message goes all the same. */
 static void freed(void)
 {
     MPI_Request send, other;
@@ -122,7 +121,8 @@ static void freed(void)
     CHECK_OK(MPI_Wait(&other, MPI_STATUS_IGNORE));
 }
 
-/* The cancel races with the match: exactly one of them happens. Each turn has its tag, as a sender may be a turn ahead. */
+/* The cancel races with the match: exactly one of them happens. Each round has its tag, as a
+ * sender may be a round ahead. */
 static void raced(void)
 {
     int turns = scaled(2000), back = 0;

@@ -2,8 +2,9 @@
 // transports: all
 // every day: shm-single-copy usysv sysv lamd
 // not over: ofi, because a provider that matches messages takes no send back
-/* MPI_Cancel of sends whose receiver calls MPI_Finalize and never receives (MPI-5.0, "Finalizing MPI", has such a program):
- * messages come before it does, and after it has. The even ranks send to the next one. */
+/* MPI_Cancel of sends whose receiver calls MPI_Finalize and never receives (MPI-5.0, "Finalizing
+ * MPI", has such a program): messages arrive before that call, and after it. The even ranks send
+ * to the next one. */
 #include "check.h"
 
 enum { LONG = 1 << 20, FEW_MS = 100 };
@@ -25,11 +26,11 @@ int main(int argc, char **argv)
     int token = 0;
     check_begin(&argc, &argv);
     int leaves = rank % 2, peer = rank ^ 1;
-    /* Both know each other, in whatever way messages take. */
+    /* Both have connected over the transport. */
     for (int i = 0; i < 10; i++)
         CHECK_OK(MPI_Sendrecv_replace(&token, 1, MPI_INT, peer, 0, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     if (leaves) {
-        /* One leaves at once; of the other the messages have come, and are to be dropped, when it does. */
+        /* One ends at once; the other drops messages that have arrived before it ends. */
         if (rank == 3) pause_ms(FEW_MS);
         MPI_Finalize();
         return check_failures != 0;

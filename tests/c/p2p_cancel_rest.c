@@ -1,19 +1,19 @@
 // ranks: 2 4
 // transports: all
 // every day: shm-single-copy usysv sysv
-// not over: gm, because a process hears over sockets of the end of another one alone, for which this waits
-// not over: lamd, because a process hears between nodes of the end of another one alone, for which this waits
-// not over: nodes, because a process hears between nodes of the end of another one alone, for which this waits
-// not over: ofi, because a process hears between nodes of the end of another one alone, for which this waits
-/* MPI_Cancel of sends to a process that is past MPI_Finalize and does not end before they have come back: where ranks share
- * memory. The even ranks send to the next one; what that has received is not cancelled. */
+// not over: gm, because over sockets a sender learns only of the receiver's end
+// not over: lamd, because between nodes a sender learns only of the receiver's end
+// not over: nodes, because between nodes a sender learns only of the receiver's end
+// not over: ofi, because between nodes a sender learns only of the receiver's end
+/* MPI_Cancel of sends to a process that has called MPI_Finalize and does not end before they
+ * have come back, with shared memory. The even ranks send to the next one; received messages are
+ * not cancelled. */
 #include "check.h"
 
 enum { LONG = 1 << 20, MANY = 2000, PATIENCE_MS = 30000 };
 
 static char *data;
 
-/* Cancels sends one by one, or all before it waits. */
 static void cancel(MPI_Request *requests, int count, int one_by_one)
 {
     for (int i = 0; i < count; i++) {
@@ -59,14 +59,14 @@ int main(int argc, char **argv)
     data = allocate(LONG);
     const char *dir = getenv("TMPDIR");
     snprintf(path, sizeof path, "%s/p2p_cancel_rest.%d.%d", dir ? dir : "/tmp", (int) getpid(), rank);
-    /* Both know each other, in whatever way messages take, and a file that says that all is over. */
+    /* Both have connected over the transport; a file will show the end. */
     for (int i = 0; i < 10; i++)
         CHECK_OK(MPI_Sendrecv_replace(&token, 1, MPI_INT, peer, 0, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     if (rank % 2) {
         CHECK_OK(MPI_Recv(path, sizeof path, MPI_CHAR, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         CHECK_OK(MPI_Recv(data, 8, MPI_CHAR, peer, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         MPI_Finalize();
-        /* Over sockets the others hear of its end alone. */
+        /* Over sockets the sender learns only of the end of the receiver. */
         for (int ms = 0; shares && access(path, F_OK) != 0; ms++) {
             if (ms == PATIENCE_MS) return 1;
             pause_ms(1);
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
         return check_failures != 0;
     }
     CHECK_OK(MPI_Send(path, sizeof path, MPI_CHAR, peer, 0, MPI_COMM_WORLD));
-    /* It is matched before the receiver leaves, which says so and is not asked again. */
+    /* It is matched before the receiver ends, which then answers no cancel. */
     CHECK_OK(MPI_Issend(data, 8, MPI_CHAR, peer, 2, MPI_COMM_WORLD, &received));
     pause_ms(50);
     send(peer, scaled(MANY));

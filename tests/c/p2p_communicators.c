@@ -1,8 +1,9 @@
 // ranks: 2 4 7
 // transports: all
 // every day: shm-denied shm-single-copy usysv sysv tcp-encrypted nodes lamd
-/* Every kind of point-to-point call on communicators of every kind, more of them at a time than the library remembers: ranks in
- * another order, duplicates, an intercommunicator, and communicators that get the handle's place of a freed one. */
+/* Every kind of point-to-point call on communicators of every kind, more at a time than the
+ * library caches: other orders of ranks, duplicates, an intercommunicator, and communicators in
+ * the place of freed ones. */
 #include "check.h"
 
 enum { MANY = 200, LENGTHS = 4, MOST = 3000 };
@@ -10,7 +11,7 @@ enum { MANY = 200, LENGTHS = 4, MOST = 3000 };
 static const int lengths[LENGTHS] = { 0, 8, 57, MOST };
 static unsigned char out[MOST], in[MOST];
 static int kinds;
-static int tag_now; /* of its own for each exchange of two that a rank has in a row */
+static int tag_now; /* another tag for each exchange of two ranks */
 
 static void has_come(int kind, int length, int seed, int source, const MPI_Status *status)
 {
@@ -23,7 +24,6 @@ static void has_come(int kind, int length, int seed, int source, const MPI_Statu
     CHECK_EQ(pattern_differs(in, length, (unsigned) seed), -1);
 }
 
-/* One message to `to` and one from `from`, by a kind of call. */
 static void exchange(int kind, int length, int to, int from, int me, MPI_Comm comm)
 {
     MPI_Request both[2];
@@ -55,7 +55,6 @@ static void exchange(int kind, int length, int to, int from, int me, MPI_Comm co
             if (times == 1) CHECK_OK(MPI_Wait(&both[1], MPI_STATUS_IGNORE));
             CHECK(both[0] != MPI_REQUEST_NULL && both[1] != MPI_REQUEST_NULL);
             has_come(kind, length, from, from, &said[0]);
-            /* An inactive one is complete, and says nothing. */
             CHECK_OK(MPI_Waitall(2, both, MPI_STATUSES_IGNORE));
         }
         CHECK_OK(MPI_Request_free(&both[0]));
@@ -74,7 +73,7 @@ static void exchange(int kind, int length, int to, int from, int me, MPI_Comm co
         while (!flag) CHECK_OK(MPI_Test(&both[0], &flag, &said[0]));
         break;
     case 6:
-        /* It is there, among others, before it is asked for. */
+        /* It has arrived, among others, before the probe. */
         if (is_first) CHECK_OK(MPI_Send(out, length, MPI_BYTE, to, tag_now, comm));
         CHECK_OK(MPI_Send(NULL, 0, MPI_BYTE, to, tag_now + 1, comm));
         if (!is_first) CHECK_OK(MPI_Send(out, length, MPI_BYTE, to, tag_now, comm));
@@ -89,7 +88,6 @@ static void exchange(int kind, int length, int to, int from, int me, MPI_Comm co
     has_come(kind, length, from, from, &said[0]);
 }
 
-/* All kinds around a ring, each way. */
 static void around(MPI_Comm comm, int length)
 {
     int me, all;
@@ -100,7 +98,6 @@ static void around(MPI_Comm comm, int length)
             tag_now = 10 * kind + 2 * step, exchange(kind, length, (me + step) % all, (me + all - step) % all, me, comm);
 }
 
-/* What is wrong in a call sends nothing and is told, after right calls as before them. */
 static void is_refused(MPI_Comm comm)
 {
     int me, all, flag;
@@ -118,9 +115,7 @@ static void is_refused(MPI_Comm comm)
     CHECK_OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE));
     CHECK_EQ(flag, 0);
     CHECK_OK(MPI_Barrier(comm));
-    /* Nobody is sent to, and nobody received from. */
     CHECK_OK(MPI_Sendrecv(out, 8, MPI_BYTE, MPI_PROC_NULL, tag_now, in, 8, MPI_BYTE, MPI_PROC_NULL, tag_now, comm, MPI_STATUS_IGNORE));
-    /* Too long a message. */
     CHECK_CLASS(MPI_Sendrecv(out, 8, MPI_BYTE, to, tag_now, in, 4, MPI_BYTE, from, tag_now, comm, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
 }
 
@@ -136,7 +131,7 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed));
     for (int at = 0; at < LENGTHS; at++) around(reversed, lengths[at]);
     is_refused(reversed);
-    /* More than are remembered, some of them with the ranks in another order. */
+    /* More than are cached, some with the ranks in another order. */
     int count = scaled(MANY);
     for (int at = 0; at < count; at++)
         CHECK_OK(at % 3 ? MPI_Comm_dup(reversed, &many[at]) : MPI_Comm_split(MPI_COMM_WORLD, 0, rank ^ 1, &many[at]));
@@ -146,12 +141,12 @@ int main(int argc, char **argv)
         freed = many[at];
         CHECK_OK(MPI_Comm_free(&many[at]));
         if (at % 50 == 0) {
-            /* Errors without a communicator go to MPI_COMM_SELF's handler, or MPI_COMM_WORLD's. */
+            /* Errors without a communicator go to the handler of MPI_COMM_SELF, or of
+             * MPI_COMM_WORLD. */
             CHECK_CLASS(MPI_Send(out, 8, MPI_BYTE, 0, tag_now, freed), MPI_ERR_COMM);
             CHECK_CLASS(MPI_Recv(in, 8, MPI_BYTE, 0, tag_now, freed, MPI_STATUS_IGNORE), MPI_ERR_COMM);
         }
         if (at % 20 == 0) {
-            /* One with the place of the freed one, in another order. */
             MPI_Comm other;
             CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, 0, at % 40 ? rank : -rank, &other));
             around(other, 8);

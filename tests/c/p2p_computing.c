@@ -1,13 +1,12 @@
 // ranks: 2 4
 // transports: all
 // every day: shm-single-copy
-/* 100000 sends are complete, then their sender computes for as long as it takes: all of them are received meanwhile, and none waits
- * for a call of the sender's, let alone for its MPI_Finalize. */
+/* 100000 sends are complete, then their sender computes as long as necessary: all are received
+ * meanwhile, and none waits for a call of the sender, not even MPI_Finalize. */
 #define _GNU_SOURCE
 #include "counters.h"
 
 enum { MESSAGES = 100000, LIMIT_S = 40 };
-/* How many receivers have everything. */
 enum { DONE };
 
 static void send_and_compute(int to, int messages)

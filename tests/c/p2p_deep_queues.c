@@ -1,8 +1,8 @@
 // ranks: 2 3
 // transports: all
 // every day: shm-single-copy ofi
-/* Thousands of unexpected messages and of posted receives, matched in the order of arrival, in reverse, at random and by wildcards:
- * beyond some dozens of them the queues are indexed. */
+/* Thousands of unexpected messages and of posted receives, matched in order of arrival, in
+ * reverse, at random and by wildcards: with more than some dozens the queues are indexed. */
 #include "check.h"
 
 enum { MANY = 6000 };
@@ -20,7 +20,6 @@ static void shuffle(int kind)
         }
 }
 
-/* Rank 0 sends all before rank 1 receives any. */
 static void unexpected(int kind)
 {
     MPI_Status status;
@@ -36,7 +35,6 @@ static void unexpected(int kind)
         MPI_Recv(NULL, 0, MPI_BYTE, 0, MANY, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         for (int n = 0; n < MANY; n++) {
             int got = -1, tag = order[n];
-            /* In the order of arrival wildcards get what is next. */
             int source = n % 3 == 0 ? MPI_ANY_SOURCE : 0;
             MPI_Recv(&got, 1, MPI_INT, source, kind == 0 && n % 2 ? MPI_ANY_TAG : tag, MPI_COMM_WORLD, &status);
             CHECK_EQ(got, tag);
@@ -46,7 +44,6 @@ static void unexpected(int kind)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Rank 1 has posted all before rank 0 sends any. */
 static void posted(int kind)
 {
     check_where("posted, order %d", kind);
@@ -56,7 +53,6 @@ static void posted(int kind)
             came[i] = -1;
             MPI_Irecv(&came[i], 1, MPI_INT, source, kind == 0 && i % 2 ? MPI_ANY_TAG : i, MPI_COMM_WORLD, &requests[i]);
         }
-        /* One is taken back from among them. */
         if (kind == 1) {
             int cancelled = 0;
             MPI_Status status;

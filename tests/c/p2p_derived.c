@@ -1,14 +1,14 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-denied shm-single-copy usysv sysv tcp-encrypted nodes lamd ofi
-/* Derived types in messages: layouts of both sides differ, the signature is one; gaps stay untouched. */
+/* Derived types in messages: different layouts on both sides with one signature; gaps stay
+ * unchanged. */
 #include "check.h"
 
 #include <stddef.h>
 
 static int to, from;
 
-/* Sends around the ring; both sides give their own buffer, count and type. */
 static void exchange(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type,
                      MPI_Status *status)
 {
@@ -31,7 +31,6 @@ static MPI_Datatype committed(MPI_Datatype type)
     return type;
 }
 
-/* A strided vector against plain ints and against another vector, both ways. */
 static void vectors(int blocks, int length, int stride)
 {
     check_where("vector of %d blocks of %d, stride %d", blocks, length, stride);
@@ -91,11 +90,10 @@ static MPI_Datatype particle_type(int resized)
     CHECK_OK(MPI_Type_create_struct(4, lengths, places, types, &plain));
     if (!resized) return committed(plain);
     CHECK_OK(MPI_Type_create_resized(plain, 0, sizeof(struct particle), &result));
-    CHECK_OK(MPI_Type_free(&plain)); /* the resized type keeps what it is made of */
+    CHECK_OK(MPI_Type_free(&plain)); /* the resized type has its own reference */
     return committed(result);
 }
 
-/* Arrays of a struct with padding: members arrive, padding does not. */
 static void structs(int n)
 {
     check_where("%d structs", n);
@@ -174,7 +172,6 @@ static void extents(void)
     CHECK_OK(MPI_Type_free(&type));
     CHECK_OK(MPI_Type_free(&negative));
 
-    /* A negative stride. */
     MPI_Datatype backwards;
     CHECK_OK(MPI_Type_vector(8, 1, -1, MPI_INT, &backwards));
     CHECK_OK(MPI_Type_get_extent(backwards, &lb, &extent));
@@ -186,7 +183,6 @@ static void extents(void)
     CHECK_OK(MPI_Type_free(&backwards));
 }
 
-/* A column of a matrix, as a type that can be repeated; the receiver gets the transpose. */
 static void transpose(int n)
 {
     check_where("transpose of %d by %d", n, n);
@@ -213,7 +209,6 @@ static void transpose(int n)
     free(in);
 }
 
-/* A vector of structs, of which each holds vectors: every level with gaps. */
 static void nested(void)
 {
     enum { COUNT = 30 };
@@ -256,7 +251,6 @@ static void nested(void)
     CHECK_OK(MPI_Type_free(&spaced));
 }
 
-/* Get_count: whole elements, MPI_UNDEFINED for a part of one, types of size zero. */
 static void counts(void)
 {
     check_where("Get_count");
@@ -287,7 +281,6 @@ static void counts(void)
     CHECK_OK(MPI_Type_free(&three));
 }
 
-/* A type freed while messages of it are under way. */
 static void freed_under_way(int n)
 {
     check_where("type freed under way, %d", n);

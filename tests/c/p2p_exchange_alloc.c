@@ -1,13 +1,13 @@
 // ranks: 2
 // transports: one
-/* Both ranks send and receive, one of them late, in memory of MPI_Alloc_mem: the late one copies the message of the other from the
- * place where it was sent from, in its own mapping of that memory. So the sender, which waits for a message itself, has made no copy,
- * which would have to be read by the kernel. */
+/* Both ranks send and receive, one of them late, in memory of MPI_Alloc_mem: the late one copies
+ * the message out of its own mapping of the sender's memory. So the sender, which waits for a
+ * message itself, has made no private copy, which only the kernel could read. */
 #include "mpit.h"
 
 enum { LENGTH = 64 * 1024, LATE_MS = 20 };
 
-/* How messages are exchanged. MPI_Waitall waits for its requests in their order: the receive is first. */
+/* MPI_Waitall waits for its requests in their order: the receive is first. */
 enum { SENDRECV, ISENDRECV, ISEND_AND_RECV, ISEND_AND_PROBE, WAITALL, PERSISTENT, PATTERNS };
 static const char *const pattern_names[] = {"MPI_Sendrecv", "MPI_Isendrecv", "MPI_Isend, MPI_Recv",
                                             "MPI_Isend, MPI_Probe", "MPI_Waitall", "persistent requests"};
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
     partner = 1 - rank;
     CHECK_OK(MPI_Alloc_mem(LENGTH, MPI_INFO_NULL, &out));
     CHECK_OK(MPI_Alloc_mem(LENGTH, MPI_INFO_NULL, &in));
-    /* The first messages of all may take another route: each pattern comes twice, and counts once. */
+    /* The first messages may take another route: each pattern runs twice, and counts once. */
     for (int k = 0; k < 2 * PATTERNS; k++) {
         int pattern = k % PATTERNS;
         pattern_fill(out, LENGTH, (unsigned) (k + rank));
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
         }
         exchange(pattern);
         CHECK_EQ(pattern_differs(in, LENGTH, (unsigned) (k + partner)), -1);
-        /* The early one may read a copy, which the late one has made when it had all that it waited for. */
+        /* The early rank may read a copy that the late one made after its receives. */
         if (rank == 1 && k >= PATTERNS) {
             CHECK_EQ(value(session, read), 0);
             CHECK_EQ(value(session, mapped), LENGTH);

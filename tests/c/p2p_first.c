@@ -1,8 +1,8 @@
 // ranks: 2 4
 // transports: all
 // every day: usysv sysv tcp-encrypted lamd ofi
-/* The first messages between any two ranks: MPI_Send of a few thousand bytes returns before anybody receives, as programs expect
- * that send to each other first and receive then. */
+/* The first messages between any two ranks: MPI_Send of a few thousand bytes returns before the
+ * receive, as programs expect that first send to each other. */
 #include "check.h"
 
 enum { MOST = 4000 };
@@ -11,7 +11,7 @@ int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
     static char out[MOST], in[MOST];
-    /* The longest comes first: nothing is known of the peers yet. */
+    /* The longest comes first, before the ranks have any information of each other. */
     static const int lengths[] = {MOST, 441, 440, 2048, 1, 0, 1000};
     for (unsigned at = 0; at < sizeof lengths / sizeof *lengths; at++) {
         int length = lengths[at];

@@ -1,18 +1,18 @@
 // ranks: 2 8
 // transports: all
 // every day: tcp-shared
-// not over: tcp, because its ranks compute before a socket has brought the first message of a collective
+// not over: tcp, because its ranks compute before a collective's first message comes
 // not over: gm, because a first contact needs both processes in the library
-// not over: nodes, because its ranks compute before a socket has brought the first message of a collective
-// not over: lamd, because its ranks compute before a socket has brought the first message of a collective
-// not over: tcp-encrypted, because its ranks compute before a socket has brought the first message of a collective
-/* The first message between two ranks leaves at once: its send is complete while the receiver computes, and the receiver, when it comes
- * into the library, gets it while the sender computes in turn. Each pair of ranks sends in another mode. */
+// not over: nodes, because its ranks compute before a collective's first message comes
+// not over: lamd, because its ranks compute before a collective's first message comes
+// not over: tcp-encrypted, because its ranks compute before a collective's first message comes
+/* The first message between two ranks leaves at once: its send is complete while the receiver
+ * computes, and the receiver then gets it while the sender computes. Each pair of ranks sends in
+ * another mode. */
 #define _GNU_SOURCE
 #include "counters.h"
 
 enum { LIMIT_S = 20, BYTES = 100 };
-/* Of each pair. */
 enum { POSTED = 0, SENT = 8, RECEIVED = 16 };
 
 static void send_first(const char *out, int to, int pair)

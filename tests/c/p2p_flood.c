@@ -1,14 +1,15 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy tcp-encrypted lamd ofi
-/* Floods: far more messages in flight than any ring or queue holds, while the receiver looks elsewhere. */
+/* Floods: far more messages in flight than any ring or queue holds, while the receiver does
+ * other work. */
 #include "check.h"
 
 enum { MESSAGES = 20000, LONGEST = 64 };
 
 static int length_of(int from, int i) { return (int) (drawn(from, 3, i) % (LONGEST + 1)); }
 
-/* Isends to the right neighbour, a pause in which nobody calls MPI, then the receives. */
+/* Isends to the right neighbour, a pause without MPI calls, then the receives. */
 static void ring_flood(int messages, int tags, int backwards)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -33,7 +34,7 @@ static void ring_flood(int messages, int tags, int backwards)
     free(sends);
 }
 
-/* All ranks flood rank 0, which sleeps first; then it takes them from anyone. */
+/* All ranks flood rank 0, which sleeps first; then it receives from any source. */
 static void one_sink(int messages)
 {
     check_where("one sink");
@@ -63,7 +64,6 @@ static void one_sink(int messages)
     free(sends);
 }
 
-/* As many receives posted first, with the tags in reverse order. */
 static void posted_flood(int messages)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -88,7 +88,8 @@ static void posted_flood(int messages)
     free(requests);
 }
 
-/* The sends complete, the sender computes; what it sent arrives without further calls or with the next one. */
+/* The sends are complete, the sender computes; its messages arrive without further calls or with
+ * the next one. */
 static void sender_computes(int messages)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -122,7 +123,7 @@ int main(int argc, char **argv)
     ring_flood(scaled(2000), scaled(2000), 1);
     MPI_Barrier(MPI_COMM_WORLD);
     one_sink(messages);
-    MPI_Barrier(MPI_COMM_WORLD); /* the sink takes any source: nothing else may be sent to it meanwhile */
+    MPI_Barrier(MPI_COMM_WORLD); /* the sink receives from any source, so no other message may come meanwhile */
     posted_flood(messages / 4 + 8);
     if (size > 1) sender_computes(messages);
     return check_end();

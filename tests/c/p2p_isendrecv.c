@@ -63,7 +63,6 @@ int main(int argc, char **argv)
     CHECK_CLASS(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
 
     check_where("what is replaced is kept only if somebody is sent it");
-    /* 1 TiB of one byte, again and again. */
     MPI_Datatype line, huge;
     MPI_Type_vector(1 << 20, 1, 0, MPI_BYTE, &line);
     MPI_Type_create_hvector(1 << 20, 1, 0, line, &huge);

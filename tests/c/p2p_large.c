@@ -6,7 +6,6 @@
 
 static int to, from;
 
-/* Checks words, not bytes: the buffers are long. */
 static uint64_t word_at(unsigned seed, size_t i) { return (i + 1) * 0x9e3779b97f4a7c15u + seed; }
 
 static void fill_words(uint64_t *at, size_t n, unsigned seed)
@@ -35,7 +34,8 @@ static void contiguous(size_t bytes)
     CHECK_EQ(words_differ(in, n, from), -1);
     CHECK_EQ(bytes_differ(in, bytes, bytes + 64, 0xee), -1);
 
-    /* The other way round, into a longer receive, synchronous, sent before the receive is posted. */
+    /* In the other direction, into a longer receive, synchronous, sent before the receive is
+     * posted. */
     memset(in, 0xee, bytes + 64);
     CHECK_OK(MPI_Issend(out, (int) n, MPI_UINT64_T, from, 2, MPI_COMM_WORLD, &requests[0]));
     CHECK_OK(MPI_Recv(in, (int) (n + 8), MPI_UINT64_T, to, 2, MPI_COMM_WORLD, &status));
@@ -77,7 +77,6 @@ static void strided(size_t bytes)
         if (!CHECK_EQ(spread[i], want)) break;
     }
 
-    /* Strided on both sides, with another shape for the sender: its blocks are single words. */
     MPI_Datatype single;
     CHECK_OK(MPI_Type_vector((int) (n / 2), 1, 2, MPI_UINT64_T, &single));
     CHECK_OK(MPI_Type_commit(&single));
@@ -99,7 +98,6 @@ static void strided(size_t bytes)
     free(plain);
 }
 
-/* Several long messages under way at once among all ranks, short ones among them. */
 static void crossing(void)
 {
     enum { BYTES = 1 << 20 };

@@ -1,11 +1,12 @@
 // ranks: 2
 // transports: near
 // every day: shm-single-copy
-// not over: shm-denied, because a receiver that may not read memory waits until the sender is in the library
-// not over: usysv, because a message that was announced in a postbox waits until its sender is in the library
-// not over: sysv, because a message that was announced in a postbox waits until its sender is in the library
-/* A long message whose sender has just waited in the library for something else, and leaves it: its receiver, which may have asked for
- * the data meanwhile, gets them all the same, while the sender computes until then. */
+// not over: shm-denied, because without single copy a receiver needs the sender in the library
+// not over: usysv, because a message announced in a postbox needs its sender in the library
+// not over: sysv, because a message announced in a postbox needs its sender in the library
+/* A long message whose sender has just waited in the library for something else, and leaves it:
+ * its receiver, which may have requested the data meanwhile, gets them while the sender computes
+ * until then. */
 #define _GNU_SOURCE
 #include "counters.h"
 

@@ -1,9 +1,8 @@
 // ranks: 2 4
 // transports: near
-/*
- * Messages longer than any pool: one way, both ways at once, from and to datatypes with gaps, to receives that are too short, from all
- * ranks to all, and from a sender that leaves the library while they are under way.
- */
+/* Messages longer than any pool: in one direction, both directions at once, with gapped
+ * datatypes, to receives that are too short, from all ranks to all, and from a sender that
+ * leaves the library while they are under way. */
 #include "check.h"
 
 enum { BYTES = (9 << 20) + 4099, ALL_BYTES = 4 << 20, TAG = 5, GO = 6 };
@@ -20,7 +19,6 @@ static void check_came(size_t bytes, unsigned seed)
     CHECK_EQ(bytes_differ(came, bytes, BYTES, 0x55), -1);
 }
 
-/* What lies in the blocks of a buffer is byte for byte that of a message. */
 static void check_blocks(const unsigned char *buffer, unsigned seed)
 {
     long long wrong = -1;
@@ -67,7 +65,6 @@ static void both_ways(int peer)
     check_came(BYTES, (unsigned) peer);
 }
 
-/* The sender's data, the receiver's, or both have gaps. */
 static void with_gaps(int from, int to)
 {
     for (int form = 1; form < 4; form++) {
@@ -124,7 +121,8 @@ static void all_to_all(void)
     free(out);
 }
 
-/* The sender waits in the library until the message has begun to come, then computes, then waits for the rest to be taken. */
+/* The sender waits in the library until the message has begun to arrive, then computes, then
+ * waits for the rest. */
 static void leaves(int from, int to)
 {
     check_where("a sender that leaves");

@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy usysv sysv ofi
-/* Matched probes: what is found is nobody else's, in every length, from anybody, cancelled by nothing, received once. */
+/* Matched probes: only the prober receives the found message, in every length, from any source,
+ * once; it cannot be cancelled. */
 #include "check.h"
 
 enum { LENGTHS = 9, LONGEST = 1 << 20 };
@@ -26,7 +27,6 @@ static void every_length(int to, int from)
         CHECK_STATUS(&status, from, n, lengths[n]);
         CHECK(message != MPI_MESSAGE_NULL && message != MPI_MESSAGE_NO_PROC);
         CHECK(MPI_Message_fromint(MPI_Message_toint(message)) == message);
-        /* Nobody else finds it. */
         int flag = 1;
         MPI_Iprobe(from, n, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
         CHECK_EQ(flag, 0);
@@ -46,7 +46,7 @@ static void every_length(int to, int from)
     }
 }
 
-/* Of three messages of one tag the first is taken; the others come in order, and before it. */
+/* The first of three messages of one tag is found; the others come in order, and before it. */
 static void order(int to, int from)
 {
     check_where("order");
@@ -78,7 +78,6 @@ static void errors(int to, int from)
     MPI_Request sent;
     MPI_Isend(data, 2, MPI_INT, to, 60, MPI_COMM_WORLD, &sent);
     MPI_Mprobe(from, 60, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
-    /* A call that is wrong loses nothing. */
     CHECK_CLASS(MPI_Mrecv(got, -1, MPI_INT, &message, MPI_STATUS_IGNORE), MPI_ERR_COUNT);
     CHECK_CLASS(MPI_Mrecv(got, 1, MPI_DATATYPE_NULL, &message, MPI_STATUS_IGNORE), MPI_ERR_TYPE);
     MPI_Message copy = message;

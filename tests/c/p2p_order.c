@@ -1,13 +1,14 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy usysv sysv tcp-encrypted lamd ofi
-/* Messages of one tag between one pair match in the order sent, whatever protocol each takes; tags may be asked for in
- * any order. */
+/* Messages of one tag between one pair match in the order sent, with each protocol; tags may be
+ * received in any order. */
 #include "check.h"
 
 enum { MESSAGES = 240, WINDOW = 16, LARGEST = 300000 };
 
-/* The length of message i from one rank to another: mostly short, some around the usual limits, some long. */
+/* The length of message i from one rank to another: mostly short, some around the usual limits,
+ * some long. */
 static int length_of(int from, int to, int i)
 {
     unsigned x = drawn(from, to, i);
@@ -24,7 +25,6 @@ static int length_of(int from, int to, int i)
 
 static unsigned seed_of(int from, int to, int i) { return (unsigned) (from * 7919 + to * 104729 + i); }
 
-/* Windows of isends of every mode against receives of which some were posted before and some come after. */
 static void same_tag(void)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -63,7 +63,6 @@ static void same_tag(void)
     free(ins);
 }
 
-/* Each rank streams to all others at once; every pair keeps its own order. */
 static void all_pairs_stream(void)
 {
     enum { EACH = 60, LIMIT = 20000 };
@@ -91,7 +90,6 @@ static void all_pairs_stream(void)
     free(sends);
 }
 
-/* Tags 0..63 sent in order, received in another order: by blocking calls, then by posted ones. */
 static void tags_out_of_order(int bytes)
 {
     enum { TAGS = 64 };

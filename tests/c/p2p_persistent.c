@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy tcp-encrypted lamd ofi
-/* Persistent requests: started again and again in all modes, inactive ones in the wait families, freed and cancelled. */
+/* Persistent requests: started again and again in all modes, inactive ones in the wait families,
+ * freed and cancelled. */
 #include "check.h"
 
 enum { ROUNDS = 20, MODES = 4, LENGTH = 30000 };
@@ -75,7 +76,6 @@ static void inactive(void)
     MPI_Request_get_status(two[1], &flag, &status);
     CHECK_EQ(flag, 1);
 
-    /* One that is active among inactive ones is found, and stays. */
     MPI_Start(&two[1]);
     MPI_Testany(2, two, &index, &flag, &status);
     CHECK_EQ(flag, 0);
@@ -92,7 +92,6 @@ static void inactive(void)
     MPI_Waitany(2, two, &index, &status);
     CHECK_EQ(index, MPI_UNDEFINED);
 
-    /* Cancelled, then started again. */
     MPI_Start(&two[1]);
     MPI_Cancel(&two[1]);
     MPI_Wait(&two[1], &status);
@@ -157,7 +156,6 @@ static void errors(void)
     CHECK_CLASS(MPI_Recv_init(&data, 1, MPI_INT, 0, -5, MPI_COMM_WORLD, &request), MPI_ERR_TAG);
     MPI_Recv_init(&data, 1, MPI_INT, rank, 21, MPI_COMM_WORLD, &two[0]);
     MPI_Request kept = two[0];
-    /* None is started if one cannot be. */
     CHECK_CLASS(MPI_Startall(2, two), MPI_ERR_REQUEST);
     CHECK_OK(MPI_Start(&two[0]));
     CHECK_CLASS(MPI_Start(&two[0]), MPI_ERR_REQUEST);
@@ -165,7 +163,7 @@ static void errors(void)
     MPI_Wait(&two[0], MPI_STATUS_IGNORE);
     MPI_Request_free(&two[0]);
     CHECK_CLASS(MPI_Start(&kept), MPI_ERR_REQUEST);
-    /* A buffered send is measured when it is started. */
+    /* The length of a buffered send is computed at its start. */
     MPI_Bsend_init(&data, 1, MPI_INT, rank, 22, MPI_COMM_WORLD, &request);
     CHECK_CLASS(MPI_Start(&request), MPI_ERR_BUFFER);
     MPI_Request_free(&request);

@@ -1,12 +1,12 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy tcp-encrypted lamd ofi
-/* Probe and Iprobe: they tell source, tag and length of the message that the same receive would take, and take nothing. */
+/* Probe and Iprobe return source, tag and length of the message that the same receive would
+ * take, and receive nothing. */
 #include "check.h"
 
 static int to, from;
 
-/* Unknown lengths: probe, then a receive of just that length. */
 static void unknown_lengths(int messages, int asking, int any_source, int any_tag)
 {
     check_where("%s, source %s, tag %s", asking ? "Iprobe" : "Probe", any_source ? "any" : "given",
@@ -49,7 +49,6 @@ static void unknown_lengths(int messages, int asking, int any_source, int any_ta
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Nothing there: the flag is false, and stays false for the wrong tag, source or communicator. */
 static void nothing_there(void)
 {
     int flag = -1, value = 3, got = 0;
@@ -77,7 +76,6 @@ static void nothing_there(void)
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* A posted receive has taken its message: probe shows the one after it. */
 static void behind_a_posted_receive(int bytes)
 {
     check_where("behind a posted receive, %d bytes", bytes);
@@ -102,7 +100,7 @@ static void behind_a_posted_receive(int bytes)
     free(memory);
 }
 
-/* A specific probe skips what comes before; a synchronous send is not completed by being probed. */
+/* A specific probe skips earlier messages; a probe does not complete a synchronous send. */
 static void skipping(void)
 {
     int values[3] = {10, 11, 12}, got = 0, flag = -1;
@@ -129,7 +127,6 @@ static void skipping(void)
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Rank 0 serves whoever asks first. */
 static void server(void)
 {
     check_where("server");

@@ -83,7 +83,6 @@ static void both(MPI_Comm comm)
     verify(&status);
 }
 
-/* A shift along a line, whose ends are MPI_PROC_NULL. */
 static void shift(MPI_Comm comm)
 {
     MPI_Status status;
@@ -113,7 +112,6 @@ static void shift(MPI_Comm comm)
     }
 }
 
-/* A wildcard does not take what was sent to nobody. */
 static void not_received(MPI_Comm comm)
 {
     int flag = -1;

@@ -1,8 +1,10 @@
 // ranks: 2 4
 // transports: all
-/* Long messages of memory that is unmapped after each and mapped anew at the same address, with other data: a transport that keeps memory
- * registered must notice. Private, shared and read-only memory, many at a time, in both directions, with lengths around the limits of pages
- * and pieces. With CHECK_RDMA set the adapter must have read data from the memory of another process (--mca rpi ib). */
+/* Long messages of memory that is unmapped after each and mapped again at the same address, with
+ * other data: a transport that keeps memory registered must notice. Private, shared and
+ * read-only memory, many at a time, in both directions, with lengths around the limits of pages
+ * and pieces. With CHECK_RDMA set the adapter must have read data from the memory of another
+ * process (--mca rpi ib). */
 #include "contents.h"
 #include "mpit.h"
 
@@ -22,7 +24,8 @@ static unsigned char *mapped(void *where, size_t len, int flags)
     return found;
 }
 
-/* One message to a neighbour, and one from the other, from memory that is mapped for it at the same address each time. */
+/* One message to a neighbour, and one from the other, in memory that is mapped for it at the
+ * same address each time. */
 static void remapped(int flags)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -43,7 +46,8 @@ static void remapped(int flags)
     munmap(in, MOST);
 }
 
-/* Many messages at a time from places that share pages, received in another order; buffers of malloc and MPI_Alloc_mem. */
+/* Many messages at a time in shared pages, received in another order; buffers of malloc and
+ * MPI_Alloc_mem. */
 static void many(void)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -108,7 +112,6 @@ int main(int argc, char **argv)
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
     MPI_T_pvar_session session;
     MPI_T_pvar_session_create(&session);
-    /* Bytes that adapters have read from the memory of other processes. */
     MPI_T_pvar_handle handle = started(session, "rdma_bytes_read", NULL);
     remapped(MAP_PRIVATE);
     remapped(MAP_SHARED);

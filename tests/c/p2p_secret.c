@@ -1,8 +1,8 @@
 // ranks: 2
 // transports: all
-/* A long message from memory that no other process can read (memfd_secret; that of a device is like it), while its
- * sender computes: the receiver cannot copy it and must wait for the sender, who is not dead. Where the kernel has no
- * such memory this is a message like any other. */
+/* A long message from memory that no other process can read (memfd_secret, like device memory),
+ * while its sender computes: the receiver cannot copy it and must wait for the sender, which has
+ * not failed. Without such memory in the kernel this is an ordinary message. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     check_begin(&argc, &argv);
     char *data = rank == 0 ? secret() : allocate(LEN);
     int ping = 0;
-    /* Until both know each other well. */
+    /* Until both have connected completely. */
     for (int i = 0; i < 5; i++) {
         CHECK_OK(MPI_Send(&ping, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD));
         CHECK_OK(MPI_Recv(&ping, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));

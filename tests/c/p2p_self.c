@@ -1,6 +1,6 @@
 // ranks: 1 2 4 7
 // transports: one
-/* Messages to oneself: every mode, short and long, expected and unexpected. */
+/* Messages of a rank to itself: every mode, short and long, expected and unexpected. */
 #include "check.h"
 
 enum { LONG = 1 << 20 };
@@ -67,7 +67,6 @@ static void all_modes(MPI_Comm comm, int bytes)
     verify(&status, me, 3, bytes, bytes);
 }
 
-/* A synchronous send completes only once its message is matched. */
 static void synchronous_waits(void)
 {
     int value = 7, got = 0, flag = -1;
@@ -83,7 +82,6 @@ static void synchronous_waits(void)
     CHECK_EQ(got, 7);
 }
 
-/* Many unexpected messages to self, kept in order. */
 static void queue(void)
 {
     enum { COUNT = 1000 };
@@ -103,7 +101,6 @@ static void queue(void)
     CHECK_OK(MPI_Waitall(COUNT, sends, MPI_STATUSES_IGNORE));
 }
 
-/* World and self are different worlds even for one's own messages. */
 static void two_communicators(void)
 {
     int a = 1, b = 2, got = 0;
@@ -118,7 +115,6 @@ static void two_communicators(void)
     CHECK_OK(MPI_Waitall(2, sends, MPI_STATUSES_IGNORE));
 }
 
-/* Different types on both sides of a message to self. */
 static void types(void)
 {
     enum { N = 5000 };

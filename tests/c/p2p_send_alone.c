@@ -1,10 +1,11 @@
 // ranks: 2 4
 // transports: near
 // every day: shm-denied shm-single-copy
-// not over: usysv, because a message that was announced in a postbox waits until its sender is in the library
-// not over: sysv, because a message that was announced in a postbox waits until its sender is in the library
-/* A standard send of up to 256 KiB (shm_eager_limit_bytes) does not depend on its receiver: two ranks that both send first end, and a
- * send returns while its receiver computes until then, from the first message on. */
+// not over: usysv, because a message announced in a postbox needs its sender in the library
+// not over: sysv, because a message announced in a postbox needs its sender in the library
+/* A standard send of up to 256 KiB (shm_eager_limit_bytes) does not depend on its receiver: two
+ * ranks that both send first end, and a send returns while its receiver computes until then,
+ * from the first message on. */
 #define _GNU_SOURCE
 #include "counters.h"
 
@@ -13,7 +14,6 @@ enum { LONGEST = 256 * 1024, BLOCK = 16, CROSSINGS = 50, LIMIT_S = 10 };
 static const int lengths[] = {8, 1024, 4096, 8 * 1024, 16 * 1024, 64 * 1024 - 1, 64 * 1024, 128 * 1024 + 8, LONGEST};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
-/* How messages are sent. */
 enum { SEND, ISEND_AND_WAIT, SEND_ON_DUPLICATE, SEND_WITH_GAPS, WAYS };
 static const char *const way_names[] = {"MPI_Send", "MPI_Isend and MPI_Wait", "MPI_Send, duplicate", "MPI_Send, vector"};
 
@@ -44,7 +44,7 @@ static void send(int length, int way)
         break;
     default: CHECK_OK(MPI_Send(out, length, MPI_BYTE, partner, 1, comm));
     }
-    memset(out, 0xee, sizeof out); /* it is the program's again */
+    memset(out, 0xee, sizeof out); /* the memory is the program's again */
 }
 
 static void receive(int length, int way, unsigned seed)
@@ -61,7 +61,8 @@ static int length_of(int k, int way)
     return way == SEND_WITH_GAPS ? (lengths[k] + BLOCK - 1) / BLOCK * BLOCK : lengths[k];
 }
 
-/* Of each pair one sends and the other computes until that has returned: `which` counts the sends that have. */
+/* One rank of each pair sends and the other computes until that has returned: counter `which`
+ * has the number of returned sends. */
 static void to_one_that_computes(int length, int way, int which, int sends)
 {
     check_where("%s of %d bytes to a rank that computes", way_names[way], length);
@@ -92,12 +93,11 @@ int main(int argc, char **argv)
     MPI_Comm_dup(MPI_COMM_WORLD, &duplicate);
     partner = rank ^ 1;
     int which = 0;
-    /* The longest first: between two ranks that have not said anything to each other yet. */
     for (int k = LENGTHS - 1; k >= 0; k--)
         for (int way = 0; way < WAYS; way++) to_one_that_computes(length_of(k, way), way, which++, (rank + way) % 2);
     for (int k = 0; k < LENGTHS; k++)
         for (int way = 0; way < WAYS; way++) crossed(length_of(k, way), way);
-    /* Now they have, and the ways of long messages have been taken. */
+    /* Now the ranks have connected, and long messages have been sent. */
     for (int k = 0; k < LENGTHS; k += 3)
         for (int way = 0; way < WAYS; way++) to_one_that_computes(length_of(k, way), way, which++, (rank + way + 1) % 2);
     CHECK(which <= COUNTERS);

@@ -1,15 +1,16 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy usysv sysv tcp-encrypted lamd ofi
-/* A message longer than its receive: MPI_ERR_TRUNCATE at the receiver, nothing written past the buffer, and the messages
- * that follow are whole. */
+/* A message longer than its receive: MPI_ERR_TRUNCATE at the receiver, nothing written past the
+ * buffer, and later messages are whole. */
 #include "check.h"
 
 static int to, from;
 
 typedef int Starter(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
 
-/* One message too long among good ones, by a blocking receive or a posted one, posted before the send or after. */
+/* One message too long among good ones, by a blocking receive or a posted one, posted before the
+ * send or after. */
 static void among_good_ones(Starter *start, int sent, int room, int blocking, int posted_first)
 {
     check_where("%d bytes into %d, %s, %s", sent, room, blocking ? "Recv" : "Irecv",
@@ -45,7 +46,7 @@ static void among_good_ones(Starter *start, int sent, int room, int blocking, in
         CHECK_EQ(pattern_differs(in, sent, 10 * from + i), -1);
         CHECK_EQ(bytes_differ(in, sent, sent + 64, 0xee), -1);
     }
-    for (int i = 0; i < 3; i++) { /* the sender did nothing wrong */
+    for (int i = 0; i < 3; i++) { /* the sender made no error */
         CHECK_OK(MPI_Wait(&sends[i], MPI_STATUS_IGNORE));
         CHECK_EQ(pattern_differs(outs[i], sent, 10 * rank + i), -1);
         free(outs[i]);
@@ -54,7 +55,6 @@ static void among_good_ones(Starter *start, int sent, int room, int blocking, in
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Waitall over good and truncated receives names each. */
 static void within_waitall(int bytes)
 {
     enum { N = 6 };
@@ -72,7 +72,7 @@ static void within_waitall(int bytes)
     int code = MPI_Waitall(N, receives, statuses);
     CHECK_CLASS(code, MPI_ERR_IN_STATUS);
     for (int i = 0; i < N; i++) {
-        /* Waitall may leave others pending after an error: they are waited for on their own. */
+        /* After an error Waitall may leave others pending, which are waited for separately. */
         if (receives[i] != MPI_REQUEST_NULL) {
             CHECK_CLASS(statuses[i].MPI_ERROR, MPI_ERR_PENDING);
             statuses[i].MPI_ERROR = MPI_Wait(&receives[i], &statuses[i]);
@@ -90,7 +90,6 @@ static void within_waitall(int bytes)
     free(outs);
 }
 
-/* The room of a derived type counts, not its extent. */
 static void derived(void)
 {
     enum { N = 2000 };

@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy nodes lamd
-/* The completion calls over mixtures of active, completed and null requests; statuses; freeing; cancelling. */
+/* The completion calls over mixtures of active, completed and null requests; statuses; freeing;
+ * cancelling. */
 #include "check.h"
 
 enum { UNTOUCHED = 0x5a5a };
@@ -13,7 +14,6 @@ static void send_int(int value, int tag)
     CHECK_OK(MPI_Send(&value, 1, MPI_INT, to, tag, MPI_COMM_WORLD));
 }
 
-/* All have posted what they post. */
 static void neighbour_is_ready(void)
 {
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
@@ -27,7 +27,6 @@ static void check_empty(const MPI_Status *status)
     CHECK_EQ(cancelled, 0);
 }
 
-/* Nothing but null requests, and no requests at all. */
 static void only_null(int count)
 {
     MPI_Request requests[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
@@ -74,7 +73,6 @@ static void only_null(int count)
     check_empty(&status);
 }
 
-/* Calls that complete one operation leave MPI_ERROR of the status alone. */
 static void error_field_untouched(void)
 {
     MPI_Status status;
@@ -111,7 +109,6 @@ static void error_field_untouched(void)
     }
 }
 
-/* Waitany picks each active request once, never a null one. */
 static void waitany(void)
 {
     enum { N = 9 };
@@ -142,7 +139,6 @@ static void waitany(void)
     CHECK_EQ(index, MPI_UNDEFINED);
 }
 
-/* Waitsome and Testsome return distinct, complete, fresh indices until nothing is left. */
 static void some(int testing)
 {
     enum { N = 12 };
@@ -181,7 +177,6 @@ static void some(int testing)
     CHECK_EQ(done, MPI_UNDEFINED);
 }
 
-/* Testall completes all or nothing. */
 static void testall(void)
 {
     enum { N = 5 };
@@ -216,7 +211,6 @@ static void testall(void)
     }
 }
 
-/* Completed already, null, and still to come in one Waitall; sends and receives. */
 static void waitall_mixed(void)
 {
     MPI_Request requests[6];
@@ -240,7 +234,6 @@ static void waitall_mixed(void)
     CHECK_STATUS(&statuses[4], from, 1, 4);
 }
 
-/* Request_get_status looks and leaves. */
 static void get_status(void)
 {
     int got = 0, flag = -1;
@@ -266,7 +259,6 @@ static void get_status(void)
     CHECK_STATUS(&status, from, 4, 4);
 }
 
-/* A freed request still does its work: sends of every size arrive, a receive is filled. */
 static void free_active(void)
 {
     static const int sizes[] = {0, 40, 5000, 100000};
@@ -280,7 +272,7 @@ static void free_active(void)
         CHECK(request == MPI_REQUEST_NULL);
         CHECK_OK(MPI_Recv(in, sizes[i], MPI_BYTE, from, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         CHECK_EQ(pattern_differs(in, sizes[i], from), -1);
-        /* The answer proves that `to` has it all: the send buffer is free. */
+        /* The answer shows that `to` has all of it: the send buffer is free. */
         CHECK_OK(MPI_Sendrecv(NULL, 0, MPI_INT, from, 7, NULL, 0, MPI_INT, to, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         free(out);
         free(in);
@@ -315,7 +307,6 @@ static void cancel(void)
     CHECK_OK(MPI_Request_free(&request));
     neighbour_is_ready();
 
-    /* What the cancelled receives did not take, a later one gets. */
     MPI_Request send;
     int value = 12;
     CHECK_OK(MPI_Isend(&value, 1, MPI_INT, to, 11, MPI_COMM_WORLD, &send));
@@ -329,7 +320,6 @@ static void cancel(void)
     CHECK_OK(MPI_Test_cancelled(&status, &cancelled));
     CHECK_EQ(cancelled, 0);
 
-    /* Cancelling what has completed changes nothing. */
     int flag = 0;
     CHECK_OK(MPI_Irecv(&got, 1, MPI_INT, from, 12, MPI_COMM_WORLD, &request));
     send_int(13, 12);
@@ -342,7 +332,6 @@ static void cancel(void)
     CHECK_STATUS(&status, from, 12, 4);
 }
 
-/* Either the message is received or the receive is cancelled, never both, never neither. */
 static void cancel_race(void)
 {
     check_where("Cancel against a match");
@@ -367,7 +356,7 @@ static void cancel_race(void)
     }
 }
 
-/* MPI_ERR_IN_STATUS from Waitall, Waitsome and Testall, with the truth about each request. */
+/* MPI_ERR_IN_STATUS from Waitall, Waitsome and Testall, with the right status of each request. */
 static void error_in_status(int how)
 {
     enum { N = 4 };
@@ -400,7 +389,7 @@ static void error_in_status(int how)
         int entries = how == 1 ? done : N;
         for (int k = 0; k < entries; k++) {
             int i = how == 1 ? indices[k] : k;
-            if (before[i] == MPI_REQUEST_NULL || requests[i] != MPI_REQUEST_NULL) continue; /* pending, or told before */
+            if (before[i] == MPI_REQUEST_NULL || requests[i] != MPI_REQUEST_NULL) continue; /* pending, or reported before */
             codes[i] = class == MPI_SUCCESS ? MPI_SUCCESS : statuses[k].MPI_ERROR;
             left--;
             if (codes[i] == MPI_SUCCESS) CHECK_STATUS(&statuses[k], from, i, 8);
@@ -417,7 +406,6 @@ static void error_in_status(int how)
     }
 }
 
-/* The members of a status that a program may set and read back. */
 static void status_access(void)
 {
 #if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
@@ -440,7 +428,6 @@ static void status_access(void)
 #endif
 }
 
-/* Sends that are complete from the start may share a handle: each is told of all the same. */
 static void complete_from_the_start(void)
 {
     check_where("complete from the start");
@@ -452,7 +439,7 @@ static void complete_from_the_start(void)
     MPI_Waitsome(COUNT, requests, &outcount, indices, MPI_STATUSES_IGNORE);
     CHECK_EQ(outcount, COUNT);
     for (int i = 0; i < outcount; i++) CHECK_EQ(indices[i], i);
-    /* There is nothing to wait for: the status is empty. */
+    /* Nothing to wait for: the status is empty. */
     memset(&status, 0x77, sizeof status);
     MPI_Waitany(COUNT, requests, &index, &status);
     CHECK_EQ(index, MPI_UNDEFINED);

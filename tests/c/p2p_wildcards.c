@@ -1,12 +1,14 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy usysv sysv tcp-encrypted nodes lamd ofi
-/* Any source and any tag: what they match, in which order, and that no fast path overtakes them. */
+/* Any source and any tag: which messages match, in which order, and that no fast path overtakes
+ * them. */
 #include "check.h"
 
 enum { TAG = 5, LARGEST = 60000 };
 
-/* Everyone sends to rank 0, which takes whoever comes; each sender's messages arrive in its order. */
+/* All ranks send to rank 0, which receives from any source; each sender's messages arrive in its
+ * order. */
 static void many_to_one(void)
 {
     int each = scaled(300);
@@ -30,8 +32,9 @@ static void many_to_one(void)
     free(next);
 }
 
-/* Two receives in this order, both able to take what the left neighbour sends: the first posted takes the first sent.
- * The second one is a blocking call: it must not overtake the posted one. A wildcard source is asked for by `any`. */
+/* Two receives in this order that both match messages of the left neighbour: the first posted
+ * takes the first sent. The second one is a blocking call: it must not overtake the posted one.
+ * `any` gives a wildcard source. */
 static void posted_before(int first_any, int first_tag, int second_any, int second_tag, int bytes, int synchronized)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -66,7 +69,8 @@ static void posted_before(int first_any, int first_tag, int second_any, int seco
     free(memory);
 }
 
-/* A specific receive posted first leaves alone what it does not match, and wins over the later wildcards. */
+/* A specific receive posted first does not take other messages, and is before the later
+ * wildcards. */
 static void specific_before_wild(void)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -91,7 +95,6 @@ static void specific_before_wild(void)
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Wildcards pass over what the library itself sends: collectives have a context of their own. */
 static void collectives_invisible(void)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -116,7 +119,6 @@ static void collectives_invisible(void)
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Many wildcards posted at once, many senders: every message arrives once. */
 static void everyone_to_everyone(void)
 {
     enum { EACH = 20 };

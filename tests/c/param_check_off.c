@@ -1,9 +1,9 @@
 // ranks: 1 2 4
 // transports: one
-/* mpi_param_check=0: what is right works as ever, and handles that name nothing are errors still, in whatever place. */
+/* mpi_param_check=0: correct calls work as before, and invalid handles are still errors, in
+ * every argument. */
 #include "check.h"
 
-/* A handle that was valid and is not any more. */
 static MPI_Datatype freed_type(void)
 {
     MPI_Datatype type, stale;
@@ -32,7 +32,6 @@ static void bad_handles(void)
     CHECK_CLASS(MPI_Send(&value, 1, MPI_INT, 0, -5, MPI_COMM_WORLD), MPI_ERR_TAG);
     CHECK_CLASS(MPI_Bcast(&value, 1, MPI_INT, size, MPI_COMM_WORLD), MPI_ERR_ROOT);
 
-    /* A request that is gone, in the middle of others. */
     CHECK_OK(MPI_Irecv(&got, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_SELF, &requests[1]));
     MPI_Request gone = requests[1];
     CHECK_OK(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
@@ -54,7 +53,7 @@ static void bad_handles(void)
     }
 }
 
-/* What the checks would have found: here it is harmless, and so it passes. */
+/* An error that the checks would find: here it is harmless, so the call succeeds. */
 static void trusted(void)
 {
     MPI_Datatype pair;

@@ -1,15 +1,15 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: usysv sysv ofi
-/* Partitioned messages around a ring: other numbers of partitions on both sides, ready in any order, started again and again,
- * of all lengths and of derived types; with ordinary messages of the same tag between them. */
+/* Partitioned messages around a ring: different numbers of partitions on both sides, ready in
+ * any order, started repeatedly, of all lengths and of derived types; with ordinary messages of
+ * the same tag between them. */
 #include "check.h"
 
 enum { ROUNDS = 4, TAG = 5 };
 
 static int next, before;
 
-/* Element i of the message of a rank in a round. */
 static int value(int from, int round, long long i) { return (int) (from * 7919 + round * 104729 + i); }
 
 static void shuffle(int *order, int n, int seed)
@@ -22,7 +22,7 @@ static void shuffle(int *order, int n, int seed)
     }
 }
 
-/* Makes all partitions ready, in some order and by some function. */
+/* Makes all partitions ready, in different orders and by different functions. */
 static void make_ready(MPI_Request request, int partitions, int round)
 {
     int *order = allocate((size_t) partitions * sizeof *order);
@@ -45,7 +45,8 @@ static void make_ready(MPI_Request request, int partitions, int round)
     free(order);
 }
 
-/* `theirs` partitions at the sender, `own` at the receiver, of altogether as many integers, each `stride` apart. */
+/* `theirs` partitions at the sender, `own` at the receiver, with the same number of integers in
+ * total, each `stride` apart. */
 static void ring(int theirs, int own, int each_theirs, int stride)
 {
     int total = theirs * each_theirs, each_own = own > 0 ? total / own : 0;
@@ -99,7 +100,6 @@ out:
     free(in);
 }
 
-/* Elements that are two integers with a gap, cut in the middle by the other side. */
 static void cut_elements(void)
 {
     enum { N = 3000 };
@@ -110,7 +110,8 @@ static void cut_elements(void)
     CHECK_OK(MPI_Type_vector(2, 1, 2, MPI_INT, &gapped));
     CHECK_OK(MPI_Type_commit(&gapped));
     for (int turn = 0; turn < 2; turn++) {
-        /* Gapped at the sender, then at the receiver; the other side has 2 N integers, 5 of them in a partition. */
+        /* Gaps at the sender, then at the receiver; the other side has 2 N integers, 5 in a
+         * partition. */
         if (turn == 0) {
             CHECK_OK(MPI_Psend_init(out, 3, N / 3, gapped, next, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &send));
             CHECK_OK(MPI_Precv_init(in, 2 * N / 5, 5, MPI_INT, before, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &receive));
@@ -137,7 +138,6 @@ static void cut_elements(void)
     CHECK_OK(MPI_Type_free(&gapped));
 }
 
-/* A partition can be used before the others have left. */
 static void early(int elements)
 {
     enum { P = 6, Q = 3 };
@@ -171,7 +171,6 @@ static void early(int elements)
             CHECK_EQ(flag, n == Q - 1);
             CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
         }
-        /* It is inactive now. */
         CHECK_OK(MPI_Parrived(receive, 0, &flag));
         CHECK_EQ(flag, 1);
         CHECK_OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
@@ -191,7 +190,6 @@ int main(int argc, char **argv)
                                   {7, 7, 1100}, {5, 2, 100000}};
     for (unsigned n = 0; n < sizeof cuts / sizeof cuts[0]; n++)
         for (int stride = 1; stride <= 2; stride++) ring(cuts[n][0], cuts[n][1], cuts[n][2], stride);
-    /* Nothing in them, none of them. */
     ring(3, 3, 0, 1);
     ring(4, 6, 0, 1);
     ring(0, 0, 0, 1);

@@ -1,12 +1,11 @@
 // ranks: 1 2 4
 // transports: all
-/* What is wrong with partitioned messages is said, and nothing else happens then; MPI_PROC_NULL; messages that are too long or
- * shorter than their place; other communicators. */
+/* Errors of partitioned messages, which change nothing; MPI_PROC_NULL; messages that are too
+ * long or shorter than their receive; other communicators. */
 #include "inter.h"
 
 static int data[64], result[64];
 
-/* A count is refused, and the text of the error has it as the program gave it. */
 static void too_many(int code, MPI_Count count)
 {
     char text[MPI_MAX_ERROR_STRING], number[32];
@@ -57,7 +56,6 @@ static void of_requests(void)
     CHECK_OK(MPI_Send_init(&word, 1, MPI_INT, rank, 0, MPI_COMM_WORLD, &ordinary));
     copy = send;
 
-    /* Not started. */
     CHECK_CLASS(MPI_Pready(0, send), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Pready_range(0, 3, send), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Pready_list(1, list, send), MPI_ERR_REQUEST);
@@ -74,7 +72,6 @@ static void of_requests(void)
     CHECK_OK(MPI_Start(&send));
     CHECK_CLASS(MPI_Start(&send), MPI_ERR_REQUEST);
 
-    /* Of the wrong kind. */
     CHECK_CLASS(MPI_Pready(0, receive), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Parrived(send, 0, &flag), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Pready(0, ordinary), MPI_ERR_REQUEST);
@@ -85,7 +82,7 @@ static void of_requests(void)
     CHECK_CLASS(MPI_Request_free(&send), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Request_free(&receive), MPI_ERR_REQUEST);
 
-    /* No such partitions, or ready already. */
+    /* Missing partitions, or ready already. */
     CHECK_CLASS(MPI_Pready(4, send), MPI_ERR_ARG);
     CHECK_CLASS(MPI_Pready(-1, send), MPI_ERR_ARG);
     CHECK_CLASS(MPI_Pready_range(2, 4, send), MPI_ERR_ARG);
@@ -105,7 +102,6 @@ static void of_requests(void)
     CHECK_OK(MPI_Parrived(receive, 1, &flag));
     CHECK_EQ(flag, 0);
 
-    /* None of all this made anything ready. */
     CHECK_OK(MPI_Pready_list(0, NULL, send));
     list[1] = 2;
     CHECK_OK(MPI_Pready_list(3, list, send));
@@ -144,7 +140,8 @@ static void of_nobody(void)
     CHECK_OK(MPI_Request_free(&receive));
 }
 
-/* A message that is shorter than its place is received as it is, a longer one is cut off, and that is said. */
+/* A message that is shorter than its receive is received, a longer one is truncated with an
+ * error. */
 static void of_other_lengths(int each)
 {
     int *out = allocate((size_t) (8 * each) * sizeof(int)), *in = allocate((size_t) (8 * each) * sizeof(int));
@@ -172,7 +169,6 @@ static void of_other_lengths(int each)
     free(in);
 }
 
-/* To the rank of the same number in the other group, if there is one. */
 static void between_groups(int at)
 {
     make_groups(at);

@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Partitioned messages with the same tag between the same ranks are matched in the order of their initialization, whatever is
- * started first; other tags, communicators and directions do not disturb them. */
+/* Partitioned messages with the same tag between the same ranks are matched in the order of
+ * their initialization, with any order of starts; other tags, communicators and directions do
+ * not disturb them. */
 #include "check.h"
 
 enum { MESSAGES = 10, PARTS = 4, ROUNDS = 12, LONGEST = 6000 };
@@ -71,7 +72,8 @@ static void messages(MPI_Comm comm, int peer_of_mine, int source, int is_freed, 
     }
 }
 
-/* A sender that is several rounds ahead of its receiver, and one that frees and makes the next meanwhile. */
+/* A sender that is several rounds ahead of its receiver, and one that frees and makes the next
+ * meanwhile. */
 static void ahead(void)
 {
     enum { N = 200, GENERATIONS = 3, TURNS = 5 };
@@ -107,7 +109,6 @@ static void ahead(void)
     }
 }
 
-/* Never started, on communicators that come and go. */
 static void for_nothing(void)
 {
     check_where("never started");

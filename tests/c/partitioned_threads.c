@@ -1,8 +1,9 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: tcp-encrypted lamd ofi
-/* MPI_THREAD_MULTIPLE: threads of a rank make partitions of one message ready, in any order and at the same time, while its main
- * thread waits for the message; threads of the receiver use partitions as they come. */
+/* MPI_THREAD_MULTIPLE: threads of a rank make partitions of one message ready, in any order and
+ * at the same time, while its main thread waits for the message; threads of the receiver use
+ * partitions as they arrive. */
 #include "check.h"
 
 #include <pthread.h>
@@ -16,12 +17,11 @@ static pthread_barrier_t line;
 
 static int value(int from, int round, int i) { return from * 1000003 + round * 10007 + i; }
 
-/* Fills and releases its partitions, every THREADS-th, in an order of its own. */
 static void *produce(void *argument)
 {
     int t = (int) (intptr_t) argument;
     for (int round = 0; round < scaled(ROUNDS); round++) {
-        pthread_barrier_wait(&line); /* The round is started. */
+        pthread_barrier_wait(&line); /* the round is started */
         int shift = (int) (drawn((unsigned) rank, (unsigned) round, (unsigned) t) % (PARTS / THREADS));
         for (int n = 0; n < PARTS / THREADS; n++) {
             int part = (n + shift) % (PARTS / THREADS) * THREADS + t;
@@ -31,12 +31,11 @@ static void *produce(void *argument)
             else
                 CHECK_OK(MPI_Pready(part, send));
         }
-        pthread_barrier_wait(&line); /* The round is over. */
+        pthread_barrier_wait(&line); /* the round is over */
     }
     return NULL;
 }
 
-/* Uses the receiver's partitions, which are twice as long, as they come. */
 static void *consume(void *argument)
 {
     int t = (int) (intptr_t) argument;
@@ -75,7 +74,8 @@ static void rounds(int length, int consumers)
         memset(in, 0xff, (size_t) (PARTS * elements) * sizeof(int));
         CHECK_OK(MPI_Startall(2, both));
         pthread_barrier_wait(&line);
-        /* Consumers ask for the receive, so it is not completed under their feet; the send is waited for by this thread. */
+        /* The consumers test the receive, so it is not completed before; this thread waits for
+         * the send. */
         CHECK_OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
         if (!consumers) {
             CHECK_OK(MPI_Wait(&receive, &status));
@@ -94,7 +94,8 @@ static void rounds(int length, int consumers)
     free(in);
 }
 
-/* Each thread has messages of its own, made, started and freed at the same time; pairs of threads are told apart by tags. */
+/* Each thread has its own messages, made, started and freed at the same time; pairs of threads
+ * have different tags. */
 static void *alone(void *argument)
 {
     enum { P = 5, N = 600 };

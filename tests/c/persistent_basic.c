@@ -1,12 +1,12 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: usysv sysv
-/* Every persistent collective of one group, started again and again with other contents each time, also in place. */
+/* Every persistent collective of one group, started again and again with other contents each
+ * time, also in place. */
 #include "check.h"
 
 enum { ROUNDS = 5, LONGEST = 40000 };
 
-/* Starts and completes in one of several ways. */
 static void run(MPI_Request *request, int round)
 {
     MPI_Request before = *request;
@@ -99,7 +99,7 @@ static void movements(int count)
     }
     CHECK_OK(MPI_Request_free(&request));
 
-    /* In place: the block of each rank is where the result will be. */
+    /* In place: the block of each rank is at the place of the result. */
     CHECK_OK(MPI_Alltoall_init(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, count, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
     for (int round = 0; round < ROUNDS; round++) {
         fill(count, round);
@@ -119,7 +119,6 @@ static long long sum_of(int ranks, int to, int round, int i)
     return (int) sum;
 }
 
-/* An operation of the program's: maps x -> m x + a one after the other, which may not change places. */
 static void compose(void *in, void *inout, int *len, MPI_Datatype *type)
 {
     (void) type;
@@ -187,7 +186,7 @@ static void reductions(int count)
         }
     }
 
-    /* Operation and type are freed at once: the request keeps them. */
+    /* Operation and type are freed at once: the request has its own references. */
     MPI_Op op;
     MPI_Datatype map;
     unsigned own[2], made[2];

@@ -1,6 +1,7 @@
 // ranks: 1 2 4
 // transports: all
-/* What is wrong with a persistent collective is said when it is made; and what must not be done with its request. */
+/* Errors of persistent collectives come when they are made; and forbidden uses of their
+ * requests. */
 #include "check.h"
 
 static int data[64], result[64], counts[8], displs[8];
@@ -25,7 +26,6 @@ static void at_init(void)
     CHECK_OK(MPI_Type_contiguous(2, MPI_INT, &open));
     CHECK_CLASS(MPI_Bcast_init(data, 1, open, 0, world, MPI_INFO_NULL, &request), MPI_ERR_TYPE);
     CHECK_OK(MPI_Type_free(&open));
-    /* Any info is taken, but no other thing. */
     CHECK_OK(MPI_Info_create(&info));
     CHECK_OK(MPI_Info_set(info, "of_no_concern", "yes"));
     CHECK_OK(MPI_Barrier_init(world, info, &request));
@@ -36,7 +36,7 @@ static void at_init(void)
     CHECK_OK(MPI_Request_free(&request));
     CHECK_CLASS(MPI_Barrier_init(world, gone, &request), MPI_ERR_INFO);
     CHECK(request == MPI_REQUEST_NULL);
-    /* None of those that failed took part: the next ones find each other. */
+    /* The failing calls took no part: the next ones match each other. */
     int mine = rank + 1, sum = 0;
     CHECK_OK(MPI_Allreduce_init(&mine, &sum, 1, MPI_INT, MPI_SUM, world, MPI_INFO_NULL, &request));
     CHECK_OK(MPI_Start(&request));
@@ -52,7 +52,6 @@ static void of_requests(void)
     int flag = -1;
     CHECK_OK(MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &request));
     copy = request;
-    /* Inactive: complete at once, with an empty status. */
     memset(&status, 0x5a, sizeof status);
     CHECK_OK(MPI_Wait(&request, &status));
     CHECK_EQ(status.MPI_SOURCE, MPI_ANY_SOURCE);
@@ -69,20 +68,17 @@ static void of_requests(void)
     CHECK(request == copy);
     do CHECK_OK(MPI_Request_get_status(request, &flag, &status));
     while (!flag);
-    /* Complete, and nobody was told. */
     CHECK_CLASS(MPI_Start(&request), MPI_ERR_REQUEST);
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     CHECK_OK(MPI_Request_free(&request));
     CHECK_CLASS(MPI_Start(&copy), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Wait(&copy, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
 
-    /* Those of nonblocking collectives cannot be started. */
     CHECK_OK(MPI_Ibarrier(MPI_COMM_WORLD, &request));
     CHECK_CLASS(MPI_Start(&request), MPI_ERR_REQUEST);
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
-/* One of several cannot be started: none is. */
 static void all_or_none(void)
 {
     MPI_Request requests[3];

@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Persistent collectives are matched in the order of their calls of MPI_*_init, whatever the order of their starts, which is
- * another on each rank and in each round; nonblocking and blocking collectives go on between them. */
+/* Persistent collectives are matched in the order of their MPI_*_init calls, while their starts
+ * have another order on each rank and in each round; nonblocking and blocking collectives go on
+ * between them. */
 #include "check.h"
 
 enum { REQUESTS = 12, ROUNDS = 60, COUNT = 700 };
@@ -10,7 +11,6 @@ static int in[REQUESTS][COUNT], out[REQUESTS][COUNT];
 
 static int given(int k, int from, int round, int i) { return k * 100000 + from * 1000 + round + i; }
 
-/* How many elements request k has, and which rank is its root. */
 static int length(int k) { return k % 3 == 0 ? 1 : k % 3 == 1 ? 20 : COUNT; }
 static int root_of(int k) { return k % size; }
 
@@ -48,7 +48,6 @@ static int check_result(int k, int round)
     return 1;
 }
 
-/* A permutation that depends on rank and round. */
 static void shuffle(int *order, int n, int round)
 {
     for (int i = 0; i < n; i++) order[i] = i;
@@ -79,7 +78,6 @@ static void rounds(MPI_Comm comm, int free_early)
         if (several) CHECK_OK(MPI_Startall(REQUESTS, all));
         if (!free_early) {
             CHECK_OK(MPI_Ibcast(&word, 1, MPI_INT, 0, comm, &between[1]));
-            /* A blocking one, while all others are under way. */
             int high = -1;
             CHECK_OK(MPI_Allreduce(&mine, &high, 1, MPI_INT, MPI_MAX, comm));
             CHECK_EQ(high, size - 1 + round);
@@ -107,7 +105,6 @@ static void rounds(MPI_Comm comm, int free_early)
     for (int k = 0; k < REQUESTS; k++) CHECK_OK(MPI_Request_free(&requests[rank % 2 ? k : REQUESTS - 1 - k]));
 }
 
-/* Two requests with the same arguments, of which one rank starts the first many rounds ahead. */
 static void ahead(void)
 {
     MPI_Request one, other;
@@ -129,7 +126,6 @@ static void ahead(void)
     CHECK_OK(MPI_Request_free(&other));
 }
 
-/* Requests that come and go, so that what they are kept in is used again. */
 static void come_and_go(void)
 {
     MPI_Request kept, request;

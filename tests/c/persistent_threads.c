@@ -1,8 +1,9 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: lamd ofi
-/* MPI_THREAD_MULTIPLE: each thread starts persistent collectives and neighbourhood collectives on a communicator of its own, in
- * its own order, with operations of the program, beside nonblocking ones; and threads start requests that one thread made. */
+/* MPI_THREAD_MULTIPLE: each thread starts persistent collectives and neighbourhood collectives
+ * on its own communicator, in its own order, with operations of the program, beside nonblocking
+ * ones; and threads start requests that one thread made. */
 #include "check.h"
 
 #include <pthread.h>
@@ -28,7 +29,8 @@ static void *own_communicator(void *argument)
     MPI_Comm ring = rings[t];
     memset(mine, 0, 4 * COUNT * sizeof(int));
     MPI_Request requests[4], nonblocking;
-    /* To the left COUNT elements, to the right a third as many: so from the right come COUNT, from the left a third. */
+    /* To the left COUNT elements, to the right a third: so COUNT come from the right, a third
+     * from the left. */
     CHECK_OK(MPI_Neighbor_alltoallv_init(mine, counts, places, MPI_INT, all, back, places, MPI_INT, ring, MPI_INFO_NULL, &requests[0]));
     CHECK_OK(MPI_Neighbor_allgather_init(&word, 1, MPI_INT, words, 1, MPI_INT, ring, MPI_INFO_NULL, &requests[1]));
     CHECK_OK(MPI_Allreduce_init(mine, sum, COUNT, MPI_INT, op, ring, MPI_INFO_NULL, &requests[2]));
@@ -65,7 +67,6 @@ static void *own_communicator(void *argument)
 static MPI_Request made[MADE];
 static int inputs[MADE][COUNT], outputs[MADE][COUNT];
 
-/* Starts and completes every THREADS-th request of those that the main thread has made, all on one communicator. */
 static void *others_requests(void *argument)
 {
     int t = (int) (intptr_t) argument;

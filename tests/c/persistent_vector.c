@@ -1,12 +1,11 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Persistent v and w forms and neighbourhood collectives: arrays are the program's again after the call, types may be freed;
- * and those of intercommunicators. */
+/* Persistent v and w forms and neighbourhood collectives: after the call the program may change
+ * the arrays and free the types; and those of intercommunicators. */
 #include "inter.h"
 
 enum { ROUNDS = 4, MOST = 64 };
 
-/* Elements from a to b, and what they are. */
 static int count_of(int a, int b) { return (a * 3 + b * 5) % 11; }
 static int value(int a, int b, int round, int i) { return a * 100000 + b * 1000 + round * 100 + i; }
 
@@ -15,7 +14,7 @@ static int sends[16], places[16], receives[16], others[16], bytes_out[16], bytes
 static MPI_Aint far_out[16], far_in[16];
 static MPI_Datatype types[16], types_in[16];
 
-/* This is no address, and a compiler that sees it as an array complains. */
+/* volatile: MPI_UNWEIGHTED is no address, and a compiler that sees it as an array complains. */
 static int *volatile unweighted = MPI_UNWEIGHTED;
 
 static void describe(int ranks)
@@ -30,7 +29,7 @@ static void describe(int ranks)
     }
 }
 
-/* What the program may do when the call has returned. */
+/* The program may do this after the call has returned. */
 static void forget(void)
 {
     for (int r = 0; r < 16; r++) sends[r] = receives[r] = places[r] = others[r] = bytes_out[r] = bytes_in[r] = -77777;
@@ -76,7 +75,6 @@ static void of_one_group(void)
     for (int r = 0; r < size; r++) CHECK_OK(MPI_Type_free(&types[r]));
     exchange(&request, size, "alltoallw");
 
-    /* A graph in which all are neighbours of all. */
     MPI_Comm graph;
     int everybody[16];
     for (int r = 0; r < size; r++) everybody[r] = r;
@@ -91,7 +89,6 @@ static void of_one_group(void)
     CHECK_OK(MPI_Comm_free(&graph));
     exchange(&request, size, "neighbor_alltoallw of a freed graph");
 
-    /* Gather to the last rank, and scatter it back from there. */
     int root = size - 1, mine[16], back[16];
     MPI_Request two[2];
     for (int r = 0; r < size; r++) {
@@ -145,7 +142,6 @@ static void of_a_torus(void)
     CHECK_OK(MPI_Request_free(&request));
     CHECK_OK(MPI_Comm_free(&ring));
 
-    /* A line: the ends have no neighbour on one side, whose place stays. */
     periodic[0] = 0;
     CHECK_OK(MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periodic, 0, &ring));
     int to[2];

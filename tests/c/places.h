@@ -1,5 +1,5 @@
-/* The calls of MPI in which one rank, the target, waits for another, or tests. Progress of its process must go on in each
- * of them. */
+/* The calls of MPI in which one rank, the target, waits for another, or tests. Progress of its
+ * process must go on in each of them. */
 #ifndef PLACES_H
 #define PLACES_H
 
@@ -144,7 +144,6 @@ static void together(int place)
         CHECK_OK(MPI_Comm_disconnect(&other));
         return;
     }
-    /* A message from rank 0, for which the target waits by different calls. */
     if (!is_target) {
         CHECK_OK(MPI_Send(&value, 1, MPI_INT, target, TAG, world));
         return;
@@ -175,13 +174,13 @@ static void together(int place)
     CHECK_OK(MPI_Wait(two, &status));
 }
 
-/* Epochs of a window that the target waits for. All other ranks call `before` first; only then rank 0 ends the wait. */
+/* Epochs of a window that the target waits for. All other ranks call `before` first; only then
+ * rank 0 ends the wait. */
 static void epochs(int place, struct window *w, void (*before)(void))
 {
     int flag = 0, zero = 0;
     MPI_Group group, other;
     if (place == WIN_LOCK) {
-        /* The target waits for the lock that rank 0 holds. */
         if (rank == 0) CHECK_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, w->win));
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == target) {
@@ -218,7 +217,6 @@ static void epochs(int place, struct window *w, void (*before)(void))
     MPI_Group_free(&other);
 }
 
-/* Chooses the target, and makes two ports and memory for messages. */
 static void places_begin(void)
 {
     target = size - 1;

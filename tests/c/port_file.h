@@ -16,7 +16,6 @@ static void leave_port(const char *path, char port[MPI_MAX_PORT_NAME])
     rename(next, path);
 }
 
-/* Waits for the file and reads the name. */
 static void await_port(const char *path, char port[MPI_MAX_PORT_NAME])
 {
     FILE *file;

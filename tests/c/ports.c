@@ -1,8 +1,8 @@
 // ranks: 2 3 5
 // transports: all
 // every day: tcp-encrypted lamd ofi
-// Rank 0 serves at a port, the others connect: all together, one after the other, while nobody accepts; names are published,
-// looked up and taken back; errors name what is wrong.
+// Rank 0 serves at a port, the others connect: all together, one after another, without an accept;
+// names are published, looked up and unpublished; errors name the cause.
 #include "must.h"
 #include "moved.h"
 #include <string.h>
@@ -51,7 +51,6 @@ static void errors(void) {
     CHECK(strstr(text, "oxmpi:0123456789abcdef:1"));
     CHECK(class_of(MPI_Comm_accept("no port", MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter)) == MPI_ERR_PORT);
     CHECK(class_of(MPI_Close_port("no port")) == MPI_ERR_PORT);
-    /* Nobody accepts here. */
     MPI_Open_port(MPI_INFO_NULL, port);
     MPI_Info_create(&info);
     MPI_Info_set(info, "timeout", "0.05");
@@ -67,7 +66,7 @@ static void errors(void) {
 }
 
 static void join(void) {
-    /* An abstract name, that leaves nothing behind; its secret is a port's, of which there is one only. */
+    /* An abstract name leaves no file behind; its secret is unique. */
     char port[MPI_MAX_PORT_NAME] = {0};
     MPI_Comm inter;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -94,7 +93,6 @@ static void join(void) {
     CHECK(inter != MPI_COMM_NULL);
     MPI_Sendrecv(&rank, 1, MPI_INT, 0, 0, &heard, 1, MPI_INT, 0, 0, inter, MPI_STATUS_IGNORE);
     CHECK(heard == 1 - rank);
-    /* The socket is as it was. */
     char letter = 'a' + rank;
     CHECK(write(fd, &letter, 1) == 1 && read(fd, &letter, 1) == 1 && letter == 'a' + 1 - rank);
     close(fd);
@@ -113,7 +111,7 @@ int main(int argc, char **argv) {
     MPI_Comm_split(MPI_COMM_WORLD, rank > 0, rank, &others);
     if (rank == 0) {
         MPI_Open_port(MPI_INFO_NULL, port);
-        /* Other jobs see the name, too: it must be no other job's. */
+        /* Other jobs see the name, so it must be unique. */
         MPI_Publish_name(port, MPI_INFO_NULL, port);
         MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
         CHECK(class_of(MPI_Publish_name(port, MPI_INFO_NULL, port)) == MPI_ERR_SERVICE);
@@ -122,14 +120,12 @@ int main(int argc, char **argv) {
     MPI_Bcast(port, sizeof port, MPI_CHAR, 0, MPI_COMM_WORLD);
     MPI_Lookup_name(port, MPI_INFO_NULL, found);
     CHECK(!strcmp(port, found));
-    /* All others together; their root is their last rank. */
     if (rank == 0) {
         MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);
     } else {
         MPI_Comm_connect(rank == size - 1 ? port : NULL, MPI_INFO_NULL, size - 2, others, &inter);
     }
     exchange(inter, rank == 0);
-    /* Each for itself, all at a time. */
     for (int n = 1; rank == 0 ? n < size : n < 2; n++) {
         if (rank == 0) {
             MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);

@@ -1,16 +1,16 @@
 // ranks: 1 2 4 7
 // transports: near
 // every day: usysv sysv
-/* Messages around the lengths at which the guide's shared memory changes its protocol, many long ones at once, more than the
- * pool can hold; and that what is counted is what the parameters say: the size of the segment by the guide's formula, which
- * messages are announced, which pieces go through the pool. Other transports only carry the messages. */
+/* Messages around the lengths at which the guide's shared memory changes its protocol, many long
+ * ones at once, more than the pool can hold. Counts agree with the parameters: the size of the
+ * segment by the guide's formula, the announced messages, the pieces through the pool. Other
+ * transports only carry the messages. */
 #include "mpit.h"
 
 enum { MANY = 100, LONG = 60000 };
 
 static MPI_T_pvar_session session;
 
-/* A number among the parameters in the environment, or what it is by default. */
 static long long parameter(const char *way, const char *what, long long otherwise)
 {
     char name[80];
@@ -36,7 +36,6 @@ static int holds(const unsigned char *data, size_t len, int number)
     return 1;
 }
 
-/* Rank 0 sends a message of each length to rank 1, which is at times there before it. */
 static void lengths(long long s)
 {
     long long all[] = {0, 1, s - 1, s, s + 1, 2 * s - 1, 2 * s, 2 * s + 1, 3 * s, 20 * s + 5, 300000};
@@ -66,7 +65,8 @@ static void lengths(long long s)
     free(data);
 }
 
-/* Everybody has a hundred long messages on the way to its neighbour at once, and receives them in reverse. */
+/* Each rank has a hundred long messages to its neighbour under way at once, and receives them in
+ * reverse. */
 static void many(void)
 {
     static MPI_Request requests[2 * MANY];
@@ -88,7 +88,6 @@ static void many(void)
     free(in);
 }
 
-/* One message of so many bytes from rank 0 to rank 1, and what is counted of it at rank 0. */
 static void counted(long long len, number announced, number *pooled, number *boxed)
 {
     check_where("%lld bytes", len);
@@ -123,7 +122,6 @@ static void numbers(const char *way)
     long long rest = 10 * s + 3;
     counted(s + rest, 1, &pooled, &boxed);
     if (rank != 0) return;
-    /* Nobody else uses the pool now: if a piece has room in it, all go through it. */
     if (most >= 1 && most <= p / 2) {
         CHECK_EQ(pooled, (number) ((rest + most - 1) / most));
         CHECK_EQ(boxed, 0);

@@ -1,5 +1,5 @@
-/* The test of MPI_Scan and MPI_Exscan. The including file defines PREFIX_REDUCTION, the function, and INCLUSIVE, 1 if
- * the result of a rank includes its own value. */
+/* The test of MPI_Scan and MPI_Exscan. The including file defines PREFIX_REDUCTION, the
+ * function, and INCLUSIVE, 1 if the result of a rank includes its own value. */
 #include "check.h"
 #include "maps.h"
 

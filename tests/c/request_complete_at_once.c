@@ -1,12 +1,11 @@
 // ranks: 2
 // transports: all
-/* Receives that are complete when they are started, in all calls that take a request, also by its integer: what they say, and that
- * none is complete twice. */
+/* Receives that are complete when they are started, in all calls that take a request, also by
+ * its integer: their results, and that none is reported twice. */
 #include "check.h"
 
 enum { ROUNDS = 200, MANY = 70, LAST_TAG = 2147483647 };
 
-/* Sends messages of these tags, the n-th of n % 57 bytes. */
 static void send_all(const int *tags, int count)
 {
     unsigned char bytes[64];
@@ -40,7 +39,6 @@ static void start_all(const int *tags, int count, int any)
                            &requests[n]));
 }
 
-/* Each way to complete them; `way` says which. */
 static void receive_all(const int *tags, int count, int way)
 {
     int flag, at, done;
@@ -118,14 +116,14 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     int tags[MANY];
     for (int round = 0; round < scaled(ROUNDS); round++) {
-        /* All alike, all different, or the largest there is. */
+        /* Equal tags, different ones, or the largest one. */
         for (int n = 0; n < MANY; n++) tags[n] = round % 3 == 0 ? 7 : round % 3 == 1 ? n * 30000001 % LAST_TAG : LAST_TAG;
         int way = round % 16;
         /* Few: the integers of requests are slow to compare. */
         int count = way / 2 == 7 ? 9 : 1 + round % MANY;
         if (rank == 0) send_all(tags, count);
         if (rank == 1) {
-            /* Most often all lie there then, and no call has looked at them. */
+            /* Usually all have arrived then, and no call has polled. */
             usleep(500);
             receive_all(tags, count, way);
         }

@@ -1,6 +1,6 @@
 // ranks: 1 2 4
 // transports: one
-/* Asking for the status of requests that stay: one, any, all, some. */
+/* The status of requests that stay: one, any, all, some. */
 #include "check.h"
 
 enum { N = 4 };
@@ -8,7 +8,7 @@ enum { N = 4 };
 static int values[N];
 static MPI_Request requests[N];
 
-/* Receive i has tag 10 + i and the length of i + 1 integers is never more than one here. */
+/* Receive i has tag 10 + i. */
 static void post(void)
 {
     for (int i = 0; i < N; i++) {
@@ -94,7 +94,6 @@ static void step_by_step(void)
     CHECK_STATUS(&statuses[1], 0, 12, 4);
     CHECK_OK(MPI_Request_get_status_some(N, requests, &count, indices, MPI_STATUSES_IGNORE));
     CHECK_EQ(count, 3);
-    /* One that is completed is skipped. */
     CHECK_OK(MPI_Wait(&requests[0], &status));
     CHECK_OK(MPI_Request_get_status_any(N, requests, &index, &flag, MPI_STATUS_IGNORE));
     CHECK(flag == 1 && index == 2);
@@ -109,7 +108,6 @@ static void step_by_step(void)
     for (int i = 0; i < N; i++) CHECK_EQ(values[i], 100 + i);
 }
 
-/* A failed operation says so in the status; the call that completes it is the one that fails. */
 static void failed(void)
 {
     MPI_Comm comm;

@@ -1,6 +1,6 @@
 // ranks: 1 2
 // transports: one
-/* A request that was freed while it goes on is no request any more, for any call: none waits for it. */
+/* A request that was freed while it is active is invalid in each call: none waits for it. */
 #include "check.h"
 
 int main(int argc, char **argv)
@@ -27,7 +27,6 @@ int main(int argc, char **argv)
         CHECK_CLASS(MPI_Waitsome(2, both, &count, indices, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
         CHECK_CLASS(MPI_Testall(2, both, &flag, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
         if (when == 0) {
-            /* The receive itself was not harmed. */
             CHECK_OK(MPI_Send(&rank, 1, MPI_INT, rank, 3, MPI_COMM_WORLD));
             while (*(volatile int *) &value != rank)
                 CHECK_OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));

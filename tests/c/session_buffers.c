@@ -1,6 +1,6 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Buffers of sessions for buffered sends: whose buffer counts, and that all is delivered. */
+/* Buffers of sessions for buffered sends: their precedence, and that all is delivered. */
 #include "sessions.h"
 
 enum { BYTES = 1000, ROOM = 4 * (BYTES + MPI_BSEND_OVERHEAD) };
@@ -86,7 +86,6 @@ static void counts(void)
     close_session(&other);
 }
 
-/* The end of a session delivers, and detaches. */
 static void delivers(void)
 {
     check_where("the end delivers");

@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: tcp-encrypted lamd ofi
-/* Sessions before, during and after the World Model, many times, and what MPI_Initialized and its like say meanwhile. */
+/* Sessions before, during and after the World Model, many times, with the results of
+ * MPI_Initialized and its like meanwhile. */
 #include "sessions.h"
 
 static void expect(int initialized, int finalized)
@@ -22,7 +23,6 @@ static void cycle(const char *tag)
     close_session(&session);
 }
 
-/* Two sessions at a time, ended in the order in which they began. */
 static void overlap(void)
 {
     MPI_Session first = open_session(), second = open_session();
@@ -40,7 +40,8 @@ static void overlap(void)
     close_session(&third);
 }
 
-/* The last messages of a session are delivered though its end follows, and some are slow to begin the next one. */
+/* The last messages of a session are delivered though its end follows, and some ranks are slow
+ * to begin the next one. */
 static void stragglers(void)
 {
     for (int i = 0; i < 4; i++) {

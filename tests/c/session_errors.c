@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: one
-/* Whose error handler counts: the session's, that of a call which makes something, and who counts without any object. */
+/* The precedence of error handlers: the session's, the argument of a creating call, and that of
+ * calls without an object. */
 #include "sessions.h"
 
 static int told, told_code;
@@ -52,7 +53,6 @@ static void of_sessions(void)
     close_session(&session);
 }
 
-/* A call that makes something tells the handler that is to be the thing's. */
 static void of_creations(void)
 {
     check_where("of creations");
@@ -81,7 +81,6 @@ static void of_creations(void)
     CHECK_EQ(told, 4);
     CHECK_CLASS(MPI_Comm_create_from_group(group, "t", MPI_INFO_NULL, RETURN, NULL), MPI_ERR_ARG);
     CHECK_EQ(told, 4);
-    /* And it is the new communicator's. */
     CHECK_OK(MPI_Comm_create_from_group(group, "t", MPI_INFO_NULL, for_comms, &comm));
     CHECK_CLASS(MPI_Send(&told, 1, MPI_INT, 1, 0, comm), MPI_ERR_RANK);
     CHECK(told == 5 && told_comm == comm);
@@ -92,7 +91,6 @@ static void of_creations(void)
     close_session(&session);
 }
 
-/* With a handler of MPI_COMM_SELF that returns. */
 static void without_session(void)
 {
     check_where("without a session");
@@ -130,7 +128,6 @@ int main(int argc, char **argv)
     of_sessions();
     of_creations();
     without_session();
-    /* While only sessions are there the predefined communicators are not. */
     MPI_Session session = open_session();
     MPI_Finalize();
     check_where("after MPI_Finalize");

@@ -1,11 +1,10 @@
 // ranks: 1 2
 // transports: one
-// A child that a rank forks off between two sessions is not the rank: it has no sessions, and takes no messages.
+// A forked child between two sessions is not the rank: it has no sessions, and takes no messages.
 #include "must.h"
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A broadcast of a session's own; returns the rank. */
 static int meet(int value)
 {
     MPI_Session session;

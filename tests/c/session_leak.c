@@ -1,7 +1,8 @@
 // ranks: 1 2 4
 // transports: one
-/* Two thousand sessions, one after the other, each with all that a session can have, leave nothing behind: no memory, no
- * descriptor, no mapping, no thread. Some programs begin with sessions, others with MPI_Init; this one does both. */
+/* Two thousand sessions, one after another, each with all its possible objects, leave nothing
+ * behind: no memory, no descriptor, no mapping, no thread. Some programs begin with sessions,
+ * others with MPI_Init; this one does both. */
 #include "sessions.h"
 
 #include <dirent.h>
@@ -45,7 +46,7 @@ static void full(int round)
     CHECK_OK(MPI_Recv(&got, 1, MPI_INT, (me + n - 1) % n, 0, duplicate, MPI_STATUS_IGNORE));
     CHECK_EQ(got, round);
     if (round % 2) {
-        /* By hand, or by the end of the session. */
+        /* By the program, or by the end of the session. */
         CHECK_OK(MPI_Session_detach_buffer(session, &address, &bytes));
         MPI_Group_free(&all);
         MPI_Group_free(&own);
@@ -92,7 +93,8 @@ static void measure(void)
 
 static void rounds(const char *when)
 {
-    /* First to the size that the tables stay at: a number of a context is used again after a thousand others. */
+    /* First to the final size of the tables: the number of a context is used again after a
+     * thousand others. */
     for (int i = 0; i < scaled(2000); i++) full(i);
     measure();
     before = now;

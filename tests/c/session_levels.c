@@ -1,8 +1,9 @@
 // ranks: 1 2 4 7
 // transports: one
-/* Sessions that another thread makes beside a World Model that was initialised for one thread, whose thread is in the library
- * meanwhile: whatever they ask for, they have the level of the process, and the World Model's thread uses them. Once a session of that
- * thread has asked for more, those of other threads have it, too. */
+/* Sessions that another thread makes beside a World Model of one thread, whose thread is in the
+ * library meanwhile: they have the level of the process, whatever they request, and the World
+ * Model's thread uses them. After a session of that thread has requested more, sessions of other
+ * threads have it, too. */
 #include "sessions.h"
 
 #include <pthread.h>
@@ -61,7 +62,8 @@ static void *own_session(void *number)
     return NULL;
 }
 
-/* One call on the World Model; all ranks do it equally often. Whether any rank's thread has not made its sessions yet. */
+/* One call on the World Model; all ranks make the same number. Whether the thread of any rank
+ * has not made its sessions yet. */
 static int is_any_late(void)
 {
     int mine = !atomic_load(&is_made), all = -1;

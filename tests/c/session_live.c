@@ -1,9 +1,9 @@
 // ranks: 1 2 4 7
 // transports: all
-/* What is there still at MPI_Session_finalize, and at MPI_Finalize while a session lives. */
+/* Objects that exist at MPI_Session_finalize, and at MPI_Finalize while a session lives. */
 #include "sessions.h"
 
-/* Operations that go on are an error that loses nothing. */
+/* Active operations are an error that loses nothing. */
 static void requests(void)
 {
     check_where("requests");
@@ -21,7 +21,7 @@ static void requests(void)
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     CHECK_EQ(got, me);
     if (n > 1) {
-        /* Nobody can be through before rank 0 comes. */
+        /* No rank can have finished before rank 0 comes. */
         MPI_Comm gate;
         MPI_Comm_dup(comm, &gate);
         if (me > 0) {
@@ -34,7 +34,6 @@ static void requests(void)
         }
         CHECK_OK(MPI_Wait(&barrier, MPI_STATUS_IGNORE));
     }
-    /* A request that was not started is none that goes on. */
     MPI_Request persistent;
     CHECK_OK(MPI_Send_init(&me, 1, MPI_INT, me, 0, comm, &persistent));
     exercise(comm);
@@ -42,7 +41,6 @@ static void requests(void)
     close_session(&session);
 }
 
-/* What was sent is delivered, whoever has asked for it. */
 static void messages(void)
 {
     enum { LONG = 300000 };
@@ -64,7 +62,8 @@ static void messages(void)
         CHECK_OK(MPI_Recv(in, LONG, MPI_BYTE, 0, 1, comm, MPI_STATUS_IGNORE));
         CHECK_EQ(pattern_differs(in, LONG, 0), -1);
     }
-    /* The communicator is disconnected by the end of the session, groups and further communicators of it too. */
+    /* The end of the session disconnects the communicator, and its groups and further
+     * communicators. */
     MPI_Comm more;
     MPI_Group group;
     CHECK_OK(MPI_Comm_dup(comm, &more));
@@ -82,7 +81,6 @@ static void messages(void)
 static void handles(void)
 {
     check_where("handles");
-    /* Errors on no object: the World Model is there, and returns them. */
     MPI_Session session = open_session();
     MPI_Comm comm = comm_of(session, "handles");
     MPI_Group group = group_of(session, "mpi://WORLD");
@@ -95,7 +93,6 @@ static void handles(void)
     CHECK_CLASS(MPI_Session_get_num_psets(session, MPI_INFO_NULL, &n), MPI_ERR_SESSION);
 }
 
-/* The World Model ends while a session goes on. */
 static void world(void)
 {
     enum { LONG = 300000 };

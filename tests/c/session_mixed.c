@@ -1,6 +1,6 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Objects of different sessions, and of a session and the World Model, are not mixed in a call. */
+/* A call refuses objects of different sessions, and of a session with the World Model. */
 #include "sessions.h"
 
 static void groups(MPI_Group one, MPI_Group other)
@@ -13,7 +13,6 @@ static void groups(MPI_Group one, MPI_Group other)
     CHECK_CLASS(MPI_Group_compare(one, other, &result), MPI_ERR_GROUP);
     CHECK_CLASS(MPI_Group_translate_ranks(one, 1, &zero, other, &result), MPI_ERR_GROUP);
     CHECK(made == MPI_GROUP_NULL);
-    /* The empty group is nobody's. */
     CHECK_OK(MPI_Group_compare(one, MPI_GROUP_EMPTY, &result));
     CHECK_EQ(result, MPI_UNEQUAL);
     CHECK_OK(MPI_Group_union(MPI_GROUP_EMPTY, other, &made));
@@ -23,7 +22,6 @@ static void groups(MPI_Group one, MPI_Group other)
     MPI_Group_free(&made);
 }
 
-/* Requests of both are refused before any of them is waited for. */
 static void requests(MPI_Comm one, MPI_Comm other)
 {
     int numbers[2] = {-1, -1}, me, n, flag, index, indices[2];
@@ -40,7 +38,7 @@ static void requests(MPI_Comm one, MPI_Comm other)
     CHECK_CLASS(MPI_Testsome(2, both, &index, indices, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Request_get_status_all(2, both, &flag, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
     CHECK(both[0] != MPI_REQUEST_NULL && both[1] != MPI_REQUEST_NULL);
-    /* A message that is there already completes its receive at once. */
+    /* An arrived message completes its receive at once. */
     CHECK_OK(MPI_Barrier(one));
     CHECK_OK(MPI_Send(&me, 1, MPI_INT, (me + 1) % n, 5, one));
     CHECK_OK(MPI_Send(&me, 1, MPI_INT, (me + 1) % n, 5, other));
@@ -63,7 +61,6 @@ static void communicators(MPI_Comm one, MPI_Comm other)
     MPI_Group_free(&group);
     CHECK(made == MPI_COMM_NULL);
     if (n < 2) return;
-    /* Each leader finds it out, and tells its group. */
     MPI_Comm half;
     CHECK_OK(MPI_Comm_split(one, me % 2, 0, &half));
     CHECK(MPI_Intercomm_create(half, 0, other, 1 - me % 2, 5, &made) != MPI_SUCCESS);

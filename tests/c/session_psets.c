@@ -1,6 +1,6 @@
 // ranks: 1 2 4 7
 // transports: one
-/* Process sets and what is known of them; groups and communicators of them, before MPI_Init. */
+/* Process sets and their information; groups and communicators of them, before MPI_Init. */
 #include "sessions.h"
 
 static int value_is(MPI_Info info, const char *key, const char *wanted)
@@ -30,7 +30,6 @@ static void sets(MPI_Session session)
         CHECK_EQ(again, length);
         CHECK(!strncmp(cut, name, 3) && cut[3] == 0);
         found += !strcmp(name, "mpi://WORLD") || !strcmp(name, "mpi://SELF");
-        /* What is said of a set is true of its group. */
         MPI_Info info;
         MPI_Group group = group_of(session, name);
         char members[16];
@@ -63,7 +62,8 @@ static void groups(MPI_Session session)
     CHECK_EQ(result, me == 0 ? MPI_IDENT : MPI_SIMILAR);
     CHECK_OK(MPI_Group_difference(all, own, &rest));
     CHECK_EQ(rest == MPI_GROUP_EMPTY, n == 1);
-    /* All communicators of this group's order, then each one's own, then halves and what connects them. */
+    /* A communicator of all in this group's order, then each rank's own, then halves and an
+     * intercommunicator. */
     MPI_Comm comm, alone, half;
     CHECK_OK(MPI_Comm_create_from_group(own, "alone", MPI_INFO_NULL, RETURN, &alone));
     exercise(alone);
@@ -74,7 +74,6 @@ static void groups(MPI_Session session)
     MPI_Group mine, theirs;
     MPI_Group turned;
     CHECK_OK(MPI_Comm_group(half, &turned));
-    /* In the order on which the other half agrees. */
     CHECK_OK(MPI_Group_intersection(all, turned, &mine));
     MPI_Group_free(&turned);
     CHECK_OK(MPI_Group_difference(all, mine, &theirs));
@@ -148,7 +147,6 @@ static void infos(void)
     CHECK_OK(MPI_Session_get_info(session, &used));
     CHECK(value_is(used, "thread_level", "MPI_THREAD_MULTIPLE"));
     MPI_Info_free(&used);
-    /* A session as an integer. */
     CHECK(MPI_Session_fromint(MPI_Session_toint(session)) == session);
     CHECK(MPI_Session_fromint(MPI_Session_toint(MPI_SESSION_NULL)) == MPI_SESSION_NULL);
     close_session(&session);

@@ -1,7 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Sessions of several threads at the same time, before, during and after the World Model; and communicators that threads
- * make of one group at the same time, told apart by their tags. */
+/* Sessions of several threads at the same time, before, during and after the World Model; and
+ * communicators that threads make of one group at the same time, with different tags. */
 #include "sessions.h"
 
 #include <pthread.h>

@@ -28,7 +28,6 @@ static inline MPI_Group group_of(MPI_Session session, const char *set)
     return group;
 }
 
-/* A communicator of all processes. */
 static inline MPI_Comm comm_of(MPI_Session session, const char *tag)
 {
     MPI_Group group = group_of(session, "mpi://WORLD");
@@ -38,7 +37,6 @@ static inline MPI_Comm comm_of(MPI_Session session, const char *tag)
     return comm;
 }
 
-/* Messages of several lengths around a ring, and a sum. */
 static inline void exercise(MPI_Comm comm)
 {
     static const int lengths[] = {0, 1, 8, 1000, 100000};
@@ -58,7 +56,6 @@ static inline void exercise(MPI_Comm comm)
     CHECK_EQ(sum, n * (n - 1) / 2);
 }
 
-/* The verdict of a program without the World Model, which main returns. All processes call it. */
 static inline int sessions_end(void)
 {
     MPI_Session session = open_session();

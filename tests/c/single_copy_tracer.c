@@ -1,7 +1,8 @@
 // ranks: 1 3
 // transports: near
-/* MPI_Init names who has started this rank as one that may trace it (PR_SET_PTRACER): where Yama guards processes, its other ranks may
- * read this one's memory then. A filter of system calls hands the call to a handler, whether the kernel has Yama or not. */
+/* MPI_Init names the parent of this rank as a process that may trace it (PR_SET_PTRACER): with
+ * Yama, the other ranks may then read its memory. A filter of system calls gives the call to a
+ * handler, with and without Yama in the kernel. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -28,7 +29,6 @@ static void on_call(int signal, siginfo_t *info, void *context)
     greg_t *registers = ((ucontext_t *) context)->uc_mcontext.gregs;
     (void) signal, (void) info;
     named = (long) registers[ARGUMENT];
-    /* As a kernel without Yama: it must not matter. */
     registers[RESULT] = -EINVAL;
 }
 
@@ -56,7 +56,6 @@ int main(int argc, char **argv)
 #endif
     check_begin(&argc, &argv);
 #ifdef ARGUMENT
-    /* Where there are no such filters nothing can be seen. */
     if (watches) CHECK_EQ(named, (long) getppid());
 #endif
     return check_end();

@@ -1,8 +1,9 @@
 // ranks: 1 2 3 5
 // transports: all
 // every day: tcp-encrypted lamd ofi
-// Spawns itself: messages and collectives between parents and children, a root that is not 0, arguments with blanks, error
-// codes, attributes, a program that is not there, what is left after a disconnect, and what the launcher keeps open.
+// Spawns itself: messages and collectives between parents and children, a root that is not 0,
+// arguments with blanks, error codes, attributes, a missing program, the state after a disconnect,
+// and open descriptors of the launcher.
 #include "must.h"
 #include "moved.h"
 #include <dirent.h>
@@ -27,11 +28,9 @@ static int child(MPI_Comm parent, int argc, char **argv) {
     CHECK(flag && *value == 0);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_UNIVERSE_SIZE, &value, &flag);
     CHECK(flag && *value >= size);
-    // Among the children alone.
     int sum = 0, mine = rank + 1;
     MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     CHECK(sum == size * (size + 1) / 2);
-    // From each parent a short and a long message, and back.
     static int data[100000];
     for (int p = 0; p < parents; p++) {
         MPI_Status status;
@@ -128,7 +127,7 @@ static void failures(char *program) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
-// How many descriptors the launcher has; 0 if that may not be seen.
+// The number of descriptors of the launcher; 0 if the kernel does not permit a look.
 static int kept_by_launcher(void) {
     char path[64];
     int count = 0;
@@ -147,7 +146,8 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) return child(parent, argc, argv);
-    // The launcher has descriptors for each rank: all ranks must have been started before they are counted.
+    // The launcher has descriptors for each rank: all ranks must have been started before they are
+    // counted.
     MPI_Barrier(MPI_COMM_WORLD);
     moved_begin();
     int before = kept_by_launcher();
@@ -155,7 +155,7 @@ int main(int argc, char **argv) {
     parents_of(argv[0], MPI_COMM_SELF, 0, 1);
     failures(argv[0]);
     parents_of(argv[0], MPI_COMM_WORLD, 0, 5);
-    // Of processes that have ended nothing stays open, as soon as the launcher has seen their ends.
+    // The launcher closes the descriptors of ended processes as soon as it has noticed their ends.
     for (int looks = 0; kept_by_launcher() > before + 4; looks++) {
         CHECK(looks < 30000);
         usleep(1000);

@@ -1,7 +1,8 @@
 // ranks: 1 2 3
 // transports: all
-// Spawns several programs at once: their numbers and arguments, working directory, environment, a soft number, an initial
-// error handler, grandchildren; and intercommunicators of processes of three jobs.
+// Spawns several programs at once: their numbers and arguments, working directory, environment, a
+// soft number, an initial error handler, grandchildren; and intercommunicators of processes of
+// three jobs.
 #include "must.h"
 #include "moved.h"
 #include <string.h>
@@ -9,12 +10,12 @@
 
 static int rank, size;
 
-/* Two children, each of a job of its own, talk by way of an intercommunicator that their parent has helped to make. */
+/* Two children of different jobs exchange messages by an intercommunicator that their parent has
+ * helped to make. */
 static void siblings(MPI_Comm parent, int which) {
     MPI_Comm with_parent, with_other;
     int said = which, heard = -1;
-    MPI_Intercomm_merge(parent, 1, &with_parent); /* parent, then me */
-    /* The parent merges with the first and the second and makes a communicator of all three. */
+    MPI_Intercomm_merge(parent, 1, &with_parent); /* parent, then this process */
     MPI_Comm all;
     if (which == 0) {
         MPI_Comm inter;
@@ -65,7 +66,6 @@ static int child(MPI_Comm parent, int argc, char **argv) {
     int sum, mine = rank;
     MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     CHECK(sum == 3);
-    /* A reduction that goes to the parents. */
     MPI_Reduce(&mine, NULL, 1, MPI_INT, MPI_SUM, 0, parent);
     MPI_Comm_disconnect(&parent);
     MPI_Finalize();

@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy usysv sysv tcp-encrypted ofi
-/* MPI_THREAD_MULTIPLE: several threads of a rank send, receive, wait and reduce at the same time. */
+/* MPI_THREAD_MULTIPLE: several threads of a rank send, receive, wait and reduce at the same
+ * time. */
 #include "check.h"
 
 #include <pthread.h>
@@ -25,7 +26,8 @@ static int length_of(int tag, int i)
     return i % 50 == 0 ? (int) (x % LARGEST) : (int) (x % 100);
 }
 
-/* Thread t plays with thread t of the neighbour, with tag t; a rank without a neighbour plays with itself. */
+/* Thread t and thread t of the neighbour exchange messages with tag t; a rank without a
+ * neighbour uses itself. */
 static void *ping_pong(void *argument)
 {
     int tag = (int) (intptr_t) argument, peer = (rank ^ 1) < size ? rank ^ 1 : rank;
@@ -49,7 +51,6 @@ static void *ping_pong(void *argument)
     return NULL;
 }
 
-/* All threads of all ranks exchange windows of messages with the neighbours in the ring. */
 static void *windows(void *argument)
 {
     enum { WINDOW = 20 };
@@ -69,7 +70,6 @@ static void *windows(void *argument)
     return NULL;
 }
 
-/* Each thread has a communicator of its own for collectives. */
 static void *collectives(void *argument)
 {
     int t = (int) (intptr_t) argument;
@@ -84,7 +84,6 @@ static void *collectives(void *argument)
     return NULL;
 }
 
-/* Several threads take messages from anyone: each message is taken once. */
 static int taken[THREADS], taken_sum;
 
 static void *take_any(void *argument)
@@ -117,7 +116,6 @@ static void *take_and_give(void *argument)
     return NULL;
 }
 
-/* A thread asleep in a receive is woken by a message that its sibling sends to their own rank. */
 static void *sleeper(void *argument)
 {
     int t = (int) (intptr_t) argument, got = -1;

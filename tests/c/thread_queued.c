@@ -1,7 +1,7 @@
 // ranks: 2 4
 // transports: all
-/* MPI_THREAD_MULTIPLE: a thread leaves more messages behind than there is room for and calls MPI no more; the thread that sleeps
- * in a receive has to send them as room comes. */
+/* MPI_THREAD_MULTIPLE: a thread leaves more messages in the backlog than there is room for and
+ * calls MPI no more; the thread that sleeps in a receive has to send them when there is room. */
 #include "check.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ static pthread_barrier_t line;
 static void *leave_behind(void *argument)
 {
     int peer = *(int *) argument;
-    pause_ms(50); /* The other thread sleeps by now. */
+    pause_ms(50); /* the other thread sleeps by now */
     for (int i = 0; i < MESSAGES; i++)
         CHECK_OK(MPI_Isend(out + i % 100, LENGTH, MPI_BYTE, peer, i % 7, MPI_COMM_WORLD, &sends[i]));
     pthread_barrier_wait(&line);
@@ -32,7 +32,6 @@ int main(int argc, char **argv)
     int peer = rank ^ 1;
     out = allocate(LENGTH + 100);
     pattern_fill(out, LENGTH + 100, 3);
-    /* The ways between them are the usual ones from here on. */
     unsigned char *both = allocate(LENGTH);
     for (int i = 0; i < 200; i++)
         CHECK_OK(MPI_Sendrecv(out, LENGTH, MPI_BYTE, peer, 1, both, LENGTH, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
@@ -49,7 +48,7 @@ int main(int argc, char **argv)
         pthread_barrier_destroy(&line);
     } else {
         unsigned char *in = allocate(LENGTH);
-        pause_ms(200); /* So that there is no room any more. */
+        pause_ms(200); /* there is no room any more */
         for (int i = 0; i < MESSAGES; i++) {
             CHECK_OK(MPI_Recv(in, LENGTH, MPI_BYTE, peer, i % 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
             CHECK_EQ(memcmp(in, out + i % 100, LENGTH), 0);

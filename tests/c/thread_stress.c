@@ -1,13 +1,12 @@
 // ranks: 1 2 4
 // transports: all
 // every day: shm-single-copy
-/* MPI_THREAD_MULTIPLE under load: four threads of each rank play random rounds at the same time.
+/* MPI_THREAD_MULTIPLE under load: four threads of each rank run random rounds at the same time.
  *
- * thread_stress [SECONDS [SEED]]: a fixed number of rounds, or batches of rounds until the time is over. What a round
- * does, and with which messages, is drawn from seed, thread and round: all ranks draw alike, so a receiver knows what
- * it must get. Thread t of all ranks has a communicator of its own. A failure names seed, thread and round; a hang says
- * where each thread is.
- */
+ * thread_stress [SECONDS [SEED]]: a fixed number of rounds, or batches of rounds until the time
+ * is over. The acts and messages of a round are drawn from seed, thread and round: all ranks
+ * draw alike, so a receiver knows its messages. Thread t of all ranks has its own communicator.
+ * A failure names seed, thread and round; a hang prints the state of each thread. */
 #include "check.h"
 
 #include <pthread.h>
@@ -16,13 +15,12 @@
 enum {
     THREADS = 4,
     ROUNDS = 60,      /* of a batch; each batch has new threads and new communicators */
-    MESSAGES = 5,     /* that a rank sends in an exchange */
-    MOST = 64,        /* receives of an exchange at once */
+    MESSAGES = 5, /* from a rank in an exchange */
+    MOST = 64, /* receives of an exchange at once */
     LARGEST = 300 << 10,
-    GAP = 0xEE,       /* what lies between the blocks of a strided buffer */
+    GAP = 0xEE, /* between the blocks of a strided buffer */
 };
 
-/* One thread of one rank. */
 struct player {
     int thread;
     unsigned seed;    /* of the batch and the thread */
@@ -31,13 +29,11 @@ struct player {
     MPI_Comm comm;
 };
 
-/* One message of an exchange. */
 struct message {
     int from, to, tag, bytes;
     unsigned pattern;
 };
 
-/* A message's memory: contiguous, or blocks with gaps of the same length between them. */
 struct place {
     unsigned char *memory;
     size_t span;
@@ -50,10 +46,10 @@ static MPI_Comm common;               /* of all threads */
 static pthread_barrier_t in_step;     /* of the threads of a rank */
 static MPI_Request handed[THREADS];
 
-/* The next random number that all ranks draw alike. */
+/* The next random number, the same on all ranks. */
 static unsigned draw(struct player *p) { return drawn(p->seed, p->round, p->draws++); }
 
-/* The next one of this rank's own. */
+/* The next random number of this rank. */
 static unsigned draw_own(struct player *p) { return drawn(p->seed + 77777u * (rank + 1), p->round, p->draws++); }
 
 static void enter(struct player *p, const char *what)
@@ -68,7 +64,7 @@ static void say_where(int signal_number)
     check_out_of_time(signal_number);
 }
 
-/* Of every kind: none, inline, eager, announced. */
+/* Of every kind: empty, inline, eager, announced. */
 static int length_of(unsigned x)
 {
     static const int limits[8] = {1, 57, 57, 1000, 16385, 16385, 70000, LARGEST + 1};
@@ -92,7 +88,6 @@ static struct place place_of(int bytes, unsigned x)
     return place;
 }
 
-/* The type may go before the operation ends. */
 static void free_type(struct place *place)
 {
     if (place->type != MPI_BYTE) CHECK_OK(MPI_Type_free(&place->type));
@@ -135,7 +130,6 @@ static void send(struct player *p, const struct message *m, struct place *from, 
     free_type(from);
 }
 
-/* Completes all requests in a way that is drawn; keeps the statuses. */
 static void complete(struct player *p, int count, MPI_Request *requests, MPI_Status *statuses)
 {
     int left = 0, flag = 0, n = 0, indices[MOST];
@@ -186,7 +180,7 @@ static void complete(struct player *p, int count, MPI_Request *requests, MPI_Sta
     for (int i = 0; i < count; i++) CHECK(requests[i] == MPI_REQUEST_NULL);
 }
 
-/* What came must be one of the messages that this rank waits for, and no other has to come before it. */
+/* The message must be one for which this rank waits, with no earlier one outstanding. */
 static void check_message(const struct player *p, unsigned of_exchange, const MPI_Status *status, const struct place *into, int *last)
 {
     int k = (status->MPI_TAG - 1) % MESSAGES, from = (status->MPI_TAG - 1) / MESSAGES;
@@ -197,11 +191,10 @@ static void check_message(const struct player *p, unsigned of_exchange, const MP
     CHECK(last[from] < k);
     last[from] = k;
     struct place got = *into;
-    if (got.block > m.bytes || got.type == MPI_BYTE) got.block = m.bytes; /* a buffer for anything is contiguous */
+    if (got.block > m.bytes || got.type == MPI_BYTE) got.block = m.bytes; /* a buffer for any message is contiguous */
     CHECK(is_right(&got, m.bytes, m.pattern));
 }
 
-/* Receives the next message that matches, after a probe of some kind or without. */
 static void receive_now(struct player *p, int source, int tag, int room, MPI_Comm comm, struct place *into, MPI_Status *status)
 {
     int flag = 0, bytes = room;
@@ -225,7 +218,8 @@ static void receive_now(struct player *p, int source, int tag, int room, MPI_Com
     CHECK_STATUS(status, found.MPI_SOURCE, found.MPI_TAG, bytes);
 }
 
-/* Each rank sends some messages to anybody; all receive with wildcards of one kind or without, early or late. */
+/* Each rank sends some messages to random ranks; all receive with different wildcards or
+ * without, early or late. */
 static void exchange(struct player *p, MPI_Comm comm)
 {
     unsigned of_exchange = draw(p), any = draw(p) % 4, early = draw(p) % 2;
@@ -262,11 +256,11 @@ static void exchange(struct player *p, MPI_Comm comm)
     }
     complete(p, MESSAGES, sends, sent);
     for (int k = 0; k < MESSAGES; k++) free(outs[k].memory);
-    /* A wildcard must not catch the next round's messages. */
     if (any) CHECK_OK(MPI_Barrier(comm));
 }
 
-/* Some receives are cancelled while their message comes: it is received then or afterwards, and never lost. */
+/* Some receives are cancelled while their message comes: it is received then or later, and never
+ * lost. */
 static void cancel(struct player *p)
 {
     enum { RACES = 4, NEVER = 900 };
@@ -307,7 +301,6 @@ static void cancel(struct player *p)
     CHECK_EQ(flag, 1);
 }
 
-/* Messages to oneself; all threads of the rank use the same communicator. */
 static void to_oneself(struct player *p)
 {
     int bytes = length_of(draw_own(p)), tag = p->thread;
@@ -345,7 +338,6 @@ static void to_oneself(struct player *p)
     free(out.memory);
 }
 
-/* A few collectives in a row, blocking or not, with messages between them under way. */
 static void collectives(struct player *p)
 {
     int count = 1 + length_of(draw(p)) / 40, root = (int) (draw(p) % size), word = rank, others[MOST], flag = 0;
@@ -380,7 +372,6 @@ static void collectives(struct player *p)
     free(bytes);
 }
 
-/* New communicators, used and freed; the last one with messages under way. */
 static void communicators(struct player *p)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size, out = rank, in = -1, sum = -1, color = (int) (draw(p) % 3);
@@ -401,8 +392,8 @@ static void communicators(struct player *p)
     CHECK_EQ(in, from);
 }
 
-/* Thread t sends to thread t + 1 of the next rank, in the one communicator of all threads; and each thread waits for the
- * request of a sibling, which it has not made and whose message it has not sent. */
+/* Thread t sends to thread t + 1 of the next rank, on the one communicator of all threads; and
+ * each thread waits for the request of a sibling, which has another thread's message. */
 static void hand_over(struct player *p)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size, next = (p->thread + 1) % THREADS;
@@ -450,7 +441,6 @@ static void *play(void *argument)
     return NULL;
 }
 
-/* One batch: new threads with new communicators. */
 static void batch(unsigned seed)
 {
     struct player players[THREADS];

@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
-/* MPI_THREAD_MULTIPLE: what one thread completes wakes the thread of the same rank that sleeps for it. */
+/* MPI_THREAD_MULTIPLE: an operation that one thread completes wakes the thread of the same rank
+ * that sleeps for it. */
 #include "check.h"
 
 #include <pthread.h>
@@ -25,7 +26,6 @@ static void *probe_self(void *unused)
     return unused;
 }
 
-/* A synchronous send to oneself ends when a sibling receives, and a probe when a sibling sends. */
 static void to_oneself(void)
 {
     pthread_t thread;
@@ -59,7 +59,8 @@ static void *receive_all(void *rounds)
     return NULL;
 }
 
-/* While one thread runs the user's function of a reduction the other waits for messages, and the other way round. */
+/* While one thread runs the user's function of a reduction the other waits for messages, and
+ * vice versa. */
 static void beside_a_user_function(void)
 {
     int rounds = 8, x = 0;

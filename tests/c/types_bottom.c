@@ -1,12 +1,12 @@
 // ranks: 1 2 4
 // transports: one
-/* MPI_BOTTOM with types of absolute addresses, in messages and collectives; several variables as one message. */
+/* MPI_BOTTOM with types of absolute addresses, in messages and collectives; several variables as
+ * one message. */
 #include "check.h"
 
 static int numbers[4];
 static double weight;
 
-/* All variables of a process as one type, by their addresses. */
 static MPI_Datatype absolute(int *numbers_at, double *weight_at, char *text_at)
 {
     MPI_Datatype type, members[3] = {MPI_INT, MPI_DOUBLE, MPI_CHAR};
@@ -34,7 +34,8 @@ static void are(int who, const char *text)
     CHECK(weight == who / 8.0 && text[0] == 'A' + who && memcmp(text + 1, "bcdef", 5) == 0);
 }
 
-/* Blocks of other lengths that begin 0, 1, 2, ... bytes from MPI_BOTTOM: the second one where MPI_IN_PLACE would. */
+/* Blocks of other lengths that begin 0, 1, 2, ... bytes from MPI_BOTTOM: the second one at the
+ * address of MPI_IN_PLACE. */
 static void displaced(void)
 {
     check_where("displacements from MPI_BOTTOM");
@@ -111,7 +112,6 @@ int main(int argc, char **argv)
     }
     displaced();
 
-    /* Many blocks at addresses, more than one after the other in memory, in no order. */
     enum { BLOCKS = 200 };
     int *blocks[BLOCKS], lengths[BLOCKS];
     MPI_Aint places[BLOCKS];
@@ -134,7 +134,6 @@ int main(int argc, char **argv)
     }
     CHECK_OK(MPI_Type_free(&many));
 
-    /* Nothing at no address is nothing; something at no address is an error. */
     return_errors();
     CHECK_OK(MPI_Send(MPI_BOTTOM, 0, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD));
     CHECK_CLASS(MPI_Send(MPI_BOTTOM, 1, MPI_INT, 0, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER);

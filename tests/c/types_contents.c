@@ -1,6 +1,7 @@
 // ranks: 1
 // transports: one
-/* How each kind of datatype says what it was made of, in both forms; the types it gives out are the program's to free. */
+/* The contents of each kind of datatype, in both forms; the program must free the returned
+ * types. */
 #include "check.h"
 
 enum { MOST = 16 };
@@ -9,7 +10,7 @@ static const int blocks[] = {2, 0, 3}, places[] = {5, 1, -4};
 static const MPI_Aint bytes[] = {40, 8, -32};
 static const MPI_Count large_blocks[] = {2, 0, 3}, large_places[] = {5, 1, -4}, large_bytes[] = {40, 8, -32};
 
-/* What a type says of itself must be these arguments; its first type must be as large as `old`. */
+/* The contents of a type must be these arguments; its first type must be as large as `old`. */
 static void says(MPI_Datatype type, int combiner, int integers, const int *want_integers, int addresses,
                  const MPI_Aint *want_addresses, int counts, const MPI_Count *want_counts, int types, MPI_Datatype old)
 {
@@ -33,7 +34,7 @@ static void says(MPI_Datatype type, int combiner, int integers, const int *want_
         CHECK_OK(MPI_Type_size(got_types[i], &size1));
         CHECK_OK(MPI_Type_size(old, &size2));
         CHECK_EQ(size1, size2);
-        CHECK_EQ(got_types[i] == old, same); /* a predefined one as it is, another one as a new object */
+        CHECK_EQ(got_types[i] == old, same); /* a predefined type is the same, another one is a new object */
         CHECK_OK(MPI_Type_get_envelope_c(got_types[i], &ni, &na, &nc, &nt, &theirs));
         CHECK_EQ(theirs, same ? MPI_COMBINER_NAMED : MPI_COMBINER_CONTIGUOUS);
         if (!same) CHECK_OK(MPI_Type_free(&got_types[i]));
@@ -117,7 +118,8 @@ static void all_kinds(MPI_Datatype old)
     says(type, MPI_COMBINER_DARRAY, INTS(6, 4, 2, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK, 2, MPI_DISTRIBUTE_DFLT_DARG, 3, 2, MPI_ORDER_C), NONE, COUNTS(9, 8), 1, old);
 }
 
-/* A type given out outlives the one that it came from, has no name of it, and can be freed once. */
+/* A returned type outlives the one that contained it, does not have its name, and can be freed
+ * once. */
 static void references(void)
 {
     MPI_Datatype inner, outer, given, again, stale;

@@ -5,7 +5,7 @@
 
 static const int ways[] = {MPI_DISTRIBUTE_NONE, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC};
 
-/* Whose element `index` of a dimension is, of the processes along it. */
+/* The owner of element `index` of a dimension, among the processes along it. */
 static int owner(int index, int length, int way, int darg, int processes)
 {
     if (way == MPI_DISTRIBUTE_NONE) return 0;
@@ -46,7 +46,7 @@ static void whole(int ndims, const int *gsizes, const int *distribs, const int *
         CHECK_EQ(position, bytes);
         total += bytes / (int) sizeof(int);
         for (int i = 0; i < bytes / (int) sizeof(int); i++) {
-            /* In the order of memory, and really of this process. */
+            /* In memory order, and really of this process. */
             if (!CHECK(out[i] > last && out[i] < all)) break;
             last = out[i];
             taken[out[i]]++;
@@ -73,7 +73,8 @@ static void whole(int ndims, const int *gsizes, const int *distribs, const int *
     free(out);
 }
 
-/* Rank 0 hands out a matrix by the types of the others, who receive plain numbers, and gets it back. */
+/* Rank 0 sends a matrix by the types of the others, which receive plain numbers, and gets it
+ * back. */
 static void deal(int order)
 {
     enum { ROWS = 13, COLUMNS = 11 };

@@ -1,9 +1,9 @@
 // ranks: 1 2
 // transports: one
-/* How many elements and basic elements were received: whole, partial, none, and more than an int holds. */
+/* The number of received elements and basic elements: whole, partial, none, and more than an int
+ * counts. */
 #include "check.h"
 
-/* A message of `bytes` bytes from the left neighbour, received as bytes. */
 static MPI_Status received(int bytes)
 {
     static char out[4096], in[4096];
@@ -68,7 +68,6 @@ static void parts(void)
     counts(&status, empty, MPI_UNDEFINED, MPI_UNDEFINED);
     status = received(0);
     counts(&status, empty, 0, 0);
-    /* A status of no process has no elements. */
     CHECK_OK(MPI_Recv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &status));
     counts(&status, mixed, 0, 0);
     CHECK_OK(MPI_Type_free(&mixed));

@@ -1,7 +1,7 @@
 // ranks: 1
 // transports: one
-/* The representation "external32": the exact bytes of each type, there and back, and what is refused. The compiler's
- * __float128 says what a long double is. */
+/* The representation "external32": the exact bytes of each type, there and back, and refusals.
+ * The compiler's __float128 gives the bytes of a long double. */
 #include "check.h"
 
 #include <math.h>
@@ -11,7 +11,6 @@
 
 static unsigned char bytes[4096];
 
-/* Packs, and compares with the bytes in hexadecimal; unpacks and packs again. */
 static void is(const void *data, int count, MPI_Datatype type, const char *hex)
 {
     MPI_Aint room = -1, position = 0;
@@ -84,7 +83,6 @@ static void numbers(void)
     IS(__float128, MPI_REAL16, "3fff0000000000000000000000000000", 1);
 }
 
-/* Several numbers as elements of a type of several. */
 static void groups(void)
 {
     double complex_number[2] = {1, -2};
@@ -109,7 +107,6 @@ static void groups(void)
     struct { long double v; int i; } qi = {1, 2};
     is(&qi, 1, MPI_LONG_DOUBLE_INT, "3fff000000000000000000000000000000000002");
 
-    /* A struct with everything, twice, with gaps, backwards. */
     struct mixed { char c; long l[2]; double d; wchar_t w; } mixed[2] = {{'a', {1, -1}, 1, 'x'}, {'b', {2, -2}, 2, 'y'}};
     int lengths[4] = {1, 2, 1, 1};
     MPI_Aint places[4] = {offsetof(struct mixed, w), offsetof(struct mixed, l), offsetof(struct mixed, d), 0};
@@ -149,7 +146,6 @@ static void groups(void)
     free(outside);
 }
 
-/* Long doubles against the compiler's conversion. */
 static void long_doubles(void)
 {
     check_where("long doubles");
@@ -167,7 +163,6 @@ static void long_doubles(void)
         CHECK_OK(MPI_Pack_external("external32", &x, 1, MPI_LONG_DOUBLE, bytes, 16, &position));
         for (int k = 0; k < 16; k++)
             if (!CHECK_EQ(bytes[k], quad.bytes[15 - k])) return;
-        /* Any binary128 becomes the nearest long double. */
         for (int k = 0; k < 7; k++) bytes[15 - k] = (unsigned char) drawn(i, 4, k);
         for (int k = 0; k < 16; k++) low.bytes[k] = bytes[15 - k];
         union { long double value; unsigned char bytes[16]; } want = {.value = (long double) low.value}, got;

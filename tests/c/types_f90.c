@@ -29,7 +29,7 @@ static void by_kind(int what, int p, int r, int want_bytes, int want_external)
     stale = type;
     CHECK_CLASS(MPI_Type_free(&stale), MPI_ERR_TYPE);
     CHECK(stale == type);
-    /* Committed from the start; a type made of it gives out the same handle. */
+    /* Committed from the start; a type made of it returns the same handle. */
     char out[64] = "0123456789012345678901234567890123456789", in[64] = "";
     CHECK_OK(MPI_Sendrecv(out, 1, type, (rank + 1) % size, 0, in, 1, type, (rank + size - 1) % size, 0, MPI_COMM_WORLD,
                           MPI_STATUS_IGNORE));
@@ -39,7 +39,7 @@ static void by_kind(int what, int p, int r, int want_bytes, int want_external)
     CHECK_OK(MPI_Type_get_contents(derived, 1, 0, 1, integers, NULL, &again));
     CHECK(again == type);
     CHECK_OK(MPI_Type_free(&derived));
-    CHECK_OK(MPI_Type_dup(type, &derived)); /* the copy is the program's */
+    CHECK_OK(MPI_Type_dup(type, &derived)); /* the program must free the copy */
     CHECK_OK(MPI_Type_free(&derived));
     CHECK(derived == MPI_DATATYPE_NULL);
 }
@@ -69,7 +69,6 @@ static void kinds(void)
     CHECK_CLASS(MPI_Type_create_f90_integer(none, &type), MPI_ERR_ARG);
     CHECK_CLASS(MPI_Type_create_f90_integer(3, NULL), MPI_ERR_ARG);
     CHECK(type == MPI_DATATYPE_NULL);
-    /* Other arguments, another handle, though it is represented alike. */
     CHECK_OK(MPI_Type_create_f90_real(5, none, &type));
     CHECK_OK(MPI_Type_create_f90_real(6, none, &other));
     CHECK(type != other);

@@ -27,7 +27,6 @@ int main(int argc, char **argv)
         CHECK_OK(MPI_Type_free(&second));
         CHECK_OK(MPI_Type_free(&third));
         CHECK(second == MPI_DATATYPE_NULL && third == MPI_DATATYPE_NULL);
-        /* Whatever takes their place has other sizes. */
         CHECK_OK(MPI_Type_contiguous(77, MPI_CHAR, &inner));
         CHECK_OK(MPI_Type_free(&inner));
     }
@@ -62,7 +61,7 @@ int main(int argc, char **argv)
     int bytes;
     CHECK_OK(MPI_Type_size(chain, &bytes));
     CHECK_EQ(bytes, 12);
-    CHECK_OK(MPI_Type_free(&chain)); /* all of them go now */
+    CHECK_OK(MPI_Type_free(&chain)); /* frees the whole chain */
     free(out);
     free(in);
     return check_end();

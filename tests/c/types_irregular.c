@@ -1,7 +1,7 @@
 // ranks: 1 2
 // transports: one
-/* Many blocks at no regular pattern, of one length and of several: packed, sent in whatever pieces, and received as they are
- * and into one piece. */
+/* Many blocks without a regular pattern, of one length and of several: packed, sent in different
+ * pieces, and received by the same type and into one piece. */
 #include "check.h"
 
 #define MOST 3000
@@ -9,7 +9,6 @@
 static int lengths[MOST], places[MOST];
 static int out[1 << 16], in[1 << 16], packed[1 << 16], expected[1 << 16];
 
-/* Blocks of up to `longest` ints, some of them regular, and as many elements as they have. */
 static int draw(int blocks, int longest)
 {
     unsigned random = (unsigned) (blocks * 31 + longest);

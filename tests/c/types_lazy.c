@@ -1,7 +1,7 @@
 // ranks: 1
 // transports: one
-/* Making, committing and freeing a type takes one piece of memory, and one more where the arguments are many or of several
- * types; everything else is made by the first use, and by no other. */
+/* Making, committing and freeing a type takes one piece of memory, and one more for many
+ * arguments or several types; everything else is made by the first use only. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -43,7 +43,6 @@ static void made_and_freed(void)
     for (int which = 0; which < 10; which++) {
         unsigned long before = 0, most = which < 8 ? 1 : 2;
         check_where("type %d", which);
-        /* The first one may find the tables too small. */
         for (int turn = 0; turn < 100; turn++) {
             MPI_Datatype type;
             MPI_Aint lb, extent, true_lb, true_extent;
@@ -74,7 +73,7 @@ static void used(void)
             int position = 0;
             CHECK_OK(MPI_Pack(memory + 1000, 2, type, packed, sizeof packed, &position, MPI_COMM_SELF));
             CHECK(position > 0);
-            /* A dup has the layout of the old type, which may be there. */
+            /* A dup has the layout of the old type, which may exist. */
             if (turn == 0) CHECK(pieces > before || which == 4);
             else CHECK(pieces == before);
             before = pieces;

@@ -1,11 +1,11 @@
 // ranks: 1
 // transports: one
-/* Ten thousand rounds of making, asking, using and freeing each kind of datatype leave the memory as large as it was. */
+/* Ten thousand rounds of making, querying, using and freeing each kind of datatype do not
+ * enlarge the memory. */
 #include "check.h"
 
 enum { ROUNDS = 10000 };
 
-/* The process's memory in use, in bytes. */
 static long used(void)
 {
     long total = 0, resident = 0;
@@ -52,7 +52,6 @@ static void plus(void *in, void *inout, int *count, MPI_Datatype *type)
     for (int i = 0; i < *count; i++) ((int *) inout)[i] += ((int *) in)[i];
 }
 
-/* One round of everything with one kind. */
 static int once(int kind)
 {
     static char memory[8192], packed[8192];
@@ -74,7 +73,6 @@ static int once(int kind)
         if (given[i] != MPI_DOUBLE) CHECK_OK(MPI_Type_free(&given[i]));
     CHECK_OK(MPI_Pack(memory + 1024, 1, type, packed, sizeof packed, &position, MPI_COMM_SELF));
     CHECK_OK(MPI_Pack_external("external32", memory + 1024, 1, type, packed, sizeof packed, &external));
-    /* What fails leaves nothing behind either. */
     CHECK_CLASS(MPI_Type_get_contents_c(type, ni, na, nc, 0, integers, addresses, counts, given), MPI_ERR_ARG);
     CHECK_CLASS(MPI_Type_contiguous(-1, type, &given[0]), MPI_ERR_COUNT);
     CHECK_OK(MPI_Type_free(&inner));

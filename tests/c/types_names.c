@@ -1,6 +1,6 @@
 // ranks: 1
 // transports: one
-/* Names of datatypes: the predefined ones', what a program sets, and how long they may be. */
+/* Names of datatypes: of predefined ones, set by the program, and of the greatest length. */
 #include "check.h"
 
 #define NAMED(type) {type, #type}

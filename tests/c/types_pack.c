@@ -1,6 +1,7 @@
 // ranks: 1 2
 // transports: all
-/* Packing by hand: several things behind each other, sent as MPI_PACKED, unpacked piece by piece; what is refused. */
+/* Packing by the program: several values behind each other, sent as MPI_PACKED, unpacked piece
+ * by piece; refusals. */
 #include "check.h"
 
 static void message(int large)
@@ -65,7 +66,6 @@ static void message(int large)
     CHECK_OK(MPI_Type_free(&column));
 }
 
-/* What is sent packed may be received as what it is, and the other way round. */
 static void matches(void)
 {
     int numbers[3] = {rank, 7, 9}, got[3] = {0}, position = 0;
@@ -81,7 +81,6 @@ static void matches(void)
                           MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     CHECK_OK(MPI_Unpack(buffer, 64, &position, got, 3, MPI_INT, MPI_COMM_WORLD));
     CHECK_EQ(got[2], 9);
-    /* From and to absolute addresses. */
     MPI_Datatype absolute;
     MPI_Aint address;
     int one = 1;
@@ -134,7 +133,6 @@ static void refused(void)
     CHECK_CLASS(MPI_Pack_size(-1, MPI_INT, MPI_COMM_WORLD, &n), MPI_ERR_COUNT);
     CHECK_CLASS(MPI_Pack_size_c(INT64_MAX, large, MPI_COMM_WORLD, &count), MPI_ERR_VALUE_TOO_LARGE);
     CHECK_OK(MPI_Type_free(&large));
-    /* Errors of these are errors of the communicator, of which there must be one. */
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     CHECK_CLASS(PACK(numbers, 1, MPI_INT, buffer, 16, MPI_COMM_NULL), MPI_ERR_COMM);
     CHECK_CLASS(MPI_Pack_size(1, MPI_INT, MPI_COMM_NULL, &n), MPI_ERR_COMM);

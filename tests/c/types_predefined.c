@@ -1,6 +1,7 @@
 // ranks: 1
 // transports: one
-/* Every predefined datatype: its size, extent and true extent against the compiler's; it may not be freed. */
+/* Every predefined datatype: its size, extent and true extent compared with the compiler's; it
+ * may not be freed. */
 #include "check.h"
 
 #include <complex.h>
@@ -30,7 +31,6 @@ static void is(const char *name, MPI_Datatype type, size_t want_size, size_t wan
     CHECK_OK(MPI_Type_commit(&copy));
     CHECK_CLASS(MPI_Type_free(&copy), MPI_ERR_TYPE);
     CHECK(copy == type);
-    /* Its padding is neither sent nor received. */
     unsigned char out[64], in[64];
     memset(out, 0xaa, sizeof out);
     memset(in, 0x55, sizeof in);
@@ -42,7 +42,6 @@ static void is(const char *name, MPI_Datatype type, size_t want_size, size_t wan
 }
 
 #define IS(type, c_type) is(#type, type, sizeof(c_type), sizeof(c_type), sizeof(c_type))
-/* A pair: value and index without what lies between and after them. */
 #define PAIR(type, value_type, index_type) \
     do { \
         struct pair { value_type v; index_type i; }; \

@@ -1,6 +1,7 @@
 // ranks: 1 2 3
 // transports: all
-/* Bounds of structs: the padding of C, negative bounds and extents, resized of resized, what is marked in a member. */
+/* Bounds of structs: the padding of C, negative bounds and extents, resized of resized, explicit
+ * bounds of a member. */
 #include "check.h"
 
 static void bounds(const char *what, MPI_Datatype type, long size, long lb, long extent, long true_lb, long true_extent)
@@ -63,7 +64,6 @@ static void all_bounds(void)
     CHECK_OK(MPI_Type_dup(b, &c));
     bounds("copy", c, 9, -8, 40, 0, 9);
     CHECK_OK(MPI_Type_free(&c));
-    /* A member of no elements does not count, its bounds neither. */
     int lengths[2] = {1, 0};
     MPI_Aint places[2] = {4, 400};
     MPI_Datatype members[2] = {MPI_INT, b};
@@ -78,7 +78,6 @@ static void all_bounds(void)
     CHECK_OK(MPI_Type_free(&d));
 }
 
-/* An array in reverse, by a type of negative extent; structs whose padding is left alone. */
 static void messages(void)
 {
     struct item { char kind; double weight; short n; } items[5], got[5];

@@ -1,11 +1,10 @@
 // ranks: 1 2 4
 // transports: one
-/* Boxes cut out of arrays, in both orders, sent to plain memory and back; bounds; what is refused. */
+/* Boxes cut out of arrays, in both orders, sent to plain memory and back; bounds; refusals. */
 #include "check.h"
 
 enum { MOST = 4 };
 
-/* Where element `at` of an array lies, in elements. */
 static long place(int ndims, const int *sizes, const int *at, int order)
 {
     long where = 0;
@@ -16,7 +15,6 @@ static long place(int ndims, const int *sizes, const int *at, int order)
     return where;
 }
 
-/* Visits all elements of a box in the order of memory: the next one, or 0. */
 static int next(int ndims, const int *lengths, int *at, int order)
 {
     for (int k = 0; k < ndims; k++) {
@@ -59,7 +57,6 @@ static void box(int ndims, const int *sizes, const int *subsizes, const int *sta
     CHECK_OK(MPI_Type_get_true_extent(type, &true_lb, &true_extent));
     CHECK_EQ(true_lb, place(ndims, sizes, starts, order) * (long) sizeof(int));
 
-    /* Two whole arrays, of which the boxes are sent; the peer receives plain ints. Then the other way round. */
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
     int *array = allocate(2 * all * sizeof *array), *plain = allocate(2 * part * sizeof *plain);
     for (long i = 0; i < 2 * all; i++) array[i] = (int) (rank * 1000003 + i);

@@ -1,7 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: tcp-encrypted ofi
-// Going on after failures, without one: revoke, agree, shrink, and their errors (mpi-ext.h).
+// The calls for failures (mpi-ext.h) without a failure: revoke, agree, shrink, and their errors.
 #include "must.h"
 #include "moved.h"
 #include <mpi-ext.h>
@@ -32,7 +32,6 @@ static void agreements(MPI_Comm comm)
         CHECK(MPIX_Comm_agree(comm, &flag) == MPI_SUCCESS);
         CHECK(flag == wanted);
     }
-    // Two at a time, waited for in reverse.
     int flags[2] = {rank == 0 ? 5 : 7, 12};
     MPI_Request requests[2];
     CHECK(MPIX_Comm_iagree(comm, &flags[0], &requests[0]) == MPI_SUCCESS);
@@ -59,11 +58,9 @@ static void revocation(MPI_Comm comm, int author)
     CHECK(MPIX_Comm_is_revoked(comm, &flag) == MPI_SUCCESS && !flag);
     MPI_Request request;
     CHECK(MPI_Irecv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 3, comm, &request) == MPI_SUCCESS);
-    // The author may be on already, and have revoked what the others still wait in.
     int done = class_of(MPI_Barrier(comm));
     CHECK(done == MPI_SUCCESS || done == MPIX_ERR_REVOKED);
     if (rank == author) CHECK(MPIX_Comm_revoke(comm) == MPI_SUCCESS);
-    // Nobody sends.
     CHECK(class_of(MPI_Wait(&request, MPI_STATUS_IGNORE)) == MPIX_ERR_REVOKED);
     CHECK(MPIX_Comm_is_revoked(comm, &flag) == MPI_SUCCESS && flag);
     CHECK(class_of(MPI_Barrier(comm)) == MPIX_ERR_REVOKED);
@@ -72,7 +69,7 @@ static void revocation(MPI_Comm comm, int author)
     CHECK(class_of(MPI_Recv(&value, 1, MPI_INT, MPI_PROC_NULL, 3, comm, MPI_STATUS_IGNORE)) == MPIX_ERR_REVOKED);
     CHECK(class_of(MPI_Recv(&value, 1, MPI_INT, 0, 3, comm, MPI_STATUS_IGNORE)) == MPIX_ERR_REVOKED);
     CHECK(class_of(MPI_Probe(0, 3, comm, MPI_STATUS_IGNORE)) == MPIX_ERR_REVOKED);
-    // Partitioned messages go by a context of their own.
+    // Partitioned messages have their own context.
     MPI_Request part;
     if (MPI_Precv_init(&value, 1, 1, MPI_INT, (rank + 1) % size, 4, comm, MPI_INFO_NULL, &part) == MPI_SUCCESS) {
         int started = MPI_Start(&part);
@@ -144,7 +141,6 @@ int main(int argc, char **argv)
     CHECK(class_of(MPIX_Comm_agree(null, &flag)) == MPI_ERR_COMM);
     CHECK(class_of(MPIX_Comm_is_revoked(MPI_COMM_WORLD, NULL)) == MPI_ERR_ARG);
     moved_end();
-    // The world itself, whose messages take the shortest ways.
     MPI_Barrier(MPI_COMM_WORLD);
     revocation(MPI_COMM_WORLD, size - 1);
     MPI_Finalize();

@@ -1,8 +1,9 @@
 // ranks: 1 2 4 5 7
 // transports: all
 // every day: nodes lamd ofi
-/* A job on several nodes: messages within a node go through shared memory, all others over sockets. On one node, or over
- * sockets alone, one kind of peers is missing, and the rest holds as well. */
+/* A job on several nodes: messages within a node go through shared memory, all others over
+ * sockets. On one node, or over sockets alone, one kind of peers is missing, and the rest is
+ * still true. */
 #include "mpit.h"
 
 enum { MESSAGES = 30 };
@@ -12,7 +13,6 @@ static int node_of[16], way; /* 0: shared memory, 1: sockets, 2: both */
 
 static int is_far(int peer) { return way == 1 || (way == 2 && node_of[peer] != node_of[rank]); }
 
-/* Numbers the nodes by their lowest ranks; all ranks find the same. */
 static void find_nodes(void)
 {
     MPI_Comm node;
@@ -23,7 +23,6 @@ static void find_nodes(void)
     MPI_Comm_size(node, &n);
     for (i = 0; i < size; i++) n -= node_of[i] == node_of[rank];
     CHECK_EQ(n, 0);
-    /* Blocks of ranks, as even as can be. */
     for (i = 1; i < size; i++) CHECK(node_of[i] == node_of[i - 1] || node_of[i] == i);
     const char *wanted = getenv("OXMPI_MCA_mpi_virtual_nodes");
     if (wanted) {
@@ -34,7 +33,8 @@ static void find_nodes(void)
     CHECK_OK(MPI_Comm_free(&node));
 }
 
-/* Each rank sends to each other one; what is counted for each transport follows from where the peers are. */
+/* Each rank sends to each other one; the counts of each transport follow from the nodes of the
+ * peers. */
 static void traffic(size_t bytes)
 {
     check_where("%zu bytes", bytes);
@@ -74,8 +74,8 @@ static void traffic(size_t bytes)
     check_where("%s", "");
 }
 
-/* Who sleeps is woken by near and by far peers, and by the nearest of kin: a rank of its own node rings a door whose owner
- * sleeps on its sockets. */
+/* Near and far peers wake a sleeping rank: also a rank of its own node, which rings the door of
+ * an owner that sleeps on its sockets. */
 static void sleepers(void)
 {
     int token = 0;
@@ -94,7 +94,6 @@ static void sleepers(void)
         }
 }
 
-/* Communicators within a node and across nodes, each with collectives of their own. */
 static void groups(void)
 {
     MPI_Comm parts[2];

@@ -1,10 +1,10 @@
-/* Common parts of the tests of windows: the three kinds of memory of windows, and errors as codes. */
+/* Common parts of the tests of windows: the three kinds of memory of windows, and errors as
+ * codes. */
 #ifndef WIN_H
 #define WIN_H
 
 #include "check.h"
 
-/* The memory of a window. */
 enum memory { ALLOCATED, FROM_HEAP, ORDINARY, KINDS };
 
 static const char *const memory_names[] = {"MPI_Win_allocate", "MPI_Alloc_mem", "malloc"};
@@ -15,8 +15,9 @@ struct window {
     enum memory kind;
 };
 
-/* The info for windows. With CHECK_SHORT_ACCUMULATES set it has the hint that accumulates change few bytes each, so that
- * an adapter may change words of eight bytes (--mca rpi ib). The caller frees it. */
+/* The info for windows. With CHECK_SHORT_ACCUMULATES set it has the hint that accumulates change
+ * few bytes each, so that an adapter may change words of eight bytes (--mca rpi ib). The caller
+ * frees it. */
 static inline MPI_Info window_info(void)
 {
     MPI_Info info;
@@ -25,7 +26,6 @@ static inline MPI_Info window_info(void)
     return info;
 }
 
-/* A window of `bytes` bytes, which are zero; its errors return codes. */
 static inline struct window make_window(enum memory kind, MPI_Aint bytes, int disp_unit, MPI_Comm comm)
 {
     struct window w = {MPI_WIN_NULL, NULL, kind};

@@ -1,14 +1,14 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-denied tcp-encrypted nodes lamd ofi
-/* Accumulates of all ranks to the same elements: none is lost, whatever the datatype and the memory; order is kept. */
+/* Accumulates of all ranks to the same elements: none is lost, with every datatype and memory;
+ * order is kept. */
 #include "win.h"
 
 #include <complex.h>
 
 enum { TURNS = 50, ELEMENTS = 33 };
 
-/* Every rank adds 1 to all elements of rank 0, in every type that is added. */
 static void sums(enum memory kind)
 {
     struct window w = make_window(kind, 4096, 1, MPI_COMM_WORLD);
@@ -65,7 +65,6 @@ static void unaligned(enum memory kind)
     free_window(&w);
 }
 
-/* Pairs with padding, and the lowest index of equal values. */
 static void pairs(enum memory kind)
 {
     struct pair { short value; int index; } *here, mine = {(short) (rank / 2), rank};
@@ -90,14 +89,12 @@ static void pairs(enum memory kind)
     free_window(&w);
 }
 
-/* All predefined operations, fetching: every value from before is seen exactly once. */
 static void fetching(enum memory kind)
 {
     struct window w = make_window(kind, 1024, 8, MPI_COMM_WORLD);
     long *here = w.base, out[4], in[4];
     check_where("fetch, %s", memory_names[kind]);
     CHECK_OK(MPI_Win_lock_all(0, w.win));
-    /* Tickets are drawn at rank 0 and marked at the last rank. */
     for (int turn = 0; turn < TURNS / 10; turn++) {
         out[0] = 1;
         CHECK_OK(MPI_Get_accumulate(out, 1, MPI_LONG, in, 1, MPI_LONG, 0, 0, 1, MPI_LONG, MPI_SUM, w.win));
@@ -128,7 +125,6 @@ static void fetching(enum memory kind)
         before = expected[i];
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    /* The origin of MPI_NO_OP need not be there. */
     CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, w.win));
     in[0] = -1;
     CHECK_OK(MPI_Get_accumulate(NULL, 0, MPI_LONG, in, 1, MPI_LONG, 0, 100, 1, MPI_LONG, MPI_NO_OP, w.win));
@@ -138,7 +134,6 @@ static void fetching(enum memory kind)
     free_window(&w);
 }
 
-/* Accumulates of an origin to an element happen in their order, also if some are long. */
 static void order(enum memory kind)
 {
     enum { LONG = 1 << 15 };
@@ -163,7 +158,6 @@ static void order(enum memory kind)
     free_window(&w);
 }
 
-/* Derived datatypes on both sides: every other element, and pairs out of a struct. */
 static void derived(enum memory kind)
 {
     enum { N = 100 };
@@ -185,7 +179,8 @@ static void derived(enum memory kind)
     free_window(&w);
 }
 
-/* Nested datatypes of MPI_CHAR, which no standard's table has in accumulates: C's char. */
+/* Nested datatypes of MPI_CHAR, which is in no table of the standard for accumulates, as C's
+ * char. */
 static void chars(enum memory kind)
 {
     enum { N = 20 };
@@ -218,7 +213,6 @@ static void chars(enum memory kind)
     free_window(&w);
 }
 
-/* Of no elements it does not matter which they are: a datatype of no bytes fits all others. */
 static void nothing(enum memory kind)
 {
     check_where("nothing, %s", memory_names[kind]);

@@ -1,8 +1,9 @@
 // ranks: 2 4
 // transports: all
 // every day: nodes
-/* What one accumulate changes in one piece of up to a cache line, other accumulates see whole, whatever its elements are. (The
- * standard promises that for each element alone; programs keep structs in such memory.) */
+/* Other accumulates see the change of one accumulate to a piece of up to a cache line as a
+ * whole, with every type of elements. (The standard promises that for each element alone;
+ * programs keep structs in such memory.) */
 #include "win.h"
 
 enum { LINE = 64, ROOM = 4 * LINE };
@@ -40,8 +41,8 @@ static void bytes(struct window *w, const char *name, int target)
     }
 }
 
-/* Sums of several numbers, which grow together, while single ones are added to one of them and taken away again: these take no lock,
- * and nothing is lost. */
+/* Sums of several numbers, which grow together, while single ones are added to one of them and
+ * subtracted again: these take no lock, and nothing is lost. */
 static void numbers(struct window *w, const char *name, int target)
 {
     enum { N = LINE / 8 };
@@ -79,7 +80,6 @@ int main(int argc, char **argv)
         }
         free_window(&w);
     }
-    /* Memory that all have, where ranks share a node. */
     MPI_Comm node;
     int all = 0;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);

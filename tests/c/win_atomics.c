@@ -33,7 +33,6 @@ static void swaps(enum memory kind)
     free_window(&w);
 }
 
-/* A queue lock in memory of rank 0: what it protects is read and written by put and get. */
 static void tickets(enum memory kind)
 {
     check_where("tickets, %s", memory_names[kind]);

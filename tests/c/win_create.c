@@ -1,7 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-denied
-/* Windows of all flavors come and go; what they tell of themselves; displacement units that differ. */
+/* Windows of all flavors are made and freed; their attributes; different displacement units. */
 #include "win.h"
 
 static MPI_Aint size_of(MPI_Win win)
@@ -60,7 +60,6 @@ static void flavors(void)
     CHECK_OK(MPI_Win_free(&win));
 }
 
-/* Displacements count in the units of the target. */
 static void units(void)
 {
     static const int unit[] = {1, 4, 8, 2, 16, 3, 5};
@@ -77,7 +76,6 @@ static void units(void)
     }
 }
 
-/* Many windows at once, on parts of the world too, freed in another order. */
 static void many(void)
 {
     enum { MANY = 20 };

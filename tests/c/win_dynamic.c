@@ -1,7 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
-/* Dynamic windows: memory of both kinds comes and goes, is accessed by its address, also in the middle; what is not attached
- * is refused. */
+/* Dynamic windows: memory of both kinds is attached and detached, and accessed by its address,
+ * also in the middle; other memory is refused. */
 #include "win.h"
 
 enum { PIECES = 5, BYTES = 40000 };
@@ -38,7 +38,8 @@ static void use(void *mine, MPI_Aint *theirs, int to, int from, int turn)
     CHECK(((long *) mine)[1000] == from && ((long *) mine)[1500] == from + 1);
 }
 
-/* An access whose data lie in several attached regions, some of which touch. Between others is a hole, where no data may be. */
+/* An access whose data are in several attached regions, some of which touch. Others have a hole
+ * between them, where no data may be. */
 static void several_regions(int heap, MPI_Aint *theirs, int to, int from)
 {
     enum { A = 0, B = 8000, HOLE = 16000, C = 16800, END = 24000, ACROSS = 12000, START = 2000 };

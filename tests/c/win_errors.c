@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: one
-/* What is wrong is said, on the window, and nothing is lost by it; a wrong collective call fails at all ranks. */
+/* Errors are raised on the window, and nothing is lost by them; a wrong collective call fails at
+ * all ranks. */
 #include "win.h"
 
 static MPI_Win handled;
@@ -29,7 +30,6 @@ static void creation(void)
     long memory[4];
     check_where("creation");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    /* The last rank is wrong, and all are told. */
     int wrong = rank == size - 1;
     CHECK_CLASS(MPI_Win_create(memory, wrong ? -1 : 32, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &win), MPI_ERR_SIZE);
     CHECK_CLASS(MPI_Win_allocate(32, wrong ? 0 : 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win), MPI_ERR_DISP);
@@ -58,7 +58,6 @@ static void use(enum memory kind)
     int to = (rank + 1) % size, flag;
     MPI_Group world;
     MPI_Comm_group(MPI_COMM_WORLD, &world);
-    /* No epoch. */
     CHECK_CLASS(MPI_Put(&value, 1, MPI_LONG, to, 0, 1, MPI_LONG, w.win), MPI_ERR_RMA_SYNC);
     CHECK_CLASS(MPI_Get(&value, 1, MPI_LONG, to, 0, 1, MPI_LONG, w.win), MPI_ERR_RMA_SYNC);
     CHECK_CLASS(MPI_Fetch_and_op(&value, &old, MPI_LONG, to, 0, MPI_SUM, w.win), MPI_ERR_RMA_SYNC);
@@ -70,7 +69,6 @@ static void use(enum memory kind)
     CHECK_CLASS(MPI_Win_complete(w.win), MPI_ERR_RMA_SYNC);
     CHECK_CLASS(MPI_Win_wait(w.win), MPI_ERR_RMA_SYNC);
     CHECK_CLASS(MPI_Win_test(w.win, &flag), MPI_ERR_RMA_SYNC);
-    /* Arguments. */
     CHECK_CLASS(MPI_Win_lock(77, to, 0, w.win), MPI_ERR_LOCKTYPE);
     CHECK_CLASS(MPI_Win_lock(MPI_LOCK_SHARED, size, 0, w.win), MPI_ERR_RANK);
     CHECK_CLASS(MPI_Win_lock(MPI_LOCK_SHARED, -9, 0, w.win), MPI_ERR_RANK);
@@ -112,7 +110,6 @@ static void use(enum memory kind)
     CHECK_CLASS(MPI_Rput(&value, 1, MPI_LONG, to, 0, 1, MPI_LONG, w.win, NULL), MPI_ERR_ARG);
     CHECK_OK(MPI_Win_unlock(to, w.win));
     CHECK_EQ(old, 5);
-    /* Accesses after a fence are not over before the next. */
     CHECK_OK(MPI_Win_fence(0, w.win));
     CHECK_OK(MPI_Put(&value, 1, MPI_LONG, to, 0, 1, MPI_LONG, w.win));
     CHECK_CLASS(MPI_Win_lock(MPI_LOCK_SHARED, to, 0, w.win), MPI_ERR_RMA_SYNC);
@@ -153,7 +150,8 @@ static void handlers(void)
     free_window(&w);
 }
 
-/* A window that may not be freed keeps its attributes; one whose attributes cannot be deleted stays at all ranks. */
+/* A window whose free is refused keeps its attributes; one whose attributes cannot be deleted
+ * stays at all ranks. */
 static void refused(void)
 {
     check_where("refused");
@@ -179,7 +177,6 @@ static void refused(void)
     CHECK_OK(MPI_Win_free_keyval(&key));
 }
 
-/* No elements are nowhere, so no displacement is wrong for them. */
 static void nothing(void)
 {
     check_where("nothing");

@@ -1,8 +1,10 @@
 // ranks: 2 4
 // transports: all
-/* Puts and gets that a network may carry out without the target's help: lengths around the limits of envelopes and registered pieces, in every
- * kind of epoch, in windows of all kinds of memory, which are freed and made again with other data. Origins are of malloc and MPI_Alloc_mem.
- * With CHECK_RDMA set the adapter must have written into the windows of others (--mca rpi ib); with CHECK_RDMA=0 it must not have. */
+/* Puts and gets that a network may carry out without the target's help: lengths around the
+ * limits of envelopes and registered pieces, in every kind of epoch, in windows of all kinds of
+ * memory, which are freed and made again with other data. Origins are of malloc and
+ * MPI_Alloc_mem. With CHECK_RDMA set the adapter must have written into the windows of others
+ * (--mca rpi ib); with CHECK_RDMA=0 it must not have. */
 #include "contents.h"
 #include "mpit.h"
 #include "win.h"
@@ -15,7 +17,6 @@ enum { LENGTHS = sizeof lengths / sizeof *lengths, EPOCHS = 8 };
 static const char *const epochs[EPOCHS] = {"fence", "post and start", "lock", "lock exclusive", "lock_all and flush",
                                            "flush_local", "Rput and Rget", "flush_all"};
 
-/* Opens an epoch to the next rank, accessed by the one before. */
 static void begin(MPI_Win win, int epoch, int to, MPI_Group before, MPI_Group after)
 {
     switch (epoch) {
@@ -30,7 +31,6 @@ static void begin(MPI_Win win, int epoch, int to, MPI_Group before, MPI_Group af
     }
 }
 
-/* Ends it: what was put is there, and what was got is here. */
 static void end(MPI_Win win, int epoch, int to)
 {
     switch (epoch) {
@@ -84,7 +84,6 @@ static void exchange(struct window *w, int round, int epoch, int len, unsigned c
     begin(w->win, epoch, to, before, after);
     put(w->win, epoch, to, out, len);
     end(w->win, epoch, to);
-    /* Its owner sees what was put, and changes the byte behind it. */
     unsigned char *own = w->base;
     if (epoch > 1) CHECK_OK(MPI_Win_sync(w->win));
     holds(own + 3, from, round, (size_t) len);
@@ -96,7 +95,6 @@ static void exchange(struct window *w, int round, int epoch, int len, unsigned c
     holds(in, rank, round, (size_t) len);
     CHECK_EQ(own[3 + len], (unsigned char) (round + epoch));
     CHECK_EQ(own[2], 0);
-    /* The next epoch that begins with a fence has none before it. */
     if (epoch == 0) CHECK_OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, w->win));
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Group_free(&world);
@@ -104,7 +102,8 @@ static void exchange(struct window *w, int round, int epoch, int len, unsigned c
     MPI_Group_free(&after);
 }
 
-/* Many short ones before one flush, of all ranks to all others, next to accumulates, which go by messages. */
+/* Many short ones before one flush, of all ranks to all others, beside accumulates, which are
+ * messages. */
 static void many(struct window *w)
 {
     enum { EACH = 200 };
@@ -135,7 +134,6 @@ static void many(struct window *w)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Gaps at the origin, at the target, and at both. */
 static void gaps(struct window *w)
 {
     enum { BLOCKS = 400, LEN = 5 * BLOCKS };
@@ -174,7 +172,7 @@ static void gaps(struct window *w)
     free(in);
 }
 
-/* What the adapter does needs no call of the target, which waits here for all to be flushed. */
+/* The adapter's accesses need no call of the target, which waits here until all are flushed. */
 static void unattended(struct window *w)
 {
     int64_t value = 1000 + rank, back = 0;

@@ -1,10 +1,10 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: tcp-encrypted nodes lamd ofi
-/* Passive target: locks exclude each other, flushes complete, the target sits in any call or none; both lock each other. */
+/* Passive target: locks exclude each other, flushes complete, the target is in different calls
+ * or none; both lock each other. */
 #include "win.h"
 
-/* A counter that is read and written by puts and gets under an exclusive lock loses nothing. */
 static void exclusion(enum memory kind)
 {
     check_where("exclusion, %s", memory_names[kind]);
@@ -20,7 +20,6 @@ static void exclusion(enum memory kind)
         CHECK_OK(MPI_Put(&value, 1, MPI_LONG, to, 0, 1, MPI_LONG, w.win));
         CHECK_OK(MPI_Win_unlock(to, w.win));
         if (turn % 5 == 0) {
-            /* Those who only look may do so together. */
             CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, to, 0, w.win));
             CHECK_OK(MPI_Get(&value, 1, MPI_LONG, to, 0, 1, MPI_LONG, w.win));
             CHECK_OK(MPI_Win_unlock(to, w.win));
@@ -36,7 +35,6 @@ static void exclusion(enum memory kind)
     free_window(&w);
 }
 
-/* Locks on several targets at once, given up in another order; each pair locks each other. */
 static void several(enum memory kind)
 {
     check_where("several, %s", memory_names[kind]);
@@ -57,7 +55,6 @@ static void several(enum memory kind)
         CHECK_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank ^ 1 ? (rank ^ 1) % size : 0, 0, w.win));
         CHECK_OK(MPI_Win_unlock(rank ^ 1 ? (rank ^ 1) % size : 0, w.win));
     }
-    /* Unchecked locks of different targets, and of no process. */
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, (rank + 1) % size, MPI_MODE_NOCHECK, w.win));
     long value = 99;
@@ -72,7 +69,6 @@ static void several(enum memory kind)
     free_window(&w);
 }
 
-/* The last rank sits in some call while the others use its memory. */
 static void progress(enum memory kind)
 {
     enum { RECV, BARRIER, TEST, PROBE, SYNC, SITS };

@@ -1,8 +1,9 @@
 // ranks: 2 3 4
 // transports: near
 // every day: shm-denied
-/* Accumulates to memory of the program's own, of all lengths and without a flush between them, keep their order and are atomic; and
- * puts and gets end while the target computes, or sits in something else. */
+/* Accumulates to memory of the program, of all lengths and without a flush between them, keep
+ * their order and are atomic; and puts and gets end while the target computes, or is in another
+ * call. */
 #include "win.h"
 
 enum { WORDS = 40000, ROUNDS = 30 };
@@ -12,7 +13,8 @@ static MPI_Win window;
 
 static const int lengths[] = {1, 4, 5, 100, 1, 8192, 8193, 2, WORDS};
 
-/* All replace the same words, whole vectors of one number: the last one wins, and each finds what the one before has left. */
+/* All replace the same words by whole vectors of one number: the last one wins, and each fetches
+ * the previous one. */
 static void order(int round)
 {
     int target = (rank + 1 + round) % size, last = 0;
@@ -42,7 +44,6 @@ static void order(int round)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* All count at all, one by one and by vectors. */
 static void counting(void)
 {
     long long one = 1, before, all = 0;
@@ -65,7 +66,6 @@ static void counting(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A counter that every rank raises by compare and swap. */
 static void swapping(void)
 {
     check_where("swapping");
@@ -87,7 +87,6 @@ static void swapping(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Puts and gets of all lengths, back to back, the last rank in no call at all for a while. */
 static void put_and_get(void)
 {
     int target = size - 1;

@@ -90,6 +90,6 @@ int main(int argc, char **argv)
     CHECK(key == MPI_KEYVAL_INVALID);
     CHECK_OK(MPI_Win_fence(0, win));
     MPI_Win_free_keyval(&bad);
-    /* The window cannot be freed; it is in nobody's way at the end. */
+    /* The free is refused; the window does not disturb the end. */
     return check_end();
 }

@@ -1,12 +1,12 @@
 // ranks: 2 3
 // transports: all
-/* The target of one-sided access helps in whichever call it waits or tests: accumulates, gets, compare-and-swaps and locks of the
- * others are complete before it is let go. */
+/* The target of one-sided access makes progress in each call in which it waits or tests:
+ * accumulates, gets, compare-and-swaps and locks of the others are complete before its wait
+ * ends. */
 #include "places.h"
 
 static struct window w;
 
-/* Every access that needs the target where its memory is not shared, complete before this returns. */
 static void access_all(void)
 {
     int one = 1, old, got[2], none = -1;
@@ -43,14 +43,14 @@ int main(int argc, char **argv)
             if (rank != target) {
                 access_all();
                 if (size > 2) {
-                    /* Rank 0 comes when the others are done with it as well. */
                     int word = 0;
                     if (rank == 1) CHECK_OK(MPI_Send(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD));
                     else CHECK_OK(MPI_Recv(&word, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
                 }
             }
             if (place == INACTIVE) {
-                /* It looks at its memory, which a message of ours changes only with its help. */
+                /* The target polls its memory, which this message changes only with its
+                 * progress. */
                 struct window seen = w;
                 if (rank == target) {
                     MPI_Request idle;

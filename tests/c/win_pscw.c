@@ -1,7 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: nodes lamd ofi
-/* Post, start, complete, wait and test: rings, all to one, groups that are empty, a rank with itself. */
+/* Post, start, complete, wait and test: rings, all to one, empty groups, a rank with itself. */
 #include "win.h"
 
 static MPI_Group group_of(const int *ranks, int n)
@@ -48,7 +48,8 @@ static void ring(enum memory kind)
     free_window(&w);
 }
 
-/* All ranks, rank 0 too, write to rank 0; the next exposure is open before the last origin has begun. */
+/* All ranks, rank 0 too, write to rank 0; the next exposure is open before the last origin has
+ * begun. */
 static void gather(enum memory kind)
 {
     struct window w = make_window(kind, 8 * size, 8, MPI_COMM_WORLD);

@@ -1,7 +1,8 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-denied usysv sysv
-/* Puts and gets of all lengths, by fence, with derived datatypes on both sides, absolute addresses, and no process. */
+/* Puts and gets of all lengths, by fence, with derived datatypes on both sides, absolute
+ * addresses, and no process. */
 #include "win.h"
 
 enum { ROOM = 1 << 20 };
@@ -29,7 +30,6 @@ static void lengths(enum memory kind)
     free_window(&w);
 }
 
-/* A matrix is put as columns, out of a reversed vector. */
 static void derived(enum memory kind)
 {
     enum { N = 40 };

@@ -20,7 +20,7 @@ static void requests(enum memory kind)
     }
     CHECK_OK(MPI_Waitall(MANY, all, MPI_STATUSES_IGNORE));
     for (int i = 0; i < MANY; i++) CHECK(all[i] == MPI_REQUEST_NULL);
-    /* Only the origin's memory is free again; the flush says that the data are there. */
+    /* Only the origin's memory is free again; the data have arrived after the flush. */
     memset(out, 0, (size_t) MANY * ROOM);
     CHECK_OK(MPI_Win_flush(to, w.win));
     MPI_Barrier(MPI_COMM_WORLD);
@@ -67,7 +67,8 @@ static void requests(enum memory kind)
     free_window(&w);
 }
 
-/* What a request tells that failed comes to the handler of its window, not to that of MPI_COMM_WORLD, which would end the job. */
+/* The error of a request goes to the handler of its window, not to that of MPI_COMM_WORLD, which
+ * would end the job. */
 static void failing(void)
 {
     MPI_Win win;
@@ -92,7 +93,8 @@ static void failing(void)
     free(memory);
 }
 
-/* A rank waits in a loop of calls that have nothing to wait for, while a long message comes to it that the flag follows. */
+/* A rank waits in a loop of calls without anything to wait for, while a long message arrives,
+ * with the flag behind it. */
 static void waiting(int how)
 {
     static const char *const names[] = {"MPI_Rget", "MPI_Win_lock with MPI_MODE_NOCHECK", "MPI_Win_lock_all", "MPI_Test"};

@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: near
-/* Windows in shared memory: in one piece or not, loads and stores, queries, sizes that differ, none at all. */
+/* Windows in shared memory: in one piece or not, loads and stores, queries, different sizes,
+ * empty ones. */
 #include "win.h"
 
 static void shared(int apart)
@@ -17,7 +18,6 @@ static void shared(int apart)
     check_where(apart ? "apart" : "in one piece");
     MPI_Win win;
     long *mine = NULL;
-    /* Rank 0 has none, if there are others. */
     MPI_Aint elements = ranks > 1 ? me * 3 : 2;
     CHECK_OK(MPI_Win_allocate_shared(elements * 8, 8, info, node, &mine, &win));
     MPI_Info_free(&info);
@@ -36,7 +36,6 @@ static void shared(int apart)
         CHECK_EQ(bytes, 8 * (ranks > 1 ? r * 3 : 2));
         CHECK_EQ(int_unit, 8);
         for (int i = 0; i < bytes / 8; i++) CHECK_EQ(theirs[i], 100 * r + i);
-        /* An empty segment has a place in the one piece, and none apart. */
         CHECK((theirs == NULL) == (apart && bytes == 0));
         if (!apart && next) CHECK(theirs == next);
         next = theirs + bytes / 8;
@@ -57,7 +56,7 @@ static void shared(int apart)
     CHECK(lowest[0] == (ranks > 1 ? 100 : 0) && bytes == (ranks > 1 ? 24 : 16));
     CHECK_CLASS(MPI_Win_shared_query(win, ranks, &bytes, &unit, &lowest), MPI_ERR_RANK);
     MPI_Barrier(node);
-    /* Stores of one and accumulates of another meet at the same memory. */
+    /* Stores of one and accumulates of another access the same memory. */
     int to = ranks > 1 ? 1 + me % (ranks - 1) : 0;
     long one = 1;
     if (me == to) mine[1] = 0;

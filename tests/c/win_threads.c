@@ -1,6 +1,7 @@
 // ranks: 1 2 4
 // transports: all
-/* Threads of all ranks use the same windows at once: direct accesses and messages meet at the same elements. */
+/* Threads of all ranks use the same windows at once: direct accesses and messages change the
+ * same elements. */
 #include "win.h"
 
 #include <pthread.h>
@@ -21,7 +22,6 @@ static void *work(void *argument)
         CHECK_OK(MPI_Fetch_and_op(&one, &old, MPI_LONG, to, 0, MPI_SUM, w->win));
         CHECK_OK(MPI_Accumulate(&half, 1, MPI_DOUBLE, to, 1, 1, MPI_DOUBLE, MPI_SUM, w->win));
         CHECK_OK(MPI_Win_flush(to, w->win));
-        /* Adds 1 by comparing. */
         long now = 0, next, seen = -1;
         for (;;) {
             next = now + 1;

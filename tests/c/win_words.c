@@ -1,14 +1,15 @@
 // ranks: 1 2 4
 // transports: all
-/* Accumulates to words of eight bytes, which an adapter may carry out, in windows that are made with the hint that accumulates are short: counters
- * of all ranks at all ranks, their own among them, all operations and types of that length, elements at odd places next to words, and requests.
- * With CHECK_ATOMICS set the adapter must have changed words (--mca rpi ib); with CHECK_ATOMICS=0 it must not have. */
+/* Accumulates to words of eight bytes, which an adapter may carry out, in windows with the hint
+ * that accumulates are short: counters of all ranks at all ranks, also at themselves, all
+ * operations and types of that length, elements at odd places beside words, and requests. With
+ * CHECK_ATOMICS set the adapter must have changed words (--mca rpi ib); with CHECK_ATOMICS=0 it
+ * must not have. */
 #include "mpit.h"
 #include "win.h"
 
 #include <sched.h>
 
-/* Every rank draws numbers at every rank; each number is drawn once. */
 static void counters(struct window *w)
 {
     enum { DRAWN = 12 };
@@ -35,7 +36,6 @@ static void counters(struct window *w)
     free(all);
 }
 
-/* All ranks change the words of rank 0 by all kinds of operations, in one epoch. */
 static void operations(struct window *w)
 {
     enum { WORDS = 20 };
@@ -49,11 +49,9 @@ static void operations(struct window *w)
     CHECK_OK(MPI_Accumulate(values, WORDS, MPI_INT64_T, 0, 0, WORDS, MPI_INT64_T, MPI_MAX, w->win));
     CHECK_OK(MPI_Accumulate(bits, WORDS, MPI_UINT64_T, 0, WORDS, WORDS, MPI_UINT64_T, MPI_BXOR, w->win));
     CHECK_OK(MPI_Accumulate(halves, WORDS, MPI_DOUBLE, 0, 2 * WORDS, WORDS, MPI_DOUBLE, MPI_SUM, w->win));
-    /* What is replaced twice by one origin has the second value. */
     int64_t first = -1, second = 1000 + rank;
     CHECK_OK(MPI_Accumulate(&first, 1, MPI_INT64_T, 0, 3 * WORDS, 1, MPI_INT64_T, MPI_REPLACE, w->win));
     CHECK_OK(MPI_Accumulate(&second, 1, MPI_INT64_T, 0, 3 * WORDS, 1, MPI_INT64_T, MPI_REPLACE, w->win));
-    /* Shorter elements are no words. */
     int one = 1;
     CHECK_OK(MPI_Accumulate(&one, 1, MPI_INT, 0, 3 * WORDS + 1, 1, MPI_INT, MPI_SUM, w->win));
     CHECK_OK(MPI_Win_fence(0, w->win));
@@ -68,7 +66,6 @@ static void operations(struct window *w)
         CHECK(own[3 * WORDS] >= 1000 && own[3 * WORDS] < 1000 + size);
         CHECK_EQ(*(int *) (own + 3 * WORDS + 1), size);
     }
-    /* Values from before, into memory with gaps, of words with gaps. */
     MPI_Datatype spread;
     MPI_Type_vector(WORDS / 2, 1, 2, MPI_INT64_T, &spread);
     MPI_Type_commit(&spread);
@@ -82,7 +79,6 @@ static void operations(struct window *w)
 }
 
 
-/* Words, and elements at odd places. */
 static void odd_places(struct window *w)
 {
     enum { COUNT = 3 };
@@ -107,7 +103,6 @@ static void odd_places(struct window *w)
     CHECK_OK(MPI_Rget_accumulate(NULL, 0, MPI_INT64_T, before, 2 * COUNT, MPI_INT64_T, 0, 0, COUNT, element, MPI_NO_OP, w->win, &request));
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     for (int i = 0; i < 2 * COUNT; i++) CHECK_EQ(before[i], 2 * size * (i + 1));
-    /* None of these is a word. */
     CHECK_OK(MPI_Accumulate(values, 2, MPI_INT64_T, rank, 201, 2, MPI_INT64_T, MPI_SUM, w->win));
     int64_t none = 0, swapped = 7, seen = -1;
     CHECK_OK(MPI_Compare_and_swap(&swapped, &none, &seen, MPI_INT64_T, rank, 221, w->win));
@@ -118,7 +113,8 @@ static void odd_places(struct window *w)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A lock made of compare-and-swap protects a sum; sums between neighbours in epochs of post and start. */
+/* A lock of compare-and-swaps protects a sum; sums between neighbours in epochs of post and
+ * start. */
 static void swaps(struct window *w)
 {
     int64_t *own = w->base, none = 0, mine = rank + 1, seen, sum = 0;
@@ -162,7 +158,7 @@ static void swaps(struct window *w)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* What the adapter does needs no call of the target, which waits here for all to be flushed. */
+/* The adapter's accesses need no call of the target, which waits here until all are flushed. */
 static void unattended(struct window *w)
 {
     int64_t one = 1, before = -1;

@@ -181,7 +181,9 @@ fn a_preloaded_tool_sees_the_calls_of_a_program() {
     let program = "#include <mpi.h>\n#include <stdio.h>\n\
         int main(void) { printf(\"%d\\n\", MPI_Comm_toint(MPI_COMM_WORLD)); return 0; }\n";
     assert_eq!(installation.run("plain", program), "257\n");
-    let printed = output(Command::new(installation.0.join("plain")).env("LD_PRELOAD", &tool));
+    // LD_PRELOAD is split at blanks, which a relative path does not have.
+    let mut preloaded = Command::new(installation.0.join("plain"));
+    let printed = output(preloaded.env("LD_PRELOAD", "./tool.so").current_dir(&installation.0));
     assert_eq!(printed, "1257\n");
 }
 

@@ -1,7 +1,9 @@
-/* What the programs composed of the snippets here share. See crates/cli/tests/command_line/coverage.rs.
+/* Common parts of the programs that crates/cli/tests/command_line/coverage.rs composes of the
+ * snippets.
  *
- * OK(call) must succeed. FAILS(call, class) must give an error of that class. If the function is not there yet
- * (MPI_ERR_UNSUPPORTED_OPERATION), OK leaves the snippet, and says so: what stands behind it cannot be asked for yet. */
+ * OK(call) must succeed. FAILS(call, class) must give an error of that class. If the library
+ * does not have the function (MPI_ERR_UNSUPPORTED_OPERATION), OK prints that and leaves the
+ * snippet, as the rest of it depends on the call. */
 #ifndef COVERAGE_H
 #define COVERAGE_H
 
@@ -64,7 +66,7 @@ static void cut(const char *what)
         if (!is_missing(code_) && class_of(code_) != (class)) bad(__LINE__, #call, code_, #class);              \
     } while (0)
 
-/* One of two classes: where the standard leaves it open which argument is looked at. */
+/* One of two classes, if the standard does not define which argument is checked. */
 #define FAILS_EITHER(call, one, other)                                                                          \
     do {                                                                                                        \
         int code_ = (call);                                                                                     \
@@ -89,7 +91,6 @@ static MPI_Datatype types[64];
 
 const unsigned long *tool_calls(void) __attribute__((weak));
 
-/* The tool has seen each call of this program once, and no other. */
 static void compare_calls(void)
 {
     if (!tool_calls) return;

@@ -1,8 +1,9 @@
-/* What the fuzzer of calls draws its arguments from. See crates/cli/tests/command_line/fuzz_calls.rs, which makes a function that
- * draws and calls for each function of the interface.
+/* Random arguments for crates/cli/tests/command_line/fuzz_calls.rs, which makes a calling function
+ * for each function of the interface.
  *
- * The rules of memory: a pointer is valid, with more room than any count that is drawn needs, or it is null, where that is
- * right or can be told. Handles are anything: valid, null, freed before, or no handle at all. */
+ * The rules of memory: a pointer is valid, with more room than the largest random count needs,
+ * or it is null, if null is valid or is detected. Handles are anything: valid, null, freed
+ * before, or no handle at all. */
 #ifndef FUZZ_CALLS_H
 #define FUZZ_CALLS_H
 
@@ -33,7 +34,6 @@ static uint64_t draw(void)
 static unsigned below(unsigned limit) { return (unsigned) (draw() % limit); }
 static int once_in(unsigned times) { return below(times) == 0; }
 
-/* How many elements: few, or a mistake. */
 static int few(void)
 {
     static const int wrong[] = {-1, -2, -7, INT_MIN};
@@ -41,10 +41,8 @@ static int few(void)
     return way < 14 ? (int) below(4) : way < 18 ? (int) below(9) : wrong[below(4)];
 }
 
-/* How many dimensions. */
 static int dimensions(void) { return (int) below(5) - 1; }
 
-/* A number that no memory depends on. */
 static int any(void)
 {
     static const int odd[] = {INT_MIN, INT_MAX, -1, -2, -3, -4, -5, 32767, 65536, MPI_UNDEFINED, MPI_ERR_LASTCODE, 0x40000000};
@@ -52,7 +50,6 @@ static int any(void)
     return way < 5 ? (int) below(3) : way < 7 ? odd[below(sizeof odd / sizeof *odd)] : (int) draw();
 }
 
-/* A distance in bytes. */
 static int64_t bytes(void)
 {
     static const int64_t some[] = {0, 0, 1, 4, 8, 16, 64, 512, 4096, -1, -4, -8, -64};
@@ -62,7 +59,7 @@ static int64_t bytes(void)
 /* ---- memory ---- */
 
 enum { SLOTS = 256, LENGTH = 1024, TEXT = 65536 };
-/* Of what lies so far apart little is ever touched. */
+/* Little of this range is ever touched. */
 static const size_t HALF = (size_t) 4 << 30;
 static char *middle, *attachable;
 static int allows_null = 1, null_buffers, plain_types;
@@ -74,7 +71,6 @@ static void *mapped(size_t length)
     return place;
 }
 
-/* A null pointer now and then. */
 static int is_null(void) { return allows_null && once_in(24); }
 
 static void *buffer(void)
@@ -85,7 +81,6 @@ static void *buffer(void)
 
 static void *place(void) { return is_null() ? NULL : middle + 8192 + 64 * below(64); }
 
-/* Memory that nobody uses but who attaches it. */
 static void *attached(void)
 {
     static unsigned next;
@@ -115,7 +110,6 @@ static int *weights(void)
     return once_in(3) ? MPI_UNWEIGHTED : once_in(3) ? MPI_WEIGHTS_EMPTY : ints();
 }
 
-/* Room for what is written only. */
 static void *room(void)
 {
     static char *all;
@@ -153,7 +147,7 @@ static MPI_Status *statuses(void)
 
 enum { LIVE = 24, STALE = 24 };
 
-/* A pool for each type: its predefined handles, those that calls have given, those that are gone. */
+/* A pool for each type: predefined handles, handles from calls, and freed ones. */
 #define POOL(type, null, ...)                                                                                         \
     static type predefined_##type[] = {__VA_ARGS__};                                                                  \
     static type live_##type[LIVE], stale_##type[STALE];                                                               \

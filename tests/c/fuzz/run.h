@@ -1,4 +1,4 @@
-/* The other half of the fuzzer of calls: what surrounds the generated functions. */
+/* The parts of the fuzzer around the generated functions. */
 #ifndef FUZZ_RUN_H
 #define FUZZ_RUN_H
 
@@ -6,10 +6,9 @@ static volatile unsigned long step;
 static volatile int function_now = -1;
 static int rank, size;
 
-/* Of an element of a buffer. */
+/* The bytes of an element of a buffer. */
 enum { MOST_BYTES = 16 << 20 };
 
-/* Says where it is, in the few ways that a handler of signals has. */
 static void say_where(int signal_number)
 {
     char line[200];
@@ -30,7 +29,7 @@ static void watch(void)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, NULL);
 }
 
-/* A small type may be the part of another one; of parts of parts without end no memory would be enough. */
+/* Only small types become parts of others: nested parts would soon exceed all memory. */
 static MPI_Datatype pick_old(void)
 {
     MPI_Datatype type = pick_MPI_Datatype();
@@ -53,8 +52,9 @@ static MPI_Datatype *old_array(void)
     return slot;
 }
 
-/* For memory that is null only a datatype whose bytes would lie there; for a call that must not wait a short one. Elements that
- * lie on each other make gigabytes of a few pages, which are copied by right, but not while somebody waits. */
+/* For null memory a datatype without bytes there; for a call that must not wait a short one.
+ * Overlapping elements make gigabytes of a few pages, which take long to copy while another rank
+ * waits. */
 static MPI_Datatype pick_type(void)
 {
     if (null_buffers || plain_types) return predefined_MPI_Datatype[below(8)];
@@ -67,7 +67,6 @@ static MPI_Datatype pick_type(void)
     return type;
 }
 
-/* One for each rank. */
 static MPI_Datatype *type_array(void)
 {
     static MPI_Datatype all[SLOTS][64];
@@ -77,7 +76,6 @@ static MPI_Datatype *type_array(void)
     return is_null() ? NULL : slot;
 }
 
-/* A communicator for a call that others would have to make as well: where nobody else is in it. */
 static MPI_Comm pick_local(void)
 {
     MPI_Comm comm = pick_MPI_Comm();
@@ -86,19 +84,17 @@ static MPI_Comm pick_local(void)
 
 static MPI_Group pick_own_group(void) { return size > 1 ? MPI_GROUP_EMPTY : pick_MPI_Group(); }
 
-/* A handler after which the job goes on: even a senseless number may be one of the others. */
+/* A handler after which the job goes on: even a senseless number may be a fatal one. */
 static MPI_Errhandler pick_handler(void)
 {
     MPI_Errhandler handler = pick_MPI_Errhandler();
     return handler == MPI_ERRORS_ARE_FATAL || handler == MPI_ERRORS_ABORT ? MPI_ERRORS_RETURN : handler;
 }
 
-/* No communicator at all. */
 static MPI_Comm pick_bad_comm(void) { return once_in(2) ? MPI_COMM_NULL : (MPI_Comm) (intptr_t) (0x1000000 + draw() % 4096); }
 static MPI_Win pick_bad_win(void) { return once_in(2) ? MPI_WIN_NULL : (MPI_Win) (intptr_t) (0x1000000 + draw() % 4096); }
 static MPI_Session pick_bad_session(void) { return MPI_SESSION_NULL; }
 
-/* A request for which nobody has to wait. */
 static MPI_Request done(MPI_Request request)
 {
     int flag = 0;
@@ -124,10 +120,8 @@ static void note_keyval(const int *keyval)
     if (keyval) keyvals[keyvals_known++ % 16] = *keyval;
 }
 
-/* Errors shall be returned, also of what is new. */
 static void tame_window(MPI_Win win) { PMPI_Win_set_errhandler(win, MPI_ERRORS_RETURN); }
 
-/* What nobody will receive is received, so that memory does not run out. */
 static void drain(MPI_Comm comm)
 {
     int flag = 1;
@@ -146,7 +140,6 @@ static void drain_all(void)
     for (unsigned i = 0; i < lives_MPI_Comm; i++) drain(live_MPI_Comm[i]);
 }
 
-/* A collective of all ranks, which all draw the same. */
 static void together(uint64_t number, uint64_t seed)
 {
     uint64_t own = state;
@@ -185,7 +178,7 @@ int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     unsigned long steps = argc > 2 ? strtoul(argv[2], NULL, 10) : 10000;
-    /* Without checks a null buffer is a crash by right. */
+    /* Without checks a null buffer may crash. */
     int trusting = argc > 3;
     middle = (char *) mapped(2 * HALF) + HALF;
     attachable = mapped(65536 * 256);
@@ -209,7 +202,7 @@ int main(int argc, char **argv)
     }
     alarm(20);
     PMPI_Barrier(MPI_COMM_WORLD);
-    /* What was started will never be complete: there is no other end than this. */
+    /* Some operations can never be completed, so the program ends by MPI_Abort. */
     if (rank == 0) {
         signal(SIGALRM, SIG_DFL);
         MPI_Abort(MPI_COMM_WORLD, 77);

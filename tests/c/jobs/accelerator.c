@@ -1,4 +1,5 @@
-/* Messages and collectives with buffers on a device. Any load or store there by the library ends the program. */
+/* Messages and collectives with buffers on a device. Any load or store there by the library ends
+ * the program. */
 #include "../check.h"
 #include "device.h"
 
@@ -7,12 +8,11 @@
 #include <pthread.h>
 
 enum { LENGTHS = 7 };
-/* Short, one piece of the pipeline, more and less than some of them. */
+/* Short, one piece of the pipeline, more and less than some pieces. */
 static const int lengths[LENGTHS] = {0, 1, 13, 1000, 131072, 131073, 700001};
 
 static int value(int from, int i) { return from * 7919 + i * 31 + 5; }
 
-/* Ints on the device, as `from` has them; a gap behind them must stay as it is. */
 static int *numbers(int from, int n)
 {
     int *host = malloc(((size_t) n + 1) * sizeof(int)), *at = device_new(((size_t) n + 1) * sizeof(int));
@@ -23,7 +23,6 @@ static int *numbers(int from, int n)
     return at;
 }
 
-/* Whether `n` numbers of `from` are there, and nothing behind `room` was written. */
 static void are(const int *at, int from, int n, int room, int line)
 {
     int *host = malloc(((size_t) room + 1) * sizeof(int)), wrong = 0;
@@ -36,7 +35,6 @@ static void are(const int *at, int from, int n, int room, int line)
 }
 #define ARE(at, from, n, room) are(at, from, n, room, __LINE__)
 
-/* A message of each mode from 0 to 1, between any kinds of memory. */
 static void modes(int n)
 {
     static char space[4 << 20];
@@ -87,7 +85,8 @@ static void modes(int n)
     MPI_Buffer_detach(&back, &len);
 }
 
-/* One side on the device, the other in memory of the host or managed; too short a buffer; oneself. */
+/* One side on the device, the other in host or managed memory; buffers that are too short;
+ * messages to itself. */
 static void mixed(int n)
 {
     check_where("mixed, n %d", n);
@@ -136,7 +135,6 @@ static void mixed(int n)
     free(host);
 }
 
-/* Persistent, matched and partitioned messages. */
 static void requests(int n)
 {
     check_where("requests, n %d", n);
@@ -187,8 +185,8 @@ static void requests(int n)
     free(host);
 }
 
-/* Many short partitions of long data, made ready one after the other in two rounds: each is filled just before, so what was read with an earlier
- * one, or in the round before, is wrong. */
+/* Many short partitions of long data, made ready one after another in two rounds. Each is filled
+ * just before, so data that were read too early are wrong. */
 static void partitions(void)
 {
     enum { PARTS = 256, PART = 1000, ALL = PARTS * PART };
@@ -213,7 +211,8 @@ static void partitions(void)
     free(host);
 }
 
-/* Columns of a matrix: what lies between them stays as it is. Two at a time, of which each must leave the other alone. */
+/* Columns of a matrix, whose gaps stay unchanged. Two at a time, which must not disturb each
+ * other. */
 static void columns(int rows)
 {
     enum { WIDTH = 6 };
@@ -236,7 +235,7 @@ static void columns(int rows)
     device_take(host, at, (size_t) all * sizeof(int));
     for (int i = 0; i < all; i++) wrong += host[i] != value(rank == 1 && i % WIDTH % 3 == 1 ? 0 : rank, i);
     CHECK_EQ(wrong, 0);
-    /* By hand, both sides on the device. */
+    /* Packed by hand, both sides on the device. */
     int *packed = numbers(-1, rows);
     CHECK_OK(MPI_Pack(at + 1, 1, column, packed, rows * (int) sizeof(int), &position, MPI_COMM_WORLD));
     CHECK_EQ(position, rows * (int) sizeof(int));
@@ -260,7 +259,6 @@ static void halve(void *in, void *inout, int *len, MPI_Datatype *type)
     for (int i = 0; i < *len; i++) ((int *) inout)[i] += ((int *) in)[i];
 }
 
-/* How a collective is called. */
 enum { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
 static int form;
 static MPI_Request pending;
@@ -278,7 +276,6 @@ static MPI_Request pending;
         } \
     } while (0)
 
-/* Blocks of `n` numbers of each rank; rank r's are those of `from + r`. */
 static void blocks_are(const int *at, int from, int n, int line)
 {
     int *host = malloc((size_t) size * (size_t) n * sizeof(int) + 1), wrong = 0;
@@ -307,7 +304,6 @@ static void collectives(int n)
     other = numbers(-1, all);
     CALL(Scatter, scatter, many, n, MPI_INT, other, n, MPI_INT, root, world);
     ARE(other, 100 + rank, n, all);
-    /* Everyone gives all their own block, so each gets all blocks. */
     int *same = device_new((size_t) all * sizeof(int) + 1), *host = malloc((size_t) all * sizeof(int) + 1);
     for (int i = 0; i < all; i++) host[i] = value(100 + rank, i % (n ? n : 1));
     device_put(same, host, (size_t) all * sizeof(int));
@@ -399,7 +395,6 @@ static void starts(int n)
     free(host);
 }
 
-/* What has no way to a device is an error that says so. */
 static void refusals(void)
 {
     check_where("refusals");
@@ -432,7 +427,6 @@ static void refusals(void)
     free(host);
 }
 
-/* All calls with buffers on the device must fail, and say why; those with others go on. */
 static void failures(const char *text)
 {
     char said[MPI_MAX_ERROR_STRING];
@@ -454,7 +448,6 @@ static void failures(const char *text)
     CHECK_EQ(sum, size * (size - 1) / 2);
 }
 
-/* The driver fails while messages are received. */
 static void failures_of_receives(void)
 {
     int *at = numbers(1, 300000), host[1000] = {0}, *many = calloc(300000, sizeof(int));
@@ -471,7 +464,6 @@ static void failures_of_receives(void)
         CHECK_CLASS(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_BUFFER);
         unsetenv("FAKE_CUDA_FAIL_AFTER");
     }
-    /* A request that failed can be started again. */
     MPI_Request again;
     if (rank == 0) MPI_Send_init(host, 1000, MPI_INT, 1, 1, MPI_COMM_WORLD, &again);
     else MPI_Recv_init(at, 1000, MPI_INT, 0, 1, MPI_COMM_WORLD, &again);
@@ -482,7 +474,6 @@ static void failures_of_receives(void)
         CHECK_CLASS(MPI_Wait(&again, MPI_STATUS_IGNORE), rank == 1 && round == 1 ? MPI_ERR_BUFFER : MPI_SUCCESS);
     }
     MPI_Request_free(&again);
-    /* Results of a nonblocking collective: the root need not wait for those who fail. */
     for (int n = 10; n < 10000; n *= 30) {
         MPI_Request request;
         MPI_Barrier(MPI_COMM_WORLD);
@@ -518,7 +509,7 @@ int main(int argc, char **argv)
     check_ranks();
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    /* Before there is a driver. */
+    /* Before the driver is loaded. */
     int host = rank, sum = 0;
     CHECK_OK(MPI_Allreduce(&host, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     CHECK_EQ(sum, size * (size - 1) / 2);
@@ -542,7 +533,6 @@ int main(int argc, char **argv)
         CHECK_CLASS(MPI_Bcast(at, 1000, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER);
         MPI_Request request;
         CHECK_CLASS(MPI_Ibcast(at, 1000, MPI_INT, 0, MPI_COMM_WORLD, &request), MPI_ERR_BUFFER);
-        /* It is no collective. */
         int *sum_of = numbers(2, 1000);
         CHECK_OK(MPI_Reduce_local(at, sum_of, 1000, MPI_INT, MPI_MIN));
         ARE(sum_of, 1, 1000, 1000);
@@ -571,7 +561,7 @@ int main(int argc, char **argv)
             }
         starts(1000);
         refusals();
-        /* Of the driver of the tests: long messages went through its streams. */
+        /* With the driver of the tests: long messages used its streams. */
         int (*queued)(void);
         if ((*(void **) &queued = dlsym(cuda.library, "fake_cuda_queued")) && size > 1 && rank < 2) CHECK(queued() > 20);
     }

@@ -1,7 +1,8 @@
-/* Collectives by the algorithms that are forced for them, each argument COLLECTIVE=ALGORITHM=SERVED: in all sizes, in place and
- * not, from the first and the last root, with a commutative operation and one that is not. SERVED has two digits: whether
- * calls with the one and with the other are served, or refused. Performance variables must say that this algorithm has run, and no other.
- * No other collective may be called: something is forced for each. So every rank tells its own failures. */
+/* Collectives by forced algorithms, each argument COLLECTIVE=ALGORITHM=SERVED: in all sizes, in
+ * place and not, with the first and the last root, with a commutative operation and another one.
+ * SERVED has two digits: whether calls with each operation are served, or refused. Performance
+ * variables must show that only this algorithm has run. All collectives are forced, so the
+ * program may call no others: each rank prints its own failures. */
 #include "../mpit.h"
 
 static const int counts[] = {0, 1, 7, 1000, 100000};
@@ -17,7 +18,6 @@ static int *lengths, *starts;
 static MPI_Datatype pair;
 static MPI_Op ordered;
 
-/* The call at hand. */
 static int root, count, in_place, is_ordered, is_served, served_calls;
 
 static void compose(void *left, void *right, int *length, MPI_Datatype *type)
@@ -27,13 +27,11 @@ static void compose(void *left, void *right, int *length, MPI_Datatype *type)
     for (int i = 0; i < *length; i++) r[i] = (affine){l[i].a * r[i].a, l[i].a * r[i].b + l[i].b};
 }
 
-/* What rank `whose` has for rank `to` at `i`. */
 static affine item(int whose, int to, int i)
 {
     return (affine){2u * (whose + 3u * to) + 3u, 5u * whose + 77u * to + i + 1u};
 }
 
-/* The contributions of ranks 0 to `last` for rank `to`, combined. */
 static affine combined(int last, int to, int i)
 {
     affine all = item(0, to, i), next;
@@ -45,7 +43,6 @@ static affine combined(int last, int to, int i)
     return all;
 }
 
-/* What must be at `i` behind the call: an item of somebody, or a combination. */
 typedef affine expected(int i);
 
 static affine of_root(int i) { return item(root, 0, i); }
@@ -68,7 +65,8 @@ static void check_items(const affine *at, int length, expected *want)
     }
 }
 
-/* Blocks of this rank for each other, one behind the other; lengths as `lengths` says or all of `count`. */
+/* Blocks of this rank for each other, one behind another, with the lengths in `lengths` or all
+ * of `count`. */
 static void fill(affine *at, int uneven)
 {
     for (int to = 0; to < size; to++)
@@ -76,7 +74,6 @@ static void fill(affine *at, int uneven)
             at[(uneven ? starts[to] : (long) to * count) + i] = item(rank, to, i);
 }
 
-/* Of an allgather: the own block at its place. */
 static void fill_own(affine *at, int start, int length)
 {
     for (int i = 0; i < length; i++) at[start + i] = item(rank, 0, i);
@@ -89,7 +86,6 @@ static int total(void)
     return at;
 }
 
-/* Whether the call was served, and it was expected to be. */
 static int is_done(int error)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
@@ -146,7 +142,7 @@ static void move(const char *name)
         if (is_done(MPI_Alltoall(mine, count, pair, receive, count, pair, world)))
             check_items(receive, count * size, of_each_for_me);
     } else if (is_called(name, "alltoallv")) {
-        /* As much both ways, as in place must be. */
+        /* The same lengths in both directions, which MPI_IN_PLACE requires. */
         for (int r = 0; r < size; r++) lengths[r] = count / (1 + (r + rank) % 3);
         total();
         fill(in_place ? receive : send, 1);
@@ -169,7 +165,6 @@ static void reduce(const char *name)
 {
     const MPI_Comm world = MPI_COMM_WORLD;
     const int is_root = rank == root;
-    /* Sums are of single numbers: a kernel of the library makes them. */
     const MPI_Datatype type = is_ordered ? pair : MPI_UNSIGNED;
     const MPI_Op op = is_ordered ? ordered : MPI_SUM;
     const int scale = is_ordered ? 1 : 2, length = scale * count;
@@ -203,7 +198,6 @@ static void reduce(const char *name)
     }
 }
 
-/* All calls of a collective. */
 static void call_all(const char *name, const char *algorithm, const char *served)
 {
     const int is_reduction = reduces(name);
@@ -224,7 +218,6 @@ static void call_all(const char *name, const char *algorithm, const char *served
     check_where("%s", "");
 }
 
-/* Calls everything, and looks at the counters of all algorithms of the collective. */
 static void check_counted(const char *name, const char *algorithm, const char *served)
 {
     static MPI_T_pvar_handle handles[ALGORITHMS_MOST];

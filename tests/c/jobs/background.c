@@ -1,5 +1,5 @@
-/* Messages that arrive while programs do something else: background WHAT GATE. Rank 0 sends to the last rank, and one of the two
- * calls no MPI function until the other has made the file GATE. */
+/* Messages that arrive while programs compute: background WHAT GATE. Rank 0 sends to the last
+ * rank, and one of the two calls no MPI function until the other has made the file GATE. */
 #include <mpi.h>
 
 #include <stdio.h>
@@ -32,7 +32,6 @@ static void open_gate(const char *gate)
     fclose(fopen(gate, "w"));
 }
 
-/* Computes, without MPI, until the gate is open. */
 static void compute(const char *gate)
 {
     volatile double sum = 0;
@@ -48,7 +47,6 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (!strcmp(what, "isend")) {
-        /* The sender computes until the whole message is there. */
         if (rank == 0) {
             for (int at = 0; at < LONG; at++) data[at] = byte(at);
             MPI_Isend(data, LONG, MPI_BYTE, size - 1, 1, MPI_COMM_WORLD, requests);
@@ -76,7 +74,6 @@ int main(int argc, char **argv)
             open_gate(gate);
         }
     } else {
-        /* The receiver computes until the sender is done. */
         if (rank == 0) {
             for (int at = 0; at < LONG; at++) data[at] = byte(at);
             MPI_Send(data, LONG, MPI_BYTE, size - 1, 1, MPI_COMM_WORLD);

@@ -1,6 +1,7 @@
-/* The component sync, with coll_sync_barrier_before and coll_sync_barrier_after as the arguments BEFORE and AFTER say: exactly each Nth
- * blocking collective of a communicator in which a rank may run ahead has a barrier on that side, by the performance variables, and
- * nothing else has one. */
+/* The component sync, with coll_sync_barrier_before and coll_sync_barrier_after as in the
+ * arguments BEFORE and AFTER. By the performance variables, exactly each Nth blocking collective
+ * of a communicator in which a rank may run ahead has a barrier on that side, and no other call
+ * has one. */
 #include "../mpit.h"
 
 enum { KINDS = 10, MOST = 20000, VARIABLES_MOST = 32 };
@@ -9,7 +10,6 @@ static MPI_T_pvar_session session;
 static MPI_T_pvar_handle handles[VARIABLES_MOST];
 static int known, *in, *out, *counts, *places;
 
-/* The barriers of this rank so far, by whatever algorithm. */
 static number barriers(void)
 {
     number all = 0;
@@ -32,7 +32,6 @@ static void begin_counting(void)
     CHECK(known > 2);
 }
 
-/* One that is counted. */
 static void call(int kind, int count, int root, MPI_Comm comm)
 {
     const MPI_Datatype type = MPI_INT;
@@ -50,7 +49,8 @@ static void call(int kind, int count, int root, MPI_Comm comm)
     }
 }
 
-/* Those that hold everybody back by themselves, and those that do not block: they are not counted and have none. */
+/* Collectives that synchronize by themselves, and nonblocking ones: they are not counted and
+ * have no barriers. */
 static void call_others(int count, int root, MPI_Comm comm)
 {
     MPI_Request requests[3];
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
     counts = calloc(size, sizeof *counts), places = calloc(size, sizeof *places);
     const int sizes[] = {1, 0, 500, MOST};
     for (int turn = 0; turn < 200; turn++) {
-        /* Two turns of one, then another: the counts of each are its own. */
+        /* Two calls on one communicator, then on another: each has its own counts. */
         int which = turn / 2 % COMMS, count = sizes[turn / 3 % 4], kind = turn % KINDS, ranks;
         MPI_Comm_size(comms[which], &ranks);
         for (int r = 0; r < size; r++) counts[r] = count, places[r] = r * count;

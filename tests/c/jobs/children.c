@@ -1,5 +1,5 @@
-/* Ranks that start processes of their own: children HOW [COMMAND]. All of them end, and the job goes on as if nothing
- * had been. */
+/* Ranks that start processes: children HOW [COMMAND]. All of these end, and the job goes on
+ * undisturbed. */
 #include <mpi.h>
 
 #include <stdio.h>
@@ -26,12 +26,12 @@ int main(int argc, char **argv)
         waitpid(child, &status, 0);
         if (!strcmp(how, "crash")) status = !WIFSIGNALED(status);
     }
-    if (!strcmp(how, "twins") && fork() == 0) { /* the child goes on when the rank is gone */
+    if (!strcmp(how, "twins") && fork() == 0) { /* the child outlives the rank */
         fclose(stdout);
         fclose(stderr);
         for (;;) pause();
     }
-    /* Short and long, to each other rank: nothing of the rank has changed hands. */
+    /* Short and long messages to each other rank: the rank's state is unchanged. */
     static char out[1 << 20], in[1 << 20];
     MPI_Sendrecv(out, sizeof out, MPI_BYTE, (rank + 1) % size, 0, in, sizeof in, MPI_BYTE, (rank + size - 1) % size, 0,
                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -1,5 +1,6 @@
-/* Closes all descriptors from 3 on after MPI_Init, as code does that becomes a daemon, and then meets its peers. With "reused" it opens
- * files of its own in their places first, which must stay empty; with "late" it has met all peers before. */
+/* Closes all descriptors from 3 on after MPI_Init, as code for daemons does, and then exchanges
+ * messages with its peers. With "reused" it first opens files with these numbers, which must
+ * stay empty; with "late" it has exchanged messages before. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>

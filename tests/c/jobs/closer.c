@@ -1,5 +1,5 @@
-/* Closes all descriptors but the standard ones and runs a program: closer exec|fork PROGRAM ARGUMENTS. As many wrappers
- * do, Python's subprocess among them. */
+/* Closes all descriptors but the standard ones and runs a program: closer exec|fork PROGRAM
+ * ARGUMENTS. Many wrappers do so, for example Python's subprocess. */
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>

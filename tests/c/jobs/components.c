@@ -1,11 +1,11 @@
-/* Collective components, whose parameters the job is given. The first argument says what is tested:
- *   order      reductions by operations that are not commutative, or round, keep what they promise
- *   strict     coll_base_associative 0: one contribution after the other, in the order of the ranks; then it is unset
- *   attribute  the attribute MPIX_MCA_COLL names the component of communicators that are made
+/* Collective components, selected by the parameters of the job. The first argument names the test:
+ *   order        reductions with non-commutative or rounding operations are in rank order
+ *   strict       coll_base_associative 0: one contribution after another, in rank order; then unset
+ *   attribute    the attribute MPIX_MCA_COLL names the component of new communicators
  *   associative  the attribute MPIX_COLL_BASE_ASSOCIATIVE is that parameter of one communicator
- *   info       the info key MPIX_MCA_COLL_KEY names the component of the communicator that is made with it
- *   mixed      many collectives on several communicators, with intercommunicators
- *   sync N     a rank cannot run ahead of the others by more than N operations */
+ *   info         the info key MPIX_MCA_COLL_KEY names the component of the new communicator
+ *   mixed        many collectives on several communicators, with intercommunicators
+ *   sync N       a rank cannot be ahead of the others by more than N operations */
 #include "../check.h"
 
 #include <mpi-ext.h>
@@ -42,7 +42,6 @@ static int same(affine x, affine y) { return x.a == y.a && x.b == y.b; }
 
 static double term(int r, int i) { return (r % 2 ? -1 : 1) * (1.0 + 1e-16 * i) / (3.0 * r + 0.7 * (i % 11) + 1e-3); }
 
-/* The order of the ranks, from the last one on: what a strict reduction computes. */
 static double sum_from_last(int i)
 {
     double sum = term(size - 1, i);
@@ -93,7 +92,6 @@ static void test_order(void)
         MPI_Reduce_scatter_block(mine, got, count, type, op, MPI_COMM_WORLD);
         for (int i = 0; i < count; i++) CHECK(same(got[i], composed(0, size - 1, rank * count + i)));
     }
-    /* What is rounded comes out alike on all ranks, and again. */
     double *terms = malloc(sizeof *terms * MOST), *sums = malloc(sizeof *sums * MOST), *again = malloc(sizeof *again * MOST);
     for (int i = 0; i < MOST; i++) terms[i] = term(rank, i);
     MPI_Allreduce(terms, sums, MOST, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -140,7 +138,8 @@ static void test_strict(void)
         for (int i = 0; i < count; i++) CHECK(got[i] == sum_from_first(rank, i));
     }
     free(mine), free(got);
-    /* The parameter is looked at in each reduction: without it one double goes through shared memory or a tree again. */
+    /* Each reduction reads the parameter: without it one double goes through shared memory or a
+     * tree again. */
     int provided, index, length;
     MPI_T_cvar_handle handle;
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
@@ -192,7 +191,6 @@ static void test_attribute(void)
     MPI_Comm_free(&plain);
 }
 
-/* The component that MPI_Comm_get_info names, "" if none. */
 static const char *served_by(MPI_Comm comm)
 {
     static char value[64];
@@ -243,13 +241,13 @@ static void test_info(void)
     CHECK_OK(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &before, MPI_UNWEIGHTED, 1, &next, MPI_UNWEIGHTED, info, 0,
                                             &made[4]));
     CHECK_OK(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &rank, &degree, &next, MPI_UNWEIGHTED, info, 0, &made[5]));
-    MPI_Comm_set_name(made[0], "told by info");
+    MPI_Comm_set_name(made[0], "named by info");
     for (int i = 0; i < MADE; i++) {
         CHECK(!strcmp(served_by(made[i]), "basic"));
         CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, made[i]));
         CHECK_OK(MPI_Comm_set_info(made[i], info));
     }
-    /* What is made of it is not served so, but by what its own attribute names. */
+    /* A communicator made from this one has the component in its own attribute. */
     CHECK_OK(MPI_Comm_dup(made[0], &heir));
     CHECK(!strcmp(served_by(heir), ""));
     MPI_Comm_free(&heir);
@@ -258,10 +256,10 @@ static void test_info(void)
     CHECK(!strcmp(served_by(heir), "smp"));
     CHECK_CLASS(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, heir), MPI_ERR_OTHER);
     MPI_Comm_free(&heir);
-    CHECK_OK(MPI_Comm_dup_with_info(made[0], info, &heir)); /* the info goes before it */
+    CHECK_OK(MPI_Comm_dup_with_info(made[0], info, &heir)); /* the info has precedence */
     CHECK(!strcmp(served_by(heir), "basic"));
     MPI_Comm_free(&heir);
-    /* A component that is not for such communicators serves nothing. */
+    /* A component for other communicators serves nothing here. */
     MPI_Info_create(&other);
     MPI_Info_set(other, MPIX_MCA_COLL_KEY, "inter");
     CHECK_OK(MPI_Comm_dup_with_info(MPI_COMM_WORLD, other, &heir));
@@ -287,7 +285,6 @@ static void test_info(void)
     MPI_Info_free(&other);
 }
 
-/* The attribute is coll_base_associative of one communicator: strict order there, and nowhere else. */
 static void test_associative(void)
 {
     MPI_Comm strict, heir;
@@ -387,7 +384,7 @@ static void test_mixed(void)
     MPI_Comm_free(&odd);
 }
 
-/* Rank 0 broadcasts as fast as it can. It counts what the others have received, in a window of its own. */
+/* Rank 0 broadcasts as fast as it can, and reads the numbers of received broadcasts in a window. */
 static void test_sync(int every)
 {
     int *done, worst = 0;

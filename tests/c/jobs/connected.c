@@ -1,6 +1,7 @@
-/* connected SIDE FILE MODE: SIDE 0 opens a port, whose name it leaves in FILE, and accepts twice; SIDE 1 connects. All processes of the
- * one side talk with all of the other, and then all together. MODE 2 and 3: the last rank of side 0 or 1 dies when both have met for the
- * second time; 4: it dies when they have parted. */
+/* connected SIDE FILE MODE: side 0 opens a port, writes its name to FILE, and accepts twice;
+ * side 1 connects. All processes of one side exchange messages with all of the other, and then
+ * all together. In modes 2 and 3 the last rank of side 0 or 1 fails after the second connection;
+ * in mode 4 it fails after the disconnect. */
 #include "../port_file.h"
 
 #include <signal.h>

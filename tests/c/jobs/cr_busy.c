@@ -1,5 +1,6 @@
-/* Rank 1 computes for some seconds without calling MPI, while the others wait for what it sends then. Each line of the standard input
- * is added by rank 0, which has read the first one before. Arguments: milliseconds to compute. */
+/* Rank 1 computes for some seconds without MPI while the others wait for its message. Rank 0
+ * adds the numbers in the lines of the standard input, and has read the first line before.
+ * Arguments: milliseconds to compute. */
 #include <mpi.h>
 
 #include <stdio.h>

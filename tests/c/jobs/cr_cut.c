@@ -1,6 +1,7 @@
-/* What the ranks save must fit together ('cr self'): no rank may have received what its sender had not sent yet when that saved its
- * state. Rank 0 sends numbers to rank 1, which is nearly always within MPI_Recv; rank 0 saves at once, rank 1 a while later. Rank 0
- * ends the job when there is a file "enough". */
+/* The saved states of ranks must fit together ('cr self'): no rank may have received a message
+ * that its sender had not yet sent when it saved its state. Rank 0 sends numbers to rank 1,
+ * which is nearly always in MPI_Recv; rank 0 saves at once, rank 1 a while later. Rank 0 ends
+ * the job when the file "enough" exists. */
 #include <mpi.h>
 
 #include <stdatomic.h>
@@ -36,7 +37,7 @@ int main(int argc, char **argv)
     for (long number = 1; number > 0;) {
         if (rank == 0) {
             number = access("enough", F_OK) == 0 ? 0 : number + 1;
-            /* It counts as sent before it can be received. */
+            /* The number counts as sent before it can be received. */
             if (number > 0) atomic_store(&last, number);
             MPI_Send(&number, 1, MPI_LONG, 1, 0, MPI_COMM_WORLD);
             usleep(1000);

@@ -1,7 +1,8 @@
-/* Heat spreads over a plate whose rows the ranks share. Rank 0 prints the residual at times, and at
- * the end the sum of all cells: integers, the same in any order of the ranks, which one wrong message
- * changes. Arguments: steps, microseconds that each step takes beside its work, and optionally a file
- * (the last argument is the mark of the test): the ranks do not end before it is there. */
+/* Heat spreads over a plate whose rows the ranks share. Rank 0 prints the residual at intervals,
+ * and at the end the sum of all cells: integers, the same in any order of the ranks, which one
+ * wrong message changes. Arguments: steps, microseconds of each step beside its work, and
+ * optionally a file for whose existence the ranks wait before they end (the last argument is the
+ * mark of the test). */
 #include <mpi.h>
 
 #include <stdio.h>

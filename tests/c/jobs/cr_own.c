@@ -1,6 +1,8 @@
-/* A program that saves its state by functions of its own ('cr self'). Each round adds a sum over all ranks; rank 0 says the sum now and
- * then. The sums after all rounds are saved, because ranks may be some rounds apart, and they go on after the last one that all have.
- * own_checkpoint returns 7 if there is a file "refuse", and calls MPI if there is one "call". Arguments: rounds, microseconds of a round. */
+/* A program that saves its state by its own functions ('cr self'). Each round adds a sum over
+ * all ranks, which rank 0 prints at intervals. The sums after all rounds are saved, because
+ * ranks may be some rounds apart; they go on after the last round that all have. own_checkpoint
+ * returns 7 if the file "refuse" exists, and calls MPI if "call" exists. Arguments: rounds,
+ * microseconds of a round. */
 #include <mpi.h>
 
 #include <pthread.h>
@@ -52,7 +54,7 @@ int own_restart(void)
     char path[64];
     int number = atoi(getenv("OXMPI_COMM_WORLD_RANK"));
     rank = number;
-    /* After --kill there was no own_continue. */
+    /* After --kill own_continue was not called. */
     FILE *file = fopen(name(path, ".new"), "r");
     if (!file) file = fopen(name(path, ""), "r");
     if (!file) return 3;
@@ -92,7 +94,7 @@ int main(int argc, char **argv)
     return 0;
 }
 
-/* As a Fortran compiler names a function OWN_SAVE. */
+/* The name of OWN_SAVE from a Fortran compiler. */
 int own_save_(void)
 {
     return own_checkpoint();

@@ -1,5 +1,5 @@
-/* All ranks have a window in common, whose memory each reads and writes as its own. Rank 0 says "shared" when it is there, and "whole" if
- * the sum of all is right some seconds later. */
+/* All ranks have a shared window, which each reads and writes as its own memory. Rank 0 prints
+ * "shared" when it exists, and "whole" if the sum of all is right some seconds later. */
 #include <mpi.h>
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Steps until it is ended. Rank 0 prints each one, and how many ranks have got SIGUSR2 when that changes. */
+/* Runs until it is killed. Rank 0 prints each step, and the number of ranks with SIGUSR2 when
+ * that changes. */
 #include <mpi.h>
 
 #include <signal.h>

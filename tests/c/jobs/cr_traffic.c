@@ -1,7 +1,9 @@
-/* Random traffic, all of it checked: messages of many lengths in two modes and two layouts, on a communicator of its own, while
- * nonblocking collectives are pending; puts into a window; blocks of a file, and its shared file pointer. Rank 0 says the checksum of what it has received now and
- * then, and "whole" at the end if nothing was lost, doubled or changed. Arguments: rounds, seed, file, exit code.
- * Each rank opens the file by itself if "own:" stands before its name; with "private:" it finds its own blocks alone there. */
+/* Random checked traffic: messages of many lengths in two modes and two layouts on a duplicate
+ * communicator, while nonblocking collectives are pending; puts into a window; blocks of a file,
+ * and its shared file pointer. Rank 0 prints the checksum of the received data at intervals, and
+ * "whole" at the end if nothing was lost, doubled or changed. Arguments: rounds, seed, file,
+ * exit code. With "own:" before the file name each rank opens the file by itself; with
+ * "private:" each has only its own blocks there. */
 #include <mpi.h>
 
 #include <stdio.h>
@@ -35,7 +37,6 @@ static unsigned char content(int from, int to, int round, int at)
     return (unsigned char) (from * 31 + to * 17 + round * 7 + at * 3 + at / 251);
 }
 
-/* The messages of a round: each rank draws the same ones. */
 static void messages(MPI_Comm comm, int round, unsigned long *state, MPI_Datatype gaps)
 {
     MPI_Request requests[2 * MAX_RANKS + 2];

@@ -1,7 +1,7 @@
-/* More ranks than cores: crowd OPERATIONS. Says how often the ranks slept meanwhile: "slept N in allreduces, N in messages"
+/* More ranks than cores: crowd OPERATIONS. Prints the number of sleeps: "slept N in allreduces, N
+ * in messages"
  *
- * A sleep at a door is a voluntary switch of context (getrusage(2)); giving up the core with sched_yield is none.
- */
+ * A sleep at a door is a voluntary context switch (getrusage(2)); a sched_yield is none. */
 #define _GNU_SOURCE
 #include <mpi.h>
 
@@ -27,7 +27,6 @@ static void allreduces(int operations)
     }
 }
 
-/* Ranks 0 and 1 play ping-pong while the others wait. */
 static void messages(int operations)
 {
     for (int i = 0; i < operations && rank < 2; i++) {

@@ -1,5 +1,5 @@
-/* deny ERROR CALL,CALL... PROGRAM ARGUMENTS: runs a program to which the kernel answers some calls with an error, as it does in a
- * container whose seccomp profile leaves them out. */
+/* deny ERROR CALL,CALL... PROGRAM ARGUMENTS: runs a program for which the kernel refuses some
+ * system calls with an error, as in a container whose seccomp profile does not have them. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>

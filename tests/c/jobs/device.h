@@ -1,5 +1,5 @@
-/* Memory of a device, by the CUDA driver that the environment names (OXMPI_TEST_CUDA) or libcuda.so.1. It is opened at run time, so that no
- * toolkit is needed to compile. */
+/* Device memory by the CUDA driver in OXMPI_TEST_CUDA, or libcuda.so.1. It is opened at run
+ * time, so compiling needs no toolkit. */
 #ifndef DEVICE_H
 #define DEVICE_H
 
@@ -18,7 +18,7 @@ static struct {
 /* Makes a context current in this thread. */
 static inline int device_use(void) { return cuda.current(cuda.context); }
 
-/* Opens the driver; a text that says why it cannot be used, or null. */
+/* Opens the driver; returns the reason if it cannot be used, or null. */
 static inline const char *device_open(void)
 {
     const char *name = getenv("OXMPI_TEST_CUDA");

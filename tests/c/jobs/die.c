@@ -1,5 +1,6 @@
-/* One rank dies by its own hand: die PHASE MANNER. Rank 1 does it, the others wait for it in a barrier, or, where it
- * dies after MPI_Finalize, end as they should. The phases of "session" are those of a program without MPI_Init. */
+/* Rank 1 ends by itself: die PHASE MANNER. The others wait for it in a barrier, or end normally
+ * if it ends after MPI_Finalize. The phases of "session" are those of a program without
+ * MPI_Init. */
 #include <mpi.h>
 
 #include <signal.h>
@@ -19,7 +20,6 @@ static void die(const char *manner)
     exit(atoi(manner));
 }
 
-/* Two sessions, one after the other. */
 static void sessions(int victim, const char *phase, const char *manner)
 {
     for (int n = 0; n < 2; n++) {

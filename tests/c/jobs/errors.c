@@ -1,4 +1,4 @@
-/* Calls that are errors: errors WHAT. Where the job is to end, it ends here; what returns is printed. */
+/* Erroneous calls: errors WHAT. The job ends here, or the program prints the returned error. */
 #include <mpi.h>
 
 #include <stdio.h>
@@ -9,7 +9,6 @@
 
 static int rank, size;
 
-/* Prints what an error code says. */
 static void tell(int code)
 {
     char text[MPI_MAX_ERROR_STRING];
@@ -32,7 +31,6 @@ static void leave(MPI_Comm *comm, int *code, ...)
     exit(9);
 }
 
-/* What no handler of a signal may do. */
 static void probe(int signal)
 {
     int flag;
@@ -113,7 +111,7 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return 0;
     }
-    if (strncmp(what, "after", 5)) MPI_Barrier(MPI_COMM_WORLD); /* whose error it was not waits for the end */
+    if (strncmp(what, "after", 5)) MPI_Barrier(MPI_COMM_WORLD); /* ranks without an error wait for the end */
     MPI_Finalize();
     if (!strcmp(what, "after")) MPI_Send(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
     if (!strcmp(what, "after-init")) MPI_Init(&argc, &argv);

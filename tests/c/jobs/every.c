@@ -1,6 +1,7 @@
-/* Every collective of MPI once, for what coll_verbose tells of it: KIND COUNT FORM. KIND is the communicator: dup (of the world), self, cart,
- * inter, merged, or several (of two jobs: its ranks are refused what would have to be alike in both). COUNT is the number of ints of
- * a block. FORM is blocking, nonblocking or persistent. Data are zeros: other programs look at results. */
+/* Every collective of MPI once, for the report of coll_verbose: KIND COUNT FORM. KIND is the
+ * communicator: dup (of the world), self, cart, inter, merged, or several (of two jobs: settings
+ * that would have to be equal in both are refused). COUNT is the number of ints of a block. FORM
+ * is blocking, nonblocking or persistent. Data are zeros: other programs check results. */
 #include "../check.h"
 
 #include <mpi-ext.h>
@@ -10,7 +11,6 @@ enum { BLOCKING, NONBLOCKING, PERSISTENT };
 static int form, count, ranks, *in, *out, *counts, *places, *offsets;
 static MPI_Datatype *types;
 
-/* Starts and ends a request that the form made. */
 static int finish(int error, MPI_Request *request)
 {
     if (error != MPI_SUCCESS || form == BLOCKING) return error;
@@ -86,7 +86,8 @@ static void call_all(MPI_Comm comm, int root)
     CALL(Neighbor_alltoallw, in, counts, far, types, out, counts, far, types, comm);
 }
 
-/* What would have to be alike in both jobs is refused, and what the world had said does not count. */
+/* Settings that would have to be equal in both jobs are refused, and those of the world do not
+ * count. */
 static void check_several(MPI_Comm inter, MPI_Comm all)
 {
     MPI_Comm both[2] = {inter, all}, made;

@@ -1,7 +1,8 @@
-/* One collective, named by the first argument, in several sizes, from every root, blocking, nonblocking and persistent. All
- * results are checked by each rank for itself, as no other collective may be called: an algorithm of it is forced. With an
- * error from MPI the first rank prints it and the program ends with 3. Of three arguments the second names the algorithm:
- * performance variables must say that it alone has run. */
+/* One collective, named by the first argument, in several sizes, from every root, blocking,
+ * nonblocking and persistent. Its algorithm is forced, and other collectives may not be called,
+ * so each rank checks its own results. After an MPI error the first rank prints it and the
+ * program ends with 3. The second of three arguments names the algorithm: performance variables
+ * must show that only this one has run. */
 #include <mpi.h>
 
 #include <stdio.h>
@@ -16,7 +17,6 @@ static const int counts[] = {0, 1, 3, 40, 700, MOST};
 static int send[MOST * RANKS_MOST], receive[MOST * RANKS_MOST + 1];
 static int lengths[RANKS_MOST], starts[RANKS_MOST];
 
-/* What rank `whose` has for rank `to` at `i`. */
 static int value(int whose, int to, int i) { return whose * 1009 + to * 101 + i; }
 
 static int sum_below(int ranks, int to, int i)
@@ -45,7 +45,6 @@ static void must(int error)
     exit(3);
 }
 
-/* Blocks of 1, 2, 3... times `count` elements. */
 static void make_lengths(int count)
 {
     for (int r = 0, at = 0; r < size; r++) {
@@ -82,7 +81,7 @@ enum { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
 #define MPI_IReduce_scatter_block_of MPI_Ireduce_scatter_block
 #define MPI_IScan_of MPI_Iscan
 #define MPI_IExscan_of MPI_Iexscan
-/* The persistent ones have an info before the request. */
+/* Persistent forms have an info before the request. */
 #define MPI_Barrier_init_of(c, q) MPI_Barrier_init(c, MPI_INFO_NULL, q)
 #define MPI_Bcast_init_of(b, n, t, r, c, q) MPI_Bcast_init(b, n, t, r, c, MPI_INFO_NULL, q)
 #define MPI_Reduce_init_of(s, d, n, t, o, r, c, q) MPI_Reduce_init(s, d, n, t, o, r, c, MPI_INFO_NULL, q)
@@ -105,7 +104,6 @@ enum { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
     for (int i = 0; i < (n); i++)                                                                \
         if (receive[i] != (want)) fail(name, count, root, i, receive[i], (want))
 
-/* Sends value(rank, to, i) in blocks of `count`, or of the made lengths. */
 static void fill(int count, int uneven)
 {
     for (int to = 0; to < size; to++)
@@ -183,7 +181,6 @@ static MPI_T_pvar_handle calls[CALLS_MOST];
 static char calls_names[CALLS_MOST][128];
 static int calls_len;
 
-/* Begins to count the calls of each algorithm of a collective. */
 static void begin_counting(const char *collective)
 {
     char start[64];
@@ -203,7 +200,6 @@ static void begin_counting(const char *collective)
     }
 }
 
-/* That algorithm alone has run. */
 static void end_counting(const char *collective, const char *algorithm)
 {
     char wanted[160];
@@ -236,7 +232,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     const char *name = argc > 1 ? argv[1] : "";
-    /* Communicators can be made whatever is forced, and one of a single rank has nothing to choose. */
+    /* Communicators can be made with any forced algorithm, and one of a single rank has no
+     * choice. */
     MPI_Comm copy;
     must(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
     must(MPI_Comm_free(&copy));

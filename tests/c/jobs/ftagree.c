@@ -1,11 +1,16 @@
-/* Agreements while ranks die, by whatever algorithm the component ftagree has: ftagree HOW [SEED].
+/* Agreements while ranks fail, by each algorithm of the component ftagree: ftagree HOW [SEED].
  *
- * kill SEED   several agreements are open at a time and ranks kill themselves among them; all who live got the same results.
- * fail        rank 1 dies; without fault tolerance (coll_ftagree_agreement 0) agreements and shrinking fail then.
- * refused     no component serves agreements: each call says so.
- * fine        two agreements and a shrinking without a failure.
+ * kill SEED: ranks kill themselves while several agreements are open; all living ranks get equal
+ * results.
  *
- * The last rank says how it went. */
+ * fail: rank 1 fails; without fault tolerance (coll_ftagree_agreement 0) agreements and shrinking
+ * fail then.
+ *
+ * refused: no component serves agreements, and each call is an error.
+ *
+ * fine: two agreements and a shrinking without a failure.
+ *
+ * The last rank prints the result. */
 #include <mpi-ext.h>
 #include <signal.h>
 #include <stdint.h>
@@ -41,7 +46,6 @@ static int class_of(int code)
     return class;
 }
 
-/* The living members of a communicator, however many die meanwhile. */
 static MPI_Comm survivors(MPI_Comm comm)
 {
     MPI_Comm smaller;
@@ -79,7 +83,7 @@ static void agree_and_die(uint64_t seed)
     }
     struct itimerval never = {{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &never, NULL);
-    /* All who are left have the same results. Who dies late is heard of late. */
+    /* All remaining ranks have equal results. A late failure may be noticed late. */
     MPI_Comm comm = survivors(MPI_COMM_WORLD);
     for (;;) {
         uint64_t both[2] = {results, ~results}, most[2];
@@ -100,7 +104,6 @@ static void fail(void)
     int flag = 5;
     MPI_Comm smaller = MPI_COMM_NULL;
     CHECK(MPIX_Comm_agree(MPI_COMM_WORLD, &flag) == MPI_SUCCESS && flag == 5);
-    /* It dies when all have got that. */
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1) raise(SIGKILL);
     for (int i = 0; i < 3; i++) {

@@ -1,10 +1,11 @@
 // ranks: 2
 /* gm MODE, over Myrinet's GM or its emulation:
- *   protocol   says up to which length a standard send returns although nothing is received
- *   compute    rank 1 computes for some seconds (3) while rank 0 sends it many messages; all come, in order
- *   flood      so do those of all others to rank 0
- *   silent     a port of the two is cut off while rank 1 receives; rank 0 sends and says which error it gets
- *   moved      rank 0 sends rank 1 long messages, and says how many MiB were put, got and copied; in memory of MPI_Alloc_mem with 'allocated'
+ *   protocol   prints the longest standard send that returns without a receive
+ *   compute    rank 1 computes for 3 s while rank 0 sends it many messages; all arrive in order
+ *   flood      all ranks send to rank 0 in this way
+ *   silent     a port is cut off while rank 1 receives; rank 0 sends and prints the error
+ *   moved      rank 0 sends rank 1 long messages, and prints the MiB that were put, got and copied;
+ *              in memory of MPI_Alloc_mem with 'allocated'
  *   spawn      spawns a process */
 #include "../mpit.h"
 
@@ -23,7 +24,6 @@ static void compute(double seconds)
     while ((double) (now.tv_sec - from.tv_sec) + 1e-9 * (double) (now.tv_nsec - from.tv_nsec) < seconds);
 }
 
-/* Whether a standard send of so many bytes is complete while its receiver computes. */
 static int leaves(int length)
 {
     static char data[1 << 17];
@@ -57,7 +57,7 @@ static void protocol(void)
     if (rank == 0) printf("%d bytes leave\n", low);
 }
 
-/* Rank 0 sends to rank 1, which takes the messages after a while; or all send to rank 0. */
+/* Rank 0 sends to rank 1, which receives after a while; or all send to rank 0. */
 static void stream(int to, int from_all, double seconds)
 {
     int word[2], is_sender = from_all ? rank != to : rank == 0;
@@ -84,7 +84,6 @@ enum { PUT, GOT, COPIED, VARIABLES };
 static MPI_T_pvar_session session;
 static MPI_T_pvar_handle handles[VARIABLES];
 
-/* They count from now on. */
 static void start_counting(void)
 {
     const char *names[VARIABLES] = {"rdma_bytes_written", "rdma_bytes_read", "rdma_bytes_copied"};
@@ -94,7 +93,6 @@ static void start_counting(void)
     for (int i = 0; i < VARIABLES; i++) handles[i] = started(session, names[i], NULL);
 }
 
-/* What they have counted on all ranks, in MiB. */
 static void end_counting(unsigned long long all[VARIABLES])
 {
     unsigned long long own[VARIABLES];
@@ -158,7 +156,7 @@ int main(int argc, char **argv)
     else if (!strcmp(mode, "moved")) moved(argc > 2 && !strcmp(argv[2], "allocated"));
     else if (!strcmp(mode, "spawn") && parent == MPI_COMM_NULL) {
         CHECK_OK(MPI_Comm_spawn(argv[0], argv + 1, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE));
-        /* Else this process has perhaps ended before the other one starts. */
+        /* Otherwise this process could end before the other one starts. */
         CHECK_OK(MPI_Barrier(children));
     } else if (parent != MPI_COMM_NULL) {
         CHECK_OK(MPI_Barrier(parent));

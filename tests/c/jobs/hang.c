@@ -1,16 +1,16 @@
-/* A job that hangs where the first argument says, for those who watch it:
+/* A job that hangs at the place in the first argument:
  *
  *   heads     ranks 0 and 1 receive from each other, the others from rank 0
  *   barrier   all but the last rank enter a barrier; the last one computes
  *   ended     rank 0 receives from the last rank, which has ended
- *   order     even ranks enter a barrier on A, then one on B; odd ones the other way round
- *   lock      rank 1 never gives up the lock of rank 0's window, and receives; the others but 0 want it
- *   send      ranks 0 and 1 send synchronously to each other, the others receive from anybody
- *   accept    rank 0 waits for a client at a port, the others with it
+ *   order     even ranks enter a barrier on A, then one on B; odd ranks in the opposite order
+ *   lock      rank 1 never releases the lock of rank 0's window; all others but 0 want it
+ *   send      ranks 0 and 1 send synchronously to each other, the others receive from any rank
+ *   accept    rank 0 waits for a client at a port, and the others with it
  *   plan      all but the last rank enter an allreduce of a user's operation; the last one computes
- *   lengths   rank 0 enters an allreduce that is too long for shared memory, the others a shorter one
+ *   lengths   rank 0 enters an allreduce too long for shared memory, the others a shorter one
  *
- * Each rank says first "rank RANK PID". */
+ * Each rank first prints "rank RANK PID". */
 #include <mpi.h>
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* The first collective of a communicator is a nonblocking one, and the last rank is late: the call of the others returns all the same. On two
- * communicators at once, in another order at each rank; and one whose ranks are not those of the job in order. */
+/* The first collective of a communicator is nonblocking, and the last rank is late: the calls of
+ * the others return before. On two communicators at once, in another order at each rank; and on
+ * one with another order of ranks than the job. */
 #include "../check.h"
 
 #include <unistd.h>

@@ -1,5 +1,6 @@
-/* Two ranks exchange long messages while the port of their adapter is taken down for longer than rpi_ib_timeout: each gets right data until
- * the other one has failed for it. `cargo xtask conformance --ib` runs it in an emulated machine. */
+/* Two ranks exchange long messages while the port of their adapter is down for longer than
+ * rpi_ib_timeout: each gets right data until the other one fails for it. `cargo xtask
+ * conformance --ib` runs it in an emulated machine. */
 #include "../check.h"
 #include <mpi-ext.h>
 

@@ -1,12 +1,14 @@
-/* One rank ends with a code of its own after MPI_Finalize: late MODE. Rank 1 exits with 3, and the others
- *   wait:     wait for a message that nobody sends;
+/* One rank ends with its own exit code after MPI_Finalize: late MODE. Rank 1 exits with 3, and the
+ * others
+ *   wait:     wait for a message that no rank sends;
  *   session:  leave the World Model, and hold a session;
- *   own:      end with codes of their own, when they have done something more after MPI_Finalize;
- *   slow:     end well, when they have done more after MPI_Finalize than those are given that have not called it;
+ *   own:      end with their own codes, after some work behind MPI_Finalize;
+ *   slow:     succeed, after longer work than the launcher waits for ranks before MPI_Finalize;
  *   callback: call MPI for as long inside MPI_Finalize;
- *   go on:    take longer to finalize than others are given, and end well, if they may;
- *   ulfm:     wait as well, and are told that it has failed.
- * In the modes own, slow and callback rank 1 exits when all others have come as far: they tell it so by files. */
+ *   go on:    finalize later than this time, and succeed if the job may go on;
+ *   ulfm:     wait as well, and get an error about the failure.
+ * In the modes own, slow and callback rank 1 exits when all others have reached that state, as
+ * their files show. */
 #include <mpi.h>
 #include <mpi-ext.h>
 

@@ -1,4 +1,4 @@
-/* Prints the thread level that it gets for the one that it asks for: level WANTED, from 0 (single) to 3 (multiple). */
+/* Prints the provided thread level: level REQUIRED, from 0 (single) to 3 (multiple). */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

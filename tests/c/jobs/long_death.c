@@ -1,7 +1,6 @@
-/*
- * long_death ROLE   Rank 1 dies while long messages are under way between it and rank 0: as their receiver (0), their sender (1), or
- * both (2). The call of rank 0 fails with that, and afterwards rank 0 and rank 2, if there is one, still exchange long messages.
- */
+/* long_death ROLE: rank 1 fails while long messages move between it and rank 0: as their
+ * receiver (0), their sender (1), or both (2). The call of rank 0 fails, and afterwards ranks 0
+ * and 2, if there is one, still exchange long messages. */
 #include "../check.h"
 #include <mpi-ext.h>
 #include <sys/time.h>
@@ -14,7 +13,6 @@ static void die(int signal)
     raise(SIGKILL);
 }
 
-/* A message to a peer, one from it, or both at the same time; the first error. */
 static int move(int sends, int receives, int peer, void *out, void *in)
 {
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};

@@ -1,4 +1,5 @@
-/* Rank 0 sends a short message to a rank that nothing reaches any more, and finalizes: lost world, or lost session. */
+/* Rank 0 sends a short message to an unreachable rank, and finalizes: lost world, or lost
+ * session. */
 #include <mpi.h>
 
 #include <stdlib.h>
@@ -21,10 +22,10 @@ int main(int argc, char **argv)
         MPI_Group_free(&all);
     }
     MPI_Comm_rank(comm, &rank);
-    /* Only on a connection that is there does the message leave at once. */
+    /* A message leaves at once only on an existing connection. */
     MPI_Sendrecv(message, 1, MPI_CHAR, 1 - rank, 0, message, 1, MPI_CHAR, 1 - rank, 0, comm, MPI_STATUS_IGNORE);
     if (rank == 1) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    /* It takes part in connections, and is still there when rank 0 finalizes. */
+    /* This rank makes progress, and still runs when rank 0 finalizes. */
     for (int flag, i = 0; rank == 1 && i < 60000; i++) {
         MPI_Iprobe(0, 1, comm, &flag, MPI_STATUS_IGNORE);
         usleep(1000);

@@ -1,4 +1,5 @@
-/* A job of many ranks: many HOW. "init" starts and ends MPI; "work" also makes barriers and sums. */
+/* A job of many ranks: many HOW. "init" starts and ends MPI; "work" also makes barriers and
+ * sums. */
 #include <mpi.h>
 
 #include <stdio.h>

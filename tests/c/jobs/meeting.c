@@ -1,20 +1,21 @@
-/* Two jobs, each started by an mpirun (or none) of its own, that come together. The first argument says what this one does:
+/* Two jobs of different mpiruns, or none, that connect. The first argument is the role:
  *
- *   server N       opens a port, prints its name, accepts N clients in turn
- *   client PORT    connects to the port, and once more after it has disconnected
- *   publisher NAME publishes a port under a name, accepts one client
- *   seeker NAME    looks the name up and connects
- *   asker NAME FILE looks the name up many times, connects when the file has come
- *   host           accepts one client, then with that together another
- *   guest PORT     connects, then accepts with the host together
- *   joiner         listens on a TCP socket, prints its number, joins who connects
- *   joined NUMBER  joins by such a socket
- *   stayer         accepts a client, prints "rank RANK PID", waits for a message that does not come
- *   goer PORT HOW  connects, then its last rank ends as HOW says: kill, mpi (MPI_Abort), code, or stays as well
- *   leaver PORT    connects, disconnects, and dies of SIGKILL; with "stayer again" the server waits for a second client
- *   early          its other ranks end at once, rank 0 accepts a client and ends
- *   late PORT FILE connects, and ends some time after the file has come
- *   wrong PORT     expects MPI_ERR_PORT with the name of the port in its text
+ *   server N          opens a port, prints its name, accepts N clients one after another
+ *   client PORT       connects to the port, and again after a disconnect
+ *   publisher NAME    publishes a port under a name, accepts one client
+ *   seeker NAME       looks up the name and connects
+ *   seeker NAME FILE  looks up the name many times, connects when FILE exists
+ *   host              accepts one client, then another one together with it
+ *   guest PORT        connects, then accepts with the host together
+ *   joiner            listens on a TCP socket, prints its number, joins the connecting process
+ *   joined NUMBER     joins by such a socket
+ *   stayer            accepts a client, prints "rank RANK PID", waits for a message without end
+ *   goer PORT HOW     connects, then its last rank ends: kill, mpi (MPI_Abort), code, or stays
+ *   leaver PORT       connects, disconnects, dies of SIGKILL; with "stayer again" the server waits
+ *                     for a second client
+ *   early             its other ranks end at once, rank 0 accepts a client and ends
+ *   late PORT FILE    connects, and ends some time after FILE exists
+ *   wrong PORT        expects MPI_ERR_PORT with the name of the port in its text
  *
  * Prints "ROLE fine" at rank 0. */
 #include "../check.h"
@@ -39,7 +40,6 @@ static void print_port(const char *port)
     }
 }
 
-/* What two connected groups can do with each other. */
 static void talk(MPI_Comm inter, int high)
 {
     int remote, *words = malloc(LONG * sizeof *words), *more = malloc(LONG * sizeof *more);
@@ -85,7 +85,6 @@ static void talk(MPI_Comm inter, int high)
     CHECK_EQ(sum, (all + 1 - number % 2) / 2);
     MPI_Barrier(half);
 
-    /* The members of a group alone, and two leaders of parts that both have processes of both jobs. */
     MPI_Group group;
     MPI_Comm made, parts;
     MPI_Comm_group(both, &group);
@@ -100,7 +99,7 @@ static void talk(MPI_Comm inter, int high)
         MPI_Comm_disconnect(&parts);
     }
 
-    /* One-sided, where memory may be mapped from the other's. */
+    /* One-sided, where memory of the other job may be mapped. */
     MPI_Win win;
     int *memory;
     MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, both, &memory, &win);
@@ -184,7 +183,7 @@ static void ask_often(const char *name, const char *file)
 {
     char port[MPI_MAX_PORT_NAME];
     for (int n = 0; n < 300; n++) MPI_Lookup_name(name, MPI_INFO_NULL, port);
-    print_port("asked");
+    print_port("sought");
     while (access(file, F_OK) != 0) usleep(5000);
     connect_to(port, 1);
 }
@@ -297,13 +296,12 @@ static void expect_wrong(const char *port)
     }
 }
 
-/* Both end while they are connected. */
 static void accept_late(void)
 {
     char port[MPI_MAX_PORT_NAME];
     MPI_Comm inter;
     if (rank != 0) return;
-    /* The others have ended, as far as this one can know. */
+    /* The others have ended, as far as this process can know. */
     sleep(1);
     get_port(port);
     print_port(port);
@@ -318,7 +316,7 @@ static void stay_longer(const char *port, const char *file)
     MPI_Send(NULL, 0, MPI_INT, 0, 1, inter);
     print_port("connected");
     while (access(file, F_OK) != 0) usleep(5000);
-    /* Time for its mpirun to take the other's end for a failure. */
+    /* Time for its mpirun to report a failure. */
     usleep(300000);
 }
 
@@ -333,7 +331,7 @@ int main(int argc, char **argv)
     if (!strcmp(role, "client")) connect_to(word, 2);
     if (!strcmp(role, "publisher")) publish(word);
     if (!strcmp(role, "seeker")) seek(word);
-    if (!strcmp(role, "asker")) ask_often(word, how);
+    if (!strcmp(role, "seeker")) ask_often(word, how);
     if (!strcmp(role, "host")) host(NULL);
     if (!strcmp(role, "guest")) host(word);
     if (!strcmp(role, "third")) connect_to(word, 1);

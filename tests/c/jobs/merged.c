@@ -1,5 +1,5 @@
-/* A communicator of two jobs, whose ranks can have been told other things: they choose alike all the same. One of them has to
- * do with ports, of which the others know nothing. */
+/* A communicator of two jobs, whose ranks may have different parameters: they choose the same
+ * algorithms. One job uses ports, of which the other one has no information. */
 #include "../check.h"
 
 int main(int argc, char **argv)

@@ -1,21 +1,20 @@
-/* Two jobs of two mpiruns that are connected, make communicators of groups, and spawn together. The first argument says what this
- * one does:
+/* Two connected jobs of two mpiruns, which make communicators of groups and spawn together. The
+ * first argument is the role:
  *
  *   left           opens a port, prints its name, accepts
  *   right PORT     connects
  *
- * and, of those spawned:
+ * and of the spawned processes:
  *
- *   child          talks with all that have spawned it, and spawns a grandchild together with them
- *   grandchild     talks with those
+ *   child          exchanges messages with all its parents, and spawns a grandchild with them
+ *   grandchild     exchanges messages with all these
  *   back PORT      connects back to the job that has not spawned it
  *
- * Prints "left fine" at rank 0 of the left, "right fine" at rank 0 of the right. */
+ * Prints "left fine" and "right fine" at rank 0 of the sides. */
 #include "../check.h"
 
 enum { CHILDREN = 2, LONG = 100000 };
 
-/* All can talk with all: the sums of their ranks and a message around. `members` is what there must be. */
 static void talk(MPI_Comm comm, int members)
 {
     int me, all, sum = -1, *out = malloc(LONG * sizeof *out), *in = malloc(LONG * sizeof *in);
@@ -35,7 +34,7 @@ static void talk(MPI_Comm comm, int members)
     free(in);
 }
 
-/* The same with a communicator of the group of `comm` alone, a session's too. */
+/* As `talk`, on a communicator made of the group of `comm`, and of a session. */
 static void talk_as_group(MPI_Comm comm, const char *tag, int members)
 {
     MPI_Group group;
@@ -47,7 +46,6 @@ static void talk_as_group(MPI_Comm comm, const char *tag, int members)
     MPI_Group_free(&group);
 }
 
-/* An intercommunicator of the two groups of `inter`, without its help. */
 static void talk_as_groups(MPI_Comm inter, const char *tag)
 {
     int near, far, me;
@@ -70,7 +68,6 @@ static void talk_as_groups(MPI_Comm inter, const char *tag)
     MPI_Group_free(&remote);
 }
 
-/* The members of `comm`, of several jobs, spawn `count` processes by the one with this rank. */
 static void spawn(char *program, char *role, char *word, int count, int root, MPI_Comm comm, MPI_Comm *children)
 {
     int codes[CHILDREN];
@@ -79,7 +76,7 @@ static void spawn(char *program, char *role, char *word, int count, int root, MP
     for (int n = 0; n < count; n++) CHECK_EQ(codes[n], MPI_SUCCESS);
 }
 
-/* With those spawned or those who have: `all` are the members of both sides. */
+/* Parents with children: `all` are the members of both sides. */
 static void talk_with(MPI_Comm inter, int high, int all, MPI_Comm *both)
 {
     MPI_Intercomm_merge(inter, high, both);
@@ -88,7 +85,8 @@ static void talk_with(MPI_Comm inter, int high, int all, MPI_Comm *both)
     talk_as_groups(inter, "parents and children");
 }
 
-/* The members of `family`, `all` of them, spawn one more by the one with this rank, talk with it, and part. */
+/* The `all` members of `family` spawn one more process at this root, exchange messages with it,
+ * and disconnect. */
 static void have_grandchild(char *program, int root, int all, MPI_Comm family)
 {
     MPI_Comm grandchildren, all_three;
@@ -109,7 +107,6 @@ static void mix(char *program, MPI_Comm inter, int high)
     talk_as_groups(inter, "left and right");
     MPI_Intercomm_merge(inter, high, &both);
     talk_as_group(both, "both", all);
-    /* The root is first of the one mpirun, then of the other. */
     for (int root = 0; root < all; root += all - 1) {
         spawn(program, "child", "", CHILDREN, root, both, &children);
         talk_with(children, 0, all + CHILDREN, &family);
@@ -117,7 +114,7 @@ static void mix(char *program, MPI_Comm inter, int high)
         MPI_Comm_disconnect(&family);
         MPI_Comm_disconnect(&children);
     }
-    /* The left's children come to the right by its port, and the other way round. */
+    /* The left's children connect to the right by its port, and the right's to the left. */
     for (int turn = 0; turn < 2; turn++) {
         /* First the left opens, whose ranks come first in `both`. */
         int opens = turn == high;

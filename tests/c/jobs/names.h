@@ -1,4 +1,4 @@
-/* Sockets under abstract names, for programs that take names which belong to others. */
+/* Sockets under abstract names, for programs that take the names of others. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static void fail(const char *what) {
     exit(1);
 }
 
-/* A socket of this name, which listens with room for so many connections; with 0 it does not listen. */
+/* A socket of this name that listens with this backlog, or does not listen with 0. */
 static int take(const char *name, int backlog) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = strlen(name);

@@ -1,6 +1,6 @@
 // ranks: 2
-/* Messages at the limits of MPI_TAG_UB and of all lengths between each two ranks, received by name and from anybody; says how many of them the
- * network has matched. */
+/* Messages at the limits of MPI_TAG_UB and of all lengths between each two ranks, received by
+ * source and from any source; prints how many the network has matched. */
 #include "../mpit.h"
 
 #include <stdint.h>
@@ -27,7 +27,8 @@ static void exchange(int peer, int tag, int from, int length)
     CHECK_EQ(pattern_differs(in, (size_t) length, (unsigned) (peer * 7 + tag)), -1);
 }
 
-/* Many messages each way that are all there before anybody looks: whether their completions were read several at a time. */
+/* Many messages in each direction that have arrived before the first receive: whether several
+ * completions were read at once. */
 static int batched(MPI_T_pvar_session session, MPI_T_pvar_handle reads)
 {
     enum { MANY = 40 };

@@ -1,5 +1,6 @@
-/* Rank 1 dies when messages of its have come that rank 0 has not received: they can be received afterwards, by a receive or after a probe that
- * has taken one out, and nothing else is received instead of them. Rank 2 has sent messages with the same tags. */
+/* Rank 1 fails after messages of it have arrived that rank 0 has not received: a receive gets
+ * them, also after a matched probe, and no other message in their place. Rank 2 has sent
+ * messages with the same tags. */
 #include "../check.h"
 #include <mpi-ext.h>
 
@@ -19,7 +20,7 @@ int main(int argc, char **argv)
     if (rank == 0) {
         for (int r = 1; r < 3; r++) CHECK_OK(MPI_Probe(r, TAG + 1, MPI_COMM_WORLD, &status));
         CHECK_OK(MPI_Mprobe(1, TAG + 1, MPI_COMM_WORLD, &taken, &status));
-        /* Rank 1 may have received it, and died, before this has ended. */
+        /* Rank 1 may have received the message, and failed, before the call has ended. */
         code = MPI_Send(&word, 1, MPI_INT, 1, TAG, MPI_COMM_WORLD);
         if (code != MPI_SUCCESS) CHECK_CLASS(code, MPIX_ERR_PROC_FAILED);
         CHECK_CLASS(MPI_Recv(&word, 1, MPI_INT, 1, TAG + 2, MPI_COMM_WORLD, &status), MPIX_ERR_PROC_FAILED);

@@ -1,5 +1,5 @@
-/* One-sided and partitioned communication between all ranks, and more communicators than tags may be able to name; says whether the network
- * has carried its frames, and has matched messages. */
+/* One-sided and partitioned communication between all ranks, and more communicators than tags
+ * can name; prints whether the network has carried frames, and has matched messages. */
 #include "../mpit.h"
 
 enum { WORDS = 30000, COMMS = 300, PARTITIONS = 4 };

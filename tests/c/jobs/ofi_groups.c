@@ -1,5 +1,5 @@
-/* Each thread talks to a peer in a communicator of its own, for which the two have other indexes: says how many pairs of transmit and
- * receive contexts are open then. */
+/* Each thread exchanges messages with a peer on its own communicator, which has another index at
+ * each of the two: prints the number of open pairs of transmit and receive contexts. */
 #include "../check.h"
 #include <pthread.h>
 

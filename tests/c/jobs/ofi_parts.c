@@ -1,5 +1,6 @@
-/* Messages longer than the provider takes, of which the longest has argv[1] bytes: received by name, from MPI_ANY_SOURCE, after probes, into buffers
- * that are too short, of types with gaps, in another order than they were sent in, and several with one tag at once. */
+/* Messages longer than the provider's limit, up to argv[1] bytes: received by source, from
+ * MPI_ANY_SOURCE, after probes, into buffers that are too short, of types with gaps, in another
+ * order than sent, and several with one tag at once. */
 #include "../check.h"
 
 static int most;
@@ -19,7 +20,6 @@ static void expect(const unsigned char *bytes, int length, int seed, MPI_Status 
     CHECK_EQ(pattern_differs(bytes, (size_t) length, (unsigned) seed), -1);
 }
 
-/* One message each way, found by a probe of one kind or another. */
 static void exchange(int length, int probe, int synchronous)
 {
     int peer = rank ^ 1, count;
@@ -50,7 +50,8 @@ static void exchange(int length, int probe, int synchronous)
     free(in);
 }
 
-/* A probe finds the second of two messages with one tag while the first one has a receive, at any moment of that. */
+/* A probe finds the second of two messages with one tag while the first one has a receive in any
+ * state. */
 static void behind(int length)
 {
     int peer = rank ^ 1, count;
@@ -73,7 +74,6 @@ static void behind(int length)
     free(out);
 }
 
-/* Into a buffer of `room` bytes, posted before the message or after it. */
 static void cut(int length, int room, int early)
 {
     int peer = rank ^ 1;
@@ -93,7 +93,6 @@ static void cut(int length, int room, int early)
     free(in);
 }
 
-/* Elements with gaps on both sides. */
 static void with_gaps(int elements)
 {
     int peer = rank ^ 1, *out = malloc((size_t) elements * 2 * sizeof *out), *in = calloc((size_t) elements * 2, sizeof *in);
@@ -115,7 +114,8 @@ static void with_gaps(int elements)
     free(in);
 }
 
-/* Long and short ones under way at once, with one tag and with several; those with other tags are received first. */
+/* Long and short messages at once, with one tag and with several; the messages with other tags
+ * are received first. */
 static void many(void)
 {
     enum { MANY = 12 };

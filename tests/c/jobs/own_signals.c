@@ -1,5 +1,5 @@
-/* A program with handlers of its own (`keep`), or one that crashes (`crash`). A library that
- * MPI_Init loads must not take its signals. */
+/* A program with its own handlers (`keep`), or one that crashes (`crash`). A library that
+ * MPI_Init loads must not replace the handlers. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* What a parameter is told to do is what is done: parameters WHAT [NUMBER...]. Rank 1 is the other side of what rank 0 does; what is
- * counted is checked against the numbers, or printed where only two runs tell the difference. */
+/* The effect of parameters: parameters WHAT [NUMBER...]. Rank 1 is the peer of rank 0. Counts
+ * are compared with the numbers, or printed if only two runs show the difference. */
 #define _GNU_SOURCE
 #include "../mpit.h"
 
@@ -16,7 +16,6 @@ static void pause_for(int ms)
     nanosleep(&time, NULL);
 }
 
-/* Rank 0 sends some messages to rank 1. */
 static void send_some(int messages, int bytes)
 {
     char *buffer = allocate((size_t) bytes + 1);
@@ -27,10 +26,10 @@ static void send_some(int messages, int bytes)
     free(buffer);
 }
 
-/* LIMIT: a message of so many bytes leaves at once, and one that is a byte longer is announced. */
+/* LIMIT: a message of this length leaves at once, and one with a byte more is announced. */
 static void eager(int limit)
 {
-    /* Until there is a way with more room a longer message is announced for want of that. */
+    /* Before there is a path with more room, longer messages are announced. */
     send_some(20, 8);
     MPI_Barrier(MPI_COMM_WORLD);
     send_some(20, 8);
@@ -41,7 +40,8 @@ static void eager(int limit)
     CHECK_EQ(value(session, announced), rank == 0 ? 3 : 0);
 }
 
-/* BYTES: the kernel buffers so many for each connection, in each direction (socket(7): it says twice what it was asked for). */
+/* BYTES: the kernel's buffer of each connection and direction (socket(7): it reports twice the
+ * requested value). */
 static void buffers(int bytes)
 {
     int found = 0;
@@ -61,14 +61,15 @@ static void buffers(int bytes)
     CHECK(found > 0);
 }
 
-/* BYTES LEAST MOST: of messages of so many bytes at least and at most so many are under way, or wait for that and need their sender's
- * memory no longer, while their receiver is not in the library. */
+/* BYTES LEAST MOST: the number of messages of BYTES bytes that are sent, or wait without their
+ * sender's memory, while their receiver is not in the library. */
 static void depth(int bytes, int least, int most)
 {
     enum { ALL = 400 };
     static MPI_Request requests[ALL];
     char *buffer = allocate((size_t) bytes);
-    /* Long messages wait for no answer, and what the receiver grants is seen when something comes from it. */
+    /* Long messages do not wait for an answer, and the grant of a ring is read with the next
+     * message of the receiver. */
     for (int i = 0; i < 4 && rank < 2 && bytes > 440; i++)
         MPI_Sendrecv_replace(buffer, 1, MPI_BYTE, 1 - rank, 2, 1 - rank, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     send_some(20, bytes);
@@ -91,7 +92,6 @@ static void depth(int bytes, int least, int most)
     free(buffer);
 }
 
-/* RINGS: rank 0 grants so many to peers that all send to it. */
 static void rings(int most)
 {
     int word = 0;
@@ -103,7 +103,6 @@ static void rings(int most)
     if (rank == 0) CHECK_EQ(value(session, pvar(session, "shm_rings_granted", NULL)), most);
 }
 
-/* BYTES: so large is the pool, and what waits for its receiver lies in it, if there is one. */
 static void pool(int bytes)
 {
     char buffer[8000] = "";
@@ -120,7 +119,7 @@ static void pool(int bytes)
     if (rank == 1) MPI_Recv(buffer, sizeof buffer, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* BYTES: MPI_Alloc_mem has so many that peers can copy from, and uses them as long as there are some. */
+/* BYTES: the part of MPI_Alloc_mem's memory from which peers can copy, which is used first. */
 static void heap(int bytes)
 {
     enum { WANTED = 1 << 20 };
@@ -134,7 +133,6 @@ static void heap(int bytes)
     CHECK_OK(MPI_Free_mem(memory));
 }
 
-/* Whether processes may copy from each other's memory. */
 static int may_copy(void)
 {
     long out[2] = {getpid(), 0}, in[2] = {0, 0};
@@ -147,7 +145,8 @@ static int may_copy(void)
     return all;
 }
 
-/* COPIES: a long message whose sender is not in the library comes because its receiver copies it (1), or does not come (0). */
+/* COPIES: a long message whose sender is not in the library arrives because its receiver copies
+ * it (1), or does not arrive (0). */
 static void alone(int copies)
 {
     enum { BYTES = 4 << 20 };
@@ -173,7 +172,6 @@ static void alone(int copies)
     free(buffer);
 }
 
-/* Messages of so many bytes, a multiple of 100, to receives of all forms. */
 static void in_all_forms(int bytes)
 {
     enum { PLAIN, POSTED, UNEXPECTED, HALF, NOTHING, MATCHED, SYNCHRONOUS, PIECES, FORMS };
@@ -226,7 +224,8 @@ static void in_all_forms(int bytes)
     MPI_Type_free(&pieces);
 }
 
-/* COPIES BYTES: whether receivers copy messages of so many bytes by themselves (1), or not (0). They come whole either way. */
+/* COPIES BYTES: whether receivers copy messages of BYTES bytes alone (1), or not (0). Data are
+ * right in both cases. */
 static void copies(int alone, int bytes)
 {
     MPI_T_pvar_handle copied = started(session, "shm_single_copy_bytes", NULL);
@@ -235,7 +234,6 @@ static void copies(int alone, int bytes)
     if (may_copy()) CHECK_EQ(value(session, copied) > 0, alone && rank == 1);
 }
 
-/* Rank 1 waits for a message that comes after some time, as all others do; what it has counted meanwhile. */
 static number counted(int ms, number (*count)(void))
 {
     int word = 0;
@@ -266,7 +264,8 @@ static number switches(void)
     return (number) usage.ru_nvcsw;
 }
 
-/* ASLEEP: rank 1 sleeps in some wait (1), or does not (0). On a machine that has other things to do one may be too long or too short. */
+/* ASLEEP: rank 1 sleeps in some wait (1), or does not (0). On a busy machine a single wait may
+ * be too long or too short. */
 static void asleep(int wanted)
 {
     int is_so = 0;
@@ -277,7 +276,7 @@ static void asleep(int wanted)
     CHECK(is_so);
 }
 
-/* LEAST MOST: how often rank 1 gives up its core because it has nothing to do, in a wait of 300 ms. */
+/* LEAST MOST: the number of yields of the core by rank 1 in a wait of 300 ms. */
 static void gives(int least, int most)
 {
     int is_so = 0;
@@ -290,7 +289,8 @@ static void gives(int least, int most)
     CHECK(is_so);
 }
 
-/* PAUSES: whether who finds a postbox full gives its core to others (1), or looks at it until it is empty (0). */
+/* PAUSES: whether the sender at a full postbox yields its core (1), or polls until it is empty
+ * (0). */
 static void pauses(int wanted)
 {
     enum { MESSAGES = 50 };
@@ -307,7 +307,6 @@ static void pauses(int wanted)
     if (rank == 0) CHECK_EQ(value(session, handle) > 0, wanted);
 }
 
-/* Prints how many messages rank 0 has sent in a broadcast of 64 KiB. */
 static void sent(void)
 {
     char *buffer = allocate(65536);
@@ -321,7 +320,8 @@ static void sent(void)
     free(buffer);
 }
 
-/* Prints how many messages rank 0 has announced in an exchange in which no other takes part as yet. */
+/* Prints the number of announced messages of rank 0 in an exchange before any other rank takes
+ * part. */
 static void outstanding(void)
 {
     enum { BLOCK = 1 << 20 };
@@ -343,7 +343,6 @@ static void outstanding(void)
     free(out);
 }
 
-/* CHECKED: whether a datatype that was not committed is an error (1), or is not noticed (0). */
 static void arguments(int checked)
 {
     int out = 7, in = 0;
@@ -356,7 +355,8 @@ static void arguments(int checked)
     MPI_Type_free(&type);
 }
 
-/* STRICT: whether what the standard's tables have not is refused, or done as by other libraries. */
+/* STRICT: whether operations outside of the standard's tables are refused, or work as in other
+ * libraries. */
 static void strict(int is_strict)
 {
     int op_class = is_strict ? MPI_ERR_OP : MPI_SUCCESS, type_class = is_strict ? MPI_ERR_TYPE : MPI_SUCCESS;
@@ -373,7 +373,7 @@ static void strict(int is_strict)
     CHECK_EQ(any, is_strict ? -1 : size > 1);
     CHECK_CLASS(MPI_Reduce_local(&a, &any, 1, MPI_OFFSET, MPI_LAND), op_class);
     CHECK_CLASS(MPI_Reduce_local(&a, &any, 1, MPI_COUNT, MPI_LXOR), op_class);
-    /* What the tables have is there in any case, and what nobody has never. */
+    /* Operations in the tables always work, and unknown ones never. */
     CHECK_OK(MPI_Allreduce(&a, &any, 1, MPI_AINT, MPI_BOR, MPI_COMM_WORLD));
     CHECK_OK(MPI_Reduce_local(&c, &sum, 1, MPI_SIGNED_CHAR, MPI_SUM));
     CHECK_OK(MPI_Reduce_local(&c, &sum, 1, MPI_BYTE, MPI_BXOR));
@@ -407,7 +407,7 @@ static void strict(int is_strict)
     CHECK_EQ(got, is_strict ? 9 : 0);
     MPI_Type_free(&pair);
     MPI_Win_free(&win);
-    /* A buffer that was made for a smaller overhead. */
+    /* A buffer for a smaller overhead. */
     char buffer[160], data[65] = {0};
     void *back = NULL;
     int bytes = -1;
@@ -419,13 +419,13 @@ static void strict(int is_strict)
     CHECK(back == buffer && bytes == sizeof buffer);
 }
 
-/* What the program has not set a handler for. */
 static void errors(void)
 {
     CHECK_CLASS(MPI_Send(NULL, 0, MPI_INT, size, 0, MPI_COMM_WORLD), MPI_ERR_RANK);
 }
 
-/* Some collectives on MPI_COMM_WORLD, MPI_COMM_SELF and an intercommunicator: who serves them is told. */
+/* Some collectives on MPI_COMM_WORLD, MPI_COMM_SELF and an intercommunicator, whose components
+ * are reported. */
 static void collectives(void)
 {
     int mine[4] = {1, 2, 3, 4}, all[4];

@@ -1,5 +1,5 @@
-/* Takes the places of all launchers of this user but some: places NUMBER... Says so, lets in and sends away all who connect, and
-   keeps the places until its input ends. */
+/* Takes all numbers of launchers of this user but some: places NUMBER... Prints that, accepts
+ * and closes all connections, and keeps the numbers until its input ends. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-/* Every rank exchanges messages of all lengths with every other one, some of them received a turn late, while somebody ends all
- * connections again and again. Rank 0 says "remade N" each time that all have been made anew, until that has happened as often as
- * the first argument says; then "whole" if nothing was lost, doubled or changed. */
+/* Every rank exchanges messages of all lengths with every other one, some received a round late,
+ * while another process ends all connections repeatedly. Rank 0 prints "remade N" each time that
+ * all have been made anew, up to the number in the first argument; then "whole" if nothing was
+ * lost, doubled or changed. */
 #include <mpi.h>
 
 #include <stdio.h>
@@ -33,7 +34,6 @@ static void check(const unsigned char *data, int len, int from, long turn)
         }
 }
 
-/* How many connections this rank has had beyond the first with each other one. */
 static long long remade(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
 {
     unsigned long long value = 0;
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
         printf("there is no counter of connections\n");
         MPI_Abort(MPI_COMM_WORLD, 3);
     }
-    /* It need not be started if it counts always. */
+    /* A continuous variable need not be started. */
     MPI_T_pvar_start(session, handle);
     long long before = remade(session, handle);
 
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
             fill(hidden, lengths[LATE], rank, peer, turn);
             MPI_Irecv(in + (size_t) peer * longest, longest, MPI_BYTE, peer, 1, MPI_COMM_WORLD, &requests[n++]);
             MPI_Isend(to, len, MPI_BYTE, peer, 1, MPI_COMM_WORLD, &requests[n++]);
-            /* Nobody has posted a receive for it. */
+            /* There is no receive for this message. */
             MPI_Isend(hidden, lengths[LATE], MPI_BYTE, peer, 2, MPI_COMM_WORLD, &requests[n++]);
         }
         long long mine = remade(session, handle) - before, all;
@@ -89,7 +89,6 @@ int main(int argc, char **argv)
         for (int peer = 0; peer < size; peer++)
             if (peer != rank) check(in + (size_t) peer * longest, len, peer, turn);
         if (turn == 0) {
-            /* All connections are there. */
             printf("rank %d %d\n", rank, (int) getpid());
             fflush(stdout);
         }

@@ -1,6 +1,7 @@
-/* quiesced_port SIDE FILE: the processes of side 0, which opens a port whose name it leaves in FILE, and of side 1 meet, and all talk with
- * all of the other side. Then side 0 waits for messages of side 1 and sends nothing, while somebody ends its connections; side 1 sends them
- * when there is FILE.go. Rank 0 of either side says "met" and "whole" if nothing was wrong. */
+/* quiesced_port SIDE FILE: side 0 opens a port and writes its name to FILE, side 1 connects, and
+ * all processes exchange messages with all of the other side. Then side 0 waits for messages of
+ * side 1 without sending, while another process ends its connections; side 1 sends when FILE.go
+ * exists. Rank 0 of each side prints "met", and "whole" if nothing was wrong. */
 #include "../port_file.h"
 
 #include <stdio.h>
@@ -42,7 +43,7 @@ int main(int argc, char **argv)
     }
     snprintf(name, sizeof name, "%s.go", argv[2]);
     if (side == 1) {
-        /* It looks at what comes meanwhile, and finds that its connections have ended. */
+        /* The library polls meanwhile, and finds the ended connections. */
         while (access(name, F_OK) != 0) {
             MPI_Iprobe(MPI_ANY_SOURCE, 3, other, &flag, MPI_STATUS_IGNORE);
             usleep(1000);

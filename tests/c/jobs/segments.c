@@ -1,6 +1,6 @@
-/* The collective component smp with long vectors: SEGMENT BYTES. Results are checked, and by performance variables that smp has
- * served and that each vector travelled in segments of so many bytes, or in one piece (0): a rank that takes part in a chain
- * gets every segment once. */
+/* The collective component smp with long vectors: SEGMENT BYTES. Results are checked, and
+ * performance variables show that smp has served and that each vector had segments of this
+ * length, or was in one piece (0): a rank in a chain receives every segment once. */
 #include "../mpit.h"
 
 enum { ELEMENTS = 262144, COLLECTIVES = 3 };

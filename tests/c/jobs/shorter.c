@@ -1,5 +1,5 @@
-/* Receivers of collectives say a shorter length than what is sent to them: an error of class MPI_ERR_TRUNCATE, and not a byte is
- * written behind the length that they say. */
+/* Receivers of collectives give a shorter length than the data: an error of class
+ * MPI_ERR_TRUNCATE, and no byte is written behind that length. */
 #include <mpi.h>
 
 #include <stdio.h>

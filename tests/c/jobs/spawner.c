@@ -1,9 +1,11 @@
-/* Two jobs of which one does not end well: spawner MODE MANNER MARKER. All ranks spawn two children, and then, by MODE,
- *   connected     child 0 dies in the manner MANNER while it is connected with all others
- *   disconnected  child 0 dies so after it has disconnected; the parents see that it is gone, and end well
- *   outlives      the parents disconnect and end; the children see that, and end well
- *   leaves        the children exit with the code MANNER after MPI_Finalize, and have not disconnected; the parents wait for them
- *   stuck         all wait for ever
+/* Two jobs of which one fails: spawner MODE MANNER MARKER. All ranks spawn two children, and then,
+ * by MODE,
+ *   connected     child 0 ends as MANNER says while it is connected with all others
+ *   disconnected  child 0 ends so after a disconnect; the parents wait for its end, and succeed
+ *   outlives      the parents disconnect and end; the children wait for that, and succeed
+ *   leaves        the children exit with the code MANNER after MPI_Finalize, without a disconnect;
+ *                 the parents wait for them
+ *   stuck         all wait without end
  *   uninitialized the children are a program that does not use MPI */
 #include <mpi.h>
 
@@ -20,7 +22,6 @@ static void die(const char *manner)
     exit(atoi(manner));
 }
 
-/* Waits until a process is gone, or only its parent has not noticed yet. */
 static void await_end(int pid)
 {
     char name[64], text[512], *state;

@@ -1,5 +1,6 @@
-/* Another user who takes the names of this user's sockets: squatter USER OF NAME. It becomes user USER, takes the names of all
-   launchers of user OF, and that of what OF publishes as NAME; says so, and keeps them until its input ends. */
+/* Another user takes the names of this user's sockets: squatter USER OF NAME. It becomes USER,
+ * takes the names of all launchers of user OF, and that of OF's published NAME; prints that, and
+ * keeps them until its input ends. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ int main(int argc, char **argv) {
     char name[100];
     for (int place = 1; place <= 4094; place++) {
         snprintf(name, sizeof name, "oxmpi.%d.%d", of, place);
-        /* Some of them do not even listen. */
+        /* Some of them do not listen. */
         take(name, 4 * (place % 2));
     }
     uint64_t hash = 0xcbf29ce484222325;

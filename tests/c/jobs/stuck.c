@@ -1,5 +1,5 @@
-/* All ranks get stuck where the first argument says, so that one of them, or the whole job, can be killed there. Each
- * says first "rank RANK PID". */
+/* All ranks wait at the place in the first argument, so that one of them, or the whole job, can
+ * be killed there. Each first prints "rank RANK PID". */
 #include <mpi.h>
 
 #include <signal.h>
@@ -18,7 +18,6 @@ static void say(void)
     fflush(stdout);
 }
 
-/* A ring of long messages without end, so that at any moment some are on their way. */
 static void transfer(void)
 {
     char *out = calloc(LONG, 1), *in = calloc(LONG, 1);
@@ -29,7 +28,6 @@ static void transfer(void)
     }
 }
 
-/* Even ranks send, without end, what odd ranks receive. */
 static void pairs(void)
 {
     char *buffer = calloc(LONG, 1);
@@ -49,7 +47,8 @@ static void compute(void)
     for (;;) steps++;
 }
 
-/* Rank 0 and each other rank exchange a message: the first contact of two ranks asks the launcher and sleeps until it answers. */
+/* Rank 0 and each other rank exchange a message: for the first contact a rank sends the launcher
+ * a request and sleeps until the answer. */
 static void meet(void)
 {
     for (int peer = rank ? 0 : 1; peer < (rank ? 1 : size); peer++)
@@ -81,13 +80,13 @@ int main(int argc, char **argv)
     say();
     if (!strcmp(where, "recv"))
         MPI_Recv(buffer, sizeof buffer, MPI_BYTE, (rank + 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    if (!strcmp(where, "send")) /* nobody receives */
+    if (!strcmp(where, "send")) /* no rank receives */
         MPI_Send(buffer, sizeof buffer, MPI_BYTE, (rank + 1) % size, 0, MPI_COMM_WORLD);
-    if (!strcmp(where, "barrier")) { /* the last rank does not come */
+    if (!strcmp(where, "barrier")) { /* the last rank does not call it */
         if (rank == size - 1) MPI_Recv(buffer, 1, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Barrier(MPI_COMM_WORLD);
     }
-    if (!strcmp(where, "finalize")) { /* a message that nobody receives is still to be sent */
+    if (!strcmp(where, "finalize")) { /* a message without a receive is still queued */
         MPI_Request request;
         if (rank == 0) MPI_Recv(buffer, 1, MPI_BYTE, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Isend(buffer, sizeof buffer, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request);

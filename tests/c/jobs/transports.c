@@ -1,4 +1,4 @@
-/* Prints the words of the parameter rpi, as the library knows them, one a line, and sends itself a message. */
+/* Prints the values of the parameter rpi in the library, one a line, and sends itself a message. */
 
 #include <mpi.h>
 #include <stdio.h>

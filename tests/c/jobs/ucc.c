@@ -1,5 +1,6 @@
-/* All collectives that UCC has, blocking and nonblocking, with all operations on all elements that it has, in place and not, short and long,
- * against what they must give; on several communicators that live at the same time, which are freed and made again. */
+/* All collectives of UCC, blocking and nonblocking, with all its operations and elements, in
+ * place and not, short and long, compared with the right results; on several communicators at
+ * the same time, which are freed and made again. */
 #include "../check.h"
 
 #include <complex.h>
@@ -11,7 +12,7 @@ static MPI_Comm comm;
 static int me, ranks, later;
 static MPI_Request pending;
 
-/* The call of a collective, or its nonblocking form and a wait. */
+/* A blocking collective, or its nonblocking form and a wait. */
 #define CALL(upper, lower, ...) \
     do { \
         if (later) { \
@@ -63,7 +64,6 @@ static void moves(int n)
     free(out);
 }
 
-/* Blocks of lengths that differ, with gaps, one of them empty. */
 static void uneven(int n)
 {
     int counts[8], places[8], same[8], steps[8], root = n % ranks;
@@ -96,7 +96,8 @@ static void uneven(int n)
     free(out);
 }
 
-/* The reduction of small numbers, which every type has exactly: by MPI_Reduce_local, in the order of the ranks. */
+/* A reduction of small numbers, which every type has exactly, compared with MPI_Reduce_local in
+ * rank order. */
 static void reduce(MPI_Op op, MPI_Datatype type, int n)
 {
     int bytes, counts[8], before = 0, root = n % ranks;
@@ -163,7 +164,8 @@ static void reductions(int n)
     for (int o = 7; o < 10; o++) reduce(all[o], MPI_BYTE, n);
 }
 
-/* The first collectives of communicators that were just made, nonblocking and all at once, waited for backwards. */
+/* The first collectives of new communicators, nonblocking and all at once, waited for in reverse
+ * order. */
 static void many(void)
 {
     enum { COMMS = 5 };

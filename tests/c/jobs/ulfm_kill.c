@@ -1,11 +1,11 @@
-/* Ranks kill themselves wherever they are, and the others go on: ulfm_kill SEED [objects].
+/* Ranks kill themselves in any state, and the others go on: ulfm_kill SEED [objects].
  *
  * The work is messages and collectives, or windows and files ("objects", ulfm_objects.h).
  *
- * Work is a number of rounds. In each the ranks of the current communicator do something that the seed says; some kill
- * themselves in the middle of it. After each round all who live agree on whether it was good for all, and if not, they
- * revoke the communicator, shrink it and go on with the next round. Rank 0 of the world dies as well; the last rank does not,
- * and says how it went. */
+ * In each round the ranks of the current communicator do random work from the seed, during which
+ * some kill themselves. After a round all living ranks agree on whether it was good for all. If
+ * not, they revoke the communicator, shrink it and go on with the next round. Rank 0 of the
+ * world fails as well; the last rank does not, and prints the result. */
 #include <mpi-ext.h>
 #include <signal.h>
 #include <stdint.h>
@@ -35,7 +35,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* Steps until this rank dies; it counts them down. */
+/* Steps until this rank fails. */
 static long steps_left = -1;
 
 static void step(void)
@@ -43,7 +43,6 @@ static void step(void)
     if (steps_left >= 0 && steps_left-- == 0) raise(SIGKILL);
 }
 
-/* An error that follows from a failure, or none. */
 static int is_failure(int code)
 {
     int class = MPI_SUCCESS;
@@ -59,7 +58,6 @@ static int is_failure(int code)
     return 1;
 }
 
-/* Waits for both, whatever comes of one. */
 static int finish(MPI_Request requests[2])
 {
     int bad = 0;
@@ -84,7 +82,7 @@ static int ring(MPI_Comm comm, int rank, int size, size_t bytes, int times)
         int code = MPI_Isend(outgoing, (int)bytes, MPI_BYTE, (rank + 1) % size, i, comm, &requests[1]);
         bad |= is_failure(code);
         if (code != MPI_SUCCESS) requests[1] = MPI_REQUEST_NULL;
-        /* Nobody waits for who does not wait for them: the others are told. */
+        /* The peers of this rank would wait for it without end. */
         if (bad) MPIX_Comm_revoke(comm);
         bad |= finish(requests);
         if (!bad)
@@ -99,7 +97,6 @@ static void leave(MPI_Comm *comm)
     if (*comm != MPI_COMM_WORLD) MPI_Comm_free(comm);
 }
 
-/* All to rank 0 of the communicator, from anybody. */
 static int funnel(MPI_Comm comm, int rank, int size)
 {
     int bad = 0, one = rank;
@@ -190,7 +187,8 @@ static int work(MPI_Comm comm, uint64_t dice)
             MPI_Request request = MPI_REQUEST_NULL;
             step();
             is_failure(MPI_Comm_split(comm, rank % 2, 0, &half));
-            /* Some may have it and others not. Who leaves the loop must do so with all others. */
+            /* Some ranks may have the communicator and others not. All must leave the loop
+             * together. */
             int flag = half != MPI_COMM_NULL;
             bad |= is_failure(MPIX_Comm_agree(comm, &flag)) || !flag;
             if (half == MPI_COMM_NULL) break;
@@ -234,7 +232,7 @@ int main(int argc, char **argv)
         uint64_t own = mix(dice + 77 + (uint64_t)world_rank);
         if (world_rank != world_size - 1 && own % (3 * (uint64_t)world_size) == 0) {
             static const long most[KINDS] = {800, 160, 24, 100, 100, 6, 30, 6, 30, 20, 60, 60, 60};
-            /* Or at any instruction whatever, some time soon. */
+            /* Or at any instruction within some milliseconds. */
             struct itimerval soon = {{0, 0}, {0, 1 + (long)(mix(own + 1) % 3000)}};
             if (own >> 32 & 1) setitimer(ITIMER_REAL, &soon, NULL);
             else steps_left = (long)(mix(own) % (uint64_t)(objects ? 60 : most[dice % KINDS]));
@@ -264,7 +262,7 @@ int main(int argc, char **argv)
     struct itimerval never = {{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &never, NULL);
     int size;
-    /* A death in the last moments may be heard late: shrink until an agreement is without news. */
+    /* The last failures may be noticed late: shrink until an agreement has no new failure. */
     for (;;) {
         int flag = 1;
         if (!is_failure(MPIX_Comm_agree(comm, &flag))) break;

@@ -1,7 +1,8 @@
-/* A communicator is revoked while its first rank tells the others of a copy: one has heard of it already and uses it, another has
- * not, and the first gives up. What is left of that copy is not taken for the words of communicators that come later.
+/* A communicator is revoked while its first rank sends the others the name of a copy: one has
+ * received it and uses the copy, another has not, and the first gives up. The remains of that copy
+ * do not count as data of later communicators.
  *
- * Run it with 3 ranks and few cells in an inbox, so that what the first rank tells does not fit. */
+ * Run it with 3 ranks and few cells in an inbox, so that the name does not fit. */
 #include <mpi-ext.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Work with windows and files for ulfm_kill.c, in which ranks die anywhere. Each function makes its window or file, uses it
- * and frees it; it returns whether anything has failed. Who has met an error revokes what it leaves, so that nobody waits for it.
+/* Work with windows and files for ulfm_kill.c, in which ranks fail anywhere. Each function makes
+ * its window or file, uses it and frees it, and returns whether anything has failed. A rank with an
+ * error revokes the communicator that it leaves, so that no rank waits for it.
  *
  * It uses step() and is_failure() of the program that includes it. */
 #ifndef ULFM_OBJECTS_H
@@ -42,7 +43,6 @@ static int fences(MPI_Comm comm, int rank, int size)
     return end_window(&win, bad);
 }
 
-/* One cell of each rank is counted up under its lock; some die with it. */
 static int counters(MPI_Comm comm, int rank, int size, int shared)
 {
     int *memory, bad = 0;
@@ -78,7 +78,6 @@ static int tickets(MPI_Comm comm, int rank, int size)
     MPI_Win win;
     if (allocate_window(comm, 1, &memory, &win)) return 1;
     step();
-    /* What an older window has left there. */
     memory[0] = 0;
     bad = is_failure(MPI_Win_fence(MPI_MODE_NOSUCCEED, win));
     bad = bad || is_failure(MPI_Win_lock_all(0, win));
@@ -125,7 +124,7 @@ static int neighbours(MPI_Comm comm, int rank, int size)
     return end_window(&win, bad);
 }
 
-/* Memory of the program, so that long data come by messages or through the kernel. */
+/* Memory of the program, so that long data go by messages or through the kernel. */
 static int requests(MPI_Comm comm, int rank, int size)
 {
     int bad, *memory = malloc(CELLS * sizeof *memory), *data = malloc(CELLS * sizeof *data);
@@ -164,7 +163,6 @@ static int shared_memory(MPI_Comm comm, int rank, int size)
     step();
     int class, code = MPI_Win_allocate_shared(sizeof *memory, sizeof *memory, MPI_INFO_NULL, comm, &memory, &win);
     MPI_Error_class(code, &class);
-    /* They are on several nodes. */
     if (class == MPI_ERR_RMA_SHARED) return 0;
     if (is_failure(code)) return 1;
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
@@ -184,7 +182,6 @@ static int end_file(MPI_File *file, int bad)
     return bad;
 }
 
-/* All write blocks and read what others have written; `way` says how. */
 static int blocks(MPI_Comm comm, int rank, int size, int way)
 {
     char name[64];

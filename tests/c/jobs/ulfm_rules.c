@@ -1,6 +1,6 @@
-/* What those get who go on after a death: errors, agreements, receives from anybody, and the way out.
- * ulfm_rules HOW: rank 1 of the world dies so: kill, code, leave (exit(0) without MPI_Finalize), or late (in MPI_Finalize of
- * the others); or spawn: a child dies. */
+/* The errors, agreements, receives from any source and ends of ranks after a failure. ulfm_rules
+ * HOW: rank 1 of the world ends so: kill, code, leave (exit(0) without MPI_Finalize), or late
+ * (in MPI_Finalize of the others); or spawn: a child fails. */
 #include "../must.h"
 #include <mpi-ext.h>
 #include <signal.h>
@@ -19,18 +19,16 @@ static int class_of(int code)
 static void after_the_death_of_1(MPI_Comm comm, MPI_Comm older)
 {
     int number = 0, flag, acked;
-    /* Who waits for it hears of its death; so does who sends to it from then on. */
     CHECK(class_of(MPI_Recv(&number, 1, MPI_INT, 1, 5, comm, MPI_STATUS_IGNORE)) == MPIX_ERR_PROC_FAILED);
     CHECK(class_of(MPI_Send(&number, 1, MPI_INT, 1, 5, comm)) == MPIX_ERR_PROC_FAILED);
     CHECK(class_of(MPI_Ssend(&number, 1, MPI_INT, 1, 5, comm)) == MPIX_ERR_PROC_FAILED);
     CHECK(class_of(MPI_Barrier(comm)) == MPIX_ERR_PROC_FAILED);
-    /* However often the living ask: nobody stands for it. */
+    /* Each further call gives the error: no other rank takes the failed one's place. */
     for (int i = 0; i < 2 * size; i++) {
         CHECK(class_of(MPI_Barrier(comm)) == MPIX_ERR_PROC_FAILED);
         CHECK(class_of(MPI_Allreduce(&number, &flag, 1, MPI_INT, MPI_SUM, comm)) == MPIX_ERR_PROC_FAILED);
     }
 
-    /* A receive from anybody is told of it, and goes on when it is acknowledged. */
     if (rank == 0) {
         MPI_Request request;
         MPI_Status status;
@@ -48,7 +46,7 @@ static void after_the_death_of_1(MPI_Comm comm, MPI_Comm older)
         CHECK(MPI_Send(&number, 1, MPI_INT, 0, 6, comm) == MPI_SUCCESS);
     }
 
-    /* Not all have acknowledged it: all alike hear so, and get the same flag. */
+    /* If not all have acknowledged the failure, all get the same error and the same flag. */
     flag = rank == 0 ? 5 : 7;
     CHECK(class_of(MPIX_Comm_agree(comm, &flag)) == MPIX_ERR_PROC_FAILED && flag == 5);
     MPI_Request request;
@@ -77,7 +75,7 @@ static void after_the_death_of_1(MPI_Comm comm, MPI_Comm older)
     CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, smaller) == MPI_SUCCESS && sum == left);
     CHECK(MPI_Comm_dup(smaller, &same) == MPI_SUCCESS);
     CHECK(MPI_Barrier(same) == MPI_SUCCESS);
-    /* An agreement goes on in a communicator that is freed, and is over in one that is disconnected. */
+    /* An agreement goes on in a freed communicator, and has ended in a disconnected one. */
     MPI_Comm freed, shrunk;
     CHECK(MPI_Comm_dup(smaller, &freed) == MPI_SUCCESS);
     int freeing = rank == 0 ? 9 : 11, parting = rank == 0 ? 3 : 6, last = 1;
@@ -92,7 +90,7 @@ static void after_the_death_of_1(MPI_Comm comm, MPI_Comm older)
     CHECK(freeing == 9 && parting == 2 && last == 1);
     CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, shrunk) == MPI_SUCCESS && sum == left);
     CHECK(MPI_Comm_free(&shrunk) == MPI_SUCCESS);
-    /* Revoked here, so nobody waits in it; those who come later hear of it as well. */
+    /* Revoked here, so that no rank waits in it; later callers get the error as well. */
     if (rank == 0) CHECK(MPIX_Comm_revoke(older) == MPI_SUCCESS);
     CHECK(class_of(MPI_Recv(&number, 1, MPI_INT, (rank + 1) % size == 1 ? 2 % size : (rank + 1) % size, 8, older,
                             MPI_STATUS_IGNORE)) == MPIX_ERR_REVOKED);
@@ -106,7 +104,8 @@ static void die(const char *how)
     raise(SIGKILL);
 }
 
-/* Two children, of which one dies; then two more, who are connected with those who know of it. */
+/* Two children, of which one fails; then two more, which are connected with ranks that know of
+ * the failure. */
 static void spawn(const char *program)
 {
     for (int time = 0; time < 2; time++) {
@@ -156,7 +155,8 @@ int main(int argc, char **argv)
     } else if (!strcmp(how, "spawn")) {
         spawn(argv[0]);
     } else if (!strcmp(how, "late")) {
-        /* More than goes without a receiver: it waits in MPI_Finalize until the death is known. */
+        /* More than leaves without a receiver: it waits in MPI_Finalize until the failure is
+         * known. */
         static char much[1 << 20];
         MPI_Request request = MPI_REQUEST_NULL;
         if (rank != 1) {
@@ -170,7 +170,6 @@ int main(int argc, char **argv)
         MPI_Comm comm, older;
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
         MPI_Comm_dup(MPI_COMM_WORLD, &older);
-        /* All have both before anybody dies. */
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == 1) die(how);
         after_the_death_of_1(comm, older);

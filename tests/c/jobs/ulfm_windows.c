@@ -1,5 +1,5 @@
-/* What windows, files and meetings do when a member has died: rank 1 kills itself where HOW says, and each call of the others
- * that needs it ends with MPIX_ERR_PROC_FAILED. ulfm_windows HOW. */
+/* Windows, files and connections after the failure of a member: rank 1 kills itself in the state
+ * HOW, and each call of the others that needs it returns MPIX_ERR_PROC_FAILED. ulfm_windows HOW. */
 #include "../check.h"
 
 #include <mpi-ext.h>
@@ -15,13 +15,11 @@ static int gone(int code)
 #define CHECK_GONE(call) CHECK(gone(call))
 #define CHECK_FAILED(call) CHECK_CLASS(call, MPIX_ERR_PROC_FAILED)
 
-/* Until this rank has heard of the death. */
 static void hear(MPI_Comm comm)
 {
     CHECK_FAILED(MPI_Recv(NULL, 0, MPI_INT, 1, 99, comm, MPI_STATUS_IGNORE));
 }
 
-/* Rank 1 dies when all others are here, which go on at once. */
 static void die(MPI_Comm comm)
 {
     if (rank != 1) {
@@ -33,7 +31,6 @@ static void die(MPI_Comm comm)
     raise(SIGKILL);
 }
 
-/* The living are all here. */
 static void meet(MPI_Comm comm)
 {
     int flag = 1;
@@ -69,7 +66,7 @@ static void one_failed(MPI_Win win)
     MPI_Group_free(&all);
 }
 
-/* Who frees it has revoked it, so all must be done. */
+/* A rank that frees the window has revoked it, so all must have finished. */
 static void end(MPI_Comm comm, MPI_Win win)
 {
     meet(comm);
@@ -90,7 +87,6 @@ static void fence(MPI_Comm comm, int by_messages)
     end(comm, win);
 }
 
-/* The dead one is locked, flushed, unlocked. */
 static void target(MPI_Comm comm, int by_messages)
 {
     int *memory, one = 1, other = 0;
@@ -107,7 +103,6 @@ static void target(MPI_Comm comm, int by_messages)
     int code = MPI_Rget(&one, 1, MPI_INT, 1, 0, 1, MPI_INT, win, &request);
     if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
     CHECK(code == MPI_SUCCESS || gone(code));
-    /* The living are as they were. */
     CHECK_OK(MPI_Fetch_and_op(&one, &other, MPI_INT, 0, 0, MPI_REPLACE, win));
     CHECK_OK(MPI_Win_flush(0, win));
     CHECK_FAILED(MPI_Win_unlock_all(win));
@@ -118,14 +113,13 @@ static void target(MPI_Comm comm, int by_messages)
     end(comm, win);
 }
 
-/* The dead one has died with the lock of rank 0, of which all others hear that wait for it. */
+/* The failed rank held the lock of rank 0: all ranks that wait for the lock get the error. */
 static void holder(MPI_Comm comm, int by_messages, int type)
 {
     int *memory;
     MPI_Win win = window(comm, &memory, by_messages);
     if (rank == 1) CHECK_OK(MPI_Win_lock(type, 0, 0, win));
     CHECK_OK(MPI_Barrier(comm));
-    /* Some wait already when it dies. */
     die(comm);
     CHECK_FAILED(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win));
     if (type == MPI_LOCK_SHARED) {
@@ -145,8 +139,9 @@ static void killed(int signal_number)
     raise(SIGKILL);
 }
 
-/* The dead one has died in the middle of an accumulate to rank 0, whose second half lies where nothing can be read. Whoever accumulates
- * there next, by itself or by a message, waits for it no longer than until it is dead. */
+/* The failed rank was within an accumulate to rank 0, whose second half is at unreadable memory.
+ * The next accumulate there, direct or by a message, waits for it only until its failure is
+ * known. */
 static void within(MPI_Comm comm)
 {
     int *memory;
@@ -164,7 +159,7 @@ static void within(MPI_Comm comm)
     }
     CHECK_OK(MPI_Send(NULL, 0, MPI_INT, 1, 98, comm));
     for (int when = 0; when < 2; when++) {
-        /* Before and after this rank hears of the death. */
+        /* Before and after this rank knows of the failure. */
         for (int turn = 0; turn < 1000; turn++) {
             memset(mine, rank + turn, sizeof mine);
             CHECK_OK(MPI_Accumulate(mine, 16, MPI_BYTE, 0, 0, 16, MPI_BYTE, MPI_REPLACE, win));
@@ -180,7 +175,8 @@ static void within(MPI_Comm comm)
     end(comm, win);
 }
 
-/* An epoch among all: the dead one has opened nothing and completed nothing. The living end it with each other. */
+/* An epoch of all: the failed rank has opened and completed nothing. The living ranks end the
+ * epoch with each other. */
 static void epochs(MPI_Comm comm, int by_messages)
 {
     int *memory;
@@ -203,14 +199,13 @@ static void epochs(MPI_Comm comm, int by_messages)
         } else {
             CHECK_FAILED(MPI_Win_wait(win));
         }
-        /* The living have all put theirs before. */
         CHECK(memory[0] >= round * (size - 1));
     }
     MPI_Group_free(&all);
     end(comm, win);
 }
 
-/* Rank 0 waits for a living one that never comes; another revokes the window. */
+/* Rank 0 waits for a living rank that never comes; another rank revokes the window. */
 static void revoked(MPI_Comm comm, int by_messages)
 {
     int *memory;
@@ -271,7 +266,6 @@ static void files(MPI_Comm comm)
     CHECK_FAILED(MPI_File_set_size(file, 100));
     int code = MPI_File_read_all_begin(file, &number, 1, MPI_INT);
     CHECK_FAILED(code == MPI_SUCCESS ? MPI_File_read_all_end(file, &number, MPI_STATUS_IGNORE) : code);
-    /* What one rank does alone goes on, with the pointer that all share, too. */
     CHECK_OK(MPI_File_write_at(file, 4 * rank, &number, 1, MPI_INT, MPI_STATUS_IGNORE));
     CHECK_OK(MPI_File_write_shared(file, &number, 1, MPI_INT, MPI_STATUS_IGNORE));
     CHECK_OK(MPI_File_get_position_shared(file, &size_now));
@@ -286,7 +280,7 @@ static void meetings(MPI_Comm comm, const char *program)
     char port[MPI_MAX_PORT_NAME] = "";
     MPI_Comm other = MPI_COMM_NULL;
     CHECK_OK(MPI_Open_port(MPI_INFO_NULL, port));
-    /* The root waits for somebody who never comes when it hears of the death. */
+    /* The root waits for a rank that never comes when it learns of the failure. */
     die(comm);
     CHECK_FAILED(MPI_Comm_accept(port, MPI_INFO_NULL, 0, comm, &other));
     CHECK_FAILED(MPI_Comm_connect(port, MPI_INFO_NULL, 0, comm, &other));

@@ -1,4 +1,5 @@
-/* Says which rank of how many it is. With "session": by a session. With "alone": its ranks do not wait for each other. */
+/* Prints its rank and the number of ranks. With "session": by a session. With "alone": the ranks
+ * do not wait for each other. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,15 +1,16 @@
-/* A libfabric that can do less than the one it stands before: what the provider of a test lacks is really not there, and a caller that uses
- * it all the same is aborted. It is named by mtl_ofi_library, and reads from the environment
+/* A libfabric with fewer features than the real one behind it: missing features of a test's
+ * provider are really missing, and a caller that uses one is aborted. mtl_ofi_library names it; it
+ * reads from the environment
  *
- *   LIMITED_TAG_BITS      how many bits of a tag may be used, the lowest ones
+ *   LIMITED_TAG_BITS      the number of usable bits of a tag, the lowest ones
  *   LIMITED_NO_DATA       no remote CQ data (FI_REMOTE_CQ_DATA)
  *   LIMITED_NO_DIRECTED   no receives from one source by its address (FI_DIRECTED_RECV)
  *   LIMITED_MAX           the longest message, bytes; checked for messages with a tag
- *   LIMITED_CONTEXTS      how many transmit and receive contexts an endpoint may have
- *   LIMITED_EVENTS        for how many completions each read of a queue has to have room
- *   LIMITED_REAL, LIMITED_NAME   the name of a provider, and the one by which it is shown
+ *   LIMITED_CONTEXTS      the most transmit and receive contexts of an endpoint
+ *   LIMITED_EVENTS        the number of completions for which each read of a queue must have room
+ *   LIMITED_REAL, LIMITED_NAME   the name of a provider, and the name to show in its place
  *
- * Built by: cc -shared -fPIC limited.c -ldl, against the headers of libfabric. */
+ * Built by: cc -shared -fPIC limited.c -ldl, with the headers of libfabric. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -88,7 +89,6 @@ const char *fi_strerror(int error)
     return ((const char *(*) (int) ) real("fi_strerror"))(error);
 }
 
-/* Names the provider in a description as `to` if it is called `from`. */
 static void rename_provider(struct fi_info *info, const char *from, const char *to)
 {
     if (!from || !to || !info->fabric_attr || !info->fabric_attr->prov_name) return;
@@ -177,7 +177,7 @@ static struct fi_ops_cq of_queue, *real_of_queue;
 
 static ssize_t checked_read(struct fid_cq *queue, void *entries, size_t count)
 {
-    /* Of no entries the provider asks itself, to make progress. */
+    /* The provider itself reads no entries, to make progress. */
     if (count && count != number("LIMITED_EVENTS")) wrong("fi_cq_read of %zu completions, not %s", count, getenv("LIMITED_EVENTS"));
     return real_of_queue->read(queue, entries, count);
 }

@@ -12,27 +12,20 @@
 
 use super::transport_options::TransportOptions;
 
-/// The transports that can change the result of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransportScope {
-    /// All: the program sends messages.
     All,
-    /// The transports within a node: the program tests shared memory.
     Near,
-    /// None: the calls are local, or the few messages are not what is tested. The program runs over
-    /// shared memory alone.
+    /// None: the calls are local, or their few messages are not the subject of the test. The program
+    /// runs over shared memory alone.
     One,
 }
 
-/// The description in the first lines of a program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Ascending.
     pub(crate) ranks: Vec<u32>,
     pub(crate) transports: TransportScope,
-    /// The transports of the everyday run.
     pub(crate) every_day: Vec<TransportOptions>,
-    /// The transports on which the program cannot run.
     pub(crate) not_over: Vec<TransportOptions>,
 }
 
@@ -90,7 +83,6 @@ impl Head {
         }
     }
 
-    /// Whether the program runs over this transport.
     pub(crate) fn takes(&self, transport: TransportOptions) -> bool {
         let concerned = match self.transports {
             TransportScope::All => {
@@ -103,7 +95,7 @@ impl Head {
     }
 }
 
-/// Splits a line `// KEY: VALUE`. A key is one or two words in small letters. Other text before a
+/// Splits a line `// KEY: VALUE`. A key is one or two words in small letters; another line with a
 /// colon is a comment behind the head.
 fn key_and_value(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.strip_prefix("// ")?.split_once(": ")?;
@@ -113,7 +105,7 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
 }
 
 #[cfg(test)]
-#[allow(unused_imports)] // the harness of `c_programs` runs no unit tests, only `command_line` does
+#[allow(unused_imports)] // for the program `c_programs` without unit tests
 mod tests {
     use super::*;
 

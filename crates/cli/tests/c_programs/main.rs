@@ -1,12 +1,12 @@
 //! The C programs of `tests/c`, compiled once with the installed `mpicc` and run by the installed
 //! `mpirun`.
 //!
-//! A program describes in its first lines ([`head`]) its numbers of ranks and the transports that
-//! can change its result. It exits with 0 and prints `ok` as its last line. Each program, transport
-//! ([`transport_options`]) and number of ranks is a test, `TRANSPORT::PROGRAM::RANKS`. The everyday
-//! run takes two numbers of ranks over shared memory and, of programs that send messages, over
-//! sockets, and one over each transport that a program names for every day. The others are
-//! `night::TRANSPORT::PROGRAM::RANKS`, which are ignored by default (`cargo xtask nightly`, or
+//! The first lines of a program ([`head`]) give its numbers of ranks and the transports that can
+//! change its result. A program exits with 0 and prints `ok` as its last line. Each program,
+//! transport ([`transport_options`]) and number of ranks is a test, `TRANSPORT::PROGRAM::RANKS`.
+//! The everyday run takes two numbers of ranks over shared memory (and over sockets for programs
+//! that send messages), and one over each transport that a program names for every day. All others
+//! are `night::TRANSPORT::PROGRAM::RANKS`, which are ignored by default (`cargo xtask nightly`, or
 //! `cargo nextest run --run-ignored all`).
 //!
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
@@ -59,7 +59,6 @@ fn main() {
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-/// The names of the programs, without extension.
 fn names() -> Vec<String> {
     let entries = std::fs::read_dir(root().join("tests/c")).unwrap().map(|entry| entry.unwrap().path());
     let sources = entries.filter(|path| path.extension().is_some_and(|extension| extension == "c"));
@@ -104,7 +103,7 @@ fn every_day(head: &Head, transport: TransportOptions) -> Vec<u32> {
     fewest.into_iter().chain(possible().max()).collect()
 }
 
-/// An example runs every day with the most ranks over shared memory and over sockets.
+/// Examples run every day with the most ranks over shared memory and over sockets.
 fn trials_of_example((name, sizes, text): &'static (&str, &[u32], &str)) -> Vec<Trial> {
     let mut trials = Vec::new();
     for transport in [TransportOptions::Shm, TransportOptions::Tcp] {
@@ -133,7 +132,6 @@ fn mpirun(transport: TransportOptions, ranks: u32, is_nightly: bool) -> Command 
     command
 }
 
-/// The standard output of a successful job.
 fn output_of(command: &mut Command) -> Result<String, Failed> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("mpirun: {error}"))?;
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -144,7 +142,6 @@ fn output_of(command: &mut Command) -> Result<String, Failed> {
     Err(format!("{command:?}: {}\n--- output\n{out}--- errors\n{err}", output.status).into())
 }
 
-/// Compiles a program, unless that is done, and runs it.
 fn says_ok(name: &str, transport: TransportOptions, ranks: u32, is_nightly: bool) -> Result<(), Failed> {
     let program = compiled(&path_of(name))?;
     let mut command = mpirun(transport, ranks, is_nightly);

@@ -3,7 +3,6 @@
 /// A transport with its options. The names are those of `// every day:` and `// not over:`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransportOptions {
-    /// The default on one host.
     Shm,
     /// Shared memory where the kernel denies single copy: `tests/c/jobs/deny.c` runs the program.
     ShmDenied,
@@ -18,7 +17,7 @@ pub(crate) enum TransportOptions {
     /// Sockets for messages, and shared memory for collectives: for programs that name it.
     TcpShared,
     TcpEncrypted,
-    /// Two virtual nodes: shared memory within a node, and sockets between the nodes.
+    /// Two virtual nodes, with shared memory inside and sockets between them.
     Nodes,
     Lamd,
     /// The first provider of libfabric that matches messages.
@@ -65,7 +64,6 @@ impl TransportOptions {
         found.ok_or_else(|| format!("there is no transport '{name}'"))
     }
 
-    /// Whether the transport stays within a node.
     pub(crate) fn is_near(self) -> bool {
         matches!(
             self,
@@ -99,8 +97,8 @@ impl TransportOptions {
         }
     }
 
-    /// Performance variables of which one must have counted a message. A job over another transport
-    /// fails by them.
+    /// Performance variables. At least one of them must have counted a message, so a job over
+    /// another transport fails.
     pub(crate) fn counters(self) -> Option<&'static str> {
         match self {
             TransportOptions::Tcp
@@ -112,8 +110,8 @@ impl TransportOptions {
         }
     }
 
-    /// The most ranks: where each rank has threads or processes of its own, two processors are soon
-    /// full.
+    /// The limit is for transports with threads or processes of their own per rank: two processors
+    /// are soon full.
     pub(crate) fn most_ranks(self) -> u32 {
         match self {
             TransportOptions::Lamd | TransportOptions::TcpEncrypted | TransportOptions::Ofi => 4,

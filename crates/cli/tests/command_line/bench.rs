@@ -1,31 +1,31 @@
-//! `oxmpi bench`, from its words to figures. What the figures are is the machine's affair.
+//! `oxmpi bench`, from its options to its tables. The tests do not check the figures, which depend
+//! on the machine.
 
 use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support::{TestDirectory, texts};
+
 fn bench(line: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
-    let output = command.env("OXMPI_PARAM_FILES", "none").arg("bench").args(line).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+    texts(&command.env("OXMPI_PARAM_FILES", "none").arg("bench").args(line).output().unwrap())
 }
 
 #[test]
 fn a_page_gets_its_tables() {
-    let page =
-        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{}.md", std::process::id()));
-    std::fs::write(&page, "# Ways\n\n<!-- bench tcp -->\n<!-- end bench tcp -->\n\nThe end.\n").unwrap();
+    let directory = TestDirectory::new("bench");
+    let page = "# Transports\n\n<!-- bench tcp -->\n<!-- end bench tcp -->\n\nThe end.\n";
+    let page = directory.write("page.md", page);
     let name = page.display().to_string();
     let (code, out, err) = bench(&["bandwidth", "--rpi", "tcp", "--markdown", &name]);
     assert_eq!((code, &*out), (0, ""), "{err}");
     let text = std::fs::read_to_string(&page).unwrap();
-    std::fs::remove_file(&page).unwrap();
     assert!(text.contains("| bandwidth | 4 MiB | ") && text.ends_with("\n\nThe end.\n"), "{text}");
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn wrong_options_are_named() {
     let (code, _, err) = bench(&["--rpi", "pigeon"]);
     assert_eq!(code, 2);
     assert!(err.contains("--rpi pigeon: expected shm, "), "{err}");
@@ -45,9 +45,9 @@ mod night {
     fn each_transport_has_its_figures() {
         let (code, out, err) = bench(&["latency", "overlap", "idle", "--json", "--ranks", "3"]);
         assert_eq!(code, 0, "{err}");
-        let told: Value = serde_json::from_str(&out).unwrap();
-        assert_eq!(told["ranks"], 3);
-        let transports = told["transports"].as_array().unwrap();
+        let report: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(report["ranks"], 3);
+        let transports = report["transports"].as_array().unwrap();
         let names: Vec<&str> = transports.iter().map(|one| one["transport"].as_str().unwrap()).collect();
         assert!(names.starts_with(&["shm"]) && names.contains(&"tcp") && names.ends_with(&["virtual-nodes"]));
         for one in transports {
@@ -55,7 +55,7 @@ mod night {
                 |what: &str| one[what].as_array().unwrap().iter().map(|row| row["bytes"].as_u64().unwrap());
             assert_eq!(sizes("latency").collect::<Vec<_>>(), [0, 8, 1024, 8192, 65536, 1_048_576], "{one}");
             assert_eq!(sizes("overlap").collect::<Vec<_>>(), [8192, 1_048_576, 8_388_608], "{one}");
-            assert_eq!(sizes("bandwidth").count(), 0, "it was not asked for");
+            assert_eq!(sizes("bandwidth").count(), 0, "it was not requested");
             assert!(one["latency"].as_array().unwrap().iter().all(|row| row["us"].as_f64().unwrap() > 0.0));
             for row in one["overlap"].as_array().unwrap() {
                 assert!((0.0..=1.0).contains(&row["hidden"].as_f64().unwrap()), "{row}");

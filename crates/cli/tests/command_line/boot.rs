@@ -1,13 +1,16 @@
-//! The start-up between `mpirun` and processes that take part: this test program runs itself as the ranks.
+//! The start-up protocol between `mpirun` and processes: this test program runs itself as the
+//! ranks.
 
 use std::process::{Command, Stdio};
 
 use oxmpi_rt::client::{Client, Directory as _, DirectoryError};
 use oxmpi_shm::segment::{RankState, Segment};
 
+use crate::support::texts;
+
 const ROLE: &str = "OXMPI_TEST_ROLE";
 
-/// What a rank does. Started by the other tests; without a role it does nothing.
+/// The program of a rank, which the other tests start. Without a role the test does nothing.
 #[test]
 fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -51,7 +54,7 @@ fn role() {
             assert!(child.success());
         }
         "abort" if me == 1 => {
-            client.abort(42, "wrong weather");
+            client.abort(42, "wrong input");
             forever();
         }
         "leave" if me == 1 => {
@@ -65,16 +68,10 @@ fn role() {
 
 fn run(role: &str, ranks: &str) -> (i32, String, String) {
     let me = std::env::current_exe().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_oxmpi"))
-        .args(["mpirun", "-n", ranks, "--timeout", "20"])
-        .arg(me)
-        .args(["--exact", "boot::role", "--nocapture"])
-        .env(ROLE, role)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+    let mut mpirun = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
+    mpirun.args(["mpirun", "-n", ranks, "--timeout", "20"]).arg(me);
+    mpirun.args(["--exact", "boot::role", "--nocapture"]).env(ROLE, role).stdin(Stdio::null());
+    texts(&mpirun.output().unwrap())
 }
 
 #[test]
@@ -97,7 +94,7 @@ fn an_abort_ends_the_job_with_its_code_and_text() {
     let (code, _, err) = run("abort", "3");
     assert_eq!(code, 42);
     assert!(
-        err.starts_with("mpirun: rank 1 (pid ") && err.contains("ended the job:\nwrong weather\n"),
+        err.starts_with("mpirun: rank 1 (pid ") && err.contains("ended the job:\nwrong input\n"),
         "{err}"
     );
     assert_eq!(err.matches("mpirun:").count(), 1, "{err}");

@@ -1,4 +1,4 @@
-//! What copies cost: `oxmpi doctor --measure`, the file that it writes, and what uses that.
+//! Copy costs: `oxmpi doctor --measure`, the file that it writes, and the users of this file.
 
 use oxmpi_core::copy_costs::{COSTS_FILE, Platform, parse, render};
 use oxmpi_fabric::shm::copy_policy::CopyFacts;
@@ -6,27 +6,25 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A home directory of its own.
-struct CostsHome(PathBuf);
+use crate::support::{TestDirectory, texts};
+
+struct CostsHome(TestDirectory);
 
 impl CostsHome {
     fn new(name: &str) -> CostsHome {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir_all(path.join(".oxmpi")).unwrap();
-        CostsHome(path)
+        let home = TestDirectory::new(&format!("costs-{name}"));
+        std::fs::create_dir(home.join(".oxmpi")).unwrap();
+        CostsHome(home)
     }
 
     fn file(&self) -> PathBuf {
         self.0.join(COSTS_FILE)
     }
 
-    /// Code and what is said, on both streams.
     fn oxmpi(&self, line: &str) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
         let command = command.env("OXMPI_PARAM_FILES", "none").env("HOME", &self.0);
-        let output = command.args(line.split_whitespace()).output().unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+        texts(&command.args(line.split_whitespace()).output().unwrap())
     }
 
     fn explain(&self, words: &str) -> String {
@@ -35,7 +33,6 @@ impl CostsHome {
         out
     }
 
-    /// What `oxmpi doctor` finds of copies.
     fn finding(&self) -> Value {
         let (_, out, _) = self.oxmpi("doctor --json");
         let all: Value = serde_json::from_str(&out).unwrap();
@@ -43,7 +40,6 @@ impl CostsHome {
         found.iter().find(|one| one["area"] == "copies").unwrap().clone()
     }
 
-    /// What mpirun warns of.
     fn warnings(&self) -> String {
         let (code, _, err) = self.oxmpi("mpirun -n 1 true");
         assert_eq!(code, 0, "{err}");
@@ -51,14 +47,8 @@ impl CostsHome {
     }
 }
 
-impl Drop for CostsHome {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
-fn what_is_measured_is_used_or_nothing_is_written() {
+fn measured_costs_are_used_or_nothing_is_written() {
     let home = CostsHome::new("measured");
     let (code, out, err) = home.oxmpi("doctor --measure");
     let explained = home.explain("");
@@ -73,7 +63,7 @@ fn what_is_measured_is_used_or_nothing_is_written() {
         assert!(code == 1 && reason.len() > 10, "{err}");
         assert!(!home.file().exists() && !explained.contains("  file: "), "{explained}");
     }
-    // No part of a file is left.
+    // No temporary file is left.
     let left = std::fs::read_dir(home.0.join(".oxmpi")).unwrap().count();
     assert_eq!(left, usize::from(code == 0));
 
@@ -122,7 +112,6 @@ fn a_file_of_another_kernel_is_left_out_with_the_reason() {
     let finding = home.finding();
     assert_eq!(finding["severity"], "note");
     assert!(finding["text"].as_str().unwrap().contains(&why), "{finding}");
-    // It was right once.
     assert_eq!(home.warnings(), "");
 }
 

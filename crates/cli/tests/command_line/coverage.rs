@@ -1,11 +1,12 @@
 //! Each of the 664 functions is called, with success and with an error.
 //!
-//! Programs are composed of the snippets in `tests/c/coverage` (module `compose`), and of a wrong call of each function made
-//! from its prototype (module `wrong`). They run under a tool of the profiling interface, made from the table of the ABI
-//! (module `tool`), which counts what comes of each call. A function that the library has must have succeeded, and
-//! failed if it can. Of one that it does not have (`oxmpi info --missing`) nothing is asked, nor of what a snippet would
-//! have called behind it. The same programs count their calls themselves: the tool sees each one once, and none of the
-//! library's own.
+//! The programs are composed of the snippets in `tests/c/coverage` (module `compose`) and of a
+//! wrong call of each function, made from its prototype (module `wrong`). They run under a tool of
+//! the profiling interface, made from the table of the ABI (module `tool`), which counts the
+//! results of each call. A function of the library must have succeeded, and must have failed if it
+//! can fail. Functions that the library does not have (`oxmpi info --missing`) are exempt, with the
+//! calls that a snippet makes behind them. The programs count their calls too: the tool must see
+//! each call once, and no call that the library makes itself.
 //!
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 
@@ -18,33 +19,23 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::{installed, root};
-use compose::Source;
+use crate::support::{TestDirectory, installed, root};
+use compose::SnippetFile;
 use oxmpi_abi::FuncId;
 use tool::Counts;
 
-/// A directory that goes when the test does.
-struct Directory(PathBuf);
+struct ToolDirectory(TestDirectory);
 
-impl Directory {
-    /// With the tool in it.
-    fn new(name: &str) -> Directory {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir_all(path.join("counts")).unwrap();
-        let directory = Directory(path);
-        directory.write("own_calls.h", &tool::own_calls());
-        let tool = directory.write("tool.c", &tool::source());
+impl ToolDirectory {
+    fn new(name: &str) -> ToolDirectory {
+        let directory = ToolDirectory(TestDirectory::new(name));
+        std::fs::create_dir_all(directory.0.join("counts")).unwrap();
+        directory.0.write("own_calls.h", &tool::own_calls());
+        let tool = directory.0.write("tool.c", &tool::source());
         directory.compile(&tool, &["-shared", "-fPIC"], "tool.so");
         directory
     }
 
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-
-    /// Compiles a program or library and says what is wrong with it.
     fn compile(&self, source: &Path, flags: &[&str], name: &str) -> PathBuf {
         let to = self.0.join(name);
         let mut command = Command::new(installed("mpicc"));
@@ -56,7 +47,6 @@ impl Directory {
         to
     }
 
-    /// Runs a program under the tool.
     fn run(&self, ranks: u32, program: &Path, arguments: &[&str]) -> Output {
         let assignment = |name: &str, value: PathBuf| format!("{name}={}", value.display());
         Command::new(installed("mpirun"))
@@ -79,33 +69,22 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// What `oxmpi info --missing` names.
 fn missing() -> BTreeSet<FuncId> {
     let output = Command::new(installed("oxmpi")).args(["info", "--missing"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     text.split_whitespace().filter_map(FuncId::from_name).collect()
 }
 
-/// What all programs have shown.
 #[derive(Default)]
 struct Shown {
-    /// By function.
     counts: Vec<Counts>,
-    /// Functions that a snippet names which ran to its end.
     reached: BTreeSet<FuncId>,
     failures: Vec<String>,
 }
 
 impl Shown {
-    /// Runs the program of a file of snippets with each of its numbers of ranks.
-    fn run(&mut self, directory: &Directory, source: &Source) {
-        let text = directory.write(&format!("{}.c", source.name), &source.program());
+    fn run(&mut self, directory: &ToolDirectory, source: &SnippetFile) {
+        let text = directory.0.write(&format!("{}.c", source.name), &source.program());
         let program = directory.compile(&text, &[], &source.name);
         let mut cut = BTreeSet::new();
         for &ranks in &source.ranks {
@@ -133,9 +112,9 @@ impl Shown {
     }
 }
 
-/// MPI_Abort does not return: it has done what it is for if the job ends so.
-fn abort(directory: &Directory, shown: &mut Shown) {
-    let source = directory.write(
+/// MPI_Abort does not return: the call is right if the job ends with its code.
+fn abort(directory: &ToolDirectory, shown: &mut Shown) {
+    let source = directory.0.write(
         "abort.c",
         "#include <mpi.h>\nint main(void) { MPI_Init(0, 0); MPI_Abort(MPI_COMM_WORLD, 42); return 0; }\n",
     );
@@ -147,7 +126,7 @@ fn abort(directory: &Directory, shown: &mut Shown) {
 
 #[test]
 fn every_function_succeeds_and_fails() {
-    let directory = Directory::new("coverage");
+    let directory = ToolDirectory::new("coverage");
     let mut shown = Shown::default();
     let data = root().join("tests/c/coverage");
     let mut files: Vec<_> = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -156,16 +135,15 @@ fn every_function_succeeds_and_fails() {
     for path in files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "snippets"))
     {
         let name = path.file_stem().unwrap().to_str().unwrap();
-        let source = Source::parse(name, &std::fs::read_to_string(path).unwrap());
+        let source = SnippetFile::parse(name, &std::fs::read_to_string(path).unwrap());
         let names = source.snippets.iter().flat_map(compose::Snippet::names).chain(source.shared_names());
         named.extend(names.filter_map(FuncId::from_name));
         shown.run(&directory, &source);
     }
     let rules = wrong::rules(&std::fs::read_to_string(data.join("wrong.txt")).unwrap());
     let (must_fail, wrong_calls) = wrong::snippets(&rules);
-    // What is reached counts for success.
     let reached = std::mem::take(&mut shown.reached);
-    shown.run(&directory, &Source::parse("wrong", &wrong_calls));
+    shown.run(&directory, &SnippetFile::parse("wrong", &wrong_calls));
     shown.reached = reached;
     abort(&directory, &mut shown);
     shown.counts = tool::counted(&directory.0.join("counts"));
@@ -177,17 +155,16 @@ fn every_function_succeeds_and_fails() {
 
 #[test]
 fn a_call_that_the_program_does_not_count_is_found() {
-    let directory = Directory::new("coverage-hidden");
-    // In parentheses it is no call of the macro that counts: as if the library had called it.
-    let source = Source::parse("hidden", "// ranks: 1\n== hidden\n(MPI_Barrier)(MPI_COMM_WORLD);\n");
+    let directory = ToolDirectory::new("coverage-hidden");
+    // Parentheses keep the counting macro from this call, like a call of the library.
+    let source = SnippetFile::parse("hidden", "// ranks: 1\n== hidden\n(MPI_Barrier)(MPI_COMM_WORLD);\n");
     let mut shown = Shown::default();
     shown.run(&directory, &source);
     assert_eq!(shown.failures.len(), 1);
-    let told = "MPI_Barrier was called 0 times, the tool saw 1 calls";
-    assert!(shown.failures[0].contains(told), "{}", shown.failures[0]);
+    let expected = "MPI_Barrier was called 0 times, the tool saw 1 calls";
+    assert!(shown.failures[0].contains(expected), "{}", shown.failures[0]);
 }
 
-/// The table of all functions, and what is wrong with it.
 struct Report {
     text: String,
     failures: Vec<String>,

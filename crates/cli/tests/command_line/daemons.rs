@@ -1,5 +1,6 @@
-//! The user's daemons: `oxmpi boot`, `nodes`, `exec`, `halt`. Each test has a universe of its own (`boot_session_suffix`), and
-//! those with several hosts network namespaces of their own, for which they need root. Every command has a time limit.
+//! The user's daemons: `oxmpi boot`, `nodes`, `exec`, `halt`. Each test has its own universe
+//! (`boot_session_suffix`). Tests with several hosts have network namespaces, for which they need
+//! root. Every command has a time limit.
 
 use std::fs;
 use std::io::Write as _;
@@ -7,28 +8,24 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{eldest, skip};
+use crate::support::{TestDirectory, await_that, eldest, skip, texts};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const OXMPI: &str = env!("CARGO_BIN_EXE_oxmpi");
 
-/// A universe that ends with the test, and a directory for its files.
 struct Universe {
     suffix: String,
-    directory: PathBuf,
+    directory: TestDirectory,
 }
 
 impl Universe {
     fn new(name: &str) -> Universe {
         let suffix = format!("{name}-{}", std::process::id());
-        let directory = std::env::temp_dir().join(format!("oxmpi-test-{suffix}"));
-        fs::create_dir_all(&directory).unwrap();
-        Universe { suffix, directory }
+        Universe { suffix, directory: TestDirectory::new(name) }
     }
 
-    /// A command of this universe, with a time limit.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("timeout");
         command.args(["-k", "1", &LIMIT.as_secs().to_string()]).args(words);
@@ -40,7 +37,6 @@ impl Universe {
         run(self.command(&[&[OXMPI], words].concat()))
     }
 
-    /// The name under which the daemon of this host listens.
     fn name(&self) -> String {
         format!("oxmpi-daemon-{}-{}", rustix::process::geteuid().as_raw(), self.suffix)
     }
@@ -49,7 +45,6 @@ impl Universe {
         UnixStream::connect_addr(&SocketAddr::from_abstract_name(self.name()).unwrap()).unwrap()
     }
 
-    /// The processes of daemons of this universe, by their environment.
     fn daemons(&self) -> Vec<i32> {
         let marker = format!("OXMPI_MCA_boot_session_suffix={}\0", self.suffix);
         processes(|directory| {
@@ -65,14 +60,11 @@ impl Universe {
 impl Drop for Universe {
     fn drop(&mut self) {
         let _ = self.command(&[OXMPI, "halt"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
 fn run(mut command: Command) -> (i32, String, String) {
-    let output = command.output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+    texts(&command.output().unwrap())
 }
 
 fn processes(is_wanted: impl Fn(&PathBuf) -> bool) -> Vec<i32> {
@@ -90,21 +82,12 @@ fn with_argument(marker: &str) -> Vec<i32> {
     })
 }
 
-/// Waits until something holds.
-fn await_that(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < LIMIT, "still not: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn kill(pid: i32) {
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
-/// A number that no other process has among its arguments: how long a sleep is to last.
+/// The argument of a sleep(1), in seconds, which no other process has.
 fn marker(number: u32) -> String {
     format!("{}.{number}", 100_000 + std::process::id())
 }
@@ -161,7 +144,8 @@ fn when_a_universe_is_halted_another_can_be_booted_at_once() {
     for round in 0..20 {
         let (code, _, err) = universe.oxmpi(&["boot"]);
         assert_eq!((code, err.as_str()), (0, ""), "round {round}");
-        // A command would take so long to start that the daemon has gone, whatever it does.
+        // A command starts more slowly than the old daemon ends, so this is done in the process of
+        // the test.
         let found = oxmpi_rt::daemon::Universe::find(&universe.suffix).unwrap().unwrap();
         assert!(found.halt().unwrap().is_empty());
         oxmpi_sys::local::bind_stream(&universe.name()).unwrap();
@@ -169,12 +153,12 @@ fn when_a_universe_is_halted_another_can_be_booted_at_once() {
 }
 
 #[test]
-fn universes_with_different_words_know_nothing_of_each_other() {
+fn universes_with_different_suffixes_are_separate() {
     let (one, other) = (Universe::new("first"), Universe::new("second"));
     assert_eq!(one.oxmpi(&["boot"]).0, 0);
     let nodes = |universe: &Universe| universe.oxmpi(&["nodes"]).0;
     assert_eq!((nodes(&one), nodes(&other)), (0, 1));
-    // By the word alone, wherever it is said.
+    // The option has the same effect before and after the command.
     let said = ["--mca", "boot_session_suffix", &*one.suffix];
     assert_eq!(other.oxmpi(&[&["nodes"], &said[..]].concat()).0, 0);
     assert_eq!(other.oxmpi(&["halt"]).0, 1);
@@ -183,7 +167,7 @@ fn universes_with_different_words_know_nothing_of_each_other() {
 }
 
 #[test]
-fn the_names_of_lam_do_the_same() {
+fn the_command_names_of_lam_work() {
     let universe = Universe::new("lam");
     let lam = |name: &str, words: &[&str]| {
         let link = universe.directory.join(name);
@@ -200,7 +184,7 @@ fn the_names_of_lam_do_the_same() {
 }
 
 #[test]
-fn programs_end_with_who_has_asked_for_them_and_with_their_daemon() {
+fn programs_end_with_their_client_and_with_their_daemon() {
     let universe = Universe::new("ends");
     assert_eq!(universe.oxmpi(&["boot"]).0, 0);
     let [first, second, third, fourth] = [1, 2, 3, 4].map(marker);
@@ -213,30 +197,26 @@ fn programs_end_with_who_has_asked_for_them_and_with_their_daemon() {
         await_that("it runs", || !with_argument(awaited).is_empty());
         child
     };
-    // Interrupted: the group goes, though it does not heed SIGTERM.
-    let mut asked = start(&format!("trap '' TERM; sleep {first} & sleep {first}"), &first);
-    let client = processes(|directory| {
+    let mut client = start(&format!("trap '' TERM; sleep {first} & sleep {first}"), &first);
+    let clients = processes(|directory| {
         fs::read_to_string(directory.join("cmdline"))
             .is_ok_and(|args| args.starts_with(OXMPI) && args.contains(&first))
     });
-    client.into_iter().for_each(kill);
-    asked.wait().unwrap();
+    clients.into_iter().for_each(kill);
+    client.wait().unwrap();
     await_that("the group has ended", || with_argument(&first).is_empty());
-    // The leader ends: so does the rest of the group.
     let (code, ..) =
         universe.oxmpi(&["exec", "n0", "sh", "-c", &format!("sleep {second} >/dev/null 2>&1 &")]);
     assert_eq!(code, 0);
     await_that("the rest has ended", || with_argument(&second).is_empty());
-    // Halted: what has left its group goes as well.
-    let mut asked = start(&format!("setsid sleep {third} & sleep {third}"), &third);
+    let mut client = start(&format!("setsid sleep {third} & sleep {third}"), &third);
     await_that("both run", || with_argument(&third).len() == 2);
     assert_eq!(universe.oxmpi(&["halt"]).0, 0);
-    assert!(with_argument(&third).is_empty() && !asked.wait().unwrap().success());
-    // The daemon is killed: its guard ends the groups, and another can be booted.
+    assert!(with_argument(&third).is_empty() && !client.wait().unwrap().success());
     assert_eq!(universe.oxmpi(&["boot"]).0, 0);
-    let mut asked = start(&format!("sleep {fourth} & sleep {fourth}"), &fourth);
+    let mut client = start(&format!("sleep {fourth} & sleep {fourth}"), &fourth);
     kill(eldest(&universe.daemons()).unwrap());
-    assert_eq!(asked.wait().unwrap().code(), Some(1));
+    assert_eq!(client.wait().unwrap().code(), Some(1));
     await_that("the groups have ended", || with_argument(&fourth).is_empty());
     await_that("the guard has ended", || universe.daemons().is_empty());
     assert_eq!(universe.oxmpi(&["nodes"]).0, 1);
@@ -244,7 +224,7 @@ fn programs_end_with_who_has_asked_for_them_and_with_their_daemon() {
 }
 
 #[test]
-fn garbage_is_refused_and_disturbs_nobody_and_nobody_wakes_an_idle_daemon() {
+fn garbage_is_refused_and_an_idle_daemon_sleeps() {
     use std::io::Read as _;
     let universe = Universe::new("garbage");
     assert_eq!(universe.oxmpi(&["boot"]).0, 0);
@@ -264,15 +244,13 @@ fn garbage_is_refused_and_disturbs_nobody_and_nobody_wakes_an_idle_daemon() {
         socket.set_read_timeout(Some(LIMIT)).unwrap();
         let mut garbage: Vec<u8> = (0..round % 50 + 5).map(|_| random()).collect();
         if round % 2 == 0 {
-            // A frame of the right form.
             let length = (garbage.len() - 4) as u32;
             garbage[..4].copy_from_slice(&length.to_le_bytes());
             garbage[4] %= 20;
         }
-        // It may be refused before all is written.
+        // The daemon may refuse the frame before it has read all of it.
         let _ = socket.write_all(&garbage);
         let _ = socket.shutdown(std::net::Shutdown::Write);
-        // What is answered, if anything, comes to an end.
         let _ = socket.read_to_end(&mut Vec::new());
     }
     input.write_all(b"after\n").unwrap();
@@ -286,7 +264,7 @@ fn garbage_is_refused_and_disturbs_nobody_and_nobody_wakes_an_idle_daemon() {
         let is_switch = |line: &&str| line.starts_with("voluntary_ctxt_switches");
         status.lines().find(is_switch).unwrap().to_string()
     };
-    // When it has seen to the end of what was here, it sleeps until something comes.
+    // After the last event of this test the daemon sleeps until the next one.
     await_that("nothing wakes it", || {
         let before = switches();
         std::thread::sleep(Duration::from_millis(300));
@@ -316,7 +294,7 @@ fn a_file_of_hosts_is_read_before_anything_starts() {
     assert!(code == 2 && err.contains("'a/b' is not at most 64 letters"), "{err}");
     assert!(universe.oxmpi(&["boot", "/no/such/file"]).2.contains("/no/such/file: No such file"));
     await_that("nothing is left", || universe.daemons().is_empty());
-    // With cpu= and schedule=, and by hand nobody becomes a daemon.
+    // With cpu= and schedule=. A user cannot start the program of a daemon by hand.
     assert_eq!(boot("localhost cpu=3 schedule=no\n", &[]).0, 0);
     assert_eq!(universe.oxmpi(&["nodes"]).1, "n0\tlocalhost:3:origin,this_node,no_schedule\n");
     assert!(universe.oxmpi(&["exec", "N", "true"]).2.contains("all nodes have schedule=no"));
@@ -324,15 +302,14 @@ fn a_file_of_hosts_is_read_before_anything_starts() {
     assert!(code == 1 && err.contains("started by 'oxmpi boot', not by hand"), "{err}");
 }
 
-/// Hosts that are network namespaces, connected by a bridge in one more. They are entered by `ip netns exec`, which takes the
-/// place of ssh.
+/// Hosts: network namespaces, connected by a bridge in one more. `ip netns exec` takes the place of
+/// ssh.
 struct Hosts {
     universe: Universe,
     names: Vec<String>,
 }
 
 impl Hosts {
-    /// `None` if that cannot be had here.
     fn new(name: &str, count: usize) -> Option<Hosts> {
         let universe = Universe::new(name);
         let base = format!("oxd{}", std::process::id());
@@ -358,10 +335,8 @@ impl Hosts {
             ]);
         }
         all.iter().for_each(|words| assert!(ip(words), "ip {words}"));
-        let agent = "#!/bin/sh\necho \"Welcome to $1, stranger\"\nhost=$1; shift\nunset OXMPI_MCA_boot_session_suffix\nexec ip netns exec $host sh -c \"$*\"\n";
-        fs::write(hosts.agent(), agent).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(hosts.agent(), mode).unwrap();
+        let agent = "#!/bin/sh\necho \"Welcome to $1, guest\"\nhost=$1; shift\nunset OXMPI_MCA_boot_session_suffix\nexec ip netns exec $host sh -c \"$*\"\n";
+        hosts.universe.directory.script("agent", agent);
         Some(hosts)
     }
 
@@ -369,7 +344,6 @@ impl Hosts {
         self.universe.directory.join("agent")
     }
 
-    /// Runs something on a host.
     fn on(&self, host: usize, words: &[&str]) -> (i32, String, String) {
         let mut command =
             self.universe.command(&[&["ip", "netns", "exec", &self.names[host]], words].concat());
@@ -381,7 +355,8 @@ impl Hosts {
         self.on(host, &[&[OXMPI], words].concat())
     }
 
-    /// The first host is named by its address, as it must know itself; the others by names for the agent.
+    /// The first host is named by its address, as it must recognize itself; the others by names for
+    /// the agent.
     fn boot(&self, more: &str) -> (i32, String, String) {
         let file = self.universe.directory.join("hosts");
         let others = self.names[1..].iter().map(|name| format!("{name} cpu=2\n")).collect::<String>();
@@ -421,7 +396,6 @@ fn daemons_on_several_hosts_are_one_universe() {
     let [_, second, third] = &hosts.names[..] else { panic!("three") };
     let wanted = format!("n0\t10.93.7.10:1:origin\nn1\t{second}:2:this_node\nn2\t{third}:2:\n");
     assert_eq!(hosts.oxmpi(1, &["nodes"]), (0, wanted, String::new()));
-    // Who runs where: each has an address of its own.
     let (code, out, err) =
         hosts.oxmpi(2, &["exec", "N", "c4", "ip", "-o", "-4", "addr", "show", "dev", "eth0"]);
     assert_eq!((code, err.as_str()), (0, ""));
@@ -431,16 +405,14 @@ fn daemons_on_several_hosts_are_one_universe() {
         .collect();
     addresses.sort_unstable();
     assert_eq!(addresses, ["0", "1", "2", "2"]);
-    // What runs there knows which universe it is in, and has the limits of before.
+    // A program on another host gets its universe, and the resource limits of the daemon.
     let script = "echo $OXMPI_MCA_boot_session_suffix; ulimit -n";
     let there = hosts.oxmpi(1, &["exec", "n2", "sh", "-c", script]).1;
     assert_eq!(there, hosts.on(1, &["sh", "-c", script]).1);
     assert!(there.starts_with(&hosts.universe.suffix), "{there}");
-    // Input and much output go over TCP.
-    let script = format!("head -c 3000000 /dev/zero | {OXMPI} exec n2 cat | wc -c");
+    let script = format!("head -c 3000000 /dev/zero | '{OXMPI}' exec n2 cat | wc -c");
     assert_eq!(hosts.on(0, &["sh", "-c", &script]).1.trim(), "3000000");
 
-    // Who does not have the secret hears nothing, whatever it says.
     let port = err_port(&err_of_boot(&hosts), "10.93.7.12");
     let knock = |bytes: &str| {
         let script =
@@ -451,9 +423,9 @@ fn daemons_on_several_hosts_are_one_universe() {
     assert_eq!((knock(noise), knock(&hello)), ("0".into(), "0".into()));
     assert_eq!(hosts.oxmpi(0, &["exec", "n2", "true"]).0, 0);
 
-    // A daemon is killed: all others know, and what it ran has ended.
+    // After a daemon is killed all others know, and the programs under it have ended.
     let sleep = marker(7);
-    let mut asked = hosts.universe.command(&[
+    let mut client = hosts.universe.command(&[
         "ip",
         "netns",
         "exec",
@@ -464,10 +436,10 @@ fn daemons_on_several_hosts_are_one_universe() {
         "sleep",
         &sleep,
     ]);
-    let mut asked = asked.stderr(Stdio::null()).spawn().unwrap();
+    let mut client = client.stderr(Stdio::null()).spawn().unwrap();
     await_that("it runs", || with_argument(&sleep).len() > 1 && hosts.processes(1).len() == 3);
     kill(eldest(&hosts.processes(1)).unwrap());
-    assert_eq!(asked.wait().unwrap().code(), Some(1));
+    assert_eq!(client.wait().unwrap().code(), Some(1));
     for host in [0, 2] {
         let is_noticed = || hosts.oxmpi(host, &["nodes", "n1"]).1.ends_with(":2:no_answer\n");
         await_that("its end is noticed", is_noticed);
@@ -478,20 +450,19 @@ fn daemons_on_several_hosts_are_one_universe() {
     await_that("nothing is left", || (0..3).all(|host| hosts.processes(host).is_empty()));
 }
 
-/// What passes between a client and a program on another host waits for whoever does not read, and not in a daemon.
+/// Data between a client and a program on another host wait for a slow reader, and are not queued
+/// in a daemon.
 #[test]
 fn streams_over_the_network_wait_and_end_as_a_socket_does() {
     let Some(hosts) = Hosts::new("streams", 2) else { return };
     let (code, _, err) = hosts.boot("");
     assert_eq!(code, 0, "{err}");
-    // Each direction ends by itself.
-    let script = format!("printf abc | {OXMPI} exec n1 sh -c 'cat; echo and more; echo errors >&2'");
+    let script = format!("printf abc | '{OXMPI}' exec n1 sh -c 'cat; echo and more; echo errors >&2'");
     assert_eq!(hosts.on(0, &["sh", "-c", &script]), (0, "abcand more\n".into(), "errors\n".into()));
-    // A program that ends before its input does.
-    let script = format!("yes | {OXMPI} exec n1 sh -c 'head -c 10; exit 5'");
+    let script = format!("yes | '{OXMPI}' exec n1 sh -c 'head -c 10; exit 5'");
     let (code, out, _) = hosts.on(0, &["sh", "-c", &script]);
     assert_eq!((code, &*out), (5, "y\ny\ny\ny\ny\n"));
-    // One that reads nothing, and one whose output nobody reads, for a while.
+    // A program that reads nothing, and one whose output is not read for a while.
     let daemon = eldest(&hosts.processes(1)).unwrap();
     let peak = || {
         let status = fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
@@ -500,15 +471,14 @@ fn streams_over_the_network_wait_and_end_as_a_socket_does() {
     };
     let before = peak();
     let script = format!(
-        "{OXMPI} exec n1 sh -c 'sleep 1; head -c 20000000' </dev/zero | wc -c; \
-         {OXMPI} exec n1 head -c 20000000 /dev/zero | (sleep 1; wc -c)"
+        "'{OXMPI}' exec n1 sh -c 'sleep 1; head -c 20000000' </dev/zero | wc -c; \
+         '{OXMPI}' exec n1 head -c 20000000 /dev/zero | (sleep 1; wc -c)"
     );
     let (code, out, err) = hosts.on(0, &["sh", "-c", &script]);
     assert_eq!((code, &*out, &*err), (0, "20000000\n20000000\n", ""));
     assert!(peak() < before + 4096, "from {before} to {} kB", peak());
-    // All is shown that was written before the universe is halted.
     let script = format!(
-        "({OXMPI} exec n1 sh -c 'head -c 1000000 /dev/zero; sleep 100' 2>/dev/null | wc -c) & sleep 0.5; {OXMPI} halt; wait"
+        "('{OXMPI}' exec n1 sh -c 'head -c 1000000 /dev/zero; sleep 100' 2>/dev/null | wc -c) & sleep 0.5; '{OXMPI}' halt; wait"
     );
     let (code, out, err) = hosts.on(0, &["sh", "-c", &script]);
     assert_eq!((code, &*out, &*err), (0, "1000000\n", ""));
@@ -520,7 +490,7 @@ fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
     let Some(hosts) = Hosts::new("ranks", 3) else { return };
     let (code, _, err) = hosts.boot(&format!("{} schedule=no\n", hosts.names[2]));
     assert_eq!(code, 0, "{err}");
-    // No other way leads to the hosts.
+    // The agent cannot be started, so only the daemons lead to the hosts.
     let mpirun = |host: usize, words: &[&str]| {
         let always = ["mpirun", "--timeout", "50", "--mca", "plm_rsh_agent", "/no/such/agent"];
         let (code, out, err) = hosts.oxmpi(host, &[&always, words].concat());
@@ -535,17 +505,16 @@ fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
         assert_eq!((code, err.as_str()), (0, ""), "{words:?}");
         nodes
     };
-    // One processor on the first host, two on the second; the third takes ranks only if it is named.
+    // One processor on the first host, two on the second; the third takes ranks only if it is
+    // named.
     assert_eq!((on(0, &["C"]), on(0, &["N"]), on(0, &[])), ("011".into(), "01".into(), "0".into()));
     assert_eq!((on(0, &["-np", "4"]), on(0, &["-np", "2"])), ("0011".into(), "01".into()));
     assert_eq!((on(2, &["C"]), on(1, &["-n", "3", "--map-by", "node"])), ("011".into(), "011".into()));
     let third = format!("{}:2,10.93.7.10", hosts.names[2]);
     assert_eq!(on(0, &["--host", &third]), "022");
-    // A program that fails, and one that is not there.
     let (code, _, err) = mpirun(0, &["-np", "3", "sh", "-c", "exit 7"]);
     assert!(code == 7, "{code} {err}");
     assert_eq!(mpirun(0, &["-np", "3", "-prefix", "/no/such", "true"]).0, 1);
-    // Nothing is left of jobs but the daemons and their guards, also if mpirun is killed.
     let sleep = marker(9);
     let words = ["ip", "netns", "exec", &hosts.names[0], OXMPI, "mpirun", "C", "sleep", &sleep];
     let mut job = hosts.universe.command(&words).stderr(Stdio::null()).spawn().unwrap();
@@ -557,7 +526,6 @@ fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
     processes(is_mpirun).into_iter().for_each(kill);
     job.wait().unwrap();
     await_that("only daemons are left", || (0..3).all(|host| hosts.processes(host).len() == 2));
-    // A host that is lost is told of; without daemons everything is as before.
     kill(eldest(&hosts.processes(1)).unwrap());
     await_that("its end is noticed", || hosts.oxmpi(0, &["nodes", "n1"]).1.ends_with(":no_answer\n"));
     let (code, _, err) = mpirun(0, &["C", "true"]);
@@ -567,7 +535,6 @@ fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
     assert_eq!(on(0, &["-np", "2"]), "00");
 }
 
-/// Boots again, and returns what it says.
 fn err_of_boot(hosts: &Hosts) -> String {
     assert_eq!(hosts.oxmpi(1, &["halt"]).0, 0);
     await_that("all have ended", || (0..3).all(|host| hosts.processes(host).is_empty()));
@@ -576,14 +543,13 @@ fn err_of_boot(hosts: &Hosts) -> String {
     err
 }
 
-/// Where the daemon with this address listens.
 fn err_port(err: &str, address: &str) -> u16 {
     let (_, port) = err.split_once(&format!("listens at {address}:")).unwrap();
     port.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
 }
 
 #[test]
-fn if_one_host_fails_none_is_left() {
+fn if_one_host_fails_no_daemon_is_left() {
     let Some(hosts) = Hosts::new("fails", 2) else { return };
     let (code, _, err) = hosts.boot("oxd-no-such-host\n");
     assert_eq!(code, 1);
@@ -593,10 +559,8 @@ fn if_one_host_fails_none_is_left() {
         "{err}"
     );
     await_that("nothing is left", || (0..2).all(|host| hosts.processes(host).is_empty()));
-    // An installation that is not there.
     let (code, _, err) = hosts.boot(&format!("{} prefix=/no/such\n", hosts.names[1]));
     assert!(code == 1 && err.contains("/no/such/bin/oxmpi") && err.contains("prefix=/DIRECTORY"), "{err}");
-    // A host that cannot be reached, though its daemon starts.
     assert!(ip(&format!("-n {} link set eth0 down", hosts.names[1])));
     let (code, _, err) = hosts.boot("");
     assert!(code == 1 && err.contains("n1 ("), "{err}");

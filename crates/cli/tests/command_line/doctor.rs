@@ -1,4 +1,4 @@
-//! `oxmpi doctor`, which finds what is made wrong for it.
+//! `oxmpi doctor`, which finds the faults that the test makes.
 
 use serde_json::Value;
 use std::process::Command;
@@ -22,8 +22,8 @@ fn doctor(env: &[(&str, &str)]) -> (i32, Vec<Value>) {
     let mut command = Command::new(installed("oxmpi"));
     command.args(["doctor", "--json"]).env("OXMPI_PARAM_FILES", "none").env_remove("LD_PRELOAD");
     let output = command.env_remove("LD_LIBRARY_PATH").envs(env.iter().copied()).output().unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    (output.status.code().unwrap(), told["findings"].as_array().unwrap().clone())
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    (output.status.code().unwrap(), report["findings"].as_array().unwrap().clone())
 }
 
 fn of<'a>(found: &'a [Value], area: &str) -> &'a Value {
@@ -31,7 +31,7 @@ fn of<'a>(found: &'a [Value], area: &str) -> &'a Value {
 }
 
 #[test]
-fn each_area_is_looked_at_and_what_is_wrong_has_a_remedy() {
+fn each_area_is_checked_and_each_fault_has_a_remedy() {
     let bin = installed("oxmpi").parent().unwrap().display().to_string();
     let (code, found) = doctor(&[("PATH", &bin)]);
     for area in AREAS {

@@ -1,6 +1,6 @@
 //! The parts of `docs/` that come from tables of the code: each test compares one file with its
 //! table. `cargo xtask docs` sets OXMPI_WRITE_DOCS, and the tests then write the files instead.
-//! `commands` runs the commands that documents show.
+//! `commands` runs the commands in documents.
 
 mod commands;
 mod parameters;
@@ -9,7 +9,7 @@ mod transports;
 use std::fs;
 use std::path::PathBuf;
 
-// Its transports contribute parameters and pages.
+// The transports register parameters and pages.
 use oxmpi_fabric as _;
 
 use crate::support::root;
@@ -18,7 +18,6 @@ fn docs(name: &str) -> PathBuf {
     root().join("docs").join(name)
 }
 
-/// The file is this text, or becomes it.
 fn is_current(name: &str, wanted: &str) {
     let file = docs(name);
     if std::env::var_os("OXMPI_WRITE_DOCS").is_some() {

@@ -1,15 +1,14 @@
 //! `oxmpi explain` and `oxmpi info --collectives`.
 
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support::{TestDirectory, texts};
+
 fn oxmpi(line: &str) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
-    let output = command.env("OXMPI_PARAM_FILES", "none").args(line.split_whitespace()).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+    texts(&command.env("OXMPI_PARAM_FILES", "none").args(line.split_whitespace()).output().unwrap())
 }
 
 #[test]
@@ -104,9 +103,9 @@ fn the_component_is_explained() {
     let (_, out, _) = oxmpi(&format!("{nodes} --inexact --mca coll_base_associative 1"));
     assert!(out.contains("  component:     smp (blocking), "), "{out}");
     let (_, out, _) = oxmpi("explain coll reduce --ranks 9 --bytes 1m --mca coll_base_associative 0 --json");
-    let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&told["by"], &told["algorithm"]["name"]), (&"component".into(), &"linear".into()));
-    assert_eq!(told["components"]["persistent"], "basic");
+    let explained: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&explained["by"], &explained["algorithm"]["name"]), (&"component".into(), &"linear".into()));
+    assert_eq!(explained["components"]["persistent"], "basic");
     let (code, out, _) = oxmpi("explain coll bcast --ranks 9 --mca coll libnbc,self");
     let by_base = "  component:     base (blocking), libnbc (nonblocking), libnbc (persistent)\n";
     assert!(code == 0 && out.contains(by_base), "{out}");
@@ -142,10 +141,10 @@ fn every_collective_of_mpi_is_explained_in_any_form() {
         "neighbor_alltoallw",
     ];
     for name in plain {
-        let (code, told, err) = oxmpi(&format!("explain coll {name} --ranks 4 --bytes 64"));
+        let (code, explained, err) = oxmpi(&format!("explain coll {name} --ranks 4 --bytes 64"));
         assert_eq!((code, err.as_str()), (0, ""), "{name}");
-        let (title, _) = told.split_once(':').unwrap();
-        assert!(title == name || title.starts_with(&format!("{name} (as ")), "{told}");
+        let (title, _) = explained.split_once(':').unwrap();
+        assert!(title == name || title.starts_with(&format!("{name} (as ")), "{explained}");
         for form in [
             format!("MPI_{name}"),
             format!("MPI_I{name}"),
@@ -153,7 +152,7 @@ fn every_collective_of_mpi_is_explained_in_any_form() {
             format!("MPI_{name}_INIT"),
         ] {
             let (_, other, err) = oxmpi(&format!("explain coll {form} --ranks 4 --bytes 64"));
-            assert_eq!((other.as_str(), err.as_str()), (told.as_str(), ""), "{form}");
+            assert_eq!((other.as_str(), err.as_str()), (explained.as_str(), ""), "{form}");
         }
     }
     let (code, _, err) = oxmpi("explain coll neighbour_allgather --ranks 4");
@@ -161,8 +160,8 @@ fn every_collective_of_mpi_is_explained_in_any_form() {
 }
 
 #[test]
-fn what_not_all_ranks_know_is_not_looked_at() {
-    // Neither is known to all ranks, so a job that calls it does not look at it.
+fn counts_that_not_all_ranks_know_are_not_used() {
+    // Not all ranks know their own counts, so the choice for such a collective does not use them.
     let short = "  component:     shmem (blocking), shmem (nonblocking), tuned (persistent)\n";
     let (_, out, _) = oxmpi("explain coll barrier --ranks 4 --bytes 1m");
     assert!(out.starts_with("barrier: 4 ranks, a processor for each rank\n") && out.contains(short), "{out}");
@@ -176,25 +175,25 @@ fn what_not_all_ranks_know_is_not_looked_at() {
 fn other_decisions_hold_where_ranks_share_processors() {
     let call = "explain coll reduce --ranks 4 --bytes 4k --type-size 8";
     let (_, roomy, _) = oxmpi(call);
-    let (_, crowded, _) = oxmpi(&format!("{call} --oversubscribed"));
+    let (_, oversubscribed, _) = oxmpi(&format!("{call} --oversubscribed"));
     assert!(
-        crowded
+        oversubscribed
             .starts_with("reduce: 4 ranks, 4096 bytes, commutative operation, more ranks than processors\n"),
-        "{crowded}"
+        "{oversubscribed}"
     );
     assert!(
-        roomy.contains("algorithm:     2 chain") && crowded.contains("algorithm:     1 linear"),
-        "{roomy}{crowded}"
+        roomy.contains("algorithm:     2 chain") && oversubscribed.contains("algorithm:     1 linear"),
+        "{roomy}{oversubscribed}"
     );
     let (_, json, _) = oxmpi(&format!("{call} --oversubscribed --json"));
-    let told: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&told["oversubscribed"], &told["algorithm"]["id"]), (&true.into(), &1.into()));
+    let explained: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&explained["oversubscribed"], &explained["algorithm"]["id"]), (&true.into(), &1.into()));
 }
 
 #[test]
 fn parameters_and_rules_are_explained_and_their_order() {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("explain-{}.conf", std::process::id()));
-    std::fs::write(&file, "rule-file-version-2\n1 2 1 8 2\n0 3 0 0\n4096 4 0 1024 7\n").unwrap();
+    let directory = TestDirectory::new("explain");
+    let file = directory.write("rules.conf", "rule-file-version-2\n1 2 1 8 2\n0 3 0 0\n4096 4 0 1024 7\n");
     let name = file.display().to_string();
     let line = format!("explain coll allreduce --ranks 9 --bytes 5k --rules {name} --json");
     let (code, out, err) = oxmpi(&line);
@@ -202,26 +201,25 @@ fn parameters_and_rules_are_explained_and_their_order() {
     let not_legal = oxmpi(&format!("{line} --noncommutative"));
     let forced = "--mca coll_tuned_allreduce_algorithm nonoverlapping";
     let stronger = oxmpi(&format!("{line} {forced}"));
-    std::fs::remove_file(&file).unwrap();
 
     assert_eq!((code, err.as_str()), (0, ""));
-    let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&told["by"], &told["algorithm"]["name"]), (&"rule".into(), &"ring".into()));
-    assert_eq!(told["reason"], format!("the rule at {name}:4:1 (from 8 ranks and 4096 bytes on)"));
-    assert_eq!((&told["segment_size"], &told["max_requests"]), (&1024.into(), &7.into()));
+    let explained: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&explained["by"], &explained["algorithm"]["name"]), (&"rule".into(), &"ring".into()));
+    assert_eq!(explained["reason"], format!("the rule at {name}:4:1 (from 8 ranks and 4096 bytes on)"));
+    assert_eq!((&explained["segment_size"], &explained["max_requests"]), (&1024.into(), &7.into()));
     assert!(text.contains("\n  not used:      segment size 1024, max requests 7\n"), "{text}");
 
-    let told: Value = serde_json::from_str(&not_legal.1).unwrap();
-    assert_eq!(told["by"], "fixed");
-    let passed = told["passed_over"].as_str().unwrap();
+    let explained: Value = serde_json::from_str(&not_legal.1).unwrap();
+    assert_eq!(explained["by"], "fixed");
+    let passed = explained["passed_over"].as_str().unwrap();
     assert!(
         passed.starts_with(&format!("{name}:4:1: the rule selects allreduce algorithm 4 ring")),
         "{passed}"
     );
 
-    let told: Value = serde_json::from_str(&stronger.1).unwrap();
-    assert_eq!((&told["by"], &told["algorithm"]["id"]), (&"parameter".into(), &2.into()));
-    assert_eq!(told["reason"], format!("coll_tuned_allreduce_algorithm ({forced})"));
+    let explained: Value = serde_json::from_str(&stronger.1).unwrap();
+    assert_eq!((&explained["by"], &explained["algorithm"]["id"]), (&"parameter".into(), &2.into()));
+    assert_eq!(explained["reason"], format!("coll_tuned_allreduce_algorithm ({forced})"));
 }
 
 #[test]
@@ -266,24 +264,25 @@ fn all_algorithms_are_listed() {
     assert!(text.contains("coll_tuned_alltoall_algorithm_max_requests = 0\n"), "{text}");
 }
 
-/// The guide: the last numbers of a rule may or may not be used. What the algorithm does not look at is told apart.
+/// The guide permits the last numbers of a rule to be unused. `oxmpi explain` marks numbers that
+/// the algorithm does not read.
 #[test]
-fn what_an_algorithm_does_not_look_at_is_told_apart() {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("unheeded-{}.conf", std::process::id()));
-    std::fs::write(&file, "rule-file-version-2\n1\n7\n1\n2\n2\n0 6 3 4096 9\n8 1 0 0\n").unwrap();
+fn numbers_that_an_algorithm_does_not_read_are_marked() {
+    let directory = TestDirectory::new("explain");
+    let file = directory.write("rules.conf", "rule-file-version-2\n1\n7\n1\n2\n2\n0 6 3 4096 9\n8 1 0 0\n");
     let call = format!("explain coll bcast --ranks 4 --bytes 0 --rules {}", file.display());
     let (_, out, _) = oxmpi(&call);
     assert!(out.contains("\n  with:          segment size 4096\n"), "{out}");
     assert!(out.contains("\n  not used:      fan-out 3, max requests 9\n"), "{out}");
     let (_, json, _) = oxmpi(&format!("{call} --json"));
     std::fs::remove_file(&file).unwrap();
-    let told: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&told["segment_size"], &told["fan_out"]), (&4096.into(), &3.into()));
-    assert_eq!(told["not_used"], serde_json::json!(["fan-out 3", "max requests 9"]));
+    let explained: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&explained["segment_size"], &explained["fan_out"]), (&4096.into(), &3.into()));
+    assert_eq!(explained["not_used"], serde_json::json!(["fan-out 3", "max requests 9"]));
 }
 
 #[test]
-fn the_way_of_a_message_is_explained_by_facts() {
+fn the_protocol_of_a_message_is_explained_by_facts() {
     let (code, out, err) = oxmpi("explain copy --bytes 64k --processor AMDfamily25");
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.contains("--processor AMDfamily25: there are sheets of AMD family 25, "), "{err}");
@@ -317,14 +316,17 @@ fn the_way_of_a_message_is_explained_by_facts() {
     assert_eq!(on["way"], "copied by its receiver from the sender's memory");
     assert_eq!(on["predicted"].as_array().unwrap().len(), 4);
     for (words, allocated) in [(&["--bytes", "4k"], false), (&["--bytes", "64k"], true)] {
-        let told = copy(&[&words[..], &["--processor", "AMD family 26"]].concat());
+        let explained = copy(&[&words[..], &["--processor", "AMD family 26"]].concat());
         let mapped = "in memory of MPI_Alloc_mem: copied by its receiver from its own mapping of the sender's memory\n";
-        assert!(told.contains(": through the sender's pool") && told.contains(mapped) == allocated, "{told}");
+        assert!(
+            explained.contains(": through the sender's pool") && explained.contains(mapped) == allocated,
+            "{explained}"
+        );
     }
-    // What is long may be pulled, and goes another way than one of messages both ways.
+    // Long messages in one direction take the pool; those in both directions are single copies.
     let long = copy(&["--bytes", "4m", "--processor", "AMD family 25"]);
-    let told = "one way:  through the sender's pool, copied in past the caches, while";
-    assert!(long.contains(told) && long.contains("both:     copied by its receiver"), "{long}");
+    let explained = "one way:  through the sender's pool, copied in past the caches, while";
+    assert!(long.contains(explained) && long.contains("both:     copied by its receiver"), "{long}");
     assert!(long.contains("at once:  131072 bytes, and 524288 for one receiver"), "{long}");
     assert!(!near.contains("one way:  ") && on["one_way"].is_null(), "{near}");
     let (code, _, err) = oxmpi("explain copy --place near");

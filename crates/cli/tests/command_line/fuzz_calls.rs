@@ -1,12 +1,13 @@
-//! Random calls of the C interface: valid, null, freed and senseless handles, random counts, ranks and tags. The program
-//! must not crash, not hang and not end; what the calls answer does not count.
+//! Random calls of the C interface: valid, null, freed and senseless handles, random counts, ranks
+//! and tags. The program must not crash, hang or exit; the results of the calls are ignored.
 //!
-//! A program made from the table of the ABI (module `source`) draws function after function, with pointers that are always
-//! valid or can be told to be null. It runs alone, alone without checks of arguments, and on two ranks.
+//! A program made from the table of the ABI (module `source`) calls functions at random, with
+//! pointers that are always valid or, on request, sometimes null. It runs alone, alone without
+//! checks of arguments, and on two ranks.
 //!
-//! It runs for OXMPI_FUZZ_SECONDS (default 4) and prints its seed; OXMPI_FUZZ_SEED plays a seed again and leaves the program in
-//! target/tmp/fuzz-calls, where it can be run by hand; FUZZ_TRACE=1 names each call. It needs the installation that
-//! OXMPI_TEST_PREFIX names.
+//! It runs for OXMPI_FUZZ_SECONDS (default 4) and prints its seed. OXMPI_FUZZ_SEED repeats a seed
+//! and leaves the program in target/tmp/fuzz-calls, where it can be run by hand; FUZZ_TRACE=1 names
+//! each call. It needs the installation that OXMPI_TEST_PREFIX names.
 
 mod source;
 
@@ -16,9 +17,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::support::{installed, root};
 
-/// Calls of one run of the program.
 const STEPS: u64 = 20_000;
-/// What the program ends with when all is well: by MPI_Abort, for its operations cannot all be completed.
+/// The exit code of a good run. The program ends by MPI_Abort, as not all its operations can be
+/// completed.
 const GOOD: i32 = 77;
 
 fn number_from_env(name: &str) -> Option<u64> {
@@ -26,7 +27,6 @@ fn number_from_env(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-/// A directory that goes when the test does, unless somebody will want to look at the program.
 struct Directory {
     path: PathBuf,
     stays: bool,
@@ -40,28 +40,28 @@ impl Drop for Directory {
     }
 }
 
-/// How the program runs.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum FuzzRun {
     Alone,
     Trusting,
     TwoRanks,
     TwoRanksOverSockets,
 }
 
-const WAYS: [Way; 4] = [Way::Alone, Way::Trusting, Way::TwoRanks, Way::TwoRanksOverSockets];
+const FUZZ_RUNS: [FuzzRun; 4] =
+    [FuzzRun::Alone, FuzzRun::Trusting, FuzzRun::TwoRanks, FuzzRun::TwoRanksOverSockets];
 
-fn run(way: Way, directory: &Path, program: &Path, seed: u64) -> Result<(), String> {
-    let ranks = if matches!(way, Way::Alone | Way::Trusting) { "1" } else { "2" };
+fn run(fuzz_run: FuzzRun, directory: &Path, program: &Path, seed: u64) -> Result<(), String> {
+    let ranks = if matches!(fuzz_run, FuzzRun::Alone | FuzzRun::Trusting) { "1" } else { "2" };
     let mut command = Command::new(installed("mpirun"));
     command.args(["-n", ranks, "--timeout", "100", "--mca", "mpi_initial_errhandler", "mpi_errors_return"]);
-    match way {
-        Way::Trusting => command.args(["--mca", "mpi_param_check", "0"]),
-        Way::TwoRanksOverSockets => command.args(["--mca", "rpi", "tcp"]),
+    match fuzz_run {
+        FuzzRun::Trusting => command.args(["--mca", "mpi_param_check", "0"]),
+        FuzzRun::TwoRanksOverSockets => command.args(["--mca", "rpi", "tcp"]),
         _ => &mut command,
     };
     command.arg(program).args([seed.to_string(), STEPS.to_string()]).current_dir(directory);
-    if matches!(way, Way::Trusting) {
+    if matches!(fuzz_run, FuzzRun::Trusting) {
         command.arg("trusting");
     }
     let output = command.output().unwrap();
@@ -94,13 +94,18 @@ fn no_call_crashes_or_hangs() {
     println!("OXMPI_FUZZ_SEED={first}");
     let start = Instant::now();
     for seed in first.. {
-        for way in WAYS {
-            if let Err(error) = run(way, &directory.path, &program, seed) {
-                panic!("OXMPI_FUZZ_SEED={seed}, {way:?}: {error}");
+        for fuzz_run in FUZZ_RUNS {
+            if let Err(error) = run(fuzz_run, &directory.path, &program, seed) {
+                panic!("OXMPI_FUZZ_SEED={seed}, {fuzz_run:?}: {error}");
             }
         }
         if replayed.is_some() || start.elapsed() >= time {
-            println!("{} seeds, {} calls each in {} ways", seed - first + 1, STEPS, WAYS.len());
+            println!(
+                "{} seeds, {} calls each in {} configurations",
+                seed - first + 1,
+                STEPS,
+                FUZZ_RUNS.len()
+            );
             break;
         }
     }

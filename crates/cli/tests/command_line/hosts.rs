@@ -1,5 +1,6 @@
-//! Jobs on several hosts, by the installed `mpirun`, agents and library: two hosts beside the head, each with an sshd, in
-//! network namespaces. See `testbed.rs`; where they cannot be made the tests say so and do nothing, unless they are required.
+//! Jobs on several hosts, by the installed `mpirun`, agents and library: two hosts beside the head,
+//! each with an sshd, in network namespaces (`testbed.rs`). Where these cannot be made the tests
+//! fail, or are skipped if that is allowed.
 
 mod connected;
 mod daemons;
@@ -18,10 +19,9 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::support::{compiled_library, installed};
+use crate::support::{TestDirectory, compiled_library, installed, sorted};
 use testbed::{A, B, HEAD, LIMIT, kill, outcome, testbed};
 
-/// Programs of tests/c that run on two hosts of three ranks each.
 const PROGRAMS: &[&str] = &[
     "coll_basic",
     "coll_mixed_types",
@@ -62,7 +62,6 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// Waits for ever in a receive on rank 0, in a computation on the others.
 const STAY: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -82,12 +81,6 @@ int main(int argc, char **argv)
 }
 "#;
 
-fn sorted(text: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.sort_unstable();
-    lines
-}
-
 #[test]
 fn ranks_are_placed_and_know_their_nodes() {
     let Some(bed) = testbed() else { return };
@@ -101,7 +94,6 @@ fn ranks_are_placed_and_know_their_nodes() {
     let wanted: Vec<_> = hosts.iter().enumerate().map(|(rank, host)| line(rank, 6, host, 15, 3)).collect();
     assert_eq!(sorted(&out), wanted);
 
-    // A host file, in turn, with the head among the hosts, and over sockets alone.
     let file = bed.directory.join("hosts");
     fs::write(&file, "# ours\nnodea cpu=2 user=root\nlocalhost slots=1\nnodeb schedule=no\n").unwrap();
     let file = file.to_str().unwrap();
@@ -113,13 +105,11 @@ fn ranks_are_placed_and_know_their_nodes() {
         assert_eq!(sorted(&out), wanted);
     }
 
-    // The guide's notation.
     for (words, ranks) in [(&["N"][..], 2), (&["C"], 5), (&["-ppn", "2"], 4), (&["-n", "7"], 7)] {
         let words = [&["-H", "nodea:2,nodeb:3"], words, &["sh", "-c", "echo x"]].concat();
         let (code, out, err) = bed.run(&words);
         assert_eq!((code, out.lines().count()), (Some(0), ranks), "{words:?}: {err}");
     }
-    // Nodes and processors by their numbers, of the hosts that are named or of a universe.
     let places = |options: &[&str], words: &[&str]| {
         let print = ["sh", "-c", "echo $OXMPI_COMM_WORLD_RANK:`hostname`"];
         let (code, out, err) = bed.run(&[options, words, &print].concat());
@@ -157,7 +147,6 @@ fn programs_run_across_hosts() {
         println!("{name}: {:.1} s", began.elapsed().as_secs_f64());
         assert!(code == Some(0) && out.lines().last() == Some("ok"), "{name}: {out}{err}");
     }
-    // Ranks have to share the processors of the one host, and not those of the other.
     let program = bed.compile("coll_basic");
     for hosts in ["nodea:1,nodeb:6", "nodea:1,nodeb:3", "nodea:2,nodeb:3"] {
         let (code, out, err) = bed.run(&["-H", hosts, &program]);
@@ -166,7 +155,8 @@ fn programs_run_across_hosts() {
     bed.is_clean();
 }
 
-/// Between the hosts libfabric's provider matches the messages, within each they go through memory.
+/// The provider of libfabric matches the messages between the hosts; messages within a host go
+/// through shared memory.
 #[test]
 fn messages_between_hosts_go_over_libfabric() {
     let Some(bed) = testbed() else { return };
@@ -184,7 +174,8 @@ fn messages_between_hosts_go_over_libfabric() {
     bed.is_clean();
 }
 
-/// The kernel of this host gets a device of a fabric, and libfabric a provider for it, which is another one by its true name.
+/// The kernel of this host gets a device of a fabric, and libfabric a provider for it, which is a
+/// renamed other provider.
 #[test]
 fn a_job_between_hosts_with_a_fabric_goes_over_it() {
     let Some(bed) = testbed() else { return };
@@ -195,7 +186,7 @@ fn a_job_between_hosts_with_a_fabric_goes_over_it() {
     for (script, options, how) in [
         (with_device, &[][..], "messages were"),
         (with_device, &["--mca", "rpi", "tcp"], "nothing was"),
-        // Sockets have 20.
+        // Sockets have priority 20.
         (with_device, &["--mca", "mtl_ofi_priority", "19"], "nothing was"),
         ("exec \"$@\"", &[], "nothing was"),
     ] {
@@ -215,7 +206,6 @@ fn a_job_between_hosts_with_a_fabric_goes_over_it() {
 #[test]
 fn output_input_and_variables_cross_hosts() {
     let Some(bed) = testbed() else { return };
-    // Much output, whose lines stay whole and keep their rank.
     let script = "i=0; while [ $i -lt 20000 ]; do echo line $i of a long row of words; i=$((i+1)); done";
     let (code, out, err) = bed.run(&["--tag-output", "-n", "4", "-H", "nodea:2,nodeb:2", "sh", "-c", script]);
     assert_eq!(code, Some(0), "{err}");
@@ -228,7 +218,6 @@ fn output_input_and_variables_cross_hosts() {
     }
     assert_eq!(next, [20000; 4]);
 
-    // Input goes to rank 0, wherever that is, and all of it to everybody on demand.
     let input = "words for the ranks\n".repeat(100_000);
     for (options, readers) in [(&[][..], 1), (&["-stdin", "all"], 2)] {
         let words = [options, &["-n", "2", "-H", "nodea,nodeb", "wc", "-c"]].concat();
@@ -244,7 +233,6 @@ fn output_input_and_variables_cross_hosts() {
         assert_eq!((whole, out.lines().count()), (readers, 2), "{out}");
     }
 
-    // Variables that are exported, and parameters; the directory is the same.
     let script = "echo $RED $OXMPI_MCA_rpi_tcp_short $(pwd) $OXMPI_COMM_WORLD_LOCAL_RANK";
     let words = [
         "-x",
@@ -278,7 +266,6 @@ fn ends_are_reported_with_their_host() {
     bed.is_clean();
 
     let stay = bed.compile_text("stay", STAY);
-    // What follows the program is the program's.
     let job = bed.begin(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay, "--timeout", "x"], 4);
     job.all_end_with("stays");
     kill_gently(job.child.id());
@@ -324,7 +311,7 @@ fn a_lost_agent_ends_the_job_or_is_survived_and_a_lost_head_ends_everything() {
     job.child.wait().unwrap();
     bed.is_clean();
 
-    // With fault tolerance the processes of a lost host are dead ones.
+    // With fault tolerance the ranks of a lost host count as failed.
     let ulfm = bed.compile_text("shrink", SHRINK);
     let words = ["--with-ft", "ulfm", "-n", "4", "-H", "nodea:2,nodeb:2"];
     let job = bed.begin(&[&words[..], &[&ulfm]].concat(), 4);
@@ -339,7 +326,7 @@ fn a_lost_agent_ends_the_job_or_is_survived_and_a_lost_head_ends_everything() {
 }
 
 #[test]
-fn who_waits_for_a_rank_of_another_host_that_has_left_is_ended_with_its_code() {
+fn a_rank_that_waits_for_an_ended_rank_of_another_host_ends_with_its_code() {
     let Some(bed) = testbed() else { return };
     let late = bed.compile("jobs/late");
     for order in ["nodea,nodeb", "nodeb,nodea"] {
@@ -351,7 +338,6 @@ fn who_waits_for_a_rank_of_another_host_that_has_left_is_ended_with_its_code() {
     bed.is_clean();
 }
 
-/// Barriers until somebody has died, then goes on with the others.
 const SHRINK: &str = r#"
 #include <mpi.h>
 #include <mpi-ext.h>
@@ -381,7 +367,7 @@ int main(int argc, char **argv)
 "#;
 
 #[test]
-fn what_cannot_start_is_told_with_host_and_remedy() {
+fn failed_starts_are_reported_with_host_and_remedy() {
     let Some(bed) = testbed() else { return };
     let fails = |words: &[&str], code: i32, texts: &[&str]| {
         let (ended, out, err) = bed.run(words);
@@ -399,19 +385,16 @@ fn what_cannot_start_is_told_with_host_and_remedy() {
         127,
         &["plm_rsh_agent", "nosuchshell"],
     );
-    // No agent at all.
-    let odd = bed.directory.join("odd");
-    fs::write(&odd, "#!/bin/sh\necho 'OXMPI-AGENT 9.9 (agents 9)'; cat\n").unwrap();
-    let mut chmod = std::process::Command::new("chmod");
-    assert!(chmod.arg("+x").arg(&odd).status().unwrap().success());
-    let odd = odd.to_str().unwrap();
-    fails(&["-H", "nodea", "--mca", "plm_rsh_agent", odd, "true"], 1, &["it is of OxMPI 9.9 (agents 9)"]);
+    let directory = TestDirectory::new("odd");
+    let odd = directory.script("odd", "#!/bin/sh\necho 'OXMPI-AGENT 9.9 (agents 9)'; cat\n");
+    fails(&["-H", "nodea", "--mca", "plm_rsh_agent", &odd, "true"], 1, &["it is of OxMPI 9.9 (agents 9)"]);
 
-    // A directory and a program that only the head has.
     let private = bed.directory.join("of-the-head");
     fs::create_dir(&private).unwrap();
-    let script =
-        format!("mount -t tmpfs t {0} && cp /bin/true {0}/own && cd {0} && exec \"$@\"", private.display());
+    let script = format!(
+        "mount -t tmpfs t '{0}' && cp /bin/true '{0}/own' && cd '{0}' && exec \"$@\"",
+        private.display()
+    );
     let mpirun = installed("mpirun");
     let on_head = |words: &[&str]| {
         let mut command = bed.on(HEAD, "sh");
@@ -423,8 +406,8 @@ fn what_cannot_start_is_told_with_host_and_remedy() {
     assert!(code == Some(126) && err.contains("cannot run") && err.contains("host 'node"), "{code:?}: {err}");
     fs::remove_dir(&private).unwrap();
     fs::create_dir(&private).unwrap();
-    let gone = format!("mkdir {0}/here && cd {0}/here && exec \"$@\"", private.display());
-    let script = format!("mount -t tmpfs t {} && {gone}", private.display());
+    let gone = format!("mkdir '{0}/here' && cd '{0}/here' && exec \"$@\"", private.display());
+    let script = format!("mount -t tmpfs t '{}' && {gone}", private.display());
     let mut command = bed.on(HEAD, "sh");
     command.args(["-c", &script, "sh", mpirun.to_str().unwrap(), "--mca", "plm_rsh_agent", &bed.shell()]);
     command.args(["-H", "nodea", "true"]).stdin(Stdio::null());
@@ -452,7 +435,6 @@ fn sockets_need_a_loopback_and_shared_memory_does_not() {
     bed.is_clean();
 }
 
-/// Sends much in both directions, in messages of all sizes, each with its number, and says when it has begun.
 const STREAM: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -494,10 +476,10 @@ int main(int argc, char **argv)
 "#;
 
 #[test]
-fn an_address_that_is_not_reached_is_skipped_and_told() {
+fn an_unreachable_address_is_skipped_and_reported() {
     let Some(bed) = testbed() else { return };
     let hello = bed.compile_text("hello", HELLO);
-    // Where the first address of the one is, the other has no way to.
+    // The other host has no route to the first address of this one.
     bed.put_address_first(B, "10.99.0.2");
     let (code, out, err) = bed.run(&["-n", "2", "-H", "nodea,nodeb", &hello]);
     assert_eq!((code, out.lines().count()), (Some(0), 2), "{err}");
@@ -507,11 +489,9 @@ fn an_address_that_is_not_reached_is_skipped_and_told() {
             && err.contains("other addresses"),
         "{err}"
     );
-    // A network can be left out, also where it is not there.
     let words = ["--mca", "btl_tcp_if_exclude", "10.99.0.0/16", "-n", "2", "-H", "nodea,nodeb", &hello];
     let (code, _, err) = bed.run(&words);
     assert_eq!((code, &*err), (Some(0), ""));
-    // Or another address told.
     let map = bed.directory.join("map");
     fs::write(&map, "10.99.0.2 10.77.0.2\n").unwrap();
     let words = ["--mca", "mpi_hostmap", map.to_str().unwrap(), "-n", "2", "-H", "nodea,nodeb", &hello];
@@ -548,7 +528,7 @@ mod night {
         let words = ["--mca", "rpi", "lamd", "-n", "2", "-H", "nodea,nodeb", &program, "250"];
         let job = bed.begin(&words, 1);
         assert_eq!(job.first, ["begun"]);
-        // Longer than a rank over sockets tries where there is no way.
+        // Longer than the time for which a rank over sockets repeats a connection without a route.
         bed.set_link(B, false);
         std::thread::sleep(Duration::from_secs(14));
         bed.set_link(B, true);

@@ -1,7 +1,8 @@
-//! Whole jobs that do not go well, by the installed `mpirun` and library: ranks that die, wrong calls, a launcher that
-//! is killed, narrow surroundings. The C programs lie in `tests/c/jobs`.
+//! Whole jobs that fail, by the installed `mpirun` and library: failing ranks, wrong calls, a
+//! killed launcher, narrow surroundings. The C programs are in `tests/c/jobs`.
 //!
-//! What is promised: the job ends soon, with the right code and one report, and nothing is left of it.
+//! The promise: the job ends soon, with the right code and one report, and no process or file of it
+//! is left.
 
 mod accelerator;
 mod agreements;

@@ -1,7 +1,8 @@
-//! The command line and whole jobs, by the installed programs and library: one program, as each more would be linked anew.
+//! The command line and whole jobs, by the installed programs and library: one program, as each
+//! more would be linked anew.
 //!
-//! `jobs` has jobs that do not go well, `hosts` those on several hosts, `coverage` a call of each function, `fuzz_calls` drawn ones; the
-//! other modules have the name of the command that they test.
+//! `jobs` has jobs that fail, `hosts` jobs on several hosts, `coverage` a call of each function,
+//! `fuzz_calls` random ones; each other module has the name of the command that it tests.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 mod bench;
@@ -23,10 +24,10 @@ mod support;
 mod tune;
 mod wrappers;
 
-/// The heads of C tests, whose own test program has no room for tests of this kind.
+/// The heads of C tests: the program `c_programs` has no room for tests of this kind.
 #[path = "../c_programs"]
 mod c_programs {
     mod head;
-    #[allow(dead_code)] // its names alone are of use here
+    #[allow(dead_code)] // only its names are used here
     mod transport_options;
 }

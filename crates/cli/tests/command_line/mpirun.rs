@@ -1,10 +1,13 @@
-//! `mpirun` with programs that do not use MPI. Every test ends by itself within its time limit.
+//! `mpirun` with programs that do not use MPI. Every test has a time limit.
 
 use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{TestDirectory, processes_with, shell_word, sorted, texts};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -14,7 +17,6 @@ fn mpirun(args: &[&str]) -> Command {
     command
 }
 
-/// Runs to the end; kills it and fails when the time limit is over.
 fn finish(mut child: Child) -> Output {
     let (out, err) = (child.stdout.take().map(read_all), child.stderr.take().map(read_all));
     let start = Instant::now();
@@ -41,32 +43,7 @@ fn read_all(mut from: impl std::io::Read + Send + 'static) -> std::thread::JoinH
 }
 
 fn run(args: &[&str]) -> (i32, String, String) {
-    parts(finish(mpirun(args).spawn().unwrap()))
-}
-
-fn parts(output: Output) -> (i32, String, String) {
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
-}
-
-fn sorted(text: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.sort_unstable();
-    lines
-}
-
-/// Processes that have `marker` among their arguments.
-fn processes_with(marker: &str) -> Vec<String> {
-    let own = std::process::id().to_string();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Ok(args) = std::fs::read(entry.path().join("cmdline")) else { continue };
-        if name != own && name.parse::<u32>().is_ok() && String::from_utf8_lossy(&args).contains(marker) {
-            found.push(format!("{name}: {}", String::from_utf8_lossy(&args)));
-        }
-    }
-    found
+    texts(&finish(mpirun(args).spawn().unwrap()))
 }
 
 fn await_none(marker: &str) {
@@ -77,12 +54,10 @@ fn await_none(marker: &str) {
     }
 }
 
-/// A word that no other process has among its arguments.
 fn marker(name: &str) -> String {
     format!("marker-{name}-{}", std::process::id())
 }
 
-/// Reads from a child's output until `count` lines have come.
 fn await_lines(child: &mut Child, count: usize) {
     let out = child.stdout.as_mut().unwrap();
     let mut byte = [0];
@@ -93,7 +68,6 @@ fn await_lines(child: &mut Child, count: usize) {
     }
 }
 
-/// Reads from an output until it has brought just this.
 fn await_text(out: &mut impl std::io::Read, wanted: &str) {
     let mut came = Vec::new();
     while came != wanted.as_bytes() {
@@ -210,7 +184,7 @@ fn bad_options_are_refused_before_anything_starts() {
 }
 
 #[test]
-fn options_that_describe_what_happens_anyway_are_accepted() {
+fn options_for_the_default_behaviour_are_accepted() {
     let args = [
         "--oversubscribe",
         "--allow-run-as-root",
@@ -252,7 +226,7 @@ fn ranks_know_which_values_the_command_line_has_set() {
     let source = |args: &[&str]| {
         let job = [args, &[oxmpi, "info", "--param", "wait_yields"]].concat();
         let child = mpirun(&job).env("HOME", &home).env("OXMPI_MCA_wait_spin_us", "3").spawn().unwrap();
-        parts(finish(child)).1
+        texts(&finish(child)).1
     };
     let said = source(&["-n", "1", "--mca", "wait_yields", "7"]);
     assert!(said.contains("from: --mca wait_yields 7;"), "{said}");
@@ -287,30 +261,30 @@ fn output_gets_its_time_and_goes_where_it_is_wanted() {
 
 #[test]
 fn a_file_of_programs_is_read_as_form_b_of_the_standard() {
-    let room = Room::new("configfile");
-    let file = room.write("programs", "# two programs\n-n 1 \\\n  echo a : b\n-n 2 echo '# c'\n");
+    let scratch = TestDirectory::new("configfile");
+    let file = scratch.script("programs", "# two programs\n-n 1 \\\n  echo a : b\n-n 2 echo '# c'\n");
     let (code, out, err) = run(&["-configfile", &file]);
     assert_eq!((code, sorted(&out), err.as_str()), (0, vec!["# c", "# c", "a : b"], ""));
 }
 
 #[test]
 fn a_schema_of_lam_starts_its_programs() {
-    let room = Room::new("schema");
-    let file = room.write("schema", "# LAM/MPI's application schema\nn0 echo a\n-np 2 echo b $\n");
+    let scratch = TestDirectory::new("schema");
+    let file = scratch.script("schema", "# LAM/MPI's application schema\nn0 echo a\n-np 2 echo b $\n");
     let plain = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o644);
     std::fs::set_permissions(&file, plain.clone()).unwrap();
     let (code, out, err) = run(&["--tag-output", &file]);
     assert_eq!((code, sorted(&out), err.as_str()), (0, vec!["[0] a", "[1] b $", "[2] b $"], ""));
-    // With ranks or arguments it would be a program.
+    // With a number of ranks or arguments the file would be a program.
     for more in [&["-n", "2", &file][..], &[&file, "x"]] {
         let (code, _, err) = run(more);
         assert!(code == 126 && err.contains("not executable"), "{err}");
     }
-    let script = room.write("script", "#!/bin/sh\n");
+    let script = scratch.script("script", "#!/bin/sh\n");
     std::fs::set_permissions(&script, plain.clone()).unwrap();
     let (code, _, err) = run(&[&script]);
     assert!(code == 126 && err.contains("not executable"), "{err}");
-    let wrong = room.write("wrong", "-n 2 'a\n");
+    let wrong = scratch.script("wrong", "-n 2 'a\n");
     std::fs::set_permissions(&wrong, plain).unwrap();
     let (code, _, err) = run(&[&wrong]);
     assert!(
@@ -321,7 +295,7 @@ fn a_schema_of_lam_starts_its_programs() {
 }
 
 #[test]
-fn unknown_parameters_of_open_mpi_warn_and_slips_are_refused() {
+fn unknown_parameters_of_open_mpi_warn_and_misspelt_ones_are_refused() {
     let (code, _, err) = run(&["--mca", "rmaps_base_mapping_policy", "core", "true"]);
     let wanted =
         "mpirun: warning: --mca rmaps_base_mapping_policy core: this has no effect: it is Open MPI's;";
@@ -330,36 +304,6 @@ fn unknown_parameters_of_open_mpi_warn_and_slips_are_refused() {
     assert!(code == 2 && err.contains("did you mean 'btl_tcp_if_include'"), "{err}");
 }
 
-/// A directory of a test's own, removed at its end.
-struct Room(std::path::PathBuf);
-
-impl Room {
-    fn new(name: &str) -> Room {
-        let path = std::env::temp_dir().join(marker(name));
-        std::fs::create_dir_all(&path).unwrap();
-        Room(path.canonicalize().unwrap())
-    }
-
-    fn write(&self, name: &str, text: &str) -> String {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
-        std::fs::set_permissions(&path, mode).unwrap();
-        path.display().to_string()
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Runs a shell script on ranks and counts them.
 fn count(options: &[&str]) -> usize {
     let (code, out, err) = run(&[options, &["sh", "-c", "echo x"]].concat());
     assert_eq!(code, 0, "{options:?} {err}");
@@ -368,8 +312,8 @@ fn count(options: &[&str]) -> usize {
 
 #[test]
 fn ranks_are_counted_by_number_slots_processors_or_hosts() {
-    let room = Room::new("hosts");
-    let file = room.write("hosts", "localhost slots=2 # here\nlocalhost:3\n");
+    let scratch = TestDirectory::new("hosts");
+    let file = scratch.script("hosts", "localhost slots=2 # here\nlocalhost:3\n");
     let cpus = std::thread::available_parallelism().unwrap().get();
     assert_eq!(count(&[]), 1);
     assert_eq!(count(&["-H", "localhost"]), 1);
@@ -380,22 +324,25 @@ fn ranks_are_counted_by_number_slots_processors_or_hosts() {
     assert_eq!(count(&["C"]), cpus);
     assert_eq!(count(&["N"]), 1);
     assert_eq!(count(&["-ppn", "3"]), 3);
-    let full = room.write("full", "localhost max-slots=3\n");
+    let full = scratch.script("full", "localhost max-slots=3\n");
     let (code, _, err) = run(&["-hostfile", &full, "-n", "4", "true"]);
     assert!(code == 2 && err.contains("the host file allows 3 (max-slots)"), "{err}");
 }
 
 #[test]
 fn programs_start_in_their_directory_and_are_found_there_or_by_path() {
-    let room = Room::new("wdir");
-    room.write("tool", "#!/bin/sh\necho $(pwd) $PWD\n");
-    let wanted = format!("{0} {0}\n", room.path());
-    assert_eq!(run(&["-wdir", room.path(), "./tool"]), (0, wanted, String::new()));
-    let (code, out, err) = run(&["-path", room.path(), "-wd", "/", "tool"]);
+    let scratch = TestDirectory::new("wdir");
+    scratch.script("tool", "#!/bin/sh\necho $(pwd) $PWD\n");
+    let wanted = format!("{0} {0}\n", scratch.to_str().unwrap());
+    assert_eq!(run(&["-wdir", scratch.to_str().unwrap(), "./tool"]), (0, wanted, String::new()));
+    let (code, out, err) = run(&["-path", scratch.to_str().unwrap(), "-wd", "/", "tool"]);
     assert_eq!((code, out.as_str()), (0, "/ /\n"), "{err}");
-    let (code, _, err) = run(&["-path", room.path(), "tol"]);
+    let (code, _, err) = run(&["-path", scratch.to_str().unwrap(), "tol"]);
     assert_eq!(code, 127);
-    assert!(err.contains(&format!("no such file in -path ({}) and PATH (", room.path())), "{err}");
+    assert!(
+        err.contains(&format!("no such file in -path ({}) and PATH (", scratch.to_str().unwrap())),
+        "{err}"
+    );
 }
 
 #[test]
@@ -404,7 +351,7 @@ fn the_environment_is_passed_on_in_full_in_part_or_not() {
     let with = |options: &[&str]| {
         let mut command = mpirun(&[options, &["/bin/sh", "-c", script]].concat());
         let (code, out, err) =
-            parts(finish(command.env("A", "a").env("B", "b").env_remove("C").spawn().unwrap()));
+            texts(&finish(command.env("A", "a").env("B", "b").env_remove("C").spawn().unwrap()));
         assert_eq!(code, 0, "{options:?} {err}");
         out
     };
@@ -417,18 +364,17 @@ fn the_environment_is_passed_on_in_full_in_part_or_not() {
     let mut lines: Vec<String> = with(&two).lines().map(String::from).collect();
     lines.sort();
     assert_eq!(lines, ["--c-0", "a-b-d-1"]);
-    // What parameters say reaches ranks that inherit nothing.
     let mut command = mpirun(&["-genvnone", "/bin/sh", "-c", "echo $OXMPI_MCA_wait_yields"]);
     let child = command.env("OXMPI_MCA_wait_yields", "7").spawn().unwrap();
-    assert_eq!(parts(finish(child)).1, "7\n");
+    assert_eq!(texts(&finish(child)).1, "7\n");
 }
 
 #[test]
 fn output_goes_to_files_as_well_or_alone() {
-    let room = Room::new("files");
+    let scratch = TestDirectory::new("files");
     let script = "printf 'out %s' $OXMPI_COMM_WORLD_RANK; echo err >&2";
     for (suffix, printed) in [("", true), (":nocopy", false)] {
-        let directory = format!("{}/a/b", room.path());
+        let directory = format!("{}/a/b", scratch.to_str().unwrap());
         let (code, out, err) =
             run(&["-n", "2", "--output-filename", &format!("{directory}{suffix}"), "sh", "-c", script]);
         assert_eq!(code, 0, "{err}");
@@ -447,11 +393,12 @@ fn output_goes_to_files_as_well_or_alone() {
     );
 }
 
-/// Options that users of Open MPI, Hydra and PRRTE type are done, or said once to have no effect.
+/// Common options of Open MPI, Hydra and PRRTE have their effect, or one warning that they have
+/// none.
 #[test]
-fn options_of_other_launchers_are_done_or_said_to_have_no_effect() {
-    let room = Room::new("others");
-    let pattern = format!("{}/new/%%%r.%g.%p", room.path());
+fn options_of_other_launchers_have_their_effect_or_a_warning() {
+    let scratch = TestDirectory::new("others");
+    let pattern = format!("{}/new/%%%r.%g.%p", scratch.to_str().unwrap());
     let script =
         "echo $OXMPI_UNIVERSE_SIZE $OXMPI_MCA_btl_tcp_if_include $OXMPI_MCA_plm_rsh_agent; echo err >&2";
     let done = ["-n", "2", "-usize", "7", "-iface", "lo", "-launcher", "rsh", "-outfile-pattern", &pattern];
@@ -472,40 +419,44 @@ fn options_of_other_launchers_are_done_or_said_to_have_no_effect() {
         assert_eq!(err.matches(&format!("mpirun: {words} has no effect: ")).count(), 1, "{words}: {err}");
     }
     for rank in 0..2 {
-        let read = std::fs::read_to_string(format!("{}/new/%{rank}.0.0", room.path())).unwrap();
+        let read = std::fs::read_to_string(format!("{}/new/%{rank}.0.0", scratch.to_str().unwrap())).unwrap();
         assert_eq!(read, "7 lo rsh\n");
     }
-    // Ranks may share a file.
-    let all = format!("{}/all", room.path());
+    let all = format!("{}/all", scratch.to_str().unwrap());
     let (code, _, err) =
         run(&["-n", "2", "-q", "-x", "OXMPI_NOT_SET", "-errfile-pattern", &all, "sh", "-c", script]);
     assert_eq!((code, err.as_str(), std::fs::read_to_string(all).unwrap().as_str()), (0, "", "err\nerr\n"));
 }
 
-/// Rust puts /dev/null in the place of a closed output before main: what is written there must not count as written.
+/// Rust opens /dev/null in place of a closed output before main: output there must count as lost.
 #[test]
-fn output_that_is_closed_is_lost_and_that_is_said() {
-    let program = env!("CARGO_BIN_EXE_oxmpi");
+fn output_to_a_closed_descriptor_is_reported_as_lost() {
+    let program = shell_word(Path::new(env!("CARGO_BIN_EXE_oxmpi")));
     for (words, name) in [("mpirun -n 2 echo x", "mpirun"), ("--version", "oxmpi")] {
         let script = format!("{program} {words} >&-");
         let command = Command::new("sh").args(["-c", &script]).stderr(Stdio::piped()).spawn().unwrap();
-        let (code, _, err) = parts(finish(command));
+        let (code, _, err) = texts(&finish(command));
         assert!(code == 1 && err.contains(name) && err.contains("Bad file descriptor"), "{code} {err}");
     }
     let script = format!("{program} mpirun sh -c 'echo x >&2' 2>&-; echo $?");
     let command = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
-    assert_eq!(parts(finish(command)).1, "1\n");
+    assert_eq!(texts(&finish(command)).1, "1\n");
 }
 
 #[test]
-fn a_full_disk_is_told_once_and_ends_nothing() {
-    let room = Room::new("full");
-    std::fs::create_dir_all(room.0.join("rank.0")).unwrap();
-    std::os::unix::fs::symlink("/dev/full", room.0.join("rank.0/stdout")).unwrap();
-    let (code, out, err) =
-        run(&["--output-filename", room.path(), "sh", "-c", "echo a; sleep 0.1; echo b; sleep 0.1; echo c"]);
+fn a_full_disk_is_reported_once_and_ends_no_job() {
+    let scratch = TestDirectory::new("full");
+    std::fs::create_dir_all(scratch.join("rank.0")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", scratch.join("rank.0/stdout")).unwrap();
+    let (code, out, err) = run(&[
+        "--output-filename",
+        scratch.to_str().unwrap(),
+        "sh",
+        "-c",
+        "echo a; sleep 0.1; echo b; sleep 0.1; echo c",
+    ]);
     assert_eq!((code, out.as_str()), (1, "a\nb\nc\n"));
-    let file = format!("{}/rank.0/stdout", room.path());
+    let file = format!("{}/rank.0/stdout", scratch.to_str().unwrap());
     assert_eq!(err.matches(&format!("warning: cannot write {file}: No space left")).count(), 1, "{err}");
     assert!(err.contains(&format!("output was lost: 6 bytes in 3 lines of {file} (No space left")), "{err}");
 }
@@ -516,11 +467,10 @@ fn standard_input_goes_to_the_rank_that_is_named_to_none_or_to_all() {
         let mut child =
             mpirun(&["-n", "3", "-stdin", which, "-l", "wc", "-c"]).stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // More than pipes hold. Nobody need read it.
         let writer = std::thread::spawn(move || {
             let _ = stdin.write_all(&vec![b'x'; 300_000]);
         });
-        let (code, out, err) = parts(finish(child));
+        let (code, out, err) = texts(&finish(child));
         writer.join().unwrap();
         assert_eq!(code, 0, "{err}");
         sorted(&out).join(" ")
@@ -531,7 +481,7 @@ fn standard_input_goes_to_the_rank_that_is_named_to_none_or_to_all() {
 }
 
 #[test]
-fn what_is_started_is_told_on_request() {
+fn started_programs_are_listed_on_request() {
     let (code, _, err) = run(&["-v", "-n", "2", "true"]);
     assert_eq!(code, 0);
     let lines: Vec<_> = err.lines().collect();
@@ -551,13 +501,13 @@ fn what_is_started_is_told_on_request() {
 #[test]
 fn another_launchers_variable_limits_the_time_too() {
     let child = mpirun(&["sleep", "60"]).env("MPIEXEC_TIMEOUT", "0.2").spawn().unwrap();
-    assert_eq!(parts(finish(child)).0, 124);
+    assert_eq!(texts(&finish(child)).0, 124);
     let child = mpirun(&["true"]).env("MPIEXEC_TIMEOUT", "soon").spawn().unwrap();
-    let (code, _, err) = parts(finish(child));
+    let (code, _, err) = texts(&finish(child));
     assert!(code == 2 && err.contains("MPIEXEC_TIMEOUT: 'soon' is not a number of seconds"), "{err}");
 }
 
-/// The processors of each rank, as the kernel tells, in order of the ranks.
+/// The allowed processors of each rank, from the kernel, in order of the ranks.
 fn allowed(options: &[&str]) -> (Vec<String>, String) {
     let script = "echo $OXMPI_COMM_WORLD_RANK $(grep Cpus_allowed_list: /proc/self/status)";
     let (code, out, err) = run(&[options, &["sh", "-c", script]].concat());
@@ -573,7 +523,6 @@ fn ranks_are_bound_to_their_share_of_the_cores() {
         status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_string();
     let cpus = std::thread::available_parallelism().unwrap().get();
     let everything = |count: usize| vec![all.clone(); count];
-    // More ranks than processors, one rank, or nothing wanted.
     let many = (cpus + 1).to_string();
     let (found, err) = allowed(&["-n", &many, "--report-bindings"]);
     assert_eq!(found, everything(cpus + 1));
@@ -581,12 +530,10 @@ fn ranks_are_bound_to_their_share_of_the_cores() {
     assert!(err.lines().count() == cpus + 1 && err.contains(&text), "{err}");
     assert_eq!(allowed(&[]).0, everything(1));
     assert_eq!(allowed(&["-n", "2", "--bind-to", "none"]).0, everything(2));
-    // What does not fit is told, and the job runs.
     let (found, err) = allowed(&["-n", "100", "--bind-to", "core"]);
     assert_eq!(found, everything(100));
     assert!(err.starts_with("mpirun: warning: the ranks are not bound: 100 ranks do not fit on "), "{err}");
     assert_eq!(allowed(&["-n", "100", "-q", "--bind-to", "core"]).1, "");
-    // Two ranks share nothing if there are two cores without a limit on their time.
     let (found, err) = allowed(&["-n", "2", "--bind-to", "hwthread", "--report-bindings"]);
     if err.starts_with("rank 0 bound to ") {
         assert_ne!(found[0], found[1], "{err}");
@@ -648,7 +595,7 @@ fn when_nobody_reads_the_output_the_job_ends() {
     let mut child = mpirun(&["-n", "2", "yes"]).spawn().unwrap();
     await_lines(&mut child, 1);
     drop(child.stdout.take());
-    let (code, _, err) = parts(finish(child));
+    let (code, _, err) = texts(&finish(child));
     assert_eq!((code, &*err), (128 + 13, ""));
 }
 
@@ -656,24 +603,25 @@ fn when_nobody_reads_the_output_the_job_ends() {
 fn standard_input_goes_to_rank_0() {
     let mut child = mpirun(&["-n", "3", "sh", "-c", "wc -c"]).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"12345").unwrap();
-    let (code, out, _) = parts(finish(child));
+    let (code, out, _) = texts(&finish(child));
     assert_eq!(code, 0);
     assert_eq!(sorted(&out), ["0", "0", "5"]);
 }
 
-/// Whoever talks with a rank over pipes and waits for its question gets it, on which output and from which host it may come.
+/// A process that talks with a rank over pipes gets each question of the rank, on any output and
+/// from any host.
 #[test]
 fn a_question_without_the_end_of_a_line_is_passed_on() {
-    let room = Room::new("question");
-    let shell = room.write("shell", "#!/bin/sh\nshift; exec sh -c \"$*\"\n");
-    let ask = room.write(
+    let scratch = TestDirectory::new("question");
+    let shell = scratch.remote_shell();
+    let ask = scratch.script(
         "ask",
         "[ $OXMPI_COMM_WORLD_RANK = $1 ] || exit 0
          for i in 1 2 3; do printf 'N = ' >&$2; read n; echo $((n * 2)) >&$2; done",
     );
-    let files = format!("{}/files", room.path());
+    let files = format!("{}/files", scratch.to_str().unwrap());
     let far = ["--mca", "plm_rsh_agent", &shell, "-H", "a.invalid,b.invalid"];
-    let asks = |options: &[&str], rank: &str, output: &str| {
+    let answers = |options: &[&str], rank: &str, output: &str| {
         let options = [&["-n", "2", "--timeout", "20"], options, &["sh", &ask, rank, output]].concat();
         let mut child = mpirun(&options).stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
@@ -688,28 +636,28 @@ fn a_question_without_the_end_of_a_line_is_passed_on() {
         }
         assert!(finish(child).status.success());
     };
-    asks(&[], "0", "1");
-    asks(&["-stdin", "1"], "1", "2");
-    asks(&["-stdin", "all"], "1", "1");
-    asks(&["--output-filename", &files], "0", "1");
-    asks(&[&far[..], &["-stdin", "0"]].concat(), "0", "1");
-    asks(&[&far[..], &["-stdin", "1"]].concat(), "1", "2");
+    answers(&[], "0", "1");
+    answers(&["-stdin", "1"], "1", "2");
+    answers(&["-stdin", "all"], "1", "1");
+    answers(&["--output-filename", &files], "0", "1");
+    answers(&[&far[..], &["-stdin", "0"]].concat(), "0", "1");
+    answers(&[&far[..], &["-stdin", "1"]].concat(), "1", "2");
 }
 
 #[test]
 fn dots_are_passed_on_and_other_ranks_do_not_wait_for_their_line() {
-    let room = Room::new("dots");
+    let scratch = TestDirectory::new("dots");
     let script = format!(
         "cd {}
          if [ $OXMPI_COMM_WORLD_RANK = 1 ]; then until [ -e go ]; do sleep 0.02; done; echo other; exit; fi
          for i in 1 2 3; do printf .; read x; done; echo done",
-        room.path()
+        scratch.to_str().unwrap()
     );
     let mut child =
         mpirun(&["-n", "2", "--timeout", "20", "sh", "-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
     let (mut stdin, mut out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     await_text(&mut out, ".");
-    room.write("go", "");
+    scratch.write("go", "");
     await_text(&mut out, "other\n");
     for _ in 0..2 {
         stdin.write_all(b"\n").unwrap();
@@ -759,7 +707,7 @@ fn an_interrupt_is_passed_on_and_ends_the_job() {
     let mut child = mpirun(&["-n", "2", "sh", "-c", script, &mark]).spawn().unwrap();
     await_lines(&mut child, 2);
     send(&child, Signal::INT);
-    let (code, out, err) = parts(finish(child));
+    let (code, out, err) = texts(&finish(child));
     assert_eq!(code, 130);
     assert_eq!(out.matches("got it").count(), 2, "{out}");
     assert!(err.contains("SIGINT"), "{err}");
@@ -775,7 +723,7 @@ fn a_second_interrupt_kills() {
     send(&child, Signal::INT);
     await_lines(&mut child, 2);
     send(&child, Signal::INT);
-    let (code, _, _) = parts(finish(child));
+    let (code, _, _) = texts(&finish(child));
     assert_eq!(code, 130);
     await_none(&mark);
 }
@@ -783,7 +731,6 @@ fn a_second_interrupt_kills() {
 #[test]
 fn killing_mpirun_leaves_no_process() {
     let mark = marker("kill9");
-    // Each rank has a child of its own that would stay.
     let script = format!("sh -c 'sleep 60' {mark}-child & echo ready; sleep 60");
     let mut child = mpirun(&["-n", "3", "sh", "-c", &script, &mark]).spawn().unwrap();
     await_lines(&mut child, 3);
@@ -810,8 +757,7 @@ fn more_ranks_than_cores_are_normal() {
 
 #[test]
 fn without_waiting_the_job_goes_on_by_itself() {
-    let directory = std::env::temp_dir().join(format!("oxmpi-nw-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
+    let directory = TestDirectory::new("nw");
     let (go, done) = (directory.join("go"), directory.join("done"));
     let script = format!(
         "until [ -e {} ]; do sleep 0.02; done; read x; mv {} {}",
@@ -828,7 +774,6 @@ fn without_waiting_the_job_goes_on_by_itself() {
         assert!(start.elapsed() < LIMIT, "the job does not go on");
         std::thread::sleep(Duration::from_millis(5));
     }
-    std::fs::remove_dir_all(&directory).unwrap();
     let (code, _, err) = run(&["-nw", "-stdin", "all", "true"]);
     assert!(code == 2 && err.contains("gets no input"), "{err}");
     let (code, _, err) = run(&["-nw", "no-such-program-anywhere"]);
@@ -837,9 +782,10 @@ fn without_waiting_the_job_goes_on_by_itself() {
 
 #[test]
 fn a_slow_reader_gets_all_output_of_other_hosts() {
-    // More than may be under way from an agent at once, and little enough that the rest fits the pipe of a rank that has ended.
-    let room = Room::new("far-output");
-    let shell = room.write("shell", "#!/bin/sh\nshift; exec sh -c \"$*\"\n");
+    // More than an agent may send without an acknowledgement, and little enough that the rest fits
+    // the pipe of a rank that has ended.
+    let scratch = TestDirectory::new("far-output");
+    let shell = scratch.remote_shell();
     let print = "head -c 1110000 /dev/zero";
     let mut command = mpirun(&["--mca", "plm_rsh_agent", &shell, "-H", "a.invalid,b.invalid,c.invalid"]);
     let mut child = command.args(["sh", "-c", print]).spawn().unwrap();
@@ -852,11 +798,11 @@ fn a_slow_reader_gets_all_output_of_other_hosts() {
 }
 
 #[test]
-fn what_comes_together_with_the_report_that_ranks_run_is_heard() {
+fn messages_behind_the_report_of_started_ranks_are_read() {
     use oxmpi_rt::hosts::message::{FromAgent, Seen, greeting};
     use oxmpi_rt::job::Exit;
-    let room = Room::new("far-said");
-    let shell = room.write("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec cat 3>&1 >/dev/null\n");
+    let scratch = TestDirectory::new("far-said");
+    let shell = scratch.script("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec cat 3>&1 >/dev/null\n");
     let mut said = greeting().into_bytes();
     let messages = [
         FromAgent::Ready { addresses: vec![(0, String::new())], relay: String::new() },
@@ -867,7 +813,7 @@ fn what_comes_together_with_the_report_that_ranks_run_is_heard() {
         FromAgent::Exited { rank: 0, exit: Exit::Code(0), seen: Seen::default() },
     ];
     messages.iter().for_each(|message| said.extend(message.encode()));
-    std::fs::write(room.0.join("said"), said).unwrap();
+    std::fs::write(scratch.join("said"), said).unwrap();
     let command = &["--timeout", "20", "--mca", "plm_rsh_agent", &shell, "-H", "a.invalid", "true"];
     let output = finish(mpirun(command).spawn().unwrap());
     let err = String::from_utf8_lossy(&output.stderr);
@@ -875,7 +821,6 @@ fn what_comes_together_with_the_report_that_ranks_run_is_heard() {
     assert_eq!(output.stdout, b"all at once\n");
 }
 
-/// Files of hosts and of programs may be pipes, but are read no further than any such file is long.
 #[test]
 fn files_without_an_end_are_refused() {
     for option in ["--hostfile", "--machinefile", "--app", "-configfile"] {
@@ -891,15 +836,14 @@ fn files_without_an_end_are_refused() {
     assert!(err.contains("/dev/zero: it has more than 16777216 bytes"), "{err}");
     let (code, out, err) = run(&["--hostfile", "/dev/stdin", "-n", "1", "true"]);
     assert_eq!((code, out.as_str()), (2, ""), "{err}");
-    assert!(err.contains("no host is named"), "what comes from a pipe or an empty file is read: {err}");
+    assert!(err.contains("no host is named"), "a pipe or an empty file is read: {err}");
 }
 
-/// However far an agent comes before it hangs, the time of the job is heeded.
 #[test]
 fn the_time_of_a_job_ends_while_agents_hang() {
     use oxmpi_rt::hosts::message::{FromAgent, greeting};
-    let room = Room::new("hanging-agents");
-    let shell = room.write("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec sleep 100\n");
+    let scratch = TestDirectory::new("hanging-agents");
+    let shell = scratch.script("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec sleep 100\n");
     let ready = FromAgent::Ready { addresses: vec![(0, String::new())], relay: String::new() };
     let ready = [greeting().into_bytes(), ready.encode()].concat();
     let began = Instant::now();
@@ -908,7 +852,7 @@ fn the_time_of_a_job_ends_while_agents_hang() {
         (greeting().into_bytes(), "has not got the ranks ready"),
         (ready, "has not started the ranks"),
     ] {
-        std::fs::write(room.0.join("said"), said).unwrap();
+        std::fs::write(scratch.join("said"), said).unwrap();
         let command = &["--timeout", "1", "--mca", "plm_rsh_agent", &shell, "-H", "a.invalid", "true"];
         let (code, out, err) = run(command);
         assert_eq!((code, out.as_str()), (124, ""), "{err}");

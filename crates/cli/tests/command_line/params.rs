@@ -1,46 +1,34 @@
-//! Parameters on their way from files, environment and command line to `mpirun`, the ranks, and `oxmpi info`.
+//! Parameters from files, environment and command line to `mpirun`, the ranks, and `oxmpi info`.
 
 // The transports, with their parameters.
 use oxmpi_fabric as _;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{installed, root};
+use crate::support::{TestDirectory, installed, prefix, root, texts};
 
-/// A home directory of a test's own, removed at its end.
-struct Home(PathBuf);
+struct Home(TestDirectory);
 
 impl Home {
     fn new(name: &str, file: &str) -> Home {
-        let path = std::env::temp_dir().join(format!("oxmpi-home-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(path.join(".oxmpi")).unwrap();
-        std::fs::write(path.join(".oxmpi/mca-params.conf"), file).unwrap();
-        Home(path)
+        let directory = TestDirectory::new(&format!("home-{name}"));
+        directory.write(".oxmpi/mca-params.conf", file);
+        Home(directory)
     }
 
     fn file(&self) -> String {
         self.0.join(".oxmpi/mca-params.conf").display().to_string()
     }
 
-    /// Runs `oxmpi ARGS` with this home and these variables.
     fn run(&self, args: &[&str], env: &[(&str, &str)]) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
         finish(command.env("HOME", &self.0).args(args).envs(env.iter().copied()))
     }
 }
 
-impl Drop for Home {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn finish(command: &mut Command) -> (i32, String, String) {
-    let output = command.output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+    texts(&command.output().unwrap())
 }
 
 fn json(text: &str) -> Value {
@@ -48,7 +36,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn info_lists_what_tools_can_see() {
+fn info_lists_the_variables_for_tools() {
     let home = Home::new("tools", "");
     let (code, out, err) = home.run(&["info", "--pvars", "--events", "--categories", "--json"], &[]);
     assert_eq!((code, err.as_str()), (0, ""));
@@ -127,7 +115,7 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
 }
 
 #[test]
-fn info_names_what_is_wrong_and_shows_the_rest() {
+fn info_names_wrong_values_and_shows_the_rest() {
     let home = Home::new("wrong", "wait_yields = 3\nrpi = tpc\n");
     let (code, out, err) =
         home.run(&["info", "--param", "wait_yields", "--json"], &[("OXMPI_MCA_rip", "tcp")]);
@@ -147,7 +135,7 @@ fn info_names_what_is_wrong_and_shows_the_rest() {
 }
 
 #[test]
-fn ranks_get_what_files_and_the_command_line_say_and_read_no_file_themselves() {
+fn ranks_get_the_values_of_files_and_command_line_and_read_no_file() {
     let home = Home::new("ranks", "wait_yields = 3\nwait_spin_us = 3\nwait_yield_us = 3\n");
     let script =
         "echo $OXMPI_MCA_wait_yields $OXMPI_MCA_wait_spin_us $OXMPI_MCA_wait_yield_us $OXMPI_PARAM_FILES";
@@ -186,8 +174,9 @@ fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
     );
 }
 
-/// Every component of collectives is listed with its priority, and why it is dropped: by the parameters for all communicators, or
-/// for MPI_COMM_WORLD. What only Open MPI has is refused by name.
+/// Every component of collectives is listed with its priority, and with the reason if it is
+/// dropped: by the parameters for all communicators, or for MPI_COMM_WORLD. Components that only
+/// Open MPI has are refused by name.
 #[test]
 fn components_of_collectives_are_selected_step_by_step() {
     let home = Home::new("components", "");
@@ -199,13 +188,12 @@ fn components_of_collectives_are_selected_step_by_step() {
     let dropped = |selection: &serde_json::Value| {
         let mut all = selection["world"]["components"].as_array().unwrap().clone();
         assert_eq!(all.len(), 12);
-        // What becomes of it depends on whether this machine has a device.
         all.retain(|one| one["component"] != "accelerator");
         let text =
             |one: &serde_json::Value| format!("{} {}", one["component"].as_str().unwrap(), one["priority"]);
-        let (out, asked): (Vec<_>, Vec<_>) = all.iter().partition(|one| one["dropped"].is_string());
+        let (out, used): (Vec<_>, Vec<_>) = all.iter().partition(|one| one["dropped"].is_string());
         let why = |one: &&serde_json::Value| format!("{}: {}", text(one), one["dropped"].as_str().unwrap());
-        (asked.iter().map(|one| text(one)).collect::<Vec<_>>(), out.iter().map(why).collect::<Vec<_>>())
+        (used.iter().map(|one| text(one)).collect::<Vec<_>>(), out.iter().map(why).collect::<Vec<_>>())
     };
     let plain = selected(&["--ranks", "4"], &[]);
     assert_eq!(
@@ -225,8 +213,8 @@ fn components_of_collectives_are_selected_step_by_step() {
             "basic"
         ])
     );
-    let (asked, out) = dropped(&plain);
-    assert_eq!(asked, ["shmem 50", "tuned 30", "libnbc 10", "basic 0"]);
+    let (used, out) = dropped(&plain);
+    assert_eq!(used, ["shmem 50", "tuned 30", "libnbc 10", "basic 0"]);
     assert_eq!(
         out,
         [
@@ -240,8 +228,8 @@ fn components_of_collectives_are_selected_step_by_step() {
         ]
     );
     let env = [("OXMPI_MCA_mpi_ft_enable", "1"), ("OXMPI_MCA_coll_ftagree_priority", "31")];
-    let (asked, _) = dropped(&selected(&["--ranks", "4"], &env));
-    assert_eq!(asked, ["shmem 50", "ftagree 31", "tuned 30", "libnbc 10", "basic 0"]);
+    let (used, _) = dropped(&selected(&["--ranks", "4"], &env));
+    assert_eq!(used, ["shmem 50", "ftagree 31", "tuned 30", "libnbc 10", "basic 0"]);
     let (_, text, _) = home.run(&["info", "--select", "--ranks", "4"], &env);
     let line = "\n    31 ftagree  serves agreements, by algorithm 1 early returning, binary tree\n";
     assert!(text.contains(line), "{text}");
@@ -255,8 +243,8 @@ fn components_of_collectives_are_selected_step_by_step() {
     let drops = other["steps"][1]["drops"].as_array().unwrap();
     let drop = drops.iter().find(|one| one["module"] == "coll shmem").unwrap();
     assert_eq!(drop["reason"], "'coll' is '^shmem' (from environment variable OXMPI_MCA_coll)");
-    let (asked, out) = dropped(&other);
-    assert_eq!(asked, ["tuned 30", "smp 20", "libnbc 10", "basic 0", "sync 50"]);
+    let (used, out) = dropped(&other);
+    assert_eq!(used, ["tuned 30", "smp 20", "libnbc 10", "basic 0", "sync 50"]);
     assert!(out.contains(&"shmem 50: not selected (parameter coll)".to_string()), "{out:?}");
     let (code, text, _) = home.run(&["info", "--select", "--ranks", "1"], &[]);
     assert!(code == 0 && text.contains("\n    75 self     serves everything\n"), "{text}");
@@ -271,8 +259,8 @@ fn components_of_collectives_are_selected_step_by_step() {
     assert!(code == 2 && err.contains("--ranks 0: expected a whole number from 1 to 2147483647"), "{err}");
 }
 
-/// Scripts for Open MPI switch components off, or tune them, that are not here: they go on, and what has no effect is said. To
-/// ask for such a component is an error, and so is a name that is nobody's.
+/// Scripts for Open MPI exclude or tune components that do not exist here: the job goes on with a
+/// warning. A request for such a component is an error, and so is an unknown name.
 #[test]
 fn parameters_of_components_that_are_not_here_do_no_harm() {
     let home = Home::new("absent", "");
@@ -320,7 +308,8 @@ fn info_shows_the_selection_with_parameters_of_its_command_line() {
     assert!(code == 1 && err.contains("--mca rpi tpc: parameter 'rpi': 'tpc' is not"), "{err}");
 }
 
-/// Each transport of the guide has a section with all its parameters, and those that two have are with the first.
+/// Each transport of the guide has a section with all its parameters. A common parameter of two
+/// transports is in the section of the first.
 #[test]
 fn the_page_of_transports_has_the_parameters_of_each() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -338,7 +327,7 @@ fn the_page_of_transports_has_the_parameters_of_each() {
 }
 
 #[test]
-fn a_checkpoint_asked_for_in_the_environment_of_open_mpi_is_not_ignored() {
+fn a_checkpoint_request_in_the_environment_of_open_mpi_is_not_ignored() {
     let home = Home::new("cr", "");
     let (code, _, err) = home.run(&["mpirun", "true"], &[("OMPI_MCA_cr", "self")]);
     let wanted = "mpirun: parameter 'cr' is 'self': symbol lookup failed";
@@ -347,7 +336,6 @@ fn a_checkpoint_asked_for_in_the_environment_of_open_mpi_is_not_ignored() {
     assert!(code == 2 && err.contains("there is no parameter 'cr_ssi_prefix'"), "{err}");
 }
 
-/// The guide lets a parameter name a set of modules: the best of them that can be used is taken.
 #[test]
 fn several_modules_may_be_named() {
     let home = Home::new("sets", "");
@@ -378,7 +366,7 @@ fn several_modules_may_be_named() {
     }
 }
 
-/// The spellings of Open MPI select transports, wherever they stand; what contradicts itself names both places.
+/// The spellings of Open MPI select transports from any source; a contradiction names both sources.
 #[test]
 fn transports_are_selected_in_the_words_of_open_mpi() {
     let home = Home::new("words", "");
@@ -401,7 +389,7 @@ fn transports_are_selected_in_the_words_of_open_mpi() {
     assert_eq!((code, &selection["thread_level"], err.as_str()), (0, &"MPI_THREAD_MULTIPLE".into(), ""));
     let (code, _, err) = selected(&[("OXMPI_MPI_THREAD_LEVEL", "many")]);
     assert!(code == 1 && err.contains("OXMPI_MPI_THREAD_LEVEL: 'many' is no thread level"), "{err}");
-    // The way between nodes is part of it, and what leaves it out.
+    // The selection shows the transport between nodes, and why there is none.
     let nodes = ("OMPI_MCA_mpi_virtual_nodes", "2");
     let (code, selection, err) = selected(&[nodes]);
     assert_eq!((code, &selection["between_nodes"], err.as_str()), (0, &"tcp".into(), ""));
@@ -438,13 +426,13 @@ fn transports_are_selected_in_the_words_of_open_mpi() {
         let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &args[..], &["true"]].concat(), &[]);
         assert!(code == 2 && err.contains(text), "{args:?}: {err}");
     }
-    // No network for sockets: shared memory, unless sockets are all that is left.
+    // Without a network for sockets shared memory is used, unless the list permits only sockets.
     let nowhere = ["--mca", "btl_tcp_if_include", "nowhere0"];
     let prefers = ["--mca", "rpi_tcp_priority", "99", "true"];
     let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &nowhere[..], &prefers].concat(), &[]);
     assert_eq!((code, err.as_str()), (0, ""));
-    let asks = ["--mca", "btl", "self,tcp", "true"];
-    let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &nowhere[..], &asks].concat(), &[]);
+    let words = ["--mca", "btl", "self,tcp", "true"];
+    let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &nowhere[..], &words].concat(), &[]);
     assert!(code == 2 && err.contains("rpi tcp: ") && err.contains("no interface 'nowhere0'"), "{err}");
 }
 
@@ -495,7 +483,6 @@ fn sets_of_parameters_stand_between_the_command_line_and_the_environment() {
     let (code, out, err) = home.run(&[&files[..], &["sh", "-c", &script]].concat(), &env);
     assert_eq!((code, out.as_str(), err.as_str()), (0, "1 2 3 3 3 3 of the set, line\n", ""));
 
-    // The first file of a list is the strongest.
     std::fs::write(sets.join("last"), "wait_yield_us = 9\nwait_yields = 9\n").unwrap();
     let files = ["mpirun", "-n", "1", "--tune", "strong,last", "sh", "-c", &script];
     let (_, out, _) = home.run(&files, &env);
@@ -520,9 +507,10 @@ fn sets_of_parameters_stand_between_the_command_line_and_the_environment() {
     );
 }
 
-/// What ranks tell each other as their address is what the file says, or the job does not start.
+/// The address that a rank sends to others is the one in the file. Without one there the job does
+/// not start.
 #[test]
-fn hosts_tell_the_address_of_the_hostmap() {
+fn hosts_send_the_address_of_the_hostmap() {
     let home = Home::new("hostmap", "");
     let (map, bad) = (home.0.join("map").display().to_string(), home.0.join("bad").display().to_string());
     std::fs::write(&map, "127.0.0.1 127.0.0.2 # another address of this host\n").unwrap();
@@ -551,14 +539,13 @@ fn hosts_tell_the_address_of_the_hostmap() {
     }
 }
 
-/// A program that was not started by `mpirun` reads files itself, that of its installation among them.
+/// A program that was not started by `mpirun` reads the files itself, including the one of its
+/// installation.
 #[test]
 fn a_program_alone_reads_the_files_itself() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-    let prefix = std::env::var_os("OXMPI_TEST_PREFIX").map(PathBuf::from);
-    let installed = prefix.unwrap_or_else(|| root.join("target/test-prefix"));
+    let installed = prefix();
     let home = Home::new("alone", "");
-    // A copy of the installation, so that its parameter file disturbs nobody.
+    // A copy of the installation, so that its parameter file disturbs no other test.
     let prefix = home.0.join("prefix");
     for directory in ["bin", "lib", "include", "etc"] {
         std::fs::create_dir_all(prefix.join(directory)).unwrap();
@@ -572,7 +559,7 @@ fn a_program_alone_reads_the_files_itself() {
     }
     std::os::unix::fs::symlink("libmpi_abi.so.1", prefix.join("lib/libmpi_abi.so")).unwrap();
     let program = home.0.join("hello");
-    let source = root.join("examples/hello.c");
+    let source = root().join("examples/hello.c");
     let mut mpicc = Command::new(prefix.join("bin/mpicc"));
     let (code, _, err) = finish(mpicc.arg(source).arg("-o").arg(&program));
     assert_eq!(code, 0, "{err}");
@@ -590,7 +577,7 @@ fn a_program_alone_reads_the_files_itself() {
 }
 
 #[test]
-fn a_file_of_16000_wrong_lines_is_told_of_in_a_few() {
+fn a_file_of_16000_wrong_lines_gets_a_short_report() {
     let home = Home::new("wrong-lines", &"no parameter at all\n".repeat(16_000));
     let tuned = home.0.join("tuned");
     std::fs::write(

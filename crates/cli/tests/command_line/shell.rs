@@ -1,11 +1,11 @@
-//! Commands as a shell's script has them: with signals ignored, outputs that are full or that nobody reads, and processes that
-//! nobody waits for. Each script has a time limit; `$OXMPI` is the command under test, `$DIR` a directory of the script's own.
+//! Commands in shell scripts: with ignored signals, full or unread outputs, and children that are
+//! not waited for. Each script has a time limit; `$OXMPI` is the command under test, `$DIR` a
+//! directory of the script.
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How a script ended.
+use crate::support::{TestDirectory, texts};
+
 #[derive(Debug)]
 struct Ended {
     code: i32,
@@ -13,16 +13,11 @@ struct Ended {
     err: String,
 }
 
-/// A directory for one script's files; it goes with the test.
-struct Room(PathBuf);
+struct ScriptDirectory(TestDirectory);
 
-impl Room {
-    fn new() -> Room {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("oxmpi-shell-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Room(path)
+impl ScriptDirectory {
+    fn new() -> ScriptDirectory {
+        ScriptDirectory(TestDirectory::new("shell"))
     }
 
     fn run(&self, script: &str) -> Ended {
@@ -30,39 +25,24 @@ impl Room {
         command.args(["-k", "1", "60", "bash", "-c", script]).env("DIR", &self.0).stdin(Stdio::null());
         let suffix = self.0.file_name().unwrap();
         command.env("OXMPI_MCA_boot_session_suffix", suffix).env("OXMPI_PARAM_FILES", "none");
-        // A remote shell for hosts that are this one.
-        let remote = self.0.join("remote");
-        std::fs::write(&remote, "#!/bin/sh\nshift; exec sh -c \"$*\"\n").unwrap();
-        let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
-        std::fs::set_permissions(&remote, mode).unwrap();
-        command.env("REMOTE", remote);
+        command.env("REMOTE", self.0.remote_shell());
         let output = command.env("OXMPI", env!("CARGO_BIN_EXE_oxmpi")).output().unwrap();
-        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        Ended {
-            code: output.status.code().unwrap_or(-1),
-            out: text(&output.stdout),
-            err: text(&output.stderr),
-        }
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let (code, out, err) = texts(&output);
+        Ended { code, out, err }
     }
 }
 
 fn run(script: &str) -> Ended {
-    Room::new().run(script)
+    ScriptDirectory::new().run(script)
 }
 
 #[test]
 fn signals_that_were_ignored_at_the_start_end_no_job() {
-    // The ranks end with the input. A signal that ends the job is seen before that, as it comes before.
+    // The ranks end with the input. A signal that ends the job comes, and is seen, before that.
     for signal in ["HUP", "INT", "QUIT", "TERM", "TSTP"] {
         let script = format!(
             "mkfifo $DIR/in; exec 3<>$DIR/in
-             env --ignore-signal={signal} $OXMPI mpirun -n 2 sh -c 'echo up; read x; exit 0' <$DIR/in >$DIR/out &
+             env --ignore-signal={signal} \"$OXMPI\" mpirun -n 2 sh -c 'echo up; read x; exit 0' <$DIR/in >$DIR/out &
              until [ $(grep -c up $DIR/out) = 2 ]; do sleep 0.01; done
              kill -{signal} $!; echo go >&3; exec 3>&-; wait $!; echo \"ended with $?\""
         );
@@ -73,8 +53,8 @@ fn signals_that_were_ignored_at_the_start_end_no_job() {
 
 #[test]
 fn jobs_in_the_background_of_a_shell_do_not_end_by_ctrl_c() {
-    // Without job control a shell has SIGINT and SIGQUIT ignored by what it starts with '&'.
-    let script = "$OXMPI mpirun -n 1 sh -c 'until [ -e $DIR/go ]; do sleep 0.01; done' &
+    // Without job control a shell starts background processes with SIGINT and SIGQUIT ignored.
+    let script = "\"$OXMPI\" mpirun -n 1 sh -c 'until [ -e $DIR/go ]; do sleep 0.01; done' &
          sleep 0.3; kill -INT $!; kill -QUIT $!; touch $DIR/go; wait $!; echo \"ended with $?\"";
     let ended = run(script);
     assert_eq!(&*ended.out, "ended with 0\n", "{ended:?}");
@@ -83,7 +63,7 @@ fn jobs_in_the_background_of_a_shell_do_not_end_by_ctrl_c() {
 #[test]
 fn codes_are_known_with_sigchld_ignored_at_the_start() {
     for how in ["--ignore-signal=CHLD", "--block-signal=CHLD", "--ignore-signal", "--block-signal"] {
-        let mpirun = |rest: &str| run(&format!("exec env {how} $OXMPI mpirun {rest}"));
+        let mpirun = |rest: &str| run(&format!("exec env {how} \"$OXMPI\" mpirun {rest}"));
         let good = mpirun("-n 3 sh -c '/bin/true && echo fine'");
         assert_eq!((good.code, &*good.out, &*good.err), (0, "fine\nfine\nfine\n", ""), "{how}");
         let bad = mpirun("-n 2 sh -c 'exit 5'");
@@ -105,32 +85,30 @@ fn ranks_get_the_signals_that_mpirun_was_given_and_sigchld_as_usual() {
     let (hup, usr1, pipe, chld) = (bit(1), bit(10), bit(13), bit(17));
     for hosts in ["-n 2", "--mca plm_rsh_agent $REMOTE -H a.invalid,b.invalid"] {
         let env = "env --ignore-signal=HUP,CHLD,PIPE --block-signal=USR1";
-        let ended = run(&format!("{env} $OXMPI mpirun {hosts} {read}"));
+        let ended = run(&format!("{env} \"$OXMPI\" mpirun {hosts} {read}"));
         for ignored in words(&ended, "SigIgn") {
             assert_eq!(ignored & (hup | chld | pipe), hup, "{ended:?}");
         }
-        // On another host the shell there clears the mask.
         let blocked = if hosts == "-n 2" { usr1 } else { 0 };
         assert_eq!(words(&ended, "SigBlk"), [blocked, blocked], "{ended:?}");
     }
 }
 
 #[test]
-fn an_agent_ignores_what_it_was_started_to_ignore() {
-    // The agent is the rank's parent.
-    let script = "exec env --ignore-signal=HUP,INT $OXMPI mpirun --mca plm_rsh_agent $REMOTE -H a.invalid \
+fn an_agent_keeps_the_signals_ignored_at_its_start() {
+    let script = "exec env --ignore-signal=HUP,INT \"$OXMPI\" mpirun --mca plm_rsh_agent $REMOTE -H a.invalid \
                   sh -c 'kill -HUP $PPID; kill -INT $PPID; echo up'";
     let ended = run(script);
     assert_eq!((ended.code, &*ended.out, &*ended.err), (0, "up\n", ""));
 }
 
 #[test]
-fn a_daemon_ignores_what_it_was_started_to_ignore_and_its_programs_do_not() {
-    let script = "env --ignore-signal $OXMPI boot || exit
-         $OXMPI exec n0 sh -c 'kill -HUP $PPID; kill -INT $PPID; kill -TERM $PPID; exit 4'; echo \"ended with $?\"
-         $OXMPI exec n0 sh -c 'kill -TERM $$'; echo \"ended with $?\"
-         env --ignore-signal=CHLD $OXMPI mpirun -n 1 sh -c 'exit 5'; echo \"ended with $?\"
-         env --ignore-signal=CHLD $OXMPI halt; echo \"ended with $?\"";
+fn a_daemon_keeps_the_signals_ignored_at_its_start_and_its_programs_do_not() {
+    let script = "env --ignore-signal \"$OXMPI\" boot || exit
+         \"$OXMPI\" exec n0 sh -c 'kill -HUP $PPID; kill -INT $PPID; kill -TERM $PPID; exit 4'; echo \"ended with $?\"
+         \"$OXMPI\" exec n0 sh -c 'kill -TERM $$'; echo \"ended with $?\"
+         env --ignore-signal=CHLD \"$OXMPI\" mpirun -n 1 sh -c 'exit 5'; echo \"ended with $?\"
+         env --ignore-signal=CHLD \"$OXMPI\" halt; echo \"ended with $?\"";
     let ended = run(script);
     let codes: Vec<&str> = ended.out.lines().filter(|line| line.starts_with("ended")).collect();
     assert_eq!(codes, ["ended with 4", "ended with 143", "ended with 5", "ended with 0"], "{ended:?}");
@@ -139,7 +117,7 @@ fn a_daemon_ignores_what_it_was_started_to_ignore_and_its_programs_do_not() {
 #[test]
 fn a_guard_kills_the_ranks_of_an_mpirun_that_ignored_signals() {
     let script =
-        "env --ignore-signal $OXMPI mpirun -n 2 sh -c 'echo $$ >>$DIR/pids; exec sleep 60' & mpirun=$!
+        "env --ignore-signal \"$OXMPI\" mpirun -n 2 sh -c 'echo $$ >>$DIR/pids; exec sleep 60' & mpirun=$!
          until [ $(wc -l <$DIR/pids) = 2 ]; do sleep 0.01; done 2>/dev/null
          kill -KILL $mpirun; while kill -0 $(cat $DIR/pids) 2>/dev/null; do sleep 0.01; done; echo gone";
     let ended = run(script);
@@ -147,24 +125,23 @@ fn a_guard_kills_the_ranks_of_an_mpirun_that_ignored_signals() {
 }
 
 #[test]
-fn the_doctor_tries_what_it_tries_with_sigchld_ignored() {
-    let ended = run("env --ignore-signal=CHLD $OXMPI doctor");
+fn the_doctor_makes_its_tests_with_sigchld_ignored() {
+    let ended = run("env --ignore-signal=CHLD \"$OXMPI\" doctor");
     assert!(ended.out.contains("single copy") && !ended.out.contains("could not be tried"), "{ended:?}");
 }
 
-/// What ranks left behind, at most, that has ended and is not reaped while they run.
+/// The largest number of zombies of a rank's former children while the rank runs.
 const FEW: &str = "for i in $(seq 300); do (sh -c : & ) ; done; n=99
      for try in $(seq 500); do
          n=$(cat /proc/[0-9]*/stat 2>/dev/null | sed 's/.*) //' | grep -c \"^Z $PPID \"); [ $n -lt 5 ] && break; sleep 0.02
      done; [ $n -lt 5 ] && echo few; exit 7";
 
 #[test]
-fn what_ranks_leave_behind_is_reaped_while_they_run() {
-    let room = Room::new();
-    std::fs::write(room.0.join("leave"), FEW).unwrap();
+fn zombies_of_ranks_are_reaped_while_the_ranks_run() {
+    let scratch = ScriptDirectory::new();
+    std::fs::write(scratch.0.join("leave"), FEW).unwrap();
     for hosts in ["-n 1", "--mca plm_rsh_agent $REMOTE -H a.invalid"] {
-        let ended = room.run(&format!("exec $OXMPI mpirun {hosts} bash $DIR/leave"));
-        // How the rank itself has ended is known all the same.
+        let ended = scratch.run(&format!("exec \"$OXMPI\" mpirun {hosts} bash $DIR/leave"));
         assert!(ended.code == 7 && ended.out == "few\n", "{ended:?}");
         assert!(ended.err.contains("exited with code 7"), "{ended:?}");
     }
@@ -172,11 +149,11 @@ fn what_ranks_leave_behind_is_reaped_while_they_run() {
 
 #[test]
 fn output_for_which_there_is_no_room_is_counted_and_the_job_goes_on() {
-    let room = Room::new();
+    let scratch = ScriptDirectory::new();
     for hosts in ["-n 2", "--mca plm_rsh_agent $REMOTE -H a.invalid,b.invalid"] {
-        let script = "$OXMPI mpirun HOSTS sh -c 'echo one; sleep 0.1; printf two; touch $DIR/$OXMPI_COMM_WORLD_RANK' >/dev/full
+        let script = "\"$OXMPI\" mpirun HOSTS sh -c 'echo one; sleep 0.1; printf two; touch $DIR/$OXMPI_COMM_WORLD_RANK' >/dev/full
              echo \"ended with $?\"; rm $DIR/[01] && echo done";
-        let ended = room.run(&script.replace("HOSTS", hosts));
+        let ended = scratch.run(&script.replace("HOSTS", hosts));
         assert_eq!(&*ended.out, "ended with 1\ndone\n", "{ended:?}");
         let first =
             "mpirun: warning: cannot write the standard output: No space left on device (os error 28);";
@@ -190,19 +167,20 @@ fn output_for_which_there_is_no_room_is_counted_and_the_job_goes_on() {
 
 #[test]
 fn a_job_that_fails_ends_with_its_code_though_its_output_is_lost() {
-    let ended = run("exec $OXMPI mpirun -n 1 sh -c 'echo x; exit 7' >/dev/full");
+    let ended = run("exec \"$OXMPI\" mpirun -n 1 sh -c 'echo x; exit 7' >/dev/full");
     assert!(ended.code == 7 && ended.err.contains("2 bytes in 1 line of the standard output"), "{ended:?}");
     assert!(ended.err.ends_with("The job ends with exit code 7.\n"), "{ended:?}");
 }
 
 #[test]
 fn a_file_that_may_not_grow_keeps_what_it_has_and_the_rest_is_counted() {
-    let room = Room::new();
-    // The limit is for mpirun alone, and not for the memory of ranks, which is a file as well.
+    let scratch = ScriptDirectory::new();
+    // The limit is for mpirun alone. In ranks it would also hit their shared memory, which is a
+    // file.
     let limited = |options: &str, script: &str, then: &str| {
         let wait = "touch $DIR/up.$OXMPI_COMM_WORLD_RANK; until [ -e $DIR/go ]; do sleep 0.01; done";
-        room.run(&format!(
-            "rm -f $DIR/up.* $DIR/go; $OXMPI mpirun {options} sh -c '{wait}; {script}' >$DIR/out 2>$DIR/err &
+        scratch.run(&format!(
+            "rm -f $DIR/up.* $DIR/go; \"$OXMPI\" mpirun {options} sh -c '{wait}; {script}' >$DIR/out 2>$DIR/err &
              until [ -e $DIR/up.0 -a -e $DIR/up.1 ]; do sleep 0.01; done; prlimit --pid $! --fsize=4096; touch $DIR/go
              wait $!; echo \"ended with $? and\" {then}; cat $DIR/err >&2"
         ))
@@ -216,23 +194,25 @@ fn a_file_that_may_not_grow_keeps_what_it_has_and_the_rest_is_counted() {
     let ended = limited("-n 2 --output-filename $DIR/files:nocopy", script, then);
     assert_eq!(&*ended.out, "ended with 1 and e e 4096 4096\n", "{ended:?}");
     for rank in [0, 1] {
-        let text =
-            format!("5904 bytes in 1 line of {}/files/rank.{rank}/stdout (File too large", room.0.display());
+        let text = format!(
+            "5904 bytes in 1 line of {}/files/rank.{rank}/stdout (File too large",
+            scratch.0.display()
+        );
         assert!(ended.err.contains(&text), "{text}: {ended:?}");
     }
 }
 
 #[test]
-fn a_rank_itself_feels_the_limit_of_files_as_ever() {
-    let ended = run("exec $OXMPI mpirun -n 1 sh -c 'ulimit -f 4; exec head -c 10000 /dev/zero >$DIR/x'");
+fn the_limit_on_the_size_of_files_holds_for_a_rank() {
+    let ended = run("exec \"$OXMPI\" mpirun -n 1 sh -c 'ulimit -f 4; exec head -c 10000 /dev/zero >$DIR/x'");
     assert!(ended.code == 128 + 25 && ended.err.contains("SIGXFSZ"), "{ended:?}");
-    // The memory of ranks is a file, for which there is no room either.
-    let ended = run("ulimit -f 4; exec $OXMPI mpirun -n 1 true");
+    // The shared memory of ranks is a file, and has no room either.
+    let ended = run("ulimit -f 4; exec \"$OXMPI\" mpirun -n 1 true");
     assert!(ended.code == 1 && ended.err.contains("the limit on the size of files is"), "{ended:?}");
 }
 
 #[test]
-fn a_full_standard_error_panics_nobody_and_is_no_good_end() {
+fn a_full_standard_error_is_a_failure_without_a_panic() {
     for (what, code) in [
         ("mpirun -n 2 sh -c 'echo e >&2'", 1),
         ("mpirun -n 2 sh -c 'exit 9'", 9),
@@ -249,12 +229,11 @@ fn a_full_standard_error_panics_nobody_and_is_no_good_end() {
         ("nodes", 1),
         ("exec n0 true", 1),
     ] {
-        let ended = run(&format!("exec $OXMPI {what} 2>/dev/full"));
+        let ended = run(&format!("exec \"$OXMPI\" {what} 2>/dev/full"));
         assert_eq!(ended.code, code, "{what}: {ended:?}");
     }
 }
 
-/// What prints, and ends by itself with code 0.
 const PRINTS: [&str; 12] = [
     "--help",
     "--version",
@@ -271,24 +250,24 @@ const PRINTS: [&str; 12] = [
 ];
 
 #[test]
-fn commands_whose_output_is_lost_say_so_and_do_not_end_well() {
+fn commands_whose_output_is_lost_report_it_and_fail() {
     for what in PRINTS {
-        let ended = run(&format!("exec $OXMPI {what} >/dev/full"));
+        let ended = run(&format!("exec \"$OXMPI\" {what} >/dev/full"));
         assert_eq!(ended.code, 1, "{what}: {ended:?}");
         let text = "cannot write the standard output: No space left on device (os error 28)\n";
         assert!(ended.err.ends_with(text) && ended.err.lines().count() == 1, "{what}: {ended:?}");
     }
-    let ended = run("exec $OXMPI doctor --json >/dev/full");
+    let ended = run("exec \"$OXMPI\" doctor --json >/dev/full");
     assert!(ended.code == 1 && ended.err.contains("cannot write the standard output"), "{ended:?}");
 }
 
-/// Descriptor 4 is a pipe that nobody reads.
+/// Descriptor 4 is a pipe that no process reads.
 const UNREAD: &str = "mkfifo $DIR/unread; exec 3<>$DIR/unread 4>$DIR/unread 3>&-; ";
 
 #[test]
 fn commands_whose_output_nobody_reads_end_as_by_sigpipe_without_a_word() {
     for what in PRINTS {
-        let ended = run(&format!("{UNREAD} exec $OXMPI {what} >&4"));
+        let ended = run(&format!("{UNREAD} exec \"$OXMPI\" {what} >&4"));
         assert_eq!((ended.code, &*ended.err), (141, ""), "{what}");
     }
 }
@@ -299,45 +278,42 @@ fn a_job_whose_output_nobody_reads_ends_as_by_sigpipe_without_a_word() {
         for (what, to) in [
             ("yes", ">&4"),
             ("sh -c 'yes >&2'", "2>&4"),
-            // One that has it from its parents to ignore signals, as programs in Python and Java ignore SIGPIPE.
+            // A rank that inherits ignored signals, as children of Python and Java ignore SIGPIPE.
             ("sh -c \"trap '' PIPE TERM; while :; do echo x 2>/dev/null; done\"", ">&4"),
-            // Only the first rank writes at all; the others end as well.
             ("sh -c '[ $OXMPI_COMM_WORLD_RANK = 0 ] && echo x; sleep 50'", ">&4"),
-            // It has ended before anything is written.
             ("echo x", ">&4"),
         ] {
-            let ended = run(&format!("{UNREAD} exec $OXMPI mpirun {hosts} {what} {to}"));
+            let ended = run(&format!("{UNREAD} exec \"$OXMPI\" mpirun {hosts} {what} {to}"));
             assert_eq!((ended.code, &*ended.err), (141, ""), "{what}");
         }
     }
-    let ended = run("$OXMPI mpirun -n 2 yes | head -1; echo ${PIPESTATUS[0]}");
+    let ended = run("\"$OXMPI\" mpirun -n 2 yes | head -1; echo ${PIPESTATUS[0]}");
     assert_eq!((&*ended.out, &*ended.err), ("y\n141\n", ""));
-    // A failure is reported as ever.
-    let ended = run(&format!("{UNREAD} exec $OXMPI mpirun -n 1 sh -c 'exit 3' >&4"));
+    let ended = run(&format!("{UNREAD} exec \"$OXMPI\" mpirun -n 1 sh -c 'exit 3' >&4"));
     assert!(ended.code == 3 && ended.err.contains("exited with code 3"), "{ended:?}");
 }
 
 #[test]
 fn an_interrupt_ends_the_wait_for_a_slow_reader() {
-    // The ranks have ended; what they wrote is more than a pipe holds.
+    // The ranks have ended; their output is longer than a pipe holds.
     let script = "mkfifo $DIR/slow; exec 3<>$DIR/slow
-         $OXMPI mpirun -n 1 sh -c 'head -c 300000 /dev/zero; touch $DIR/done' >$DIR/slow & until [ -e $DIR/done ]; do sleep 0.01; done
+         \"$OXMPI\" mpirun -n 1 sh -c 'head -c 300000 /dev/zero; touch $DIR/done' >$DIR/slow & until [ -e $DIR/done ]; do sleep 0.01; done
          sleep 0.5; kill -INT $!; wait $!; echo \"ended with $?\"";
-    // Not from a script's background, where it would be ignored.
+    // With job control, as SIGINT would be ignored in the background of a script.
     let ended = run(&format!("set -m; {script}"));
     assert_eq!(&*ended.out, "ended with 130\n", "{ended:?}");
 }
 
 #[test]
-fn what_programs_under_daemons_say_is_not_lost_in_silence_either() {
-    let script = "$OXMPI boot >/dev/null || exit
-         $OXMPI exec n0 echo x >/dev/full; echo \"ended with $?\"
-         $OXMPI exec n0 sh -c 'echo x >&2' 2>/dev/full; echo \"ended with $?\"
-         $OXMPI exec n0 sh -c 'echo x; exit 5' >/dev/full; echo \"ended with $?\"
-         $OXMPI exec n0 yes >&4; echo \"ended with $?\"
-         $OXMPI exec n0 sh -c 'yes >&2' 2>&4; echo \"ended with $?\"
-         $OXMPI nodes >/dev/full; echo \"ended with $?\"
-         $OXMPI halt";
+fn lost_output_of_programs_under_daemons_is_reported() {
+    let script = "\"$OXMPI\" boot >/dev/null || exit
+         \"$OXMPI\" exec n0 echo x >/dev/full; echo \"ended with $?\"
+         \"$OXMPI\" exec n0 sh -c 'echo x >&2' 2>/dev/full; echo \"ended with $?\"
+         \"$OXMPI\" exec n0 sh -c 'echo x; exit 5' >/dev/full; echo \"ended with $?\"
+         \"$OXMPI\" exec n0 yes >&4; echo \"ended with $?\"
+         \"$OXMPI\" exec n0 sh -c 'yes >&2' 2>&4; echo \"ended with $?\"
+         \"$OXMPI\" nodes >/dev/full; echo \"ended with $?\"
+         \"$OXMPI\" halt";
     let ended = run(&format!("{UNREAD}{script}"));
     let codes: Vec<&str> = ended.out.lines().filter_map(|line| line.strip_prefix("ended with ")).collect();
     assert_eq!(codes, ["1", "1", "5", "141", "141", "1"], "{ended:?}");

@@ -1,20 +1,19 @@
-//! `oxmpi tune`, from its words to rules that are followed.
+//! `oxmpi tune`, from its options to the rules that a job follows.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use oxmpi_tuned::Rules;
 use serde_json::Value;
 
-/// A directory of a test's own, which goes when the test does.
-struct Directory(PathBuf);
+use crate::support::{TestDirectory, texts};
 
-impl Directory {
-    fn new(name: &str) -> Directory {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tune-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Directory(path)
+struct TuneDirectory(TestDirectory);
+
+impl TuneDirectory {
+    fn new(name: &str) -> TuneDirectory {
+        TuneDirectory(TestDirectory::new(&format!("tune-{name}")))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -28,9 +27,7 @@ impl Directory {
     }
 
     fn oxmpi(&self, line: &str) -> (i32, String, String) {
-        let output = self.command(line).output().unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+        texts(&self.command(line).output().unwrap())
     }
 
     fn files(&self) -> Vec<String> {
@@ -48,15 +45,9 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn a_short_run_measures_two_collectives_and_leaves_rules_and_a_picture() {
-    let here = Directory::new("short");
+    let here = TuneDirectory::new("short");
     let line =
         "tune --collectives barrier,bcast --ranks 2 --sizes 8:32 --time 0.02 --out my.conf --svg my.svg";
     let (code, out, err) = here.oxmpi(line);
@@ -71,7 +62,7 @@ fn a_short_run_measures_two_collectives_and_leaves_rules_and_a_picture() {
 
 #[test]
 fn a_run_that_is_killed_goes_on() {
-    let here = Directory::new("killed");
+    let here = TuneDirectory::new("killed");
     let line = "tune --collectives bcast --ranks 2 --sizes 8:8k --time 0.2 --out my.json --state mine";
     let mut first = here.command(line).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(60);
@@ -80,7 +71,7 @@ fn a_run_that_is_killed_goes_on() {
         assert!(Instant::now() < end, "nothing is measured");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // It could not do anything about it. Its job ends with its questions.
+    // After a SIGKILL the tool cannot clean up; its job ends with the closed pipes.
     first.kill().unwrap();
     first.wait().unwrap();
     let before = lines();
@@ -98,7 +89,6 @@ fn a_run_that_is_killed_goes_on() {
     assert!(out.contains(" of 6 calls have"), "{out}");
     assert!(lines() > before);
     here.rules("my.json");
-    // It is over: nothing is measured any more, and the same comes out.
     let wanted = std::fs::read(here.path("my.json")).unwrap();
     let all = lines();
     let (code, _, err) = here.oxmpi("tune --resume mine --out my.json --force");
@@ -112,10 +102,10 @@ fn a_run_that_is_killed_goes_on() {
     assert!(err.contains("mine:3: the line is damaged"), "{err}");
 }
 
-/// Only when the rules are written is the state no longer needed. A job goes on with the parameters that it had.
+/// The state is removed only after the rules are written. A job goes on with its own parameters.
 #[test]
 fn measurements_are_kept_until_the_rules_are_written() {
-    let here = Directory::new("kept");
+    let here = TuneDirectory::new("kept");
     let line = "tune --collectives bcast --ranks 2 --sizes 8:64k --time 0.1 --mca rpi tcp --out my.json";
     let mut first = here.command(line).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(60);
@@ -124,7 +114,6 @@ fn measurements_are_kept_until_the_rules_are_written() {
         assert!(Instant::now() < end, "nothing is measured");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // In the way of the rules.
     std::fs::create_dir(here.path("my.json")).unwrap();
     let other = here.oxmpi("tune --resume my.json.state --out other");
     if first.try_wait().unwrap().is_none() {
@@ -140,19 +129,18 @@ fn measurements_are_kept_until_the_rules_are_written() {
     assert_eq!(here.files(), ["my.json"]);
 }
 
-/// What was written is what is explained: rules of a simulation, which are always the same.
+/// `oxmpi explain` follows the written rules: those of a simulation, which are always the same.
 #[test]
 fn rules_of_a_simulation_are_followed() {
-    let here = Directory::new("simulated");
+    let here = TuneDirectory::new("simulated");
     for name in ["my.conf", "my.json"] {
         let line =
             format!("tune --simulate 64:64 --collectives bcast,allgather --out {name} --svg {name}.svg");
         let (code, out, err) = here.oxmpi(&line);
         assert_eq!((code, err.as_str()), (0, ""));
-        // Whatever the fixed rules say, somewhere in so many sizes the model says something else.
-        let told = out.lines().find(|line| line.contains(" ranks ")).unwrap();
-        let words: Vec<&str> = told.split_whitespace().collect();
-        // bcast 4096 ranks 1 MiB: 9 name, ...
+        // With this number of sizes the model differs from the fixed rules somewhere.
+        let line = out.lines().find(|line| line.contains(" ranks ")).unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
         let (collective, ranks) = (words[0], words[1]);
         let factor = if words[4].starts_with("MiB") {
             1 << 20
@@ -165,9 +153,8 @@ fn rules_of_a_simulation_are_followed() {
         let line = format!("explain coll {collective} --ranks {ranks} --bytes {bytes} --rules {name} --json");
         let (code, out, _) = here.oxmpi(&line);
         let explained: Value = serde_json::from_str(&out).unwrap();
-        assert_eq!((code, &explained["by"]), (0, &"rule".into()), "{told}\n{out}");
-        assert_eq!(explained["algorithm"]["id"], words[5].parse::<u8>().unwrap(), "{told}\n{out}");
-        // Above the most ranks nothing is said.
+        assert_eq!((code, &explained["by"]), (0, &"rule".into()), "{line}\n{out}");
+        assert_eq!(explained["algorithm"]["id"], words[5].parse::<u8>().unwrap(), "{line}\n{out}");
         let (_, out, _) = here.oxmpi(&line.replace(&format!("--ranks {ranks}"), "--ranks 8192"));
         assert!(out.contains("\"by\": \"fixed\""), "{out}");
         here.rules(name);
@@ -176,7 +163,7 @@ fn rules_of_a_simulation_are_followed() {
 
 #[test]
 fn a_million_ranks_are_simulated() {
-    let here = Directory::new("million");
+    let here = TuneDirectory::new("million");
     let mut command = here.command("tune --simulate 16384:64 --out my.conf --svg my.svg");
     let mut child = command.stdout(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(60);
@@ -196,8 +183,8 @@ fn a_million_ranks_are_simulated() {
 }
 
 #[test]
-fn what_cannot_work_is_told_before_anything_is_measured() {
-    let here = Directory::new("wrong");
+fn impossible_requests_are_refused_before_measurements() {
+    let here = TuneDirectory::new("wrong");
     std::fs::write(here.path("there"), "mine").unwrap();
     for (line, wanted_code, wanted) in [
         ("--collectives bcats", 2, "there is no collective 'bcats' that can be tuned; did you mean 'bcast'?"),

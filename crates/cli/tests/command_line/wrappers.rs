@@ -1,26 +1,23 @@
-//! `mpicc` and `mpicxx` with real compilers, pkg-config and CMake. What they need is installed by `cargo xtask test`.
+//! `mpicc` and `mpicxx` with real compilers, pkg-config and CMake, which `cargo xtask test`
+//! installs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A directory of a test's own, with a blank in its name, removed at its end.
-struct Room(PathBuf);
+use crate::support::{TestDirectory, prefix};
 
-impl Room {
-    fn new(name: &str) -> Room {
-        let path = std::env::temp_dir().join(format!("oxmpi wrappers {name} {}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Room(path)
+struct BlankDirectory(TestDirectory);
+
+impl BlankDirectory {
+    fn new(name: &str) -> BlankDirectory {
+        BlankDirectory(TestDirectory::new(&format!("wrappers {name}")))
     }
 
     fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, text).unwrap();
-        path
+        self.0.write(name, text)
     }
 
-    /// A copy of the installation in here, whose path has a blank.
+    /// A copy of the installation in this directory, whose path has a blank.
     fn installation(&self) -> PathBuf {
         let to = self.0.join("prefix");
         let copied = Command::new("cp").arg("-a").arg(prefix()).arg(&to).status().unwrap();
@@ -29,19 +26,6 @@ impl Room {
     }
 }
 
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn prefix() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-    let prefix = std::env::var_os("OXMPI_TEST_PREFIX").map(PathBuf::from);
-    prefix.unwrap_or_else(|| root.join("target/test-prefix"))
-}
-
-/// A tool of the installation, with no compiler named in the environment.
 fn tool(prefix: &Path, name: &str) -> Command {
     let mut command = Command::new(prefix.join("bin").join(name));
     for variable in ["OXMPI_CC", "OMPI_CC", "MPICH_CC", "OXMPI_CXX", "OMPI_CXX", "MPICH_CXX"] {
@@ -50,7 +34,6 @@ fn tool(prefix: &Path, name: &str) -> Command {
     command
 }
 
-/// Runs a command that must succeed without a word on standard error, and returns what it printed.
 fn ok(command: &mut Command) -> String {
     let output = command
         .output()
@@ -60,7 +43,6 @@ fn ok(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// Runs a program on two ranks.
 fn runs(prefix: &Path, program: &Path) -> String {
     let mut mpirun = tool(prefix, "mpirun");
     ok(mpirun.args(["-n", "2", "--timeout", "60"]).arg(program))
@@ -110,7 +92,6 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// Exceptions from the functions that a program gives to MPI.
 const EXCEPTIONS: &str = r#"
 #include <mpi.h>
 #include <cstdio>
@@ -168,9 +149,9 @@ int main(int argc, char **argv)
 
 #[test]
 fn exceptions_of_cxx_pass_through() {
-    let room = Room::new("exceptions");
+    let scratch = BlankDirectory::new("exceptions");
     let prefix = prefix();
-    let (source, program) = (room.write("exceptions.cc", EXCEPTIONS), room.0.join("exceptions"));
+    let (source, program) = (scratch.write("exceptions.cc", EXCEPTIONS), scratch.0.join("exceptions"));
     ok(tool(&prefix, "mpicxx").args(["-std=c++11", "-Wall"]).arg(&source).arg("-o").arg(&program));
     for (ranks, rpi) in [("1", "usysv"), ("2", "usysv"), ("2", "tcp")] {
         let mut mpirun = tool(&prefix, "mpirun");
@@ -194,21 +175,20 @@ const WARNINGS: &[&str] = &["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
 #[test]
 fn c_and_cxx_compile_without_warnings_and_run_where_paths_have_blanks() {
-    let room = Room::new("compile");
-    let prefix = room.installation();
-    let c = room.write("a file.c", SUM_C);
-    let cxx = room.write("a file.cc", SUM_CXX);
+    let scratch = BlankDirectory::new("compile");
+    let prefix = scratch.installation();
+    let c = scratch.write("a file.c", SUM_C);
+    let cxx = scratch.write("a file.cc", SUM_CXX);
     for (wrapper, standard, source, text) in [
         ("mpicc", "-std=c99", &c, "sum 3\n"),
         ("mpicxx", "-std=c++11", &cxx, "maximum 2\n"),
         ("mpic++", "-std=c++17", &cxx, "maximum 2\n"),
         ("mpiCC", "-std=c++11", &cxx, "maximum 2\n"),
     ] {
-        let program = room.0.join("a program");
+        let program = scratch.0.join("a program");
         ok(tool(&prefix, wrapper).args(WARNINGS).arg(standard).arg(source).arg("-o").arg(&program));
         assert_eq!(runs(&prefix, &program), text, "{wrapper}");
-        // In two steps, the first of which links nothing.
-        let object = room.0.join("an object.o");
+        let object = scratch.0.join("an object.o");
         ok(tool(&prefix, wrapper).arg(standard).arg("-c").arg(source).arg("-o").arg(&object));
         ok(tool(&prefix, wrapper).arg(&object).arg("-o").arg(&program));
         assert_eq!(runs(&prefix, &program), text, "{wrapper} in two steps");
@@ -217,11 +197,11 @@ fn c_and_cxx_compile_without_warnings_and_run_where_paths_have_blanks() {
     assert!(preprocessed.contains("int MPI_Allreduce("));
 }
 
-/// Build systems look for functions with declarations of their own, for pkg-config by names of others, and for Fortran, of which they take
-/// another MPI's where there is none.
+/// Build systems look for functions with their own declarations, for pkg-config packages under
+/// several names, and for Fortran. Without Fortran here they take that of another MPI.
 #[test]
 fn build_systems_find_this_installation_and_no_other() {
-    let room = Room::new("build");
+    let scratch = BlankDirectory::new("build");
     let mut source = String::new();
     let kinds = "Comm Errhandler File Group Info Message Op Request Session Status Type Win".split(' ');
     let names = kinds.flat_map(|kind| ["c2f", "f2c"].map(|to| format!("MPI_{kind}_{to}")));
@@ -229,8 +209,8 @@ fn build_systems_find_this_installation_and_no_other() {
     calls.iter().for_each(|(declaration, _)| source += declaration);
     source += "int main(void) { return ";
     calls.iter().for_each(|(_, call)| source += call);
-    room.write("conftest.c", &(source + "0; }\n"));
-    ok(tool(&prefix(), "mpicc").args(["-std=gnu17", "conftest.c", "-o", "conftest"]).current_dir(&room.0));
+    scratch.write("conftest.c", &(source + "0; }\n"));
+    ok(tool(&prefix(), "mpicc").args(["-std=gnu17", "conftest.c", "-o", "conftest"]).current_dir(&scratch.0));
     let flags = |name: &str| {
         let mut command = Command::new("pkg-config");
         command.args(["--libs", name]).env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
@@ -255,11 +235,11 @@ fn build_systems_find_this_installation_and_no_other() {
 }
 
 #[test]
-fn a_shell_can_use_what_is_shown() {
-    let room = Room::new("shown");
-    let prefix = room.installation();
-    room.write("a.c", SUM_C);
-    let program = room.0.join("a");
+fn a_shell_can_use_the_shown_words() {
+    let scratch = BlankDirectory::new("shown");
+    let prefix = scratch.installation();
+    scratch.write("a.c", SUM_C);
+    let program = scratch.0.join("a");
     let show = |words: &[&str]| ok(tool(&prefix, "mpicc").args(words)).trim_end().to_string();
     for line in [
         format!("{} a.c -o a {}", show(&["-compile_info"]), show(&["-showme:link"])),
@@ -272,24 +252,23 @@ fn a_shell_can_use_what_is_shown() {
         show(&["a.c", "-o", "a", "-show"]),
         show(&["-showme", "a.c", "-o", "a"]),
     ] {
-        ok(Command::new("sh").arg("-c").arg(&line).current_dir(&room.0));
+        ok(Command::new("sh").arg("-c").arg(&line).current_dir(&scratch.0));
         assert_eq!(runs(&prefix, &program), "sum 3\n", "{line}");
         std::fs::remove_file(&program).unwrap();
     }
     assert!(show(&["-showme:version"]).starts_with("mpicc: OxMPI "));
-    // Its words are read by a shell, as those of a makefile are.
     let mut pkg_config = Command::new("pkg-config");
     pkg_config.args(["--cflags", "--libs", "oxmpi"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
     let pkg_config = ok(&mut pkg_config);
-    ok(Command::new("sh").arg("-c").arg(format!("cc a.c -o a {pkg_config}")).current_dir(&room.0));
+    ok(Command::new("sh").arg("-c").arg(format!("cc a.c -o a {pkg_config}")).current_dir(&scratch.0));
     assert_eq!(runs(&prefix, &program), "sum 3\n");
 }
 
 #[test]
-fn another_compiler_can_be_named_and_one_that_is_not_there_is_told() {
-    let room = Room::new("named");
-    let source = room.write("a.c", "#ifndef MARK\n#error the other compiler was not used\n#endif\n");
-    let compiler = room.write("my cc", "#!/bin/sh\nexec cc -DMARK \"$@\"\n");
+fn another_compiler_can_be_named_and_a_missing_one_is_reported() {
+    let scratch = BlankDirectory::new("named");
+    let source = scratch.write("a.c", "#ifndef MARK\n#error the other compiler was not used\n#endif\n");
+    let compiler = scratch.write("my cc", "#!/bin/sh\nexec cc -DMARK \"$@\"\n");
     let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
     std::fs::set_permissions(&compiler, mode).unwrap();
     let compile = || {
@@ -384,9 +363,9 @@ int main(int argc, char **argv)
 
 #[test]
 fn removed_names_are_there_on_request() {
-    let room = Room::new("compat");
-    let old = room.write("old.c", OLD);
-    let program = room.0.join("old");
+    let scratch = BlankDirectory::new("compat");
+    let old = scratch.write("old.c", OLD);
+    let program = scratch.0.join("old");
     let compile = |wrapper: &str, language: &str, more: &[&str]| {
         let mut command = tool(&prefix(), wrapper);
         command.args(WARNINGS).args(more).args(["-x", language]).arg(&old).arg("-o").arg(&program);
@@ -398,7 +377,8 @@ fn removed_names_are_there_on_request() {
         ok(&mut compile(wrapper, language, &["-mpi-compat", standard]));
         assert_eq!(runs(&prefix(), &program), "ok\nok\n", "{wrapper} {standard}");
     }
-    // Without it there are no such names, and the wrapper says so behind what the compiler says.
+    // Without the option these names do not exist. The wrapper adds a hint after the errors of the
+    // compiler.
     for wrapper in ["mpicc", "mpicxx"] {
         let (language, options): (_, &[&str]) = match wrapper {
             "mpicc" => ("c", &["-Werror=implicit-function-declaration"]),
@@ -416,11 +396,12 @@ fn removed_names_are_there_on_request() {
             "{err}"
         );
     }
-    // A build sets a variable instead, for what passes the options of the wrapper on to the compiler behind it.
+    // A build system can set a variable instead, as it may pass the wrapper's options to the
+    // compiler itself.
     ok(compile("mpicc", "c", &[]).env("OXMPI_MPI_COMPAT", "1"));
     let off = compile("mpicc", "c", &[]).env("OXMPI_MPI_COMPAT", "0").output().unwrap();
     assert!(!off.status.success(), "OXMPI_MPI_COMPAT=0 is no request");
-    let bound = room.write("bound.c", "#include <mpi.h>\nMPI_Datatype types[] = {MPI_INT, MPI_UB};\n");
+    let bound = scratch.write("bound.c", "#include <mpi.h>\nMPI_Datatype types[] = {MPI_INT, MPI_UB};\n");
     let output = tool(&prefix(), "mpicc").args(["-mpi-compat", "-c"]).arg(bound).output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && err.contains("use_MPI_Type_create_resized"), "{err}");
@@ -446,9 +427,9 @@ int main(int argc, char **argv)
 
 #[test]
 fn integers_of_fortran_are_there_unless_the_interface_is_to_be_strict() {
-    let room = Room::new("fortran");
-    let source = room.write("fortran.c", FORTRAN);
-    let program = room.0.join("fortran");
+    let scratch = BlankDirectory::new("fortran");
+    let source = scratch.write("fortran.c", FORTRAN);
+    let program = scratch.0.join("fortran");
     for (wrapper, language) in [("mpicc", "c"), ("mpicxx", "c++")] {
         let compile = |more: &[&str]| {
             let mut command = tool(&prefix(), wrapper);
@@ -457,7 +438,7 @@ fn integers_of_fortran_are_there_unless_the_interface_is_to_be_strict() {
         };
         ok(&mut compile(&[]));
         assert_eq!(runs(&prefix(), &program), "ok\nok\n", "{wrapper}");
-        // What is compiled asks for names of the binary interface alone.
+        // The object file uses names of the binary interface alone.
         let symbols = ok(Command::new("nm").arg("-u").arg(&program));
         assert!(symbols.contains("MPI_Comm_toint") && !symbols.contains("c2f"), "{symbols}");
         ok(&mut compile(&["-mpi-compat"]));
@@ -466,7 +447,6 @@ fn integers_of_fortran_are_there_unless_the_interface_is_to_be_strict() {
         assert!(!strict.status.success() && err.contains("there is no MPI_Comm_c2f"), "{err}");
         assert!(!err.contains("-mpi-compat"), "{err}");
     }
-    // Those who go past the wrapper have them as well.
     let shown = ok(tool(&prefix(), "mpicc").arg("-showme:compile"));
     let mut pkg_config = Command::new("pkg-config");
     pkg_config.args(["--cflags", "oxmpi"]).env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
@@ -477,12 +457,12 @@ fn integers_of_fortran_are_there_unless_the_interface_is_to_be_strict() {
 }
 
 #[test]
-fn what_a_compiler_says_and_how_it_ends_is_passed_on() {
-    let room = Room::new("passed");
-    let source = room.write("a.c", "int main(void) { return 0; }\n");
+fn output_and_exit_code_of_a_compiler_are_passed_on() {
+    let scratch = BlankDirectory::new("passed");
+    let source = scratch.write("a.c", "int main(void) { return 0; }\n");
     let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
     let compile = |script: &str| {
-        let compiler = room.write("cc", script);
+        let compiler = scratch.write("cc", script);
         std::fs::set_permissions(&compiler, mode.clone()).unwrap();
         let mut command = tool(&prefix(), "mpicc");
         command.arg(format!("-cc={}", compiler.display())).arg("-c").arg(&source).output().unwrap()
@@ -491,13 +471,12 @@ fn what_a_compiler_says_and_how_it_ends_is_passed_on() {
     assert_eq!(output.status.code(), Some(7));
     let expected = b"a \xff MPI_Address\nno end\nmpicc: MPI-3.0 removed MPI_Address; ";
     assert!(output.stderr.starts_with(expected) && output.stdout == b"out\n", "{output:?}");
-    // Nothing is added to words that stop nobody.
     let output = compile("#!/bin/sh\necho warning: MPI_Address >&2\n");
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b"warning: MPI_Address\n"[..]));
-    // A signal is that of the compiler.
     let output = compile("#!/bin/sh\nkill -TERM $$\n");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(15), "{output:?}");
-    // Something that the compiler leaves behind with its standard error keeps nobody waiting for long.
+    // A background process of the compiler with its standard error delays the wrapper only a
+    // little.
     let started = std::time::Instant::now();
     let output = compile("#!/bin/sh\nsleep 30 >/dev/null </dev/null &\necho $! >&1\nexit 3\n");
     assert_eq!(output.status.code(), Some(3));
@@ -523,25 +502,24 @@ add_test(NAME sum COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2 ${MPIE
 
 #[test]
 fn cmake_finds_us_in_path_and_by_mpi_home() {
-    let room = Room::new("cmake");
-    let prefix = room.installation();
-    room.write("source/CMakeLists.txt", CMAKE);
-    room.write("source/sum.c", SUM_C);
-    room.write("source/sum.cc", SUM_CXX);
+    let scratch = BlankDirectory::new("cmake");
+    let prefix = scratch.installation();
+    scratch.write("source/CMakeLists.txt", CMAKE);
+    scratch.write("source/sum.c", SUM_C);
+    scratch.write("source/sum.cc", SUM_CXX);
     let path = format!("{}:{}", prefix.join("bin").display(), std::env::var("PATH").unwrap());
     for (how, key, value) in
         [("path", "PATH", path.clone()), ("home", "MPI_HOME", prefix.display().to_string())]
     {
-        let build = room.0.join(how);
+        let build = scratch.0.join(how);
         let mut cmake = Command::new("cmake");
-        cmake.arg("-S").arg(room.0.join("source")).arg("-B").arg(&build).env(key, &value);
+        cmake.arg("-S").arg(scratch.0.join("source")).arg("-B").arg(&build).env(key, &value);
         let found = ok(&mut cmake);
         let mpirun = prefix.join("bin/mpi").display().to_string();
         let cache = std::fs::read_to_string(build.join("CMakeCache.txt")).unwrap();
         let executable = cache.lines().find(|line| line.starts_with("MPIEXEC_EXECUTABLE")).unwrap();
         assert!(executable.contains(&mpirun), "{executable}\n{found}");
         ok(Command::new("cmake").arg("--build").arg(&build));
-        // Found by their own run path, without mpirun's LD_LIBRARY_PATH.
         assert_eq!(ok(&mut Command::new(build.join("sum_c"))), "sum 1\n");
         assert_eq!(runs(&prefix, &build.join("sum_cxx")), "maximum 2\n");
         let tests = ok(Command::new("ctest").arg("--test-dir").arg(&build));
@@ -570,10 +548,10 @@ int main(int argc, char **argv)
 "#;
 
 #[test]
-fn a_job_starts_with_the_error_handler_that_was_asked_for() {
-    let room = Room::new("errhandler");
-    let source = room.write("a.c", ERRHANDLER);
-    let program = room.0.join("a");
+fn a_job_starts_with_the_requested_error_handler() {
+    let scratch = BlankDirectory::new("errhandler");
+    let source = scratch.write("a.c", ERRHANDLER);
+    let program = scratch.0.join("a");
     ok(tool(&prefix(), "mpicc").arg(source).arg("-o").arg(&program));
     let run = |name: &str| {
         let mut mpirun = tool(&prefix(), "mpirun");
@@ -588,12 +566,10 @@ fn a_job_starts_with_the_error_handler_that_was_asked_for() {
     let (code, _, err) = run("mpi_errors_retrun");
     assert_eq!(code, Some(2));
     assert!(err.contains("did you mean 'mpi_errors_return'?"), "{err}");
-    // The same for a program alone, by the environment.
     let mut alone = Command::new(&program);
     assert_eq!(ok(alone.env("OXMPI_MCA_mpi_initial_errhandler", "mpi_errors_return")), "1 0 1\nreturned 1\n");
 }
 
-/// Everything that is below a prefix.
 fn all_below(prefix: &Path) -> Vec<String> {
     let found = ok(Command::new("find").arg(prefix).args(["!", "-type", "d", "-printf", "%P\\n"]));
     let mut found: Vec<String> = found.lines().map(str::to_owned).collect();
@@ -602,9 +578,9 @@ fn all_below(prefix: &Path) -> Vec<String> {
 }
 
 #[test]
-fn uninstall_removes_what_the_installation_has_put_there_and_no_more() {
-    let room = Room::new("uninstall");
-    let prefix = room.installation();
+fn uninstall_removes_the_files_of_the_installation_and_no_others() {
+    let scratch = BlankDirectory::new("uninstall");
+    let prefix = scratch.installation();
     let before = all_below(&prefix);
     let listed = ok(tool(&prefix, "oxmpi").args(["uninstall", "--list"]));
     for name in &before {
@@ -612,10 +588,9 @@ fn uninstall_removes_what_the_installation_has_put_there_and_no_more() {
         assert!(listed.lines().any(|line| line == path), "{path} is in no list:\n{listed}");
     }
     assert_eq!(all_below(&prefix), before, "a list removes nothing");
-    // What others have put there, and what somebody has changed.
-    room.write("prefix/bin/mine", "");
-    room.write("prefix/share/man/man1/other.1", "");
-    room.write("prefix/etc/oxmpi-mca-params.conf", "rpi = tcp\n");
+    scratch.write("prefix/bin/mine", "");
+    scratch.write("prefix/share/man/man1/other.1", "");
+    scratch.write("prefix/etc/oxmpi-mca-params.conf", "rpi = tcp\n");
     let said = ok(tool(&prefix, "oxmpi").arg("uninstall"));
     assert!(said.contains("kept, as somebody has changed it: ") && said.contains("removed "), "{said}");
     assert_eq!(all_below(&prefix), ["bin/mine", "etc/oxmpi-mca-params.conf", "share/man/man1/other.1"]);
@@ -624,7 +599,7 @@ fn uninstall_removes_what_the_installation_has_put_there_and_no_more() {
 
 #[test]
 fn an_installation_has_no_tables_for_debuggers_and_knows_its_functions() {
-    // Of a debug build, which with its tables is four times as long.
+    // Sizes of a debug build, which would be four times as long with these tables.
     for (name, most) in [("bin/oxmpi", 18 << 20), ("lib/libmpi_abi.so.1", 13 << 20)] {
         let file = prefix().join(name);
         let sections = ok(Command::new("readelf").args(["-S", "-W"]).arg(&file));

@@ -1,21 +1,21 @@
 //! Programs composed of snippets.
 //!
-//! A file `tests/c/coverage/NAME.snippets` begins with lines of directives (`// ranks: 2`, `// init: none`) and declarations in
-//! C, which all its snippets share. Then come the snippets, each a line `== NAME` and the body of a C function. They are
-//! expanded:
+//! A file `tests/c/coverage/NAME.snippets` begins with lines of directives (`// ranks: 2`, `//
+//! init: none`) and declarations in C for all its snippets. Each snippet is a line `== NAME` and
+//! the body of a C function. Snippets are expanded:
 //!
 //! - `== NAME W=a,b`: once for each value, which replaces `$W` in the body;
-//! - a body with `MPI_X@`: once as it stands without the `@`, and once with `_c` in its place. `$count`, `$disp` and `$aint`
-//!   are int, int and MPI_Aint in the first, MPI_Count, MPI_Aint and MPI_Count in the second;
-//! - a line `collective NAME@ ARGUMENTS`: as MPI_NAME, as MPI_Iname with MPI_Wait, and as MPI_NAME_init with MPI_Start,
-//!   MPI_Wait and MPI_Request_free.
+//! - a body with `MPI_X@`: once without the `@`, and once with `_c` in its place. `$count`, `$disp`
+//!   and `$aint` are int, int and MPI_Aint in the first, MPI_Count, MPI_Aint and MPI_Count in the
+//!   second;
+//! - a line `collective NAME@ ARGUMENTS`: as MPI_NAME, as MPI_Iname with MPI_Wait, and as
+//!   MPI_NAME_init with MPI_Start, MPI_Wait and MPI_Request_free.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// A file of snippets.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct SnippetFile {
     pub(crate) name: String,
     pub(crate) ranks: Vec<u32>,
     initializes: bool,
@@ -23,22 +23,20 @@ pub(crate) struct Source {
     pub(crate) snippets: Vec<Snippet>,
 }
 
-/// One expanded snippet.
 #[derive(Debug)]
 pub(crate) struct Snippet {
-    /// Unique in its file.
     pub(crate) name: String,
     body: String,
     line: usize,
 }
 
-impl Source {
-    /// Reads a file. A mistake in it is a panic, which is a failure of the test.
-    pub(crate) fn parse(name: &str, text: &str) -> Source {
+impl SnippetFile {
+    /// A mistake in the file is a panic, which is a failure of the test.
+    pub(crate) fn parse(name: &str, text: &str) -> SnippetFile {
         let ranks = directive(text, "// ranks:").expect("a first line '// ranks: 1 2'");
         let ranks = ranks.split_whitespace().map(|n| n.parse().unwrap()).collect();
         let initializes = directive(text, "// init:").is_none_or(|how| how.trim() != "none");
-        let mut source = Source {
+        let mut source = SnippetFile {
             name: name.to_owned(),
             ranks,
             initializes,
@@ -77,8 +75,8 @@ impl Source {
                 .collect();
         }
         for (name, body) in variants {
-            for (name, body) in ways(&name, &body) {
-                for (name, body) in forms(&name, &body) {
+            for (name, body) in collective_forms(&name, &body) {
+                for (name, body) in count_forms(&name, &body) {
                     let name = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
                     self.snippets.push(Snippet { name, body, line });
                 }
@@ -86,7 +84,6 @@ impl Source {
         }
     }
 
-    /// The C program.
     pub(crate) fn program(&self) -> String {
         let mut text = format!("#include \"coverage.h\"\n{}", self.prologue);
         for snippet in &self.snippets {
@@ -115,20 +112,18 @@ impl Source {
         text
     }
 
-    /// The functions that what all snippets share names.
+    /// The functions in the declarations for all snippets.
     pub(crate) fn shared_names(&self) -> BTreeSet<&str> {
         named_in(&self.prologue).collect()
     }
 }
 
 impl Snippet {
-    /// The functions that it names.
     pub(crate) fn names(&self) -> BTreeSet<&str> {
         named_in(&self.body).collect()
     }
 }
 
-/// The words `MPI_...` of a text.
 fn named_in(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| word.starts_with("MPI_"))
 }
@@ -137,8 +132,8 @@ fn directive<'a>(text: &'a str, what: &str) -> Option<&'a str> {
     text.lines().take_while(|line| line.starts_with("//")).find_map(|line| line.strip_prefix(what))
 }
 
-/// A body with `collective` lines in its three ways.
-fn ways(name: &str, body: &str) -> Vec<(String, String)> {
+/// A body with `collective` lines, as a blocking, a nonblocking and a persistent call.
+fn collective_forms(name: &str, body: &str) -> Vec<(String, String)> {
     if !body.lines().any(|line| line.trim_start().starts_with("collective ")) {
         return vec![(name.to_owned(), body.to_owned())];
     }
@@ -175,8 +170,7 @@ fn ways(name: &str, body: &str) -> Vec<(String, String)> {
     ]
 }
 
-/// A body with `MPI_X@` in its two forms.
-fn forms(name: &str, body: &str) -> Vec<(String, String)> {
+fn count_forms(name: &str, body: &str) -> Vec<(String, String)> {
     if !body.contains('@') {
         return vec![(name.to_owned(), body.to_owned())];
     }
@@ -191,7 +185,7 @@ fn forms(name: &str, body: &str) -> Vec<(String, String)> {
 fn snippets_are_expanded() {
     let text = "// ranks: 1 2\nstatic int shared;\n== plain\nOK(MPI_Barrier(MPI_COMM_SELF));\n== move OP=Put,Get\n\
                 $count n = 1; OK(MPI_$OP@(n));\n== reduce\n  collective Reduce@ a, b\n";
-    let source = Source::parse("some", text);
+    let source = SnippetFile::parse("some", text);
     assert_eq!(source.ranks, [1, 2]);
     let names: Vec<_> = source.snippets.iter().map(|snippet| snippet.name.as_str()).collect();
     assert_eq!(

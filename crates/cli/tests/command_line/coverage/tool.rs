@@ -1,7 +1,7 @@
-//! A tool of the profiling interface, made from the table of the ABI: it counts every call of each of the 664 functions by
-//! what came of it (MPI-5.0, the chapter on tool support, "Profiling Interface").
+//! A tool of the profiling interface, made from the table of the ABI: it counts each call of the
+//! 664 functions by its result (MPI-5.0, chapter on tool support, "Profiling Interface").
 //!
-//! The counts of a process lie in a file of its own that is mapped, so that they are there however the process ends.
+//! The counts of a process are in a mapped file, so they survive any end of the process.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use oxmpi_abi::FuncId;
 use oxmpi_abi::functions::FUNCTION_COUNT;
 use oxmpi_abi::prototype::params;
 
-/// How the counts are kept; `NAME` of a function is its number in the table.
+/// `NAME` of a function is its number in the table.
 const BODY: &str = r#"
 #include <mpi.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ __attribute__((constructor)) static void map(void) {
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0 || ftruncate(file, sizeof(struct counts)) != 0) _exit(97);
     counts = mmap(NULL, sizeof(struct counts), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    /* Another rank may end the job at any moment: what bears the name is as long as it must be. */
+    /* Another rank may end the job at any moment: a file with this name has its full length. */
     if (counts == MAP_FAILED || rename(path, whole) != 0) _exit(98);
     close(file);
 }
@@ -58,12 +58,10 @@ static int heard(int code, int function) {
 const unsigned long *tool_calls(void) { return counts->called; }
 "#;
 
-/// Whether a function's result is an error code.
 pub(crate) fn answers(id: FuncId) -> bool {
     id.function().result == "int" && !id.name().ends_with("_toint")
 }
 
-/// The source of the tool.
 pub(crate) fn source() -> String {
     let mut text = format!("#define _GNU_SOURCE\n#define COUNT {FUNCTION_COUNT}\n{BODY}");
     for id in FuncId::all() {
@@ -82,7 +80,8 @@ pub(crate) fn source() -> String {
     text
 }
 
-/// A header that counts the calls in a program's own text, which the tool's must equal.
+/// A header that counts the calls in the program's own text. Its counts must equal those of the
+/// tool.
 pub(crate) fn own_calls() -> String {
     let mut text = format!("static unsigned long own_calls[{FUNCTION_COUNT}];\n");
     for id in FuncId::all() {
@@ -93,7 +92,6 @@ pub(crate) fn own_calls() -> String {
     text
 }
 
-/// What the tool has counted of one function in all processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) called: u64,
@@ -102,7 +100,6 @@ pub(crate) struct Counts {
     pub(crate) missing: u64,
 }
 
-/// Adds up the counts in a directory, by function.
 pub(crate) fn counted(directory: &Path) -> Vec<Counts> {
     let mut all = vec![Counts::default(); FUNCTION_COUNT];
     for entry in std::fs::read_dir(directory).unwrap() {

@@ -1,6 +1,6 @@
-//! A wrong call of each function that can fail, made from its prototype: its object is the null handle of its type, or a
-//! place for its result is a null pointer. Where that is not the way to make a function fail,
-//! `tests/c/coverage/wrong.txt` has a call by hand, or says why it cannot fail.
+//! A wrong call of each function that can fail, made from its prototype: its object is the null
+//! handle of its type, or the address of a result is a null pointer. For other functions
+//! `tests/c/coverage/wrong.txt` has a call by hand, or the reason why the function cannot fail.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,18 +11,15 @@ use oxmpi_abi::prototype::{Param, params};
 
 use super::tool::answers;
 
-/// What `wrong.txt` says of a function.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// It cannot fail, and why.
     Never(String),
-    /// Its failure is in a file of snippets.
     InSnippets,
-    /// The C text that makes it fail.
     Call(String),
 }
 
-/// Types of objects, in the order in which a function is about them, the null handle, and the error class of that.
+/// Types of objects, with the null handle and its error class. A function is about its first type
+/// in this order.
 const OBJECTS: [(&str, &str, &str); 13] = [
     ("MPI_Win", "MPI_WIN_NULL", "MPI_ERR_WIN"),
     ("MPI_File", "MPI_FILE_NULL", "MPI_ERR_FILE"),
@@ -39,7 +36,8 @@ const OBJECTS: [(&str, &str, &str); 13] = [
     ("MPI_T_enum", "MPI_T_ENUM_NULL", "MPI_T_ERR_INVALID_HANDLE"),
 ];
 
-/// Reads `wrong.txt`: lines `MPI_X never REASON`, `MPI_X snippet`, and `MPI_X C-TEXT`; `#` begins a remark.
+/// Reads `wrong.txt`: lines `MPI_X never REASON`, `MPI_X snippet`, and `MPI_X C-TEXT`; `#` begins a
+/// remark.
 pub(crate) fn rules(text: &str) -> BTreeMap<FuncId, Rule> {
     let mut rules = BTreeMap::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -56,7 +54,6 @@ pub(crate) fn rules(text: &str) -> BTreeMap<FuncId, Rule> {
     rules
 }
 
-/// The functions that must have failed, and the file of snippets that makes them.
 pub(crate) fn snippets(rules: &BTreeMap<FuncId, Rule>) -> (Vec<FuncId>, String) {
     let mut must = Vec::new();
     let mut text = "// ranks: 1\n".to_owned();
@@ -80,11 +77,11 @@ pub(crate) fn snippets(rules: &BTreeMap<FuncId, Rule>) -> (Vec<FuncId>, String) 
 fn wrong_call(id: FuncId) -> String {
     let all: Vec<Param<'_>> = params(id.function().params).collect();
     if id.name().starts_with("MPI_T_") {
-        // Nobody has called MPI_T_init_thread there.
+        // The program of the wrong calls does not call MPI_T_init_thread.
         return format!("FAILS({}, MPI_T_ERR_NOT_INITIALIZED);", call(id, &all, None));
     }
     for (kind, null, class) in OBJECTS {
-        // Elsewhere no info is an info that is right.
+        // In other functions MPI_INFO_NULL is valid.
         if kind == "MPI_Info" && !id.name().starts_with("MPI_Info_") {
             continue;
         }
@@ -94,25 +91,23 @@ fn wrong_call(id: FuncId) -> String {
             return format!("{kind} wrong = {null}; FAILS({}, {class});", call(id, &all, Some(at)));
         }
     }
-    // Of those, null pointers may be right.
     let may_be_null =
         |param: &Param<'_>| param.base == "void" || (param.base == "MPI_Status" && all.len() > 2);
     let place = all.iter().rposition(|param| !param.by_value() && !param.constant && !may_be_null(param));
     match place {
         Some(at) => format!("FAILS({}, MPI_ERR_ARG);", call(id, &all, Some(at))),
-        // For the compiler to complain of, with all others of the kind.
+        // The compiler reports this line, together with all others of the kind.
         None => format!("#error wrong.txt must say how {id} fails"),
     }
 }
 
-/// Whether a handle is given by address, and not only taken there.
+/// Whether the function reads and writes the handle at an address.
 fn is_both(id: FuncId, param: &Param<'_>) -> bool {
     let ends = ["free", "disconnect", "close", "finalize", "commit", "Start", "Cancel", "recv", "recv_c"];
     let is_handle = OBJECTS.iter().any(|(kind, ..)| *kind == param.base);
     is_handle && param.stars == 1 && ends.iter().any(|end| id.name().ends_with(end))
 }
 
-/// The call with arguments for everything, one of them wrong.
 fn call(id: FuncId, all: &[Param<'_>], wrong: Option<usize>) -> String {
     let given = all.iter().enumerate().map(|(at, param)| match wrong == Some(at) {
         true if param.by_value() => "wrong".to_owned(),
@@ -123,7 +118,6 @@ fn call(id: FuncId, all: &[Param<'_>], wrong: Option<usize>) -> String {
     format!("{id}({})", given.collect::<Vec<_>>().join(", "))
 }
 
-/// An argument that is right by itself.
 fn right(param: &Param<'_>) -> String {
     if CALLBACKS.iter().any(|callback| callback.name == param.base) {
         return "NULL".to_owned();

@@ -1,7 +1,7 @@
-//! The commands that README.md and the pages of `docs/` show. The first word behind the backticks
-//! of a fence is its language. In a fence `sh` each line is a command. In a fence `console` each
-//! line that begins with `$ ` is one, and the lines behind it are lines of its output; `...` stands
-//! for further ones. A second word says when the commands run:
+//! The commands in README.md and the pages of `docs/`. The first word behind the backticks of a
+//! fence is its language. In a fence `sh` each line is a command. In a fence `console` each line
+//! that begins with `$ ` is one, and the lines behind it are lines of its output; `...` stands for
+//! further ones. A second word gives the time of the commands:
 //!
 //! - none: in the everyday run;
 //! - `night`: in the nightly run;
@@ -11,15 +11,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::{compiled, installed, root};
+use crate::support::{TestDirectory, compiled, installed, root};
 
-/// Seconds after which a command is ended.
 const LIMIT_S: &str = "60";
 
-/// Languages of fences that have no commands.
 const WITHOUT_COMMANDS: [&str; 4] = ["text", "c", "rust", "json"];
 
-/// When a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Everyday,
@@ -27,13 +24,11 @@ enum When {
     Never,
 }
 
-/// A command of a document.
 #[derive(Debug, PartialEq, Eq)]
 struct ShownCommand {
     line: usize,
     when: When,
     text: String,
-    /// Lines that the command prints, among others.
     output: Vec<String>,
 }
 
@@ -43,7 +38,6 @@ struct ShownCommand {
 /// A fence without a language, a command in a fence of another language, or an unknown second word.
 fn shown_commands(page: &str) -> Result<Vec<ShownCommand>, String> {
     let mut shown: Vec<ShownCommand> = Vec::new();
-    // The language and the time of the open fence.
     let mut fence: Option<(&str, When)> = None;
     let mut continues = false;
     for (index, line) in page.lines().enumerate() {
@@ -83,7 +77,6 @@ fn shown_commands(page: &str) -> Result<Vec<ShownCommand>, String> {
     Ok(shown)
 }
 
-/// What stands behind the backticks that open a fence.
 fn language_and_time(info: &str) -> Result<(&str, When), String> {
     let (language, time) = info.trim().split_once(' ').unwrap_or((info.trim(), ""));
     let when = match time.trim() {
@@ -100,7 +93,6 @@ fn language_and_time(info: &str) -> Result<(&str, When), String> {
     Ok((language, when))
 }
 
-/// The documents: README.md and the pages of `docs/`.
 fn documents() -> Vec<PathBuf> {
     let pages = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let mut documents: Vec<PathBuf> =
@@ -111,12 +103,11 @@ fn documents() -> Vec<PathBuf> {
 }
 
 /// A home with an installation in `oxmpi`, and files of the names that the documents use.
-struct Home(PathBuf);
+struct Home(TestDirectory);
 
 impl Home {
     fn new(name: &str) -> Home {
-        let home = std::env::temp_dir().join(format!("oxmpi-{name}-{}", std::process::id()));
-        fs::create_dir_all(&home).unwrap();
+        let home = TestDirectory::new(name);
         let hello = root().join("examples/hello.c");
         fs::copy(&hello, home.join("program.c")).unwrap();
         fs::copy(compiled(&hello).unwrap(), home.join("program")).unwrap();
@@ -128,7 +119,6 @@ impl Home {
         Home(home)
     }
 
-    /// Runs a command; the error is the text of a failure.
     fn run(&self, shown: &ShownCommand) -> Result<(), String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let directories = [self.0.join("oxmpi/bin")].into_iter().chain(std::env::split_paths(&path));
@@ -152,13 +142,6 @@ impl Home {
     }
 }
 
-impl Drop for Home {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Runs all commands of that time, and reports every one that fails.
 fn run_all(when: When) {
     let home = Home::new(if when == When::Night { "documents-night" } else { "documents" });
     let (mut failed, mut count) = (Vec::new(), 0);

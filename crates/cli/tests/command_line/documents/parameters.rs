@@ -3,7 +3,7 @@
 use oxmpi_param::tuned::COLLECTIVES;
 use oxmpi_param::{Level, Param};
 
-/// What stands above the tables.
+/// The text above the tables.
 const HEAD: &str = "\
 # Parameters
 
@@ -35,7 +35,6 @@ MPI's components that OxMPI does not have (`coll_adapt`, `coll_portals4`, `btl_o
 on is an error.
 ";
 
-/// The page.
 fn page() -> String {
     let mut out = HEAD.to_string();
     for (level, heading, text) in [
@@ -69,7 +68,6 @@ fn page() -> String {
     out
 }
 
-/// The collective that a parameter is about.
 fn collective(param: &Param) -> Option<&'static str> {
     let rest = param.name.strip_prefix("coll_tuned_")?;
     COLLECTIVES

@@ -1,4 +1,5 @@
-//! `docs/transports.md`: the pages of the transports, each from its folder, with the tables that `oxmpi bench` has written.
+//! `docs/transports.md`: the pages of the transports, each from its folder, with the tables of
+//! `oxmpi bench`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +8,10 @@ use oxmpi_param::Module;
 
 use crate::support::root;
 
-/// Where the folders of transports are, and where those folders may be.
 const FOLDERS: [&str; 2] = ["crates/fabric/src", "crates/fabric/src/transports"];
 
-/// The page from what it was: what stands above the first section stays, and so do tables and sections of what is no transport.
+/// The new page. The text above the first section stays, as do tables and sections that are of no
+/// transport.
 fn page(old: &str) -> String {
     let mut sections = old.split("\n## ");
     let mut out = sections.next().unwrap_or_default().trim_end().to_string();
@@ -28,7 +29,6 @@ fn page(old: &str) -> String {
     out + "\n"
 }
 
-/// The page in the folder of a transport: `NAME.md`.
 fn folder_page(name: &str) -> PathBuf {
     let folders = FOLDERS.iter().flat_map(|folder| fs::read_dir(root().join(folder)).into_iter().flatten());
     let mut pages = folders.flatten().map(|folder| folder.path().join(format!("{name}.md")));
@@ -36,7 +36,6 @@ fn folder_page(name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("the folder of the transport '{name}' has no page {name}.md"))
 }
 
-/// What `oxmpi bench` has measured of a transport, with its markers.
 fn table<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     let (start, end) = (format!("<!-- bench {name} -->"), format!("<!-- end bench {name} -->"));
     let from = page.find(&start)?;
@@ -45,7 +44,7 @@ fn table<'a>(page: &'a str, name: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn the_page_is_what_the_folders_say() {
+fn the_page_has_the_texts_of_the_folders() {
     let page = page(&fs::read_to_string(super::docs("transports.md")).unwrap());
     super::is_current("transports.md", &page);
     assert!(Module::all().iter().all(|module| page.contains(&format!("\n## `{}`\n", module.name))));

@@ -1,4 +1,5 @@
-//! The program of the fuzzer: for each function of the interface, C text that draws its arguments and calls it.
+//! The program of the fuzzer: for each function of the interface, C text that draws its arguments
+//! and calls it.
 
 use std::fmt::Write as _;
 
@@ -8,8 +9,8 @@ use oxmpi_abi::constants::{CONSTANTS, ConstantKind};
 use oxmpi_abi::prototype::{Param, params};
 use oxmpi_abi::types::HANDLE_TYPES;
 
-/// What is not called: what ends the job, what starts others, and what waits for others and has no argument that keeps
-/// it from that.
+/// Functions that are not called: they end the job, start processes, or wait for other processes
+/// whatever their arguments are.
 const NEVER: [&str; 11] = [
     "MPI_Abort",
     "MPI_Buffer_detach",
@@ -21,11 +22,11 @@ const NEVER: [&str; 11] = [
     "MPI_Finalize",
     "MPI_Init",
     "MPI_Init_thread",
-    // It may set the eager limit to 0, and then sends wait for receives.
+    // A write may set the eager limit to 0, after which sends wait for receives.
     "MPI_T_cvar_write",
 ];
 
-/// What may wait for somebody: it gets no valid object (with or without `_c`).
+/// Functions that may wait for another rank (with or without `_c`): they get no valid object.
 const WAITS: [&str; 29] = [
     "MPI_Comm_accept",
     "MPI_Comm_connect",
@@ -58,10 +59,10 @@ const WAITS: [&str; 29] = [
     "MPI_Win_wait",
 ];
 
-/// What waits only for the data to leave: it sends little.
+/// Functions that wait only until the data have left: they send little.
 const SHORT: [&str; 3] = ["MPI_Bsend", "MPI_Rsend", "MPI_Send"];
 
-/// What needs nobody else, or nobody to wait: it may be called on all ranks' communicator by one of them.
+/// Local functions: one rank may call them on the communicator of all ranks.
 const ALONE: [&str; 34] = [
     "MPI_Bsend",
     "MPI_Bsend_init",
@@ -103,7 +104,6 @@ fn is_among(list: &[&str], id: FuncId) -> bool {
     list.contains(&id.name().trim_end_matches("_c"))
 }
 
-/// The C program.
 pub(crate) fn source() -> String {
     let mut text = "#include \"calls.h\"\n".to_owned();
     let names: Vec<String> = FuncId::all().map(|id| format!("\"{id}\"")).collect();
@@ -135,7 +135,6 @@ fn pool(kind: &'static str) -> String {
     let of_kind = || CONSTANTS.iter().filter(|constant| constant.kind == ConstantKind::Handle(kind));
     let null =
         of_kind().find(|constant| constant.name.ends_with("_NULL")).map_or("0", |constant| constant.name);
-    // Those would end the job, by right.
     let ends = ["MPI_ERRORS_ARE_FATAL", "MPI_ERRORS_ABORT"];
     let mut known: Vec<&str> = of_kind()
         .map(|constant| constant.name)
@@ -145,7 +144,6 @@ fn pool(kind: &'static str) -> String {
         known.push(null);
     }
     if kind == "MPI_Datatype" {
-        // Where only the first few are drawn, and to make them likely.
         known.splice(
             0..0,
             ["MPI_INT", "MPI_BYTE", "MPI_DOUBLE", "MPI_CHAR", "MPI_INT", "MPI_LONG", "MPI_FLOAT", "MPI_INT"],
@@ -154,7 +152,6 @@ fn pool(kind: &'static str) -> String {
     format!("POOL({kind}, {null}, {})", known.join(", "))
 }
 
-/// A function of the program's that the library may call.
 fn answer(callback: &Callback) -> String {
     if callback.result.is_empty() {
         return String::new();
@@ -165,7 +162,6 @@ fn answer(callback: &Callback) -> String {
     format!("static {} answer_{}({}) {{ {flag}{result} }}\n", callback.result, callback.name, callback.params)
 }
 
-/// The function that draws and calls.
 fn call(id: FuncId) -> String {
     let (mut before, mut given, mut after) = (String::new(), Vec::new(), String::new());
     if is_among(&SHORT, id) {
@@ -174,7 +170,6 @@ fn call(id: FuncId) -> String {
     for (at, param) in params(id.function().params).enumerate() {
         let argument = draw(id, &param);
         if HANDLE_TYPES.contains(&param.base) && param.stars == 1 && !param.constant {
-            // One handle that is given, taken, or both.
             let kind = param.base;
             let _ = writeln!(
                 before,
@@ -211,7 +206,6 @@ fn is_callback(base: &str) -> bool {
     CALLBACKS.iter().any(|callback| callback.name == base)
 }
 
-/// The C expression that draws an argument.
 fn draw(id: FuncId, param: &Param<'_>) -> String {
     if let Some(callback) = CALLBACKS.iter().find(|callback| callback.name == param.base) {
         let name = if callback.result.is_empty() { callback.params } else { callback.name };
@@ -292,7 +286,7 @@ fn draw(id: FuncId, param: &Param<'_>) -> String {
             "attribute_val" if id.name().contains("get") || id.name().contains("Get") => "room()",
             "base" | "location" | "extra_state" | "attribute_val" | "obj_handle" | "user_data" => "place()",
             "logical_true" | "logical_false" => "place()",
-            // MPI_IN_PLACE is no place of theirs.
+            // MPI_IN_PLACE is not valid for these functions.
             _ if id.name().starts_with("MPI_T_") => "place()",
             _ => "buffer()",
         }
@@ -309,7 +303,7 @@ fn draw_handle(id: FuncId, param: &Param<'_>) -> String {
         "MPI_Comm" if waits => "pick_bad_comm()".to_owned(),
         "MPI_Comm" if is_among(&ALONE, id) => "pick_MPI_Comm()".to_owned(),
         "MPI_Comm" => "pick_local()".to_owned(),
-        // Of a group of others they would have to know.
+        // The other members of a larger group would have to call the function too.
         "MPI_Group" if id.name().contains("from_group") => "pick_own_group()".to_owned(),
         "MPI_Win" if waits => "pick_bad_win()".to_owned(),
         "MPI_Session" if waits => "pick_bad_session()".to_owned(),

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::{Child, Output};
 
-use super::sorted;
 use super::testbed::{Testbed, outcome, testbed};
+use crate::support::sorted;
 
 struct Pair {
     bed: Testbed,
@@ -25,7 +25,6 @@ impl Pair {
         self.bed.mpirun(&words).spawn().unwrap()
     }
 
-    /// Runs both sides: what became of either.
     fn run(&self, sides: [&[&str]; 2], mode: &str) -> [(Option<i32>, String, String); 2] {
         let _ = fs::remove_file(&self.port);
         let all = ["0", "1"].into_iter().zip(sides).map(|(side, options)| self.start(side, options, mode));
@@ -40,7 +39,7 @@ impl Pair {
         for (side, (code, out, err)) in ends.iter().enumerate() {
             let line = format!("side {side}: {together} together");
             let is_right = (*code, err.as_str(), sorted(out)) == (Some(0), "", vec![&*line, &*line]);
-            // What one side waits for the other one may say.
+            // One side may wait for the other, so a failure shows the output of both.
             assert!(is_right, "side {side} of {sides:?}: {ends:#?}");
         }
     }
@@ -55,7 +54,6 @@ fn jobs_on_several_hosts_and_on_one_connect() {
     pair.meet([SPREAD, HERE], 5);
     pair.meet([HERE, SPREAD], 5);
     pair.meet([SPREAD, &["-H", "nodeb:2,localhost:2"]], 7);
-    // All of the one are on one other host.
     pair.meet([&["-H", "nodea:2"], HERE], 4);
     pair.meet([HERE, &["-H", "nodea:2"]], 4);
     pair.meet([&["-H", "nodea:2"], &["-H", "nodea:2"]], 4);
@@ -70,7 +68,6 @@ fn jobs_of_several_transports_connect() {
         pair.meet([HERE, &["-n", "2", "--mca", "rpi", rpi]], 4);
     }
     pair.meet([&["-n", "2", "--mca", "mpi_virtual_nodes", "2"], HERE], 4);
-    // Through daemons on several hosts, which do not reach the other job.
     let daemons: &[&str] = &["-H", "nodea:2,nodeb:1", "--mca", "rpi", "lamd"];
     pair.meet([daemons, HERE], 5);
     pair.meet([SPREAD, daemons], 6);

@@ -40,7 +40,6 @@ fn messages_cross_hosts_while_programs_compute() {
     bed.is_clean();
 }
 
-/// A job of four ranks, two on each host, that stay.
 fn start(bed: &Testbed) -> Begun {
     let stay = bed.compile_text("stay", STAY);
     let job = bed.begin(&lamd(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay]), 4);
@@ -56,7 +55,7 @@ fn a_lost_daemon_or_host_ends_the_job_with_one_report() {
     kill(pid);
     let (code, _, err) = job.end();
     assert_eq!(code, Some(137), "{err}");
-    // The number that the daemon has for itself: hosts of this test have one space of process numbers.
+    // The number as the daemon sees it: the hosts of this test have one space of process numbers.
     let text = format!("the daemon of node 1 (pid {pid}, host nodeb) was killed by SIGKILL");
     assert!(err.contains(&text) && err.contains("4 ranks still running"), "{err}");
     assert_eq!(err.matches("Meaning:").count(), 1, "{err}");
@@ -92,7 +91,6 @@ fn others_survive_the_loss_of_a_host_with_its_daemon() {
     bed.is_clean();
 }
 
-/// Rank 0 speaks first, so that its daemon is the one that connects.
 const ONE_WAY: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -113,7 +111,7 @@ int main(int argc, char **argv)
 "#;
 
 #[test]
-fn a_daemon_skips_an_address_that_is_not_reached_and_says_so() {
+fn a_daemon_skips_an_unreachable_address_and_reports_it() {
     let Some(bed) = testbed() else { return };
     let program = bed.compile_text("oneway", ONE_WAY);
     bed.put_address_first(B, "10.99.0.2");

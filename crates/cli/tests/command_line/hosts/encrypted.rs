@@ -1,4 +1,4 @@
-//! What somebody on the network sees of the messages of a job.
+//! Messages of a job as an observer on the network sees them.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -6,7 +6,6 @@ use std::process::Stdio;
 
 use super::testbed::{A, testbed};
 
-/// Writes what passes the network of its host into a file, until it is ended.
 const LISTEN: &str = r#"
 #include <stdio.h>
 #include <sys/socket.h>
@@ -29,7 +28,8 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// A word goes from rank 0 to rank 1 and back: alone, often in one message, and announced.
+/// A word goes from rank 0 to rank 1 and back: alone, repeated in one message, and in an announced
+/// message.
 const SPEAK: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
 "#;
 
 #[test]
-fn messages_between_hosts_cannot_be_read_unless_somebody_wants_that() {
+fn messages_between_hosts_cannot_be_read_unless_encryption_is_off() {
     let Some(bed) = testbed() else { return };
     let (listen, speak) = (bed.compile_text("listen", LISTEN), bed.compile_text("speak", SPEAK));
     for (options, is_seen) in [
@@ -88,7 +88,7 @@ fn messages_between_hosts_cannot_be_read_unless_somebody_wants_that() {
 }
 
 #[test]
-fn a_job_on_several_hosts_is_refused_if_the_way_between_them_is_left_out() {
+fn a_job_on_several_hosts_is_refused_if_the_transport_between_them_is_left_out() {
     let Some(bed) = testbed() else { return };
     let speak = bed.compile_text("speak", SPEAK);
     for list in ["^tcp", "self,sm"] {

@@ -1,33 +1,24 @@
-//! Hosts that do not hear of the head any more, and a head that is stopped and has not gone.
+//! Hosts that lose the connection with the head, and a head that is stopped and not lost.
 
 use std::io::Read as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::testbed::{A, B, HEAD, LIMIT, Machine, Testbed, outcome, testbed};
+use super::testbed::{A, B, HEAD, Machine, Testbed, outcome, testbed};
+use crate::support::await_that;
 
-/// How long a host may not answer, in seconds.
+/// The time without an answer after which a host is lost, in seconds.
 const SILENCE: u64 = 3;
-/// A universe of all hosts; ranks run on two.
 const UNIVERSE: &str = "head schedule=no\nnodea cpu=1\nnodeb cpu=1\n";
 
-/// `mpirun` of two ranks, one on each of two hosts, by ssh or by daemons.
 fn words<'w>(silence: &'w str, program: &[&'w str]) -> Vec<&'w str> {
     [&["--timeout", "100", "--mca", "mpi_agent_silence_s", silence, "-n", "2", "-H", "nodea,nodeb"], program]
         .concat()
 }
 
-/// Waits until something holds.
-fn await_that(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !holds() {
-        assert!(Instant::now() < end, "still not: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// The connections of a host with the head that are no ssh's (proc(5): the state of one that is open is 01).
+/// The open connections of a host with the head except those of ssh (proc(5): the state 01 is
+/// open).
 fn connections(bed: &Testbed, machine: Machine) -> usize {
     let Some((pid, _)) = bed.processes(machine).into_iter().next() else { return 0 };
     let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
@@ -44,7 +35,6 @@ fn runs(bed: &Testbed, machine: Machine, text: &str) -> bool {
     bed.processes(machine).iter().any(|(_, words)| words.contains(text))
 }
 
-/// The link of a host is cut for good while its ranks run.
 fn cut_for_good(bed: &Testbed, others: usize) {
     let silence = SILENCE.to_string();
     let child = bed.mpirun(&words(&silence, &["sleep", "300"])).spawn().unwrap();
@@ -53,10 +43,9 @@ fn cut_for_good(bed: &Testbed, others: usize) {
     await_that("the hosts are connected with the head", || {
         [A, B].iter().all(|machine| connections(bed, *machine) > others)
     });
-    // What was said last has come.
+    // The last messages before the cut have arrived.
     std::thread::sleep(Duration::from_millis(500));
     bed.set_link(B, false);
-    // The head gives the host up, and the ranks there end by themselves: nobody reaches them.
     let (code, _, err) = outcome(child.wait_with_output().unwrap());
     assert!(code.is_some_and(|code| ![0, 124].contains(&code)), "{err}");
     assert!(err.contains("host nodeb is lost, with 1 rank:"), "{err}");
@@ -76,15 +65,16 @@ fn ranks_of_a_host_whose_link_stays_down_end_with_ssh() {
 fn ranks_of_a_host_whose_link_stays_down_end_with_daemons() {
     let Some(bed) = testbed() else { return };
     bed.boot(UNIVERSE);
-    // The link of the daemons is there already.
+    // The daemons have one connection already.
     cut_for_good(&bed, 1);
 }
 
-/// Each rank writes more than may be under way, and more than the head's kernel takes.
+/// Each rank writes more than the agent may send without an acknowledgement, and more than the
+/// head's kernel takes.
 const WRITES: &str = "echo begins; sleep 1; head -c 3000000 /dev/zero; sleep 2.125";
 const WRITTEN: usize = 2 * (3_000_000 + "begins\n".len());
 
-/// The head is stopped for much longer than a host may not answer.
+/// Stops the head for four times the silence after which a host is lost.
 fn stop_head(bed: &Testbed) {
     let silence = SILENCE.to_string();
     let mut child = bed.mpirun(&words(&silence, &["sh", "-c", WRITES])).spawn().unwrap();

@@ -1,29 +1,28 @@
-//! Restarts where process numbers of ranks cannot be had again: hosts that number their processes themselves, as containers do, and
-//! whose ranks go on together.
+//! Restarts whose ranks cannot have their process numbers again: hosts with their own PID
+//! namespaces, as containers have, and ranks of two such hosts on one.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::restarts::{checkpoint, mpirun_with, results};
-use super::testbed::{A, B, HEAD, Testbed, outcome, testbed_with};
-use crate::support::{criu, installed};
+use super::restarts::{checkpoint, mpirun_with, restart_command, results};
+use super::testbed::{A, B, HEAD, OutputLines, Testbed, lines_of, outcome, testbed_with};
+use crate::support::criu;
 
-/// Has a program have the same number on each host, or the next ones: `sh` has it behind its own arguments.
+/// Gives a program the same process number on each host, or the next ones. `sh` has the program
+/// behind its own arguments.
 const SAME_NUMBERS: &str = "echo 5000 > /proc/sys/kernel/ns_last_pid; \"$0\" \"$@\"; exit $?";
 
-/// Files with the standard error of restarts begin so.
+/// Names of files with the standard error of restarts begin so.
 const SAID: &str = "said";
 
-/// A program that ends with this code.
+/// Arguments of a program that ends with the exit code `code`.
 fn words<'a>(program: &'a str, rounds: &'a str, code: &'a str) -> [&'a str; 8] {
     ["sh", "-c", SAME_NUMBERS, program, rounds, "5", "data", code]
 }
 
-/// Waits for a line of a round; all lines go to `all`.
-fn await_round(lines: &mut Lines, all: &mut Vec<String>, said: &Path) {
+fn await_round(lines: &mut OutputLines, all: &mut Vec<String>, said: &Path) {
     loop {
         let Some(line) = lines.next() else {
             panic!("the job has ended: {all:?} {:?}", std::fs::read_to_string(said));
@@ -37,35 +36,22 @@ fn await_round(lines: &mut Lines, all: &mut Vec<String>, said: &Path) {
 }
 
 fn restart(bed: &Testbed, criu: &Path, (set, hosts): (&str, &str), said: &Path) -> Child {
-    let mut command = bed.on(HEAD, "setsid");
-    command.arg(installed("oxmpi")).args(["restart", set, "--host", hosts]);
-    command.arg("--mca").arg("cr_blcr_criu").arg(criu);
     let said = std::fs::File::create(said).unwrap();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said).spawn().unwrap()
+    restart_command(bed, criu, &[set, "--host", hosts]).stderr(said).spawn().unwrap()
 }
 
-/// What a job writes.
-type Lines = Box<dyn Iterator<Item = String>>;
-
-fn lines_of(job: &mut Child) -> Lines {
-    let lines = BufReader::new(job.stdout.take().unwrap()).lines();
-    Box::new(lines.map(|line| line.unwrap()))
-}
-
-/// How many PID namespaces are there for ranks, on all hosts.
 fn namespaces(bed: &Testbed) -> usize {
     let all = [HEAD, A, B].map(|machine| bed.processes(machine));
     all.iter().flatten().filter(|(_, words)| words.contains(" pid-namespace ")).count()
 }
 
-/// How many lines a job has written that say of ranks that they go on in a namespace.
+/// The number of lines in which the job reports ranks in a PID namespace.
 fn said_apart(bed: &Testbed) -> usize {
     let text = std::fs::read_to_string(bed.directory.join(format!("{SAID}.0"))).unwrap_or_default();
     let is_it = |line: &&str| line.contains(" go on in a PID namespace, as their process numbers are ");
     text.lines().filter(is_it).count()
 }
 
-/// Nothing is left of ranks in a namespace, however the job ends.
 #[test]
 fn signals_reach_ranks_in_a_namespace_and_nothing_is_left() {
     let Some((bed, criu)) = testbed_with(true).zip(criu()) else { return };
@@ -74,11 +60,11 @@ fn signals_reach_ranks_in_a_namespace_and_nothing_is_left() {
     let mut job = mpirun_with(&bed, &criu, &spread, &words(&program, "4000", "7")).spawn().unwrap();
     let (mut lines, mut all, said) = (lines_of(&mut job), Vec::new(), bed.directory.join(SAID));
     await_round(&mut lines, &mut all, &said);
-    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
+    let report = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
     drop(lines);
     job.wait().unwrap();
     bed.is_clean();
-    let set = told.lines().next().unwrap();
+    let set = report.lines().next().unwrap();
     for (hosts, victim, signal, code) in [
         ("nodea:4", None, Signal::TERM, Some(143)),
         ("localhost:4", None, Signal::TERM, Some(143)),
@@ -109,7 +95,6 @@ fn signals_reach_ranks_in_a_namespace_and_nothing_is_left() {
 mod night {
     use super::*;
 
-    /// They go on on one host, from there on another one, on two, and on one once more.
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn ranks_of_two_hosts_with_the_same_numbers_go_on_on_one() {
@@ -122,21 +107,19 @@ mod night {
         let (mut all, mut said, mut sets) = (Vec::new(), bed.directory.join(SAID), Vec::new());
         let mut job = mpirun_with(&bed, &criu, &spread, &words).spawn().unwrap();
         let mut lines = lines_of(&mut job);
-        // Where they go on, and how many namespaces that takes.
         let steps = [("nodea:4", 1), ("localhost:4", 1), ("nodea:2,nodeb:2", 0), ("nodeb:4", 1)];
         for (at, (hosts, wanted)) in steps.into_iter().enumerate() {
             await_round(&mut lines, &mut all, &said);
-            // It goes on after the first one.
-            let told = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
-            assert!(told.contains(" of 4 ranks in ") && told.contains("and goes on"), "{told}");
+            let report = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
+            assert!(report.contains(" of 4 ranks in ") && report.contains("and goes on"), "{report}");
             await_round(&mut lines, &mut all, &said);
-            let told = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
+            let report = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
             all.extend(lines);
             assert_eq!(job.wait().unwrap().code(), Some(75), "{hosts} {:?}", std::fs::read_to_string(&said));
             bed.is_clean();
-            sets.push(told.lines().next().unwrap().to_string());
+            sets.push(report.lines().next().unwrap().to_string());
             let before = said_apart(&bed);
-            // The first one is a file of the job from now on, to which mpirun writes.
+            // From now on the first file is open in the job, and mpirun writes to it.
             said = bed.directory.join(format!("{SAID}.{at}"));
             job = restart(&bed, &criu, (&sets[at], hosts), &said);
             lines = lines_of(&mut job);
@@ -144,7 +127,8 @@ mod night {
             let found = said_apart(&bed) - before;
             let text = std::fs::read_to_string(&said).unwrap();
             assert_eq!(namespaces(&bed), found, "{hosts} {text}");
-            // The head has the numbers of this machine, where others may have those of the ranks.
+            // The head has the process numbers of this machine, so other processes may have those
+            // of the ranks.
             assert!(found == wanted || hosts == "localhost:4" && found > wanted, "{hosts} {text}");
         }
         all.extend(lines);

@@ -1,11 +1,12 @@
-//! The messages of a job on several hosts stand still, and its connections are made anew (rpi crtcp).
+//! `oxmpi quiesce` for a job on several hosts: its messages come to rest, and its connections are
+//! made anew (rpi crtcp).
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 
 use super::testbed::{HEAD, Testbed, outcome, testbed};
 
-fn ask(bed: &Testbed, mpirun: u32) {
+fn request_quiesce(bed: &Testbed, mpirun: u32) {
     let (code, out, err) = bed.oxmpi_on(HEAD, &["quiesce", &mpirun.to_string()]);
     assert!(code == Some(0) && out.contains("processes stood still"), "{out}{err}");
 }
@@ -20,28 +21,26 @@ fn connections_between_hosts_are_made_anew_and_nothing_is_lost() {
         let words = ["--mca", "rpi", "crtcp", "-n", ranks, "-H", hosts, &program, &times];
         let mut child = bed.mpirun(&words).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
-        // It says first which ranks there are, in any order.
         for _ in 0..ranks.parse().unwrap() {
             assert!(lines.next().unwrap().starts_with("rank "));
         }
         for time in 1..=TIMES {
-            ask(&bed, child.id());
+            request_quiesce(&bed, child.id());
             assert_eq!(lines.next(), Some(format!("remade {time}")), "{hosts}");
         }
         assert_eq!(lines.next().as_deref(), Some("whole"), "{hosts}");
         let (code, _, err) = outcome(child.wait_with_output().unwrap());
         assert_eq!(code, Some(0), "{err}");
-        let told = err.matches(&format!("mpirun: the messages of {ranks} processes stood still")).count();
-        assert_eq!((told as u32, err.lines().count() as u32), (TIMES, TIMES), "{err}");
+        let count = err.matches(&format!("mpirun: the messages of {ranks} processes stood still")).count();
+        assert_eq!((count as u32, err.lines().count() as u32), (TIMES, TIMES), "{err}");
     }
     bed.is_clean();
 }
 
 #[test]
-fn who_stood_still_is_found_again_by_jobs_of_other_launchers() {
+fn a_job_after_quiesce_is_reached_by_jobs_of_other_launchers() {
     let Some(bed) = testbed() else { return };
     let program = bed.compile("jobs/quiesced_port");
-    // The sockets of the one are those of its own host alone, and others that the spread job needs.
     let spread = ["-H", "nodea:1,nodeb:1"];
     for quiet in [&["-n", "2"][..], &["-H", "nodea:2"], &spread] {
         let port = bed.directory.join("port").to_str().unwrap().to_string();
@@ -55,11 +54,11 @@ fn who_stood_still_is_found_again_by_jobs_of_other_launchers() {
         let (mut here, there) = (start("0", quiet), start("1", &spread));
         let mut lines = BufReader::new(here.stdout.take().unwrap()).lines().map(|line| line.unwrap());
         assert_eq!(lines.next().as_deref(), Some("met"), "{quiet:?}");
-        ask(&bed, here.id());
-        let mut told = String::new();
+        request_quiesce(&bed, here.id());
+        let mut line = String::new();
         let mut errors = BufReader::new(here.stderr.take().unwrap());
-        errors.read_line(&mut told).unwrap();
-        assert!(told.starts_with("mpirun: the messages of 2 processes stood still"), "{told}");
+        errors.read_line(&mut line).unwrap();
+        assert!(line.starts_with("mpirun: the messages of 2 processes stood still"), "{line}");
         fs::write(&go, "").unwrap();
         let (code, out, err) = outcome(there.wait_with_output().unwrap());
         assert_eq!((code, &*out, &*err), (Some(0), "met\nwhole\n", ""), "{quiet:?}");

@@ -1,31 +1,27 @@
 //! Jobs whose ranks go on on other hosts, from images of each rank.
 
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::testbed::{A, B, HEAD, LIMIT, Machine, PRIVATE, Testbed, outcome, testbed};
-use crate::support::{criu, installed};
+use super::testbed::{A, B, HEAD, LIMIT, Machine, PRIVATE, Testbed, lines_of, outcome, testbed};
+use crate::support::{criu, installed, shell_word};
 
-/// Rounds, of which so many are enough that a checkpoint falls in between.
 const ROUNDS: &str = "200";
-/// The seed.
 const SEED: &str = "5";
-/// A file that all ranks open together.
 const COMMON: &str = "data";
 
-/// A job with checkpoints, started on the head, with these options.
 fn mpirun(bed: &Testbed, criu: &Path, options: &[&str], (program, rounds): (&str, &str)) -> Command {
     mpirun_with(bed, criu, options, &[program, rounds, SEED, COMMON])
 }
 
-/// The same with a program and its arguments.
+/// As [`mpirun`], with a program and its arguments.
 pub(crate) fn mpirun_with(bed: &Testbed, criu: &Path, options: &[&str], program: &[&str]) -> Command {
-    // CRIU makes no image of processes whose session was begun outside of a container in which these tests may run.
+    // CRIU images no process of a session that began outside its container, in which these tests
+    // may run.
     let mut command = bed.on(HEAD, "sh");
-    // What is open must be of the host itself.
+    // Open files must be of the host itself.
     command.args(["-c", "exec setsid \"$0\" \"$@\" < /dev/null"]);
     let (shell, criu) = (bed.shell(), criu.to_str().unwrap());
     command.arg(installed("mpirun")).args(["--timeout", "100", "--mca", "plm_rsh_agent", &shell]);
@@ -36,9 +32,8 @@ pub(crate) fn mpirun_with(bed: &Testbed, criu: &Path, options: &[&str], program:
     command
 }
 
-/// Has images made of a job, with a set in this directory; what that says.
 pub(crate) fn checkpoint(bed: &Testbed, criu: &Path, (pid, base): (u32, &str), options: &[&str]) -> String {
-    // From within its namespaces: one's own are not those of another host.
+    // The tool enters the namespaces of the host: those of the test are of no host.
     let pid = pid.to_string();
     let mut ask = Command::new("nsenter");
     ask.args(["--target", &pid, "--net", "--uts", "--mount"]).arg(installed("oxmpi"));
@@ -52,18 +47,24 @@ pub(crate) fn results(text: &str) -> Vec<&str> {
     text.lines().filter(|line| line.starts_with("round ") || line.starts_with("whole")).collect()
 }
 
-/// Brings a set back with these options; how many processes of the job each host has in between.
+/// `oxmpi restart` on the head.
+pub(crate) fn restart_command(bed: &Testbed, criu: &Path, words: &[&str]) -> Command {
+    let mut command = bed.on(HEAD, "setsid");
+    command.arg(installed("oxmpi")).arg("restart").args(words).arg("--mca").arg("cr_blcr_criu").arg(criu);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
+/// Restarts a set with these options. Also returns the number of the job's processes on each host
+/// meanwhile.
 fn restart(
     bed: &Testbed,
     criu: &Path,
     words: &[&str],
     program: &str,
 ) -> (Option<i32>, String, String, [usize; 3]) {
-    let mut command = bed.on(HEAD, "setsid");
-    command.arg(installed("oxmpi")).arg("restart").args(words).arg("--mca").arg("cr_blcr_criu").arg(criu);
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut child = restart_command(bed, criu, words).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = lines_of(&mut child);
     let first = lines.next().unwrap_or_default();
     let of_job = |machine: Machine| {
         let all = bed.processes(machine);
@@ -76,12 +77,13 @@ fn restart(
 }
 
 #[test]
-fn jobs_on_several_hosts_are_imaged_and_go_on_elsewhere() {
+fn jobs_on_several_hosts_are_imaged_and_go_on_on_other_hosts() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     go_on_elsewhere(&bed, &criu, "sets");
 }
 
-/// Half of the ranks are on a host that is lost, and later others on another one. Sets are made in this directory.
+/// Half of the ranks are on a host that is lost, and later the others on another one. Sets are made
+/// in the directory `base`.
 fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
     let program = bed.compile("jobs/cr_traffic");
     let spread = ["-H", "nodea:2,nodeb:2", "-stdin", "0"];
@@ -90,7 +92,7 @@ fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
     let (mut all, mut said) = (Vec::new(), PathBuf::new());
     let mut job = mpirun(bed, criu, &spread, (&program, "400")).spawn().unwrap();
     for hosts in ["nodea:4", "localhost:1,nodea:1,nodeb:2", "nodea:2,nodeb:2"] {
-        let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+        let mut lines = lines_of(&mut job);
         let mut next = || {
             let Some(line) = lines.next() else {
                 let said = std::fs::read_to_string(&said);
@@ -101,22 +103,21 @@ fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
             is_round
         };
         while !next() {}
-        // It goes on after the first one.
-        let told = checkpoint(bed, criu, (job.id(), base), &[]);
-        assert!(told.contains(" of 4 ranks in ") && told.contains("and goes on"), "{told}");
+        // The job goes on after the first set.
+        let report = checkpoint(bed, criu, (job.id(), base), &[]);
+        assert!(report.contains(" of 4 ranks in ") && report.contains("and goes on"), "{report}");
         while !next() {}
-        let told = checkpoint(bed, criu, (job.id(), base), &["--kill"]);
+        let report = checkpoint(bed, criu, (job.id(), base), &["--kill"]);
         all.extend(lines);
         let (code, _, err) = outcome(job.wait_with_output().unwrap());
         assert_eq!(code, Some(75), "{hosts} {err}");
         bed.is_clean();
-        let mut command = bed.on(HEAD, "setsid");
-        command.arg(installed("oxmpi")).args(["restart", told.lines().next().unwrap(), "--host", hosts]);
-        command.arg("--mca").arg("cr_blcr_criu").arg(criu);
-        // It is a file of the job from now on.
+        let set = report.lines().next().unwrap();
+        // From now on this file is open in the job.
         said = bed.directory.join(format!("said.{}", hosts.len()));
         let said = std::fs::File::create(&said).unwrap();
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
+        let mut command = restart_command(bed, criu, &[set, "--host", hosts]);
+        command.stderr(said);
         job = command.spawn().unwrap();
     }
     let (code, out, _) = outcome(job.wait_with_output().unwrap());
@@ -127,7 +128,8 @@ fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
     bed.is_clean();
 }
 
-/// Each host has a file of its own under the path that the ranks write to; the job is lost a while after its set was made.
+/// Each host has its own file under the path that the ranks write to. The job writes more before it
+/// is lost.
 #[test]
 fn files_that_other_hosts_have_are_cut_back_there() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
@@ -138,14 +140,13 @@ fn files_that_other_hosts_have_are_cut_back_there() {
     let (code, alone, err) = outcome(mpirun_with(&bed, &criu, &spread, &words(&other)).output().unwrap());
     assert_eq!(code, Some(0), "{alone}{err}");
     let mut job = mpirun_with(&bed, &criu, &spread, &words(&file)).spawn().unwrap();
-    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut lines = lines_of(&mut job);
     let mut before = Vec::new();
     while !before.last().is_some_and(|line: &String| line.starts_with("round ")) {
         before.push(lines.next().unwrap());
     }
-    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
-    let set = told.lines().next().unwrap().to_string();
-    // Rounds that are lost.
+    let report = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
+    let set = report.lines().next().unwrap().to_string();
     for _ in 0..3 {
         while !lines.next().unwrap().starts_with("round ") {}
     }
@@ -169,19 +170,20 @@ fn files_that_other_hosts_have_are_cut_back_there() {
     bed.is_clean();
 }
 
-/// Ranks that agents have started are known as well as those of the launcher, and files stay as they are.
+/// A restart finds running ranks of agents as well as those of the launcher, and leaves files
+/// unchanged.
 #[test]
 fn a_job_that_runs_on_other_hosts_is_not_restarted_beside_itself() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     let program = bed.compile("jobs/cr_traffic");
     let mut job = mpirun(&bed, &criu, &["-H", "nodea:2,nodeb:2"], (&program, "4000")).spawn().unwrap();
-    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut lines = lines_of(&mut job);
     let await_round = |lines: &mut dyn Iterator<Item = String>| {
         while !lines.next().unwrap().starts_with("round ") {}
     };
     await_round(&mut lines);
-    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
-    let set = told.lines().next().unwrap();
+    let report = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
+    let set = report.lines().next().unwrap();
     for words in [&[set][..], &[set, "--host", "nodea:4"], &[set, "--host", "nodeb:1,nodea:3"]] {
         let (code, out, err, there) = restart(&bed, &criu, words, &program);
         assert!(code == Some(1) && err.contains("the job runs still: "), "{words:?} {code:?} {out}{err}");
@@ -189,7 +191,7 @@ fn a_job_that_runs_on_other_hosts_is_not_restarted_beside_itself() {
         assert_eq!(there, [0, 2, 2], "{words:?} {err}");
         await_round(&mut lines);
     }
-    // Where the new launcher does not see their processes, the agents do.
+    // In a new PID namespace the launcher does not see their processes, but the agents do.
     let mut command = bed.on(B, "unshare");
     command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "setsid", "--wait"]);
     command.arg(installed("oxmpi")).args(["restart", set, "--host", "nodea:4", "--mca", "cr_blcr_criu"]);
@@ -208,7 +210,7 @@ fn a_host_without_criu_is_named_before_the_job_starts() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     let program = bed.compile("jobs/cr_traffic");
     let own = bed.directory.join(PRIVATE).join("criu");
-    std::fs::write(&own, format!("#!/bin/sh\nexec {} \"$@\"\n", criu.display())).unwrap();
+    std::fs::write(&own, format!("#!/bin/sh\nexec {} \"$@\"\n", shell_word(&criu))).unwrap();
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).unwrap();
     let job = |hosts| outcome(mpirun(&bed, &own, &["-H", hosts], (&program, "10")).output().unwrap());
     let (code, out, err) = job("localhost:2,nodeb:2");
@@ -219,7 +221,8 @@ fn a_host_without_criu_is_named_before_the_job_starts() {
     bed.is_clean();
 }
 
-/// Functions of the program are called on all hosts, over a transport that is named, and the job goes on on one of them.
+/// Functions of the program are called on all hosts, over a named transport, and the job goes on on
+/// one of the hosts.
 #[test]
 fn programs_on_several_hosts_save_their_state() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
@@ -229,18 +232,18 @@ fn programs_on_several_hosts_save_their_state() {
     command.args(["--mca", "cr", "self", "--mca", "cr_self_user_prefix", "own", "--mca", "rpi", "tcp"]);
     command.args(["-n", "4", &program, "1500", "1000"]).stdin(Stdio::null());
     let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut lines = lines_of(&mut job);
     while !lines.next().unwrap().starts_with("round ") {}
-    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
-    assert!(told.contains("the program has saved its state"), "{told}");
+    let report = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
+    assert!(report.contains("the program has saved its state"), "{report}");
     while !lines.next().unwrap().starts_with("round ") {}
-    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
+    let report = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
     drop(lines);
     let (code, _, err) = outcome(job.wait_with_output().unwrap());
     assert_eq!(code, Some(75), "{err}");
     bed.is_clean();
     let (code, out, err, there) =
-        restart(&bed, &criu, &[told.lines().next().unwrap(), "--host", "nodea:4"], &program);
+        restart(&bed, &criu, &[report.lines().next().unwrap(), "--host", "nodea:4"], &program);
     assert_eq!((code, there), (Some(0), [0, 4, 0]), "{out}{err}");
     assert!(
         out.contains(&format!("sum {}\n", 10 * 1500 * 1501 / 2)) && !out.contains("after round 0,"),
@@ -260,7 +263,7 @@ mod night {
         let (code, alone, err) = outcome(mpirun(&bed, &criu, &[], (&program, ROUNDS)).output().unwrap());
         assert_eq!(code, Some(0), "{alone}{err}");
         let mut job = mpirun(&bed, &criu, &[], (&program, ROUNDS)).spawn().unwrap();
-        let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+        let mut lines = lines_of(&mut job);
         let mut before: Vec<String> = Vec::new();
         while !before.last().is_some_and(|line| line.starts_with("round ")) {
             before.push(lines.next().unwrap());
@@ -274,7 +277,8 @@ mod night {
         std::fs::write(&hostfile, "nodeb slots=4\n").unwrap();
         let schema = std::fs::read_to_string(Path::new(&set).join("image/appschema")).unwrap();
         let line = schema.lines().find(|line| !line.starts_with('#')).unwrap();
-        let run = line.split_once(&*program).map(|(_, args)| format!("{program}{args}")).unwrap();
+        let word = shell_word(Path::new(&program));
+        let run = line.split_once(&word).map(|(_, args)| format!("{word}{args}")).unwrap();
         assert_eq!(line, format!("-n 4 -H {}:4 {run}", HEAD.name), "{schema}");
         let edited = bed.directory.join("schema").display().to_string();
         std::fs::write(&edited, format!("-n 1 -H nodeb {run}\n-n 2 -H nodea:2 {run}\n-n 1 -H nodeb {run}\n"))
@@ -296,7 +300,6 @@ mod night {
             assert!(start.elapsed() < LIMIT, "{words:?}");
             bed.is_clean();
         }
-        // The error names the host.
         let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea,host.invalid"], &program);
         assert!(code == Some(1) && err.contains("host 'host.invalid'"), "{code:?} {err}");
         for (lines, wanted) in [
@@ -317,7 +320,6 @@ mod night {
         bed.is_clean();
     }
 
-    /// The images of other hosts go to the head, and from there to where they are restored.
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn images_go_to_the_head_where_hosts_share_no_directory_for_sets() {

@@ -1,4 +1,4 @@
-//! How long an agent may say nothing.
+//! The time after which a silent agent is lost.
 
 use std::time::Instant;
 
@@ -6,10 +6,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::testbed::{B, LIMIT, outcome, testbed};
 
-/// Shorter than the agents' own time between two signs of life, so they must have heard of it.
+/// Shorter than the default interval between two signs of life, so the agents must have received
+/// the parameter.
 const SILENCE: &[&str] = &["--timeout", "120", "--mca", "mpi_agent_silence_s", "5"];
 
-/// Agents whose ranks say nothing tell in time that they are there.
+/// Agents of ranks without output send signs of life in time.
 #[test]
 fn agents_of_quiet_ranks_are_not_taken_for_lost() {
     let Some(bed) = testbed() else { return };
@@ -18,7 +19,6 @@ fn agents_of_quiet_ranks_are_not_taken_for_lost() {
     bed.is_clean();
 }
 
-/// One that is stopped says nothing, while its connection stays as it is.
 #[test]
 fn an_agent_that_is_stopped_is_taken_for_lost() {
     let Some(bed) = testbed() else { return };
@@ -34,7 +34,7 @@ fn an_agent_that_is_stopped_is_taken_for_lost() {
     assert!(!agents.is_empty());
     let signal = |signal| {
         for pid in &agents {
-            // It may have ended by then.
+            // The process may have ended.
             let _ = kill_process(*pid, signal);
         }
     };
@@ -44,6 +44,5 @@ fn an_agent_that_is_stopped_is_taken_for_lost() {
     signal(Signal::CONT);
     assert!(code.is_some_and(|code| ![0, 124].contains(&code)) && began.elapsed() < 2 * LIMIT, "{err}");
     assert!(err.contains("host nodeb") && err.contains("nothing has come from it for 5 s"), "{err}");
-    // Its ranks end with it, when it goes on.
     bed.is_clean();
 }

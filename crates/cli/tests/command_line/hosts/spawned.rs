@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::sorted;
 use super::testbed::{B, LIMIT, outcome, testbed};
+use crate::support::sorted;
 
-/// What the programs below have in common: how they end, if their processes were spawned or were not.
+/// Common functions of the programs below: the end of a spawned process, and of another one.
 const COMMON: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -47,8 +47,9 @@ static int end_together(MPI_Comm parent, int is_child)
 }
 "#;
 
-/// spawned HOSTS NUMBER MODE: spawns processes on HOSTS ("-" leaves the choice), which say where they are, and talk with them and
-/// among each other. A child that is told so then dies.
+/// spawned HOSTS NUMBER MODE: spawns processes on HOSTS ("-" leaves the choice to mpirun), which
+/// print their host and exchange messages with the parents and with each other. In some modes a
+/// child then dies.
 const SPAWNED: &str = r#"
 int main(int argc, char **argv)
 {
@@ -92,7 +93,6 @@ fn processes_are_spawned_on_hosts_of_the_job() {
         let options = ["--mca", "rpi", rpi];
         assert_eq!(spawn(&options, "nodea,nodeb", ["nodeb,nodea", "3", "-"]), named, "{rpi}");
     }
-    // Where slots are free; on the host of mpirun if it is named; in a job on one other host.
     let free = spawn(&[], "nodea:1,nodeb:3", ["-", "2", "-"]);
     assert_eq!(free, "4 together, child 0 on nodeb, child 1 on nodeb");
     let here = spawn(&[], "nodea,nodeb", ["localhost,nodea", "2", "-"]);
@@ -118,7 +118,8 @@ fn the_end_of_a_spawned_process_is_reported_with_its_host() {
     bed.is_clean();
 }
 
-/// several MODE: spawns two programs, which say where they are; or, told so, one that is not there.
+/// several MODE: spawns two programs, which print their host; in the mode `wrong` one of them does
+/// not exist.
 const SEVERAL: &str = r#"
 int main(int argc, char **argv)
 {
@@ -180,15 +181,15 @@ fn several_programs_are_spawned_on_hosts_at_once() {
     assert_eq!((code, &*err), (Some(0), ""), "{out}");
     let hosts = |name: &str| out.lines().filter(|line| line.ends_with(name)).count();
     assert_eq!((hosts("on nodea"), hosts("on nodeb")), (2, 3), "where slots are free: {out}");
-    // All or none.
     let (code, out, err) = bed.run(&["-n", "2", "-H", "nodea,nodeb", &program, "wrong"]);
     assert_eq!((code, &*err), (Some(0), ""), "{out}");
     assert!(out.contains("/no/such/program") && !out.contains("together"), "{out}");
     bed.is_clean();
 }
 
-/// often DIRECTORY: spawns processes one after the other, and says when there were 3, and when there were 15; then stays until
-/// there is a file "go". With a second word it says that it is ready, and spawns when there is the file.
+/// often DIRECTORY: spawns processes one after another, prints after 3 and after 15, then runs
+/// until the file "go" exists. With a second word it prints "ready", and spawns when the file
+/// exists.
 const OFTEN: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -227,7 +228,6 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// The number of descriptors of a process, and of its children that have ended and were not waited for.
 fn kept(pid: i32) -> (usize, usize) {
     let fds = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("fd")).unwrap().count();
     let is_its = |entry: &fs::DirEntry| {
@@ -250,7 +250,8 @@ fn an_agent_keeps_nothing_of_spawned_processes_that_have_ended() {
         assert_eq!(job.first, ["15"]);
         let agent = bed.await_process(B, "oxmpi agent");
         let end = Instant::now() + LIMIT;
-        // Of the rank that is there: its control socket, process, two outputs, segment, and with sockets its alarm and more.
+        // For the living rank: its control socket, process, two outputs, segment, and with sockets
+        // its alarm and more.
         loop {
             let (fds, zombies) = kept(agent);
             if zombies == 0 && fds < 30 {
@@ -288,7 +289,7 @@ fn the_end_of_a_job_does_not_wait_for_hosts_that_are_to_start_processes() {
             124
         };
         let (ended, _, err) = job.end();
-        // An agent may take 30 s to start processes, and 60 s to say anything.
+        // An agent may take 30 s to start processes, and 60 s for any answer.
         assert!(
             ended == Some(code) && began.elapsed() < Duration::from_secs(25),
             "{:?}: {err}",
@@ -300,8 +301,8 @@ fn the_end_of_a_job_does_not_wait_for_hosts_that_are_to_start_processes() {
     }
 }
 
-/// stall DIRECTORY: spawns a process on the head and one on nodeb, which spawn nothing and wait; the first dies when there is a
-/// file "die". The others go on when there is a file "go".
+/// stall DIRECTORY: spawns a process on the head and one on nodeb, which wait; the first dies when
+/// the file "die" exists. The others go on when the file "go" exists.
 const STALL: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -354,7 +355,7 @@ fn an_agent_that_stalls_when_it_is_to_kill_processes_loses_these_alone() {
     let agent = Pid::from_raw(bed.await_process(B, "oxmpi agent")).unwrap();
     kill_process(agent, Signal::STOP).unwrap();
     fs::write(bed.directory.join("die"), "").unwrap();
-    // The first report says that the process has died, the next that its job's other one is given up.
+    // The first report is the death of the process, the next the loss of the other one of its job.
     let mut errors = BufReader::new(job.child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let report = errors.next().unwrap();
     assert!(report.contains("rank 0 of spawned job 1 (pid "), "{report}");

@@ -1,5 +1,5 @@
-//! Hosts for tests: network namespaces with a name, a /dev/shm and an sshd each, joined by a bridge in a namespace of its own.
-//! Nothing of it is seen outside, and all of it goes with the [`Testbed`].
+//! Hosts for tests: network namespaces with a name, a /dev/shm and an sshd each, joined by a bridge
+//! in another namespace. They are invisible outside, and are removed with the [`Testbed`].
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Lines};
@@ -11,24 +11,22 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::LinkNameSpaceType;
 
-use crate::support::{compiled, eldest, installed, root, skip};
+use crate::support::{TestDirectory, compiled, eldest, installed, root, shell_word, skip};
 
-/// Where sshd keeps an empty directory.
+/// The empty directory that sshd requires.
 const PRIVILEGE_SEPARATION: &str = "/run/sshd";
-/// What nothing here takes.
+/// Longer than any step of these tests.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// The head and two other hosts, `nodea` and `nodeb`.
 pub(crate) struct Testbed {
-    /// A directory that all hosts see. In it is one, [`PRIVATE`], that each of the others has for itself.
     pub(crate) directory: PathBuf,
+    /// The configuration of ssh, which is named in a parameter that is split at blanks.
+    plain: TestDirectory,
     servers: Vec<Child>,
     has_made_run: bool,
-    /// Whether the other hosts have process numbers of their own, as containers have.
     numbers_itself: bool,
 }
 
-/// A host: its name, its letter in names of namespaces, its address.
 #[derive(Clone, Copy)]
 pub(crate) struct Machine {
     pub(crate) name: &'static str,
@@ -39,7 +37,8 @@ pub(crate) struct Machine {
 pub(crate) const HEAD: Machine = Machine { name: "head", letter: 'h', address: "10.77.0.10" };
 pub(crate) const A: Machine = Machine { name: "nodea", letter: 'a', address: "10.77.0.1" };
 pub(crate) const B: Machine = Machine { name: "nodeb", letter: 'b', address: "10.77.0.2" };
-/// A directory in that of the testbed: that of the head is on its disk, each other host has a file system of its own there.
+/// A directory in that of the testbed. The head has it on its disk; each other host has its own
+/// file system there.
 pub(crate) const PRIVATE: &str = "private";
 const ALL: [Machine; 3] = [HEAD, A, B];
 
@@ -49,23 +48,21 @@ impl Machine {
     }
 }
 
-/// A job that has begun to write.
 pub(crate) struct Begun {
     pub(crate) child: Child,
-    /// The lines that were waited for.
     pub(crate) first: Vec<String>,
     pub(crate) lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Begun {
-    /// All lines that were waited for end so.
     pub(crate) fn all_end_with(&self, text: &str) {
         assert!(self.first.iter().all(|line| line.ends_with(text)), "{:?}", self.first);
     }
 
-    /// Waits for its end; its exit code, its other lines, and what it wrote to the standard error.
+    /// Waits for the end: the exit code, the other lines, and the standard error.
     pub(crate) fn end(self) -> (Option<i32>, Vec<String>, String) {
-        // Both at the same time: whoever cannot write the one does not come to the end of the other.
+        // Both at the same time: a job whose errors are not read does not get to the end of its
+        // output.
         let errors = std::thread::spawn(move || outcome(self.child.wait_with_output().unwrap()));
         let rest = self.lines.map(|line| line.unwrap()).collect();
         let (code, _, err) = errors.join().unwrap();
@@ -77,12 +74,10 @@ pub(crate) fn switch() -> String {
     format!("oxmpi-{}s", std::process::id())
 }
 
-/// The hosts, or `None` where they cannot be made and that is allowed.
 pub(crate) fn testbed() -> Option<Testbed> {
     testbed_with(false)
 }
 
-/// The same, and each but the head has process numbers of its own (a PID namespace), if that is wanted.
 pub(crate) fn testbed_with(numbers_itself: bool) -> Option<Testbed> {
     match why_not() {
         None => Some(Testbed::new(numbers_itself)),
@@ -125,7 +120,8 @@ impl Testbed {
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oxmpi-hosts-{}", std::process::id()));
         fs::create_dir_all(directory.join(PRIVATE)).unwrap();
         let has_made_run = fs::create_dir(PRIVILEGE_SEPARATION).is_ok();
-        let mut bed = Testbed { directory, servers: Vec::new(), has_made_run, numbers_itself };
+        let plain = TestDirectory::new("ssh");
+        let mut bed = Testbed { directory, plain, servers: Vec::new(), has_made_run, numbers_itself };
         bed.make_network();
         bed.make_keys();
         for machine in [A, B] {
@@ -163,25 +159,24 @@ impl Testbed {
         fs::rename(at("user_key.pub"), at("authorized_keys")).unwrap();
         let directory = self.directory.display();
         let server = format!(
-            "Port 2222\nHostKey {directory}/host_key\nAuthorizedKeysFile {directory}/authorized_keys\nStrictModes no\nUsePAM \
+            "Port 2222\nHostKey \"{directory}/host_key\"\nAuthorizedKeysFile \"{directory}/authorized_keys\"\nStrictModes no\nUsePAM \
              no\nPidFile none\nPermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 100\n"
         );
         fs::write(at("sshd_config"), server).unwrap();
         let mut client = format!(
-            "Host *\n Port 2222\n User root\n IdentityFile {directory}/user_key\n IdentitiesOnly yes\n StrictHostKeyChecking no\n \
+            "Host *\n Port 2222\n User root\n IdentityFile \"{directory}/user_key\"\n IdentitiesOnly yes\n StrictHostKeyChecking no\n \
              UserKnownHostsFile /dev/null\n LogLevel ERROR\n"
         );
         for machine in [A, B] {
             client = format!("Host {}\n HostName {}\n{client}", machine.name, machine.address);
         }
-        fs::write(at("ssh_config"), client).unwrap();
+        self.plain.write("ssh_config", &client);
     }
 
-    /// A command that runs on a host.
     pub(crate) fn on(&self, machine: Machine, program: &str) -> Command {
         let private = match machine.name {
             name if name == HEAD.name => String::new(),
-            _ => format!("mount -t tmpfs t {}; ", self.directory.join(PRIVATE).display()),
+            _ => format!("mount -t tmpfs t {}; ", shell_word(&self.directory.join(PRIVATE))),
         };
         let script = format!(
             "hostname {}; mount -t tmpfs t /dev/shm; {private}exec ip netns exec {} \"$@\"",
@@ -221,12 +216,10 @@ impl Testbed {
         }
     }
 
-    /// What mpirun is to use in place of ssh.
     pub(crate) fn shell(&self) -> String {
-        format!("ssh -F {}", self.directory.join("ssh_config").display())
+        format!("ssh -F {}", self.plain.join("ssh_config").display())
     }
 
-    /// `mpirun` on the head.
     pub(crate) fn mpirun(&self, words: &[&str]) -> Command {
         let mut command = self.on(HEAD, installed("mpirun").to_str().unwrap());
         command.args(["--timeout", "50", "--mca", "plm_rsh_agent", &self.shell()]).args(words);
@@ -234,12 +227,11 @@ impl Testbed {
         command
     }
 
-    /// Runs it to its end.
     pub(crate) fn run(&self, words: &[&str]) -> (Option<i32>, String, String) {
         outcome(self.mpirun(words).output().unwrap())
     }
 
-    /// Starts it, and waits until it has written so many lines.
+    /// Starts `mpirun`, and waits for the first `count` lines.
     pub(crate) fn begin(&self, words: &[&str], count: usize) -> Begun {
         let mut child = self.mpirun(words).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -250,33 +242,31 @@ impl Testbed {
         Begun { child, first, lines }
     }
 
-    /// `oxmpi` on a host, to its end.
     pub(crate) fn oxmpi_on(&self, machine: Machine, words: &[&str]) -> (Option<i32>, String, String) {
         let mut command = self.on(machine, "timeout");
         command.args(["-k", "1", "50", installed("oxmpi").to_str().unwrap()]).args(words);
         outcome(command.stdin(Stdio::null()).output().unwrap())
     }
 
-    /// `oxmpi` on the head, which has to succeed. What it says besides.
+    /// Runs `oxmpi` on the head, which must succeed, and returns its standard error.
     fn oxmpi(&self, words: &[&str]) -> String {
         let (code, out, err) = self.oxmpi_on(HEAD, words);
         assert_eq!(code, Some(0), "{words:?}: {out}{err}");
         err
     }
 
-    /// Makes the hosts of a file a universe. What that says of its steps.
+    /// Makes the hosts in `lines` a universe, and returns the report of the steps.
     pub(crate) fn boot(&self, lines: &str) -> String {
         let file = self.directory.join("universe");
         fs::write(&file, lines).unwrap();
         self.oxmpi(&["boot", "-v", "--mca", "plm_rsh_agent", &self.shell(), file.to_str().unwrap()])
     }
 
-    /// Ends it.
     pub(crate) fn halt(&self) {
         self.oxmpi(&["halt"]);
     }
 
-    /// The programs that run on a host, by their arguments; not its sshd.
+    /// The programs on a host, by their arguments, except its sshd.
     pub(crate) fn processes(&self, machine: Machine) -> Vec<(i32, String)> {
         let all = pids(&machine.namespace()).into_iter().filter_map(|pid| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -286,7 +276,8 @@ impl Testbed {
         all.filter(|(_, words)| !words.contains("sshd")).collect()
     }
 
-    /// Waits until a program runs on a host, whose arguments have this text; its number. Of an agent and its guard it is the agent's.
+    /// Waits until a program with this text among its arguments runs on a host. Of an agent and its
+    /// guard this is the agent.
     pub(crate) fn await_process(&self, machine: Machine, text: &str) -> i32 {
         let end = Instant::now() + LIMIT;
         loop {
@@ -300,7 +291,7 @@ impl Testbed {
         }
     }
 
-    /// Nothing is left of a job, on any host.
+    /// No process of a job is left on any host.
     pub(crate) fn is_clean(&self) {
         let end = Instant::now() + Duration::from_secs(10);
         for machine in ALL {
@@ -315,7 +306,7 @@ impl Testbed {
         }
     }
 
-    /// What a host has in its private directory.
+    /// The files of a host in its private directory.
     pub(crate) fn private_files(&self, machine: Machine) -> Vec<PathBuf> {
         let at = [A, B].iter().position(|other| other.name == machine.name).unwrap();
         let root = format!("/proc/{}/root", self.servers[at].id());
@@ -324,13 +315,11 @@ impl Testbed {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// Cuts the link of a host, or joins it again.
     pub(crate) fn set_link(&self, machine: Machine, is_up: bool) {
         let state = if is_up { "up" } else { "down" };
         run(&format!("ip -n {} link set {}0 {state}", switch(), machine.letter));
     }
 
-    /// Takes the loopback of a host away.
     pub(crate) fn take_loopback(&self, machine: Machine) {
         run(&format!("ip -n {} link set lo down", machine.namespace()));
     }
@@ -343,12 +332,10 @@ impl Testbed {
         run(&format!("ip -n {name} address add {}/24 dev eth0", machine.address));
     }
 
-    /// Compiles `tests/c/NAME.c` for all hosts.
     pub(crate) fn compile(&self, name: &str) -> String {
         self.compile_file(&root().join("tests/c").join(name).with_extension("c"))
     }
 
-    /// Compiles a program of this text.
     pub(crate) fn compile_text(&self, name: &str, text: &str) -> String {
         let source = self.directory.join(name).with_extension("c");
         fs::write(&source, text).unwrap();
@@ -357,7 +344,8 @@ impl Testbed {
 
     fn compile_file(&self, source: &Path) -> String {
         let program = self.directory.join(source.file_stem().unwrap());
-        // Tests find the job's processes by the directory. One may ask for a program twice, while it runs.
+        // Tests find the job's processes by this directory. A test may compile a program again
+        // while it runs.
         if !program.exists() {
             fs::copy(compiled(source).unwrap(), &program).unwrap();
         }
@@ -365,7 +353,7 @@ impl Testbed {
     }
 }
 
-/// Does something in a network namespace, where its sockets stay.
+/// Calls `act` in a network namespace. Its sockets stay there.
 pub(crate) fn inside<T: Send>(namespace: &str, act: impl FnOnce() -> T + Send) -> T {
     let at = fs::File::open(Path::new("/run/netns").join(namespace)).unwrap();
     let within = || {
@@ -375,7 +363,6 @@ pub(crate) fn inside<T: Send>(namespace: &str, act: impl FnOnce() -> T + Send) -
     std::thread::scope(|scope| scope.spawn(within).join().unwrap())
 }
 
-/// Removes what tests have left that were killed.
 fn sweep() {
     let output = Command::new("ip").args(["netns", "list"]).output().unwrap();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
@@ -391,6 +378,13 @@ fn sweep() {
             let _ = fs::remove_dir_all(left);
         }
     }
+}
+
+pub(crate) type OutputLines = Box<dyn Iterator<Item = String>>;
+
+pub(crate) fn lines_of(job: &mut Child) -> OutputLines {
+    let lines = BufReader::new(job.stdout.take().unwrap()).lines();
+    Box::new(lines.map(|line| line.unwrap()))
 }
 
 pub(crate) fn outcome(output: Output) -> (Option<i32>, String, String) {

@@ -1,4 +1,4 @@
-//! What somebody on the network sees of a universe, and can do to it.
+//! A universe as an observer on the network sees it, and attacks on it.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,11 +15,9 @@ use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, r
 
 use super::testbed::{A, B, HEAD, LIMIT, Machine, inside, run, switch, testbed};
 
-/// With what a connection to a daemon begins.
 const MAGIC: &[u8] = b"OxMPI daemon 003";
 const UNIVERSE: &str = "head schedule=no\nnodea cpu=1\nnodeb cpu=1\n";
 
-/// Where the daemon of a host listens, as `oxmpi boot -v` says.
 fn address(said: &str, machine: Machine) -> SocketAddr {
     let (_, rest) = said.split_once(&format!("listens at {}:", machine.address)).unwrap();
     let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
@@ -30,7 +28,6 @@ fn has(bytes: &[u8], needle: &[u8]) -> bool {
     bytes.windows(needle.len()).any(|window| window == needle)
 }
 
-/// Everything that passes through the network of the hosts.
 struct Capture {
     is_over: Arc<AtomicBool>,
     bytes: JoinHandle<Vec<u8>>,
@@ -39,7 +36,7 @@ struct Capture {
 impl Capture {
     fn begin() -> Capture {
         let packets = inside(&switch(), || {
-            // All protocols (packet(7): in the order of bytes of the network).
+            // All protocols (packet(7): in network byte order).
             let all = Protocol::from_raw(NonZeroU32::new(u32::from(3u16.to_be())).unwrap());
             let socket =
                 socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, Some(all)).unwrap();
@@ -69,7 +66,7 @@ impl Capture {
     }
 }
 
-/// Not a test, but the program of the ranks of the next one: prints the secret of its job.
+/// Not a test, but the program of the ranks of the next test: prints the secret of its job.
 #[test]
 #[ignore = "it is a rank of another test"]
 fn tells_the_secret_of_its_job() {
@@ -116,26 +113,24 @@ fn nothing_of_a_job_in_a_universe_can_be_read_on_the_network() {
     bed.is_clean();
 }
 
-/// What somebody does who is on the way to a daemon.
 #[derive(Clone, Copy, Debug)]
 enum Meddling {
-    /// Only records.
     Listen,
-    /// Changes the byte at this place of each connection, on its way to the daemon or from it.
-    Change { to_daemon: bool, at: usize },
+    Change {
+        to_daemon: bool,
+        at: usize,
+    },
     /// Leads connections to the daemon of another node.
     Lead(SocketAddr),
 }
 
-/// Somebody on the way to the daemon of a host.
 struct Between {
     meddling: Arc<Mutex<Meddling>>,
-    /// What was said to the daemon, by connection.
     said: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl Between {
-    /// Takes the host's address on the network: the daemon has it still, on its own host alone.
+    /// Takes the host's address on the network: the daemon keeps it on its own host alone.
     fn begin(machine: Machine, daemon: SocketAddr) -> Between {
         let (name, address) = (machine.namespace(), machine.address);
         run(&format!("ip -n {name} address flush dev eth0"));
@@ -148,7 +143,7 @@ impl Between {
         let meddling = Arc::new(Mutex::new(Meddling::Listen));
         let said = Arc::new(Mutex::new(Vec::new()));
         let between = Between { meddling: meddling.clone(), said: said.clone() };
-        // It ends with the process of the test.
+        // The thread ends with the process of the test.
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let how = *meddling.lock().unwrap();
@@ -184,7 +179,6 @@ impl Between {
     }
 }
 
-/// Passes on what comes, but for a byte.
 fn pass(mut from: TcpStream, mut to: TcpStream, change: Option<usize>, note: impl Fn(&[u8])) {
     let (mut at, mut bytes) = (0, [0; 4096]);
     while let Ok(n @ 1..) = from.read(&mut bytes) {
@@ -201,7 +195,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, change: Option<usize>, note: imp
 }
 
 #[test]
-fn who_is_on_the_way_can_start_nothing_and_change_nothing() {
+fn an_attacker_on_the_network_can_start_and_change_nothing() {
     let Some(bed) = testbed() else { return };
     let said = bed.boot(UNIVERSE);
     let (daemon, other) = (address(&said, B), address(&said, A));
@@ -214,7 +208,6 @@ fn who_is_on_the_way_can_start_nothing_and_change_nothing() {
     let recorded = between.said.lock().unwrap().clone();
     assert!(recorded.len() == 3 && recorded.iter().all(|said| said.starts_with(MAGIC)));
 
-    // The same once more, one after the other, as they came.
     let mut replayed: Vec<TcpStream> = recorded
         .iter()
         .map(|said| {
@@ -226,14 +219,14 @@ fn who_is_on_the_way_can_start_nothing_and_change_nothing() {
         .collect();
     for socket in &mut replayed {
         let mut answer = Vec::new();
-        // What it has not read when it closes the connection makes that a reset.
+        // The daemon closes the connection with unread bytes, which makes a reset.
         let _ = socket.read_to_end(&mut answer);
         assert!(answer.len() <= 48, "no more than a greeting, but {} bytes", answer.len());
     }
     assert!(!file.exists());
 
-    // Changed in the magic, the greeting, the length of the first record, the purpose, the order; and led to another daemon of the same
-    // universe.
+    // Changed bytes in the magic, the greeting, the length of the first record, the purpose and the
+    // order; then another daemon of the same universe.
     let to_daemon = [3, 40, 65, 70, 95, 130].map(|at| Meddling::Change { to_daemon: true, at });
     let from_daemon = [10, 49, 50, 60].map(|at| Meddling::Change { to_daemon: false, at });
     for how in [&to_daemon[..], &from_daemon, &[Meddling::Lead(other)]].concat() {
@@ -246,7 +239,6 @@ fn who_is_on_the_way_can_start_nothing_and_change_nothing() {
         assert!(!file.exists(), "{how:?}: {err}");
     }
 
-    // What a program writes.
     between.meddle(Meddling::Change { to_daemon: false, at: 50_000 });
     let (code, out, err) = bed.oxmpi_on(HEAD, &["exec", "n2", "head", "-c", "100000", "/dev/zero"]);
     assert!(code == Some(1) && err.contains("were changed on the way"), "{err}");
@@ -257,7 +249,7 @@ fn who_is_on_the_way_can_start_nothing_and_change_nothing() {
 }
 
 #[test]
-fn a_thousand_silent_strangers_delay_nobody() {
+fn a_thousand_silent_connections_delay_no_call() {
     let Some(bed) = testbed() else { return };
     let daemon = address(&bed.boot(UNIVERSE), B);
     let is_over = AtomicBool::new(false);
@@ -270,7 +262,6 @@ fn a_thousand_silent_strangers_delay_nobody() {
             inside(&A.namespace(), || {
                 let connect = || TcpStream::connect_timeout(&daemon, Duration::from_secs(1));
                 let mut all: Vec<_> = (0..1000).map(|_| connect()).collect();
-                // Each comes again when it was sent away, and before.
                 for at in (0..all.len()).cycle() {
                     if is_over.load(Ordering::Relaxed) {
                         break;
@@ -283,7 +274,7 @@ fn a_thousand_silent_strangers_delay_nobody() {
         let flooding = scope.spawn(flood);
         std::thread::sleep(Duration::from_secs(1));
         for _ in 0..5 {
-            // From the head over the network, and through the door on the host itself.
+            // From the head over the network, and through the socket of the host itself.
             for (machine, words) in [(HEAD, ["exec", "n2", "true"]), (B, ["exec", "h", "true"])] {
                 let began = Instant::now();
                 let (code, _, err) = bed.oxmpi_on(machine, &words);
@@ -294,7 +285,8 @@ fn a_thousand_silent_strangers_delay_nobody() {
         flooding.join().unwrap();
     });
     let times = times.into_inner().unwrap();
-    // It takes hundredths of a second; where strangers keep others out, many seconds or for ever.
+    // A call takes hundredths of a second. If unauthenticated connections kept others out it would
+    // take many seconds.
     let is_well = |(_, time, code, _): &(&str, Duration, Option<i32>, String)| {
         *code == Some(0) && *time < Duration::from_secs(2)
     };

@@ -1,10 +1,10 @@
-//! Buffers in the memory of a device, by a driver that the tests have compiled (`tests/accelerator/libcuda.c`): its device memory cannot be
-//! read or written, so a load or store there ends the program. `tests/gpu.sh` runs the same program with a real one.
+//! Buffers in device memory, by a driver that the tests compile (`tests/accelerator/libcuda.c`): a
+//! load or store in its device memory ends the program. `tests/gpu.sh` runs the same program with a
+//! real driver.
 
 use super::harness::{Outcome, Programs, compile, compiled_library};
 use std::process::Command;
 
-/// The program, and the driver.
 fn prepared() -> (Programs, String) {
     let programs = compile(&["jobs/accelerator"]);
     let driver = compiled_library("accelerator/libcuda.c", "libcuda.so.1").display().to_string();
@@ -41,7 +41,7 @@ fn messages_and_collectives_of_devices_arrive() {
 }
 
 #[test]
-fn what_is_not_served_is_an_error_that_says_why() {
+fn unserved_calls_are_errors_with_the_reason() {
     let prepared = prepared();
     is_well(&run(&prepared, 2, &["--mca", "accelerator", "null"], &["null"], &[]));
     is_well(&run(&prepared, 2, &["--mca", "coll", "^accelerator"], &["unasked"], &[]));
@@ -53,7 +53,7 @@ fn what_is_not_served_is_an_error_that_says_why() {
 }
 
 #[test]
-fn a_driver_that_is_wanted_and_not_there_ends_the_job() {
+fn a_missing_required_driver_ends_the_job() {
     let prepared = prepared();
     let wanted = ["--mca", "accelerator", "cuda"];
     let outcome = run(&prepared, 1, &wanted, &["all"], &[("FAKE_CUDA_NO_DEVICE", "1")]);
@@ -64,7 +64,6 @@ fn a_driver_that_is_wanted_and_not_there_ends_the_job() {
     for text in ["/nonexistent/libcuda.so.1", "No such file", "accelerator_cuda_library", "with 'auto'"] {
         assert!(outcome.err.contains(text), "{text}: {outcome:?}");
     }
-    // Without the parameter the program runs; it says itself that it has no device.
     let outcome = run(&without, 2, &[], &["all"], &[]);
     assert!(
         outcome.code == 0 && outcome.out.starts_with("skipped: /nonexistent/libcuda.so.1"),

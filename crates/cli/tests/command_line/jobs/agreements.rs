@@ -1,4 +1,5 @@
-//! Agreements by the component ftagree: whatever its algorithm, those who live agree; what serves is said.
+//! Agreements by the component ftagree: with each algorithm the living ranks agree, and the report
+//! names the algorithm.
 
 use super::harness::{Outcome, Programs, compile};
 
@@ -67,7 +68,6 @@ fn without_tolerance_a_failure_is_an_error_of_the_agreement() {
         for ranks in [2, 5] {
             let outcome = run(&programs, ranks, &said, "ftagree", &["fail"]);
             let ok = if ranks == 2 { "" } else { "ok\n" };
-            // Of two ranks the last is the one that dies.
             let out = (outcome.out.as_str(), deaths(&outcome));
             assert_eq!(out, (ok, 1), "{ranks} ranks, {said:?}: {outcome:?}");
             assert_eq!(outcome.code, 0, "{ranks} ranks, {said:?}: {outcome:?}");
@@ -85,9 +85,9 @@ fn agreements_that_no_component_serves_are_errors() {
 }
 
 #[test]
-fn what_served_an_agreement_is_told() {
+fn the_component_of_an_agreement_is_reported() {
     let programs = compile(&["jobs/ftagree"]);
-    let told = |ranks: u32, options: &[&str], line: &str| {
+    let reports = |ranks: u32, options: &[&str], line: &str| {
         let options = [&["--mca", "coll_verbose", "1"], options].concat();
         let outcome = programs.run(ranks, &options, "ftagree", &["fine"]);
         assert_eq!((outcome.code, &*outcome.out), (0, "ok\n"), "{options:?}: {outcome:?}");
@@ -95,7 +95,8 @@ fn what_served_an_agreement_is_told() {
         assert_eq!(outcome.err.matches(&line).count(), 1, "{options:?}, {line}: {outcome:?}");
         outcome.err
     };
-    let with_ft = |options: &[&str], line: &str| told(4, &[&["--with-ft", "ulfm"], options].concat(), line);
+    let with_ft =
+        |options: &[&str], line: &str| reports(4, &[&["--with-ft", "ulfm"], options].concat(), line);
     let set = |name, value| ["--mca", name, value];
     let err = with_ft(&[], "algorithm 1 early returning, binary tree, component ftagree");
     assert!(err.contains("is served by: shmem 50, tuned 30, ftagree 30, libnbc 10, basic 0\n"), "{err}");
@@ -113,6 +114,5 @@ fn what_served_an_agreement_is_told() {
     with_ft(&set("coll_basic_priority", "31"), &format!("{plain} basic"));
     let first = ["--mca", "coll_basic_priority", "31", "--mca", "coll_ftagree_priority", "32"];
     with_ft(&first, "algorithm 1 early returning, binary tree, component ftagree");
-    // Where no failure is survived there is nothing to tolerate.
-    told(3, &set("coll_ftagree_agreement", "2"), &format!("{plain} basic"));
+    reports(3, &set("coll_ftagree_agreement", "2"), &format!("{plain} basic"));
 }

@@ -1,7 +1,8 @@
-//! Jobs that are imaged as a whole, lost, and brought back: over each transport, at random moments, with crashes between any two steps.
+//! Jobs that are imaged as a whole, lost, and restarted: over each transport, at random moments,
+//! with crashes between any two steps.
 //!
-//! They need CRIU and the rights to use it. Each test has a network of its own, so that nobody takes the ports of a job while it is
-//! away.
+//! The tests need CRIU and the rights to use it. Each test has its own network namespace, so that
+//! the ports of a job stay free while it is away.
 
 mod files;
 mod gm;
@@ -20,21 +21,19 @@ use oxmpi_checkpoint::tree::session_of;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::harness::{Programs, compile, installed, kill, processes_with};
-use crate::support::{criu, eldest};
+use crate::support::{TestDirectory, behind, criu, eldest, shell_word};
 
-/// What nothing here takes, on the slowest machine.
+/// Longer than any step of these tests on the slowest machine.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// A network of its own, as long as this lives; and a directory for sets.
-struct Place {
+struct Sandbox {
     criu: PathBuf,
     holder: Child,
     programs: Programs,
 }
 
-impl Place {
-    /// `None`: the test is skipped.
-    fn new(programs: &[&str]) -> Option<Place> {
+impl Sandbox {
+    fn new(programs: &[&str]) -> Option<Sandbox> {
         let criu = criu()?;
         let mut holder = Command::new("unshare")
             .args(["-n", "sh", "-c", "ip link set lo up && echo up && exec sleep 600"])
@@ -44,13 +43,14 @@ impl Place {
         let mut line = String::new();
         BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "up\n", "a network of its own");
-        Some(Place { criu, holder, programs: compile(programs) })
+        Some(Sandbox { criu, holder, programs: compile(programs) })
     }
 
-    /// A program of the installation, in the network.
+    /// A program of the installation, in the network namespace.
     fn command(&self, program: &str) -> Command {
         let is_outside = session_of(std::process::id()).unwrap() == 0;
-        // CRIU images no process whose session was begun outside, as where these tests themselves run in such a container.
+        // CRIU images no process of a session that began outside its container, in which these
+        // tests may run.
         let mut command = Command::new(if is_outside { "setsid" } else { "nsenter" });
         command.args(is_outside.then_some("nsenter"));
         command.arg(format!("--net=/proc/{}/ns/net", self.holder.id())).arg("--").arg(installed(program));
@@ -69,7 +69,6 @@ impl Place {
         self.programs.directory.join("sets")
     }
 
-    /// The names in the directory for sets.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.sets()).into_iter().flatten();
         let mut names: Vec<_> =
@@ -78,23 +77,27 @@ impl Place {
         names
     }
 
-    /// `mpirun -n 4 OPTIONS PROGRAM ARGS MARKER`, with its output in a file.
-    fn start(&self, options: &[&str], program: &str, args: &[&str]) -> Running<'_> {
+    fn start(&self, options: &[&str], program: &str, args: &[&str]) -> ImagedJob<'_> {
         self.start_by(self.command("mpirun"), options, program, args)
     }
 
-    /// The same, by this command.
-    fn start_by(&self, mut command: Command, options: &[&str], program: &str, args: &[&str]) -> Running<'_> {
+    fn start_by(
+        &self,
+        mut command: Command,
+        options: &[&str],
+        program: &str,
+        args: &[&str],
+    ) -> ImagedJob<'_> {
         let out = self.programs.directory.join("out");
         let file = File::create(&out).unwrap();
         command.args(["-n", "4", "--timeout", "85"]).args(options);
         command.arg(self.programs.path(program)).args(args).arg(self.programs.marker());
         let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
-        Running { place: self, out, child }
+        ImagedJob { sandbox: self, out, child }
     }
 }
 
-impl Drop for Place {
+impl Drop for Sandbox {
     fn drop(&mut self) {
         processes_of(self.programs.marker()).into_iter().for_each(kill_if_there);
         let _ = self.holder.kill();
@@ -102,24 +105,22 @@ impl Drop for Place {
     }
 }
 
-/// The numbers of the processes with a word among their arguments.
 fn processes_of(marker: &str) -> Vec<i32> {
     processes_with(marker).iter().filter_map(|line| line.split_once(':')?.0.parse().ok()).collect()
 }
 
 fn kill_if_there(pid: i32) {
-    // It may have ended, or be another one's zombie.
+    // The process may have ended, or be a zombie of another parent.
     let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }
 
-/// A job that runs: under mpirun, or under `oxmpi restart`.
-struct Running<'a> {
-    place: &'a Place,
+struct ImagedJob<'a> {
+    sandbox: &'a Sandbox,
     out: PathBuf,
     child: Child,
 }
 
-impl Running<'_> {
+impl ImagedJob<'_> {
     fn mpirun(&self) -> String {
         self.child.id().to_string()
     }
@@ -128,12 +129,10 @@ impl Running<'_> {
         fs::read_to_string(&self.out).unwrap()
     }
 
-    /// Sends a signal to its mpirun, or to `oxmpi restart`.
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits until the output has another line with a word than those before.
     fn await_line(&mut self, word: &str) {
         let (start, before) = (Instant::now(), self.text().matches(word).count());
         while self.text().matches(word).count() <= before {
@@ -143,31 +142,29 @@ impl Running<'_> {
         }
     }
 
-    /// Waits until something holds, while the job runs.
     fn await_that(&mut self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
         let start = Instant::now();
         while !is_so(self) {
-            assert!(start.elapsed() < LIMIT, "{what}:\n{}{}", self.text(), restarted(self.place));
+            assert!(start.elapsed() < LIMIT, "{what}:\n{}{}", self.text(), restarted(self.sandbox));
             assert!(self.child.try_wait().unwrap().is_none(), "the job has ended:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
-    /// Waits until a job that was brought back prints something; whether it has not ended by then.
+    /// Waits until a restarted job prints something. False: the job ended before.
     fn goes_on(&mut self) -> bool {
         let (start, before) = (Instant::now(), self.text().len());
         while self.child.try_wait().unwrap().is_none() {
-            // What it had printed after the checkpoint is cut off first.
+            // The restart first cuts off the output after the checkpoint.
             if self.text().len() > before {
                 return true;
             }
-            assert!(start.elapsed() < LIMIT, "no job comes back: {}", restarted(self.place));
+            assert!(start.elapsed() < LIMIT, "no job comes back: {}", restarted(self.sandbox));
             std::thread::sleep(Duration::from_millis(2));
         }
         false
     }
 
-    /// Waits for the end; the exit code.
     fn end(mut self) -> (i32, String) {
         let start = Instant::now();
         loop {
@@ -182,9 +179,9 @@ impl Running<'_> {
         }
     }
 
-    /// Kills all of it at once, as if the machine were gone.
+    /// Kills all processes of the job at once, as a loss of the machine would.
     fn lose(mut self) {
-        let marker = self.place.programs.marker();
+        let marker = self.sandbox.programs.marker();
         while !processes_of(marker).is_empty() {
             processes_of(marker).into_iter().for_each(kill_if_there);
         }
@@ -202,31 +199,41 @@ fn with(mut command: Command, args: &[&str]) -> Command {
     command
 }
 
+/// The command of a [`Sandbox`] without some capabilities inside of its network namespace.
+fn without_capabilities(capabilities: &str, like: &Command) -> Command {
+    let before = like.get_args().position(|word| word == "--").unwrap() + 1;
+    let mut command = Command::new(like.get_program());
+    command.args(like.get_args().take(before));
+    command.args(["setpriv", "--bounding-set", capabilities, "--inh-caps", capabilities]);
+    command.args(like.get_args().skip(before)).current_dir(like.get_current_dir().unwrap());
+    command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    command
+}
+
 fn words(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The set that a checkpoint has made.
 fn set_of(output: &Output) -> String {
     assert!(output.status.success(), "{}", words(output));
     String::from_utf8_lossy(&output.stdout).lines().next().unwrap().to_string()
 }
 
-/// Refused, with these words.
+/// The command failed with this code and these texts.
 fn refused(output: &Output, code: i32, texts: &[&str]) {
     let said = words(output);
     assert_eq!(output.status.code(), Some(code), "{said}");
     texts.iter().for_each(|text| assert!(said.contains(text), "not '{text}' in: {said}"));
 }
 
-/// The lines that rank 0 prints of its work: each must come once, in order.
+/// The lines in which rank 0 prints results: each must be printed once, in order.
 fn results(out: &str) -> Vec<&str> {
     let is_result =
         |line: &&str| ["step ", "round ", "sum ", "whole"].iter().any(|word| line.starts_with(word));
     out.lines().filter(is_result).collect()
 }
 
-/// Whole numbers at random, of which the first is told by a failing test.
+/// Random whole numbers. A failing test prints the seed.
 struct Random(u64);
 
 impl Random {
@@ -248,35 +255,36 @@ impl Random {
     }
 }
 
-/// How often a job is lost and brought back: `cargo xtask soak` wants it more often.
+/// The number of restarts of a job: `cargo xtask soak` sets a larger one.
 fn cycles() -> u32 {
     std::env::var("OXMPI_CHECKPOINT_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
 }
 
-/// A job goes through checkpoints at random moments; after each it is lost a little later, and goes on from there. What it prints
-/// in the end is what it prints when it is left alone.
+/// A job has checkpoints at random moments; after each it is lost a little later, and restarted.
+/// Its results must be those of the job without checkpoints.
 fn comes_back(transport: &str, program: &str, args: &[&str]) {
     comes_back_by(&["--tree"], &["--mca", "rpi", transport], program, args);
 }
 
-/// The same by a command `oxmpi checkpoint` with these words, and a job with these options.
+/// As [`comes_back`], with these words for `oxmpi checkpoint` and these options for mpirun.
 fn comes_back_by(words: &[&str], options: &[&str], program: &str, args: &[&str]) {
-    let Some(place) = Place::new(&["jobs/cr_heat", "jobs/cr_traffic"]) else { return };
-    let asks = [&["checkpoint"], words].concat();
-    let (code, alone) = place.start(options, program, args).end();
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat", "jobs/cr_traffic"]) else { return };
+    let request = [&["checkpoint"], words].concat();
+    let (code, alone) = sandbox.start(options, program, args).end();
     assert_eq!(code, 0, "{alone}");
     let (mut random, mut restarts) = (Random::new(), 0);
     while restarts < cycles() {
-        let mut job = place.start(options, program, args);
+        let mut job = sandbox.start(options, program, args);
         let mut mpirun = job.mpirun();
-        // No rank waits for the others in MPI_Init.
-        let has_begun = |job: &Running<'_>| (0..4).all(|rank| job.text().contains(&format!("rank {rank} ")));
+        // MPI_Init of a rank does not wait for the other ranks.
+        let has_begun =
+            |job: &ImagedJob<'_>| (0..4).all(|rank| job.text().contains(&format!("rank {rank} ")));
         job.await_that("not all ranks have begun", has_begun);
         for _ in 0..2 {
             random.nap(250);
             let ends = random.below(3) == 0;
             let words: &[&str] = if ends { &["--kill"] } else { &[] };
-            let output = run(place.oxmpi(&[&asks[..], &[&mpirun], words].concat()));
+            let output = run(sandbox.oxmpi(&[&request[..], &[&mpirun], words].concat()));
             let too_late = ["has called MPI_Finalize", "No such", "has ended meanwhile"];
             if too_late.iter().any(|text| self::words(&output).contains(text)) {
                 break;
@@ -287,32 +295,35 @@ fn comes_back_by(words: &[&str], options: &[&str], program: &str, args: &[&str])
             }
             job.lose();
             restarts += 1;
-            job = restart(&place, &set, &[]);
+            job = restart(&sandbox, &set, &[]);
             mpirun = job.mpirun();
             if !job.goes_on() {
                 break;
             }
         }
         let (code, out) = job.end();
-        assert_eq!(code, 0, "{out}\n{}", restarted(&place));
-        assert_eq!(results(&out), results(&alone), "{}", restarted(&place));
+        assert_eq!(code, 0, "{out}\n{}", restarted(&sandbox));
+        assert_eq!(results(&out), results(&alone), "{}", restarted(&sandbox));
     }
 }
 
-/// Brings a set back; what `oxmpi restart` says goes to a file, and the output of the job to the one that it has open.
-fn restart<'a>(place: &'a Place, set: &str, options: &[&str]) -> Running<'a> {
-    let said = File::create(place.programs.directory.join("restarted")).unwrap();
-    let mut command = place.oxmpi(&[&["restart", set], options].concat());
-    let child = command.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
-    Running { place, out: place.programs.directory.join("out"), child }
+fn restart<'a>(sandbox: &'a Sandbox, set: &str, options: &[&str]) -> ImagedJob<'a> {
+    restart_by(sandbox, sandbox.oxmpi(&[&["restart", set], options].concat()))
 }
 
-/// What `oxmpi restart` has said.
-fn restarted(place: &Place) -> String {
-    fs::read_to_string(place.programs.directory.join("restarted")).unwrap_or_default()
+/// Restarts a set by this command. Its own output goes to a file, the output of the job to the file
+/// that the job has open.
+fn restart_by(sandbox: &Sandbox, mut command: Command) -> ImagedJob<'_> {
+    let own = File::create(sandbox.programs.path("restarted")).unwrap();
+    let child = command.stdout(own.try_clone().unwrap()).stderr(own).spawn().unwrap();
+    ImagedJob { sandbox, out: sandbox.programs.path("out"), child }
 }
 
-/// So many steps and rounds that a checkpoint falls in between.
+fn restarted(sandbox: &Sandbox) -> String {
+    fs::read_to_string(sandbox.programs.directory.join("restarted")).unwrap_or_default()
+}
+
+/// Enough steps and rounds for a checkpoint before the end.
 const HEAT: [&str; 2] = ["300", "6000"];
 const TRAFFIC: [&str; 3] = ["250", "7", "data"];
 
@@ -341,134 +352,135 @@ comes_back! {
     crtcp: "crtcp";
 }
 
-/// Whoever makes a set is killed between any two acts: in the process of the command if the job goes on, in the one that CRIU calls if
-/// it is to end.
-#[test]
-fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
-    let mut job = place.start(&[], "cr_heat", &["6000", "6000"]);
+/// The process that makes a set is killed at each step: the process of the command if the job goes
+/// on, the one that CRIU calls if the job is to end. The job goes on, with the old or the new set.
+fn survives_crashes(options: &[&str], form: &[&str]) {
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
+    let mut job = sandbox.start(options, "cr_heat", &["6000", "6000"]);
     job.await_line("step");
-    let (mpirun, pause) = (job.mpirun(), place.programs.path("pause"));
-    let mut newest = set_of(&run(place.oxmpi(&["checkpoint", "--tree", &mpirun])));
+    let (mpirun, pause) = (job.mpirun(), sandbox.programs.path("pause"));
+    let checkpoint = |more: &[&str]| sandbox.oxmpi(&[&["checkpoint", &mpirun], form, more].concat());
+    let mut newest = set_of(&run(checkpoint(&[])));
     for ends in [false, true] {
         for step in ["begun", "imaged", "synced", "sealed", "renamed", "published", "retired"] {
-            let mut command = place.oxmpi(&["checkpoint", "--tree", &mpirun, "--mca", "cr_keep", "0"]);
-            if ends {
-                command.arg("--kill");
-            }
+            let mut command = checkpoint(&["--mca", "cr_keep", "0"]);
+            command.args(ends.then_some("--kill"));
             command.env("OXMPI_CHECKPOINT_PAUSE", format!("{step}:{}", pause.display()));
-            let mut asked = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            let start = Instant::now();
-            let victim = loop {
-                match fs::read_to_string(&pause).ok().and_then(|text| text.parse().ok()) {
-                    Some(pid) => break pid,
-                    None => assert!(start.elapsed() < LIMIT, "{step} is not reached"),
-                }
-                std::thread::sleep(Duration::from_millis(2));
-            };
-            kill(victim);
-            assert!(!asked.wait().unwrap().success(), "{step}");
+            let mut tool = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let mut victim = None;
+            job.await_that("the step is not reached", |_| {
+                victim = fs::read_to_string(&pause).ok().and_then(|text| text.parse().ok());
+                victim.is_some()
+            });
+            if form.is_empty() {
+                // Images of ranks that are to end are written to disk while the ranks are stopped.
+                let still = ranks::ranks_of(&sandbox).into_iter().all(ranks::is_stopped);
+                assert_eq!(still, ends && step != "begun", "{step}");
+            }
+            kill(victim.unwrap());
+            assert!(!tool.wait().unwrap().success(), "{step}");
             fs::remove_file(&pause).unwrap();
             job.await_line("step");
             let is_new = ["renamed", "published", "retired"].contains(&step);
             let name = newest.rsplit_once('.').unwrap().0.to_string();
-            let output = run(place.oxmpi(&["info", "--checkpoint", &name]));
+            let output = run(sandbox.oxmpi(&["info", "--checkpoint", &name]));
             assert!(output.status.success(), "{step}: {}", words(&output));
             let is_old = words(&output).contains(&format!("{newest}\n"));
             assert_eq!(is_old, !is_new, "{step}: {}", words(&output));
-            newest = set_of(&run(place.oxmpi(&["checkpoint", "--tree", &mpirun, "--mca", "cr_keep", "0"])));
-            assert_eq!(place.names(), [newest.rsplit('/').next().unwrap()], "{step} leaves something");
+            newest = set_of(&run(checkpoint(&["--mca", "cr_keep", "0"])));
+            assert_eq!(sandbox.names(), [newest.rsplit('/').next().unwrap()], "{step} leaves something");
         }
     }
     job.lose();
-    let mut job = restart(&place, &newest, &[]);
+    let mut job = restart(&sandbox, &newest, &[]);
     job.await_line("step");
     job.lose();
 }
 
-/// The numbers of the sets that are there.
-fn numbers(place: &Place) -> Vec<u64> {
+#[test]
+fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
+    survives_crashes(&[], &["--tree"]);
+}
+
+fn numbers(sandbox: &Sandbox) -> Vec<u64> {
     let number = |name: &String| name.rsplit_once('.')?.1.parse().ok();
-    let mut all: Vec<u64> = set_names(place).iter().filter_map(number).collect();
+    let mut all: Vec<u64> = set_names(sandbox).iter().filter_map(number).collect();
     all.sort_unstable();
     all
 }
 
-/// The names of the sets that are there, without those that are being made.
-fn set_names(place: &Place) -> Vec<String> {
-    place.names().into_iter().filter(|name| !name.starts_with('.')).collect()
+fn set_names(sandbox: &Sandbox) -> Vec<String> {
+    sandbox.names().into_iter().filter(|name| !name.starts_with('.')).collect()
 }
 
-/// Waits until no process of the job is left.
-fn await_nobody(place: &Place) {
+fn await_nobody(sandbox: &Sandbox) {
     let start = Instant::now();
-    while !processes_of(place.programs.marker()).is_empty() {
-        assert!(start.elapsed() < LIMIT, "{:?}", processes_with(place.programs.marker()));
+    while !processes_of(sandbox.programs.marker()).is_empty() {
+        assert!(start.elapsed() < LIMIT, "{:?}", processes_with(sandbox.programs.marker()));
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
 #[test]
 fn a_job_is_checkpointed_at_intervals_also_after_a_restart() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let args = ["700", "6000"];
-    let (code, alone) = place.start(&[], "cr_heat", &args).end();
+    let (code, alone) = sandbox.start(&[], "cr_heat", &args).end();
     assert_eq!(code, 0, "{alone}");
-    let mut job = place.start(&["--every", "0.3s", "--mca", "cr_keep", "1"], "cr_heat", &args);
-    job.await_that("no third set", |_| numbers(&place).last().is_some_and(|last| *last >= 3));
-    let (told, name) = (job.text(), place.sets().join(set_names(&place)[0].rsplit_once('.').unwrap().0));
+    let mut job = sandbox.start(&["--every", "0.3s", "--mca", "cr_keep", "1"], "cr_heat", &args);
+    job.await_that("no third set", |_| numbers(&sandbox).last().is_some_and(|last| *last >= 3));
+    let (report, name) =
+        (job.text(), sandbox.sets().join(set_names(&sandbox)[0].rsplit_once('.').unwrap().0));
     let line = format!("mpirun: the job is checkpointed every 0.3s; 'oxmpi restart {}'", name.display());
-    assert_eq!(told.matches(&line).count(), 1, "{told}");
+    assert_eq!(report.matches(&line).count(), 1, "{report}");
     job.lose();
-    let last = numbers(&place).pop().unwrap();
-    let described = run(place.oxmpi(&["info", "--checkpoint", name.to_str().unwrap()]));
+    let last = numbers(&sandbox).pop().unwrap();
+    let described = run(sandbox.oxmpi(&["info", "--checkpoint", name.to_str().unwrap()]));
     assert!(words(&described).contains("every 0.3s by itself"), "{}", words(&described));
-    let mut job = restart(&place, name.to_str().unwrap(), &[]);
-    job.await_that("no set after the restart", |_| numbers(&place).last().is_some_and(|new| *new > last));
-    // By the number of the process that looks after the job, too.
-    set_of(&run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
+    let mut job = restart(&sandbox, name.to_str().unwrap(), &[]);
+    job.await_that("no set after the restart", |_| numbers(&sandbox).last().is_some_and(|new| *new > last));
+    set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
     let (code, out) = job.end();
-    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&place));
-    let told = restarted(&place);
-    assert!(told.contains("oxmpi restart: the job is checkpointed every 0.3s"), "{told}");
-    let count = numbers(&place).len();
-    assert!(count == 2, "the newest set and one before it: {:?}", place.names());
+    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&sandbox));
+    let report = restarted(&sandbox);
+    assert!(report.contains("oxmpi restart: the job is checkpointed every 0.3s"), "{report}");
+    let count = numbers(&sandbox).len();
+    assert!(count == 2, "the newest set and one before it: {:?}", sandbox.names());
 }
 
 #[test]
-fn the_parent_that_makes_checkpoints_is_mpirun_to_everybody() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+fn the_supervisor_takes_the_signals_and_requests_of_mpirun() {
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let heat = ["2000", "6000"];
-    // It is killed, and the job with it.
-    let mut job = place.start(&["--every", "1h"], "cr_heat", &heat);
+    let mut job = sandbox.start(&["--every", "1h"], "cr_heat", &heat);
     job.await_line("step");
-    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
+    let set = set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
     job.signal(Signal::KILL);
-    await_nobody(&place);
+    await_nobody(&sandbox);
     job.lose();
-    let mut job = restart(&place, &set, &[]);
-    assert!(job.goes_on(), "{}", restarted(&place));
+    let mut job = restart(&sandbox, &set, &[]);
+    assert!(job.goes_on(), "{}", restarted(&sandbox));
     job.signal(Signal::KILL);
-    await_nobody(&place);
+    await_nobody(&sandbox);
     job.lose();
-    // Signals come to the job once, also after a restart that changes the interval. The jobs below begin the
-    // file of the output anew, so the set is of no use after them.
-    let mut job = restart(&place, &set, &["--every", "none"]);
-    assert!(job.goes_on(), "{}", restarted(&place));
+    // A signal reaches the job once, also after a restart that changes the interval. The jobs below
+    // truncate the output file, so the set is not restarted after them.
+    let mut job = restart(&sandbox, &set, &["--every", "none"]);
+    assert!(job.goes_on(), "{}", restarted(&sandbox));
     job.signal(Signal::INT);
     let (code, out) = job.end();
-    assert_eq!((code, out.matches("mpirun: SIGINT").count()), (130, 1), "{out}\n{}", restarted(&place));
-    await_nobody(&place);
-    // They also come once where the process group gets them.
+    assert_eq!((code, out.matches("mpirun: SIGINT").count()), (130, 1), "{out}\n{}", restarted(&sandbox));
+    await_nobody(&sandbox);
     let grouped = |mut command: Command| {
-        // setsid(1) makes a group as well, and would fork if it led one.
+        // setsid(1) makes a process group as well, and would fork in a group leader.
         if session_of(std::process::id()).unwrap() != 0 {
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
         }
         command
     };
     for signal in [Signal::TERM, Signal::INT] {
-        let mut job = place.start_by(grouped(place.command("mpirun")), &["--every", "1h"], "cr_heat", &heat);
+        let mut job =
+            sandbox.start_by(grouped(sandbox.command("mpirun")), &["--every", "1h"], "cr_heat", &heat);
         job.await_line("step");
         rustix::process::kill_process_group(Pid::from_child(&job.child), signal).unwrap();
         let (code, out) = job.end();
@@ -478,17 +490,17 @@ fn the_parent_that_makes_checkpoints_is_mpirun_to_everybody() {
 }
 
 #[test]
-fn checkpoints_that_fail_are_told_once_and_what_is_wrong_from_the_start_at_once() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+fn failed_checkpoints_are_reported_once_and_wrong_settings_at_the_start() {
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let options = ["--every", "0.2s", "--mca", "cr_blcr_options", "--no-such-option"];
-    let (code, out) = place.start(&options, "cr_heat", &["500", "6000"]).end();
+    let (code, out) = sandbox.start(&options, "cr_heat", &["500", "6000"]).end();
     assert_eq!(code, 0, "{out}");
-    let told = "mpirun: there is no new set, and the job goes on: ";
-    assert_eq!(out.matches(told).count(), 1, "{out}");
+    let report = "mpirun: there is no new set, and the job goes on: ";
+    assert_eq!(out.matches(report).count(), 1, "{out}");
     assert!(out.contains("; the next one is made in 0.2s\n"), "{out}");
-    assert!(place.names().is_empty(), "{:?}", place.names());
+    assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
     let refused_at = |options: &[&str], code: i32, text: &str| {
-        let mut command = place.command("mpirun");
+        let mut command = sandbox.command("mpirun");
         command.args(options).args(["echo", "started"]);
         let output = run(command);
         refused(&output, code, &[text]);
@@ -512,41 +524,40 @@ fn checkpoints_that_fail_are_told_once_and_what_is_wrong_from_the_start_at_once(
 }
 
 #[test]
-fn sigterm_makes_a_checkpoint_and_ends_the_job_if_that_is_wanted() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+fn sigterm_makes_a_checkpoint_and_ends_the_job_on_request() {
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let args = ["600", "6000"];
-    let (code, alone) = place.start(&[], "cr_heat", &args).end();
+    let (code, alone) = sandbox.start(&[], "cr_heat", &args).end();
     assert_eq!(code, 0, "{alone}");
-    let mut job = place.start(&["--checkpoint-on-term"], "cr_heat", &args);
+    let mut job = sandbox.start(&["--checkpoint-on-term"], "cr_heat", &args);
     job.await_line("step");
     job.signal(Signal::TERM);
     let (code, out) = job.end();
     assert_eq!(code, 75, "{out}");
-    await_nobody(&place);
-    let set = place.sets().join(&set_names(&place)[0]).display().to_string();
+    await_nobody(&sandbox);
+    let set = sandbox.sets().join(&set_names(&sandbox)[0]).display().to_string();
     let line = |name, set| {
         format!(
             "{name}: SIGTERM: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back\n"
         )
     };
     assert!(out.ends_with(&line("mpirun", &set)), "{out}");
-    // It goes on, and SIGTERM means the same.
-    let mut job = restart(&place, &set, &[]);
-    assert!(job.goes_on(), "{}", restarted(&place));
+    let mut job = restart(&sandbox, &set, &[]);
+    assert!(job.goes_on(), "{}", restarted(&sandbox));
     job.signal(Signal::TERM);
     let (code, out) = job.end();
-    assert_eq!(code, 75, "{out} {}", restarted(&place));
+    assert_eq!(code, 75, "{out} {}", restarted(&sandbox));
     let set = set.replace(".1", ".2");
-    assert_eq!(numbers(&place), [1, 2]);
-    assert!(restarted(&place).ends_with(&line("oxmpi restart", &set)), "{}", restarted(&place));
-    let (code, out) = restart(&place, &set, &[]).end();
-    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&place));
+    assert_eq!(numbers(&sandbox), [1, 2]);
+    assert!(restarted(&sandbox).ends_with(&line("oxmpi restart", &set)), "{}", restarted(&sandbox));
+    let (code, out) = restart(&sandbox, &set, &[]).end();
+    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&sandbox));
 }
 
 #[test]
 fn sigterm_ends_a_job_that_cannot_be_checkpointed_and_the_second_one_at_once() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
-    let mut command = place.command("mpirun");
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
+    let mut command = sandbox.command("mpirun");
     command.args(["-n", "2", "--checkpoint-on-term", "sleep", "80"]).stderr(Stdio::piped());
     let job = command.spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));
@@ -554,50 +565,49 @@ fn sigterm_ends_a_job_that_cannot_be_checkpointed_and_the_second_one_at_once() {
     let output = job.wait_with_output().unwrap();
     let why = "mpirun: SIGTERM: no checkpoint can be made, and the job ends without one: rank 0 has not called MPI_Init";
     refused(&output, 143, &[why, "mpirun: SIGTERM"]);
-    let mut command = place.command("mpirun");
-    let pause = place.programs.path("pause");
+    let mut command = sandbox.command("mpirun");
+    let pause = sandbox.programs.path("pause");
     command.env("OXMPI_CHECKPOINT_PAUSE", format!("begun:{}", pause.display()));
-    let mut job = place.start_by(command, &["--checkpoint-on-term"], "cr_heat", &["6000", "6000"]);
+    let mut job = sandbox.start_by(command, &["--checkpoint-on-term"], "cr_heat", &["6000", "6000"]);
     job.await_line("step");
     job.signal(Signal::TERM);
     job.await_that("no checkpoint is begun", |_| pause.exists());
-    // One that comes at once is taken for the same one, by way of the whole group.
+    // A second signal within this time counts as the same one, as both the process group and mpirun
+    // may get it.
     std::thread::sleep(Duration::from_millis(700));
     job.signal(Signal::TERM);
     let start = Instant::now();
     let (code, out) = job.end();
     assert_eq!(code, 143, "{out}");
     assert!(start.elapsed() < Duration::from_secs(10) && out.contains("SIGTERM once more"), "{out}");
-    await_nobody(&place);
-    assert!(numbers(&place).is_empty(), "{:?}", place.names());
+    await_nobody(&sandbox);
+    assert!(numbers(&sandbox).is_empty(), "{:?}", sandbox.names());
 }
 
-/// The parameter cr, as the components guide has it.
 #[test]
 fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
-    let Some(place) = Place::new(&["jobs/cr_heat", "jobs/level"]) else { return };
-    // The transport that takes part in checkpoints, and its thread level; another one if it is named.
-    let told = |options: &[&str]| {
-        let command = with(place.command("mpirun"), &["-n", "2", "--mca", "mpi_show_select", "1"]);
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat", "jobs/level"]) else { return };
+    let report = |options: &[&str]| {
+        let command = with(sandbox.command("mpirun"), &["-n", "2", "--mca", "mpi_show_select", "1"]);
         let command = with(command, options);
-        let output = run(with(command, &[place.programs.path("level").to_str().unwrap(), "0"]));
+        let output = run(with(command, &[sandbox.programs.path("level").to_str().unwrap(), "0"]));
         assert!(output.status.success(), "{}", words(&output));
         words(&output)
     };
-    let by_cr = told(&["--mca", "cr", "blcr"]);
+    let by_cr = report(&["--mca", "cr", "blcr"]);
     assert!(by_cr.contains("level 2\n") && by_cr.contains("rpi crtcp is selected"), "{by_cr}");
     assert!(by_cr.contains("8. cr blcr is selected"), "{by_cr}");
-    let named = told(&["--mca", "cr", "blcr", "--mca", "rpi", "shm"]);
+    let named = report(&["--mca", "cr", "blcr", "--mca", "rpi", "shm"]);
     assert!(named.contains("rpi shm is selected") && named.contains("8. cr blcr is selected"), "{named}");
-    let by_itself = told(&["--mca", "rpi", "crtcp"]);
+    let by_itself = report(&["--mca", "rpi", "crtcp"]);
     assert!(by_itself.contains("cr blcr is dropped: it runs from MPI_THREAD_SERIALIZED on"), "{by_itself}");
-    let none = told(&["--mca", "cr", "none"]);
+    let none = report(&["--mca", "cr", "none"]);
     assert!(
         none.contains("rpi shm is selected") && none.contains("cr blcr is dropped: 'cr' is 'none'"),
         "{none}"
     );
     let refuses = |options: &[&str], code, text: &str| {
-        let mut command = place.command("mpirun");
+        let mut command = sandbox.command("mpirun");
         command.args(["-n", "2"]).args(options).args(["echo", "started"]);
         let output = run(command);
         refused(&output, code, &[text]);
@@ -617,16 +627,15 @@ fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
     );
     let hosts = ["--mca", "cr", "blcr", "--mca", "rpi", "tcp", "-H", "a.invalid,b.invalid"];
     refuses(&hosts, 2, "parameter 'cr' is 'blcr': an image of the whole tree");
-    // Then no more has to be said.
-    let mut job = place.start(&["--mca", "cr", "blcr"], "cr_heat", &["2000", "6000"]);
+    let mut job = sandbox.start(&["--mca", "cr", "blcr"], "cr_heat", &["2000", "6000"]);
     job.await_line("step");
-    let set = set_of(&run(place.oxmpi(&["checkpoint", &job.mpirun()])));
+    let set = set_of(&run(sandbox.oxmpi(&["checkpoint", &job.mpirun()])));
     job.lose();
-    let mut job = restart(&place, &set, &[]);
+    let mut job = restart(&sandbox, &set, &[]);
     job.await_line("step");
     job.lose();
     for name in ["laminfo", "ompi_info"] {
-        let said = words(&run(place.command(name)));
+        let said = words(&run(sandbox.command(name)));
         for (module, state) in [
             ("rpi: crtcp", "yes"),
             ("rpi: shm", "whole jobs on one host"),
@@ -640,92 +649,80 @@ fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
     }
 }
 
-/// By mpirun, and before the ranks of a running job are stopped.
 #[test]
 fn a_criu_that_is_too_old_or_lacks_a_capability_is_named_at_the_start() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
-    let old = place.programs.file(
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
+    let old = sandbox.programs.file(
         "old",
         b"#!/bin/sh\n[ $1 = --version ] || echo dumped\necho 'Version: 4.1.1'\n",
         0o755,
     );
     let old = ["--mca", "cr_blcr_criu", old.to_str().unwrap()];
-    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    let mut job = sandbox.start(&[], "cr_heat", &["2000", "6000"]);
     job.await_line("step");
     let (pid, by_cr) = (job.mpirun(), ["-n", "1", "--mca", "cr", "blcr"]);
     let started = ["echo", "started"];
     for (command, code) in [
-        (with(place.command("mpirun"), &[&by_cr[..], &old, &started].concat()), 2),
-        (place.oxmpi(&[&["checkpoint", "--tree", &pid], &old[..]].concat()), 1),
+        (with(sandbox.command("mpirun"), &[&by_cr[..], &old, &started].concat()), 2),
+        (sandbox.oxmpi(&[&["checkpoint", "--tree", &pid], &old[..]].concat()), 1),
     ] {
         let output = run(command);
         refused(&output, code, &["/old is CRIU 4.1.1, which is too old", "CRIU 4.2 or newer is needed:\n"]);
         assert!(!words(&output).contains("started\n"), "{}", words(&output));
     }
     for (like, code) in [
-        (with(place.command("mpirun"), &[&by_cr[..], &started].concat()), 2),
-        (place.oxmpi(&["checkpoint", "--tree", &pid]), 1),
+        (with(sandbox.command("mpirun"), &[&by_cr[..], &started].concat()), 2),
+        (sandbox.oxmpi(&["checkpoint", "--tree", &pid]), 1),
     ] {
-        let mut command = Command::new(like.get_program());
-        let before = like.get_args().position(|word| word == "--").unwrap() + 1;
-        command.args(like.get_args().take(before));
-        let lost = "-sys_admin,-checkpoint_restore";
-        command.args(["setpriv", "--bounding-set", lost, "--inh-caps", lost]);
-        command
-            .args(like.get_args().skip(before))
-            .stdin(Stdio::null())
-            .current_dir(&place.programs.directory);
-        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let output = run(command);
+        let output = run(without_capabilities("-sys_admin,-checkpoint_restore", &like));
         refused(&output, code, &["CRIU cannot work here: ", "CAP_CHECKPOINT_RESTORE", "'sudo setcap "]);
         assert!(!words(&output).contains("started\n"), "{}", words(&output));
     }
-    assert!(place.names().is_empty(), "{:?}", place.names());
+    assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
     job.lose();
 }
 
 #[test]
 fn a_checkpoint_goes_where_the_parameters_of_its_job_say() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let options = ["--mca", "cr", "blcr", "--mca", "cr_base_dir", "own = 1", "--mca", "cr_keep", "0"];
-    let mut job = place.start(&options, "cr_heat", &["2000", "6000"]);
+    let mut job = sandbox.start(&options, "cr_heat", &["2000", "6000"]);
     job.await_line("step");
-    let asked = |options: &[&str]| {
-        let mut command = place.oxmpi(&["checkpoint"]);
+    let tool = |options: &[&str]| {
+        let mut command = sandbox.oxmpi(&["checkpoint"]);
         command.args(options).arg(job.mpirun()).current_dir("/");
         command.env_remove("OXMPI_MCA_cr_base_dir").env_remove("OXMPI_MCA_cr_blcr_criu");
         set_of(&run(command))
     };
-    let own = place.programs.directory.join("own = 1").canonicalize().unwrap();
+    let own = sandbox.programs.directory.join("own = 1").canonicalize().unwrap();
     for options in [&[][..], &["--tree"], &["--mca", "cr_keep", "1"]] {
-        let set = asked(options);
+        let set = tool(options);
         assert!(Path::new(&set).starts_with(&own), "{set}");
     }
     let sets = fs::read_dir(&own)
         .unwrap()
         .filter(|entry| !entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with('.'));
-    // The newest one, and the one before it, which the tool wants to be kept.
+    // The newest set, and the one before it, as the tool's `cr_keep` says.
     assert_eq!(sets.count(), 2);
-    let there = place.sets().join("there");
-    let named = asked(&["--dir", there.to_str().unwrap()]);
-    assert!(Path::new(&named).starts_with(&there), "what the tool is given counts: {named}");
+    let there = sandbox.sets().join("there");
+    let named = tool(&["--dir", there.to_str().unwrap()]);
+    assert!(Path::new(&named).starts_with(&there), "the option of the tool counts: {named}");
     job.signal(Signal::TERM);
     job.end();
 }
 
-/// As the components guide has them, by the names of LAM/MPI and of BLCR.
 #[test]
 fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let args = ["500", "6000"];
-    let (code, alone) = place.start(&[], "cr_heat", &args).end();
+    let (code, alone) = sandbox.start(&[], "cr_heat", &args).end();
     assert_eq!(code, 0, "{alone}");
     let by = |name: &str, words: &[&str]| {
-        let mut command = place.command(name);
+        let mut command = sandbox.command(name);
         command.args(words);
         command
     };
-    let mut job = place.start(&[], "cr_heat", &args);
+    let mut job = sandbox.start(&[], "cr_heat", &args);
     job.await_line("step");
     let pid = job.mpirun();
     let set = set_of(&run(by("lamcheckpoint", &["-pid", &pid])));
@@ -737,18 +734,12 @@ fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
         2,
         &["cr_checkpoint: -f: a set is a directory"],
     );
-    let there = place.sets().join("there").display().to_string();
+    let there = sandbox.sets().join("there").display().to_string();
     let set = set_of(&run(by("cr_checkpoint", &["-d", &there, "--kill", &pid])));
     assert!(set.starts_with(&there), "{set}");
     job.lose();
-    let out = place.programs.directory.join("out");
-    let restart_by = |mut command: Command| {
-        let said = File::create(place.programs.directory.join("restarted")).unwrap();
-        let child = command.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
-        Running { place: &place, out: out.clone(), child }
-    };
-    let mut job = restart_by(by("cr_restart", &[&set]));
-    assert!(job.goes_on(), "{}", restarted(&place));
+    let mut job = restart_by(&sandbox, by("cr_restart", &[&set]));
+    assert!(job.goes_on(), "{}", restarted(&sandbox));
     job.lose();
     let words = [
         "-ssi",
@@ -761,125 +752,128 @@ fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
         "cr_restart_args",
         "--files cut",
     ];
-    let (code, out) = restart_by(by("lamrestart", &words)).end();
-    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&place));
+    let (code, out) = restart_by(&sandbox, by("lamrestart", &words)).end();
+    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&sandbox));
 }
 
-/// CRIU itself goes on when who asked is killed while it works; only what it has written is lost.
 #[test]
-fn a_full_disk_is_told_and_leaves_the_job_and_the_old_set() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
-    let small = place.programs.directory.join("small");
+fn a_full_disk_is_reported_and_leaves_the_job_and_the_old_set() {
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
+    let small = sandbox.programs.directory.join("small");
     fs::create_dir(&small).unwrap();
     let mount =
         |args: &[&str]| Command::new(args[0]).args(&args[1..]).arg(&small).status().unwrap().success();
     assert!(mount(&["mount", "-t", "tmpfs", "-o", "size=3m", "none"]), "a small disk");
-    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    let mut job = sandbox.start(&[], "cr_heat", &["2000", "6000"]);
     job.await_line("step");
     let dir = small.to_str().unwrap();
-    let full = run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun(), "--dir", dir]));
+    let full = run(sandbox.oxmpi(&["checkpoint", "--tree", &job.mpirun(), "--dir", dir]));
     let left = fs::read_dir(&small).unwrap().count();
     let unmounted = mount(&["umount"]);
     refused(&full, 1, &["there is no new set, and the job goes on", "o space left on device", "'--dir DIR'"]);
     assert_eq!((left, unmounted), (0, true));
     job.await_line("step");
-    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
+    let set = set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
     job.lose();
-    let mut job = restart(&place, &set, &[]);
+    let mut job = restart(&sandbox, &set, &[]);
     job.await_line("step");
     job.lose();
 }
 
 #[test]
 fn a_damaged_set_is_refused_by_the_name_of_its_file() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
-    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
+    let mut job = sandbox.start(&[], "cr_heat", &["2000", "6000"]);
     job.await_line("step");
-    let old = set_of(&run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
-    let new = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
+    let old = set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
+    let new = set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
     job.lose();
     let page = Path::new(&new).join("image/pages-1.img");
     let mut bytes = fs::read(&page).unwrap();
     bytes[1000] ^= 4;
     fs::write(&page, &bytes).unwrap();
     for command in [vec!["restart", &new], vec!["info", "--checkpoint", &new]] {
-        refused(&run(place.oxmpi(&command)), 1, &["image/pages-1.img is damaged: its contents"]);
+        refused(&run(sandbox.oxmpi(&command)), 1, &["image/pages-1.img is damaged: its contents"]);
     }
     refused(
-        &run(place.oxmpi(&["restart", "/nonexistent/heat-1.1"])),
+        &run(sandbox.oxmpi(&["restart", "/nonexistent/heat-1.1"])),
         1,
         &["/nonexistent/heat-1.1: there is no such set"],
     );
     fs::write(Path::new(&new).join("manifest"), "oxmpi checkpoint, format 99, blake3 0\n").unwrap();
-    refused(&run(place.oxmpi(&["restart", &new])), 1, &["/manifest: it has format 99"]);
-    let mut job = restart(&place, &old, &[]);
+    refused(&run(sandbox.oxmpi(&["restart", &new])), 1, &["/manifest: it has format 99"]);
+    let mut job = restart(&sandbox, &old, &[]);
     job.await_line("step");
     job.lose();
 }
 
 #[test]
 fn files_that_have_grown_are_cut_back_or_refused_and_others_are_refused() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
-    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
+    let mut job = sandbox.start(&[], "cr_heat", &["2000", "6000"]);
     job.await_line("step");
-    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
+    let set = set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
     job.lose();
-    let (out, aside) = (place.programs.path("out"), place.programs.path("aside"));
+    let (out, aside) = (sandbox.programs.path("out"), sandbox.programs.path("aside"));
     let was = fs::read(&out).unwrap();
     let grow = || File::options().append(true).open(&out).unwrap().write_all(b"more\n").unwrap();
     grow();
     refused(
-        &run(place.oxmpi(&["restart", &set, "--files", "refuse"])),
+        &run(sandbox.oxmpi(&["restart", &set, "--files", "refuse"])),
         1,
         &["/out has grown from", "--files cut"],
     );
     assert_eq!(fs::read(&out).unwrap().len(), was.len() + 5, "a refusal changes nothing");
     fs::rename(&out, &aside).unwrap();
-    refused(&run(place.oxmpi(&["restart", &set])), 1, &["/out was open in the job, and is not there"]);
+    refused(&run(sandbox.oxmpi(&["restart", &set])), 1, &["/out was open in the job, and is not there"]);
     fs::write(&out, was.iter().map(|byte| byte ^ 1).collect::<Vec<u8>>()).unwrap();
-    refused(&run(place.oxmpi(&["restart", &set])), 1, &["/out is another file than at the checkpoint"]);
+    refused(&run(sandbox.oxmpi(&["restart", &set])), 1, &["/out is another file than at the checkpoint"]);
     fs::rename(&aside, &out).unwrap();
     File::options().write(true).open(&out).unwrap().set_len(3).unwrap();
-    refused(&run(place.oxmpi(&["restart", &set])), 1, &["/out has 3 bytes, and had"]);
+    refused(&run(sandbox.oxmpi(&["restart", &set])), 1, &["/out has 3 bytes, and had"]);
     fs::write(&out, &was).unwrap();
     refused(
-        &run(place.oxmpi(&["restart", &set, "--mca", "cr_files", "refuse"])),
+        &run(sandbox.oxmpi(&["restart", &set, "--mca", "cr_files", "refuse"])),
         1,
         &["/out was written to since"],
     );
     grow();
-    let program = place.programs.path("cr_heat");
+    let program = sandbox.programs.path("cr_heat");
     fs::copy(&program, &aside).unwrap();
     fs::write(&program, "another build").unwrap();
-    refused(&run(place.oxmpi(&["restart", &set])), 1, &["/cr_heat is another build than at the checkpoint"]);
+    refused(
+        &run(sandbox.oxmpi(&["restart", &set])),
+        1,
+        &["/cr_heat is another build than at the checkpoint"],
+    );
     fs::rename(&aside, &program).unwrap();
-    let mut job = restart(&place, &set, &["--files", "cut"]);
+    let mut job = restart(&sandbox, &set, &["--files", "cut"]);
     job.await_line("step");
-    assert!(restarted(&place).contains(&format!("/out is cut back to {} bytes", was.len())));
+    assert!(restarted(&sandbox).contains(&format!("/out is cut back to {} bytes", was.len())));
     assert!(!job.text().contains("more"));
     job.lose();
 }
 
-/// Brings a job with these options of mpirun twice back, which leaves with a code of its own, or is sent a signal. `file`: how its ranks
-/// open their file; `form`: which images are made.
+/// Restarts a job with these options of mpirun twice: once it ends with its own exit code, once by
+/// a signal. `file`: how its ranks open their file; `form`: which images are made.
 fn keeps_code_signals_and_streams(options: &[&str], file: &str, form: &[&str]) {
-    let Some(place) = Place::new(&["jobs/cr_traffic"]) else { return };
-    let mut command = place.command("mpirun");
-    command.args(["-n", "4", "--timeout", "85"]).args(options).arg(place.programs.path("cr_traffic"));
-    command.args(["200", "3", file, "7", place.programs.marker()]);
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_traffic"]) else { return };
+    let mut command = sandbox.command("mpirun");
+    command.args(["-n", "4", "--timeout", "85"]).args(options).arg(sandbox.programs.path("cr_traffic"));
+    command.args(["200", "3", file, "7", sandbox.programs.marker()]);
     let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.starts_with("round 10 ")));
     let pid = job.id().to_string();
-    let set = set_of(&run(place.oxmpi(&[&["checkpoint"], form, &["--kill", &pid]].concat())));
+    let set = set_of(&run(sandbox.oxmpi(&[&["checkpoint"], form, &["--kill", &pid]].concat())));
     job.wait().unwrap();
-    let output = run(place.oxmpi(&["restart", &set]));
+    let output = run(sandbox.oxmpi(&["restart", &set]));
     let out = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(7), "{}", words(&output));
     assert!(out.contains("whole, sum") && !out.contains("round 10 "), "{out}");
     assert!(!words(&output).contains("output goes on in"), "{}", words(&output));
     let mut job =
-        place.oxmpi(&["restart", &set]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        sandbox.oxmpi(&["restart", &set]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = Pid::from_child(&job);
     let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.starts_with("round ")));
@@ -888,7 +882,7 @@ fn keeps_code_signals_and_streams(options: &[&str], file: &str, form: &[&str]) {
     let output = job.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(143), "{rest:?} {}", words(&output));
     assert!(words(&output).contains("mpirun: SIGTERM"), "{}", words(&output));
-    await_nobody(&place);
+    await_nobody(&sandbox);
 }
 
 #[test]
@@ -896,11 +890,11 @@ fn the_exit_code_the_signals_and_the_streams_are_those_of_the_job() {
     keeps_code_signals_and_streams(&[], "data", &["--tree"]);
 }
 
-/// As where `nsenter` or `bwrap` have entered a container: the leader of the session is a process that nobody sees there.
+/// Like a session under `nsenter` or `bwrap` in a container: its leader is invisible there.
 #[test]
-fn a_session_from_outside_is_told_and_a_restart_makes_its_own() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
-    let mut command = place.command("oxmpi");
+fn a_session_from_outside_is_reported_and_a_restart_makes_its_own() {
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
+    let mut command = sandbox.command("oxmpi");
     let script = r#"
         start() { "$@" -n 2 --timeout 85 "$heat" 600 6000 "$mark" > out 2>&1 & job=$!; until grep -q '^step 20 ' out; do sleep 0.01; done; }
         start "$mpirun"
@@ -911,12 +905,12 @@ fn a_session_from_outside_is_told_and_a_restart_makes_its_own() {
         wait $job
         "$oxmpi" restart sets/*.1; echo "code $?"; tail -n 1 out"#;
     command.env("oxmpi", installed("oxmpi")).env("mpirun", installed("mpirun"));
-    command.env("heat", place.programs.path("cr_heat")).env("mark", place.programs.marker());
+    command.env("heat", sandbox.programs.path("cr_heat")).env("mark", sandbox.programs.marker());
     let mut inside = Command::new("nsenter");
-    inside.arg(format!("--net=/proc/{}/ns/net", place.holder.id()));
+    inside.arg(format!("--net=/proc/{}/ns/net", sandbox.holder.id()));
     inside.args(["--", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]);
     inside.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
-    inside.current_dir(&place.programs.directory);
+    inside.current_dir(&sandbox.programs.directory);
     let output = run(inside);
     let text = words(&output);
     assert!(
@@ -928,54 +922,54 @@ fn a_session_from_outside_is_told_and_a_restart_makes_its_own() {
     assert!(text.lines().any(|line| line.starts_with("sum ")), "{text}");
 }
 
-/// By script(1), which gives a terminal to what it runs.
 #[test]
 fn a_job_with_a_terminal_goes_on_without_one() {
-    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let mpirun = installed("mpirun").display().to_string();
     let line = format!(
-        "set -m; {mpirun} -n 4 --timeout 85 {} 600 6000 {}; true",
-        place.programs.path("cr_heat").display(),
-        place.programs.marker()
+        "set -m; {} -n 4 --timeout 85 {} 600 6000 {}; true",
+        shell_word(Path::new(&mpirun)),
+        shell_word(&sandbox.programs.path("cr_heat")),
+        sandbox.programs.marker()
     );
     let mut command = Command::new("nsenter");
     command
-        .arg(format!("--net=/proc/{}/ns/net", place.holder.id()))
+        .arg(format!("--net=/proc/{}/ns/net", sandbox.holder.id()))
         .args(["--", "script", "-qfec"])
         .arg(line);
     command
         .arg("/dev/null")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .current_dir(&place.programs.directory);
+        .current_dir(&sandbox.programs.directory);
     let mut shell = command.spawn().unwrap();
     let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.starts_with("step 20 ")));
-    let all = processes_with(place.programs.marker());
+    let all = processes_with(sandbox.programs.marker());
     let of_mpirun =
         all.iter().filter(|line| line.split_once(": ").is_some_and(|(_, args)| args.starts_with(&mpirun)));
     let pids: Vec<i32> = of_mpirun.map(|line| line.split_once(':').unwrap().0.parse().unwrap()).collect();
     let pid = eldest(&pids).unwrap().to_string();
-    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &pid])));
+    let set = set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", "--kill", &pid])));
     shell.wait().unwrap();
-    let output = run(place.oxmpi(&["restart", &set]));
+    let output = run(sandbox.oxmpi(&["restart", &set]));
     let out = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && out.contains("\nsum ") && !out.contains('\r'), "{}", words(&output));
 }
 
 #[test]
-fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
-    let Some(place) = Place::new(&["jobs/cr_heat", "jobs/cr_left"]) else { return };
+fn jobs_that_cannot_be_checkpointed_are_reported_with_the_remedy() {
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_heat", "jobs/cr_left"]) else { return };
     let own = std::process::id().to_string();
-    let ask = |pid: &str, more: &[&str]| run(place.oxmpi(&[&["checkpoint", "--tree", pid], more].concat()));
+    let ask = |pid: &str, more: &[&str]| run(sandbox.oxmpi(&[&["checkpoint", "--tree", pid], more].concat()));
     refused(&ask(&own, &[]), 1, &["not mpirun of this installation"]);
     refused(&ask("nobody", &[]), 2, &["'nobody': not the number of a process"]);
-    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    let mut job = sandbox.start(&[], "cr_heat", &["2000", "6000"]);
     job.await_line("step");
     let mpirun = job.mpirun();
     let without = format!("'mpirun --mca cr blcr'); 'oxmpi checkpoint --tree {mpirun}'");
-    refused(&run(place.oxmpi(&["checkpoint", &mpirun])), 2, &[&without]);
-    let ranks = processes_with(place.programs.marker());
+    refused(&run(sandbox.oxmpi(&["checkpoint", &mpirun])), 2, &[&without]);
+    let ranks = processes_with(sandbox.programs.marker());
     let rank = ranks.iter().find(|line| !line.contains("mpirun")).unwrap().split_once(':').unwrap().0;
     refused(&ask(rank, &[]), 1, &[&format!("its mpirun is process {mpirun}")]);
     refused(
@@ -983,9 +977,8 @@ fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
         1,
         &["cr_blcr_criu names /nonexistent/criu"],
     );
-    // From outside of its network.
     let mut outside = Command::new(installed("oxmpi"));
-    outside.args(["checkpoint", "--tree", &mpirun, "--mca", "cr_blcr_criu"]).arg(&place.criu);
+    outside.args(["checkpoint", "--tree", &mpirun, "--mca", "cr_blcr_criu"]).arg(&sandbox.criu);
     refused(
         &run(outside),
         1,
@@ -998,9 +991,8 @@ fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
         1,
         &["/proc/nonexistent cannot be used", "cr_base_dir"],
     );
-    // The job names a CRIU, which would be taken otherwise.
     let mut missing = Command::new("nsenter");
-    missing.arg(format!("--net=/proc/{}/ns/net", place.holder.id()));
+    missing.arg(format!("--net=/proc/{}/ns/net", sandbox.holder.id()));
     missing
         .args(["--", "/usr/bin/env", "PATH=/nonexistent", "OXMPI_PARAM_FILES=none"])
         .arg(installed("oxmpi"));
@@ -1012,27 +1004,26 @@ fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
             &["no program 'criu' in PATH (/nonexistent", "CRIU 4.2 or newer is needed:\n", "cr_blcr_criu"],
         );
     }
-    // The directory by the parameter, and so many old sets as another one says.
-    let there = place.programs.directory.join("there");
+    let there = sandbox.programs.directory.join("there");
     let base = ["--mca", "cr_base_dir", there.to_str().unwrap(), "--mca", "cr_keep", "1"];
     let sets: Vec<String> = (0..3).map(|_| set_of(&ask(&mpirun, &base))).collect();
     assert_eq!(sets.iter().map(|set| Path::new(set).exists()).collect::<Vec<_>>(), [false, true, true]);
-    let advice = run(place.oxmpi(&[&["checkpoint", "--advise", "3600"], &base[..3]].concat()));
+    let advice = run(sandbox.oxmpi(&[&["checkpoint", "--advise", "3600"], &base[..3]].concat()));
     assert!(
         words(&advice).contains("by Daly's formula, for a machine that fails every 3600 s"),
         "{}",
         words(&advice)
     );
-    refused(&run(place.oxmpi(&["checkpoint", "--advise"])), 1, &["what one costs is not known"]);
-    refused(&run(place.oxmpi(&["restart", &sets[2]])), 1, &["these are in use", "mpirun"]);
-    assert!(place.names().is_empty(), "{:?}", place.names());
+    refused(&run(sandbox.oxmpi(&["checkpoint", "--advise"])), 1, &["what one costs is not known"]);
+    refused(&run(sandbox.oxmpi(&["restart", &sets[2]])), 1, &["these are in use", "mpirun"]);
+    assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
     job.lose();
-    let left = place.programs.path("cr_left").display().to_string();
+    let left = sandbox.programs.path("cr_left").display().to_string();
     for (program, reason) in [
         (["sleep", "60"], "rank 0 has not called MPI_Init yet: try again when it has"),
-        ([&left, place.programs.marker()], "rank 1 has called MPI_Finalize"),
+        ([&left, sandbox.programs.marker()], "rank 1 has called MPI_Finalize"),
     ] {
-        let mut job = place.command("mpirun");
+        let mut job = sandbox.command("mpirun");
         job.args(["-n", "2"]).args(program).stdout(Stdio::null()).stderr(Stdio::null());
         let mut job = job.spawn().unwrap();
         let start = Instant::now();

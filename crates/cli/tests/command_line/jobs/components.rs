@@ -1,8 +1,8 @@
-//! Collective components: whatever serves, the results are right; what serves is told; what cannot be is refused.
+//! Collective components: results are right with each of them, the report names them, and
+//! impossible choices are refused.
 
 use super::harness::{Outcome, Programs, compile};
 
-/// The collectives of `jobs/forced`.
 const COLLECTIVES: [&str; 14] = oxmpi_param::tuned::COLLECTIVES;
 
 fn run(programs: &Programs, ranks: u32, said: &[(&str, &str)], program: &str, arguments: &[&str]) -> Outcome {
@@ -10,14 +10,13 @@ fn run(programs: &Programs, ranks: u32, said: &[(&str, &str)], program: &str, ar
     programs.run(ranks, &options, program, arguments)
 }
 
-/// The job prints that all was well; nobody says anything else.
+/// The job reports success, and nothing else is printed.
 fn check(programs: &Programs, ranks: u32, said: &[(&str, &str)], program: &str, arguments: &[&str]) {
     let outcome = run(programs, ranks, said, program, arguments);
     let good = (outcome.code, outcome.out.as_str(), outcome.err.as_str()) == (0, "ok\n", "");
     assert!(good, "{ranks} ranks, {said:?}, {program} {arguments:?}: {outcome:?}");
 }
 
-/// Settings under which everything works.
 const SETTINGS: [&[(&str, &str)]; 8] = [
     &[("coll", "basic")],
     &[("coll", "basic,self,libnbc"), ("coll_crossover", "2"), ("coll_reduce_crossover", "16")],
@@ -30,7 +29,7 @@ const SETTINGS: [&[(&str, &str)]; 8] = [
 ];
 
 #[test]
-fn every_collective_is_right_whatever_serves() {
+fn every_collective_is_right_with_each_component() {
     let programs = compile(&["jobs/forced"]);
     for said in SETTINGS {
         for collective in COLLECTIVES {
@@ -57,25 +56,26 @@ fn mpi_init_aborts_when_no_component_is_left_for_the_world() {
     }
 }
 
-/// `tuned` and `sm` have neither collectives of two groups nor gatherv in other forms than the blocking one.
+/// `tuned` and `sm` have no collectives on intercommunicators, and of gatherv only the blocking
+/// form.
 #[test]
-fn base_takes_over_what_no_component_serves_that_is_asked() {
+fn base_serves_collectives_that_no_listed_component_has() {
     let programs = compile(&["coll_gatherv", "jobs/components", "jobs/forced"]);
     check(&programs, 4, &[("coll", "tuned,sm")], "coll_gatherv", &[]);
     check(&programs, 3, &[("coll", "shmem,self")], "forced", &["reduce_scatter"]);
-    let told = run(&programs, 3, &[("coll", "tuned,sm"), ("coll_verbose", "1")], "components", &["mixed"]);
-    assert_eq!((told.code, &*told.out), (0, "ok\n"), "{told:?}");
+    let report = run(&programs, 3, &[("coll", "tuned,sm"), ("coll_verbose", "1")], "components", &["mixed"]);
+    assert_eq!((report.code, &*report.out), (0, "ok\n"), "{report:?}");
     for text in [
         "coll: MPI_COMM_WORLD, 3 ranks is served by: shmem 50, tuned 30, base 0\n",
         ", 3 ranks is served by: base 0\n",
         ", component base\n",
     ] {
-        assert!(told.err.contains(text), "{text}: {}", told.err);
+        assert!(report.err.contains(text), "{text}: {}", report.err);
     }
 }
 
 #[test]
-fn rank_order_and_repeated_results_hold_whatever_serves() {
+fn rank_order_and_repeated_results_hold_with_each_component() {
     let programs = compile(&["jobs/components"]);
     for said in SETTINGS {
         check(&programs, 4, said, "components", &["order"]);
@@ -119,19 +119,20 @@ fn exactly_each_nth_collective_has_a_barrier_of_sync() {
 fn an_attribute_names_the_component_of_new_communicators() {
     let programs = compile(&["jobs/components"]);
     check(&programs, 3, &[], "components", &["attribute"]);
-    let told = run(&programs, 2, &[("coll_verbose", "1")], "components", &["attribute"]).err;
-    let lines: Vec<&str> = told.lines().collect();
-    // Each rank tells of its own MPI_COMM_SELF, so its line and that of MPI_COMM_WORLD come in either order.
+    let report = run(&programs, 2, &[("coll_verbose", "1")], "components", &["attribute"]).err;
+    let lines: Vec<&str> = report.lines().collect();
+    // Each rank prints the line of its own MPI_COMM_SELF, so that line and the one of
+    // MPI_COMM_WORLD come in either order.
     for line in [
         "mpirun: coll: MPI_COMM_WORLD, 2 ranks is served by: shmem 50, tuned 30, libnbc 10, basic 0",
         "mpirun: coll: MPI_COMM_SELF, 1 rank is served by: self 75, tuned 30, libnbc 10, basic 0",
     ] {
-        assert_eq!(lines[..2].iter().filter(|first| **first == line).count(), 1, "{told}");
+        assert_eq!(lines[..2].iter().filter(|first| **first == line).count(), 1, "{report}");
     }
-    assert!(lines.iter().any(|line| line.ends_with(", 2 ranks is served by: basic 0")), "{told}");
-    assert!(lines.iter().any(|line| line.ends_with(", 2 ranks is served by: no component")), "{told}");
+    assert!(lines.iter().any(|line| line.ends_with(", 2 ranks is served by: basic 0")), "{report}");
+    assert!(lines.iter().any(|line| line.ends_with(", 2 ranks is served by: no component")), "{report}");
     let served = "on basic only, 2 ranks: algorithm 1 basic_linear, by the crossovers, component basic";
-    assert!(lines.iter().any(|line| line.ends_with(served)), "{told}");
+    assert!(lines.iter().any(|line| line.ends_with(served)), "{report}");
 }
 
 #[test]
@@ -141,10 +142,10 @@ fn an_info_names_the_component_of_the_communicator_that_is_made_with_it() {
         check(&programs, ranks, &[], "components", &["info"]);
     }
     check(&programs, 4, &[("rpi", "tcp")], "components", &["info"]);
-    let told = run(&programs, 2, &[("coll_verbose", "1")], "components", &["info"]).err;
-    let served = "on told by info, 2 ranks: algorithm 1 basic_linear, by the crossovers, component basic";
-    assert!(told.lines().any(|line| line.ends_with(served)), "{told}");
-    assert!(told.lines().any(|line| line.ends_with(", 2 ranks is served by: inter 40")), "{told}");
+    let report = run(&programs, 2, &[("coll_verbose", "1")], "components", &["info"]).err;
+    let served = "on named by info, 2 ranks: algorithm 1 basic_linear, by the crossovers, component basic";
+    assert!(report.lines().any(|line| line.ends_with(served)), "{report}");
+    assert!(report.lines().any(|line| line.ends_with(", 2 ranks is served by: inter 40")), "{report}");
 }
 
 #[test]
@@ -156,22 +157,22 @@ fn an_attribute_says_what_is_associative_on_one_communicator() {
         check(&programs, 4, said, "components", &["associative"]);
     }
     check(&programs, 1, &[], "components", &["associative"]);
-    let told = run(&programs, 2, &[("coll_verbose", "1")], "components", &["associative"]).err;
+    let report = run(&programs, 2, &[("coll_verbose", "1")], "components", &["associative"]).err;
     let served = |name: &str, by: &str| {
         let start = format!("mpirun: coll: allreduce of 4 bytes on {name}, 2 ranks: ");
-        told.lines().any(|line| line.starts_with(&start) && line.ends_with(by))
+        report.lines().any(|line| line.starts_with(&start) && line.ends_with(by))
     };
-    assert!(served("strict", "component basic") && served("heir", "component shmem"), "{told}");
+    assert!(served("strict", "component basic") && served("heir", "component shmem"), "{report}");
 }
 
 #[test]
-fn what_served_is_told() {
+fn the_component_of_each_collective_is_reported() {
     let programs = compile(&["jobs/components"]);
-    let told = |said: &[(&str, &str)]| {
+    let report = |said: &[(&str, &str)]| {
         let said = [said, &[("coll_verbose", "1")]].concat();
         run(&programs, 4, &said, "components", &["mixed"]).err
     };
-    let smp = told(&[("coll_smp_virtual_nodes", "2")]);
+    let smp = report(&[("coll_smp_virtual_nodes", "2")]);
     for text in [
         "coll: MPI_COMM_WORLD, 4 ranks on 2 nodes is served by: smp 50, tuned 30, libnbc 10, basic 0\n",
         "coll: allreduce of 8 bytes on MPI_COMM_WORLD, 4 ranks: algorithm 32 smp, by the 2 nodes, component smp\n",
@@ -179,23 +180,23 @@ fn what_served_is_told() {
     ] {
         assert!(smp.contains(text), "{text}: {smp}");
     }
-    // Whether there are more ranks than processors is told as well.
+    // The line also depends on whether the node is oversubscribed.
     let is_inter = |line: &str| {
         line.contains(": algorithm 32 leaders, by the fixed rules (all other sizes")
             && line.ends_with("), component inter")
     };
     assert!(smp.lines().any(is_inter), "{smp}");
-    // Where the ranks are really on several nodes, whatever the way between them.
-    for way in ["shm", "tcp"] {
-        let smp = told(&[("mpi_virtual_nodes", "2"), ("rpi", way)]);
+    // Real nodes count, whatever the transport between them.
+    for transport in ["shm", "tcp"] {
+        let smp = report(&[("mpi_virtual_nodes", "2"), ("rpi", transport)]);
         for text in [
             "coll: MPI_COMM_WORLD, 4 ranks on 2 nodes is served by: smp 50, tuned 30, libnbc 10, basic 0\n",
             "coll: allreduce of 8 bytes on MPI_COMM_WORLD, 4 ranks: algorithm 32 smp, by the 2 nodes, component smp\n",
         ] {
-            assert!(smp.contains(text), "{way}, {text}: {smp}");
+            assert!(smp.contains(text), "{transport}, {text}: {smp}");
         }
     }
-    let sync = told(&[("coll_sync_barrier_after", "2"), ("coll", "^shmem")]);
+    let sync = report(&[("coll_sync_barrier_after", "2"), ("coll", "^shmem")]);
     let text = "is served by: tuned 30, libnbc 10, basic 0; around those to 50: sync\n";
     assert!(sync.contains(text), "{sync}");
 }
@@ -214,7 +215,7 @@ fn long_vectors_travel_in_segments_between_nodes() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_reason() {
+fn impossible_choices_are_refused_with_the_reason() {
     let programs = compile(&["jobs/forced"]);
     for (parameter, value, text) in [
         (

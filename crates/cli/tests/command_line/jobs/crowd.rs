@@ -1,8 +1,8 @@
-//! More ranks than cores, and a stranger that computes on the core they share.
+//! More ranks than cores, beside an unrelated process that computes on their core.
 //!
-//! What is promised (`oxmpi_shm::door::Policy`): ranks give up the core to each other without sleeping, but as soon as a
-//! stranger takes what they give up they sleep instead, because who sleeps is preferred to the stranger when it is woken.
-//! Not the time is compared but how often the ranks slept.
+//! The promise (`oxmpi_shm::door::Policy`): ranks yield the core to each other without sleeping. If
+//! another process takes the yielded time they sleep instead, because the kernel prefers a process
+//! that has just been woken. The test compares counts of sleeps, not times.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,17 +12,17 @@ use super::harness::{Programs, compile};
 
 const RANKS: u32 = 8;
 
-/// Computes on one core until it is dropped.
-struct Stranger<'a>(&'a AtomicBool);
+struct BusyThread<'a>(&'a AtomicBool);
 
-impl Drop for Stranger<'_> {
+impl Drop for BusyThread<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Calls `body` with its thread, and what it starts, bound to a core on which a stranger computes.
-fn beside_a_stranger(body: impl FnOnce() + Send) {
+/// Calls `body` with this thread, and the processes that it starts, bound to a core on which
+/// another thread computes.
+fn beside_a_busy_thread(body: impl FnOnce() + Send) {
     let core = *cpus::allowed().unwrap().last().unwrap();
     let over = &AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -34,9 +34,9 @@ fn beside_a_stranger(body: impl FnOnce() + Send) {
                 std::hint::spin_loop();
             }
         });
-        let stranger = Stranger(over);
+        let busy = BusyThread(over);
         scope.spawn(move || {
-            let _stranger = stranger;
+            let _busy = busy;
             cpus::set_cpu(core).unwrap();
             is_busy.recv().unwrap();
             body();
@@ -44,7 +44,8 @@ fn beside_a_stranger(body: impl FnOnce() + Send) {
     });
 }
 
-/// Runs `operations` small allreduces and as many ping-pongs: how often the ranks slept in each.
+/// Runs `operations` small allreduces and as many ping-pongs, and returns the number of sleeps of
+/// the ranks in each.
 fn sleeps(programs: &Programs, options: &[&str], operations: u64) -> [u64; 2] {
     let outcome = programs.run(RANKS, options, "crowd", &[&operations.to_string()]);
     outcome.is_fine(1, "slept ");
@@ -54,16 +55,17 @@ fn sleeps(programs: &Programs, options: &[&str], operations: u64) -> [u64; 2] {
 }
 
 #[test]
-fn ranks_sleep_instead_of_yielding_to_a_stranger() {
+fn ranks_sleep_instead_of_yielding_to_an_unrelated_process() {
     let programs = compile(&["jobs/crowd"]);
-    beside_a_stranger(|| {
-        // All ranks but the last one wait in each allreduce, and in a ping-pong each of the two once. Half of the
-        // waits would show the rule; nearly all are meant to sleep.
+    beside_a_busy_thread(|| {
+        // All ranks but the last one wait in each allreduce, and each of two ranks once in a
+        // ping-pong. Nearly all waits should sleep; half of them prove the rule.
         let slept = sleeps(&programs, &[], 2000);
         let [in_allreduces, in_messages] = slept;
         assert!(in_allreduces >= 2000 * u64::from(RANKS - 1) / 2, "in 2000 operations each: {slept:?}");
         assert!(in_messages >= 2000 / 2, "in 2000 operations each: {slept:?}");
-        // Without the rule they yield, so these numbers do tell. (Few operations: each takes the stranger's time slice.)
+        // Without the rule ranks yield, so the counts above are due to it. (Few operations: each
+        // costs a time slice of the other process.)
         let slept = sleeps(&programs, &["--mca", "wait_sleeping", "0"], 200);
         let [in_allreduces, in_messages] = slept;
         assert!(in_allreduces < 200 * u64::from(RANKS - 1) / 4, "in 200 operations each: {slept:?}");

@@ -5,15 +5,13 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 
-use super::harness::{Job, Programs, SOON, compile, kill, named};
+use super::harness::{LaunchedJob, Programs, SOON, compile, kill, named};
 
-/// The options for a job on so many nodes.
 fn options(nodes: &str) -> [&str; 6] {
     ["--mca", "rpi", "lamd", "--mca", "mpi_virtual_nodes", nodes]
 }
 
-/// The daemons of a job, by node: in the order in which they were started.
-fn daemons(job: &Job) -> Vec<i32> {
+fn daemons(job: &LaunchedJob) -> Vec<i32> {
     let is_daemon =
         |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == b"oxmpi\0relay\0");
     job.children().into_iter().filter(is_daemon).collect()
@@ -30,7 +28,7 @@ fn messages_arrive_while_programs_compute() {
     }
 }
 
-fn stuck(p: &Programs, more: &[&str], nodes: &str) -> (Job, Vec<i32>) {
+fn stuck(p: &Programs, more: &[&str], nodes: &str) -> (LaunchedJob, Vec<i32>) {
     let options = [&options(nodes)[..], more].concat();
     let mut job = p.start(p.mpirun(4, &options, "stuck", &["recv"]));
     job.pids(4);

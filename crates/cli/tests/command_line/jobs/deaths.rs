@@ -1,8 +1,8 @@
-//! Ranks that die: by their own hand, or killed wherever they are.
+//! Ranks that fail by themselves, or are killed in any state.
 
 use super::harness::{Programs, SOON, await_sleep, compile, kill, named};
 
-/// Rank 1 of 3 dies by its own hand. Its peers wait for it, so only the launcher can end the job.
+/// Rank 1 of 3 ends by itself. Its peers wait for it, so only the launcher can end the job.
 fn dies(programs: &Programs, phase: &str, manner: &str, code: i32, words: &str) {
     let mut job = programs.start(programs.mpirun(3, &[], "die", &[phase, manner]));
     let line = job.line();
@@ -51,10 +51,10 @@ fn after_finalize() {
 fn after_finalize_while_others_go_on() {
     let p = compile(&["jobs/late"]);
     let run = |options: &[&str], mode: &str| p.run(3, options, "late", &[mode]);
-    for way in ["shm", "tcp"] {
-        // Nobody else has finalized MPI, and nobody will.
+    for transport in ["shm", "tcp"] {
+        // The other ranks never call MPI_Finalize.
         for mode in ["wait", "session"] {
-            let ended = run(&["--mca", "rpi", way], mode);
+            let ended = run(&["--mca", "rpi", transport], mode);
             assert_eq!((ended.code, &*ended.out), (3, ""), "{ended:?}");
             let lines: Vec<&str> = ended.err.lines().filter(|line| line.starts_with("mpirun: ")).collect();
             assert!(
@@ -66,7 +66,8 @@ fn after_finalize_while_others_go_on() {
             assert_eq!(lines[1..], [missed], "{ended:?}");
         }
     }
-    // All have, or are about it, and end in their own time, with one report and the first code.
+    // All ranks have called MPI_Finalize or are about to, and end in their own time, with one
+    // report and the first code.
     for mode in ["own", "slow", "callback"] {
         let ended = run(&[], mode);
         ended.reports_once();
@@ -75,7 +76,7 @@ fn after_finalize_while_others_go_on() {
 }
 
 #[test]
-fn codes_other_than_0_may_be_only_noted() {
+fn nonzero_exit_codes_may_leave_the_job_running() {
     let p = compile(&["jobs/late"]);
     for name in
         ["mpi_abort_on_non_zero_status", "orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"]
@@ -84,7 +85,6 @@ fn codes_other_than_0_may_be_only_noted() {
         ended.reports_once();
         assert_eq!((ended.code, ended.out.matches("is done").count()), (3, 2), "{ended:?}");
     }
-    // Without MPI.
     let script = "[ $OXMPI_COMM_WORLD_RANK = 1 ] && exit 3; sleep 1; echo done";
     p.file("script", format!("#!/bin/sh\n{script}\n").as_bytes(), 0o755);
     for (value, code, done) in [("1", 3, 0), ("0", 3, 1)] {
@@ -94,10 +94,10 @@ fn codes_other_than_0_may_be_only_noted() {
 }
 
 #[test]
-fn a_code_after_finalize_is_a_failure_to_those_who_survive_it() {
+fn a_code_after_finalize_is_a_failure_to_the_survivors() {
     let p = compile(&["jobs/late"]);
-    for way in ["shm", "tcp"] {
-        let ended = p.run(3, &["--with-ft", "ulfm", "--mca", "rpi", way], "late", &["ulfm"]);
+    for transport in ["shm", "tcp"] {
+        let ended = p.run(3, &["--with-ft", "ulfm", "--mca", "rpi", transport], "late", &["ulfm"]);
         assert_eq!((ended.code, ended.out.matches("is done").count()), (3, 2), "{ended:?}");
         assert!(
             ended.err.contains("exited with code 3") && ended.err.contains("the job goes on"),
@@ -124,7 +124,7 @@ fn after_the_last_session() {
     dies(&p, "session is over", "0", 0, "");
 }
 
-/// One rank of 4 is killed while all are stuck at `place`; its last call must be `call`.
+/// One rank of 4 is killed while all wait at `place`; the report must name its last call, `call`.
 fn killed(place: &str, sleeps: bool, calls: [&str; 2], options: &[&str]) {
     let p = compile(&["jobs/stuck"]);
     for (victim, call) in (0..).zip(calls) {

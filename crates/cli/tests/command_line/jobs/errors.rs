@@ -1,8 +1,9 @@
-//! MPI_Abort, calls with wrong arguments, at a wrong time, or of functions that are not there.
+//! MPI_Abort, calls with wrong arguments or at a wrong time, and calls of missing functions.
 
 use std::process::Command;
 
 use super::harness::{Outcome, Programs, compile, installed};
+use crate::support::shell_word;
 
 const FATAL: &str = "\nThe error handler is MPI_ERRORS_ARE_FATAL, so the job ends";
 const OUTSIDE: &str = "\nBefore MPI_Init has returned, and after MPI_Finalize, the initial error handler counts, which is \
@@ -12,7 +13,6 @@ fn errors(programs: &Programs, arguments: &[&str]) -> Outcome {
     programs.run(3, &[], "errors", arguments)
 }
 
-/// The job ends with `code` and one report, though all ranks make the mistake; it contains `text`.
 fn fails(programs: &Programs, what: &str, code: i32, text: &str) {
     let outcome = errors(programs, &[what]);
     outcome.reports(code, "rank ");
@@ -26,11 +26,10 @@ fn abort_ends_the_job_with_its_code() {
     let outcome = errors(&p, &["abort-one", "7"]);
     outcome.reports(7, "rank 1 (pid ");
     assert!(outcome.err.contains(") called MPI_Abort with code 7\n"), "{outcome:?}");
-    // As with other libraries it is the last 8 bits; the report has all of them.
+    // The exit status has the last 8 bits, as with other libraries; the report has the whole code.
     let outcome = errors(&p, &["abort-one", "300"]);
     outcome.reports(44, "rank 1 (pid ");
     assert!(outcome.err.contains(") called MPI_Abort with code 300, of which"), "{outcome:?}");
-    // Without a launcher.
     for (code, status) in [("300", 44), ("0", 1)] {
         let alone = Command::new(p.path("errors")).args(["abort-all", code]).output().unwrap();
         let err = String::from_utf8_lossy(&alone.stderr);
@@ -40,7 +39,7 @@ fn abort_ends_the_job_with_its_code() {
         );
     }
     errors(&p, &["abort-all", "7"]).reports(7, "rank ");
-    // An exit code has 8 bits, and an aborted job must not look like a good one.
+    // A code whose last 8 bits are 0 must not look like success.
     errors(&p, &["abort-one", "0"]).reports(1, "rank 1 ");
     errors(&p, &["abort-all", "256"]).reports(1, "rank ");
     errors(&p, &["abort-one", "-1"]).reports(255, "rank 1 ");
@@ -92,7 +91,7 @@ fn calls_at_a_wrong_time() {
 }
 
 #[test]
-fn the_initial_error_handler_is_what_the_user_says() {
+fn the_initial_error_handler_is_the_choice_of_the_user() {
     let p = compile(&["jobs/errors"]);
     let with = |handler: &'static str| p.run(2, &["--initial-errhandler", handler], "errors", &["initial"]);
     with("mpi_errors_return").is_fine(2, "before 16, between 6, after 16, handlers return return");
@@ -132,7 +131,7 @@ fn an_error_of_no_object_is_for_the_handler_of_self_or_else_of_world() {
 }
 
 #[test]
-fn a_call_from_a_handler_of_a_signal_is_told_in_one_report() {
+fn a_call_from_a_signal_handler_is_one_report() {
     let p = compile(&["jobs/errors"]);
     let outcome = errors(&p, &["signal"]);
     outcome.reports(1, "rank 1 ");
@@ -144,20 +143,19 @@ fn a_call_from_a_handler_of_a_signal_is_told_in_one_report() {
 fn a_user_handler_may_end_the_program() {
     let p = compile(&["jobs/errors"]);
     errors(&p, &["handler-exits", "9"]).reports(9, "rank ");
-    // MPI_ERRORS_ABORT ends the job, and says which handler it was.
     let outcome = errors(&p, &["handler-abort"]);
     outcome.reports(6, "rank 1 ");
     assert!(outcome.err.contains("The error handler is MPI_ERRORS_ABORT"), "{outcome:?}");
 }
 
 #[test]
-fn a_returned_error_tells_function_and_value() {
+fn a_returned_error_names_function_and_value() {
     let p = compile(&["jobs/errors"]);
     errors(&p, &["return"]).is_fine(3, "MPI_Send: dest is 99; the communicator has the ranks 0 to 2");
 }
 
 #[test]
-fn a_singleton_tells_its_errors_itself() {
+fn a_singleton_reports_its_errors_itself() {
     let p = compile(&["jobs/errors"]);
     for (what, code, text) in [
         ("peer", 6, "MPI_Send: MPI_ERR_RANK: dest is 99; the communicator has the ranks 0 to 0"),
@@ -172,19 +170,17 @@ fn a_singleton_tells_its_errors_itself() {
 }
 
 #[test]
-fn a_misspelt_parameter_is_told_with_the_nearest_name() {
+fn a_misspelt_parameter_is_reported_with_the_nearest_name() {
     let p = compile(&["jobs/many"]);
     let text = "there is no parameter 'shm_ring_slot' (did you mean 'shm_ring_slots'?)";
     let variable = ("OXMPI_MCA_shm_ring_slot", "256");
-    // For mpirun, which starts nothing then.
     let mut command = p.mpirun(2, &[], "many", &["init"]);
     command.env(variable.0, variable.1);
     let outcome = p.start(command).end();
     assert_eq!((outcome.code, outcome.out.as_str()), (2, ""));
     assert!(outcome.err.starts_with("mpirun: environment variable OXMPI_MCA_shm_ring_slot: "), "{outcome:?}");
     assert!(outcome.err.contains(text), "{outcome:?}");
-    // For the ranks: one report.
-    let script = format!("{}={} exec {} init", variable.0, variable.1, p.path("many").display());
+    let script = format!("{}={} exec {} init", variable.0, variable.1, shell_word(&p.path("many")));
     let mut command = Command::new(installed("mpirun"));
     command.args(["-n", "4", "--timeout", "50", "sh", "-c", &script]);
     let outcome = p.start(command).end();
@@ -193,7 +189,6 @@ fn a_misspelt_parameter_is_told_with_the_nearest_name() {
         outcome.err.contains(") ended the job:\nMPI_Init: ") && outcome.err.contains(text),
         "{outcome:?}"
     );
-    // For a singleton.
     let output = Command::new(p.path("many")).arg("init").env(variable.0, variable.1).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(16) && err.starts_with("MPI_Init: ") && err.contains(text), "{err}");
@@ -214,7 +209,7 @@ fn a_parameter_far_from_all_is_refused_too() {
     assert!(outcome.err.starts_with(text), "{outcome:?}");
 }
 
-/// Where both take the way of the plans: the error is in the message that the receiver gets.
+/// With plans the error is in the message for the receiver.
 #[test]
 fn a_shorter_length_at_a_receiver_of_a_collective_is_an_error() {
     let p = compile(&["jobs/shorter"]);

@@ -1,4 +1,5 @@
-//! Algorithms of collectives chosen by parameters and by rules files: each of them runs where it is forced, and only there.
+//! Algorithms of collectives, chosen by parameters and by rules files: each runs where it is
+//! forced, and only there.
 
 use serde_json::Value;
 use std::process::Command;
@@ -12,7 +13,6 @@ fn oxmpi(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Why an algorithm cannot serve so many ranks.
 fn refusal(collective: &str, id: &str, ranks: u32) -> Option<String> {
     refusal_with(collective, id, ranks, &[])
 }
@@ -20,8 +20,8 @@ fn refusal(collective: &str, id: &str, ranks: u32) -> Option<String> {
 fn refusal_with(collective: &str, id: &str, ranks: u32, more: &[&str]) -> Option<String> {
     let ranks = ranks.to_string();
     let text = oxmpi(&[&["explain", "coll", collective, "--ranks", &ranks, "--json"], more].concat());
-    let (told, id): (Value, u8) = (serde_json::from_str(&text).unwrap(), id.parse().unwrap());
-    let row = told["algorithms"].as_array().unwrap().iter().find(|row| row["id"] == id).unwrap();
+    let (explained, id): (Value, u8) = (serde_json::from_str(&text).unwrap(), id.parse().unwrap());
+    let row = explained["algorithms"].as_array().unwrap().iter().find(|row| row["id"] == id).unwrap();
     row["refusal"].as_str().map(String::from)
 }
 
@@ -34,7 +34,6 @@ fn run_with(programs: &Programs, ranks: u32, options: &[&str], args: &[&str]) ->
     programs.run(ranks, &options, "forced", args)
 }
 
-/// The lines that say what served a collective on the world.
 fn served<'a>(outcome: &'a Outcome, collective: &str) -> Vec<&'a str> {
     let is_it = |line: &&str| {
         let line = line.strip_prefix(&format!("mpirun: coll: {collective}"));
@@ -43,8 +42,9 @@ fn served<'a>(outcome: &'a Outcome, collective: &str) -> Vec<&'a str> {
     outcome.err.lines().filter(is_it).collect()
 }
 
-/// Forces each algorithm of a collective on several numbers of ranks: the results are right and that algorithm alone has run,
-/// by what is told and by the performance variables, or the call is refused with the reason.
+/// Forces each algorithm of a collective on several numbers of ranks. Either the results are right
+/// and only that algorithm has run, as the report and the performance variables show, or the call
+/// is refused with the reason.
 fn all_of(collective: &str) {
     let programs = compile(&["jobs/forced"]);
     let all = oxmpi(&["info", "--collectives", "--parsable"]);
@@ -55,16 +55,14 @@ fn all_of(collective: &str) {
     for (index, row) in own.into_iter().enumerate() {
         let (id, name) = (row[1], row[2]);
         if name == "smp" {
-            // Of the component of that name, which knows the nodes.
             assert!(refusal(collective, id, 4).is_some_and(|why| why.contains("the component smp")));
             continue;
         }
-        // By number and by name in turn.
         let value = if index % 2 == 0 { id } else { name };
         for (turn, ranks) in [2, 3, 4, 7].into_iter().enumerate() {
-            // Sockets and shared memory in turn: the choice does not look at them.
-            let way = if (index + turn) % 3 == 1 { "tcp" } else { "shm" };
-            let options = ["--mca", "rpi", way, "--mca", "coll_verbose", "1", "--mca", &parameter, value];
+            let transport = if (index + turn) % 3 == 1 { "tcp" } else { "shm" };
+            let options =
+                ["--mca", "rpi", transport, "--mca", "coll_verbose", "1", "--mca", &parameter, value];
             if let Some(reason) = refusal(collective, id, ranks) {
                 let outcome = run(&programs, ranks, &options, collective);
                 let text = format!("{parameter} forces the algorithm {id} {name} (");
@@ -82,8 +80,9 @@ fn all_of(collective: &str) {
     }
 }
 
-/// The first algorithm of each collective in one job, the second of each in the next, and so on: in place and not, with
-/// operations that commute and that do not, short and long, from the first and the last root.
+/// The first algorithm of each collective in one job, the second of each in the next, and so on: in
+/// place and not, with commutative and other operations, short and long, with the first and the
+/// last root.
 #[test]
 fn every_algorithm_of_seven_ranks_is_right_in_place_and_in_rank_order() {
     const RANKS: u32 = 7;
@@ -120,7 +119,7 @@ fn every_algorithm_of_seven_ranks_is_right_in_place_and_in_rank_order() {
         let outcome = programs.run(RANKS, &options, "algorithms", &args);
         assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{args:?}: {outcome:?}");
     }
-    // The others need two ranks, an even number of them or a power of two.
+    // The other algorithms need two ranks, an even number of them or a power of two.
     assert_eq!(tried, 67);
 }
 
@@ -161,7 +160,6 @@ fn a_rules_file_chooses_by_sizes_and_a_parameter_is_stronger() {
         "of 2800 bytes on MPI_COMM_WORLD, 4 ranks: through shared memory, as no algorithm is forced, component shmem",
     );
     has(&format!("of 36000 bytes on MPI_COMM_WORLD, 4 ranks: algorithm 4 ring, by the rule at {rules}:9:1 "));
-    // Below 4 ranks there is no rule: short ones take the short way again.
     let outcome = run(&programs, 3, &file, "allreduce");
     assert!(served(&outcome, "allreduce")[1].contains(": through shared memory, "), "{outcome:?}");
 
@@ -175,7 +173,7 @@ fn a_rules_file_chooses_by_sizes_and_a_parameter_is_stronger() {
 }
 
 #[test]
-fn a_rule_that_does_not_fit_is_told_once_and_the_fixed_rules_choose() {
+fn an_impossible_rule_is_reported_once_and_the_fixed_decisions_choose() {
     let programs = compile(&["jobs/forced"]);
     let rules = r#"{"rule_file_version": 3, "module": "tuned", "collectives": {
         "allgather": [{"rules": [{"alg": "recursive_doubling"}]}]}}"#;
@@ -195,7 +193,7 @@ fn a_rule_that_does_not_fit_is_told_once_and_the_fixed_rules_choose() {
 }
 
 #[test]
-fn wrong_choices_are_told_before_the_job_starts() {
+fn wrong_choices_are_reported_before_the_job_starts() {
     let programs = compile(&["jobs/forced"]);
     let outcome = run(&programs, 2, &["--mca", "coll_tuned_bcast_algorithm", "binomal"], "bcast");
     let text = "mpirun: --mca coll_tuned_bcast_algorithm binomal: parameter 'coll_tuned_bcast_algorithm': 'binomal' is no \
@@ -210,7 +208,6 @@ fn wrong_choices_are_told_before_the_job_starts() {
     );
     assert_eq!((outcome.out.as_str(), outcome.err), ("", text));
 
-    // The same without a launcher that looks first.
     let mut alone = Command::new(programs.path("forced"));
     alone.env("OXMPI_MCA_coll_tuned_use_dynamic_rules", "1").arg("bcast");
     let output = alone.env("OXMPI_MCA_coll_tuned_dynamic_rules_filename", rules).output().unwrap();

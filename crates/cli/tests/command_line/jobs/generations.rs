@@ -1,5 +1,5 @@
-//! Which process is a rank: the programs of a script one after the other, one behind closed descriptors, and one that closes them
-//! itself.
+//! Which process is a rank: the programs of a script one after another, a program without inherited
+//! descriptors, and one that closes them itself.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use rustix::process::Signal;
 
 use super::harness::{Outcome, Programs, compile, installed};
 
-/// `mpirun -n RANKS OPTIONS bash -c SCRIPT`: sh closes no descriptors beyond 9.
+/// `mpirun -n RANKS OPTIONS bash -c SCRIPT`. The test needs bash, as sh closes only descriptors up
+/// to 9.
 fn script(p: &Programs, ranks: u32, options: &[&str], text: &str) -> Command {
     let mut command = Command::new(installed("mpirun"));
     command.args(["-n", &ranks.to_string(), "--timeout", "50"]).args(options);
@@ -44,13 +45,10 @@ fn the_programs_of_a_script_are_the_ranks_one_after_the_other() {
 #[test]
 fn a_rank_may_execute_the_next_program() {
     let p = compile(&["jobs/world"]);
-    p.file("next.c", NEXT.as_bytes(), 0o644);
-    let mut cc = Command::new(installed("mpicc"));
-    assert!(cc.args(["next.c", "-o", "next"]).current_dir(&p.directory).status().unwrap().success());
+    p.compile_text("next", NEXT);
     p.run(2, &[], "next", &[]).is_fine(2, "of 2");
 }
 
-/// Becomes another program after MPI_Finalize.
 const NEXT: &str = r#"
 #include <mpi.h>
 #include <unistd.h>
@@ -77,13 +75,10 @@ fn a_program_behind_closed_descriptors_is_the_rank() {
 #[test]
 fn a_tool_that_a_rank_starts_is_a_job_of_one() {
     let p = compile(&["jobs/world"]);
-    p.file("tool.c", TOOL.as_bytes(), 0o644);
-    let mut cc = Command::new(installed("mpicc"));
-    assert!(cc.args(["tool.c", "-o", "tool"]).current_dir(&p.directory).status().unwrap().success());
+    p.compile_text("tool", TOOL);
     p.run(2, &[], "tool", &[]).is_fine(4, "rank 0 of 1");
 }
 
-/// Runs another program while it is in MPI, and after MPI_Finalize.
 const TOOL: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -102,14 +97,14 @@ int main(int argc, char **argv)
 "#;
 
 #[test]
-fn who_waits_for_the_first_program_of_a_peer_is_named_with_it() {
+fn a_rank_that_waits_for_the_first_program_of_a_peer_is_named_with_it() {
     let p = compile(&["jobs/world"]);
     let text = "if [ $OXMPI_COMM_WORLD_RANK = 0 ]; then ./world alone $1; echo waits; ./world $1; \
                 else cat go; ./world alone $1; ./world $1; fi";
     assert!(Command::new("mkfifo").arg(p.path("go")).status().unwrap().success());
     let mut job = p.start(script(&p, 2, &[], text));
     while job.line() != "waits" {}
-    // It has asked soon after; until then the report does not name it.
+    // The report names the second program only after its request to the launcher.
     std::thread::sleep(Duration::from_millis(500));
     job.signal(Signal::USR1);
     std::thread::sleep(Duration::from_millis(200));
@@ -127,18 +122,15 @@ fn a_script_that_runs_one_program_more_than_its_peers_ends_the_job() {
     let text = "./world $1; [ $OXMPI_COMM_WORLD_RANK = 0 ] || exit 0; sleep 0.5; ./world $1";
     let outcome = run(&p, 2, &[], text);
     assert!(outcome.code != 0 && outcome.err.contains("that of rank 1, which has ended"), "{outcome:?}");
-    // As a job of its own it may run.
     let text = "./world $1; [ $OXMPI_COMM_WORLD_RANK = 0 ] || exit 0; env -u OXMPI_BOOT ./world $1";
     let outcome = run(&p, 2, &[], text);
     assert!(outcome.code == 0 && outcome.out.contains("rank 0 of 1"), "{outcome:?}");
 }
 
 #[test]
-fn no_program_follows_one_that_has_not_finalized() {
+fn no_program_follows_a_program_that_has_not_finalized() {
     let p = compile(&["jobs/world"]);
-    p.file("dies.c", DIES.as_bytes(), 0o644);
-    let mut cc = Command::new(installed("mpicc"));
-    assert!(cc.args(["dies.c", "-o", "dies"]).current_dir(&p.directory).status().unwrap().success());
+    p.compile_text("dies", DIES);
     let outcome = run(&p, 2, &[], "./dies $1; ./world $1; exit 0");
     assert!(outcome.code != 0 && !outcome.out.contains("of "), "{outcome:?}");
     assert!(outcome.err.contains("has ended without MPI_Finalize"), "{outcome:?}");

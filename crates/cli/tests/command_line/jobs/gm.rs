@@ -1,5 +1,6 @@
-//! Jobs over Myrinet (`--mca rpi gm`), by a library that the tests have compiled (`tests/gm-emulation/gm.c`), which has GM's calls between
-//! processes. Each rank is on a virtual node of its own, so that no message goes through shared memory.
+//! Jobs over Myrinet (`--mca rpi gm`), by an emulation of GM's calls between processes
+//! (`tests/gm-emulation/gm.c`). Each rank is on its own virtual node, so that no message goes
+//! through shared memory.
 
 use super::harness::{Outcome, Programs, compile, compiled_library, installed, root};
 use std::process::Command;
@@ -8,7 +9,6 @@ fn library() -> String {
     compiled_library("gm-emulation/gm.c", "libgm-of-tests.so").display().to_string()
 }
 
-/// A job of which all processes are in an emulated network of their own.
 fn job(
     programs: &Programs,
     ranks: u32,
@@ -33,10 +33,9 @@ fn run(
     job(programs, ranks, &[&["--mca", "rpi", "gm"], options].concat(), program, variables)
 }
 
-/// Runs C tests, which say ok.
 fn passes(names: &[&str], ranks: &[u32], options: &[&str], variables: &[(&str, &str)]) {
     let programs = compile(names);
-    // The emulation has a few thousand messages a second where processors are scarce.
+    // The emulation passes on a few thousand messages per second on few processors.
     let variables = [variables, &[("CHECK_DIVISOR", "10")]].concat();
     for name in names {
         for ranks in ranks {
@@ -121,14 +120,13 @@ fn long_messages_are_moved_from_and_to_memory_that_may_be_registered() {
     }
 }
 
-/// Memory that is unmapped after a message, and mapped anew at its address.
 #[test]
 fn memory_is_registered_for_one_message() {
     passes(&["p2p_remapped"], &[2, 4], &[], &[]);
 }
 
 #[test]
-fn what_cannot_be_registered_is_copied_and_that_is_said_once() {
+fn unregistrable_memory_is_copied_with_one_warning() {
     let programs = compile(&["jobs/gm"]);
     let little = [("GM_EMULATION_REGISTERED", "1000000")];
     let outcome = run(&programs, 2, &[], ("gm", &["moved"]), &little);
@@ -153,11 +151,11 @@ fn a_node_that_vanishes_is_a_failed_process() {
 }
 
 #[test]
-fn ports_are_taken_from_2_on_and_who_gets_none_ends_the_job() {
+fn ports_are_taken_from_2_on_and_a_rank_without_one_ends_the_job() {
     let programs = compile(&["jobs/gm"]);
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     for (ranks, options, ports, texts) in [
-        // 2 and 4: 3 is IP's.
+        // 2 and 4: IP has port 3.
         (3, &["--mca", "rpi_gm_maxport", "4"][..], "16", ["ports 2 to 4", "port is busy", "rpi_gm_maxport"]),
         (4, &[], "6", ["ports 2 to 32", "port is busy", "fewer processes"]),
         (
@@ -184,13 +182,12 @@ fn ports_are_taken_from_2_on_and_who_gets_none_ends_the_job() {
     let forced = ["--mca", "rpi_gm_port", "5"];
     let outcome = run(&programs, 1, &forced, ("gm", &[]), &[]);
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
-    // The spawned process finds the port taken.
     let outcome = run(&programs, 1, &forced, ("gm", &["spawn"]), &[]);
     assert!(outcome.code != 0 && outcome.err.contains("port 5 (rpi_gm_port)"), "{outcome:?}");
 }
 
 #[test]
-fn what_is_not_there_is_named_and_checkpoints_need_their_switch() {
+fn missing_libraries_are_named_and_checkpoints_need_their_parameter() {
     let programs = compile(&["jobs/gm"]);
     for (options, texts) in [
         (
@@ -206,7 +203,6 @@ fn what_is_not_there_is_named_and_checkpoints_need_their_switch() {
             assert!(outcome.err.contains(text), "{options:?}, {text}: {outcome:?}");
         }
     }
-    // Without the library by its usual name.
     if !["/dev/gm0", "/dev/gmp0"].iter().any(|device| std::path::Path::new(device).exists()) {
         let outcome = programs.run(2, &["--mca", "rpi", "gm"], "gm", &[]);
         for text in ["libgm.so", "/dev/gm0", "load the driver", "rpi_gm_library"] {
@@ -215,7 +211,6 @@ fn what_is_not_there_is_named_and_checkpoints_need_their_switch() {
     }
 }
 
-/// What `oxmpi info` prints with these arguments, and a library.
 fn info(programs: &Programs, arguments: &[&str], parameters: &[(&str, &str)]) -> String {
     let mut command = Command::new(installed("oxmpi"));
     command.arg("info").args(arguments).current_dir(root());
@@ -262,7 +257,6 @@ mod night {
     #[ignore = "cargo xtask nightly"]
     fn receivers_that_compute_lose_nothing() {
         let programs = compile(&["jobs/gm"]);
-        // GM's time limit is shorter than rank 1 computes.
         let short = [("GM_EMULATION_TIMEOUT_MS", "500")];
         for fast in ["0", "1"] {
             let options = ["--mca", "rpi_gm_fast", fast];
@@ -274,7 +268,6 @@ mod night {
         }
     }
 
-    /// Two send tokens and few buffers, with messages counted and not.
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn a_port_with_few_tokens_loses_nothing() {

@@ -1,16 +1,17 @@
-//! Jobs that hang: who waits for whom on what, by signal and by watchdog.
+//! Reports of jobs that hang: which rank waits for which, by signal and by watchdog.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::harness::{Job, Programs, compile};
+use super::harness::{LaunchedJob, Programs, compile};
 
-/// Lines that reports have in a job of 5 ranks, by the place where it hangs: in shared memory, over sockets, and in both. A line
-/// is told by its first words and by its last, between which lies the time.
-type Hang = (&'static str, &'static [Line], &'static [Line], &'static [Line]);
-type Line = (&'static str, &'static str);
+/// Lines of the reports of a job of 5 ranks, by the place where it hangs: over shared memory, over
+/// sockets, and over both. Of a line the first and the last words are given; the time is between
+/// them.
+type Hang = (&'static str, &'static [ReportLine], &'static [ReportLine], &'static [ReportLine]);
+type ReportLine = (&'static str, &'static str);
 
 const MESSAGE: &str = ": a message with tag 5 on MPI_COMM_WORLD of at most 8 bytes";
 const HEADS: &str = "A deadlock: rank 0 waits for rank 1, rank 1 waits for rank 0. None of them can go on.";
@@ -113,15 +114,15 @@ const HANGS: &[Hang] = &[
     ),
 ];
 
-fn has(report: &str, (first, last): Line) -> bool {
+fn has(report: &str, (first, last): ReportLine) -> bool {
     report.lines().any(|line| line.trim_start().starts_with(first) && line.ends_with(last))
 }
 
-fn watchdog(way: &str) {
+fn watchdog(transport: &str) {
     let p = compile(&["jobs/hang"]);
     let start = |(place, ..): &Hang| {
-        // Over sockets: collectives, too.
-        let coll = if way == "shm" { "" } else { "^shmem" };
+        // Over sockets the collectives use sockets, too.
+        let coll = if transport == "shm" { "" } else { "^shmem" };
         let options = [
             "--mca",
             "mpi_watchdog",
@@ -132,18 +133,18 @@ fn watchdog(way: &str) {
             "--quiet",
             "--mca",
             "rpi",
-            way,
+            transport,
         ];
         let options = [&options[..], &["--mca", "coll", coll]].concat();
         p.start(p.mpirun(5, &options, "hang", &[place]))
     };
-    let jobs: Vec<Job> = HANGS.iter().map(start).collect();
+    let jobs: Vec<LaunchedJob> = HANGS.iter().map(start).collect();
     for (job, (place, shm, tcp, both)) in jobs.into_iter().zip(HANGS) {
         let outcome = job.wait();
         assert_eq!(outcome.code, 124, "{place}: {outcome:?}");
         let head = "mpirun: a rank has waited for 2 s, and nothing has come for it (mpi_watchdog):\n";
         assert!(outcome.err.starts_with(head), "{place}: {outcome:?}");
-        let own = if way == "shm" { shm } else { tcp };
+        let own = if transport == "shm" { shm } else { tcp };
         for line in own.iter().chain(*both) {
             assert!(has(&outcome.err, *line), "{place}: no line {line:?}: {}", outcome.err);
         }
@@ -152,16 +153,16 @@ fn watchdog(way: &str) {
 }
 
 #[test]
-fn the_watchdog_tells_who_waits_for_whom_in_shared_memory() {
+fn the_watchdog_reports_waiting_ranks_in_shared_memory() {
     watchdog("shm");
 }
 
 #[test]
-fn the_watchdog_tells_who_waits_for_whom_over_sockets() {
+fn the_watchdog_reports_waiting_ranks_over_sockets() {
     watchdog("tcp");
 }
 
-/// Whoever waits for a client may wait for long, and so may those that wait for it.
+/// A rank that waits for a client may wait for long, and so may the ranks that wait for it.
 #[test]
 fn the_watchdog_is_silent_about_accepting() {
     let p = compile(&["jobs/hang"]);
@@ -171,19 +172,18 @@ fn the_watchdog_is_silent_about_accepting() {
     assert!(outcome.err.starts_with("mpirun: the time of 4 s (--timeout) is over"), "{outcome:?}");
 }
 
-/// By itself mpirun tells of waits for a rank that has ended, and of no others.
 #[test]
-fn waits_for_ranks_that_have_ended_are_told_unasked() {
+fn waits_for_ended_ranks_are_reported_without_a_request() {
     let p = compile(&["jobs/hang"]);
     let start = |place: &str, options: &[&str]| {
         let options = [options, &["--mca", "mpi_watchdog_abort", "1"]].concat();
         p.start(p.mpirun(5, &options, "hang", &[place]))
     };
     let soon = ["--mca", "mpi_watch_ended", "1"];
-    let told = [("10", start("ended", &[])), ("1", start("ended", &soon))];
+    let jobs = [("10", start("ended", &[])), ("1", start("ended", &soon))];
     let late = [&soon[..], &["--timeout", "5"]].concat();
     let may_end = ["heads", "order", "barrier", "accept", "plan"].map(|place| (place, start(place, &late)));
-    for (seconds, job) in told {
+    for (seconds, job) in jobs {
         let outcome = job.wait();
         let head =
             format!("mpirun: a rank has waited for {seconds} s for one that has ended (mpi_watch_ended):\n");
@@ -197,7 +197,7 @@ fn waits_for_ranks_that_have_ended_are_told_unasked() {
     }
 }
 
-/// Who waits in vain for one that has ended waits for long as well: that is one event.
+/// A rank that waits for an ended one waits for long as well: both are one event.
 #[test]
 fn both_watchdogs_make_one_report_of_one_hang() {
     let p = compile(&["jobs/hang"]);
@@ -207,10 +207,10 @@ fn both_watchdogs_make_one_report_of_one_hang() {
 }
 
 #[test]
-fn the_end_of_the_time_is_told_with_who_waits_for_whom() {
+fn the_time_limit_is_reported_with_the_waiting_ranks() {
     let p = compile(&["jobs/hang"]);
-    for way in ["shm", "tcp"] {
-        let options = ["--timeout", "5", "--mca", "mpi_watch_ended", "0", "--mca", "rpi", way];
+    for transport in ["shm", "tcp"] {
+        let options = ["--timeout", "5", "--mca", "mpi_watch_ended", "0", "--mca", "rpi", transport];
         for (place, line) in [
             ("heads", (HEADS, "")),
             ("ended", ("Rank 4 has ended, and rank 0 waits for it in vain.", "")),
@@ -231,9 +231,10 @@ fn the_end_of_the_time_is_told_with_who_waits_for_whom() {
     }
 }
 
-/// Where lengths lead ranks to different components, each waits for ever, and says for how much.
+/// Different lengths lead ranks to different components. Each waits without end, and the report has
+/// the lengths.
 #[test]
-fn the_end_of_the_time_is_told_with_different_lengths() {
+fn the_time_limit_is_reported_with_different_lengths() {
     let p = compile(&["jobs/hang"]);
     let outcome = p.run(5, &["--timeout", "4"], "hang", &["lengths"]);
     assert_eq!(outcome.code, 124, "{outcome:?}");
@@ -245,8 +246,7 @@ fn the_end_of_the_time_is_told_with_different_lengths() {
     );
 }
 
-/// Asks a job again and again, until its report has all these lines.
-fn reported(p: &Programs, options: &[&str], place: &str, lines: &[Line]) {
+fn reported(p: &Programs, options: &[&str], place: &str, lines: &[ReportLine]) {
     let file = p.path(&format!("report-{place}-{}", options.concat()));
     let mut command = Command::new("sh");
     command.args(["-c", "file=$1; shift; exec \"$@\" 2>\"$file\"", "sh"]).arg(&file);
@@ -272,10 +272,10 @@ fn reported(p: &Programs, options: &[&str], place: &str, lines: &[Line]) {
 }
 
 #[test]
-fn usr1_tells_what_the_ranks_do() {
+fn usr1_reports_the_waits_of_the_ranks() {
     let p = compile(&["jobs/hang"]);
-    for way in ["shm", "tcp"] {
-        let options = ["--mca", "rpi", way];
+    for transport in ["shm", "tcp"] {
+        let options = ["--mca", "rpi", transport];
         let heads = (
             "rank 0: in MPI_Recv since ",
             " s, waiting for rank 1: a message with tag 5 on MPI_COMM_WORLD of at most 8 bytes",
@@ -287,12 +287,11 @@ fn usr1_tells_what_the_ranks_do() {
     }
 }
 
-/// The ranks do not get the signal unless that is asked for: it would kill them.
 #[test]
-fn usr1_is_passed_on_if_it_is_asked_for() {
+fn usr1_is_passed_on_on_request() {
     let p = compile(&["jobs/hang"]);
-    for (way, reports) in [("forward", 0), ("both", 1)] {
-        let mut job = p.start(p.mpirun(2, &["--mca", "mpi_sigusr1", way], "hang", &["heads"]));
+    for (mode, reports) in [("forward", 0), ("both", 1)] {
+        let mut job = p.start(p.mpirun(2, &["--mca", "mpi_sigusr1", mode], "hang", &["heads"]));
         job.pids(2);
         job.signal(Signal::USR1);
         let outcome = job.end();

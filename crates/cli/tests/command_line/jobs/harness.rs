@@ -1,5 +1,5 @@
-//! Starting jobs and seeing how they end. Each job has a word of its own among its arguments, by which its processes
-//! are found; they are ended by their numbers.
+//! Starts jobs and checks how they end. Each job has its own word among its arguments, by which its
+//! processes are found.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -13,20 +13,20 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{PARENT, STARTED, STATE, compiled, stat_of};
-pub(crate) use crate::support::{compiled_library, installed, root};
+pub(crate) use crate::support::{compiled_library, installed, processes_with, root};
 
-/// What no job takes, on the slowest machine.
+/// Longer than any job on the slowest machine.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long the end of a job may take. The promise is a second; the machine may be busy.
+/// The limit for the end of a job. The promise is one second; the machine may be busy.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
-/// A directory with the compiled programs of one test; it goes when the test does.
+/// A directory with the compiled programs of one test, removed with the value.
 pub(crate) struct Programs {
     pub(crate) directory: PathBuf,
     marker: String,
 }
 
-/// A directory with programs of `tests/c/NAME.c`, each by its last name.
+/// Compiles `tests/c/NAME.c`. The programs have the last part of their names.
 pub(crate) fn compile(names: &[&str]) -> Programs {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let marker = format!("oxmpi-jobs-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -36,7 +36,8 @@ pub(crate) fn compile(names: &[&str]) -> Programs {
     for name in names {
         let source = root().join("tests/c").join(name).with_extension("c");
         let made = compiled(&source).unwrap();
-        // The job's processes are found by the directory in their arguments, and some tests overwrite the program.
+        // Tests find the job's processes by this directory in their arguments, and some overwrite
+        // the program.
         std::fs::copy(made, programs.path(name)).unwrap();
     }
     programs
@@ -53,17 +54,21 @@ impl Programs {
         self.directory.join(name.rsplit('/').next().unwrap())
     }
 
-    /// The word that each job must have among its arguments.
     pub(crate) fn marker(&self) -> &str {
         &self.marker
     }
 
-    /// A file with this text and mode.
     pub(crate) fn file(&self, name: &str, text: &[u8], mode: u32) -> PathBuf {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::write(self.path(name), text).unwrap();
         std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
         self.path(name)
+    }
+
+    pub(crate) fn compile_text(&self, name: &str, text: &str) {
+        let source = self.file(&format!("{name}.c"), text.as_bytes(), 0o644);
+        let status = Command::new(installed("mpicc")).arg(source).arg("-o").arg(self.path(name)).status();
+        assert!(status.unwrap().success());
     }
 
     /// `mpirun -n RANKS OPTIONS PROGRAM ARGUMENTS MARKER`.
@@ -74,8 +79,8 @@ impl Programs {
         command
     }
 
-    /// Starts a command that has the marker among its arguments.
-    pub(crate) fn start(&self, mut command: Command) -> Job {
+    /// Starts a command. It must have the marker among its arguments.
+    pub(crate) fn start(&self, mut command: Command) -> LaunchedJob {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.current_dir(&self.directory).spawn().unwrap();
         let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
@@ -86,7 +91,7 @@ impl Programs {
                 let line = line.unwrap();
                 all += &line;
                 all += "\n";
-                let _ = sender.send(line); // nobody may wait for lines any more
+                let _ = sender.send(line); // the test may have dropped the receiver
             }
             all
         });
@@ -95,17 +100,15 @@ impl Programs {
             BufReader::new(err).read_to_end(&mut bytes).unwrap();
             String::from_utf8(bytes).unwrap()
         });
-        Job { child, out: Some(out), err: Some(err), lines, marker: self.marker.clone() }
+        LaunchedJob { child, out: Some(out), err: Some(err), lines, marker: self.marker.clone() }
     }
 
-    /// Runs a job to its end.
     pub(crate) fn run(&self, ranks: u32, options: &[&str], program: &str, arguments: &[&str]) -> Outcome {
         self.start(self.mpirun(ranks, options, program, arguments)).end()
     }
 }
 
-/// A running job.
-pub(crate) struct Job {
+pub(crate) struct LaunchedJob {
     pub(crate) child: Child,
     out: Option<JoinHandle<String>>,
     err: Option<JoinHandle<String>>,
@@ -113,17 +116,15 @@ pub(crate) struct Job {
     marker: String,
 }
 
-/// How a job ended.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// The exit code; the negative signal's number if one killed the launcher.
+    /// The exit code, or minus the number of the signal that killed the launcher.
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Job {
-    /// The next line of output.
+impl LaunchedJob {
     pub(crate) fn line(&mut self) -> String {
         self.lines.recv_timeout(LIMIT).unwrap_or_else(|e| {
             let _ = self.child.kill();
@@ -132,7 +133,6 @@ impl Job {
         })
     }
 
-    /// What the ranks say of themselves in lines "rank RANK PID": the process numbers by rank.
     pub(crate) fn pids(&mut self, ranks: u32) -> HashMap<u32, i32> {
         let mut pids = HashMap::new();
         while pids.len() < ranks as usize {
@@ -145,15 +145,15 @@ impl Job {
         pids
     }
 
-    /// The children of the launcher, in the order in which they were started. Not by `/proc/PID/task/PID/children`: that leaves some
-    /// out while others end (proc_pid_task(5)).
+    /// The children of the launcher, in the order of their starts. Not by
+    /// `/proc/PID/task/PID/children`, which leaves out some while others end (proc_pid_task(5)).
     pub(crate) fn children(&self) -> Vec<i32> {
         let launcher = self.child.id().to_string();
         let mut children = Vec::new();
         for entry in std::fs::read_dir("/proc").unwrap() {
             let name = entry.unwrap().file_name();
             let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-            // One that has ended since is none.
+            // The process has ended meanwhile.
             let Some(stat) = stat_of(pid) else { continue };
             if stat[PARENT] == launcher {
                 children.push((stat[STARTED].parse::<u64>().unwrap(), pid));
@@ -163,22 +163,21 @@ impl Job {
         children.into_iter().map(|(_, pid)| pid).collect()
     }
 
-    /// Sends a signal to the launcher.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits for the end of `mpirun` while other jobs of the test go on.
+    /// Waits for the end of `mpirun` alone, while other jobs of the test go on.
     pub(crate) fn wait(self) -> Outcome {
         self.end_of_launcher(LIMIT)
     }
 
-    /// Waits for the job's end and for that of all its processes.
+    /// Waits for the end of the job and of all its processes.
     pub(crate) fn end(self) -> Outcome {
         self.end_within(LIMIT)
     }
 
-    /// As [`Job::end`], with a bound on the time from now on.
+    /// As [`LaunchedJob::end`], with a time limit.
     pub(crate) fn end_within(self, limit: Duration) -> Outcome {
         let (start, marker) = (Instant::now(), self.marker.clone());
         let outcome = self.end_of_launcher(limit);
@@ -219,9 +218,9 @@ impl Job {
     }
 }
 
-impl Drop for Job {
+impl Drop for LaunchedJob {
     fn drop(&mut self) {
-        // A test that failed: the launcher's guard sees to the ranks.
+        // The test has failed. The launcher's guard ends the ranks.
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();
             let _ = self.child.wait();
@@ -230,21 +229,21 @@ impl Drop for Job {
 }
 
 impl Outcome {
-    /// The job ended with `code` and one report, which begins as `begin` says after "mpirun: ".
+    /// The job ended with `code` and one report, which has `begin` after "mpirun: ".
     pub(crate) fn reports(&self, code: i32, begin: &str) {
         assert_eq!(self.code, code, "{self:?}");
         assert!(self.err.starts_with(&format!("mpirun: {begin}")), "not '{begin}': {self:?}");
         self.reports_once();
     }
 
-    /// There is one report, and the job's code in it.
+    /// There is one report, with the job's code in it.
     pub(crate) fn reports_once(&self) {
         assert_eq!(self.err.matches("mpirun:").count(), 1, "{self:?}");
         let end = format!("\n  The job ends with exit code {}", self.code);
         assert_eq!(self.err.matches(&end).count(), 1, "{self:?}");
     }
 
-    /// The job ended well: `lines` lines of output contain `text`, and there is no other output.
+    /// The job succeeded: `lines` lines of output contain `text`, and there is no other output.
     pub(crate) fn is_fine(&self, lines: usize, text: &str) {
         assert_eq!((self.code, self.err.as_str()), (0, ""), "{self:?}");
         assert_eq!(self.out.matches(text).count(), lines, "{self:?}");
@@ -252,7 +251,6 @@ impl Outcome {
     }
 }
 
-/// How reports name a rank.
 pub(crate) fn named(rank: u32, pid: i32) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     format!("rank {rank} (pid {pid}, host {})", host.trim())
@@ -262,7 +260,6 @@ pub(crate) fn kill(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
 
-/// Waits until a process sleeps in the kernel.
 pub(crate) fn await_sleep(pid: i32) {
     let start = Instant::now();
     loop {
@@ -273,19 +270,4 @@ pub(crate) fn await_sleep(pid: i32) {
         assert!(start.elapsed() < LIMIT, "process {pid} does not sleep: {stat:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// Processes, beside this one, that have `marker` among their arguments.
-pub(crate) fn processes_with(marker: &str) -> Vec<String> {
-    let own = std::process::id().to_string();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Ok(args) = std::fs::read(entry.path().join("cmdline")) else { continue };
-        let args = String::from_utf8_lossy(&args).replace('\0', " ");
-        if name != own && name.parse::<u32>().is_ok() && args.contains(marker) {
-            found.push(format!("{name}: {args}"));
-        }
-    }
-    found
 }

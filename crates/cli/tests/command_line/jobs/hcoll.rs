@@ -1,10 +1,9 @@
-//! Collectives that are handed to HCOLL, by a library with its interface that the tests have compiled (`tests/hcoll-emulation/hcoll.c`): HCOLL
-//! itself was not at hand.
+//! Collectives by HCOLL, with an emulation of its interface that the tests compile
+//! (`tests/hcoll-emulation/hcoll.c`): HCOLL itself was not available.
 
 use super::harness::{Outcome, Programs, compile, compiled_library};
 use std::collections::BTreeMap;
 
-/// The programs, and the library.
 struct Prepared {
     programs: Programs,
     library: String,
@@ -26,7 +25,7 @@ impl Prepared {
         self.programs.start(command).end()
     }
 
-    /// The calls of each function that each rank has counted, and the contexts that it had left.
+    /// The calls by rank and function, and the contexts that each rank has not freed.
     fn run_counted(&self, ranks: u32, program: &str, options: &[&str]) -> BTreeMap<(u32, String), u32> {
         let log = self.programs.directory.join("log");
         let _ = std::fs::remove_file(&log);
@@ -52,18 +51,20 @@ fn is_well(outcome: &Outcome) {
 const FUNCTIONS: [&str; 8] =
     ["ibarrier", "ibcast", "iallgather", "iallgatherv", "iallreduce", "ireduce", "igatherv", "ialltoallv"];
 
-/// Blocking and nonblocking, all operations on all elements, in place and not, in several communicators.
+/// Blocking and nonblocking, all operations on all elements, in place and not, on several
+/// communicators.
 #[test]
 fn results_are_those_of_mpi() {
     let prepared = prepare(&["jobs/ucc"]);
     for ranks in 2..=4 {
         let counted = prepared.run_counted(ranks, "ucc", &[]);
         for rank in 0..ranks {
-            // A plan would give the same results.
+            // A plan would give the same results, so the calls are counted.
             for function in FUNCTIONS {
                 assert!(counted[&(rank, function.to_string())] > 2, "{function} {counted:?}");
             }
-            // All are freed but that of MPI_COMM_WORLD, which lasts as long as the process.
+            // All contexts are freed but the one of MPI_COMM_WORLD, which lasts as long as the
+            // process.
             let count = |what: &str| counted[&(rank, what.to_string())];
             assert!(count("contexts") == 1 && count("made") > 1, "{counted:?}");
         }
@@ -73,7 +74,7 @@ fn results_are_those_of_mpi() {
 }
 
 #[test]
-fn programs_of_other_tests_run_over_it() {
+fn programs_of_other_tests_run_over_hcoll() {
     let names = ["coll_basic", "coll_nonblocking", "coll_types", "coll_later", "coll_uneven", "coll_order"];
     let prepared = prepare(&names);
     for name in names {
@@ -92,9 +93,8 @@ fn the_first_call_of_a_communicator_does_not_wait() {
 }
 
 #[test]
-fn what_it_refuses_a_plan_serves() {
+fn a_plan_serves_calls_that_hcoll_refuses() {
     let prepared = prepare(&["jobs/ucc"]);
-    // The sum of floats, the exclusive or of bytes, and what is longer than 2000 bytes.
     let refusals = [("HCOLL_EMULATION_REFUSE", "11:3,6:10"), ("HCOLL_EMULATION_LARGEST", "2000")];
     let outcome = prepared.run((3, "ucc"), &[], &refusals);
     is_well(&outcome);
@@ -115,7 +115,6 @@ fn what_it_refuses_a_plan_serves() {
     };
     assert!(said(&[]).contains("offered to HCOLL, component hcoll"));
     assert!(!said(&["--mca", "coll_hcoll_np", "3"]).contains("offered to HCOLL"));
-    // Shared memory has 50.
     let later = said(&["--mca", "coll_hcoll_priority", "1"]);
     assert!(!later.contains("offered to HCOLL"), "{later}");
     let without = said(&["--mca", "cr", "none", "--mca", "mpi_ft_enable", "1"]);
@@ -123,7 +122,7 @@ fn what_it_refuses_a_plan_serves() {
 }
 
 #[test]
-fn without_a_context_at_one_rank_plans_serve_at_all_and_say_why() {
+fn without_a_context_at_one_rank_plans_serve_all_ranks_with_the_reason() {
     let mut prepared = prepare(&["jobs/ucc"]);
     for (variable, text) in [
         (("HCOLL_EMULATION_HOOKS", "1"), "mem_hook_needed"),
@@ -145,7 +144,6 @@ fn without_a_context_at_one_rank_plans_serve_at_all_and_say_why() {
     ] {
         assert!(outcome.err.contains(text), "{text}: {outcome:?}");
     }
-    // Without the parameter nothing is said of it.
     let silent =
         prepared.programs.run(2, &["--mca", "coll_hcoll_library", "/nonexistent/libhcoll.so"], "ucc", &[]);
     assert_eq!((silent.code, silent.err.as_str()), (0, ""), "{silent:?}");

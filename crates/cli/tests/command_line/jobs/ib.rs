@@ -1,11 +1,10 @@
-//! Jobs over InfiniBand (`--mca rpi ib`) on a machine without a device: what is refused, and what `oxmpi info --ib` shows. With devices
-//! `cargo xtask conformance --ib` runs them.
+//! Jobs over InfiniBand (`--mca rpi ib`) on a machine without a device: refusals, and the output of
+//! `oxmpi info --ib`. With devices `cargo xtask conformance --ib` runs such jobs.
 
 use super::harness::{compile, installed, root};
 use crate::support::skip;
 use std::process::Command;
 
-/// What `oxmpi info --ib` prints with these parameters.
 fn info(params: &[(&str, &str)]) -> String {
     let mut command = Command::new(installed("oxmpi"));
     command.args(["info", "--ib"]).current_dir(root());
@@ -16,7 +15,7 @@ fn info(params: &[(&str, &str)]) -> String {
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
-/// Whether this machine has a device: then none of the refusals here is to be expected.
+/// Whether this machine has a device: then there are no refusals.
 fn has_device() -> bool {
     std::fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some())
 }
@@ -27,7 +26,6 @@ fn the_memory_of_envelopes_is_shown() {
     assert!(text.contains("10 x 1000 bytes = 10000 bytes for each process"), "{text}");
     assert!(text.contains("in a receive queue of its own"), "{text}");
     assert!(info(&[]).contains("64 x 1084 bytes = 69376 bytes"), "{text}");
-    // That needs no library.
     assert!(info(&[("rpi_ib_library", "/nonexistent.so")]).contains("64 x 1084 bytes = 69376 bytes"));
     assert!(info(&[]).contains("rpi_ib_priority 50"));
     assert!(info(&[("rpi_ib_priority", "0")]).contains("never chosen by itself"));
@@ -39,7 +37,7 @@ fn the_memory_of_envelopes_is_shown() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_libraries_and_devices_are_named() {
     if has_device() {
         skip("this machine has a device under /sys/class/infiniband");
         return;
@@ -47,7 +45,7 @@ fn what_is_not_there_is_named() {
     let text = info(&[]);
     if text.contains("libibverbs cannot be loaded") {
         assert!(text.contains("install it"), "{text}");
-        skip("this machine has no libibverbs.so.1, so no device or port was asked of it");
+        skip("this machine has no libibverbs.so.1, so no device or port was queried");
     } else {
         let text = info(&[("rpi_ib_hca_id", "mlx9_7")]);
         assert!(text.contains("'mlx9_7'") && text.contains("there is no device"), "{text}");
@@ -66,7 +64,7 @@ fn what_is_not_there_is_named() {
     }
 }
 
-/// That one rank has a port and another one none is a unit test of the transport.
+/// A unit test of the transport covers a port at one rank and none at another.
 #[test]
 fn ranks_without_a_port_use_sockets_if_that_is_allowed() {
     if has_device() {
@@ -77,7 +75,6 @@ fn ranks_without_a_port_use_sockets_if_that_is_allowed() {
     let options = ["--mca", "rpi", "ib", "--mca", "rpi_ib_shm", "0", "--mca", "rpi_ib_fallback"];
     let outcome = programs.run(4, &[&options[..], &["1"]].concat(), "ofi", &[]);
     assert!(outcome.code == 0 && outcome.out.ends_with("ok\n"), "{outcome:?}");
-    // It is said once for each host.
     assert_eq!(outcome.err.matches("has no port, so its ranks use sockets").count(), 1, "{outcome:?}");
     let outcome = programs.run(4, &[&options[..], &["0"]].concat(), "ofi", &[]);
     assert!(outcome.code != 0 && outcome.err.contains("rpi_ib_fallback 1"), "{outcome:?}");

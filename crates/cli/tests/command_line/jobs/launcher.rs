@@ -1,12 +1,12 @@
-//! The launcher is killed or interrupted while its ranks are somewhere.
+//! The launcher is killed or interrupted while its ranks are in a known state.
 
 use std::process::Command;
 
 use rustix::process::Signal;
 
 use super::harness::{SOON, await_sleep, compile, installed, kill};
+use crate::support::shell_word;
 
-/// The launcher gets `signal` while all ranks are at `place`.
 fn signalled(place: &str, sleeps: bool, signal: Signal, code: i32) {
     let p = compile(&["jobs/stuck"]);
     let mut job = p.start(p.mpirun(4, &[], "stuck", &[place]));
@@ -21,7 +21,7 @@ fn signalled(place: &str, sleeps: bool, signal: Signal, code: i32) {
     if code > 0 {
         let name = if signal == Signal::INT { "SIGINT" } else { "SIGTERM" };
         assert!(outcome.err.starts_with(&format!("mpirun: {name}; ending 4 ranks")), "{outcome:?}");
-        assert_eq!(outcome.err.lines().count(), 1, "what follows from it is not reported: {outcome:?}");
+        assert_eq!(outcome.err.lines().count(), 1, "consequences are not reported: {outcome:?}");
     }
 }
 
@@ -51,10 +51,10 @@ fn mpirun_killed_before_init_and_after_finalize() {
     signalled("after", true, Signal::KILL, -9);
 }
 
-/// A rank starts a process in a session of its own, whose parent is nobody of the job: it does not outlive `mpirun`, however
-/// that ends.
+/// A rank starts a process in its own session, whose parent is no process of the job: that process
+/// ends with `mpirun` in any case.
 #[test]
-fn what_has_left_the_ranks_groups_ends_with_mpirun() {
+fn processes_that_left_the_groups_of_ranks_end_with_mpirun() {
     let p = compile(&["jobs/stuck"]);
     let stay = "while :; do sleep 1; done";
     let script = format!(
@@ -115,7 +115,7 @@ fn two_jobs_do_not_disturb_each_other() {
 fn a_job_inside_a_rank_is_a_job_of_its_own() {
     let p = compile(&["jobs/many"]);
     let (mpirun, many) = (installed("mpirun"), p.path("many"));
-    let script = format!("{} -n 3 {} work", mpirun.display(), many.display());
+    let script = format!("{} -n 3 {} work", shell_word(&mpirun), shell_word(&many));
     let mut command = Command::new(&mpirun);
     command.args(["-n", "2", "--timeout", "50", "sh", "-c", &script]);
     p.start(command).end().is_fine(6, " of 3");

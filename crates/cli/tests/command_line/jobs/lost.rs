@@ -1,11 +1,11 @@
-//! Programs between `mpirun` and a rank that take away what the rank finds it by: their
-//! environment, descriptors, or parent. The program becomes the rank, or MPI_Init fails and says
-//! who has taken what. It is never silently a job of one rank.
+//! Programs between `mpirun` and a rank that remove the environment, descriptors, or parent by
+//! which the rank finds the launcher. Either the program is the rank, or MPI_Init fails and names
+//! the cause. It is never silently a job of one rank.
 
 use std::process::Command;
 
 use super::harness::{Outcome, Programs, compile, installed};
-use crate::support::skip;
+use crate::support::{shell_word, skip};
 
 const TRANSPORTS: [&[&str]; 2] = [&[], &["--mca", "rpi", "tcp"]];
 
@@ -36,9 +36,8 @@ fn env_that_empties_the_environment_is_named() {
     for options in TRANSPORTS {
         is_refused(&under(&p, 2, options, &["env", "-i", "./world"]), &named);
         is_refused(&script(&p, options, "env -i ./world $1; exit $?"), &named);
-        // Descriptors are closed as well.
         is_refused(&script(&p, options, "exec 62>&- 63>&-; env -i ./world $1; exit $?"), &named);
-        // The second program of a script would be the rank as well.
+        // The second program of a script would also be the rank.
         is_refused(&script(&p, options, "./world $1 >/dev/null; env -i ./world $1; exit $?"), &named);
     }
 }
@@ -56,7 +55,7 @@ fn sudo_is_named_unless_it_keeps_the_environment() {
 #[test]
 fn su_is_named_where_it_makes_a_login_shell() {
     let p = compile(&["jobs/world"]);
-    let command = format!("{} {}", p.path("world").display(), p.marker());
+    let command = format!("{} {}", shell_word(&p.path("world")), p.marker());
     for options in TRANSPORTS {
         let outcome = under(&p, 2, options, &["su", "-", "root", "-c", &command]);
         is_refused(&outcome, &["'su' has taken the variables of OxMPI", "su -m"]);
@@ -74,24 +73,22 @@ fn a_program_that_goes_on_in_another_process_is_the_rank() {
         let outcome = under(&p, 2, options, &["setsid", "-f", "env", "-i", "./world"]);
         is_refused(&outcome, &["'env' has taken"]);
     }
-    // Its end is that of the rank.
     under(&p, 2, &[], &["setsid", "-f", "./own_signals", "crash"]).reports(139, "rank 1 ");
 }
 
 #[test]
-fn what_a_program_leaves_that_is_no_rank_ends_with_the_job() {
+fn processes_that_a_program_leaves_behind_end_with_the_job() {
     let p = compile(&["jobs/world"]);
     let is_silent = |text: &str| {
         let outcome = script(&p, &[], text);
         assert_eq!((outcome.code, outcome.out.as_str(), outcome.err.as_str()), (0, "", ""), "{outcome:?}");
     };
     is_silent("(exec -a $1 sleep 600) & exit 0");
-    // The user has made it a job of its own.
     let text = "(env -u OXMPI_BOOT ./world $1; exec -a $1 sleep 600) > out.$OXMPI_COMM_WORLD_RANK & exit 0";
     is_silent(text);
 }
 
-/// Starts a program in a PID namespace of its own; `None` where that is not permitted.
+/// Words that start a program in its own PID namespace; `None`: not permitted here.
 fn in_namespace() -> Option<&'static [&'static str]> {
     let words = &["unshare", "--pid", "--fork", "--mount-proc"];
     if Command::new(words[0]).args(&words[1..]).arg("true").status().is_ok_and(|s| s.success()) {
@@ -109,8 +106,8 @@ fn in_another_pid_namespace_the_inherited_segment_tells() {
     is_refused(&under(&p, 2, &[], &words), &["taken the variables of OxMPI"]);
 }
 
-/// As in a container that a program outside it has entered: the kernel gives process number 0 for
-/// the leaders of mpirun's group and session.
+/// A container that was entered from outside: the kernel reports process number 0 for the leaders
+/// of mpirun's group and session.
 #[test]
 fn mpirun_may_belong_to_a_session_outside_its_pid_namespace() {
     let Some(namespace) = in_namespace() else { return };
@@ -124,16 +121,13 @@ fn mpirun_may_belong_to_a_session_outside_its_pid_namespace() {
 #[test]
 fn a_tool_with_an_empty_environment_is_a_job_of_one() {
     let p = compile(&["jobs/world"]);
-    p.file("tool.c", TOOL.as_bytes(), 0o644);
-    let mut cc = Command::new(installed("mpicc"));
-    assert!(cc.args(["tool.c", "-o", "tool"]).current_dir(&p.directory).status().unwrap().success());
+    p.compile_text("tool", TOOL);
     for tool in ["env -i ./world", "sudo ./world"] {
         let outcome = under(&p, 2, &[], &["./tool", tool]);
         outcome.is_fine(4, "rank 0 of 1");
     }
 }
 
-/// Runs another program while it is in MPI, and after MPI_Finalize.
 const TOOL: &str = r#"
 #include <mpi.h>
 #include <stdio.h>

@@ -1,25 +1,23 @@
-//! Jobs of several `mpirun`s that come together by a port, a name or a socket, and what happens when one of them fails.
+//! Jobs of several `mpirun`s that connect by a port, a name or a socket, and failures of one of
+//! them.
 
 use std::process::Command;
 
-use super::harness::{Job, Outcome, Programs, SOON, compile, installed, kill};
+use super::harness::{LaunchedJob, Outcome, Programs, SOON, compile, installed, kill};
 use crate::support::skip;
 
-const WAYS: [&str; 3] = ["shm", "tcp", "lamd"];
+const TRANSPORTS: [&str; 3] = ["shm", "tcp", "lamd"];
 
-/// A job of `meeting`.
-fn start(p: &Programs, ranks: u32, way: &str, arguments: &[&str]) -> Job {
-    p.start(p.mpirun(ranks, &["--mca", "rpi", way], "meeting", arguments))
+fn start(p: &Programs, ranks: u32, transport: &str, arguments: &[&str]) -> LaunchedJob {
+    p.start(p.mpirun(ranks, &["--mca", "rpi", transport], "meeting", arguments))
 }
 
-/// The program without a launcher.
-fn alone(p: &Programs, arguments: &[&str]) -> Job {
+fn alone(p: &Programs, arguments: &[&str]) -> LaunchedJob {
     let mut command = Command::new(p.path("meeting"));
     command.args(arguments).arg(p.marker());
     p.start(command)
 }
 
-/// It says that all went well, beside `lines` other lines.
 fn is_fine(outcome: &Outcome, role: &str, lines: usize) {
     assert_eq!((outcome.code, outcome.err.as_str()), (0, ""), "{outcome:?}");
     assert!(outcome.out.contains(&format!("{role} fine\n")), "{outcome:?}");
@@ -27,13 +25,13 @@ fn is_fine(outcome: &Outcome, role: &str, lines: usize) {
 }
 
 #[test]
-fn clients_connect_in_turn_and_again() {
+fn clients_connect_one_after_another_and_again() {
     let p = compile(&["jobs/meeting"]);
-    for (way, servers, clients) in [("shm", 3, 2), ("tcp", 2, 2), ("shm", 1, 3), ("lamd", 2, 3)] {
-        let mut server = start(&p, servers, way, &["server", "4"]);
+    for (transport, servers, clients) in [("shm", 3, 2), ("tcp", 2, 2), ("shm", 1, 3), ("lamd", 2, 3)] {
+        let mut server = start(&p, servers, transport, &["server", "4"]);
         let port = server.line();
         for _ in 0..2 {
-            is_fine(&start(&p, clients, way, &["client", &port]).wait(), "client", 0);
+            is_fine(&start(&p, clients, transport, &["client", &port]).wait(), "client", 0);
         }
         is_fine(&server.end(), "server", 1);
     }
@@ -42,7 +40,7 @@ fn clients_connect_in_turn_and_again() {
 #[test]
 fn jobs_over_daemons_meet_those_of_all_other_transports() {
     let p = compile(&["jobs/meeting"]);
-    for (serving, way) in [
+    for (serving, transport) in [
         ("lamd", "shm"),
         ("shm", "lamd"),
         ("lamd", "tcp"),
@@ -53,7 +51,7 @@ fn jobs_over_daemons_meet_those_of_all_other_transports() {
         let mut server = start(&p, 3, serving, &["server", "4"]);
         let port = server.line();
         for _ in 0..2 {
-            is_fine(&start(&p, 2, way, &["client", &port]).wait(), "client", 0);
+            is_fine(&start(&p, 2, transport, &["client", &port]).wait(), "client", 0);
         }
         is_fine(&server.end(), "server", 1);
     }
@@ -62,10 +60,10 @@ fn jobs_over_daemons_meet_those_of_all_other_transports() {
 #[test]
 fn several_clients_come_at_once() {
     let p = compile(&["jobs/meeting"]);
-    for way in WAYS {
-        let mut server = start(&p, 1, way, &["server", "6"]);
+    for transport in TRANSPORTS {
+        let mut server = start(&p, 1, transport, &["server", "6"]);
         let port = server.line();
-        let clients: Vec<Job> = (0..3).map(|_| start(&p, 1, way, &["client", &port])).collect();
+        let clients: Vec<LaunchedJob> = (0..3).map(|_| start(&p, 1, transport, &["client", &port])).collect();
         clients.into_iter().for_each(|client| is_fine(&client.wait(), "client", 0));
         is_fine(&server.end(), "server", 1);
     }
@@ -74,11 +72,11 @@ fn several_clients_come_at_once() {
 #[test]
 fn a_name_is_found_by_another_mpirun() {
     let p = compile(&["jobs/meeting"]);
-    for way in WAYS {
-        let name = format!("ocean of {} over {way}", p.marker());
-        let mut publisher = start(&p, 2, way, &["publisher", &name]);
+    for transport in TRANSPORTS {
+        let name = format!("ocean of {} over {transport}", p.marker());
+        let mut publisher = start(&p, 2, transport, &["publisher", &name]);
         assert_eq!(publisher.line(), "published");
-        is_fine(&start(&p, 1, way, &["seeker", &name]).wait(), "seeker", 0);
+        is_fine(&start(&p, 1, transport, &["seeker", &name]).wait(), "seeker", 0);
         is_fine(&publisher.end(), "publisher", 1);
     }
 }
@@ -86,31 +84,32 @@ fn a_name_is_found_by_another_mpirun() {
 #[test]
 fn connected_jobs_accept_a_third_together() {
     let p = compile(&["jobs/meeting"]);
-    for way in WAYS {
-        let mut host = start(&p, 2, way, &["host"]);
+    for transport in TRANSPORTS {
+        let mut host = start(&p, 2, transport, &["host"]);
         let port = host.line();
-        let guest = start(&p, 1, way, &["guest", &port]);
+        let guest = start(&p, 1, transport, &["guest", &port]);
         assert_eq!(host.line(), "met");
-        let third = start(&p, 2, way, &["third", &port]);
+        let third = start(&p, 2, transport, &["third", &port]);
         is_fine(&guest.wait(), "guest", 0);
         is_fine(&third.wait(), "third", 0);
         is_fine(&host.end(), "host", 2);
     }
 }
 
-/// Both connected jobs, and what they spawn together and alone, and what that spawns.
+/// Both connected jobs, the processes that they spawn together and alone, and the processes that
+/// these spawn.
 #[test]
 fn connected_jobs_spawn_together_and_their_children_connect_back() {
     let p = compile(&["jobs/mixing"]);
-    for (way, left, right) in [("shm", 1, 1), ("shm", 2, 1), ("tcp", 1, 2)] {
-        let start =
-            |ranks, arguments: &[&str]| p.start(p.mpirun(ranks, &["--mca", "rpi", way], "mixing", arguments));
+    for (transport, left, right) in [("shm", 1, 1), ("shm", 2, 1), ("tcp", 1, 2)] {
+        let start = |ranks, arguments: &[&str]| {
+            p.start(p.mpirun(ranks, &["--mca", "rpi", transport], "mixing", arguments))
+        };
         let mut host = start(left, &["left"]);
         let port = host.line();
         is_fine(&start(right, &["right", &port]).wait(), "right", 0);
         is_fine(&host.end(), "left", 1);
     }
-    // Without a launcher each has started one by the time that they meet.
     let mut command = Command::new(p.path("mixing"));
     command.arg("left").arg(p.marker());
     let mut host = p.start(command);
@@ -122,10 +121,10 @@ fn connected_jobs_spawn_together_and_their_children_connect_back() {
 #[test]
 fn processes_join_by_a_socket_with_mpirun_and_without() {
     let p = compile(&["jobs/meeting"]);
-    for way in WAYS {
-        let mut joiner = start(&p, 1, way, &["joiner"]);
+    for transport in TRANSPORTS {
+        let mut joiner = start(&p, 1, transport, &["joiner"]);
         let number = joiner.line();
-        is_fine(&start(&p, 1, way, &["joined", &number]).wait(), "joined", 0);
+        is_fine(&start(&p, 1, transport, &["joined", &number]).wait(), "joined", 0);
         is_fine(&joiner.end(), "joiner", 1);
     }
     let mut joiner = alone(&p, &["joiner"]);
@@ -141,15 +140,15 @@ fn processes_join_by_a_socket_with_mpirun_and_without() {
 #[test]
 fn a_failure_ends_the_connected_job_of_the_other_mpirun() {
     let p = compile(&["jobs/meeting"]);
-    for way in WAYS {
+    for transport in TRANSPORTS {
         for (how, code, words) in [
             ("kill", 137, "was killed by SIGKILL"),
             ("mpi", 7, "called MPI_Abort"),
             ("code", 3, "exited with code 3"),
         ] {
-            let mut server = start(&p, 2, way, &["stayer"]);
+            let mut server = start(&p, 2, transport, &["stayer"]);
             let port = server.line();
-            let client = start(&p, 2, way, &["goer", &port, how]);
+            let client = start(&p, 2, transport, &["goer", &port, how]);
             let launcher = client.child.id();
             client.wait().reports(code, "rank 1 (pid ");
             let outcome = server.end_within(SOON);
@@ -163,11 +162,11 @@ fn a_failure_ends_the_connected_job_of_the_other_mpirun() {
 #[test]
 fn a_killed_mpirun_is_noticed_by_the_other() {
     let p = compile(&["jobs/meeting"]);
-    for way in WAYS {
+    for transport in TRANSPORTS {
         for kills_server in [true, false] {
-            let mut server = start(&p, 2, way, &["stayer"]);
+            let mut server = start(&p, 2, transport, &["stayer"]);
             let port = server.line();
-            let mut client = start(&p, 2, way, &["goer", &port, "stays"]);
+            let mut client = start(&p, 2, transport, &["goer", &port, "stays"]);
             server.pids(2);
             client.pids(2);
             let (victim, other) = if kills_server { (server, client) } else { (client, server) };
@@ -184,22 +183,22 @@ fn a_killed_mpirun_is_noticed_by_the_other() {
 #[test]
 fn after_a_disconnect_a_death_does_not_concern_the_other() {
     let p = compile(&["jobs/meeting"]);
-    for way in WAYS {
-        let mut server = start(&p, 2, way, &["stayer", "again"]);
+    for transport in TRANSPORTS {
+        let mut server = start(&p, 2, transport, &["stayer", "again"]);
         let port = server.line();
-        start(&p, 2, way, &["leaver", &port]).wait().reports(137, "rank 0 (pid ");
-        is_fine(&start(&p, 1, way, &["third", &port]).wait(), "third", 0);
+        start(&p, 2, transport, &["leaver", &port]).wait().reports(137, "rank 0 (pid ");
+        is_fine(&start(&p, 1, transport, &["third", &port]).wait(), "third", 0);
         is_fine(&server.end(), "stayer", 1);
     }
 }
 
 #[test]
-fn a_port_that_is_none_is_told() {
+fn a_wrong_port_is_an_error_with_the_reason() {
     let p = compile(&["jobs/meeting"]);
     let mut server = start(&p, 1, "shm", &["stayer", "again"]);
     let port = server.line();
-    let wrong = |way: &str, port: &str, words: &str| {
-        let outcome = start(&p, 2, way, &["wrong", port]).wait();
+    let wrong = |transport: &str, port: &str, words: &str| {
+        let outcome = start(&p, 2, transport, &["wrong", port]).wait();
         is_fine(&outcome, "wrong", 1);
         assert!(outcome.out.contains(words), "{words}: {outcome:?}");
     };
@@ -214,7 +213,7 @@ fn a_port_that_is_none_is_told() {
     wrong("shm", &port, "its mpirun has ended");
 }
 
-/// A job that seeks another mpirun is refused at once, and leaves the one that waits alone.
+/// A job that searches for another mpirun is refused at once, and the waiting job is not disturbed.
 #[test]
 fn a_launcher_that_was_refused_leaves_the_other_alone() {
     let p = compile(&["jobs/meeting"]);
@@ -227,16 +226,15 @@ fn a_launcher_that_was_refused_leaves_the_other_alone() {
     is_fine(&server.end(), "server", 1);
 }
 
-/// Processes that had ended before the other mpirun knew of them do not count as running there.
 #[test]
 fn a_job_that_ends_well_while_it_is_connected_does_no_harm() {
     let p = compile(&["jobs/meeting"]);
-    for way in WAYS {
+    for transport in TRANSPORTS {
         for others in [0, 1] {
-            let mut server = start(&p, 1 + others, way, &["early"]);
+            let mut server = start(&p, 1 + others, transport, &["early"]);
             let port = server.line();
-            let gate = format!("gate.{way}.{others}");
-            let mut client = start(&p, 1, way, &["late", &port, &gate]);
+            let gate = format!("gate.{transport}.{others}");
+            let mut client = start(&p, 1, transport, &["late", &port, &gate]);
             assert_eq!(client.line(), "connected");
             is_fine(&server.wait(), "early", 1);
             p.file(&gate, b"", 0o600);
@@ -251,38 +249,38 @@ fn looking_up_names_leaves_no_descriptors_open() {
     let name = format!("lake of {}", p.marker());
     let mut publisher = start(&p, 1, "shm", &["publisher", &name]);
     assert_eq!(publisher.line(), "published");
-    let mut asker = start(&p, 1, "shm", &["asker", &name, "gate"]);
-    assert_eq!(asker.line(), "asked");
-    let open = |job: &Job| std::fs::read_dir(format!("/proc/{}/fd", job.child.id())).unwrap().count();
-    let counts = [open(&publisher), open(&asker)];
+    let mut seeker = start(&p, 1, "shm", &["seeker", &name, "gate"]);
+    assert_eq!(seeker.line(), "sought");
+    let open = |job: &LaunchedJob| std::fs::read_dir(format!("/proc/{}/fd", job.child.id())).unwrap().count();
+    let counts = [open(&publisher), open(&seeker)];
     assert!(counts.iter().all(|count| *count < 60), "{counts:?}");
     p.file("gate", b"", 0o600);
-    is_fine(&asker.wait(), "asker", 1);
+    is_fine(&seeker.wait(), "seeker", 1);
     is_fine(&publisher.end(), "publisher", 1);
 }
 
 #[test]
-fn names_that_another_user_has_taken_are_in_nobodys_way() {
+fn names_of_another_user_hinder_no_job() {
     if !rustix::process::geteuid().is_root() {
         skip("only root can be another user");
         return;
     }
     let p = compile(&["jobs/meeting", "jobs/squatter"]);
-    // In a network of its own, so that other jobs of this machine keep their names.
-    // A publisher accepts once, and then its name is gone.
+    // In its own network namespace, where no other job of this machine has names. A publisher
+    // accepts once, and then its name is gone.
     let script = "set -e
          ip link set lo up 2>/dev/null || :
          until_line() { until grep -qs \"$1\" $2; do sleep 0.01; done; }
          mkfifo in; sleep 50 >in & ./squatter 65534 0 lagoon <in >squat & squatter=$!; until_line taken squat
-         mpirun() { $MPIRUN --timeout 50 --mca rpi shm -n $1 ./meeting \"${@:2}\"; }
+         mpirun() { \"$MPIRUN\" --timeout 50 --mca rpi shm -n $1 ./meeting \"${@:2}\"; }
          mpirun 2 publisher lagoon >published & publisher=$!; until_line published published
-         mpirun 1 asker lagoon gate >asked & asker=$!; until_line asked asked
-         touch gate; wait $asker; wait $publisher; cat published asked >&2
+         mpirun 1 seeker lagoon gate >sought & seeker=$!; until_line sought sought
+         touch gate; wait $seeker; wait $publisher; cat published sought >&2
          mpirun 2 publisher lagoon >published & publisher=$!; until_line published published
          mpirun 1 seeker lagoon; wait $publisher
          mpirun 1 server 2 >port & server=$!; until_line oxmpi port
          mpirun 2 client $(head -1 port); wait $server
-         kill $squatter %1; cat published asked port >&2";
+         kill $squatter %1; cat published sought port >&2";
     let mut command = Command::new("unshare");
     command.args(["--net", "bash", "-c", script, p.marker()]).env("MPIRUN", installed("mpirun"));
     let outcome = p.start(command).end();
@@ -290,26 +288,28 @@ fn names_that_another_user_has_taken_are_in_nobodys_way() {
     for fine in ["seeker fine", "client fine"] {
         assert!(outcome.out.contains(fine), "{fine}: {outcome:?}");
     }
-    for fine in ["publisher fine", "asker fine", "server fine"] {
+    for fine in ["publisher fine", "seeker fine", "server fine"] {
         assert!(outcome.err.contains(fine), "{fine}: {outcome:?}");
     }
 }
 
-/// Each launcher that has to do with others has a place among them, and a new one may have that of one that is gone.
+/// Each connected launcher has a number at the other one, and a new one may get the number of one
+/// that has ended.
 #[test]
-fn a_client_whose_mpirun_has_the_place_of_the_one_before_is_met_as_any_other() {
+fn a_client_whose_mpirun_has_the_number_of_an_earlier_one_connects() {
     if !rustix::process::geteuid().is_root() {
         skip("only root makes a network of its own");
         return;
     }
     let p = compile(&["jobs/meeting", "jobs/places"]);
-    // In a network of its own, where all places are taken but two: one for the server, and one for each client in turn.
+    // In its own network namespace with all numbers taken but two: one for the server, and one for
+    // the clients, one after another.
     let script = "set -e
          ip link set lo up 2>/dev/null || :
          until_line() { until grep -qs \"$1\" $2; do sleep 0.01; done; }
          mkfifo in; sleep 50 >in & sleeper=$!; ./places 7 9 <in >places.out & places=$!; until_line taken places.out
-         for way in shm tcp lamd; do
-             mpirun() { $MPIRUN --timeout 20 --mca rpi $way -n $1 ./meeting \"${@:2}\"; }
+         for transport in shm tcp lamd; do
+             mpirun() { \"$MPIRUN\" --timeout 20 --mca rpi $transport -n $1 ./meeting \"${@:2}\"; }
              mpirun 2 server 6 >port & server=$!; until_line oxmpi port
              for client in 1 2 3; do mpirun 2 client $(head -1 port); done
              wait $server; cat port; rm port

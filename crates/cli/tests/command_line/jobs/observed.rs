@@ -1,5 +1,5 @@
-//! Which test sees what each parameter does. Who adds a parameter adds a test that sets it on a job and sees its effect, and
-//! says so here; a parameter whose effect nobody can see is none.
+//! The test that shows the effect of each parameter. A new parameter needs a test that sets it on a
+//! job and sees its effect, and a row here.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,30 +10,29 @@ use oxmpi_param::tuned::COLLECTIVES;
 
 use super::harness::root;
 
-/// A file, a test in it (or the program that a C file is), and parameters that it sets. COLLECTIVE is any one that is tuned.
+/// A file, a test in it (or the C program in the file), and the parameters that it sets. COLLECTIVE
+/// stands for any tuned collective.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
 const OBSERVED: &[Row] = &[
-    // What a job does.
-    ("jobs/deaths.rs", "codes_other_than_0_may_be_only_noted", &["mpi_abort_on_non_zero_status"]),
+    ("jobs/deaths.rs", "nonzero_exit_codes_may_leave_the_job_running", &["mpi_abort_on_non_zero_status"]),
     ("jobs/survivors.rs", "a_singleton_survives_its_children", &["mpi_ft_enable"]),
     ("jobs/other_launchers.rs", "a_program_of_another_mpi_library_is_refused", &["mpi_allow_singletons"]),
     ("jobs/parameters.rs", "arguments_are_checked_or_trusted", &["mpi_param_check"]),
     ("jobs/parameters.rs", "operations_beyond_the_standard_are_refused_on_request", &["mpi_strict"]),
-    ("jobs/parameters.rs", "errors_go_to_the_handler_that_is_told", &["mpi_initial_errhandler"]),
-    ("jobs/selection.rs", "rank_0_tells_the_steps_of_the_selection_once", &["mpi_show_select", "btl"]),
-    ("jobs/hangs.rs", "usr1_is_passed_on_if_it_is_asked_for", &["mpi_sigusr1"]),
+    ("jobs/parameters.rs", "errors_go_to_the_named_handler", &["mpi_initial_errhandler"]),
+    ("jobs/selection.rs", "rank_0_prints_the_steps_of_the_selection_once", &["mpi_show_select", "btl"]),
+    ("jobs/hangs.rs", "usr1_is_passed_on_on_request", &["mpi_sigusr1"]),
     (
         "jobs/hangs.rs",
-        "the_watchdog_tells_who_waits_for_whom_in_shared_memory",
+        "the_watchdog_reports_waiting_ranks_in_shared_memory",
         &["mpi_watchdog", "mpi_watchdog_abort"],
     ),
-    ("jobs/hangs.rs", "waits_for_ranks_that_have_ended_are_told_unasked", &["mpi_watch_ended"]),
-    ("jobs/components.rs", "what_served_is_told", &["mpi_virtual_nodes"]),
-    // Checkpoints.
+    ("jobs/hangs.rs", "waits_for_ended_ranks_are_reported_without_a_request", &["mpi_watch_ended"]),
+    ("jobs/components.rs", "the_component_of_each_collective_is_reported", &["mpi_virtual_nodes"]),
     (
         "jobs/checkpoints.rs",
-        "what_cannot_be_checkpointed_is_told_with_the_remedy",
+        "jobs_that_cannot_be_checkpointed_are_reported_with_the_remedy",
         &["cr_base_dir", "cr_keep", "cr_blcr_criu", "cr_blcr_options"],
     ),
     ("jobs/checkpoints.rs", "a_module_for_checkpoints_is_selected_with_what_it_needs", &["cr"]),
@@ -47,16 +46,14 @@ const OBSERVED: &[Row] = &[
         "files_that_have_grown_are_cut_back_or_refused_and_others_are_refused",
         &["cr_files"],
     ),
-    // Hosts.
-    ("params.rs", "hosts_tell_the_address_of_the_hostmap", &["mpi_hostmap"]),
+    ("params.rs", "hosts_send_the_address_of_the_hostmap", &["mpi_hostmap"]),
     ("mpirun.rs", "a_slow_reader_gets_all_output_of_other_hosts", &["plm_rsh_agent"]),
-    ("daemons.rs", "universes_with_different_words_know_nothing_of_each_other", &["boot_session_suffix"]),
+    ("daemons.rs", "universes_with_different_suffixes_are_separate", &["boot_session_suffix"]),
     (
         "hosts/encrypted.rs",
-        "messages_between_hosts_cannot_be_read_unless_somebody_wants_that",
+        "messages_between_hosts_cannot_be_read_unless_encryption_is_off",
         &["mpi_encrypt"],
     ),
-    // Which transport.
     ("params.rs", "transports_are_selected_in_the_words_of_open_mpi", &["mtl", "pml"]),
     ("jobs/parameters.rs", "longer_messages_are_announced", &["rpi"]),
     (
@@ -74,10 +71,10 @@ const OBSERVED: &[Row] = &[
     ("jobs/gm.rs", "messages_of_up_to_tinymsglen_leave_before_their_receive", &["rpi_gm_tinymsglen"]),
     (
         "jobs/gm.rs",
-        "ports_are_taken_from_2_on_and_who_gets_none_ends_the_job",
+        "ports_are_taken_from_2_on_and_a_rank_without_one_ends_the_job",
         &["rpi_gm_port", "rpi_gm_maxport"],
     ),
-    ("jobs/gm.rs", "what_is_not_there_is_named_and_checkpoints_need_their_switch", &["rpi_gm_library"]),
+    ("jobs/gm.rs", "missing_libraries_are_named_and_checkpoints_need_their_parameter", &["rpi_gm_library"]),
     ("jobs/gm.rs", "gm_is_selected_by_its_priority_where_there_is_a_library", &["rpi_gm_priority"]),
     ("jobs/gm.rs", "receivers_that_compute_lose_nothing", &["rpi_gm_fast"]),
     (
@@ -100,20 +97,20 @@ const OBSERVED: &[Row] = &[
     ),
     (
         "jobs/ib.rs",
-        "what_is_not_there_is_named",
+        "missing_libraries_and_devices_are_named",
         &["rpi_ib_hca_id", "rpi_ib_port", "rpi_ib_mtu", "rpi_ib_library"],
     ),
     ("jobs/ib.rs", "ranks_without_a_port_use_sockets_if_that_is_allowed", &["rpi_ib_fallback"]),
     (
         "jobs/ofi.rs",
-        "what_cannot_be_is_told_before_there_are_ranks",
+        "refusals_come_before_there_are_ranks",
         &["mtl_ofi_library", "mtl_ofi_provider_include", "mtl_ofi_provider_exclude"],
     ),
-    ("jobs/portals4.rs", "what_cannot_be_is_said_before_there_are_ranks", &["mtl_portals4_library"]),
+    ("jobs/portals4.rs", "refusals_come_before_there_are_ranks", &["mtl_portals4_library"]),
     ("jobs/portals4.rs", "memory_goes_before_the_network_within_a_node_alone", &["mtl_portals4_shm"]),
     (
         "jobs/portals4.rs",
-        "parameters_say_what_the_network_gets",
+        "parameters_reach_the_network",
         &[
             "mtl_portals4_eager_limit",
             "mtl_portals4_short_recv_num",
@@ -124,18 +121,13 @@ const OBSERVED: &[Row] = &[
     ),
     ("jobs/ofi.rs", "tags_go_as_far_as_their_mode_says", &["mtl_ofi_tag_mode", "mtl_ofi_shm"]),
     ("hosts.rs", "a_job_between_hosts_with_a_fabric_goes_over_it", &["mtl_ofi_priority"]),
-    ("jobs/ofi.rs", "completions_are_read_so_many_at_a_time", &["mtl_ofi_progress_event_cnt"]),
-    (
-        "jobs/ofi.rs",
-        "communicators_have_contexts_of_their_own_where_they_are_asked_for",
-        &["mtl_ofi_thread_grouping"],
-    ),
+    ("jobs/ofi.rs", "completions_are_read_in_batches", &["mtl_ofi_progress_event_cnt"]),
+    ("jobs/ofi.rs", "communicators_have_their_own_contexts_on_request", &["mtl_ofi_thread_grouping"]),
     (
         "jobs/ofi.rs",
         "the_network_carries_frames_and_all_messages_if_it_shall_not_match_them",
         &["mtl_ofi_match"],
     ),
-    // Sockets.
     (
         "jobs/parameters.rs",
         "longer_messages_are_announced",
@@ -143,7 +135,7 @@ const OBSERVED: &[Row] = &[
     ),
     (
         "jobs/parameters.rs",
-        "the_kernel_buffers_as_much_as_it_is_asked_for",
+        "the_kernel_buffers_the_requested_bytes",
         &["rpi_tcp_sockbuf", "rpi_crtcp_sockbuf"],
     ),
     ("jobs/surroundings.rs", "sockets_use_the_interfaces_that_are_named", &["btl_tcp_if_include"]),
@@ -152,8 +144,9 @@ const OBSERVED: &[Row] = &[
         "a_link_that_is_cut_for_a_while_loses_nothing_and_one_that_stays_cut_is_reported",
         &["mpi_agent_silence_s"],
     ),
-    ("hosts.rs", "an_address_that_is_not_reached_is_skipped_and_told", &["btl_tcp_if_exclude"]),
-    // The guide's shared memory: the program computes the size of the segment and the number of pieces by the guide's formulas.
+    ("hosts.rs", "an_unreachable_address_is_skipped_and_reported", &["btl_tcp_if_exclude"]),
+    // The guide's shared memory: the program computes the size of the segment and the number of
+    // pieces by the guide's formulas.
     (
         "jobs/postboxes.rs",
         "postboxes_and_pools_of_any_size_lose_nothing",
@@ -161,31 +154,28 @@ const OBSERVED: &[Row] = &[
     ),
     (
         "jobs/parameters.rs",
-        "postboxes_are_looked_at_as_often_as_told",
+        "postboxes_are_polled_the_requested_number_of_times",
         &["rpi_usysv_readlockpoll", "rpi_usysv_writelockpoll", "rpi_usysv_pollyield", "rpi_sysv_pollyield"],
     ),
-    ("jobs/semaphores.rs", "limits_are_told_with_the_remedy", &["rpi_sysv_semaphores"]),
-    // Shared memory.
+    ("jobs/semaphores.rs", "limits_are_reported_with_the_remedy", &["rpi_sysv_semaphores"]),
     (
         "jobs/parameters.rs",
-        "rings_and_inboxes_hold_as_much_as_they_are_told",
+        "rings_and_inboxes_have_the_requested_size",
         &["shm_ring_slots", "shm_ring_data_bytes", "shm_inbox_cells", "shm_max_rings"],
     ),
     (
         "jobs/parameters.rs",
-        "the_pool_and_the_heap_are_as_large_as_told",
+        "the_pool_and_the_heap_have_the_requested_size",
         &["shm_pool_bytes", "shm_heap_bytes"],
     ),
-    ("jobs/parameters.rs", "receivers_copy_messages_alone_where_they_are_told", &["single_copy"]),
+    ("jobs/parameters.rs", "receivers_copy_messages_alone_on_request", &["single_copy"]),
     ("jobs/parameters.rs", "messages_are_copied_as_the_file_of_costs_says", &["shm_copy_costs"]),
     ("c/mpit_effects.c", "mpit_effects", &["shm_ring_after", "shm_pool_from_bytes"]),
-    // Waiting.
     (
         "jobs/parameters.rs",
-        "a_rank_waits_awake_for_as_long_as_it_is_told",
+        "a_rank_waits_awake_for_the_requested_time",
         &["wait_spin_us", "wait_yield_us", "wait_yields", "wait_sleeping", "wait_slow_yield_us"],
     ),
-    // Collectives.
     ("jobs/components.rs", "an_attribute_names_the_component_of_new_communicators", &["coll_verbose"]),
     ("jobs/components.rs", "strict_order_is_strict_until_the_program_changes_it", &["coll_base_associative"]),
     (
@@ -200,24 +190,24 @@ const OBSERVED: &[Row] = &[
     ),
     (
         "jobs/hcoll.rs",
-        "what_it_refuses_a_plan_serves",
+        "a_plan_serves_calls_that_hcoll_refuses",
         &["coll_hcoll_enable", "coll_hcoll_verbose", "coll_hcoll_np", "coll_hcoll_priority"],
     ),
     (
         "jobs/hcoll.rs",
-        "without_a_context_at_one_rank_plans_serve_at_all_and_say_why",
+        "without_a_context_at_one_rank_plans_serve_all_ranks_with_the_reason",
         &["coll_hcoll_library"],
     ),
     (
         "jobs/accelerator.rs",
-        "what_is_not_served_is_an_error_that_says_why",
+        "unserved_calls_are_errors_with_the_reason",
         &["accelerator", "accelerator_cuda_library"],
     ),
     ("jobs/ucc.rs", "types_and_sizes_are_chosen", &["coll_ucc_cts", "coll_ucc_np"]),
-    ("jobs/ucc.rs", "without_the_library_plans_serve_and_say_why", &["coll_ucc_library"]),
+    ("jobs/ucc.rs", "without_the_library_plans_serve_with_the_reason", &["coll_ucc_library"]),
     (
         "jobs/agreements.rs",
-        "what_served_an_agreement_is_told",
+        "the_component_of_an_agreement_is_reported",
         &[
             "coll_ftagree_agreement",
             "coll_ftagree_era_topology",
@@ -226,7 +216,7 @@ const OBSERVED: &[Row] = &[
         ],
     ),
     ("jobs/components.rs", "long_vectors_travel_in_segments_between_nodes", &["coll_smp_segmentsize"]),
-    ("jobs/components.rs", "what_served_is_told", &["coll_smp_virtual_nodes"]),
+    ("jobs/components.rs", "the_component_of_each_collective_is_reported", &["coll_smp_virtual_nodes"]),
     (
         "jobs/parameters.rs",
         "the_component_of_the_highest_priority_serves",
@@ -243,7 +233,7 @@ const OBSERVED: &[Row] = &[
     ),
     (
         "jobs/parameters.rs",
-        "basic_crosses_over_where_it_is_told",
+        "basic_crosses_over_at_the_parameters",
         &["coll", "coll_crossover", "coll_reduce_crossover"],
     ),
     (
@@ -270,10 +260,9 @@ const OBSERVED: &[Row] = &[
     ),
 ];
 
-/// The name with COLLECTIVE in place of the collective that a parameter is for.
 fn family(param: &Param) -> String {
     let tuned = param.name.strip_prefix("coll_tuned_");
-    // The longest first: reduce_scatter_block is not reduce.
+    // The longest first: reduce_scatter_block also begins with reduce.
     let mut collectives = COLLECTIVES;
     collectives.sort_by_key(|name| std::cmp::Reverse(name.len()));
     let found = tuned.and_then(|rest| {
@@ -287,7 +276,6 @@ fn family(param: &Param) -> String {
     }
 }
 
-/// The text of a test, and of all in its file that is none: what several have in common.
 fn text_of(file: &str, test: &str) -> Result<String, String> {
     let path = match file.strip_prefix("c/") {
         Some(_) => root().join("tests").join(file),
@@ -295,7 +283,6 @@ fn text_of(file: &str, test: &str) -> Result<String, String> {
     };
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     if file.starts_with("c/") {
-        // Each program there is run.
         return Ok(text);
     }
     let mut parts = text.split("#[test]\n");
@@ -303,7 +290,7 @@ fn text_of(file: &str, test: &str) -> Result<String, String> {
     for part in parts {
         let (body, rest) = part.split_once("\n}\n").unwrap_or((part, ""));
         all += rest;
-        // A test of the nightly run is in a module.
+        // Tests of the nightly run are indented in a module.
         let body = body.trim_start().trim_start_matches("#[ignore = \"cargo xtask nightly\"]").trim_start();
         if body.starts_with(&format!("fn {test}()")) {
             found = true;
@@ -313,7 +300,6 @@ fn text_of(file: &str, test: &str) -> Result<String, String> {
     if found { Ok(all) } else { Err(format!("{file} has no test {test}")) }
 }
 
-/// Whether a text sets a parameter, by one of its names, on a job.
 fn sets(text: &str, param: &Param) -> bool {
     let names = param.aliases.iter().copied().chain([param.name]);
     let spelt = |name: &str| {
@@ -327,7 +313,7 @@ fn sets(text: &str, param: &Param) -> bool {
 }
 
 #[test]
-fn every_parameter_has_a_test_that_sees_what_it_does() {
+fn every_parameter_has_a_test_that_sees_its_effect() {
     let mut families: BTreeMap<String, Vec<&Param>> = BTreeMap::new();
     Param::all().iter().for_each(|param| families.entry(family(param)).or_default().push(param));
     let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! Jobs over libfabric (`--mca mtl ofi`), within one host: which provider, which mode of tags, what is refused.
+//! Jobs over libfabric (`--mca mtl ofi`) within one host: providers, modes of tags, refusals.
 
 use super::harness::{Outcome, Programs, compile, compiled_library};
 
@@ -14,7 +14,8 @@ fn says(outcome: &Outcome, line: &str) {
     assert_eq!(outcome.err, "");
 }
 
-/// `sockets` receives from a source in other ways than asked, so it has no full mode; `net` keeps a bit of the tags.
+/// `sockets` matches sources wrongly in the full mode, so it does not have that mode; `net` keeps a
+/// bit of the tags.
 #[test]
 fn each_provider_matches_messages_in_the_best_mode_that_it_has() {
     let programs = compile(&["jobs/ofi"]);
@@ -26,7 +27,8 @@ fn each_provider_matches_messages_in_the_best_mode_that_it_has() {
     }
 }
 
-/// Both hang over a message that is longer than its receive, or cut it, when they match messages (1.17).
+/// When they match messages, both providers hang or truncate silently if a message is longer than
+/// its receive (libfabric 1.17).
 #[test]
 fn providers_that_do_not_report_truncation_are_used_by_name_alone_and_match_no_messages() {
     let programs = compile(&["p2p_truncate"]);
@@ -54,8 +56,8 @@ fn tags_go_as_far_as_their_mode_says() {
 fn memory_goes_before_the_provider_within_a_node_alone() {
     let programs = compile(&["jobs/ofi"]);
     let run = |options: &[&str]| programs.run(4, options, "ofi", &[]);
-    for asked in [["mtl", "ofi"], ["pml", "cm"], ["rpi", "ofi"]] {
-        let near = run(&["--mca", asked[0], asked[1]]);
+    for choice in [["mtl", "ofi"], ["pml", "cm"], ["rpi", "ofi"]] {
+        let near = run(&["--mca", choice[0], choice[1]]);
         says(&near, &format!("MPI_TAG_UB {}, nothing was matched", i32::MAX));
     }
     let far = run(&["--mca", "mtl", "ofi", "--mca", "mpi_virtual_nodes", "2"]);
@@ -63,7 +65,7 @@ fn memory_goes_before_the_provider_within_a_node_alone() {
 }
 
 #[test]
-fn what_cannot_be_is_told_before_there_are_ranks() {
+fn refusals_come_before_there_are_ranks() {
     let programs = compile(&["jobs/ofi"]);
     for (options, texts) in [
         (
@@ -91,7 +93,7 @@ fn what_cannot_be_is_told_before_there_are_ranks() {
 }
 
 #[test]
-fn no_checkpoint_is_begun_of_what_no_image_brings_back() {
+fn jobs_over_libfabric_are_not_checkpointed() {
     let programs = compile(&["jobs/ofi"]);
     for (options, code, text) in [
         (["--every", "1h"], 2, "the job cannot be checkpointed: its messages go over 'ofi'"),
@@ -104,7 +106,7 @@ fn no_checkpoint_is_begun_of_what_no_image_brings_back() {
 }
 
 #[test]
-fn completions_are_read_so_many_at_a_time() {
+fn completions_are_read_in_batches() {
     let programs = compile(&["jobs/ofi"]);
     for (options, count, how) in
         [(&[][..], "100", "in batches"), (&["--mca", "mtl_ofi_progress_event_cnt", "1"], "1", "one by one")]
@@ -118,9 +120,10 @@ fn completions_are_read_so_many_at_a_time() {
     }
 }
 
-/// `sockets` has scalable endpoints, `tcp;ofi_rxm` has none. A provider may have any number of contexts.
+/// `sockets` has scalable endpoints, `tcp;ofi_rxm` has none. A provider may have any number of
+/// contexts.
 #[test]
-fn communicators_have_contexts_of_their_own_where_they_are_asked_for() {
+fn communicators_have_their_own_contexts_on_request() {
     let programs = compile(&["jobs/ofi_groups"]);
     let run = |provider: &str, grouping: &str, limits: &[(&str, &str)]| {
         let options =
@@ -138,10 +141,11 @@ fn communicators_have_contexts_of_their_own_where_they_are_asked_for() {
     assert!(pairs == 0 && said.matches("mtl_ofi_thread_grouping has no effect").count() == 1, "{said}");
 }
 
-/// Options for the provider that lacks something in most tests.
+/// The provider that lacks something in most tests.
 const RXM: [&str; 3] = ["--mca", "mtl_ofi_provider_include", "tcp;ofi_rxm"];
 
-/// A program on a libfabric whose provider lacks what the variables say, and aborts a rank that uses it.
+/// Runs a program on a libfabric whose provider lacks the features in the variables, and aborts a
+/// rank that uses one.
 fn limited(
     programs: &Programs,
     ranks: u32,
@@ -157,7 +161,7 @@ fn limited(
 }
 
 #[test]
-fn what_a_provider_lacks_is_never_used() {
+fn missing_features_of_a_provider_are_never_used() {
     let programs = compile(&["jobs/ofi", "jobs/ofi_frames"]);
     for (limits, tag_limit) in [
         (&[("LIMITED_TAG_BITS", "42")][..], i32::MAX),
@@ -168,7 +172,7 @@ fn what_a_provider_lacks_is_never_used() {
             &limited(&programs, 3, (&RXM, limits), "ofi", &[]),
             &format!("MPI_TAG_UB {tag_limit}, messages were matched"),
         );
-        // 255 contexts or 1023 have names in tags, and 2 * 300 are needed.
+        // Tags have room for 255 or 1023 contexts, and the program needs 2 * 300.
         says(
             &limited(&programs, 3, (&RXM, limits), "ofi_frames", &[]),
             "messages were matched, frames have come",
@@ -207,9 +211,9 @@ fn messages_of_a_dead_rank_can_be_received_and_no_others_instead() {
     }
 }
 
-/// Debian's libfabric brings libinfinipath, whose constructor takes six signals over.
+/// Debian's libfabric loads libinfinipath, whose constructor sets handlers of six signals.
 #[test]
-fn signals_are_the_programs_and_not_those_of_a_library_that_is_loaded() {
+fn signal_handlers_are_those_of_the_program_and_not_of_a_loaded_library() {
     let programs = compile(&["jobs/own_signals"]);
     let outcome = programs.run(2, &ALONE, "own_signals", &["keep"]);
     outcome.is_fine(2, "is done");

@@ -1,5 +1,5 @@
-//! Programs that something else than `mpirun` of OxMPI has started, or that belong to another MPI library: no jobs of one rank
-//! where one of several was wanted, and none refused that is right.
+//! Programs under other launchers, or of another MPI library: they never run silently as jobs of
+//! one rank, and correct ones are not refused.
 
 use std::net::TcpListener;
 use std::os::fd::AsRawFd as _;
@@ -10,7 +10,6 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::harness::{Outcome, Programs, compile, installed};
 
-/// The program itself, with these variables.
 fn alone(p: &Programs, env: &[(&str, &str)], arguments: &[&str]) -> Outcome {
     let mut command = Command::new(p.path("world"));
     command.args(arguments).arg(p.marker()).envs(env.iter().copied());
@@ -37,7 +36,6 @@ fn variables_of_a_batch_script_make_a_singleton_and_one_line() {
     is_alone(&outcome, 1);
     assert!(outcome.err.contains("SLURM_NTASKS=4") && outcome.err.contains("mpirun -n 4"), "{outcome:?}");
     is_alone(&alone(&p, &[("SLURM_NTASKS", "4"), ("OXMPI_MCA_mpi_allow_singletons", "1")], &[]), 0);
-    // Neither a socket that is none, nor a server that has ended, nor a task that is no ancestor.
     is_alone(&alone(&p, &[("PMI_FD", "0"), ("PMI_SIZE", "4")], &[]), 1);
     let gone = [
         ("PMIX_NAMESPACE", "a"),
@@ -104,7 +102,7 @@ fn a_task_of_slurm_is_refused() {
 }
 
 #[test]
-fn ranks_do_not_inherit_who_mpirun_is_to_another_launcher() {
+fn ranks_do_not_inherit_the_identity_of_mpirun_under_another_launcher() {
     let p = compile(&[]);
     let mut command = Command::new(installed("mpirun"));
     command.args(["-n", "1", "--timeout", "50", "sh", "-c", "env", p.marker()]);
@@ -117,7 +115,6 @@ fn ranks_do_not_inherit_who_mpirun_is_to_another_launcher() {
     assert!(has("SLURM_NTASKS") && has("OMPI_MCA_x") && has("OMPI_COMM_WORLD_RANK"), "{outcome:?}");
 }
 
-/// Compiles a program that needs a library of this name, which has a function of MPI.
 fn of_other_library(p: &Programs, library: &str) {
     let source = p.file("other.c", b"int MPI_Initialized(int *flag) { *flag = 0; return 0; }\n", 0o644);
     let program = b"int MPI_Initialized(int *), puts(const char *);\nint main(void) { int f; puts(\"ran\"); return MPI_Initialized(&f); }\n";
@@ -143,7 +140,6 @@ fn a_program_of_another_mpi_library_is_refused() {
         }
         p.run(2, &["--mca", "mpi_allow_singletons", "1"], "foreign", &[]).is_fine(2, "ran");
     }
-    // A library that only sounds like one, a script, and a program without MPI.
     of_other_library(&p, "libmpimodel.so.40");
     p.run(2, &[], "foreign", &[]).is_fine(2, "ran");
     p.file("script", b"#!/bin/sh\necho script\n", 0o755);

@@ -1,4 +1,4 @@
-//! What each parameter is told to do is seen to be done: `observed.rs` lists which test sees it.
+//! The effect of each parameter: `observed.rs` lists the test of each.
 
 use std::fs;
 
@@ -14,7 +14,6 @@ fn run(p: &Programs, ranks: u32, said: Said<'_>, words: &[&str]) -> Outcome {
     p.run(ranks, &options, "parameters", words)
 }
 
-/// The job finds by itself that all is as it should be.
 fn check(p: &Programs, ranks: u32, said: Said<'_>, words: &[&str]) {
     let outcome = run(p, ranks, said, words);
     assert_eq!((outcome.code, &*outcome.out), (0, "ok\n"), "{said:?} {words:?}: {outcome:?}");
@@ -32,14 +31,14 @@ fn arguments_are_checked_or_trusted() {
 fn operations_beyond_the_standard_are_refused_on_request() {
     let p = compile(&["jobs/parameters"]);
     for strict in ["0", "1"] {
-        for way in ["shm", "tcp"] {
-            check(&p, 2, &[("rpi", way), ("mpi_strict", strict)], &["strict", strict]);
+        for transport in ["shm", "tcp"] {
+            check(&p, 2, &[("rpi", transport), ("mpi_strict", strict)], &["strict", strict]);
         }
     }
 }
 
 #[test]
-fn errors_go_to_the_handler_that_is_told() {
+fn errors_go_to_the_named_handler() {
     let p = compile(&["jobs/parameters"]);
     check(&p, 1, &[("mpi_initial_errhandler", "mpi_errors_return")], &["errors"]);
     for (handler, whom) in
@@ -57,33 +56,33 @@ fn cores() -> usize {
 #[test]
 fn longer_messages_are_announced() {
     let p = compile(&["jobs/parameters"]);
-    for (way, name, value, limit) in [
+    for (transport, name, value, limit) in [
         ("shm", "shm_eager_limit_bytes", "5000", "5000"),
         ("tcp", "rpi_tcp_short", "1000", "1000"),
         ("crtcp", "rpi_crtcp_short", "200000", "200000"),
         ("usysv", "rpi_usysv_short", "1000", "2000"),
         ("sysv", "rpi_sysv_short", "1000", "2000"),
     ] {
-        check(&p, 2, &[("rpi", way), (name, value)], &["eager", limit]);
+        check(&p, 2, &[("rpi", transport), (name, value)], &["eager", limit]);
     }
 }
 
 #[test]
-fn the_kernel_buffers_as_much_as_it_is_asked_for() {
+fn the_kernel_buffers_the_requested_bytes() {
     let p = compile(&["jobs/parameters"]);
     let most = |direction: &str| -> usize {
         let text = fs::read_to_string(format!("/proc/sys/net/core/{direction}mem_max")).unwrap();
         text.trim().parse().unwrap()
     };
     let most = most("r").min(most("w"));
-    for (way, name, short) in
+    for (transport, name, short) in
         [("tcp", "rpi_tcp_sockbuf", "rpi_tcp_short"), ("crtcp", "rpi_crtcp_sockbuf", "rpi_crtcp_short")]
     {
-        check(&p, 2, &[("rpi", way), (name, "100000")], &["buffers", "100000"]);
-        // As many as the longest short message has, and at least 1 MiB.
+        check(&p, 2, &[("rpi", transport), (name, "100000")], &["buffers", "100000"]);
+        // Room for the longest short message, and at least 1 MiB.
         for (limit, wanted) in [("65535", 1 << 20), ("2m", 2 << 20)] {
             if wanted <= most {
-                let said = [("rpi", way), (name, "-1"), (short, limit)];
+                let said = [("rpi", transport), (name, "-1"), (short, limit)];
                 check(&p, 2, &said, &["buffers", &wanted.to_string()]);
             }
         }
@@ -91,12 +90,11 @@ fn the_kernel_buffers_as_much_as_it_is_asked_for() {
 }
 
 #[test]
-fn rings_and_inboxes_hold_as_much_as_they_are_told() {
+fn rings_and_inboxes_have_the_requested_size() {
     let p = compile(&["jobs/parameters"]);
     for (slots, most) in [("16", "80"), ("128", "192")] {
         check(&p, 2, &[("shm_ring_slots", slots)], &["depth", "16", slots, most]);
     }
-    // Four of eight bytes share a slot.
     check(&p, 2, &[("shm_ring_slots", "16")], &["depth", "8", "48", "128"]);
     check(&p, 2, &[("shm_ring_data_bytes", "32k")], &["depth", "1000", "16", "32"]);
     check(&p, 2, &[("shm_ring_data_bytes", "65536")], &["depth", "1000", "33", "65"]);
@@ -109,10 +107,9 @@ fn rings_and_inboxes_hold_as_much_as_they_are_told() {
 }
 
 #[test]
-fn the_pool_and_the_heap_are_as_large_as_told() {
+fn the_pool_and_the_heap_have_the_requested_size() {
     let p = compile(&["jobs/parameters"]);
     for bytes in [0, 1 << 20, 4 << 20] {
-        // A quarter with more ranks than cores.
         let has = if cores() < 2 { bytes / 4 } else { bytes };
         check(&p, 2, &[("shm_pool_bytes", &bytes.to_string())], &["pool", &has.to_string()]);
     }
@@ -122,13 +119,13 @@ fn the_pool_and_the_heap_are_as_large_as_told() {
 }
 
 #[test]
-fn receivers_copy_messages_alone_where_they_are_told() {
+fn receivers_copy_messages_alone_on_request() {
     let p = compile(&["jobs/parameters"]);
     for bytes in ["1100", "6000", "60000", "250000"] {
         check(&p, 2, &[("single_copy", "on")], &["copies", "1", bytes]);
         check(&p, 2, &[("single_copy", "off")], &["copies", "0", bytes]);
     }
-    // A sender that computes gives nothing by the pool.
+    // A computing sender does not copy into the pool.
     for (value, copies) in [("on", "1"), ("auto", "1"), ("off", "0")] {
         check(&p, 2, &[("single_copy", value)], &["alone", copies]);
     }
@@ -149,37 +146,37 @@ fn messages_are_copied_as_the_file_of_costs_says() {
 }
 
 #[test]
-fn a_rank_waits_awake_for_as_long_as_it_is_told() {
+fn a_rank_waits_awake_for_the_requested_time() {
     let p = compile(&["jobs/parameters"]);
     if cores() >= 2 {
         for (spin, offer, asleep) in [("0", "0", "1"), ("1000000", "0", "0"), ("0", "1000000", "0")] {
-            // However slow an offer of the core is.
             let said = [("wait_spin_us", spin), ("wait_yield_us", offer), ("wait_sleeping", "0")];
             check(&p, 2, &said, &["asleep", asleep]);
         }
     }
-    let crowd = 2 * cores() as u32;
+    let ranks = 2 * cores() as u32;
     for (yields, asleep) in [("0", "1"), ("1000000", "0")] {
-        check(&p, crowd, &[("wait_yields", yields), ("wait_sleeping", "0")], &["asleep", asleep]);
+        check(&p, ranks, &[("wait_yields", yields), ("wait_sleeping", "0")], &["asleep", asleep]);
     }
     for (slow, sleeping, asleep) in [("1", "1000", "1"), ("1", "0", "0"), ("1000000", "1000", "0")] {
         let said = [("wait_yields", "1000000"), ("wait_slow_yield_us", slow), ("wait_sleeping", sleeping)];
-        check(&p, crowd, &said, &["asleep", asleep]);
+        check(&p, ranks, &said, &["asleep", asleep]);
     }
 }
 
 #[test]
-fn postboxes_are_looked_at_as_often_as_told() {
+fn postboxes_are_polled_the_requested_number_of_times() {
     let p = compile(&["jobs/parameters"]);
     let usysv = ("rpi", "usysv");
-    for (looks, asleep) in [("1000000000", "0"), ("0", "1")] {
-        let said = [usysv, ("rpi_usysv_readlockpoll", looks), ("wait_yields", "0")];
+    for (polls, asleep) in [("1000000000", "0"), ("0", "1")] {
+        let said = [usysv, ("rpi_usysv_readlockpoll", polls), ("wait_yields", "0")];
         check(&p, 2, &said, &["asleep", asleep]);
     }
-    for (looks, pauses) in [("0", "1"), ("1", "1"), ("1000000000", "0")] {
-        check(&p, 2, &[usysv, ("rpi_usysv_writelockpoll", looks)], &["pauses", pauses]);
+    for (polls, pauses) in [("0", "1"), ("1", "1"), ("1000000000", "0")] {
+        check(&p, 2, &[usysv, ("rpi_usysv_writelockpoll", polls)], &["pauses", pauses]);
     }
-    // A select() of 10 microseconds gives the core up each time; a yield only if somebody else wants it.
+    // A select() of 10 microseconds gives up the core each time; a yield only if another process
+    // wants the core.
     for (value, least, most) in [("0", "50", "1000000"), ("1", "0", "10")] {
         let often = [("rpi_usysv_readlockpoll", "0"), ("wait_yields", "1000000"), ("wait_sleeping", "0")];
         let said = [&[usysv, ("rpi_usysv_pollyield", value)], &often[..]].concat();
@@ -193,7 +190,7 @@ fn postboxes_are_looked_at_as_often_as_told() {
 #[test]
 fn the_highest_priority_is_selected() {
     let p = compile(&["jobs/parameters"]);
-    for (way, name) in [
+    for (transport, name) in [
         ("shm", "rpi_shm_priority"),
         ("tcp", "rpi_tcp_priority"),
         ("usysv", "rpi_usysv_priority"),
@@ -203,13 +200,12 @@ fn the_highest_priority_is_selected() {
     ] {
         let said = [(name, "100"), ("mpi_show_select", "1")];
         let outcome = run(&p, 2, &said, &["collectives"]);
-        let text = format!("5. rpi {way} is selected");
+        let text = format!("5. rpi {transport} is selected");
         assert!(outcome.code == 0 && outcome.err.contains(&text), "{outcome:?}");
     }
 }
 
-/// What is told of who serves the communicators of some ranks.
-fn told(p: &Programs, ranks: u32, said: Said<'_>) -> String {
+fn component_report(p: &Programs, ranks: u32, said: Said<'_>) -> String {
     let outcome = run(p, ranks, &[said, &[("coll_verbose", "1")]].concat(), &["collectives"]);
     assert_eq!(outcome.code, 0, "{outcome:?}");
     outcome.err
@@ -237,24 +233,23 @@ fn the_component_of_the_highest_priority_serves() {
             format!("{on_world}shmem 50, tuned 30, libnbc 10, basic 0; around those to 20: sync\n"),
         ),
     ] {
-        let told = told(&p, 4, said);
-        assert!(told.contains(&line), "{said:?}, {line}: {told}");
+        let report = component_report(&p, 4, said);
+        assert!(report.contains(&line), "{said:?}, {line}: {report}");
     }
     let served = "allreduce of 16 bytes on MPI_COMM_WORLD, 4 ranks: algorithm 1 basic_linear, by the crossovers, component basic\n";
-    let told = told(&p, 4, &[("coll_basic_priority", "99")]);
-    assert!(told.contains(served), "{told}");
+    let report = component_report(&p, 4, &[("coll_basic_priority", "99")]);
+    assert!(report.contains(served), "{report}");
 }
 
 #[test]
-fn basic_crosses_over_where_it_is_told() {
+fn basic_crosses_over_at_the_parameters() {
     let p = compile(&["jobs/parameters"]);
     let algorithm = |call: &str, said: Said<'_>| {
-        let told = told(&p, 4, &[&[("coll", "basic")], said].concat());
+        let report = component_report(&p, 4, &[&[("coll", "basic")], said].concat());
         let start = format!("mpirun: coll: {call} on MPI_COMM_WORLD, 4 ranks: algorithm ");
-        let line = told.lines().find_map(|line| line.strip_prefix(&start));
-        line.unwrap_or_else(|| panic!("{start}: {told}")).split(',').next().unwrap().to_string()
+        let line = report.lines().find_map(|line| line.strip_prefix(&start));
+        line.unwrap_or_else(|| panic!("{start}: {report}")).split(',').next().unwrap().to_string()
     };
-    // By the number of ranks, but reductions by that of bytes.
     let (bcast, reduce) = ("bcast of 64 bytes", "reduce of 16 bytes");
     for (most, is_linear) in [("4", true), ("3", false)] {
         let said = [("coll_crossover", most)];
@@ -273,9 +268,9 @@ fn a_message_pool_needs_room_for_a_line_for_each_rank_in_its_segments() {
     let p = compile(&["jobs/parameters"]);
     for (bytes, segments, serves) in [("4096", "64", false), ("4096", "8", true), ("65536", "64", true)] {
         let said = [("coll_base_shmem_message_pool_size", bytes), ("coll_base_shmem_num_segments", segments)];
-        let told = told(&p, 4, &said);
+        let report = component_report(&p, 4, &said);
         let by = "bcast of 64 bytes on MPI_COMM_WORLD, 4 ranks: through shared memory";
-        assert_eq!(told.contains(by), serves, "{said:?}: {told}");
+        assert_eq!(report.contains(by), serves, "{said:?}: {report}");
     }
 }
 
@@ -287,7 +282,6 @@ fn the_tuning_of_a_forced_algorithm_counts() {
         assert!(outcome.code == 0 && outcome.out.ends_with("ok\n"), "{said:?}: {outcome:?}");
         outcome.out.split(' ').next().unwrap().parse::<u32>().unwrap()
     };
-    // Segments of a broadcast of 64 KiB, to each of some chains.
     for (chains, segment, sent) in [("1", "16384", 4), ("2", "16384", 8), ("2", "32768", 4)] {
         let said = [
             ("coll_tuned_bcast_algorithm", "chain"),
@@ -296,7 +290,6 @@ fn the_tuning_of_a_forced_algorithm_counts() {
         ];
         assert_eq!(number(5, &said, &["sent"]), sent, "{said:?}");
     }
-    // The root's children.
     for (children, sent) in [("2", 3), ("4", 4)] {
         let said =
             [("coll_tuned_bcast_algorithm", "knomial"), ("coll_tuned_bcast_algorithm_tree_fanout", children)];

@@ -1,5 +1,6 @@
-//! Jobs over Portals 4 (`--mca mtl portals4`), on an emulation of it that the tests compile (`tests/portals-emulation/portals.c`): there is
-//! no such network here, and no vendor's library, so what is proved is mainly that the two agree.
+//! Jobs over Portals 4 (`--mca mtl portals4`), on an emulation that the tests compile
+//! (`tests/portals-emulation/portals.c`). Neither a network nor a vendor's library was available,
+//! so the tests show mainly that the transport and the emulation agree.
 
 use super::harness::{Outcome, Programs, compile, compiled_library, installed};
 use std::process::Command;
@@ -7,7 +8,6 @@ use std::process::Command;
 /// No message of a communicator goes through memory or sockets.
 const ALONE: [&str; 6] = ["--mca", "mtl", "portals4", "--mca", "mtl_portals4_shm", "0"];
 
-/// Programs, and the library.
 fn prepared(names: &[&str]) -> (Programs, String) {
     let programs = compile(names);
     let library =
@@ -32,7 +32,6 @@ fn is_well(outcome: &Outcome) {
     assert!(outcome.code == 0 && outcome.out.ends_with("ok\n") && outcome.err.is_empty(), "{outcome:?}");
 }
 
-/// Runs C tests, each with so many ranks.
 fn all_run(programs: &[(&str, u32)], options: &[&str], limits: &[(&str, &str)]) {
     let mut names: Vec<_> = programs.iter().map(|(name, _)| *name).collect();
     names.dedup();
@@ -102,7 +101,7 @@ fn collectives_communicators_and_windows_work() {
     );
 }
 
-/// Ranks die anywhere, also while a peer gets memory of theirs or has put messages to them.
+/// Ranks fail at any moment, also while a peer gets memory of theirs or has messages in it.
 #[test]
 fn the_others_go_on_when_ranks_die() {
     let (programs, library) = prepared(&["jobs/ulfm_kill"]);
@@ -113,7 +112,6 @@ fn the_others_go_on_when_ranks_die() {
     }
 }
 
-/// The numbers that the library reports of each process, by their names.
 fn reported(outcome: &Outcome, name: &str) -> Vec<u64> {
     assert!(outcome.code == 0 && outcome.out.ends_with("ok\n"), "{outcome:?}");
     let lines = outcome.err.lines().filter_map(|line| line.split_once("portals: ").map(|(_, line)| line));
@@ -151,7 +149,7 @@ fn no_message_is_lost_or_overtaken_when_there_is_no_room() {
 }
 
 #[test]
-fn parameters_say_what_the_network_gets() {
+fn parameters_reach_the_network() {
     let programs = prepared(&["jobs/ofi"]);
     let one = |options: &[&str], name: &str| {
         let numbers = reported(&run(&programs, 2, options, "ofi", &[REPORT]), name);
@@ -181,7 +179,7 @@ fn memory_goes_before_the_network_within_a_node_alone() {
 }
 
 #[test]
-fn what_cannot_be_is_said_before_there_are_ranks() {
+fn refusals_come_before_there_are_ranks() {
     let programs = prepared(&["jobs/ofi"]);
     for (options, texts) in [
         (
@@ -194,8 +192,8 @@ fn what_cannot_be_is_said_before_there_are_ranks() {
         ),
         (&["--mca", "cr", "blcr"], &["portals4"]),
     ] {
-        for asked in ["mtl", "rpi"] {
-            let library = ["--mca", asked, "portals4", "--mca", "mtl_portals4_library", &programs.1];
+        for parameter in ["mtl", "rpi"] {
+            let library = ["--mca", parameter, "portals4", "--mca", "mtl_portals4_library", &programs.1];
             let outcome = programs.0.run(2, &[&library, options].concat(), "ofi", &[]);
             assert!(outcome.code != 0 && outcome.out.is_empty(), "{options:?}: {outcome:?}");
             let missing = texts.iter().find(|text| !outcome.err.contains(**text));

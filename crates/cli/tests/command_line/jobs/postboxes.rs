@@ -1,4 +1,5 @@
-//! Jobs over the guide's postboxes, usysv and sysv: what their parameters do, and what is left of them.
+//! Jobs over the guide's postboxes, usysv and sysv: the effect of their parameters, and their
+//! remains.
 
 use rustix::process::Signal;
 
@@ -41,13 +42,14 @@ fn postboxes_and_pools_of_any_size_lose_nothing() {
 #[test]
 fn the_segment_is_gone_when_mpirun_is_killed() {
     let p = compile(&["jobs/stuck"]);
-    for way in ["usysv", "sysv"] {
-        let mut job = p.start(p.mpirun(4, &["--mca", "rpi", way], "stuck", &["recv"]));
+    for transport in ["usysv", "sysv"] {
+        let mut job = p.start(p.mpirun(4, &["--mca", "rpi", transport], "stuck", &["recv"]));
         let pids = job.pids(4);
         for &pid in pids.values() {
             await_sleep(pid);
         }
-        // It has no name in any file system: whoever maps it can show it, and nobody else.
+        // The segment has no name in a file system: it is reachable only through a process that
+        // maps it.
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", pids[&0])).unwrap();
         assert!(maps.contains("/memfd:oxmpi-postboxes (deleted)"), "{maps}");
         let shared = std::fs::read_dir("/dev/shm").map_or(0, |files| {

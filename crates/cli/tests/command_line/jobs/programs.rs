@@ -1,8 +1,9 @@
-//! What `mpirun` is asked to run: programs that are none, that know nothing of MPI, or that start others.
+//! Programs for `mpirun` that are not executable, do not use MPI, or start others.
 
 use std::process::Command;
 
 use super::harness::{Outcome, Programs, compile, installed};
+use crate::support::shell_word;
 
 fn refused(programs: &Programs, name: &str, code: i32, text: &str) {
     let outcome = programs.run(2, &[], name, &[]);
@@ -13,7 +14,7 @@ fn refused(programs: &Programs, name: &str, code: i32, text: &str) {
 }
 
 #[test]
-fn what_cannot_be_run_is_told_why() {
+fn programs_that_cannot_run_are_reported_with_the_reason() {
     let p = compile(&[]);
     refused(&p, "missing", 127, "No such file or directory");
     std::fs::create_dir(p.path("directory")).unwrap();
@@ -48,9 +49,9 @@ fn programs_without_mpi_just_run() {
 }
 
 #[test]
-fn a_shells_word_on_a_killed_program_is_understood() {
+fn the_exit_code_of_a_shell_for_a_killed_program_is_understood() {
     let p = compile(&["jobs/die"]);
-    let script = format!("{} between segv; exit $?", p.path("die").display());
+    let script = format!("{} between segv; exit $?", shell_word(&p.path("die")));
     let mut command = Command::new(installed("mpirun"));
     command.args(["-n", "3", "--timeout", "50", "sh", "-c", &script]);
     let outcome = p.start(command).end();
@@ -91,7 +92,7 @@ fn children_that_would_stay_end_with_the_job() {
 #[test]
 fn an_mpi_program_started_by_a_rank_is_a_job_of_one() {
     let p = compile(&["jobs/children", "jobs/many"]);
-    let inner = format!("{} work", p.path("many").display());
+    let inner = format!("{} work", shell_word(&p.path("many")));
     let outcome = p.run(3, &[], "children", &["system", &inner]);
     outcome.is_fine(6, "fine ");
     assert_eq!(outcome.out.matches("fine 0 of 1\n").count(), 3, "{outcome:?}");
@@ -99,12 +100,12 @@ fn an_mpi_program_started_by_a_rank_is_a_job_of_one() {
 }
 
 #[test]
-fn a_wrapper_that_closes_descriptors_is_named_where_mpirun_cannot_be_asked() {
+fn a_wrapper_that_closes_descriptors_is_named_if_the_rank_cannot_reach_mpirun() {
     let p = compile(&["jobs/closer", "jobs/many"]);
     let many = p.path("many");
     for how in ["exec", "fork"] {
         p.run(3, &[], "closer", &[how, many.to_str().unwrap(), "work"]).is_fine(3, " of 3");
-        // Each would be a job of one.
+        // Each rank would be a job of one.
         let mut command = Command::new(installed("mpirun"));
         command.args(["-n", "3", "--timeout", "50", "env", "-u", "OXMPI_WAY_IN"]);
         command.arg(p.path("closer")).arg(how).arg(&many).args(["work", p.marker()]);
@@ -122,7 +123,6 @@ fn each_rank_knows_the_number_of_its_program() {
     let program = p.path("attr_predefined").display().to_string();
     let arguments = ["0", ":", "-n", "2", &program, "1", ":", "-n", "1", &program, "2"];
     p.run(1, &[], "attr_predefined", &arguments).is_fine(1, "ok");
-    // The program does look: told a wrong number, it says so.
     let outcome = p.run(1, &[], "attr_predefined", &["0", ":", "-n", "1", &program, "5"]);
     assert!(outcome.code != 0 && outcome.out.contains("value == appnum"), "{outcome:?}");
 }

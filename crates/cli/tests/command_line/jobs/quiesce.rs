@@ -1,23 +1,23 @@
-//! The messages of a running job stand still, and all its connections are made anew.
+//! `oxmpi quiesce`: the messages of a running job come to rest, and all its connections are made
+//! anew.
 
 use std::process::{Command, Output};
 
 use rustix::process::Signal;
 
-use super::harness::{Job, SOON, compile, installed};
+use super::harness::{LaunchedJob, SOON, compile, installed};
 
 fn quiesce(words: &[&str]) -> Output {
     Command::new(installed("oxmpi")).arg("quiesce").args(words).output().unwrap()
 }
 
-fn ask(job: &Job) {
+fn request_quiesce(job: &LaunchedJob) {
     let output = quiesce(&[&job.child.id().to_string()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("processes stood still after") && said.ends_with("they go on\n"), "{said}");
 }
 
-/// Refused with this code and these words.
 fn refused(words: &[&str], code: i32, text: &str) {
     let output = quiesce(words);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -31,14 +31,15 @@ fn made_anew(ranks: u32, options: &[&str]) {
     let mut job = p.start(p.mpirun(ranks, &options, "quiesce", &[&TIMES.to_string()]));
     job.pids(ranks);
     for time in 1..=TIMES {
-        ask(&job);
+        request_quiesce(&job);
         assert_eq!(job.line(), format!("remade {time}"));
     }
     assert_eq!(job.line(), "whole");
     let outcome = job.end();
     assert_eq!(outcome.code, 0, "{outcome:?}");
-    let told = outcome.err.matches(&format!("mpirun: the messages of {ranks} processes stood still")).count();
-    assert_eq!((told as u32, outcome.err.lines().count() as u32), (TIMES, TIMES), "{outcome:?}");
+    let count =
+        outcome.err.matches(&format!("mpirun: the messages of {ranks} processes stood still")).count();
+    assert_eq!((count as u32, outcome.err.lines().count() as u32), (TIMES, TIMES), "{outcome:?}");
 }
 
 #[test]
@@ -57,14 +58,14 @@ fn a_rank_that_waits_or_dies_is_no_obstacle() {
     let p = compile(&["jobs/stuck"]);
     let mut job = p.start(p.mpirun(4, &["--mca", "rpi", "crtcp"], "stuck", &["recv"]));
     let pids = job.pids(4);
-    ask(&job);
+    request_quiesce(&job);
     super::harness::kill(pids[&2]);
     let outcome = job.end_within(SOON);
     assert_ne!(outcome.code, 0, "{outcome:?}");
 }
 
 #[test]
-fn who_cannot_be_asked_is_named() {
+fn processes_that_cannot_quiesce_are_named() {
     let p = compile(&["jobs/stuck"]);
     let mut job = p.start(p.mpirun(2, &["--mca", "rpi", "tcp"], "stuck", &["recv"]));
     let pids = job.pids(2);
@@ -80,12 +81,11 @@ fn who_cannot_be_asked_is_named() {
     job.signal(Signal::TERM);
     let outcome = job.end_within(SOON);
     assert!(!outcome.err.contains("quiesce"), "{outcome:?}");
-    // Nobody has this number any more.
     refused(&["4194304"], 1, "process 4194304: No such file");
 }
 
 #[test]
-fn who_does_not_call_mpi_is_named_when_the_time_is_over() {
+fn a_rank_that_does_not_call_mpi_is_named_at_the_time_limit() {
     let p = compile(&["jobs/stuck"]);
     let crtcp = ["--mca", "rpi", "crtcp"];
     let mut job = p.start(p.mpirun(2, &crtcp, "stuck", &["compute"]));

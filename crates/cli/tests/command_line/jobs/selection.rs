@@ -1,4 +1,4 @@
-//! Which modules a job gets, and at which thread level.
+//! The modules and the thread level of a job.
 
 use super::harness::{Programs, compile};
 use oxmpi_fabric::Constructor;
@@ -15,7 +15,7 @@ fn run(programs: &Programs, options: &[&str], wanted: &str, variable: Option<&st
 }
 
 #[test]
-fn a_program_gets_the_level_that_it_asks_for_unless_the_environment_says_another_one() {
+fn a_program_gets_its_thread_level_unless_the_environment_has_another_one() {
     let programs = compile(&["jobs/level"]);
     for (wanted, variable, granted) in [
         ("0", None, "0"),
@@ -37,7 +37,7 @@ fn a_program_gets_the_level_that_it_asks_for_unless_the_environment_says_another
 }
 
 #[test]
-fn rank_0_tells_the_steps_of_the_selection_once() {
+fn rank_0_prints_the_steps_of_the_selection_once() {
     let programs = compile(&["jobs/level"]);
     let (code, _, err) = run(&programs, &["--mca", "mpi_show_select", "1", "--mca", "btl", "^sm"], "2", None);
     assert_eq!(code, 0, "{err}");
@@ -51,9 +51,10 @@ fn rank_0_tells_the_steps_of_the_selection_once() {
     assert!(err.contains("1. the thread level is MPI_THREAD_SERIALIZED"), "{err}");
 }
 
-/// No message leaves a node over sockets that parameters leave out: on one node the job runs, on several it is refused.
+/// If the parameters leave out sockets, no message leaves a node over them: on one node the job
+/// runs, on several it is refused.
 #[test]
-fn a_job_on_several_nodes_is_refused_if_the_way_between_them_is_left_out() {
+fn a_job_on_several_nodes_is_refused_if_the_transport_between_them_is_left_out() {
     let programs = compile(&["jobs/level"]);
     let nodes = ["--mca", "mpi_virtual_nodes", "2"];
     for list in ["^tcp", "self,sm", "self,vader", "^tcp,ofi"] {
@@ -68,7 +69,6 @@ fn a_job_on_several_nodes_is_refused_if_the_way_between_them_is_left_out() {
                 assert!(err.contains(text), "{list} {more:?}: {err}");
             }
         }
-        // One rank is on one node.
         let command = programs.mpirun(1, &[&btl, &nodes[..]].concat(), "level", &["0"]);
         let outcome = programs.start(command).end();
         assert_eq!((outcome.code, outcome.out.as_str()), (0, "level 0\n"), "{list}: {}", outcome.err);
@@ -79,7 +79,7 @@ fn a_job_on_several_nodes_is_refused_if_the_way_between_them_is_left_out() {
     }
     let lamd = ["--mca", "rpi", "lamd", "--mca", "btl", "^tcp"];
     let (code, _, err) = run(&programs, &lamd, "0", None);
-    assert_eq!((code, err.as_str()), (0, ""), "a daemon has nobody to talk to");
+    assert_eq!((code, err.as_str()), (0, ""), "a daemon has no peers");
     let (code, _, err) = run(&programs, &[&lamd, &nodes[..]].concat(), "0", None);
     assert!(code == 2 && err.contains("it leaves out 'tcp', by which messages go between nodes"), "{err}");
 }
@@ -105,14 +105,16 @@ fn a_network_that_does_not_encrypt_is_refused_where_messages_shall_be() {
     }
 }
 
-/// Each transport is in a folder that contributes itself when a program is linked: libmpi has all that this test has.
+/// Each transport is in a folder and registers itself when a program is linked: libmpi has all
+/// transports of this test.
 #[test]
-fn the_library_has_all_transports_that_there_are() {
+fn the_library_has_all_transports() {
     let programs = compile(&["jobs/transports"]);
     let all = Module::all().iter().fold(String::new(), |all, module| all + module.name + "\n");
     for module in Module::all() {
         let outcome = programs.run(1, &["--mca", "rpi", module.name], "transports", &[]);
-        // Without its device or its library a transport is refused; that it is known shows in the reason.
+        // Without its device or its library a transport is refused, with a reason that shows that
+        // it is known.
         let params = Params::default();
         let refusal = module.refusal(&params, &Job { ranks: Some(1), ..Job::default() });
         let refusal = refusal.map(|why| format!("rpi {}: {why}", module.name));

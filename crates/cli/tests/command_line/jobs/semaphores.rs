@@ -1,4 +1,5 @@
-//! Jobs over sysv that sleep on System V semaphores (`rpi_sysv_semaphores 1`): which sets there are, and that none are left.
+//! Jobs over sysv that sleep on System V semaphores (`rpi_sysv_semaphores 1`): their semaphore
+//! sets, and the removal of these.
 
 use std::process::Command;
 use std::time::Instant;
@@ -15,7 +16,7 @@ fn ipcs(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// All sets of launchers: number and semaphores. Other tests may have some.
+/// The number and the semaphores of each set of a launcher. Other tests may have some.
 fn sets() -> Vec<(String, usize)> {
     let set = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -25,7 +26,7 @@ fn sets() -> Vec<(String, usize)> {
     ipcs(&[]).lines().filter_map(set).collect()
 }
 
-/// Who has used the semaphores of a set last, and how many wait for each.
+/// For each semaphore of a set, the last process that used it and the number of waiting processes.
 fn users(set: &str) -> Vec<(i32, u32)> {
     let text = ipcs(&["-i", set]);
     let row = |line: &str| {
@@ -35,7 +36,6 @@ fn users(set: &str) -> Vec<(i32, u32)> {
     text.lines().filter_map(row).collect()
 }
 
-/// The sets of the launcher with this number.
 fn sets_of(launcher: i32) -> Vec<(String, usize)> {
     sets().into_iter().filter(|(set, _)| users(set).iter().any(|(pid, _)| *pid == launcher)).collect()
 }
@@ -70,7 +70,7 @@ fn each_pair_has_six_semaphores_on_which_ranks_sleep() {
         let mut sizes: Vec<usize> = found.iter().map(|(_, size)| *size).collect();
         sizes.sort_unstable();
         assert_eq!(sizes, [2, 6, 6, 6, 6, 6, 6], "one for the pool, and one for each of 4 * 3 / 2 pairs");
-        // Each rank that waits is asleep on one semaphore, which it was the last to touch.
+        // Each waiting rank sleeps on one semaphore, and was the last to use it.
         let started = Instant::now();
         loop {
             let asleep: Vec<i32> = found
@@ -91,7 +91,7 @@ fn each_pair_has_six_semaphores_on_which_ranks_sleep() {
 }
 
 #[test]
-fn the_next_job_removes_what_nobody_could() {
+fn the_next_job_removes_abandoned_sets() {
     let p = compile(&["jobs/stuck", "postboxes"]);
     if !has_ipcs() {
         return;
@@ -101,20 +101,20 @@ fn the_next_job_removes_what_nobody_could() {
     let launcher = job.child.id() as i32;
     let found = sets_of(launcher);
     assert_eq!(found.len(), 2);
-    // The guard first: then nobody is there who could see to them when mpirun is killed.
+    // The guard is killed first, so that no process removes the sets when mpirun is killed.
     let children = job.children().into_iter();
     let guards: Vec<i32> = children.filter(|pid| !pids.values().any(|rank| rank == pid)).collect();
     assert_eq!(guards.len(), 1, "{guards:?}");
     kill(guards[0]);
     job.signal(Signal::KILL);
     job.end_within(SOON);
-    // Any job, not one with semaphores alone.
     let outcome = p.run(2, &[], "postboxes", &[]);
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
     await_none(&found);
 }
 
-/// `mpirun` in a shell in an IPC namespace of its own, behind other words; `None`: that is not permitted here.
+/// `mpirun` in a shell in its own IPC namespace, after the words `before`; `None`: not permitted
+/// here.
 fn alone(before: &str, p: &super::harness::Programs, options: &[&str]) -> Option<Command> {
     let flags = ["-i", "-Uri"].into_iter().find(|flags| {
         let script = "echo '250 32000 32 9' > /proc/sys/kernel/sem";
@@ -145,7 +145,7 @@ fn a_job_leaves_no_set_and_without_the_parameter_makes_none() {
 }
 
 #[test]
-fn limits_are_told_with_the_remedy() {
+fn limits_are_reported_with_the_remedy() {
     let p = compile(&["postboxes"]);
     if let Some(command) = alone("echo '250 32000 32 5' > /proc/sys/kernel/sem", &p, &OPTIONS) {
         let outcome = p.start(command).end();

@@ -1,5 +1,5 @@
-//! Who serves which collective: what the components guide says of its components, and what `oxmpi explain` says, beside what
-//! jobs tell.
+//! The component of each collective: the components guide and `oxmpi explain` compared with the
+//! reports of jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -13,7 +13,6 @@ type Said = [(&'static str, &'static str)];
 
 const FORMS: [&str; 3] = ["blocking", "nonblocking", "persistent"];
 
-/// A job that tells what serves its collectives.
 fn run(programs: &Programs, ranks: u32, said: &Said, arguments: &[&str]) -> Outcome {
     let said = said.iter().chain(&[("coll_verbose", "1")]);
     let options: Vec<&str> = said.flat_map(|(name, value)| ["--mca", name, value]).collect();
@@ -22,15 +21,14 @@ fn run(programs: &Programs, ranks: u32, said: &Said, arguments: &[&str]) -> Outc
     outcome
 }
 
-/// A line about a call of a communicator whose name starts so: the collective, its bytes, its algorithm, and the component.
-struct Told<'a> {
+struct ServedCall<'a> {
     collective: &'a str,
     bytes: Option<&'a str>,
     algorithm: Option<&'a str>,
     component: &'a str,
 }
 
-fn told<'a>(outcome: &'a Outcome, comm: &str) -> Vec<Told<'a>> {
+fn served_calls<'a>(outcome: &'a Outcome, comm: &str) -> Vec<ServedCall<'a>> {
     let of = |line: &'a str| {
         let (call, served) = line.strip_prefix("mpirun: coll: ")?.split_once(": ")?;
         let (call, on) = call.split_once(" on ")?;
@@ -40,16 +38,15 @@ fn told<'a>(outcome: &'a Outcome, comm: &str) -> Vec<Told<'a>> {
         };
         let (how, component) = served.rsplit_once(", component ")?;
         let algorithm = how.strip_prefix("algorithm ").and_then(|how| how.split(' ').next());
-        on.starts_with(comm).then_some(Told { collective, bytes, algorithm, component })
+        on.starts_with(comm).then_some(ServedCall { collective, bytes, algorithm, component })
     };
     outcome.err.lines().filter_map(of).collect()
 }
 
-/// What `oxmpi explain` says of a call.
-fn explained(told: &Told<'_>, ranks: u32, count: usize, said: &Said) -> Value {
+fn explained(call: &ServedCall<'_>, ranks: u32, count: usize, said: &Said) -> Value {
     let mut command = Command::new(installed("oxmpi"));
-    let bytes = told.bytes.map_or((4 * count).to_string(), str::to_string);
-    command.env("OXMPI_PARAM_FILES", "none").args(["explain", "coll", told.collective, "--json"]);
+    let bytes = call.bytes.map_or((4 * count).to_string(), str::to_string);
+    command.env("OXMPI_PARAM_FILES", "none").args(["explain", "coll", call.collective, "--json"]);
     command.args(["--ranks", &ranks.to_string(), "--bytes", &bytes, "--type-size", "4"]);
     said.iter().for_each(|(name, value)| {
         command.args(["--mca", name, value]);
@@ -60,7 +57,6 @@ fn explained(told: &Told<'_>, ranks: u32, count: usize, said: &Said) -> Value {
     serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
 }
 
-/// Settings that change who serves.
 const SETTINGS: [&Said; 9] = [
     &[],
     &[("coll", "basic"), ("coll_crossover", "2"), ("coll_reduce_crossover", "16")],
@@ -74,21 +70,22 @@ const SETTINGS: [&Said; 9] = [
 ];
 
 #[test]
-fn explain_says_what_serves_a_job() {
+fn explain_names_the_components_of_a_job() {
     let programs = compile(&["jobs/every"]);
     for said in SETTINGS {
         for (ranks, count) in [(4, 1_usize), (3, 9000), (2, 100_000)] {
             for form in FORMS {
                 let outcome = run(&programs, ranks, said, &["dup", &count.to_string(), form]);
-                let told = told(&outcome, "a communicator");
-                assert_eq!(told.len(), 16, "MPI_Alltoallw is told as alltoallv: {}", outcome.err);
-                for told in told {
-                    let why = explained(&told, ranks, count, said);
-                    let case = format!("{said:?}, {ranks} ranks, {form}, {}: {why}", told.collective);
-                    assert_eq!(why["components"][form], told.component, "{case}");
-                    // The algorithm is explained for the blocking form, and by whoever chooses as it does for all.
-                    let is_same = why["components"]["blocking"] == told.component;
-                    if let Some(algorithm) = told.algorithm.filter(|_| is_same) {
+                let calls = served_calls(&outcome, "a communicator");
+                assert_eq!(calls.len(), 16, "MPI_Alltoallw is reported as alltoallv: {}", outcome.err);
+                for call in calls {
+                    let why = explained(&call, ranks, count, said);
+                    let case = format!("{said:?}, {ranks} ranks, {form}, {}: {why}", call.collective);
+                    assert_eq!(why["components"][form], call.component, "{case}");
+                    // The explanation of the algorithm is for the blocking form, and for components
+                    // that choose alike for all forms.
+                    let is_same = why["components"]["blocking"] == call.component;
+                    if let Some(algorithm) = call.algorithm.filter(|_| is_same) {
                         assert_eq!(why["algorithm"]["id"].to_string(), algorithm, "{case}");
                     }
                 }
@@ -97,11 +94,10 @@ fn explain_says_what_serves_a_job() {
     }
 }
 
-/// The collectives that each component serves on a communicator.
 fn by_component<'a>(outcome: &'a Outcome, comm: &str) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
     let mut all: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    told(outcome, comm).iter().for_each(|told| {
-        all.entry(told.component).or_default().insert(told.collective);
+    served_calls(outcome, comm).iter().for_each(|call| {
+        all.entry(call.component).or_default().insert(call.collective);
     });
     all
 }
@@ -114,7 +110,7 @@ const OF_SHMEM: [&str; 8] =
     ["allgather", "allreduce", "alltoall", "barrier", "bcast", "gather", "reduce", "scatter"];
 
 #[test]
-fn components_serve_what_the_guide_says_and_basic_the_rest() {
+fn components_serve_the_collectives_of_the_guide_and_basic_the_rest() {
     let programs = compile(&["jobs/every"]);
     for (component, said, guide, more) in [
         (
@@ -135,7 +131,6 @@ fn components_serve_what_the_guide_says_and_basic_the_rest() {
         let wanted: BTreeSet<&str> = guide.iter().chain(more).copied().collect();
         assert_eq!(served[component], wanted, "{outcome:?}");
         assert_eq!(served[component].len() + served["basic"].len(), 16, "{outcome:?}");
-        // One rank is on one node, with nobody to share memory with.
         let alone = run(&programs, 2, said, &["self", "3", "blocking"]);
         assert_eq!(by_component(&alone, "MPI_COMM_SELF").keys().collect::<Vec<_>>(), [&"basic"], "{alone:?}");
     }
@@ -160,7 +155,6 @@ fn basic_and_inter_have_everything_of_two_groups() {
         (&[("coll", "inter,self,tuned")], "inter"),
         (&[("coll_basic_priority", "41")], "basic"),
         (&[("coll_basic_priority", "40")], "inter"),
-        // Of equals the upper one of the table.
         (&[("coll_inter_priority", "0")], "inter"),
     ] {
         for ranks in [2, 3] {
@@ -184,12 +178,12 @@ fn neighbours_and_merged_groups_are_served_like_others() {
         let by = if form == "blocking" { "shmem" } else { "libnbc" };
         assert!(by_component(&outcome, "a communicator")[by].contains("neighbor"), "{outcome:?}");
         let outcome = run(&programs, 3, &[], &["merged", "2", form]);
-        assert_eq!(told(&outcome, "a communicator").len(), 16, "{outcome:?}");
+        assert_eq!(served_calls(&outcome, "a communicator").len(), 16, "{outcome:?}");
     }
 }
 
 #[test]
-fn each_component_that_serves_a_collective_is_told() {
+fn each_component_of_a_collective_is_reported() {
     let programs = compile(&["jobs/components"]);
     let options = ["--mca", "coll_verbose", "1", "--mca", "coll", "libnbc,basic"];
     let outcome = programs.run(2, &options, "components", &["mixed"]);
@@ -198,20 +192,18 @@ fn each_component_that_serves_a_collective_is_told() {
         let end = format!(", component {component}");
         outcome.err.lines().any(|line| line.starts_with(start) && line.ends_with(&end))
     };
-    // The program calls MPI_Allreduce on an intercommunicator, then MPI_Iallreduce.
     assert!(by("basic") && by("libnbc"), "{outcome:?}");
 }
 
 #[test]
-fn ranks_of_several_jobs_keep_to_the_fixed_decisions_and_say_so() {
+fn ranks_of_several_jobs_keep_to_the_fixed_decisions_with_a_report() {
     let programs = compile(&["jobs/every"]);
     for said in [&[][..], &[("coll", "basic")], &[("rpi", "tcp")]] {
         let outcome = run(&programs, 2, said, &["several", "2", "blocking"]);
         let end = ", 4 ranks of several jobs is served by: the fixed decisions, whatever parameters say";
-        // The intercommunicator, and what it is merged to.
         let lines = outcome.err.lines().filter(|line| line.ends_with(end)).count();
         assert_eq!(lines, 2, "{said:?}: {outcome:?}");
-        assert_eq!(told(&outcome, "a communicator").len(), 0, "{said:?}: {outcome:?}");
+        assert_eq!(served_calls(&outcome, "a communicator").len(), 0, "{said:?}: {outcome:?}");
     }
 }
 

@@ -1,26 +1,27 @@
-//! Jobs that spawn others, and do not end together: a crash, an abort, a launcher or a singleton that is killed.
+//! Jobs that spawn others, and do not end together: a crash, an abort, a killed launcher or
+//! singleton.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use super::harness::{Job, Outcome, Programs, SOON, compile, kill};
+use super::harness::{LaunchedJob, Outcome, Programs, SOON, compile, kill};
 
-const WAYS: [&str; 3] = ["shm", "tcp", "lamd"];
+const TRANSPORTS: [&str; 3] = ["shm", "tcp", "lamd"];
 
-fn run(programs: &Programs, way: &str, mode: &str, manner: &str) -> Outcome {
-    programs.run(2, &["--mca", "rpi", way], "spawner", &[mode, manner])
+fn run(programs: &Programs, transport: &str, mode: &str, manner: &str) -> Outcome {
+    programs.run(2, &["--mca", "rpi", transport], "spawner", &[mode, manner])
 }
 
-/// The program without a launcher.
-fn singleton(programs: &Programs, mode: &str, manner: &str) -> Job {
+fn singleton(programs: &Programs, mode: &str, manner: &str) -> LaunchedJob {
     let mut command = Command::new(programs.path("spawner"));
     command.args([mode, manner]).arg(programs.marker());
     programs.start(command)
 }
 
-/// What four stuck processes, two of each job (or one parent), say of themselves: their numbers, and their parents'.
-fn stuck(job: &mut Job, count: usize) -> Vec<(i32, i32)> {
+/// The process numbers of four waiting processes, two of each job (or one parent), with their
+/// parents'.
+fn stuck(job: &mut LaunchedJob, count: usize) -> Vec<(i32, i32)> {
     let line = |line: String| {
         let numbers: Vec<i32> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
         (numbers[1], numbers[2])
@@ -31,31 +32,31 @@ fn stuck(job: &mut Job, count: usize) -> Vec<(i32, i32)> {
 #[test]
 fn a_child_that_dies_after_a_disconnect_leaves_the_parents_alive() {
     let p = compile(&["jobs/spawner"]);
-    for way in WAYS {
+    for transport in TRANSPORTS {
         for (manner, code, words) in [
             ("kill", 137, "was killed by SIGKILL"),
             ("3", 3, "exited with code 3"),
             ("0", 1, "exited after MPI_Init without calling MPI_Finalize"),
             ("mpi", 7, "called MPI_Abort"),
         ] {
-            let outcome = run(&p, way, "disconnected", manner);
+            let outcome = run(&p, transport, "disconnected", manner);
             outcome.reports(code, "rank 0 of spawned job 1 (pid ");
             assert!(outcome.err.contains(words), "{outcome:?}");
             assert!(outcome.err.contains("1 rank still running will be ended"), "its sibling: {outcome:?}");
-            assert_eq!(outcome.out, "parent fine\nparent fine\n", "{way}");
+            assert_eq!(outcome.out, "parent fine\nparent fine\n", "{transport}");
         }
     }
 }
 
 #[test]
-fn a_child_that_dies_while_it_is_connected_ends_all() {
+fn a_child_that_dies_while_it_is_connected_ends_all_connected_jobs() {
     let p = compile(&["jobs/spawner"]);
-    for way in WAYS {
+    for transport in TRANSPORTS {
         for (manner, code) in [("kill", 137), ("3", 3), ("mpi", 7)] {
-            let outcome = run(&p, way, "connected", manner);
+            let outcome = run(&p, transport, "connected", manner);
             outcome.reports(code, "rank 0 of spawned job 1 (pid ");
             assert!(outcome.err.contains("3 ranks still running will be ended"), "{outcome:?}");
-            assert_eq!(outcome.out, "", "{way}");
+            assert_eq!(outcome.out, "", "{transport}");
         }
     }
 }
@@ -63,28 +64,28 @@ fn a_child_that_dies_while_it_is_connected_ends_all() {
 #[test]
 fn children_outlive_parents_that_have_disconnected_and_are_waited_for() {
     let p = compile(&["jobs/spawner"]);
-    for way in WAYS {
-        let outcome = run(&p, way, "outlives", "-");
+    for transport in TRANSPORTS {
+        let outcome = run(&p, transport, "outlives", "-");
         assert_eq!((outcome.code, outcome.err.as_str()), (0, ""));
         // The children wait for one parent.
         let count = |text| outcome.out.matches(text).count();
-        assert_eq!((count("parent fine\n"), count("child fine\n")), (2, 2), "{way}: {outcome:?}");
+        assert_eq!((count("parent fine\n"), count("child fine\n")), (2, 2), "{transport}: {outcome:?}");
     }
 }
 
 #[test]
 fn parents_that_wait_for_children_that_have_left_are_ended_with_their_code() {
     let p = compile(&["jobs/spawner"]);
-    for way in WAYS {
-        let outcome = run(&p, way, "leaves", "3");
-        assert_eq!((outcome.code, outcome.out.contains("fine")), (3, false), "{way}: {outcome:?}");
+    for transport in TRANSPORTS {
+        let outcome = run(&p, transport, "leaves", "3");
+        assert_eq!((outcome.code, outcome.out.contains("fine")), (3, false), "{transport}: {outcome:?}");
         let missed = "of spawned job 1 exited with code 3 after it had finalized MPI";
-        assert!(outcome.err.contains(missed), "{way}: {outcome:?}");
+        assert!(outcome.err.contains(missed), "{transport}: {outcome:?}");
     }
 }
 
 #[test]
-fn a_spawned_program_that_does_not_use_mpi_is_told() {
+fn a_spawned_program_that_does_not_use_mpi_is_reported() {
     let p = compile(&["jobs/spawner"]);
     let outcome = run(&p, "shm", "uninitialized", "-");
     outcome.reports(1, "rank ");
@@ -106,8 +107,8 @@ fn the_tags_of_spawned_ranks_name_their_job() {
 #[test]
 fn a_killed_launcher_leaves_no_spawned_process() {
     let p = compile(&["jobs/spawner"]);
-    for way in WAYS {
-        let mut job = p.start(p.mpirun(2, &["--mca", "rpi", way], "spawner", &["stuck", "-"]));
+    for transport in TRANSPORTS {
+        let mut job = p.start(p.mpirun(2, &["--mca", "rpi", transport], "spawner", &["stuck", "-"]));
         stuck(&mut job, 4);
         kill(job.child.id() as i32);
         assert_eq!(job.end_within(SOON).code, -9);
@@ -126,19 +127,19 @@ fn a_singleton_spawns() {
 }
 
 #[test]
-fn a_singleton_without_sockets_or_daemons_is_told_how_to_get_them() {
+fn a_singleton_without_sockets_or_daemons_gets_the_remedy() {
     let p = compile(&["jobs/spawner"]);
-    for way in ["tcp", "crtcp", "lamd"] {
+    for transport in ["tcp", "crtcp", "lamd"] {
         let mut command = Command::new(p.path("spawner"));
-        command.args(["disconnected", "0"]).arg(p.marker()).env("OXMPI_MCA_rpi", way);
+        command.args(["disconnected", "0"]).arg(p.marker()).env("OXMPI_MCA_rpi", transport);
         let outcome = p.start(command).end();
-        let text = format!("start it with 'mpirun -n 1 --mca rpi {way} PROGRAM'");
-        assert!(outcome.code != 0 && outcome.err.contains(&text), "{way}: {outcome:?}");
+        let text = format!("start it with 'mpirun -n 1 --mca rpi {transport} PROGRAM'");
+        assert!(outcome.code != 0 && outcome.err.contains(&text), "{transport}: {outcome:?}");
     }
 }
 
 #[test]
-fn a_singleton_ends_with_those_that_it_is_connected_with() {
+fn a_singleton_ends_with_its_connected_jobs() {
     let p = compile(&["jobs/spawner"]);
     let outcome = singleton(&p, "connected", "kill").end_within(SOON);
     assert_eq!(outcome.code, -15, "{outcome:?}");

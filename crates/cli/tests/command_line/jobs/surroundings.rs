@@ -1,12 +1,12 @@
-//! Narrow surroundings: no shared memory directory to speak of, nothing writable, few descriptors, few processors,
-//! small buffers.
+//! Narrow surroundings: little or no shared memory, nothing writable, few descriptors, few
+//! processors, small buffers.
 
 use std::process::Command;
 
 use super::harness::{Outcome, Programs, SOON, compile, installed, kill};
 use crate::support::skip;
 
-/// Runs a shell script; it finds mpirun in $MPIRUN, and the marker as its first argument.
+/// Runs a shell script with mpirun in $MPIRUN, and the marker as its first argument.
 fn script(programs: &Programs, private_mounts: bool, text: &str) -> Command {
     let mut command = Command::new(if private_mounts { "unshare" } else { "sh" });
     if private_mounts {
@@ -17,7 +17,6 @@ fn script(programs: &Programs, private_mounts: bool, text: &str) -> Command {
     command
 }
 
-/// Whether mounts of our own are permitted; says so if not.
 fn may_mount() -> bool {
     let may = Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|s| s.success());
     if !may {
@@ -30,7 +29,7 @@ fn run(programs: &Programs, private_mounts: bool, text: &str) -> Outcome {
     programs.start(script(programs, private_mounts, text)).end()
 }
 
-/// What valgrind takes for lost of the library's own memory stands in a file of the installation.
+/// The installation has a file with the blocks of the library that valgrind counts as lost.
 #[test]
 fn valgrind_reports_no_memory_of_the_library() {
     if Command::new("valgrind").arg("--version").output().is_err() {
@@ -55,7 +54,7 @@ fn a_tiny_dev_shm_is_not_needed() {
         &p,
         true,
         "mount -t tmpfs -o size=64k tmpfs /dev/shm || exit 99
-         $MPIRUN -n 4 --timeout 50 ./children exit $1 && $MPIRUN -n 2 --timeout 50 ./p2p_large $1 || exit
+         \"$MPIRUN\" -n 4 --timeout 50 ./children exit $1 && \"$MPIRUN\" -n 2 --timeout 50 ./p2p_large $1 || exit
          test -z \"$(ls -A /dev/shm)\" && echo nothing left",
     );
     assert!(outcome.code == 0 && outcome.out.ends_with("ok\nnothing left\n"), "{outcome:?}");
@@ -71,7 +70,7 @@ fn a_killed_job_leaves_no_file_in_dev_shm() {
         &p,
         true,
         "mount -t tmpfs -o size=64k tmpfs /dev/shm || exit 99
-         $MPIRUN -n 2 --timeout 50 ./stuck transfer $1 &
+         \"$MPIRUN\" -n 2 --timeout 50 ./stuck transfer $1 &
          echo rank 99 $!; wait
          test -z \"$(ls -A /dev/shm)\" && echo nothing left",
     ));
@@ -94,7 +93,7 @@ fn nothing_needs_to_be_writable() {
          done
          if touch /tmp/$1 /dev/shm/$1 2>/dev/null; then exit 98; fi
          unset TMPDIR HOME
-         exec $MPIRUN -n 4 --timeout 50 ./children exit $1",
+         exec \"$MPIRUN\" -n 4 --timeout 50 ./children exit $1",
     );
     outcome.is_fine(4, " of 4");
 }
@@ -102,51 +101,47 @@ fn nothing_needs_to_be_writable() {
 #[test]
 fn few_descriptors_are_enough_or_the_error_is_clear() {
     let p = compile(&["jobs/many"]);
-    // The soft limit is raised by mpirun for itself.
-    run(&p, false, "ulimit -S -n 64; exec $MPIRUN -n 9 --timeout 50 ./many work $1").is_fine(9, " of 9");
-    let outcome = run(&p, false, "ulimit -n 64; exec $MPIRUN -n 9 --timeout 50 ./many work $1");
+    run(&p, false, "ulimit -S -n 64; exec \"$MPIRUN\" -n 9 --timeout 50 ./many work $1").is_fine(9, " of 9");
+    let outcome = run(&p, false, "ulimit -n 64; exec \"$MPIRUN\" -n 9 --timeout 50 ./many work $1");
     assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{outcome:?}");
     let text = "mpirun: 9 ranks need 69 open files in mpirun, but its limit is 64: raise the hard limit";
     assert!(outcome.err.starts_with(text), "{outcome:?}");
-    run(&p, false, "ulimit -n 69; exec $MPIRUN -n 9 --timeout 50 ./many work $1").is_fine(9, " of 9");
+    run(&p, false, "ulimit -n 69; exec \"$MPIRUN\" -n 9 --timeout 50 ./many work $1").is_fine(9, " of 9");
 }
 
 #[test]
 fn jobs_run_with_64_open_files_also_over_sockets() {
     let p = compile(&["jobs/many"]);
-    run(&p, false, "ulimit -n 64; exec $MPIRUN -n 8 --timeout 50 ./many work $1").is_fine(8, " of 8");
-    run(&p, false, "ulimit -n 64; exec $MPIRUN -n 2 --mca rpi tcp --timeout 50 ./many work $1")
+    run(&p, false, "ulimit -n 64; exec \"$MPIRUN\" -n 8 --timeout 50 ./many work $1").is_fine(8, " of 8");
+    run(&p, false, "ulimit -n 64; exec \"$MPIRUN\" -n 2 --mca rpi tcp --timeout 50 ./many work $1")
         .is_fine(2, " of 2");
 }
 
 #[test]
 fn a_home_that_cannot_be_read_is_left_out_with_a_warning() {
     let p = compile(&["jobs/many"]);
-    // Whoever runs the test may read everything, but not this.
-    let home =
-        "mkdir -p home/.oxmpi; ln -sf mca-params.conf home/.oxmpi/mca-params.conf; export HOME=$PWD/home;";
-    let outcome = run(&p, false, &format!("{home} exec $MPIRUN -n 2 --timeout 50 ./many work $1"));
+    // Root may read any file, but not a directory of this kind.
+    let home = "mkdir -p home/.oxmpi; ln -sf mca-params.conf home/.oxmpi/mca-params.conf; export HOME=\"$PWD/home\";";
+    let outcome = run(&p, false, &format!("{home} exec \"$MPIRUN\" -n 2 --timeout 50 ./many work $1"));
     assert_eq!((outcome.code, outcome.out.matches(" of 2").count()), (0, 2), "{outcome:?}");
     let said = outcome.err.trim_end();
     assert!(said.starts_with("mpirun: warning: parameter file ") && said.lines().count() == 1, "{outcome:?}");
     assert!(said.contains("/home/.oxmpi/mca-params.conf: Too many levels of symbolic links"), "{outcome:?}");
-    // Who has no launcher is not told.
     run(&p, false, &format!("{home} ./many work $1")).is_fine(1, " of 1");
-    let told = run(&p, false, &format!("{home} exec $OXMPI doctor"));
-    assert!(told.out.contains("note     parameters     parameter file "), "{told:?}");
-    // A file that somebody has named is another matter.
+    let report = run(&p, false, &format!("{home} exec \"$OXMPI\" doctor"));
+    assert!(report.out.contains("note     parameters     parameter file "), "{report:?}");
     let named = run(
         &p,
         false,
         &format!(
-            "{home} OXMPI_PARAM_FILES=$HOME/.oxmpi/mca-params.conf $MPIRUN -n 2 --timeout 50 ./many work $1"
+            "{home} OXMPI_PARAM_FILES=$HOME/.oxmpi/mca-params.conf \"$MPIRUN\" -n 2 --timeout 50 ./many work $1"
         ),
     );
     assert!(named.code == 2 && named.err.contains("Too many levels"), "{named:?}");
 }
 
 #[test]
-fn denied_system_calls_are_done_without() {
+fn jobs_run_without_denied_system_calls() {
     let p = compile(&["jobs/deny", "jobs/many", "p2p_large"]);
     for error in [1, 38] {
         for (calls, options) in [
@@ -158,38 +153,39 @@ fn denied_system_calls_are_done_without() {
             ("sched_getaffinity,sched_setaffinity", ""),
         ] {
             let deny = format!("./deny {error} {calls}");
-            let text = format!("exec {deny} $MPIRUN -n 2 --timeout 50 {options} ./many work $1");
+            let text = format!("exec {deny} \"$MPIRUN\" -n 2 --timeout 50 {options} ./many work $1");
             run(&p, false, &text).is_fine(2, " of 2");
             run(&p, false, &format!("exec {deny} ./many work $1")).is_fine(1, " of 1");
         }
-        let large = run(&p, false, &format!("exec ./deny {error} memfd_create $MPIRUN -n 2 ./p2p_large $1"));
+        let large =
+            run(&p, false, &format!("exec ./deny {error} memfd_create \"$MPIRUN\" -n 2 ./p2p_large $1"));
         large.is_fine(1, "ok");
     }
 }
 
 #[test]
-fn what_denied_calls_mean_is_told_where_it_matters() {
+fn the_effects_of_denied_calls_are_reported() {
     let p = compile(&["jobs/deny", "jobs/many"]);
-    let asked = "exec ./deny 1 sched_setaffinity $MPIRUN --bind-to core -n 2 --timeout 50 ./many work $1";
-    let outcome = run(&p, false, asked);
+    let bind = "exec ./deny 1 sched_setaffinity \"$MPIRUN\" --bind-to core -n 2 --timeout 50 ./many work $1";
+    let outcome = run(&p, false, bind);
     assert_eq!((outcome.code, outcome.out.matches(" of 2").count()), (0, 2), "{outcome:?}");
     let refused = "the ranks are not bound: the kernel refuses: sched_setaffinity: Operation not permitted";
     assert!(outcome.err.contains(refused), "{outcome:?}");
     for (call, area) in [("memfd_create", "shared memory"), ("sched_getaffinity", "cores")] {
-        let told = run(&p, false, &format!("exec ./deny 1 {call} $OXMPI doctor"));
-        let is_told = told
+        let report = run(&p, false, &format!("exec ./deny 1 {call} \"$OXMPI\" doctor"));
+        let is_reported = report
             .out
             .lines()
             .any(|line| line.starts_with("note") && line.contains(area) && line.contains(call));
-        assert!(is_told && told.code == 0, "{told:?}");
+        assert!(is_reported && report.code == 0, "{report:?}");
     }
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_named_by_whom_it_stops() {
+fn a_limit_on_the_size_of_files_is_named_by_the_process_that_it_stops() {
     let p = compile(&["jobs/many"]);
     let limit = "'ulimit -f unlimited'";
-    for command in ["$MPIRUN -n 2 --timeout 50 ./many work $1", "./many work $1"] {
+    for command in ["\"$MPIRUN\" -n 2 --timeout 50 ./many work $1", "./many work $1"] {
         let outcome = run(&p, false, &format!("ulimit -f 8; {command}"));
         assert!(
             outcome.code != 0 && outcome.err.contains("cannot make a segment: it is a file of"),
@@ -199,10 +195,10 @@ fn a_limit_on_the_size_of_files_is_named_by_whom_it_stops() {
         run(&p, false, &format!("ulimit -f 100000; {command}"))
             .is_fine(1 + usize::from(command.contains("-n 2")), " of ");
     }
-    let told = run(&p, false, "ulimit -f 8; exec $OXMPI doctor");
+    let report = run(&p, false, "ulimit -f 8; exec \"$OXMPI\" doctor");
     assert!(
-        told.code == 1 && told.out.contains("PROBLEM  shared memory") && told.out.contains(limit),
-        "{told:?}"
+        report.code == 1 && report.out.contains("PROBLEM  shared memory") && report.out.contains(limit),
+        "{report:?}"
     );
 }
 
@@ -214,18 +210,18 @@ fn without_proc_jobs_run_and_the_installation_is_found() {
     let p = compile(&["jobs/many"]);
     let hidden = "mount -t tmpfs tmpfs /proc || exit 99;";
     for options in ["", "--mca rpi tcp", "--mca rpi lamd"] {
-        let text = format!("{hidden} exec $MPIRUN -n 2 --timeout 50 {options} ./many work $1");
+        let text = format!("{hidden} exec \"$MPIRUN\" -n 2 --timeout 50 {options} ./many work $1");
         run(&p, true, &text).is_fine(2, " of 2");
     }
     run(&p, true, &format!("{hidden} exec ./many work $1")).is_fine(1, " of 1");
-    let told = run(&p, true, &format!("{hidden} exec $OXMPI info"));
-    assert!(!told.out.contains("not installed"), "{told:?}");
+    let report = run(&p, true, &format!("{hidden} exec \"$OXMPI\" info"));
+    assert!(!report.out.contains("not installed"), "{report:?}");
 }
 
 #[test]
 fn without_locked_memory() {
     let p = compile(&["jobs/many"]);
-    run(&p, false, "ulimit -l 0; exec $MPIRUN -n 4 --timeout 50 ./many work $1").is_fine(4, " of 4");
+    run(&p, false, "ulimit -l 0; exec \"$MPIRUN\" -n 4 --timeout 50 ./many work $1").is_fine(4, " of 4");
 }
 
 #[test]
@@ -305,7 +301,7 @@ fn sockets_use_the_interfaces_that_are_named() {
 mod night {
     use super::*;
 
-    /// In networks of their own, whose packets rank 0 has the kernel refuse.
+    /// In their own network namespaces, whose packets rank 0 makes the kernel refuse.
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn the_end_of_mpi_fails_if_messages_are_lost() {
@@ -326,12 +322,16 @@ mod night {
             });
         for (job, function) in jobs {
             let outcome = job.end();
-            let is_told = |text: &str| outcome.err.contains(text);
-            assert!(outcome.code != 0 && is_told(function) && is_told("messages are lost"), "{outcome:?}");
+            let is_reported = |text: &str| outcome.err.contains(text);
+            assert!(
+                outcome.code != 0 && is_reported(function) && is_reported("messages are lost"),
+                "{outcome:?}"
+            );
         }
     }
 
-    /// A connection is made, and reset with the first bytes: what accepts it is no rank. The job ends within seconds.
+    /// The other end accepts a connection and resets it with the first bytes: it is no rank. The
+    /// job ends within seconds.
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn a_rank_whose_address_resets_each_connection_is_named_with_host_and_address() {

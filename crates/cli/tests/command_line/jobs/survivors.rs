@@ -1,10 +1,10 @@
-//! Jobs that go on when ranks die (`--with-ft ulfm`).
+//! Jobs that go on when ranks fail (`--with-ft ulfm`).
 
 use std::process::Command;
 
 use super::harness::{Outcome, Programs, compile};
 
-/// Each death is told once, and nothing else goes wrong.
+/// Each failure is reported once, without other errors; returns the number of reports.
 fn notes(outcome: &Outcome) -> usize {
     let notes = outcome.err.matches("  the job goes on without it; ").count()
         + outcome.err.matches("  none of the others runs any more.").count();
@@ -27,7 +27,7 @@ fn survive_at(programs: &Programs, ranks: u32, options: &[&str], work: &str, see
         assert_eq!((outcome.code, &*outcome.out), (0, &*left), "seed {seed}, {options:?}: {outcome:?}");
         deaths += count;
     }
-    assert!(deaths > 0, "nobody has died");
+    assert!(deaths > 0, "no rank has failed");
 }
 
 #[test]
@@ -39,9 +39,9 @@ fn survivors_shrink_and_go_on_in_shared_memory() {
     survive(&p, 5, &["--mca", "shm_ring_slots", "4", "--mca", "shm_eager_limit_bytes", "0"], 1..7);
 }
 
-/// The inbox of who has ended is full, and others have notices for it.
+/// The inbox of an ended rank is full, and others have notices for it.
 #[test]
-fn late_notices_keep_nobody_from_the_end() {
+fn late_notices_do_not_delay_the_end() {
     let p = compile(&["jobs/ulfm_kill"]);
     for seeds in [44..47, 79..82, 91..94, 119..122] {
         survive(&p, 7, &["--mca", "shm_max_rings", "0", "--mca", "shm_inbox_cells", "4"], seeds);
@@ -78,26 +78,27 @@ fn survivors_shrink_and_go_on_on_several_nodes() {
 }
 
 #[test]
-fn survivors_are_told_as_the_functions_say() {
+fn survivors_get_the_errors_that_the_functions_define() {
     let p = compile(&["jobs/ulfm_rules"]);
-    for way in ["shm", "tcp"] {
+    for transport in ["shm", "tcp"] {
         for ranks in [3, 4, 7] {
             for (how, deaths, lines) in
                 [("kill", 1, 1), ("code", 1, 1), ("leave", 1, 1), ("late", 1, 1), ("spawn", 2, 3)]
             {
-                let options = ["--with-ft", "ulfm", "--mca", "rpi", way];
+                let options = ["--with-ft", "ulfm", "--mca", "rpi", transport];
                 let outcome = p.run(ranks, &options, "ulfm_rules", &[how]);
-                assert_eq!(outcome.code, 0, "{ranks} {way} {how}: {outcome:?}");
-                assert_eq!(notes(&outcome), deaths, "{ranks} {way} {how}: {outcome:?}");
-                assert_eq!(outcome.out, "went on\n".repeat(lines), "{ranks} {way} {how}: {outcome:?}");
+                assert_eq!(outcome.code, 0, "{ranks} {transport} {how}: {outcome:?}");
+                assert_eq!(notes(&outcome), deaths, "{ranks} {transport} {how}: {outcome:?}");
+                assert_eq!(outcome.out, "went on\n".repeat(lines), "{ranks} {transport} {how}: {outcome:?}");
             }
         }
     }
 }
 
-/// One rank has heard of a communicator, of which nothing came, and left its words in the memory of collectives.
+/// One rank knows a communicator whose creation has failed, and left data in the memory of
+/// collectives.
 #[test]
-fn what_a_communicator_leaves_that_was_not_made_is_nobody_elses() {
+fn remains_of_a_failed_communicator_reach_no_other_one() {
     let p = compile(&["jobs/ulfm_names"]);
     let options = ["--with-ft", "ulfm", "--mca", "shm_max_rings", "0", "--mca", "shm_inbox_cells", "4"];
     let outcome = p.run(3, &options, "ulfm_names", &[]);
@@ -107,32 +108,36 @@ fn what_a_communicator_leaves_that_was_not_made_is_nobody_elses() {
 #[test]
 fn survivors_of_windows_and_files_go_on() {
     let p = compile(&["jobs/ulfm_kill"]);
-    for way in ["shm", "tcp"] {
-        survive_at(&p, 4, &["--mca", "rpi", way], "objects", 1..13);
-        survive_at(&p, 7, &["--mca", "rpi", way], "objects", 1..7);
+    for transport in ["shm", "tcp"] {
+        survive_at(&p, 4, &["--mca", "rpi", transport], "objects", 1..13);
+        survive_at(&p, 7, &["--mca", "rpi", transport], "objects", 1..7);
     }
 }
 
 #[test]
-fn nobody_waits_for_the_dead_in_windows_files_and_meetings() {
+fn no_rank_waits_for_failed_ones_in_windows_files_and_connections() {
     let p = compile(&["jobs/ulfm_windows"]);
     let windows = ["fence", "target", "exclusive", "shared", "epochs", "revoked"];
     let cases = windows.into_iter().flat_map(|how| [(how, "memory"), (how, "messages")]);
     let others = ["create", "files", "meetings"].into_iter().map(|how| (how, ""));
     for (how, by) in cases.chain(others) {
-        for (way, ranks) in [("shm", 3), ("shm", 5), ("tcp", 3), ("tcp", 5)] {
-            let options = ["--with-ft", "ulfm", "--mca", "rpi", way];
+        for (transport, ranks) in [("shm", 3), ("shm", 5), ("tcp", 3), ("tcp", 5)] {
+            let options = ["--with-ft", "ulfm", "--mca", "rpi", transport];
             let outcome = p.run(ranks, &options, "ulfm_windows", &[how, by]);
-            assert_eq!((outcome.code, notes(&outcome)), (0, 1), "{ranks} {way} {how} {by}: {outcome:?}");
-            assert_eq!(outcome.out, "went on\n", "{ranks} {way} {how} {by}: {outcome:?}");
+            assert_eq!(
+                (outcome.code, notes(&outcome)),
+                (0, 1),
+                "{ranks} {transport} {how} {by}: {outcome:?}"
+            );
+            assert_eq!(outcome.out, "went on\n", "{ranks} {transport} {how} {by}: {outcome:?}");
         }
     }
 }
 
 #[test]
-fn nobody_waits_for_who_has_died_within_an_accumulate() {
+fn no_rank_waits_for_one_that_failed_in_an_accumulate() {
     let p = compile(&["jobs/ulfm_windows"]);
-    // Those of another node ask rank 0 by messages, which then takes the lock from the dead.
+    // Ranks of another node send rank 0 requests. Rank 0 then takes the lock from the failed rank.
     for (nodes, ranks) in [("1", 3), ("1", 5), ("2", 4), ("2", 6)] {
         let options = ["--with-ft", "ulfm", "--mca", "mpi_virtual_nodes", nodes];
         let outcome = p.run(ranks, &options, "ulfm_windows", &["within"]);
@@ -141,7 +146,6 @@ fn nobody_waits_for_who_has_died_within_an_accumulate() {
     }
 }
 
-/// A program that was started without `mpirun` hears of the deaths of those that it spawns.
 #[test]
 fn a_singleton_survives_its_children() {
     let p = compile(&["jobs/ulfm_rules"]);
@@ -152,9 +156,10 @@ fn a_singleton_survives_its_children() {
     assert_eq!(outcome.out, "went on\n".repeat(3), "{outcome:?}");
 }
 
-/// In the middle of a long message: what is in the pool for the dead is free again, and nobody waits for pieces.
+/// In the middle of a long message: the failed rank's part of the pool is free again, and no rank
+/// waits for pieces.
 #[test]
-fn long_messages_of_the_dead_hold_up_nobody() {
+fn long_messages_of_failed_ranks_delay_no_rank() {
     let p = compile(&["jobs/long_death"]);
     for role in ["0", "1", "2"] {
         for (ranks, single_copy) in [(2, "auto"), (3, "auto"), (3, "off")] {
@@ -172,12 +177,12 @@ fn long_messages_of_the_dead_hold_up_nobody() {
 }
 
 #[test]
-fn who_dies_before_mpi_init_and_who_aborts_ends_the_job() {
+fn a_rank_that_fails_before_mpi_init_or_aborts_ends_the_job() {
     let p = compile(&["jobs/die", "jobs/ulfm_rules"]);
     let outcome = p.run(3, &["--enable-recovery"], "die", &["before", "kill"]);
     assert_eq!(outcome.code, 137, "{outcome:?}");
     outcome.reports_once();
-    // The survivors of this one do not return errors, so they end the job themselves.
+    // The survivors of this job do not return errors, so they end the job themselves.
     let outcome = p.run(3, &["-disable-auto-cleanup"], "die", &["between", "kill"]);
     assert!(outcome.err.contains("the job goes on without it") && outcome.code != 0, "{outcome:?}");
     assert!(outcome.err.contains("MPI_ERRORS_ARE_FATAL"), "{outcome:?}");

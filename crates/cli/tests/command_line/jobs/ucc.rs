@@ -1,5 +1,5 @@
-//! Collectives that are handed to UCC. Programs are run by the loader that came with the library, as it wants a newer C library than that of
-//! the system.
+//! Collectives by UCC. The loader that came with the library runs the programs, as UCC needs a
+//! newer C library than that of the system.
 
 use super::harness::{Outcome, Programs, compile};
 use crate::support::{installed_libraries, ucc};
@@ -9,7 +9,6 @@ use std::process::Command;
 const ENABLED: [&str; 9] =
     ["--mca", "coll_ucc_enable", "1", "--mca", "coll_ucc_priority", "100", "--mca", "coll_ucc_verbose", "2"];
 
-/// `mpirun -n RANKS OPTIONS LOADER --library-path ... PROGRAM`.
 fn run(programs: &Programs, libraries: &Path, (ranks, program): (u32, &str), options: &[&str]) -> Outcome {
     let loader = std::fs::read_dir(libraries).unwrap().flatten().map(|entry| entry.path());
     let mut loaders =
@@ -26,12 +25,12 @@ fn is_well(outcome: &Outcome, ranks: u32) {
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
     let team = format!("coll: ucc: a team for a communicator of {ranks} ranks by UCC 1.");
     assert!(outcome.err.contains(&team), "{outcome:?}");
-    // A plan would give the same results.
+    // A plan would give the same results, so the report is checked.
     assert!(outcome.err.contains("is served by UCC"), "{outcome:?}");
     for text in ["no team", "has failed"] {
         assert!(!outcome.err.contains(text), "{text}: {outcome:?}");
     }
-    // Of MPI_Scatter UCC 1.9 has the form with displacements alone; all else it serves.
+    // UCC 1.9 has only the form of MPI_Scatter with displacements; it serves all other calls.
     let planned = outcome.err.lines().find(|line| {
         line.contains("is served by a plan")
             && !line.contains("Scatter of Uint8 is served by a plan: UCC's ucc_collective_init")
@@ -46,7 +45,6 @@ fn results_are_those_of_mpi() {
     for ranks in 2..=4 {
         is_well(&run(&programs, &libraries, (ranks, "ucc"), &["--mca", "coll_ucc_cls", "basic"]), ranks);
     }
-    // The rounds by which ranks agree go another way then.
     is_well(&run(&programs, &libraries, (2, "ucc"), &["--mca", "rpi", "tcp"]), 2);
 }
 
@@ -66,9 +64,10 @@ fn types_and_sizes_are_chosen() {
     assert!(!said(&["--mca", "coll_ucc_np", "3"]).contains("offered to UCC"));
 }
 
-/// Debian's package of the library has its modules under other names than those by which UCC finds them.
+/// Debian's package of the library has its modules under other names than those by which UCC finds
+/// them.
 #[test]
-fn a_library_without_modules_is_told() {
+fn a_library_without_modules_is_reported() {
     let Some(libraries) = ucc() else { return };
     let programs = compile(&["jobs/ucc"]);
     let room = programs.directory.join("bare");
@@ -78,7 +77,7 @@ fn a_library_without_modules_is_told() {
     }
     let library = room.join("libucc.so.1").display().to_string();
     let outcome = run(&programs, &libraries, (2, "ucc"), &["--mca", "coll_ucc_library", &library]);
-    // UCC itself complains on standard output.
+    // UCC itself prints errors on standard output.
     assert!(outcome.code == 0 && outcome.out.ends_with("ok\n"), "{outcome:?}");
     assert!(
         outcome.err.contains("finds none of its modules") && outcome.err.contains("libucc-dev"),
@@ -87,7 +86,7 @@ fn a_library_without_modules_is_told() {
 }
 
 #[test]
-fn without_the_library_plans_serve_and_say_why() {
+fn without_the_library_plans_serve_with_the_reason() {
     let programs = compile(&["jobs/ucc"]);
     let library = ["--mca", "coll_verbose", "1", "--mca", "coll_ucc_library", "/nonexistent/libucc.so"];
     let options = [&ENABLED[..], &library].concat();
@@ -101,13 +100,12 @@ fn without_the_library_plans_serve_and_say_why() {
     assert!(
         outcome.err.contains("not by UCC, which has no team for it") && !outcome.err.contains("offered to")
     );
-    // Without the parameter nothing is said of it.
     let silent = programs.run(2, &["--mca", "coll_ucc_library", "/nonexistent/libucc.so"], "ucc", &[]);
     assert_eq!((silent.code, silent.err.as_str()), (0, ""), "{silent:?}");
 }
 
 #[test]
-fn checkpoints_and_survivors_are_served_by_others() {
+fn jobs_with_fault_tolerance_do_not_use_ucc() {
     let programs = compile(&["jobs/ucc"]);
     let options = [&ENABLED[..], &["--mca", "mpi_ft_enable", "1"]].concat();
     let outcome = programs.run(2, &options, "ucc", &[]);

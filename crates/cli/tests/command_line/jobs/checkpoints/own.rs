@@ -6,88 +6,88 @@ const OWN: [&str; 6] = ["--mca", "cr", "self", "--mca", "cr_self_user_prefix", "
 /// Rounds, and the microseconds of each.
 const ROUNDS: [&str; 2] = ["1500", "1000"];
 
-/// The sum of all rounds over four ranks.
 fn is_whole(out: &str) -> bool {
     let rounds: i64 = ROUNDS[0].parse().unwrap();
     out.ends_with(&format!("sum {}\n", 10 * rounds * (rounds + 1) / 2))
 }
 
-/// Over a transport that is named, and the one that `cr` selects.
+/// Over a named transport, and over the one that `cr` selects.
 #[test]
 fn a_program_saves_its_state_and_restores_it_in_mpi_init() {
-    let Some(place) = Place::new(&["jobs/cr_own"]) else { return };
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_own"]) else { return };
     for transport in [&[][..], &["--mca", "rpi", "shm"]] {
-        for entry in fs::read_dir(&place.programs.directory).unwrap().flatten() {
+        for entry in fs::read_dir(&sandbox.programs.directory).unwrap().flatten() {
             if entry.file_name().to_string_lossy().starts_with("own.") {
                 fs::remove_file(entry.path()).unwrap();
             }
         }
-        let mut job = place.start(&[&OWN[..], transport].concat(), "cr_own", &ROUNDS);
+        let mut job = sandbox.start(&[&OWN[..], transport].concat(), "cr_own", &ROUNDS);
         job.await_line("round");
-        let output = run(place.oxmpi(&["checkpoint", &job.mpirun()]));
+        let output = run(sandbox.oxmpi(&["checkpoint", &job.mpirun()]));
         assert!(words(&output).contains("the program has saved its state in "), "{}", words(&output));
         set_of(&output);
         job.await_line("round");
-        // By the name of the guide.
         let pid = job.mpirun();
-        let set = set_of(&run(with(place.command("lamcheckpoint"), &["-ssi", "cr", "self", "-pid", &pid])));
-        let said = words(&run(place.oxmpi(&["info", "--checkpoint", &set])));
+        let set = set_of(&run(with(sandbox.command("lamcheckpoint"), &["-ssi", "cr", "self", "-pid", &pid])));
+        let said = words(&run(sandbox.oxmpi(&["info", "--checkpoint", &set])));
         assert!(
             said.contains("none; the program has saved its state") && said.contains("whole:      yes"),
             "{said}"
         );
         job.await_line("round");
         job.lose();
-        let mut job = restart(&place, &set, &[]);
+        let mut job = restart(&sandbox, &set, &[]);
         job.await_line("begins after round");
         assert!(job.text().matches("begins after round 0, level 1").count() == 1, "{}", job.text());
         job.await_line("round");
-        let set = set_of(&run(place.oxmpi(&["checkpoint", "--kill", &job.mpirun()])));
+        let set = set_of(&run(sandbox.oxmpi(&["checkpoint", "--kill", &job.mpirun()])));
         let (code, out) = job.end();
-        assert_eq!(code, 75, "{out}{}", restarted(&place));
-        let (code, out) = restart(&place, &set, &[]).end();
-        assert!(code == 0 && is_whole(&out), "{code} {out}{}", restarted(&place));
+        assert_eq!(code, 75, "{out}{}", restarted(&sandbox));
+        let (code, out) = restart(&sandbox, &set, &[]).end();
+        assert!(code == 0 && is_whole(&out), "{code} {out}{}", restarted(&sandbox));
         assert_eq!(out.matches("begins after round").count(), 3, "{out}");
     }
 }
 
-/// As the guide has it: a restart by the schema alone, or of the set on the hosts of the schema.
+/// As in the guide: a restart by the schema alone, or of the set on the hosts of the schema.
 #[test]
 fn a_set_of_cr_self_has_an_app_schema_by_which_the_job_starts_anew() {
-    let Some(place) = Place::new(&["jobs/cr_own"]) else { return };
-    let mut job = place.start(&OWN, "cr_own", &ROUNDS);
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_own"]) else { return };
+    let mut job = sandbox.start(&OWN, "cr_own", &ROUNDS);
     job.await_line("round");
-    let set = set_of(&run(with(place.command("lamcheckpoint"), &["-pid", &job.mpirun()])));
+    let set = set_of(&run(with(sandbox.command("lamcheckpoint"), &["-pid", &job.mpirun()])));
     job.lose();
     let file = Path::new(&set).join("image/appschema").display().to_string();
+    let own_prefix = format!("{}/", sandbox.programs.directory.display());
     let schema = fs::read_to_string(&file).unwrap();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let line =
-        format!("\n-n 4 -H {host}:4 {} {} ", place.programs.path("cr_own").display(), ROUNDS.join(" "));
+        format!("\n-n 4 -H {host}:4 {} {} ", shell_word(&sandbox.programs.path("cr_own")), ROUNDS.join(" "));
     assert!(schema.starts_with("# oxmpi restart --app FILE SET") && schema.contains(&line), "{schema}");
     assert_eq!(schema.lines().count(), 2, "{schema}");
-    let mut job = restart(&place, &set, &["--app", &file]);
+    let mut job = restart(&sandbox, &set, &["--app", &file]);
     job.await_line("begins after round");
     job.lose();
-    let args = format!("--app {file}");
+    // The arguments are split at blanks, which a relative path does not have.
+    let args = format!("--app {}", file.strip_prefix(&own_prefix).unwrap());
     let lam = ["-ssi", "cr", "self", "-ssi", "cr_self_user_prefix", "own", "-ssi", "cr_restart_args", &args];
-    let out = File::create(place.programs.path("out")).unwrap();
-    let mut command = with(place.command("lamrestart"), &lam);
+    let out = File::create(sandbox.programs.path("out")).unwrap();
+    let mut command = with(sandbox.command("lamrestart"), &lam);
     let child = command.stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
-    let mut job = Running { place: &place, out: place.programs.path("out"), child };
+    let mut job = ImagedJob { sandbox: &sandbox, out: sandbox.programs.path("out"), child };
     job.await_line("begins after round");
     assert!(!job.text().contains("begins after round 0,"), "{}", job.text());
     job.lose();
 }
 
-/// Sets with functions of the program are the ones that are made fastest.
+/// The test uses `cr self` because its sets are made fastest.
 #[test]
 fn a_damaged_set_names_the_one_before_it_and_the_command() {
-    let Some(place) = Place::new(&["jobs/cr_own"]) else { return };
-    let mut job = place.start(&OWN, "cr_own", &ROUNDS);
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_own"]) else { return };
+    let mut job = sandbox.start(&OWN, "cr_own", &ROUNDS);
     job.await_line("round");
     let sets = [&[][..], &[], &["--kill"]]
-        .map(|options| set_of(&run(place.oxmpi(&[&["checkpoint", &job.mpirun()], options].concat()))));
+        .map(|options| set_of(&run(sandbox.oxmpi(&[&["checkpoint", &job.mpirun()], options].concat()))));
     job.end();
     let name = sets[0].strip_suffix(".1").unwrap();
     let damage = |set: &str| {
@@ -96,31 +96,32 @@ fn a_damaged_set_names_the_one_before_it_and_the_command() {
     };
     damage(&sets[2]);
     let is_damaged = format!("{}/image/environment is damaged: ", sets[2]);
-    let command = format!("; the set before it is whole: oxmpi restart {}\n", sets[1]);
+    let command =
+        format!("; the set before it is whole: oxmpi restart {}\n", shell_word(Path::new(&sets[1])));
     for args in [["restart", name], ["restart", &sets[2]]] {
-        refused(&run(place.oxmpi(&args)), 1, &[&is_damaged, &command]);
+        refused(&run(sandbox.oxmpi(&args)), 1, &[&is_damaged, &command]);
     }
-    refused(&run(place.oxmpi(&["info", "--checkpoint", name])), 1, &[&is_damaged, &command]);
+    refused(&run(sandbox.oxmpi(&["info", "--checkpoint", name])), 1, &[&is_damaged, &command]);
     let options = ["restart", "--files", "cut", name, "--host", "a b"];
-    let command = format!("oxmpi restart --files cut {} --host 'a b'\n", sets[1]);
-    refused(&run(place.oxmpi(&options)), 1, &[&is_damaged, &command]);
+    let command = format!("oxmpi restart --files cut {} --host 'a b'\n", shell_word(Path::new(&sets[1])));
+    refused(&run(sandbox.oxmpi(&options)), 1, &[&is_damaged, &command]);
     damage(&sets[1]);
     fs::remove_file(Path::new(&sets[0]).join("manifest")).unwrap();
     refused(
-        &run(place.oxmpi(&["restart", name])),
+        &run(sandbox.oxmpi(&["restart", name])),
         1,
         &[&is_damaged, "; the job has no older set that is whole\n"],
     );
 }
 
 #[test]
-fn what_a_function_refuses_is_discarded_and_mpi_is_closed_to_it() {
-    let Some(place) = Place::new(&["jobs/cr_own"]) else { return };
-    let mut job = place.start(&OWN, "cr_own", &ROUNDS);
+fn a_set_that_a_function_refuses_is_discarded_and_mpi_is_closed_to_the_function() {
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_own"]) else { return };
+    let mut job = sandbox.start(&OWN, "cr_own", &ROUNDS);
     job.await_line("round");
-    let flag = |name: &str| place.programs.directory.join(name);
+    let flag = |name: &str| sandbox.programs.directory.join(name);
     File::create(flag("refuse")).unwrap();
-    let output = run(place.oxmpi(&["checkpoint", &job.mpirun()]));
+    let output = run(sandbox.oxmpi(&["checkpoint", &job.mpirun()]));
     refused(
         &output,
         1,
@@ -128,38 +129,41 @@ fn what_a_function_refuses_is_discarded_and_mpi_is_closed_to_it() {
     );
     fs::remove_file(flag("refuse")).unwrap();
     File::create(flag("call")).unwrap();
-    refused(&run(place.oxmpi(&["checkpoint", &job.mpirun()])), 1, &["own_checkpoint has returned 9 in rank"]);
+    refused(
+        &run(sandbox.oxmpi(&["checkpoint", &job.mpirun()])),
+        1,
+        &["own_checkpoint has returned 9 in rank"],
+    );
     fs::remove_file(flag("call")).unwrap();
-    assert_eq!(place.names(), Vec::<String>::new());
-    let set = set_of(&run(place.oxmpi(&["checkpoint", &job.mpirun()])));
+    assert_eq!(sandbox.names(), Vec::<String>::new());
+    let set = set_of(&run(sandbox.oxmpi(&["checkpoint", &job.mpirun()])));
     let (code, out) = job.end();
     assert!(code == 0 && is_whole(&out), "{code} {out}");
     let why =
         "called by a function that the program has for checkpoints (cr self): MPI is closed until it returns";
     assert_eq!(out.matches(why).count(), 4, "{out}");
-    // One that cannot restore it ends the job.
     fs::remove_file(flag("own.2")).unwrap();
-    let (code, out) = restart(&place, &set, &[]).end();
-    assert!(code != 0 && out.contains("own_restart has returned 3"), "{code} {out}{}", restarted(&place));
+    let (code, out) = restart(&sandbox, &set, &[]).end();
+    assert!(code != 0 && out.contains("own_restart has returned 3"), "{code} {out}{}", restarted(&sandbox));
 }
 
-/// A rank that has saved its state sends nothing before the last one has saved its own.
+/// A rank that has saved its state sends nothing before the last rank has saved its own.
 #[test]
-fn what_ranks_save_is_a_consistent_cut() {
-    let Some(place) = Place::new(&["jobs/cr_cut"]) else { return };
+fn the_saved_states_are_a_consistent_cut() {
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_cut"]) else { return };
     let options = ["--mca", "cr", "self", "--mca", "cr_self_user_prefix", "cut"];
-    let mut job = place.start(&options, "cr_cut", &[]);
-    let saved = |job: &Running<'_>, rank: u32| -> Vec<u64> {
+    let mut job = sandbox.start(&options, "cr_cut", &[]);
+    let saved = |job: &ImagedJob<'_>, rank: u32| -> Vec<u64> {
         let start = format!("rank {rank} saves ");
         let text = job.text();
         let numbers = text.lines().filter_map(|line| line.strip_prefix(&start));
         numbers.map(|number| number.parse().unwrap()).collect()
     };
-    job.await_that("no rank can be asked", |job| {
-        run(place.oxmpi(&["checkpoint", &job.mpirun()])).status.success()
+    job.await_that("no rank can be checkpointed", |job| {
+        run(sandbox.oxmpi(&["checkpoint", &job.mpirun()])).status.success()
     });
     for _ in 0..3 {
-        set_of(&run(place.oxmpi(&["checkpoint", &job.mpirun()])));
+        set_of(&run(sandbox.oxmpi(&["checkpoint", &job.mpirun()])));
     }
     let (sent, received) = (saved(&job, 0), saved(&job, 1));
     assert!(sent.len() >= 4 && received.len() == sent.len(), "{}", job.text());
@@ -171,16 +175,16 @@ fn what_ranks_save_is_a_consistent_cut() {
         );
     }
     assert!(sent.is_sorted_by(|one, next| one < next), "the job stands still: {}", job.text());
-    File::create(place.programs.directory.join("enough")).unwrap();
+    File::create(sandbox.programs.directory.join("enough")).unwrap();
     let (code, out) = job.end();
     assert_eq!(code, 0, "{out}");
 }
 
 #[test]
 fn functions_are_found_by_their_names_or_the_job_ends() {
-    let Some(place) = Place::new(&["jobs/cr_own"]) else { return };
+    let Some(sandbox) = Sandbox::new(&["jobs/cr_own"]) else { return };
     let job = |options: &[&str]| {
-        place.start(&[&["--mca", "cr", "self"], options].concat(), "cr_own", &["1", "0"]).end()
+        sandbox.start(&[&["--mca", "cr", "self"], options].concat(), "cr_own", &["1", "0"]).end()
     };
     let (code, out) = job(&[]);
     assert!(
@@ -189,7 +193,8 @@ fn functions_are_found_by_their_names_or_the_job_ends() {
     );
     let (code, out) = job(&["--mca", "cr_self_user_prefix", "other"]);
     assert!(code == 1 && out.contains("the program has no function 'other_checkpoint'"), "{code} {out}");
-    // Each by its own parameter, which wins; as a Fortran compiler writes it; and by the names in the guide.
+    // Three names of a function: from its own parameter, which overrides the prefix; with the
+    // spelling of a Fortran compiler; from a parameter in the guide.
     let own = |end: &'static str| ["--mca", "cr_self_user_continue", end];
     let (code, out) = job(&[&OWN[3..], &own("nothing")].concat());
     assert!(
