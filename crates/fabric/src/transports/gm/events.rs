@@ -97,7 +97,9 @@ impl<P: GmPort> Gm<P> {
                 "the return of buffers"
             }
             GmOperation::Drop => {
-                peer.is_dropping = false;
+                if let Some(met) = peer.met {
+                    self.peers_of(met.target).for_each(|(_, peer)| peer.drop_ended());
+                }
                 "dropping messages"
             }
             GmOperation::Put(_) | GmOperation::Get(_) | GmOperation::GetWord(_) => return,

@@ -116,6 +116,11 @@ impl SharedGmWorld {
 }
 
 impl GmWorld {
+    /// Stops the sends of an end, as after a failure.
+    pub(super) fn disable(&mut self, me: usize) {
+        self.ends[me].is_disabled = true;
+    }
+
     pub(super) fn has_delivered(&self) -> bool {
         self.ends.iter().all(|end| end.done.is_empty())
     }
@@ -335,7 +340,7 @@ impl GmPort for FakeGmPort {
     fn get(&mut self, _: u32, _: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
         self.queue(FakeGmOperation::Get(region, address))
     }
-    fn drop_sends(&mut self, _: u32, _: GmTarget) -> Result<(), GmError> {
+    fn drop_sends(&mut self, label: u32, _: GmTarget) -> Result<(), GmError> {
         self.take_token()?;
         self.world.with(|world| {
             let end = &mut world.ends[self.me];
@@ -343,14 +348,15 @@ impl GmPort for FakeGmPort {
             let queue = std::mem::take(&mut end.queue);
             // The callback of the drop comes before or after those of the dropped sends.
             let is_first = world.random.below(2) == 0;
+            let end = GmEvent::Ended { label, operation: GmOperation::Drop, status: GmStatus::Done };
             if is_first {
-                world.ended(self.me, GmOperation::Drop, GmStatus::Done);
+                world.ends[self.me].done.push_back((end.clone(), Vec::new()));
             }
             for sending in queue {
                 world.ended(self.me, sending.operation(), GmStatus::Dropped);
             }
             if !is_first {
-                world.ended(self.me, GmOperation::Drop, GmStatus::Done);
+                world.ends[self.me].done.push_back((end, Vec::new()));
             }
         });
         Ok(())

@@ -48,6 +48,8 @@ pub(super) struct GmPeer {
     /// A send has failed, and the queued sends are to be dropped, or are being dropped.
     pub(super) needs_drop: bool,
     pub(super) is_dropping: bool,
+    /// The drop has ended, perhaps before the dropped messages: nothing is sent until all have.
+    is_draining: bool,
     /// It is not reached any more, and has perhaps left.
     pub(super) has_failed: bool,
 }
@@ -71,6 +73,7 @@ impl GmPeer {
             given_back: Vec::new(),
             needs_drop: false,
             is_dropping: false,
+            is_draining: false,
             has_failed: false,
         }
     }
@@ -117,6 +120,7 @@ impl GmPeer {
     pub(super) fn lands(&mut self, slot: GmSlot, is_over: bool) -> bool {
         let Some(at) = self.in_flight.iter().position(|flight| flight.slot == slot) else { return true };
         let flight = self.in_flight.remove(at);
+        self.is_draining &= !self.in_flight.is_empty();
         let is_over = is_over || self.is_gone || self.has_failed;
         if !is_over {
             self.given_back.extend(flight);
@@ -124,9 +128,14 @@ impl GmPeer {
         is_over
     }
 
+    /// The drop of everything that GM had for the peer has ended.
+    pub(super) fn drop_ended(&mut self) {
+        (self.is_dropping, self.is_draining) = (false, !self.in_flight.is_empty());
+    }
+
     /// Puts returned messages before those to be sent again. Returns whether these can be sent.
     pub(super) fn gather(&mut self) -> bool {
-        if self.needs_drop || self.is_dropping {
+        if self.needs_drop || self.is_dropping || self.is_draining {
             return false;
         }
         if !self.given_back.is_empty() {
@@ -144,6 +153,7 @@ impl GmPeer {
     pub(super) fn is_stopped(&self) -> bool {
         self.needs_drop
             || self.is_dropping
+            || self.is_draining
             || self.has_failed
             || !self.again.is_empty()
             || !self.given_back.is_empty()

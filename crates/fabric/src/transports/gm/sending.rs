@@ -1,10 +1,10 @@
 //! Sends to peers: messages, messages that are sent again, and the words by which buffers are
 //! returned (rules 3 to 5 of the module).
 
-use super::peer::{PeerPort, QueuedMessage};
+use super::peer::{GmPeer, PeerPort, QueuedMessage};
 use super::{Gm, GmPort, HEAD};
 use crate::{OutgoingMessage, Sent, Unreachable};
-use oxmpi_gm::GmSlot;
+use oxmpi_gm::{GmSlot, GmTarget};
 use oxmpi_wire::MAX_FRAME_LEN;
 
 const SLOTS: usize = 8;
@@ -124,13 +124,35 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
+    /// The peers at a port: one process, and processes that had the port before it.
+    pub(super) fn peers_of(&mut self, target: GmTarget) -> impl Iterator<Item = (u32, &mut GmPeer)> {
+        let known = (0..).zip(&mut self.peers).filter_map(|(at, peer)| Some((at, peer.as_deref_mut()?)));
+        known.filter(move |(_, peer)| peer.met.is_some_and(|met| met.target == target))
+    }
+
+    /// Drops everything that GM has for the port of a peer, if that is due. The process that has the
+    /// port now may be another one: it sends nothing until the drop has ended, so that its dropped
+    /// messages stay in order, and then again.
+    fn drop_if_due(&mut self, to: u32) {
+        let Some(peer) = self.peer(to).filter(|peer| peer.needs_drop) else { return };
+        let Some(PeerPort { target, .. }) = peer.met else { return };
+        if self.port.drop_sends(to, target).is_err() {
+            return;
+        }
+        let mut stopped = Vec::new();
+        for (at, peer) in self.peers_of(target) {
+            (peer.needs_drop, peer.is_dropping) = (false, true);
+            stopped.push(at);
+        }
+        stopped.retain(|at| *at != to && !self.stopped.contains(at));
+        self.stopped.append(&mut stopped);
+    }
+
     fn start_again(&mut self, to: u32) {
+        self.drop_if_due(to);
         let Gm { peers, port, .. } = self;
         let Some(peer) = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
         let Some(met) = peer.met else { return };
-        if peer.needs_drop && port.drop_sends(to, met.target).is_ok() {
-            (peer.needs_drop, peer.is_dropping) = (false, true);
-        }
         if !peer.gather() || peer.is_gone {
             return;
         }

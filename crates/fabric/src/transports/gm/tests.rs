@@ -87,6 +87,18 @@ impl GmRank {
 
 /// Sends `counts[i]` messages from rank i, and lets all arrive; rank 1 polls once in `lazy` turns.
 fn run(seed: u64, world: &SharedGmWorld, is_fast: [bool; 2], counts: [u32; 2], lazy: u32) {
+    run_with(seed, world, is_fast, counts, lazy, |_, _| {});
+}
+
+/// Does the same, and calls `act` in each turn.
+fn run_with(
+    seed: u64,
+    world: &SharedGmWorld,
+    is_fast: [bool; 2],
+    counts: [u32; 2],
+    lazy: u32,
+    act: impl Fn(u32, &mut [GmRank; 2]),
+) {
     let mut ranks = ranks(world, is_fast);
     let mut turns = 0;
     loop {
@@ -102,6 +114,7 @@ fn run(seed: u64, world: &SharedGmWorld, is_fast: [bool; 2], counts: [u32; 2], l
                 rank.poll();
             }
         }
+        act(turns, &mut ranks);
         turns += 1;
         assert!(turns < TURNS, "seed {seed}: nothing moves: {ranks:?}", ranks = ranks.map(|rank| rank.gm));
     }
@@ -235,6 +248,26 @@ fn the_first_peers_are_granted_all_credits_and_the_others_one_until_there_is_non
     // A process that does not count needs no grant.
     (0..1000).for_each(|peer| fast.gm.make_end(peer).unwrap());
     assert_eq!((fast.gm.peers[999].as_ref().unwrap().granted, fast.gm.provided), (UNCOUNTED, 128));
+}
+
+/// A spawned process gets the port of one that has ended. Sends to that one fail and are dropped,
+/// with all messages to the port.
+#[test]
+fn messages_that_are_dropped_for_another_peer_of_the_port_are_sent_again_in_order() {
+    const ENDED: u32 = 2;
+    for seed in 0..60 {
+        let world = SharedGmWorld::new(seed, 8, 8);
+        run_with(seed, &world, [false; 2], [MESSAGES; 2], 1, |turns, [rank, _]| {
+            let Some(met) = rank.gm.peer(1).and_then(|peer| peer.met) else { return };
+            rank.gm.make_end(ENDED).unwrap();
+            let ended = rank.gm.peer(ENDED).unwrap();
+            (ended.met, ended.is_gone) = (Some(met), true);
+            if turns % 11 == 0 && !ended.is_dropping && !ended.needs_drop {
+                world.with(|world| world.disable(0));
+                rank.gm.stop(ENDED);
+            }
+        });
+    }
 }
 
 #[test]
