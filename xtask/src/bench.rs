@@ -29,7 +29,7 @@ use crate::install::install;
 use crate::root;
 use crate::run::{Failure, Run};
 use distance::Distance;
-use groups::Program;
+use groups::BenchProgram;
 use machine::Machine;
 use mpi::{Mpi, OURS, PEERS};
 pub(crate) use options::BenchOptions;
@@ -68,7 +68,7 @@ pub(crate) fn bench(options: &BenchOptions) -> Result<(), Failure> {
 /// being errors.
 pub(crate) fn compile_programs(prefix: &Path, out: &Path) -> Result<(), Failure> {
     make_directory(out)?;
-    let with_mpi = Program::ALL.map(|program| (prefix.join("bin/mpicc"), program.name()));
+    let with_mpi = BenchProgram::ALL.map(|program| (prefix.join("bin/mpicc"), program.name()));
     for (compiler, name) in with_mpi.into_iter().chain([(PathBuf::from("cc"), "limit")]) {
         let warnings = ["-O1", "-Wall", "-Wextra", "-Werror", "-o"];
         Run::new(compiler).args(warnings).arg(out.join(name)).arg(source(name)).show()?;

@@ -103,7 +103,7 @@ struct Round {
 /// The modules and programs that run, and their directories.
 struct Plan {
     modules: Vec<String>,
-    programs: Vec<&'static programs::Program>,
+    programs: Vec<&'static programs::ForeignProgram>,
 }
 
 /// Runs the modules and programs that the options name. `takes` says for the number of

@@ -33,9 +33,9 @@ const LIMIT: u32 = 120;
 /// Measure the transports of this installation on this machine
 ///
 /// latency: half a round trip. bandwidth: windows of 8 messages one way. overlap: which part of a
-/// message's transfer, begun by MPI_Isend and MPI_Irecv on both sides and ended by MPI_Wait, goes on
-/// while both compute for as long as it takes alone. idle: CPU time per second of a rank that waits
-/// in MPI_Recv.
+/// message's transfer, begun by MPI_Isend and MPI_Irecv on both sides and ended by MPI_Wait, goes
+/// on while both compute for as long as it takes alone. idle: CPU time per second of a rank that
+/// waits in MPI_Recv.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// The measurements

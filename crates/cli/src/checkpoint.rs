@@ -36,11 +36,11 @@ const BLCR: &str = "blcr";
 /// Write an image of a running job to disk, from which it can go on later
 ///
 /// The image is one of all processes of the job, mpirun among them, or each rank has one. With
-/// --tree all processes must be on this host, and any transport will do; their program need not know
-/// of it. Without --tree the job must have been started with '--mca cr blcr'; if its messages go
-/// over crtcp, each rank has an image of its own; or with '--mca cr self': then the program saves
-/// its state by functions of its own. All ranks must be between MPI_Init and MPI_Finalize. CRIU
-/// makes the images.
+/// --tree all processes must be on this host, and any transport will do; their program need not
+/// know of it. Without --tree the job must have been started with '--mca cr blcr'; if its messages
+/// go over crtcp, each rank has an image of its own; or with '--mca cr self': then the program
+/// saves its state by functions of its own. All ranks must be between MPI_Init and MPI_Finalize.
+/// CRIU makes the images.
 ///
 /// The exit code is 0 when the set is on disk, and then a line says where. Else nothing is left of
 /// it, and the job goes on. 'oxmpi restart SET' brings the job back; 'oxmpi info --checkpoint SET'
@@ -71,12 +71,12 @@ pub(crate) struct CheckpointArgs {
     /// The module of `lamcheckpoint -ssi cr self`.
     #[arg(long = "self", hide = true)]
     is_self: bool,
-    /// The module of `lamcheckpoint -ssi cr blcr` and `cr_checkpoint`: images of each rank if the job
-    /// has chosen this module.
+    /// The module of `lamcheckpoint -ssi cr blcr` and `cr_checkpoint`: images of each rank if the
+    /// job has chosen this module.
     #[arg(long, hide = true)]
     blcr: bool,
-    /// The module of the job, as `lamcheckpoint` alone has it. A job without one gets an image of all
-    /// processes.
+    /// The module of the job, as `lamcheckpoint` alone has it. A job without one gets an image of
+    /// all processes.
     #[arg(long, hide = true)]
     as_chosen: bool,
 }

@@ -13,7 +13,7 @@ use oxmpi_sys::host;
 
 pub(crate) use self::exec::{ExecArgs, exec};
 use crate::command::{Settings, Stop, failed, timeout, usage};
-use crate::mpirun::{is_here, look_up, shell_text};
+use crate::mpirun::{is_here, resolve, shell_text};
 
 /// Pairs of LAM/MPI's name and the subcommand of `oxmpi`.
 pub(crate) const NAMES: [(&str, &str); 4] =
@@ -43,8 +43,8 @@ pub(crate) struct BootArgs {
 
 /// End your daemons, on all hosts, and the programs that they have started
 ///
-/// The exit code is 0, or 1 if there are no daemons, or some did not answer. LAM/MPI's name for this
-/// command is lamhalt.
+/// The exit code is 0, or 1 if there are no daemons, or some did not answer. LAM/MPI's name for
+/// this command is lamhalt.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HaltArgs {
     /// List the nodes
@@ -57,8 +57,8 @@ pub(crate) struct HaltArgs {
 /// List the nodes where you have daemons
 ///
 /// A line for each node: n0 HOST:PROCESSORS:origin,this_node,no_schedule,no_answer. A node whose
-/// daemon has ended or cannot be reached is marked no_answer, and standard error says why. LAM/MPI's
-/// name for this command is lamnodes.
+/// daemon has ended or cannot be reached is marked no_answer, and standard error says why.
+/// LAM/MPI's name for this command is lamnodes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NodesArgs {
     /// Nodes (n0-2), processors (c1), each node (N), each processor (C), this node (h), or the node
@@ -102,7 +102,7 @@ pub(crate) fn boot(args: &BootArgs) -> Result<i32, Stop> {
             let wrong = |error: &dyn Display| usage(format!("{}: {error}", file.display()));
             let text = oxmpi_param::file::read_text(file).map_err(|error| wrong(&error))?;
             let hosts = daemon::hosts(&text).map_err(|error| wrong(&error))?;
-            look_up(hosts.iter().map(|host| host.name.as_str()));
+            resolve(hosts.iter().map(|host| host.name.as_str()));
             hosts.into_iter().map(|host| Wish { is_here: is_here(&host.name), host }).collect()
         }
     };

@@ -31,9 +31,9 @@ pub(crate) struct DoctorArgs {
     /// The measurement takes some tens of milliseconds on two idle processors. The file is the one
     /// that shm_copy_costs names, ~/.oxmpi/copy-costs.conf unless set. From then on jobs choose by
     /// its figures how messages go through shared memory ('oxmpi explain copy'), instead of by the
-    /// built-in figures for the processor. The file holds for this processor and this kernel; remove
-    /// it to go back. Figures that are not 0.3 to 3 times the built-in ones, or of a busy machine,
-    /// are not written.
+    /// built-in figures for the processor. The file holds for this processor and this kernel;
+    /// remove it to go back. Figures that are not 0.3 to 3 times the built-in ones, or of a busy
+    /// machine, are not written.
     #[arg(long, conflicts_with = "json")]
     measure: bool,
 }

@@ -43,8 +43,8 @@ enum Query {
 struct CollArgs {
     /// The collective as in MPI, in any form: allreduce, MPI_Iallreduce, MPI_Allreduce_init
     ///
-    /// 'inter_move' and 'inter_reduce' are the collectives of intercommunicators that move data, and
-    /// that reduce.
+    /// 'inter_move' and 'inter_reduce' are the collectives of intercommunicators that move data,
+    /// and that reduce.
     #[arg(value_parser = named)]
     collective: NamedCollective,
     /// Ranks of the communicator
@@ -65,7 +65,7 @@ struct CollArgs {
     #[arg(long)]
     noncommutative: bool,
     /// There are more ranks than processors, as 'mpirun' finds for a job
-    #[arg(long, alias = "crowded")]
+    #[arg(long)]
     oversubscribed: bool,
     /// The operation is a sum or product of floating-point numbers, or one of the program
     #[arg(long)]

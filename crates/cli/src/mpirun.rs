@@ -31,7 +31,7 @@ use oxmpi_sys::{host, spawn};
 use oxmpi_tuned::settings::Settings;
 
 use self::hosts::Hosts;
-pub(crate) use self::hosts::{is_here, look_up};
+pub(crate) use self::hosts::{is_here, resolve};
 pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 pub(crate) use self::options::{INTERVAL_WANTED, TIMEOUT_WANTED, interval, timeout as seconds};
 use self::options::{Inherit, LaunchOptions, MpirunAction, ProgramOptions, Setting};
@@ -113,7 +113,7 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
         warn(&found);
         options.no_effect.iter().for_each(|text| oxmpi_sys::complain!("mpirun: {text}"));
     }
-    hosts::look_up(options.programs.iter().flat_map(|program| program.hosts.names()));
+    hosts::resolve(options.programs.iter().flat_map(|program| program.hosts.names()));
     let universe = spread::enter_universe(&mut options, &found.params)?;
     spread::apply_no_local(&mut options)?;
     let mut launch = launch(&options, found.params, universe.as_ref(), false)?;
@@ -168,7 +168,7 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
             spread::place_by(&mut options, &schema).map_err(|why| wrong(&why))?;
         } else {
             let hosts = Hosts::given(option, value).map_err(|why| wrong(&why))?;
-            hosts::look_up(hosts.names());
+            hosts::resolve(hosts.names());
             spread::move_to(&mut options, &hosts)?;
         }
     }
@@ -468,7 +468,7 @@ pub(crate) fn agent() -> i32 {
 fn find_program(wanted: &ProgramSearch<'_>) -> Result<PathBuf, String> {
     if let Some(hosts) = wanted.hosts {
         let hosts = Hosts::of_list(hosts)?;
-        hosts::look_up(hosts.names());
+        hosts::resolve(hosts.names());
         if let Some(host) = hosts.elsewhere() {
             return Err(not_here(host));
         }

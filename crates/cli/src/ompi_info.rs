@@ -30,8 +30,8 @@ pub(crate) struct ListOptions {
     /// The version
     #[arg(short = 'V', long)]
     version: bool,
-    /// Parameters up to this level: 1 to 3 for users, to 6 for tuning, to 9 all (without it 1, and 9
-    /// with --all)
+    /// Parameters up to this level: 1 to 3 for users, to 6 for tuning, to 9 all (without it 1, and
+    /// 9 with --all)
     #[arg(long, value_name = "N", value_parser = |text: &str| within(text, 1..=9))]
     level: Option<u64>,
     /// The parameters of a module; 'all' for any: --param btl tcp, --param all all

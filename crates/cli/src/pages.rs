@@ -1,5 +1,6 @@
 //! `oxmpi man PAGE` and `oxmpi completions SHELL`: manual pages and completions for shells, made
-//! from the tables of options and of parameters, and by clap. The installer writes them to `share/`.
+//! from the tables of options and of parameters, and by clap. The installer writes them to
+//! `share/`.
 
 mod completions;
 mod roff;

@@ -3,7 +3,7 @@
 use crate::memory::{Area, Memory};
 use crate::script::Script;
 use crate::staging::Staging;
-use oxmpi_engine::{Fault, Lane, Mode, Outlook, RequestId, Source, Started, TagMatch, Team};
+use oxmpi_engine::{Fault, Lane, MatchSource, Mode, Outlook, RequestId, Started, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Kernel, ReduceError};
@@ -333,7 +333,8 @@ impl Run {
                 (copy, Some(Box::new(staged)))
             }
         };
-        let started = lane.start_receive(context, buffer, Source::Process(from), TagMatch::Is(self.tag))?;
+        let started =
+            lane.start_receive(context, buffer, MatchSource::Process(from), TagMatch::Is(self.tag))?;
         self.note(number, started, staged)
     }
 

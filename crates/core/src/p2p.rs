@@ -10,7 +10,8 @@ use crate::wait_reason::Awaited;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_engine::{
-    ANYBODY, Completion, Fault, Mode, Now, Received, RequestId, Source, Started, StartedReceive, TagMatch,
+    ANYBODY, Completion, Fault, MatchSource, Mode, Now, Received, RequestId, Started, StartedReceive,
+    TagMatch,
 };
 use oxmpi_fabric::{Fabric, SentNow};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
@@ -75,12 +76,12 @@ fn plain_tags(tag: i32) -> Option<Tags> {
 }
 
 /// The source of a receive or probe; `None` for MPI_PROC_NULL.
-pub(crate) fn source_of(comm: &Communicator, source: i32) -> Result<Option<Source>> {
+pub(crate) fn source_of(comm: &Communicator, source: i32) -> Result<Option<MatchSource>> {
     check_not_revoked(comm)?;
     match source {
-        abi::MPI_ANY_SOURCE => Ok(Some(Source::Any)),
+        abi::MPI_ANY_SOURCE => Ok(Some(MatchSource::Any)),
         abi::MPI_PROC_NULL => Ok(None),
-        rank => Ok(Some(Source::Process(comm.process(rank, "source")?))),
+        rank => Ok(Some(MatchSource::Process(comm.process(rank, "source")?))),
     }
 }
 
@@ -464,7 +465,7 @@ impl<F: Fabric> Process<F> {
     pub fn receive_from(&self, context: u32, into: PlainBuf, source: i32, tag: i32) -> Result<Completion> {
         let tag = self.tag_match(tag)?;
         let started = self.enter(|domain| match domain.lane.process_of(context, source) {
-            Some(from) => domain.lane.start_receive(context, into.into(), Source::Process(from), tag),
+            Some(from) => domain.lane.start_receive(context, into.into(), MatchSource::Process(from), tag),
             // A revocation removes the routes.
             None => Err(Fault::Revoked),
         });

@@ -51,7 +51,7 @@ use std::task::{Context, Poll, Waker};
 pub struct SimWorld {
     ranks: u32,
     seed: u64,
-    weather: LinkFaults,
+    link_faults: LinkFaults,
     deaths: Vec<(u32, u64)>,
     most_events: u64,
     agreement: AgreementSettings,
@@ -125,7 +125,7 @@ impl SimWorld {
         SimWorld {
             ranks,
             seed,
-            weather: LinkFaults::default(),
+            link_faults: LinkFaults::default(),
             deaths: Vec::new(),
             most_events: MOST_EVENTS,
             agreement: AgreementSettings::default(),
@@ -134,8 +134,8 @@ impl SimWorld {
 
     /// Sets the faults of the network.
     #[must_use]
-    pub fn weather(mut self, weather: LinkFaults) -> SimWorld {
-        self.weather = weather;
+    pub fn link_faults(mut self, link_faults: LinkFaults) -> SimWorld {
+        self.link_faults = link_faults;
         self
     }
 
@@ -168,7 +168,7 @@ impl SimWorld {
     where
         S: Future<Output = Result<R>>,
     {
-        let network = Network::new(self.ranks, self.seed, self.weather.clone());
+        let network = Network::new(self.ranks, self.seed, self.link_faults.clone());
         for (rank, at_ns) in &self.deaths {
             network.borrow_mut().kill_after(*rank, *at_ns);
         }

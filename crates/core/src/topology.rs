@@ -8,7 +8,7 @@ use crate::comm::{Communicator, taken};
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_fabric::Fabric;
-use oxmpi_mem::kernels::{Op, Scalar, kernel};
+use oxmpi_mem::kernels::{ReduceOp, Scalar, kernel};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::{MpiError, Result};
@@ -223,7 +223,7 @@ impl<F: Fabric> Process<F> {
         let input = Owned::new(vec![i32::from(mine.is_err())]);
         let output = Owned::new(vec![0_i32]);
         let element = Some(Arc::new(Layout::basic(size_of::<i32>(), align_of::<i32>())));
-        let Some(max) = kernel(Op::Max, Scalar::I32) else {
+        let Some(max) = kernel(ReduceOp::Max, Scalar::I32) else {
             return Err(MpiError::new(abi::MPI_ERR_INTERN, "there is no maximum of integers"));
         };
         let call = Call::Allreduce { count: Shared(1), commutative: true, in_place: false };

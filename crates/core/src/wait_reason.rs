@@ -6,7 +6,7 @@ use crate::process::Domain;
 use crate::shmem;
 use crate::task::RequestTask;
 use oxmpi_coll::Run;
-use oxmpi_engine::{CopiedSends, Outlook, RequestId, Source, TagMatch, Team};
+use oxmpi_engine::{CopiedSends, MatchSource, Outlook, RequestId, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_plan::{Call, Shared};
 use oxmpi_rt::waiting::{LongWait, MOST_PEERS, Need};
@@ -25,7 +25,7 @@ pub(crate) enum Awaited<'a, F> {
     Request(u64),
     All(&'a [u64]),
     Any(&'a [u64]),
-    Message(u32, Source, TagMatch),
+    Message(u32, MatchSource, TagMatch),
     /// Any other condition; the function describes it.
     Described(&'a dyn Fn(&Domain<F>) -> Reason),
 }
@@ -82,8 +82,8 @@ impl<F: Fabric> Domain<F> {
             Awaited::Any(requests) => self.join(requests, true),
             Awaited::Message(context, source, tag) => {
                 let from = match source {
-                    Source::Any => None,
-                    Source::Process(process) => Some(*process),
+                    MatchSource::Any => None,
+                    MatchSource::Process(process) => Some(*process),
                 };
                 let tag = match tag {
                     TagMatch::Any => None,
@@ -99,7 +99,7 @@ impl<F: Fabric> Domain<F> {
         let requests = match awaited {
             Awaited::Request(request) => std::slice::from_ref(request),
             Awaited::All(requests) | Awaited::Any(requests) => requests,
-            Awaited::Message(_, Source::Process(process), _) => return Awaits::Message(*process),
+            Awaited::Message(_, MatchSource::Process(process), _) => return Awaits::Message(*process),
             Awaited::Message(..) | Awaited::Described(_) => return Awaits::Anything,
         };
         // With many requests it is rarely only one peer, so the search stops early.

@@ -7,7 +7,7 @@
 use crate::lane::{Lane, StartedReceive};
 use crate::matching::ANYBODY;
 use crate::request::{
-    Completion, Fault, Mode, Received, RequestId, SendReceivePair, Source, Started, TagMatch, Work,
+    Completion, Fault, MatchSource, Mode, Received, RequestId, SendReceivePair, Started, TagMatch, Work,
 };
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
@@ -27,7 +27,7 @@ pub enum Operation {
     Receive {
         context: u32,
         buffer: UserBuf,
-        source: Source,
+        source: MatchSource,
         tag: TagMatch,
     },
     /// An operation above the lane, started by [`Lane::start_external`].
@@ -153,13 +153,15 @@ impl<F: Fabric> Lane<F> {
         &mut self,
         context: u32,
         buffer: &UserBuf,
-        source: Source,
+        source: MatchSource,
         tag: TagMatch,
     ) -> Option<RequestId> {
         let into = buffer.as_plain()?;
         let from = match source {
-            Source::Any => (Some(ANYBODY), -1),
-            Source::Process(process) => (Some(process), self.state.contexts.get(context)?.rank_of(process)),
+            MatchSource::Any => (Some(ANYBODY), -1),
+            MatchSource::Process(process) => {
+                (Some(process), self.state.contexts.get(context)?.rank_of(process))
+            }
         };
         match self.receive_plain(context, from, tag.into(), into)? {
             StartedReceive::Waits(part) | StartedReceive::Taken(part) => Some(part),

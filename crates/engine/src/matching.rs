@@ -9,7 +9,7 @@ mod bucket;
 mod posted;
 mod unexpected;
 
-use crate::request::{RequestId, Source, TagMatch};
+use crate::request::{MatchSource, RequestId, TagMatch};
 use crate::team::Team;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context as Name, ContextId, Tags};
@@ -74,10 +74,10 @@ pub(crate) struct MatchPattern {
 
 impl MatchPattern {
     #[inline]
-    pub(crate) fn new(source: Source, tag: TagMatch) -> MatchPattern {
+    pub(crate) fn new(source: MatchSource, tag: TagMatch) -> MatchPattern {
         let source = match source {
-            Source::Any => ANYBODY,
-            Source::Process(p) => p,
+            MatchSource::Any => ANYBODY,
+            MatchSource::Process(p) => p,
         };
         MatchPattern::plain(source, tag.into())
     }
@@ -519,9 +519,9 @@ mod tests {
     fn the_first_receive_that_wants_a_message_gets_it() {
         let mut c = Context::new(ContextId::new(0, 1));
         let id = |n| RequestId::from_raw(n);
-        c.post(MatchPattern::new(Source::Any, TagMatch::Is(5)), id(1));
-        c.post(MatchPattern::new(Source::Process(2), TagMatch::Any), id(2));
-        c.post(MatchPattern::new(Source::Process(2), TagMatch::Is(5)), id(3));
+        c.post(MatchPattern::new(MatchSource::Any, TagMatch::Is(5)), id(1));
+        c.post(MatchPattern::new(MatchSource::Process(2), TagMatch::Any), id(2));
+        c.post(MatchPattern::new(MatchSource::Process(2), TagMatch::Is(5)), id(3));
         assert_eq!(c.take_posted(2, 5), Some(id(1)));
         assert_eq!(c.take_posted(3, 5), None);
         assert_eq!(c.take_posted(2, 5), Some(id(2)));
@@ -551,9 +551,9 @@ mod tests {
     fn a_wildcard_takes_no_message_of_the_library() {
         let mut c = Context::new(ContextId::new(0, 1));
         let id = |n| RequestId::from_raw(n);
-        c.post(MatchPattern::new(Source::Any, TagMatch::Any), id(1));
+        c.post(MatchPattern::new(MatchSource::Any, TagMatch::Any), id(1));
         c.post(MatchPattern::plain(2, Tags::ANY), id(2));
-        c.post(MatchPattern::new(Source::Process(2), TagMatch::Is(!5)), id(3));
+        c.post(MatchPattern::new(MatchSource::Process(2), TagMatch::Is(!5)), id(3));
         assert_eq!(c.take_posted(2, !5), Some(id(3)));
         assert_eq!(c.take_posted(2, i32::MIN), None);
         assert_eq!(c.take_posted(2, i32::MAX), Some(id(1)));

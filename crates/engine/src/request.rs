@@ -26,7 +26,7 @@ pub enum Mode {
 
 /// The source of a receive or probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Source {
+pub enum MatchSource {
     Any,
     /// The process with this index.
     Process(u32),

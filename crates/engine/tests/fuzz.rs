@@ -14,8 +14,8 @@ mod seeds;
 
 use lanes::{Lanes, rough};
 use oxmpi_engine::{
-    ANYBODY, Completion, Lane, Mode, Now, Operation, RankMap, RequestId, Source, Started, StartedReceive,
-    TagMatch,
+    ANYBODY, Completion, Lane, MatchSource, Mode, Now, Operation, RankMap, RequestId, Started,
+    StartedReceive, TagMatch,
 };
 use oxmpi_fabric::sim::{LinkFaults, Random, Sim};
 use oxmpi_mem::buffer::PlainBuf;
@@ -49,7 +49,7 @@ struct Leaving {
 #[derive(Debug)]
 struct ModelReceive {
     context: usize,
-    source: Source,
+    source: MatchSource,
     tag: TagMatch,
     /// `None`: still active.
     got: Option<usize>,
@@ -60,7 +60,7 @@ struct ModelReceive {
 impl ModelReceive {
     fn matches(&self, message: &ModelMessage) -> bool {
         self.context == message.context
-            && (self.source == Source::Any || self.source == Source::Process(message.from))
+            && (self.source == MatchSource::Any || self.source == MatchSource::Process(message.from))
             && (self.tag == TagMatch::Any || self.tag == TagMatch::Is(message.tag))
     }
 }
@@ -146,10 +146,10 @@ impl Fuzz {
         self.sent.push(ModelMessage { context, from, tag, len, cancelled: false });
     }
 
-    fn source_and_tag(&mut self) -> (Source, TagMatch) {
+    fn source_and_tag(&mut self) -> (MatchSource, TagMatch) {
         let source = match self.random.below(u64::from(RANKS) + 2) as u32 {
-            process if process < RANKS => Source::Process(process),
-            _ => Source::Any,
+            process if process < RANKS => MatchSource::Process(process),
+            _ => MatchSource::Any,
         };
         let tag = match self.random.below(4) {
             3 => TagMatch::Any,
@@ -167,8 +167,8 @@ impl Fuzz {
             TagMatch::Is(tag) => Tags::one(tag),
         };
         let from = match source {
-            Source::Any => ANYBODY,
-            Source::Process(process) => process,
+            MatchSource::Any => ANYBODY,
+            MatchSource::Process(process) => process,
         };
         let data = Owned::new(vec![0u8; ROOM]);
         let plain = self.plain.pop().unwrap_or_else(|| PlainBuf::leaked(ROOM));

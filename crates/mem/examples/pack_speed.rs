@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p oxmpi-mem --example pack_speed`
 
-use oxmpi_mem::kernels::{Op, Scalar, kernel};
+use oxmpi_mem::kernels::{ReduceOp, Scalar, kernel};
 use oxmpi_mem::layout::{Layout, LayoutError};
 use oxmpi_mem::memory::{Scratch, ScratchError};
 use oxmpi_mem::table::Table;
@@ -67,10 +67,10 @@ fn main() -> Result<(), ScratchError> {
         pack("irregular blocks of 1 to 3 doubles", irregular.dup(), bytes)?;
         pack("column of 32 rows of {double; char}", Layout::hvector(32, 1, 512, &padded)?, bytes)?;
         for (op, scalar) in [
-            (Op::Sum, Scalar::F64),
-            (Op::Max, Scalar::I32),
-            (Op::Sum, Scalar::F80),
-            (Op::MinLoc, Scalar::F64I32),
+            (ReduceOp::Sum, Scalar::F64),
+            (ReduceOp::Max, Scalar::I32),
+            (ReduceOp::Sum, Scalar::F80),
+            (ReduceOp::MinLoc, Scalar::F64I32),
         ] {
             let Some(kernel) = kernel(op, scalar) else { continue };
             let mut right = vec![0u8; bytes];

@@ -25,7 +25,7 @@ mod instruction;
 pub use instruction::Instruction;
 
 use crate::buffer::UserBuf;
-use crate::kernels::{Loop, Op, Scalar, kernel};
+use crate::kernels::{Loop, ReduceOp, Scalar, kernel};
 use crate::layout::Layout;
 use crate::memory::{Scratch, ScratchError};
 use oxmpi_shm::robust_lock::RobustGuard;
@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 /// An operation on elements of one predefined type, carried out atomically.
 #[derive(Clone, Copy, Debug)]
 pub struct Accumulator {
-    op: Op,
+    op: ReduceOp,
     scalar: Scalar,
     run: Loop,
     size: usize,
@@ -51,7 +51,7 @@ const LINE_BYTES: usize = 64;
 macro_rules! atomic_elements {
     ($name:ident, $atomic:ty, $word:ty) => {
         /// Changes `n` elements, or `n` words of several elements each (rule 1). Safety: `n` of
-        /// them are readable at `left` (none for [`Op::NoOp`]), and writable and aligned at
+        /// them are readable at `left` (none for [`ReduceOp::NoOp`]), and writable and aligned at
         /// `right`; `old` is null or writable for `n` of them.
         #[inline]
         unsafe fn $name(a: &Accumulator, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
@@ -64,14 +64,14 @@ macro_rules! atomic_elements {
                     let element = &*right.add(i * SIZE).cast::<$atomic>();
                     let operand = || left.add(i * SIZE).cast::<$word>().read_unaligned();
                     let before = match a.op {
-                        Op::NoOp => element.load(Ordering::SeqCst),
-                        Op::Replace => element.swap(operand(), Ordering::SeqCst),
-                        Op::Sum if a.size == SIZE && a.is_integer() => {
+                        ReduceOp::NoOp => element.load(Ordering::SeqCst),
+                        ReduceOp::Replace => element.swap(operand(), Ordering::SeqCst),
+                        ReduceOp::Sum if a.size == SIZE && a.is_integer() => {
                             element.fetch_add(operand(), Ordering::SeqCst)
                         }
-                        Op::Band => element.fetch_and(operand(), Ordering::SeqCst),
-                        Op::Bor => element.fetch_or(operand(), Ordering::SeqCst),
-                        Op::Bxor => element.fetch_xor(operand(), Ordering::SeqCst),
+                        ReduceOp::Band => element.fetch_and(operand(), Ordering::SeqCst),
+                        ReduceOp::Bor => element.fetch_or(operand(), Ordering::SeqCst),
+                        ReduceOp::Bxor => element.fetch_xor(operand(), Ordering::SeqCst),
                         _ => {
                             let mut now = element.load(Ordering::Relaxed);
                             loop {
@@ -109,13 +109,13 @@ atomic_elements!(atomic_8, AtomicU64, u64);
 impl Accumulator {
     /// `None` if `op` is not defined for `scalar`, or has no kernel.
     #[inline]
-    pub fn new(op: Op, scalar: Scalar) -> Option<Accumulator> {
+    pub fn new(op: ReduceOp, scalar: Scalar) -> Option<Accumulator> {
         let (size, extent) = scalar.size_extent();
         Some(Accumulator { op, scalar, run: kernel(op, scalar)?.as_loop(), size, extent })
     }
 
     /// The operation.
-    pub fn op(&self) -> Op {
+    pub fn op(&self) -> ReduceOp {
         self.op
     }
 
@@ -151,7 +151,7 @@ impl Accumulator {
     /// Changes contiguous elements without padding; their old values go to `old`. `lock` acquires
     /// the element lock and is called only if the lock is needed. Panics if the elements have
     /// padding, or the lengths differ or are no multiple of the element's. `left` may be empty for
-    /// [`Op::NoOp`].
+    /// [`ReduceOp::NoOp`].
     #[inline]
     pub fn apply<'l>(
         &self,
@@ -161,7 +161,7 @@ impl Accumulator {
         lock: impl FnMut() -> RobustGuard<'l>,
     ) {
         let len = right.len();
-        let operands = left.len() == len || self.op == Op::NoOp;
+        let operands = left.len() == len || self.op == ReduceOp::NoOp;
         let room = old.as_ref().is_none_or(|old| old.len() == len);
         assert!(
             self.is_plain() && operands && room && len.is_multiple_of(self.size),
@@ -182,7 +182,7 @@ impl Accumulator {
     /// As [`Accumulator::apply`], of elements that no other thread changes meanwhile (rule 6).
     pub fn apply_alone(&self, left: Bytes<'_>, mut right: BytesMut<'_>, old: Option<BytesMut<'_>>) {
         let len = right.len();
-        let operands = left.len() == len || self.op == Op::NoOp;
+        let operands = left.len() == len || self.op == ReduceOp::NoOp;
         assert!(
             self.is_plain() && operands && len.is_multiple_of(self.size),
             "{} bytes of elements of {} are accumulated to {len}",
@@ -192,7 +192,7 @@ impl Accumulator {
         if let Some(old) = old {
             right.as_bytes().copy_to(old);
         }
-        if self.op != Op::NoOp {
+        if self.op != ReduceOp::NoOp {
             // SAFETY: both views are mapped for `len` bytes, which are whole elements.
             unsafe { (self.run)(left.as_ptr(), right.as_mut_ptr(), len / self.size) };
         }
@@ -229,7 +229,7 @@ impl Accumulator {
         let behind = before + words * in_word;
         let at = |elements: usize| {
             let offset = elements * self.size;
-            let from = if self.op == Op::NoOp { left } else { left.wrapping_add(offset) };
+            let from = if self.op == ReduceOp::NoOp { left } else { left.wrapping_add(offset) };
             (from, right.wrapping_add(offset), if old.is_null() { old } else { old.wrapping_add(offset) })
         };
         let ((left_words, right_words, old_words), (left_rest, right_rest, old_rest)) =
@@ -280,7 +280,7 @@ impl Accumulator {
             let _held = lock();
             // SAFETY: by the contract of this function: these are `part` of the `n` elements.
             unsafe {
-                let left = if self.op == Op::NoOp { left } else { left.add(offset) };
+                let left = if self.op == ReduceOp::NoOp { left } else { left.add(offset) };
                 let old = if old.is_null() { old } else { old.add(offset) };
                 self.change(left, right.add(offset), old, part);
             }
@@ -312,7 +312,8 @@ impl Accumulator {
         }
         let (mut done, mut held, mut with_lock) = (0, None, 0);
         target.blocks(from, len, |block, bytes| {
-            let operand = if self.op == Op::NoOp { left.as_ptr() } else { left.slice(done, bytes).as_ptr() };
+            let operand =
+                if self.op == ReduceOp::NoOp { left.as_ptr() } else { left.slice(done, bytes).as_ptr() };
             let old = old.as_mut().map_or(std::ptr::null_mut(), |old| old.slice(done, bytes).as_mut_ptr());
             // SAFETY: `bytes` bytes are mapped at the block, and are whole elements: a layout never
             // cuts an element without padding, and `from` and `len` are multiples of its size.
@@ -344,7 +345,7 @@ impl Accumulator {
             "packed bytes {from}+{len} of {total}, elements of {}",
             self.size
         );
-        assert!(operands == len || self.op == Op::NoOp, "{operands} bytes for {len}");
+        assert!(operands == len || self.op == ReduceOp::NoOp, "{operands} bytes for {len}");
     }
 
     /// Accumulates to a copy of elements with padding under the lock, and copies it back.
@@ -364,7 +365,7 @@ impl Accumulator {
         let mut at = 0;
         while at < len {
             let bytes = (most * self.size).min(len - at);
-            if self.op != Op::NoOp {
+            if self.op != ReduceOp::NoOp {
                 operands.buf().unpack(0, left.slice(at, bytes));
             }
             let Some(mut room) = packed.buf().as_contiguous_mut() else { break };
@@ -466,7 +467,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..EACH {
                         let sum = |scalar, at, len, one: &[u8]| {
-                            let accumulator = Accumulator::new(Op::Sum, scalar).unwrap();
+                            let accumulator = Accumulator::new(ReduceOp::Sum, scalar).unwrap();
                             let right = memory.bytes(at, len).unwrap();
                             accumulator.apply(Bytes::from(one), right, None, || held_by_0(&lock));
                         };
@@ -491,8 +492,8 @@ mod tests {
         const EACH: u64 = 20_000;
         let memory = oxmpi_sys::memory::Memory::zeroed(64, 64).unwrap();
         let lock = AtomicU64::new(0);
-        let sum = Accumulator::new(Op::Sum, Scalar::U8).unwrap();
-        let max = Accumulator::new(Op::Max, Scalar::U16).unwrap();
+        let sum = Accumulator::new(ReduceOp::Sum, Scalar::U8).unwrap();
+        let max = Accumulator::new(ReduceOp::Max, Scalar::U16).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for round in 0..EACH {
@@ -525,7 +526,7 @@ mod tests {
     fn words_of_small_elements_change_as_the_elements_do() {
         let lock = AtomicU64::new(0);
         let operands: Vec<u8> = (0..64u8).map(|i| i.wrapping_mul(89) ^ 0x5a).collect();
-        for (op, scalar) in Op::ALL.iter().flat_map(|op| Scalar::ALL.map(|scalar| (*op, scalar))) {
+        for (op, scalar) in ReduceOp::ALL.iter().flat_map(|op| Scalar::ALL.map(|scalar| (*op, scalar))) {
             let Some(accumulator) = Accumulator::new(op, scalar).filter(|a| a.is_plain() && a.size < 8)
             else {
                 continue;
@@ -537,7 +538,7 @@ mod tests {
                 let start: Vec<u8> = (0..64u8).map(|i| i.wrapping_mul(151) ^ 0x33).collect();
                 Bytes::from(&start[..]).copy_to(memory.bytes(0, 64).unwrap());
                 let (from, len) = (first * size, n * size);
-                let given = if op == Op::NoOp { 0 } else { len };
+                let given = if op == ReduceOp::NoOp { 0 } else { len };
                 let (left, mut old) = (Bytes::from(&operands[..given]), vec![0; len]);
                 let right = memory.bytes(from, len).unwrap();
                 accumulator.apply(left, right, Some(BytesMut::from(&mut old[..])), || held_by_0(&lock));
@@ -554,7 +555,7 @@ mod tests {
         const PARTS: usize = 3;
         let memory = oxmpi_sys::memory::Memory::zeroed(PARTS * PART_BYTES, LINE_BYTES).unwrap();
         let (lock, mut acquired) = (AtomicU64::new(0), 0);
-        let accumulator = Accumulator::new(Op::Sum, Scalar::C64).unwrap();
+        let accumulator = Accumulator::new(ReduceOp::Sum, Scalar::C64).unwrap();
         let right = memory.bytes(0, PARTS * PART_BYTES).unwrap();
         accumulator.apply(Bytes::from(&[0; PARTS * PART_BYTES][..]), right, None, || {
             acquired += 1;
@@ -572,7 +573,7 @@ mod tests {
         let mut old = [0u8; 8];
         lend_mut(&mut target, |buffer| {
             let strided = buffer.cast(1, &every_other).unwrap();
-            let accumulator = Accumulator::new(Op::Max, Scalar::I32).unwrap();
+            let accumulator = Accumulator::new(ReduceOp::Max, Scalar::I32).unwrap();
             let left: Vec<u8> = [5i32, 100].iter().flat_map(|v| v.to_ne_bytes()).collect();
             let old = BytesMut::from(&mut old[..]);
             accumulator
@@ -587,7 +588,7 @@ mod tests {
     #[test]
     fn pairs_keep_their_padding() {
         let lock = AtomicU64::new(0);
-        let accumulator = Accumulator::new(Op::MaxLoc, Scalar::I16I32).unwrap();
+        let accumulator = Accumulator::new(ReduceOp::MaxLoc, Scalar::I16I32).unwrap();
         let layout = accumulator.element_layout();
         let mut target = vec![7u8; 16];
         target[0..2].copy_from_slice(&1i16.to_ne_bytes());
@@ -628,8 +629,8 @@ mod tests {
         let lock = AtomicU64::new(0);
         let done = std::sync::atomic::AtomicBool::new(false);
         let apart = Arc::new(Layout::hvector(2, 32, 4096, &Layout::basic(1, 1)).unwrap());
-        let replace = Accumulator::new(Op::Replace, Scalar::U8).unwrap();
-        let read = Accumulator::new(Op::NoOp, Scalar::U8).unwrap();
+        let replace = Accumulator::new(ReduceOp::Replace, Scalar::U8).unwrap();
+        let read = Accumulator::new(ReduceOp::NoOp, Scalar::U8).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for round in 0..ROUNDS {

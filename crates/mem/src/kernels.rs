@@ -78,7 +78,7 @@ impl Scalar {
 
 /// A predefined operation (MPI-5.0 section 6.9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Op {
+pub enum ReduceOp {
     /// Integers wrap around, as for `Prod`.
     Sum,
     Prod,
@@ -99,9 +99,9 @@ pub enum Op {
     NoOp,
 }
 
-impl Op {
-    pub const ALL: [Op; 14] = {
-        use Op::*;
+impl ReduceOp {
+    pub const ALL: [ReduceOp; 14] = {
+        use ReduceOp::*;
         [Sum, Prod, Min, Max, Band, Bor, Bxor, Land, Lor, Lxor, MinLoc, MaxLoc, Replace, NoOp]
     };
 }
@@ -126,7 +126,7 @@ pub struct Kernel {
     size: usize,
     extent: usize,
     is_exact: bool,
-    op: Op,
+    op: ReduceOp,
     scalar: Scalar,
 }
 
@@ -146,11 +146,11 @@ pub enum ReduceError {
 }
 
 /// The kernel of `op` for `scalar`, if it is defined and available (see [`Scalar`]).
-pub fn kernel(op: Op, scalar: Scalar) -> Option<Kernel> {
+pub fn kernel(op: ReduceOp, scalar: Scalar) -> Option<Kernel> {
     let (size, extent) = scalar.size_extent();
     let loops = match op {
-        Op::NoOp => Loops { onto: nothing, apart: None },
-        Op::Replace => element::replace(scalar)?,
+        ReduceOp::NoOp => Loops { onto: nothing, apart: None },
+        ReduceOp::Replace => element::replace(scalar)?,
         _ => element::arithmetic(op, scalar)?,
     };
     // With padding, the result would get unspecified bytes there, so the loop is not used.
@@ -160,10 +160,10 @@ pub fn kernel(op: Op, scalar: Scalar) -> Option<Kernel> {
 
 /// Whether every grouping of contributions has the same result. Floating-point sums and products
 /// are rounded at each step; all other operations are exact.
-fn is_exact(op: Op, scalar: Scalar) -> bool {
+fn is_exact(op: ReduceOp, scalar: Scalar) -> bool {
     use Scalar::*;
     let is_floating = matches!(scalar, F16 | F32 | F64 | F80 | F128 | C16 | C32 | C64 | C80 | C128);
-    !(is_floating && matches!(op, Op::Sum | Op::Prod))
+    !(is_floating && matches!(op, ReduceOp::Sum | ReduceOp::Prod))
 }
 
 /// Safety: none needed: it does nothing.
@@ -195,7 +195,7 @@ impl Scalar {
 
 impl Kernel {
     /// The operation and the elements.
-    pub fn kind(&self) -> (Op, Scalar) {
+    pub fn kind(&self) -> (ReduceOp, Scalar) {
         (self.op, self.scalar)
     }
 

@@ -7,7 +7,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_mem::atomics::{Accumulator, Instruction};
 use oxmpi_mem::kernels::{self, Kernel};
 
-pub use oxmpi_mem::kernels::Op as PredefinedOp;
+pub use oxmpi_mem::kernels::ReduceOp as PredefinedOp;
 
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

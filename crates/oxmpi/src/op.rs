@@ -65,7 +65,7 @@ pub struct Op<T> {
 
 #[derive(Clone)]
 enum OpKind<T> {
-    Kernel(kernels::Op, Scalar),
+    Kernel(kernels::ReduceOp, Scalar),
     Function { function: Arc<Function<T>>, commutative: bool },
 }
 
@@ -114,7 +114,7 @@ impl<T: Element> Op<T> {
         Op { kind: OpKind::Function { function: Arc::new(function), commutative: false } }
     }
 
-    pub(crate) fn kernel(op: kernels::Op, scalar: Scalar) -> Op<T> {
+    pub(crate) fn kernel(op: kernels::ReduceOp, scalar: Scalar) -> Op<T> {
         Op { kind: OpKind::Kernel(op, scalar) }
     }
 
@@ -202,7 +202,7 @@ macro_rules! predefined {
 
             impl<T: $bound> From<$name> for Op<T> {
                 fn from(_: $name) -> Op<T> {
-                    Op::kernel(kernels::Op::$op, T::SCALAR)
+                    Op::kernel(kernels::ReduceOp::$op, T::SCALAR)
                 }
             }
         )*

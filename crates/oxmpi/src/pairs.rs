@@ -75,13 +75,13 @@ macro_rules! located {
         $(
             impl From<MinLoc> for Op<Located<$t>> {
                 fn from(_: MinLoc) -> Self {
-                    Op::kernel(kernels::Op::MinLoc, Scalar::$scalar)
+                    Op::kernel(kernels::ReduceOp::MinLoc, Scalar::$scalar)
                 }
             }
 
             impl From<MaxLoc> for Op<Located<$t>> {
                 fn from(_: MaxLoc) -> Self {
-                    Op::kernel(kernels::Op::MaxLoc, Scalar::$scalar)
+                    Op::kernel(kernels::ReduceOp::MaxLoc, Scalar::$scalar)
                 }
             }
         )*

@@ -86,7 +86,9 @@ pub use self::input::Stdin;
 pub use self::output::OutputStyle;
 pub use self::plugs::network;
 pub use self::relay::{RELAY_CONTROL, RELAY_WORD};
-pub use self::resume::{ApartOf, ApartRanks, FilesOf, NAMESPACE_WORD, Restore, Restored, Source, resume};
+pub use self::resume::{
+    ApartOf, ApartRanks, FilesOf, NAMESPACE_WORD, RestartSource, Restore, Restored, resume,
+};
 pub(crate) use self::start::{CONTROL_NUMBER, SEGMENT_NUMBER, kernel};
 
 use self::binding::Binding;

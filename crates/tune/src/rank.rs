@@ -13,7 +13,7 @@ use oxmpi_core::start::{self, StartedProcess};
 use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::element::layout_of;
-use oxmpi_mem::kernels::{Kernel, Op, Scalar, kernel};
+use oxmpi_mem::kernels::{Kernel, ReduceOp, Scalar, kernel};
 use oxmpi_mem::memory::Owned;
 use oxmpi_plan::{Call, Collective, Parameters, Shared};
 use oxmpi_shm::segment::RankState;
@@ -82,7 +82,7 @@ struct MeasuringRank {
 impl MeasuringRank {
     fn new(process: Process<Routes>) -> Result<MeasuringRank, String> {
         let kernel = |op| kernel(op, Scalar::F64).ok_or("there is no sum of doubles");
-        Ok(MeasuringRank { process, sum: kernel(Op::Sum)?, longest: kernel(Op::Max)? })
+        Ok(MeasuringRank { process, sum: kernel(ReduceOp::Sum)?, longest: kernel(ReduceOp::Max)? })
     }
 
     fn answer_all(&self) -> Result<(), String> {

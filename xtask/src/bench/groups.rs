@@ -4,22 +4,22 @@ use std::time::Duration;
 
 /// Launches that belong together: one table of the report.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct BenchGroup {
     /// The name in `--groups`.
     pub(crate) name: &'static str,
     /// The heading of its table.
     pub(crate) title: &'static str,
     /// The subject of the figures.
     pub(crate) subject: &'static str,
-    pub(crate) launches: &'static [Launch],
+    pub(crate) launches: &'static [BenchLaunch],
     /// Whether the machine's limit, that of two processes, stands beside it.
     pub(crate) has_limit: bool,
 }
 
 /// One run of a benchmark program.
 #[derive(Debug)]
-pub(crate) struct Launch {
-    pub(crate) program: Program,
+pub(crate) struct BenchLaunch {
+    pub(crate) program: BenchProgram,
     pub(crate) ranks: u32,
     pub(crate) args: &'static [&'static str],
     pub(crate) gives: Gives,
@@ -29,19 +29,19 @@ pub(crate) struct Launch {
 /// A benchmark program that is compiled with each library's mpicc. Its tests `check` and `version`
 /// serve to admit a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Program {
+pub(crate) enum BenchProgram {
     P2p,
     Patterns,
 }
 
-impl Program {
-    pub(crate) const ALL: [Program; 2] = [Program::P2p, Program::Patterns];
+impl BenchProgram {
+    pub(crate) const ALL: [BenchProgram; 2] = [BenchProgram::P2p, BenchProgram::Patterns];
 
     /// The name of its source in `bench/`.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Program::P2p => "p2p",
-            Program::Patterns => "patterns",
+            BenchProgram::P2p => "p2p",
+            BenchProgram::Patterns => "patterns",
         }
     }
 }
@@ -63,34 +63,34 @@ const FEW_SIZES: &str = "8,1024,65536";
 /// The sizes of collectives, of which one is drawn.
 const COLLECTIVE_SIZES: &str = "8,64,1024,8192,65536,262144,1048576";
 
-const fn launch(ranks: u32, args: &'static [&'static str], gives: Gives, seconds: u64) -> Launch {
-    Launch { program: Program::P2p, ranks, args, gives, limit: Duration::from_secs(seconds) }
+const fn launch(ranks: u32, args: &'static [&'static str], gives: Gives, seconds: u64) -> BenchLaunch {
+    BenchLaunch { program: BenchProgram::P2p, ranks, args, gives, limit: Duration::from_secs(seconds) }
 }
 
-const fn patterns(ranks: u32, args: &'static [&'static str]) -> Launch {
+const fn patterns(ranks: u32, args: &'static [&'static str]) -> BenchLaunch {
     let limit = Duration::from_secs(if ranks == 2 { 120 } else { 240 });
-    Launch { program: Program::Patterns, ranks, args, gives: Gives::Points, limit }
+    BenchLaunch { program: BenchProgram::Patterns, ranks, args, gives: Gives::Points, limit }
 }
 
 /// The option by which a program makes the kernel refuse single copy.
 const DENIED: &str = "-D";
 
-impl Launch {
+impl BenchLaunch {
     /// Whether the kernel refuses single copy.
     pub(crate) fn denies_single_copy(&self) -> bool {
         self.args.contains(&DENIED)
     }
 }
 
-pub(crate) const GROUPS: [Group; 14] = [
-    Group {
+pub(crate) const GROUPS: [BenchGroup; 14] = [
+    BenchGroup {
         name: "latency",
         title: "Latency",
         subject: "ping-pong of 2 ranks, half a round trip",
         launches: &[launch(2, &["-p", "-t", "10", "latency"], Gives::Points, 90)],
         has_limit: true,
     },
-    Group {
+    BenchGroup {
         name: "bandwidth",
         title: "Bandwidth",
         subject: "windows of 64 messages between 2 ranks, each from and to its own buffer",
@@ -100,28 +100,28 @@ pub(crate) const GROUPS: [Group; 14] = [
         ],
         has_limit: true,
     },
-    Group {
+    BenchGroup {
         name: "rate",
         title: "Message rate",
         subject: "8-byte messages from one rank to another, 64 at a time",
         launches: &[launch(2, &["-p", "-t", "50", "rate"], Gives::Points, 60)],
         has_limit: true,
     },
-    Group {
+    BenchGroup {
         name: "derived",
         title: "Derived datatypes",
         subject: "ping-pong of an MPI_Type_vector with blocks of 8 or 512 bytes, gaps as long",
         launches: &[launch(2, &["-p", "-t", "10", "strided"], Gives::Points, 90)],
         has_limit: false,
     },
-    Group {
+    BenchGroup {
         name: "collectives",
         title: "Collectives of 2 ranks",
         subject: "calls back to back, with alternating roots",
         launches: &[launch(2, &["-p", "-t", "10", "-s", COLLECTIVE_SIZES, "collectives"], Gives::Points, 90)],
         has_limit: false,
     },
-    Group {
+    BenchGroup {
         name: "over4",
         title: "4 ranks",
         subject: "two pairs at once, or a collective of all, not bound to cores",
@@ -132,7 +132,7 @@ pub(crate) const GROUPS: [Group; 14] = [
         ],
         has_limit: false,
     },
-    Group {
+    BenchGroup {
         name: "over8",
         title: "8 ranks",
         subject: "four pairs at once, or a collective of all, not bound to cores",
@@ -143,7 +143,7 @@ pub(crate) const GROUPS: [Group; 14] = [
         ],
         has_limit: false,
     },
-    Group {
+    BenchGroup {
         name: "start",
         title: "Start-up",
         subject: "mpirun of a program that calls MPI_Init and MPI_Finalize, from its start to its end",
@@ -153,7 +153,7 @@ pub(crate) const GROUPS: [Group; 14] = [
         ],
         has_limit: false,
     },
-    Group {
+    BenchGroup {
         name: "memory",
         title: "Memory",
         subject: "proportional set size per rank after MPI_Init, and after all have talked to all",
@@ -164,7 +164,7 @@ pub(crate) const GROUPS: [Group; 14] = [
         ],
         has_limit: false,
     },
-    Group {
+    BenchGroup {
         name: "patterns-2",
         title: "Patterns of 2 ranks",
         subject: "what programs do, beyond a ping-pong on MPI_COMM_WORLD",
@@ -176,7 +176,7 @@ pub(crate) const GROUPS: [Group; 14] = [
         ],
         has_limit: false,
     },
-    Group {
+    BenchGroup {
         name: "patterns-4",
         title: "Patterns of 4 ranks",
         subject: "the same, not bound to cores",
@@ -188,7 +188,7 @@ pub(crate) const GROUPS: [Group; 14] = [
         ],
         has_limit: false,
     },
-    Group {
+    BenchGroup {
         name: "patterns-8",
         title: "Patterns of 8 ranks",
         subject: "the same, not bound to cores",
@@ -200,7 +200,7 @@ pub(crate) const GROUPS: [Group; 14] = [
         ],
         has_limit: false,
     },
-    Group {
+    BenchGroup {
         name: "patterns-threads",
         title: "Patterns with MPI_THREAD_MULTIPLE",
         subject: "the same of 2 ranks that request all threads",
@@ -212,7 +212,7 @@ pub(crate) const GROUPS: [Group; 14] = [
         ],
         has_limit: false,
     },
-    Group {
+    BenchGroup {
         name: "patterns-denied",
         title: "Patterns without single copy",
         subject: "the same of 2 ranks to which the kernel refuses process_vm_readv and process_vm_writev",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::groups::Program;
+use super::groups::BenchProgram;
 use super::launch::{Ended, Failed, launch};
 use crate::run::{Failure, Run};
 
@@ -95,7 +95,7 @@ impl Mpi {
     }
 
     /// Compiles a benchmark program from its source.
-    pub(crate) fn compile(&self, program: Program, source: &Path) -> Result<(), Failed> {
+    pub(crate) fn compile(&self, program: BenchProgram, source: &Path) -> Result<(), Failed> {
         let mut command = self.command("mpicc");
         command.args(["-O2", "-o"]).arg(self.program(program)).arg(source);
         launch(command, Duration::from_secs(120), &self.out).map(drop)
@@ -119,7 +119,7 @@ impl Mpi {
         launch(command, execution.limit, &self.out)
     }
 
-    fn program(&self, program: Program) -> PathBuf {
+    fn program(&self, program: BenchProgram) -> PathBuf {
         self.out.join(format!("{}-{}", program.name(), self.kind.name))
     }
 
@@ -151,7 +151,7 @@ impl Mpi {
 
 /// How a program is run.
 pub(crate) struct Execution {
-    pub(crate) program: Program,
+    pub(crate) program: BenchProgram,
     pub(crate) ranks: u32,
     pub(crate) args: Vec<String>,
     /// Whether the arguments have the kernel refuse single copy.

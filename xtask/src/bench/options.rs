@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser as _};
 
-use super::groups::{GROUPS, Group, Program};
+use super::groups::{BenchGroup, BenchProgram, GROUPS};
 use crate::root;
 
 /// The name for all groups whose names begin with it.
@@ -48,7 +48,7 @@ pub(crate) struct BenchOptions {
 
 impl BenchOptions {
     /// The groups that are measured, all if the options name none.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = &'static Group> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &'static BenchGroup> {
         GROUPS.iter().filter(|group| {
             let is_meant =
                 |name: &String| group.name == name || (name == PATTERNS && group.name.starts_with(PATTERNS));
@@ -57,7 +57,7 @@ impl BenchOptions {
     }
 
     /// The programs of the groups.
-    pub(crate) fn programs(&self) -> BTreeSet<Program> {
+    pub(crate) fn programs(&self) -> BTreeSet<BenchProgram> {
         self.groups().flat_map(|group| group.launches).map(|launch| launch.program).collect()
     }
 }
@@ -105,12 +105,12 @@ mod tests {
         let names: Vec<_> = options.groups().map(|group| group.name).collect();
         let patterns = ["patterns-2", "patterns-4", "patterns-8", "patterns-threads", "patterns-denied"];
         assert_eq!(names, [&["rate"], &patterns[..]].concat());
-        assert_eq!(options.programs(), [Program::P2p, Program::Patterns].into());
+        assert_eq!(options.programs(), [BenchProgram::P2p, BenchProgram::Patterns].into());
     }
 
     #[test]
     fn a_program_that_no_group_needs_is_not_among_them() {
         let options: BenchOptions = read(&["--groups", "patterns-2"]).unwrap();
-        assert_eq!(options.programs(), [Program::Patterns].into());
+        assert_eq!(options.programs(), [BenchProgram::Patterns].into());
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::distance::Distance;
 use super::figures::{bytes_text, text};
-use super::groups::{GROUPS, Group};
+use super::groups::{BenchGroup, GROUPS};
 use super::means;
 use super::mpi::title;
 use super::results::{At, Results, Row};
@@ -38,7 +38,7 @@ pub(crate) fn report(results: &Results) -> String {
 }
 
 /// The parts of a group's samples.
-fn parts(results: &Results, group: &Group) -> Vec<At> {
+fn parts(results: &Results, group: &BenchGroup) -> Vec<At> {
     results.parts_of(group.name)
 }
 
@@ -185,7 +185,7 @@ fn samples(rows: &[&Row], at: At) -> String {
     }
 }
 
-fn table(report: &mut String, results: &Results, group: &Group, at: At) {
+fn table(report: &mut String, results: &Results, group: &BenchGroup, at: At) {
     let rows: Vec<&Row> = results.rows_of(group.name, at).collect();
     if rows.is_empty() {
         return;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::distance::{Distance, distinguished};
 use super::figures::{Point, Subject, Unit, points};
-use super::groups::{Gives, Group, Launch, Program};
+use super::groups::{BenchGroup, BenchLaunch, BenchProgram, Gives};
 use super::launch::{Ended, Failed, launch};
 use super::mpi::{Execution, Mpi};
 use super::options::BenchOptions;
@@ -75,7 +75,7 @@ impl<'a> Measurement<'a> {
 
     /// Takes in a library if messages arrive whole with it in all programs that are needed;
     /// otherwise says why not. `source` is where the source of a program is.
-    pub(crate) fn admit(&mut self, mpi: Mpi, source: impl Fn(Program) -> PathBuf) {
+    pub(crate) fn admit(&mut self, mpi: Mpi, source: impl Fn(BenchProgram) -> PathBuf) {
         let admitted = self.options.programs().into_iter().try_fold(None, |_, program| {
             mpi.compile(program, &source(program))?;
             let run = |ranks, args: &[&str]| {
@@ -144,7 +144,12 @@ impl<'a> Measurement<'a> {
     }
 
     /// The rest of a launch to be measured with each library, and of the limit if it has one.
-    fn wanted(&self, group: &Group, launch: &Launch, distances: &[Distance]) -> Vec<(&'static str, Wanted)> {
+    fn wanted(
+        &self,
+        group: &BenchGroup,
+        launch: &BenchLaunch,
+        distances: &[Distance],
+    ) -> Vec<(&'static str, Wanted)> {
         let libraries = self.mpis.iter().map(|mpi| mpi.kind.name).chain(group.has_limit.then_some(LIMIT));
         let rounds = self.options.rounds;
         let wanted = |library| {
@@ -161,8 +166,8 @@ impl<'a> Measurement<'a> {
     /// One launch of one library, or of the limit.
     fn measure(
         &mut self,
-        group: &Group,
-        launch: &Launch,
+        group: &BenchGroup,
+        launch: &BenchLaunch,
         library: &'static str,
         wanted: &Wanted,
         round: u32,
@@ -210,7 +215,7 @@ impl<'a> Measurement<'a> {
     }
 
     /// The figures of one launch of one library.
-    fn figures(&self, mpi: &Mpi, launch: &Launch, mut args: Vec<String>) -> Result<Vec<Point>, Failed> {
+    fn figures(&self, mpi: &Mpi, launch: &BenchLaunch, mut args: Vec<String>) -> Result<Vec<Point>, Failed> {
         if launch.gives == Gives::PointsOfMeeting {
             let meeting = self.options.out.join("meeting");
             // A new file: the counter of an earlier launch must not be found.
@@ -219,7 +224,7 @@ impl<'a> Measurement<'a> {
                 .map_err(|e| Failed::new(format!("cannot write {}: {e}", meeting.display())))?;
             args.splice(0..0, ["-m".into(), meeting.display().to_string()]);
         }
-        let Launch { program, ranks, limit, .. } = *launch;
+        let BenchLaunch { program, ranks, limit, .. } = *launch;
         let denies_single_copy = launch.denies_single_copy();
         let ended = self.run(mpi, &Execution { program, ranks, args, denies_single_copy, limit })?;
         if launch.gives == Gives::WallTime {
@@ -235,7 +240,7 @@ impl<'a> Measurement<'a> {
     }
 
     /// The limits of a launch: of the same test and sizes. None where there is one core only.
-    fn limits(&self, of: &Launch, args: &[String]) -> Result<Vec<Point>, Failed> {
+    fn limits(&self, of: &BenchLaunch, args: &[String]) -> Result<Vec<Point>, Failed> {
         let mut command = Command::new(self.limit);
         if let Some((test, options)) = args.split_last() {
             command.args(options.iter().filter(|option| *option != "-p")).args(["-t", LIMIT_POINT]).arg(test);
@@ -250,7 +255,7 @@ impl<'a> Measurement<'a> {
 }
 
 /// The name of a launch in failures.
-fn name_of(group: &Group, launch: &Launch) -> String {
+fn name_of(group: &BenchGroup, launch: &BenchLaunch) -> String {
     format!("{}: {} ranks, {}", group.name, launch.ranks, launch.args.join(" "))
 }
 

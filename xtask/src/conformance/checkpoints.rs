@@ -5,25 +5,28 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::programs::{Launch, Program};
+use super::programs::{ForeignLaunch, ForeignProgram};
 use crate::criu;
 use crate::root;
 use crate::run::Failure;
 
 /// Arrays of numpy, and pickled objects.
-pub(super) const NUMPY: Program = Program {
+pub(super) const NUMPY: ForeignProgram = ForeignProgram {
     name: "checkpoint_numpy",
     ranks: &[2, 4],
     limit: Duration::from_secs(300),
-    launch: Launch::ByItself("python"),
+    launch: ForeignLaunch::ByItself("python"),
     build: |_, _| Ok(()),
     start: |python, _, _, _| start(python, ["heat.py", "2000"]),
     check,
 };
 
 /// A pool of futures, whose threads call MPI.
-pub(super) const POOL: Program =
-    Program { name: "checkpoint_pool", start: |python, _, _, _| start(python, ["pool.py", "60"]), ..NUMPY };
+pub(super) const POOL: ForeignProgram = ForeignProgram {
+    name: "checkpoint_pool",
+    start: |python, _, _, _| start(python, ["pool.py", "60"]),
+    ..NUMPY
+};
 
 /// Restarts of a job.
 const CYCLES: u32 = 10;

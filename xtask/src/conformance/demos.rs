@@ -6,18 +6,18 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::client::MPI4PY;
-use super::programs::{Launch, Program};
+use super::programs::{ForeignLaunch, ForeignProgram};
 use crate::run::{Failure, Run};
 
 /// They take seconds; a pool whose workers do not start waits for ever.
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// Pools: with one rank workers are spawned, with more the others serve.
-pub(super) const FUTURES: Program = Program {
+pub(super) const FUTURES: ForeignProgram = ForeignProgram {
     name: "demo_futures",
     ranks: &[1, 2],
     limit: LIMIT,
-    launch: Launch::Mpirun,
+    launch: ForeignLaunch::Mpirun,
     build: |_, _| Ok(()),
     start: |mpirun, client, _, _| {
         mpirun.arg(client.python()).arg(client.demo("futures/test_futures.py"));
@@ -27,7 +27,7 @@ pub(super) const FUTURES: Program = Program {
 };
 
 /// The same under the module that makes all ranks but one workers.
-pub(super) const FUTURES_MODULE: Program = Program {
+pub(super) const FUTURES_MODULE: ForeignProgram = ForeignProgram {
     name: "demo_futures_module",
     ranks: &[1, 2],
     start: |mpirun, client, _, _| {
@@ -41,10 +41,10 @@ pub(super) const FUTURES_MODULE: Program = Program {
 };
 
 /// Jobs of `mpi4py.run`, which ends a job when one of its ranks has failed.
-pub(super) const TEST_RUN: Program = Program {
+pub(super) const TEST_RUN: ForeignProgram = ForeignProgram {
     name: "demo_test_run",
     ranks: &[2],
-    launch: Launch::ByItself("python"),
+    launch: ForeignLaunch::ByItself("python"),
     start: |python, client, _, _| {
         python.arg(client.demo("test-run/test_run.py")).arg("-v");
         Ok(())
@@ -53,20 +53,20 @@ pub(super) const TEST_RUN: Program = Program {
 };
 
 /// All levels of threads, all handlers of errors; ending before, after and without mpi4py.
-pub(super) const INIT_FINI: Program = Program {
+pub(super) const INIT_FINI: ForeignProgram = ForeignProgram {
     name: "demo_init_fini",
     ranks: &[2],
-    launch: Launch::ByItself("sh"),
+    launch: ForeignLaunch::ByItself("sh"),
     start: |shell, client, _, _| start_script(shell, &client.demo("init-fini/run.sh")),
     check: check_init_fini,
     ..FUTURES
 };
 
 /// Whether mpi4py warns of a launcher that does not belong to the library, and only then.
-pub(super) const CHECK_MPIEXEC: Program = Program {
+pub(super) const CHECK_MPIEXEC: ForeignProgram = ForeignProgram {
     name: "demo_check_mpiexec",
     ranks: &[2],
-    launch: Launch::ByItself("sh"),
+    launch: ForeignLaunch::ByItself("sh"),
     start: |shell, client, _, _| {
         // The script takes a library with an `ompi_info` in PATH for Open MPI.
         shell.env("MPIEXEC", client.installed("mpiexec"));
@@ -80,7 +80,7 @@ pub(super) const CHECK_MPIEXEC: Program = Program {
 /// The suite by its own runner, one job for all modules, with an mpi4py that was built as users
 /// build it: a plain `pip install`, which does not know `mpi-ext.h` and makes other calls in its
 /// place. Only the compiler's optimizations are left out.
-pub(super) const RUNNER: Program = Program {
+pub(super) const RUNNER: ForeignProgram = ForeignProgram {
     name: "mpi4py_runner",
     ranks: &[2],
     limit: Duration::from_secs(600),

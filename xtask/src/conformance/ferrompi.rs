@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::programs::{Launch, Program};
+use super::programs::{ForeignLaunch, ForeignProgram};
 use crate::run::{Failure, Run};
 
 const VERSION: &str = "0.7.0";
 const NAMES: [&str; 5] = ["rma_put", "rma_get", "rma_accumulate", "rma_get_accumulate", "shared_memory"];
 
 /// All its examples, one after the other. Their exit codes say whether they succeed.
-pub(super) const EXAMPLES: Program = Program {
+pub(super) const EXAMPLES: ForeignProgram = ForeignProgram {
     name: "ferrompi",
     ranks: &[2],
     limit: Duration::from_secs(120),
-    launch: Launch::ByItself("sh"),
+    launch: ForeignLaunch::ByItself("sh"),
     build,
     start: |shell, _, made, place| {
         let directory = made.join("ferrompi/target/debug");

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::thread;
 
 use super::debian;
-use super::programs::{LIMIT, Launch, Program};
+use super::programs::{ForeignLaunch, ForeignProgram, LIMIT};
 use crate::run::{Failure, Run};
 
-pub(super) const TESTPHDF5: Program = Program {
+pub(super) const TESTPHDF5: ForeignProgram = ForeignProgram {
     name: "testphdf5",
     ranks: &[2, 4],
     limit: LIMIT,
-    launch: Launch::Mpirun,
+    launch: ForeignLaunch::Mpirun,
     build,
     start: |mpirun, _, made, _| {
         let directory = mpirun.get_current_dir().map(Path::to_owned).unwrap_or_default();

@@ -17,13 +17,13 @@ pub(super) const LIMIT: Duration = Duration::from_secs(300);
 
 /// A program, with its numbers of ranks.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct ForeignProgram {
     pub(super) name: &'static str,
     pub(super) ranks: &'static [u32],
     /// The longest time for it.
     pub(super) limit: Duration,
     /// The command that starts it.
-    pub(super) launch: Launch,
+    pub(super) launch: ForeignLaunch,
     /// Builds it in a directory, if needed. An error is a failure of OxMPI: it does not compile.
     pub(super) build: fn(&Path, &Path) -> Result<(), Failure>,
     /// Adds the program and its arguments to the command, and makes its input files in its
@@ -35,19 +35,19 @@ pub(super) struct Program {
 
 /// The command that starts it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Launch {
+pub(super) enum ForeignLaunch {
     /// `mpirun`, with the number of ranks and the route.
     Mpirun,
     /// A program that starts `mpirun` by itself. The environment has the route.
     ByItself(&'static str),
 }
 
-pub(super) const PROGRAMS: [Program; 16] = [
-    Program {
+pub(super) const PROGRAMS: [ForeignProgram; 16] = [
+    ForeignProgram {
         name: "bench_helloworld",
         ranks: &[4],
         limit: LIMIT,
-        launch: Launch::Mpirun,
+        launch: ForeignLaunch::Mpirun,
         build: |_, _| Ok(()),
         start: |mpirun, client, _, _| {
             mpirun.arg(client.python()).args(["-m", "mpi4py.bench", "helloworld"]);
@@ -55,11 +55,11 @@ pub(super) const PROGRAMS: [Program; 16] = [
         },
         check: check_helloworld,
     },
-    Program {
+    ForeignProgram {
         name: "bench_ringtest",
         ranks: &[4],
         limit: LIMIT,
-        launch: Launch::Mpirun,
+        launch: ForeignLaunch::Mpirun,
         build: |_, _| Ok(()),
         start: |mpirun, client, _, _| {
             mpirun.arg(client.python()).args(["-m", "mpi4py.bench", "ringtest", "-l", "200", "-n", "4096"]);
@@ -73,11 +73,11 @@ pub(super) const PROGRAMS: [Program; 16] = [
     // Receives are posted in advance and from MPI_ANY_SOURCE.
     netpipe("netpipe_any", |mpirun, _, made, _| start_netpipe(mpirun, made, &["-a", "-z"])),
     netpipe("netpipe_sync", |mpirun, _, made, _| start_netpipe(mpirun, made, &["-S"])),
-    Program {
+    ForeignProgram {
         name: "hpcc",
         ranks: &[2, 4],
         limit: LIMIT,
-        launch: Launch::Mpirun,
+        launch: ForeignLaunch::Mpirun,
         build: build_hpcc,
         start: start_hpcc,
         check: check_hpcc,
@@ -96,12 +96,20 @@ pub(super) const PROGRAMS: [Program; 16] = [
 
 pub(super) type Start = fn(&mut Command, &Client, &Path, JobSetting) -> Result<(), Failure>;
 
-const fn netpipe(name: &'static str, start: Start) -> Program {
-    let launch = Launch::Mpirun;
-    Program { name, ranks: &[2], limit: LIMIT, launch, build: build_netpipe, start, check: check_netpipe }
+const fn netpipe(name: &'static str, start: Start) -> ForeignProgram {
+    let launch = ForeignLaunch::Mpirun;
+    ForeignProgram {
+        name,
+        ranks: &[2],
+        limit: LIMIT,
+        launch,
+        build: build_netpipe,
+        start,
+        check: check_netpipe,
+    }
 }
 
-impl Program {
+impl ForeignProgram {
     /// Runs it once. `made` is where it was built.
     pub(super) fn run(
         &self,
@@ -117,12 +125,12 @@ impl Program {
         super::make_directory(&own)?;
         let log = directory.join(format!("{name}.log"));
         let mut command = match self.launch {
-            Launch::Mpirun => {
+            ForeignLaunch::Mpirun => {
                 let mut command = client.mpirun();
                 command.args(["-n", &setting.ranks.to_string()]).args(setting.rpi.arguments());
                 command
             }
-            Launch::ByItself(program) => {
+            ForeignLaunch::ByItself(program) => {
                 let mut command = client.command(Path::new(program));
                 command.env("OXMPI_MCA_rpi", setting.rpi.name()).env("PYTHON", client.python());
                 command.env("NP", setting.ranks.to_string());

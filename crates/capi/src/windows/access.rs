@@ -13,7 +13,7 @@ use oxmpi_core::window::{AccessCompletion, Accumulate, TargetAccess, Window};
 use oxmpi_engine::RequestId;
 use oxmpi_mem::atomics::Accumulator;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::kernels::Op as OpKind;
+use oxmpi_mem::kernels::ReduceOp as OpKind;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::op::{self, accumulator_for};
 use oxmpi_objects::predefined::Category;

@@ -29,7 +29,7 @@ use oxmpi_param::Params;
 use oxmpi_rt::client::RESTART_VARIABLE;
 use oxmpi_rt::hosts::agent::{ImageDirectory, ImageTask, ImagesMade};
 use oxmpi_rt::inquiry;
-use oxmpi_rt::launch::{self, ApartRanks, Held, Images, Launch, Layout, Restored, Source};
+use oxmpi_rt::launch::{self, ApartRanks, Held, Images, Launch, Layout, RestartSource, Restored};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
@@ -381,7 +381,7 @@ impl Resumption {
             let _ = std::fs::remove_dir_all(&work);
         };
         let files_of = |ranks: &[u32]| set.files_of(ranks);
-        let source = Source {
+        let source = RestartSource {
             images,
             marks: marks.clone(),
             clear: &clear,

@@ -26,12 +26,12 @@ use crate::mpirun::{INTERVAL_WANTED, interval};
 /// Bring back a job of which 'oxmpi checkpoint' has made a set
 ///
 /// The job goes on where it was, with the process numbers that it had, on this host unless others
-/// are named. Where each rank has an image, a new mpirun restores them, those whose numbers cannot
-/// be had in a PID namespace (CAP_SYS_ADMIN). Where mpirun's input, output and errors were a
-/// terminal or a pipe, those of this command take their place; files go on as files. If mpirun had a
-/// terminal and this command has none, the job writes to this command's output, and gets no input.
-/// Signals are passed on to mpirun, and its exit code is the one of this command; 1 if the job
-/// cannot be restarted. LAM/MPI and BLCR call this command lamrestart and cr_restart.
+/// are named. Where each rank has an image, a new mpirun restores them; ranks whose process numbers
+/// are in use get a PID namespace (CAP_SYS_ADMIN). Where mpirun's input, output and errors were a
+/// terminal or a pipe, those of this command take their place; files go on as files. If mpirun had
+/// a terminal and this command has none, the job writes to this command's output, and gets no
+/// input. Signals are passed on to mpirun, and its exit code is the one of this command; 1 if the
+/// job cannot be restarted. LAM/MPI and BLCR call this command lamrestart and cr_restart.
 #[derive(Debug, clap::Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct RestartArgs {

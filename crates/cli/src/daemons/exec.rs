@@ -17,8 +17,8 @@ use crate::command::{Settings, Stop, did_you_mean, failed, usage};
 ///
 /// oxmpi exec [OPTIONS] PLACES... PROGRAM ARGUMENTS...
 ///
-/// PLACES are n0-2,5 (nodes), c0-3 (processors), N (each node), C (each processor), h (this node), o
-/// (where 'oxmpi boot' ran); several words may follow each other.
+/// PLACES are n0-2,5 (nodes), c0-3 (processors), N (each node), C (each processor), h (this node),
+/// o (where 'oxmpi boot' ran); several words may follow each other.
 ///
 /// The options: '-x NAME[=VALUE]' passes a variable on, several with commas between them; '-wd
 /// DIRECTORY' starts there, otherwise in the directory of the same name as this one, else at home;

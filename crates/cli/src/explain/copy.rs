@@ -34,8 +34,9 @@ impl CopyQuery {
 
 /// Explain how a message goes between two processes of this node
 ///
-/// The answer depends on single_copy, shm_pool_bytes, shm_pool_from_bytes and shm_eager_limit_bytes,
-/// and on facts about the processor alone, built in or measured (shm_copy_costs, 'oxmpi doctor
+/// The answer depends on single_copy, shm_pool_bytes, shm_pool_from_bytes and
+/// shm_eager_limit_bytes, and on facts about the processor alone, built in or measured
+/// (shm_copy_costs, 'oxmpi doctor
 /// --measure'): nothing is learnt from messages.
 #[derive(Debug, clap::Args)]
 pub(super) struct CopyArgs {
@@ -48,7 +49,8 @@ pub(super) struct CopyArgs {
     /// The processes may not read each other's memory
     #[arg(long)]
     denied: bool,
-    /// Use the built-in facts for this processor, such as 'Intel family 6', instead of this machine's
+    /// Use the built-in facts for this processor, such as 'Intel family 6', instead of this
+    /// machine's
     #[arg(long, value_name = "NAME", value_parser = processor)]
     processor: Option<CopyFacts>,
     #[command(flatten)]
@@ -178,10 +180,11 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
     let single = facts.single_copy;
     let _ = writeln!(
         out,
-        "    past the caches {:.0} more; the receiver's copy {:.0}, and {:.0} alone, {:.0} both ways",
+        "    past the caches {:.0} more; the receiver's copy {:.0}, and {:.0} alone, {:.0} in both directions",
         facts.past_caches_ns, single.call_ns, single.alone_ns, single.both_ns
     );
-    for (traffic, of) in [(Traffic::TwoWay, "messages both ways"), (Traffic::OneWay, "one in pieces one way")]
+    for (traffic, of) in
+        [(Traffic::TwoWay, "messages in both directions"), (Traffic::OneWay, "one in pieces one way")]
     {
         let head = format!("predicted for {of}, us:");
         let _ = writeln!(out, "  {head:<40} {:>9} {:>9}", "near", "far");

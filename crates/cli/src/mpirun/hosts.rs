@@ -197,14 +197,14 @@ fn number(text: &str, of: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("'{of}': '{text}' is not a number of slots, 1 or more"))
 }
 
-/// Whether a name or an address means this machine. A name is looked up once in the life of this
+/// Whether a name or an address means this machine. A name is resolved once in the life of this
 /// process: a resolver that does not answer takes seconds each time.
 pub(crate) fn is_here(name: &str) -> bool {
-    look_up(std::iter::once(name));
+    resolve(std::iter::once(name));
     known().get(name).copied().unwrap_or(false)
 }
 
-/// The names that were looked up, and whether each means this machine.
+/// The resolved names, and whether each means this machine.
 fn known() -> MutexGuard<'static, HashMap<String, bool>> {
     static KNOWN: LazyLock<Mutex<HashMap<String, bool>>> = LazyLock::new(Mutex::default);
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -214,8 +214,8 @@ fn known() -> MutexGuard<'static, HashMap<String, bool>> {
 /// means another machine; the start program (ssh) resolves it again and reports why it cannot.
 const RESOLVER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Looks the names up for [`is_here`], all at once.
-pub(crate) fn look_up<'a>(names: impl Iterator<Item = &'a str>) {
+/// Resolves the names for [`is_here`], all at once.
+pub(crate) fn resolve<'a>(names: impl Iterator<Item = &'a str>) {
     let new: BTreeSet<&str> = {
         let known = known();
         names.filter(|name| !known.contains_key(*name)).collect()
@@ -337,9 +337,9 @@ mod tests {
         assert_eq!(Hosts::of_list("localhost,192.0.2.1").unwrap().elsewhere(), Some("192.0.2.1"));
     }
 
-    /// Sixty names cost one limit of time, and not sixty: the look-ups wait for each other here.
+    /// Sixty names cost one limit of time, and not sixty: the resolutions wait for each other here.
     #[test]
-    fn all_names_are_looked_up_at_once_within_one_limit() {
+    fn all_names_are_resolved_at_once_within_one_limit() {
         static TOGETHER: Barrier = Barrier::new(60);
         let names: Vec<String> = (0..60).map(|at| format!("n{at}.invalid")).collect();
         let answers = at_once(&names, Duration::from_secs(60), |name| {

@@ -16,8 +16,8 @@ use super::transport_options::TransportOptions;
 pub(crate) enum TransportScope {
     All,
     Near,
-    /// None: the calls are local, or their few messages are not the subject of the test. The program
-    /// runs over shared memory alone.
+    /// None: the calls are local, or their few messages are not the subject of the test. The
+    /// program runs over shared memory alone.
     One,
 }
 

@@ -13,7 +13,7 @@ use crate::errors::of_fault;
 use crate::process::Domain;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
-use oxmpi_engine::{Mode, RankMap, RequestId, Source, Started, TagMatch, Team};
+use oxmpi_engine::{MatchSource, Mode, RankMap, RequestId, Started, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, Plain};
@@ -293,7 +293,7 @@ impl<F: Fabric> Process<F> {
     }
 
     fn receive_apart(&self, peer: Peer<'_>, buffer: UserBuf) -> Result<RequestId> {
-        let from = Source::Process(peer.comm.process(peer.leader, "remote_leader")?);
+        let from = MatchSource::Process(peer.comm.process(peer.leader, "remote_leader")?);
         let (context, tag) = (peer.comm.team.point_to_point, TagMatch::Is(apart(peer.tag)));
         self.enter(|domain| domain.lane.start_receive(context, buffer, from, tag))
             .map_err(of_fault)

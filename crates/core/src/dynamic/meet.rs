@@ -11,7 +11,7 @@ use crate::failure::check_alive;
 use crate::process::{Domain, Process};
 use crate::wait_reason::{Awaited, Reason};
 use oxmpi_abi::constants as abi;
-use oxmpi_engine::{Completion, Mode, RankMap, RequestId, Source, Started, TagMatch};
+use oxmpi_engine::{Completion, MatchSource, Mode, RankMap, RequestId, Started, TagMatch};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
@@ -246,7 +246,7 @@ impl<F: Fabric> Process<F> {
     /// Starts a receive from any process with this tag.
     fn expect<T: Plain>(&self, context: u32, tag: u32, buffer: &Owned<T>) -> Result<RequestId> {
         let (buffer, tag) = (buffer.buf(), TagMatch::Is(tag.cast_signed()));
-        let started = self.enter(|domain| domain.lane.start_receive(context, buffer, Source::Any, tag));
+        let started = self.enter(|domain| domain.lane.start_receive(context, buffer, MatchSource::Any, tag));
         match started.map_err(of_fault)? {
             Started::Complete(Completion { fault: Some(fault), .. }) => Err(of_fault(fault)),
             Started::Complete(_) => Ok(RequestId::COMPLETE),

@@ -14,7 +14,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_io::shared::SharedPointer;
 use oxmpi_mem::atomics::Accumulator;
 use oxmpi_mem::exposed::Exposed;
-use oxmpi_mem::kernels::{Op, Scalar};
+use oxmpi_mem::kernels::{ReduceOp, Scalar};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::{MpiError, Result};
@@ -110,9 +110,9 @@ impl<F: Fabric> Process<F> {
     /// Changes the word of a window that all ranks have locked. Returns its old value.
     fn change_word(&self, window: &Window, update: PointerUpdate) -> Result<u64> {
         let (op, operand) = match update {
-            PointerUpdate::Nothing => (Op::NoOp, 0),
-            PointerUpdate::To(value) => (Op::Replace, value),
-            PointerUpdate::By(by) => (Op::Sum, by),
+            PointerUpdate::Nothing => (ReduceOp::NoOp, 0),
+            PointerUpdate::To(value) => (ReduceOp::Replace, value),
+            PointerUpdate::By(by) => (ReduceOp::Sum, by),
         };
         let Some(accumulator) = Accumulator::new(op, Scalar::U64) else {
             return Err(MpiError::new(abi::MPI_ERR_INTERN, "a word cannot be accumulated to"));

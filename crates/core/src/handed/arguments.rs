@@ -9,7 +9,7 @@ use crate::errors::staging_error;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Area, Combine, Memory};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::kernels::{Kernel, Op, Scalar};
+use oxmpi_mem::kernels::{Kernel, ReduceOp, Scalar};
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::Call;
@@ -19,17 +19,17 @@ use oxmpi_ucc::{UccArguments, UccCollective, UccDatatype, UccOperand, UccOperati
 fn reduction(kernel: &Kernel) -> Option<(UccOperation, UccDatatype)> {
     let (op, scalar) = kernel.kind();
     let operation = match op {
-        Op::Sum => UccOperation::Sum,
-        Op::Prod => UccOperation::Prod,
-        Op::Max => UccOperation::Max,
-        Op::Min => UccOperation::Min,
-        Op::Land => UccOperation::Land,
-        Op::Lor => UccOperation::Lor,
-        Op::Lxor => UccOperation::Lxor,
-        Op::Band => UccOperation::Band,
-        Op::Bor => UccOperation::Bor,
-        Op::Bxor => UccOperation::Bxor,
-        Op::MinLoc | Op::MaxLoc | Op::Replace | Op::NoOp => return None,
+        ReduceOp::Sum => UccOperation::Sum,
+        ReduceOp::Prod => UccOperation::Prod,
+        ReduceOp::Max => UccOperation::Max,
+        ReduceOp::Min => UccOperation::Min,
+        ReduceOp::Land => UccOperation::Land,
+        ReduceOp::Lor => UccOperation::Lor,
+        ReduceOp::Lxor => UccOperation::Lxor,
+        ReduceOp::Band => UccOperation::Band,
+        ReduceOp::Bor => UccOperation::Bor,
+        ReduceOp::Bxor => UccOperation::Bxor,
+        ReduceOp::MinLoc | ReduceOp::MaxLoc | ReduceOp::Replace | ReduceOp::NoOp => return None,
     };
     let datatype = match scalar {
         Scalar::I8 => UccDatatype::Int8,

@@ -13,7 +13,7 @@
 use super::creation::{CreationStep, Round, RoundChannel, pairs, vote};
 use super::libraries::{Backend, MadeTeam};
 use super::{CollLibrary, Handed};
-use oxmpi_engine::{Lane, Mode, RequestId, Source, Started, TagMatch, Team};
+use oxmpi_engine::{Lane, MatchSource, Mode, RequestId, Started, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_hcoll::{
     ContextCreation, Hcoll, HcollContext, HcollCreation, HcollGroup, HcollMembers, HcollTransfer, HcollTurn,
@@ -73,7 +73,7 @@ impl GroupMessages {
             let started = match transfer.is_send {
                 true => lane.start_send(self.context, Mode::Standard, buffer, process, tag),
                 false => {
-                    let from = Source::Process(process);
+                    let from = MatchSource::Process(process);
                     lane.start_receive(self.context, buffer, from, TagMatch::Is(tag))
                 }
             };

@@ -3,7 +3,7 @@
 use super::{Channel, NOTE, PartitionedBuffer, WITH_NOTE, no_partition, word};
 use crate::p2p::NO_PROCESS;
 use crate::task::Stand;
-use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RequestId, Source, Started, TagMatch};
+use oxmpi_engine::{Completion, Fault, Lane, MatchSource, NO_CONTEXT, RequestId, Started, TagMatch};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Scratch, ScratchError};
@@ -84,7 +84,8 @@ impl PartitionedReceive {
         tag: i32,
     ) -> std::result::Result<(), ScratchError> {
         let note = Scratch::bytes(NOTE + WITH_NOTE)?.buf().clone();
-        let started = lane.start_receive(context, note.clone(), Source::Process(from), TagMatch::Is(tag));
+        let started =
+            lane.start_receive(context, note.clone(), MatchSource::Process(from), TagMatch::Is(tag));
         let channel = match started {
             Ok(Started::Pending(request)) => ChannelState::NotYet(request),
             Ok(Started::Complete(completion)) => decode_channel(&note, &completion, from),
@@ -162,7 +163,7 @@ impl PartitionedReceive {
                     None => return Err(Fault::Lost { peer: route.from }),
                 },
                 None => {
-                    let (from, tag) = (Source::Process(route.from), TagMatch::Is(channel.notes()));
+                    let (from, tag) = (MatchSource::Process(route.from), TagMatch::Is(channel.notes()));
                     match lane.start_receive(route.context, route.note.clone(), from, tag)? {
                         Started::Complete(completion) => completion,
                         Started::Pending(note) => {
@@ -287,7 +288,7 @@ impl PartitionedReceive {
                 (scratch.clone(), Some((scratch, at)))
             }
         };
-        let (from, tag) = (Source::Process(route.from), TagMatch::Is(tag));
+        let (from, tag) = (MatchSource::Process(route.from), TagMatch::Is(tag));
         match lane.start_receive(route.context, buffer, from, tag)? {
             Started::Complete(completion) => {
                 self.settle(Some(completion), staged)?;

@@ -39,8 +39,8 @@ pub enum Prefix {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The fast path of a communicator whose shared memory this rank has mapped. `None`: it has not,
-    /// or a parameter selects other components.
+    /// The fast path of a communicator whose shared memory this rank has mapped. `None`: it has
+    /// not, or a parameter selects other components.
     #[inline(always)]
     pub fn short_collectives<'a>(&'a self, comm: &'a Communicator) -> Option<ShortCollectives<'a, F>> {
         let control = comm.blocking.as_ref()?;

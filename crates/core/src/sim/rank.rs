@@ -9,7 +9,7 @@ use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::{Completion, CopiedSends, Mode, RequestId, Rest};
 use oxmpi_fabric::sim::{Network, Random, Sim};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::kernels::{Op, Scalar, kernel};
+use oxmpi_mem::kernels::{ReduceOp, Scalar, kernel};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
@@ -335,7 +335,7 @@ impl Rank {
     }
 
     /// MPI_Allreduce over MPI_UINT64_T.
-    pub async fn allreduce(&self, comm: &Communicator, values: &[u64], op: Op) -> Result<Vec<u64>> {
+    pub async fn allreduce(&self, comm: &Communicator, values: &[u64], op: ReduceOp) -> Result<Vec<u64>> {
         let kernel = kernel(op, Scalar::U64)
             .ok_or_else(|| errors::of_fault(oxmpi_engine::Fault::Operation).within(format!("{op:?}")))?;
         let input = Owned::new(values.to_vec());

@@ -13,7 +13,7 @@ use oxmpi_engine::{Fault, Lane, RequestId};
 use oxmpi_fabric::{Direction, Fabric};
 use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::kernels::Op;
+use oxmpi_mem::kernels::ReduceOp;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Owned, zeros};
 use oxmpi_objects::error::{MpiError, Result};
@@ -413,7 +413,7 @@ impl<F: Fabric> Process<F> {
     ) -> Result<Option<RequestId>> {
         let Accumulate { operands, fetch, accumulator } = what;
         let room = place.count * place.layout.size();
-        let len = if accumulator.op() == Op::NoOp { room } else { operands.packed_len() };
+        let len = if accumulator.op() == ReduceOp::NoOp { room } else { operands.packed_len() };
         check_fit(len, room, "the target")?;
         if let Some(fetch) = &fetch {
             check_fit(len, fetch.packed_len(), "the result")?;
@@ -425,7 +425,7 @@ impl<F: Fabric> Process<F> {
             );
             return Err(MpiError::new(abi::MPI_ERR_TYPE, text));
         }
-        if len == 0 || (accumulator.op() == Op::NoOp && fetch.is_none()) {
+        if len == 0 || (accumulator.op() == ReduceOp::NoOp && fetch.is_none()) {
             return Ok(None);
         }
         if accumulator.is_plain() && accumulator.size() == WORD {
@@ -433,7 +433,7 @@ impl<F: Fabric> Process<F> {
             match self.adapter_words(window, target, &place, len)? {
                 AdapterWords::Nowhere => {}
                 AdapterWords::Everywhere(addresses) => {
-                    let reads = if accumulator.op() == Op::NoOp { 0 } else { len };
+                    let reads = if accumulator.op() == ReduceOp::NoOp { 0 } else { len };
                     let mut bytes = zeros(reads).map_err(|_| no_memory(len))?;
                     operands.pack(0, BytesMut::from(&mut bytes[..]));
                     let change = WordUpdate::Accumulate(accumulator, bytes);
@@ -491,7 +491,7 @@ impl<F: Fabric> Process<F> {
                 whole.pack(at * WORD, BytesMut::from(&mut bytes[..]));
                 Owned::new(bytes).buf()
             };
-            let reads = accumulator.op() != Op::NoOp;
+            let reads = accumulator.op() != ReduceOp::NoOp;
             let operands = if reads { operand(operands) } else { UserBuf::empty() };
             let into = fetch.as_ref().map(|fetch| {
                 fetch.packed_range(at * WORD, WORD).unwrap_or_else(|| {
@@ -591,7 +591,7 @@ fn accumulate_mapped<'l>(
 ) -> Result<()> {
     let Accumulate { operands, fetch, accumulator } = what;
     let no_memory = |error| MpiError::new(abi::MPI_ERR_NO_MEM, format!("{error}"));
-    let reads = accumulator.op() != Op::NoOp;
+    let reads = accumulator.op() != ReduceOp::NoOp;
     let here = if reads { operands.as_contiguous() } else { Some(Bytes::empty()) };
     let room = match fetch {
         Some(fetch) => fetch.as_contiguous_mut().map(Some),

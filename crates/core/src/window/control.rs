@@ -176,8 +176,8 @@ impl ControlWords {
         }
     }
 
-    /// `false`: see [`ControlWords::try_lock`]. Without a load before the exchange the cache line is
-    /// fetched once, for writing.
+    /// `false`: see [`ControlWords::try_lock`]. Without a load before the exchange the cache line
+    /// is fetched once, for writing.
     #[inline(always)]
     pub(crate) fn lock_if_free(&self, exclusive: bool, holder: u32) -> bool {
         let lock = self.memory.word(LOCK);

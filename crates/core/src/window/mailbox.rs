@@ -19,7 +19,7 @@ use oxmpi_engine::{Fault, Lane};
 use oxmpi_fabric::{Fabric, Unreachable};
 use oxmpi_mem::atomics::Accumulator;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::kernels::{Op, Scalar};
+use oxmpi_mem::kernels::{ReduceOp, Scalar};
 use oxmpi_mem::layout::Layout;
 use oxmpi_shm::mailbox::{CARRIED_BYTES, CARRIED_WORDS, MailboxRequest};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -102,7 +102,7 @@ impl RequestOp {
         let place = |found: Option<usize>| found.unwrap_or(u8::MAX.into()) as u64;
         match self {
             RequestOp::Accumulate(accumulator, fetch) => {
-                let op = place(Op::ALL.iter().position(|op| *op == accumulator.op()));
+                let op = place(ReduceOp::ALL.iter().position(|op| *op == accumulator.op()));
                 let scalar = place(Scalar::ALL.iter().position(|scalar| *scalar == accumulator.scalar()));
                 1 | op << 8 | scalar << 16 | u64::from(fetch == FetchOld::Yes) << 24
             }
@@ -117,7 +117,8 @@ impl RequestOp {
         let part = |shift: u32| usize::from((word >> shift) as u8);
         Some(match word & 0xff {
             1 => {
-                let accumulator = Accumulator::new(*Op::ALL.get(part(8))?, *Scalar::ALL.get(part(16))?)?;
+                let accumulator =
+                    Accumulator::new(*ReduceOp::ALL.get(part(8))?, *Scalar::ALL.get(part(16))?)?;
                 RequestOp::Accumulate(accumulator, if part(24) == 0 { FetchOld::No } else { FetchOld::Yes })
             }
             2 => RequestOp::Swap,
@@ -129,7 +130,7 @@ impl RequestOp {
 
     fn given(self, len: usize) -> usize {
         match self {
-            RequestOp::Accumulate(accumulator, _) if accumulator.op() == Op::NoOp => 0,
+            RequestOp::Accumulate(accumulator, _) if accumulator.op() == ReduceOp::NoOp => 0,
             RequestOp::Accumulate(..) | RequestOp::Put => len,
             RequestOp::Swap => 2 * len,
             RequestOp::Get => 0,

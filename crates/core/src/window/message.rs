@@ -5,7 +5,7 @@
 //! ([`Layout::write`]). The receiver trusts no word: it checks all of them.
 
 use oxmpi_mem::atomics::Accumulator;
-use oxmpi_mem::kernels::{Op, Scalar};
+use oxmpi_mem::kernels::{ReduceOp, Scalar};
 use oxmpi_mem::layout::Layout;
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ impl RmaMessage {
             }
             RmaMessage::Accumulate { place, len, data, accumulator, fetch } => {
                 words.extend([data.word(), *len as u64, fetch.unwrap_or(0)]);
-                words.push(number_of(&Op::ALL, &accumulator.op()));
+                words.push(number_of(&ReduceOp::ALL, &accumulator.op()));
                 words.push(number_of(&Scalar::ALL, &accumulator.scalar()));
                 place_of = Some(place);
                 3
@@ -204,10 +204,10 @@ impl RmaMessage {
             }
             3 => {
                 let (data, len, fetch) = (MessageData::of(next()?), length(next())?, number(Some(next()?)));
-                let (op, scalar) = (Op::ALL.get(next()? as usize)?, Scalar::ALL.get(next()? as usize)?);
+                let (op, scalar) = (ReduceOp::ALL.get(next()? as usize)?, Scalar::ALL.get(next()? as usize)?);
                 let accumulator = Accumulator::new(*op, *scalar)?;
                 let place = place(words, len)?;
-                let operands = if *op == Op::NoOp { 0 } else { len };
+                let operands = if *op == ReduceOp::NoOp { 0 } else { len };
                 let whole = len.is_multiple_of(accumulator.size())
                     && place.layout.size().is_multiple_of(accumulator.size())
                     && (data != MessageData::Here || here == operands);
@@ -256,7 +256,7 @@ mod tests {
         let layout = Arc::new(Layout::hvector(3, 1, 16, &Layout::basic(8, 8)).unwrap());
         let place = TargetPlace { at: -7, count: 2, layout };
         let one = TargetPlace { at: 8, count: 1, layout: Arc::new(Layout::basic(4, 4)) };
-        let accumulator = Accumulator::new(Op::MinLoc, Scalar::I32I32).unwrap();
+        let accumulator = Accumulator::new(ReduceOp::MinLoc, Scalar::I32I32).unwrap();
         let accumulate =
             |data, len, fetch| RmaMessage::Accumulate { place: place.clone(), len, data, accumulator, fetch };
         vec![

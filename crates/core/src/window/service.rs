@@ -14,7 +14,7 @@ use super::adapter::AdapterAccesses;
 use super::mailbox::MailboxRequests;
 use super::message::{MessageData, RmaMessage, TargetPlace};
 use super::{Flavor, Target, WindowExposure};
-use oxmpi_engine::{Completion, Fault, Lane, Mode, RequestId, Source, Started, TagMatch, Team};
+use oxmpi_engine::{Completion, Fault, Lane, MatchSource, Mode, RequestId, Started, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
 use oxmpi_mem::buffer::UserBuf;
@@ -293,13 +293,14 @@ impl Service {
 
     fn take_messages<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         loop {
-            let (message, found) = match lane.take_message(self.context(), Source::Any, TagMatch::Is(MESSAGE))
-            {
-                Ok(Some(taken)) => taken,
-                // A message that was lost with its sender must not block the messages of others.
-                Err(Fault::Lost { peer }) if self.discard(lane, peer) => continue,
-                _ => return,
-            };
+            let (message, found) =
+                match lane.take_message(self.context(), MatchSource::Any, TagMatch::Is(MESSAGE)) {
+                    Ok(Some(taken)) => taken,
+                    // A message that was lost with its sender must not block the messages of
+                    // others.
+                    Err(Fault::Lost { peer }) if self.discard(lane, peer) => continue,
+                    _ => return,
+                };
             // A message without memory for it is lost, and decodes as no message.
             let room = zeros(usize::try_from(found.bytes).unwrap_or(usize::MAX));
             let room = Owned::new(room.unwrap_or_default());
@@ -314,7 +315,7 @@ impl Service {
     }
 
     fn discard<F: Fabric>(&self, lane: &mut Lane<F>, peer: u32) -> bool {
-        let from = Source::Process(peer);
+        let from = MatchSource::Process(peer);
         match lane.start_receive(self.context(), UserBuf::empty(), from, TagMatch::Is(MESSAGE)) {
             Ok(Started::Complete(_)) => true,
             Ok(Started::Pending(receive)) => {

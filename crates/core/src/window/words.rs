@@ -31,7 +31,7 @@ use oxmpi_engine::{Fault, Lane, RequestId};
 use oxmpi_fabric::{AtomicOperation, AtomicScope, Fabric, RemotePlace};
 use oxmpi_mem::atomics::Accumulator;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::kernels::Op;
+use oxmpi_mem::kernels::ReduceOp;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::collections::{HashMap, VecDeque};
@@ -114,7 +114,8 @@ impl WordUpdate {
     fn is_direct(&self) -> bool {
         match self {
             WordUpdate::Accumulate(accumulator, _) => {
-                accumulator.op() == Op::NoOp || accumulator.op() == Op::Sum && accumulator.is_integer()
+                accumulator.op() == ReduceOp::NoOp
+                    || accumulator.op() == ReduceOp::Sum && accumulator.is_integer()
             }
             WordUpdate::Swap { .. } => true,
         }
@@ -126,7 +127,7 @@ impl WordUpdate {
 
     fn first(&self, at: usize) -> AtomicOperation {
         match self {
-            WordUpdate::Accumulate(accumulator, _) if accumulator.op() == Op::NoOp => {
+            WordUpdate::Accumulate(accumulator, _) if accumulator.op() == ReduceOp::NoOp => {
                 AtomicOperation::FetchAdd(0)
             }
             WordUpdate::Accumulate(_, operands) if self.is_direct() => {
@@ -555,7 +556,7 @@ mod tests {
         }
     }
 
-    fn change(op: Op, operands: &[i64]) -> WordUpdate {
+    fn change(op: ReduceOp, operands: &[i64]) -> WordUpdate {
         let bytes = operands.iter().flat_map(|operand| operand.to_ne_bytes()).collect();
         WordUpdate::Accumulate(Accumulator::new(op, Scalar::I64).unwrap(), bytes)
     }
@@ -584,9 +585,9 @@ mod tests {
             for (number, origin) in origins.iter_mut().enumerate() {
                 for access in 0..30u64 {
                     let (op, operands) = match access % 3 {
-                        0 => (Op::Sum, [1i64; 20]),
-                        1 => (Op::Prod, [1; 20]),
-                        _ => (Op::Bxor, [1 << (40 + number); 20]),
+                        0 => (ReduceOp::Sum, [1i64; 20]),
+                        1 => (ReduceOp::Prod, [1; 20]),
+                        _ => (ReduceOp::Bxor, [1 << (40 + number); 20]),
                     };
                     origin.line.push(access, WordChanges::new(words(5, 20), 7, change(op, &operands), None));
                 }
@@ -613,16 +614,16 @@ mod tests {
             for access in 0..40u64 {
                 let into = Owned::new(vec![0u8; 4 * WORD]);
                 let operand = random.below(1000);
-                let kinds = [Op::Sum, Op::Replace, Op::Max, Op::NoOp];
+                let kinds = [ReduceOp::Sum, ReduceOp::Replace, ReduceOp::Max, ReduceOp::NoOp];
                 let op = kinds[random.below(4) as usize];
                 let change = change(op, &[operand.cast_signed(); 4]);
                 origin.line.push(access, WordChanges::new(words(0, 4), 7, change, Some(into.buf())));
                 results.push((into, value));
                 for word in &mut value {
                     *word = match op {
-                        Op::Sum => *word + operand,
-                        Op::Replace => operand,
-                        Op::Max => (*word).max(operand),
+                        ReduceOp::Sum => *word + operand,
+                        ReduceOp::Replace => operand,
+                        ReduceOp::Max => (*word).max(operand),
                         _ => *word,
                     };
                 }
@@ -648,19 +649,20 @@ mod tests {
     fn sums_and_reads_take_one_operation_for_each_word() {
         let mut target = SimulatedTarget { words: vec![3; 2], carried_out: 0 };
         let mut origin = SimulatedOrigin::default();
-        let sum = change(Op::Sum, &[-1, 2]);
+        let sum = change(ReduceOp::Sum, &[-1, 2]);
         origin.line.push(1, WordChanges::new(words(0, 2), 7, sum, None));
         let into = Owned::new(vec![0u8; 2 * WORD]);
-        let read = WordUpdate::Accumulate(Accumulator::new(Op::NoOp, Scalar::F64).unwrap(), Vec::new());
+        let read = WordUpdate::Accumulate(Accumulator::new(ReduceOp::NoOp, Scalar::F64).unwrap(), Vec::new());
         origin.line.push(2, WordChanges::new(words(0, 2), 7, read, Some(into.buf())));
         run(std::slice::from_mut(&mut origin), &mut target, 1);
         assert_eq!((target.words, target.carried_out), (vec![2, 5], 4));
         assert_eq!(into.into_vec().unwrap(), [2u64.to_ne_bytes(), 5u64.to_ne_bytes()].concat());
         // No adapter adds floating-point numbers.
-        let sum = WordUpdate::Accumulate(Accumulator::new(Op::Sum, Scalar::F64).unwrap(), vec![0; WORD]);
+        let sum =
+            WordUpdate::Accumulate(Accumulator::new(ReduceOp::Sum, Scalar::F64).unwrap(), vec![0; WORD]);
         assert!(!sum.is_direct());
         let (half, two) = (0.5f64.to_bits(), 2.0f64.to_ne_bytes().to_vec());
-        let sum = WordUpdate::Accumulate(Accumulator::new(Op::Sum, Scalar::F64).unwrap(), two);
+        let sum = WordUpdate::Accumulate(Accumulator::new(ReduceOp::Sum, Scalar::F64).unwrap(), two);
         let next = AtomicOperation::CompareSwap { compare: half, new: 2.5f64.to_bits() };
         assert_eq!(sum.next(0, sum.first(0), half), Some(next));
         assert_eq!(sum.next(0, next, half), None);
@@ -669,8 +671,8 @@ mod tests {
     #[test]
     fn a_failed_operation_fails_its_access_alone() {
         let mut line = Accumulates::default();
-        line.push(1, WordChanges::new(words(0, 2), 7, change(Op::Sum, &[1, 1]), None));
-        line.push(2, WordChanges::new(words(0, 1), 7, change(Op::Sum, &[1]), None));
+        line.push(1, WordChanges::new(words(0, 2), 7, change(ReduceOp::Sum, &[1, 1]), None));
+        line.push(2, WordChanges::new(words(0, 1), 7, change(ReduceOp::Sum, &[1]), None));
         let parts: Vec<WordOperation> = std::iter::from_fn(|| line.begin(3)).collect();
         assert_eq!(parts.len(), 3);
         assert_eq!(line.end(parts[0], None), AfterOperation::Nothing);

@@ -10,7 +10,7 @@ use oxmpi_core::Communicator;
 use oxmpi_core::sim::{Rank, RankEnd, SimWorld};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::sim::{LinkFaults, Random};
-use oxmpi_mem::kernels::Op;
+use oxmpi_mem::kernels::ReduceOp;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_tuned::agreement::{AgreementAlgorithm, AgreementSettings, TreeShape};
 
@@ -51,7 +51,8 @@ fn settings(seed: u64) -> AgreementSettings {
 fn world(seed: u64, most: u32) -> (SimWorld, u32) {
     let mut random = Random::new(seed ^ 0x5eed);
     let ranks = 2 + random.below(u64::from(most) - 1) as u32;
-    let mut world = SimWorld::new(ranks, seed).weather(LinkFaults::any(&mut random)).most_events(20_000_000);
+    let mut world =
+        SimWorld::new(ranks, seed).link_faults(LinkFaults::any(&mut random)).most_events(20_000_000);
     world = world.agreement(settings(seed));
     for _ in 0..random.below(u64::from(ranks)) {
         let scale = 6 + random.below(16);
@@ -118,7 +119,7 @@ async fn rounds(rank: &Rank, world: &Communicator, rounds: u64) -> Result<Vec<u6
                 )?;
                 rank.recv(&comm, 8, (me + size - 1) % size, 0).await?;
                 rank.wait(next).await?;
-                sums.push(rank.allreduce(&comm, &[round + 1], Op::Sum).await?[0]);
+                sums.push(rank.allreduce(&comm, &[round + 1], ReduceOp::Sum).await?[0]);
             }
             Ok::<_, MpiError>(sums)
         }

@@ -6,7 +6,7 @@ use oxmpi_coll::{Buffers, Combine};
 use oxmpi_core::world::{MakeTransport, WorldOptions, world_with};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::transports::loopback::{Loopback, PacketQueues};
-use oxmpi_mem::kernels::{Op, Scalar, kernel};
+use oxmpi_mem::kernels::{ReduceOp, Scalar, kernel};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
 use oxmpi_plan::{Call, Shared};
@@ -79,7 +79,8 @@ fn collectives_of_all_lengths_are_right() {
             let element = Some(Arc::new(Layout::basic(8, 8)));
             let call = Call::Allreduce { count: Shared(len), commutative: true, in_place: false };
             let buffers = Buffers { input: input.buf(), output: output.buf(), element };
-            p.run(&comm, call, buffers, Combine::Kernel(kernel(Op::Sum, Scalar::U64).unwrap())).unwrap();
+            p.run(&comm, call, buffers, Combine::Kernel(kernel(ReduceOp::Sum, Scalar::U64).unwrap()))
+                .unwrap();
             let output = output.into_vec().ok().unwrap();
             let factor = size * (size + 1) / 2;
             assert!(output.iter().enumerate().all(|(at, sum)| *sum == at as u64 * factor), "{len} numbers");

@@ -4,7 +4,7 @@ use oxmpi_core::world::{WorldOptions, world_with};
 use oxmpi_core::{Communicator, Process};
 use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::kernels::{Op, Scalar, kernel};
+use oxmpi_mem::kernels::{ReduceOp, Scalar, kernel};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
 use oxmpi_plan::{Call, Shared};
@@ -31,7 +31,7 @@ fn run(
     let sums = matches!(call, Call::Reduce { .. } | Call::Allreduce { .. } | Call::Scan { .. })
         || matches!(call, Call::Exscan { .. } | Call::ReduceScatterBlock { .. });
     let combine = match sums {
-        true => Combine::Kernel(kernel(Op::Sum, Scalar::U64).unwrap()),
+        true => Combine::Kernel(kernel(ReduceOp::Sum, Scalar::U64).unwrap()),
         false => Combine::Nothing,
     };
     let element = sums.then(|| Arc::new(Layout::basic(8, 8)));
@@ -183,7 +183,7 @@ fn two_ranks_combine_a_half_each() {
                     let (input, output) =
                         if in_place { (vec![], mine.clone()) } else { (mine.clone(), vec![0; len]) };
                     let (input, output) = (Owned::new(input), Owned::new(output));
-                    let combine = Combine::Kernel(kernel(Op::Bxor, Scalar::U8).unwrap());
+                    let combine = Combine::Kernel(kernel(ReduceOp::Bxor, Scalar::U8).unwrap());
                     let element = Some(Arc::new(Layout::basic(1, 1)));
                     let call = Call::Allreduce { count: Shared(len), commutative: true, in_place };
                     let buffers = Buffers { input: input.buf(), output: output.buf(), element };

@@ -7,7 +7,7 @@ use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_core::sim::{Outcome, RankEnd, SimWorld};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::sim::{LinkFaults, Random};
-use oxmpi_mem::kernels::Op;
+use oxmpi_mem::kernels::ReduceOp;
 use program::RandomProgram;
 use std::rc::Rc;
 
@@ -54,7 +54,7 @@ impl SimCase {
     fn run(&self) -> Outcome<()> {
         let _line = RepeatCommand { seed: self.seed, ranks: self.ranks };
         let mut world =
-            SimWorld::new(self.ranks, self.seed).weather(self.faults.clone()).most_events(20_000_000);
+            SimWorld::new(self.ranks, self.seed).link_faults(self.faults.clone()).most_events(20_000_000);
         if let Some((rank, at_ns)) = self.death {
             world = world.kill(rank, at_ns);
         }
@@ -157,7 +157,7 @@ fn a_thousand_ranks_run_a_barrier_and_an_allreduce() {
         .run(async |rank| {
             let comm = rank.world();
             rank.barrier(&comm).await?;
-            rank.allreduce(&comm, &[u64::from(rank.rank()), 1], Op::Sum).await
+            rank.allreduce(&comm, &[u64::from(rank.rank()), 1], ReduceOp::Sum).await
         })
         .unwrap();
     let sum = u64::from(RANKS * (RANKS - 1) / 2);

@@ -105,7 +105,8 @@ fn allreduce(p: &Process<Routes>, comm: &Communicator, len: usize) {
     let input = Owned::new((0..len as u64).map(|at| at * (rank + 1)).collect::<Vec<u64>>());
     let output = Owned::new(vec![0u64; len]);
     let element = Some(Arc::new(oxmpi_mem::layout::Layout::basic(8, 8)));
-    let kernel = oxmpi_mem::kernels::kernel(oxmpi_mem::kernels::Op::Sum, oxmpi_mem::kernels::Scalar::U64);
+    let kernel =
+        oxmpi_mem::kernels::kernel(oxmpi_mem::kernels::ReduceOp::Sum, oxmpi_mem::kernels::Scalar::U64);
     let call = Call::Allreduce { count: Shared(len), commutative: true, in_place: false };
     let buffers = Buffers { input: input.buf(), output: output.buf(), element };
     p.run(comm, call, buffers, Combine::Kernel(kernel.unwrap())).unwrap();

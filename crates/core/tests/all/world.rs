@@ -381,7 +381,8 @@ fn sum(p: &Process<Routes>, comm: &Communicator, value: u64) -> u64 {
     let element = Some(std::sync::Arc::new(oxmpi_mem::layout::Layout::basic(8, 8)));
     let buffers = Buffers { input: mine.buf(), output: all.buf(), element };
     let call = Call::Allreduce { count: Shared(1), commutative: true, in_place: false };
-    let kernel = oxmpi_mem::kernels::kernel(oxmpi_mem::kernels::Op::Sum, oxmpi_mem::kernels::Scalar::U64);
+    let kernel =
+        oxmpi_mem::kernels::kernel(oxmpi_mem::kernels::ReduceOp::Sum, oxmpi_mem::kernels::Scalar::U64);
     p.run(comm, call, buffers, Combine::Kernel(kernel.unwrap())).unwrap();
     all.into_vec().ok().unwrap()[0]
 }

@@ -6,8 +6,8 @@
 //! [`Frame::Withdrawn`]; otherwise the match is answered as always. So exactly one of the two
 //! answers ends the send, and no receive gets a dropped message. A receiver that has left MPI drops
 //! all messages and may not answer ([`oxmpi_fabric::Membership::has_left`],
-//! [`FrameSink::left`](oxmpi_fabric::FrameSink::left)). All other sends do not depend on their receiver, and
-//! go on.
+//! [`FrameSink::left`](oxmpi_fabric::FrameSink::left)). All other sends do not depend on their
+//! receiver, and go on.
 
 use super::{LAST_POLLS, Lane};
 use crate::arrive::Todo;

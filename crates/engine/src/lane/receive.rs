@@ -6,7 +6,7 @@ use crate::matching::{ANYBODY, MatchPattern, UNKNOWN, Unexpected, UnexpectedData
 use crate::notes::Note;
 use crate::peer::BodyTarget;
 use crate::request::{
-    Completion, Fault, MatchedMessage, ReceiveWork, Received, RequestId, Source, Started, TagMatch, Work,
+    Completion, Fault, MatchSource, MatchedMessage, ReceiveWork, Received, RequestId, Started, TagMatch, Work,
 };
 use oxmpi_fabric::{Fabric, Fetching, Taken, Unreachable};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
@@ -284,13 +284,13 @@ impl<F: Fabric> Lane<F> {
         &mut self,
         context: u32,
         buffer: UserBuf,
-        source: Source,
+        source: MatchSource,
         tag: TagMatch,
     ) -> Result<Started, Fault> {
         let wanted = MatchPattern::new(source, tag);
         let from = match source {
-            Source::Any => None,
-            Source::Process(p) => Some(p),
+            MatchSource::Any => None,
+            MatchSource::Process(p) => Some(p),
         };
         let Some(own) = self.state.contexts.get_mut(context) else { return Err(Fault::Closed) };
         if own.revoked {
@@ -346,7 +346,7 @@ impl<F: Fabric> Lane<F> {
     pub fn take_message(
         &mut self,
         context: u32,
-        source: Source,
+        source: MatchSource,
         tag: TagMatch,
     ) -> Result<Option<(RequestId, Completion)>, Fault> {
         if self.state.is_matching && self.waiting_here(context, source, tag).is_none() {
@@ -388,7 +388,7 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// The unexpected message that a receive would get; unknown while a receive is contested.
-    fn waiting_here(&mut self, context: u32, source: Source, tag: TagMatch) -> Option<u32> {
+    fn waiting_here(&mut self, context: u32, source: MatchSource, tag: TagMatch) -> Option<u32> {
         let own = self.state.contexts.get_mut(context)?;
         if own.contested.is_some() {
             return None;
@@ -405,7 +405,7 @@ impl<F: Fabric> Lane<F> {
     pub fn probe(
         &mut self,
         context: u32,
-        source: Source,
+        source: MatchSource,
         tag: TagMatch,
     ) -> Result<Option<Completion>, Fault> {
         let Some(own) = self.state.contexts.get_mut(context) else { return Ok(None) };
@@ -673,7 +673,7 @@ impl LaneState {
         self.notes.push(Note::UnexpectedMatched { context, from: *from, tag: *tag, bytes });
     }
 
-    fn may_come(&self, context: u32, source: Source) -> Result<(), Fault> {
+    fn may_come(&self, context: u32, source: MatchSource) -> Result<(), Fault> {
         if self.contexts.get(context).is_some_and(|own| own.revoked) {
             return Err(Fault::Revoked);
         }
@@ -681,10 +681,10 @@ impl LaneState {
     }
 
     /// The failed process because of which no message of this source will arrive, if there is one.
-    fn lost_source(&self, context: u32, source: Source) -> Option<u32> {
+    fn lost_source(&self, context: u32, source: MatchSource) -> Option<u32> {
         match source {
-            Source::Any => self.lost_member(context),
-            Source::Process(peer) => self.known_peer(peer).is_some_and(|p| p.lost).then_some(peer),
+            MatchSource::Any => self.lost_member(context),
+            MatchSource::Process(peer) => self.known_peer(peer).is_some_and(|p| p.lost).then_some(peer),
         }
     }
 

@@ -21,7 +21,7 @@ use super::Lane;
 use crate::arrive::{LaneState, Todo};
 use crate::matching::{MatchPattern, Unexpected, UnexpectedData, is_notice};
 use crate::request::{
-    Completion, Fault, MatchedMessage, Mode, Phase, Posting, ReceiveWork, RequestId, SendWork, Source,
+    Completion, Fault, MatchSource, MatchedMessage, Mode, Phase, Posting, ReceiveWork, RequestId, SendWork,
     Started, TagMatch, Work,
 };
 use oxmpi_fabric::{Body, Fabric, Probed, Sent, TaggedReceive, TaggedSend};
@@ -61,13 +61,13 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// The source of a receive in the network, `Some(None)` for any; `None` outside of the network.
-    fn source_in_network(&mut self, context: u32, source: Source) -> Option<Option<u32>> {
+    fn source_in_network(&mut self, context: u32, source: MatchSource) -> Option<Option<u32>> {
         match source {
-            Source::Any => {
+            MatchSource::Any => {
                 let own = self.state.contexts.get(context)?;
                 (!own.keeps_to_frames && context <= self.state.last_tagged).then_some(None)
             }
-            Source::Process(from) => self.comes_by_tag(context, from).then_some(Some(from)),
+            MatchSource::Process(from) => self.comes_by_tag(context, from).then_some(Some(from)),
         }
     }
 
@@ -246,7 +246,7 @@ impl<F: Fabric> Lane<F> {
         &mut self,
         context: u32,
         buffer: &UserBuf,
-        source: Source,
+        source: MatchSource,
         tag: TagMatch,
     ) -> Option<Result<Started, Fault>> {
         let from = self.source_in_network(context, source)?;
@@ -375,7 +375,7 @@ impl<F: Fabric> Lane<F> {
     pub(super) fn probe_tagged(
         &mut self,
         context: u32,
-        source: Source,
+        source: MatchSource,
         tag: TagMatch,
         takes: bool,
     ) -> Option<Probed> {

@@ -193,7 +193,7 @@ impl PostedIndex {
 }
 
 impl MatchPattern {
-    /// Source and tag; [`ANYBODY`] and `None` stand for any.
+    /// MatchSource and tag; [`ANYBODY`] and `None` stand for any.
     #[inline]
     pub(super) fn class(&self) -> (u32, Option<i32>) {
         (self.source, (self.mask == !0).then_some(self.tag))

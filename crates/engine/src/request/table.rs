@@ -199,8 +199,8 @@ impl Requests {
         }
     }
 
-    /// Source and context of a posted receive, or of the active receive of a persistent request.
-    /// `None`: there is no such receive, or it is from MPI_ANY_SOURCE.
+    /// MatchSource and context of a posted receive, or of the active receive of a persistent
+    /// request. `None`: there is no such receive, or it is from MPI_ANY_SOURCE.
     #[inline]
     pub(crate) fn awaited_from(&self, id: RequestId) -> Option<(u32, u32)> {
         let mut slot = self.slot(id)?;

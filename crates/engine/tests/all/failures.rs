@@ -1,7 +1,7 @@
 //! Failed peers, and peers that send malformed frames.
 
 use crate::lanes::{Lanes, calm, pattern, request, rough};
-use oxmpi_engine::{Completion, Fault, Mode, Source, TagMatch};
+use oxmpi_engine::{Completion, Fault, MatchSource, Mode, TagMatch};
 use oxmpi_fabric::SentNow;
 use oxmpi_wire::{Context, Envelope, Frame};
 
@@ -17,9 +17,9 @@ fn a_death_completes_what_the_dead_would_have_taken_part_in() {
     let mut l = Lanes::new(3, 1, calm());
     let announced = l.send(1, 0, Mode::Standard, &pattern(1, 500), 1);
     let unmatched = l.send(1, 0, Mode::Synchronous, &pattern(1, 5), 1);
-    let named = l.receive(1, 10, Source::Process(0), TagMatch::Any);
-    let wild = l.receive(1, 10, Source::Any, TagMatch::Is(1));
-    let alive = l.receive(1, 10, Source::Process(2), TagMatch::Is(2));
+    let named = l.receive(1, 10, MatchSource::Process(0), TagMatch::Any);
+    let wild = l.receive(1, 10, MatchSource::Any, TagMatch::Is(1));
+    let alive = l.receive(1, 10, MatchSource::Process(2), TagMatch::Is(2));
     l.settle();
     l.network.borrow_mut().kill(0);
     l.settle();
@@ -32,12 +32,12 @@ fn a_death_completes_what_the_dead_would_have_taken_part_in() {
     l.settle();
     assert_eq!(l.got(1, alive).0, [2]);
     assert_eq!(l.got(1, wild).0, [1]);
-    let wild = l.receive(1, 10, Source::Any, TagMatch::Is(1));
+    let wild = l.receive(1, 10, MatchSource::Any, TagMatch::Is(1));
     assert_eq!(fault(l.query(1, wild.started)), LOST_0);
-    assert_eq!(l.try_receive(1, 10, Source::Process(0), TagMatch::Any).err(), LOST_0);
+    assert_eq!(l.try_receive(1, 10, MatchSource::Process(0), TagMatch::Any).err(), LOST_0);
     let context = l.worlds[1].point_to_point;
-    assert_eq!(l.lanes[1].probe(context, Source::Any, TagMatch::Any).err(), LOST_0);
-    assert_eq!(l.lanes[1].probe(context, Source::Process(2), TagMatch::Any), Ok(None));
+    assert_eq!(l.lanes[1].probe(context, MatchSource::Any, TagMatch::Any).err(), LOST_0);
+    assert_eq!(l.lanes[1].probe(context, MatchSource::Process(2), TagMatch::Any), Ok(None));
     let sent = l.start_send(1, 0, Mode::Standard, &oxmpi_mem::memory::Owned::new(vec![1]), 1);
     assert_eq!(sent.err(), LOST_0);
     assert!(l.lanes[1].is_drained());
@@ -46,7 +46,7 @@ fn a_death_completes_what_the_dead_would_have_taken_part_in() {
 #[test]
 fn a_receive_from_any_source_fails_when_it_is_queried() {
     let mut l = Lanes::new(3, 1, calm());
-    let wild = l.receive(1, 10, Source::Any, TagMatch::Is(1));
+    let wild = l.receive(1, 10, MatchSource::Any, TagMatch::Is(1));
     l.network.borrow_mut().kill(0);
     l.settle();
     let id = request(wild.started);
@@ -57,7 +57,7 @@ fn a_receive_from_any_source_fails_when_it_is_queried() {
     // This message arrives before its receive.
     let _ = l.send(2, 1, Mode::Standard, &[7], 1);
     l.settle();
-    let named = l.receive(1, 10, Source::Process(2), TagMatch::Is(1));
+    let named = l.receive(1, 10, MatchSource::Process(2), TagMatch::Is(1));
     assert_eq!(l.got(1, named).0, [7]);
 }
 
@@ -65,7 +65,7 @@ fn a_receive_from_any_source_fails_when_it_is_queried() {
 fn a_receive_from_any_source_may_stay_posted_after_a_reported_failure() {
     let mut l = Lanes::new(3, 1, calm());
     l.lanes[1].keep_vain(true);
-    let wild = l.receive(1, 10, Source::Any, TagMatch::Is(1));
+    let wild = l.receive(1, 10, MatchSource::Any, TagMatch::Is(1));
     l.network.borrow_mut().kill(0);
     l.settle();
     let id = request(wild.started);
@@ -85,8 +85,8 @@ fn nothing_is_under_way_in_a_revoked_context() {
     let mut l = Lanes::new(3, 1, calm());
     let id = l.worlds[1].id;
     let announced = l.send(1, 0, Mode::Standard, &pattern(1, 500), 1);
-    let named = l.receive(1, 10, Source::Process(0), TagMatch::Any);
-    let wild = l.receive(1, 10, Source::Any, TagMatch::Is(1));
+    let named = l.receive(1, 10, MatchSource::Process(0), TagMatch::Any);
+    let wild = l.receive(1, 10, MatchSource::Any, TagMatch::Is(1));
     let _ = l.send(2, 1, Mode::Standard, &[7], 3);
     l.settle();
     assert!(l.lanes[1].note_route(0, 2, 2) && !l.lanes[1].note_route(0, 2, 2));
@@ -101,7 +101,7 @@ fn nothing_is_under_way_in_a_revoked_context() {
     let _ = l.send(2, 1, Mode::Standard, &[8], 3);
     l.settle();
     let revoked = Some(Fault::Revoked);
-    for source in [Source::Any, Source::Process(2)] {
+    for source in [MatchSource::Any, MatchSource::Process(2)] {
         assert_eq!(l.try_receive(1, 10, source, TagMatch::Is(3)).err(), revoked);
         assert_eq!(l.lanes[1].probe(0, source, TagMatch::Any).err(), revoked);
     }
@@ -138,7 +138,7 @@ fn what_the_dead_had_sent_is_received_in_order() {
         l.network.borrow_mut().kill(0);
         l.settle();
         for (n, len) in lengths.into_iter().enumerate() {
-            match l.try_receive(1, 1000, Source::Process(0), TagMatch::Is(1)) {
+            match l.try_receive(1, 1000, MatchSource::Process(0), TagMatch::Is(1)) {
                 Err(error) => assert_eq!((Some(error), n > 2), (LOST_0, true), "seed {seed}, message {n}"),
                 Ok(receive) if n == 2 => assert_eq!(fault(l.query(1, receive.started)), LOST_0),
                 Ok(receive) => assert!(l.got(1, receive).0 == pattern(n, len), "seed {seed}, message {n}"),
@@ -153,7 +153,7 @@ fn a_death_in_the_middle_of_a_long_message_fails_its_receive() {
     let mut failed = 0;
     for seed in 0..50 {
         let mut l = Lanes::new(2, seed, rough());
-        let receive = l.receive(1, 5000, Source::Any, TagMatch::Any);
+        let receive = l.receive(1, 5000, MatchSource::Any, TagMatch::Any);
         let _ = l.send(0, 1, Mode::Standard, &pattern(1, 5000), 1);
         let when = l.random.below(150_000);
         l.network.borrow_mut().kill_after(0, when);
@@ -177,7 +177,7 @@ fn frames_that_make_no_sense_are_counted_and_do_nothing() {
     let long = l.send(0, 1, Mode::Standard, &pattern(1, 500), 1);
     let sync = l.send(0, 1, Mode::Synchronous, &pattern(1, 5), 2);
     l.settle();
-    let waiting = l.receive(1, 100, Source::Process(0), TagMatch::Is(3));
+    let waiting = l.receive(1, 100, MatchSource::Process(0), TagMatch::Is(3));
     let (long_id, sync_id, waiting_id) =
         (request(long).raw(), request(sync).raw(), request(waiting.started).raw());
     let envelope = |index, tag| Envelope { context: Context::Local(index), tag };
@@ -219,8 +219,8 @@ fn frames_that_make_no_sense_are_counted_and_do_nothing() {
     assert_eq!(l.query(1, waiting.started), None);
     let _ = l.send(0, 1, Mode::Standard, &[3], 3);
     let receives = [
-        l.receive(1, 500, Source::Process(0), TagMatch::Is(1)),
-        l.receive(1, 500, Source::Any, TagMatch::Is(2)),
+        l.receive(1, 500, MatchSource::Process(0), TagMatch::Is(1)),
+        l.receive(1, 500, MatchSource::Any, TagMatch::Is(2)),
     ];
     l.settle();
     assert_eq!(l.got(1, waiting).0, [3]);
@@ -243,7 +243,7 @@ fn a_number_that_comes_twice_counts_once() {
     }
     assert_eq!(l.nonsense(), 2);
     for data in 0..3 {
-        let receive = l.receive(1, 80, Source::Any, TagMatch::Is(1));
+        let receive = l.receive(1, 80, MatchSource::Any, TagMatch::Is(1));
         assert_eq!(l.got(1, receive).0, [data; 80]);
     }
 }

@@ -1,11 +1,11 @@
 //! Receives whose requests were freed, when their process finalises.
 
 use crate::lanes::{Lanes, Receive, pattern, request, rough};
-use oxmpi_engine::{Mode, RankMap, Source, Started, TagMatch};
+use oxmpi_engine::{MatchSource, Mode, RankMap, Started, TagMatch};
 use oxmpi_mem::memory::Owned;
 use oxmpi_wire::ContextId;
 
-fn freed(l: &mut Lanes, room: usize, source: Source, tag: i32) -> Receive {
+fn freed(l: &mut Lanes, room: usize, source: MatchSource, tag: i32) -> Receive {
     let receive = l.receive(0, room, source, TagMatch::Is(tag));
     assert!(l.lanes[0].detach(request(receive.started)));
     receive
@@ -30,8 +30,8 @@ fn they_go_on_until_their_messages_have_come() {
     for seed in 0..40 {
         for len in [0, 90, 5000] {
             let mut l = Lanes::new(3, seed, rough());
-            let of_one = freed(&mut l, len, Source::Process(1), 1);
-            let of_any = freed(&mut l, len, Source::Any, 2);
+            let of_one = freed(&mut l, len, MatchSource::Process(1), 1);
+            let of_any = freed(&mut l, len, MatchSource::Any, 2);
             assert_eq!(finalize(&mut l, &[0, 2]), [false, true]);
             let sent = [1, 2].map(|tag| l.send(1, 0, Mode::Standard, &pattern(tag, len), tag as i32));
             l.settle();
@@ -50,9 +50,9 @@ fn they_go_on_until_their_messages_have_come() {
 fn they_are_given_up_when_no_sender_is_left() {
     for seed in 0..40 {
         let mut l = Lanes::new(3, seed, rough());
-        let in_vain = [Source::Process(1), Source::Any, Source::Process(0)];
+        let in_vain = [MatchSource::Process(1), MatchSource::Any, MatchSource::Process(0)];
         let in_vain = in_vain.map(|source| freed(&mut l, 10, source, 1));
-        let served = freed(&mut l, 10, Source::Any, 2);
+        let served = freed(&mut l, 10, MatchSource::Any, 2);
         assert_eq!(finalize(&mut l, &[0, 2]), [false, true]);
         let _ = l.send(1, 0, Mode::Standard, &pattern(2, 10), 2);
         assert_eq!(finalize(&mut l, &[0, 1, 2]), [true; 3], "seed {seed}");
@@ -70,11 +70,12 @@ fn they_are_given_up_when_no_sender_is_left() {
 fn a_process_answers_for_what_it_has_created() {
     let mut l = Lanes::new(2, 1, rough());
     let (id, map) = (ContextId::new(0, 5), || RankMap::Identity(2));
-    let of_world = freed(&mut l, 10, Source::Process(1), 1);
+    let of_world = freed(&mut l, 10, MatchSource::Process(1), 1);
     let team = l.lanes[0].open_team(map(), 0, id, false);
     let place = Owned::new(vec![0_u8; 5000]);
-    let receive =
-        l.lanes[0].start_receive(team.point_to_point, place.buf(), Source::Any, TagMatch::Is(3)).unwrap();
+    let receive = l.lanes[0]
+        .start_receive(team.point_to_point, place.buf(), MatchSource::Any, TagMatch::Is(3))
+        .unwrap();
     assert!(l.lanes[0].detach(request(receive)));
     assert_eq!(finalize(&mut l, &[1]), [true], "the other has nothing to wait for");
     assert_eq!(finalize(&mut l, &[0]), [false]);

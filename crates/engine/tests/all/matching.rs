@@ -1,12 +1,12 @@
 //! Which receive gets which message.
 
 use crate::lanes::{Lanes, calm, pattern, request, rough};
-use oxmpi_engine::{Mode, RankMap, Source, Started, TagMatch};
+use oxmpi_engine::{MatchSource, Mode, RankMap, Started, TagMatch};
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::ContextId;
 
-const ANY: (Source, TagMatch) = (Source::Any, TagMatch::Any);
+const ANY: (MatchSource, TagMatch) = (MatchSource::Any, TagMatch::Any);
 
 const LENGTHS: [usize; 8] = [0, 1, 64, 65, 99, 100, 101, 5000];
 
@@ -25,7 +25,7 @@ fn one_tag_keeps_its_order_over_paths_that_reorder() {
                 sends.push(l.send(0, 1, mode, &pattern(n, LENGTHS[n % 8]), 7));
             }
             if receives.len() < count && l.random.below(2) == 0 {
-                let source = [Source::Any, Source::Process(0)][l.random.below(2) as usize];
+                let source = [MatchSource::Any, MatchSource::Process(0)][l.random.below(2) as usize];
                 let tag = [TagMatch::Any, TagMatch::Is(7)][l.random.below(2) as usize];
                 receives.push(l.receive(1, 5000, source, tag));
             }
@@ -52,8 +52,8 @@ fn an_earlier_wildcard_is_not_overtaken() {
     link_faults.now_of_256 = 255;
     for seed in 0..20 {
         let mut l = Lanes::new(2, seed, link_faults.clone());
-        let wild = l.receive(1, 8, Source::Any, TagMatch::Any);
-        let named = l.receive(1, 8, Source::Process(0), TagMatch::Is(5));
+        let wild = l.receive(1, 8, MatchSource::Any, TagMatch::Any);
+        let named = l.receive(1, 8, MatchSource::Process(0), TagMatch::Is(5));
         let context = l.worlds[0].point_to_point;
         for n in [1u8, 2] {
             if !l.lanes[0].send_now(context, 1, 5, Bytes::from(&[n][..])) {
@@ -74,9 +74,9 @@ fn unexpected_messages_are_found_in_the_order_of_arrival() {
         let _ = l.send(from, 2, Mode::Standard, &[n], i32::from(n));
         l.settle();
     }
-    let third = l.receive(2, 1, Source::Process(0), TagMatch::Is(3));
+    let third = l.receive(2, 1, MatchSource::Process(0), TagMatch::Is(3));
     let first = l.receive(2, 1, ANY.0, ANY.1);
-    let second = l.receive(2, 1, Source::Process(1), TagMatch::Any);
+    let second = l.receive(2, 1, MatchSource::Process(1), TagMatch::Any);
     assert_eq!(l.got(2, third).0, [3]);
     assert_eq!(l.got(2, first), (vec![1], 0, 1));
     assert_eq!(l.got(2, second), (vec![2], 1, 2));
@@ -86,15 +86,15 @@ fn unexpected_messages_are_found_in_the_order_of_arrival() {
 fn a_probe_sees_what_a_receive_would_get() {
     let mut l = Lanes::new(2, 3, rough());
     let context = l.worlds[1].point_to_point;
-    assert_eq!(l.lanes[1].probe(context, Source::Any, TagMatch::Any), Ok(None));
+    assert_eq!(l.lanes[1].probe(context, MatchSource::Any, TagMatch::Any), Ok(None));
     let sends = [l.send(0, 1, Mode::Standard, &pattern(1, 3000), 4), l.send(0, 1, Mode::Standard, &[5], 6)];
     l.settle();
-    let seen = l.lanes[1].probe(context, Source::Any, TagMatch::Any).unwrap().unwrap();
+    let seen = l.lanes[1].probe(context, MatchSource::Any, TagMatch::Any).unwrap().unwrap();
     assert_eq!((seen.source, seen.tag, seen.bytes), (0, 4, 3000));
-    let seen = l.lanes[1].probe(context, Source::Process(0), TagMatch::Is(6)).unwrap().unwrap();
+    let seen = l.lanes[1].probe(context, MatchSource::Process(0), TagMatch::Is(6)).unwrap().unwrap();
     assert_eq!((seen.tag, seen.bytes), (6, 1));
     for (room, tag) in [(1, 6), (3000, 4)] {
-        let receive = l.receive(1, room, Source::Any, TagMatch::Is(tag));
+        let receive = l.receive(1, room, MatchSource::Any, TagMatch::Is(tag));
         l.settle();
         assert_eq!(l.got(1, receive).0.len(), room);
     }
@@ -121,9 +121,9 @@ fn messages_to_oneself_need_no_network() {
         for (n, send) in [2, 3].into_iter().zip(sends) {
             assert_eq!(l.query(0, send).is_none(), waits, "{mode:?}");
             let context = l.worlds[0].point_to_point;
-            let seen = l.lanes[0].probe(context, Source::Any, TagMatch::Is(3)).unwrap().unwrap();
+            let seen = l.lanes[0].probe(context, MatchSource::Any, TagMatch::Is(3)).unwrap().unwrap();
             assert_eq!(seen.bytes, len as u64);
-            let receive = l.receive(0, LONG, Source::Process(0), TagMatch::Is(3));
+            let receive = l.receive(0, LONG, MatchSource::Process(0), TagMatch::Is(3));
             assert!(l.query(0, send).is_some());
             assert_eq!(l.got(0, receive), (pattern(n, len), 0, 3));
         }

@@ -1,14 +1,14 @@
 //! The transfer of messages of all lengths, modes and layouts.
 
 use crate::lanes::{Lanes, calm, pattern, request, rough};
-use oxmpi_engine::{Fault, Mode, RankMap, Source, Started, TagMatch, Team};
+use oxmpi_engine::{Fault, MatchSource, Mode, RankMap, Started, TagMatch, Team};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::ContextId;
 use std::sync::Arc;
 
-const FROM_0: (Source, TagMatch) = (Source::Process(0), TagMatch::Is(1));
+const FROM_0: (MatchSource, TagMatch) = (MatchSource::Process(0), TagMatch::Is(1));
 
 #[test]
 fn a_message_longer_than_its_buffer_is_cut_and_says_so() {
@@ -191,8 +191,12 @@ fn indices_of_contexts_are_learnt() {
         for (which, team) in at_1.iter().enumerate() {
             for round in 0..3 + u8::from(which == 0) {
                 let data = Owned::new(vec![0u8; 2]);
-                let started =
-                    l.lanes[1].start_receive(team.point_to_point, data.buf(), Source::Any, TagMatch::Any);
+                let started = l.lanes[1].start_receive(
+                    team.point_to_point,
+                    data.buf(),
+                    MatchSource::Any,
+                    TagMatch::Any,
+                );
                 let done = l.query(1, started.unwrap()).expect("complete");
                 assert_eq!(done.source, 1, "process 0 has rank 1 there");
                 assert_eq!(data.into_vec().unwrap_or_default(), [which as u8, round]);
@@ -217,7 +221,7 @@ fn messages_that_come_before_their_communicator_are_kept() {
         for (n, send) in [1, 2].into_iter().zip(sends) {
             let data = Owned::new(vec![0u8; len]);
             let receive =
-                l.lanes[1].start_receive(theirs.point_to_point, data.buf(), Source::Any, TagMatch::Any);
+                l.lanes[1].start_receive(theirs.point_to_point, data.buf(), MatchSource::Any, TagMatch::Any);
             l.settle();
             let done = l.query(1, receive.unwrap()).expect("complete");
             assert_eq!((done.source, done.tag), (0, 4));
@@ -238,7 +242,7 @@ fn a_closed_communicator_cancels_its_receives_and_drops_what_comes() {
         let teams = [0, 1].map(|me| l.lanes[me].open_team(RankMap::Identity(2), me as u32, id, true));
         let data = Owned::new(vec![0u8; 100]);
         let receive = l.lanes[1]
-            .start_receive(teams[1].point_to_point, data.buf(), Source::Process(0), TagMatch::Is(1))
+            .start_receive(teams[1].point_to_point, data.buf(), MatchSource::Process(0), TagMatch::Is(1))
             .unwrap();
         assert!(l.lanes[1].is_busy(&teams[1]));
         l.lanes[1].close_team(&teams[1]);

@@ -2,7 +2,7 @@
 //! one node, 2 and 3 another.
 
 use crate::lanes::{self, Lanes, calm, pattern, request};
-use oxmpi_engine::{Completion, Fault, Mode, RankMap, Source, Started, TagMatch};
+use oxmpi_engine::{Completion, Fault, MatchSource, Mode, RankMap, Started, TagMatch};
 use oxmpi_fabric::sim::LinkFaults;
 use oxmpi_mem::memory::Owned;
 use oxmpi_wire::ContextId;
@@ -14,7 +14,7 @@ fn two_nodes() -> Lanes {
 }
 
 fn any(l: &mut Lanes) -> lanes::Receive {
-    l.receive(0, 10, Source::Any, TagMatch::Is(1))
+    l.receive(0, 10, MatchSource::Any, TagMatch::Is(1))
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn the_network_may_have_matched_what_another_message_wants() {
 #[test]
 fn a_named_source_is_left_to_the_network_and_a_long_message_is_cut() {
     let mut l = two_nodes();
-    let receive = l.receive(0, 10, Source::Process(3), TagMatch::Any);
+    let receive = l.receive(0, 10, MatchSource::Process(3), TagMatch::Any);
     let _ = l.send(1, 0, Mode::Standard, &[1], 1);
     let _ = l.send(3, 0, Mode::Standard, &pattern(3, 30), 4);
     l.settle();
@@ -107,15 +107,15 @@ fn a_probe_finds_what_waits_in_the_network_and_takes_it_out() {
     let context = l.worlds[0].point_to_point;
     let _ = l.send(2, 0, Mode::Standard, &[1], 1);
     let _ = l.send(2, 0, Mode::Standard, &[2], 1);
-    assert_eq!(l.lanes[0].probe(context, Source::Any, TagMatch::Any), Ok(None));
+    assert_eq!(l.lanes[0].probe(context, MatchSource::Any, TagMatch::Any), Ok(None));
     l.settle();
-    for source in [Source::Any, Source::Process(2)] {
+    for source in [MatchSource::Any, MatchSource::Process(2)] {
         let found = l.lanes[0].probe(context, source, TagMatch::Is(1)).unwrap().expect("it is there");
         assert_eq!((found.source, found.tag, found.bytes), (2, 1, 1));
     }
-    assert_eq!(l.lanes[0].probe(context, Source::Process(3), TagMatch::Any), Ok(None));
+    assert_eq!(l.lanes[0].probe(context, MatchSource::Process(3), TagMatch::Any), Ok(None));
     let (message, _) =
-        l.lanes[0].take_message(context, Source::Any, TagMatch::Any).unwrap().expect("it is there");
+        l.lanes[0].take_message(context, MatchSource::Any, TagMatch::Any).unwrap().expect("it is there");
     let second = any(&mut l);
     let data = Owned::new(vec![0xee; 10]);
     let first = l.lanes[0].receive_message(message, data.buf()).expect("it was taken");
@@ -142,8 +142,9 @@ fn a_sender_requests_the_index_of_its_receiver() {
     assert_ne!(own.point_to_point, team.point_to_point);
     for tag in 0..3 {
         let data = Owned::new(vec![0xee; 4]);
-        let started =
-            l.lanes[0].start_receive(own.point_to_point, data.buf(), Source::Any, TagMatch::Any).unwrap();
+        let started = l.lanes[0]
+            .start_receive(own.point_to_point, data.buf(), MatchSource::Any, TagMatch::Any)
+            .unwrap();
         l.settle();
         assert_eq!(l.got(0, lanes::Receive { started, data }), (vec![9], 2, tag));
     }
@@ -153,8 +154,8 @@ fn a_sender_requests_the_index_of_its_receiver() {
 #[test]
 fn a_death_ends_what_names_the_dead_and_nothing_that_had_come() {
     let mut l = two_nodes();
-    let came = l.receive(0, 10, Source::Process(2), TagMatch::Is(1));
-    let named = l.receive(0, 10, Source::Process(2), TagMatch::Is(2));
+    let came = l.receive(0, 10, MatchSource::Process(2), TagMatch::Is(1));
+    let named = l.receive(0, 10, MatchSource::Process(2), TagMatch::Is(2));
     let wild = any(&mut l);
     let unmatched = l.send(0, 2, Mode::Synchronous, &[1], 1);
     let _ = l.send(2, 0, Mode::Standard, &[1], 1);
@@ -168,10 +169,10 @@ fn a_death_ends_what_names_the_dead_and_nothing_that_had_come() {
     }
     assert!(named.data.into_vec().is_ok(), "nothing uses its buffer");
     // The messages that the lost process had sent can be received.
-    let late = l.receive(0, 10, Source::Process(2), TagMatch::Is(3));
+    let late = l.receive(0, 10, MatchSource::Process(2), TagMatch::Is(3));
     l.settle();
     assert_eq!(l.got(0, late).0, [3]);
-    assert_eq!(l.try_receive(0, 10, Source::Process(2), TagMatch::Any).err(), LOST_2);
+    assert_eq!(l.try_receive(0, 10, MatchSource::Process(2), TagMatch::Any).err(), LOST_2);
     // The receive from MPI_ANY_SOURCE fails when it is queried, and its buffer is free.
     assert_eq!(l.query(0, wild.started).expect("complete").fault, LOST_2);
     assert!(wild.data.into_vec().is_ok(), "nothing uses its buffer");
@@ -182,7 +183,7 @@ fn a_death_ends_what_names_the_dead_and_nothing_that_had_come() {
 #[test]
 fn receives_in_a_revoked_communicator_are_taken_back_from_the_network() {
     let mut l = two_nodes();
-    let receives = [any(&mut l), l.receive(0, 10, Source::Process(3), TagMatch::Any)];
+    let receives = [any(&mut l), l.receive(0, 10, MatchSource::Process(3), TagMatch::Any)];
     let id = l.worlds[0].id;
     assert!(l.lanes[0].revoke(id));
     for receive in receives {
@@ -191,7 +192,7 @@ fn receives_in_a_revoked_communicator_are_taken_back_from_the_network() {
     }
     let _ = l.send(3, 0, Mode::Standard, &[1], 1);
     l.settle();
-    assert_eq!(l.try_receive(0, 10, Source::Any, TagMatch::Any).err(), Some(Fault::Revoked));
+    assert_eq!(l.try_receive(0, 10, MatchSource::Any, TagMatch::Any).err(), Some(Fault::Revoked));
     assert_eq!(l.nonsense(), 0);
 }
 

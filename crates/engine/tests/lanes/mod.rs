@@ -2,7 +2,8 @@
 #![allow(dead_code)] // each test file uses its part
 
 use oxmpi_engine::{
-    Completion, CopiedSends, Fault, Lane, Mode, RankMap, RequestId, Rest, Source, Started, TagMatch, Team,
+    Completion, CopiedSends, Fault, Lane, MatchSource, Mode, RankMap, RequestId, Rest, Started, TagMatch,
+    Team,
 };
 use oxmpi_fabric::sim::{LinkFaults, Network, Random, Sim};
 use oxmpi_mem::memory::Owned;
@@ -104,7 +105,7 @@ impl Lanes {
         &mut self,
         at: u32,
         room: usize,
-        source: Source,
+        source: MatchSource,
         tag: TagMatch,
     ) -> Result<Receive, Fault> {
         let data = Owned::new(vec![0xee; room]);
@@ -113,7 +114,7 @@ impl Lanes {
         Ok(Receive { started, data })
     }
 
-    pub(crate) fn receive(&mut self, at: u32, room: usize, source: Source, tag: TagMatch) -> Receive {
+    pub(crate) fn receive(&mut self, at: u32, room: usize, source: MatchSource, tag: TagMatch) -> Receive {
         self.try_receive(at, room, source, tag).expect("nobody is lost")
     }
 

@@ -4,7 +4,7 @@ use super::extended::{self, F80};
 use super::half::F16;
 use super::quad::F128;
 use super::simple::*;
-use super::{Loops, Op, Scalar};
+use super::{Loops, ReduceOp, Scalar};
 
 pub(super) trait KernelElement: Copy {
     const EXTENT: usize;
@@ -144,7 +144,7 @@ fn best<E: KernelElement, O: Combine<E>>() -> Loops {
     Loops { onto: base::<E, O>, apart: Some(base_apart::<E, O>) }
 }
 
-fn integer<E: KernelElement>(op: Op) -> Option<Loops>
+fn integer<E: KernelElement>(op: ReduceOp) -> Option<Loops>
 where
     Sum: Combine<E>,
     Prod: Combine<E>,
@@ -158,29 +158,29 @@ where
     Lxor: Combine<E>,
 {
     Some(match op {
-        Op::Band => best::<E, Band>(),
-        Op::Bor => best::<E, Bor>(),
-        Op::Bxor => best::<E, Bxor>(),
-        Op::Land | Op::Lor | Op::Lxor => return truth::<E>(op),
+        ReduceOp::Band => best::<E, Band>(),
+        ReduceOp::Bor => best::<E, Bor>(),
+        ReduceOp::Bxor => best::<E, Bxor>(),
+        ReduceOp::Land | ReduceOp::Lor | ReduceOp::Lxor => return truth::<E>(op),
         _ => return float::<E>(op),
     })
 }
 
-fn truth<E: KernelElement>(op: Op) -> Option<Loops>
+fn truth<E: KernelElement>(op: ReduceOp) -> Option<Loops>
 where
     Land: Combine<E>,
     Lor: Combine<E>,
     Lxor: Combine<E>,
 {
     Some(match op {
-        Op::Land => best::<E, Land>(),
-        Op::Lor => best::<E, Lor>(),
-        Op::Lxor => best::<E, Lxor>(),
+        ReduceOp::Land => best::<E, Land>(),
+        ReduceOp::Lor => best::<E, Lor>(),
+        ReduceOp::Lxor => best::<E, Lxor>(),
         _ => return None,
     })
 }
 
-fn float<E: KernelElement>(op: Op) -> Option<Loops>
+fn float<E: KernelElement>(op: ReduceOp) -> Option<Loops>
 where
     Sum: Combine<E>,
     Prod: Combine<E>,
@@ -188,33 +188,33 @@ where
     Max: Combine<E>,
 {
     Some(match op {
-        Op::Min => best::<E, Min>(),
-        Op::Max => best::<E, Max>(),
+        ReduceOp::Min => best::<E, Min>(),
+        ReduceOp::Max => best::<E, Max>(),
         _ => return complex::<E>(op),
     })
 }
 
-fn complex<E: KernelElement>(op: Op) -> Option<Loops>
+fn complex<E: KernelElement>(op: ReduceOp) -> Option<Loops>
 where
     Sum: Combine<E>,
     Prod: Combine<E>,
 {
     Some(match op {
-        Op::Sum => best::<E, Sum>(),
-        Op::Prod => best::<E, Prod>(),
+        ReduceOp::Sum => best::<E, Sum>(),
+        ReduceOp::Prod => best::<E, Prod>(),
         _ => return None,
     })
 }
 
-fn pair<V: KernelElement + PartialOrd, I: KernelElement + PartialOrd>(op: Op) -> Option<Loops> {
+fn pair<V: KernelElement + PartialOrd, I: KernelElement + PartialOrd>(op: ReduceOp) -> Option<Loops> {
     Some(match op {
-        Op::MinLoc => best::<ValueIndex<V, I>, MinLoc>(),
-        Op::MaxLoc => best::<ValueIndex<V, I>, MaxLoc>(),
+        ReduceOp::MinLoc => best::<ValueIndex<V, I>, MinLoc>(),
+        ReduceOp::MaxLoc => best::<ValueIndex<V, I>, MaxLoc>(),
         _ => return None,
     })
 }
 
-pub(super) fn arithmetic(op: Op, scalar: Scalar) -> Option<Loops> {
+pub(super) fn arithmetic(op: ReduceOp, scalar: Scalar) -> Option<Loops> {
     match scalar {
         Scalar::I8 => integer::<i8>(op),
         Scalar::I16 => integer::<i16>(op),

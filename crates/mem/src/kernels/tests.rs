@@ -5,7 +5,7 @@ use Scalar::*;
 use std::sync::Arc;
 
 /// Runs a kernel at an odd address, onto the right operand and into separate memory.
-fn run(op: Op, scalar: Scalar, left: &[u8], right: &[u8]) -> Vec<u8> {
+fn run(op: ReduceOp, scalar: Scalar, left: &[u8], right: &[u8]) -> Vec<u8> {
     let mut out = vec![0u8; right.len() + 1];
     out[1..].copy_from_slice(right);
     let kernel = kernel(op, scalar).unwrap();
@@ -32,8 +32,8 @@ macro_rules! against_naive {
             let bytes = |v: &[$t]| v.iter().flat_map(|x| x.to_ne_bytes()).collect::<Vec<u8>>();
             $({
                 let naive: Vec<$t> = left.iter().zip(&right).map(|(&$a, &$b)| $naive).collect();
-                let found = run(Op::$op, $scalar, &bytes(&left), &bytes(&right));
-                assert_eq!(found, bytes(&naive), "{:?} of {:?}", Op::$op, $scalar);
+                let found = run(ReduceOp::$op, $scalar, &bytes(&left), &bytes(&right));
+                assert_eq!(found, bytes(&naive), "{:?} of {:?}", ReduceOp::$op, $scalar);
             })*
         }
     }};
@@ -76,16 +76,16 @@ fn truth_values_become_0_or_1() {
         Lor => |a, b| u8::from(a != 0 || b != 0),
         Lxor => |a, b| u8::from((a != 0) != (b != 0)),
     ]);
-    assert_eq!(run(Op::Lxor, Bool32, &[4, 0, 0, 0], &[0, 0, 0, 0]), [1, 0, 0, 0]);
-    assert_eq!(run(Op::Land, Bool128, &[9; 16], &[2; 16]), 1u128.to_ne_bytes());
+    assert_eq!(run(ReduceOp::Lxor, Bool32, &[4, 0, 0, 0], &[0, 0, 0, 0]), [1, 0, 0, 0]);
+    assert_eq!(run(ReduceOp::Land, Bool128, &[9; 16], &[2; 16]), 1u128.to_ne_bytes());
 }
 
 #[test]
 fn complex_numbers_multiply() {
     let bytes = |v: [f64; 2]| v.map(f64::to_ne_bytes).concat();
-    assert_eq!(run(Op::Prod, C64, &bytes([1.0, 2.0]), &bytes([3.0, 4.0])), bytes([-5.0, 10.0]));
-    assert_eq!(run(Op::Sum, C64, &bytes([1.0, 2.0]), &bytes([3.0, 4.0])), bytes([4.0, 6.0]));
-    assert!(kernel(Op::Min, C64).is_none() && kernel(Op::Band, F64).is_none());
+    assert_eq!(run(ReduceOp::Prod, C64, &bytes([1.0, 2.0]), &bytes([3.0, 4.0])), bytes([-5.0, 10.0]));
+    assert_eq!(run(ReduceOp::Sum, C64, &bytes([1.0, 2.0]), &bytes([3.0, 4.0])), bytes([4.0, 6.0]));
+    assert!(kernel(ReduceOp::Min, C64).is_none() && kernel(ReduceOp::Band, F64).is_none());
 }
 
 /// A small integer as an 80-bit float in 16 bytes, with padding bytes `pad`.
@@ -106,15 +106,21 @@ fn f80(value: i64, pad: u8) -> Vec<u8> {
 #[cfg(target_arch = "x86_64")]
 fn long_doubles_compute_and_keep_their_padding() {
     let (a, b) = (f80(-3, 0xaa), f80(5, 0xbb));
-    for (op, result) in [(Op::Sum, 2), (Op::Prod, -15), (Op::Min, -3), (Op::Max, 5), (Op::Replace, -3)] {
-        let pad = if op == Op::Replace { 0xaa } else { 0xbb };
+    for (op, result) in [
+        (ReduceOp::Sum, 2),
+        (ReduceOp::Prod, -15),
+        (ReduceOp::Min, -3),
+        (ReduceOp::Max, 5),
+        (ReduceOp::Replace, -3),
+    ] {
+        let pad = if op == ReduceOp::Replace { 0xaa } else { 0xbb };
         assert_eq!(run(op, F80, &a, &b), f80(result, pad), "{op:?}");
     }
     let complex = |re, im| [f80(re, 1), f80(im, 1)].concat();
-    assert_eq!(run(Op::Prod, C80, &complex(1, 2), &complex(3, 4)), complex(-5, 10));
+    assert_eq!(run(ReduceOp::Prod, C80, &complex(1, 2), &complex(3, 4)), complex(-5, 10));
     let pair = |value, index: i32| [f80(value, 1), index.to_ne_bytes().to_vec(), vec![1; 12]].concat();
-    assert_eq!(run(Op::MaxLoc, F80I32, &pair(7, 9), &pair(7, 3)), pair(7, 3));
-    assert_eq!(run(Op::MaxLoc, F80I32, &pair(8, 9), &pair(7, 3)), pair(8, 9));
+    assert_eq!(run(ReduceOp::MaxLoc, F80I32, &pair(7, 9), &pair(7, 3)), pair(7, 3));
+    assert_eq!(run(ReduceOp::MaxLoc, F80I32, &pair(8, 9), &pair(7, 3)), pair(8, 9));
 }
 
 #[test]
@@ -123,16 +129,22 @@ fn pairs_take_the_lowest_index_and_leave_the_padding() {
         |v: i16, i: i32, pad: u8| [v.to_ne_bytes().to_vec(), vec![pad; 2], i.to_ne_bytes().to_vec()].concat();
     let double_int =
         |v: f64, i: i32, pad: u8| [v.to_ne_bytes().to_vec(), i.to_ne_bytes().to_vec(), vec![pad; 4]].concat();
-    for op in [Op::MinLoc, Op::MaxLoc] {
+    for op in [ReduceOp::MinLoc, ReduceOp::MaxLoc] {
         assert_eq!(run(op, I16I32, &short_int(5, 3, 1), &short_int(5, 2, 9)), short_int(5, 2, 9));
         assert_eq!(run(op, I16I32, &short_int(5, 1, 1), &short_int(5, 2, 9)), short_int(5, 1, 9));
         assert_eq!(run(op, F64I32, &double_int(5., 3, 1), &double_int(5., 2, 9)), double_int(5., 2, 9));
     }
-    assert_eq!(run(Op::MinLoc, F64I32, &double_int(4., 3, 1), &double_int(5., 2, 9)), double_int(4., 3, 9));
-    assert_eq!(run(Op::MaxLoc, F64I32, &double_int(4., 3, 1), &double_int(5., 2, 9)), double_int(5., 2, 9));
-    assert_eq!(run(Op::Replace, I16I32, &short_int(4, 3, 1), &short_int(5, 2, 9)), short_int(4, 3, 9));
+    assert_eq!(
+        run(ReduceOp::MinLoc, F64I32, &double_int(4., 3, 1), &double_int(5., 2, 9)),
+        double_int(4., 3, 9)
+    );
+    assert_eq!(
+        run(ReduceOp::MaxLoc, F64I32, &double_int(4., 3, 1), &double_int(5., 2, 9)),
+        double_int(5., 2, 9)
+    );
+    assert_eq!(run(ReduceOp::Replace, I16I32, &short_int(4, 3, 1), &short_int(5, 2, 9)), short_int(4, 3, 9));
     let reals = |v: f32, i: f32| [v.to_ne_bytes(), i.to_ne_bytes()].concat();
-    assert_eq!(run(Op::MinLoc, F32F32, &reals(1., 8.), &reals(1., 4.)), reals(1., 4.));
+    assert_eq!(run(ReduceOp::MinLoc, F32F32, &reals(1., 8.), &reals(1., 4.)), reals(1., 4.));
 }
 
 #[test]
@@ -142,7 +154,7 @@ fn every_kernel_leaves_other_memory_alone() {
         Bool8, Bool16, Bool32, Bool64, Bool128, F32I32, F64I32, I64I32, I32I32, I16I32, F80I32, F32F32,
         F64F64,
     ];
-    for (op, scalar) in Op::ALL.iter().flat_map(|&op| scalars.map(|s| (op, s))) {
+    for (op, scalar) in ReduceOp::ALL.iter().flat_map(|&op| scalars.map(|s| (op, s))) {
         let Some(kernel) = kernel(op, scalar) else { continue };
         let len = 3 * kernel.extent();
         let left = vec![0; len];
@@ -155,7 +167,7 @@ fn every_kernel_leaves_other_memory_alone() {
 
 #[test]
 fn buffers_of_any_layout_are_reduced() {
-    let sum = kernel(Op::Sum, I32).unwrap();
+    let sum = kernel(ReduceOp::Sum, I32).unwrap();
     let column = Arc::new(Layout::hvector(3000, 1, 8, &Layout::basic(4, 4)).unwrap());
     let left: Vec<i32> = (0..3000).collect();
     let mut right = vec![1i32; 6000];
@@ -174,7 +186,7 @@ fn buffers_of_any_layout_are_reduced() {
 fn pairs_are_reduced_where_they_lie() {
     let members = [(1, 0, &Layout::basic(2, 2)), (1, 4, &Layout::basic(4, 4))];
     let short_int = Arc::new(Layout::structure(members).unwrap());
-    let max = kernel(Op::MaxLoc, I16I32).unwrap();
+    let max = kernel(ReduceOp::MaxLoc, I16I32).unwrap();
     let (a, b) = (Scratch::new(5, &short_int).unwrap(), Scratch::new(5, &short_int).unwrap());
     a.buf().unpack(6, Bytes::from(&[7, 0, 1, 0, 0, 0]));
     max.reduce(a.buf(), b.buf()).unwrap();

@@ -3,9 +3,9 @@
 //! state ([`Held`]).
 //!
 //! The processes are restored stopped, as they were imaged. While none of them runs, each segment
-//! is marked ([`oxmpi_shm::segment::OwnerStatus::note_restored`]): a rank then adopts its new control
-//! socket, drops its old connections, and requests its new listener. It requests the addresses of
-//! its peers when it connects.
+//! is marked ([`oxmpi_shm::segment::OwnerStatus::note_restored`]): a rank then adopts its new
+//! control socket, drops its old connections, and requests its new listener. It requests the
+//! addresses of its peers when it connects.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -75,7 +75,7 @@ pub type ApartOf<'a> = dyn Fn(&[u32]) -> Result<Vec<ApartRanks>, String> + 'a;
 pub type FilesOf<'a> = dyn Fn(&[u32]) -> Vec<PathBuf> + 'a;
 
 /// The images and actions of a restart.
-pub struct Source<'a> {
+pub struct RestartSource<'a> {
     pub images: Images,
     /// All marks that processes of the job may have ([`oxmpi_sys::spawn::GUARD_VARIABLE`]).
     pub marks: Vec<String>,
@@ -93,7 +93,7 @@ pub struct Source<'a> {
 
 /// Restarts a job and runs it to its end. Returns the exit status for `mpirun`. After an error no
 /// process of the job is left.
-pub fn resume(launch: &Launch, held: &Held, source: &Source<'_>) -> Result<i32, LaunchError> {
+pub fn resume(launch: &Launch, held: &Held, source: &RestartSource<'_>) -> Result<i32, LaunchError> {
     let size = held.ranks.len() as u32;
     let wanted: u32 = launch.apps.iter().map(|app| app.ranks).sum();
     if wanted != size {
@@ -281,7 +281,7 @@ fn take_all_over(
 fn bring_all_back(
     launch: &Launch,
     held: &Held,
-    Source { images, marks, clear, apart, restore, files_of, back: _ }: &Source<'_>,
+    RestartSource { images, marks, clear, apart, restore, files_of, back: _ }: &RestartSource<'_>,
     (signals, binding): (&Signals, &Binding),
 ) -> Result<(StartedRanks, Vec<HeldRank>), LaunchError> {
     let size = held.ranks.len() as u32;

@@ -6,7 +6,7 @@ use crate::window::control::BUFFER_BYTES;
 use oxmpi_engine::Lane;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::atomics::compare_and_swap;
-use oxmpi_mem::kernels::Op;
+use oxmpi_mem::kernels::ReduceOp;
 use oxmpi_shm::mailbox::{Answer, CARRIED_BYTES, CARRIED_WORDS, MailboxRequest};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
@@ -153,7 +153,7 @@ impl Service {
                     return true;
                 }
                 let (len, part) = (target.len(), PART_BYTES / accumulator.size() * accumulator.size());
-                let operates = accumulator.op() != Op::NoOp;
+                let operates = accumulator.op() != ReduceOp::NoOp;
                 for at in (0..len).step_by(part) {
                     let n = part.min(len - at);
                     let operands = if operates { data.slice(at, n) } else { Bytes::empty() };

@@ -4,7 +4,7 @@ use super::{
     AwaitedAnswer, Expected, HERE_MOST, OriginAccumulate, Service, part, tag_of_answer, tag_of_data,
 };
 use crate::window::message::{MessageData, RmaMessage, TargetPlace};
-use oxmpi_engine::{Fault, Lane, RequestId, Source, Started, TagMatch};
+use oxmpi_engine::{Fault, Lane, MatchSource, RequestId, Started, TagMatch};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
@@ -54,7 +54,7 @@ impl Service {
         let id = self.number();
         let user = wanted.then(|| lane.open_external());
         let receive = if len > HERE_MOST {
-            let from = Source::Process(self.team.map.process(rank).ok_or(Fault::Closed)?);
+            let from = MatchSource::Process(self.team.map.process(rank).ok_or(Fault::Closed)?);
             let tag = TagMatch::Is(tag_of_answer(id));
             match lane.start_receive(self.context(), into.clone(), from, tag)? {
                 Started::Pending(receive) => Some(receive),
@@ -91,7 +91,7 @@ impl Service {
     ) -> Result<Option<RequestId>, Fault> {
         self.check(lane, rank)?;
         let OriginAccumulate { operands, accumulator, fetch } = what;
-        let sent = if accumulator.op() == oxmpi_mem::kernels::Op::NoOp { 0 } else { len };
+        let sent = if accumulator.op() == oxmpi_mem::kernels::ReduceOp::NoOp { 0 } else { len };
         let apart = if sent <= HERE_MOST { None } else { Some(part(&operands, len).ok_or(Fault::NoMemory)?) };
         let (fetch, mut user) = match &fetch {
             Some(into) => {

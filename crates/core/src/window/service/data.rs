@@ -2,7 +2,7 @@
 
 use super::{HERE_MOST, IncomingWork, ReceivedAccumulate, Service, part, tag_of_answer, tag_of_data};
 use crate::window::message::{MessageData, RmaMessage};
-use oxmpi_engine::{Lane, RequestId, Source, Started, TagMatch};
+use oxmpi_engine::{Lane, MatchSource, RequestId, Started, TagMatch};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, zeros};
@@ -17,7 +17,7 @@ impl Service {
         into: UserBuf,
         id: u64,
     ) -> Option<RequestId> {
-        let from = Source::Process(self.team.map.process(rank)?);
+        let from = MatchSource::Process(self.team.map.process(rank)?);
         match lane.start_receive(self.context(), into, from, TagMatch::Is(tag_of_data(id))).ok()? {
             Started::Pending(receive) => Some(receive),
             Started::Complete(_) => Some(RequestId::COMPLETE),

@@ -6,13 +6,13 @@ use oxmpi_core::Communicator;
 use oxmpi_core::comm::{CommComparison, Peer};
 use oxmpi_core::sim::{RANKS_OF_A_NODE, Rank};
 use oxmpi_engine::Mode;
-use oxmpi_mem::kernels::Op;
+use oxmpi_mem::kernels::ReduceOp;
 use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::Result;
 
 async fn used(rank: &Rank, comm: &Communicator, phase: usize, len: usize) -> Result<()> {
     ring(rank, comm, phase, len, 2).await?;
-    let sum = rank.allreduce(comm, &[1], Op::Sum).await?;
+    let sum = rank.allreduce(comm, &[1], ReduceOp::Sum).await?;
     assert_eq!(sum, [comm.size() as u64]);
     rank.process().close(comm);
     Ok(())

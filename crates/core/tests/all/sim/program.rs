@@ -12,7 +12,7 @@ use oxmpi_core::sim::Rank;
 use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_fabric::sim::Random;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::kernels::{Op, Scalar, kernel};
+use oxmpi_mem::kernels::{ReduceOp, Scalar, kernel};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::Result;
@@ -255,7 +255,7 @@ async fn split(rank: &Rank, comm: &Communicator, phase: usize, colors: i32, len:
     assert_eq!(part.size() as usize, members.len());
     assert_eq!(members[part.rank() as usize], comm.rank());
     ring(rank, &part, phase, len, 3).await?;
-    let sum = rank.allreduce(&part, &[comm.rank() as u64, 1], Op::Sum).await?;
+    let sum = rank.allreduce(&part, &[comm.rank() as u64, 1], ReduceOp::Sum).await?;
     assert_eq!(sum, [members.iter().map(|r| *r as u64).sum(), members.len() as u64]);
     rank.process().close(&part);
     Ok(())
@@ -618,7 +618,7 @@ fn begin(
     };
     let buffers =
         Buffers { input: shaped(input.buf()), output: shaped(output.buf()), element: element.clone() };
-    let sum = kernel(Op::Sum, Scalar::U64).expect("a kernel for a sum");
+    let sum = kernel(ReduceOp::Sum, Scalar::U64).expect("a kernel for a sum");
     let (combine, function) = match (reduces, user) {
         (false, _) => (Combine::Nothing, None),
         (true, false) => (Combine::Kernel(sum), None),

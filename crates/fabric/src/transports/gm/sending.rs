@@ -130,9 +130,9 @@ impl<P: GmPort> Gm<P> {
         known.filter(move |(_, peer)| peer.met.is_some_and(|met| met.target == target))
     }
 
-    /// Drops everything that GM has for the port of a peer, if that is due. The process that has the
-    /// port now may be another one: it sends nothing until the drop has ended, so that its dropped
-    /// messages stay in order, and then again.
+    /// Drops everything that GM has for the port of a peer, if that is due. The process that has
+    /// the port now may be another one: it sends nothing until the drop has ended, so that its
+    /// dropped messages stay in order, and then again.
     fn drop_if_due(&mut self, to: u32) {
         let Some(peer) = self.peer(to).filter(|peer| peer.needs_drop) else { return };
         let Some(PeerPort { target, .. }) = peer.met else { return };
