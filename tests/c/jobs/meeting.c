@@ -4,7 +4,7 @@
  *   client PORT       connects to the port, and again after a disconnect
  *   publisher NAME    publishes a port under a name, accepts one client
  *   seeker NAME       looks up the name and connects
- *   seeker NAME FILE  looks up the name many times, connects when FILE exists
+ *   searcher NAME FILE: looks up the name many times, connects when FILE exists
  *   host              accepts one client, then another one together with it
  *   guest PORT        connects, then accepts with the host together
  *   joiner            listens on a TCP socket, prints its number, joins the connecting process
@@ -179,7 +179,7 @@ static void seek(const char *name)
     connect_to(port, 1);
 }
 
-static void ask_often(const char *name, const char *file)
+static void search_often(const char *name, const char *file)
 {
     char port[MPI_MAX_PORT_NAME];
     for (int n = 0; n < 300; n++) MPI_Lookup_name(name, MPI_INFO_NULL, port);
@@ -331,7 +331,7 @@ int main(int argc, char **argv)
     if (!strcmp(role, "client")) connect_to(word, 2);
     if (!strcmp(role, "publisher")) publish(word);
     if (!strcmp(role, "seeker")) seek(word);
-    if (!strcmp(role, "seeker")) ask_often(word, how);
+    if (!strcmp(role, "searcher")) search_often(word, how);
     if (!strcmp(role, "host")) host(NULL);
     if (!strcmp(role, "guest")) host(word);
     if (!strcmp(role, "third")) connect_to(word, 1);

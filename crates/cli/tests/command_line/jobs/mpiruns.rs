@@ -249,13 +249,13 @@ fn looking_up_names_leaves_no_descriptors_open() {
     let name = format!("lake of {}", p.marker());
     let mut publisher = start(&p, 1, "shm", &["publisher", &name]);
     assert_eq!(publisher.line(), "published");
-    let mut seeker = start(&p, 1, "shm", &["seeker", &name, "gate"]);
-    assert_eq!(seeker.line(), "sought");
+    let mut searcher = start(&p, 1, "shm", &["searcher", &name, "gate"]);
+    assert_eq!(searcher.line(), "sought");
     let open = |job: &LaunchedJob| std::fs::read_dir(format!("/proc/{}/fd", job.child.id())).unwrap().count();
-    let counts = [open(&publisher), open(&seeker)];
+    let counts = [open(&publisher), open(&searcher)];
     assert!(counts.iter().all(|count| *count < 60), "{counts:?}");
     p.file("gate", b"", 0o600);
-    is_fine(&seeker.wait(), "seeker", 1);
+    is_fine(&searcher.wait(), "searcher", 1);
     is_fine(&publisher.end(), "publisher", 1);
 }
 
@@ -274,8 +274,8 @@ fn names_of_another_user_hinder_no_job() {
          mkfifo in; sleep 50 >in & ./squatter 65534 0 lagoon <in >squat & squatter=$!; until_line taken squat
          mpirun() { \"$MPIRUN\" --timeout 50 --mca rpi shm -n $1 ./meeting \"${@:2}\"; }
          mpirun 2 publisher lagoon >published & publisher=$!; until_line published published
-         mpirun 1 seeker lagoon gate >sought & seeker=$!; until_line sought sought
-         touch gate; wait $seeker; wait $publisher; cat published sought >&2
+         mpirun 1 searcher lagoon gate >sought & searcher=$!; until_line sought sought
+         touch gate; wait $searcher; wait $publisher; cat published sought >&2
          mpirun 2 publisher lagoon >published & publisher=$!; until_line published published
          mpirun 1 seeker lagoon; wait $publisher
          mpirun 1 server 2 >port & server=$!; until_line oxmpi port
@@ -288,7 +288,7 @@ fn names_of_another_user_hinder_no_job() {
     for fine in ["seeker fine", "client fine"] {
         assert!(outcome.out.contains(fine), "{fine}: {outcome:?}");
     }
-    for fine in ["publisher fine", "seeker fine", "server fine"] {
+    for fine in ["publisher fine", "searcher fine", "server fine"] {
         assert!(outcome.err.contains(fine), "{fine}: {outcome:?}");
     }
 }
