@@ -1,9 +1,10 @@
-//! The interface of libfabric as far as it is used here: structures and tables of functions as its pages fi_getinfo(3), fi_domain(3),
-//! fi_endpoint(3), fi_msg(3), fi_tagged(3), fi_cq(3) and fi_av(3) and its headers describe them, in the binary form of version 1.14. What
-//! later versions have appended stands behind what is declared here.
+//! The part of libfabric's C interface that this crate uses, in the binary form of version 1.14:
+//! structures and function tables from its headers and its pages fi_getinfo(3), fi_domain(3),
+//! fi_endpoint(3), fi_msg(3), fi_tagged(3), fi_cq(3) and fi_av(3). Later versions append fields
+//! after the fields that are declared here.
 //!
-//! Most calls of libfabric are inline functions of its headers, which call a function of an object's
-//! table. The other calls are symbols of the library: [`FabricSymbols`].
+//! Most calls of libfabric are inline functions of its headers, which call a function from the
+//! table of an object. The other calls are symbols of the library: [`FabricSymbols`].
 
 use libc::{c_char, c_int, c_void, iovec, size_t, ssize_t};
 use oxmpi_sys::foreign_symbols;
@@ -130,7 +131,7 @@ pub(crate) struct FabricAttr {
     pub api_version: u32,
 }
 
-/// What every object begins with.
+/// The head of each object.
 #[repr(C)]
 pub(crate) struct Fid {
     pub class: size_t,
@@ -146,7 +147,7 @@ pub(crate) struct FidOps {
     pub control: unsafe extern "C" fn(*mut Fid, c_int, *mut c_void) -> c_int,
 }
 
-/// A function that is not used here, in its place of a table.
+/// The entry of a function table for a function that this crate does not call.
 pub(crate) type Unused = *const c_void;
 
 #[repr(C)]
@@ -256,7 +257,7 @@ pub(crate) struct CqError {
     pub prov_errno: c_int,
     pub err_data: *mut c_void,
     pub err_data_size: size_t,
-    /// Later versions have one more field.
+    /// Room for the field that later versions append.
     pub later: [u64; 2],
 }
 
@@ -336,7 +337,7 @@ foreign_symbols! {
     }
 }
 
-// The sizes of 1.14 on 64-bit machines, or less where the end is not declared here.
+// The sizes of 1.14 on 64-bit machines; `<=` where the last fields are not declared.
 const _: () = assert!(size_of::<Info>() == 120 && size_of::<TxAttr>() == 80 && size_of::<RxAttr>() == 64);
 const _: () =
     assert!(size_of::<EpAttr>() <= 96 && size_of::<DomainAttr>() <= 192 && size_of::<FabricAttr>() == 32);

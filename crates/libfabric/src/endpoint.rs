@@ -1,8 +1,9 @@
-//! An endpoint: it sends and receives tagged messages, and *frames*: messages without a tag, each of which comes into one of the rooms
-//! that the receiver has posted for any sender.
+//! Endpoints, which send and receive tagged messages and *frames*. A frame is a message without a
+//! tag; it arrives in one of the rooms that the receiver has posted for any sender.
 //!
-//! A *grouped* one is a scalable endpoint (fi_scalable_ep(3)): it has pairs of a transmit and a receive context, opened when a context of the
-//! caller's first uses them, so that each of those has a pair to itself as long as the provider has some.
+//! A *grouped* endpoint is a scalable endpoint (fi_scalable_ep(3)) with pairs of a transmit and a
+//! receive context. The first use of an MPI context opens its pair. The two successive contexts of
+//! a communicator share a pair; other contexts share pairs if the provider has too few.
 
 mod completions;
 mod frames;
@@ -24,136 +25,125 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
-/// The longest address of an endpoint, bytes.
-const ADDRESS: usize = 256;
-/// Providers that give a descriptor to sleep on, and do not raise it when another process has sent something (`shm` of 1.17).
-const SILENT: [&str; 2] = ["shm", "sm2"];
+/// The longest address of an endpoint, in bytes.
+const ADDRESS_BYTES: usize = 256;
+/// Providers whose descriptor does not become readable when another process has sent a message
+/// (`shm` of 1.17).
+const SILENT_PROVIDERS: [&str; 2] = ["shm", "sm2"];
 
-/// Pairs of contexts that an endpoint has at most; a provider without a limit says a great number.
-const MOST_PAIRS: usize = 1 << 16;
-/// Bytes of a message that an operation keeps by itself.
-const KEPT: usize = 128;
-/// The longest message of [`Endpoint::send_short`], bytes.
+/// The most context pairs of an endpoint: providers without a limit report huge numbers.
+const MAX_PAIRS: usize = 1 << 16;
+/// The longest message or head of a frame that an [`Operation`] itself stores, in bytes.
+const INLINE_BYTES: usize = 128;
+/// The longest message of [`Endpoint::send_short`], in bytes.
 const SHORT: usize = 64;
-const _: () = assert!(SHORT <= KEPT);
+const _: () = assert!(SHORT <= INLINE_BYTES);
 
-/// A peer, as an endpoint knows it.
+/// The address of a peer in the table of an endpoint (`fi_addr_t`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PeerAddress(u64);
 
 impl PeerAddress {
-    /// That of no peer.
+    /// The address of no peer.
     pub const NOWHERE: PeerAddress = PeerAddress(FI_ADDR_UNSPEC);
 }
 
-/// Why an operation was refused.
+/// The failure of a call to a provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("provider {provider}: {call} says: {why}")]
 pub struct EndpointError {
-    /// The provider.
     pub provider: String,
-    /// The call.
+    /// A function of libfabric.
     pub call: &'static str,
-    /// What it said.
     pub why: String,
 }
 
-/// What became of a call.
+/// Whether the provider has accepted an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// It was taken; an [`Ended`] says how it ends.
+    /// The operation has started; an [`Ended`] reports its end.
     Yes,
-    /// There is no room now, and nothing happened.
+    /// The provider has no room now (FI_EAGAIN); the call had no effect.
     NoRoom,
 }
 
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The message is gone.
     Sent,
-    /// A message has come, or was found: of `length` bytes, with this tag and the data beside it.
+    /// A receive has got a message, or a peek has found one.
     Came {
-        /// The tag of the message.
         tag: u64,
-        /// What travelled beside it; nothing sensible if nothing did.
+        /// The remote CQ data; undefined if the sender gave none.
         data: u64,
-        /// Its length, bytes; the buffer has as much of it as fits.
+        /// The length of the message in bytes; the buffer has the part that fits.
         length: u64,
-        /// The place of the operation among all receives, in the order in which they were posted.
+        /// The number of the receive or peek, counted from 1 in posting order.
         order: u64,
     },
-    /// There is no such message.
+    /// A peek has found no message.
     Nothing,
-    /// A frame has come into this room, of `length` bytes, which may be more than the room has.
     Frame {
-        /// Where it lies until the room is posted again.
+        /// Has the frame until [`Endpoint::post_room`].
         room: FrameRoom,
-        /// Its length, bytes.
+        /// The length of the frame in bytes, which can exceed the room.
         length: usize,
     },
-    /// The receive for a frame has failed.
+    /// The receive for a frame has failed; the room can be posted again.
     NoFrame {
-        /// Its room, which can be posted again.
         room: FrameRoom,
-        /// What the provider says, for a person.
         why: String,
     },
-    /// A message has come for a receive that was forgotten, whose tag has bits for which buffers are kept
-    /// ([`Endpoint::keep_buffers`]).
+    /// A forgotten receive ([`Endpoint::forget`]) has got a message whose tag has bits of
+    /// [`Endpoint::keep_buffers`].
     Unwanted {
-        /// Its tag.
         tag: u64,
-        /// The remote CQ data of it.
         data: u64,
-        /// The place of the receive.
         order: u64,
     },
-    /// It was cancelled.
     Cancelled,
-    /// It failed; the text is for a person.
     Failed(String),
 }
 
-/// An operation is over.
+/// The end of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended<T> {
-    /// The caller's name for it.
     pub token: T,
-    /// How it ended.
     pub outcome: Ending,
 }
 
-/// Whose memory an operation uses.
+/// The memory of an operation.
 enum OperationMemory {
     None,
-    /// The user's, in one piece.
+    /// Contiguous memory of the user.
     User(UserBuf),
-    /// Its own, of a message that leaves.
+    /// A copy of a message to send.
     Copy(Box<[u8]>),
-    /// Its own, of a message that comes, which is for this buffer.
-    For(Box<[u8]>, UserBuf),
-    /// Its own, for frames that come, one after the other.
+    /// Memory for a message that is unpacked into the buffer on arrival.
+    Unpacked(Box<[u8]>, UserBuf),
+    /// Memory for one frame at a time.
     Room(Box<[u8]>),
 }
 
-/// What libfabric is given for an operation. It stands first, for libfabric gives its address back.
+/// An operation in libfabric. `context` is the first field, because a completion has its address.
 #[repr(C)]
 struct Operation<T> {
-    /// The provider's, in the modes FI_CONTEXT and FI_CONTEXT2.
+    /// Scratch memory of the provider in the modes FI_CONTEXT and FI_CONTEXT2.
     context: [u64; 8],
-    /// The message if it is a short one ([`Endpoint::send_short`]), or the head of a frame.
-    short: [u8; KEPT],
+    /// A short message ([`Endpoint::send_short`]), a short frame, or the head of a frame.
+    short: [u8; INLINE_BYTES],
+    /// The index in `Endpoint::operations`.
     at: u32,
-    /// Where it was posted.
+    /// The endpoint or context that has the operation.
     ep: *mut Ep,
     is_live: bool,
-    /// Whether it claims the message that it finds, and stays for that.
+    /// Whether the peek claims its message; the operation is then kept for the receive.
     claims: bool,
-    /// Whether anybody wants to hear of it.
+    /// Whether the caller wants an [`Ended`]; false after [`Endpoint::forget`].
     is_wanted: bool,
-    /// Of a receive: its place among all, and which messages it takes.
+    /// The number of a receive or peek in posting order; 0 for others.
     order: u64,
+    /// The tag that a receive matches, and the bits to ignore.
     filter: (u64, u64),
     from: u64,
     token: Option<T>,
@@ -162,15 +152,14 @@ struct Operation<T> {
 
 /// A transmit and a receive context of a scalable endpoint.
 #[derive(Clone, Copy, Debug)]
-struct Pair {
+struct ContextPair {
     transmit: *mut Ep,
     receive: *mut Ep,
 }
 
-impl Pair {
-    const CLOSED: Pair = Pair { transmit: null_mut(), receive: null_mut() };
+impl ContextPair {
+    const CLOSED: ContextPair = ContextPair { transmit: null_mut(), receive: null_mut() };
 
-    /// Closes what of it is open, which is not used any more.
     fn close(&self) {
         for one in [self.transmit, self.receive] {
             close(one.cast());
@@ -178,16 +167,18 @@ impl Pair {
     }
 }
 
-/// Closes an object, if there is one: it was opened here, and is not used any more.
+/// Closes an object unless the pointer is null. The caller does not use it afterwards.
 fn close(fid: *mut Fid) {
     if !fid.is_null() {
-        // SAFETY: an object of the library's that is open, and is closed once, before those that it was made from.
+        // SAFETY: the object is open. It is closed once, before the objects from which it was made.
         unsafe { ((*(*fid).ops).close)(fid) };
     }
 }
 
-/// An endpoint of a provider, with a queue of completions and the addresses of its peers. One thread at a time uses it. `GROUPED`: it is
-/// a scalable one.
+/// An endpoint of a provider, with a completion queue and the addresses of its peers.
+///
+/// One thread at a time uses the endpoint. `GROUPED`: the endpoint is a scalable endpoint. `T`: the
+/// caller's name of an operation.
 pub struct Endpoint<T, const GROUPED: bool> {
     library: Arc<Library>,
     provider: String,
@@ -198,25 +189,27 @@ pub struct Endpoint<T, const GROUPED: bool> {
     av: *mut Av,
     cq: *mut Cq,
     ep: *mut Ep,
-    /// Those of a grouped endpoint; a null pointer is one that is not open.
-    pairs: Box<[Pair]>,
-    /// The bits of an address that name a receive context.
+    /// The pairs of a grouped endpoint; null pointers until the pair is open.
+    pairs: Box<[ContextPair]>,
+    /// The number of the address bits that name a receive context.
     pair_bits: u32,
     entries: Box<[CqEntry]>,
     address: Box<[u8]>,
     wait_fd: Option<RawFd>,
-    /// Their places in memory stay: the provider has their addresses.
+    /// Boxed, because the provider has the address of each operation.
     #[allow(clippy::vec_box)]
     operations: Vec<Box<Operation<T>>>,
     free: Vec<u32>,
-    /// How many receives were posted.
+    /// The receives and peeks so far.
     receives: u64,
-    /// Which bits of a tag say that the buffer into which the message has come is to be kept, and such buffers, by the order of their receives.
+    /// If the tag of a received message has one of these bits, its buffer goes to `kept`.
     kept_bits: u64,
+    /// The buffers for [`Endpoint::take_kept`] with the numbers of their receives.
     kept: Vec<(u64, UserBuf)>,
 }
 
-// SAFETY: the objects are this value's alone, and libfabric binds none of them to a thread (FI_THREAD_DOMAIN: one at a time).
+// SAFETY: this value alone owns the objects. FI_THREAD_DOMAIN requires one thread at a time, and
+// binds no object to a thread.
 unsafe impl<T: Send, const GROUPED: bool> Send for Endpoint<T, GROUPED> {}
 
 impl<T, const GROUPED: bool> fmt::Debug for Endpoint<T, GROUPED> {
@@ -227,8 +220,8 @@ impl<T, const GROUPED: bool> fmt::Debug for Endpoint<T, GROUPED> {
 
 impl<T, const GROUPED: bool> Drop for Endpoint<T, GROUPED> {
     fn drop(&mut self) {
-        // What is under way ends with the endpoint; its memory stays until that is closed.
-        self.pairs.iter().for_each(Pair::close);
+        // Closing the endpoint ends its operations, whose memory is a field and lives until then.
+        self.pairs.iter().for_each(ContextPair::close);
         let fids: [*mut Fid; 5] =
             [self.ep.cast(), self.cq.cast(), self.av.cast(), self.domain.cast(), self.fabric.cast()];
         fids.into_iter().for_each(close);
@@ -236,18 +229,15 @@ impl<T, const GROUPED: bool> Drop for Endpoint<T, GROUPED> {
 }
 
 impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
-    /// Opens an endpoint of a provider, of which `completions` are read at a time.
-    ///
-    /// # Errors
-    /// What libfabric says.
+    /// Opens an endpoint whose [`Endpoint::read`] reads at most `completions` completions.
     pub fn open(provider: &Provider, completions: usize) -> Result<Endpoint<T, GROUPED>, LibraryError> {
-        // A provider starts what it stands on when its first fabric or endpoint is opened.
-        keep_signals(|| Endpoint::start(provider, completions))
+        // The first fabric or endpoint of a provider starts the libraries below it.
+        keep_signals(|| Endpoint::open_objects(provider, completions))
     }
 
-    fn start(provider: &Provider, completions: usize) -> Result<Endpoint<T, GROUPED>, LibraryError> {
+    fn open_objects(provider: &Provider, completions: usize) -> Result<Endpoint<T, GROUPED>, LibraryError> {
         let library = provider.library.clone();
-        let pairs = if GROUPED { provider.contexts.clamp(1, MOST_PAIRS) } else { 1 };
+        let pairs = if GROUPED { provider.contexts.clamp(1, MAX_PAIRS) } else { 1 };
         let pair_bits = pairs.next_power_of_two().ilog2();
         let empty = CqEntry { op_context: null_mut(), flags: 0, len: 0, buf: null_mut(), data: 0, tag: 0 };
         let mut it = Endpoint {
@@ -260,7 +250,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             av: null_mut(),
             cq: null_mut(),
             ep: null_mut(),
-            pairs: if GROUPED { vec![Pair::CLOSED; pairs].into() } else { Box::default() },
+            pairs: if GROUPED { vec![ContextPair::CLOSED; pairs].into() } else { Box::default() },
             pair_bits,
             entries: vec![empty; completions.max(1)].into(),
             address: Box::default(),
@@ -272,8 +262,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             kept: Vec::new(),
         };
         let info = provider.info;
-        // SAFETY: a whole description of the library's; the objects are made in libfabric's order, each from one that is open, and
-        // closed by `drop` also if a later one fails.
+        // SAFETY: `info` is a complete description. Each object is made from an open one in
+        // libfabric's order, and `drop` closes them, also if a later call fails.
         unsafe {
             let none = null_mut();
             library
@@ -311,26 +301,23 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             }
             library.check("fi_ep_bind", ((*ops).bind)(ep, it.av.cast(), 0))?;
             library.check("fi_enable", ((*ops).control)(ep, FI_ENABLE, null_mut()))?;
-            let (mut address, mut len) = ([0u8; ADDRESS], ADDRESS);
+            let (mut address, mut len) = ([0u8; ADDRESS_BYTES], ADDRESS_BYTES);
             let getname = (*(*it.ep).cm).getname;
             library.check("fi_getname", getname(ep, address.as_mut_ptr().cast(), &mut len))?;
-            it.address = address[..len.min(ADDRESS)].into();
+            it.address = address[..len.min(ADDRESS_BYTES)].into();
         }
         Ok(it)
     }
 
-    /// A context of the caller's is there: its pair is opened, so that peers can send to it. Nothing happens where the endpoint is not
-    /// grouped.
-    ///
-    /// # Errors
-    /// What libfabric says.
+    /// Opens the pair of an MPI context unless it is open, so that peers can send to it. Has no
+    /// effect on an endpoint that is not grouped.
     pub fn open_pair(&mut self, context: u32) -> Result<(), LibraryError> {
         if !GROUPED || !self.pair(context).transmit.is_null() {
             return Ok(());
         }
-        let mut pair = Pair::CLOSED;
+        let mut pair = ContextPair::CLOSED;
         let at = self.pair_number(context);
-        let opened = self.open_at(at, &mut pair);
+        let opened = self.open_contexts(at, &mut pair);
         if opened.is_err() {
             pair.close();
             return opened;
@@ -339,10 +326,11 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         Ok(())
     }
 
-    /// Opens the pair with a number, as far as it can be.
-    fn open_at(&self, at: usize, pair: &mut Pair) -> Result<(), LibraryError> {
+    /// Opens both contexts of pair `at`. After an error `pair` has the contexts that are open.
+    fn open_contexts(&self, at: usize, pair: &mut ContextPair) -> Result<(), LibraryError> {
         let (ep, cq, none) = (self.ep, self.cq, null_mut());
-        // SAFETY: the endpoint and the queue are open; no attributes are those of the endpoint.
+        // SAFETY: the endpoint and the queue are open; a null pointer for the attributes selects
+        // the attributes of the endpoint.
         unsafe {
             let ops = (*ep).ops;
             let answer = ((*ops).tx_ctx)(ep, at as c_int, null_mut(), &mut pair.transmit, none);
@@ -359,27 +347,27 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         Ok(())
     }
 
-    /// How many pairs are open; 0 of an endpoint that is not grouped.
+    /// The number of open pairs; 0 if the endpoint is not grouped.
     pub fn open_pairs(&self) -> usize {
         self.pairs.iter().filter(|pair| !pair.transmit.is_null()).count()
     }
 
-    /// The pair of a context. Those of one communicator are mostly two in a row.
+    /// The index of the pair of an MPI context. A communicator usually has two successive ones.
     fn pair_number(&self, context: u32) -> usize {
         (context >> 1) as usize % self.pairs.len()
     }
 
-    fn pair(&self, context: u32) -> Pair {
+    fn pair(&self, context: u32) -> ContextPair {
         self.pairs[self.pair_number(context)]
     }
 
-    /// Opens the queue of completions, with a descriptor to sleep on if the provider has one.
+    /// Opens the completion queue, with a descriptor to sleep on if the provider has one.
     ///
     /// # Safety
     /// The domain is open.
     unsafe fn open_queue(&mut self) -> Result<(), LibraryError> {
         let mut answer = 0;
-        let is_silent = self.provider.split(';').any(|layer| SILENT.contains(&layer));
+        let is_silent = self.provider.split(';').any(|layer| SILENT_PROVIDERS.contains(&layer));
         let waits: &[_] = if is_silent { &[FI_WAIT_NONE] } else { &[FI_WAIT_FD, FI_WAIT_NONE] };
         for &wait_obj in waits {
             let mut attr = CqAttr {
@@ -392,14 +380,14 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 wait_set: null_mut(),
             };
             let domain = self.domain;
-            // SAFETY: as the caller says; the attributes live during the call.
+            // SAFETY: the caller has opened the domain; the attributes live during the call.
             answer = unsafe { ((*(*domain).ops).cq_open)(domain, &mut attr, &mut self.cq, null_mut()) };
             if answer < 0 {
                 continue;
             }
             if wait_obj == FI_WAIT_FD {
                 let (cq, mut fd): (*mut Fid, RawFd) = (self.cq.cast(), -1);
-                // SAFETY: the queue is open; of one with FI_WAIT_FD this gives the descriptor.
+                // SAFETY: the queue is open and has FI_WAIT_FD, so FI_GETWAIT writes a descriptor.
                 let given = unsafe { ((*(*cq).ops).control)(cq, FI_GETWAIT, (&raw mut fd).cast()) };
                 self.wait_fd = (given == 0 && fd >= 0).then_some(fd);
             }
@@ -408,46 +396,44 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         self.library.check("fi_cq_open", answer)
     }
 
-    /// Where peers find it ([`Endpoint::insert`]).
+    /// The address that peers give to [`Endpoint::insert`].
     pub fn address(&self) -> &[u8] {
         &self.address
     }
 
-    /// The name of the provider.
+    /// The names of the layers of the provider, joined by `;`.
     pub fn provider(&self) -> &str {
         &self.provider
     }
 
-    /// The longest message, bytes.
+    /// The longest message, in bytes.
     pub fn max_message(&self) -> usize {
         self.max_message
     }
 
-    /// A descriptor that is readable when something has come, if the provider has one. Before a sleep on it [`Endpoint::may_wait`].
+    /// A descriptor that becomes readable when a completion arrives, if the provider has one. The
+    /// caller checks [`Endpoint::may_wait`] before it sleeps on the descriptor.
     pub fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        // SAFETY: the queue has it open as long as it is open itself.
+        // SAFETY: the descriptor is open as long as the queue, which `self` owns.
         self.wait_fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
-    /// Whether a sleep on the descriptor does not miss anything that is there already.
+    /// Whether a sleep on the descriptor misses no completion that has arrived (fi_trywait(3)).
     pub fn may_wait(&mut self) -> bool {
         let mut fids: [*mut Fid; 1] = [self.cq.cast()];
         // SAFETY: both objects are open, and the list has one element.
         unsafe { ((*(*self.fabric).ops).trywait)(self.fabric, fids.as_mut_ptr(), 1) == 0 }
     }
 
-    /// Makes a peer known by its address.
-    ///
-    /// # Errors
-    /// If it is no address of this provider's.
+    /// Adds a peer by its [`Endpoint::address`].
     pub fn insert(&mut self, address: &[u8]) -> Result<PeerAddress, EndpointError> {
-        // As long as any address: providers look at what theirs has.
-        let mut whole = [0u8; ADDRESS];
-        let len = address.len().min(ADDRESS);
+        // Providers read as many bytes as their own addresses have, so short input is padded.
+        let mut whole = [0u8; ADDRESS_BYTES];
+        let len = address.len().min(ADDRESS_BYTES);
         whole[..len].copy_from_slice(&address[..len]);
         let mut found = FI_ADDR_UNSPEC;
         let av = self.av;
-        // SAFETY: the table of addresses is open; the address is longer than any.
+        // SAFETY: the address table is open; `whole` is longer than any address of a provider.
         let inserted =
             unsafe { ((*(*av).ops).insert)(av, whole.as_ptr().cast(), 1, &mut found, 0, null_mut()) };
         if inserted == 1 && len > 0 {

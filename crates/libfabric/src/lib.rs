@@ -1,13 +1,14 @@
-//! libfabric (Open Fabrics Interfaces), opened when a program runs, and its messages with and without tags behind safe functions.
+//! Safe functions for the tagged and untagged messages of libfabric (Open Fabrics Interfaces).
 //!
-//! Nothing of libfabric is needed to build OxMPI, nor to run it where no job goes over it. A [`Library`] is opened by name; it lists
-//! the [`Provider`]s of the machine that match messages by tag; an [`Endpoint`] of one of them sends and receives.
+//! The library is loaded at run time: OxMPI builds without it, and runs without it unless a job
+//! uses it. A [`Library`] lists the [`Provider`]s of the machine that match messages by tag. An
+//! [`Endpoint`] of a provider sends and receives. The caller defines the bits of a tag.
 //!
-//! The memory of a message belongs to its operation until libfabric says that it is over: an [`Endpoint`] holds the buffer ([`UserBuf`], or a
-//! copy of it if its data do not lie in one piece) together with the context that libfabric fills in. So nothing dangles, whoever
-//! forgets what. Which tag means what is for the caller to say: here are no messages of MPI.
+//! An [`Endpoint`] holds the memory of each operation until libfabric reports its completion: the
+//! [`UserBuf`], or a copy if the data are not contiguous, and the context that libfabric uses. A
+//! caller that drops its own buffer early therefore leaves no dangling pointer.
 //!
-//! [`declarations`] has what libfabric's own pages say; it is the only unsafe foreign interface here.
+//! [`declarations`] has the foreign interface.
 
 mod declarations;
 mod endpoint;

@@ -1,4 +1,4 @@
-//! The library, and the providers that it has.
+//! The library and its providers.
 
 use crate::declarations::{
     FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_MSG, FI_NAMED_RX_CTX, FI_ORDER_SAS,
@@ -17,7 +17,7 @@ static LIBFABRIC: LibraryTexts = LibraryTexts {
     remedy: "install it (Debian: libfabric1), or name its file by the parameter mtl_ofi_library",
 };
 
-/// libfabric, loaded into this program. It stays loaded: providers start threads of their own.
+/// libfabric, loaded into this process. It is never unloaded, because providers start threads.
 #[derive(Debug)]
 pub struct Library {
     pub(crate) symbols: FabricSymbols,
@@ -31,47 +31,45 @@ impl fmt::Display for Library {
     }
 }
 
-/// What is asked of providers.
+/// The requirements of [`Library::providers`].
 #[derive(Clone, Debug, Default)]
 pub struct ProviderQuery {
-    /// Only the provider of this name.
     pub name: Option<String>,
-    /// Only those that can receive from one source by its address (FI_DIRECTED_RECV).
+    /// Only providers whose receives can name a source (FI_DIRECTED_RECV).
     pub directed: bool,
-    /// Only those with scalable endpoints, whose receive contexts have addresses (FI_NAMED_RX_CTX).
+    /// Only providers with addresses of receive contexts (FI_NAMED_RX_CTX).
     pub grouped: bool,
 }
 
-/// One way in which a provider can be used: a fabric and a domain of it.
+/// A provider with one of its fabrics and one domain of this fabric.
 pub struct Provider {
     pub(crate) library: Arc<Library>,
-    /// As `fi_dupinfo` has made it; only this value has it.
+    /// A copy by `fi_dupinfo` that this value alone owns.
     pub(crate) info: *mut Info,
-    /// The name, of several layers joined by `;`.
+    /// The names of the layers, joined by `;`.
     pub name: String,
-    /// The name of the domain: an interface, or a device.
     pub domain: String,
-    /// The bits of a tag that can be used, a number of ones at the lower end.
+    /// The number of usable bits at the lower end of a tag.
     pub tag_bits: u32,
-    /// Bytes that travel beside a message (FI_REMOTE_CQ_DATA).
+    /// Bytes of remote CQ data beside a message (FI_REMOTE_CQ_DATA).
     pub data_bytes: usize,
-    /// Whether it can receive from one source by its address, and takes nothing else then.
+    /// Whether a receive can name the address of its source, and then matches no other source.
     pub is_directed: bool,
-    /// The longest message, bytes.
+    /// In bytes.
     pub max_message: usize,
-    /// In how many pieces of memory a message may lie that is sent.
+    /// The most pieces of memory in one sent message.
     pub pieces: usize,
-    /// How many pairs of a transmit and a receive context an endpoint may have; 1 without scalable endpoints.
+    /// The most context pairs of an endpoint; 1 without scalable endpoints.
     pub contexts: usize,
-    /// How its addresses are written (`addr_format`).
     pub address_format: u32,
-    /// Whether libfabric says that messages between two endpoints keep their order (FI_ORDER_SAS).
+    /// Whether messages between two endpoints keep their order (FI_ORDER_SAS).
     pub keeps_order: bool,
 }
 
-// SAFETY: the description is read only, and belongs to this value alone.
+// SAFETY: this value alone owns the description, which is not bound to a thread.
 unsafe impl Send for Provider {}
-// SAFETY: nothing changes it.
+// SAFETY: only `Endpoint::open` of a grouped endpoint changes the description (the two context
+// counts), and callers open the endpoints of one provider one after another.
 unsafe impl Sync for Provider {}
 
 impl fmt::Debug for Provider {
@@ -88,14 +86,15 @@ impl fmt::Debug for Provider {
 
 impl Drop for Provider {
     fn drop(&mut self) {
-        // SAFETY: the library has made it, and nobody else has it.
+        // SAFETY: `fi_dupinfo` has made the description, and this value alone owns it.
         unsafe { (self.library.symbols.fi_freeinfo)(self.info) }
     }
 }
 
-/// Whether the receives of a provider that name their source take messages of others as well. `sockets` says that it has
-/// FI_DIRECTED_RECV, but matches messages of senders whose connection was made before their address was known with any receive (1.17).
-fn takes_foreign(name: &str) -> bool {
+/// Whether a receive of this provider that names its source can match messages of other sources.
+/// `sockets` of 1.17 reports FI_DIRECTED_RECV, but if a connection exists before its sender's
+/// address is inserted, messages of this sender match any receive.
+fn ignores_source_filter(name: &str) -> bool {
     name.split(';').any(|layer| layer == "sockets")
 }
 
@@ -104,10 +103,7 @@ fn failed(call: &'static str, why: &str) -> LibraryError {
 }
 
 impl Library {
-    /// Loads the library `name`: a file name as the loader takes it.
-    ///
-    /// # Errors
-    /// See [`LibraryError`].
+    /// Loads the library with the file name `name`, as for dlopen(3).
     pub fn open(name: &str) -> Result<Arc<Library>, LibraryError> {
         let library = ForeignLibrary::open(&LIBFABRIC, name)?;
         let opened = Library { symbols: FabricSymbols::of(&library)?, library };
@@ -120,29 +116,26 @@ impl Library {
         Ok(Arc::new(opened))
     }
 
-    /// Its version.
+    /// The major and minor version.
     pub fn version(&self) -> (u32, u32) {
-        // SAFETY: it takes nothing and changes nothing.
+        // SAFETY: the function has no arguments and no effect.
         let version = unsafe { (self.symbols.fi_version)() };
         (version >> 16, version & 0xffff)
     }
 
-    /// What an error number of libfabric's means.
+    /// The text of an error number, which may be negative.
     pub(crate) fn text_of(&self, error: c_int) -> String {
-        // SAFETY: it gives a constant string.
+        // SAFETY: the function returns a constant string.
         unsafe { text((self.symbols.fi_strerror)(error.abs())) }
     }
 
-    /// What a call has answered, as a result.
+    /// Converts the answer of a call: a negative number is an error.
     pub(crate) fn check(&self, call: &'static str, answer: c_int) -> Result<(), LibraryError> {
         if answer >= 0 { Ok(()) } else { Err(failed(call, &self.text_of(answer))) }
     }
 
-    /// The providers that match messages by tag, have messages without one as well, and keep the order of those between two endpoints, the one that libfabric takes for the
-    /// best first.
-    ///
-    /// # Errors
-    /// If libfabric refuses to look. That there is none is no error.
+    /// The providers with tagged and untagged messages that keep the order between two endpoints,
+    /// in libfabric's order of preference. The list is empty if no provider fits.
     pub fn providers(self: &Arc<Library>, wish: &ProviderQuery) -> Result<Vec<Provider>, LibraryError> {
         // The first query starts libfabric, which opens the libraries of its providers.
         keep_signals(|| self.query(wish))
@@ -150,18 +143,19 @@ impl Library {
 
     fn query(self: &Arc<Library>, wish: &ProviderQuery) -> Result<Vec<Provider>, LibraryError> {
         let no_memory = || failed("fi_dupinfo", "no memory");
-        // SAFETY: of nothing it makes an empty description, as fi_allocinfo does.
+        // SAFETY: for a null pointer the function makes an empty description, as fi_allocinfo does.
         let hints = unsafe { (self.symbols.fi_dupinfo)(null()) };
         if hints.is_null() {
             return Err(no_memory());
         }
         let mut found = null_mut();
-        // SAFETY: the description is the library's, with all of its parts; only this thread has it, and it is given back below.
+        // SAFETY: libfabric has made the description with all parts; this thread alone uses it, and
+        // frees it below.
         let answer = unsafe {
             let directed = if wish.directed { FI_DIRECTED_RECV } else { 0 };
             let grouped = if wish.grouped { FI_NAMED_RX_CTX } else { 0 };
             (*hints).caps = FI_TAGGED | FI_MSG | directed | grouped;
-            // Some providers filter by the source only if the receiving side alone is asked for it, too.
+            // Some providers filter by the source only if `rx_attr` requires FI_DIRECTED_RECV too.
             (*(*hints).tx_attr).caps = FI_TAGGED | FI_MSG | FI_SEND;
             (*(*hints).rx_attr).caps = FI_TAGGED | FI_MSG | FI_RECV | directed;
             (*hints).mode = FI_CONTEXT | FI_CONTEXT2;
@@ -172,7 +166,7 @@ impl Library {
             (*(*hints).domain_attr).resource_mgmt = FI_RM_ENABLED;
             let name = wish.name.as_ref().and_then(|name| CString::new(name.as_str()).ok());
             if let Some(name) = name {
-                // The library frees it with the rest, by free(3).
+                // fi_freeinfo frees the name by free(3).
                 (*(*hints).fabric_attr).prov_name = libc::strdup(name.as_ptr());
             }
             let answer = (self.symbols.fi_getinfo)(VERSION_1_14, null(), null(), 0, hints, &mut found);
@@ -186,7 +180,7 @@ impl Library {
         let mut all = Vec::new();
         let mut at: *mut Info = found;
         while !at.is_null() {
-            // SAFETY: an element of the list that the library has made, which is given back below.
+            // SAFETY: `at` is an element of the list from fi_getinfo, which is freed below.
             unsafe {
                 let info = (self.symbols.fi_dupinfo)(at);
                 if info.is_null() {
@@ -197,17 +191,17 @@ impl Library {
                 at = (*at).next;
             }
         }
-        // SAFETY: the library has made it, and nobody uses it any more.
+        // SAFETY: fi_getinfo has made the list, and the providers have copies.
         unsafe { (self.symbols.fi_freeinfo)(found) };
         Ok(all)
     }
 
-    /// What is known of a provider.
+    /// Makes the [`Provider`] of a description.
     ///
     /// # Safety
-    /// `info` is a whole description that the library has made, and nobody else's.
+    /// `info` is a complete description from `fi_dupinfo`, and the caller gives up its ownership.
     unsafe fn describe(self: &Arc<Library>, info: *mut Info) -> Provider {
-        // SAFETY: as the caller says.
+        // SAFETY: by the contract of this function.
         unsafe {
             let Info { ep_attr, domain_attr, fabric_attr, tx_attr, .. } = &*info;
             let format = (**ep_attr).mem_tag_format;
@@ -215,7 +209,7 @@ impl Library {
             Provider {
                 library: self.clone(),
                 info,
-                is_directed: (*info).caps & FI_DIRECTED_RECV != 0 && !takes_foreign(&name),
+                is_directed: (*info).caps & FI_DIRECTED_RECV != 0 && !ignores_source_filter(&name),
                 name,
                 domain: text((**domain_attr).name),
                 tag_bits: u64::BITS - format.leading_zeros(),

@@ -1,4 +1,4 @@
-//! How operations end.
+//! Reads completions and ends their operations.
 
 use super::{Ended, Ending, Endpoint, EndpointError, FrameRoom, Operation, OperationMemory, ShortSend};
 use crate::declarations::{
@@ -10,19 +10,14 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 
 impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
-    /// Reads as many completions as are read at a time, if there are so many, and lets the provider make progress. Whether there was
-    /// one, wanted or not.
-    ///
-    /// # Errors
-    /// If the queue itself is of no use any more.
+    /// Reads completions, at most the number of [`Endpoint::open`], and lets the provider make
+    /// progress. Returns whether there was a completion, also of a forgotten operation.
     pub fn read(&mut self, events: &mut Vec<Ended<T>>) -> Result<bool, EndpointError> {
         self.read_with(events, |_, _| false)
     }
 
-    /// As [`Endpoint::read`], right after a short message was given to the provider. Whether that is gone: its end makes no event.
-    ///
-    /// # Errors
-    /// As [`Endpoint::read`].
+    /// [`Endpoint::read`] right after [`Endpoint::send_short`]. Returns whether this short message
+    /// has been sent, which then makes no event.
     #[inline]
     pub fn read_after(
         &mut self,
@@ -33,19 +28,19 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let operation = &mut *self.operations[at as usize];
         let context = (&raw mut *operation).cast::<c_void>();
         self.read_with(events, |endpoint, entry| {
-            let is_it = entry.op_context == context;
-            if is_it {
-                // It has no memory to give back.
+            let is_short_send = entry.op_context == context;
+            if is_short_send {
+                // Cheaper than `release`: a short message has no memory to return.
                 endpoint.operations[at as usize].is_live = false;
                 endpoint.free.push(at);
                 has_ended = true;
             }
-            is_it
+            is_short_send
         })?;
         Ok(has_ended)
     }
 
-    /// Reads completions, of which `takes` takes some and the others become events.
+    /// Reads completions. A completion becomes an event unless `takes` returns true for it.
     #[inline(always)]
     fn read_with(
         &mut self,
@@ -55,7 +50,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let mut left = self.entries.len();
         while left > 0 {
             let cq = self.cq;
-            // SAFETY: the queue is open and has this format; there is room for so many entries.
+            // SAFETY: the queue is open and has the format of `CqEntry`; `entries` has room for
+            // `left` entries.
             let came = unsafe { ((*(*cq).ops).read)(cq, self.entries.as_mut_ptr().cast(), left) };
             match came {
                 came if came > 0 => {
@@ -65,7 +61,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                             self.complete(&entry, events);
                         }
                     }
-                    // Some providers end a call before an error.
+                    // The queue can have more: some providers stop before an error.
                     return Ok(true);
                 }
                 none if none == 0 || none == -FI_EAGAIN => return Ok(left < self.entries.len()),
@@ -79,19 +75,20 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         Ok(true)
     }
 
-    /// The operation whose context libfabric has given back.
-    fn of_context(&self, context: *mut c_void) -> Option<u32> {
+    /// The index of the operation whose context is in a completion.
+    fn operation_of_context(&self, context: *mut c_void) -> Option<u32> {
         if context.is_null() {
             return None;
         }
-        // SAFETY: libfabric gives back what it was given: the beginning of an operation of this endpoint, which stays in its place.
+        // SAFETY: libfabric returns the pointer of the call: an operation of this endpoint, which
+        // does not move.
         let at = unsafe { (*context.cast::<Operation<T>>()).at };
         let operation = self.operations.get(at as usize)?;
         ((&raw const operation.context).cast::<c_void>() == context.cast_const()).then_some(at)
     }
 
     fn complete(&mut self, entry: &CqEntry, events: &mut Vec<Ended<T>>) {
-        let Some(at) = self.of_context(entry.op_context) else { return };
+        let Some(at) = self.operation_of_context(entry.op_context) else { return };
         let is_send = entry.flags & FI_SEND != 0;
         let data = entry.data;
         let outcome = if is_send {
@@ -120,14 +117,14 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             events.extend(token.map(|token| Ended { token, outcome }));
             return;
         }
-        let memory = self.give_back(at);
+        let memory = self.release(at);
         if is_wanted && let Ending::Came { tag, order, .. } = outcome {
-            if let OperationMemory::For(own, buffer) = &memory {
+            if let OperationMemory::Unpacked(own, buffer) = &memory {
                 let stored = stored.min(buffer.packed_len());
                 buffer.unpack(0, Bytes::from(&own[..stored]));
             }
             if tag & self.kept_bits != 0
-                && let OperationMemory::For(_, buffer) | OperationMemory::User(buffer) = memory
+                && let OperationMemory::Unpacked(_, buffer) | OperationMemory::User(buffer) = memory
             {
                 self.kept.push((order, buffer));
             }
@@ -158,7 +155,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             later: [0; 2],
         };
         let cq = self.cq;
-        // SAFETY: the queue is open; there is room for the entry of any version.
+        // SAFETY: the queue is open; `CqError` has room for the entry of each version.
         let read = unsafe { ((*(*cq).ops).readerr)(cq, &mut error, 0) };
         if read == 0 || read == -FI_EAGAIN {
             return Ok(());
@@ -166,22 +163,23 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         if read < 0 {
             return Err(self.error("fi_cq_readerr", read));
         }
-        let Some(at) = self.of_context(error.op_context) else { return Ok(()) };
+        let Some(at) = self.operation_of_context(error.op_context) else { return Ok(()) };
         let (data, mut stored) = (error.data, error.len);
-        // Some providers give the number with a sign.
+        // Some providers return a negative error number.
         let outcome = match error.err.abs() {
             FI_ECANCELED => Ending::Cancelled,
             FI_ENOMSG => Ending::Nothing,
-            // Some providers leave the length of the message 0, or that of what has come.
+            // Some providers set the length to 0, or to the length of the part that has arrived.
             FI_ETRUNC => {
-                stored = Self::place(&mut self.operations[at as usize].memory).1;
+                stored = Self::receive_memory(&mut self.operations[at as usize].memory).1;
                 let length = (error.len + error.olen).max(stored + 1) as u64;
                 let order = self.operations[at as usize].order;
                 Ending::Came { tag: error.tag, data, length, order }
             }
             code => {
                 let mut text = [0; 256];
-                // SAFETY: the queue is open, and has not been read since; the text ends with a zero within its room.
+                // SAFETY: the queue is open, and has not been read since, so `err_data` is valid.
+                // The text ends with a zero byte within `text`.
                 let said = unsafe {
                     let strerror = (*(*cq).ops).strerror;
                     let said = strerror(cq, error.prov_errno, error.err_data, text.as_mut_ptr(), text.len());

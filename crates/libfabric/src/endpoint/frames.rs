@@ -1,44 +1,30 @@
 //! Frames: messages without a tag (fi_msg(3)).
 
-use super::{Admission, Endpoint, EndpointError, KEPT, OperationMemory, PeerAddress};
+use super::{Admission, Endpoint, EndpointError, INLINE_BYTES, OperationMemory, PeerAddress};
 use crate::declarations::{FI_ADDR_UNSPEC, FI_EAGAIN};
 use libc::{c_void, iovec};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ptr::null_mut;
 
-/// A room for a frame.
+/// The memory for one frame at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameRoom(pub(super) u32);
 
-/// What follows the head of a frame.
+/// The part of a frame after its head.
 #[derive(Clone, Copy)]
 pub enum FrameBody<'a> {
-    /// These bytes, of which a copy is sent.
+    /// Bytes that the endpoint copies.
     Copied(Bytes<'a>),
-    /// The packed bytes `offset..offset + len` of a buffer, of which a copy is sent.
-    Packed {
-        /// The buffer.
-        buffer: &'a UserBuf,
-        /// First packed byte.
-        offset: usize,
-        /// Number of packed bytes.
-        len: usize,
-    },
-    /// The same of a buffer that is held, and may be read, until the operation has ended: no copy is made if they lie in one piece and the
-    /// provider can send two.
-    Lent {
-        /// The buffer.
-        buffer: &'a UserBuf,
-        /// First packed byte.
-        offset: usize,
-        /// Number of packed bytes.
-        len: usize,
-    },
+    /// The packed bytes `offset..offset + len` of a buffer, which the endpoint copies.
+    Packed { buffer: &'a UserBuf, offset: usize, len: usize },
+    /// The packed bytes `offset..offset + len` of a buffer that stays readable until the operation
+    /// has ended. The endpoint copies them only if they are short or not contiguous, or if the
+    /// provider cannot send two pieces of memory.
+    Lent { buffer: &'a UserBuf, offset: usize, len: usize },
 }
 
 impl FrameBody<'_> {
-    /// Number of bytes.
     fn len(&self) -> usize {
         match self {
             FrameBody::Copied(bytes) => bytes.len(),
@@ -46,7 +32,7 @@ impl FrameBody<'_> {
         }
     }
 
-    /// Copies all of them into `to`, which they fill.
+    /// Copies the body into `to`, which has its length.
     fn fill(&self, to: BytesMut<'_>) {
         match self {
             FrameBody::Copied(bytes) => bytes.copy_to(to),
@@ -58,16 +44,14 @@ impl FrameBody<'_> {
 }
 
 impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
-    /// Makes `count` rooms for frames of at most `bytes`, and posts them: the frames of any peer come into them, as
-    /// [`Ending::Frame`](super::Ending::Frame)s of this name.
-    ///
-    /// # Errors
-    /// What the provider says.
+    /// Makes and posts `count` rooms for frames of at most `bytes` bytes from any peer. Each frame
+    /// is an [`Ending::Frame`](super::Ending::Frame) with this token. A provider without resources
+    /// for all receives is an error.
     pub fn open_rooms(&mut self, count: usize, bytes: usize, token: T) -> Result<(), EndpointError> {
         for _ in 0..count {
-            let ep = self.receiving(0)?;
+            let ep = self.receive_endpoint(0)?;
             let memory = OperationMemory::Room(vec![0; bytes].into_boxed_slice());
-            let at = self.operation(ep, token, memory).at;
+            let at = self.prepare_operation(ep, token, memory).at;
             if self.post_room(FrameRoom(at))? == Admission::NoRoom {
                 return Err(self.error("fi_recv", -FI_EAGAIN));
             }
@@ -75,7 +59,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         Ok(())
     }
 
-    /// The frame in a room, as much of it as fits; `length` is what its [`Ending`](super::Ending) says.
+    /// The part of a frame that fits into its room; `length` is the length in its
+    /// [`Ending`](super::Ending).
     pub fn frame(&self, FrameRoom(at): FrameRoom, length: usize) -> &[u8] {
         match self.operations.get(at as usize).map(|operation| &operation.memory) {
             Some(OperationMemory::Room(bytes)) => &bytes[..length.min(bytes.len())],
@@ -83,16 +68,14 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         }
     }
 
-    /// Posts a room again for the next frame: what was in it is used no more.
-    ///
-    /// # Errors
-    /// What the provider says.
+    /// Posts a room again for the next frame, which overwrites the last one.
     pub fn post_room(&mut self, FrameRoom(at): FrameRoom) -> Result<Admission, EndpointError> {
         let operation = &mut *self.operations[at as usize];
         let (ep, context) = (operation.ep, (&raw mut *operation).cast::<c_void>());
-        let (start, len) = Self::place(&mut operation.memory);
+        let (start, len) = Self::receive_memory(&mut operation.memory);
         operation.is_live = true;
-        // SAFETY: the endpoint is open; the memory is the operation's, which is kept in its place, and is not read until it has ended.
+        // SAFETY: the endpoint is open; the operation owns the memory and does not move, and the
+        // memory is not read before the end of the operation.
         let answer = unsafe { ((*(*ep).msg).recv)(ep, start, len, null_mut(), FI_ADDR_UNSPEC, context) };
         if answer == 0 {
             return Ok(Admission::Yes);
@@ -105,9 +88,6 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     }
 
     /// Sends a frame: a head of at most [`Endpoint::HEAD`] bytes, which are copied, and a body.
-    ///
-    /// # Errors
-    /// What the provider says.
     pub fn send_frame(
         &mut self,
         to: PeerAddress,
@@ -115,7 +95,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         body: FrameBody<'_>,
         token: T,
     ) -> Result<Admission, EndpointError> {
-        let head = &head[..head.len().min(KEPT)];
+        let head = &head[..head.len().min(INLINE_BYTES)];
         let len = head.len() + body.len();
         let lent = match body {
             FrameBody::Lent { buffer, offset, len } if self.pieces > 1 && len > 0 => {
@@ -124,7 +104,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             _ => None,
         };
         let memory = match lent {
-            _ if len <= KEPT => OperationMemory::None,
+            _ if len <= INLINE_BYTES => OperationMemory::None,
             Some((buffer, _)) => OperationMemory::User(buffer.clone()),
             None => {
                 let mut copy = vec![0; len].into_boxed_slice();
@@ -133,9 +113,9 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 OperationMemory::Copy(copy)
             }
         };
-        let (ep, to) = self.way_to(to, 0)?;
-        let operation = self.operation(ep, token, memory);
-        if len <= KEPT {
+        let (ep, to) = self.transmit_route(to, 0)?;
+        let operation = self.prepare_operation(ep, token, memory);
+        if len <= INLINE_BYTES {
             operation.short[..head.len()].copy_from_slice(head);
             body.fill(BytesMut::from(&mut operation.short[head.len()..len]));
         } else if lent.is_some() {
@@ -143,8 +123,9 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         }
         let (at, context) = (operation.at, (&raw mut *operation).cast::<c_void>());
         let (start, none) = (operation.short.as_ptr().cast::<c_void>(), null_mut());
-        // SAFETY: the endpoint is open. What is sent lies in the operation, which is kept in its place until its completion, or in a buffer that
-        // it holds and that may be read as long; the list of pieces is read during the call.
+        // SAFETY: the endpoint is open. The data are in the operation, which does not move until
+        // its completion, or in a buffer that the operation holds and that stays readable until
+        // then. libfabric reads the list of pieces during the call.
         let answer = unsafe {
             let ops = (*ep).msg;
             match (&operation.memory, lent) {
@@ -160,9 +141,9 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 _ => ((*ops).send)(ep, start, len, none, to, context),
             }
         };
-        self.posted("fi_send", at, answer)
+        self.admission("fi_send", at, answer)
     }
 
-    /// The longest head of a frame, bytes.
-    pub const HEAD: usize = KEPT;
+    /// The longest head of a frame, in bytes.
+    pub const HEAD: usize = INLINE_BYTES;
 }

@@ -1,7 +1,8 @@
-//! How operations begin, and how they are withdrawn.
+//! Starts, cancels and forgets operations.
 
 use super::{
-    Admission, Claimed, Endpoint, EndpointError, KEPT, Operation, OperationMemory, Pair, PeerAddress, SHORT,
+    Admission, Claimed, ContextPair, Endpoint, EndpointError, INLINE_BYTES, Operation, OperationMemory,
+    PeerAddress, SHORT,
 };
 use crate::declarations::{
     Ep, FI_ADDR_UNSPEC, FI_CLAIM, FI_EAGAIN, FI_ENOMSG, FI_PEEK, Fid, TaggedMessage, TaggedOps,
@@ -11,46 +12,45 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ptr::{null, null_mut};
 
-/// How a message is named to the provider.
+/// The context, tag and remote CQ data of a sent message.
 #[derive(Clone, Copy, Debug)]
 pub struct Label {
-    /// The context, which says by which pair it goes.
+    /// The MPI context, which selects the pair of a grouped endpoint.
     pub context: u32,
-    /// The bits of its tag.
     pub tag: u64,
-    /// Its remote CQ data.
     pub data: Option<u64>,
 }
 
-/// A short message that was given to the provider just now.
+/// A message of [`Endpoint::send_short`], for [`Endpoint::read_after`].
 #[derive(Clone, Copy, Debug)]
 pub struct ShortSend(pub(super) u32);
 
-/// Which messages an operation takes.
+/// The messages that a receive or a peek matches.
 #[derive(Clone, Copy, Debug)]
 pub struct TagFilter {
-    /// The context, which says by which pair they come.
     pub context: u32,
-    /// From one peer, or from anybody.
+    /// `None` matches each peer.
     pub from: Option<PeerAddress>,
-    /// The tag.
     pub tag: u64,
-    /// Bits of it that do not matter.
+    /// The bits of the tag that are not compared.
     pub ignore: u64,
 }
 
 impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
-    /// The transmit context of a context, and by which address its messages reach a peer. The context may be a peer's.
+    /// The transmit context of an MPI context, and the address of the peer's receive context.
     #[inline(always)]
-    pub(super) fn way_to(&mut self, to: PeerAddress, context: u32) -> Result<(*mut Ep, u64), EndpointError> {
+    pub(super) fn transmit_route(
+        &mut self,
+        to: PeerAddress,
+        context: u32,
+    ) -> Result<(*mut Ep, u64), EndpointError> {
         if !GROUPED {
             return Ok((self.ep, to.0));
         }
-        Ok((self.opened(context)?.transmit, self.at_pair(to, context)))
+        Ok((self.opened_pair(context)?.transmit, self.pair_address(to, context)))
     }
 
-    /// The pair of a context, which is opened if it is not.
-    fn opened(&mut self, context: u32) -> Result<Pair, EndpointError> {
+    fn opened_pair(&mut self, context: u32) -> Result<ContextPair, EndpointError> {
         match self.open_pair(context) {
             Ok(()) => Ok(self.pair(context)),
             Err(error) => Err(EndpointError {
@@ -62,7 +62,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     }
 
     /// The address of a peer's receive context (fi_rx_addr(3)).
-    fn at_pair(&self, peer: PeerAddress, context: u32) -> u64 {
+    fn pair_address(&self, peer: PeerAddress, context: u32) -> u64 {
         match self.pair_bits {
             0 => peer.0,
             bits => (self.pair_number(context) as u64) << (u64::BITS - bits) | peer.0,
@@ -70,18 +70,17 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     }
 
     #[inline(always)]
-    pub(super) fn receiving(&mut self, context: u32) -> Result<*mut Ep, EndpointError> {
-        if GROUPED { Ok(self.opened(context)?.receive) } else { Ok(self.ep) }
+    pub(super) fn receive_endpoint(&mut self, context: u32) -> Result<*mut Ep, EndpointError> {
+        if GROUPED { Ok(self.opened_pair(context)?.receive) } else { Ok(self.ep) }
     }
 
-    /// A new place for an operation.
     #[cold]
     #[inline(never)]
     fn new_operation(&mut self) -> u32 {
         let at = self.operations.len() as u32;
         self.operations.push(Box::new(Operation {
             context: [0; 8],
-            short: [0; KEPT],
+            short: [0; INLINE_BYTES],
             at,
             ep: null_mut(),
             is_live: false,
@@ -96,9 +95,14 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         at
     }
 
-    /// A place for an operation.
+    /// A free or new slot of `operations`, set up for this operation.
     #[inline]
-    pub(super) fn operation(&mut self, ep: *mut Ep, token: T, memory: OperationMemory) -> &mut Operation<T> {
+    pub(super) fn prepare_operation(
+        &mut self,
+        ep: *mut Ep,
+        token: T,
+        memory: OperationMemory,
+    ) -> &mut Operation<T> {
         let at = match self.free.pop() {
             Some(at) => at,
             None => self.new_operation(),
@@ -108,20 +112,20 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         operation.ep = ep;
         operation.order = 0;
         operation.token = Some(token);
-        // What is free has none: there is nothing to drop.
+        // A free operation has `OperationMemory::None`, so the old value needs no drop.
         std::mem::forget(std::mem::replace(&mut operation.memory, memory));
         operation
     }
 
-    pub(super) fn give_back(&mut self, at: u32) -> OperationMemory {
+    pub(super) fn release(&mut self, at: u32) -> OperationMemory {
         let operation = &mut self.operations[at as usize];
         operation.is_live = false;
         self.free.push(at);
         std::mem::replace(&mut operation.memory, OperationMemory::None)
     }
 
-    /// What a call for the operation `at` has answered.
-    pub(super) fn posted(
+    /// Converts the answer of a call, and frees the operation unless it has started.
+    pub(super) fn admission(
         &mut self,
         call: &'static str,
         at: u32,
@@ -130,20 +134,20 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         match answer {
             0 => Ok(Admission::Yes),
             again if again == -FI_EAGAIN => {
-                self.give_back(at);
+                self.release(at);
                 Ok(Admission::NoRoom)
             }
             other => {
-                self.give_back(at);
+                self.release(at);
                 Err(self.error(call, other))
             }
         }
     }
 
-    /// Gives a message to the provider.
+    /// Posts a tagged send.
     ///
     /// # Safety
-    /// The memory is readable until the operation ends, and so is the operation in its place.
+    /// The memory is readable, and `operation` does not move, until the operation ends.
     #[inline(always)]
     unsafe fn post(
         &self,
@@ -152,7 +156,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         (start, len): (*const u8, usize),
         operation: *mut c_void,
     ) -> ssize_t {
-        // SAFETY: the endpoint is open; the rest is as the caller says.
+        // SAFETY: the endpoint is open; the rest is the contract of this function.
         unsafe {
             let ops: *const TaggedOps = (*ep).tagged;
             let (start, none) = (start.cast(), null_mut());
@@ -163,11 +167,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         }
     }
 
-    /// Sends a message of at most [`Endpoint::SHORT`] bytes, whose memory is the caller's again at once. It is gone when the operation has
-    /// ended, and not before: [`Endpoint::read_after`] checks that. `None`: there is no room now, and nothing happened.
-    ///
-    /// # Errors
-    /// What the provider says.
+    /// Sends a copy of a message of at most [`Endpoint::SHORT`] bytes. [`Endpoint::read_after`]
+    /// checks its completion. Returns `None`, without effect, if the provider has no room now.
     #[inline(always)]
     pub fn send_short(
         &mut self,
@@ -176,30 +177,27 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         bytes: Bytes<'_>,
         token: T,
     ) -> Result<Option<ShortSend>, EndpointError> {
-        let way = self.way_to(to, label.context)?;
-        let operation = self.operation(way.0, token, OperationMemory::None);
+        let route = self.transmit_route(to, label.context)?;
+        let operation = self.prepare_operation(route.0, token, OperationMemory::None);
         let len = bytes.len().min(SHORT);
         bytes.slice(0, len).copy_to(BytesMut::from(&mut operation.short[..len]));
         let (at, short) = (operation.at, operation.short.as_ptr());
         let context = (&raw mut *operation).cast::<c_void>();
-        // SAFETY: the operation holds the message, and is kept in its place.
-        let answer = unsafe { self.post(way, label, (short, len), context) };
+        // SAFETY: the operation holds the message, and does not move.
+        let answer = unsafe { self.post(route, label, (short, len), context) };
         if answer == 0 {
             return Ok(Some(ShortSend(at)));
         }
-        Ok(match self.posted("fi_tsend", at, answer)? {
+        Ok(match self.admission("fi_tsend", at, answer)? {
             Admission::Yes => Some(ShortSend(at)),
             Admission::NoRoom => None,
         })
     }
 
-    /// The longest message of [`Endpoint::send_short`], bytes.
+    /// The longest message of [`Endpoint::send_short`], in bytes.
     pub const SHORT: usize = SHORT;
 
-    /// Sends all of a buffer.
-    ///
-    /// # Errors
-    /// What the provider says.
+    /// Sends a buffer.
     #[inline(always)]
     pub fn send(
         &mut self,
@@ -216,42 +214,43 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 OperationMemory::Copy(copy)
             }
         };
-        let way = self.way_to(to, label.context)?;
-        let operation = self.operation(way.0, token, memory);
+        let route = self.transmit_route(to, label.context)?;
+        let operation = self.prepare_operation(route.0, token, memory);
         let (at, context) = (operation.at, (&raw mut *operation).cast::<c_void>());
         let piece = match &operation.memory {
             OperationMemory::Copy(copy) => (copy.as_ptr(), copy.len()),
             _ => buffer.as_contiguous().map_or((null(), 0), |bytes| (bytes.as_ptr(), bytes.len())),
         };
-        // SAFETY: the memory is the operation's until its completion; the user's is readable as long as the buffer that it holds says.
-        let answer = unsafe { self.post(way, label, piece, context) };
-        self.posted("fi_tsend", at, answer)
+        // SAFETY: until completion the operation owns the copy, or holds the readable `UserBuf`.
+        let answer = unsafe { self.post(route, label, piece, context) };
+        self.admission("fi_tsend", at, answer)
     }
 
-    /// The memory that a message for `buffer` comes into.
-    fn room(buffer: &UserBuf) -> OperationMemory {
+    /// The memory in which a message for `buffer` arrives.
+    fn memory_for(buffer: &UserBuf) -> OperationMemory {
         match buffer.as_contiguous_mut() {
             Some(bytes) if !bytes.is_empty() => OperationMemory::User(buffer.clone()),
-            // Some providers do not say that a message was cut if there is no room at all.
-            _ => OperationMemory::For(vec![0; buffer.packed_len().max(1)].into_boxed_slice(), buffer.clone()),
+            // Some providers do not report the truncation of a message into 0 bytes.
+            _ => OperationMemory::Unpacked(
+                vec![0; buffer.packed_len().max(1)].into_boxed_slice(),
+                buffer.clone(),
+            ),
         }
     }
 
-    /// Where a message comes into.
-    pub(super) fn place(memory: &mut OperationMemory) -> (*mut c_void, usize) {
+    pub(super) fn receive_memory(memory: &mut OperationMemory) -> (*mut c_void, usize) {
         match memory {
             OperationMemory::User(buffer) => buffer
                 .as_contiguous_mut()
                 .map_or((null_mut(), 0), |mut bytes| (bytes.as_mut_ptr().cast(), bytes.len())),
-            OperationMemory::For(own, _) | OperationMemory::Room(own) => (own.as_mut_ptr().cast(), own.len()),
+            OperationMemory::Unpacked(own, _) | OperationMemory::Room(own) => {
+                (own.as_mut_ptr().cast(), own.len())
+            }
             OperationMemory::None | OperationMemory::Copy(_) => (null_mut(), 0),
         }
     }
 
-    /// Receives a message.
-    ///
-    /// # Errors
-    /// What the provider says.
+    /// Posts a receive.
     #[inline(always)]
     pub fn receive(
         &mut self,
@@ -259,18 +258,19 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         buffer: &UserBuf,
         token: T,
     ) -> Result<Admission, EndpointError> {
-        let ep = self.receiving(wanted.context)?;
-        let from = self.source(wanted);
+        let ep = self.receive_endpoint(wanted.context)?;
+        let from = self.source_address(wanted);
         let order = self.next_order();
-        let operation = self.operation(ep, token, Self::room(buffer));
+        let operation = self.prepare_operation(ep, token, Self::memory_for(buffer));
         let (at, context) = (operation.at, (&raw mut *operation).cast::<c_void>());
-        let (start, len) = Self::place(&mut operation.memory);
+        let (start, len) = Self::receive_memory(&mut operation.memory);
         let TagFilter { tag, ignore, .. } = wanted;
         (operation.order, operation.filter, operation.from) = (order, (tag, ignore), from);
-        // SAFETY: as for `send`; the user's memory may be written as long as the buffer that the operation holds says.
+        // SAFETY: the endpoint is open; the operation does not move, and owns its memory or holds
+        // the `UserBuf`, whose memory stays writable, until its completion.
         let answer =
             unsafe { ((*(*ep).tagged).recv)(ep, start, len, null_mut(), from, tag, ignore, context) };
-        self.posted("fi_trecv", at, answer)
+        self.admission("fi_trecv", at, answer)
     }
 
     fn next_order(&mut self) -> u64 {
@@ -278,13 +278,15 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         self.receives
     }
 
-    /// The receives before this place that go on and would take a message with such a tag of this peer (`None`: of one whose address is not known): as a message goes to the first one that takes
-    /// it, each of these has got an earlier one, which is still coming.
+    /// The numbers of the active receives before `order` that match this tag and peer (`None`: a
+    /// peer without a known address). A message goes to the first receive that matches. If receive
+    /// `order` has got such a message, each earlier receive therefore has a message that is
+    /// still arriving.
     pub fn receives_before(&self, order: u64, tag: u64, from: Option<PeerAddress>, context: u32) -> Vec<u64> {
-        let from = from.map(|from| if GROUPED { self.at_pair(from, context) } else { from.0 });
+        let from = from.map(|from| if GROUPED { self.pair_address(from, context) } else { from.0 });
         let takes = |one: &&Operation<T>| {
             let (wanted, ignored) = one.filter;
-            let is_receive = matches!(one.memory, OperationMemory::User(_) | OperationMemory::For(..));
+            let is_receive = matches!(one.memory, OperationMemory::User(_) | OperationMemory::Unpacked(..));
             is_receive
                 && one.is_live
                 && (1..order).contains(&one.order)
@@ -294,59 +296,53 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         self.operations.iter().map(|one| &**one).filter(takes).map(|one| one.order).collect()
     }
 
-    /// Whether the receive with this place goes on.
+    /// Whether the receive with this number in posting order is active.
     pub fn is_receiving(&self, order: u64) -> bool {
         self.operations.iter().any(|one| one.is_live && one.order == order)
     }
 
-    /// From now on the buffers into which messages come that have one of these bits in their tags are kept, for [`Endpoint::take_kept`].
+    /// Sets the tag bits of the messages whose buffers are kept for [`Endpoint::take_kept`].
     pub fn keep_buffers(&mut self, bits: u64) {
         self.kept_bits = bits;
     }
 
-    /// Takes the buffer of the receive with this place, which has ended with such a message.
+    /// Takes the buffer of an ended receive, by its number, after [`Endpoint::keep_buffers`].
     pub fn take_kept(&mut self, order: u64) -> Option<UserBuf> {
         let at = self.kept.iter().position(|(of, _)| *of == order)?;
         Some(self.kept.swap_remove(at).1)
     }
 
-    /// The address of the source that is wanted.
     #[inline]
-    fn source(&self, TagFilter { context, from, .. }: TagFilter) -> u64 {
+    fn source_address(&self, TagFilter { context, from, .. }: TagFilter) -> u64 {
         match from {
-            Some(from) if GROUPED => self.at_pair(from, context),
+            Some(from) if GROUPED => self.pair_address(from, context),
             Some(from) => from.0,
             None => FI_ADDR_UNSPEC,
         }
     }
 
-    /// Looks for such a message that has come ([`Ending::Came`](super::Ending::Came) or [`Ending::Nothing`](super::Ending::Nothing)). With
-    /// `claims` it is kept for [`Endpoint::receive_claimed`] with the operation that this answers, and for nothing else.
-    ///
-    /// # Errors
-    /// What the provider says.
+    /// Searches for an arrived message. Ends with [`Ending::Came`](super::Ending::Came) or
+    /// [`Ending::Nothing`](super::Ending::Nothing). With `claims` only
+    /// [`Endpoint::receive_claimed`] with the returned [`Claimed`] can receive the message.
     pub fn peek(
         &mut self,
         wanted: TagFilter,
         claims: bool,
         token: T,
     ) -> Result<(Admission, Claimed), EndpointError> {
-        let ep = self.receiving(wanted.context)?;
+        let ep = self.receive_endpoint(wanted.context)?;
         let order = self.next_order();
-        let operation = self.operation(ep, token, OperationMemory::None);
+        let operation = self.prepare_operation(ep, token, OperationMemory::None);
         (operation.order, operation.claims) = (order, claims);
         let claimed = Claimed(operation.at);
         let flags = FI_PEEK | if claims { FI_CLAIM } else { 0 };
         let answer = self.receive_message(claimed, wanted, flags);
-        // Some say at once that there is none.
+        // Some providers return FI_ENOMSG from the call, not as a completion.
         let answer = if answer == -(FI_ENOMSG as ssize_t) { -FI_EAGAIN } else { answer };
-        Ok((self.posted("fi_trecvmsg", claimed.0, answer)?, claimed))
+        Ok((self.admission("fi_trecvmsg", claimed.0, answer)?, claimed))
     }
 
-    /// Receives a message that was claimed.
-    ///
-    /// # Errors
-    /// What the provider says.
+    /// Receives a claimed message.
     pub fn receive_claimed(
         &mut self,
         claimed: Claimed,
@@ -355,30 +351,30 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         token: T,
     ) -> Result<Admission, EndpointError> {
         let kept_bits = self.kept_bits;
-        // The provider knows the message by the context of the operation that has claimed it.
+        // The provider finds the message by the context of the operation that has claimed it.
         let operation = &mut *self.operations[claimed.0 as usize];
         (operation.is_live, operation.is_wanted, operation.claims) = (true, true, false);
         operation.token = Some(token);
-        // It is the first to take its message, from any source.
+        // For `receives_before`: this tag without `kept_bits`, from any source.
         (operation.filter, operation.from) = ((tag, kept_bits), FI_ADDR_UNSPEC);
-        operation.memory = Self::room(buffer);
+        operation.memory = Self::memory_for(buffer);
         let wanted = TagFilter { context, from: None, tag, ignore: 0 };
         let answer = self.receive_message(claimed, wanted, FI_CLAIM);
         if answer == -FI_EAGAIN {
-            // It keeps its message.
+            // The claim stays.
             let operation = &mut *self.operations[claimed.0 as usize];
             (operation.is_live, operation.claims, operation.memory) = (false, true, OperationMemory::None);
             return Ok(Admission::NoRoom);
         }
-        self.posted("fi_trecvmsg", claimed.0, answer)
+        self.admission("fi_trecvmsg", claimed.0, answer)
     }
 
-    /// What the provider says to a receive with such flags, for an operation that is there.
+    /// Posts a receive with flags for an operation that exists, and returns the answer.
     fn receive_message(&mut self, Claimed(at): Claimed, wanted: TagFilter, flags: u64) -> ssize_t {
-        let addr = self.source(wanted);
+        let addr = self.source_address(wanted);
         let operation = &mut *self.operations[at as usize];
         let ep = operation.ep;
-        let (start, len) = Self::place(&mut operation.memory);
+        let (start, len) = Self::receive_memory(&mut operation.memory);
         let piece = iovec { iov_base: start, iov_len: len };
         let message = TaggedMessage {
             iov: &piece,
@@ -390,27 +386,29 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             context: (&raw mut *operation).cast(),
             data: 0,
         };
-        // SAFETY: as for `receive`; the description is read during the call.
+        // SAFETY: the endpoint is open; the operation does not move, and owns or holds its memory
+        // until its completion. libfabric reads `message` and `piece` during the call.
         unsafe { ((*(*ep).tagged).recvmsg)(ep, &message, flags) }
     }
 
-    /// Cancels operations by their names; an [`Ended`] says how each ends.
-    pub fn cancel(&mut self, is_it: impl Fn(&T) -> bool) {
+    /// Cancels the operations whose tokens fit; an [`Ended`](super::Ended) reports the end of each.
+    pub fn cancel(&mut self, fits: impl Fn(&T) -> bool) {
         let live =
-            self.operations.iter_mut().filter(|one| one.is_live && one.token.as_ref().is_some_and(&is_it));
+            self.operations.iter_mut().filter(|one| one.is_live && one.token.as_ref().is_some_and(&fits));
         for operation in live {
             let ep = operation.ep;
             let fid: *mut Fid = ep.cast();
-            // SAFETY: the endpoint is open, and has this context until its completion.
+            // SAFETY: the endpoint is open, and the operation does not move until its completion.
             unsafe { ((*(*ep).ops).cancel)(fid, (&raw mut **operation).cast()) };
         }
     }
 
-    /// Nobody wants to hear of these operations any more. Whether there are some.
-    pub fn forget(&mut self, is_it: impl Fn(&T) -> bool) -> bool {
+    /// Suppresses the [`Ended`](super::Ended) of the active operations whose tokens fit, except
+    /// [`Ending::Unwanted`](super::Ending::Unwanted). Returns whether there are such operations.
+    pub fn forget(&mut self, fits: impl Fn(&T) -> bool) -> bool {
         let mut found = false;
         for operation in
-            self.operations.iter_mut().filter(|one| one.is_live && one.token.as_ref().is_some_and(&is_it))
+            self.operations.iter_mut().filter(|one| one.is_live && one.token.as_ref().is_some_and(&fits))
         {
             operation.is_wanted = false;
             found = true;
@@ -418,8 +416,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         found
     }
 
-    /// Whether one of these operations goes on, and uses its memory, wanted or not.
-    pub fn is_live(&self, is_it: impl Fn(&T) -> bool) -> bool {
-        self.operations.iter().any(|one| one.is_live && one.token.as_ref().is_some_and(&is_it))
+    /// Whether an operation whose token fits is active and uses its memory, forgotten or not.
+    pub fn is_live(&self, fits: impl Fn(&T) -> bool) -> bool {
+        self.operations.iter().any(|one| one.is_live && one.token.as_ref().is_some_and(&fits))
     }
 }
