@@ -48,7 +48,12 @@ const PICTURES: [(&str, &str, &str, &str); 3] = [
         "Bandwidth between 2 ranks, windows of 64 messages (higher is better)",
         "MB/s",
     ),
-    ("collectives", "allreduce", "MPI_Allreduce of 2 ranks, doubles (lower is better)", "microseconds"),
+    (
+        "collectives",
+        "allreduce",
+        "MPI_Allreduce of 2 ranks, doubles (lower is better)",
+        "microseconds",
+    ),
 ];
 
 pub(crate) fn bench(options: &BenchOptions) -> Result<(), Failure> {
@@ -57,10 +62,11 @@ pub(crate) fn bench(options: &BenchOptions) -> Result<(), Failure> {
     }
     make_directory(&options.out)?;
     let Some(results) = &options.report else { return measure(options) };
-    let text =
-        fs::read_to_string(results).map_err(Failure::io(format!("cannot read {}", results.display())))?;
-    let results: Results = serde_json::from_str(&text)
-        .map_err(|error| Failure::new(format!("{} holds no results: {error}", results.display())))?;
+    let text = fs::read_to_string(results)
+        .map_err(Failure::io(format!("cannot read {}", results.display())))?;
+    let results: Results = serde_json::from_str(&text).map_err(|error| {
+        Failure::new(format!("{} holds no results: {error}", results.display()))
+    })?;
     present(&results, &options.out)
 }
 
@@ -94,7 +100,11 @@ fn measure(options: &BenchOptions) -> Result<(), Failure> {
     let mut compile = Command::new("cc");
     compile.args(["-O2", "-o"]).arg(&limit).arg(source("limit"));
     if let Err(failed) = launch::launch(compile, Duration::from_secs(120), &options.out) {
-        return Err(Failure::new(format!("cannot compile {}: {}", source("limit").display(), failed.why)));
+        return Err(Failure::new(format!(
+            "cannot compile {}: {}",
+            source("limit").display(),
+            failed.why
+        )));
     }
     for mpi in std::iter::once(ours).chain(peers) {
         measurement.admit(mpi, |program| source(program.name()));
@@ -120,7 +130,11 @@ fn find_peers(options: &BenchOptions) -> Result<Vec<Mpi>, Failure> {
         match Mpi::find(kind, &prefix, &options.out) {
             Some(mpi) => found.push(mpi),
             None => {
-                println!("{} is left out: {} has no bin/mpicc and bin/mpirun", kind.title, prefix.display());
+                println!(
+                    "{} is left out: {} has no bin/mpicc and bin/mpirun",
+                    kind.title,
+                    prefix.display()
+                );
             }
         }
     }
@@ -148,13 +162,18 @@ fn present(results: &Results, out: &Path) -> Result<(), Failure> {
         for at in [None, Some(Distance::Near), Some(Distance::Far)] {
             let name = at.map_or(test.to_owned(), |distance| format!("{test}-{}", distance.text()));
             let path = out.join(name).with_extension("svg");
-            let curves =
-                if parts.contains(&at) { picture::curves(results, group, test, at) } else { Vec::new() };
-            let heading =
-                at.map_or(heading.to_owned(), |distance| format!("{heading}, cores {}", distance.text()));
+            let curves = if parts.contains(&at) {
+                picture::curves(results, group, test, at)
+            } else {
+                Vec::new()
+            };
+            let heading = at.map_or(heading.to_owned(), |distance| {
+                format!("{heading}, cores {}", distance.text())
+            });
             let drawn = picture::draw(&heading, vertical, &curves);
-            let drawn =
-                drawn.map_err(|error| Failure::new(format!("cannot draw the curves of {test}: {error}")))?;
+            let drawn = drawn.map_err(|error| {
+                Failure::new(format!("cannot draw the curves of {test}: {error}"))
+            })?;
             match drawn {
                 Some(svg) => write(&path, &svg)?,
                 None => remove(&path)?,

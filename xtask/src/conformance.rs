@@ -43,7 +43,8 @@ pub(crate) fn conformance(options: &ConformanceOptions) -> Result<(), Failure> {
     if let Some(parts) = &options.ib {
         return ib::run(options.prefix.as_deref(), parts);
     }
-    let rounds: Vec<Round> = options.settings().map(|setting| Round { setting, without: &[] }).collect();
+    let rounds: Vec<Round> =
+        options.settings().map(|setting| Round { setting, without: &[] }).collect();
     judge(options, &rounds, |_| true)
 }
 
@@ -220,7 +221,8 @@ fn add(results: &mut Results, part: Part) -> Result<(), Failure> {
 /// Writes the results, compares them with the list, and prints the differences.
 fn conclude(results: &Results, shrink: bool, directory: &Path) -> Result<(), Failure> {
     let list = root().join("tests/conformance/expected-failures.txt");
-    let text = fs::read_to_string(&list).map_err(Failure::io(format!("cannot read {}", list.display())))?;
+    let text = fs::read_to_string(&list)
+        .map_err(Failure::io(format!("cannot read {}", list.display())))?;
     let expected = Expected::parse(&text)?;
     let comparison = expected.compare(&results.parts);
     println!("{}\n", report::totals(&results.parts));
@@ -266,7 +268,8 @@ fn conclude(results: &Results, shrink: bool, directory: &Path) -> Result<(), Fai
 /// The modules and programs that the options select.
 fn plan(options: &ConformanceOptions, client: &Client) -> Result<Plan, Failure> {
     let modules = client.modules()?;
-    let names = modules.iter().map(String::as_str).chain(PROGRAMS.iter().map(|program| program.name));
+    let names =
+        modules.iter().map(String::as_str).chain(PROGRAMS.iter().map(|program| program.name));
     let wanted = matching(names, options.module.as_deref())?;
     let kept: Vec<_> = modules.into_iter().filter(|module| wanted.contains(module)).collect();
     let programs: Vec<_> =
@@ -278,7 +281,10 @@ fn plan(options: &ConformanceOptions, client: &Client) -> Result<Plan, Failure> 
 }
 
 /// The names that the regular expression finds, all without one.
-fn matching<'a>(names: impl Iterator<Item = &'a str>, pattern: Option<&str>) -> Result<Vec<String>, Failure> {
+fn matching<'a>(
+    names: impl Iterator<Item = &'a str>,
+    pattern: Option<&str>,
+) -> Result<Vec<String>, Failure> {
     let Some(pattern) = pattern else { return Ok(names.map(str::to_owned).collect()) };
     let pattern = regex_lite::Regex::new(pattern)
         .map_err(|error| Failure::new(format!("--module {pattern}: {error}")))?;

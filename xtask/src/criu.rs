@@ -50,7 +50,8 @@ fn brings_back(criu: &Path) -> Result<(), Failure> {
     let orphan = String::from_utf8_lossy(&orphan).trim().to_string();
     let process = PathBuf::from("/proc").join(&orphan);
     let image = directory.display().to_string();
-    let act = |words: &[&str]| Run::new(criu).args(words).args(["--shell-job", "-D", &image]).output();
+    let act =
+        |words: &[&str]| Run::new(criu).args(words).args(["--shell-job", "-D", &image]).output();
     let done = act(&["dump", "-t", &orphan]).and_then(|_| {
         let start = Instant::now();
         while process.exists() {
@@ -78,12 +79,14 @@ fn is_new_enough(program: &Path) -> bool {
 /// The script that runs the program with its own loader.
 fn write_script(directory: &Path, program: &Path) -> Result<(), Failure> {
     let libraries = packages::libraries(directory);
-    let is_loader =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ld-linux"));
+    let is_loader = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ld-linux"))
+    };
     let entries = fs::read_dir(&libraries);
     let entries = entries.map_err(Failure::io(format!("cannot read {}", libraries.display())))?;
     let loader = entries.flatten().map(|entry| entry.path()).find(is_loader);
-    let loader = loader.ok_or_else(|| Failure::new(format!("no loader in {}", libraries.display())))?;
+    let loader =
+        loader.ok_or_else(|| Failure::new(format!("no loader in {}", libraries.display())))?;
     let mut text = "#!/bin/sh\n".to_string();
     let criu = directory.join("usr/sbin/criu");
     let _ = writeln!(

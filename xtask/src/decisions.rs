@@ -26,7 +26,9 @@ pub(crate) fn decisions(options: &DecisionsOptions) -> Result<(), Failure> {
         println!("written: {TABLE}");
         return Ok(());
     }
-    let read = |name: &str| std::fs::read(root().join(name)).map_err(Failure::io(format!("reading {name}")));
+    let read = |name: &str| {
+        std::fs::read(root().join(name)).map_err(Failure::io(format!("reading {name}")))
+    };
     if read(NEW)? != read(TABLE)? {
         return Err(Failure::new(format!(
             "{TABLE} is not what the cost model says, which is in {NEW}: 'cargo xtask decisions' writes it"
@@ -38,6 +40,7 @@ pub(crate) fn decisions(options: &DecisionsOptions) -> Result<(), Failure> {
 
 fn make() -> Result<(), Failure> {
     std::fs::create_dir_all(root().join("target")).map_err(Failure::io("making target"))?;
-    let example = ["run", "--locked", "--release", "-p", "oxmpi-plan", "--example", "decisions", "--", NEW];
+    let example =
+        ["run", "--locked", "--release", "-p", "oxmpi-plan", "--example", "decisions", "--", NEW];
     Run::cargo().args(example).show()
 }

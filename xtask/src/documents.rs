@@ -25,13 +25,16 @@ const OF_CRATE: [&str; 4] = ["src", "tests", "examples", "build.rs"];
 /// # Errors
 /// The list of files, or a file, cannot be read.
 pub(crate) fn findings() -> Result<Vec<String>, Failure> {
-    let files = Run::new("git").args(["ls-files", "--cached", "--others", "--exclude-standard", "*.md"]);
+    let files =
+        Run::new("git").args(["ls-files", "--cached", "--others", "--exclude-standard", "*.md"]);
     let files = files.output()?;
     let mut found = Vec::new();
     for path in String::from_utf8_lossy(&files).lines() {
         // A deleted file is listed until the deletion is committed.
         let Ok(text) = fs::read_to_string(root().join(path)) else { continue };
-        found.extend(findings_in(path, &text).into_iter().map(|(line, why)| format!("{path}:{line}: {why}")));
+        found.extend(
+            findings_in(path, &text).into_iter().map(|(line, why)| format!("{path}:{line}: {why}")),
+        );
     }
     Ok(found)
 }
@@ -63,7 +66,9 @@ fn findings_in(path: &str, text: &str) -> Vec<(usize, String)> {
             add(format!("a line of {columns} columns ({COLUMNS} at most)"));
         }
         if path == "PARITY.md" && is_row {
-            for cell in line.split(" | ").map(|cell| cell.chars().count()).filter(|cell| *cell > CELL) {
+            for cell in
+                line.split(" | ").map(|cell| cell.chars().count()).filter(|cell| *cell > CELL)
+            {
                 add(format!("a cell of {cell} characters ({CELL} at most)"));
             }
         }
@@ -104,9 +109,14 @@ fn leads_somewhere(path: &str, text: &str, link: &str) -> bool {
     if link.contains("://") {
         return true;
     }
-    let (file, anchor) = link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
+    let (file, anchor) =
+        link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
     let directory = Path::new(path).parent().unwrap_or(Path::new(""));
-    let other = if file.is_empty() { Some(text.to_owned()) } else { read(&directory.join(file), path, file) };
+    let other = if file.is_empty() {
+        Some(text.to_owned())
+    } else {
+        read(&directory.join(file), path, file)
+    };
     match (other, anchor) {
         (Some(_), None) => true,
         (Some(other), Some(anchor)) => {
@@ -137,7 +147,8 @@ fn anchor_of(heading: &str) -> String {
 fn is_path(name: &str) -> bool {
     let mut parts = name.split('/');
     let (first, second) = (parts.next().unwrap_or_default(), parts.next());
-    let is_plain = !name.contains(|letter: char| letter.is_whitespace() || "*<>{}$()…".contains(letter));
+    let is_plain =
+        !name.contains(|letter: char| letter.is_whitespace() || "*<>{}$()…".contains(letter));
     let stands_for_name = |part: &str| {
         let stem = part.split('.').next().unwrap_or_default();
         stem.len() > 1 && stem.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_')
@@ -151,7 +162,9 @@ fn is_path(name: &str) -> bool {
 /// Whether the file is there, from the root, from `crates/`, or from the directory of the document.
 fn is_there(path: &str, name: &str) -> bool {
     let directory = Path::new(path).parent().unwrap_or(Path::new(""));
-    [Path::new(""), Path::new("crates"), directory].iter().any(|from| root().join(from).join(name).exists())
+    [Path::new(""), Path::new("crates"), directory]
+        .iter()
+        .any(|from| root().join(from).join(name).exists())
 }
 
 #[cfg(test)]
@@ -176,7 +189,10 @@ mod tests {
     fn lines_and_cells_are_short() {
         let long = "x".repeat(COLUMNS + 1);
         let page = format!("{long}\n| {long} |\n```text\n{long}\n```\n");
-        assert_eq!(findings_in("docs/a.md", &page).iter().map(|found| found.0).collect::<Vec<_>>(), [1]);
+        assert_eq!(
+            findings_in("docs/a.md", &page).iter().map(|found| found.0).collect::<Vec<_>>(),
+            [1]
+        );
         let row = format!("| a | {} |\n", "x".repeat(CELL + 1));
         assert_eq!(findings_in("PARITY.md", &row).len(), 1);
     }

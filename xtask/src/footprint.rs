@@ -15,7 +15,8 @@ pub(crate) fn check(prefix: &Path) -> Result<(), Failure> {
     let program = prefix.join("footprint");
     let source = root().join("tests/c/footprint.c");
     Run::new(prefix.join("bin/mpicc")).args(["-O1", "-o"]).arg(&program).arg(source).show()?;
-    let run = Run::new(prefix.join("bin/mpirun")).args(["-n", "2", "--timeout", "60"]).arg(&program);
+    let run =
+        Run::new(prefix.join("bin/mpirun")).args(["-n", "2", "--timeout", "60"]).arg(&program);
     run.args(BOUNDS.map(|(_, kib)| kib.to_string())).show().map_err(|failure| {
         let bounds = BOUNDS.map(|(what, kib)| format!("{what} {kib}")).join(", ");
         let cure =

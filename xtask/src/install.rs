@@ -208,10 +208,12 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
 
 /// The chapters of docs/ and their pictures.
 fn copy_chapters(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> {
-    for (from, to, ending) in [("docs", "share/doc/oxmpi", "md"), ("docs/img", "share/doc/oxmpi/img", "svg")]
+    for (from, to, ending) in
+        [("docs", "share/doc/oxmpi", "md"), ("docs/img", "share/doc/oxmpi/img", "svg")]
     {
         let directory = root().join(from);
-        let entries = fs::read_dir(&directory).map_err(Failure::io(format!("no {}", directory.display())))?;
+        let entries =
+            fs::read_dir(&directory).map_err(Failure::io(format!("no {}", directory.display())))?;
         for path in entries.flatten().map(|entry| entry.path()) {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             if path.extension().is_some_and(|found| found == ending) {
@@ -256,7 +258,8 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// Cargo's target directory.
 pub(crate) fn target_directory() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
 /// Replaces `to` by a copy of `from` without debug information, in one step, so that programs

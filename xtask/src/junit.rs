@@ -49,7 +49,10 @@ mod tests {
             <testcase name=\"x::y\" classname=\"oxmpi-cli::jobs\" timestamp=\"2026\" time=\"1.250\">\n\
             </testcase>\n<testcase name=\"z\" classname=\"b\" time=\"0.5\"/>\n</testsuite></testsuites>";
         let [first, second] = &tests_in(report)[..] else { panic!("not two tests") };
-        assert_eq!((first.seconds, &*first.binary, &*first.name), (1.25, "oxmpi-cli::jobs", "x::y"));
+        assert_eq!(
+            (first.seconds, &*first.binary, &*first.name),
+            (1.25, "oxmpi-cli::jobs", "x::y")
+        );
         assert_eq!((second.seconds, &*second.name), (0.5, "z"));
         assert!(tests_in("<testcase nothing>").is_empty());
     }

@@ -115,7 +115,11 @@ fn main() -> ExitCode {
 fn docs() -> Result<(), Failure> {
     let written = "test(documents::) and not test(documents::commands::)";
     let documents = ["-p", "oxmpi-cli", "--test", "command_line", "-E", written];
-    Run::cargo().args(["nextest", "run", "--locked"]).args(documents).env("OXMPI_WRITE_DOCS", "1").show()
+    Run::cargo()
+        .args(["nextest", "run", "--locked"])
+        .args(documents)
+        .env("OXMPI_WRITE_DOCS", "1")
+        .show()
 }
 
 /// All fuzzers, with an installation of their own.

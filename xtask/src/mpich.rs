@@ -15,7 +15,9 @@ pub(crate) fn find_or_install() -> Result<PathBuf, Failure> {
     let header = directory.join("include/mpi_abi.h");
     if !header.is_file() {
         Run::new("python3").args(["-m", "venv", "--clear"]).arg(&directory).show()?;
-        Run::new(directory.join("bin/pip")).args(["install", "--quiet", "--no-deps", PACKAGE]).show()?;
+        Run::new(directory.join("bin/pip"))
+            .args(["install", "--quiet", "--no-deps", PACKAGE])
+            .show()?;
     }
     match header.is_file() {
         true => Ok(header),

@@ -72,7 +72,11 @@ impl Needs {
     }
 
     /// Passes a path to the tests, by a variable.
-    fn provide(&mut self, variable: &'static str, found: Result<PathBuf, Failure>) -> Result<(), Failure> {
+    fn provide(
+        &mut self,
+        variable: &'static str,
+        found: Result<PathBuf, Failure>,
+    ) -> Result<(), Failure> {
         match found {
             Ok(path) => {
                 self.variables.push((variable, path.into_os_string()));

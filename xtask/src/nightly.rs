@@ -98,19 +98,20 @@ pub(crate) fn nightly(options: &NightlyOptions) -> Result<(), Failure> {
 /// Runs a share without the steps that have passed, and notes each step that passes.
 pub(crate) fn run_share(steps: &mut Steps, needs: &mut Needs, share: u32, passed: &mut Passed) {
     let partition = format!("slice:{}/{SHARES}", share + 1);
-    let mut run = |part: &str, profile: Option<&str>, act: &mut dyn FnMut() -> Result<(), Failure>| {
-        let name = format!("share {share}/{SHARES}: {part}");
-        if passed.steps.contains(&name) || !steps.wants(&name) {
-            return;
-        }
-        let is_done = match profile {
-            Some(profile) => steps.run_tests(&name, profile, act),
-            None => steps.run(&name, act),
+    let mut run =
+        |part: &str, profile: Option<&str>, act: &mut dyn FnMut() -> Result<(), Failure>| {
+            let name = format!("share {share}/{SHARES}: {part}");
+            if passed.steps.contains(&name) || !steps.wants(&name) {
+                return;
+            }
+            let is_done = match profile {
+                Some(profile) => steps.run_tests(&name, profile, act),
+                None => steps.run(&name, act),
+            };
+            if is_done && let Err(failure) = passed.add(name) {
+                println!("{failure}: 'cargo xtask nightly --resume' will repeat this step");
+            }
         };
-        if is_done && let Err(failure) = passed.add(name) {
-            println!("{failure}: 'cargo xtask nightly --resume' will repeat this step");
-        }
-    };
     run("tests of the night", Some("night"), &mut || {
         let night = ["--profile", "night", "--run-ignored", "only", "--partition", &partition];
         needs.environment(nextest().args(night)).args(["--test-threads", &threads()]).show()
@@ -138,10 +139,14 @@ fn own_part(share: u32, needs: &mut Needs) -> (&'static str, Act<'_>) {
         5 => ("random plans", Box::new(|| soak::random_plans(60))),
         6 => ("stress of rings and doors", Box::new(|| soak::stress(60))),
         7 => ("every plan to 64 ranks", Box::new(soak::plans)),
-        8 => ("mpi4py by its own runner over tcp", Box::new(|| conformance::runner_over_tcp(&prefix()))),
-        _ => {
-            ("simulated worlds in which ranks die", Box::new(|| soak::deadly_worlds(Duration::from_secs(60))))
-        }
+        8 => (
+            "mpi4py by its own runner over tcp",
+            Box::new(|| conformance::runner_over_tcp(&prefix())),
+        ),
+        _ => (
+            "simulated worlds in which ranks die",
+            Box::new(|| soak::deadly_worlds(Duration::from_secs(60))),
+        ),
     }
 }
 

@@ -41,7 +41,9 @@ type Record = [BTreeSet<String>; PARTS.len()];
 
 pub(crate) fn order() -> Result<(), Failure> {
     if !Run::new("valgrind").arg("--version").succeeds() {
-        return Err(Failure::new("'cargo xtask order' records calls by valgrind: apt-get install valgrind"));
+        return Err(Failure::new(
+            "'cargo xtask order' records calls by valgrind: apt-get install valgrind",
+        ));
     }
     let prefix = root().join("target/order-prefix");
     install(&prefix, true)?;
@@ -239,7 +241,10 @@ mod tests {
         let pattern = |name| pattern(name).unwrap_or_default();
         assert_eq!(pattern("PMPI_Init"), "PMPI_Init");
         assert_eq!(pattern("MPI_Init"), "");
-        assert_eq!(pattern("_ZN4core3ops8call_once17h0123456789abcdefE"), "_ZN4core3ops8call_once17h*");
+        assert_eq!(
+            pattern("_ZN4core3ops8call_once17h0123456789abcdefE"),
+            "_ZN4core3ops8call_once17h*"
+        );
         assert_eq!(pattern("_ZN1a1b17h0123456789abcdefE.llvm.4890359939486475391"), "_ZN1a1b17h*");
         assert_eq!(pattern("_RNvNtCsjrHSEGnQ3l9_3std3env7vars_os"), "_RNvNtCs*_3std3env7vars_os*");
         assert_eq!(pattern("0x00000000000d2170"), "");
@@ -247,7 +252,8 @@ mod tests {
 
     #[test]
     fn a_function_lies_with_the_first_part_of_the_script_that_calls_it() {
-        let record = ["a", "a m f", "a m c f", "f"].map(|names| names.split(' ').map(String::from).collect());
+        let record = ["a", "a m f", "a m c f", "f"]
+            .map(|names| names.split(' ').map(String::from).collect());
         let script = script(&record);
         let lines = script.lines().filter_map(|line| line.trim().strip_prefix("*(.text."));
         let order: Vec<&str> = lines.filter_map(|line| line.split(' ').next()).collect();

@@ -28,14 +28,19 @@ const VERSIONS: &str = "versions";
 
 /// Unpacks packages of a suite and their dependencies in a directory, unless they exist there. Each
 /// has its oldest version that works. Prints the versions found.
-pub(crate) fn provide(directory: &Path, suite: &str, packages: &[(&str, &str)]) -> Result<(), Failure> {
+pub(crate) fn provide(
+    directory: &Path,
+    suite: &str,
+    packages: &[(&str, &str)],
+) -> Result<(), Failure> {
     let names: Vec<&str> = packages.iter().map(|(name, _)| *name).collect();
     if packages.iter().any(|package| version_of(directory, *package).is_err()) {
         unpack(directory, suite, &names)?;
     }
     for &(name, least) in packages {
-        let version = version_of(directory, (name, least))
-            .map_err(|why| Failure::new(format!("the package {name} of Debian's {suite}: {why}")))?;
+        let version = version_of(directory, (name, least)).map_err(|why| {
+            Failure::new(format!("the package {name} of Debian's {suite}: {why}"))
+        })?;
         println!("{name} {version} of Debian's {suite} is in {}", directory.display());
     }
     Ok(())
@@ -60,7 +65,11 @@ pub(crate) fn is_at_least(version: &str, least: &str) -> bool {
 /// Puts packages of a suite, and all that they need, in the place of a directory. Until all of them
 /// are there the directory has another name, so that an interrupted attempt does not count.
 fn unpack(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failure> {
-    println!("{} of Debian's {suite} is unpacked into {}", packages.join(", "), directory.display());
+    println!(
+        "{} of Debian's {suite} is unpacked into {}",
+        packages.join(", "),
+        directory.display()
+    );
     let part = directory.with_extension("part");
     let failed = |place: &Path| Failure::io(format!("cannot replace {}", place.display()));
     remove(&part).map_err(failed(&part))?;
@@ -81,7 +90,8 @@ fn remove(directory: &Path) -> io::Result<()> {
 /// them.
 fn fetch(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failure> {
     let apt = directory.join("apt");
-    let failed = |what: &str| Failure::io(format!("cannot write {what} below {}", directory.display()));
+    let failed =
+        |what: &str| Failure::io(format!("cannot write {what} below {}", directory.display()));
     for place in ["lists/partial", "cache/archives/partial"] {
         fs::create_dir_all(apt.join(place)).map_err(failed(place))?;
     }

@@ -70,17 +70,24 @@ impl Run {
             .stdin(Stdio::null())
             .status()
             .map_err(Failure::io(format!("cannot run '{}'", self.text())))?;
-        if status.success() { Ok(()) } else { Err(Failure(format!("'{}' failed: {status}", self.text()))) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(Failure(format!("'{}' failed: {status}", self.text())))
+        }
     }
 
     /// What the command prints.
     pub(crate) fn output(mut self) -> Result<Vec<u8>, Failure> {
-        let output = self.0.output().map_err(Failure::io(format!("cannot run '{}'", self.text())))?;
+        let output =
+            self.0.output().map_err(Failure::io(format!("cannot run '{}'", self.text())))?;
         match output.status.success() {
             true => Ok(output.stdout),
-            false => {
-                Err(Failure(format!("'{}' failed: {}", self.text(), String::from_utf8_lossy(&output.stderr))))
-            }
+            false => Err(Failure(format!(
+                "'{}' failed: {}",
+                self.text(),
+                String::from_utf8_lossy(&output.stderr)
+            ))),
         }
     }
 

@@ -28,7 +28,17 @@ const STRESS_RUNS: [(u32, &[&str]); 8] = [
     (4, &["--mca", "shm_max_rings", "0", "--mca", "shm_inbox_cells", "4"]),
     (
         4,
-        &["--mca", "shm_ring_slots", "4", "--mca", "shm_eager_limit_bytes", "0", "--mca", "wait_yields", "0"],
+        &[
+            "--mca",
+            "shm_ring_slots",
+            "4",
+            "--mca",
+            "shm_eager_limit_bytes",
+            "0",
+            "--mca",
+            "wait_yields",
+            "0",
+        ],
     ),
     (4, &["--mca", "rpi", "tcp"]),
     (7, &["--mca", "shm_max_rings", "1", "--mca", "shm_ring_after", "0"]),
@@ -95,7 +105,16 @@ pub(crate) fn threads(prefix: &Path, seconds: u64) -> Result<(), Failure> {
 /// Every algorithm of collectives with every size to 64, verified.
 pub(crate) fn plans() -> Result<(), Failure> {
     Run::cargo()
-        .args(["nextest", "run", "--locked", "--no-fail-fast", "--profile", "fuzz", "-p", "oxmpi-plan"])
+        .args([
+            "nextest",
+            "run",
+            "--locked",
+            "--no-fail-fast",
+            "--profile",
+            "fuzz",
+            "-p",
+            "oxmpi-plan",
+        ])
         .args(["--test", "sweep", "--run-ignored", "all"])
         .env("OXMPI_PLAN_SWEEP", "all")
         .show()
@@ -104,7 +123,16 @@ pub(crate) fn plans() -> Result<(), Failure> {
 /// Random calls of all collectives, verified: some hundreds take a second.
 pub(crate) fn random_plans(seconds: u64) -> Result<(), Failure> {
     Run::cargo()
-        .args(["test", "--locked", "--quiet", "-p", "oxmpi-plan", "--test", "sweep", "anything_goes"])
+        .args([
+            "test",
+            "--locked",
+            "--quiet",
+            "-p",
+            "oxmpi-plan",
+            "--test",
+            "sweep",
+            "anything_goes",
+        ])
         .env("OXMPI_PLAN_CASES", (seconds * 300).max(1000).to_string())
         .show()
 }

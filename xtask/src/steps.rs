@@ -60,13 +60,21 @@ impl Steps {
     }
 
     /// Runs a step that the others need, wanted or not. Returns `None` if it failed.
-    pub(crate) fn need<T>(&mut self, name: &str, act: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
+    pub(crate) fn need<T>(
+        &mut self,
+        name: &str,
+        act: impl FnOnce() -> Result<T, Failure>,
+    ) -> Option<T> {
         println!("\n== {} | {name}", clock(self.begin.elapsed()));
         let begin = Instant::now();
         let result = act();
         let seconds = begin.elapsed().as_secs_f64();
         let verdict = if result.is_ok() { "done" } else { "FAILED" };
-        println!("== {} | {name}: {verdict} in {}", clock(self.begin.elapsed()), clock(begin.elapsed()));
+        println!(
+            "== {} | {name}: {verdict} in {}",
+            clock(self.begin.elapsed()),
+            clock(begin.elapsed())
+        );
         let failure = result.as_ref().err().map(ToString::to_string);
         self.done.push(Step { name: name.into(), seconds, failure });
         result.ok()

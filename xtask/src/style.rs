@@ -59,7 +59,8 @@ impl StyleRules {
             } else if let Some(entry) = line.strip_prefix("- `")
                 && let Some((entry, _)) = entry.split_once('`')
             {
-                let open = if entry.contains('/') { &mut rules.open_paths } else { &mut rules.open_types };
+                let open =
+                    if entry.contains('/') { &mut rules.open_paths } else { &mut rules.open_types };
                 open.push(entry.into());
             }
         }
@@ -105,16 +106,18 @@ pub(crate) fn style(paths: &[String]) -> Result<(), Failure> {
             let found = findings(&rules, path, &text);
             match open {
                 Some(place) if paths.is_empty() => in_open_paths[place] += found.len(),
-                _ => problems
-                    .extend(found.iter().map(|found| format!("{path}:{}: {}", found.line, found.text))),
+                _ => problems.extend(
+                    found.iter().map(|found| format!("{path}:{}: {}", found.line, found.text)),
+                ),
             }
         }
     }
     if paths.is_empty() {
         for (place, count) in rules.open_paths.iter().zip(&in_open_paths) {
             if *count == 0 {
-                problems
-                    .push(format!("docs/style.md: {place} follows the rules now: take it out of the list"));
+                problems.push(format!(
+                    "docs/style.md: {place} follows the rules now: take it out of the list"
+                ));
             }
         }
         problems.extend(type_problems(&rules, &types));
@@ -137,12 +140,18 @@ fn type_problems(rules: &StyleRules, types: &BTreeMap<String, Vec<String>>) -> V
     for (name, places) in types {
         let is_open = rules.open_types.contains(name);
         if places.len() > TYPES_OF_A_NAME && !is_open {
-            problems.push(format!("{name}: {} types have this name: {}", places.len(), places.join(", ")));
+            problems.push(format!(
+                "{name}: {} types have this name: {}",
+                places.len(),
+                places.join(", ")
+            ));
         }
     }
     for name in &rules.open_types {
         if types.get(name).is_none_or(|places| places.len() <= TYPES_OF_A_NAME) {
-            problems.push(format!("docs/style.md: {name} follows the rules now: take it out of the list"));
+            problems.push(format!(
+                "docs/style.md: {name} follows the rules now: take it out of the list"
+            ));
         }
     }
     problems
@@ -164,8 +173,9 @@ fn defined_types(path: &str, text: &str) -> Vec<String> {
 
 /// All lines of a file that break a rule.
 fn findings(rules: &StyleRules, path: &str, text: &str) -> Vec<Finding> {
-    let public =
-        pattern(r"^\s*pub (?:unsafe |const |async |extern \S+ )*(?:fn|struct|enum|union|trait|type) (\w+)");
+    let public = pattern(
+        r"^\s*pub (?:unsafe |const |async |extern \S+ )*(?:fn|struct|enum|union|trait|type) (\w+)",
+    );
     let (mut found, mut is_documented) = (Vec::new(), false);
     for (index, line) in text.lines().enumerate() {
         let mut add = |text: String| found.push(Finding { line: index + 1, text });
@@ -261,8 +271,9 @@ mod tests {
     #[test]
     fn words_are_found_in_comments_names_and_texts() {
         let rules = StyleRules::read(PAGE).unwrap();
-        let lines =
-            |text: &str| findings(&rules, "crates/x/src/a.rs", text).iter().map(|found| found.line).collect();
+        let lines = |text: &str| {
+            findings(&rules, "crates/x/src/a.rs", text).iter().map(|found| found.line).collect()
+        };
         let text = "// Gabble.\nfn who_gabble() {}\nstruct GabblePeers;\nlet x = \"was gabble\";\n// gabbleo";
         let found: Vec<usize> = lines(text);
         assert_eq!(found, [1, 2, 3, 4]);
@@ -291,6 +302,9 @@ mod tests {
         let places = |count: usize| vec!["crates/x/src/a.rs".to_owned(); count];
         let types = BTreeMap::from([("A".into(), places(3)), ("Place".into(), places(2))]);
         let problems = type_problems(&rules, &types);
-        assert!(problems[0].starts_with("A: 3 types") && problems[1].contains("Place"), "{problems:?}");
+        assert!(
+            problems[0].starts_with("A: 3 types") && problems[1].contains("Place"),
+            "{problems:?}"
+        );
     }
 }

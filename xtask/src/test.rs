@@ -109,7 +109,9 @@ pub(crate) fn build_tests() -> Result<(), Failure> {
 
 /// Runs the tests of the workspace; more arguments select some.
 pub(crate) fn nextest() -> Run {
-    Run::cargo().args(["nextest", "run", "--workspace", "--locked"]).env("OXMPI_TEST_PREFIX", prefix())
+    Run::cargo()
+        .args(["nextest", "run", "--workspace", "--locked"])
+        .env("OXMPI_TEST_PREFIX", prefix())
 }
 
 /// Runs fuzzers for `seconds` each, with new seeds: messages of the wire, files of parameters,

@@ -27,8 +27,9 @@ pub(crate) fn find_or_unpack() -> Result<PathBuf, Failure> {
     packages::provide(&directory, SUITE, &PACKAGES)?;
     match libraries.join(MODULE).exists() {
         true => Ok(libraries),
-        false => {
-            Err(Failure::new(format!("the package libucc-dev has no {MODULE} for {}", libraries.display())))
-        }
+        false => Err(Failure::new(format!(
+            "the package libucc-dev has no {MODULE} for {}",
+            libraries.display()
+        ))),
     }
 }

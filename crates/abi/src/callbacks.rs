@@ -139,15 +139,21 @@ pub static CALLBACKS: [Callback; 27] = [
     Callback { name: "MPI_Comm_errhandler_fn", result: "", params: "MPI_Comm_errhandler_function" },
     Callback { name: "MPI_File_errhandler_fn", result: "", params: "MPI_File_errhandler_function" },
     Callback { name: "MPI_Win_errhandler_fn", result: "", params: "MPI_Win_errhandler_function" },
-    Callback { name: "MPI_Session_errhandler_fn", result: "", params: "MPI_Session_errhandler_function" },
+    Callback {
+        name: "MPI_Session_errhandler_fn",
+        result: "",
+        params: "MPI_Session_errhandler_function",
+    },
 ];
 
 // "C-unwind": a C++ callback may throw an exception through the library.
 
 /// `MPI_User_function`.
-pub type UserFunction = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut Datatype);
+pub type UserFunction =
+    unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut Datatype);
 /// `MPI_User_function_c`.
-pub type UserFunctionC = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut Count, *mut Datatype);
+pub type UserFunctionC =
+    unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut Count, *mut Datatype);
 /// `MPI_Grequest_query_function`.
 pub type GrequestQueryFunction = unsafe extern "C-unwind" fn(*mut c_void, *mut Status) -> c_int;
 /// `MPI_Grequest_free_function`.
@@ -155,34 +161,74 @@ pub type GrequestFreeFunction = unsafe extern "C-unwind" fn(*mut c_void) -> c_in
 /// `MPI_Grequest_cancel_function`.
 pub type GrequestCancelFunction = unsafe extern "C-unwind" fn(*mut c_void, c_int) -> c_int;
 /// `MPI_Copy_function`.
-pub type CopyFunction =
-    unsafe extern "C-unwind" fn(Comm, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+pub type CopyFunction = unsafe extern "C-unwind" fn(
+    Comm,
+    c_int,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_int,
+) -> c_int;
 /// `MPI_Delete_function`.
-pub type DeleteFunction = unsafe extern "C-unwind" fn(Comm, c_int, *mut c_void, *mut c_void) -> c_int;
+pub type DeleteFunction =
+    unsafe extern "C-unwind" fn(Comm, c_int, *mut c_void, *mut c_void) -> c_int;
 /// `MPI_Comm_copy_attr_function`.
-pub type CommCopyAttrFunction =
-    unsafe extern "C-unwind" fn(Comm, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+pub type CommCopyAttrFunction = unsafe extern "C-unwind" fn(
+    Comm,
+    c_int,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_int,
+) -> c_int;
 /// `MPI_Comm_delete_attr_function`.
-pub type CommDeleteAttrFunction = unsafe extern "C-unwind" fn(Comm, c_int, *mut c_void, *mut c_void) -> c_int;
+pub type CommDeleteAttrFunction =
+    unsafe extern "C-unwind" fn(Comm, c_int, *mut c_void, *mut c_void) -> c_int;
 /// `MPI_Type_copy_attr_function`.
-pub type TypeCopyAttrFunction =
-    unsafe extern "C-unwind" fn(Datatype, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+pub type TypeCopyAttrFunction = unsafe extern "C-unwind" fn(
+    Datatype,
+    c_int,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_int,
+) -> c_int;
 /// `MPI_Type_delete_attr_function`.
 pub type TypeDeleteAttrFunction =
     unsafe extern "C-unwind" fn(Datatype, c_int, *mut c_void, *mut c_void) -> c_int;
 /// `MPI_Win_copy_attr_function`.
-pub type WinCopyAttrFunction =
-    unsafe extern "C-unwind" fn(Win, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+pub type WinCopyAttrFunction = unsafe extern "C-unwind" fn(
+    Win,
+    c_int,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_int,
+) -> c_int;
 /// `MPI_Win_delete_attr_function`.
-pub type WinDeleteAttrFunction = unsafe extern "C-unwind" fn(Win, c_int, *mut c_void, *mut c_void) -> c_int;
+pub type WinDeleteAttrFunction =
+    unsafe extern "C-unwind" fn(Win, c_int, *mut c_void, *mut c_void) -> c_int;
 /// `MPI_Datarep_extent_function`.
-pub type DatarepExtentFunction = unsafe extern "C-unwind" fn(Datatype, *mut Aint, *mut c_void) -> c_int;
+pub type DatarepExtentFunction =
+    unsafe extern "C-unwind" fn(Datatype, *mut Aint, *mut c_void) -> c_int;
 /// `MPI_Datarep_conversion_function`.
-pub type DatarepConversionFunction =
-    unsafe extern "C-unwind" fn(*mut c_void, Datatype, c_int, *mut c_void, Offset, *mut c_void) -> c_int;
+pub type DatarepConversionFunction = unsafe extern "C-unwind" fn(
+    *mut c_void,
+    Datatype,
+    c_int,
+    *mut c_void,
+    Offset,
+    *mut c_void,
+) -> c_int;
 /// `MPI_Datarep_conversion_function_c`.
-pub type DatarepConversionFunctionC =
-    unsafe extern "C-unwind" fn(*mut c_void, Datatype, Count, *mut c_void, Offset, *mut c_void) -> c_int;
+pub type DatarepConversionFunctionC = unsafe extern "C-unwind" fn(
+    *mut c_void,
+    Datatype,
+    Count,
+    *mut c_void,
+    Offset,
+    *mut c_void,
+) -> c_int;
 /// `MPI_Comm_errhandler_function`.
 pub type CommErrhandlerFunction = unsafe extern "C-unwind" fn(*mut Comm, *mut c_int, ...);
 /// `MPI_File_errhandler_function`.
@@ -195,7 +241,8 @@ pub type SessionErrhandlerFunction = unsafe extern "C-unwind" fn(*mut Session, *
 pub type TEventCbFunction =
     unsafe extern "C-unwind" fn(TEventInstance, TEventRegistration, TCbSafety, *mut c_void);
 /// `MPI_T_event_free_cb_function`.
-pub type TEventFreeCbFunction = unsafe extern "C-unwind" fn(TEventRegistration, TCbSafety, *mut c_void);
+pub type TEventFreeCbFunction =
+    unsafe extern "C-unwind" fn(TEventRegistration, TCbSafety, *mut c_void);
 /// `MPI_T_event_dropped_cb_function`.
 pub type TEventDroppedCbFunction =
     unsafe extern "C-unwind" fn(Count, TEventRegistration, c_int, TCbSafety, *mut c_void);

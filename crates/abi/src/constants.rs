@@ -492,7 +492,12 @@ mod tests {
             let ConstantKind::Handle(_) = a.kind else { continue };
             assert!((0..4096).contains(&a.value), "{}", a.name);
             for b in CONSTANTS {
-                assert!(a.name == b.name || a.kind != b.kind || a.value != b.value, "{} {}", a.name, b.name);
+                assert!(
+                    a.name == b.name || a.kind != b.kind || a.value != b.value,
+                    "{} {}",
+                    a.name,
+                    b.name
+                );
             }
         }
     }
@@ -500,9 +505,13 @@ mod tests {
     #[test]
     fn fixed_size_types_encode_their_size() {
         // Bits 3 to 5 of such a type are the logarithm of its size in bytes.
-        for (datatype, size) in
-            [(MPI_INT8_T, 1), (MPI_UINT16_T, 2), (MPI_INT32_T, 4), (MPI_INT64_T, 8), (MPI_COMPLEX32, 32)]
-        {
+        for (datatype, size) in [
+            (MPI_INT8_T, 1),
+            (MPI_UINT16_T, 2),
+            (MPI_INT32_T, 4),
+            (MPI_INT64_T, 8),
+            (MPI_COMPLEX32, 32),
+        ] {
             assert_eq!(1 << (datatype >> 3 & 7), size);
         }
     }

@@ -60,7 +60,8 @@ impl Coverage {
             return;
         };
         if let Some((first, at)) = self.defined.insert(id, (path.to_owned(), line)) {
-            self.mistakes.push(format!("{place}: {name} is defined in {}:{at} too", first.display()));
+            self.mistakes
+                .push(format!("{place}: {name} is defined in {}:{at} too", first.display()));
         }
     }
 

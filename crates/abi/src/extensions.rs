@@ -30,12 +30,21 @@ pub const MPIX_COLL_BASE_ASSOCIATIVE: c_int = 1001;
 pub const MPIX_MCA_COLL_KEY: &str = "mpix_mca_coll";
 
 pub(crate) static FUNCTIONS: &[Extension] = &[
-    Extension { name: "MPIX_Comm_ack_failed", params: "MPI_Comm comm, int num_to_ack, int *num_acked" },
+    Extension {
+        name: "MPIX_Comm_ack_failed",
+        params: "MPI_Comm comm, int num_to_ack, int *num_acked",
+    },
     Extension { name: "MPIX_Comm_agree", params: "MPI_Comm comm, int *flag" },
     Extension { name: "MPIX_Comm_get_failed", params: "MPI_Comm comm, MPI_Group *failedgrp" },
-    Extension { name: "MPIX_Comm_iagree", params: "MPI_Comm comm, int *flag, MPI_Request *request" },
+    Extension {
+        name: "MPIX_Comm_iagree",
+        params: "MPI_Comm comm, int *flag, MPI_Request *request",
+    },
     Extension { name: "MPIX_Comm_is_revoked", params: "MPI_Comm comm, int *flag" },
-    Extension { name: "MPIX_Comm_ishrink", params: "MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request" },
+    Extension {
+        name: "MPIX_Comm_ishrink",
+        params: "MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request",
+    },
     Extension { name: "MPIX_Comm_revoke", params: "MPI_Comm comm" },
     Extension { name: "MPIX_Comm_shrink", params: "MPI_Comm comm, MPI_Comm *newcomm" },
     Extension { name: "MPIX_File_revoke", params: "MPI_File fh" },

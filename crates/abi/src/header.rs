@@ -12,7 +12,9 @@
 use std::fmt::Write;
 
 use crate::callbacks::CALLBACKS;
-use crate::constants::{ALIASES, CONSTANTS, Constant, ConstantKind, ERROR_CLASSES, MPI_ERR_LASTCODE};
+use crate::constants::{
+    ALIASES, CONSTANTS, Constant, ConstantKind, ERROR_CLASSES, MPI_ERR_LASTCODE,
+};
 use crate::functions::FuncId;
 use crate::prototype::params;
 use crate::types::HANDLE_TYPES;
@@ -222,7 +224,11 @@ fn declarations(given: &str) -> String {
     let mut all: Vec<String> = params(given).map(|param| param.declaration()).collect();
     // `void` alone, and `...` at the end, are no parameters.
     all.extend(
-        given.split(',').map(str::trim).filter(|part| matches!(*part, "void" | "...")).map(str::to_string),
+        given
+            .split(',')
+            .map(str::trim)
+            .filter(|part| matches!(*part, "void" | "..."))
+            .map(str::to_string),
     );
     all.join(", ")
 }
@@ -234,7 +240,13 @@ fn prototypes(text: &mut String) {
         line!(text, "\n/* {title}. */");
         for id in FuncId::all() {
             let function = id.function();
-            line!(text, "{} {prefix}{}({});", function.result, function.name, declarations(function.params));
+            line!(
+                text,
+                "{} {prefix}{}({});",
+                function.result,
+                function.name,
+                declarations(function.params)
+            );
         }
     }
 }

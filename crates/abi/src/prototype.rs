@@ -65,7 +65,10 @@ impl Param<'_> {
             "" => stars + &base,
             "[]" => format!("{star}{stars}{base}"),
             rows => {
-                format!("{star}{stars}[{base}; {}]", rows.trim_start_matches("[][").trim_end_matches(']'))
+                format!(
+                    "{star}{stars}[{base}; {}]",
+                    rows.trim_start_matches("[][").trim_end_matches(']')
+                )
             }
         }
     }
@@ -96,9 +99,15 @@ mod tests {
         let types = |id: FuncId| -> Vec<String> {
             params(id.function().params).map(|param| param.rust_type()).collect()
         };
-        assert_eq!(types(FuncId::MPI_Send), ["*const c_void", "c_int", "Datatype", "c_int", "c_int", "Comm"]);
+        assert_eq!(
+            types(FuncId::MPI_Send),
+            ["*const c_void", "c_int", "Datatype", "c_int", "c_int", "Comm"]
+        );
         assert_eq!(types(FuncId::MPI_Init), ["*mut c_int", "*mut *mut *mut c_char"]);
-        assert_eq!(types(FuncId::MPI_Group_range_incl), ["Group", "c_int", "*mut [c_int; 3]", "*mut Group"]);
+        assert_eq!(
+            types(FuncId::MPI_Group_range_incl),
+            ["Group", "c_int", "*mut [c_int; 3]", "*mut Group"]
+        );
         assert_eq!(types(FuncId::MPI_Op_create_c), ["Option<UserFunctionC>", "c_int", "*mut Op"]);
         assert_eq!(types(FuncId::MPI_Pcontrol), ["c_int"]);
         assert!(types(FuncId::MPI_Wtime).is_empty());

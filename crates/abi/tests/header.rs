@@ -13,7 +13,8 @@ struct Include(PathBuf);
 
 impl Include {
     fn new(name: &str) -> Include {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("mpi.h"), oxmpi_abi::header()).unwrap();
         Include(path)
@@ -35,7 +36,13 @@ impl Include {
         }
     }
 
-    fn check_text(&self, compiler: &str, options: &[&str], name: &str, text: &str) -> Result<(), String> {
+    fn check_text(
+        &self,
+        compiler: &str,
+        options: &[&str],
+        name: &str,
+        text: &str,
+    ) -> Result<(), String> {
         let file = self.0.join(name);
         fs::write(&file, text).unwrap();
         self.check(compiler, options, &file)
@@ -92,7 +99,10 @@ fn a_wrong_header_is_detected() {
     let right = oxmpi_abi::header();
     for (from, to) in [
         ("((MPI_Comm) 0x101)", "((MPI_Comm) 0x103)"),
-        ("int PMPI_Send(const void *buf, int count", "int PMPI_Send(const void *buf, MPI_Count count"),
+        (
+            "int PMPI_Send(const void *buf, int count",
+            "int PMPI_Send(const void *buf, MPI_Count count",
+        ),
         ("int MPI_TAG;\n    int MPI_ERROR;", "int MPI_ERROR;\n    int MPI_TAG;"),
         (
             "typedef void (MPI_User_function)(void *invec",
@@ -154,8 +164,15 @@ fn special_addresses_cause_no_warnings() {
     let object = include.0.join("addresses.o");
     for level in ["-O0", "-O1", "-O2", "-O3"] {
         // These warnings come from passes after the syntax check.
-        let options =
-            ["-std=c99", "-pedantic", level, "-fno-syntax-only", "-c", "-o", object.to_str().unwrap()];
+        let options = [
+            "-std=c99",
+            "-pedantic",
+            level,
+            "-fno-syntax-only",
+            "-c",
+            "-o",
+            object.to_str().unwrap(),
+        ];
         include.check_text("cc", &options, "addresses.c", ADDRESSES).unwrap();
     }
 }

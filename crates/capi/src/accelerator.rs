@@ -116,7 +116,11 @@ impl Accelerator {
         }
     }
 
-    fn locate_by<'a>(&self, driver: &'a Arc<Driver>, address: usize) -> Result<Option<OnDevice<'a>>> {
+    fn locate_by<'a>(
+        &self,
+        driver: &'a Arc<Driver>,
+        address: usize,
+    ) -> Result<Option<OnDevice<'a>>> {
         match driver.find(address) {
             Ok(Location::Host) => Ok(None),
             Ok(Location::Device(context)) if self.wanted == Use::Null => {
@@ -184,7 +188,11 @@ impl Running {
     /// The same check for a buffer that [`Running::buffer`] has made.
     #[inline]
     pub(crate) fn on_host(&self, buffer: UserBuf, what: &str) -> Result<UserBuf> {
-        if buffer.is_on_device() { Err(on_device(buffer.as_ptr().addr(), what)) } else { Ok(buffer) }
+        if buffer.is_on_device() {
+            Err(on_device(buffer.as_ptr().addr(), what))
+        } else {
+            Ok(buffer)
+        }
     }
 
     /// The data of a buffer that is only read, in host memory.

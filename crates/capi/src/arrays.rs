@@ -11,10 +11,9 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 fn dimensions(ndims: c_int) -> Result<usize> {
-    usize::try_from(ndims)
-        .ok()
-        .filter(|&n| n > 0)
-        .ok_or_else(|| MpiError::new(abi::MPI_ERR_ARG, format!("ndims is {ndims}; it must be positive")))
+    usize::try_from(ndims).ok().filter(|&n| n > 0).ok_or_else(|| {
+        MpiError::new(abi::MPI_ERR_ARG, format!("ndims is {ndims}; it must be positive"))
+    })
 }
 
 /// The datatype of a box in an array.

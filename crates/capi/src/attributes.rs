@@ -14,8 +14,8 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::{MPIX_COLL_BASE_ASSOCIATIVE, MPIX_MCA_COLL};
 use oxmpi_abi::types::{
     Comm, CommCopyAttrFunction, CommDeleteAttrFunction, CopyFunction as OldCopyFunction, Datatype,
-    DeleteFunction as OldDeleteFunction, TypeCopyAttrFunction, TypeDeleteAttrFunction, WinCopyAttrFunction,
-    WinDeleteAttrFunction,
+    DeleteFunction as OldDeleteFunction, TypeCopyAttrFunction, TypeDeleteAttrFunction,
+    WinCopyAttrFunction, WinDeleteAttrFunction,
 };
 use oxmpi_core::{Communicator, Component};
 use oxmpi_objects::attribute::{
@@ -71,7 +71,10 @@ unsafe fn free(kind: ObjectKind, place: *mut c_int) -> Result<()> {
 
 /// The error of a program's function that returned `code`.
 fn failed(what: &str, keyval: &Keyval, code: c_int) -> MpiError {
-    let text = format!("the {what} function of attribute key {} returned error code {code}", keyval.number);
+    let text = format!(
+        "the {what} function of attribute key {} returned error code {code}",
+        keyval.number
+    );
     // A value that is no error code must not become the code of the call.
     MpiError::new(if class_of(code).is_ok() { code } else { abi::MPI_ERR_OTHER }, text)
 }
@@ -205,7 +208,12 @@ pub(crate) fn delete_attributes(object: usize, attributes: &Attributes) -> Resul
     Ok(())
 }
 
-pub(crate) fn delete(kind: ObjectKind, object: usize, attributes: &Attributes, number: c_int) -> Result<()> {
+pub(crate) fn delete(
+    kind: ObjectKind,
+    object: usize,
+    attributes: &Attributes,
+    number: c_int,
+) -> Result<()> {
     let Some(attribute) = attributes.take(number) else {
         // A freed key is valid as long as an attribute has it.
         let keyval = objects().keyvals.get(kind, number)?;
@@ -249,7 +257,8 @@ pub(crate) unsafe fn get(
     if found.is_none() {
         objects().keyvals.get(kind, number)?;
     }
-    let found = found.map(|value| std::ptr::with_exposed_provenance_mut::<c_void>(value).cast_const());
+    let found =
+        found.map(|value| std::ptr::with_exposed_provenance_mut::<c_void>(value).cast_const());
     // SAFETY: by the contract of this function.
     unsafe { store_found(found, value, flag) }
 }
@@ -342,8 +351,8 @@ fn set_of_comm(
         library.process.take_associative_on(communicator, Some(said))?;
         return set(ObjectKind::Comm, comm, &communicator.attributes, keyval, value);
     }
-    let component =
-        Component::named(text.trim()).map_err(|bad| wrong(format!("the attribute MPIX_MCA_COLL: {bad}")))?;
+    let component = Component::named(text.trim())
+        .map_err(|bad| wrong(format!("the attribute MPIX_MCA_COLL: {bad}")))?;
     library.process.name_component(communicator, Some(component))?;
     set(ObjectKind::Comm, comm, &communicator.attributes, keyval, value)
 }
@@ -362,7 +371,11 @@ fn delete_of_comm(
     Ok(())
 }
 
-fn with_type(function: FuncId, datatype: Datatype, call: impl FnOnce(&Attributes) -> Result<()>) -> c_int {
+fn with_type(
+    function: FuncId,
+    datatype: Datatype,
+    call: impl FnOnce(&Attributes) -> Result<()>,
+) -> c_int {
     on_none(function, |library| {
         let datatype = Arc::clone(&*library.datatype(datatype)?);
         call(&datatype.attributes)

@@ -39,7 +39,8 @@ pub(crate) fn begin(library: &'static Running) {
     if std::mem::replace(&mut *has_helper, true) {
         return;
     }
-    let functions = find(params).unwrap_or_else(|text| end_job(1, &format!("MPI_Init: cr self: {text}")));
+    let functions =
+        find(params).unwrap_or_else(|text| end_job(1, &format!("MPI_Init: cr self: {text}")));
     if std::env::var_os(RESTART_VARIABLE).is_some() {
         let (restart, name) = &functions.restart;
         let value = call(*restart, &Closed::begin());
@@ -107,12 +108,14 @@ fn find(params: &Params) -> Result<CheckpointFunctions, String> {
 /// Finds a function of the program by its name in C, or as Fortran compilers write it: in small
 /// letters, with an underscore.
 fn look_up(name: &str) -> Option<Function> {
-    [name.to_string(), format!("{name}_"), format!("{}_", name.to_lowercase())].into_iter().find_map(|name| {
-        let name = CString::new(name).ok()?;
-        // SAFETY: the name ends with a zero.
-        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        // SAFETY: a null pointer becomes `None`. Another pointer is a function of this type, see
-        // `call`.
-        unsafe { std::mem::transmute::<*mut libc::c_void, Option<Function>>(found) }
-    })
+    [name.to_string(), format!("{name}_"), format!("{}_", name.to_lowercase())]
+        .into_iter()
+        .find_map(|name| {
+            let name = CString::new(name).ok()?;
+            // SAFETY: the name ends with a zero.
+            let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            // SAFETY: a null pointer becomes `None`. Another pointer is a function of this type,
+            // see `call`.
+            unsafe { std::mem::transmute::<*mut libc::c_void, Option<Function>>(found) }
+        })
 }

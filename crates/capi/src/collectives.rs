@@ -62,8 +62,10 @@ impl BufferArgs {
     pub(crate) fn blocks(&self, library: &Running, blocks: i32) -> Result<UserBuf> {
         check_count(self.count)?;
         let Some(count) = self.count.checked_mul(i64::from(blocks)) else {
-            let text =
-                format!("count is {}: {blocks} blocks of this count have too many elements", self.count);
+            let text = format!(
+                "count is {}: {blocks} blocks of this count have too many elements",
+                self.count
+            );
             return Err(MpiError::new(abi::MPI_ERR_COUNT, text));
         };
         BufferArgs { count, ..*self }.buffer(library)
@@ -101,7 +103,11 @@ fn check_own_block(
 ) -> Result<()> {
     let checked = check_blocks(sent, received);
     let is_served = |bytes| library.process.serves_in_memory(comm, collective, bytes);
-    if checked.is_err() && matches!(form, CallForm::Blocking) && is_served(sent) && is_served(received) {
+    if checked.is_err()
+        && matches!(form, CallForm::Blocking)
+        && is_served(sent)
+        && is_served(received)
+    {
         // The caller gets the error of its arguments.
         let _ = run();
     }
@@ -110,8 +116,8 @@ fn check_own_block(
 
 /// Temporary memory of this length in bytes.
 fn scratch(bytes: usize) -> Result<UserBuf> {
-    let room =
-        Scratch::bytes(bytes).map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
+    let room = Scratch::bytes(bytes)
+        .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
     Ok(room.buf().clone())
 }
 
@@ -137,12 +143,19 @@ fn run(
 ) -> Result<()> {
     match form {
         CallForm::Blocking if buffers.input.is_on_device() || buffers.output.is_on_device() => {
-            library.process.execute_staged(buffers.into(), |memory| match (memory.input, memory.output) {
-                (Area::Whole(input), Area::Whole(output)) => {
-                    run(library, comm, call, Buffers { input, output, element: memory.element }, how, form)
+            library.process.execute_staged(buffers.into(), |memory| {
+                match (memory.input, memory.output) {
+                    (Area::Whole(input), Area::Whole(output)) => run(
+                        library,
+                        comm,
+                        call,
+                        Buffers { input, output, element: memory.element },
+                        how,
+                        form,
+                    ),
+                    // Staging keeps the shape of an area.
+                    _ => Ok(()),
                 }
-                // Staging keeps the shape of an area.
-                _ => Ok(()),
             })
         }
         CallForm::Blocking => library.process.execute(comm, call, buffers, how.combine, how.call),
@@ -178,11 +191,15 @@ fn run_plan(
                 .process
                 .execute_staged(memory, |memory| run_plan(library, comm, call, memory, how, form));
         }
-        CallForm::Nonblocking(_) | CallForm::Persistent(..) => library.process.check_devices(&memory)?,
+        CallForm::Nonblocking(_) | CallForm::Persistent(..) => {
+            library.process.check_devices(&memory)?
+        }
         CallForm::Blocking => {}
     }
     match form {
-        CallForm::Blocking => library.process.execute_plan(comm, call, memory, how.combine, how.call),
+        CallForm::Blocking => {
+            library.process.execute_plan(comm, call, memory, how.combine, how.call)
+        }
         CallForm::Nonblocking(place) | CallForm::Persistent(_, place) if place.is_null() => {
             Err(null("request"))
         }
@@ -194,7 +211,8 @@ fn run_plan(
         CallForm::Persistent(info, place) => {
             // No key of the info is known, but the handle must be valid.
             info::given(info)?;
-            let request = library.process.collective_init(comm, call, memory, how.combine, how.call)?;
+            let request =
+                library.process.collective_init(comm, call, memory, how.combine, how.call)?;
             // SAFETY: the C program passes a place for a handle.
             unsafe { put(place, request.raw() as Request, "request") }
         }
@@ -232,7 +250,8 @@ fn bcast(function: FuncId, data: BufferArgs, root: c_int, comm: Comm, form: Call
             return across.bcast(data, root);
         }
         let output = data.buffer(library)?;
-        let call = Call::Bcast { root: communicator.root(root)?, bytes: Shared(output.packed_len()) };
+        let call =
+            Call::Bcast { root: communicator.root(root)?, bytes: Shared(output.packed_len()) };
         movement(library, communicator, call, (UserBuf::empty(), output), form)
     })
 }
@@ -263,16 +282,22 @@ fn gather(
             let block = block_of(&output, communicator.size());
             if !in_place {
                 let lengths = (input.packed_len(), block);
-                check_own_block(library, communicator, (Collective::Gather, &form), lengths, || {
-                    let call = Call::Gather { root, block: Shared(block), in_place: true };
-                    movement(
-                        library,
-                        communicator,
-                        call,
-                        (UserBuf::empty(), output.clone()),
-                        CallForm::Blocking,
-                    )
-                })?;
+                check_own_block(
+                    library,
+                    communicator,
+                    (Collective::Gather, &form),
+                    lengths,
+                    || {
+                        let call = Call::Gather { root, block: Shared(block), in_place: true };
+                        movement(
+                            library,
+                            communicator,
+                            call,
+                            (UserBuf::empty(), output.clone()),
+                            CallForm::Blocking,
+                        )
+                    },
+                )?;
             }
             (output, block)
         } else {
@@ -309,16 +334,22 @@ fn scatter(
             let block = block_of(&input, communicator.size());
             if !in_place {
                 let lengths = (block, output.packed_len());
-                check_own_block(library, communicator, (Collective::Scatter, &form), lengths, || {
-                    let call = Call::Scatter { root, block: Shared(block), in_place: true };
-                    movement(
-                        library,
-                        communicator,
-                        call,
-                        (input.clone(), UserBuf::empty()),
-                        CallForm::Blocking,
-                    )
-                })?;
+                check_own_block(
+                    library,
+                    communicator,
+                    (Collective::Scatter, &form),
+                    lengths,
+                    || {
+                        let call = Call::Scatter { root, block: Shared(block), in_place: true };
+                        movement(
+                            library,
+                            communicator,
+                            call,
+                            (input.clone(), UserBuf::empty()),
+                            CallForm::Blocking,
+                        )
+                    },
+                )?;
             }
             (input, block)
         } else {
@@ -329,7 +360,13 @@ fn scatter(
     })
 }
 
-fn allgather(function: FuncId, send: BufferArgs, receive: BufferArgs, comm: Comm, form: CallForm) -> c_int {
+fn allgather(
+    function: FuncId,
+    send: BufferArgs,
+    receive: BufferArgs,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
     if matches!(form, CallForm::Blocking)
         && let Some(done) = short::allgather(send, receive, comm)
     {
@@ -345,18 +382,36 @@ fn allgather(function: FuncId, send: BufferArgs, receive: BufferArgs, comm: Comm
         let input = if in_place { UserBuf::empty() } else { send.buffer(library)? };
         if !in_place {
             let sent = input.packed_len();
-            check_own_block(library, communicator, (Collective::Allgather, &form), (sent, block), || {
-                let call = Call::Allgather { block: Shared(sent), in_place };
-                let output = scratch(sent * communicator.size() as usize)?;
-                movement(library, communicator, call, (input.clone(), output), CallForm::Blocking)
-            })?;
+            check_own_block(
+                library,
+                communicator,
+                (Collective::Allgather, &form),
+                (sent, block),
+                || {
+                    let call = Call::Allgather { block: Shared(sent), in_place };
+                    let output = scratch(sent * communicator.size() as usize)?;
+                    movement(
+                        library,
+                        communicator,
+                        call,
+                        (input.clone(), output),
+                        CallForm::Blocking,
+                    )
+                },
+            )?;
         }
         let call = Call::Allgather { block: Shared(block), in_place };
         movement(library, communicator, call, (input, output), form)
     })
 }
 
-fn alltoall(function: FuncId, send: BufferArgs, receive: BufferArgs, comm: Comm, form: CallForm) -> c_int {
+fn alltoall(
+    function: FuncId,
+    send: BufferArgs,
+    receive: BufferArgs,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
     if matches!(form, CallForm::Blocking)
         && let Some(done) = short::alltoall(send, receive, comm)
     {
@@ -369,14 +424,27 @@ fn alltoall(function: FuncId, send: BufferArgs, receive: BufferArgs, comm: Comm,
         let in_place = send.is_in_place();
         let output = receive.blocks(library, communicator.size())?;
         let block = block_of(&output, communicator.size());
-        let input = if in_place { UserBuf::empty() } else { send.blocks(library, communicator.size())? };
+        let input =
+            if in_place { UserBuf::empty() } else { send.blocks(library, communicator.size())? };
         if !in_place {
             let sent = block_of(&input, communicator.size());
-            check_own_block(library, communicator, (Collective::Alltoall, &form), (sent, block), || {
-                let call = Call::Alltoall { block: Shared(sent), in_place };
-                let output = scratch(sent * communicator.size() as usize)?;
-                movement(library, communicator, call, (input.clone(), output), CallForm::Blocking)
-            })?;
+            check_own_block(
+                library,
+                communicator,
+                (Collective::Alltoall, &form),
+                (sent, block),
+                || {
+                    let call = Call::Alltoall { block: Shared(sent), in_place };
+                    let output = scratch(sent * communicator.size() as usize)?;
+                    movement(
+                        library,
+                        communicator,
+                        call,
+                        (input.clone(), output),
+                        CallForm::Blocking,
+                    )
+                },
+            )?;
         }
         let call = Call::Alltoall { block: Shared(block), in_place };
         movement(library, communicator, call, (input, output), form)

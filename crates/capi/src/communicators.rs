@@ -34,7 +34,12 @@ pub(crate) fn enlist(library: &Running, made: Communicator) -> Comm {
 }
 
 /// Stores the handle of a new communicator for the program.
-pub(crate) fn give(library: &Running, place: *mut Comm, what: &str, made: Communicator) -> Result<()> {
+pub(crate) fn give(
+    library: &Running,
+    place: *mut Comm,
+    what: &str,
+    made: Communicator,
+) -> Result<()> {
     if place.is_null() {
         library.process.close(&made);
         return Err(null(what));
@@ -60,8 +65,11 @@ unsafe fn string_tag<'a>(stringtag: *const c_char) -> Result<&'a [u8]> {
     // SAFETY: by the contract of this function.
     let tag = unsafe { strings::text(stringtag, "stringtag") }?;
     if tag.len() >= abi::MPI_MAX_STRINGTAG_LEN as usize {
-        let text =
-            format!("stringtag has {} characters; at most {} fit", tag.len(), abi::MPI_MAX_STRINGTAG_LEN - 1);
+        let text = format!(
+            "stringtag has {} characters; at most {} fit",
+            tag.len(),
+            abi::MPI_MAX_STRINGTAG_LEN - 1
+        );
         return Err(MpiError::new(abi::MPI_ERR_ARG, text));
     }
     Ok(tag)
@@ -82,8 +90,8 @@ fn on_creation(
     errhandler: Errhandler,
     call: impl FnOnce(&'static Running, ErrorHandler) -> Result<()>,
 ) -> c_int {
-    let result =
-        library().and_then(|library| call(library, errhandlers::attach(errhandler, HandlerKind::Comm)?));
+    let result = library()
+        .and_then(|library| call(library, errhandlers::attach(errhandler, HandlerKind::Comm)?));
     outcome(function, Some(On::Creation(errhandler)), result)
 }
 
@@ -122,7 +130,8 @@ fn end(function: FuncId, comm: *mut Comm, how: Release) -> c_int {
 
 /// The resource by which an info splits a communicator.
 fn resource(info: &oxmpi_objects::info::Info, split_type: c_int) -> Option<&str> {
-    let set = info.hint("mpi_pset_name").filter(|_| split_type == abi::MPI_COMM_TYPE_RESOURCE_GUIDED);
+    let set =
+        info.hint("mpi_pset_name").filter(|_| split_type == abi::MPI_COMM_TYPE_RESOURCE_GUIDED);
     set.or_else(|| info.hint("mpi_hw_resource_type"))
 }
 

@@ -17,8 +17,9 @@ fn in_ints(datatype: &Datatype) -> Result<&Contents> {
     if contents.fits_int() {
         return Ok(contents);
     }
-    let text =
-        format!("{datatype} was made with arguments of type MPI_Count: call the function that ends in _c");
+    let text = format!(
+        "{datatype} was made with arguments of type MPI_Count: call the function that ends in _c"
+    );
     Err(MpiError::new(abi::MPI_ERR_TYPE, text))
 }
 

@@ -69,7 +69,9 @@ mod tests {
     fn a_context_is_found_until_its_handle_is_freed() {
         let cache = ContextCache::new();
         let made = 0x0000_0003_0000_1005;
-        assert!([MPI_COMM_WORLD, MPI_COMM_NULL, 0, made].iter().all(|comm| cache.get(*comm).is_none()));
+        assert!(
+            [MPI_COMM_WORLD, MPI_COMM_NULL, 0, made].iter().all(|comm| cache.get(*comm).is_none())
+        );
         cache.note(MPI_COMM_WORLD, 0);
         cache.note(MPI_COMM_SELF, 2);
         cache.note(made, 7);

@@ -18,7 +18,8 @@ use std::sync::Arc;
 pub(crate) fn duplicate(comm: Comm, wanted: Result<CommInfo>, newcomm: *mut Comm) -> Result<()> {
     let library = library()?;
     let communicator = Arc::clone(&*library.communicator(comm)?);
-    let copied = wanted.and_then(|wanted| Ok((wanted, copy_attributes(comm, &communicator.attributes)?)));
+    let copied =
+        wanted.and_then(|wanted| Ok((wanted, copy_attributes(comm, &communicator.attributes)?)));
     let component = copied.as_ref().ok().and_then(|(wanted, _)| wanted.component);
     let made = match library.process.dup_served_by(&communicator, component) {
         Ok(made) => made,
@@ -63,8 +64,9 @@ pub(crate) fn duplicate_later(
         (false, false) => Ok(()),
         (is_null, _) => Err(null(if is_null { "newcomm" } else { "request" })),
     };
-    let copied =
-        places.and(wanted).and_then(|wanted| Ok((wanted, copy_attributes(comm, &communicator.attributes)?)));
+    let copied = places
+        .and(wanted)
+        .and_then(|wanted| Ok((wanted, copy_attributes(comm, &communicator.attributes)?)));
     let (CommInfo { hints, component }, copied) = match copied {
         Ok(copied) => copied,
         Err(error) => {

@@ -17,8 +17,12 @@ use oxmpi_param::{SelectError, ThreadLevel};
 use std::ffi::{c_char, c_int};
 
 /// The constants of the thread levels, lowest first, as [`ThreadLevel::ALL`].
-const LEVELS: [c_int; 4] =
-    [abi::MPI_THREAD_SINGLE, abi::MPI_THREAD_FUNNELED, abi::MPI_THREAD_SERIALIZED, abi::MPI_THREAD_MULTIPLE];
+const LEVELS: [c_int; 4] = [
+    abi::MPI_THREAD_SINGLE,
+    abi::MPI_THREAD_FUNNELED,
+    abi::MPI_THREAD_SERIALIZED,
+    abi::MPI_THREAD_MULTIPLE,
+];
 
 /// Initialises MPI and returns the granted thread level. The environment and the modules can change
 /// the wanted level.
@@ -26,7 +30,10 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     // A level that the standard does not define counts as the next lower one.
     let known = LEVELS.iter().rposition(|level| *level <= wanted).unwrap_or(0);
     if !library::claim_initialization() {
-        return Err(MpiError::new(abi::MPI_ERR_OTHER, "MPI was initialised before; it can be only once"));
+        return Err(MpiError::new(
+            abi::MPI_ERR_OTHER,
+            "MPI was initialised before; it can be only once",
+        ));
     }
     let refused = |error: SelectError| MpiError::new(abi::MPI_ERR_OTHER, error.to_string());
     let said = ThreadLevel::from_env().map_err(|error| refused(error.into()))?;

@@ -12,8 +12,8 @@ use crate::on::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{
-    Comm, CommErrhandlerFunction, Errhandler, File, FileErrhandlerFunction, SessionErrhandlerFunction,
-    WinErrhandlerFunction,
+    Comm, CommErrhandlerFunction, Errhandler, File, FileErrhandlerFunction,
+    SessionErrhandlerFunction, WinErrhandlerFunction,
 };
 use oxmpi_core::handler::{ErrorHandler, HandlerCell};
 use oxmpi_mem::table::Handle;
@@ -150,13 +150,19 @@ pub(crate) fn of_int(int: u32) -> u64 {
     objects().errhandlers.from_int(int).raw()
 }
 
-fn create(kind: HandlerKind, function: Option<usize>, what: &str, place: *mut Errhandler) -> Result<()> {
+fn create(
+    kind: HandlerKind,
+    function: Option<usize>,
+    what: &str,
+    place: *mut Errhandler,
+) -> Result<()> {
     let function = function.ok_or_else(|| null(what))?;
     if place.is_null() {
         return Err(null("errhandler"));
     }
     let counts = HandlerCounts { held: 1, attached: 0 };
-    let handle = objects().errhandlers.insert(UserHandler { kind, function, counts: Mutex::new(counts) });
+    let handle =
+        objects().errhandlers.insert(UserHandler { kind, function, counts: Mutex::new(counts) });
     // SAFETY: the C program passes a place for a handle.
     unsafe { put(place, handle.raw() as Errhandler, "errhandler") }
 }

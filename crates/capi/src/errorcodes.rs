@@ -23,7 +23,11 @@ fn change(change: impl FnOnce(&mut ErrorCodes) -> Result<()>) -> Result<()> {
     change(&mut locked(&objects().codes))
 }
 
-fn add(place: *mut c_int, what: &str, add: impl FnOnce(&mut ErrorCodes) -> Result<c_int>) -> Result<()> {
+fn add(
+    place: *mut c_int,
+    what: &str,
+    add: impl FnOnce(&mut ErrorCodes) -> Result<c_int>,
+) -> Result<()> {
     if place.is_null() {
         return Err(null(what));
     }

@@ -64,7 +64,10 @@ pub(crate) fn on_comm(
 
 /// Runs a call on no object that has an error handler.
 #[inline(always)]
-pub(crate) fn on_none(function: FuncId, call: impl FnOnce(&'static library::Running) -> Result<()>) -> c_int {
+pub(crate) fn on_none(
+    function: FuncId,
+    call: impl FnOnce(&'static library::Running) -> Result<()>,
+) -> c_int {
     outcome(function, None, library::library().and_then(call))
 }
 
@@ -75,7 +78,10 @@ pub(crate) fn raise(function: FuncId, on: Option<On>, error: MpiError) -> c_int 
     let code = error.class();
     let handler = active_handler(on);
     if handler.ends_the_job() {
-        end_job(code, &format!("{function}: {}: {error}\n{}", name(code), advice(code, handler.handle)));
+        end_job(
+            code,
+            &format!("{function}: {}: {error}\n{}", name(code), advice(code, handler.handle)),
+        );
     }
     note_last(code, function, error);
     // The handler gets the class of the failed operation, the caller MPI_ERR_IN_STATUS or its like
@@ -100,8 +106,11 @@ fn note_last(code: c_int, function: FuncId, error: MpiError) {
 pub(crate) fn call_handler(function: FuncId, on: On, code: c_int) -> c_int {
     let handler = active_handler(Some(on));
     if handler.ends_the_job() {
-        let text =
-            format!("{function}: the program reports {}\n{}", name(code), advice(code, handler.handle));
+        let text = format!(
+            "{function}: the program reports {}\n{}",
+            name(code),
+            advice(code, handler.handle)
+        );
         end_job(code, &text);
     }
     handler.call(code);
@@ -220,7 +229,11 @@ fn active_handler(on: Option<On>) -> ActiveHandler {
     }
     match running().or_else(library::closed) {
         Some(library) if library.strict || library.own_handler_is_set.load(Ordering::Relaxed) => {
-            ActiveHandler::of(library.process.own().errhandler_cell(), abi::MPI_COMM_SELF, HandlerKind::Comm)
+            ActiveHandler::of(
+                library.process.own().errhandler_cell(),
+                abi::MPI_COMM_SELF,
+                HandlerKind::Comm,
+            )
         }
         Some(library) => ActiveHandler::of(
             library.process.world().errhandler_cell(),
@@ -238,9 +251,14 @@ fn name(code: c_int) -> String {
     let codes = locked(&objects().codes);
     let said = codes.text(code).unwrap_or_default();
     match codes.class_of(code) {
-        Some(_) if !said.is_empty() => format!("error code {code} ({})", String::from_utf8_lossy(said)),
+        Some(_) if !said.is_empty() => {
+            format!("error code {code} ({})", String::from_utf8_lossy(said))
+        }
         Some(class) => {
-            format!("error code {code} of class {}", error_class_name(class).unwrap_or("of the program"))
+            format!(
+                "error code {code} of class {}",
+                error_class_name(class).unwrap_or("of the program")
+            )
         }
         None => format!("an unknown error {code}"),
     }
@@ -252,7 +270,9 @@ pub(crate) fn check_code(code: c_int) -> Result<()> {
 
 pub(crate) fn class_of(code: c_int) -> Result<c_int> {
     let class = locked(&objects().codes).class_of(code);
-    class.ok_or_else(|| MpiError::new(abi::MPI_ERR_ARG, format!("errorcode {code} is no error code")))
+    class.ok_or_else(|| {
+        MpiError::new(abi::MPI_ERR_ARG, format!("errorcode {code} is no error code"))
+    })
 }
 
 fn advice(code: c_int, handler: Errhandler) -> String {
@@ -285,8 +305,9 @@ pub(crate) fn end_job(code: c_int, text: &str) -> ! {
     // An exit code has 8 bits, and an error must not look like success. The launcher prints the
     // whole code.
     let status = if code & 0xff == 0 { 1 } else { code & 0xff };
-    let said =
-        || if text.is_empty() { format!("MPI_Abort was called with code {code}") } else { text.into() };
+    let said = || {
+        if text.is_empty() { format!("MPI_Abort was called with code {code}") } else { text.into() }
+    };
     if library::is_forked() {
         // The rank continues; only this forked child ends.
         oxmpi_sys::complain!("{}", said());
@@ -341,7 +362,12 @@ mpi! {
 /// Copies a string with its closing zero, and stores its length without the zero.
 /// # Safety
 /// `room` must be null or have place for `max` characters, `length` be null or writable.
-pub(crate) unsafe fn put_string(text: &str, max: c_int, room: *mut c_char, length: *mut c_int) -> Result<()> {
+pub(crate) unsafe fn put_string(
+    text: &str,
+    max: c_int,
+    room: *mut c_char,
+    length: *mut c_int,
+) -> Result<()> {
     // SAFETY: by the contract of this function.
     unsafe { put_named(text.as_bytes(), max, room, "the string", length) }
 }

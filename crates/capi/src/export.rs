@@ -48,8 +48,9 @@ impl Drop for EndsPanics {
 pub(crate) fn report_misuse() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        let misuse =
-            panic.payload_as_str().filter(|text| LockError::ALL.iter().any(|e| e.to_string() == *text));
+        let misuse = panic
+            .payload_as_str()
+            .filter(|text| LockError::ALL.iter().any(|e| e.to_string() == *text));
         let Some(text) = misuse else { return before(panic) };
         let call = FuncId::all().nth(usize::from(last_call()).wrapping_sub(1));
         errors::end_job(1, &call.map_or_else(|| text.to_owned(), |call| format!("{call}: {text}")));

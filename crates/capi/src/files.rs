@@ -44,7 +44,11 @@ pub(crate) fn file(library: &Running, handle: FileHandle) -> Result<Arc<File>> {
 
 /// The error handler cell of a file, if the file exists.
 pub(crate) fn handler_of(library: &Running, handle: FileHandle) -> Option<Arc<HandlerCell>> {
-    library.files.get(Handle::from_raw(handle as u64)).ok().map(|file| Arc::clone(file.errhandler_cell()))
+    library
+        .files
+        .get(Handle::from_raw(handle as u64))
+        .ok()
+        .map(|file| Arc::clone(file.errhandler_cell()))
 }
 
 pub(crate) fn on_file(
@@ -56,7 +60,8 @@ pub(crate) fn on_file(
     outcome(function, Some(On::File(handle)), result)
 }
 
-const NO_FILE: &str = "files are read to and written from memory of the host alone: copy the data there";
+const NO_FILE: &str =
+    "files are read to and written from memory of the host alone: copy the data there";
 
 fn elements(library: &Running, (address, count, datatype): FileBuffer) -> Result<FileElements> {
     let buffer = library.buffer(address, count, datatype)?;
@@ -107,7 +112,8 @@ fn collective(
     status: *mut Status,
 ) -> c_int {
     on_file(function, fh, |library, file| {
-        let done = library.process.file_collective(file, direction, at, elements(library, named))?;
+        let done =
+            library.process.file_collective(file, direction, at, elements(library, named))?;
         // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
         unsafe { put_status(status, &done) };
         Ok(())
@@ -122,7 +128,8 @@ fn start_collective(
     request: *mut Request,
 ) -> c_int {
     on_file(function, fh, |library, file| {
-        let elements = if request.is_null() { Err(null("request")) } else { elements(library, named) };
+        let elements =
+            if request.is_null() { Err(null("request")) } else { elements(library, named) };
         let started = library.process.start_file_collective(file, direction, at, elements)?;
         // SAFETY: the C program passes a place for a handle.
         unsafe { put(request, started.raw() as Request, "request") }

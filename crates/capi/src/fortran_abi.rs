@@ -45,7 +45,9 @@ fn check_sizes(info: &Info) -> Result<()> {
         if let Some(said) = info.hint(key)
             && said.parse() != Ok(own)
         {
-            return Err(disagrees(format!("{key} is {said}; the library's datatype has {own} bytes")));
+            return Err(disagrees(format!(
+                "{key} is {said}; the library's datatype has {own} bytes"
+            )));
         }
     }
     Ok(())

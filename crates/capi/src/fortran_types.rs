@@ -27,7 +27,9 @@ impl FortranTypes {
         let contents = datatype.contents();
         let key = (contents.combiner.to_int(), contents.integers.to_vec());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *known.entry(key).or_insert_with(|| library.datatypes.insert(Arc::new(datatype)).raw() as Handle)
+        *known
+            .entry(key)
+            .or_insert_with(|| library.datatypes.insert(Arc::new(datatype)).raw() as Handle)
     }
 }
 
@@ -36,7 +38,9 @@ impl FortranTypes {
 pub(crate) fn handle_of(library: &Running, datatype: &Datatype) -> Handle {
     match (datatype.contents().combiner, datatype.facts()) {
         (Combiner::Named, Some(facts)) => facts.handle.into(),
-        (combiner, _) if combiner.is_predefined() => library.fortran_types.handle(library, datatype.again()),
+        (combiner, _) if combiner.is_predefined() => {
+            library.fortran_types.handle(library, datatype.again())
+        }
         _ => library.datatypes.insert(Arc::new(datatype.again())).raw() as Handle,
     }
 }

@@ -122,7 +122,9 @@ pub(crate) unsafe fn conclude(request: Request, status: *mut Status) -> Result<(
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 pub(crate) unsafe fn query(request: Request, status: *mut Status) -> Result<()> {
-    let Some(GeneralizedRequest { calls, .. }) = find(request) else { return Err(no_request(request)) };
+    let Some(GeneralizedRequest { calls, .. }) = find(request) else {
+        return Err(no_request(request));
+    };
     // SAFETY: by the contract of this function.
     unsafe { calls.query(status) }
 }

@@ -15,7 +15,12 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 /// Stores the handle of a new group. The handle of an empty one is MPI_GROUP_EMPTY.
-pub(crate) fn give(library: &Running, place: *mut GroupHandle, what: &str, made: Group) -> Result<()> {
+pub(crate) fn give(
+    library: &Running,
+    place: *mut GroupHandle,
+    what: &str,
+    made: Group,
+) -> Result<()> {
     if place.is_null() {
         return Err(null(what));
     }

@@ -36,7 +36,8 @@ unsafe fn arguments(argc: c_int, argv: *const *mut c_char) -> Vec<Box<[u8]>> {
     let mut words = Vec::new();
     for n in 0..usize::try_from(argc).unwrap_or(0) {
         // SAFETY: by the contract of this function.
-        let word = if argv.is_null() { std::ptr::null_mut() } else { unsafe { argv.add(n).read() } };
+        let word =
+            if argv.is_null() { std::ptr::null_mut() } else { unsafe { argv.add(n).read() } };
         if word.is_null() {
             break;
         }
@@ -132,7 +133,9 @@ fn read<R>(handle: InfoHandle, query: impl FnOnce(&Info) -> Result<R>) -> Result
 fn change<R>(handle: InfoHandle, change: impl FnOnce(&mut Info) -> Result<R>) -> Result<R> {
     match handle {
         abi::MPI_INFO_NULL => Err(MpiError::new(abi::MPI_ERR_INFO, "the info is MPI_INFO_NULL")),
-        abi::MPI_INFO_ENV => Err(MpiError::new(abi::MPI_ERR_INFO, "MPI_INFO_ENV cannot be changed or freed")),
+        abi::MPI_INFO_ENV => {
+            Err(MpiError::new(abi::MPI_ERR_INFO, "MPI_INFO_ENV cannot be changed or freed"))
+        }
         _ => match objects().infos.get(Handle::from_raw(handle as u64)) {
             Ok(info) => change(&mut locked(&info)),
             Err(bad) => Err(no_info(handle, bad)),

@@ -159,7 +159,9 @@ fn without_world() -> Result<&'static Running> {
     }
     let text = match PHASE.load(Ordering::Acquire) {
         FINALIZED => "called after MPI_Finalize, and there is no session",
-        FORKED => "called in a process that was forked off by a rank: only the rank itself may call MPI",
+        FORKED => {
+            "called in a process that was forked off by a rank: only the rank itself may call MPI"
+        }
         _ => "called before MPI_Init or MPI_Init_thread, and there is no session",
     };
     Err(MpiError::new(abi::MPI_ERR_OTHER, text))
@@ -277,7 +279,9 @@ pub(crate) fn is_forked() -> bool {
 pub(crate) fn end_world(library: &Running) {
     PHASE.store(FINALIZED, Ordering::Release);
     library.has_world.store(false, Ordering::Release);
-    [abi::MPI_COMM_WORLD, abi::MPI_COMM_SELF].into_iter().for_each(|comm| library.contexts.forget(comm));
+    [abi::MPI_COMM_WORLD, abi::MPI_COMM_SELF]
+        .into_iter()
+        .for_each(|comm| library.contexts.forget(comm));
     change(|calls| calls.world = None);
 }
 
@@ -343,7 +347,9 @@ impl Running {
     #[inline(always)]
     pub(crate) fn communicator(&self, comm: Comm) -> Result<CommRef<'_>> {
         match comm {
-            abi::MPI_COMM_WORLD if self.has_world() => Ok(CommRef::Predefined(self.process.world())),
+            abi::MPI_COMM_WORLD if self.has_world() => {
+                Ok(CommRef::Predefined(self.process.world()))
+            }
             abi::MPI_COMM_SELF if self.has_world() => Ok(CommRef::Predefined(self.process.own())),
             _ => self.made_communicator(comm),
         }
@@ -372,10 +378,14 @@ impl Running {
     pub(crate) fn group(&self, handle: GroupHandle) -> Result<Arc<Group>> {
         match handle {
             abi::MPI_GROUP_EMPTY => Ok(Arc::new(Group::EMPTY)),
-            abi::MPI_GROUP_NULL => Err(MpiError::new(abi::MPI_ERR_GROUP, "the group is MPI_GROUP_NULL")),
+            abi::MPI_GROUP_NULL => {
+                Err(MpiError::new(abi::MPI_ERR_GROUP, "the group is MPI_GROUP_NULL"))
+            }
             _ => match self.groups.get(Handle::from_raw(handle as u64)) {
                 Ok(made) => Ok(made.clone()),
-                Err(bad) => Err(MpiError::new(abi::MPI_ERR_GROUP, format!("the group {handle:#x}: {bad}"))),
+                Err(bad) => {
+                    Err(MpiError::new(abi::MPI_ERR_GROUP, format!("the group {handle:#x}: {bad}")))
+                }
             },
         }
     }
@@ -401,7 +411,10 @@ impl Running {
     /// The contract of [`Table::glance`]: until the result is dropped this thread frees no
     /// datatype, drops no other reference to one, and calls no function of the program.
     #[inline(always)]
-    pub(crate) unsafe fn glance_at_datatype(&self, handle: DatatypeHandle) -> Result<TypeGlance<'_>> {
+    pub(crate) unsafe fn glance_at_datatype(
+        &self,
+        handle: DatatypeHandle,
+    ) -> Result<TypeGlance<'_>> {
         if let Some(datatype) = self.predefined.get(handle as u64) {
             return Ok(TypeGlance::Predefined(datatype));
         }
@@ -421,7 +434,9 @@ impl Running {
         }
         match self.operations.get(Handle::from_raw(handle as u64)) {
             Ok(made) => Ok(*made),
-            Err(bad) => Err(MpiError::new(abi::MPI_ERR_OP, format!("the operation {handle:#x}: {bad}"))),
+            Err(bad) => {
+                Err(MpiError::new(abi::MPI_ERR_OP, format!("the operation {handle:#x}: {bad}")))
+            }
         }
     }
 
@@ -462,7 +477,10 @@ impl Running {
     #[inline]
     pub(crate) fn check_address(&self, address: *const c_void) -> Result<()> {
         if self.checks && address as usize == abi::MPI_IN_PLACE {
-            return Err(MpiError::new(abi::MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer"));
+            return Err(MpiError::new(
+                abi::MPI_ERR_BUFFER,
+                "MPI_IN_PLACE is not allowed for this buffer",
+            ));
         }
         Ok(())
     }
@@ -489,10 +507,13 @@ fn no_communicator(comm: Comm, bad: BadHandle) -> MpiError {
     let name = match comm {
         abi::MPI_COMM_WORLD => "MPI_COMM_WORLD",
         abi::MPI_COMM_SELF => "MPI_COMM_SELF",
-        abi::MPI_COMM_NULL => return MpiError::new(abi::MPI_ERR_COMM, "the communicator is MPI_COMM_NULL"),
+        abi::MPI_COMM_NULL => {
+            return MpiError::new(abi::MPI_ERR_COMM, "the communicator is MPI_COMM_NULL");
+        }
         _ => {
-            let text =
-                format!("the communicator {comm:#x}: {bad}, or was part of a session that is finalised");
+            let text = format!(
+                "the communicator {comm:#x}: {bad}, or was part of a session that is finalised"
+            );
             let text = if matches!(bad, BadHandle::Freed(_)) {
                 text
             } else {
@@ -501,7 +522,9 @@ fn no_communicator(comm: Comm, bad: BadHandle) -> MpiError {
             return MpiError::new(abi::MPI_ERR_COMM, text);
         }
     };
-    let text = format!("the communicator is {name}, which is there between MPI_Init and MPI_Finalize only");
+    let text = format!(
+        "the communicator is {name}, which is there between MPI_Init and MPI_Finalize only"
+    );
     MpiError::new(abi::MPI_ERR_COMM, text)
 }
 
@@ -536,8 +559,9 @@ pub(crate) const FIRST_PAGE: usize = 4096;
 
 #[inline]
 pub(crate) fn check_count(count: i64) -> Result<usize> {
-    usize::try_from(count)
-        .map_err(|_| MpiError::new(abi::MPI_ERR_COUNT, format!("count is {count}; it must not be negative")))
+    usize::try_from(count).map_err(|_| {
+        MpiError::new(abi::MPI_ERR_COUNT, format!("count is {count}; it must not be negative"))
+    })
 }
 
 /// Stores a result for the program; `what` names the argument.

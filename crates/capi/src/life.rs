@@ -150,7 +150,8 @@ fn make(threads: bool) -> Result<&'static Running> {
         return library::library();
     }
     let StartedProcess { process, client, checks, strict, accelerator, parent, modules } =
-        start_changed(&tool::changes()).map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
+        start_changed(&tool::changes())
+            .map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
     end_jobs_through(client.clone());
     let accelerator = Accelerator::new(accelerator)?;
     export::report_misuse();
@@ -247,7 +248,8 @@ impl Running {
     /// The program's communicators that come from `origin`.
     pub(crate) fn communicators_of(&self, origin: Origin) -> Vec<Arc<Communicator>> {
         let all = self.communicators.handles().into_iter();
-        let found = all.filter_map(|handle| Some(Arc::clone(&*self.communicators.get(handle).ok()?)));
+        let found =
+            all.filter_map(|handle| Some(Arc::clone(&*self.communicators.get(handle).ok()?)));
         found.filter(|comm| comm.origin() == origin).collect()
     }
 

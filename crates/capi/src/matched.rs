@@ -14,7 +14,11 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::Result;
 use std::ffi::{c_int, c_void};
 
-fn give(message: *mut Message, status: *mut Status, (found, completion): MatchedMessage) -> Result<()> {
+fn give(
+    message: *mut Message,
+    status: *mut Status,
+    (found, completion): MatchedMessage,
+) -> Result<()> {
     // SAFETY: the C program passes a place for a handle, and a status or MPI_STATUS_IGNORE.
     unsafe {
         put_status(status, &completion);
@@ -29,7 +33,11 @@ struct MatchedReceiveArgs {
 }
 
 /// The message and the memory of a call. On an error the message can still be received.
-fn named(library: &Running, room: MatchedReceiveArgs, message: *mut Message) -> Result<(u64, UserBuf)> {
+fn named(
+    library: &Running,
+    room: MatchedReceiveArgs,
+    message: *mut Message,
+) -> Result<(u64, UserBuf)> {
     // SAFETY: the C program passes a place with a handle.
     let handle = unsafe { fetch(message, "message") }?;
     Ok((handle as u64, library.buffer(room.buf, room.count, room.datatype)?))
@@ -53,7 +61,12 @@ fn raised_on(context: Option<u32>, result: &Result<()>) -> Option<On> {
     Some(On::Failed(Completion { context: context?, ..Completion::EMPTY }, error.class()))
 }
 
-fn mrecv(function: FuncId, room: MatchedReceiveArgs, message: *mut Message, status: *mut Status) -> c_int {
+fn mrecv(
+    function: FuncId,
+    room: MatchedReceiveArgs,
+    message: *mut Message,
+    status: *mut Status,
+) -> c_int {
     let context = communicator_of(message);
     let result = library().and_then(|library| {
         let (handle, buffer) = named(library, room, message)?;
@@ -64,7 +77,12 @@ fn mrecv(function: FuncId, room: MatchedReceiveArgs, message: *mut Message, stat
     outcome(function, raised_on(context, &result), result)
 }
 
-fn imrecv(function: FuncId, room: MatchedReceiveArgs, message: *mut Message, request: *mut Request) -> c_int {
+fn imrecv(
+    function: FuncId,
+    room: MatchedReceiveArgs,
+    message: *mut Message,
+    request: *mut Request,
+) -> c_int {
     let context = communicator_of(message);
     let result = library().and_then(|library| {
         if request.is_null() {

@@ -63,8 +63,9 @@ fn alignment(info: Info) -> Result<usize> {
 }
 
 fn allocate(library: &Running, size: Aint, info: Info) -> Result<usize> {
-    let bytes = usize::try_from(size)
-        .map_err(|_| MpiError::new(abi::MPI_ERR_ARG, format!("size is {size}; it must not be negative")))?;
+    let bytes = usize::try_from(size).map_err(|_| {
+        MpiError::new(abi::MPI_ERR_ARG, format!("size is {size}; it must not be negative"))
+    })?;
     let align = alignment(info)?;
     let from_heap = library.process.heap().and_then(|heap| heap.allocate(bytes, align));
     let address = from_heap

@@ -47,13 +47,22 @@ impl Buffer {
             Buffer::Uneven(named) => {
                 let list = named.list(library, used.len(), |block| used[block])?;
                 let blocks = lengths(&list, named.side)?;
-                (Area::Blocks(list), Box::new(move |block| (blocks.start(block), blocks.length(block))))
+                (
+                    Area::Blocks(list),
+                    Box::new(move |block| (blocks.start(block), blocks.length(block))),
+                )
             }
         })
     }
 }
 
-pub(crate) fn neighbor(function: FuncId, send: Buffer, receive: Buffer, comm: Comm, form: CallForm) -> c_int {
+pub(crate) fn neighbor(
+    function: FuncId,
+    send: Buffer,
+    receive: Buffer,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
     on_comm(function, comm, |library, communicator| {
         let around: Neighborhood<'_> = communicator.neighborhood()?;
         let (input, sent) = send.place(library, &around.sent())?;

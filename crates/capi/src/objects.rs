@@ -49,7 +49,10 @@ pub(crate) fn objects() -> &'static Objects {
 /// The handler that the user requests. MPI_Init reports a wrong parameter; until then errors are
 /// fatal.
 fn initial_handler() -> Errhandler {
-    match Params::from_env(oxmpi_sys::library::prefix().as_deref()).unwrap_or_default().initial_errhandler() {
+    match Params::from_env(oxmpi_sys::library::prefix().as_deref())
+        .unwrap_or_default()
+        .initial_errhandler()
+    {
         InitialErrhandler::Fatal => abi::MPI_ERRORS_ARE_FATAL,
         InitialErrhandler::Abort => abi::MPI_ERRORS_ABORT,
         InitialErrhandler::Return => abi::MPI_ERRORS_RETURN,

@@ -47,7 +47,11 @@ impl Kernels {
 }
 
 /// The combination of `op` with elements of `datatype`.
-pub(crate) fn combining(library: &'static Running, op: OpHandle, datatype: Datatype) -> Result<Combining> {
+pub(crate) fn combining(
+    library: &'static Running,
+    op: OpHandle,
+    datatype: Datatype,
+) -> Result<Combining> {
     if let Some(kernel) = library.kernels.known(op, datatype) {
         return Ok(Combining { combine: Combine::Kernel(*kernel), call: None, commutative: true });
     }
@@ -89,7 +93,8 @@ fn call_user(function: usize, large_count: bool, reduction: &UserReduction, data
     if large_count {
         let mut len = count as Count;
         // SAFETY: `function` is the argument of MPI_Op_create_c, a pointer to such a function.
-        let function: UserFunctionC = unsafe { std::mem::transmute::<usize, UserFunctionC>(function) };
+        let function: UserFunctionC =
+            unsafe { std::mem::transmute::<usize, UserFunctionC>(function) };
         // SAFETY: both buffers have `len` elements of the datatype, and no other code uses them
         // now.
         unsafe { function(left, right, &mut len, &mut datatype) };
@@ -105,7 +110,12 @@ fn call_user(function: usize, large_count: bool, reduction: &UserReduction, data
         // SAFETY: both buffers have `part` elements from `done` on, and no other code uses them
         // now.
         unsafe {
-            function(left.wrapping_byte_offset(at), right.wrapping_byte_offset(at), &mut len, &mut datatype)
+            function(
+                left.wrapping_byte_offset(at),
+                right.wrapping_byte_offset(at),
+                &mut len,
+                &mut datatype,
+            )
         };
         done += part;
     }
@@ -147,10 +157,14 @@ fn reduce_local(
     }
     if left.is_on_device() || right.is_on_device() {
         let memory = Memory { input: left.into(), output: right.into(), element: None };
-        return Process::<Routes>::run_staged(memory, |memory| match (memory.input, memory.output) {
-            (Area::Whole(left), Area::Whole(right)) => combine_here(combining, count, left, right),
-            // Staging keeps the shape of an area.
-            _ => Ok(()),
+        return Process::<Routes>::run_staged(memory, |memory| {
+            match (memory.input, memory.output) {
+                (Area::Whole(left), Area::Whole(right)) => {
+                    combine_here(combining, count, left, right)
+                }
+                // Staging keeps the shape of an area.
+                _ => Ok(()),
+            }
         });
     }
     combine_here(combining, count, left, right)

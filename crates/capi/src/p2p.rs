@@ -154,7 +154,13 @@ fn left_to_send(
 const PACKED_MAX: usize = 1 << 10;
 
 /// Sends a derived datatype eagerly without a request, if it is contiguous or short.
-fn sent_at_once(library: &Running, comm: &Communicator, buffer: &UserBuf, dest: c_int, tag: c_int) -> bool {
+fn sent_at_once(
+    library: &Running,
+    comm: &Communicator,
+    buffer: &UserBuf,
+    dest: c_int,
+    tag: c_int,
+) -> bool {
     if let Some(bytes) = buffer.as_contiguous() {
         return library.process.send_now(comm, bytes, dest, tag);
     }
@@ -224,10 +230,11 @@ fn isend_fully(
             return Err(null("request"));
         }
         library.noted(comm, communicator);
-        let started = match left_to_send(library, communicator, buf, count, datatype, dest, tag, mode)? {
-            Some(buffer) => library.process.isend(communicator, mode, buffer, dest, tag)?,
-            None => RequestId::COMPLETE,
-        };
+        let started =
+            match left_to_send(library, communicator, buf, count, datatype, dest, tag, mode)? {
+                Some(buffer) => library.process.isend(communicator, mode, buffer, dest, tag)?,
+                None => RequestId::COMPLETE,
+            };
         give(request, started)
     })
 }
@@ -261,7 +268,9 @@ fn recv_fully(
 ) -> c_int {
     let plain = plain(buf, count, datatype);
     let soon = match (at_hand(comm), plain) {
-        (Some((library, context)), Some(into)) => library.process.receive_soon(context, &into, source, tag),
+        (Some((library, context)), Some(into)) => {
+            library.process.receive_soon(context, &into, source, tag)
+        }
         _ => Ok(None),
     };
     if let Ok(Some(done)) = &soon
@@ -376,7 +385,12 @@ fn halves(
 /// Sends and receives on the low-latency path, if both are possible there: the message leaves at
 /// once, and then the call waits for the other one.
 #[inline(always)]
-fn exchanged_now(s: SendArgs, r: ReceiveArgs, comm: Comm, status: *mut Status) -> Option<Result<()>> {
+fn exchanged_now(
+    s: SendArgs,
+    r: ReceiveArgs,
+    comm: Comm,
+    status: *mut Status,
+) -> Option<Result<()>> {
     let (library, context) = at_hand(comm)?;
     let (out, into) = (plain(s.buf, s.count, s.datatype)?, plain(r.buf, r.count, r.datatype)?);
     let process = &library.process;
@@ -458,7 +472,13 @@ fn give_probed(flag: *mut c_int, status: *mut Status, found: Option<Completion>)
 
 /// A separate function keeps the path of an unsuccessful probe short.
 #[inline(never)]
-fn iprobe_fully(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status: *mut Status) -> c_int {
+fn iprobe_fully(
+    source: c_int,
+    tag: c_int,
+    comm: Comm,
+    flag: *mut c_int,
+    status: *mut Status,
+) -> c_int {
     on_comm(FuncId::MPI_Iprobe, comm, |library, communicator| {
         library.noted(comm, communicator);
         library.process.note_source(communicator, source);

@@ -36,12 +36,16 @@ impl<T: Copy + Into<i64> + TryFrom<i64>> PackedBuffer<T> {
             return wrong(format!("{size_name} is {}; it must not be negative", self.size));
         }
         if !(0..=self.size).contains(&position) {
-            return wrong(format!("position is {position}; it must be from 0 to {size_name}, {}", self.size));
+            return wrong(format!(
+                "position is {position}; it must be from 0 to {size_name}, {}",
+                self.size
+            ));
         }
         let room = (self.size - position) as usize;
         if bytes > room {
-            let text =
-                format!("{bytes} bytes are needed, but {size_name} leaves {room} after position {position}");
+            let text = format!(
+                "{bytes} bytes are needed, but {size_name} leaves {room} after position {position}"
+            );
             return Err(MpiError::new(abi::MPI_ERR_TRUNCATE, text));
         }
         if self.start.is_null() && bytes > 0 {
@@ -160,7 +164,8 @@ fn packed_size(library: &Running, count: i64, datatype: Handle) -> Result<i64> {
 }
 
 fn too_many(count: i64) -> MpiError {
-    let text = format!("incount is {count}: the packed bytes of these elements do not fit into 64 bits");
+    let text =
+        format!("incount is {count}: the packed bytes of these elements do not fit into 64 bits");
     MpiError::new(abi::MPI_ERR_VALUE_TOO_LARGE, text)
 }
 
@@ -229,7 +234,12 @@ fn outgoing<T, S: Into<i64>>(start: *mut c_void, size: S, position: *mut T) -> P
 }
 
 fn incoming<T, S: Into<i64>>(start: *const c_void, size: S, position: *mut T) -> PackedBuffer<T> {
-    PackedBuffer { start: start.cast_mut(), size: size.into(), position, names: ["insize", "inbuf"] }
+    PackedBuffer {
+        start: start.cast_mut(),
+        size: size.into(),
+        position,
+        names: ["insize", "inbuf"],
+    }
 }
 
 mpi! {

@@ -45,9 +45,9 @@ impl PartitionedArgs {
         let all = self.count.checked_mul(i64::from(self.partitions)).ok_or_else(too_many)?;
         // The program has given no count for all partitions together, so the error must name both
         // factors.
-        let buffer = library
-            .buffer(self.buf, all, self.datatype)
-            .map_err(|error| if error.class() == abi::MPI_ERR_COUNT { too_many() } else { error })?;
+        let buffer = library.buffer(self.buf, all, self.datatype).map_err(|error| {
+            if error.class() == abi::MPI_ERR_COUNT { too_many() } else { error }
+        })?;
         Ok(PartitionedBuffer { buffer, partitions })
     }
 }
@@ -67,7 +67,11 @@ fn precv_init(function: FuncId, args: PartitionedArgs, comm: Comm, request: *mut
 }
 
 /// Runs a call on an existing request. Errors are raised on the request's communicator.
-fn on_request(function: FuncId, request: Request, call: impl FnOnce(&Running, u64) -> Result<()>) -> c_int {
+fn on_request(
+    function: FuncId,
+    request: Request,
+    call: impl FnOnce(&Running, u64) -> Result<()>,
+) -> c_int {
     on_requests(function, |library, failed| {
         check_not_null(request, "request")?;
         let done = call(library, request as u64);

@@ -48,7 +48,12 @@ struct PersistentReceiveArgs {
     tag: c_int,
 }
 
-fn recv_init(function: FuncId, r: PersistentReceiveArgs, comm: Comm, request: *mut Request) -> c_int {
+fn recv_init(
+    function: FuncId,
+    r: PersistentReceiveArgs,
+    comm: Comm,
+    request: *mut Request,
+) -> c_int {
     on_comm(function, comm, |library, communicator| {
         if request.is_null() {
             return Err(null("request"));
@@ -60,7 +65,12 @@ fn recv_init(function: FuncId, r: PersistentReceiveArgs, comm: Comm, request: *m
 }
 
 /// Sets the object for errors: the request's communicator.
-pub(crate) fn raised_on<R>(library: &Running, request: Request, result: &Result<R>, failed: &mut Option<On>) {
+pub(crate) fn raised_on<R>(
+    library: &Running,
+    request: Request,
+    result: &Result<R>,
+    failed: &mut Option<On>,
+) {
     if let Err(error) = result
         && let Some(context) = library.process.context_of(request as u64)
     {

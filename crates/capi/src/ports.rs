@@ -34,12 +34,18 @@ fn error_of(class: c_int) -> impl Fn(UniverseError) -> MpiError {
 /// A string for the launcher.
 /// # Safety
 /// `string` must be null or a string that lives during the call.
-unsafe fn launcher_string(string: *const c_char, what: &str, longest: usize, class: c_int) -> Result<String> {
+unsafe fn launcher_string(
+    string: *const c_char,
+    what: &str,
+    longest: usize,
+    class: c_int,
+) -> Result<String> {
     // SAFETY: by the contract of this function.
     let bytes = unsafe { text(string, what) }?;
     let string = String::from_utf8_lossy(bytes).into_owned();
     if string.is_empty() || string.len() > longest || string.contains('\n') {
-        let text = format!("{what} is '{string}'; it must have 1 to {longest} bytes and no end of a line");
+        let text =
+            format!("{what} is '{string}'; it must have 1 to {longest} bytes and no end of a line");
         return Err(MpiError::new(class, text));
     }
     Ok(string)
@@ -50,7 +56,14 @@ unsafe fn launcher_string(string: *const c_char, what: &str, longest: usize, cla
 /// `port_name` must be null or a string that lives during the call.
 unsafe fn port_of(port_name: *const c_char) -> Result<String> {
     // SAFETY: by the contract of this function.
-    unsafe { launcher_string(port_name, "port_name", abi::MPI_MAX_PORT_NAME as usize - 1, abi::MPI_ERR_PORT) }
+    unsafe {
+        launcher_string(
+            port_name,
+            "port_name",
+            abi::MPI_MAX_PORT_NAME as usize - 1,
+            abi::MPI_ERR_PORT,
+        )
+    }
 }
 
 /// The broker of one port: the launcher.
@@ -66,7 +79,10 @@ impl Broker for AtPort {
     }
 
     fn go(&self, words: &[u64]) -> Result<PortAnswer> {
-        let going = self.client.meet(self.accepts, &self.port, words).map_err(error_of(abi::MPI_ERR_PORT))?;
+        let going = self
+            .client
+            .meet(self.accepts, &self.port, words)
+            .map_err(error_of(abi::MPI_ERR_PORT))?;
         Ok(match going {
             Meeting::Waits { ticket } => PortAnswer::Waits(ticket),
             Meeting::Met { words } => PortAnswer::Meets(words),
@@ -88,7 +104,12 @@ impl Broker for AtPort {
 fn patience(info: Info, otherwise: Option<Duration>) -> Result<Option<Duration>> {
     let info = info::given(info)?;
     let Some(text) = info.hint("timeout") else { return Ok(otherwise) };
-    match text.trim().parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+    match text
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    {
         Some(time) => Ok(Some(time)),
         None => {
             let text = format!("the info's value of 'timeout', '{text}', is no number of seconds");
@@ -104,8 +125,9 @@ fn is_global(info: Info) -> Result<bool> {
         None | Some("true") => Ok(true),
         Some("false") => Ok(false),
         Some(other) => {
-            let text =
-                format!("the info's value of 'ompi_global_scope', '{other}', is neither true nor false");
+            let text = format!(
+                "the info's value of 'ompi_global_scope', '{other}', is neither true nor false"
+            );
             Err(MpiError::new(abi::MPI_ERR_INFO_VALUE, text))
         }
     }
@@ -135,10 +157,14 @@ fn meet(
 fn introduced(fd: c_int, mine: Introduction) -> Result<Introduction> {
     let mut bytes = [0; INTRODUCTION];
     socket::exchange(fd, &mine.encode(), &mut bytes, JOIN_PATIENCE).map_err(|error| {
-        MpiError::new(abi::MPI_ERR_OTHER, format!("the exchange over descriptor {fd} failed: {error}"))
+        MpiError::new(
+            abi::MPI_ERR_OTHER,
+            format!("the exchange over descriptor {fd} failed: {error}"),
+        )
     })?;
-    let text =
-        || format!("what came over descriptor {fd} is not from MPI_Comm_join of this version of OxMPI");
+    let text = || {
+        format!("what came over descriptor {fd} is not from MPI_Comm_join of this version of OxMPI")
+    };
     Introduction::decode(&bytes).ok_or_else(|| MpiError::new(abi::MPI_ERR_OTHER, text()))
 }
 

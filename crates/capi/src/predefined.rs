@@ -25,7 +25,8 @@ impl AttributeValues {
         // A bound rank sees a part of the processors, and no other host.
         let slots = std::env::var(UNIVERSE_SIZE_VARIABLE).ok().filter(|_| is_launched);
         let slots = slots.and_then(|slots| slots.parse().ok());
-        let slots = slots.unwrap_or_else(|| u32::try_from(oxmpi_sys::cpus::usable()).unwrap_or(u32::MAX));
+        let slots =
+            slots.unwrap_or_else(|| u32::try_from(oxmpi_sys::cpus::usable()).unwrap_or(u32::MAX));
         AttributeValues {
             tag_ub,
             appnum: is_launched.then_some(boot.app as c_int),

@@ -32,7 +32,11 @@ unsafe fn write_status(request: Request, status: *mut Status, done: &Completion)
 /// Writes one status of an array, with MPI_ERROR.
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
-unsafe fn write_status_of_many(request: Request, status: *mut Status, done: &Completion) -> Result<()> {
+unsafe fn write_status_of_many(
+    request: Request,
+    status: *mut Status,
+    done: &Completion,
+) -> Result<()> {
     // SAFETY: by the contract of this function.
     unsafe {
         let written = write_status(request, status, done);

@@ -98,7 +98,10 @@ fn in_status(failures: &[FailedOperation], failed: &mut Option<On>) -> Result<()
     *failed = Some(On::Failed(*completion, error.class()));
     Err(MpiError::new(
         abi::MPI_ERR_IN_STATUS,
-        format!("{} of the operations failed, the first of them request {at}: {error}", failures.len()),
+        format!(
+            "{} of the operations failed, the first of them request {at}: {error}",
+            failures.len()
+        ),
     ))
 }
 
@@ -129,7 +132,12 @@ const COMPLETE: Request = RequestId::COMPLETE.raw() as Request;
 /// # Safety
 /// `request` must point to a handle, `status` be null or writable.
 #[inline(never)]
-unsafe fn wait(library: &Running, handle: Request, request: *mut Request, status: *mut Status) -> c_int {
+unsafe fn wait(
+    library: &Running,
+    handle: Request,
+    request: *mut Request,
+    status: *mut Status,
+) -> c_int {
     match library.process.home_take_good(handle as u64) {
         // SAFETY: by the contract of this function.
         Some(done) => unsafe { end_received(request, status, done) },

@@ -14,7 +14,9 @@ use crate::on::On;
 use crate::strings::{self, put_text};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Errhandler, Group as GroupHandle, Info as InfoHandle, Session as SessionHandle};
+use oxmpi_abi::types::{
+    Errhandler, Group as GroupHandle, Info as InfoHandle, Session as SessionHandle,
+};
 use oxmpi_core::comm::ProcessSet;
 use oxmpi_core::handler::HandlerCell;
 use oxmpi_mem::table::Handle;
@@ -50,7 +52,9 @@ pub(crate) fn find(handle: SessionHandle) -> Result<Arc<Session>> {
     }
     match objects().sessions.get(Handle::from_raw(handle as u64)) {
         Ok(session) => Ok(Arc::clone(&session)),
-        Err(bad) => Err(MpiError::new(abi::MPI_ERR_SESSION, format!("the session {handle:#x}: {bad}"))),
+        Err(bad) => {
+            Err(MpiError::new(abi::MPI_ERR_SESSION, format!("the session {handle:#x}: {bad}")))
+        }
     }
 }
 
@@ -71,11 +75,13 @@ pub(crate) fn on_session(
 fn wanted_level(info: &Info) -> Result<Option<c_int>> {
     let Some(value) = info.get(THREAD_LEVEL.as_bytes())? else { return Ok(None) };
     let levels = abi::MPI_THREAD_SINGLE..=abi::MPI_THREAD_MULTIPLE;
-    let mut known = levels.filter(|level| level_name(*level).is_some_and(|name| name.as_bytes() == value));
+    let mut known =
+        levels.filter(|level| level_name(*level).is_some_and(|name| name.as_bytes() == value));
     known.next().map(Some).ok_or_else(|| {
         let value = String::from_utf8_lossy(value);
-        let text =
-            format!("thread_level is \"{value}\"; it must be MPI_THREAD_SINGLE, ... or MPI_THREAD_MULTIPLE");
+        let text = format!(
+            "thread_level is \"{value}\"; it must be MPI_THREAD_SINGLE, ... or MPI_THREAD_MULTIPLE"
+        );
         MpiError::new(abi::MPI_ERR_INFO_VALUE, text)
     })
 }
@@ -90,7 +96,8 @@ fn granted_level(wanted: Option<c_int>, of_process: c_int) -> c_int {
 /// The granted kinds of memory: the ones of every session, then the known ones that are requested.
 fn memory_kinds(info: &Info) -> Result<Box<[u8]>> {
     let wanted = info.get(MEMORY_KINDS_KEY.as_bytes())?.unwrap_or_default();
-    let granted = wanted.split(|byte| *byte == b',').filter(|kind| MORE_MEMORY_KINDS.contains(kind));
+    let granted =
+        wanted.split(|byte| *byte == b',').filter(|kind| MORE_MEMORY_KINDS.contains(kind));
     Ok(MEMORY_KINDS.into_iter().chain(granted).collect::<Vec<_>>().join(&b',').into())
 }
 

@@ -70,13 +70,15 @@ fn start(
     let wanted = || most.iter().map(|n| usize::try_from(*n).unwrap_or(0));
     let counts: Vec<usize> = commands.iter().map(|command| command.processes as usize).collect();
     let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    let spawn = Spawn { commands, directory, parent: Parent { context, processes, ..Parent::default() } };
+    let spawn =
+        Spawn { commands, directory, parent: Parent { context, processes, ..Parent::default() } };
     match library.client.spawn(&spawn) {
         Ok((first, size)) => {
             let mut codes = Vec::new();
             for (wanted, started) in wanted().zip(counts) {
                 codes.extend(
-                    (0..wanted).map(|n| if n < started { abi::MPI_SUCCESS } else { abi::MPI_ERR_SPAWN }),
+                    (0..wanted)
+                        .map(|n| if n < started { abi::MPI_SUCCESS } else { abi::MPI_ERR_SPAWN }),
                 );
             }
             Ok(Children { first, size, codes })

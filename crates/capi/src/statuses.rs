@@ -86,7 +86,8 @@ unsafe fn elements(status: *const Status, datatype: Datatype) -> Result<Option<i
     // SAFETY: the C program passes a status.
     let status = unsafe { library::fetch(status, "status") }?;
     let datatype = library::library()?.datatype(datatype)?;
-    let elements = usize::try_from(bytes_of(&status)).ok().and_then(|n| datatype.signature().elements_in(n));
+    let elements =
+        usize::try_from(bytes_of(&status)).ok().and_then(|n| datatype.signature().elements_in(n));
     Ok(elements.map(|n| n as i64))
 }
 

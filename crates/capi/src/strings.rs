@@ -19,7 +19,12 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a [u8
 /// Copies a string with its closing zero. A longer string is cut.
 /// # Safety
 /// `room` must be null or have place for `size` characters; `size` must be at least 1.
-pub(crate) unsafe fn put_text(text: &[u8], size: usize, room: *mut c_char, what: &str) -> Result<()> {
+pub(crate) unsafe fn put_text(
+    text: &[u8],
+    size: usize,
+    room: *mut c_char,
+    what: &str,
+) -> Result<()> {
     if room.is_null() {
         return Err(null(what));
     }

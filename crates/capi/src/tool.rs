@@ -55,8 +55,8 @@ fn at<T>(all: &[T], index: c_int) -> Result<&T> {
 /// Only another thread may call MPI, so this thread must not read its counters.
 fn measured() -> Result<Option<&'static Running>> {
     let Some(library) = latest() else { return Ok(None) };
-    let is_open =
-        library.has_threads.load(Ordering::Relaxed) || std::thread::current().id() == library.first_thread;
+    let is_open = library.has_threads.load(Ordering::Relaxed)
+        || std::thread::current().id() == library.first_thread;
     if is_open { Ok(Some(library)) } else { Err(abi::MPI_T_ERR_NOT_ACCESSIBLE) }
 }
 

@@ -14,12 +14,15 @@ use oxmpi_abi::types::{Comm, Info};
 use oxmpi_core::Communicator;
 use oxmpi_core::topology::{NamedEdge, check_cartesian_size, check_graph_size};
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_objects::topology::{Cartesian, DistGraph, Graph, Neighbors, Topology, check_index, dims_create};
+use oxmpi_objects::topology::{
+    Cartesian, DistGraph, Graph, Neighbors, Topology, check_index, dims_create,
+};
 use std::ffi::c_int;
 
 fn check_length(length: c_int, what: &str) -> Result<usize> {
-    usize::try_from(length)
-        .map_err(|_| MpiError::new(abi::MPI_ERR_ARG, format!("{what} is {length}; it must not be negative")))
+    usize::try_from(length).map_err(|_| {
+        MpiError::new(abi::MPI_ERR_ARG, format!("{what} is {length}; it must not be negative"))
+    })
 }
 
 /// An array argument of integers.
@@ -62,7 +65,8 @@ fn rank_or_null(rank: Option<u32>) -> c_int {
 
 fn grid(ndims: c_int, dims: *const c_int, periods: *const c_int) -> Result<Cartesian> {
     let ndims = check_length(ndims, "ndims")?;
-    let periods: Vec<bool> = integers(periods, ndims, "periods")?.iter().map(|period| *period != 0).collect();
+    let periods: Vec<bool> =
+        integers(periods, ndims, "periods")?.iter().map(|period| *period != 0).collect();
     Cartesian::new(integers(dims, ndims, "dims")?, &periods)
 }
 
@@ -107,7 +111,8 @@ fn neighbors(
 ) -> Result<Neighbors> {
     let degree = check_length(degree, degree_name)?;
     let ranks = integers(ranks, degree, ranks_name)?;
-    let member = |(index, rank): (usize, &c_int)| comm.member(*rank, &format!("{ranks_name}[{index}]"));
+    let member =
+        |(index, rank): (usize, &c_int)| comm.member(*rank, &format!("{ranks_name}[{index}]"));
     let weights = weights(given_weights, degree, weights_name)?.to_vec();
     Ok(Neighbors { ranks: ranks.iter().enumerate().map(member).collect::<Result<_>>()?, weights })
 }

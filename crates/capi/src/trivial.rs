@@ -7,7 +7,8 @@ use std::ffi::{c_char, c_int};
 
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants::{
-    MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUBVERSION, MPI_VERSION,
+    MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUBVERSION,
+    MPI_VERSION,
 };
 use oxmpi_abi::types::*;
 use oxmpi_mem::table::{FIRST_INDEX, Handle};

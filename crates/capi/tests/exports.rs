@@ -30,7 +30,8 @@ struct Installation(PathBuf);
 
 impl Installation {
     fn new(name: &str) -> Installation {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("mpi.h"), oxmpi_abi::header()).unwrap();
         for link in ["libmpi_abi.so.1", "libmpi_abi.so"] {
@@ -73,11 +74,15 @@ fn exports_are_those_of_the_standard() {
     let extensions = oxmpi_abi::extensions::functions().map(|id| format!("T {id}"));
     let kinds = FuncId::all().filter_map(|id| id.name().strip_suffix("_toint"));
     let fortran = kinds.flat_map(|kind| {
-        ["", "P"].into_iter().flat_map(move |p| ["c2f", "f2c"].map(|to| format!("W {p}{kind}_{to}")))
+        ["", "P"]
+            .into_iter()
+            .flat_map(move |p| ["c2f", "f2c"].map(|to| format!("W {p}{kind}_{to}")))
     });
-    let of_status = ["W MPI_Status_c2f", "T PMPI_Status_c2f", "W MPI_Status_f2c", "W PMPI_Status_f2c"];
+    let of_status =
+        ["W MPI_Status_c2f", "T PMPI_Status_c2f", "W MPI_Status_f2c", "W PMPI_Status_f2c"];
     let fortran = fortran.chain(of_status.map(String::from));
-    let expected: BTreeSet<String> = standard.into_iter().chain(extensions).chain(fortran).collect();
+    let expected: BTreeSet<String> =
+        standard.into_iter().chain(extensions).chain(fortran).collect();
     let listing = output(Command::new("nm").args(["-D", "--defined-only"]).arg(library()));
     let found: BTreeSet<String> =
         listing.lines().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
@@ -89,7 +94,8 @@ fn exports_are_those_of_the_standard() {
 #[test]
 fn the_loader_needs_only_libraries_of_the_system() {
     let dynamic = output(Command::new("readelf").args(["-d", "-W"]).arg(library()));
-    let system = ["libc.so", "libgcc_s.so", "libm.so", "libpthread.so", "libdl.so", "librt.so", "ld-linux"];
+    let system =
+        ["libc.so", "libgcc_s.so", "libm.so", "libpthread.so", "libdl.so", "librt.so", "ld-linux"];
     let needed = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
     for line in needed {
         assert!(system.iter().any(|name| line.contains(&format!("[{name}"))), "{line}");

@@ -23,7 +23,8 @@ pub fn interval(cost_s: f64, mtbf_s: f64) -> Option<Interval> {
     }
     let young_s = (2.0 * cost_s * mtbf_s).sqrt();
     let part = cost_s / (2.0 * mtbf_s);
-    let daly_s = if part < 1.0 { young_s * (1.0 + part.sqrt() / 3.0 + part / 9.0) - cost_s } else { mtbf_s };
+    let daly_s =
+        if part < 1.0 { young_s * (1.0 + part.sqrt() / 3.0 + part / 9.0) - cost_s } else { mtbf_s };
     // To first order: one checkpoint per interval, half an interval of repeated work per failure.
     let lost = (cost_s / (daly_s + cost_s) + (daly_s + cost_s) / (2.0 * mtbf_s)).min(1.0);
     Some(Interval { young_s, daly_s, lost })
@@ -40,7 +41,10 @@ mod tests {
         assert!((found.young_s - 3600.0).abs() < 1e-6, "{found:?}");
         assert!((3300.0..3500.0).contains(&found.daly_s), "{found:?}");
         assert_eq!(interval(100.0, 40.0).unwrap().daly_s, 40.0);
-        assert_eq!((interval(0.0, 1.0), interval(1.0, -1.0), interval(f64::NAN, 1.0)), (None, None, None));
+        assert_eq!(
+            (interval(0.0, 1.0), interval(1.0, -1.0), interval(f64::NAN, 1.0)),
+            (None, None, None)
+        );
     }
 
     #[test]

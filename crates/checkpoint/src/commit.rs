@@ -153,7 +153,8 @@ impl Draft {
         private_directory(&directory).map_err(unusable)?;
         let mut draft = Draft { base, job, directory, lock: None, is_kept: false };
         let lock = File::open(&draft.directory).map_err(unusable)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| unusable(error.into()))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|error| unusable(error.into()))?;
         // CRIU inherits the lock, so its directory does not count as abandoned.
         fcntl_setfd(lock.as_fd(), FdFlags::empty()).map_err(|error| unusable(error.into()))?;
         draft.lock = Some(lock);
@@ -240,7 +241,8 @@ impl Draft {
         loop {
             // The next set also needs a number.
             let number = last.checked_add(1).filter(|number| *number < u64::MAX);
-            let number = number.ok_or_else(|| CommitError::Last(self.base.join(self.job.set(last))))?;
+            let number =
+                number.ok_or_else(|| CommitError::Last(self.base.join(self.job.set(last))))?;
             let path = self.base.join(self.job.set(number));
             match renameat_with(CWD, &self.directory, CWD, &path, RenameFlags::NOREPLACE) {
                 Ok(()) => return Ok((path, number)),
@@ -257,7 +259,8 @@ impl Draft {
         old.truncate(old.len().saturating_sub(keep));
         let mut left = Vec::new();
         for name in old.into_iter().map(|number| self.job.set(number)) {
-            let (path, hidden) = (self.base.join(&name), self.base.join(format!("{HIDDEN}{name}.old")));
+            let (path, hidden) =
+                (self.base.join(&name), self.base.join(format!("{HIDDEN}{name}.old")));
             let removed = std::fs::rename(&path, &hidden).and_then(|()| {
                 at(Step::Retired);
                 std::fs::remove_dir_all(&hidden)
@@ -297,16 +300,23 @@ fn synced_files(directory: &Path) -> Result<Vec<ImageFile>, CommitError> {
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let name = path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
             let within = synced_files(&path)?.into_iter();
-            files.extend(within.map(|file| ImageFile { name: format!("{name}/{}", file.name), ..file }));
+            files.extend(
+                within.map(|file| ImageFile { name: format!("{name}/{}", file.name), ..file }),
+            );
             continue;
         }
-        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(write_error(&path))?;
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600))
+            .map_err(write_error(&path))?;
         sync(&path)?;
         files.push(sum(&path).map_err(write_error(&path))?);
     }
-    std::fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(write_error(directory))?;
+    std::fs::set_permissions(directory, Permissions::from_mode(0o700))
+        .map_err(write_error(directory))?;
     sync(directory)?;
     Ok(files)
 }
@@ -318,7 +328,9 @@ fn sync(path: &Path) -> Result<(), CommitError> {
 /// Removes directories that are no sets and that no process holds, and tails of jobs without sets.
 /// Directories of other users stay. The next checkpoint tries failed ones again.
 fn remove_leftovers(base: &Path) {
-    let (Ok(entries), Ok(folder)) = (std::fs::read_dir(base), Folder::outside(base)) else { return };
+    let (Ok(entries), Ok(folder)) = (std::fs::read_dir(base), Folder::outside(base)) else {
+        return;
+    };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let text = name.to_string_lossy();
@@ -369,7 +381,8 @@ mod tests {
     fn sets_are_published_in_order_and_old_ones_removed() {
         let base = base("order");
         for number in 1..=5 {
-            let published = draft(&base, &number.to_string()).publish(example(), 2, &mut |_| {}).unwrap();
+            let published =
+                draft(&base, &number.to_string()).publish(example(), 2, &mut |_| {}).unwrap();
             assert_eq!(published.path, base.canonicalize().unwrap().join(job().set(number)));
             assert_eq!((published.bytes, published.left), (1, vec![]));
         }
@@ -458,7 +471,10 @@ mod tests {
         // Other users could replace these sets by their own.
         std::fs::set_permissions(&base, Permissions::from_mode(0o777)).unwrap();
         let text = usable(&base).unwrap_err().to_string();
-        assert!(text.contains("others can replace the sets in") && text.contains("chmod +t"), "{text}");
+        assert!(
+            text.contains("others can replace the sets in") && text.contains("chmod +t"),
+            "{text}"
+        );
         std::fs::set_permissions(&base, Permissions::from_mode(0o1777)).unwrap();
         usable(&base).unwrap();
         std::fs::remove_dir_all(&base).unwrap();

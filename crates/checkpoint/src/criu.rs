@@ -94,7 +94,11 @@ impl Criu {
         let text = String::from_utf8_lossy(&output.stdout);
         let version = version_in(&text).ok_or_else(|| {
             let errors = String::from_utf8_lossy(&output.stderr);
-            unusable(format!("is not CRIU: its answer to --version is '{}{}'", text.trim(), errors.trim()))
+            unusable(format!(
+                "is not CRIU: its answer to --version is '{}{}'",
+                text.trim(),
+                errors.trim()
+            ))
         })?;
         if !is_new_enough(&version) {
             return Err(CriuError::TooOld { program, version });
@@ -105,7 +109,13 @@ impl Criu {
 
     /// The command that makes an image of the tree of a process. CRIU calls `action` between its
     /// steps; without `ends`, the processes continue afterwards.
-    pub fn dump(&self, process: u32, places: &Places<'_>, streams: &[Stream], ends: bool) -> Command {
+    pub fn dump(
+        &self,
+        process: u32,
+        places: &Places<'_>,
+        streams: &[Stream],
+        ends: bool,
+    ) -> Command {
         let mut command = self.command("dump", places, DUMP_LOG);
         command.args(["-t", &process.to_string(), "--ghost-limit", GHOST_LIMIT]);
         if !ends {
@@ -172,7 +182,10 @@ impl Criu {
         }
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);
-        let lines = said.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains("Warn  ("));
+        let lines = said
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.contains("Warn  ("));
         Err(failed(lines.collect::<Vec<_>>().join("; ")))
     }
 
@@ -277,7 +290,8 @@ fn find_in(path: &OsStr) -> Result<PathBuf, CriuError> {
     };
     let directories = std::env::split_paths(path).chain(["/usr/sbin".into(), "/sbin".into()]);
     let all: Vec<PathBuf> = directories.collect();
-    let searched: Vec<OsString> = all.iter().map(|directory| directory.clone().into_os_string()).collect();
+    let searched: Vec<OsString> =
+        all.iter().map(|directory| directory.clone().into_os_string()).collect();
     all.into_iter().map(|directory| directory.join("criu")).find(is_program).ok_or_else(|| {
         CriuError::NotInPath { path: searched.join(OsStr::new(":")).to_string_lossy().into_owned() }
     })
@@ -288,7 +302,12 @@ mod tests {
     use super::*;
 
     fn criu(is_root: bool) -> Criu {
-        Criu { program: "/x/criu".into(), version: "4.2.1".into(), options: vec!["-v4".into()], is_root }
+        Criu {
+            program: "/x/criu".into(),
+            version: "4.2.1".into(),
+            options: vec!["-v4".into()],
+            is_root,
+        }
     }
 
     fn words(command: &Command) -> String {
@@ -298,18 +317,22 @@ mod tests {
     #[test]
     fn the_command_line_of_an_image() {
         let streams = ["pipe:[1]", "socket:[2]"].map(|name| Stream::Outside(name.into()));
-        let places = Places { image: Path::new("/i"), work: Path::new("/w"), action: Some(Path::new("/a")) };
+        let places =
+            Places { image: Path::new("/i"), work: Path::new("/w"), action: Some(Path::new("/a")) };
         assert_eq!(
             words(&criu(false).dump(7, &places, &streams, false)),
             "dump -D /i -W /w -o dump.log -v2 --shell-job --tcp-close --skip-in-flight --ext-unix-sk --file-locks --unprivileged \
              --action-script /a -t 7 --ghost-limit 4095M --leave-running --external unix[2] -v4"
         );
-        assert!(!words(&criu(true).dump(7, &places, &[], true)).contains("-running --unprivileged"));
+        assert!(
+            !words(&criu(true).dump(7, &places, &[], true)).contains("-running --unprivileged")
+        );
     }
 
     #[test]
     fn the_command_line_of_a_restart() {
-        let streams = ["pipe:[1]", "pipe:[1]", "socket:[2]"].map(|name| Stream::Outside(name.into()));
+        let streams =
+            ["pipe:[1]", "pipe:[1]", "socket:[2]"].map(|name| Stream::Outside(name.into()));
         let given: Vec<_> = [5, 6, 7].into_iter().zip(&streams).collect();
         let places = Places { image: Path::new("/i"), work: Path::new("/w"), action: None };
         assert_eq!(
@@ -327,11 +350,17 @@ mod tests {
             assert!(text.contains("CRIU 4.2 or newer is needed:\n  "), "{text}");
         }
         let text = Criu::find("/nonexistent/criu", "").unwrap_err().to_string();
-        assert!(text.contains("names /nonexistent/criu, which cannot be run: No such file"), "{text}");
+        assert!(
+            text.contains("names /nonexistent/criu, which cannot be run: No such file"),
+            "{text}"
+        );
         let text = Criu::find("/bin/echo", "").unwrap_err().to_string();
         assert!(text.contains("/bin/echo, which is not CRIU"), "{text}");
         let text = Criu::find("criu-that-is-nowhere", "").unwrap_err().to_string();
-        assert!(text.contains("cr_blcr_criu names criu-that-is-nowhere, which cannot be run"), "{text}");
+        assert!(
+            text.contains("cr_blcr_criu names criu-that-is-nowhere, which cannot be run"),
+            "{text}"
+        );
         assert_eq!(version_in("Version: 4.2.1\nGitID: v4\n"), Some("4.2.1".into()));
         assert_eq!((version_in("criu"), version_in("Version: \n")), (None, None));
     }
@@ -355,14 +384,21 @@ mod tests {
             let (path, found) = program("old", version);
             let text = found.unwrap_err().to_string();
             let wanted = format!("{} is CRIU {version}, which is too old", path.display());
-            assert!(text.starts_with(&wanted) && text.contains("CRIU 4.2 or newer is needed:\n  "), "{text}");
+            assert!(
+                text.starts_with(&wanted) && text.contains("CRIU 4.2 or newer is needed:\n  "),
+                "{text}"
+            );
             std::fs::remove_file(path).unwrap();
         }
         let (path, found) = program("new", "4.2");
         let text = found.unwrap().check().unwrap_err().to_string();
         let quoted = "check' says 'CRIU needs to have the CAP_CHECKPOINT_RESTORE capability:'; ";
-        let remedy = format!("'sudo setcap cap_checkpoint_restore,cap_setpcap+eip {}'", path.display());
-        assert!(text.contains(quoted) && text.contains(&remedy) && text.contains("as root"), "{text}");
+        let remedy =
+            format!("'sudo setcap cap_checkpoint_restore,cap_setpcap+eip {}'", path.display());
+        assert!(
+            text.contains(quoted) && text.contains(&remedy) && text.contains("as root"),
+            "{text}"
+        );
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -53,7 +53,9 @@ impl OuterDevice {
 
 pub(crate) fn open_all(devices: &[&OuterDevice]) -> Result<Vec<OwnedFd>, RestartError> {
     let open = |device: &&OuterDevice| {
-        device.open().map_err(|error| RestartError::Kernel(device.path.display().to_string(), error))
+        device
+            .open()
+            .map_err(|error| RestartError::Kernel(device.path.display().to_string(), error))
     };
     devices.iter().map(open).collect()
 }
@@ -95,7 +97,8 @@ fn outside_of(process: u32) -> Vec<OuterDescriptor> {
         else {
             continue;
         };
-        let info = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).unwrap_or_default();
+        let info =
+            fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).unwrap_or_default();
         let Some(mount) = mount_in(&info).filter(|mount| !mounts.contains(mount)) else { continue };
         all.extend(judge(number, link, mount, &file));
     }
@@ -140,8 +143,9 @@ mod tests {
     #[test]
     fn a_descriptor_of_another_mount_namespace_is_an_external_device_or_named() {
         assert_eq!(mount_in("pos:\t0\nflags:\t0100000\nmnt_id:\t24\nino:\t3\n"), Some(24));
-        let mounts =
-            mounts_in("24 27 0:6 / /dev rw - devtmpfs devtmpfs rw\n27 1 254:0 / / rw - ext4 /dev/x rw\n");
+        let mounts = mounts_in(
+            "24 27 0:6 / /dev rw - devtmpfs devtmpfs rw\n27 1 254:0 / / rw - ext4 /dev/x rw\n",
+        );
         assert_eq!(mounts, BTreeSet::from([24, 27]));
         let of = |path: &str| judge(10, path.into(), 24, &fs::metadata(path).unwrap());
         let inode = fs::metadata("/dev/null").unwrap().ino();

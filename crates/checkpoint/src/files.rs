@@ -137,9 +137,9 @@ pub struct FoundFile {
 }
 
 const REWRITTEN: &str = "was written to since the checkpoint; it is taken as it is";
-const REWRITTEN_BEFORE: &str =
-    "was written to since the checkpoint, also before its length then; these bytes are taken as they are";
-const ANOTHER: &str = "is another file than at the checkpoint; it is taken as it is (--files accept)";
+const REWRITTEN_BEFORE: &str = "was written to since the checkpoint, also before its length then; these bytes are taken as they are";
+const ANOTHER: &str =
+    "is another file than at the checkpoint; it is taken as it is (--files accept)";
 const UNVERIFIED: &str = "gets back the part that another restart has cut off; no checksum says whether its contents are as they were";
 
 impl Survey {
@@ -169,7 +169,8 @@ impl Survey {
                 note(path.clone(), &path, is_written);
             }
         }
-        let written: Vec<_> = written.into_iter().map(|(path, is)| WrittenFile::new(path, &is)).collect();
+        let written: Vec<_> =
+            written.into_iter().map(|(path, is)| WrittenFile::new(path, &is)).collect();
         let is_read_only = |path: &PathBuf| written.iter().all(|file| file.path != *path);
         let needed = needed.into_iter().filter(is_read_only).map(NeededFile::of);
         Ok(Survey { nonblocking, needed: needed.collect::<io::Result<_>>()?, written })
@@ -181,9 +182,12 @@ pub(crate) fn nonblocking_sockets(tree: &Tree) -> io::Result<Vec<Descriptor>> {
     let mut all = Vec::new();
     for process in &tree.processes {
         let open = open_in(*process)?.into_iter();
-        let is_it =
-            |open: &Open| open.path.to_string_lossy().starts_with("socket:") && open.flags & NONBLOCK != 0;
-        all.extend(open.filter(is_it).map(|open| Descriptor { process: *process, number: open.number }));
+        let is_it = |open: &Open| {
+            open.path.to_string_lossy().starts_with("socket:") && open.flags & NONBLOCK != 0
+        };
+        all.extend(
+            open.filter(is_it).map(|open| Descriptor { process: *process, number: open.number }),
+        );
     }
     Ok(all)
 }
@@ -237,7 +241,8 @@ impl Descriptor {
         let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
         let pid = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or_else(invalid)?;
         let number = i32::try_from(number).map_err(|_| invalid())?;
-        let socket = pidfd_getfd(pidfd_open(pid, PidfdFlags::empty())?, number, PidfdGetfdFlags::empty())?;
+        let socket =
+            pidfd_getfd(pidfd_open(pid, PidfdFlags::empty())?, number, PidfdGetfdFlags::empty())?;
         let flags = fcntl_getfl(&socket)?;
         Ok(fcntl_setfl(&socket, flags | OFlags::NONBLOCK)?)
     }
@@ -272,7 +277,16 @@ impl FoundFile {
 impl WrittenFile {
     pub(crate) fn new(path: PathBuf, is: &Metadata) -> WrittenFile {
         let FoundFile { device, inode, bytes, modified_ns, .. } = FoundFile::of(is);
-        WrittenFile { path, device, inode, bytes, modified_ns, content: None, host: None, ranks: Vec::new() }
+        WrittenFile {
+            path,
+            device,
+            inode,
+            bytes,
+            modified_ns,
+            content: None,
+            host: None,
+            ranks: Vec::new(),
+        }
     }
 
     /// Opens the regular file under its path, without following links or waiting at a FIFO.
@@ -332,8 +346,9 @@ impl WrittenFile {
         };
         let is_right = matches!(contents, Contents::Same | Contents::Kept);
         // Hosts that share a file system see the same inodes, but each numbers its devices itself.
-        let is_it =
-            is_there || is_right || is_inode && (self.host.is_some() || contents == Contents::Unknown);
+        let is_it = is_there
+            || is_right
+            || is_inode && (self.host.is_some() || contents == Contents::Unknown);
         if !is_it && self.host.is_some() {
             return FileVerdict::Same;
         }
@@ -383,19 +398,27 @@ impl NeededFile {
     fn of(path: PathBuf) -> io::Result<NeededFile> {
         let metadata = std::fs::metadata(&path)?;
         let build_id = build_id(&path);
-        Ok(NeededFile { path, bytes: metadata.len(), modified_ns: modified_ns(&metadata), build_id })
+        Ok(NeededFile {
+            path,
+            bytes: metadata.len(),
+            modified_ns: modified_ns(&metadata),
+            build_id,
+        })
     }
 
     pub(crate) fn judge(&self) -> FileVerdict {
         match NeededFile::of(self.path.clone()) {
             Ok(found) => self.judge_as(&found),
-            Err(error) => FileVerdict::Refused(format!("is needed by the job, and is not there: {error}")),
+            Err(error) => {
+                FileVerdict::Refused(format!("is needed by the job, and is not there: {error}"))
+            }
         }
     }
 
     fn judge_as(&self, found: &NeededFile) -> FileVerdict {
         if self.bytes != found.bytes || self.build_id != found.build_id {
-            let what = if self.build_id.is_some() { "is another build than" } else { "is not as it was" };
+            let what =
+                if self.build_id.is_some() { "is another build than" } else { "is not as it was" };
             return FileVerdict::Refused(format!(
                 "{what} at the checkpoint ({} bytes instead of {}): the image needs the old one",
                 found.bytes, self.bytes
@@ -439,7 +462,8 @@ mod tests {
         }
     }
 
-    const FOUND: FoundFile = FoundFile { device: 1, inode: 2, bytes: 5, modified_ns: 3, is_file: true };
+    const FOUND: FoundFile =
+        FoundFile { device: 1, inode: 2, bytes: 5, modified_ns: 3, is_file: true };
 
     fn why(verdict: FileVerdict) -> String {
         match verdict {
@@ -457,13 +481,21 @@ mod tests {
         let grown = FoundFile { bytes: 7, modified_ns: 4, ..FOUND };
         assert_eq!(judge(grown, Policy::Cut, Contents::Same), FileVerdict::Fit(None));
         assert_eq!(judge(grown, Policy::Cut, Contents::Unknown), FileVerdict::Fit(None));
-        assert_eq!(judge(grown, Policy::Cut, Contents::Other), FileVerdict::Fit(Some(REWRITTEN_BEFORE)));
+        assert_eq!(
+            judge(grown, Policy::Cut, Contents::Other),
+            FileVerdict::Fit(Some(REWRITTEN_BEFORE))
+        );
         let refused = why(judge(grown, Policy::Refuse, Contents::Same));
-        assert!(refused.contains("from 5 to 7 bytes") && refused.contains("--files cut"), "{refused}");
+        assert!(
+            refused.contains("from 5 to 7 bytes") && refused.contains("--files cut"),
+            "{refused}"
+        );
         let written = FoundFile { modified_ns: 4, ..FOUND };
         assert_eq!(judge(written, Policy::Cut, Contents::Same), FileVerdict::Same);
         assert_eq!(judge(written, Policy::Cut, Contents::Other), FileVerdict::Taken(REWRITTEN));
-        assert!(why(judge(written, Policy::Refuse, Contents::Same)).contains("was written to since"));
+        assert!(
+            why(judge(written, Policy::Refuse, Contents::Same)).contains("was written to since")
+        );
         let short = FoundFile { bytes: 3, modified_ns: 4, ..FOUND };
         for contents in [Contents::Other, Contents::Unknown] {
             for policy in Policy::ALL {
@@ -471,7 +503,9 @@ mod tests {
             }
         }
         let other_kind = FoundFile { is_file: false, ..written };
-        assert!(why(judge(other_kind, Policy::Accept, Contents::Unknown)).contains("no regular file"));
+        assert!(
+            why(judge(other_kind, Policy::Accept, Contents::Unknown)).contains("no regular file")
+        );
     }
 
     #[test]
@@ -499,18 +533,30 @@ mod tests {
             let grown = FoundFile { bytes: 9, ..found };
             assert_eq!(judge(grown, Policy::Cut, Contents::Same), FileVerdict::Fit(None));
             let refused = why(judge(found, Policy::Cut, Contents::Other));
-            assert!(refused.contains("another file") && refused.contains("--files accept"), "{refused}");
+            assert!(
+                refused.contains("another file") && refused.contains("--files accept"),
+                "{refused}"
+            );
             assert_eq!(judge(found, Policy::Accept, Contents::Other), FileVerdict::Taken(ANOTHER));
-            assert_eq!(judge(grown, Policy::Accept, Contents::Other), FileVerdict::Fit(Some(ANOTHER)));
+            assert_eq!(
+                judge(grown, Policy::Accept, Contents::Other),
+                FileVerdict::Fit(Some(ANOTHER))
+            );
         }
-        assert_eq!(judge(other_device, Policy::Cut, Contents::Unknown), FileVerdict::Taken(REWRITTEN));
+        assert_eq!(
+            judge(other_device, Policy::Cut, Contents::Unknown),
+            FileVerdict::Taken(REWRITTEN)
+        );
         let mounted_anew = FoundFile { device: 9, ..FOUND };
         assert_eq!(judge(mounted_anew, Policy::Refuse, Contents::Unknown), FileVerdict::Same);
         assert!(why(judge(copy, Policy::Cut, Contents::Unknown)).contains("another file"));
         // Each file begins with the contents of an empty file.
         let empty = WrittenFile { bytes: 0, ..was() };
         assert!(why(empty.judge(&copy, Policy::Cut, || Contents::Same)).contains("another file"));
-        assert_eq!(empty.judge(&other_device, Policy::Cut, || Contents::Same), FileVerdict::Fit(None));
+        assert_eq!(
+            empty.judge(&other_device, Policy::Cut, || Contents::Same),
+            FileVerdict::Fit(None)
+        );
         // A file of this host under the path of a file of another host stays unchanged.
         let far = WrittenFile { host: Some("nodea".into()), ..was() };
         assert_eq!(far.judge(&copy, Policy::Refuse, || Contents::Other), FileVerdict::Same);
@@ -530,7 +576,9 @@ mod tests {
         was.note_content();
         assert_eq!(was.content, None, "it has fewer bytes now");
         std::fs::remove_file(&was.path).unwrap();
-        assert!(matches!(was.find(), Err(FileVerdict::Refused(why)) if why.contains("is not there")));
+        assert!(
+            matches!(was.find(), Err(FileVerdict::Refused(why)) if why.contains("is not there"))
+        );
     }
 
     #[test]
@@ -543,7 +591,9 @@ mod tests {
         };
         assert_eq!(is(Some("a"), 1).judge_as(&is(Some("a"), 2)), FileVerdict::Same);
         assert_eq!(is(None, 1).judge_as(&is(None, 2)), FileVerdict::Taken(REWRITTEN));
-        let FileVerdict::Refused(why) = is(Some("a"), 1).judge_as(&is(Some("b"), 1)) else { panic!() };
+        let FileVerdict::Refused(why) = is(Some("a"), 1).judge_as(&is(Some("b"), 1)) else {
+            panic!()
+        };
         assert!(why.contains("another build"), "{why}");
     }
 

@@ -20,7 +20,9 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK};
-use crate::criu::{Criu, CriuFailure, OUTPUT, Places, has_descriptor_under_way, pause_s, stream_of};
+use crate::criu::{
+    Criu, CriuFailure, OUTPUT, Places, has_descriptor_under_way, pause_s, stream_of,
+};
 use crate::devices::{OuterDevice, devices_of};
 use crate::files::Survey;
 use crate::machine;
@@ -165,7 +167,11 @@ struct ActionPlan {
 /// Makes a checkpoint, after any other checkpoint of the same job has ended. `action` is a program
 /// that runs [`at_action`] when it is called [`ACTION_PROGRAM`]. On an error the job continues, and
 /// nothing is left of the set.
-pub fn make(request: &CheckpointRequest, criu: &Criu, action: &Path) -> Result<Checkpoint, MakeError> {
+pub fn make(
+    request: &CheckpointRequest,
+    criu: &Criu,
+    action: &Path,
+) -> Result<Checkpoint, MakeError> {
     let _turn = turn(request.mpirun);
     let start = Instant::now();
     let job = job_of(request).map_err(|error| MakeError::Job(request.mpirun, error))?;
@@ -180,11 +186,17 @@ pub fn make(request: &CheckpointRequest, criu: &Criu, action: &Path) -> Result<C
     let devices = devices_of(&Tree::of(request.mpirun).map_err(of_job)?.processes)?;
     let streams: Vec<Stream> =
         job.streams.iter().cloned().chain(devices.iter().map(OuterDevice::stream)).collect();
-    let plan =
-        ActionPlan { request: request.clone(), job, criu: criu.version.clone(), begun_s: now_s(), devices };
+    let plan = ActionPlan {
+        request: request.clone(),
+        job,
+        criu: criu.version.clone(),
+        begun_s: now_s(),
+        devices,
+    };
     write_json(&work.join(PLAN), &plan)?;
     let link = work.join(ACTION_PROGRAM);
-    std::os::unix::fs::symlink(action, &link).map_err(|error| MakeError::Work(link.clone(), error))?;
+    std::os::unix::fs::symlink(action, &link)
+        .map_err(|error| MakeError::Work(link.clone(), error))?;
     let image = draft.image();
     let places = Places { image: &image, work: &work, action: Some(&link) };
     let mut attempts = 1..=ATTEMPTS;
@@ -226,7 +238,8 @@ pub fn make(request: &CheckpointRequest, criu: &Criu, action: &Path) -> Result<C
 pub(crate) fn job_of(request: &CheckpointRequest) -> io::Result<JobRecord> {
     let process = request.mpirun;
     let command = fs::read(format!("/proc/{process}/cmdline"))?;
-    let words = command.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+    let words =
+        command.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
     let mut command: Vec<String> = words.collect();
     command.pop(); // behind the last zero
     if command.get(1).is_some_and(|word| word == RESUME_OPTION) {
@@ -372,7 +385,9 @@ fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, MakeError> {
 
 pub(crate) fn pause_at(step: Step) {
     let wanted = std::env::var(PAUSE_VARIABLE).unwrap_or_default();
-    let Some((_, file)) = wanted.split_once(':').filter(|(name, _)| *name == step.name()) else { return };
+    let Some((_, file)) = wanted.split_once(':').filter(|(name, _)| *name == step.name()) else {
+        return;
+    };
     if fs::write(file, std::process::id().to_string()).is_ok() {
         std::thread::sleep(PAUSE);
     }

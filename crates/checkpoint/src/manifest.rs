@@ -240,7 +240,11 @@ pub(crate) mod tests {
                 streams: [Stream::File, Stream::Outside("pipe:[7]".into()), Stream::File],
                 output_files: [None, Some("/home/u/errors".into())],
                 tasks: vec![4711, 4712],
-                supervision: Some(Supervision { every_ms: Some(1_800_000), on_term: false, keep: 2 }),
+                supervision: Some(Supervision {
+                    every_ms: Some(1_800_000),
+                    on_term: false,
+                    keep: 2,
+                }),
             },
             ranks: Some(RankImages {
                 images: vec![RankImage {
@@ -250,9 +254,16 @@ pub(crate) mod tests {
                     tasks: vec![4712],
                     outside: vec!["socket:[9]".into()],
                     nonblocking: vec![Descriptor { process: 4712, number: 3 }],
-                    devices: vec![OuterDevice { name: "file[18:3]".into(), path: "/dev/null".into() }],
+                    devices: vec![OuterDevice {
+                        name: "file[18:3]".into(),
+                        path: "/dev/null".into(),
+                    }],
                 }],
-                streams: [None, Some(OpenFile { path: "/o".into(), flags: 0o2001, position: 7 }), None],
+                streams: [
+                    None,
+                    Some(OpenFile { path: "/o".into(), flags: 0o2001, position: 7 }),
+                    None,
+                ],
                 is_supervised: true,
             }),
             is_own: false,

@@ -103,7 +103,8 @@ pub fn decide(
             let of_own = taken.iter().filter(|taken| own.contains_key(&taken.task));
             Some(Conflict::Taken(of_own.cloned().collect()))
         } else {
-            let shared = own.iter().find_map(|(task, other)| Some((*task, *other, *here.get(task)?)));
+            let shared =
+                own.iter().find_map(|(task, other)| Some((*task, *other, *here.get(task)?)));
             shared.map(|(task, other, one)| Conflict::Shared { one, other, task })
         };
         match conflict {
@@ -203,8 +204,12 @@ mod tests {
 
     #[test]
     fn why_is_said_in_a_line() {
-        let images =
-            [image(0, "a", &[10]), image(1, "b", &[10, 20]), image(3, "b", &[11]), image(4, "c", &[7])];
+        let images = [
+            image(0, "a", &[10]),
+            image(1, "b", &[10, 20]),
+            image(3, "b", &[11]),
+            image(4, "c", &[7]),
+        ];
         let all: Vec<&RankImage> = images.iter().collect();
         let found = decide(&all, &[taken(7)], true).unwrap();
         let lines: Vec<String> = found.iter().map(NamespaceGroup::text).collect();
@@ -216,7 +221,8 @@ mod tests {
         assert_eq!((found[0].highest, &*found[0].needed), (20, &[10][..]));
         let text = decide(&all, &[taken(7)], false).unwrap_err().to_string();
         assert!(
-            text.starts_with("ranks 0 and 1 were both process 10, ") && text.contains("CAP_SYS_ADMIN"),
+            text.starts_with("ranks 0 and 1 were both process 10, ")
+                && text.contains("CAP_SYS_ADMIN"),
             "{text}"
         );
         assert!(found[1].refusal().to_string().contains("7 (bash)"));

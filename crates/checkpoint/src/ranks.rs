@@ -25,7 +25,9 @@ use crate::criu::{Criu, Handed, OUTPUT, Places, close_sockets, has_descriptor_un
 use crate::devices::{OuterDevice, devices_of, open_all};
 use crate::files::{Descriptor, Policy, Survey, WrittenFile, nonblocking_sockets};
 use crate::machine;
-use crate::making::{Checkpoint, CheckpointRequest, MakeError, await_end, job_of, pause_at, run, turn};
+use crate::making::{
+    Checkpoint, CheckpointRequest, MakeError, await_end, job_of, pause_at, run, turn,
+};
 use crate::manifest::{Cost, JobRecord, Manifest, OpenFile, RankImage, RankImages, Stream};
 use crate::origins::{NamespaceGroup, NumberSpace, decide};
 use crate::restart::{self, FittedFiles, RestartError};
@@ -62,7 +64,8 @@ pub struct HostImages {
 
 /// Has other hosts make their images in the directory of a draft, which has a file with this word;
 /// returns the images of each host.
-pub type Elsewhere<'a> = dyn Fn(&Path, &str) -> Result<Vec<(String, HostImages)>, String> + Sync + 'a;
+pub type Elsewhere<'a> =
+    dyn Fn(&Path, &str) -> Result<Vec<(String, HostImages)>, String> + Sync + 'a;
 
 /// The reason why the images are of no use any more: then no further one is begun.
 pub type GoesOn<'a> = dyn Fn() -> Result<(), String> + Sync + 'a;
@@ -123,19 +126,26 @@ impl Making {
         let mpirun = self.request.mpirun;
         let (image, work) = (self.draft.image(), self.draft.work());
         let write = |path: PathBuf, bytes: &[u8]| {
-            fs::write(&path, bytes).map_err(|error| MakeError::from(CommitError::Write(path, error)))
+            fs::write(&path, bytes)
+                .map_err(|error| MakeError::from(CommitError::Write(path, error)))
         };
         write(image.join(STATE), &still.state)?;
         if let Some(schema) = &still.schema {
             write(image.join(SCHEMA), schema.as_bytes())?;
         }
         let of_job = |error| MakeError::Job(mpirun, error);
-        write(image.join(ENVIRONMENT), &fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?)?;
-        let (far, near): (Vec<_>, Vec<_>) = still.ranks.iter().cloned().partition(|rank| rank.is_far);
-        let word = fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(of_job)?.trim().to_string();
+        write(
+            image.join(ENVIRONMENT),
+            &fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?,
+        )?;
+        let (far, near): (Vec<_>, Vec<_>) =
+            still.ranks.iter().cloned().partition(|rank| rank.is_far);
+        let word =
+            fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(of_job)?.trim().to_string();
         write(work.join(WORD), word.as_bytes())?;
         let directory = image.parent().unwrap_or(&image);
-        let request_far = || if far.is_empty() { Ok(Vec::new()) } else { elsewhere(directory, &word) };
+        let request_far =
+            || if far.is_empty() { Ok(Vec::new()) } else { elsewhere(directory, &word) };
         let mut running = Vec::new();
         for rank in &near {
             running.extend(Tree::of(rank.process).map_err(of_job)?.tasks);
@@ -157,13 +167,16 @@ impl Making {
             images.extend(part.images);
             // Several hosts may have one file, or different files under one path, even with the
             // same numbers: each host has its entry.
-            let seen = |file| WrittenFile { host: Some(host.clone()), ranks: ranks.clone(), ..file };
+            let seen =
+                |file| WrittenFile { host: Some(host.clone()), ranks: ranks.clone(), ..file };
             survey.written.extend(part.written.into_iter().map(seen));
         }
         images.sort_unstable_by_key(|image| image.rank);
         if images.len() != still.ranks.len() {
             let (made, all) = (images.len(), still.ranks.len());
-            return Err(MakeError::Standing(format!("there are images of {made} ranks out of {all}")));
+            return Err(MakeError::Standing(format!(
+                "there are images of {made} ranks out of {all}"
+            )));
         }
         let mut tasks: Vec<u32> = images.iter().flat_map(|image| &image.tasks).copied().collect();
         tasks.sort_unstable();
@@ -207,8 +220,8 @@ pub fn save<S, E: From<MakeError>>(
     let (start, mpirun) = (Instant::now(), request.mpirun);
     let of_job = |error| MakeError::Job(mpirun, error);
     let job = job_of(request).map_err(of_job)?;
-    let mut draft =
-        Draft::begin(&request.base, JobName::new(&request.program, &request.id)).map_err(MakeError::from)?;
+    let mut draft = Draft::begin(&request.base, JobName::new(&request.program, &request.id))
+        .map_err(MakeError::from)?;
     pause_at(Step::Begun);
     let environment = draft.image().join(ENVIRONMENT);
     let text = fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?;
@@ -220,7 +233,8 @@ pub fn save<S, E: From<MakeError>>(
     if let Some(schema) = schema {
         write(draft.image().join(SCHEMA), schema.as_bytes())?;
     }
-    let survey = Survey::of(&Tree { processes: vec![mpirun], tasks: Vec::new() }).map_err(of_job)?;
+    let survey =
+        Survey::of(&Tree { processes: vec![mpirun], tasks: Vec::new() }).map_err(of_job)?;
     let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
     let seconds = start.elapsed().as_secs_f64();
     let manifest = Manifest {
@@ -235,7 +249,8 @@ pub fn save<S, E: From<MakeError>>(
         devices: Vec::new(),
         cost: Cost { pause_s: (!request.ends).then_some(0.0), image_s: seconds, sync_s: 0.0 },
     };
-    let published = draft.publish(manifest, request.keep, &mut pause_at).map_err(MakeError::from)?;
+    let published =
+        draft.publish(manifest, request.keep, &mut pause_at).map_err(MakeError::from)?;
     let set = Set::open(&published.path).map_err(MakeError::from)?;
     drop(turn);
     Ok((Checkpoint { set, seconds: start.elapsed().as_secs_f64(), left: published.left }, saved))
@@ -268,7 +283,8 @@ pub fn image_part(
         synced.map_err(|error| CommitError::Write(image, error))?;
     }
     let survey = Survey::of(&Tree { processes, tasks });
-    let survey = survey.map_err(|error| MakeError::Standing(format!("/proc cannot be read: {error}")))?;
+    let survey =
+        survey.map_err(|error| MakeError::Standing(format!("/proc cannot be read: {error}")))?;
     Ok(HostImages { images, written: survey.written })
 }
 
@@ -288,7 +304,8 @@ fn image_ranks(
     let devices = trees.iter().map(|(_, tree)| devices_of(&tree.processes));
     let devices = devices.collect::<Result<Vec<_>, _>>()?;
     let shared = shared_memory(&trees);
-    let shared = shared.map_err(|error| MakeError::Standing(format!("/proc cannot be read: {error}")))?;
+    let shared =
+        shared.map_err(|error| MakeError::Standing(format!("/proc cannot be read: {error}")))?;
     if let Some((one, other)) = shared {
         return Err(MakeError::Shared(one, other));
     }
@@ -312,7 +329,8 @@ fn image_ranks(
     })?;
     let image = |((rank, (_, tree)), space): ((&StillRank, (u32, Tree)), &NumberSpace)| {
         let of_rank = |error| MakeError::Job(rank.process, error);
-        let tasks = tree.tasks.iter().map(|task| space.inside(*task)).collect::<io::Result<Vec<_>>>();
+        let tasks =
+            tree.tasks.iter().map(|task| space.inside(*task)).collect::<io::Result<Vec<_>>>();
         let nonblocking = nonblocking_sockets(&tree).map_err(of_rank)?.into_iter();
         let nonblocking = nonblocking
             .map(|socket| Ok(Descriptor { process: space.inside(socket.process)?, ..socket }))
@@ -358,12 +376,14 @@ fn image_one(
     let name = format!("rank.{}", rank.number);
     let (image, work) = (directory.join(IMAGE).join(&name), directory.join(WORK).join(&name));
     for directory in [&image, &work] {
-        private_directory(directory).map_err(|error| CommitError::Write(directory.clone(), error))?;
+        private_directory(directory)
+            .map_err(|error| CommitError::Write(directory.clone(), error))?;
     }
     let places = Places { image: &image, work: &work, action: None };
     let outside = rank.outside.iter().cloned().map(Stream::Outside);
     let outside: Vec<Stream> = outside.chain(devices.iter().map(OuterDevice::stream)).collect();
-    let process = space.inside(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
+    let process =
+        space.inside(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
     // CRIU sees the rank's numbers only from within the namespace.
     let command = criu.dump(process, &places, &outside, false);
     let named = || format!("rank {}", rank.number);
@@ -393,7 +413,8 @@ impl Made {
                 .map_err(|error| MakeError::Image(rank.rank, error.to_string()))?;
         }
         manifest.cost.pause_s = pause_s;
-        let published = making.draft.publish(manifest.clone(), making.request.keep, &mut pause_at)?;
+        let published =
+            making.draft.publish(manifest.clone(), making.request.keep, &mut pause_at)?;
         let seconds = making.start.elapsed().as_secs_f64();
         Ok(Checkpoint { set: Set::open(&published.path)?, seconds, left: published.left })
     }
@@ -434,7 +455,8 @@ fn nameless_open(process: u32) -> io::Result<Vec<(String, u64)>> {
 fn nameless_in(maps: &str) -> impl Iterator<Item = (String, u64)> + '_ {
     maps.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);
-        let (rights, _, device, inode) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let (rights, _, device, inode) =
+            (words.next()?, words.next()?, words.next()?, words.next()?);
         let is_it = rights.ends_with('s') && line.ends_with(" (deleted)");
         is_it.then_some((device.to_string(), inode.parse().ok()?))
     })
@@ -446,8 +468,9 @@ pub fn await_gone(running: &[u32]) {
 }
 
 fn open_file(process: u32, number: u32) -> Option<OpenFile> {
-    let path =
-        fs::read_link(format!("/proc/{process}/fd/{number}")).ok().filter(|path| path.is_absolute())?;
+    let path = fs::read_link(format!("/proc/{process}/fd/{number}"))
+        .ok()
+        .filter(|path| path.is_absolute())?;
     let info = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).ok()?;
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let flags = u32::from_str_radix(field("flags:")?, 8).ok()?;
@@ -528,7 +551,8 @@ pub fn apart(set: &Set, ranks: &[u32]) -> Result<Vec<NamespaceGroup>, RestartErr
 /// the agent's guard.
 pub fn marks(set: &Set) -> Vec<String> {
     let all = set.manifest.ranks.iter().flat_map(|all| &all.images);
-    let marks: BTreeSet<&String> = all.map(|image| &image.mark).filter(|mark| !mark.is_empty()).collect();
+    let marks: BTreeSet<&String> =
+        all.map(|image| &image.mark).filter(|mark| !mark.is_empty()).collect();
     marks.into_iter().cloned().collect()
 }
 
@@ -542,7 +566,8 @@ pub fn check_ended(marks: &[String]) -> Result<(), RestartError> {
         if words.is_empty() {
             return Ok(());
         }
-        let found = with_environment(&words).map_err(|error| kernel("/proc cannot be read", error))?;
+        let found =
+            with_environment(&words).map_err(|error| kernel("/proc cannot be read", error))?;
         if found.is_empty() {
             return Ok(());
         }
@@ -557,8 +582,9 @@ pub fn check_ended(marks: &[String]) -> Result<(), RestartError> {
 /// files that they had on another host than that of their launcher. Files that this host does not
 /// have are left to CRIU, which names them. On an error all files are unchanged.
 pub fn fit_files(set: &Set, ranks: &[u32], policy: Policy) -> Result<FittedFiles, RestartError> {
-    let is_of =
-        |file: &WrittenFile| file.host.is_some() && file.ranks.iter().any(|rank| ranks.contains(rank));
+    let is_of = |file: &WrittenFile| {
+        file.host.is_some() && file.ranks.iter().any(|rank| ranks.contains(rank))
+    };
     restart::fit_files_of(set, policy, is_of)
 }
 
@@ -578,10 +604,16 @@ pub struct Given<'n> {
 
 /// Restores the ranks of a set as children of this thread, stopped. CRIU's logs go to the directory
 /// `work`. On an error some ranks may exist.
-pub fn bring_back(set: &Set, criu: &Criu, work: &Path, given: &[Given<'_>]) -> Result<(), RestartError> {
+pub fn bring_back(
+    set: &Set,
+    criu: &Criu,
+    work: &Path,
+    given: &[Given<'_>],
+) -> Result<(), RestartError> {
     // A rank with a namespace also gets free numbers outside of it, possibly the numbers that
     // others need. So these ranks are restored last.
-    let (apart, here): (Vec<&Given<'_>>, Vec<_>) = given.iter().partition(|rank| rank.namespace.is_some());
+    let (apart, here): (Vec<&Given<'_>>, Vec<_>) =
+        given.iter().partition(|rank| rank.namespace.is_some());
     restore_all(set, criu, work, &here)?;
     restore_all(set, criu, work, &apart)?;
     for rank in given {
@@ -594,13 +626,20 @@ pub fn bring_back(set: &Set, criu: &Criu, work: &Path, given: &[Given<'_>]) -> R
             let done = process
                 .ok_or_else(gone)
                 .and_then(|process| Descriptor { process, ..*descriptor }.set_nonblocking());
-            done.map_err(|error| kernel(&format!("a socket of process {}", descriptor.process), error))?;
+            done.map_err(|error| {
+                kernel(&format!("a socket of process {}", descriptor.process), error)
+            })?;
         }
     }
     Ok(())
 }
 
-fn restore_all(set: &Set, criu: &Criu, work: &Path, given: &[&Given<'_>]) -> Result<(), RestartError> {
+fn restore_all(
+    set: &Set,
+    criu: &Criu,
+    work: &Path,
+    given: &[&Given<'_>],
+) -> Result<(), RestartError> {
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
     let mut running: Vec<(u32, PathBuf, Child)> = Vec::new();
     let end = |running: &mut Vec<(u32, PathBuf, Child)>| {
@@ -635,31 +674,41 @@ fn kernel(what: &str, error: io::Error) -> RestartError {
     RestartError::Kernel(what.into(), error)
 }
 
-fn begin(set: &Set, criu: &Criu, work: &Path, rank: &Given<'_>) -> Result<(PathBuf, Child), RestartError> {
+fn begin(
+    set: &Set,
+    criu: &Criu,
+    work: &Path,
+    rank: &Given<'_>,
+) -> Result<(PathBuf, Child), RestartError> {
     let name = format!("rank.{}", rank.rank);
     let image = Handed::new(set.image_folder(Some(&name))?);
     let image = image.map_err(|error| kernel("no descriptor for CRIU", error))?;
     let work = work.join(&name);
     private_directory(&work).map_err(|error| kernel("no directory for CRIU's log", error))?;
     let places = Places { image: image.path(), work: &work, action: None };
-    let mut named: Vec<(i32, Stream)> =
-        rank.descriptors.iter().map(|(number, name)| (*number, Stream::Outside(name.clone()))).collect();
+    let mut named: Vec<(i32, Stream)> = rank
+        .descriptors
+        .iter()
+        .map(|(number, name)| (*number, Stream::Outside(name.clone())))
+        .collect();
     let number = [rank.rank];
-    let devices: Vec<&OuterDevice> = images_of(set, &number).flat_map(|image| &image.devices).collect();
+    let devices: Vec<&OuterDevice> =
+        images_of(set, &number).flat_map(|image| &image.devices).collect();
     let opened = open_all(&devices)?;
     named.extend(opened.iter().zip(&devices).map(|(fd, device)| (fd.as_raw_fd(), device.stream())));
-    let numbers: Vec<(i32, &Stream)> = named.iter().map(|(number, stream)| (*number, stream)).collect();
+    let numbers: Vec<(i32, &Stream)> =
+        named.iter().map(|(number, stream)| (*number, stream)).collect();
     let mut command: Command = criu.restore(&places, &numbers);
-    let output =
-        fs::File::create(work.join(OUTPUT)).map_err(|error| kernel("no file for CRIU's output", error))?;
+    let output = fs::File::create(work.join(OUTPUT))
+        .map_err(|error| kernel("no file for CRIU's output", error))?;
     let errors = output.try_clone().map_err(|error| kernel("no file for CRIU's output", error))?;
     command.stdout(output).stderr(errors);
     let started = match rank.namespace {
         Some(namespace) => namespace.spawn(&mut command),
         None => command.spawn(),
     };
-    let child =
-        started.map_err(|error| kernel(&format!("{} cannot be started", criu.program.display()), error))?;
+    let child = started
+        .map_err(|error| kernel(&format!("{} cannot be started", criu.program.display()), error))?;
     Ok((work, child))
 }
 
@@ -679,14 +728,17 @@ mod tests {
         let file = fs::File::create(&path).unwrap();
         fs::remove_file(&path).unwrap();
         let inode = file.metadata().unwrap().ino();
-        assert!(nameless_open(std::process::id()).unwrap().iter().any(|(_, found)| *found == inode));
+        assert!(
+            nameless_open(std::process::id()).unwrap().iter().any(|(_, found)| *found == inode)
+        );
         assert_eq!(shared_memory(&[(0, own.clone()), (1, own)]).unwrap(), Some((0, 1)));
     }
 
     #[test]
     fn a_job_that_runs_is_known_by_any_of_its_marks() {
         let mark = format!("test-{}", std::process::id());
-        let mut child = Command::new("/bin/sleep").arg("60").env(GUARD_VARIABLE, &mark).spawn().unwrap();
+        let mut child =
+            Command::new("/bin/sleep").arg("60").env(GUARD_VARIABLE, &mark).spawn().unwrap();
         // During execve(2) a process has no environment for a moment.
         let (start, found) = (Instant::now(), || mark_of(&[child.id()]).unwrap());
         while found().is_empty() && start.elapsed() < Duration::from_secs(10) {
@@ -712,7 +764,8 @@ mod tests {
         let of_it = open_file(std::process::id(), file.as_raw_fd().cast_unsigned()).unwrap();
         assert_eq!((&of_it.path, of_it.position), (&path, 5));
         let reader = fs::File::open(&path).unwrap();
-        let mut reading = open_file(std::process::id(), reader.as_raw_fd().cast_unsigned()).unwrap();
+        let mut reading =
+            open_file(std::process::id(), reader.as_raw_fd().cast_unsigned()).unwrap();
         reading.position = 3;
         let mut manifest = crate::manifest::tests::example();
         manifest.job.streams = [Stream::File, Stream::File, Stream::File];

@@ -104,11 +104,16 @@ pub fn check(
         let (was, is) = (&made.host, &here.host);
         notes.push(match set.manifest.ranks {
             Some(_) => format!("the job ran on host {was} and goes on here, on {is}"),
-            None => format!("the job ran on host {was} and goes on here ({is}); its ranks still say {was}"),
+            None => format!(
+                "the job ran on host {was} and goes on here ({is}); its ranks still say {was}"
+            ),
         });
     }
     for NeededFile { path, .. } in needed_and_changed(set)? {
-        notes.push(format!("{} was written to since the checkpoint; it is taken as it is", path.display()));
+        notes.push(format!(
+            "{} was written to since the checkpoint; it is taken as it is",
+            path.display()
+        ));
     }
     notes.extend(judge(set, &Tails::of(set)?, policy, |_| true)?.notes);
     Ok(notes)
@@ -119,7 +124,9 @@ fn needed_and_changed(set: &Set) -> Result<Vec<&NeededFile>, RestartError> {
     let mut changed = Vec::new();
     for file in &set.manifest.needed {
         match file.judge() {
-            FileVerdict::Refused(why) => return Err(RestartError::File { path: file.path.clone(), why }),
+            FileVerdict::Refused(why) => {
+                return Err(RestartError::File { path: file.path.clone(), why });
+            }
             FileVerdict::Same => {}
             FileVerdict::Fit(_) | FileVerdict::Taken(_) => changed.push(file),
         }
@@ -142,11 +149,15 @@ fn judge<'s>(
     let mut judged = Judged::default();
     // Several hosts may have an entry for one path: that of this host counts, else the first one.
     let mut paths = BTreeSet::new();
-    let (own, others): (Vec<_>, Vec<_>) = set.manifest.written.iter().partition(|file| file.host.is_none());
-    let written = own.into_iter().chain(others).filter(|file| is_wanted(file) && paths.insert(&file.path));
+    let (own, others): (Vec<_>, Vec<_>) =
+        set.manifest.written.iter().partition(|file| file.host.is_none());
+    let written =
+        own.into_iter().chain(others).filter(|file| is_wanted(file) && paths.insert(&file.path));
     for file in written {
         let note = match judge_file(file, tails, policy).0 {
-            FileVerdict::Refused(why) => return Err(RestartError::File { path: file.path.clone(), why }),
+            FileVerdict::Refused(why) => {
+                return Err(RestartError::File { path: file.path.clone(), why });
+            }
             FileVerdict::Same => None,
             FileVerdict::Taken(note) => Some(note),
             FileVerdict::Fit(note) => {
@@ -159,7 +170,11 @@ fn judge<'s>(
     Ok(judged)
 }
 
-fn judge_file(file: &WrittenFile, tails: &Tails, policy: Policy) -> (FileVerdict, Vec<ContentPiece>) {
+fn judge_file(
+    file: &WrittenFile,
+    tails: &Tails,
+    policy: Policy,
+) -> (FileVerdict, Vec<ContentPiece>) {
     let found = match file.find() {
         Ok(Some(found)) => found,
         Ok(None) => return (FileVerdict::Same, Vec::new()),
@@ -231,7 +246,9 @@ impl FittedFiles {
                     "{path} is cut back to {bytes} bytes; the other {} are kept in {kept}{place}",
                     file.cut
                 ),
-                back => format!("{path} has its {bytes} bytes again, {back} of them from {kept}{place}"),
+                back => {
+                    format!("{path} has its {bytes} bytes again, {back} of them from {kept}{place}")
+                }
             }
         };
         self.all.iter().map(line).collect()
@@ -310,13 +327,17 @@ pub fn bring_back(
         let what = what.to_string();
         move |error: std::io::Error| RestartError::Kernel(what, error)
     };
-    let given = streams(&job.streams).map_err(kernel("the standard streams cannot be given to the job"))?;
+    let given =
+        streams(&job.streams).map_err(kernel("the standard streams cannot be given to the job"))?;
     let devices: Vec<&OuterDevice> = set.manifest.devices.iter().collect();
     let opened = open_all(&devices)?;
     let of_devices: Vec<Stream> = devices.iter().map(|device| device.stream()).collect();
-    let numbers: Vec<(i32, &Stream)> = given.iter().map(|(fd, stream)| (fd.as_raw_fd(), *stream)).collect();
     let numbers: Vec<(i32, &Stream)> =
-        numbers.into_iter().chain(opened.iter().map(|fd| fd.as_raw_fd()).zip(&of_devices)).collect();
+        given.iter().map(|(fd, stream)| (fd.as_raw_fd(), *stream)).collect();
+    let numbers: Vec<(i32, &Stream)> = numbers
+        .into_iter()
+        .chain(opened.iter().map(|fd| fd.as_raw_fd()).zip(&of_devices))
+        .collect();
     let image = Handed::new(set.image_folder(None)?).map_err(kernel("no descriptor for CRIU"))?;
     let action = work.join(ACTION_PROGRAM);
     std::os::unix::fs::symlink(program, &action).map_err(kernel("no link for CRIU"))?;
@@ -326,7 +347,8 @@ pub fn bring_back(
         // CRIU takes its own terminal.
         command.stdin(terminal);
     }
-    let output = std::fs::File::create(work.join(OUTPUT)).map_err(kernel("no file for CRIU's output"))?;
+    let output =
+        std::fs::File::create(work.join(OUTPUT)).map_err(kernel("no file for CRIU's output"))?;
     let errors = output.try_clone().map_err(kernel("no file for CRIU's output"))?;
     let status = command.stdout(output).stderr(errors).status();
     let what = format!("{} cannot be started", criu.program.display());
@@ -349,7 +371,8 @@ pub(crate) fn mend(set: &Path) -> Result<(), MakeError> {
 /// This process's standard streams that replace those of mpirun: descriptors that CRIU inherits.
 fn streams(wanted: &[Stream; 3]) -> std::io::Result<Vec<(OwnedFd, &Stream)>> {
     let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-    let replaced = wanted.iter().zip(own).filter(|(stream, _)| matches!(stream, Stream::Outside(_)));
+    let replaced =
+        wanted.iter().zip(own).filter(|(stream, _)| matches!(stream, Stream::Outside(_)));
     replaced
         .map(|(stream, own)| {
             let fd = own.as_fd().try_clone_to_owned()?;
@@ -369,7 +392,10 @@ mod tests {
         let taken = |task, name: &str| Taken { task, name: name.into() };
         let all = [taken(1, "heat"), taken(2, ""), taken(3, "c"), taken(4, "d")];
         let text = named(&all);
-        assert_eq!(text, "1 (heat), 2 (ended, and its parent does not wait for it), 3 (c), and 1 more");
+        assert_eq!(
+            text,
+            "1 (heat), 2 (ended, and its parent does not wait for it), 3 (c), and 1 more"
+        );
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub struct JobName(String);
 impl JobName {
     /// The name of the job with number `id` (hexadecimal digits) that runs a program.
     pub fn new(program: &str, id: &str) -> JobName {
-        let name = Path::new(program).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let name =
+            Path::new(program).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let plain = |c: char| if c.is_ascii_alphanumeric() || "_-+".contains(c) { c } else { '_' };
         let name: String = name.chars().map(plain).take(64).collect();
         let name = if name.is_empty() { "job" } else { &name };
@@ -42,7 +43,10 @@ impl JobName {
     /// The number of the set with this name, if it is of this job and another set can follow it.
     pub fn number(&self, name: &str) -> Option<u64> {
         let digits = self.digits(name)?;
-        digits.parse().ok().filter(|number: &u64| *number < u64::MAX && number.to_string() == digits)
+        digits
+            .parse()
+            .ok()
+            .filter(|number: &u64| *number < u64::MAX && number.to_string() == digits)
     }
 
     /// The digits after the name of the job, if there are only digits.
@@ -91,13 +95,17 @@ impl JobName {
         let folder = Folder::base(&base)?;
         while let Some(number) = numbers.pop() {
             let name = self.set(number);
-            let manifest = folder.folder(OsStr::new(&name)).and_then(|set| set.file(Path::new(MANIFEST)));
+            let manifest =
+                folder.folder(OsStr::new(&name)).and_then(|set| set.file(Path::new(MANIFEST)));
             match manifest {
                 Err(TrustError::Distrust(distrust)) => {
-                    passed_over.push(format!("{} is passed over: {distrust}", base.join(name).display()));
+                    passed_over
+                        .push(format!("{} is passed over: {distrust}", base.join(name).display()));
                 }
                 // Root has made it of a job of the caller's.
-                Err(TrustError::Kernel(path, error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Err(TrustError::Kernel(path, error))
+                    if error.kind() == io::ErrorKind::PermissionDenied =>
+                {
                     passed_over.push(format!("{} is passed over: {error}", path.display()));
                 }
                 // If a file is missing, opening the set reports it.
@@ -161,7 +169,8 @@ impl Set {
         let mut found = FoundSet { path: Some(path.to_path_buf()), passed_over: Vec::new() };
         let job = path.file_name().and_then(OsStr::to_str).filter(|_| !path.exists());
         if let Some(job) = job {
-            let base = path.parent().filter(|base| !base.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let base =
+                path.parent().filter(|base| !base.as_os_str().is_empty()).unwrap_or(Path::new("."));
             if base.is_dir() {
                 found = JobName::named(job).newest(base)?;
             }
@@ -174,8 +183,8 @@ impl Set {
             _ => SetError::Unreadable(newest.clone(), error),
         })?;
         let text = Folder::of_set(&path)?.read(Path::new(MANIFEST), LONGEST)?;
-        let manifest =
-            Manifest::from_text(&text).map_err(|error| SetError::Manifest(path.join(MANIFEST), error))?;
+        let manifest = Manifest::from_text(&text)
+            .map_err(|error| SetError::Manifest(path.join(MANIFEST), error))?;
         Ok(Set { path, manifest, passed_over })
     }
 
@@ -185,7 +194,9 @@ impl Set {
         let path = std::path::absolute(path).ok()?;
         let (base, name) = (path.parent()?, path.file_name()?.to_str()?);
         let (job, limit) = match name.rsplit_once('.') {
-            Some((job, digits)) if JobName::named(job).number(name).is_some() => (job, digits.parse().ok()?),
+            Some((job, digits)) if JobName::named(job).number(name).is_some() => {
+                (job, digits.parse().ok()?)
+            }
             _ => (name, u64::MAX),
         };
         let job = JobName::named(job);
@@ -199,7 +210,8 @@ impl Set {
     /// The unique mark of a set: the first line of its manifest, which has the checksum of the
     /// rest. Fails if there is no manifest, or another user may have changed it.
     pub fn mark(path: &Path) -> Result<String, SetError> {
-        let path = path.canonicalize().map_err(|error| SetError::Unreadable(path.to_path_buf(), error))?;
+        let path =
+            path.canonicalize().map_err(|error| SetError::Unreadable(path.to_path_buf(), error))?;
         let text = Folder::of_set(&path)?.read(Path::new(MANIFEST), LONGEST)?;
         let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
         Ok(String::from_utf8_lossy(line).into_owned())
@@ -229,8 +241,12 @@ impl Set {
     pub fn files_of(&self, ranks: &[u32]) -> Vec<PathBuf> {
         let directories: Vec<String> = ranks.iter().map(|rank| format!("rank.{rank}/")).collect();
         let names = self.manifest.files.iter().map(|file| &file.name);
-        let needed = names.filter(|name| directories.iter().any(|directory| name.starts_with(directory)));
-        [PathBuf::from(MANIFEST)].into_iter().chain(needed.map(|name| Path::new(IMAGE).join(name))).collect()
+        let needed =
+            names.filter(|name| directories.iter().any(|directory| name.starts_with(directory)));
+        [PathBuf::from(MANIFEST)]
+            .into_iter()
+            .chain(needed.map(|name| Path::new(IMAGE).join(name)))
+            .collect()
     }
 
     /// The directory of its image.
@@ -305,9 +321,12 @@ mod tests {
         let job = JobName::new("/home/u/my heat.x", "3f9c2a10deadbeef");
         assert_eq!(job.set(3), "my_heat_x-3f9c2a10.3");
         assert_eq!(job.number("my_heat_x-3f9c2a10.3"), Some(3));
-        for other in
-            ["my_heat_x-3f9c2a10", "my_heat_x-3f9c2a10.03", "my_heat_x-3f9c2a11.3", ".my_heat_x-3f9c2a10.3"]
-        {
+        for other in [
+            "my_heat_x-3f9c2a10",
+            "my_heat_x-3f9c2a10.03",
+            "my_heat_x-3f9c2a11.3",
+            ".my_heat_x-3f9c2a10.3",
+        ] {
             assert_eq!(job.number(other), None, "{other}");
         }
         assert_eq!(JobName::new("", "12").to_string(), "job-12");
@@ -374,9 +393,16 @@ mod tests {
             assert!(refused.contains("belongs to user 12345"), "{refused}");
             std::os::unix::fs::chown(&path, Some(0), None).unwrap();
         }
-        assert_eq!(Set::open(&base.join(job.to_string())).unwrap().passed_over, Vec::<String>::new());
+        assert_eq!(
+            Set::open(&base.join(job.to_string())).unwrap().passed_over,
+            Vec::<String>::new()
+        );
         std::os::unix::fs::chown(&theirs, Some(12345), None).unwrap();
-        assert_eq!(job.numbers(&base).unwrap(), [1], "it is not ours to be removed, nor to be followed");
+        assert_eq!(
+            job.numbers(&base).unwrap(),
+            [1],
+            "it is not ours to be removed, nor to be followed"
+        );
         std::fs::remove_dir_all(base.join(job.set(1))).unwrap();
         let none = Set::open(&base.join(job.to_string())).unwrap_err().to_string();
         assert!(none.contains("there is no such set; ") && none.contains("user 12345"), "{none}");
@@ -388,7 +414,10 @@ mod tests {
         let (base, job) = sets("numbers", &[1, u64::MAX]);
         let set = Set::open(&base.join(job.to_string())).unwrap();
         assert!(set.path.ends_with(job.set(1)), "{set:?}");
-        assert!(set.passed_over[0].contains("no set can follow the number 18446744073709551615"), "{set:?}");
+        assert!(
+            set.passed_over[0].contains("no set can follow the number 18446744073709551615"),
+            "{set:?}"
+        );
         assert_eq!(job.numbers(&base).unwrap(), [1]);
         assert_eq!(job.number("heat-12345678.18446744073709551616"), None);
         std::fs::remove_dir_all(&base).unwrap();
@@ -431,7 +460,8 @@ mod tests {
             let file = image.join("pages-1.img");
             std::fs::write(&file, vec![7; 3 << 20]).unwrap();
             let manifest = Manifest { files: vec![sum(&file).unwrap()], ..example() };
-            std::fs::write(base.join(job.set(number)).join(MANIFEST), manifest.to_text().unwrap()).unwrap();
+            std::fs::write(base.join(job.set(number)).join(MANIFEST), manifest.to_text().unwrap())
+                .unwrap();
         }
         let set = Set::open(&base.join("heat-12345678")).unwrap();
         assert!(set.path.ends_with("heat-12345678.10"), "{set:?}");
@@ -444,9 +474,16 @@ mod tests {
         let text = set.verify(true).unwrap_err().to_string();
         assert!(text.contains("pages-1.img is damaged: its contents"), "{text}");
         std::fs::write(&file, &bytes[1..]).unwrap();
-        assert!(set.verify(false).unwrap_err().to_string().contains("3145727 bytes instead of 3145728"));
+        assert!(
+            set.verify(false).unwrap_err().to_string().contains("3145727 bytes instead of 3145728")
+        );
         std::fs::remove_file(&file).unwrap();
-        assert!(set.verify(false).unwrap_err().to_string().contains("pages-1.img is damaged: No such file"));
+        assert!(
+            set.verify(false)
+                .unwrap_err()
+                .to_string()
+                .contains("pages-1.img is damaged: No such file")
+        );
         assert!(matches!(Set::open(&base.join("heat-1")), Err(SetError::Missing(..))));
         std::fs::remove_dir_all(&base).unwrap();
     }

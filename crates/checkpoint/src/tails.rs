@@ -25,7 +25,9 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FlockOperation, RenameFlags, Timespec, Timestamps, flock, futimens, renameat_with};
+use rustix::fs::{
+    CWD, FlockOperation, RenameFlags, Timespec, Timestamps, flock, futimens, renameat_with,
+};
 
 pub(crate) use self::search::ContentPiece;
 use self::search::{ByteSource, Tail, find, length, reach};
@@ -131,14 +133,18 @@ const PART: &str = "part-";
 
 fn read_all(directory: &Path) -> Result<Vec<(u64, Tail)>, TrustError> {
     let folder = match Folder::of_set(directory) {
-        Err(TrustError::Kernel(_, error)) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(TrustError::Kernel(_, error)) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Vec::new());
+        }
         folder => folder?,
     };
     let kernel = |error| TrustError::Kernel(directory.to_path_buf(), error);
     let mut all = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(kernel)? {
         let name = entry.map_err(kernel)?.file_name();
-        let Some(number) = name.to_str().and_then(|name| name.parse::<u64>().ok()) else { continue };
+        let Some(number) = name.to_str().and_then(|name| name.parse::<u64>().ok()) else {
+            continue;
+        };
         if let Some((tail, ..)) = open_tail(&folder, &name)? {
             all.push((number, tail));
         }
@@ -157,7 +163,8 @@ fn open_tail(folder: &Folder, name: &OsStr) -> Result<Option<(Tail, File, u64)>,
     let tail = serde_json::from_slice::<Tail>(&head[..end]).ok();
     let begin = end as u64 + 1;
     let is_whole = |tail: &Tail| {
-        begin.checked_add(tail.bytes) == Some(bytes) && tail.offset.checked_add(tail.bytes).is_some()
+        begin.checked_add(tail.bytes) == Some(bytes)
+            && tail.offset.checked_add(tail.bytes).is_some()
     };
     Ok(tail.filter(is_whole).map(|tail| (tail, file, begin)))
 }
@@ -167,7 +174,8 @@ impl Tails {
     pub(crate) fn of(set: &Set) -> Result<Tails, TailError> {
         let (base, job) = (set.path.parent().unwrap_or(&set.path).to_path_buf(), set.job());
         let number = set.path.file_name().and_then(OsStr::to_str).and_then(|name| job.number(name));
-        let directory = base.join(format!("{job}{}", if number.is_some() { BESIDE_SETS } else { ALONE }));
+        let directory =
+            base.join(format!("{job}{}", if number.is_some() { BESIDE_SETS } else { ALONE }));
         let all = read_all(&directory).map_err(TailError::Keep)?;
         Ok(Tails {
             base,
@@ -190,7 +198,9 @@ impl Tails {
     /// Compares a file with its contents at the checkpoint; also returns the pieces of these.
     pub(crate) fn contents(&self, was: &WrittenFile) -> (Contents, Vec<ContentPiece>) {
         let whole = vec![ContentPiece { source: ByteSource::File, bytes: was.bytes }];
-        let Ok(file) = was.open(OpenOptions::new().read(true)) else { return (Contents::Unknown, whole) };
+        let Ok(file) = was.open(OpenOptions::new().read(true)) else {
+            return (Contents::Unknown, whole);
+        };
         let length_now = file.metadata().map_or(0, |is| is.len());
         let tails = self.of_file(&was.path);
         let mut content = |pieces: &[ContentPiece]| self.checksum(&file, pieces).ok();
@@ -203,7 +213,9 @@ impl Tails {
             Some(pieces) => (Contents::Kept, pieces),
             // A cut file without a checksum has other bytes behind the cut.
             None => match reach(length_now, &tails, (was.bytes, self.set), &self.host) {
-                Some(pieces) if length_now < was.bytes || was.content.is_none() && self.set != u64::MAX => {
+                Some(pieces)
+                    if length_now < was.bytes || was.content.is_none() && self.set != u64::MAX =>
+                {
                     (Contents::Reached, pieces)
                 }
                 _ if was.content.is_some() => (Contents::Other, whole),
@@ -242,7 +254,9 @@ impl Tails {
     fn open(&self, number: u64) -> io::Result<(Tail, File, u64)> {
         let opened = Folder::of_set(&self.directory)
             .and_then(|folder| open_tail(&folder, OsStr::new(&number.to_string())));
-        let gone = || io::Error::new(io::ErrorKind::InvalidData, format!("the tail {number} is not whole"));
+        let gone = || {
+            io::Error::new(io::ErrorKind::InvalidData, format!("the tail {number} is not whole"))
+        };
         opened.map_err(io::Error::other)?.ok_or_else(gone)
     }
 
@@ -271,7 +285,8 @@ impl Tails {
             file.sync_all()?;
             file.metadata()
         };
-        let times = |is: &std::fs::Metadata| [(is.atime(), is.atime_nsec()), (is.mtime(), is.mtime_nsec())];
+        let times =
+            |is: &std::fs::Metadata| [(is.atime(), is.atime_nsec()), (is.mtime(), is.mtime_nsec())];
         let before = times(&is);
         let mut fitted = Fitted {
             path: path.to_path_buf(),
@@ -301,22 +316,32 @@ impl Tails {
     }
 
     /// Writes the bytes that will be cut off a file to a new tail; returns its number.
-    fn keep(&mut self, path: &Path, file: &File, (offset, bytes): (u64, u64)) -> Result<u64, TailError> {
-        let newest = self.job.numbers(&self.base).ok().and_then(|mut all| all.pop()).unwrap_or(self.set);
+    fn keep(
+        &mut self,
+        path: &Path,
+        file: &File,
+        (offset, bytes): (u64, u64),
+    ) -> Result<u64, TailError> {
+        let newest =
+            self.job.numbers(&self.base).ok().and_then(|mut all| all.pop()).unwrap_or(self.set);
         let directory = self.directory.clone();
         let kernel = |error| TailError::Keep(TrustError::Kernel(directory.clone(), error));
         match private_directory(&self.directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(kernel(error)),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(kernel(error));
+            }
             _ => Folder::of_set(&self.directory).map_err(TailError::Keep)?,
         };
-        let before = checksum_of(file, offset).map_err(|error| TailError::File(path.to_path_buf(), error))?;
+        let before = checksum_of(file, offset)
+            .map_err(|error| TailError::File(path.to_path_buf(), error))?;
         let host = self.host.clone();
         let tail = Tail { path: path.to_path_buf(), host, offset, bytes, before, newest };
         let mut line = serde_json::to_vec(&tail).map_err(|error| kernel(error.into()))?;
         line.push(b'\n');
         let part = self.directory.join(format!("{PART}{}-{}", self.host, std::process::id()));
         let write = || {
-            let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part);
+            let options =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part);
             let mut kept = options?;
             kept.write_all(&line)?;
             let mut from = file;
@@ -370,8 +395,9 @@ impl Tails {
 
     /// Whether no process has written to a file since [`Tails::fit`].
     pub(crate) fn is_untouched(fitted: &Fitted) -> bool {
-        std::fs::symlink_metadata(&fitted.path)
-            .is_ok_and(|is| is.len() == fitted.bytes && (is.mtime(), is.mtime_nsec()) == fitted.modified)
+        std::fs::symlink_metadata(&fitted.path).is_ok_and(|is| {
+            is.len() == fitted.bytes && (is.mtime(), is.mtime_nsec()) == fitted.modified
+        })
     }
 
     /// Removes tails of this host that no set needs, except the last one of each file. The next
@@ -389,7 +415,9 @@ impl Tails {
             of_files.values().filter_map(|numbers| numbers.last().copied()).collect();
         for number in self.job.numbers(&self.base).unwrap_or_default() {
             let set = Set::open(&self.base.join(self.job.set(number))).ok();
-            needed.extend(of_files.keys().flat_map(|path| self.needed_by(number, set.as_ref(), path)));
+            needed.extend(
+                of_files.keys().flat_map(|path| self.needed_by(number, set.as_ref(), path)),
+            );
         }
         let unneeded = of_files.values().flatten().filter(|number| !needed.contains(number));
         let unneeded: BTreeSet<u64> = unneeded.copied().collect();
@@ -404,8 +432,9 @@ impl Tails {
     fn needed_by(&self, number: u64, set: Option<&Set>, path: &Path) -> Vec<u64> {
         let since = self.of_file(path).into_iter().filter(|(_, tail)| tail.newest >= number);
         let since: Vec<(u64, Tail)> = since.collect();
-        let numbers =
-            |below: u64| since.iter().filter(move |(_, tail)| tail.offset < below).map(|(at, _)| *at);
+        let numbers = |below: u64| {
+            since.iter().filter(move |(_, tail)| tail.offset < below).map(|(at, _)| *at)
+        };
         let Some(set) = set else { return numbers(u64::MAX).collect() };
         let of_path = set.manifest.written.iter().filter(|was| was.path == path);
         let needed = of_path.flat_map(|was| match self.contents(was) {
@@ -455,9 +484,11 @@ mod tests {
             let is = std::fs::metadata(&self.file).unwrap();
             let written = vec![WrittenFile::new(self.file.clone(), &is)];
             let mut draft = Draft::begin(&self.base, self.job()).unwrap();
-            let published = draft.publish(Manifest { written, ..example() }, keep, &mut |_| {}).unwrap();
+            let published =
+                draft.publish(Manifest { written, ..example() }, keep, &mut |_| {}).unwrap();
             assert_eq!(published.left, Vec::<String>::new());
-            let number = self.job().number(published.path.file_name().unwrap().to_str().unwrap()).unwrap();
+            let number =
+                self.job().number(published.path.file_name().unwrap().to_str().unwrap()).unwrap();
             self.wanted.insert(number, self.text());
             number
         }
@@ -535,8 +566,11 @@ mod tests {
             }
         }
         drop(Draft::begin(&line.base, JobName::new("other", "1")).unwrap());
-        let left: Vec<_> =
-            std::fs::read_dir(&line.base).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        let left: Vec<_> = std::fs::read_dir(&line.base)
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.file_name())
+            .collect();
         assert_eq!(left, ["out"]);
         std::fs::remove_dir_all(&line.base).unwrap();
     }
@@ -554,7 +588,8 @@ mod tests {
         assert_eq!(line.text(), "one\n");
         let said = fitted.lines("");
         assert!(
-            said[0].contains("out is cut back to 4 bytes; the other 9 are kept in ") && said.len() == 1,
+            said[0].contains("out is cut back to 4 bytes; the other 9 are kept in ")
+                && said.len() == 1,
             "{said:?}"
         );
         assert_eq!(fitted.undo(false), Vec::<String>::new());
@@ -566,7 +601,8 @@ mod tests {
         let fitted = line.restart(2, Policy::Cut).unwrap();
         let said = fitted.lines(" on nodea");
         assert!(
-            said[0].contains("out has its 8 bytes again, 4 of them from ") && said[0].ends_with(" on nodea"),
+            said[0].contains("out has its 8 bytes again, 4 of them from ")
+                && said[0].ends_with(" on nodea"),
             "{said:?}"
         );
         assert_eq!(fitted.undo(false), Vec::<String>::new());

@@ -18,15 +18,22 @@ impl Tree {
         let mut parents = BTreeMap::new();
         for entry in std::fs::read_dir("/proc")? {
             let name = entry?.file_name();
-            let Some(number) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            let Some(number) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+                continue;
+            };
             // A process that has ended meanwhile is not in the tree.
-            let Ok(stat) = std::fs::read_to_string(format!("/proc/{number}/stat")) else { continue };
+            let Ok(stat) = std::fs::read_to_string(format!("/proc/{number}/stat")) else {
+                continue;
+            };
             if let Some(parent) = number_in(&stat, PARENT) {
                 parents.insert(number, parent);
             }
         }
         if !parents.contains_key(&root) {
-            return Err(io::Error::new(io::ErrorKind::NotFound, format!("process {root} is not there")));
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("process {root} is not there"),
+            ));
         }
         let processes = descendants(root, &parents);
         let mut tasks = Vec::new();

@@ -72,7 +72,10 @@ impl fmt::Display for Distrust {
                 )
             }
             Why::Length(bytes) => {
-                write!(f, "{path} has {bytes} bytes, which is too much for such a file: name another set")
+                write!(
+                    f,
+                    "{path} has {bytes} bytes, which is too much for such a file: name another set"
+                )
             }
         }
     }
@@ -172,14 +175,16 @@ impl Folder {
     /// A directory for sets, by its canonical path.
     pub(crate) fn base(path: &Path) -> Result<Folder, TrustError> {
         let folder = Folder::outside(path)?;
-        let kernel = |error: rustix::io::Errno| TrustError::Kernel(path.to_path_buf(), error.into());
+        let kernel =
+            |error: rustix::io::Errno| TrustError::Kernel(path.to_path_buf(), error.into());
         judge_base(path, &fstat(&folder.fd).map_err(kernel)?)?;
         Ok(folder)
     }
 
     /// Any directory: its entries are judged one by one.
     pub(crate) fn outside(path: &Path) -> Result<Folder, TrustError> {
-        let kernel = |error: rustix::io::Errno| TrustError::Kernel(path.to_path_buf(), error.into());
+        let kernel =
+            |error: rustix::io::Errno| TrustError::Kernel(path.to_path_buf(), error.into());
         let fd = openat(CWD, path, DIRECTORY, Mode::empty()).map_err(kernel)?;
         Ok(Folder { fd, path: path.to_path_buf() })
     }
@@ -227,7 +232,9 @@ impl Folder {
 
     pub(crate) fn has_own(&self, name: &OsStr) -> bool {
         let is = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW);
-        is.is_ok_and(|is| is_trusted(is.st_uid) && FileType::from_raw_mode(is.st_mode) == FileType::Directory)
+        is.is_ok_and(|is| {
+            is_trusted(is.st_uid) && FileType::from_raw_mode(is.st_mode) == FileType::Directory
+        })
     }
 }
 
@@ -297,7 +304,8 @@ mod tests {
         std::fs::DirBuilder::new().mode(0o700).create(&base).unwrap();
         let base = base.canonicalize().unwrap();
         let folder = Folder::base(&base).unwrap();
-        rustix::fs::mknodat(CWD, base.join("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        rustix::fs::mknodat(CWD, base.join("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+            .unwrap();
         symlink("/dev/zero", base.join("link")).unwrap();
         let read = |name: &str| said(folder.read(Path::new(name), 10));
         assert!(read("fifo").contains("fifo is a FIFO, which 'oxmpi checkpoint' does not make"));

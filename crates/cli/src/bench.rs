@@ -103,8 +103,8 @@ fn run(options: &BenchArgs) -> Result<String, String> {
     }
     match (&options.markdown, page) {
         (Some(file), Some(page)) => {
-            let text =
-                page::refreshed(&page, &all).map_err(|error| format!("{}: {error}", file.display()))?;
+            let text = page::refreshed(&page, &all)
+                .map_err(|error| format!("{}: {error}", file.display()))?;
             std::fs::write(file, text)
                 .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
             Ok(String::new())
@@ -115,13 +115,22 @@ fn run(options: &BenchArgs) -> Result<String, String> {
 }
 
 fn read(file: &Path) -> Result<String, String> {
-    oxmpi_param::file::read_text(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
+    oxmpi_param::file::read_text(file)
+        .map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
 
 fn measure(options: &BenchArgs, transport: &str) -> Result<Figures, String> {
-    let own = oxmpi_sys::library::program().map_err(|error| format!("cannot find this program: {error}"))?;
+    let own = oxmpi_sys::library::program()
+        .map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(&own);
-    command.args(["mpirun", "--quiet", "-n", &options.ranks.to_string(), "--timeout", &LIMIT.to_string()]);
+    command.args([
+        "mpirun",
+        "--quiet",
+        "-n",
+        &options.ranks.to_string(),
+        "--timeout",
+        &LIMIT.to_string(),
+    ]);
     match transport {
         // With fewer virtual nodes than ranks, neighbouring ranks share a node.
         NODES => command.args(["--mca", "mpi_virtual_nodes", &options.ranks.to_string()]),

@@ -24,7 +24,9 @@ use crate::command::{Settings, Stop, failed, pid, usage};
 
 pub(crate) use self::describe::info;
 pub(crate) use self::lam::{HELP as LAM_HELP, NAMES as LAM_NAMES, called};
-pub(crate) use self::ranks::{Resumption, apart_here, check_here, has_ended, image_here, restore_here, sees};
+pub(crate) use self::ranks::{
+    Resumption, apart_here, check_here, has_ended, image_here, restore_here, sees,
+};
 pub(crate) use self::restart::{RestartArgs, restart};
 pub(crate) use self::supervise::{in_parent, plan};
 pub(crate) use oxmpi_checkpoint::making::{ACTION_PROGRAM, at_action};
@@ -89,13 +91,16 @@ pub(crate) fn checkpoint(args: &CheckpointArgs) -> Result<i32, Stop> {
     }
     let pid = args.pid.unwrap_or_default();
     let facts = inquiry::job_of(pid).map_err(|error| failed(MakerError::Job(error)))?;
-    let is_tree =
-        args.tree || args.blcr && facts.cr.as_deref() != Some(BLCR) || args.as_chosen && facts.cr.is_none();
+    let is_tree = args.tree
+        || args.blcr && facts.cr.as_deref() != Some(BLCR)
+        || args.as_chosen && facts.cr.is_none();
     let mut is_own = false;
     if !is_tree {
         is_own = facts.cr.as_deref() == Some(OWN);
         if args.is_self && !is_own {
-            return Err(usage("the job was started without 'cr self', which calls functions of the program"));
+            return Err(usage(
+                "the job was started without 'cr self', which calls functions of the program",
+            ));
         }
         if facts.cr.is_none() {
             return Err(usage(format!(
@@ -235,7 +240,8 @@ impl Maker {
             transport: facts.transport,
             supervision: self.supervision.or(of_job),
         };
-        let checkpoints = Module::named(&request.transport).is_some_and(|module| module.checkpoints);
+        let checkpoints =
+            Module::named(&request.transport).is_some_and(|module| module.checkpoints);
         if !self.is_tree && facts.cr.as_deref() == Some(OWN) {
             return ranks::save(&request, facts.supervision.is_some());
         }

@@ -48,7 +48,10 @@ fn restrictions(row: &Algorithm) -> Vec<String> {
 pub(crate) fn parsable() -> String {
     let line = |row: &Algorithm| {
         let restrictions = restrictions(row).join(", ");
-        format!("{}:{}:{}:{restrictions}:{}\n", row.collective, row.number, row.name, row.description)
+        format!(
+            "{}:{}:{}:{restrictions}:{}\n",
+            row.collective, row.number, row.name, row.description
+        )
     };
     rows().map(line).collect()
 }
@@ -58,11 +61,17 @@ pub(crate) fn text() -> String {
     let mut out = String::from("components of collectives (coll, coll_NAME_priority):\n");
     let priorities = Components::default();
     for component in Component::all().chain([Component::Base]) {
-        let aliases: String = component.aliases().iter().map(|alias| format!(" (also {alias})")).collect();
+        let aliases: String =
+            component.aliases().iter().map(|alias| format!(" (also {alias})")).collect();
         let (name, description) = (component.name(), component.description());
-        out += &format!("    {:>2} {name:<8} {description}{aliases}\n", priorities.priority(component));
+        out += &format!(
+            "    {:>2} {name:<8} {description}{aliases}\n",
+            priorities.priority(component)
+        );
     }
-    out += &String::from("algorithms of collectives ('oxmpi explain --help' says which one is chosen):\n");
+    out += &String::from(
+        "algorithms of collectives ('oxmpi explain --help' says which one is chosen):\n",
+    );
     for collective in in_order() {
         out += &match tunable(collective) {
             Some(row) => format!(
@@ -73,8 +82,12 @@ pub(crate) fn text() -> String {
             None => format!("  {collective} (cannot be chosen)\n"),
         };
         for row in algorithms(collective).map(AlgorithmId::algorithm) {
-            let restrictions: String = restrictions(row).iter().map(|text| format!("; {text}")).collect();
-            out += &format!("    {:>2} {:<24} {}{restrictions}\n", row.number, row.name, row.description);
+            let restrictions: String =
+                restrictions(row).iter().map(|text| format!("; {text}")).collect();
+            out += &format!(
+                "    {:>2} {:<24} {}{restrictions}\n",
+                row.number, row.name, row.description
+            );
         }
     }
     out

@@ -37,7 +37,8 @@ pub(crate) fn answer(name: &str, done: Result<i32, Stop>) -> i32 {
 pub(crate) fn read<A: clap::Parser>(name: &str, args: &[OsString]) -> Result<A, i32> {
     let command = A::command();
     let inner = args.first().and_then(|word| command.find_subcommand(word));
-    let name = inner.map_or_else(|| name.to_string(), |inner| format!("{name} {}", inner.get_name()));
+    let name =
+        inner.map_or_else(|| name.to_string(), |inner| format!("{name} {}", inner.get_name()));
     parse(args).map_err(|error| match error {
         CommandLineError::Text(text) => {
             crate::say(&text);
@@ -108,7 +109,8 @@ fn message(error: &clap::Error) -> String {
     // `--ranks <N>` is `--ranks`; `<PID>` is `PID`.
     let name = arg.split(' ').next().unwrap_or_default().trim_matches(['<', '>', '[', ']', '.']);
     let value = of(ContextKind::InvalidValue);
-    let given = if name.starts_with('-') { format!("{name} {value}") } else { format!("'{value}'") };
+    let given =
+        if name.starts_with('-') { format!("{name} {value}") } else { format!("'{value}'") };
     let hint = |kind| match of(kind) {
         near if near.is_empty() => String::new(),
         near => format!("; did you mean '{near}'?"),
@@ -282,14 +284,19 @@ mod tests {
             ("checkpoint 7 8", "unknown word '8'"),
             ("checkpoint --advise 0", "--advise 0: not a number of seconds above 0"),
             ("restart --mca cr_files cut", "SET is needed"),
-            ("restart --files cat set", "--files cat: expected cut, refuse, accept; did you mean 'cut'?"),
+            (
+                "restart --files cat set",
+                "--files cat: expected cut, refuse, accept; did you mean 'cut'?",
+            ),
             ("restart --every 1y set", "--every 1y: not a time of 0.1s or more"),
             ("restart --host a --app b set", "has no meaning beside"),
             ("tune --resume a --mca b c", "--resume has no meaning beside --mca"),
             ("tune --network 1,2,3,4", "--simulate is needed"),
         ] {
             match read_line(line) {
-                Err(CommandLineError::Wrong(text)) => assert!(text.contains(wanted), "{line}: {text}"),
+                Err(CommandLineError::Wrong(text)) => {
+                    assert!(text.contains(wanted), "{line}: {text}")
+                }
                 other => panic!("{line}: {other:?}"),
             }
         }
@@ -303,7 +310,8 @@ mod tests {
                 && read_line("restart -ssi cr_keep 1 set").is_ok()
         );
         assert!(read_line("nodes -nc").is_ok() && read_line("checkpoint -tree --kill 7").is_ok());
-        for line in ["", "info -help", "quiesce", "checkpoint", "restart", "explain", "exec --help"] {
+        for line in ["", "info -help", "quiesce", "checkpoint", "restart", "explain", "exec --help"]
+        {
             assert!(matches!(read_line(line), Err(CommandLineError::Text(_))), "{line}");
         }
     }

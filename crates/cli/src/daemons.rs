@@ -87,7 +87,9 @@ fn universe(settings: &Settings) -> Result<Universe, Stop> {
 /// The value of `boot_session_suffix`, or of LAM/MPI's variable for the same purpose.
 pub(crate) fn suffix(params: &Params) -> Result<String, String> {
     let (name, value) = match params.boot_session_suffix() {
-        "" => ("LAM_MPI_SESSION_SUFFIX", std::env::var("LAM_MPI_SESSION_SUFFIX").unwrap_or_default()),
+        "" => {
+            ("LAM_MPI_SESSION_SUFFIX", std::env::var("LAM_MPI_SESSION_SUFFIX").unwrap_or_default())
+        }
         value => ("boot_session_suffix", value.to_string()),
     };
     daemon::check_suffix(&value).map_err(|why| format!("{name}: {why}"))?;
@@ -113,7 +115,8 @@ pub(crate) fn boot(args: &BootArgs) -> Result<i32, Stop> {
         suffix: suffix(params).map_err(usage)?,
         include: params.btl_tcp_if_include().into(),
         exclude: params.btl_tcp_if_exclude().into(),
-        program: program.map_err(|error| failed(format!("cannot find this program itself: {error}")))?,
+        program: program
+            .map_err(|error| failed(format!("cannot find this program itself: {error}")))?,
         timeout: args.timeout,
     };
     let mut say = |text: &str| {
@@ -126,7 +129,8 @@ pub(crate) fn boot(args: &BootArgs) -> Result<i32, Stop> {
         BootError::Already { .. } => failed(error),
         _ => failed(format!("{error}\nno daemon is left running")),
     })?;
-    let cpus: u64 = nodes.iter().filter(|node| node.is_scheduled).map(|node| u64::from(node.cpus)).sum();
+    let cpus: u64 =
+        nodes.iter().filter(|node| node.is_scheduled).map(|node| u64::from(node.cpus)).sum();
     crate::say(&format!(
         "booted: {}, {} ('oxmpi nodes' lists, 'oxmpi halt' ends)\n",
         counted(nodes.len() as u64, "node"),
@@ -184,7 +188,10 @@ pub(crate) fn nodes(args: &NodesArgs) -> Result<i32, Stop> {
         let marks: Vec<&str> = marks.iter().filter(|(_, is)| *is).map(|(mark, _)| *mark).collect();
         crate::say(&format!("{numbered}{shown}{cpus}:{}\n", marks.join(",")));
         if let Some(trouble) = trouble {
-            oxmpi_sys::complain!("oxmpi nodes: n{number} ({}) does not answer: {trouble}", node.name);
+            oxmpi_sys::complain!(
+                "oxmpi nodes: n{number} ({}) does not answer: {trouble}",
+                node.name
+            );
         }
     }
     Ok(0)

@@ -111,7 +111,9 @@ fn copies(params: &Params) -> Finding {
             format!("{} is not used: {error}", file.display()),
             "'oxmpi doctor --measure' writes it anew; or remove it",
         ),
-        (Some(file), None) => good("copies", format!("messages go by what was measured: {}", file.display())),
+        (Some(file), None) => {
+            good("copies", format!("messages go by what was measured: {}", file.display()))
+        }
         (None, _) => good(
             "copies",
             format!(
@@ -124,25 +126,41 @@ fn copies(params: &Params) -> Finding {
 
 /// The survey of a transport that has one.
 fn surveyed(module: &'static Module, params: &Params) -> Option<Finding> {
-    let remedy =
-        || format!("for jobs over '{}' alone; 'oxmpi info --{}' has the details", module.name, module.name);
+    let remedy = || {
+        format!(
+            "for jobs over '{}' alone; 'oxmpi info --{}' has the details",
+            module.name, module.name
+        )
+    };
     Some(match survey::survey(module, params)? {
-        Ok(Survey { title, choice: Ok(choice), .. }) => good(module.name, format!("{title}: {choice}")),
-        Ok(Survey { title, choice: Err(why), .. }) => note(module.name, format!("{title}: {why}"), remedy()),
+        Ok(Survey { title, choice: Ok(choice), .. }) => {
+            good(module.name, format!("{title}: {choice}"))
+        }
+        Ok(Survey { title, choice: Err(why), .. }) => {
+            note(module.name, format!("{title}: {why}"), remedy())
+        }
         Err(why) => note(module.name, why, remedy()),
     })
 }
 
 /// A library to which collectives can be handed over: its component, the name of its file, and the
 /// result of the search.
-fn library(component: &'static str, name: &str, found: Result<String, String>, is_enabled: bool) -> Finding {
+fn library(
+    component: &'static str,
+    name: &str,
+    found: Result<String, String>,
+    is_enabled: bool,
+) -> Finding {
     let switch = format!("coll_{component}_enable");
     match (found, is_enabled) {
         (Ok(found), true) => good(component, format!("{found}: collectives may be handed to it")),
         (Ok(found), false) => good(component, format!("{found}: not used, as {switch} is 0")),
-        (Err(_), false) => good(component, format!("there is no library '{name}', and {switch} is 0")),
+        (Err(_), false) => {
+            good(component, format!("there is no library '{name}', and {switch} is 0"))
+        }
         (Err(why), true) => {
-            let remedy = format!("or leave {switch} at 0: our own components serve all collectives");
+            let remedy =
+                format!("or leave {switch} at 0: our own components serve all collectives");
             note(component, why, remedy)
         }
     }
@@ -166,10 +184,14 @@ fn accelerator(params: &Params) -> Finding {
             "accelerator",
             format!("{found}: for programs that have loaded it, as accelerator is 'auto'"),
         ),
-        (Ok(found), Accelerator::Cuda) => good("accelerator", format!("{found}: loaded in each program")),
+        (Ok(found), Accelerator::Cuda) => {
+            good("accelerator", format!("{found}: loaded in each program"))
+        }
         (Ok(found), Accelerator::Null) => good(
             "accelerator",
-            format!("{found}: not used, as accelerator is 'null'; buffers on a device are MPI_ERR_BUFFER"),
+            format!(
+                "{found}: not used, as accelerator is 'null'; buffers on a device are MPI_ERR_BUFFER"
+            ),
         ),
         (Ok(found), Accelerator::Off) => good(
             "accelerator",
@@ -207,7 +229,10 @@ fn all() -> Vec<Finding> {
                 true => "there is no other interface".to_string(),
                 false => format!("there are also {}", others.join(", ")),
             };
-            let text = format!("sockets would use {} ({}) on this host; {others}", there.name, there.address);
+            let text = format!(
+                "sockets would use {} ({}) on this host; {others}",
+                there.name, there.address
+            );
             good("networks", text)
         }
         Err(error) => problem(
@@ -247,9 +272,11 @@ fn all() -> Vec<Finding> {
     let job = Job { no_sockets, nodes, ..Job::default() };
     found.push(match given.params.select(&job, ThreadLevel::Single) {
         Ok(chosen) => good("selection", format!("messages go by rpi {}", chosen.rpi)),
-        Err(error) => {
-            problem("selection", error.to_string(), "'oxmpi info --params' shows where parameters come from")
-        }
+        Err(error) => problem(
+            "selection",
+            error.to_string(),
+            "'oxmpi info --params' shows where parameters come from",
+        ),
     });
     found
 }

@@ -15,8 +15,8 @@ use oxmpi_tuned::selection::refusal;
 use oxmpi_tuned::settings::Settings as TunedSettings;
 use oxmpi_tuned::stack::{basic, smp_reason, smp_segment};
 use oxmpi_tuned::{
-    AlgorithmDecision, CallFacts, CollectiveFacts, CommFacts, Component, Distribution, Form, IllegalForced,
-    Reason, Reduction, Stack, Unserved,
+    AlgorithmDecision, CallFacts, CollectiveFacts, CommFacts, Component, Distribution, Form,
+    IllegalForced, Reason, Reduction, Stack, Unserved,
 };
 use serde_json::{Value as Json, json};
 
@@ -116,7 +116,8 @@ impl CollectiveQuery {
         let setup = if args.oversubscribed { Setup::Oversubscribed } else { Setup::Dedicated };
         let facts = |bytes| {
             let (ranks, type_size) = (args.ranks as u32, args.type_size as usize);
-            CollectiveFacts::new(collective, ranks, bytes, type_size, !args.noncommutative).on(setup)
+            CollectiveFacts::new(collective, ranks, bytes, type_size, !args.noncommutative)
+                .on(setup)
         };
         // Bytes that not all ranks know cannot take part in the choice.
         let facts = if facts(args.bytes).knows_bytes() { facts(args.bytes) } else { facts(0) };
@@ -136,7 +137,10 @@ pub(crate) fn main(args: &ExplainArgs) -> Result<i32, Stop> {
     };
     let query = CollectiveQuery::new(args);
     let (settings, job_facts) = settings(args)?;
-    settings.warnings.iter().for_each(|warning| oxmpi_sys::complain!("oxmpi explain: warning: {warning}"));
+    settings
+        .warnings
+        .iter()
+        .for_each(|warning| oxmpi_sys::complain!("oxmpi explain: warning: {warning}"));
     let decision = settings.selection.decide_on(&query.facts, query.distribution);
     let served = served(&query, (&settings, &job_facts), &decision);
     let format = if query.json { in_json } else { in_text };
@@ -212,13 +216,14 @@ fn served(
     };
     let by: Vec<_> = Form::ALL.map(by).into();
     let other = match by[0].1 {
-        Ok(component @ (Component::Basic | Component::Base)) => {
-            basic(components, facts, reduction).map(|id| (id, format!("the crossovers of {component}")))
+        Ok(component @ (Component::Basic | Component::Base)) => basic(components, facts, reduction)
+            .map(|id| (id, format!("the crossovers of {component}"))),
+        Ok(Component::Smp) => {
+            by_name(facts.collective, "smp").zip(nodes.as_ref()).map(|(id, nodes)| {
+                let segment = smp_segment(components, facts, nodes, id);
+                (id, format!("{}, by smp", smp_reason(nodes, segment)))
+            })
         }
-        Ok(Component::Smp) => by_name(facts.collective, "smp").zip(nodes.as_ref()).map(|(id, nodes)| {
-            let segment = smp_segment(components, facts, nodes, id);
-            (id, format!("{}, by smp", smp_reason(nodes, segment)))
-        }),
         _ => None,
     };
     let is_without = !has_memory && is_small(facts, decision, Form::Blocking, &pool);
@@ -249,14 +254,18 @@ fn named(name: &str) -> Result<NamedCollective, String> {
         })
     };
     find(plain).or_else(|| find(plain.strip_prefix('i')?)).ok_or_else(|| {
-        let all = || Collective::ALL.map(Collective::name).into_iter().chain(ALIASES.map(|(alias, _)| alias));
+        let all = || {
+            Collective::ALL.map(Collective::name).into_iter().chain(ALIASES.map(|(alias, _)| alias))
+        };
         let known = all().collect::<Vec<_>>().join(", ");
         format!("there is no such collective{} (there are {known})", did_you_mean(plain, all()))
     })
 }
 
 /// The algorithms of the collective, with the restrictions that forbid them.
-fn candidates(facts: &CollectiveFacts) -> impl Iterator<Item = (&'static Algorithm, Option<Restriction>)> {
+fn candidates(
+    facts: &CollectiveFacts,
+) -> impl Iterator<Item = (&'static Algorithm, Option<Restriction>)> {
     algorithms(facts.collective).map(|id| (id.algorithm(), refusal(id, facts)))
 }
 
@@ -311,15 +320,23 @@ fn in_text(
     }
     if let Some(row) = collectives::tunable(*collective) {
         let phrase = row.measure.phrase();
-        out += &format!("  message size:  {message_size} in rules files ({phrase}); collective {}\n", row.id);
+        out += &format!(
+            "  message size:  {message_size} in rules files ({phrase}); collective {}\n",
+            row.id
+        );
     }
     out += "  algorithms:\n";
     for (row, restriction) in candidates(facts) {
-        let verdict = restriction.map_or_else(|| "legal".to_string(), |why| format!("illegal: {why}"));
+        let verdict =
+            restriction.map_or_else(|| "legal".to_string(), |why| format!("illegal: {why}"));
         out += &format!("    {:>2} {:<24} {verdict}\n", row.number, row.name);
     }
-    let forms: Vec<_> =
-        served.by.iter().filter(|(_, by)| *by == Ok(Component::Shmem)).map(|(form, _)| form.name()).collect();
+    let forms: Vec<_> = served
+        .by
+        .iter()
+        .filter(|(_, by)| *by == Ok(Component::Shmem))
+        .map(|(form, _)| form.name())
+        .collect();
     if let Some(most) = forms.last() {
         let forms = if forms.len() > 1 { "blocking and nonblocking" } else { most };
         out += &format!(
@@ -328,7 +345,10 @@ fn in_text(
         );
     }
     if let Some(rpi) = served.without_memory {
-        out += &format!("  Over rpi {} a job has no shared memory for collectives (shmem).\n", rpi.name);
+        out += &format!(
+            "  Over rpi {} a job has no shared memory for collectives (shmem).\n",
+            rpi.name
+        );
     }
     out
 }
@@ -362,7 +382,11 @@ fn algorithm_settings(decision: &AlgorithmDecision<'_>) -> [(&'static str, u64, 
     let uses = |any: &[Parameter]| any.iter().any(|parameter| row.parameters.contains(parameter));
     [
         ("segment size", tuning.segment_bytes, uses(&[Parameter::Segment])),
-        ("fan-out", u64::from(tuning.fan_out), uses(&[Parameter::TreeFanout, Parameter::ChainFanout])),
+        (
+            "fan-out",
+            u64::from(tuning.fan_out),
+            uses(&[Parameter::TreeFanout, Parameter::ChainFanout]),
+        ),
         ("max requests", u64::from(tuning.max_requests), uses(&[Parameter::MaxRequests])),
     ]
 }
@@ -401,13 +425,15 @@ fn in_json(
     }
     match decision {
         Ok(_) if let Some((row, why)) = &served.other => {
-            out["algorithm"] = json!({ "id": row.number, "name": row.name, "description": row.description });
+            out["algorithm"] =
+                json!({ "id": row.number, "name": row.name, "description": row.description });
             out["reason"] = why.as_str().into();
             out["by"] = "component".into();
         }
         Ok(decision) => {
             let row = decision.algorithm.algorithm();
-            out["algorithm"] = json!({ "id": row.number, "name": row.name, "description": row.description });
+            out["algorithm"] =
+                json!({ "id": row.number, "name": row.name, "description": row.description });
             out["reason"] = decision.reason.to_string().into();
             out["by"] = match decision.reason {
                 Reason::Forced(_) => "parameter",
@@ -431,9 +457,13 @@ mod tests {
     use super::*;
 
     fn query(line: &str) -> Result<CollectiveQuery, String> {
-        let words: Vec<_> = ["explain"].into_iter().chain(line.split_whitespace()).map(Into::into).collect();
-        match crate::command::parse::<crate::Oxmpi>(&words).map_err(|error| error.to_string())?.verb {
-            crate::Verb::Explain(ExplainArgs { query: Query::Coll(args) }) => Ok(CollectiveQuery::new(&args)),
+        let words: Vec<_> =
+            ["explain"].into_iter().chain(line.split_whitespace()).map(Into::into).collect();
+        match crate::command::parse::<crate::Oxmpi>(&words).map_err(|error| error.to_string())?.verb
+        {
+            crate::Verb::Explain(ExplainArgs { query: Query::Coll(args) }) => {
+                Ok(CollectiveQuery::new(&args))
+            }
             other => Err(format!("{other:?}")),
         }
     }
@@ -444,7 +474,8 @@ mod tests {
         let question = query(line).unwrap();
         assert_eq!(question.facts, CollectiveFacts::new(Collective::Allreduce, 64, 4096, 8, false));
         assert!(question.json);
-        let question = query("coll bcast --ranks 2 --mca a b --rules f --distribution any").unwrap();
+        let question =
+            query("coll bcast --ranks 2 --mca a b --rules f --distribution any").unwrap();
         assert_eq!(question.distribution, Distribution::Any);
     }
 
@@ -458,7 +489,10 @@ mod tests {
             ("coll bcast --ranks 0", "--ranks 0: expected a whole number from 1 to 2147483647"),
             ("coll bcast --ranks 2 --bytes 99999999999999m", "expected a whole number"),
             ("coll bcast --rank 2", "unknown option '--rank'; did you mean '--ranks'?"),
-            ("coll bcast --ranks 2 --distribution x", "--distribution x: expected any, one-per-node, "),
+            (
+                "coll bcast --ranks 2 --distribution x",
+                "--distribution x: expected any, one-per-node, ",
+            ),
             ("coll bcast --ranks 2 --mca x", "--mca needs 2 values after it"),
             ("copy", "--bytes is needed"),
             ("copy --bytes 1 --place away", "--place away: expected near, far, unknown"),

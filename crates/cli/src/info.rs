@@ -10,7 +10,9 @@ use std::path::PathBuf;
 
 use oxmpi_fabric::Survey;
 use oxmpi_param::Param;
-use oxmpi_param::{Found, Job, Module, ModuleSelection, NodeCount, Params, SelectError, Source, ThreadLevel};
+use oxmpi_param::{
+    Found, Job, Module, ModuleSelection, NodeCount, Params, SelectError, Source, ThreadLevel,
+};
 use oxmpi_rt::launch::network;
 
 use crate::checkpoint;
@@ -103,7 +105,8 @@ fn ranks(text: &str) -> Result<u32, String> {
 
 impl InfoArgs {
     fn ranks(&self) -> u32 {
-        let processors = || std::thread::available_parallelism().map_or(2, |many| many.get().max(2));
+        let processors =
+            || std::thread::available_parallelism().map_or(2, |many| many.get().max(2));
         self.ranks.unwrap_or_else(|| u32::try_from(processors()).unwrap_or(u32::MAX))
     }
 
@@ -131,14 +134,18 @@ impl InfoArgs {
 
     /// The transports whose survey of this machine is shown.
     fn surveys(&self) -> impl Iterator<Item = &'static Module> {
-        let all = [("ib", self.ib), ("ofi", self.ofi), ("gm", self.gm), ("portals4", self.portals4)];
-        all.into_iter().filter(|(_, is_wanted)| *is_wanted).filter_map(|(name, _)| Module::named(name))
+        let all =
+            [("ib", self.ib), ("ofi", self.ofi), ("gm", self.gm), ("portals4", self.portals4)];
+        all.into_iter()
+            .filter(|(_, is_wanted)| *is_wanted)
+            .filter_map(|(name, _)| Module::named(name))
     }
 
     /// The sections that the options select together.
     fn completed(mut self) -> Result<InfoArgs, Stop> {
         self.params |= self.only.is_some();
-        let is_alone = InfoArgs { collectives: false, ..self.clone() }.has_no_section() && self.collectives;
+        let is_alone =
+            InfoArgs { collectives: false, ..self.clone() }.has_no_section() && self.collectives;
         if self.parsable && (self.all || !is_alone) {
             let text = "--parsable goes with --collectives alone ('--json' gives all in one form)";
             return Err(usage(text));
@@ -176,8 +183,13 @@ pub(crate) fn main(args: &InfoArgs) -> Result<i32, Stop> {
     }
     let survey = |module: &'static Module| Some((module, survey::survey(module, &found.params)?));
     let surveys = options.surveys().filter_map(survey).collect();
-    let facts = InfoFacts { prefix: directory.map(|p| p.display().to_string()), found, params, surveys };
-    crate::say(&if options.json { json::json(&options, &facts) } else { text::text(&options, &facts) });
+    let facts =
+        InfoFacts { prefix: directory.map(|p| p.display().to_string()), found, params, surveys };
+    crate::say(&if options.json {
+        json::json(&options, &facts)
+    } else {
+        text::text(&options, &facts)
+    });
     for no_effect in &facts.found.no_effect {
         oxmpi_sys::complain!("oxmpi info: warning: {no_effect}");
     }
@@ -187,11 +199,13 @@ pub(crate) fn main(args: &InfoArgs) -> Result<i32, Stop> {
     for error in &facts.found.errors {
         oxmpi_sys::complain!("oxmpi info: {error}");
     }
-    let refused = options.select.then(|| selected(&facts.found.params, options.ranks).err()).flatten();
+    let refused =
+        options.select.then(|| selected(&facts.found.params, options.ranks).err()).flatten();
     if let Some(error) = &refused {
         oxmpi_sys::complain!("oxmpi info: {error}");
     }
-    let is_of_use = |found: &Result<Survey, String>| found.as_ref().is_ok_and(|found| found.choice.is_ok());
+    let is_of_use =
+        |found: &Result<Survey, String>| found.as_ref().is_ok_and(|found| found.choice.is_ok());
     let nothing_found = facts.surveys.iter().any(|(_, found)| !is_of_use(found));
     Ok(i32::from(!facts.found.errors.is_empty() || refused.is_some() || nothing_found))
 }
@@ -211,7 +225,8 @@ fn chosen(name: Option<&str>) -> Result<Vec<&'static Param>, String> {
     if let Some(param) = Param::find(name) {
         return Ok(vec![param]);
     }
-    let family: Vec<_> = Param::all().iter().copied().filter(|p| p.name.starts_with(name)).collect();
+    let family: Vec<_> =
+        Param::all().iter().copied().filter(|p| p.name.starts_with(name)).collect();
     if !family.is_empty() {
         return Ok(family);
     }
@@ -227,8 +242,10 @@ mod tests {
     use super::*;
 
     fn options(line: &str) -> Result<InfoArgs, String> {
-        let words: Vec<_> = ["info"].into_iter().chain(line.split_whitespace()).map(Into::into).collect();
-        match crate::command::parse::<crate::Oxmpi>(&words).map_err(|error| error.to_string())?.verb {
+        let words: Vec<_> =
+            ["info"].into_iter().chain(line.split_whitespace()).map(Into::into).collect();
+        match crate::command::parse::<crate::Oxmpi>(&words).map_err(|error| error.to_string())?.verb
+        {
             crate::Verb::Info(args) => args.completed().map_err(|Stop(text, _)| text),
             other => Err(format!("{other:?}")),
         }
@@ -248,9 +265,15 @@ mod tests {
         assert_eq!(options("--param rpi").unwrap(), only);
         assert_eq!(options("--pvars").unwrap(), InfoArgs { pvars: true, ..InfoArgs::default() });
         let settings = options("--select -ssi rpi tcp --mca coll basic").unwrap();
-        assert_eq!(settings.settings.pairs().collect::<Vec<_>>(), [("rpi", "tcp"), ("coll", "basic")]);
+        assert_eq!(
+            settings.settings.pairs().collect::<Vec<_>>(),
+            [("rpi", "tcp"), ("coll", "basic")]
+        );
         assert!(settings.select && options("--mca rpi tcp").unwrap().basic);
-        assert!(options("--checkpoint set --quick").is_ok() && options("--checkpoint set --all").is_err());
+        assert!(
+            options("--checkpoint set --quick").is_ok()
+                && options("--checkpoint set --all").is_err()
+        );
     }
 
     /// Each transport with a survey has an option, and each of these options has a survey.

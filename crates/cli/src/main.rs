@@ -85,8 +85,10 @@ fn main() {
     stdio::begin();
     oxmpi_sys::spawn::unignore_children();
     let mut args: Vec<OsString> = std::env::args_os().collect();
-    let mut name =
-        args.first().and_then(|a| Path::new(a).file_name()).map(|n| n.to_string_lossy().into_owned());
+    let mut name = args
+        .first()
+        .and_then(|a| Path::new(a).file_name())
+        .map(|n| n.to_string_lossy().into_owned());
     if !args.is_empty() {
         args.remove(0);
     }
@@ -150,6 +152,7 @@ fn internal(args: &[OsString]) -> Option<i32> {
         ["tune-rank"] => tune_rank(),
         ["doctor", ref words @ ..] => return doctor::internal(words),
         [RELAY_WORD] => relay::main(),
+        [mpirun::RESOLVER_WORD, ref names @ ..] => mpirun::resolver(names),
         [NAMESPACE_WORD, above] => oxmpi_sys::spawn::init(above.parse().unwrap_or(0)),
         ["agent"] => mpirun::agent(),
         _ => return None,

@@ -25,13 +25,14 @@ use oxmpi_rt::daemon::Universe;
 use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::hosts::agent::{self, Setup};
 use oxmpi_rt::launch::{
-    self, App, Bind, Launch, LaunchError, OutputFiles, OutputStyle, ProgramSearch, Stdin, Supervision,
+    self, App, Bind, Launch, LaunchError, OutputFiles, OutputStyle, ProgramSearch, Stdin,
+    Supervision,
 };
 use oxmpi_sys::{host, spawn};
 use oxmpi_tuned::settings::Settings;
 
 use self::hosts::Hosts;
-pub(crate) use self::hosts::{is_here, resolve};
+pub(crate) use self::hosts::{RESOLVER_WORD, is_here, resolve, resolver};
 pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 pub(crate) use self::options::{INTERVAL_WANTED, TIMEOUT_WANTED, interval, timeout as seconds};
 use self::options::{Inherit, LaunchOptions, MpirunAction, ProgramOptions, Setting};
@@ -57,7 +58,9 @@ pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     let serves = args.len() == 1 && args[0] == SERVE_OPTION;
     let done = match args {
         _ if serves => serve_singleton(),
-        [option, directory, args @ ..] if option == RESUME_OPTION => resume(Path::new(directory), args),
+        [option, directory, args @ ..] if option == RESUME_OPTION => {
+            resume(Path::new(directory), args)
+        }
         _ => command(args),
     };
     match done {
@@ -118,7 +121,8 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
     spread::apply_no_local(&mut options)?;
     let mut launch = launch(&options, found.params, universe.as_ref(), false)?;
     let of_command = |crate::command::Stop(text, code)| mpirun_error(code, text);
-    let plan = launch.supervision.map(|it| crate::checkpoint::plan(it, &launch.params, launch.quiet));
+    let plan =
+        launch.supervision.map(|it| crate::checkpoint::plan(it, &launch.params, launch.quiet));
     let plan = plan.transpose().map_err(|refused| mpirun_error(USAGE, refused.0))?;
     if options.no_wait {
         if launch.stdin != Stdin::Rank(0) && launch.stdin != Stdin::None {
@@ -128,8 +132,9 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
             ));
         }
         launch.stdin = Stdin::None;
-        spawn::detach()
-            .map_err(|error| mpirun_error(1, format!("-nw: cannot go on without the shell: {error}")))?;
+        spawn::detach().map_err(|error| {
+            mpirun_error(1, format!("-nw: cannot go on without the shell: {error}"))
+        })?;
     }
     if let Some(plan) = plan
         && let Some(code) = crate::checkpoint::in_parent(plan).map_err(of_command)?
@@ -152,7 +157,10 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
     let of_command = |crate::command::Stop(text, code)| mpirun_error(code, text);
     let resumption = Resumption::read(directory).map_err(of_command)?;
     let Ok(MpirunAction::Run(mut options)) = options::parse(args) else {
-        return Err(mpirun_error(USAGE, "this version does not understand the command line of the job"));
+        return Err(mpirun_error(
+            USAGE,
+            "this version does not understand the command line of the job",
+        ));
     };
     let profiles = profiles(&options)?;
     export(&mut options, &profiles);
@@ -188,7 +196,10 @@ pub(crate) fn output_files(args: &[OsString]) -> Option<OutputFiles> {
 /// started this program.
 fn serve_singleton() -> Result<i32, MpirunError> {
     let no = |why: &dyn Display| {
-        mpirun_error(USAGE, format!("{SERVE_OPTION} is for programs that use MPI, not for users: {why}"))
+        mpirun_error(
+            USAGE,
+            format!("{SERVE_OPTION} is for programs that use MPI, not for users: {why}"),
+        )
     };
     spawn::detach().map_err(|error| no(&error))?;
     // Descriptors of the program that this process inherited would otherwise stay open.
@@ -247,11 +258,15 @@ fn launch(
     let app = |program| app(program, options, universe.map(|universe| &**universe));
     let apps = options.programs.iter().map(app).collect::<Result<Vec<_>, _>>()?;
     let size = apps.iter().fold(0, |sum: u32, app| sum.saturating_add(app.ranks));
-    let (spread, slots) = spread::spread(options, apps.iter().map(|app| app.ranks), &params, universe)?;
+    let (spread, slots) =
+        spread::spread(options, apps.iter().map(|app| app.ranks), &params, universe)?;
     if let Stdin::Rank(rank) = options.stdin
         && rank >= size
     {
-        return Err(mpirun_error(USAGE, format!("-stdin {rank}: the job has {size} ranks, numbered from 0")));
+        return Err(mpirun_error(
+            USAGE,
+            format!("-stdin {rank}: the job has {size} ranks, numbered from 0"),
+        ));
     }
     let hosts = spread.as_ref().map(|spread| spread.hosts.len());
     if hosts.is_some_and(|hosts| hosts > 1) && !is_back {
@@ -280,7 +295,8 @@ fn launch(
     Ok(Launch {
         apps,
         env,
-        hostmap: Hostmap::load(&params, prefix::find().as_deref()).map_err(|e| mpirun_error(USAGE, e))?,
+        hostmap: Hostmap::load(&params, prefix::find().as_deref())
+            .map_err(|e| mpirun_error(USAGE, e))?,
         params,
         transport,
         output: options.output,
@@ -342,14 +358,17 @@ fn settle_one(
     if by_rank && hosts.is_some() && params.is_default(rpi) {
         // Agents would not select this transport by themselves.
         let source = Source::Launcher("mpirun, for checkpoints".into());
-        params.set_from("rpi", transport.name, source).map_err(|error| mpirun_error(USAGE, error))?;
+        params
+            .set_from("rpi", transport.name, source)
+            .map_err(|error| mpirun_error(USAGE, error))?;
     } else if params.words(rpi).len() > 1 {
         set_as(params, "rpi", transport.name, "rpi")?;
     } else if params.rpi() != transport {
         set_as(params, "rpi", transport.name, "btl")?;
     }
     if let Some(cr) = params.cr() {
-        let wrong = |why: &dyn Display| mpirun_error(USAGE, format!("parameter 'cr' is '{cr}': {why}"));
+        let wrong =
+            |why: &dyn Display| mpirun_error(USAGE, format!("parameter 'cr' is '{cr}': {why}"));
         if hosts.is_some() && !by_rank {
             return Err(wrong(&NOT_ON_HOSTS));
         }
@@ -366,7 +385,10 @@ fn set_as(params: &mut Params, name: &str, word: &str, of: &str) -> Result<(), M
     params.set_from(name, word, source).map_err(|error| mpirun_error(USAGE, error))
 }
 
-fn supervision(options: &LaunchOptions, is_spread: bool) -> Result<Option<Supervision>, MpirunError> {
+fn supervision(
+    options: &LaunchOptions,
+    is_spread: bool,
+) -> Result<Option<Supervision>, MpirunError> {
     let found = Supervision { every: options.every, on_term: options.checkpoint_on_term };
     if found == Supervision::default() {
         return Ok(None);
@@ -381,8 +403,9 @@ fn supervision(options: &LaunchOptions, is_spread: bool) -> Result<Option<Superv
 /// Takes the transport of this host's fabric for a job on several hosts, if its priority is above
 /// that of sockets and no parameter names a transport.
 fn take_suited(params: &mut Params) -> Result<(), MpirunError> {
-    let is_set =
-        |name: &&str| Param::find(name).is_some_and(|param| !matches!(params.source(param), Source::Default));
+    let is_set = |name: &&str| {
+        Param::find(name).is_some_and(|param| !matches!(params.source(param), Source::Default))
+    };
     if params.cr().is_some() || ["rpi", "btl", "pml", "mtl"].iter().any(is_set) {
         return Ok(());
     }
@@ -399,7 +422,11 @@ fn take_suited(params: &mut Params) -> Result<(), MpirunError> {
 }
 
 /// Selects the transport. The network is searched only if the transport needs it.
-fn transport(params: &Params, ranks: u32, hosts: Option<usize>) -> Result<&'static Module, MpirunError> {
+fn transport(
+    params: &Params,
+    ranks: u32,
+    hosts: Option<usize>,
+) -> Result<&'static Module, MpirunError> {
     let is_here = hosts.is_none();
     let nodes = match hosts {
         Some(hosts) => (hosts > 1).then_some(NodeCount::Hosts(hosts)),
@@ -427,9 +454,11 @@ fn decide(
     is_one_host: bool,
 ) -> Result<Vec<(&'static str, &'static str)>, MpirunError> {
     let Some(made) = Constructor::of(transport) else { return Ok(Vec::new()) };
-    let wrong =
-        |why: String| mpirun_error(USAGE, format!("no transport '{}' for this job: {why}", transport.name));
-    let Decided { params: values, variables, remarks } = (made.decide)(params, is_one_host).map_err(wrong)?;
+    let wrong = |why: String| {
+        mpirun_error(USAGE, format!("no transport '{}' for this job: {why}", transport.name))
+    };
+    let Decided { params: values, variables, remarks } =
+        (made.decide)(params, is_one_host).map_err(wrong)?;
     for remark in remarks {
         oxmpi_sys::complain!("mpirun: {remark}");
     }
@@ -495,7 +524,10 @@ fn timeout(options: &LaunchOptions) -> Result<Option<Duration>, MpirunError> {
             Some(time) => Ok(Some(time)),
             None => Err(mpirun_error(
                 USAGE,
-                format!("environment variable MPIEXEC_TIMEOUT: '{text}' is not {}", options::TIMEOUT_WANTED),
+                format!(
+                    "environment variable MPIEXEC_TIMEOUT: '{text}' is not {}",
+                    options::TIMEOUT_WANTED
+                ),
             )),
         },
     }
@@ -513,12 +545,20 @@ fn warn(found: &Found) {
         ))
     });
     let costs = copy_costs::find(&found.params).complaint();
-    let costs = costs.map(|text| format!("{text}: the job runs by what is built in for the processor"));
-    let all: Vec<String> =
-        unread.chain(no_effect).chain(raised_buffers(&found.params)).chain(costs).chain(ignored).collect();
+    let costs =
+        costs.map(|text| format!("{text}: the job runs by what is built in for the processor"));
+    let all: Vec<String> = unread
+        .chain(no_effect)
+        .chain(raised_buffers(&found.params))
+        .chain(costs)
+        .chain(ignored)
+        .collect();
     all.iter().take(MOST_WARNINGS).for_each(|text| oxmpi_sys::complain!("mpirun: warning: {text}"));
     if all.len() > MOST_WARNINGS {
-        oxmpi_sys::complain!("mpirun: warning: {} more parameters have no effect", all.len() - MOST_WARNINGS);
+        oxmpi_sys::complain!(
+            "mpirun: warning: {} more parameters have no effect",
+            all.len() - MOST_WARNINGS
+        );
     }
 }
 
@@ -539,7 +579,8 @@ fn profiles(options: &LaunchOptions) -> Result<Vec<Profile>, MpirunError> {
 /// Adds the variables that files set. Variables of the command line are stronger.
 fn export(options: &mut LaunchOptions, profiles: &[Profile]) {
     let all = profiles.iter().flat_map(|profile| profile.variables(own_variable));
-    let mut env: Vec<(OsString, OsString)> = all.map(|(name, value)| (name.into(), value.into())).collect();
+    let mut env: Vec<(OsString, OsString)> =
+        all.map(|(name, value)| (name.into(), value.into())).collect();
     env.append(&mut options.env);
     options.env = env;
 }
@@ -586,13 +627,14 @@ fn environment_of(params: &Params) -> Vec<(OsString, OsString)> {
         .filter(|(param, _)| *params.source(param) != Source::Default)
         .map(|(param, value)| (param.name, param.show(&value), params.source(param)))
         .collect();
-    let sources =
-        oxmpi_param::encode_sources(all.iter().map(|(name, value, source)| (*name, &**value, *source)));
+    let sources = oxmpi_param::encode_sources(
+        all.iter().map(|(name, value, source)| (*name, &**value, *source)),
+    );
     let files = (OsString::from(oxmpi_param::FILES_VARIABLE), OsString::from("none"));
     let sources = (OsString::from(oxmpi_param::SOURCES_VARIABLE), OsString::from(sources));
-    let values = all
-        .iter()
-        .map(|(name, value, _)| (format!("{}{name}", oxmpi_param::ENV_PREFIX).into(), value.into()));
+    let values = all.iter().map(|(name, value, _)| {
+        (format!("{}{name}", oxmpi_param::ENV_PREFIX).into(), value.into())
+    });
     [files, sources].into_iter().chain(values).collect()
 }
 
@@ -602,7 +644,9 @@ fn app(
     universe: Option<&Universe>,
 ) -> Result<App, MpirunError> {
     let directory = program.directory.as_ref().map(|directory| {
-        let bad = |why: &dyn Display| mpirun_error(USAGE, format!("-wdir {}: {why}", directory.display()));
+        let bad = |why: &dyn Display| {
+            mpirun_error(USAGE, format!("-wdir {}: {why}", directory.display()))
+        };
         match std::fs::canonicalize(directory) {
             Ok(found) if found.is_dir() => Ok(found),
             Ok(_) => Err(bad(&"it is not a directory")),
@@ -658,18 +702,26 @@ impl Search<'_> {
         if let Some(found) = candidates.find(|path| is_executable(path)) {
             return Ok(found);
         }
-        let here =
-            if Path::new(name).is_file() { format!("; there is a './{shown}' here") } else { String::new() };
-        let before = self.path.map(|path| format!("-path ({}) and ", path.display())).unwrap_or_default();
+        let here = if Path::new(name).is_file() {
+            format!("; there is a './{shown}' here")
+        } else {
+            String::new()
+        };
+        let before =
+            self.path.map(|path| format!("-path ({}) and ", path.display())).unwrap_or_default();
         Err((
-            format!("cannot run '{shown}': no such file in {before}PATH ({}){here}", path.display()),
+            format!(
+                "cannot run '{shown}': no such file in {before}PATH ({}){here}",
+                path.display()
+            ),
             NOT_FOUND,
         ))
     }
 
     /// Resolves a relative path from the program's working directory, and then from this one.
     fn beside_directory(&self, name: &OsStr) -> PathBuf {
-        let there = self.directory.map(|directory| directory.join(name)).filter(|path| path.exists());
+        let there =
+            self.directory.map(|directory| directory.join(name)).filter(|path| path.exists());
         there.unwrap_or_else(|| self.absolute(PathBuf::from(name)))
     }
 

@@ -93,7 +93,10 @@ pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     }
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     crate::say(&answer(&options, &found.params));
-    found.unread.iter().for_each(|unread| oxmpi_sys::complain!("{name}: warning: {unread}: it is left out"));
+    found
+        .unread
+        .iter()
+        .for_each(|unread| oxmpi_sys::complain!("{name}: warning: {unread}: it is left out"));
     found.errors.iter().for_each(|error| oxmpi_sys::complain!("{name}: {error}"));
     i32::from(!found.errors.is_empty())
 }
@@ -111,7 +114,11 @@ fn check(options: &ListOptions) -> Result<(), String> {
         let inside = all.iter().filter(|(known, _)| framework == "all" || *known == framework);
         let mut components = inside.map(|(_, component)| *component);
         if component != "all" && !components.clone().any(|known| known == component) {
-            return Err(unknown(&format!("component of '{framework}'"), component, &mut components));
+            return Err(unknown(
+                &format!("component of '{framework}'"),
+                component,
+                &mut components,
+            ));
         }
     }
     Ok(())
@@ -150,12 +157,17 @@ fn answer(options: &ListOptions, params: &Params) -> String {
             let is = |wanted: &str, name: &str| wanted == "all" || wanted == name;
             wanted.iter().any(|(f, c)| is(f, framework) && is(c, component))
         };
-        let Some(place) = components(param).into_iter().find(|place| is_wanted(place)) else { continue };
+        let Some(place) = components(param).into_iter().find(|place| is_wanted(place)) else {
+            continue;
+        };
         if u64::from(level(param.level).0) > limit {
             hidden += 1;
         } else {
-            out +=
-                &if options.parsable { parsable(place, param, params) } else { pretty(place, param, params) };
+            out += &if options.parsable {
+                parsable(place, param, params)
+            } else {
+                pretty(place, param, params)
+            };
         }
     }
     if hidden > 0 && !options.parsable {
@@ -165,7 +177,8 @@ fn answer(options: &ListOptions, params: &Params) -> String {
 }
 
 fn basic(is_parsable: bool, params: &Params) -> String {
-    let prefix = prefix::find().map_or("not installed".into(), |prefix| prefix.display().to_string());
+    let prefix =
+        prefix::find().map_or("not installed".into(), |prefix| prefix.display().to_string());
     let facts = [
         ("Prefix", "path:prefix", prefix.as_str()),
         ("MPI API", "ompi:mpi:version", "5.0"),
@@ -199,7 +212,9 @@ fn basic(is_parsable: bool, params: &Params) -> String {
 /// The part of a module in checkpoints, as in the guide's summary of each module.
 fn checkpoints(row: &ModuleRow) -> &'static str {
     match (row.framework, row.checkpoints) {
-        (Framework::Rpi, false) if Module::named(row.name).is_some_and(|module| !module.images) => "no",
+        (Framework::Rpi, false) if Module::named(row.name).is_some_and(|module| !module.images) => {
+            "no"
+        }
         // An image of all processes contains these modules too.
         (Framework::Between, _) | (_, false) => "whole jobs on one host",
         (_, true) => "yes",
@@ -252,7 +267,8 @@ fn pretty((framework, component): Component, param: &Param, params: &Params) -> 
 fn parsable((framework, component): Component, param: &Param, params: &Params) -> String {
     let start = format!("mca:{framework}:{component}:param:{}", param.name);
     let (number, _) = level(param.level);
-    let status = if param.change == oxmpi_param::ChangeRule::Never { "read-only" } else { "writeable" };
+    let status =
+        if param.change == oxmpi_param::ChangeRule::Never { "read-only" } else { "writeable" };
     let mut out = format!(
         "{start}:value:{}\n{start}:source:{}\n{start}:status:{status}\n{start}:level:{number}\n{start}:help:{}\n",
         escaped(&param.show(&params.value(param))),
@@ -283,7 +299,8 @@ mod tests {
 
     fn parsed(line: &str) -> Result<ListOptions, String> {
         let words: Vec<_> = line.split_whitespace().map(Into::into).collect();
-        let options: ListOptions = crate::command::parse(&words).map_err(|error| error.to_string())?;
+        let options: ListOptions =
+            crate::command::parse(&words).map_err(|error| error.to_string())?;
         check(&options).map(|()| options)
     }
 
@@ -307,7 +324,10 @@ mod tests {
         let all = output("--param all all --level 9 --parsable");
         assert!(count(&all) > 6 * Param::all().len(), "{}", count(&all));
         assert!(all.contains("mca:rpi:base:param:rpi:enumerator:value:1:tcp\n"), "{all}");
-        assert!(all.contains("param:mpi_abort_on_non_zero_status:enumerator:value:1:true\n"), "{all}");
+        assert!(
+            all.contains("param:mpi_abort_on_non_zero_status:enumerator:value:1:true\n"),
+            "{all}"
+        );
         assert!(all.contains("mca:rpi:shm:param:single_copy:synonym:name:shm_single_copy\n"));
         for param in Param::all() {
             assert!(all.contains(&format!(":param:{}:value:", param.name)), "{}", param.name);

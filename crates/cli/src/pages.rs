@@ -41,8 +41,10 @@ pub(crate) fn man(name: &str) -> Result<i32, Stop> {
         _ => {
             let verb = name.strip_prefix("oxmpi-").and_then(|verb| oxmpi.find_subcommand(verb));
             let verb = verb.cloned().ok_or_else(|| {
-                let verbs = oxmpi.get_subcommands().map(|verb| format!("oxmpi-{}", verb.get_name()));
-                let all: Vec<String> = PAGES.iter().map(|(name, _)| name.to_string()).chain(verbs).collect();
+                let verbs =
+                    oxmpi.get_subcommands().map(|verb| format!("oxmpi-{}", verb.get_name()));
+                let all: Vec<String> =
+                    PAGES.iter().map(|(name, _)| name.to_string()).chain(verbs).collect();
                 let hint = did_you_mean(name, all.iter().map(String::as_str));
                 usage(format!("there is no page '{name}'{hint} (there are {})", all.join(", ")))
             })?;
@@ -91,7 +93,9 @@ fn mpirun() -> String {
     page.literal(crate::mpirun::SYNOPSIS.trim_start_matches("Usage: "));
     page.heading("DESCRIPTION");
     page.text("Starts the ranks of an MPI job on this host and waits for them. Programs that do not use MPI run too. mpiexec is the same.");
-    page.text("Options are understood with one dash and with two; values follow after a blank or a '='.");
+    page.text(
+        "Options are understood with one dash and with two; values follow after a blank or a '='.",
+    );
     for Chapter { heading, text, options } in chapters() {
         page.heading(&heading.to_uppercase());
         page.text(text);
@@ -105,14 +109,17 @@ fn mpirun() -> String {
 fn mpicc() -> String {
     let mut page = RoffPage::new("mpicc", "1", "compile programs that use MPI");
     page.heading("SYNOPSIS");
-    page.literal("mpicc ARGUMENTS OF THE COMPILER\nmpicxx, mpic++, mpiCC ARGUMENTS OF THE COMPILER");
+    page.literal(
+        "mpicc ARGUMENTS OF THE COMPILER\nmpicxx, mpic++, mpiCC ARGUMENTS OF THE COMPILER",
+    );
     page.heading("DESCRIPTION");
     page.text(&wrapper::help());
     page.see_also(&PAGES)
 }
 
 fn lamcheckpoint() -> String {
-    let mut page = RoffPage::new("lamcheckpoint", "1", "checkpoint and restart a job by LAM/MPI's names");
+    let mut page =
+        RoffPage::new("lamcheckpoint", "1", "checkpoint and restart a job by LAM/MPI's names");
     page.heading("DESCRIPTION");
     page.text(crate::checkpoint::LAM_HELP);
     page.see_also(&PAGES)
@@ -142,7 +149,11 @@ fn params() -> String {
                 names => format!(" Also named {}.", names.join(", ")),
             };
             let wanted = param.wanted();
-            let help = format!("{} Default: {default}; {wanted}; {}.{also}", param.help, param.change.when());
+            let help = format!(
+                "{} Default: {default}; {wanted}; {}.{also}",
+                param.help,
+                param.change.when()
+            );
             page.entry(param.name, "", &help);
         }
     }
@@ -180,7 +191,9 @@ mod tests {
                 let bare = |name: &str| name.trim_start_matches('-').to_string();
                 assert!(names.iter().all(|name| script.contains(&bare(name))), "{names:?}");
             }
-            Param::all().iter().for_each(|param| assert!(script.contains(param.name), "{}", param.name));
+            Param::all()
+                .iter()
+                .for_each(|param| assert!(script.contains(param.name), "{}", param.name));
         }
     }
 
@@ -208,7 +221,8 @@ mod tests {
             quoted.join(" "),
             words.len() - 1
         );
-        let output = std::process::Command::new("bash").args(["--norc", "-c", &script]).output().unwrap();
+        let output =
+            std::process::Command::new("bash").args(["--norc", "-c", &script]).output().unwrap();
         assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().lines().map(String::from).collect()
     }

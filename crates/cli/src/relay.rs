@@ -8,7 +8,8 @@ use rustix::process::{Resource, getrlimit};
 
 pub(crate) fn main() -> i32 {
     close_others(&[RELAY_CONTROL]);
-    let control = inherited_is_control(RELAY_CONTROL).then(|| take_inherited(RELAY_CONTROL)).flatten();
+    let control =
+        inherited_is_control(RELAY_CONTROL).then(|| take_inherited(RELAY_CONTROL)).flatten();
     let Some(control) = control else {
         oxmpi_sys::complain!(
             "oxmpi relay: mpirun starts this, for '--mca rpi lamd'; it is of no use otherwise"

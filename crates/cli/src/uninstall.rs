@@ -45,7 +45,8 @@ pub(crate) fn main(args: &UninstallArgs) -> Result<i32, Stop> {
 }
 
 fn entries() -> Result<(PathBuf, Vec<InstalledPath>), String> {
-    let prefix = prefix::find().ok_or("this program is not in PREFIX/bin, so nothing was installed")?;
+    let prefix =
+        prefix::find().ok_or("this program is not in PREFIX/bin, so nothing was installed")?;
     let list = prefix.join(FILE);
     let text = oxmpi_param::file::read_text(&list).map_err(|error| {
         format!("{}: {error}; this list of the installer says what to remove", list.display())
@@ -62,7 +63,8 @@ impl InstalledPath {
         let (word, rest) = line.split_once(' ')?;
         let below = |name: &str| {
             // A damaged list must not remove files outside of the prefix.
-            let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_)) || name == ".";
+            let is_plain =
+                |part: Component<'_>| matches!(part, Component::Normal(_)) || name == ".";
             let path = Path::new(name);
             let is_below = !name.is_empty() && path.components().all(is_plain);
             // remove_dir(2) on the joined path then removes the prefix itself.
@@ -83,9 +85,9 @@ impl InstalledPath {
 
     fn path(&self) -> &Path {
         match self {
-            InstalledPath::File(path) | InstalledPath::Config(path, ..) | InstalledPath::Directory(path) => {
-                path
-            }
+            InstalledPath::File(path)
+            | InstalledPath::Config(path, ..)
+            | InstalledPath::Directory(path) => path,
         }
     }
 }
@@ -94,9 +96,8 @@ impl InstalledPath {
 fn is_ours(prefix: &Path, entry: &InstalledPath) -> bool {
     let path = prefix.join(entry.path());
     match entry {
-        InstalledPath::Config(_, length, number) => {
-            fs::read(path).is_ok_and(|bytes| bytes.len() as u64 == *length && hash(&bytes) == *number)
-        }
+        InstalledPath::Config(_, length, number) => fs::read(path)
+            .is_ok_and(|bytes| bytes.len() as u64 == *length && hash(&bytes) == *number),
         InstalledPath::File(_) => path.symlink_metadata().is_ok_and(|found| !found.is_dir()),
         InstalledPath::Directory(_) => path.symlink_metadata().is_ok_and(|found| found.is_dir()),
     }
@@ -156,9 +157,9 @@ fn is_reported(error: &io::Error) -> bool {
 }
 
 fn hash(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]
@@ -167,13 +168,23 @@ mod tests {
 
     #[test]
     fn lines_of_the_list_lie_below_the_prefix() {
-        assert_eq!(InstalledPath::read("file bin/oxmpi"), Some(InstalledPath::File("bin/oxmpi".into())));
+        assert_eq!(
+            InstalledPath::read("file bin/oxmpi"),
+            Some(InstalledPath::File("bin/oxmpi".into()))
+        );
         assert_eq!(InstalledPath::read("directory ."), Some(InstalledPath::Directory("".into())));
         let config = InstalledPath::read("config 12 00ff etc/a b.conf");
         assert_eq!(config, Some(InstalledPath::Config("etc/a b.conf".into(), 12, 255)));
-        for wrong in
-            ["", "file", "file ", "file /etc/passwd", "file ../x", "file a/../../x", "link x", "config 1 x"]
-        {
+        for wrong in [
+            "",
+            "file",
+            "file ",
+            "file /etc/passwd",
+            "file ../x",
+            "file a/../../x",
+            "link x",
+            "config 1 x",
+        ] {
             assert_eq!(InstalledPath::read(wrong), None, "{wrong}");
         }
     }

@@ -126,7 +126,13 @@ pub(crate) fn main(language: Language, name: &str, args: &[OsString]) -> i32 {
     run(name, &compiler, &from, &request, &prefix)
 }
 
-fn run(name: &str, compiler: &[OsString], from: &str, request: &WrapperRequest, prefix: &Path) -> i32 {
+fn run(
+    name: &str,
+    compiler: &[OsString],
+    from: &str,
+    request: &WrapperRequest,
+    prefix: &Path,
+) -> i32 {
     let [program, first @ ..] = compiler else { return 1 };
     let mut command = Command::new(program);
     command.args(first);
@@ -142,7 +148,10 @@ fn run(name: &str, compiler: &[OsString], from: &str, request: &WrapperRequest, 
             Err(error) => error,
         }
     };
-    oxmpi_sys::complain!("{name}: cannot run the compiler '{}' ({from}): {error}", program.display());
+    oxmpi_sys::complain!(
+        "{name}: cannot run the compiler '{}' ({from}): {error}",
+        program.display()
+    );
     127
 }
 
@@ -172,7 +181,8 @@ fn compiler(
         return (words(command), format!("named by {}", language.option()));
     }
     for name in language.variables() {
-        if let Some(words) = variable(name).map(|command| words(&command)).filter(|w| !w.is_empty()) {
+        if let Some(words) = variable(name).map(|command| words(&command)).filter(|w| !w.is_empty())
+        {
             return (words, format!("named by the environment variable {name}"));
         }
     }
@@ -191,7 +201,8 @@ mod tests {
     fn named(args: &[&str], env: &[(&str, &str)]) -> String {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         let request = WrapperRequest::read(Language::Cxx, &args);
-        let variable = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
+        let variable =
+            |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
         let (words, _) = compiler(Language::Cxx, &request, variable);
         words.join(std::ffi::OsStr::new("|")).into_string().unwrap()
     }

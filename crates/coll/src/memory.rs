@@ -129,7 +129,9 @@ impl Area {
     /// The range as a buffer, if it lies in one block and has an address and whole elements.
     pub fn packed_range(&self, start: usize, len: usize) -> Option<UserBuf> {
         let mut parts = self.parts(start, len);
-        let Some(AreaPart { buffer, at, len }) = parts.next() else { return Some(UserBuf::empty()) };
+        let Some(AreaPart { buffer, at, len }) = parts.next() else {
+            return Some(UserBuf::empty());
+        };
         if parts.next().is_some() { None } else { buffer.packed_range(at, len) }
     }
 
@@ -155,7 +157,12 @@ impl Area {
 
     /// Calls `take` for each buffer of the packed bytes `start .. start + len`, with the offset in
     /// the packed buffer and the length.
-    pub fn each_part(&self, start: usize, len: usize, mut take: impl FnMut(&UserBuf, usize, usize)) {
+    pub fn each_part(
+        &self,
+        start: usize,
+        len: usize,
+        mut take: impl FnMut(&UserBuf, usize, usize),
+    ) {
         self.parts(start, len).for_each(|AreaPart { buffer, at, len }| take(buffer, at, len));
     }
 
@@ -166,7 +173,8 @@ impl Area {
             Area::Whole(buffer) => (Some(AreaPart { buffer, at: start, len }), &[][..]),
             Area::Blocks(list) => {
                 // The last block that begins at or before the range.
-                let first = list.blocks.partition_point(|(begin, _)| *begin <= start).saturating_sub(1);
+                let first =
+                    list.blocks.partition_point(|(begin, _)| *begin <= start).saturating_sub(1);
                 (None, &list.blocks[first..])
             }
         };

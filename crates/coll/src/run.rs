@@ -137,7 +137,12 @@ impl Run {
 
     /// As [`Run::restart`], for another call of the same shape, with memory of the same lengths.
     /// Fails if there is no memory for copies of device buffers.
-    pub fn renew(&mut self, tag: i32, memory: impl Into<Memory>, combine: Combine) -> Result<(), CollError> {
+    pub fn renew(
+        &mut self,
+        tag: i32,
+        memory: impl Into<Memory>,
+        combine: Combine,
+    ) -> Result<(), CollError> {
         self.restart();
         let mut memory = memory.into();
         self.staging = Staging::of(&mut memory)?.map(Box::new);
@@ -328,17 +333,29 @@ impl Run {
             Some(piece) => (piece, None),
             None => {
                 let copy = Scratch::bytes(into.len)?.buf().clone();
-                let staged =
-                    Staged { from: copy.clone(), into: self.area(into.place).clone(), at: into.start };
+                let staged = Staged {
+                    from: copy.clone(),
+                    into: self.area(into.place).clone(),
+                    at: into.start,
+                };
                 (copy, Some(Box::new(staged)))
             }
         };
-        let started =
-            lane.start_receive(context, buffer, MatchSource::Process(from), TagMatch::Is(self.tag))?;
+        let started = lane.start_receive(
+            context,
+            buffer,
+            MatchSource::Process(from),
+            TagMatch::Is(self.tag),
+        )?;
         self.note(number, started, staged)
     }
 
-    fn note(&mut self, number: u64, started: Started, staged: Option<Box<Staged>>) -> Result<(), CollError> {
+    fn note(
+        &mut self,
+        number: u64,
+        started: Started,
+        staged: Option<Box<Staged>>,
+    ) -> Result<(), CollError> {
         match started {
             Started::Complete(completion) => {
                 if let Some(fault) = completion.fault {
@@ -348,7 +365,9 @@ impl Run {
                     staged.unpack();
                 }
             }
-            Started::Pending(request) => self.outstanding.push(Outstanding { number, request, staged }),
+            Started::Pending(request) => {
+                self.outstanding.push(Outstanding { number, request, staged })
+            }
         }
         Ok(())
     }

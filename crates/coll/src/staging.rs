@@ -24,7 +24,8 @@ impl Staging {
         if !memory.input.is_on_device() && !memory.output.is_on_device() {
             return Ok(None);
         }
-        let (input, output) = (Twins::replace(&mut memory.input)?, Twins::replace(&mut memory.output)?);
+        let (input, output) =
+            (Twins::replace(&mut memory.input)?, Twins::replace(&mut memory.output)?);
         Ok(Some(Staging { input, output }))
     }
 
@@ -64,9 +65,9 @@ impl Twins {
         };
         *area = match area {
             Area::Whole(buffer) => Area::Whole(here(buffer)?),
-            Area::Blocks(list) => {
-                Area::Blocks(BlockList::new(list.buffers().map(here).collect::<Result<Vec<_>, _>>()?))
-            }
+            Area::Blocks(list) => Area::Blocks(BlockList::new(
+                list.buffers().map(here).collect::<Result<Vec<_>, _>>()?,
+            )),
         };
         Ok(Some(Twins(twins)))
     }

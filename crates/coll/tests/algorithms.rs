@@ -8,7 +8,8 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
 use oxmpi_plan::{
-    AlgorithmId, Blocks, Call, Collective, Paired, Parameters, RootOnly, Shared, TeamMember, make, table,
+    AlgorithmId, Blocks, Call, Collective, Paired, Parameters, RootOnly, Shared, TeamMember, make,
+    table,
 };
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::ContextId;
@@ -29,7 +30,8 @@ fn combine(reduction: &UserReduction, op: fn(Affine, Affine) -> Affine) {
     let read = |buffer: &oxmpi_mem::buffer::UserBuf| {
         let mut bytes = vec![0; buffer.packed_len()];
         buffer.pack(0, BytesMut::from(&mut bytes[..]));
-        let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|w| u64::from_ne_bytes(*w)).collect();
+        let words: Vec<u64> =
+            bytes.as_chunks::<8>().0.iter().map(|w| u64::from_ne_bytes(*w)).collect();
         words.as_chunks::<2>().0.to_vec()
     };
     let pairs = read(&reduction.left).into_iter().zip(read(&reduction.right));
@@ -50,7 +52,14 @@ struct Case {
     expected: Option<Vec<Affine>>,
 }
 
-fn case(collective: Collective, rank: u32, size: u32, count: usize, root: u32, commutative: bool) -> Case {
+fn case(
+    collective: Collective,
+    rank: u32,
+    size: u32,
+    count: usize,
+    root: u32,
+    commutative: bool,
+) -> Case {
     let op = if commutative { sum } else { compose };
     let (n, all) = (size as usize, count * size as usize);
     let mine = contribution(rank, count);
@@ -58,8 +67,9 @@ fn case(collective: Collective, rank: u32, size: u32, count: usize, root: u32, c
     let gathered = || (0..size).flat_map(|r| contribution(r, count)).collect::<Vec<_>>();
     let reduced = |ranks: u32, len: usize| {
         let first = contribution(0, len);
-        (1..ranks)
-            .fold(first, |acc, r| acc.into_iter().zip(contribution(r, len)).map(|(a, b)| op(a, b)).collect())
+        (1..ranks).fold(first, |acc, r| {
+            acc.into_iter().zip(contribution(r, len)).map(|(a, b)| op(a, b)).collect()
+        })
     };
     let (block, elements) = (Shared(count * 16), Shared(count));
     let is_root = rank == root;
@@ -79,7 +89,12 @@ fn case(collective: Collective, rank: u32, size: u32, count: usize, root: u32, c
         ),
         Collective::Scatter => {
             let input = if is_root { contribution(root, all) } else { vec![] };
-            (Call::Scatter { root, block, in_place }, input, count, Some(at(contribution(root, all), rank)))
+            (
+                Call::Scatter { root, block, in_place },
+                input,
+                count,
+                Some(at(contribution(root, all), rank)),
+            )
         }
         Collective::Allgather => (Call::Allgather { block, in_place }, mine, all, Some(gathered())),
         Collective::Alltoall => {
@@ -120,11 +135,21 @@ const PARAMETERS: [Parameters; 4] = [
     Parameters { segment: 1000, fanout: 7, max_requests: 9, window: 64 },
 ];
 
-fn run(id: AlgorithmId, collective: Collective, size: u32, count: usize, commutative: bool, seed: u64) {
+fn run(
+    id: AlgorithmId,
+    collective: Collective,
+    size: u32,
+    count: usize,
+    commutative: bool,
+    seed: u64,
+) {
     let root = Random::new(seed).below(u64::from(size)) as u32;
-    let cases = (0..size).map(|rank| case(collective, rank, size, count, root, commutative)).collect();
-    let what =
-        format!("{collective} {} of {count} on {size} ranks, root {root}, seed {seed}", id.algorithm().name);
+    let cases =
+        (0..size).map(|rank| case(collective, rank, size, count, root, commutative)).collect();
+    let what = format!(
+        "{collective} {} of {count} on {size} ranks, root {root}, seed {seed}",
+        id.algorithm().name
+    );
     run_cases(id, cases, commutative, seed, None, &what);
 }
 
@@ -152,7 +177,8 @@ fn run_cases(
         let mut lane = Lane::new(rank, Sim::new(rank, network.clone()));
         let team = lane.open_team(RankMap::Identity(size), rank, ContextId::new(0, 0), true);
         let Case { call, input, output, expected } = case;
-        let begin = if matches!(call, Call::Bcast { .. }) { input.clone() } else { vec![[7; 2]; output] };
+        let begin =
+            if matches!(call, Call::Bcast { .. }) { input.clone() } else { vec![[7; 2]; output] };
         let (input, output) = (Owned::new(input), Owned::new(begin));
         let given = match element_of {
             None => output.buf(),
@@ -320,7 +346,8 @@ fn blocks_of_different_lengths_arrive_with_every_algorithm() {
 fn a_broadcast_arrives_in_elements_of_another_type() {
     let word = Arc::new(Layout::basic(8, 8));
     let with_gap = Arc::new(Layout::resized(0, 16, &word).expect("a layout"));
-    let apart = |pairs: Vec<Affine>| pairs.into_iter().flatten().map(|word| [word, 7]).collect::<Vec<_>>();
+    let apart =
+        |pairs: Vec<Affine>| pairs.into_iter().flatten().map(|word| [word, 7]).collect::<Vec<_>>();
     let describe = |rank: u32, buffer: &UserBuf| {
         let words = buffer.packed_len() / 8;
         match rank % 3 {

@@ -75,7 +75,10 @@ impl AttachedBuffers {
         let own = Some(context);
         let of_session = || self.of_sessions.get(&context).and_then(|origin| owner_of(*origin));
         let candidates = [own, of_session()];
-        candidates.into_iter().find(|owner| owner.is_some() && self.buffers.contains_key(owner)).flatten()
+        candidates
+            .into_iter()
+            .find(|owner| owner.is_some() && self.buffers.contains_key(owner))
+            .flatten()
     }
 
     /// Drops a communicator's buffer. Returns whether its messages may count in another buffer than
@@ -105,7 +108,10 @@ impl<F: Fabric> Domain<F> {
             BufferOf::Communicator(comm) => self.settle_owner(comm.team.point_to_point),
             BufferOf::Session(origin) => {
                 let of_sessions = &self.attached.of_sessions;
-                let ours = of_sessions.iter().filter(|(_, of)| **of == origin).map(|(context, _)| *context);
+                let ours = of_sessions
+                    .iter()
+                    .filter(|(_, of)| **of == origin)
+                    .map(|(context, _)| *context);
                 for context in ours.collect::<Vec<_>>() {
                     self.settle_owner(context);
                 }
@@ -127,7 +133,8 @@ impl<F: Fabric> Domain<F> {
                 "a buffered send needs a buffer: none is attached (MPI_Buffer_attach)",
             ));
         };
-        let overhead = if self.attached.is_strict { abi::MPI_BSEND_OVERHEAD as usize } else { OVERHEAD };
+        let overhead =
+            if self.attached.is_strict { abi::MPI_BSEND_OVERHEAD as usize } else { OVERHEAD };
         let need = len.saturating_add(overhead);
         let free = bytes.saturating_sub(self.lane.buffered_in(owner));
         if need <= free {

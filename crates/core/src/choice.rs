@@ -24,14 +24,14 @@ use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::table::by_name;
 use oxmpi_plan::{
-    AlgorithmId, AnyPlan, Call, Collective, Nodes, Parameters, Setup, Shared, TeamMember, choose_on, make,
-    make_on,
+    AlgorithmId, AnyPlan, Call, Collective, Nodes, Parameters, Setup, Shared, TeamMember,
+    choose_on, make, make_on,
 };
 use oxmpi_tuned::components::{ComponentSet, serves};
 use oxmpi_tuned::stack::{basic, reasons, smp_reason, smp_segment};
 use oxmpi_tuned::{
-    AgreementSettings, AlgorithmDecision, CallFacts, CollectiveFacts, CommFacts, Component, Components, Form,
-    Position, Reason, Reduction, Selection, Stack,
+    AgreementSettings, AlgorithmDecision, CallFacts, CollectiveFacts, CommFacts, Component,
+    Components, Form, Position, Reason, Reduction, Selection, Stack,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -91,7 +91,8 @@ impl Choice {
     }
 
     pub(crate) fn is_of_job(&self, map: &RankMap) -> bool {
-        (0..map.size()).all(|rank| map.process(rank).is_some_and(|process| self.job.contains(&process)))
+        (0..map.size())
+            .all(|rank| map.process(rank).is_some_and(|process| self.job.contains(&process)))
     }
 
     pub(crate) fn silent(job: Range<u32>) -> Choice {
@@ -124,8 +125,12 @@ impl Choice {
     }
 
     fn differs_from_fixed(&self) -> bool {
-        let is_tuned = Collective::ALL.iter().any(|collective| self.selection.is_tuned(*collective));
-        is_tuned || self.is_verbose || !self.components.is_plain() || self.associative() == Some(false)
+        let is_tuned =
+            Collective::ALL.iter().any(|collective| self.selection.is_tuned(*collective));
+        is_tuned
+            || self.is_verbose
+            || !self.components.is_plain()
+            || self.associative() == Some(false)
     }
 
     fn associative(&self) -> Option<bool> {
@@ -207,11 +212,14 @@ impl Choice {
             true => Some(self.decide(&facts)?),
             false => None,
         };
-        let is_named = decision.is_some_and(|decision| !matches!(decision.reason, Reason::Fixed(_)));
-        let question = CallFacts { facts: &facts, form, is_small, is_named, reduction, can_hand_over };
-        let component = serving.stack.pick(&question, serving.nodes.as_ref()).map_err(|unserved| {
-            MpiError::new(abi::MPI_ERR_OTHER, format!("{unserved} ({})", name_of(comm)))
-        })?;
+        let is_named =
+            decision.is_some_and(|decision| !matches!(decision.reason, Reason::Fixed(_)));
+        let question =
+            CallFacts { facts: &facts, form, is_small, is_named, reduction, can_hand_over };
+        let component =
+            serving.stack.pick(&question, serving.nodes.as_ref()).map_err(|unserved| {
+                MpiError::new(abi::MPI_ERR_OTHER, format!("{unserved} ({})", name_of(comm)))
+            })?;
         Ok(Picked { component, facts, reduction, decision, serving })
     }
 
@@ -221,14 +229,15 @@ impl Choice {
         if !self.is_of_job(&comm.collective_team().map) {
             return Ok(AgreementSettings::default());
         }
-        let (component, settings) = self
-            .serving(comm)
-            .stack
-            .agreement()
-            .map_err(|why| MpiError::new(abi::MPI_ERR_OTHER, format!("{why} ({})", name_of(comm))))?;
+        let (component, settings) = self.serving(comm).stack.agreement().map_err(|why| {
+            MpiError::new(abi::MPI_ERR_OTHER, format!("{why} ({})", name_of(comm)))
+        })?;
         let is_silent = !self.is_verbose || comm.collective_team().rank != 0;
         if !is_silent && !comm.reported.1.swap(true, Ordering::Relaxed) {
-            (self.say)(&format!("coll: agreement on {}: {settings}, component {component}", name_of(comm)));
+            (self.say)(&format!(
+                "coll: agreement on {}: {settings}, component {component}",
+                name_of(comm)
+            ));
         }
         Ok(settings)
     }
@@ -247,7 +256,8 @@ impl Choice {
         };
         let (plan, algorithm, reason) = match (component, decision, &serving.nodes) {
             (Component::Tuned, Some(decision), _) => {
-                let plan = make(decision.algorithm, me, call, &decision.tuning.parameters(facts.unit));
+                let plan =
+                    make(decision.algorithm, me, call, &decision.tuning.parameters(facts.unit));
                 (plan, decision.algorithm, decision.reason.to_string())
             }
             (Component::Basic | Component::Base, ..) => {
@@ -268,7 +278,8 @@ impl Choice {
             }
             _ => {
                 let CollectiveFacts { collective, ranks, bytes, commutative, setup, .. } = *facts;
-                let chosen = choose_on(Shared(setup), collective, ranks, Shared(bytes), commutative);
+                let chosen =
+                    choose_on(Shared(setup), collective, ranks, Shared(bytes), commutative);
                 let plan = make(chosen.algorithm, me, call, &chosen.parameters(facts.unit));
                 (plan, chosen.algorithm, Reason::Fixed(chosen).to_string())
             }
@@ -306,7 +317,9 @@ impl Choice {
 
     /// Step 7 of the selection of modules: at least one component must be left for a communicator.
     pub(crate) fn check_served(&self, comm: &Communicator) -> Result<()> {
-        if self.components.selected == ComponentSet::ALL || !self.is_of_job(&comm.collective_team().map) {
+        if self.components.selected == ComponentSet::ALL
+            || !self.is_of_job(&comm.collective_team().map)
+        {
             return Ok(());
         }
         let stack = &self.serving(comm).stack;
@@ -389,9 +402,11 @@ impl<F: Fabric> Process<F> {
         say: Say,
     ) -> Process<F> {
         let job = self.choice.job.clone();
-        let choice = Choice { selection, components, handed, is_verbose, say, ..Choice::silent(job) };
+        let choice =
+            Choice { selection, components, handed, is_verbose, say, ..Choice::silent(job) };
         choice.associative.store(associative.map_or(UNSET, u8::from), Ordering::Relaxed);
-        *self.needs_selection.get_mut() = choice.differs_from_fixed() || self.world().is_hierarchy();
+        *self.needs_selection.get_mut() =
+            choice.differs_from_fixed() || self.world().is_hierarchy();
         let choice = Arc::new(choice);
         self.domain.lock().choice = choice.clone();
         for comm in [self.world(), self.own()] {
@@ -438,7 +453,11 @@ impl<F: Fabric> Process<F> {
 
     /// [`Process::take_associative`] for one communicator; `None`: the value of the process.
     /// Errors: MPI_ERR_ARG for ranks of several jobs, which the fixed decisions serve.
-    pub fn take_associative_on(&self, comm: &Communicator, associative: Option<Option<bool>>) -> Result<()> {
+    pub fn take_associative_on(
+        &self,
+        comm: &Communicator,
+        associative: Option<Option<bool>>,
+    ) -> Result<()> {
         if associative.is_some() && !self.is_of_this_job(comm) {
             return Err(MpiError::new(abi::MPI_ERR_ARG, KEEPS_TO_FIXED));
         }
@@ -465,7 +484,11 @@ impl<F: Fabric> Process<F> {
 
     /// Selects components from now on, if an info key names one for a new communicator. Errors:
     /// MPI_ERR_INFO_VALUE if a component is named for processes of several jobs.
-    pub(crate) fn follow_component(&self, component: Option<Component>, is_of_this_job: bool) -> Result<()> {
+    pub(crate) fn follow_component(
+        &self,
+        component: Option<Component>,
+        is_of_this_job: bool,
+    ) -> Result<()> {
         if component.is_some() && !is_of_this_job {
             return Err(MpiError::new(abi::MPI_ERR_INFO_VALUE, KEEPS_TO_FIXED));
         }

@@ -82,9 +82,16 @@ impl<F: Fabric> Process<F> {
             return Ok(request);
         }
         let key = self.selection_key_of(comm, &combine, Form::Nonblocking);
-        let plan = |call: &Call, of: (&Memory, &Combine)| self.plan_of(comm, call, of, Form::Nonblocking);
-        let single =
-            self.prepare(comm, (call, key), memory, combine, Communicator::next_immediate_tag, plan)?;
+        let plan =
+            |call: &Call, of: (&Memory, &Combine)| self.plan_of(comm, call, of, Form::Nonblocking);
+        let single = self.prepare(
+            comm,
+            (call, key),
+            memory,
+            combine,
+            Communicator::next_immediate_tag,
+            plan,
+        )?;
         self.launch(single, user, None)
     }
 
@@ -142,15 +149,14 @@ impl<F: Fabric> Process<F> {
         let (tag, is_again) = comm.next_persistent_tag();
         let mut domain = self.domain.lock();
         if is_again && domain.persistent.has_tag(team.collective, tag) {
-            let text = "the communicator has had 2^29 persistent collectives since one that was not freed";
+            let text =
+                "the communicator has had 2^29 persistent collectives since one that was not freed";
             return Err(MpiError::new(abi::MPI_ERR_OTHER, text));
         }
         let run = new_run(plan, (team, tag), memory, combine)?;
-        let key = domain.persistent.keep(PersistentOp::Collective(Box::new(PersistentCollective::new(
-            run,
-            user,
-            Arc::clone(&comm.persistent_starts),
-        ))));
+        let key = domain.persistent.keep(PersistentOp::Collective(Box::new(
+            PersistentCollective::new(run, user, Arc::clone(&comm.persistent_starts)),
+        )));
         Ok(domain.lane.open_persistent(Operation::External { context: team.collective, key }))
     }
 
@@ -243,7 +249,11 @@ impl<F: Fabric> Process<F> {
     /// memory instead, and results are copied back after it. The choice of the other component is
     /// not affected. Errors: Those of `run`; the component is not selected; the driver cannot copy.
     #[cold]
-    pub fn execute_staged(&self, memory: Memory, run: impl FnOnce(Memory) -> Result<()>) -> Result<()> {
+    pub fn execute_staged(
+        &self,
+        memory: Memory,
+        run: impl FnOnce(Memory) -> Result<()>,
+    ) -> Result<()> {
         self.check_devices(&memory)?;
         Self::run_staged(memory, run)
     }
@@ -286,7 +296,8 @@ impl<F: Fabric> Process<F> {
         if let Some(mut served) = Served::of(comm, &Call::Barrier, &buffers, &Combine::Nothing)
             && let Some(place) = self.section_of(comm)?
         {
-            check_alive(&self.domain.lock().lane, comm.collective_team()).map_err(errors::of_fault)?;
+            check_alive(&self.domain.lock().lane, comm.collective_team())
+                .map_err(errors::of_fault)?;
             served.has_requests = true;
             return self.execute_served(comm, &served, place);
         }
@@ -366,14 +377,28 @@ impl<F: Fabric> Process<F> {
         };
         let key = self.selection_key_of(comm, &combine, Form::Blocking);
         if key != FIXED {
-            if self.choice.hands_over() && self.execute_handed_over(comm, &call, (&memory, combine))? {
+            if self.choice.hands_over()
+                && self.execute_handed_over(comm, &call, (&memory, combine))?
+            {
                 return Ok(());
             }
             let (element, named_call) = (memory.element.clone(), call.clone());
-            return self.execute_plan_if_chosen(comm, &named_call, (element.as_ref(), combine), |plan| {
-                let plan = |call: &Call, _: (&Memory, &Combine)| plan(call);
-                finish(self.prepare(comm, (call, key), memory, combine, Communicator::next_tag, plan)?)
-            });
+            return self.execute_plan_if_chosen(
+                comm,
+                &named_call,
+                (element.as_ref(), combine),
+                |plan| {
+                    let plan = |call: &Call, _: (&Memory, &Combine)| plan(call);
+                    finish(self.prepare(
+                        comm,
+                        (call, key),
+                        memory,
+                        combine,
+                        Communicator::next_tag,
+                        plan,
+                    )?)
+                },
+            );
         }
         let plan = |call: &Call, (memory, _): (&Memory, &Combine)| {
             let team = comm.collective_team();
@@ -410,12 +435,23 @@ impl<F: Fabric> Process<F> {
     }
 
     /// [`Process::execute`] without a user's function.
-    pub fn run(&self, comm: &Communicator, call: Call, buffers: Buffers, combine: Combine) -> Result<()> {
+    pub fn run(
+        &self,
+        comm: &Communicator,
+        call: Call,
+        buffers: Buffers,
+        combine: Combine,
+    ) -> Result<()> {
         self.execute(comm, call, buffers, combine, None)
     }
 }
 
-fn new_run(plan: AnyPlan, (team, tag): (&Arc<Team>, i32), memory: Memory, combine: Combine) -> Result<Run> {
+fn new_run(
+    plan: AnyPlan,
+    (team, tag): (&Arc<Team>, i32),
+    memory: Memory,
+    combine: Combine,
+) -> Result<Run> {
     Run::new(plan, team.clone(), tag, memory, combine).map_err(of_coll)
 }
 
@@ -442,7 +478,8 @@ mod tests {
             let mine: Vec<_> = (0..CALLS).map(|_| Owned::new(vec![0_u64])).collect();
             let all: Vec<_> = (0..CALLS).map(|_| Owned::new(vec![0_u64; 3])).collect();
             let init = |call: usize| {
-                let buffers = Buffers { input: mine[call].buf(), output: all[call].buf(), element: None };
+                let buffers =
+                    Buffers { input: mine[call].buf(), output: all[call].buf(), element: None };
                 let what = Call::Allgather { block: Shared(8), in_place: false };
                 p.collective_init(&comm, what, buffers, Combine::Nothing, None)
             };
@@ -460,7 +497,8 @@ mod tests {
                     p.wait(*request).unwrap();
                     let mut got = [0_u8; 24];
                     all[call].buf().pack(0, (&mut got[..]).into());
-                    let wanted = (0..3).flat_map(|r| (r + 100 * call as u64 + 10_000 * round).to_ne_bytes());
+                    let wanted =
+                        (0..3).flat_map(|r| (r + 100 * call as u64 + 10_000 * round).to_ne_bytes());
                     assert!(got.into_iter().eq(wanted));
                 }
             }
@@ -489,10 +527,12 @@ mod tests {
                     .map(|call| {
                         let mine = Owned::new(vec![u64::from(comm.team.rank) + 100 * call; 4]);
                         let all = Owned::new(vec![0_u64; 4]);
-                        let buffers = Buffers { input: mine.buf(), output: all.buf(), element: None };
+                        let buffers =
+                            Buffers { input: mine.buf(), output: all.buf(), element: None };
                         // Shared memory does not serve this call: its collectives have no tags.
                         let blocks = || Paired(Blocks::new([8; 4]).unwrap());
-                        let what = Call::Alltoallv { send: blocks(), receive: blocks(), in_place: false };
+                        let what =
+                            Call::Alltoallv { send: blocks(), receive: blocks(), in_place: false };
                         (p.start(&comm, what, buffers, Combine::Nothing, None).unwrap(), call, all)
                     })
                     .collect();

@@ -91,7 +91,11 @@ pub struct Heritage {
 }
 
 impl Communicator {
-    pub(crate) fn new(team: Arc<Team>, heritage: Heritage, sections: Option<[Control; 2]>) -> Communicator {
+    pub(crate) fn new(
+        team: Arc<Team>,
+        heritage: Heritage,
+        sections: Option<[Control; 2]>,
+    ) -> Communicator {
         let [blocking, nonblocking] = match sections {
             Some(sections) => sections.map(|control| Some(Arc::new(control))),
             None => [None, None],
@@ -227,7 +231,8 @@ impl Communicator {
     }
 
     pub(crate) fn collectives_started(&self) -> u64 {
-        let tags = [&self.collectives, &self.immediates].map(|tags| u64::from(tags.load(Ordering::Relaxed)));
+        let tags = [&self.collectives, &self.immediates]
+            .map(|tags| u64::from(tags.load(Ordering::Relaxed)));
         let sections = self.blocking.iter().chain(&self.nonblocking);
         let persistent = self.persistent_starts.load(Ordering::Relaxed);
         tags[0] + tags[1] + persistent + sections.map(|control| control.operations()).sum::<u64>()
@@ -246,8 +251,12 @@ impl Communicator {
     #[cold]
     fn no_rank(&self, rank: i32, what: &str) -> MpiError {
         let last = self.remote_size() - 1;
-        let whose = if self.is_inter() { "remote group of the intercommunicator" } else { "communicator" };
-        MpiError::new(abi::MPI_ERR_RANK, format!("{what} is {rank}; the {whose} has the ranks 0 to {last}"))
+        let whose =
+            if self.is_inter() { "remote group of the intercommunicator" } else { "communicator" };
+        MpiError::new(
+            abi::MPI_ERR_RANK,
+            format!("{what} is {rank}; the {whose} has the ranks 0 to {last}"),
+        )
     }
 
     /// Checks the root of a collective. Errors: MPI_ERR_ROOT if there is no such rank.
@@ -263,9 +272,9 @@ impl Communicator {
 }
 
 pub(crate) fn taken<T: Plain>(owned: Owned<T>) -> Result<Vec<T>> {
-    owned
-        .into_vec()
-        .map_err(|_| MpiError::new(abi::MPI_ERR_INTERN, "a finished operation still has its buffer"))
+    owned.into_vec().map_err(|_| {
+        MpiError::new(abi::MPI_ERR_INTERN, "a finished operation still has its buffer")
+    })
 }
 
 fn words(bytes: &[u8]) -> Vec<u64> {

@@ -35,7 +35,9 @@ pub(crate) fn outcome(completion: Completion) -> Result<Completion> {
 pub(crate) fn stale(request: u64) -> MpiError {
     MpiError::new(
         abi::MPI_ERR_REQUEST,
-        format!("{request:#x} is no request of this process, or one that was completed or freed before"),
+        format!(
+            "{request:#x} is no request of this process, or one that was completed or freed before"
+        ),
     )
 }
 
@@ -121,7 +123,10 @@ fn check_all<F: Fabric>(process: &Process<F>, domain: &Domain<F>, requests: &[u6
 
 /// [`check_all`] without regard to [`Process::without_checks`].
 #[inline]
-fn check_each<F: Fabric>(domain: &Domain<F>, requests: impl Iterator<Item = u64> + Clone) -> Result<()> {
+fn check_each<F: Fabric>(
+    domain: &Domain<F>,
+    requests: impl Iterator<Item = u64> + Clone,
+) -> Result<()> {
     for request in requests.clone() {
         if request != NULL && !domain.lane.knows(RequestId::from_raw(request)) {
             return Err(stale(request));
@@ -296,7 +301,8 @@ impl<F: Fabric> Process<F> {
         if !any_counts(self, requests)? {
             return Ok(None);
         }
-        self.look_again(|domain| peek_first(domain, requests), |answer| matches!(answer, Ok(None))).map(Some)
+        self.look_again(|domain| peek_first(domain, requests), |answer| matches!(answer, Ok(None)))
+            .map(Some)
     }
 
     /// MPI_Request_get_status_some. `None`: no request is active.
@@ -321,7 +327,11 @@ impl<F: Fabric> Process<F> {
 
     /// Waits for all (MPI_Waitall) and frees all, also failed ones. Errors: MPI_ERR_REQUEST if one
     /// does not exist; then there was no wait.
-    pub fn wait_all(&self, requests: &[u64], mut done: impl FnMut(usize, Completion)) -> Result<()> {
+    pub fn wait_all(
+        &self,
+        requests: &[u64],
+        mut done: impl FnMut(usize, Completion),
+    ) -> Result<()> {
         check_all(self, &self.domain.lock(), requests)?;
         for (at, &request) in requests.iter().enumerate() {
             let taken = match self.take_good(request) {
@@ -337,7 +347,11 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Tests all, and frees them only if all are complete (MPI_Testall).
-    pub fn test_all(&self, requests: &[u64], mut done: impl FnMut(usize, Completion)) -> Result<bool> {
+    pub fn test_all(
+        &self,
+        requests: &[u64],
+        mut done: impl FnMut(usize, Completion),
+    ) -> Result<bool> {
         let question = |domain: &mut Domain<F>| {
             if self.checks {
                 check_origins(domain, requests.iter().copied())?;
@@ -371,7 +385,8 @@ impl<F: Fabric> Process<F> {
         if !any_counts(self, requests)? {
             return Ok(None);
         }
-        self.look_again(|domain| take_first(domain, requests), |answer| matches!(answer, Ok(None))).map(Some)
+        self.look_again(|domain| take_first(domain, requests), |answer| matches!(answer, Ok(None)))
+            .map(Some)
     }
 
     /// Waits for at least one of several (MPI_Waitsome). `None`: no request is active.
@@ -379,10 +394,11 @@ impl<F: Fabric> Process<F> {
         if !any_counts(self, requests)? {
             return Ok(None);
         }
-        let some = self.wait_for(&Awaited::Any(requests), |domain| match take_some(domain, requests) {
-            Ok(done) if done.is_empty() => None,
-            other => Some(other),
-        })?;
+        let some =
+            self.wait_for(&Awaited::Any(requests), |domain| match take_some(domain, requests) {
+                Ok(done) if done.is_empty() => None,
+                other => Some(other),
+            })?;
         Ok(Some(some))
     }
 

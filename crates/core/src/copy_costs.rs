@@ -69,7 +69,9 @@ impl Platform {
     pub fn here() -> Platform {
         let kernel = host::kernel_release();
         match hardware::processor() {
-            Some(hardware::Processor { vendor, family, model }) => Platform { vendor, family, model, kernel },
+            Some(hardware::Processor { vendor, family, model }) => {
+                Platform { vendor, family, model, kernel }
+            }
             None => Platform { vendor: "unknown".into(), family: 0, model: 0, kernel },
         }
     }
@@ -174,7 +176,8 @@ pub fn parse(bytes: &[u8]) -> Result<(Platform, CopyFacts), CostsError> {
         let error = format!("it has more than {MAX_BYTES} bytes, which is the limit");
         return Err(CostsError::Unreadable(error));
     }
-    let mut platform = Platform { vendor: String::new(), family: 0, model: 0, kernel: String::new() };
+    let mut platform =
+        Platform { vendor: String::new(), family: 0, model: 0, kernel: String::new() };
     let mut facts = CopyFacts::built_in("", 0);
     let mut missing: BTreeSet<&str> = names().collect();
     for (line, said) in file::lines(bytes) {
@@ -183,7 +186,11 @@ pub fn parse(bytes: &[u8]) -> Result<(Platform, CopyFacts), CostsError> {
         let (name, value) = (&*said.name, &*said.value);
         if !missing.remove(name) {
             let known = names().any(|one| one == name);
-            let error = if known { "there are two of this name" } else { "there is no figure of this name" };
+            let error = if known {
+                "there are two of this name"
+            } else {
+                "there is no figure of this name"
+            };
             return Err(wrong(format!("'{name}': {error}")));
         }
         let taken = take(&mut platform, &mut facts, name, value);
@@ -201,7 +208,12 @@ pub fn parse(bytes: &[u8]) -> Result<(Platform, CopyFacts), CostsError> {
 }
 
 /// Parses one value; the error is the expected form.
-fn take(platform: &mut Platform, facts: &mut CopyFacts, name: &str, value: &str) -> Result<(), &'static str> {
+fn take(
+    platform: &mut Platform,
+    facts: &mut CopyFacts,
+    name: &str,
+    value: &str,
+) -> Result<(), &'static str> {
     let number = || value.parse::<u32>().map_err(|_| "a number");
     let is_text = !value.is_empty() && !value.contains('"');
     let text = || if is_text { Ok(value.to_owned()) } else { Err("a text without quotes") };
@@ -213,7 +225,10 @@ fn take(platform: &mut Platform, facts: &mut CopyFacts, name: &str, value: &str)
         _ => {
             let cost = value.parse().ok().filter(|cost| (0.0..=MOST_NS).contains(cost));
             let cost = cost.ok_or("a number of nanoseconds from 0 to 1000000000")?;
-            figures(facts).into_iter().filter(|(one, _)| *one == name).for_each(|(_, figure)| *figure = cost);
+            figures(facts)
+                .into_iter()
+                .filter(|(one, _)| *one == name)
+                .for_each(|(_, figure)| *figure = cost);
         }
     }
     Ok(())
@@ -243,7 +258,9 @@ pub fn implausible(measured: &CopyFacts, built_in: &CopyFacts) -> Vec<String> {
     let (mut measured, mut expected) = (measured.clone(), built_in.clone());
     let pairs = figures(&mut measured).into_iter().zip(figures(&mut expected));
     let wrong = pairs.filter(|((_, is), (_, of))| !PLAUSIBLE.contains(&(**is / **of)));
-    wrong.map(|((name, is), (_, of))| format!("{name}: {is:.1} measured, {of:.1} built in")).collect()
+    wrong
+        .map(|((name, is), (_, of))| format!("{name}: {is:.1} measured, {of:.1} built in"))
+        .collect()
 }
 
 #[cfg(test)]

@@ -86,7 +86,9 @@ impl Foreign {
     fn of(&self, comm: &Communicator) -> Vec<u32> {
         match &comm.union().map {
             RankMap::Identity(n) if self.job.start == 0 && *n <= self.job.end => Vec::new(),
-            map => map.processes().into_iter().filter(|process| !self.job.contains(process)).collect(),
+            map => {
+                map.processes().into_iter().filter(|process| !self.job.contains(process)).collect()
+            }
         }
     }
 
@@ -177,16 +179,19 @@ impl<F: Fabric> Process<F> {
     pub(crate) fn names_of(&self, numbers: &[u32]) -> Result<Vec<u64>> {
         let names = match &self.bonds {
             Some(bonds) => bonds.names(numbers)?,
-            None => {
-                numbers.iter().map(|number| ProcessName { number: *number, ..ProcessName::NONE }).collect()
-            }
+            None => numbers
+                .iter()
+                .map(|number| ProcessName { number: *number, ..ProcessName::NONE })
+                .collect(),
         };
         Ok(ProcessName::encode_all(&names))
     }
 
     pub(crate) fn numbers_of(&self, names: &[u64]) -> Result<Vec<u32>> {
         let names = ProcessName::decode_all(names);
-        let Some(bonds) = &self.bonds else { return Ok(names.into_iter().map(|name| name.number).collect()) };
+        let Some(bonds) = &self.bonds else {
+            return Ok(names.into_iter().map(|name| name.number).collect());
+        };
         let numbers = bonds.numbers(&names)?;
         // Processes of this launcher are reached by the present routes.
         let own = bonds.names(&[self.rank()])?.first().map(|own| own.universe);
@@ -227,7 +232,9 @@ impl<F: Fabric> Process<F> {
             Ok((names, RootResult { id, is_first, .. })) => {
                 (vec![0, id, u64::from(is_first), names.len() as u64], names, None)
             }
-            Err(error) => (vec![u64::from(error.class().cast_unsigned()), 0, 0, 0], Vec::new(), Some(error)),
+            Err(error) => {
+                (vec![u64::from(error.class().cast_unsigned()), 0, 0, 0], Vec::new(), Some(error))
+            }
         };
         let head = self.words_of_root(comm, root, head)?;
         if let Some(error) = error.filter(|_| is_root) {

@@ -29,7 +29,9 @@ pub(crate) fn of_fault(fault: Fault) -> MpiError {
 
 /// The version and file of the CUDA driver with this name (`accelerator_cuda_library`).
 pub fn find_cuda(library: &str) -> Result<String, String> {
-    oxmpi_cuda::Driver::open(library).map(|driver| driver.to_string()).map_err(|error| error.to_string())
+    oxmpi_cuda::Driver::open(library)
+        .map(|driver| driver.to_string())
+        .map_err(|error| error.to_string())
 }
 
 /// Whether the kernel has a driver of CUDA devices.
@@ -68,9 +70,9 @@ pub(crate) fn of_plan(error: PlanError) -> MpiError {
         PlanError::OwnBlock { sent, received } if sent > received => abi::MPI_ERR_TRUNCATE,
         PlanError::OwnBlock { .. } => abi::MPI_ERR_COUNT,
         PlanError::WrongBlocks { .. } => abi::MPI_ERR_ARG,
-        PlanError::Restricted { .. } | PlanError::WrongCollective { .. } | PlanError::WrongNodes { .. } => {
-            abi::MPI_ERR_INTERN
-        }
+        PlanError::Restricted { .. }
+        | PlanError::WrongCollective { .. }
+        | PlanError::WrongNodes { .. } => abi::MPI_ERR_INTERN,
     };
     MpiError::new(class, error.to_string())
 }

@@ -110,7 +110,9 @@ impl<F> Default for Failures<F> {
 
 impl<F> std::fmt::Debug for Failures<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Failures").field("agreements", &self.agreements.len()).finish_non_exhaustive()
+        f.debug_struct("Failures")
+            .field("agreements", &self.agreements.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -148,7 +150,8 @@ impl<F: Fabric> Domain<F> {
     }
 
     fn notice(&mut self, notice: TeamNotice) {
-        let team = self.lane.team_of(notice.context).filter(|team| team.id.collective() == notice.id);
+        let team =
+            self.lane.team_of(notice.context).filter(|team| team.id.collective() == notice.id);
         // Without a team only a revocation makes sense, whose text does not depend on the size.
         let size = team.as_ref().map_or(1, |team| team.size());
         match (Text::decode(&notice.text, size), team) {
@@ -167,9 +170,15 @@ impl<F: Fabric> Domain<F> {
             (Some(Text::Agreement(message)), Some(team)) => {
                 let Some(from) = team.map.rank(notice.from) else { return };
                 match self.failures.agreements.contains_key(&notice.context) {
-                    true => self
-                        .with_agreements(notice.context, |_, agreements| agreements.receive(from, message)),
-                    false => self.failures.unopened.entry(notice.context).or_default().push((from, message)),
+                    true => self.with_agreements(notice.context, |_, agreements| {
+                        agreements.receive(from, message)
+                    }),
+                    false => self
+                        .failures
+                        .unopened
+                        .entry(notice.context)
+                        .or_default()
+                        .push((from, message)),
                 }
             }
             (_, None) => self.keep_early(notice),
@@ -247,7 +256,11 @@ impl<F: Fabric> Domain<F> {
     }
 
     /// Calls `act` with a communicator's agreements, if it has any, and carries out the result.
-    fn with_agreements(&mut self, context: u32, act: impl FnOnce(&Team, &mut Agreements) -> Outbox) {
+    fn with_agreements(
+        &mut self,
+        context: u32,
+        act: impl FnOnce(&Team, &mut Agreements) -> Outbox,
+    ) {
         let Some((team, agreements)) = self.failures.agreements.get_mut(&context) else { return };
         let out = act(team, agreements);
         let team = team.clone();
@@ -265,7 +278,8 @@ impl<F: Fabric> Domain<F> {
 
     fn conclude(&mut self, context: u32) {
         // Each time from the beginning: a conclusion can complete other agreements.
-        while let Some((OpenAgreement { request, conclude, .. }, verdict)) = self.failures.take_over(context)
+        while let Some((OpenAgreement { request, conclude, .. }, verdict)) =
+            self.failures.take_over(context)
         {
             // Before the conclusion, which may open a communicator and so have this one freed.
             if self.closing.iter().any(|team| team.collective == context) {
@@ -279,7 +293,8 @@ impl<F: Fabric> Domain<F> {
                     Some(Fault::Lost { peer: peer.unwrap_or(self.lane.me()) })
                 }
             };
-            self.lane.complete_external(request, Completion { fault, context, ..Completion::EMPTY });
+            self.lane
+                .complete_external(request, Completion { fault, context, ..Completion::EMPTY });
         }
     }
 
@@ -375,7 +390,8 @@ impl<F: Fabric> Process<F> {
         };
         // A finalizing process rings no door.
         let reason = |domain: &Domain<F>| {
-            let text = format!("to learn of the revocation{}", domain.place(team.point_to_point, None));
+            let text =
+                format!("to learn of the revocation{}", domain.place(team.point_to_point, None));
             Reason::new(text, Need::Attention, crate::wait_reason::others(team, self.rank))
         };
         let awaited = Awaited::Described(&reason);
@@ -475,7 +491,8 @@ impl<F: Fabric> Process<F> {
                 None => Some(Fault::Lost { peer: domain.lane.me() }),
             }
         });
-        let request = self.enter(|domain| domain.agree((&union, settings), (u32::MAX, name.0), conclude));
+        let request =
+            self.enter(|domain| domain.agree((&union, settings), (u32::MAX, name.0), conclude));
         self.look(|_| ());
         Ok(request)
     }
@@ -509,7 +526,10 @@ pub(crate) fn is_failure(error: &MpiError) -> bool {
 
 /// Checks that a collective of a team can complete.
 #[inline]
-pub(crate) fn check_alive<F: Fabric>(lane: &Lane<F>, team: &Team) -> std::result::Result<(), Fault> {
+pub(crate) fn check_alive<F: Fabric>(
+    lane: &Lane<F>,
+    team: &Team,
+) -> std::result::Result<(), Fault> {
     match team.is_revoked() {
         true => Err(Fault::Revoked),
         false => lane.lost_of(team).map_or(Ok(()), |peer| Err(Fault::Lost { peer })),

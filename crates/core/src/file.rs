@@ -168,7 +168,9 @@ impl File {
     fn rules(&self, direction: Direction) -> TransferRules {
         match direction {
             Direction::Read => TransferRules::reading(&self.hints(), self.is_atomic()),
-            Direction::Write => TransferRules::writing(&self.hints(), self.mode.reads(), self.is_atomic()),
+            Direction::Write => {
+                TransferRules::writing(&self.hints(), self.mode.reads(), self.is_atomic())
+            }
         }
     }
 
@@ -232,9 +234,10 @@ impl File {
             FilePosition::Individual => {
                 let mut position = locked(&self.position);
                 let first = *position;
-                shown
-                    .view
-                    .check(self.in_bytes(shown, first)?, etypes.saturating_mul(shown.view.etype_size()))?;
+                shown.view.check(
+                    self.in_bytes(shown, first)?,
+                    etypes.saturating_mul(shown.view.etype_size()),
+                )?;
                 *position = first.saturating_add(etypes);
                 first
             }

@@ -283,7 +283,8 @@ impl Handed {
 
     /// Whether this rank knows no reason why the library could not serve calls of this team.
     pub(crate) fn may_have(&self, team: &Team) -> bool {
-        let is_refused = |comm: &CommTeam| matches!(comm.state, TeamState::Refused | TeamState::Failed(_));
+        let is_refused =
+            |comm: &CommTeam| matches!(comm.state, TeamState::Refused | TeamState::Failed(_));
         self.is_usable() && !self.teams.get(&team.collective).is_some_and(is_refused)
     }
 
@@ -308,8 +309,10 @@ mod tests {
     /// Without the library, which the job tests have.
     #[test]
     fn failed_teams_stay_failed_and_refused_ones_have_plans() {
-        let absent =
-            LibrarySettings { library: "/nonexistent/lib.so".to_string(), ..LibrarySettings::default() };
+        let absent = LibrarySettings {
+            library: "/nonexistent/lib.so".to_string(),
+            ..LibrarySettings::default()
+        };
         let settings = HandedSettings { ucc: absent.clone(), hcoll: absent, job: 1 };
         world(1, |process| {
             let team = process.world().collective_team();

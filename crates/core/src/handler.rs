@@ -55,7 +55,11 @@ impl HandlerCell {
     /// The cell of an object without a handle.
     pub const fn new(handler: ErrorHandler) -> HandlerCell {
         let notes = Mutex::new(ErrorTexts { texts: VecDeque::new(), first: 0 });
-        HandlerCell { current: Mutex::new(handler), object: AtomicUsize::new(abi::MPI_COMM_NULL), notes }
+        HandlerCell {
+            current: Mutex::new(handler),
+            object: AtomicUsize::new(abi::MPI_COMM_NULL),
+            notes,
+        }
     }
 
     /// The current handler.

@@ -23,7 +23,12 @@ pub type MatchedMessage = (u64, Completion);
 
 impl<F: Fabric> Process<F> {
     /// Takes the message that a receive would match, if it has arrived (MPI_Improbe).
-    pub fn improbe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Option<MatchedMessage>> {
+    pub fn improbe(
+        &self,
+        comm: &Communicator,
+        source: i32,
+        tag: i32,
+    ) -> Result<Option<MatchedMessage>> {
         let tag = self.tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(Some((NO_PROC, NO_PROCESS))) };
         let context = comm.team.point_to_point;
@@ -42,8 +47,9 @@ impl<F: Fabric> Process<F> {
         let Some(source) = source_of(comm, source)? else { return Ok((NO_PROC, NO_PROCESS)) };
         let context = comm.team.point_to_point;
         let awaited = Awaited::Message(context, source, tag);
-        let found =
-            self.wait_for(&awaited, |domain| domain.lane.take_message(context, source, tag).transpose());
+        let found = self.wait_for(&awaited, |domain| {
+            domain.lane.take_message(context, source, tag).transpose()
+        });
         found.map(|(message, completion)| (message.raw(), completion)).map_err(of_fault)
     }
 
@@ -71,7 +77,8 @@ impl<F: Fabric> Process<F> {
         if message == NO_PROC {
             return Ok(Started::Complete(NO_PROCESS));
         }
-        let started = self.enter(|domain| domain.lane.receive_message(RequestId::from_raw(message), buffer));
+        let started =
+            self.enter(|domain| domain.lane.receive_message(RequestId::from_raw(message), buffer));
         started.ok_or_else(|| {
             let text = match message {
                 NULL => "the message is MPI_MESSAGE_NULL".to_string(),

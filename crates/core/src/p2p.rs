@@ -10,8 +10,8 @@ use crate::wait_reason::Awaited;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_engine::{
-    ANYBODY, Completion, Fault, MatchSource, Mode, Now, Received, RequestId, Started, StartedReceive,
-    TagMatch,
+    ANYBODY, Completion, Fault, MatchSource, Mode, Now, Received, RequestId, Started,
+    StartedReceive, TagMatch,
 };
 use oxmpi_fabric::{Fabric, SentNow};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
@@ -35,16 +35,18 @@ impl<F: Fabric> Process<F> {
         if (0..=last).contains(&tag) {
             return Ok(());
         }
-        Err(MpiError::new(abi::MPI_ERR_TAG, format!("tag is {tag}; it must lie between 0 and {last}")))
+        Err(MpiError::new(
+            abi::MPI_ERR_TAG,
+            format!("tag is {tag}; it must lie between 0 and {last}"),
+        ))
     }
 
     pub(crate) fn tag_match(&self, tag: i32) -> Result<TagMatch> {
         match tag {
             abi::MPI_ANY_TAG => Ok(TagMatch::Any),
-            tag => self
-                .check_tag(tag)
-                .map(|()| TagMatch::Is(tag))
-                .map_err(|e| MpiError::new(abi::MPI_ERR_TAG, format!("{}, or be MPI_ANY_TAG", e.detail()))),
+            tag => self.check_tag(tag).map(|()| TagMatch::Is(tag)).map_err(|e| {
+                MpiError::new(abi::MPI_ERR_TAG, format!("{}, or be MPI_ANY_TAG", e.detail()))
+            }),
         }
     }
 
@@ -174,7 +176,9 @@ impl<F: Fabric> Process<F> {
         dest: i32,
         tag: i32,
     ) -> bool {
-        let Some(started) = domain.lane.try_send_tagged(context, dest, tag, bytes) else { return false };
+        let Some(started) = domain.lane.try_send_tagged(context, dest, tag, bytes) else {
+            return false;
+        };
         let look = domain.lane.is_look_due(1);
         drop(domain);
         if let Started::Pending(request) = started {
@@ -267,7 +271,14 @@ impl<F: Fabric> Process<F> {
     }
 
     /// A blocking send (MPI_Send, MPI_Ssend, MPI_Bsend, MPI_Rsend).
-    pub fn send(&self, comm: &Communicator, mode: Mode, buffer: UserBuf, dest: i32, tag: i32) -> Result<()> {
+    pub fn send(
+        &self,
+        comm: &Communicator,
+        mode: Mode,
+        buffer: UserBuf,
+        dest: i32,
+        tag: i32,
+    ) -> Result<()> {
         match self.start_send(comm, mode, buffer, dest, tag)? {
             Started::Complete(completion) => outcome(completion).map(drop),
             Started::Pending(request) => self.wait(request).map(drop),
@@ -307,7 +318,8 @@ impl<F: Fabric> Process<F> {
         let to = comm.process(dest, "dest")?;
         let context = comm.team.point_to_point;
         let start = |domain: &mut Domain<F>, buffer| {
-            let started = domain.lane.start_send(context, mode, buffer, to, tag).map_err(of_fault)?;
+            let started =
+                domain.lane.start_send(context, mode, buffer, to, tag).map_err(of_fault)?;
             Ok((started, domain.lane.is_look_due(1)))
         };
         let (started, look) = if mode == Mode::Buffered {
@@ -328,7 +340,13 @@ impl<F: Fabric> Process<F> {
     /// inlined as a whole. `None`: it is not there, an argument is wrong, or the process has
     /// threads, and nothing happened; use [`Process::receive_soon`].
     #[inline(always)]
-    pub fn try_receive(&self, context: u32, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
+    pub fn try_receive(
+        &self,
+        context: u32,
+        into: BytesMut<'_>,
+        source: i32,
+        tag: i32,
+    ) -> Option<Received> {
         let tags = plain_tags(tag)?;
         let mut domain = self.domain.home()?;
         let received = domain.lane.try_receive(context, source, tags, into)?;
@@ -368,7 +386,9 @@ impl<F: Fabric> Process<F> {
                 }
                 let (now, from, look, is_away) = {
                     let mut domain = self.domain.lock();
-                    let Some(from) = domain.lane.process_of(context, source) else { return Ok(None) };
+                    let Some(from) = domain.lane.process_of(context, source) else {
+                        return Ok(None);
+                    };
                     let now = domain.lane.receive_now(context, (from, source), tags, into);
                     let look = matches!(now, Now::Received(_)) && domain.lane.is_look_due(1);
                     let is_waiting = self.is_oversubscribed && matches!(now, Now::NotYet);
@@ -385,7 +405,8 @@ impl<F: Fabric> Process<F> {
                 }
                 let Some(door) = &self.door else { return Ok(None) };
                 if self.is_oversubscribed {
-                    let wait = oversubscribed.get_or_insert_with(|| OversubscribedWait::new(door.begin()));
+                    let wait =
+                        oversubscribed.get_or_insert_with(|| OversubscribedWait::new(door.begin()));
                     match wait.pass(is_away) {
                         PollPause::Shortly => {}
                         PollPause::Aside => self.look_elsewhere(context, source),
@@ -411,7 +432,12 @@ impl<F: Fabric> Process<F> {
     /// [`Process::receive_soon`] from MPI_ANY_SOURCE: polls all peers, and receives a message from
     /// the unexpected queue without a request.
     #[inline(never)]
-    fn receive_from_anybody_soon(&self, context: u32, into: &PlainBuf, tags: Tags) -> Option<Completion> {
+    fn receive_from_anybody_soon(
+        &self,
+        context: u32,
+        into: &PlainBuf,
+        tags: Tags,
+    ) -> Option<Completion> {
         let mut wait = None;
         loop {
             let (now, look) = self.enter(|domain| {
@@ -462,10 +488,18 @@ impl<F: Fabric> Process<F> {
     /// A blocking receive from a rank with a known route. A failed message is no error, as in
     /// [`Process::recv_whatever`].
     #[inline(never)]
-    pub fn receive_from(&self, context: u32, into: PlainBuf, source: i32, tag: i32) -> Result<Completion> {
+    pub fn receive_from(
+        &self,
+        context: u32,
+        into: PlainBuf,
+        source: i32,
+        tag: i32,
+    ) -> Result<Completion> {
         let tag = self.tag_match(tag)?;
         let started = self.enter(|domain| match domain.lane.process_of(context, source) {
-            Some(from) => domain.lane.start_receive(context, into.into(), MatchSource::Process(from), tag),
+            Some(from) => {
+                domain.lane.start_receive(context, into.into(), MatchSource::Process(from), tag)
+            }
             // A revocation removes the routes.
             None => Err(Fault::Revoked),
         });
@@ -476,7 +510,13 @@ impl<F: Fabric> Process<F> {
     /// MPI_ANY_SOURCE. `None`: this path cannot serve the receive, or an argument is wrong, and
     /// nothing happened; use [`Process::irecv`].
     #[inline(always)]
-    pub fn try_irecv(&self, context: u32, into: PlainBuf, source: i32, tag: i32) -> Option<RequestId> {
+    pub fn try_irecv(
+        &self,
+        context: u32,
+        into: PlainBuf,
+        source: i32,
+        tag: i32,
+    ) -> Option<RequestId> {
         match self.domain.home() {
             Some(domain) => self.posted_plain(domain, context, into, source, tag),
             None => self.try_irecv_locked(context, into, source, tag),
@@ -484,7 +524,13 @@ impl<F: Fabric> Process<F> {
     }
 
     #[inline(never)]
-    fn try_irecv_locked(&self, context: u32, into: PlainBuf, source: i32, tag: i32) -> Option<RequestId> {
+    fn try_irecv_locked(
+        &self,
+        context: u32,
+        into: PlainBuf,
+        source: i32,
+        tag: i32,
+    ) -> Option<RequestId> {
         self.posted_plain(self.domain.lock(), context, into, source, tag)
     }
 
@@ -513,7 +559,13 @@ impl<F: Fabric> Process<F> {
     }
 
     /// A blocking receive (MPI_Recv).
-    pub fn recv(&self, comm: &Communicator, buffer: UserBuf, source: i32, tag: i32) -> Result<Completion> {
+    pub fn recv(
+        &self,
+        comm: &Communicator,
+        buffer: UserBuf,
+        source: i32,
+        tag: i32,
+    ) -> Result<Completion> {
         outcome(self.recv_whatever(comm, buffer, source, tag)?)
     }
 
@@ -562,7 +614,13 @@ impl<F: Fabric> Process<F> {
     }
 
     /// A nonblocking receive (MPI_Irecv).
-    pub fn irecv(&self, comm: &Communicator, buffer: UserBuf, source: i32, tag: i32) -> Result<RequestId> {
+    pub fn irecv(
+        &self,
+        comm: &Communicator,
+        buffer: UserBuf,
+        source: i32,
+        tag: i32,
+    ) -> Result<RequestId> {
         match self.start_receive(comm, buffer, source, tag) {
             Ok(started) => Ok(self.request_of(started)),
             Err(error) => self.late(error, comm, source),
@@ -591,9 +649,12 @@ impl<F: Fabric> Process<F> {
         tag: i32,
     ) -> Result<Started> {
         let tag = self.tag_match(tag)?;
-        let Some(source) = source_of(comm, source)? else { return Ok(Started::Complete(NO_PROCESS)) };
+        let Some(source) = source_of(comm, source)? else {
+            return Ok(Started::Complete(NO_PROCESS));
+        };
         let context = comm.team.point_to_point;
-        self.enter(|domain| domain.lane.start_receive(context, buffer, source, tag)).map_err(of_fault)
+        self.enter(|domain| domain.lane.start_receive(context, buffer, source, tag))
+            .map_err(of_fault)
     }
 
     /// Whether there is certainly no message for a probe from MPI_ANY_SOURCE or a rank with a known
@@ -617,8 +678,11 @@ impl<F: Fabric> Process<F> {
         let tag = self.tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(Some(NO_PROCESS)) };
         let context = comm.team.point_to_point;
-        self.look_again(|domain| domain.lane.probe(context, source, tag), |found| matches!(found, Ok(None)))
-            .map_err(of_fault)
+        self.look_again(
+            |domain| domain.lane.probe(context, source, tag),
+            |found| matches!(found, Ok(None)),
+        )
+        .map_err(of_fault)
     }
 
     /// Waits for a message without receiving it (MPI_Probe).

@@ -242,7 +242,8 @@ impl<F: Fabric> Process<F> {
         tag: i32,
     ) -> Result<RequestId> {
         self.check_tag(tag)?;
-        let from = if source == abi::MPI_PROC_NULL { None } else { Some(comm.process(source, "source")?) };
+        let from =
+            if source == abi::MPI_PROC_NULL { None } else { Some(comm.process(source, "source")?) };
         let error_context = comm.team.point_to_point;
         self.enter(|domain| {
             let Domain { lane, persistent, partitioned, .. } = domain;
@@ -263,11 +264,14 @@ impl<F: Fabric> Process<F> {
         let look = self.enter(|domain| {
             let key = key_of(domain, request, PartitionedSide::Send)?;
             if domain.lane.is_inactive(RequestId::from_raw(request)) {
-                let text = format!("the request {request:#x} is not active: it must be started before");
+                let text =
+                    format!("the request {request:#x} is not active: it must be started before");
                 return Err(MpiError::new(abi::MPI_ERR_REQUEST, text));
             }
             let Domain { lane, persistent, .. } = &mut *domain;
-            let Some(PersistentOp::Send(sending)) = persistent.get_mut(key) else { return Ok(false) };
+            let Some(PersistentOp::Send(sending)) = persistent.get_mut(key) else {
+                return Ok(false);
+            };
             sending.ready(lane, ready)?;
             let (is_over, is_under_way) = (sending.is_over(), sending.is_under_way());
             if is_over {
@@ -287,7 +291,9 @@ impl<F: Fabric> Process<F> {
     pub fn parrived(&self, request: u64, partition: i32) -> Result<bool> {
         let question = |domain: &mut Domain<F>| {
             let key = key_of(domain, request, PartitionedSide::Receive)?;
-            let Some(PersistentOp::Receive(receiving)) = domain.persistent.get(key) else { return Ok(false) };
+            let Some(PersistentOp::Receive(receiving)) = domain.persistent.get(key) else {
+                return Ok(false);
+            };
             let has_arrived = receiving.has_arrived(partition)?;
             Ok(has_arrived || domain.lane.is_inactive(RequestId::from_raw(request)))
         };
@@ -296,14 +302,20 @@ impl<F: Fabric> Process<F> {
 }
 
 fn no_memory(error: impl std::fmt::Display) -> MpiError {
-    MpiError::new(abi::MPI_ERR_NO_MEM, format!("no memory for the state of each partition: {error}"))
+    MpiError::new(
+        abi::MPI_ERR_NO_MEM,
+        format!("no memory for the state of each partition: {error}"),
+    )
 }
 
 #[cold]
 fn no_partition(partition: i32, partitions: usize) -> MpiError {
     let text = match partitions {
         0 => format!("partition is {partition}; the message has no partitions"),
-        _ => format!("partition is {partition}; the message has the partitions 0 to {}", partitions - 1),
+        _ => format!(
+            "partition is {partition}; the message has the partitions 0 to {}",
+            partitions - 1
+        ),
     };
     MpiError::new(abi::MPI_ERR_ARG, text)
 }
@@ -321,7 +333,8 @@ mod tests {
             let (peer, error_context) = (1 - comm.rank(), comm.team.point_to_point);
             let words: Vec<_> = (0..12_u64).map(|n| Owned::new(vec![n, n + 100])).collect();
             let places: Vec<_> = (0..12).map(|_| Owned::new(vec![0_u64; 2])).collect();
-            let parts = |memory: &Owned<u64>| PartitionedBuffer { buffer: memory.buf(), partitions: 2 };
+            let parts =
+                |memory: &Owned<u64>| PartitionedBuffer { buffer: memory.buf(), partitions: 2 };
             let mut requests = Vec::new();
             let mut numbers = Vec::new();
             for (n, (word, place)) in words.iter().zip(&places).enumerate() {

@@ -48,7 +48,9 @@ impl<F: Fabric> Process<F> {
         let tag = self.tag_match(tag)?;
         let operation = match source_of(comm, source)? {
             None => Operation::Nothing(NO_PROCESS),
-            Some(source) => Operation::Receive { context: comm.team.point_to_point, buffer, source, tag },
+            Some(source) => {
+                Operation::Receive { context: comm.team.point_to_point, buffer, source, tag }
+            }
         };
         Ok(self.domain.lock().lane.open_persistent(operation))
     }
@@ -85,7 +87,9 @@ impl<F: Fabric> Process<F> {
     /// Starts a persistent request with another buffer until its completion.
     pub fn start_request_with(&self, request: u64, buffer: UserBuf) -> Result<()> {
         let id = RequestId::from_raw(request);
-        self.enter(|domain| domain.lane.start_with(id, buffer).map_err(|fault| of_start(request, fault)))
+        self.enter(|domain| {
+            domain.lane.start_with(id, buffer).map_err(|fault| of_start(request, fault))
+        })
     }
 
     /// Checks that all can be started (MPI_Startall starts all or none).
@@ -95,7 +99,11 @@ impl<F: Fabric> Process<F> {
         }
         let mut domain = self.domain.lock();
         requests.try_for_each(|request| {
-            domain.lane.startable(RequestId::from_raw(request)).map(drop).map_err(|f| of_start(request, f))
+            domain
+                .lane
+                .startable(RequestId::from_raw(request))
+                .map(drop)
+                .map_err(|f| of_start(request, f))
         })
     }
 }

@@ -28,7 +28,11 @@ pub(crate) struct PersistentCollective {
 
 impl PersistentCollective {
     /// `call` is the user's function of the reduction; `starts` is the communicator's counter.
-    pub(crate) fn new(run: Run, call: Option<UserCall>, starts: Arc<AtomicU64>) -> PersistentCollective {
+    pub(crate) fn new(
+        run: Run,
+        call: Option<UserCall>,
+        starts: Arc<AtomicU64>,
+    ) -> PersistentCollective {
         PersistentCollective { run, call, starts }
     }
 }

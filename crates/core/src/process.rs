@@ -121,9 +121,10 @@ impl<F: Fabric> Process<F> {
         world.set_nodes(nodes);
         let own = Communicator::new(own, heritage.clone(), None);
         let meeting = Communicator::new(meeting, heritage, None);
-        for (comm, handle, name) in
-            [(&world, abi::MPI_COMM_WORLD, "MPI_COMM_WORLD"), (&own, abi::MPI_COMM_SELF, "MPI_COMM_SELF")]
-        {
+        for (comm, handle, name) in [
+            (&world, abi::MPI_COMM_WORLD, "MPI_COMM_WORLD"),
+            (&own, abi::MPI_COMM_SELF, "MPI_COMM_SELF"),
+        ] {
             comm.errhandler_cell().set_object(handle);
             comm.set_name(name.as_bytes());
         }
@@ -318,7 +319,8 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().leave_agreements();
         self.wait_for(&Awaited::Described(&Domain::reason_of_end), |domain| {
             let lane = &mut domain.lane;
-            (lane.is_drained() && lane.are_receives_over() && lane.fabric_mut().leave()).then_some(())
+            (lane.is_drained() && lane.are_receives_over() && lane.fabric_mut().leave())
+                .then_some(())
         });
         let mut domain = self.domain.lock();
         // Until now other ranks may have needed this process's part of a library.

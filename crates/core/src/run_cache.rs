@@ -38,7 +38,9 @@ impl Single {
             (None, None) => true,
             _ => false,
         };
-        same_element && Arc::ptr_eq(self.run.team(), team) && self.call.as_ref().is_some_and(is_called_so)
+        same_element
+            && Arc::ptr_eq(self.run.team(), team)
+            && self.call.as_ref().is_some_and(is_called_so)
     }
 }
 

@@ -17,11 +17,17 @@ impl<F: Fabric> Process<F> {
     /// buffer. If the session is the last user of the process, all sent messages are delivered
     /// first. Errors: MPI_ERR_PENDING if the program has requests of open operations, and those of
     /// [`Process::deliver_all`]; then nothing is freed.
-    pub fn end_session(&self, origin: Origin, comms: &[Arc<Communicator>], is_last: bool) -> Result<()> {
+    pub fn end_session(
+        &self,
+        origin: Origin,
+        comms: &[Arc<Communicator>],
+        is_last: bool,
+    ) -> Result<()> {
         let held = self.look(|domain| {
             let of = |comm: &Arc<Communicator>| -> usize {
-                let teams =
-                    comm.teams().map(|team| domain.lane.held_in(team) + domain.collectives_in(team).0);
+                let teams = comm
+                    .teams()
+                    .map(|team| domain.lane.held_in(team) + domain.collectives_in(team).0);
                 teams.sum()
             };
             comms.iter().map(of).sum::<usize>()
@@ -54,8 +60,9 @@ impl<F: Fabric> Process<F> {
     fn await_quiet(&self, comms: &[Arc<Communicator>]) {
         self.wait_for(&Awaited::Described(&Domain::reason_of_sends), |domain| {
             let is_quiet = |comm: &Arc<Communicator>| {
-                comm.teams()
-                    .all(|team| !domain.lane.is_sending_in(team) && domain.collectives_in(team).1 == 0)
+                comm.teams().all(|team| {
+                    !domain.lane.is_sending_in(team) && domain.collectives_in(team).1 == 0
+                })
             };
             comms.iter().all(is_quiet).then_some(())
         });
@@ -79,7 +86,8 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().leave_agreements();
         self.wait_for(&Awaited::Described(&Domain::reason_of_end), |domain| {
             let lane = &mut domain.lane;
-            (lane.is_drained() && lane.are_receives_over() && lane.fabric_mut().rest()).then_some(())
+            (lane.is_drained() && lane.are_receives_over() && lane.fabric_mut().rest())
+                .then_some(())
         });
         self.domain.lock().reap();
     }
@@ -95,7 +103,9 @@ impl<F: Fabric> Process<F> {
     /// could not be reached.
     pub fn check_delivered(&self) -> Result<()> {
         match self.domain.lock().lane.fabric_mut().lost_messages() {
-            Some(why) => Err(MpiError::new(abi::MPI_ERR_OTHER, format!("messages are lost: {why}"))),
+            Some(why) => {
+                Err(MpiError::new(abi::MPI_ERR_OTHER, format!("messages are lost: {why}")))
+            }
             None => Ok(()),
         }
     }

@@ -85,7 +85,12 @@ pub(crate) struct Control {
 impl Control {
     /// The sections for blocking (`index`) and nonblocking collectives. `step`: the last step of
     /// either.
-    pub(crate) fn pair(leader: u32, index: u32, step: u64, is_oversubscribed: bool) -> [Control; 2] {
+    pub(crate) fn pair(
+        leader: u32,
+        index: u32,
+        step: u64,
+        is_oversubscribed: bool,
+    ) -> [Control; 2] {
         [index, index + 1].map(|index| Control::new(leader, index, step, is_oversubscribed))
     }
 
@@ -110,7 +115,8 @@ impl Control {
 
     fn note_mapped(&self, section: &ControlSection) {
         // This team has not used any segment (rule 7).
-        self.free_to.fetch_max(self.step.load(Ordering::Relaxed) + section.segments(), Ordering::Relaxed);
+        self.free_to
+            .fetch_max(self.step.load(Ordering::Relaxed) + section.segments(), Ordering::Relaxed);
     }
 }
 
@@ -188,7 +194,11 @@ fn kind_of(call: &Call, combine: &Combine) -> Option<(Collective, usize, Option<
 
 impl<F: Fabric> Process<F> {
     #[inline]
-    fn section<'c>(&self, comm: &Communicator, control: &'c Control) -> Result<Option<&'c ControlSection>> {
+    fn section<'c>(
+        &self,
+        comm: &Communicator,
+        control: &'c Control,
+    ) -> Result<Option<&'c ControlSection>> {
         match control.section.get() {
             Some(section) => Ok(section.as_ref()),
             None => self.map_section(comm, control),
@@ -202,8 +212,11 @@ impl<F: Fabric> Process<F> {
         control: &'c Control,
     ) -> Result<Option<&'c ControlSection>> {
         let ranks = comm.team.size();
-        let mapped =
-            self.domain.lock().lane.fabric_mut().control_section(control.leader, control.index, ranks);
+        let mapped = self.domain.lock().lane.fabric_mut().control_section(
+            control.leader,
+            control.index,
+            ranks,
+        );
         match mapped {
             Ok(section) => {
                 let section = control.section.get_or_init(|| section).as_ref();
@@ -217,7 +230,10 @@ impl<F: Fabric> Process<F> {
     /// The section for blocking collectives, if there is shared memory: all ranks get the same
     /// result.
     #[inline]
-    pub(crate) fn section_of<'c>(&self, comm: &'c Communicator) -> Result<Option<MappedSection<'c>>> {
+    pub(crate) fn section_of<'c>(
+        &self,
+        comm: &'c Communicator,
+    ) -> Result<Option<MappedSection<'c>>> {
         match &comm.blocking {
             Some(control) => self.mapped_section(comm, control),
             None => Ok(None),
@@ -237,7 +253,12 @@ impl<F: Fabric> Process<F> {
 
     /// Whether shared memory serves such a blocking collective, and no parameter selects a
     /// component.
-    pub fn serves_in_memory(&self, comm: &Communicator, collective: Collective, bytes: usize) -> bool {
+    pub fn serves_in_memory(
+        &self,
+        comm: &Communicator,
+        collective: Collective,
+        bytes: usize,
+    ) -> bool {
         !self.needs_selection()
             && limits::serves(collective, comm.team.size(), bytes)
             && matches!(self.section_of(comm), Ok(Some(_)))

@@ -89,7 +89,9 @@ pub fn start() -> std::result::Result<StartedProcess, StartError> {
 }
 
 /// [`start`] with parameters that the program has changed: names and values.
-pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<StartedProcess, StartError> {
+pub fn start_changed(
+    changes: &[(&str, String)],
+) -> std::result::Result<StartedProcess, StartError> {
     let mut params = Params::from_env(library::prefix().as_deref()).map_err(StartError::Param)?;
     for (name, value) in changes {
         params.set(name, value).map_err(StartError::Param)?;
@@ -109,9 +111,11 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<StartedP
     let own = client.segment().clone();
     let boot = *own.boot();
     // Registers for asymmetric barriers, before any peer's segment is mapped.
-    let mut door = Door::new(own.clone(), policy(&params, module, boot.oversubscribed, boot.local_size));
+    let mut door =
+        Door::new(own.clone(), policy(&params, module, boot.oversubscribed, boot.local_size));
     own.advertise();
-    let poller = if boot.sockets && !client.is_singleton() { Some(poller(&client, module)?) } else { None };
+    let poller =
+        if boot.sockets && !client.is_singleton() { Some(poller(&client, module)?) } else { None };
     if let Some(poller) = &poller {
         door = door.with_descriptors(poller.clone());
     }
@@ -130,8 +134,9 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<StartedP
     // Over sockets, too: all processes of a node have shared windows.
     let opener = client.clone();
     let heap = Heap::new(own, Box::new(move || opener.segment_file()));
-    let mut process =
-        Process::of_job(boot.rank, job, routes, Some(door)).on_node(node_identity(boot.node)).with_heap(heap);
+    let mut process = Process::of_job(boot.rank, job, routes, Some(door))
+        .on_node(node_identity(boot.node))
+        .with_heap(heap);
     process = process.imaged_alone(module.can_rest(&params) && params.cr() == Some("blcr"));
     // Virtual nodes are all on one host, and share its processors.
     if boot.node.is_some() && params.mpi_virtual_nodes() <= 1 {
@@ -168,10 +173,18 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<StartedP
     if parent.as_ref().is_some_and(|parent| parent.is_mixed) {
         process.reach_foreign().map_err(|e| StartError::Parent(e.to_string()))?;
     }
-    let parent =
-        parent.map(|Parent { context, processes, .. }| process.parent_of(Parents { context, processes }));
+    let parent = parent
+        .map(|Parent { context, processes, .. }| process.parent_of(Parents { context, processes }));
     let accelerator = (params.accelerator(), params.accelerator_cuda_library().to_string());
-    Ok(StartedProcess { process, client, checks, strict: params.mpi_strict(), accelerator, parent, modules })
+    Ok(StartedProcess {
+        process,
+        client,
+        checks,
+        strict: params.mpi_strict(),
+        accelerator,
+        parent,
+        modules,
+    })
 }
 
 fn assemble(
@@ -229,10 +242,13 @@ fn offers(
     let between = Module::between_nodes().filter(|_| stays && has_sockets);
     let all = [(Some(module), false), (between, true)];
     let mut made = Vec::new();
-    for (module, is_between) in all.into_iter().filter_map(|(module, between)| Some((module?, between))) {
+    for (module, is_between) in
+        all.into_iter().filter_map(|(module, between)| Some((module?, between)))
+    {
         let failed = |why| StartError::Transport { name: module.name, why };
         let constructor = Constructor::of(module);
-        let constructor = constructor.ok_or_else(|| failed(format!("nothing makes '{}'", module.name)))?;
+        let constructor =
+            constructor.ok_or_else(|| failed(format!("nothing makes '{}'", module.name)))?;
         let situation = Situation { is_between, ..situation.clone() };
         made.extend((constructor.open)(&situation, services).map_err(failed)?);
     }

@@ -106,8 +106,9 @@ impl Neighborhood<'_> {
         send: impl Fn(usize) -> (usize, usize),
         receive: impl Fn(usize) -> (usize, usize),
     ) -> Edges {
-        let edge =
-            |peer: Option<u32>, (start, len): (usize, usize)| peer.map(|peer| Edge { peer, start, len });
+        let edge = |peer: Option<u32>, (start, len): (usize, usize)| {
+            peer.map(|peer| Edge { peer, start, len })
+        };
         let sends = self.topology.destinations(self.rank).into_iter();
         let receives = self.topology.sources(self.rank).into_iter();
         Edges::new(
@@ -129,7 +130,11 @@ impl<F: Fabric> Process<F> {
     /// A communicator whose first ranks form a grid (MPI_Cart_create); `None` at ranks beyond it.
     /// Collective. Errors: MPI_ERR_DIMS if the grid has more ranks than the communicator;
     /// MPI_ERR_COMM for an intercommunicator.
-    pub fn cart_create(&self, comm: &Communicator, grid: Cartesian) -> Result<Option<Communicator>> {
+    pub fn cart_create(
+        &self,
+        comm: &Communicator,
+        grid: Cartesian,
+    ) -> Result<Option<Communicator>> {
         comm.check_intra()?;
         check_cartesian_size(comm, &grid)?;
         let inside = comm.rank() < grid.size();
@@ -146,8 +151,9 @@ impl<F: Fabric> Process<F> {
         let (part, place) = grid.sub_place(remain, comm.team.rank);
         let topology = Topology::Cartesian(grid.sub(remain));
         let made = self.split(comm, part, place)?;
-        made.map(|made| with_topology(made, topology))
-            .ok_or_else(|| MpiError::new(abi::MPI_ERR_INTERN, "this rank is in no part of its own grid"))
+        made.map(|made| with_topology(made, topology)).ok_or_else(|| {
+            MpiError::new(abi::MPI_ERR_INTERN, "this rank is in no part of its own grid")
+        })
     }
 
     /// A communicator whose first ranks are the nodes of a graph (MPI_Graph_create); `None` at
@@ -232,7 +238,10 @@ impl<F: Fabric> Process<F> {
         let wrong = taken(output)?.first() != Some(&0);
         let mine = mine?;
         if wrong {
-            return Err(MpiError::new(abi::MPI_ERR_OTHER, "another rank of the call gave wrong arguments"));
+            return Err(MpiError::new(
+                abi::MPI_ERR_OTHER,
+                "another rank of the call gave wrong arguments",
+            ));
         }
         Ok(mine)
     }
@@ -260,7 +269,8 @@ impl<F: Fabric> Process<F> {
         let receive = bytes(&mut theirs.iter().map(|words| *words as usize))?;
         let input = Owned::new(words.concat());
         let output = Owned::new(vec![0_i32; receive.total() / size_of::<i32>()]);
-        let call = Call::Alltoallv { send: Paired(send), receive: Paired(receive), in_place: false };
+        let call =
+            Call::Alltoallv { send: Paired(send), receive: Paired(receive), in_place: false };
         let buffers = Buffers { input: input.buf(), output: output.buf(), element: None };
         self.run_own(comm, call, buffers, Combine::Nothing)?;
         Ok(taken(output)?.as_chunks::<WORDS>().0.to_vec())
@@ -298,7 +308,8 @@ pub fn check_cartesian_size(comm: &Communicator, grid: &Cartesian) -> Result<()>
 /// Checks that a graph fits a communicator. Errors: MPI_ERR_ARG otherwise.
 pub fn check_graph_size(comm: &Communicator, nodes: usize) -> Result<()> {
     if nodes > comm.size() as usize {
-        let text = format!("nnodes is {nodes}, more than the {} ranks of the communicator", comm.size());
+        let text =
+            format!("nnodes is {nodes}, more than the {} ranks of the communicator", comm.size());
         return Err(MpiError::new(abi::MPI_ERR_ARG, text));
     }
     Ok(())

@@ -40,7 +40,11 @@ pub(crate) struct Reason {
 }
 
 impl Reason {
-    pub(crate) fn new(text: impl Into<String>, need: Need, processes: impl Into<Vec<u32>>) -> Reason {
+    pub(crate) fn new(
+        text: impl Into<String>,
+        need: Need,
+        processes: impl Into<Vec<u32>>,
+    ) -> Reason {
         Reason { text: text.into(), need, processes: processes.into() }
     }
 
@@ -51,7 +55,8 @@ impl Reason {
             1 => return reasons.swap_remove(0),
             n => n - 1,
         };
-        let mut processes: Vec<u32> = reasons.iter().flat_map(|reason| reason.processes.clone()).collect();
+        let mut processes: Vec<u32> =
+            reasons.iter().flat_map(|reason| reason.processes.clone()).collect();
         processes.sort_unstable();
         processes.dedup();
         let has = |need| reasons.iter().any(|reason| reason.need == need);
@@ -68,7 +73,11 @@ impl Reason {
         };
         let joined = if is_any { "or one of" } else { "and" };
         let requests = if more == 1 { "request" } else { "requests" };
-        Reason::new(format!("{}; {joined} {more} more {requests}", reasons[0].text), need, processes)
+        Reason::new(
+            format!("{}; {joined} {more} more {requests}", reasons[0].text),
+            need,
+            processes,
+        )
     }
 }
 
@@ -99,7 +108,9 @@ impl<F: Fabric> Domain<F> {
         let requests = match awaited {
             Awaited::Request(request) => std::slice::from_ref(request),
             Awaited::All(requests) | Awaited::Any(requests) => requests,
-            Awaited::Message(_, MatchSource::Process(process), _) => return Awaits::Message(*process),
+            Awaited::Message(_, MatchSource::Process(process), _) => {
+                return Awaits::Message(*process);
+            }
             Awaited::Message(..) | Awaited::Described(_) => return Awaits::Anything,
         };
         // With many requests it is rarely only one peer, so the search stops early.
@@ -111,7 +122,9 @@ impl<F: Fabric> Domain<F> {
                         Awaits::Message(from)
                     }
                     Outlook::Receiver { to, .. } | Outlook::Room { to, .. } => Awaits::Room(to),
-                    Outlook::Message { from: None, .. } | Outlook::Above(_) => return Awaits::Anything,
+                    Outlook::Message { from: None, .. } | Outlook::Above(_) => {
+                        return Awaits::Anything;
+                    }
                 };
                 if *sole.get_or_insert(awaits) != awaits {
                     return Awaits::Anything;
@@ -135,9 +148,13 @@ impl<F: Fabric> Domain<F> {
     }
 
     fn join(&self, requests: &[u64], is_any: bool) -> Reason {
-        let open =
-            requests.iter().filter(|request| !self.lane.outlook(RequestId::from_raw(**request)).is_empty());
-        Reason::join(open.take(MOST_PEERS).map(|request| self.reason_of(*request)).collect(), is_any)
+        let open = requests
+            .iter()
+            .filter(|request| !self.lane.outlook(RequestId::from_raw(**request)).is_empty());
+        Reason::join(
+            open.take(MOST_PEERS).map(|request| self.reason_of(*request)).collect(),
+            is_any,
+        )
     }
 
     fn reason_of(&self, request: u64) -> Reason {
@@ -173,7 +190,13 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    fn reason_of_message(&self, context: u32, from: Option<u32>, tag: Option<i32>, room: String) -> Reason {
+    fn reason_of_message(
+        &self,
+        context: u32,
+        from: Option<u32>,
+        tag: Option<i32>,
+        room: String,
+    ) -> Reason {
         let text = format!("a message{}{}{room}", tagged(tag), self.place(context, from));
         match from {
             Some(process) => Reason::new(text, Need::All, [process]),
@@ -189,14 +212,14 @@ impl<F: Fabric> Domain<F> {
 
     fn reason_above(&self, request: RequestId) -> Reason {
         let Some(task) = self.task_of(request) else {
-            let text =
-                "a generalized request, which the program itself completes, or the end of some other work";
+            let text = "a generalized request, which the program itself completes, or the end of some other work";
             return Reason::new(text, Need::Outside, []);
         };
         let (run, length) = match task {
             RequestTask::Once(single) => {
                 let element_bytes = single.run.element().map_or(1, |element| element.size());
-                let length = single.call.as_ref().and_then(|(call, _)| length_of(call, element_bytes));
+                let length =
+                    single.call.as_ref().and_then(|(call, _)| length_of(call, element_bytes));
                 (Some(&single.run), length.unwrap_or_default())
             }
             RequestTask::Persistent(key) => (self.persistent.run(*key), String::new()),
@@ -224,7 +247,10 @@ impl<F: Fabric> Domain<F> {
         let text = match run.algorithm() {
             Some((id, _)) => {
                 let algorithm = id.algorithm();
-                format!("{}{length}{place}, algorithm {}, step {steps}", algorithm.collective, algorithm.name)
+                format!(
+                    "{}{length}{place}, algorithm {}, step {steps}",
+                    algorithm.collective, algorithm.name
+                )
             }
             None => format!("a collective{length}{place}, step {steps}"),
         };
@@ -326,8 +352,18 @@ pub(crate) struct WaitNoteWriter<'a, F> {
 
 impl<F: Fabric> Process<F> {
     /// The note of a wait, or of waits in sequence for one operation; its drop removes the note.
-    pub(crate) fn wait_note_writer<'a>(&'a self, awaited: &'a Awaited<'a, F>) -> WaitNoteWriter<'a, F> {
-        WaitNoteWriter { process: self, awaited, begun_ns: 0, moved_ns: 0, due_ns: None, note: None }
+    pub(crate) fn wait_note_writer<'a>(
+        &'a self,
+        awaited: &'a Awaited<'a, F>,
+    ) -> WaitNoteWriter<'a, F> {
+        WaitNoteWriter {
+            process: self,
+            awaited,
+            begun_ns: 0,
+            moved_ns: 0,
+            due_ns: None,
+            note: None,
+        }
     }
 }
 

@@ -274,7 +274,8 @@ impl Window {
 impl Target {
     #[cold]
     fn find_routes(&self, fabric: &mut impl Fabric, ranks: u32, flavor: Flavor) -> &TargetRoutes {
-        let mut routes = TargetRoutes { bell: fabric.bell(self.process), ..TargetRoutes::default() };
+        let mut routes =
+            TargetRoutes { bell: fabric.bell(self.process), ..TargetRoutes::default() };
         // Over sockets only windows that need shared memory use it.
         let shares = routes.bell.is_some() || flavor == Flavor::Shared;
         let part = |(there, heap): (u64, oxmpi_sys::memory::Memory), at: u64, len: u64| {
@@ -282,7 +283,8 @@ impl Target {
         };
         if shares && self.control != 0 {
             let bytes = ControlWords::bytes(ranks, flavor) as u64;
-            let words = fabric.map_heap(self.process).and_then(|heap| part(heap, self.control, bytes));
+            let words =
+                fabric.map_heap(self.process).and_then(|heap| part(heap, self.control, bytes));
             routes.control = words.map(|words| ControlWords::new(words, ranks, flavor));
         }
         // Without the control words there is no lock for the elements.
@@ -293,7 +295,8 @@ impl Target {
             let place = heap.and_then(|heap| part(heap, self.base, 0));
             routes.memory = Some(place.map_or(Exposed::NONE, Exposed::from));
         } else if routes.control.is_some() {
-            let memory = fabric.map_heap(self.owner).and_then(|heap| part(heap, self.base, self.size));
+            let memory =
+                fabric.map_heap(self.owner).and_then(|heap| part(heap, self.base, self.size));
             routes.memory = memory.map(Exposed::from);
         }
         if flavor == Flavor::Dynamic {

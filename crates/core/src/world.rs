@@ -68,7 +68,9 @@ pub struct MakeTransport(Arc<dyn Fn(u32) -> Box<dyn Transport> + Send + Sync>);
 
 impl MakeTransport {
     /// `make` receives the number of the rank.
-    pub fn new<T: Transport + 'static>(make: impl Fn(u32) -> T + Send + Sync + 'static) -> MakeTransport {
+    pub fn new<T: Transport + 'static>(
+        make: impl Fn(u32) -> T + Send + Sync + 'static,
+    ) -> MakeTransport {
         MakeTransport(Arc::new(move |rank| Box::new(make(rank))))
     }
 }
@@ -157,11 +159,13 @@ impl Plugs {
                 return Ok(PeerLocation::Left);
             }
             let socket = plugs.addresses.get(peer as usize).copied();
-            let socket = socket.ok_or_else(|| format!("the world has {} ranks", plugs.addresses.len()))?;
+            let socket =
+                socket.ok_or_else(|| format!("the world has {} ranks", plugs.addresses.len()))?;
             Ok(PeerLocation::At(vec![Address { socket, interface: "lo".into(), host: None }]))
         });
         let tell: tcp::Tell = Box::new(|text| eprintln!("{text}"));
-        let tcp = Tcp::new(own, Secret(self.secret), settings.clone(), (listener, poller), find, tell)?;
+        let tcp =
+            Tcp::new(own, Secret(self.secret), settings.clone(), (listener, poller), find, tell)?;
         Ok(tcp.for_one_thread())
     }
 }
@@ -252,13 +256,17 @@ fn over_provider(
     poller: &Poller,
 ) -> Box<dyn Transport> {
     let library = Library::open("libfabric.so.1").unwrap_or_else(|e| panic!("{e}"));
-    let wish = |directed| ProviderQuery { name: Some(name.into()), directed, ..ProviderQuery::default() };
-    let mut all =
-        [true, false].into_iter().flat_map(|directed| library.providers(&wish(directed)).unwrap_or_default());
+    let wish =
+        |directed| ProviderQuery { name: Some(name.into()), directed, ..ProviderQuery::default() };
+    let mut all = [true, false]
+        .into_iter()
+        .flat_map(|directed| library.providers(&wish(directed)).unwrap_or_default());
     let provider = all.next().unwrap_or_else(|| panic!("there is no provider {name}"));
-    let layout = TagLayout::choose(mode, provider.tag_bits, provider.data_bytes, provider.is_directed)
-        .unwrap_or_else(|e| panic!("{provider:?}: {e}"));
-    let settings = ofi::OfiSettings { events: ofi::EVENTS, layout, grouped: false, matches_itself: false };
+    let layout =
+        TagLayout::choose(mode, provider.tag_bits, provider.data_bytes, provider.is_directed)
+            .unwrap_or_else(|e| panic!("{provider:?}: {e}"));
+    let settings =
+        ofi::OfiSettings { events: ofi::EVENTS, layout, grouped: false, matches_itself: false };
     let tell: tcp::Tell = Box::new(|text| eprintln!("{text}"));
     let ofi = ofi::open(rank, &provider, frames, settings, (poller, tell), None);
     ofi.unwrap_or_else(|e| panic!("rank {rank}: {e}"))
@@ -294,7 +302,9 @@ fn process(
         let poller = Arc::new(alarm.unwrap_or_else(|e| panic!("rank {rank}: {e}")));
         let transport: io::Result<Box<dyn Transport>> = match &plugs.daemons {
             Some(daemons) => daemons.lamd(rank, poller.clone()).map(|lamd| Box::new(lamd) as _),
-            None => plugs.tcp(own.boot(), &sockets.settings, poller.clone()).map(|tcp| Box::new(tcp) as _),
+            None => plugs
+                .tcp(own.boot(), &sockets.settings, poller.clone())
+                .map(|tcp| Box::new(tcp) as _),
         };
         let transport = transport.map(|frames| match &options.ofi {
             None => frames,
@@ -309,8 +319,9 @@ fn process(
         let open: OpenSegment = Box::new(move |peer| crate::start::opened(&*directory, peer));
         let peer_segments = PeerSegments::new(own.clone(), kind, open);
         match alarms {
-            Some(plugs) => peer_segments
-                .with_alarms(Arc::new(move |peer| plugs.alarms.get(peer as usize)?.try_clone().ok())),
+            Some(plugs) => peer_segments.with_alarms(Arc::new(move |peer| {
+                plugs.alarms.get(peer as usize)?.try_clone().ok()
+            })),
             None => peer_segments,
         }
     };
@@ -319,8 +330,10 @@ fn process(
         let members = options.of_node(rank, size);
         let area = members.first().and_then(|first| areas[*first as usize].clone());
         let found = area.ok_or_else(|| "no shared segment".to_string());
-        let found = found.and_then(|area| Postboxes::new(rank, members, (area, peer_segments()), settings));
-        routes = routes.with(Box::new(found.unwrap_or_else(|e| panic!("rank {rank}: {e}"))), Reach::Launcher);
+        let found =
+            found.and_then(|area| Postboxes::new(rank, members, (area, peer_segments()), settings));
+        routes = routes
+            .with(Box::new(found.unwrap_or_else(|e| panic!("rank {rank}: {e}"))), Reach::Launcher);
     }
     if let Some(MakeTransport(make)) = &options.transport {
         routes = routes.with_memory(Reach::Nobody).with(make(rank), Reach::Everybody);
@@ -331,10 +344,15 @@ fn process(
         routes = routes.with_memory(memory).with(far, Reach::Everybody);
         if let Some(node) = node {
             let nodes: Vec<_> = (0..size).filter_map(|rank| options.node(rank)).collect();
-            routes = routes.on_nodes(Nodes::new(node, Box::new(move |from| nodes[from as usize..].to_vec())));
+            routes = routes
+                .on_nodes(Nodes::new(node, Box::new(move |from| nodes[from as usize..].to_vec())));
         }
     }
     let node = options.node(rank).map_or(0, u64::from);
     let process = Process::new(rank, size, routes, Some(door)).on_node(node);
-    if shares_memory { process.with_heap(Heap::new(own, Box::new(move || fd.try_clone()))) } else { process }
+    if shares_memory {
+        process.with_heap(Heap::new(own, Box::new(move || fd.try_clone())))
+    } else {
+        process
+    }
 }

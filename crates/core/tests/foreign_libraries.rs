@@ -11,7 +11,8 @@ use std::process::Command;
 /// The library in `tests/foreign`, which installs signal handlers.
 fn compiled() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/foreign/library.c");
-    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("foreign-{}.so", std::process::id()));
+    let library =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("foreign-{}.so", std::process::id()));
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source);
     let output = cc.output().unwrap();

@@ -7,7 +7,9 @@ mod random;
 mod seeds;
 
 use oxmpi_core::copy_costs::{CostsError, Platform, figures, parse, render};
-use oxmpi_fabric::shm::copy_policy::{Capabilities, CopyFacts, CopyPlan, Proximity, SingleCopyMode};
+use oxmpi_fabric::shm::copy_policy::{
+    Capabilities, CopyFacts, CopyPlan, Proximity, SingleCopyMode,
+};
 use random::Random;
 
 fn file(random: &mut Random) -> Vec<u8> {
@@ -40,12 +42,22 @@ fn an_error_names_an_existing_line_and_valid_costs_have_a_protocol_for_all_lengt
         let lines = bytes.split(|byte| *byte == b'\n').count();
         match parse(&bytes) {
             Ok((platform, mut facts)) => {
-                assert!(figures(&mut facts).iter().all(|(_, figure)| (0.0..=1e9).contains(&**figure)));
-                let capabilities =
-                    Capabilities { ring_below: 1 << 10, pool: true, single_copy: SingleCopyMode::Auto };
+                assert!(
+                    figures(&mut facts).iter().all(|(_, figure)| (0.0..=1e9).contains(&**figure))
+                );
+                let capabilities = Capabilities {
+                    ring_below: 1 << 10,
+                    pool: true,
+                    single_copy: SingleCopyMode::Auto,
+                };
                 let plan = CopyPlan::new(&facts, Proximity::Unknown, capabilities);
-                assert!((0..31).all(|magnitude| plan.of(1 << magnitude).piece_bytes.is_power_of_two()));
-                assert_eq!(parse(render(&platform, &facts, &[]).as_bytes()).map(|(of, _)| of), Ok(platform));
+                assert!(
+                    (0..31).all(|magnitude| plan.of(1 << magnitude).piece_bytes.is_power_of_two())
+                );
+                assert_eq!(
+                    parse(render(&platform, &facts, &[]).as_bytes()).map(|(of, _)| of),
+                    Ok(platform)
+                );
             }
             Err(CostsError::Line { line, .. }) => assert!((1..=lines).contains(&line)),
             Err(CostsError::Missing(_)) => {}

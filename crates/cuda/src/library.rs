@@ -87,15 +87,25 @@ pub fn error_name(code: i32) -> &'static str {
 /// Whether the kernel has a driver for devices. Without it no program can have device memory.
 pub fn has_device() -> bool {
     // Discrete devices, Jetson, and WSL.
-    ["/dev/nvidiactl", "/proc/driver/nvidia/version", "/sys/module/nvidia", "/dev/nvmap", "/dev/dxg"]
-        .iter()
-        .any(|path| Path::new(path).exists())
+    [
+        "/dev/nvidiactl",
+        "/proc/driver/nvidia/version",
+        "/sys/module/nvidia",
+        "/dev/nvmap",
+        "/dev/dxg",
+    ]
+    .iter()
+    .any(|path| Path::new(path).exists())
 }
 
 /// The number of libraries that this program has loaded since its start. While it stays the same,
 /// no library was added.
 pub fn loads() -> u64 {
-    unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _size: usize, to: *mut c_void) -> c_int {
+    unsafe extern "C" fn note(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        to: *mut c_void,
+    ) -> c_int {
         // SAFETY: the loader passes a description, and `to` points to `count` below.
         unsafe { *to.cast::<u64>() = (*info).dlpi_adds };
         // Every description has the number, so the first one ends the iteration.
@@ -165,8 +175,11 @@ impl Driver {
     pub fn find(&self, address: usize) -> Result<Location, i32> {
         let (mut kind, mut is_managed): (c_uint, c_uint) = (0, 0);
         let mut context: ContextHandle = null_mut();
-        let attributes =
-            [CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT];
+        let attributes = [
+            CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+            CU_POINTER_ATTRIBUTE_IS_MANAGED,
+            CU_POINTER_ATTRIBUTE_CONTEXT,
+        ];
         let places: [*mut c_void; 3] =
             [(&raw mut kind).cast(), (&raw mut is_managed).cast(), (&raw mut context).cast()];
         // SAFETY: each attribute has a destination of its size (a boolean: at most four bytes).

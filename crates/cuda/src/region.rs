@@ -80,7 +80,10 @@ impl DeviceRegion {
 
     /// Whether an access goes through stages: not if there is no memory or stream for them.
     fn uses_stages(&self, bytes: &Range<usize>, stages: &mut StagingBuffers) -> bool {
-        if self.pipelined.is_empty() || bytes.start < self.pipelined.start || bytes.end > self.pipelined.end {
+        if self.pipelined.is_empty()
+            || bytes.start < self.pipelined.start
+            || bytes.end > self.pipelined.end
+        {
             return false;
         }
         if stages.made.is_empty() {
@@ -98,8 +101,9 @@ impl DeviceRegion {
             if is_new {
                 // Unpinned memory works as well, only slower, so the error is ignored.
                 // SAFETY: memory of this value, which is unregistered before it is freed.
-                let _ =
-                    unsafe { (symbols.cuMemHostRegister_v2)(at, STAGE_BYTES, CU_MEMHOSTREGISTER_PORTABLE) };
+                let _ = unsafe {
+                    (symbols.cuMemHostRegister_v2)(at, STAGE_BYTES, CU_MEMHOSTREGISTER_PORTABLE)
+                };
             }
             new_stream(symbols)
         });
@@ -142,7 +146,8 @@ impl DeviceRegion {
         stage.under_way = StageTransfer::Nothing;
         let stream = stage.stream.0;
         // SAFETY: the stream lives as long as its stage.
-        let done = self.driver.within(self.context, |s| check(unsafe { (s.cuStreamSynchronize)(stream) }));
+        let done =
+            self.driver.within(self.context, |s| check(unsafe { (s.cuStreamSynchronize)(stream) }));
         if done.is_err() {
             stage.holds = 0..0;
         }
@@ -166,7 +171,8 @@ impl DeviceRegion {
     }
 
     fn finish_write_behind(&self, stages: &mut StagingBuffers) -> Result<(), i32> {
-        let behind = stages.made.iter_mut().filter(|stage| stage.under_way == StageTransfer::Behind);
+        let behind =
+            stages.made.iter_mut().filter(|stage| stage.under_way == StageTransfer::Behind);
         // An error must not leave another stage under way, so all are waited for.
         behind.map(|stage| self.finish(stage)).fold(Ok(()), Result::and)
     }
@@ -241,7 +247,13 @@ impl DeviceRegion {
     }
 
     /// Copies rows: `rows.pitch` bytes apart in the device, contiguous in the host's memory.
-    fn copy_rows(&self, device: usize, rows: Rows, host: *mut u8, is_read: bool) -> Result<(), i32> {
+    fn copy_rows(
+        &self,
+        device: usize,
+        rows: Rows,
+        host: *mut u8,
+        is_read: bool,
+    ) -> Result<(), i32> {
         let (device, host) = (device as DevicePointer, host.cast::<c_void>());
         let (of_device, of_host) = (CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST);
         let copy = Memcpy2D {
@@ -287,7 +299,8 @@ impl DeviceMemory for DeviceRegion {
 
     unsafe fn write(&self, to: *mut u8, from: *const u8, len: usize) -> Result<(), i32> {
         let (at, mut stages) = (to.addr(), self.stages());
-        for stage in stages.made.iter_mut().filter(|stage| stage.under_way != StageTransfer::Behind) {
+        for stage in stages.made.iter_mut().filter(|stage| stage.under_way != StageTransfer::Behind)
+        {
             // Rule 2.
             self.finish(stage)?;
             stage.holds = 0..0;
@@ -319,7 +332,8 @@ impl DeviceMemory for DeviceRegion {
 
     fn renew(&self) -> Result<(), i32> {
         let mut stages = self.stages();
-        let finished = stages.made.iter_mut().map(|stage| self.finish(stage)).fold(Ok(()), Result::and);
+        let finished =
+            stages.made.iter_mut().map(|stage| self.finish(stage)).fold(Ok(()), Result::and);
         stages.made.iter_mut().for_each(|stage| stage.holds = 0..0);
         finished
     }
@@ -334,9 +348,12 @@ impl Drop for DeviceRegion {
         }
         for stream in stages.made.iter().map(|stage| stage.stream).chain(stages.short) {
             // SAFETY: nothing uses the stream any more.
-            let _ = self.driver.within(self.context, |s| check(unsafe { (s.cuStreamDestroy_v2)(stream.0) }));
+            let _ = self
+                .driver
+                .within(self.context, |s| check(unsafe { (s.cuStreamDestroy_v2)(stream.0) }));
         }
-        let mut cached_stages = self.driver.cached_stages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached_stages =
+            self.driver.cached_stages.lock().unwrap_or_else(PoisonError::into_inner);
         for stage in stages.made {
             if cached_stages.len() < MAX_CACHED_STAGES {
                 cached_stages.push(stage.room);

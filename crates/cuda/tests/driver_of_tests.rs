@@ -21,18 +21,20 @@ foreign_symbols! {
 
 /// The functions of a loaded driver.
 fn functions_of(library: &Path) -> SimulatedDriver {
-    static TEXTS: LibraryTexts = LibraryTexts { name: "driver", needed: "simulated driver", remedy: "" };
+    static TEXTS: LibraryTexts =
+        LibraryTexts { name: "driver", needed: "simulated driver", remedy: "" };
     let loaded = ForeignLibrary::of_program(&TEXTS, library.to_str().unwrap()).unwrap();
     SimulatedDriver::of(&loaded).unwrap()
 }
 
 /// Compiles the driver under its own name, so that tests in one process do not share it.
 fn compiled(name: &str) -> PathBuf {
-    let library =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libcuda-{name}-{}.so.1", std::process::id()));
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("libcuda-{name}-{}.so.1", std::process::id()));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/accelerator/libcuda.c");
     let mut cc = Command::new("cc");
-    let output = cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).output().unwrap();
+    let output =
+        cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     library
 }
@@ -56,11 +58,15 @@ fn at(address: usize) -> *mut u8 {
 fn a_library_that_is_no_driver_is_named() {
     let missing = Driver::open("/nonexistent/libcuda.so.1").unwrap_err().to_string();
     assert!(
-        missing.contains("/nonexistent/libcuda.so.1") && missing.contains("accelerator_cuda_library"),
+        missing.contains("/nonexistent/libcuda.so.1")
+            && missing.contains("accelerator_cuda_library"),
         "{missing}"
     );
     let other = Driver::open("libm.so.6").unwrap_err().to_string();
-    assert!(other.starts_with("'libm.so.6' has no function cuInit: it is no CUDA driver"), "{other}");
+    assert!(
+        other.starts_with("'libm.so.6' has no function cuInit: it is no CUDA driver"),
+        "{other}"
+    );
 }
 
 #[test]
@@ -153,7 +159,8 @@ fn rows_are_copied_with_what_lies_between_them_left_alone() {
     assert_eq!(back[..], data[..]);
     for (index, byte) in all.iter().enumerate() {
         let place = index.wrapping_sub(20);
-        let expected = if place < 50 && place % 10 < 3 { data[place / 10 * 3 + place % 10] } else { 0xff };
+        let expected =
+            if place < 50 && place % 10 < 3 { data[place / 10 * 3 + place % 10] } else { 0xff };
         assert_eq!(*byte, expected, "{index}");
     }
     // The driver refuses a range beyond the end of an allocation, and nothing is copied.

@@ -28,8 +28,7 @@ fn expand(input: TokenStream) -> Result<TokenStream> {
             return Err(Error::new(data.enum_token.span(), text));
         }
         Data::Union(data) => {
-            let text =
-                "a union cannot be an element of a message: which of its bytes are initialised is not known";
+            let text = "a union cannot be an element of a message: which of its bytes are initialised is not known";
             return Err(Error::new(data.union_token.span(), text));
         }
     };
@@ -100,7 +99,10 @@ mod tests {
                 Green,
             }
         ));
-        assert!(said.starts_with("an enum cannot be an element of a message: not every pattern"), "{said}");
+        assert!(
+            said.starts_with("an enum cannot be an element of a message: not every pattern"),
+            "{said}"
+        );
         let said = refusal(quote!(
             union Bits {
                 a: u32,

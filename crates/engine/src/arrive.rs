@@ -176,7 +176,13 @@ impl LaneState {
     /// The most frequent case: a whole message that is the next one of its sender and fits the
     /// oldest posted receive. `false`: another case, and nothing happened.
     #[inline(always)]
-    fn eager_now(&mut self, from: u32, sequence: u8, (index, tag): (u32, i32), message: Bytes<'_>) -> bool {
+    fn eager_now(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        (index, tag): (u32, i32),
+        message: Bytes<'_>,
+    ) -> bool {
         let LaneState { peers, contexts, requests, .. } = self;
         let Some(Some(peer)) = peers.get_mut(from as usize) else { return false };
         let peer = &mut **peer;
@@ -187,8 +193,11 @@ impl LaneState {
         // No closures here: the compiler makes calls of them.
         let Some(receive) = context.oldest_posted(from, tag) else { return false };
         let bytes = message.len() as u64;
-        if !requests.complete_plain(receive, message, Received { source: context.rank_of(from), tag, bytes })
-        {
+        if !requests.complete_plain(
+            receive,
+            message,
+            Received { source: context.rank_of(from), tag, bytes },
+        ) {
             return false;
         }
         peer.count_in(bytes);
@@ -244,7 +253,11 @@ impl LaneState {
             self.peer(from).count_in(kind.length());
             match kind {
                 EarlyKind::Eager { data, total, sync } => {
-                    self.arrive(from, envelope, EagerArrival { sync, total, first: Bytes::from(&data[..]) });
+                    self.arrive(
+                        from,
+                        envelope,
+                        EagerArrival { sync, total, first: Bytes::from(&data[..]) },
+                    );
                     self.spare.give_back(data);
                 }
                 EarlyKind::Rendezvous { announced, first } => {
@@ -257,7 +270,13 @@ impl LaneState {
     }
 
     /// Records the message of a receive; returns the bytes that the receive will store.
-    pub(crate) fn note_match(&mut self, receive: RequestId, from: u32, tag: i32, length: u64) -> usize {
+    pub(crate) fn note_match(
+        &mut self,
+        receive: RequestId,
+        from: u32,
+        tag: i32,
+        length: u64,
+    ) -> usize {
         let Some(work) = self.requests.receive_mut(receive) else { return 0 };
         work.is_posted = false;
         work.from = Some(from);
@@ -353,7 +372,14 @@ impl LaneState {
 
 impl FrameSink for LaneState {
     #[inline(always)]
-    fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
+    fn eager(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        total: usize,
+        first: Bytes<'_>,
+    ) {
         // Without an envelope, so that the fast path need not build one.
         match envelope {
             Envelope { context: Name::Local(index), tag } => {
@@ -410,7 +436,9 @@ impl FrameSink for LaneState {
             }
             // The receiver had pulled before, has claimed the message or its rest since, and could
             // not read it.
-            Some(work) if work.to == from && claimed && work.is_pulled() => work.mover = Mover::Sender,
+            Some(work) if work.to == from && claimed && work.is_pulled() => {
+                work.mover = Mover::Sender
+            }
             _ => self.nonsense += 1,
         }
     }
@@ -431,9 +459,11 @@ impl FrameSink for LaneState {
         let request = RequestId::from_raw(receiver);
         let base = offset as usize;
         // A posted receive has not pulled anything.
-        let ours = self.requests.receive(request).is_some_and(|w| w.from == Some(from) && !w.is_posted);
+        let ours =
+            self.requests.receive(request).is_some_and(|w| w.from == Some(from) && !w.is_posted);
         if first.len() < total {
-            let target = if ours { BodyTarget::Receive { request, base } } else { BodyTarget::Nowhere };
+            let target =
+                if ours { BodyTarget::Receive { request, base } } else { BodyTarget::Nowhere };
             self.peer(from).body = Some(target);
         }
         if !ours {
@@ -475,8 +505,11 @@ impl FrameSink for LaneState {
                 self.store(request, base.saturating_add(offset), part)
             }
             Some(BodyTarget::Unexpected { context, key }) => {
-                let message = self.contexts.get_mut(context).and_then(|c| c.unexpected.get_mut(key));
-                if let Some(Unexpected { content: UnexpectedData::Eager { data, .. }, .. }) = message {
+                let message =
+                    self.contexts.get_mut(context).and_then(|c| c.unexpected.get_mut(key));
+                if let Some(Unexpected { content: UnexpectedData::Eager { data, .. }, .. }) =
+                    message
+                {
                     part.append_to(data);
                 }
             }

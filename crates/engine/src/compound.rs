@@ -7,7 +7,8 @@
 use crate::lane::{Lane, StartedReceive};
 use crate::matching::ANYBODY;
 use crate::request::{
-    Completion, Fault, MatchSource, Mode, Received, RequestId, SendReceivePair, Started, TagMatch, Work,
+    Completion, Fault, MatchSource, Mode, Received, RequestId, SendReceivePair, Started, TagMatch,
+    Work,
 };
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
@@ -57,7 +58,9 @@ pub(crate) enum Standing {
 pub enum StartFault {
     #[error("it is no request of this process, or one that was freed before")]
     Stale,
-    #[error("it is not persistent: only requests made by functions that end in _init can be started")]
+    #[error(
+        "it is not persistent: only requests made by functions that end in _init can be started"
+    )]
     NotPersistent,
     #[error("it is active: it was started before and is not completed")]
     Active,
@@ -115,7 +118,11 @@ impl<F: Fabric> Lane<F> {
         self.start_operation(request, operation)
     }
 
-    fn start_operation(&mut self, request: RequestId, operation: Operation) -> Result<(), StartFault> {
+    fn start_operation(
+        &mut self,
+        request: RequestId,
+        operation: Operation,
+    ) -> Result<(), StartFault> {
         let started = match operation {
             Operation::Nothing(completion) => Started::Complete(completion),
             Operation::Send { context, mode, buffer, to, tag } => {
@@ -173,9 +180,14 @@ impl<F: Fabric> Lane<F> {
     pub fn take_good_started(&mut self, request: RequestId) -> Option<Received> {
         let completion = match self.state.requests.persistent_mut(request)?.standing {
             Standing::Active(part) => self.take_good(part)?,
-            Standing::Complete(Completion { source, tag, bytes, cancelled: false, fault: None, .. }) => {
-                Received { source, tag, bytes }
-            }
+            Standing::Complete(Completion {
+                source,
+                tag,
+                bytes,
+                cancelled: false,
+                fault: None,
+                ..
+            }) => Received { source, tag, bytes },
             _ => return None,
         };
         self.state.requests.persistent_mut(request)?.standing = Standing::Inactive;
@@ -217,7 +229,9 @@ impl<F: Fabric> Lane<F> {
     /// Makes a request that completes when both of these are complete.
     pub fn open_pair(&mut self, send: RequestId, receive: RequestId) -> RequestId {
         let parts = [send, receive].map(|part| (part != RequestId::COMPLETE).then_some(part));
-        self.state.requests.insert(Work::Pair(SendReceivePair { parts, completion: Completion::EMPTY }))
+        self.state
+            .requests
+            .insert(Work::Pair(SendReceivePair { parts, completion: Completion::EMPTY }))
     }
 
     /// Makes a request that completes when these buffered sends are complete.
@@ -232,7 +246,10 @@ impl<F: Fabric> Lane<F> {
         match completion.fault {
             Some(Fault::Pending { peer }) => {
                 self.abandon(part);
-                Some(Completion { context: completion.context, ..Completion::failed(Fault::Lost { peer }) })
+                Some(Completion {
+                    context: completion.context,
+                    ..Completion::failed(Fault::Lost { peer })
+                })
             }
             _ => Some(completion),
         }
@@ -289,13 +306,24 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    fn stand(&mut self, request: RequestId, completion: Completion, stays: bool) -> Option<Completion> {
+    fn stand(
+        &mut self,
+        request: RequestId,
+        completion: Completion,
+        stays: bool,
+    ) -> Option<Completion> {
         let persistent = self.state.requests.persistent_mut(request)?;
-        persistent.standing = if stays { Standing::Complete(completion) } else { Standing::Inactive };
+        persistent.standing =
+            if stays { Standing::Complete(completion) } else { Standing::Inactive };
         Some(Completion { stays: true, ..completion })
     }
 
-    fn over(&mut self, request: RequestId, completion: Completion, stays: bool) -> Option<Completion> {
+    fn over(
+        &mut self,
+        request: RequestId,
+        completion: Completion,
+        stays: bool,
+    ) -> Option<Completion> {
         match stays {
             true => self.state.requests.complete(request, completion),
             false => self.state.requests.dissolve(request),

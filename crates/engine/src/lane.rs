@@ -14,7 +14,9 @@ use crate::arrive::{Copies, Fetch, LaneState, Spare, Todo};
 use crate::counts::Tally;
 use crate::matching::{Contexts, UNKNOWN};
 use crate::notes::NoteQueue;
-use crate::request::{Completion, Fault, NO_CONTEXT, Received, RequestId, RequestLookup, Requests, Work};
+use crate::request::{
+    Completion, Fault, NO_CONTEXT, Received, RequestId, RequestLookup, Requests, Work,
+};
 use crate::team::{RankMap, Team};
 pub use failure::TeamNotice;
 pub use keep::CopiedSends;
@@ -140,7 +142,13 @@ impl<F: Fabric> Lane<F> {
     /// ([`WORLD`](crate::WORLD)). With `symmetric`, all processes open the pair with the same
     /// indices (world and self, which are opened first); otherwise they learn the indices of each
     /// other. Messages that arrived before are found in the new contexts.
-    pub fn open_team(&mut self, map: RankMap, rank: u32, id: ContextId, symmetric: bool) -> Arc<Team> {
+    pub fn open_team(
+        &mut self,
+        map: RankMap,
+        rank: u32,
+        id: ContextId,
+        symmetric: bool,
+    ) -> Arc<Team> {
         let [point_to_point, collective] = self.adopt_pair(id);
         let team = Arc::new(Team::new(map, rank, id, [point_to_point, collective]));
         for index in [point_to_point, collective] {
@@ -196,7 +204,8 @@ impl<F: Fabric> Lane<F> {
 
     /// Whether a request of the contexts of a team is active or can be started again.
     pub fn is_used(&self, team: &Team) -> bool {
-        self.is_busy(team) || self.state.requests.any_inactive_in([team.point_to_point, team.collective])
+        self.is_busy(team)
+            || self.state.requests.any_inactive_in([team.point_to_point, team.collective])
     }
 
     /// Closes a pair of contexts. Their posted receives fail as cancelled; unexpected messages are
@@ -520,7 +529,9 @@ impl<F: Fabric> Lane<F> {
 
     /// Whether no message of this process waits to leave (for finalize and checkpoints).
     pub fn is_drained(&self) -> bool {
-        self.state.requests.active_sends() == 0 && self.busy.is_empty() && self.state.todo.is_empty()
+        self.state.requests.active_sends() == 0
+            && self.busy.is_empty()
+            && self.state.todo.is_empty()
     }
 
     /// Packed bytes that the lane keeps for buffered sends of one buffer: the buffer with the
@@ -574,7 +585,11 @@ impl<F: Fabric> Lane<F> {
     /// Prepares this process for sleep: makes private copies of the sends of `copied`, and requests
     /// a wake-up from the peers whose rings are full.
     pub fn announce_sleep(&mut self, copied: CopiedSends) -> Rest {
-        if self.restless || !self.state.todo.is_empty() || self.keep_sends(copied) || self.read_late() {
+        if self.restless
+            || !self.state.todo.is_empty()
+            || self.keep_sends(copied)
+            || self.read_late()
+        {
             return Rest::Not;
         }
         let is_light = self.fabric.sleeps_lightly() || self.waits_for_room();

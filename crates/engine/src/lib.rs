@@ -41,5 +41,7 @@ pub use lane::{CopiedSends, Lane, Now, Rest, StartedReceive, TeamNotice};
 pub use matching::{ANYBODY, NOTICE_TAG, WORLD};
 pub use notes::Note;
 pub use outlook::Outlook;
-pub use request::{Completion, Fault, MatchSource, Mode, NO_CONTEXT, Received, RequestId, Started, TagMatch};
+pub use request::{
+    Completion, Fault, MatchSource, Mode, NO_CONTEXT, Received, RequestId, Started, TagMatch,
+};
 pub use team::{RankMap, Team};

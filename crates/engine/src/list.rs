@@ -55,7 +55,9 @@ impl<T> List<T> {
             self.grow();
         }
         let (key, last) = (self.free, self.last);
-        let Some(node) = self.nodes.get_mut(key as usize) else { unreachable!("a free node exists") };
+        let Some(node) = self.nodes.get_mut(key as usize) else {
+            unreachable!("a free node exists")
+        };
         self.free = node.after;
         node.value = Some(value);
         node.number = self.pushed;
@@ -121,7 +123,11 @@ impl<T> List<T> {
     }
 
     #[inline]
-    pub(crate) fn find_among(&self, most: usize, mut wanted: impl FnMut(&T) -> bool) -> Option<u32> {
+    pub(crate) fn find_among(
+        &self,
+        most: usize,
+        mut wanted: impl FnMut(&T) -> bool,
+    ) -> Option<u32> {
         let mut key = self.first;
         for _ in 0..most {
             let node = self.nodes.get(key as usize)?;
@@ -152,9 +158,11 @@ impl<T> List<T> {
             later = node.before;
         }
         let is_any = self.nodes.get(key as usize).is_some_and(|node| node.number >= number);
-        std::iter::successors(is_any.then_some(key), |key| Some(self.nodes.get(*key as usize)?.after))
-            .map_while(|key| self.nodes.get(key as usize).map(|node| (key, node)))
-            .filter_map(|(key, node)| Some((key, node.number, node.value.as_ref()?)))
+        std::iter::successors(is_any.then_some(key), |key| {
+            Some(self.nodes.get(*key as usize)?.after)
+        })
+        .map_while(|key| self.nodes.get(key as usize).map(|node| (key, node)))
+        .filter_map(|(key, node)| Some((key, node.number, node.value.as_ref()?)))
     }
 
     pub(crate) fn get(&self, key: u32) -> Option<&T> {

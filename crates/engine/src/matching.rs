@@ -129,7 +129,9 @@ impl UnexpectedData {
     pub(crate) fn short(bytes: Bytes<'_>) -> Option<UnexpectedData> {
         let mut data = [0; SHORT];
         let len = bytes.len() as u8;
-        bytes.copy_if_it_fits(BytesMut::from(&mut data[..])).then_some(UnexpectedData::Short { len, data })
+        bytes
+            .copy_if_it_fits(BytesMut::from(&mut data[..]))
+            .then_some(UnexpectedData::Short { len, data })
     }
 
     pub(crate) fn needs_sender(&self) -> bool {
@@ -271,7 +273,13 @@ impl Context {
 
     /// Records the route of a rank for later calls. A rank whose messages go by tag gets no index.
     /// Returns whether the route is new.
-    pub(crate) fn note_route(&mut self, own_index: u32, rank: u32, process: u32, by_tag: bool) -> bool {
+    pub(crate) fn note_route(
+        &mut self,
+        own_index: u32,
+        rank: u32,
+        process: u32,
+        by_tag: bool,
+    ) -> bool {
         if self.revoked {
             return false;
         }
@@ -482,7 +490,8 @@ impl Contexts {
             return Some(std::mem::replace(&mut self.world, Context::new(id)));
         };
         let context = self.others.get_mut(other as usize).filter(|context| context.is_open)?;
-        let context = std::mem::replace(context, Context { is_open: false, ..Context::new(context.id) });
+        let context =
+            std::mem::replace(context, Context { is_open: false, ..Context::new(context.id) });
         self.by_id.remove(&context.id);
         self.retired.push_back(index);
         Some(context)
@@ -496,7 +505,9 @@ impl Contexts {
     pub(crate) fn find_waiting(&mut self, from: u32, request: u64) -> Option<(u32, u32)> {
         let others = (WORLD + 1..).zip(&mut self.others).filter(|(_, context)| context.is_open);
         let mut all = std::iter::once((WORLD, &mut self.world)).chain(others);
-        all.find_map(|(index, context)| Some((index, context.unexpected.find_waiting(from, request)?)))
+        all.find_map(|(index, context)| {
+            Some((index, context.unexpected.find_waiting(from, request)?))
+        })
     }
 
     pub(crate) fn traffic(&self) -> QueueTraffic {
@@ -507,7 +518,8 @@ impl Contexts {
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Context> {
-        std::iter::once(&mut self.world).chain(self.others.iter_mut().filter(|context| context.is_open))
+        std::iter::once(&mut self.world)
+            .chain(self.others.iter_mut().filter(|context| context.is_open))
     }
 }
 

@@ -48,7 +48,9 @@ impl SendWork {
         let SendWork { context, to, tag, .. } = *self;
         let bytes = self.buffer.packed_len() as u64;
         match self.phase {
-            Phase::Announced | Phase::Unacknowledged => Outlook::Receiver { context, to, tag, bytes },
+            Phase::Announced | Phase::Unacknowledged => {
+                Outlook::Receiver { context, to, tag, bytes }
+            }
             Phase::Waiting | Phase::Leaving | Phase::Dropped | Phase::Streaming { .. } => {
                 Outlook::Room { context, to, tag, bytes }
             }
@@ -80,13 +82,15 @@ impl<F: Fabric> Lane<F> {
             Outstanding::Active(Work::Receive(receive)) => {
                 let context = receive.context;
                 all.push(match receive.from {
-                    Some(from) if !receive.is_posted && receive.posting == Posting::Here => Outlook::Data {
-                        context,
-                        from,
-                        tag: receive.tag,
-                        come: receive.stored as u64,
-                        bytes: receive.length,
-                    },
+                    Some(from) if !receive.is_posted && receive.posting == Posting::Here => {
+                        Outlook::Data {
+                            context,
+                            from,
+                            tag: receive.tag,
+                            come: receive.stored as u64,
+                            bytes: receive.length,
+                        }
+                    }
                     from => Outlook::Message {
                         context,
                         from,

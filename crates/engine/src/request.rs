@@ -63,7 +63,9 @@ pub enum Fault {
     Closed,
     #[error("no memory for temporary space")]
     NoMemory,
-    #[error("the reduction operation does not fit the layout of the buffers, or was left by an exception")]
+    #[error(
+        "the reduction operation does not fit the layout of the buffers, or was left by an exception"
+    )]
     Operation,
     /// An operation on a file; the engine does not know its kind.
     #[error("the operation on the file has failed")]
@@ -81,7 +83,9 @@ pub enum Fault {
     Lost { peer: u32 },
     /// A member has failed that might have sent the message of a receive from MPI_ANY_SOURCE. The
     /// receive stays posted.
-    #[error("process {peer} has failed, and the message may have been its; the receive still waits")]
+    #[error(
+        "process {peer} has failed, and the message may have been its; the receive still waits"
+    )]
     Pending { peer: u32 },
     #[error("the driver of the device could not copy the buffer at {address:#x}: its error {code}")]
     Device {
@@ -298,7 +302,12 @@ pub(crate) enum Mover {
 }
 
 impl SendWork {
-    pub(crate) const fn new(buffer: UserBuf, to: u32, (context, tag): (u32, i32), mode: Mode) -> SendWork {
+    pub(crate) const fn new(
+        buffer: UserBuf,
+        to: u32,
+        (context, tag): (u32, i32),
+        mode: Mode,
+    ) -> SendWork {
         SendWork {
             buffer,
             to,

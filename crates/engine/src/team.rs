@@ -66,7 +66,9 @@ impl RankMap {
     pub fn contains_all(&self, other: &RankMap) -> bool {
         match (self, other) {
             (RankMap::Identity(here), RankMap::Identity(there)) => there <= here,
-            (_, RankMap::Identity(there)) => (0..*there).all(|process| self.rank(process).is_some()),
+            (_, RankMap::Identity(there)) => {
+                (0..*there).all(|process| self.rank(process).is_some())
+            }
             (_, RankMap::Table { processes, .. }) => {
                 processes.iter().all(|process| self.rank(*process).is_some())
             }

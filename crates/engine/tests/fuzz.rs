@@ -60,7 +60,8 @@ struct ModelReceive {
 impl ModelReceive {
     fn matches(&self, message: &ModelMessage) -> bool {
         self.context == message.context
-            && (self.source == MatchSource::Any || self.source == MatchSource::Process(message.from))
+            && (self.source == MatchSource::Any
+                || self.source == MatchSource::Process(message.from))
             && (self.tag == TagMatch::Any || self.tag == TagMatch::Is(message.tag))
     }
 }
@@ -105,7 +106,8 @@ impl Fuzz {
         let matched_beyond = [None, Some(2), Some(1)][seed as usize % 3];
         // In every second run the tags can name only the first communicator.
         let last_context = if seed.is_multiple_of(2) { u32::MAX } else { 1 };
-        let mut lanes = Lanes::new(RANKS, seed, LinkFaults { matched_beyond, last_context, ..rough() });
+        let mut lanes =
+            Lanes::new(RANKS, seed, LinkFaults { matched_beyond, last_context, ..rough() });
         let mut contexts = Vec::new();
         for me in 0..RANKS {
             let lane = &mut lanes.lanes[me as usize];
@@ -130,7 +132,8 @@ impl Fuzz {
         let data = Owned::new(content(self.sent.len(), len));
         let own = self.contexts[from as usize][context];
         let lane = &mut self.lanes.lanes[from as usize];
-        let mode = [Mode::Standard, Mode::Synchronous, Mode::Buffered][self.random.below(3) as usize];
+        let mode =
+            [Mode::Standard, Mode::Synchronous, Mode::Buffered][self.random.below(3) as usize];
         if let Some(bytes) = data.buf().as_contiguous()
             && mode == Mode::Standard
             && from != 0
@@ -188,12 +191,14 @@ impl Fuzz {
                     Now::NotYet | Now::NeverSo => None,
                 }
             }
-            2 => lane
-                .take_message(own, source, tag)
-                .expect("nobody is lost")
-                .map(|(message, _)| lane.receive_message(message, data.buf()).expect("it was found")),
+            2 => {
+                lane.take_message(own, source, tag).expect("nobody is lost").map(|(message, _)| {
+                    lane.receive_message(message, data.buf()).expect("it was found")
+                })
+            }
             3 => {
-                let operation = Operation::Receive { context: own, buffer: data.buf(), source, tag };
+                let operation =
+                    Operation::Receive { context: own, buffer: data.buf(), source, tag };
                 let request = lane.open_persistent(operation);
                 lane.start(request).expect("it is new");
                 Some(Started::Pending(request))
@@ -222,7 +227,9 @@ impl Fuzz {
     fn complete(&mut self, wanted: usize, said: Completion, room: Room) {
         assert_eq!(said.fault, None);
         let data = match room {
-            Room::Owned(owned) => owned.into_vec().unwrap_or_else(|_| panic!("the buffer is still in use")),
+            Room::Owned(owned) => {
+                owned.into_vec().unwrap_or_else(|_| panic!("the buffer is still in use"))
+            }
             Room::Plain(plain) => {
                 let mut data = vec![0; ROOM];
                 plain.bytes().copy_to(BytesMut::from(&mut data[..]));
@@ -303,13 +310,17 @@ impl Fuzz {
                 continue;
             }
             for (at, receive) in self.wanted.iter().enumerate() {
-                if receive.cancelled || !receive.matches(message) || taken_by.is_some_and(|by| by <= at) {
+                if receive.cancelled
+                    || !receive.matches(message)
+                    || taken_by.is_some_and(|by| by <= at)
+                {
                     continue;
                 }
                 // An earlier receive matches the message, so it must have an earlier message of
                 // this sender, or a message of another sender.
-                let better =
-                    receive.got.is_some_and(|got| self.sent[got].from != message.from || got < number);
+                let better = receive
+                    .got
+                    .is_some_and(|got| self.sent[got].from != message.from || got < number);
                 let taker = taken_by.map(|by| (by, &self.wanted[by]));
                 let got = receive.got.map(|got| &self.sent[got]);
                 assert!(

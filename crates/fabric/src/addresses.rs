@@ -18,7 +18,8 @@ impl Address {
     /// Reads the addresses of one process in the launcher's form: separated by blanks, and behind
     /// them a slash and the host's name. No interface has a slash in its name.
     pub fn list(text: &str) -> Result<Vec<Address>, String> {
-        let host = text.split_whitespace().find_map(|word| word.strip_prefix('/')).map(str::to_string);
+        let host =
+            text.split_whitespace().find_map(|word| word.strip_prefix('/')).map(str::to_string);
         let words = text.split_whitespace().filter(|word| !word.starts_with('/'));
         words.map(|word| Ok(Address { host: host.clone(), ..word.parse()? })).collect()
     }

@@ -1,8 +1,8 @@
 //! The interface of the engine to all peers of a process, whichever transport is the route to each.
 
 use crate::{
-    Fetching, FrameSink, LastingMemory, MatchingTransport, Membership, OutgoingMessage, RemoteAccess, Room,
-    Sent, SentNow, Statistics, Taken, Unreachable,
+    Fetching, FrameSink, LastingMemory, MatchingTransport, Membership, OutgoingMessage,
+    RemoteAccess, Room, Sent, SentNow, Statistics, Taken, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim, OwnClaim};
@@ -73,7 +73,14 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     /// As [`Fabric::send_short_now`] for eager messages of any length; it also wakes the receiver.
     /// `sequence` is the message's number modulo 256, for routes whose messages need it. `false`:
     /// nothing happened, use [`Fabric::send`].
-    fn send_now(&mut self, to: u32, context: u32, tag: i32, _sequence: u8, bytes: Bytes<'_>) -> bool {
+    fn send_now(
+        &mut self,
+        to: u32,
+        context: u32,
+        tag: i32,
+        _sequence: u8,
+        bytes: Bytes<'_>,
+    ) -> bool {
         let sent = self.send_short_now(to, context, tag, bytes);
         if sent == SentNow::Wake {
             self.wake(to);
@@ -85,7 +92,13 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     /// lies in a few bytes beside its header, fits, and has this context and one of these tags. The
     /// caller has made sure that no older message of that peer waits elsewhere.
     #[inline]
-    fn receive_short_now(&mut self, _from: u32, _context: u32, _tags: Tags, _into: BytesMut<'_>) -> Taken {
+    fn receive_short_now(
+        &mut self,
+        _from: u32,
+        _context: u32,
+        _tags: Tags,
+        _into: BytesMut<'_>,
+    ) -> Taken {
         Taken::Other
     }
 

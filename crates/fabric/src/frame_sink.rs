@@ -11,7 +11,14 @@ use oxmpi_wire::{Announced, ContextId, Envelope, Frame, Received};
 /// whole body. [`FrameSink::more`] follows with the rest.
 pub trait FrameSink {
     /// [`Frame::Eager`].
-    fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>);
+    fn eager(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        total: usize,
+        first: Bytes<'_>,
+    );
     /// [`Frame::EagerSync`].
     fn eager_sync(
         &mut self,

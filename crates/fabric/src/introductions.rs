@@ -15,7 +15,8 @@ pub(crate) fn carrier(
     services: &Arc<dyn Services>,
 ) -> Result<Box<dyn Transport>, String> {
     let carrier = Module::between_nodes().and_then(Constructor::of);
-    let carrier = carrier.ok_or("there is no transport between nodes, over which processes meet")?;
+    let carrier =
+        carrier.ok_or("there is no transport between nodes, over which processes meet")?;
     let made = (carrier.open)(of, services)?;
     Ok(made.ok_or("the transport between nodes has nothing for this process")?.transport)
 }
@@ -74,7 +75,14 @@ pub(crate) struct IntroductionSink<'a> {
 }
 
 impl FrameSink for IntroductionSink<'_> {
-    fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
+    fn eager(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        total: usize,
+        first: Bytes<'_>,
+    ) {
         self.sink.eager(from, sequence, envelope, total, first);
     }
 
@@ -157,7 +165,11 @@ impl FrameSink for IntroductionSink<'_> {
     }
 
     fn place(&mut self, from: u32, offset: usize, len: usize) -> Option<BytesMut<'_>> {
-        if self.introductions.begun.contains_key(&from) { None } else { self.sink.place(from, offset, len) }
+        if self.introductions.begun.contains_key(&from) {
+            None
+        } else {
+            self.sink.place(from, offset, len)
+        }
     }
 
     fn placed(&mut self, from: u32, offset: usize, bytes: usize) {

@@ -54,12 +54,16 @@ mod transport;
 pub mod transports;
 
 pub use addresses::{Address, PeerLocation};
-pub use constructor::{Constructor, Decided, Listening, Offer, Services, Situation, Survey, encryption};
+pub use constructor::{
+    Constructor, Decided, Listening, Offer, Services, Situation, Survey, encryption,
+};
 pub use fabric::{Announcements, Fabric, OneSided, Sections};
 pub use frame_sink::{FrameSink, dispatch};
 pub use matching::{MatchingTransport, Probed, TaggedReceive, TaggedSend};
 pub use message::{Body, Fetching, OutgoingMessage, Room, Sent, SentNow, Taken, Unreachable};
-pub use remote_access::{AccessEnd, AtomicOperation, AtomicScope, Direction, RemoteAccess, RemotePlace};
+pub use remote_access::{
+    AccessEnd, AtomicOperation, AtomicScope, Direction, RemoteAccess, RemotePlace,
+};
 pub use statistics::{Connected, Counts, InUse, Traffic};
 pub use transport::{Connections, LastingMemory, Limits, Membership, Statistics, Transport};
 pub use transports::{lamd, postboxes, tcp};

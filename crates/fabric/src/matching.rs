@@ -95,7 +95,14 @@ pub trait MatchingTransport {
     /// Sends a standard message of a few bytes, whose memory is the caller's again at once.
     /// [`Sent::Full`]: nothing happened, use [`MatchingTransport::tsend`]. [`Sent::Later`]:
     /// [`FrameSink::sent`](crate::FrameSink::sent) follows with this token.
-    fn tsend_short(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>, _token: u64) -> Sent {
+    fn tsend_short(
+        &mut self,
+        _to: u32,
+        _context: u32,
+        _tag: i32,
+        _bytes: Bytes<'_>,
+        _token: u64,
+    ) -> Sent {
         Sent::Full
     }
 
@@ -109,7 +116,13 @@ pub trait MatchingTransport {
     fn tcancel(&mut self, token: u64);
 
     /// The first message that such a receive would match; with `takes` it is taken out.
-    fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed>;
+    fn tprobe(
+        &mut self,
+        from: Option<u32>,
+        context: u32,
+        tags: Tags,
+        takes: bool,
+    ) -> Option<Probed>;
 
     /// Receives a message that was taken out; ends with
     /// [`FrameSink::received`](crate::FrameSink::received). `false`: there is no room now.

@@ -94,7 +94,8 @@ impl PeerSegments {
         let alarm = OnceLock::new();
         bell.with_alarm(Arc::new(move || {
             // A request that fails is made again at the next sleep.
-            if let Some(alarm) = alarm.get().or_else(|| open(peer).map(|opened| alarm.get_or_init(|| opened)))
+            if let Some(alarm) =
+                alarm.get().or_else(|| open(peer).map(|opened| alarm.get_or_init(|| opened)))
             {
                 raise_alarm(alarm);
             }

@@ -31,7 +31,10 @@ pub(crate) struct Receives {
 
 impl Receives {
     pub(crate) fn post(&mut self, number: u64, len: usize, is_scattered: bool) {
-        self.all.insert(number, Receive { memory: Owned::new(vec![BLANK; len]), is_scattered, stored: 0 });
+        self.all.insert(
+            number,
+            Receive { memory: Owned::new(vec![BLANK; len]), is_scattered, stored: 0 },
+        );
     }
 
     pub(crate) fn is_over(&self, number: u64) -> bool {

@@ -27,7 +27,9 @@ use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::parcel;
 use oxmpi_sys::poller::{CLOCK, Poller, Ready};
-use oxmpi_wire::relay::{MAX_ORDER, MAX_PACKET, Notice, Order, Packet, PacketHeader, PacketKind, readdress};
+use oxmpi_wire::relay::{
+    MAX_ORDER, MAX_PACKET, Notice, Order, Packet, PacketHeader, PacketKind, readdress,
+};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -172,10 +174,15 @@ impl Relay {
             let (n, fd) = match parcel::receive(&self.control, &mut bytes) {
                 Ok((0, _)) => return Ok(Launcher::Gone),
                 Ok(got) => got,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Launcher::Stays),
-                Err(error) => return Err(RelayError(format!("it cannot receive from mpirun: {error}"))),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Launcher::Stays);
+                }
+                Err(error) => {
+                    return Err(RelayError(format!("it cannot receive from mpirun: {error}")));
+                }
             };
-            let order = Order::decode(&bytes[..n]).map_err(|error| RelayError(error.to_string()))?;
+            let order =
+                Order::decode(&bytes[..n]).map_err(|error| RelayError(error.to_string()))?;
             self.carry_out(order, fd)?;
         }
     }
@@ -193,15 +200,17 @@ impl Relay {
                         encrypt,
                         ..TcpSettings::default()
                     };
-                    let far =
-                        FarRelays::new((job, node, nodes), secret, listener, settings).map_err(kernel)?;
+                    let far = FarRelays::new((job, node, nodes), secret, listener, settings)
+                        .map_err(kernel)?;
                     self.poller.add(far.poller(), RELAYS, false).map_err(kernel)?;
                     self.far = Some(far);
                 }
             }
             Order::Process { number } => {
                 let Some(socket) = fd else {
-                    return Err(RelayError(format!("mpirun has sent no socket for process {number}")));
+                    return Err(RelayError(format!(
+                        "mpirun has sent no socket for process {number}"
+                    )));
                 };
                 parcel::set_nonblocking(&socket).map_err(kernel)?;
                 self.poller.add(&socket, PROCESS | u64::from(number), false).map_err(kernel)?;
@@ -214,7 +223,8 @@ impl Relay {
             }
             Order::Relay { node, name, addresses } => {
                 let parsed = Address::list(&addresses);
-                let addresses = parsed.map_err(|why| RelayError(format!("the daemon of {name}: {why}")))?;
+                let addresses =
+                    parsed.map_err(|why| RelayError(format!("the daemon of {name}: {why}")))?;
                 if let Some(far) = &self.far {
                     far.tell_address(node, name, addresses);
                 }
@@ -231,8 +241,12 @@ impl Relay {
                     self.places.resize(end as usize, NOWHERE);
                 }
                 self.places[first as usize..end as usize].fill(node);
-                let placed: Vec<u32> =
-                    self.unplaced.keys().copied().filter(|number| (first..end).contains(number)).collect();
+                let placed: Vec<u32> = self
+                    .unplaced
+                    .keys()
+                    .copied()
+                    .filter(|number| (first..end).contains(number))
+                    .collect();
                 for number in placed {
                     for parcel in self.unplaced.remove(&number).unwrap_or_default() {
                         self.route(number, parcel)?;
@@ -246,7 +260,8 @@ impl Relay {
     /// Takes at most `most` packets of a process. Returns whether there may be more.
     fn receive_from(&mut self, number: u32, most: usize) -> Result<bool, RelayError> {
         for _ in 0..most {
-            let Some(socket) = self.members.get(&number).and_then(|member| member.socket.as_ref()) else {
+            let Some(socket) = self.members.get(&number).and_then(|member| member.socket.as_ref())
+            else {
                 return Ok(false);
             };
             match parcel::receive(socket, &mut self.packet) {
@@ -284,8 +299,12 @@ impl Relay {
         let (to, kind, length) = (packet.peer, packet.kind, packet.length);
         let load = match (kind, file) {
             (PacketKind::Answer, _) => return Ok(Err("an answer without a request".into())),
-            (PacketKind::File, Some(file)) if parcel::has_length(&file, length) => ParcelBody::File(file),
-            (PacketKind::File, _) => return Ok(Err(format!("a message of {length} bytes without its file"))),
+            (PacketKind::File, Some(file)) if parcel::has_length(&file, length) => {
+                ParcelBody::File(file)
+            }
+            (PacketKind::File, _) => {
+                return Ok(Err(format!("a message of {length} bytes without its file")));
+            }
             _ => ParcelBody::None,
         };
         readdress(&mut self.packet[..bytes], from);
@@ -325,7 +344,8 @@ impl Relay {
                 if parcel.is_question() {
                     self.end_queries.push((parcel.peer(), to));
                 }
-                let parcel = parcel.into_kept(&mut self.files, self.most_files).map_err(unreadable)?;
+                let parcel =
+                    parcel.into_kept(&mut self.files, self.most_files).map_err(unreadable)?;
                 far.send(place, to, parcel, &mut self.files)?;
             }
             None => {
@@ -406,7 +426,11 @@ impl Relay {
         let came = far.receive(&mut self.files)?;
         // Over the control socket like all notices, so that it arrives before the end of the job.
         for text in far.take_texts() {
-            let _ = parcel::send(&self.control, &[Bytes::from(&Notice::Said { text }.encode()[..])], None);
+            let _ = parcel::send(
+                &self.control,
+                &[Bytes::from(&Notice::Said { text }.encode()[..])],
+                None,
+            );
         }
         for (to, parcel) in came {
             self.arrive(to, parcel)?;

@@ -27,9 +27,9 @@ pub use self::quiesce::{Coordinator, QuiesceStep};
 use crate::shm::copy_policy::CopyFacts;
 use crate::shm::{self, Shm};
 use crate::{
-    Announcements, Connected, Counts, Fabric, Fetching, FrameSink, InUse, LastingMemory, MatchingTransport,
-    Membership, OneSided, OutgoingMessage, RemoteAccess, Room, Sections, Sent, SentNow, Statistics, Taken,
-    Transport, Unreachable,
+    Announcements, Connected, Counts, Fabric, Fetching, FrameSink, InUse, LastingMemory,
+    MatchingTransport, Membership, OneSided, OutgoingMessage, RemoteAccess, Room, Sections, Sent,
+    SentNow, Statistics, Taken, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim, OwnClaim};
@@ -161,7 +161,11 @@ impl Routes {
     /// Lets the launcher quiesce messages by `segment`; only with
     /// [`Connections`](crate::Connections).
     #[must_use]
-    pub fn with_coordinator(self, segment: Arc<Segment>, coordinator: Box<dyn Coordinator>) -> Routes {
+    pub fn with_coordinator(
+        self,
+        segment: Arc<Segment>,
+        coordinator: Box<dyn Coordinator>,
+    ) -> Routes {
         Routes { quiescing: Some(Quiescing::new(segment, coordinator)), ..self }
     }
 
@@ -174,8 +178,9 @@ impl Routes {
             self.others.insert(self.cheap, other);
             self.cheap += 1;
         }
-        self.matching =
-            (0..).zip(&mut self.others).find_map(|(at, other)| other.transport.matching().map(|_| at));
+        self.matching = (0..)
+            .zip(&mut self.others)
+            .find_map(|(at, other)| other.transport.matching().map(|_| at));
         self.can_check_quickly = false;
     }
 
@@ -193,8 +198,10 @@ impl Routes {
     #[cold]
     fn choose_route(&mut self, peer: u32) -> Route {
         let place = self.nodes.as_mut().map_or(PeerNode::Here, |nodes| nodes.place(peer));
-        let offers = self.others.iter().enumerate().filter(|(_, other)| other.transport.reaches(peer));
-        let mut offers: Vec<_> = offers.map(|(at, other)| (Route::Other(at as u8), other.reach)).collect();
+        let offers =
+            self.others.iter().enumerate().filter(|(_, other)| other.transport.reaches(peer));
+        let mut offers: Vec<_> =
+            offers.map(|(at, other)| (Route::Other(at as u8), other.reach)).collect();
         let cheap = offers.iter().take_while(|(route, _)| self.is_cheap(*route)).count();
         offers.insert(cheap, (Route::Memory, self.memory));
         match choose(place, offers.iter().copied()) {
@@ -271,7 +278,12 @@ impl Routes {
     }
 
     /// Polls the others; `came` says whether something arrived through shared memory.
-    fn poll_others(&mut self, except: Option<u32>, mut came: bool, sink: &mut dyn FrameSink) -> bool {
+    fn poll_others(
+        &mut self,
+        except: Option<u32>,
+        mut came: bool,
+        sink: &mut dyn FrameSink,
+    ) -> bool {
         let (cheap, dear) = self.others.split_at_mut(self.cheap);
         for other in &mut *cheap {
             came |= other.transport.poll(except, sink);
@@ -422,18 +434,32 @@ impl Fabric for Routes {
     }
 
     #[inline(always)]
-    fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {
+    fn send_now(
+        &mut self,
+        to: u32,
+        context: u32,
+        tag: i32,
+        sequence: u8,
+        bytes: Bytes<'_>,
+    ) -> bool {
         match self.route(to) {
             Route::Memory => self.shm.send_now(to, context, tag, bytes),
             // While messages are quiesced none may leave by this path.
             Route::Other(at) => {
-                self.quiescing.is_none() && self.other(at).send_now(to, context, tag, sequence, bytes)
+                self.quiescing.is_none()
+                    && self.other(at).send_now(to, context, tag, sequence, bytes)
             }
         }
     }
 
     #[inline(always)]
-    fn receive_short_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+    fn receive_short_now(
+        &mut self,
+        from: u32,
+        context: u32,
+        tags: Tags,
+        into: BytesMut<'_>,
+    ) -> Taken {
         self.shm.receive_short_now(from, context, tags, into)
     }
 
@@ -641,8 +667,8 @@ fn is_apart(peer: u32) -> Unreachable {
 
 impl Sections for Routes {
     fn may_share_section(&mut self, ranks: u32, mut peers: impl Iterator<Item = u32>) -> bool {
-        let are_near =
-            self.others.is_empty() || peers.all(|peer| self.is_near(peer) || self.has_sections(peer));
+        let are_near = self.others.is_empty()
+            || peers.all(|peer| self.is_near(peer) || self.has_sections(peer));
         are_near && self.shm.has_section_for(ranks)
     }
 
@@ -768,7 +794,10 @@ mod tests {
     fn sockets_are_polled_first_after_a_sleep() {
         let mut polls = 0;
         for _ in 0..3 {
-            assert!(!is_poll_due(&mut polls, true), "other things come, and polls of sockets are rare");
+            assert!(
+                !is_poll_due(&mut polls, true),
+                "other things come, and polls of sockets are rare"
+            );
             polls = POLLS;
             assert!(is_poll_due(&mut polls, false));
         }

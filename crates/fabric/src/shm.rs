@@ -95,7 +95,11 @@ impl ShmSettings {
     /// pool.
     pub fn plan(&self, has_pool: bool) -> CopyPlan {
         let (ring_below, single_copy) = (self.pool_from, self.single_copy);
-        CopyPlan::new(&self.facts, self.proximity, Capabilities { ring_below, pool: has_pool, single_copy })
+        CopyPlan::new(
+            &self.facts,
+            self.proximity,
+            Capabilities { ring_below, pool: has_pool, single_copy },
+        )
     }
 }
 
@@ -245,7 +249,9 @@ impl Shm {
             Some(Out { path: Path::Ring(ring), .. }) => ring.max_data(),
             _ => CELL_PAYLOAD - MAX_FRAME_LEN,
         };
-        let Some(pool) = self.pool.as_mut().filter(|_| wanted > by_itself) else { return by_itself };
+        let Some(pool) = self.pool.as_mut().filter(|_| wanted > by_itself) else {
+            return by_itself;
+        };
         let longest = wanted.min(pool.shape().max_message());
         if longest > by_itself && pool.room_for(longest) { longest } else { by_itself }
     }
@@ -324,7 +330,10 @@ impl Shm {
     }
 
     fn use_ring(&mut self, peer: u32, ring: u32) {
-        let Some(kind) = self.out(peer).map(|out| self.peer_segments.kind_with(&out.segment)) else { return };
+        let Some(kind) = self.out(peer).map(|out| self.peer_segments.kind_with(&out.segment))
+        else {
+            return;
+        };
         let Some(out) = self.out_mut(peer) else { return };
         if ring >= out.segment.boot().config.max_rings || matches!(out.path, Path::Ring(_)) {
             return;
@@ -402,7 +411,9 @@ impl Shm {
                 let body = bytes.slice(got.body_at, bytes.len() - got.body_at);
                 match dispatch(from, &got, body.len(), body, sink) {
                     Some(Frame::RingGrant { ring }) => granted = Some(ring),
-                    Some(Frame::Pooled { pieces }) => pooled = decode(body).map(|inner| (inner, pieces)),
+                    Some(Frame::Pooled { pieces }) => {
+                        pooled = decode(body).map(|inner| (inner, pieces))
+                    }
                     _ => {}
                 }
                 let message = pooled.map_or(got.frame, |(inner, _)| inner.frame);
@@ -438,7 +449,8 @@ impl Shm {
         let pool = self.out(from).and_then(|out| out.segment.pool());
         let Some(mut pool) = pool.map(PoolView::new) else { return sink.lost(from) };
         let pieces = pieces.map(|(position, len)| (position, len as usize));
-        let [Some(first), Some(rest)] = pieces.map(|(position, len)| pool.bytes(position, len)) else {
+        let [Some(first), Some(rest)] = pieces.map(|(position, len)| pool.bytes(position, len))
+        else {
             return sink.lost(from);
         };
         if first.is_empty() {

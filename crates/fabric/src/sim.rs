@@ -18,8 +18,8 @@ mod matching;
 pub use link_faults::{LinkFaults, Random};
 
 use crate::{
-    Announcements, Fabric, FrameSink, MatchingTransport, Membership, OneSided, OutgoingMessage, Sections,
-    Sent, SentNow, Statistics, Unreachable, dispatch,
+    Announcements, Fabric, FrameSink, MatchingTransport, Membership, OneSided, OutgoingMessage,
+    Sections, Sent, SentNow, Statistics, Unreachable, dispatch,
 };
 use link_faults::mix;
 use matching::{Queues, Tagged};
@@ -323,7 +323,9 @@ impl Network {
                 self.die(process);
                 return Some(Some(process));
             }
-            Event::Rest { .. } | Event::Tagged { .. } | Event::CancelTagged { .. } => return Some(None),
+            Event::Rest { .. } | Event::Tagged { .. } | Event::CancelTagged { .. } => {
+                return Some(None);
+            }
         };
         self.note(u64::from(at));
         let port = &mut self.ports[at as usize];
@@ -366,8 +368,8 @@ impl Network {
 
     fn has_room(&mut self, from: u32, to: u32, matches: bool) -> bool {
         let link = self.links.entry((from, to)).or_default();
-        let full =
-            (matches && link.arrived.len() >= UNDER_WAY) || self.random.of_256(self.faults.full_of_256);
+        let full = (matches && link.arrived.len() >= UNDER_WAY)
+            || self.random.of_256(self.faults.full_of_256);
         if full {
             // The sender will try again; something has to happen until then.
             let soon = 1 + self.random.below(self.faults.max_delay_ns);
@@ -428,7 +430,8 @@ impl Network {
             return Sent::Full;
         }
         let fill = |to: BytesMut<'_>| message.body.fill(0, to);
-        let when = self.put(from, to, Some(message.sequence), message.frame, message.body.len(), fill);
+        let when =
+            self.put(from, to, Some(message.sequence), message.frame, message.body.len(), fill);
         if self.random.of_256(self.faults.later_of_256) {
             // The receiver's answer may come first.
             let gone = when + self.random.below(4 * self.faults.max_delay_ns);
@@ -454,7 +457,13 @@ impl Sim {
     }
 
     /// Hands up the bytes of a body from `at` on; returns the rest that waits for another poll.
-    fn hand_up<S: FrameSink>(&self, from: u32, body: Vec<u8>, mut at: usize, sink: &mut S) -> Option<Event> {
+    fn hand_up<S: FrameSink>(
+        &self,
+        from: u32,
+        body: Vec<u8>,
+        mut at: usize,
+        sink: &mut S,
+    ) -> Option<Event> {
         while at < body.len() {
             let mut network = self.network.borrow_mut();
             let pause = network.faults.pause_of_256;
@@ -497,7 +506,10 @@ impl Fabric for Sim {
     fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let mut network = self.network.borrow_mut();
         if network.ports.len() <= to as usize {
-            return Err(Unreachable { peer: to, why: "there is no such process in the world".into() });
+            return Err(Unreachable {
+                peer: to,
+                why: "there is no such process in the world".into(),
+            });
         }
         Ok(network.send(self.me, to, message))
     }
@@ -528,7 +540,8 @@ impl Fabric for Sim {
             return SentNow::No;
         }
         let envelope = Envelope { context: Context::Local(context), tag };
-        network.put(self.me, to, None, Frame::Eager { envelope }, bytes.len(), |to| bytes.copy_to(to));
+        network
+            .put(self.me, to, None, Frame::Eager { envelope }, bytes.len(), |to| bytes.copy_to(to));
         SentNow::Done
     }
 
@@ -552,7 +565,8 @@ impl Fabric for Sim {
                     let body = bytes.split_off(got.body_at);
                     // A long body comes in parts, as from a ring, but not of an announced message.
                     let is_announced = matches!(got.frame, Frame::Rendezvous { .. });
-                    let first = if body.len() > 64 && !is_announced { body.len() / 3 } else { body.len() };
+                    let first =
+                        if body.len() > 64 && !is_announced { body.len() / 3 } else { body.len() };
                     dispatch(from, &got, body.len(), Bytes::from(&body[..first]), sink);
                     self.hand_up(from, body, first, sink)
                 }

@@ -1,7 +1,8 @@
 //! The trait of transports, and the traits for capabilities that only some have.
 
 use crate::{
-    Connected, Counts, FrameSink, MatchingTransport, OutgoingMessage, RemoteAccess, Sent, Taken, Unreachable,
+    Connected, Counts, FrameSink, MatchingTransport, OutgoingMessage, RemoteAccess, Sent, Taken,
+    Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -52,14 +53,27 @@ pub trait Transport: Membership + Statistics + Debug + Send {
 
     /// Sends a contiguous eager message if that is possible at once. `context` is the receiver's
     /// index, `sequence` the number modulo 256. `false`: nothing happened, use [`Transport::send`].
-    fn send_now(&mut self, _to: u32, _context: u32, _tag: i32, _sequence: u8, _bytes: Bytes<'_>) -> bool {
+    fn send_now(
+        &mut self,
+        _to: u32,
+        _context: u32,
+        _tag: i32,
+        _sequence: u8,
+        _bytes: Bytes<'_>,
+    ) -> bool {
         false
     }
 
     /// Copies the next message of a peer into the buffer of a receive if it is an eager one with
     /// this context and one of these tags, and fits; of a long one only the beginning may have
     /// arrived. The caller has made sure that no older message of that peer waits elsewhere.
-    fn receive_now(&mut self, _from: u32, _context: u32, _tags: Tags, _into: BytesMut<'_>) -> Taken {
+    fn receive_now(
+        &mut self,
+        _from: u32,
+        _context: u32,
+        _tags: Tags,
+        _into: BytesMut<'_>,
+    ) -> Taken {
         Taken::Other
     }
 

@@ -93,7 +93,9 @@ fn any_file_is_read(random: &mut Random) {
     assert_eq!(errors.next(), None, "there are more errors than wrong lines");
     for (param, value) in found.params.iter() {
         match &value {
-            Value::Number(n) => assert!((param.min..=param.max).contains(n), "{} = {n}", param.name),
+            Value::Number(n) => {
+                assert!((param.min..=param.max).contains(n), "{} = {n}", param.name)
+            }
             Value::Text(text) => assert_eq!(&**text, text.trim(), "{}", param.name),
         }
         assert!(found.params.source(param).is_file() || value == param.default_value());
@@ -117,10 +119,14 @@ fn any_profile_is_read(random: &mut Random) {
         };
         for entry in entries {
             match entry {
-                ProfileEntry::Parameter(one) if Params::default().set(&one.name, &one.value).is_ok() => {}
                 ProfileEntry::Parameter(one)
-                    if Param::find(&one.name).is_none() && absence(&one.name, &one.value).is_some() => {}
-                ProfileEntry::Variable { name, value, .. } if value.is_some() || own(&name).is_some() => {
+                    if Params::default().set(&one.name, &one.value).is_ok() => {}
+                ProfileEntry::Parameter(one)
+                    if Param::find(&one.name).is_none()
+                        && absence(&one.name, &one.value).is_some() => {}
+                ProfileEntry::Variable { name, value, .. }
+                    if value.is_some() || own(&name).is_some() =>
+                {
                     variables += 1
                 }
                 _ => wrong.push(line),
@@ -131,7 +137,8 @@ fn any_profile_is_read(random: &mut Random) {
     let lines: Vec<&str> = lines.split('\n').collect();
     assert_eq!(found.errors.len(), wrong.len(), "{:?}", found.errors);
     for (error, line) in found.errors.iter().map(ToString::to_string).zip(wrong) {
-        let place = error.strip_prefix(&format!("file /f:{line}:")).unwrap_or_else(|| panic!("{error}"));
+        let place =
+            error.strip_prefix(&format!("file /f:{line}:")).unwrap_or_else(|| panic!("{error}"));
         let column: usize = place.split(':').next().unwrap().parse().unwrap();
         assert!((1..=lines[line - 1].chars().count() + 1).contains(&column), "{error}");
     }
@@ -148,9 +155,13 @@ fn values_survive_a_file(random: &mut Random) {
                 let words = ["", "eth0", "a # b", "x=y", "10.0.0.0/8,lo", "it's", "#"];
                 (*random.pick(&words)).to_string()
             }
-            Unit::Choice(_) | Unit::Set { .. } | Unit::Switch => (*random.pick(param.words())).to_string(),
+            Unit::Choice(_) | Unit::Set { .. } | Unit::Switch => {
+                (*random.pick(param.words())).to_string()
+            }
             _ if param.power_of_two => (param.min.max(1) as u64).next_power_of_two().to_string(),
-            _ => (param.min + random.below((param.max - param.min) as usize + 1) as i64).to_string(),
+            _ => {
+                (param.min + random.below((param.max - param.min) as usize + 1) as i64).to_string()
+            }
         };
         params.set(param.name, &value).unwrap();
         let blanks = *random.pick(&["", " ", "\t"]);

@@ -7,8 +7,8 @@ mod support;
 
 use oxmpi_fabric::sim::Random;
 use oxmpi_fabric::tcp::{
-    Acceptor, EARLY_BYTES, GreetingError, HELLO, Identity, Initiator, Link, PROOF, Point, RECORD_HEADER,
-    RecordHeader, RecordKind, Secret, VERDICT, WELCOME,
+    Acceptor, EARLY_BYTES, GreetingError, HELLO, Identity, Initiator, Link, PROOF, Point,
+    RECORD_HEADER, RecordHeader, RecordKind, Secret, VERDICT, WELCOME,
 };
 use oxmpi_sys::bytes::Bytes;
 use std::collections::VecDeque;
@@ -158,7 +158,8 @@ fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
         let cuts = random.below(40);
         begin_early(&mut a, &mut b, random);
         for _ in 0..300 {
-            let (one, other) = if random.below(2) == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };
+            let (one, other) =
+                if random.below(2) == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };
             match random.below(100) {
                 0..30 => one.push(),
                 30..60 => one.write(random),
@@ -196,7 +197,10 @@ fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
             assert!(sent.windows(2).all(|two| two[0] != two[1]), "twice: {:?}", side.recorder.sent);
             let missing: Vec<u64> =
                 (0..u64::from(side.pushed)).filter(|token| !sent.contains(token)).collect();
-            assert!(missing.iter().all(|token| side.released.contains(token)), "no notice: {missing:?}");
+            assert!(
+                missing.iter().all(|token| side.released.contains(token)),
+                "no notice: {missing:?}"
+            );
         }
     });
 }
@@ -237,7 +241,11 @@ fn any_bytes_are_records_or_an_error() {
                 wanted: random.below(2) == 1,
                 number: if random.below(8) == 0 { random.draw() } else { number },
                 acknowledged: if random.below(8) == 0 { random.draw() } else { 0 },
-                length: if random.below(8) == 0 { random.draw() as u32 } else { random.below(100) as u32 },
+                length: if random.below(8) == 0 {
+                    random.draw() as u32
+                } else {
+                    random.below(100) as u32
+                },
                 start: if random.below(8) == 0 { random.draw() as u32 } else { 0 },
                 lead: if random.below(8) == 0 { random.draw() as u8 } else { 0 },
             };
@@ -305,7 +313,8 @@ fn accept(
 fn greeting(random: &mut Random, secret: &Secret) -> ([u8; HELLO], [u8; PROOF]) {
     let (points, accepts) = ([0, 1].map(|_| point(random)), random.below(2) == 0);
     let wants = [0, 1].map(|_| random.below(2) == 0);
-    let (mut initiator, hello) = Initiator::new(identity(2), 3, secret, &nonce(random), wants[0]).unwrap();
+    let (mut initiator, hello) =
+        Initiator::new(identity(2), 3, secret, &nonce(random), wants[0]).unwrap();
     let (mut acceptor, welcome) =
         Acceptor::new(identity(3), secret, &hello, &nonce(random), wants[1]).unwrap();
     assert_eq!(acceptor.from(), (2, 1));
@@ -344,7 +353,8 @@ fn early(initiator: &mut Initiator, acceptor: &mut Acceptor, random: &mut Random
         let mut record = vec![0; 64 * (1 + random.below(40) as usize)];
         record.iter_mut().for_each(|byte| *byte = random.draw() as u8);
         assert_eq!(initiator.early_records(record.len()), Some(number));
-        let (mut message, pieces) = (Vec::new(), record.split_at(random.below(record.len() as u64) as usize));
+        let (mut message, pieces) =
+            (Vec::new(), record.split_at(random.below(record.len() as u64) as usize));
         initiator.early(&[Bytes::from(pieces.0), Bytes::from(pieces.1)], &mut message);
         let mut wrong = message.clone();
         match random.below(4) {
@@ -384,7 +394,8 @@ fn only_members_authenticate_each_other() {
 
         // An early record of another connection, and anything in its place.
         let (mut acceptor, _) = accept(identity(3), &secret, &hello, random).unwrap();
-        let (mut initiator, _) = Initiator::new(identity(2), 3, &secret, &nonce(random), false).unwrap();
+        let (mut initiator, _) =
+            Initiator::new(identity(2), 3, &secret, &nonce(random), false).unwrap();
         initiator.allow_early();
         let mut message = Vec::new();
         initiator.early(&[Bytes::from(&[0; 64][..])], &mut message);
@@ -429,7 +440,10 @@ fn noise_is_no_greeting() {
     fuzz(|random| {
         let secret = Secret(nonce(random));
         let mut hello: [u8; HELLO] = std::array::from_fn(|_| random.draw() as u8);
-        assert_eq!(accept(identity(3), &secret, &hello, random).err(), Some(GreetingError::NotGreeting));
+        assert_eq!(
+            accept(identity(3), &secret, &hello, random).err(),
+            Some(GreetingError::NotGreeting)
+        );
         hello[..16].copy_from_slice(b"OxMPItcp\x06\x01\0\0\0\0\0\0");
         let result = accept(identity(3), &secret, &hello, random);
         assert_eq!(result.err(), Some(GreetingError::WrongMac));

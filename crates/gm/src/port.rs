@@ -1,9 +1,10 @@
 //! A port in use: slots, words, tokens, events.
 
 use crate::declarations::{
-    GM_API_VERSION_2_0, GM_BUSY, GM_FAST_HIGH_PEER_RECV_EVENT, GM_FAST_RECV_EVENT, GM_HIGH_PRIORITY,
-    GM_INVALID_PARAMETER, GM_INVALID_PORT_NUMBER, GM_LOW_PRIORITY, GM_NO_RECV_EVENT, GM_RECV_EVENT,
-    GM_SEND_DROPPED, GM_SEND_TIMED_OUT, GM_STILL_SHUTTING_DOWN, GM_SUCCESS, RawPort, RecvEvent,
+    GM_API_VERSION_2_0, GM_BUSY, GM_FAST_HIGH_PEER_RECV_EVENT, GM_FAST_RECV_EVENT,
+    GM_HIGH_PRIORITY, GM_INVALID_PARAMETER, GM_INVALID_PORT_NUMBER, GM_LOW_PRIORITY,
+    GM_NO_RECV_EVENT, GM_RECV_EVENT, GM_SEND_DROPPED, GM_SEND_TIMED_OUT, GM_STILL_SHUTTING_DOWN,
+    GM_SUCCESS, RawPort, RecvEvent,
 };
 use crate::library::{GmError, GmLibrary};
 use crate::regions::{GmRegion, Regions};
@@ -166,8 +167,9 @@ impl OpenPort {
         for number in candidates {
             let mut raw = null_mut();
             // SAFETY: the name ends with a zero, and `raw` has room for a pointer.
-            let status =
-                unsafe { (symbols.gm_open)(&mut raw, unit, number, c"OxMPI".as_ptr(), GM_API_VERSION_2_0) };
+            let status = unsafe {
+                (symbols.gm_open)(&mut raw, unit, number, c"OxMPI".as_ptr(), GM_API_VERSION_2_0)
+            };
             if status == GM_SUCCESS && !raw.is_null() {
                 return OpenPort::opened(library, raw, number, message_len);
             }
@@ -227,7 +229,10 @@ impl OpenPort {
             library.check("gm_set_acceptable_sizes", low)?;
             let high = (symbols.gm_set_acceptable_sizes)(raw, GM_HIGH_PRIORITY, 0);
             library.check("gm_set_acceptable_sizes", high)?;
-            library.check("gm_allow_remote_memory_access", (symbols.gm_allow_remote_memory_access)(raw))?;
+            library.check(
+                "gm_allow_remote_memory_access",
+                (symbols.gm_allow_remote_memory_access)(raw),
+            )?;
         }
         Ok(it)
     }
@@ -277,16 +282,21 @@ impl OpenPort {
     pub fn resolve(&self, node: u32) -> Result<u32, GmError> {
         let mut local = 0;
         // SAFETY: the port is open; the call writes a number.
-        let status = unsafe { (self.library.symbols.gm_global_id_to_node_id)(self.raw, node, &mut local) };
+        let status =
+            unsafe { (self.library.symbols.gm_global_id_to_node_id)(self.raw, node, &mut local) };
         self.library.check("gm_global_id_to_node_id", status)?;
         Ok(local)
     }
 
     fn allocate(&self, len: usize) -> Result<*mut u8, GmError> {
         // SAFETY: the port is open.
-        let start = unsafe { (self.library.symbols.gm_dma_malloc)(self.raw, len as c_ulong) }.cast::<u8>();
+        let start =
+            unsafe { (self.library.symbols.gm_dma_malloc)(self.raw, len as c_ulong) }.cast::<u8>();
         if start.is_null() {
-            return Err(GmError::Exhausted { port: self.number, what: "memory for DMA (gm_dma_malloc)" });
+            return Err(GmError::Exhausted {
+                port: self.number,
+                what: "memory for DMA (gm_dma_malloc)",
+            });
         }
         // SAFETY: `len` bytes were allocated; GM leaves their content undefined.
         unsafe { start.write_bytes(0, len) };
@@ -315,7 +325,8 @@ impl OpenPort {
         if self.receive_tokens == 0 {
             return Err(GmError::Exhausted { port: self.number, what: "receive tokens" });
         }
-        let start = self.slots.lend(slot).ok_or(GmError::Exhausted { port: self.number, what: "slots" })?;
+        let start =
+            self.slots.lend(slot).ok_or(GmError::Exhausted { port: self.number, what: "slots" })?;
         self.receive_tokens -= 1;
         // SAFETY: the slot has the length of messages of this size, lies in GM's memory, and is
         // inaccessible here until its event.
@@ -333,7 +344,11 @@ impl OpenPort {
     }
 
     /// Takes a send token, and makes the record for the callback.
-    pub(crate) fn record(&mut self, label: u32, operation: GmOperation) -> Result<*mut c_void, GmError> {
+    pub(crate) fn record(
+        &mut self,
+        label: u32,
+        operation: GmOperation,
+    ) -> Result<*mut c_void, GmError> {
         if self.send_tokens == 0 {
             return Err(GmError::Exhausted { port: self.number, what: "send tokens" });
         }
@@ -354,7 +369,13 @@ impl OpenPort {
     }
 
     /// Sends the first `len` bytes of a slot. It takes a send token.
-    pub fn send(&mut self, label: u32, to: GmTarget, slot: GmSlot, len: usize) -> Result<(), GmError> {
+    pub fn send(
+        &mut self,
+        label: u32,
+        to: GmTarget,
+        slot: GmSlot,
+        len: usize,
+    ) -> Result<(), GmError> {
         let context = self.record(label, GmOperation::Send(slot))?;
         let Some(start) = self.slots.lend(slot) else {
             self.send_tokens += 1;
@@ -419,7 +440,8 @@ impl OpenPort {
         word: WordId,
         (address, value): (u64, u64),
     ) -> Result<(), GmError> {
-        let place = self.place(word).ok_or(GmError::Exhausted { port: self.number, what: "words" })?;
+        let place =
+            self.place(word).ok_or(GmError::Exhausted { port: self.number, what: "words" })?;
         let context = self.record(label, GmOperation::PutWord)?;
         // SAFETY: eight bytes behind the incoming word, in GM's memory, read by the interface until
         // the callback; the record stays.
@@ -427,7 +449,17 @@ impl OpenPort {
             let from = place.add(8);
             AtomicU64::from_ptr(from.cast()).store(value, Ordering::Release);
             let put = self.library.symbols.gm_put;
-            put(self.raw, from.cast(), address, 8, GM_LOW_PRIORITY, to.node, to.port, callback, context);
+            put(
+                self.raw,
+                from.cast(),
+                address,
+                8,
+                GM_LOW_PRIORITY,
+                to.node,
+                to.port,
+                callback,
+                context,
+            );
         }
         Ok(())
     }
@@ -439,7 +471,9 @@ impl OpenPort {
         // SAFETY: the port is open; the record stays.
         unsafe {
             let priority = GM_LOW_PRIORITY as u32;
-            (self.library.symbols.gm_drop_sends)(self.raw, priority, to.node, to.port, callback, context);
+            (self.library.symbols.gm_drop_sends)(
+                self.raw, priority, to.node, to.port, callback, context,
+            );
         }
         Ok(())
     }
@@ -496,8 +530,10 @@ impl OpenPort {
             let message = unsafe { std::slice::from_raw_parts(message, len) };
             self.slots.slot_mut(slot)[..len].copy_from_slice(message);
         }
-        let from =
-            GmTarget { node: u16::from_be(event.sender_node_id).into(), port: event.sender_port_id.into() };
+        let from = GmTarget {
+            node: u16::from_be(event.sender_node_id).into(),
+            port: event.sender_port_id.into(),
+        };
         Some(GmEvent::Received { slot, len, from })
     }
 }

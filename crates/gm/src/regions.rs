@@ -64,7 +64,8 @@ impl OpenPort {
         library.check("gm_register_memory", status)?;
         let regions = self.regions();
         regions.next = regions.next.wrapping_add(1);
-        let region = RegisteredBuffer { _buffer: buffer.clone(), start, len, uses: 0, is_registered: true };
+        let region =
+            RegisteredBuffer { _buffer: buffer.clone(), start, len, uses: 0, is_registered: true };
         let name = regions.next;
         regions.regions.insert(name, region);
         Ok(GmRegion(name))
@@ -75,7 +76,8 @@ impl OpenPort {
     pub fn deregister(&mut self, region: GmRegion) {
         let raw = self.raw();
         let deregister = self.library().symbols.gm_deregister_memory;
-        let Some(known) = self.regions().regions.get_mut(&region.0).filter(|known| known.is_registered)
+        let Some(known) =
+            self.regions().regions.get_mut(&region.0).filter(|known| known.is_registered)
         else {
             return;
         };
@@ -93,33 +95,71 @@ impl OpenPort {
     }
 
     /// Writes a region into registered memory of a peer at `address`. It takes a send token.
-    pub fn put(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
+    pub fn put(
+        &mut self,
+        label: u32,
+        to: GmTarget,
+        region: GmRegion,
+        address: u64,
+    ) -> Result<(), GmError> {
         let (start, len) = self.use_region(region)?;
         let context = self.record_for(region, label, GmOperation::Put(region))?;
         let put = self.library().symbols.gm_put;
         // SAFETY: the region holds its registered memory until the callback; the record stays.
         unsafe {
-            put(self.raw(), start, address, len, GM_LOW_PRIORITY, to.node, to.port, callback, context);
+            put(
+                self.raw(),
+                start,
+                address,
+                len,
+                GM_LOW_PRIORITY,
+                to.node,
+                to.port,
+                callback,
+                context,
+            );
         }
         Ok(())
     }
 
     /// Fills a region from registered memory of a peer, at this address. It takes a send token.
-    pub fn get(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
+    pub fn get(
+        &mut self,
+        label: u32,
+        to: GmTarget,
+        region: GmRegion,
+        address: u64,
+    ) -> Result<(), GmError> {
         let (start, len) = self.use_region(region)?;
         let context = self.record_for(region, label, GmOperation::Get(region))?;
         let get = self.library().symbols.gm_get;
         // SAFETY: the region is registered and holds its memory until the callback; the record
         // stays. The caller of `register` allows writes.
         unsafe {
-            get(self.raw(), address, start, len, GM_LOW_PRIORITY, to.node, to.port, callback, context);
+            get(
+                self.raw(),
+                address,
+                start,
+                len,
+                GM_LOW_PRIORITY,
+                to.node,
+                to.port,
+                callback,
+                context,
+            );
         }
         Ok(())
     }
 
     /// Reads a word of a peer into a word of this process ([`OpenPort::word`]) that no peer writes.
     /// It takes a send token. Only one read at a time for each word.
-    pub fn get_word(&mut self, label: u32, to: GmTarget, word: WordId, address: u64) -> Result<(), GmError> {
+    pub fn get_word(
+        &mut self,
+        label: u32,
+        to: GmTarget,
+        word: WordId,
+        address: u64,
+    ) -> Result<(), GmError> {
         let place = self.word_address(word);
         if place == 0 {
             return Err(GmError::Exhausted { port: self.number(), what: "words" });

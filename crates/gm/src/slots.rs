@@ -60,7 +60,9 @@ impl Slots {
     pub(crate) fn slot(&self, slot: GmSlot) -> &[u8] {
         match self.places.get(slot.0 as usize) {
             // SAFETY: GM does not have the slot, so only `slot_mut` changes its bytes.
-            Some(place) if !place.is_lent => unsafe { slice::from_raw_parts(place.start, self.len) },
+            Some(place) if !place.is_lent => unsafe {
+                slice::from_raw_parts(place.start, self.len)
+            },
             _ => &[],
         }
     }
@@ -69,7 +71,9 @@ impl Slots {
     pub(crate) fn slot_mut(&mut self, slot: GmSlot) -> &mut [u8] {
         match self.places.get(slot.0 as usize) {
             // SAFETY: GM does not have the slot, and `self` is borrowed mutably.
-            Some(place) if !place.is_lent => unsafe { slice::from_raw_parts_mut(place.start, self.len) },
+            Some(place) if !place.is_lent => unsafe {
+                slice::from_raw_parts_mut(place.start, self.len)
+            },
             _ => &mut [],
         }
     }

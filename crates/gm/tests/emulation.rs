@@ -17,7 +17,9 @@ fn library() -> Arc<GmLibrary> {
         let process = std::process::id();
         let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libgm-{process}.so"));
         let mut cc = Command::new("cc");
-        cc.args(["-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-pthread", "-o"]).arg(&library).arg(source);
+        cc.args(["-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-pthread", "-o"])
+            .arg(&library)
+            .arg(source);
         let output = cc.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         for (name, value) in [
@@ -78,7 +80,10 @@ fn statuses(events: &[GmEvent]) -> Vec<(u32, GmStatus)> {
 #[test]
 fn messages_of_all_lengths_come_with_their_sender_while_nobody_polls() {
     let (mut one, mut two) = (port(4), port(5));
-    assert_eq!((one.number(), one.slot_len(), one.send_tokens(), two.receive_tokens()), (4, 1016, 4, 4));
+    assert_eq!(
+        (one.number(), one.slot_len(), one.send_tokens(), two.receive_tokens()),
+        (4, 1016, 4, 4)
+    );
     two.more_slots(4).unwrap().into_iter().for_each(|slot| two.provide(slot).unwrap());
     let to = target(&one, 5);
     let messages: Vec<Vec<u8>> =
@@ -112,7 +117,10 @@ fn nothing_goes_without_a_token() {
     for slot in &others[..4] {
         port.send(0, to, *slot, 8).unwrap();
     }
-    assert!(matches!(port.send(0, to, others[4], 8), Err(GmError::Exhausted { what: "send tokens", .. })));
+    assert!(matches!(
+        port.send(0, to, others[4], 8),
+        Err(GmError::Exhausted { what: "send tokens", .. })
+    ));
 }
 
 #[test]
@@ -131,7 +139,12 @@ fn a_port_has_one_owner_and_the_next_free_one_is_taken() {
             .to_string()
             .contains("invalid port number")
     );
-    assert!(OpenPort::open(&library(), 1, [9].into_iter(), 1000).unwrap_err().to_string().contains("device"));
+    assert!(
+        OpenPort::open(&library(), 1, [9].into_iter(), 1000)
+            .unwrap_err()
+            .to_string()
+            .contains("device")
+    );
     drop(first);
     assert_eq!(open(8..=8).unwrap().number(), 8);
 }
@@ -157,7 +170,9 @@ fn what_finds_no_buffer_times_out_and_stops_what_is_behind_it() {
     send(&mut one, 3, to, b"again");
     assert_eq!(statuses(&events(&mut one, 1)), [(3, GmStatus::Done)]);
     let came = events(&mut two, 1);
-    assert!(matches!(&came[0], GmEvent::Received { slot, len: 5, .. } if &two.slot(*slot)[..5] == b"again"));
+    assert!(
+        matches!(&came[0], GmEvent::Received { slot, len: 5, .. } if &two.slot(*slot)[..5] == b"again")
+    );
 }
 
 #[test]
@@ -166,7 +181,9 @@ fn a_port_that_is_closed_or_cut_off_fails_what_goes_there() {
     let to = target(&one, 14);
     send(&mut one, 1, to, b"nobody");
     let ended = statuses(&events(&mut one, 1));
-    assert!(matches!(&ended[..], [(1, GmStatus::Failed(why))] if why.contains("target port was closed")));
+    assert!(
+        matches!(&ended[..], [(1, GmStatus::Failed(why))] if why.contains("target port was closed"))
+    );
     let _cut_off = port(12);
     let to = target(&one, 12);
     let word = one.new_word().unwrap();
@@ -191,9 +208,16 @@ fn a_word_is_written_where_its_owner_has_it_and_nowhere_else() {
     for (label, at, value) in [(1, address, 7), (2, 4096, 9)] {
         one.put_word(label, target(&one, 15), own, (at, value)).unwrap();
         let ended = events(&mut one, 1);
-        let [GmEvent::Ended { operation: GmOperation::PutWord, status, .. }] = &ended[..] else { panic!() };
-        let is_rejected = matches!(status, GmStatus::Failed(why) if why.contains("send was rejected"));
-        assert_eq!((is_rejected, *status == GmStatus::Done), (at != address, at == address), "{status:?}");
+        let [GmEvent::Ended { operation: GmOperation::PutWord, status, .. }] = &ended[..] else {
+            panic!()
+        };
+        let is_rejected =
+            matches!(status, GmStatus::Failed(why) if why.contains("send was rejected"));
+        assert_eq!(
+            (is_rejected, *status == GmStatus::Done),
+            (at != address, at == address),
+            "{status:?}"
+        );
         assert_eq!(two.word(its), 7);
     }
     // A peer can read it there as well, without any call of its process.
@@ -236,5 +260,8 @@ fn moves_regions(one: &mut OpenPort, two: &mut OpenPort) {
     assert!(one.put(4, to, own, two.region_address(its)).is_err(), "it is ended");
     two.get(5, from, its, address).unwrap();
     let ended = statuses(&events(two, 1));
-    assert!(matches!(&ended[..], [(5, GmStatus::Failed(why))] if why.contains("rejected")), "{ended:?}");
+    assert!(
+        matches!(&ended[..], [(5, GmStatus::Failed(why))] if why.contains("rejected")),
+        "{ended:?}"
+    );
 }

@@ -136,13 +136,38 @@ impl HcollOperation {
 #[derive(Clone, Debug)]
 pub enum Invocation {
     Barrier,
-    Bcast { buffer: UserBuf, root: u32 },
-    Allgather { source: Option<UserBuf>, target: UserBuf },
-    Allgatherv { source: Option<UserBuf>, target: Vec<UserBuf> },
-    Allreduce { source: Option<UserBuf>, target: UserBuf, reduction: (HcollOperation, HcollElement) },
-    Reduce { source: Option<UserBuf>, target: UserBuf, reduction: (HcollOperation, HcollElement), root: u32 },
-    Gatherv { source: Option<UserBuf>, target: Vec<UserBuf>, root: u32 },
-    Alltoallv { source: Vec<UserBuf>, target: Vec<UserBuf> },
+    Bcast {
+        buffer: UserBuf,
+        root: u32,
+    },
+    Allgather {
+        source: Option<UserBuf>,
+        target: UserBuf,
+    },
+    Allgatherv {
+        source: Option<UserBuf>,
+        target: Vec<UserBuf>,
+    },
+    Allreduce {
+        source: Option<UserBuf>,
+        target: UserBuf,
+        reduction: (HcollOperation, HcollElement),
+    },
+    Reduce {
+        source: Option<UserBuf>,
+        target: UserBuf,
+        reduction: (HcollOperation, HcollElement),
+        root: u32,
+    },
+    Gatherv {
+        source: Option<UserBuf>,
+        target: Vec<UserBuf>,
+        root: u32,
+    },
+    Alltoallv {
+        source: Vec<UserBuf>,
+        target: Vec<UserBuf>,
+    },
 }
 
 impl Invocation {
@@ -190,19 +215,33 @@ fn address(buffer: &UserBuf, is_written: bool) -> Result<*mut c_void, HcollError
     start.map(<*mut u8>::cast).ok_or(HcollError::InPieces)
 }
 
-fn hcoll_buffer(buffer: &UserBuf, is_written: bool, size: usize) -> Result<HcollBuffer, HcollError> {
-    Ok(HcollBuffer { start: address(buffer, is_written)?, count: length(buffer.packed_len() / size)? })
+fn hcoll_buffer(
+    buffer: &UserBuf,
+    is_written: bool,
+    size: usize,
+) -> Result<HcollBuffer, HcollError> {
+    Ok(HcollBuffer {
+        start: address(buffer, is_written)?,
+        count: length(buffer.packed_len() / size)?,
+    })
 }
 
 /// This rank's contribution; `None`: `count` elements that are already in the target.
-fn source_buffer(source: Option<&UserBuf>, size: usize, count: c_int) -> Result<HcollBuffer, HcollError> {
+fn source_buffer(
+    source: Option<&UserBuf>,
+    size: usize,
+    count: c_int,
+) -> Result<HcollBuffer, HcollError> {
     match source {
         Some(buffer) => hcoll_buffer(buffer, false, size),
         None => Ok(HcollBuffer { start: without_provenance_mut(HCOLL_IN_PLACE), count }),
     }
 }
 
-fn hcoll_blocks(blocks: &[UserBuf], is_written: bool) -> Result<(*mut c_void, HcollBlocks), HcollError> {
+fn hcoll_blocks(
+    blocks: &[UserBuf],
+    is_written: bool,
+) -> Result<(*mut c_void, HcollBlocks), HcollError> {
     let mut starts = Vec::with_capacity(blocks.len());
     let mut counts = Vec::with_capacity(blocks.len());
     for block in blocks {
@@ -267,16 +306,26 @@ impl HcollCall {
         let whole = |count| HcollBuffer { start: null_mut(), count };
         let (source, target, blocks) = match &invocation {
             Invocation::Barrier => (NOTHING, NOTHING, [none(), none()]),
-            Invocation::Bcast { buffer, .. } => (NOTHING, hcoll_buffer(buffer, true, 1)?, [none(), none()]),
+            Invocation::Bcast { buffer, .. } => {
+                (NOTHING, hcoll_buffer(buffer, true, 1)?, [none(), none()])
+            }
             Invocation::Allgather { source, target } => {
                 let ranks = context.size().max(1);
                 let block = length(target.packed_len() / ranks)?;
                 let from = source_buffer(source.as_ref(), 1, block)?;
-                (from, HcollBuffer { count: block, ..hcoll_buffer(target, true, 1)? }, [none(), none()])
+                (
+                    from,
+                    HcollBuffer { count: block, ..hcoll_buffer(target, true, 1)? },
+                    [none(), none()],
+                )
             }
             Invocation::Allreduce { source, target, reduction: (_, element) } => {
                 let target = hcoll_buffer(target, true, element.size())?;
-                (source_buffer(source.as_ref(), element.size(), target.count)?, target, [none(), none()])
+                (
+                    source_buffer(source.as_ref(), element.size(), target.count)?,
+                    target,
+                    [none(), none()],
+                )
             }
             Invocation::Reduce { source, target, reduction: (_, element), .. } => {
                 let target = hcoll_buffer(target, true, element.size())?;
@@ -287,11 +336,17 @@ impl HcollCall {
             Invocation::Allgatherv { source, target } => {
                 // Every rank knows the sum, which bounds the distances of contiguous blocks.
                 length(target.iter().map(UserBuf::packed_len).sum())?;
-                (source_buffer(source.as_ref(), 1, 0)?, whole(0), [none(), hcoll_blocks(target, true)?])
+                (
+                    source_buffer(source.as_ref(), 1, 0)?,
+                    whole(0),
+                    [none(), hcoll_blocks(target, true)?],
+                )
             }
-            Invocation::Gatherv { source, target, .. } => {
-                (source_buffer(source.as_ref(), 1, 0)?, whole(0), [none(), hcoll_blocks(target, true)?])
-            }
+            Invocation::Gatherv { source, target, .. } => (
+                source_buffer(source.as_ref(), 1, 0)?,
+                whole(0),
+                [none(), hcoll_blocks(target, true)?],
+            ),
             Invocation::Alltoallv { source, target } => {
                 (whole(0), whole(0), [hcoll_blocks(source, false)?, hcoll_blocks(target, true)?])
             }
@@ -330,17 +385,44 @@ impl HcollCall {
         let status = unsafe {
             match &memory.invocation {
                 Invocation::Barrier => has.ibarrier.map(|f| f(context, at)),
-                Invocation::Bcast { root, .. } => {
-                    has.ibcast.map(|f| f(target.start, target.count, byte, *root as c_int, at, context))
-                }
+                Invocation::Bcast { root, .. } => has
+                    .ibcast
+                    .map(|f| f(target.start, target.count, byte, *root as c_int, at, context)),
                 Invocation::Allgather { .. } => has.iallgather.map(|f| {
-                    f(source.start, source.count, byte, target.start, target.count, byte, context, at)
+                    f(
+                        source.start,
+                        source.count,
+                        byte,
+                        target.start,
+                        target.count,
+                        byte,
+                        context,
+                        at,
+                    )
                 }),
                 Invocation::Allgatherv { .. } => has.iallgatherv.map(|f| {
-                    f(source.start, source.count, byte, target.start, counts, starts, byte, context, at)
+                    f(
+                        source.start,
+                        source.count,
+                        byte,
+                        target.start,
+                        counts,
+                        starts,
+                        byte,
+                        context,
+                        at,
+                    )
                 }),
                 Invocation::Allreduce { reduction: (op, of), .. } => has.iallreduce.map(|f| {
-                    f(source.start, target.start, target.count, element(*of), operation(*op), context, at)
+                    f(
+                        source.start,
+                        target.start,
+                        target.count,
+                        element(*of),
+                        operation(*op),
+                        context,
+                        at,
+                    )
                 }),
                 Invocation::Reduce { reduction: (op, of), root, .. } => has.ireduce.map(|f| {
                     let (of, op) = (element(*of), operation(*op));
@@ -348,7 +430,18 @@ impl HcollCall {
                 }),
                 Invocation::Gatherv { root, .. } => has.igatherv.map(|f| {
                     let (root, into) = (*root as c_int, target.start);
-                    f(source.start, source.count, byte, into, counts, starts, byte, root, context, at)
+                    f(
+                        source.start,
+                        source.count,
+                        byte,
+                        into,
+                        counts,
+                        starts,
+                        byte,
+                        root,
+                        context,
+                        at,
+                    )
                 }),
                 Invocation::Alltoallv { .. } => has.ialltoallv.map(|f| {
                     let [lengths, places] = [from.counts.as_mut_ptr(), from.starts.as_mut_ptr()];

@@ -69,7 +69,9 @@ unsafe fn queue_message(
         return HCOLL_ERROR;
     };
     // A negative rank stands for any process, which no collective uses.
-    let (Ok(rank), Ok(tag)) = (u32::try_from(peer.rank), i32::try_from(tag)) else { return HCOLL_ERROR };
+    let (Ok(rank), Ok(tag)) = (u32::try_from(peer.rank), i32::try_from(tag)) else {
+        return HCOLL_ERROR;
+    };
     if tag > MAX_TAG || buffer.is_null() && bytes > 0 {
         return HCOLL_ERROR;
     }
@@ -144,7 +146,12 @@ unsafe extern "C" fn test(request: *mut RequestHandle, completed: *mut c_int) ->
     }
 }
 
-unsafe extern "C" fn ec_cmp(one: EcHandle, _: GroupHandle, other: EcHandle, _: GroupHandle) -> c_int {
+unsafe extern "C" fn ec_cmp(
+    one: EcHandle,
+    _: GroupHandle,
+    other: EcHandle,
+    _: GroupHandle,
+) -> c_int {
     c_int::from(one.handle == other.handle)
 }
 
@@ -160,7 +167,8 @@ unsafe extern "C" fn get_ec_handles(
         for at in 0..usize::try_from(count).unwrap_or(0) {
             // SAFETY: the caller's promise.
             let rank = unsafe { ranks.add(at).read() };
-            let process = usize::try_from(rank).ok().and_then(|rank| group.members.processes.get(rank));
+            let process =
+                usize::try_from(rank).ok().and_then(|rank| group.members.processes.get(rank));
             let Some(process) = process else { return HCOLL_ERROR };
             let handle = without_provenance_mut(*process as usize + 1);
             // SAFETY: the caller's promise.

@@ -80,7 +80,8 @@ pub(crate) struct RteFunctions {
     pub send: Transfer,
     pub test: unsafe extern "C" fn(*mut RequestHandle, *mut c_int) -> c_int,
     pub ec_cmp: unsafe extern "C" fn(EcHandle, GroupHandle, EcHandle, GroupHandle) -> c_int,
-    pub get_ec_handles: unsafe extern "C" fn(c_int, *mut c_int, GroupHandle, *mut EcHandle) -> c_int,
+    pub get_ec_handles:
+        unsafe extern "C" fn(c_int, *mut c_int, GroupHandle, *mut EcHandle) -> c_int,
     pub group_size: unsafe extern "C" fn(GroupHandle) -> c_int,
     pub my_rank: unsafe extern "C" fn(GroupHandle) -> c_int,
     pub ec_on_local_node: unsafe extern "C" fn(EcHandle, GroupHandle) -> c_int,
@@ -104,15 +105,33 @@ type Handle = *mut *mut c_void;
 type Dte = DataRepresentation;
 
 pub(crate) type Ibarrier = unsafe extern "C" fn(*mut c_void, Handle) -> c_int;
-pub(crate) type Ibcast = unsafe extern "C" fn(Buffer, c_int, Dte, c_int, Handle, *mut c_void) -> c_int;
+pub(crate) type Ibcast =
+    unsafe extern "C" fn(Buffer, c_int, Dte, c_int, Handle, *mut c_void) -> c_int;
 pub(crate) type Iallgather =
     unsafe extern "C" fn(Buffer, c_int, Dte, Buffer, c_int, Dte, *mut c_void, Handle) -> c_int;
-pub(crate) type Iallgatherv =
-    unsafe extern "C" fn(Buffer, c_int, Dte, Buffer, Counts, Counts, Dte, *mut c_void, Handle) -> c_int;
+pub(crate) type Iallgatherv = unsafe extern "C" fn(
+    Buffer,
+    c_int,
+    Dte,
+    Buffer,
+    Counts,
+    Counts,
+    Dte,
+    *mut c_void,
+    Handle,
+) -> c_int;
 pub(crate) type Iallreduce =
     unsafe extern "C" fn(Buffer, Buffer, c_int, Dte, *mut DteOp, *mut c_void, Handle) -> c_int;
-pub(crate) type Ireduce =
-    unsafe extern "C" fn(Buffer, Buffer, c_int, Dte, *mut DteOp, c_int, *mut c_void, Handle) -> c_int;
+pub(crate) type Ireduce = unsafe extern "C" fn(
+    Buffer,
+    Buffer,
+    c_int,
+    Dte,
+    *mut DteOp,
+    c_int,
+    *mut c_void,
+    Handle,
+) -> c_int;
 pub(crate) type Igatherv = unsafe extern "C" fn(
     Buffer,
     c_int,

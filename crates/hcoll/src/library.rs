@@ -2,7 +2,9 @@
 
 use crate::call::{HcollElement, HcollFunction, HcollOperation};
 use crate::callbacks;
-use crate::declarations::{Collectives, DataRepresentation, DteOp, HCOLL_SUCCESS, HcollSymbols, InitOpts};
+use crate::declarations::{
+    Collectives, DataRepresentation, DteOp, HCOLL_SUCCESS, HcollSymbols, InitOpts,
+};
 use crate::runtime::{HcollGroup, HcollMembers, MAX_TAG, runtime};
 use crate::turn::HcollTurn;
 use libc::{c_int, c_void};
@@ -65,7 +67,9 @@ pub enum HcollError {
          again at the same address would be sent from the old pages"
     )]
     MemoryHooks,
-    #[error("HCOLL is used by another rank of this program, and has one state for the whole program")]
+    #[error(
+        "HCOLL is used by another rank of this program, and has one state for the whole program"
+    )]
     Claimed,
     #[error("{bytes} bytes are more than HCOLL counts at once (2147483647)")]
     TooLong { bytes: usize },
@@ -89,7 +93,8 @@ impl Hcoll {
         let symbols = HcollSymbols::of(&library)?;
         let mut elements = [null(); HcollElement::ALL.len()];
         for element in HcollElement::ALL {
-            elements[element as usize] = library.variable::<DataRepresentation>(element.symbol())?;
+            elements[element as usize] =
+                library.variable::<DataRepresentation>(element.symbol())?;
         }
         let mut operations = [null_mut(); HcollOperation::ALL.len()];
         for operation in HcollOperation::ALL {
@@ -164,7 +169,8 @@ impl Hcoll {
             // recorded in the group.
             unsafe { progress() };
         }
-        let unneeded = std::mem::take(&mut *self.unneeded.lock().unwrap_or_else(PoisonError::into_inner));
+        let unneeded =
+            std::mem::take(&mut *self.unneeded.lock().unwrap_or_else(PoisonError::into_inner));
         for (Freeable(context), group) in unneeded {
             let group_handle = std::ptr::without_provenance_mut(group.number());
             // SAFETY: the context has no collectives in progress, and is not used any more. Its

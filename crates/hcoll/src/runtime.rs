@@ -104,7 +104,11 @@ impl Runtime {
     }
 
     /// Claims the library for a process; returns the group of its job.
-    pub(crate) fn claim(&mut self, members: HcollMembers, job: u32) -> Result<HcollGroup, HcollError> {
+    pub(crate) fn claim(
+        &mut self,
+        members: HcollMembers,
+        job: u32,
+    ) -> Result<HcollGroup, HcollError> {
         if self.world != 0 {
             return Err(HcollError::Claimed);
         }
@@ -116,7 +120,10 @@ impl Runtime {
 
     fn add(&mut self, members: HcollMembers) -> HcollGroup {
         let number = self.draw();
-        self.groups.insert(number, GroupState { members, queued: Vec::new(), is_closed: false, fault: None });
+        self.groups.insert(
+            number,
+            GroupState { members, queued: Vec::new(), is_closed: false, fault: None },
+        );
         HcollGroup(Arc::new(GroupNumber(number)))
     }
 
@@ -140,7 +147,9 @@ impl Runtime {
     /// The state of a message, which is removed when it has ended. A message of a closed group has
     /// failed.
     pub(crate) fn test(&mut self, number: usize) -> MessageState {
-        let Some((group, message)) = self.messages.get(&number).copied() else { return MessageState::Failed };
+        let Some((group, message)) = self.messages.get(&number).copied() else {
+            return MessageState::Failed;
+        };
         let is_open = self.groups.get(&group).is_some_and(|group| !group.is_closed);
         if message == MessageState::Active && is_open {
             return MessageState::Active;
@@ -240,7 +249,8 @@ mod tests {
     fn messages_go_through_the_queue_of_their_group() {
         let group = HcollGroup::new(members(2));
         let number = group.number();
-        let queue_message = |peer| runtime().queue_message(number, (true, peer, 7), UserBuf::empty());
+        let queue_message =
+            |peer| runtime().queue_message(number, (true, peer, 7), UserBuf::empty());
         let test = |message| runtime().test(message);
         assert_eq!(queue_message(2), None, "an unknown process");
         let (first, second) = (queue_message(1).unwrap(), queue_message(1).unwrap());

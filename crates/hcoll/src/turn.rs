@@ -84,7 +84,8 @@ pub(crate) fn park() {
     state.is_taken = false;
     CHANGED.notify_all();
     let is_idle = |state: &mut TurnState| state.ended == seen;
-    let (state, _) = CHANGED.wait_timeout_while(state, NAP, is_idle).unwrap_or_else(PoisonError::into_inner);
+    let (state, _) =
+        CHANGED.wait_timeout_while(state, NAP, is_idle).unwrap_or_else(PoisonError::into_inner);
     SEEN.set(Some(wait(state).ended));
 }
 

@@ -122,7 +122,8 @@ impl Domains {
 
     fn domain(&self, aggregator: u32) -> (u64, u64) {
         let first = self.start - self.start % ALIGNMENT;
-        let edge = |n: u64| first.saturating_add(n.saturating_mul(self.each)).clamp(self.start, self.end);
+        let edge =
+            |n: u64| first.saturating_add(n.saturating_mul(self.each)).clamp(self.start, self.end);
         (edge(u64::from(aggregator)), edge(u64::from(aggregator) + 1))
     }
 
@@ -135,7 +136,8 @@ impl Domains {
 
     /// The number of rounds, the same for all aggregators.
     pub fn rounds(&self) -> u64 {
-        let longest = (0..self.aggregators).map(|a| self.domain(a)).map(|(s, e)| e - s).max().unwrap_or(0);
+        let longest =
+            (0..self.aggregators).map(|a| self.domain(a)).map(|(s, e)| e - s).max().unwrap_or(0);
         longest.div_ceil(self.window)
     }
 }
@@ -168,7 +170,10 @@ mod tests {
         assert!(!together(Switch::Automatic, &apart) && together(Switch::Enable, &apart));
         assert!(together(Switch::Automatic, &mixed) && !together(Switch::Disable, &mixed));
         assert!(!together(Switch::Enable, &[AccessExtent { disjoint: false, ..mixed[0] }]));
-        assert!(!together(Switch::Enable, &[AccessExtent { disjoint: true, ..AccessExtent::default() }]));
+        assert!(!together(
+            Switch::Enable,
+            &[AccessExtent { disjoint: true, ..AccessExtent::default() }]
+        ));
         let sparse = [access(0, 1 << 40, 10), access(10, 1 << 40, 10)];
         assert!(!together(Switch::Automatic, &sparse) && together(Switch::Enable, &sparse));
         let senseless = [access(50, 20, u64::MAX), access(u64::MAX, 0, u64::MAX)];

@@ -38,7 +38,9 @@ impl From<io::Error> for IoFailure {
 impl fmt::Display for IoFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.errno {
-            0 => f.write_str(oxmpi_abi::errors::error_class_text(self.class).unwrap_or("it failed")),
+            0 => {
+                f.write_str(oxmpi_abi::errors::error_class_text(self.class).unwrap_or("it failed"))
+            }
             errno => write!(f, "{}", io::Error::from_raw_os_error(errno)),
         }
     }

@@ -20,14 +20,17 @@ pub struct Mode(i32);
 impl Mode {
     /// Checks an access mode.
     pub fn new(amode: i32) -> Result<Mode> {
-        let wrong = |why: &str| Err(MpiError::new(abi::MPI_ERR_AMODE, format!("amode is {amode}: {why}")));
+        let wrong =
+            |why: &str| Err(MpiError::new(abi::MPI_ERR_AMODE, format!("amode is {amode}: {why}")));
         let mode = Mode(amode);
         if amode & !KNOWN != 0 {
             return wrong("it has bits that are no access mode");
         }
         let access = [abi::MPI_MODE_RDONLY, abi::MPI_MODE_RDWR, abi::MPI_MODE_WRONLY];
         if access.into_iter().filter(|bit| amode & bit != 0).count() != 1 {
-            return wrong("it needs exactly one of MPI_MODE_RDONLY, MPI_MODE_WRONLY and MPI_MODE_RDWR");
+            return wrong(
+                "it needs exactly one of MPI_MODE_RDONLY, MPI_MODE_WRONLY and MPI_MODE_RDWR",
+            );
         }
         if !mode.writes() && amode & (abi::MPI_MODE_CREATE | abi::MPI_MODE_EXCL) != 0 {
             return wrong("MPI_MODE_RDONLY does not go with MPI_MODE_CREATE or MPI_MODE_EXCL");

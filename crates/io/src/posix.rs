@@ -100,7 +100,9 @@ impl PosixFile {
             return Ok(());
         }
         match file::allocate(&self.descriptor, size) {
-            Err(e) if matches!(e.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) => {
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) =>
+            {
                 self.write_again(size)
             }
             other => Ok(other?),
@@ -184,7 +186,8 @@ mod tests {
         for access in [abi::MPI_MODE_WRONLY, abi::MPI_MODE_RDWR] {
             std::fs::write(&path, &before).unwrap();
             let file =
-                PosixFile::open(path.as_os_str().as_bytes(), Mode::new(access).unwrap(), true).unwrap();
+                PosixFile::open(path.as_os_str().as_bytes(), Mode::new(access).unwrap(), true)
+                    .unwrap();
             for size in [50, 300] {
                 file.write_again(size).unwrap();
             }
@@ -202,7 +205,8 @@ mod tests {
     #[test]
     fn exclusive_without_create_creates_no_file() {
         let path = std::env::temp_dir().join(format!("oxmpi-io-exclusive-{}", std::process::id()));
-        let open = |amode| PosixFile::open(path.as_os_str().as_bytes(), Mode::new(amode).unwrap(), true);
+        let open =
+            |amode| PosixFile::open(path.as_os_str().as_bytes(), Mode::new(amode).unwrap(), true);
         assert!(open(abi::MPI_MODE_WRONLY | abi::MPI_MODE_EXCL).is_err());
         assert!(!path.exists());
         let both = abi::MPI_MODE_WRONLY | abi::MPI_MODE_EXCL | abi::MPI_MODE_CREATE;

@@ -105,7 +105,10 @@ impl SharedPointer {
         let memory = Memory::of_file(&descriptor, BYTES)?;
         let number = u32::try_from(descriptor.as_raw_fd()).unwrap_or(u32::MAX);
         let place = PointerLocation { process: std::process::id(), descriptor: number, token };
-        Ok((SharedPointer { storage: PointerStorage::Memory { memory, _file: Some(descriptor) } }, place))
+        Ok((
+            SharedPointer { storage: PointerStorage::Memory { memory, _file: Some(descriptor) } },
+            place,
+        ))
     }
 
     /// The pointer that another rank of this node has created; `None` if it cannot be opened.
@@ -123,7 +126,8 @@ impl SharedPointer {
     pub fn create_beside(file: &PosixFile, value: u64) -> Result<(SharedPointer, u64), IoFailure> {
         let token = token()?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let descriptor = fs::open(beside(file.path(), token), flags, fs::Mode::RUSR | fs::Mode::WUSR)?;
+        let descriptor =
+            fs::open(beside(file.path(), token), flags, fs::Mode::RUSR | fs::Mode::WUSR)?;
         let pointer = begin(&descriptor, value, token).map(|()| SharedPointer::in_file(descriptor));
         if pointer.is_err() {
             SharedPointer::forget_beside(file, token);
@@ -158,7 +162,12 @@ impl SharedPointer {
                 let word = memory.word(NUMBER);
                 let mut before = word.load(Ordering::SeqCst);
                 loop {
-                    match word.compare_exchange(before, change(before), Ordering::SeqCst, Ordering::SeqCst) {
+                    match word.compare_exchange(
+                        before,
+                        change(before),
+                        Ordering::SeqCst,
+                        Ordering::SeqCst,
+                    ) {
                         Ok(before) => return Ok(before),
                         Err(now) => before = now,
                     }
@@ -212,7 +221,12 @@ impl Store for PointerFile<'_> {
         file::write_at(self.0.as_fd(), from, offset)
     }
 
-    fn locked(&self, _: LockKind, _: (u64, u64), what: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+    fn locked(
+        &self,
+        _: LockKind,
+        _: (u64, u64),
+        what: &mut dyn FnMut() -> io::Result<()>,
+    ) -> io::Result<()> {
         what()
     }
 }
@@ -235,7 +249,10 @@ mod tests {
         let mut all: Vec<u64> = std::thread::scope(|scope| {
             let threads: Vec<_> = pointers
                 .iter()
-                .map(|p| scope.spawn(move || (0..EACH).map(|_| p.advance(3).unwrap()).collect::<Vec<_>>()))
+                .map(|p| {
+                    scope
+                        .spawn(move || (0..EACH).map(|_| p.advance(3).unwrap()).collect::<Vec<_>>())
+                })
                 .collect();
             threads.into_iter().flat_map(|t| t.join().unwrap()).collect()
         });
@@ -250,7 +267,9 @@ mod tests {
     fn pointers_of_a_node() {
         let (first, place) = SharedPointer::create(7).unwrap();
         let second = SharedPointer::attach(place).unwrap();
-        assert!(SharedPointer::attach(PointerLocation { token: place.token ^ 1, ..place }).is_none());
+        assert!(
+            SharedPointer::attach(PointerLocation { token: place.token ^ 1, ..place }).is_none()
+        );
         numbers_are_given_once(vec![first, second]);
         numbers_are_given_once(vec![SharedPointer::own(7)]);
         let class = SharedPointer::nowhere().advance(1).unwrap_err().class;

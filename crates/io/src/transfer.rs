@@ -65,7 +65,12 @@ impl Batch {
 
     /// Takes the next pieces, as far as the rules allow; a piece longer than the buffer is split.
     /// Returns false at the end.
-    fn fill(&mut self, ranges: &mut Ranges<'_>, rest: &mut Option<FileRange>, rules: &TransferRules) -> bool {
+    fn fill(
+        &mut self,
+        ranges: &mut Ranges<'_>,
+        rest: &mut Option<FileRange>,
+        rules: &TransferRules,
+    ) -> bool {
         self.pieces.clear();
         let (mut start, mut end) = (0, 0);
         while let Some(mut piece) = rest.take().or_else(|| ranges.next()) {
@@ -166,7 +171,10 @@ fn read_unlocked<S: Store + ?Sized>(
         for piece in &batch.pieces {
             let from = piece.offset - start;
             let there = piece.len.min(got.saturating_sub(from)) as usize;
-            to.unpack_next(&mut cursor, Bytes::from(&scratch[from as usize..from as usize + there]));
+            to.unpack_next(
+                &mut cursor,
+                Bytes::from(&scratch[from as usize..from as usize + there]),
+            );
             if (there as u64) < piece.len {
                 return Ok(cursor.offset());
             }
@@ -209,8 +217,11 @@ fn write_unlocked<S: Store + ?Sized>(
     let plain = from.as_contiguous();
     // Contiguous data are written from their place without a buffer, so the buffer size does not
     // matter.
-    let rules =
-        if plain.is_some() && rules.gap == 0 { TransferRules { buffer: u64::MAX, ..rules } } else { rules };
+    let rules = if plain.is_some() && rules.gap == 0 {
+        TransferRules { buffer: u64::MAX, ..rules }
+    } else {
+        rules
+    };
     let (mut ranges, mut rest) = (view.ranges(at, total as u64), None);
     let (mut batch, mut scratch, mut cursor) = (Batch::default(), Vec::new(), Cursor::default());
     while batch.fill(&mut ranges, &mut rest, &rules) {
@@ -232,7 +243,10 @@ fn write_unlocked<S: Store + ?Sized>(
                 }
                 for piece in pieces {
                     let at = (piece.offset - start) as usize;
-                    from.pack_next(&mut cursor, BytesMut::from(&mut window[at..at + piece.len as usize]));
+                    from.pack_next(
+                        &mut cursor,
+                        BytesMut::from(&mut window[at..at + piece.len as usize]),
+                    );
                 }
                 store.write_all_at(Bytes::from(&*window), start)
             }
@@ -286,7 +300,8 @@ mod tests {
     #[test]
     fn interleaved_repetitions_are_read() {
         let data = Layout::hindexed([(1, 0), (1, 50)], &Layout::basic(1, 1)).unwrap();
-        let view = View::new(0, 1, &Arc::new(Layout::resized(0, 10, &data).unwrap()), false).unwrap();
+        let view =
+            View::new(0, 1, &Arc::new(Layout::resized(0, 10, &data).unwrap()), false).unwrap();
         let store = Model::new((0..200).collect(), usize::MAX);
         for atomic in [false, true] {
             for gap in [0, 8, u64::MAX] {

@@ -71,7 +71,12 @@ impl View {
     /// MPI_ERR_ARG if the filetype does not consist of etypes, has negative or decreasing
     /// displacements, or overlaps itself in a file that may be written. A filetype that overlaps
     /// only its next repetition is no error: the program may use it only once.
-    pub fn new(displacement: u64, etype: usize, filetype: &Arc<Layout>, writes: bool) -> Result<View> {
+    pub fn new(
+        displacement: u64,
+        etype: usize,
+        filetype: &Arc<Layout>,
+        writes: bool,
+    ) -> Result<View> {
         if displacement > LAST_OFFSET {
             return Err(wrong(format!("disp is {displacement}, more than an offset can be")));
         }
@@ -91,8 +96,9 @@ impl View {
         let extent = u64::try_from(filetype.extent()).unwrap_or(0);
         let mut overlap = TileOverlap::Nowhere;
         if size > 0 {
-            let decreasing =
-                || wrong("the displacements of the filetype decrease, which they must not do".into());
+            let decreasing = || {
+                wrong("the displacements of the filetype decrease, which they must not do".into())
+            };
             let order = filetype.order().ok_or_else(decreasing)?;
             if order.first < 0 {
                 return Err(wrong(format!(
@@ -101,7 +107,9 @@ impl View {
                 )));
             }
             if writes && !order.disjoint {
-                return Err(wrong("the filetype overlaps itself, and the file is open for writing".into()));
+                return Err(wrong(
+                    "the filetype overlaps itself, and the file is open for writing".into(),
+                ));
             }
             let next = (order.first.unsigned_abs() as u64).saturating_add(extent);
             if order.end.unsigned_abs() as u64 > next || extent == 0 {
@@ -130,7 +138,8 @@ impl View {
             Tiles::Solid | Tiles::Of { overlap: TileOverlap::Nowhere, .. } => true,
             Tiles::Of { overlap: TileOverlap::Within, .. } => false,
             Tiles::Of { layout, size, .. } => {
-                len <= size.saturating_sub(at % size) && layout.order().is_some_and(|order| order.disjoint)
+                len <= size.saturating_sub(at % size)
+                    && layout.order().is_some_and(|order| order.disjoint)
             }
         }
     }
@@ -148,7 +157,10 @@ impl View {
             return self.displacement.checked_add(at).filter(|&o| o <= LAST_OFFSET);
         };
         let within = |rest: u64| {
-            layout.blocks_from(usize::try_from(rest).ok()?).next().and_then(|b| u64::try_from(b.offset).ok())
+            layout
+                .blocks_from(usize::try_from(rest).ok()?)
+                .next()
+                .and_then(|b| u64::try_from(b.offset).ok())
         };
         match at.checked_div(*size) {
             None => Some(self.displacement),
@@ -180,7 +192,9 @@ impl View {
     /// file; `at + len` if there is none. The bytes must be disjoint ([`View::is_disjoint`]).
     pub fn part_before(&self, offset: u64, (at, len): (u64, u64)) -> u64 {
         match &self.tiles {
-            Tiles::Of { overlap: TileOverlap::Between { .. }, .. } => self.search(offset, at, at + len),
+            Tiles::Of { overlap: TileOverlap::Between { .. }, .. } => {
+                self.search(offset, at, at + len)
+            }
             _ => self.data_before(offset).clamp(at, at + len),
         }
     }
@@ -203,7 +217,8 @@ impl View {
     /// MPI_ERR_ARG if they exceed the largest offset, or need a second repetition of a filetype
     /// that overlaps it.
     pub fn check(&self, at: u64, len: u64) -> Result<()> {
-        if let Tiles::Of { layout, size, extent, overlap: TileOverlap::Between { once: true } } = &self.tiles
+        if let Tiles::Of { layout, size, extent, overlap: TileOverlap::Between { once: true } } =
+            &self.tiles
             && len > size.saturating_sub(at)
         {
             let end = layout.order().map_or(0, |order| order.end);
@@ -234,7 +249,9 @@ struct StreamCursor<'a> {
 impl<'a> StreamCursor<'a> {
     fn new(view: &'a View, at: u64) -> StreamCursor<'a> {
         match &view.tiles {
-            Tiles::Solid => StreamCursor { view, base: view.displacement.saturating_add(at), blocks: None },
+            Tiles::Solid => {
+                StreamCursor { view, base: view.displacement.saturating_add(at), blocks: None }
+            }
             Tiles::Of { layout, size, extent, .. } => {
                 let tile = at.checked_div(*size).unwrap_or(0);
                 let rest = at.checked_rem(*size).unwrap_or(0);
@@ -316,7 +333,8 @@ mod tests {
         let refused = |layout: Layout, etype, writes| {
             View::new(0, etype, &Arc::new(layout), writes).map(|_| ()).unwrap_err().to_string()
         };
-        let indexed = |blocks: &[(usize, isize)]| Layout::hindexed(blocks.iter().copied(), &int).unwrap();
+        let indexed =
+            |blocks: &[(usize, isize)]| Layout::hindexed(blocks.iter().copied(), &int).unwrap();
         assert!(refused(indexed(&[(1, 8), (1, 0)]), 4, false).contains("decrease"));
         assert!(refused(indexed(&[(1, -8), (1, 0)]), 4, false).contains("negative"));
         assert!(refused(indexed(&[(2, 0), (1, 4)]), 4, true).contains("overlaps"));
@@ -327,7 +345,9 @@ mod tests {
                 .contains("overlaps")
         );
         View::new(0, 4, &Arc::new(indexed(&[(2, 0), (1, 4)])), false).unwrap();
-        assert!(View::new(0, 4, &Arc::new(indexed(&[])), true).unwrap().ranges(0, 10).next().is_none());
+        assert!(
+            View::new(0, 4, &Arc::new(indexed(&[])), true).unwrap().ranges(0, 10).next().is_none()
+        );
         assert!(View::new(u64::MAX, 4, &Arc::new(indexed(&[(1, 0)])), true).is_err());
     }
 
@@ -353,7 +373,9 @@ mod tests {
                 assert_eq!((once.data_before(104), once.data_before(105)), (4, 13));
             } else {
                 assert_eq!((once.data_before(104), once.data_before(1000)), (4, 12));
-                assert!(once.check(3, 10).unwrap_err().to_string().contains("up to displacement 14"));
+                assert!(
+                    once.check(3, 10).unwrap_err().to_string().contains("up to displacement 14")
+                );
             }
         }
     }

@@ -149,7 +149,12 @@ impl FileWindow {
 
     /// Appends a rank's data to `to`, in full length; returns the number of bytes before `end`, the
     /// end of the file.
-    pub fn take(&self, runs: impl Iterator<Item = PieceRun> + Clone, end: u64, to: &mut Vec<u8>) -> u64 {
+    pub fn take(
+        &self,
+        runs: impl Iterator<Item = PieceRun> + Clone,
+        end: u64,
+        to: &mut Vec<u8>,
+    ) -> u64 {
         let mut there = 0;
         if !self.allows(runs.clone()) {
             return there;

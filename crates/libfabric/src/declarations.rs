@@ -159,7 +159,8 @@ pub(crate) struct FidFabric {
 #[repr(C)]
 pub(crate) struct FabricOps {
     pub size: size_t,
-    pub domain: unsafe extern "C" fn(*mut FidFabric, *mut Info, *mut *mut Domain, *mut c_void) -> c_int,
+    pub domain:
+        unsafe extern "C" fn(*mut FidFabric, *mut Info, *mut *mut Domain, *mut c_void) -> c_int,
     pub passive_ep: Unused,
     pub eq_open: Unused,
     pub wait_open: Unused,
@@ -178,7 +179,8 @@ pub(crate) struct DomainOps {
     pub av_open: unsafe extern "C" fn(*mut Domain, *mut AvAttr, *mut *mut Av, *mut c_void) -> c_int,
     pub cq_open: unsafe extern "C" fn(*mut Domain, *mut CqAttr, *mut *mut Cq, *mut c_void) -> c_int,
     pub endpoint: unsafe extern "C" fn(*mut Domain, *mut Info, *mut *mut Ep, *mut c_void) -> c_int,
-    pub scalable_ep: unsafe extern "C" fn(*mut Domain, *mut Info, *mut *mut Ep, *mut c_void) -> c_int,
+    pub scalable_ep:
+        unsafe extern "C" fn(*mut Domain, *mut Info, *mut *mut Ep, *mut c_void) -> c_int,
 }
 
 #[repr(C)]
@@ -201,7 +203,8 @@ pub(crate) struct Av {
 #[repr(C)]
 pub(crate) struct AvOps {
     pub size: size_t,
-    pub insert: unsafe extern "C" fn(*mut Av, *const c_void, size_t, *mut u64, u64, *mut c_void) -> c_int,
+    pub insert:
+        unsafe extern "C" fn(*mut Av, *const c_void, size_t, *mut u64, u64, *mut c_void) -> c_int,
 }
 
 #[repr(C)]
@@ -230,7 +233,8 @@ pub(crate) struct CqOps {
     pub sread: Unused,
     pub sreadfrom: Unused,
     pub signal: Unused,
-    pub strerror: unsafe extern "C" fn(*mut Cq, c_int, *const c_void, *mut c_char, size_t) -> *const c_char,
+    pub strerror:
+        unsafe extern "C" fn(*mut Cq, c_int, *const c_void, *mut c_char, size_t) -> *const c_char,
 }
 
 #[repr(C)]
@@ -277,8 +281,10 @@ pub(crate) struct EpOps {
     pub cancel: unsafe extern "C" fn(*mut Fid, *mut c_void) -> ssize_t,
     pub getopt: Unused,
     pub setopt: Unused,
-    pub tx_ctx: unsafe extern "C" fn(*mut Ep, c_int, *mut TxAttr, *mut *mut Ep, *mut c_void) -> c_int,
-    pub rx_ctx: unsafe extern "C" fn(*mut Ep, c_int, *mut RxAttr, *mut *mut Ep, *mut c_void) -> c_int,
+    pub tx_ctx:
+        unsafe extern "C" fn(*mut Ep, c_int, *mut TxAttr, *mut *mut Ep, *mut c_void) -> c_int,
+    pub rx_ctx:
+        unsafe extern "C" fn(*mut Ep, c_int, *mut RxAttr, *mut *mut Ep, *mut c_void) -> c_int,
 }
 
 #[repr(C)]
@@ -308,22 +314,34 @@ pub(crate) struct MsgOps {
     pub recv: unsafe extern "C" fn(*mut Ep, Pointer, size_t, Pointer, u64, Pointer) -> ssize_t,
     pub recvv: Unused,
     pub recvmsg: Unused,
-    pub send: unsafe extern "C" fn(*mut Ep, *const c_void, size_t, Pointer, u64, Pointer) -> ssize_t,
-    pub sendv: unsafe extern "C" fn(*mut Ep, *const iovec, *mut Pointer, size_t, u64, Pointer) -> ssize_t,
+    pub send:
+        unsafe extern "C" fn(*mut Ep, *const c_void, size_t, Pointer, u64, Pointer) -> ssize_t,
+    pub sendv:
+        unsafe extern "C" fn(*mut Ep, *const iovec, *mut Pointer, size_t, u64, Pointer) -> ssize_t,
 }
 
 #[repr(C)]
 pub(crate) struct TaggedOps {
     pub size: size_t,
-    pub recv: unsafe extern "C" fn(*mut Ep, Pointer, size_t, Pointer, u64, u64, u64, Pointer) -> ssize_t,
+    pub recv:
+        unsafe extern "C" fn(*mut Ep, Pointer, size_t, Pointer, u64, u64, u64, Pointer) -> ssize_t,
     pub recvv: Unused,
     pub recvmsg: unsafe extern "C" fn(*mut Ep, *const TaggedMessage, u64) -> ssize_t,
-    pub send: unsafe extern "C" fn(*mut Ep, *const c_void, size_t, Pointer, u64, u64, Pointer) -> ssize_t,
+    pub send:
+        unsafe extern "C" fn(*mut Ep, *const c_void, size_t, Pointer, u64, u64, Pointer) -> ssize_t,
     pub sendv: Unused,
     pub sendmsg: Unused,
     pub inject: Unused,
-    pub senddata:
-        unsafe extern "C" fn(*mut Ep, *const c_void, size_t, Pointer, u64, u64, u64, Pointer) -> ssize_t,
+    pub senddata: unsafe extern "C" fn(
+        *mut Ep,
+        *const c_void,
+        size_t,
+        Pointer,
+        u64,
+        u64,
+        u64,
+        Pointer,
+    ) -> ssize_t,
 }
 
 foreign_symbols! {
@@ -338,10 +356,14 @@ foreign_symbols! {
 }
 
 // The sizes of 1.14 on 64-bit machines; `<=` where the last fields are not declared.
-const _: () = assert!(size_of::<Info>() == 120 && size_of::<TxAttr>() == 80 && size_of::<RxAttr>() == 64);
 const _: () =
-    assert!(size_of::<EpAttr>() <= 96 && size_of::<DomainAttr>() <= 192 && size_of::<FabricAttr>() == 32);
-const _: () = assert!(size_of::<Fid>() == 24 && size_of::<CqEntry>() == 48 && size_of::<AvAttr>() == 48);
+    assert!(size_of::<Info>() == 120 && size_of::<TxAttr>() == 80 && size_of::<RxAttr>() == 64);
+const _: () = assert!(
+    size_of::<EpAttr>() <= 96 && size_of::<DomainAttr>() <= 192 && size_of::<FabricAttr>() == 32
+);
 const _: () =
-    assert!(size_of::<CqAttr>() == 40 && size_of::<CqError>() >= 80 && size_of::<TaggedMessage>() == 64);
+    assert!(size_of::<Fid>() == 24 && size_of::<CqEntry>() == 48 && size_of::<AvAttr>() == 48);
+const _: () = assert!(
+    size_of::<CqAttr>() == 40 && size_of::<CqError>() >= 80 && size_of::<TaggedMessage>() == 64
+);
 const _: () = assert!(std::mem::offset_of!(DomainAttr, cq_data_size) == 48);

@@ -14,7 +14,8 @@ pub use posting::{Label, ShortSend, TagFilter};
 
 use crate::declarations::{
     Av, AvAttr, Cq, CqAttr, CqEntry, Domain, Ep, FI_ADDR_UNSPEC, FI_AV_TABLE, FI_AV_UNSPEC,
-    FI_CQ_FORMAT_TAGGED, FI_ENABLE, FI_GETWAIT, FI_RECV, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, Fid, FidFabric,
+    FI_CQ_FORMAT_TAGGED, FI_ENABLE, FI_GETWAIT, FI_RECV, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, Fid,
+    FidFabric,
 };
 use crate::library::{Library, Provider};
 use libc::{c_int, ssize_t};
@@ -222,24 +223,36 @@ impl<T, const GROUPED: bool> Drop for Endpoint<T, GROUPED> {
     fn drop(&mut self) {
         // Closing the endpoint ends its operations, whose memory is a field and lives until then.
         self.pairs.iter().for_each(ContextPair::close);
-        let fids: [*mut Fid; 5] =
-            [self.ep.cast(), self.cq.cast(), self.av.cast(), self.domain.cast(), self.fabric.cast()];
+        let fids: [*mut Fid; 5] = [
+            self.ep.cast(),
+            self.cq.cast(),
+            self.av.cast(),
+            self.domain.cast(),
+            self.fabric.cast(),
+        ];
         fids.into_iter().for_each(close);
     }
 }
 
 impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     /// Opens an endpoint whose [`Endpoint::read`] reads at most `completions` completions.
-    pub fn open(provider: &Provider, completions: usize) -> Result<Endpoint<T, GROUPED>, LibraryError> {
+    pub fn open(
+        provider: &Provider,
+        completions: usize,
+    ) -> Result<Endpoint<T, GROUPED>, LibraryError> {
         // The first fabric or endpoint of a provider starts the libraries below it.
         keep_signals(|| Endpoint::open_objects(provider, completions))
     }
 
-    fn open_objects(provider: &Provider, completions: usize) -> Result<Endpoint<T, GROUPED>, LibraryError> {
+    fn open_objects(
+        provider: &Provider,
+        completions: usize,
+    ) -> Result<Endpoint<T, GROUPED>, LibraryError> {
         let library = provider.library.clone();
         let pairs = if GROUPED { provider.contexts.clamp(1, MAX_PAIRS) } else { 1 };
         let pair_bits = pairs.next_power_of_two().ilog2();
-        let empty = CqEntry { op_context: null_mut(), flags: 0, len: 0, buf: null_mut(), data: 0, tag: 0 };
+        let empty =
+            CqEntry { op_context: null_mut(), flags: 0, len: 0, buf: null_mut(), data: 0, tag: 0 };
         let mut it = Endpoint {
             library: library.clone(),
             provider: provider.name.clone(),
@@ -266,10 +279,15 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         // libfabric's order, and `drop` closes them, also if a later call fails.
         unsafe {
             let none = null_mut();
-            library
-                .check("fi_fabric", (library.symbols.fi_fabric)((*info).fabric_attr, &mut it.fabric, none))?;
+            library.check(
+                "fi_fabric",
+                (library.symbols.fi_fabric)((*info).fabric_attr, &mut it.fabric, none),
+            )?;
             let fabric = it.fabric;
-            library.check("fi_domain", ((*(*fabric).ops).domain)(fabric, info, &mut it.domain, none))?;
+            library.check(
+                "fi_domain",
+                ((*(*fabric).ops).domain)(fabric, info, &mut it.domain, none),
+            )?;
             let domain = it.domain;
             let kind = match (*(*info).domain_attr).av_type {
                 FI_AV_UNSPEC => FI_AV_TABLE,
@@ -284,7 +302,10 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 map_addr: null_mut(),
                 flags: 0,
             };
-            library.check("fi_av_open", ((*(*domain).ops).av_open)(domain, &mut av, &mut it.av, none))?;
+            library.check(
+                "fi_av_open",
+                ((*(*domain).ops).av_open)(domain, &mut av, &mut it.av, none),
+            )?;
             it.open_queue()?;
             if GROUPED {
                 (*(*info).ep_attr).tx_ctx_cnt = pairs;
@@ -292,7 +313,10 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 let answer = ((*(*domain).ops).scalable_ep)(domain, info, &mut it.ep, none);
                 library.check("fi_scalable_ep", answer)?;
             } else {
-                library.check("fi_endpoint", ((*(*domain).ops).endpoint)(domain, info, &mut it.ep, none))?;
+                library.check(
+                    "fi_endpoint",
+                    ((*(*domain).ops).endpoint)(domain, info, &mut it.ep, none),
+                )?;
             }
             let ep: *mut Fid = it.ep.cast();
             let ops = (*ep).ops;
@@ -381,7 +405,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             };
             let domain = self.domain;
             // SAFETY: the caller has opened the domain; the attributes live during the call.
-            answer = unsafe { ((*(*domain).ops).cq_open)(domain, &mut attr, &mut self.cq, null_mut()) };
+            answer =
+                unsafe { ((*(*domain).ops).cq_open)(domain, &mut attr, &mut self.cq, null_mut()) };
             if answer < 0 {
                 continue;
             }
@@ -434,8 +459,9 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let mut found = FI_ADDR_UNSPEC;
         let av = self.av;
         // SAFETY: the address table is open; `whole` is longer than any address of a provider.
-        let inserted =
-            unsafe { ((*(*av).ops).insert)(av, whole.as_ptr().cast(), 1, &mut found, 0, null_mut()) };
+        let inserted = unsafe {
+            ((*(*av).ops).insert)(av, whole.as_ptr().cast(), 1, &mut found, 0, null_mut())
+        };
         if inserted == 1 && len > 0 {
             return Ok(PeerAddress(found));
         }

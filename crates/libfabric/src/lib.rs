@@ -15,8 +15,8 @@ mod endpoint;
 mod library;
 
 pub use endpoint::{
-    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameBody, FrameRoom, Label, PeerAddress,
-    ShortSend, TagFilter,
+    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameBody, FrameRoom, Label,
+    PeerAddress, ShortSend, TagFilter,
 };
 pub use library::{Library, Provider, ProviderQuery};
 #[cfg(doc)]

@@ -1,8 +1,9 @@
 //! The library and its providers.
 
 use crate::declarations::{
-    FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_MSG, FI_NAMED_RX_CTX, FI_ORDER_SAS,
-    FI_RECV, FI_RM_ENABLED, FI_SEND, FI_TAGGED, FI_THREAD_DOMAIN, FabricSymbols, Info, VERSION_1_14,
+    FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_MSG, FI_NAMED_RX_CTX,
+    FI_ORDER_SAS, FI_RECV, FI_RM_ENABLED, FI_SEND, FI_TAGGED, FI_THREAD_DOMAIN, FabricSymbols,
+    Info, VERSION_1_14,
 };
 use libc::c_int;
 use oxmpi_sys::foreign::{ForeignLibrary, LibraryError, LibraryTexts, keep_signals, text};
@@ -136,7 +137,10 @@ impl Library {
 
     /// The providers with tagged and untagged messages that keep the order between two endpoints,
     /// in libfabric's order of preference. The list is empty if no provider fits.
-    pub fn providers(self: &Arc<Library>, wish: &ProviderQuery) -> Result<Vec<Provider>, LibraryError> {
+    pub fn providers(
+        self: &Arc<Library>,
+        wish: &ProviderQuery,
+    ) -> Result<Vec<Provider>, LibraryError> {
         // The first query starts libfabric, which opens the libraries of its providers.
         keep_signals(|| self.query(wish))
     }
@@ -169,7 +173,8 @@ impl Library {
                 // fi_freeinfo frees the name by free(3).
                 (*(*hints).fabric_attr).prov_name = libc::strdup(name.as_ptr());
             }
-            let answer = (self.symbols.fi_getinfo)(VERSION_1_14, null(), null(), 0, hints, &mut found);
+            let answer =
+                (self.symbols.fi_getinfo)(VERSION_1_14, null(), null(), 0, hints, &mut found);
             (self.symbols.fi_freeinfo)(hints);
             answer
         };

@@ -53,7 +53,11 @@ fn main() -> Result<(), ScratchError> {
         pack("vector of doubles, stride 2", Layout::hvector(bytes / 8, 1, 16, &double)?, bytes)?;
         pack("vector of ints, stride 2", Layout::hvector(bytes / 4, 1, 8, &int)?, bytes)?;
         pack("vector of 3 doubles in 10", Layout::hvector(bytes / 24, 3, 80, &double)?, bytes)?;
-        pack("vector of 64 doubles in 128", Layout::hvector(bytes / 512, 64, 1024, &double)?, bytes)?;
+        pack(
+            "vector of 64 doubles in 128",
+            Layout::hvector(bytes / 512, 64, 1024, &double)?,
+            bytes,
+        )?;
         pack("vector of 10 doubles in 20", Layout::hvector(bytes / 80, 10, 160, &double)?, bytes)?;
         pack("vector of 16 doubles in 32", Layout::hvector(bytes / 128, 16, 256, &double)?, bytes)?;
         pack("vector of 24 doubles in 48", Layout::hvector(bytes / 192, 24, 384, &double)?, bytes)?;

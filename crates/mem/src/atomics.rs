@@ -230,7 +230,11 @@ impl Accumulator {
         let at = |elements: usize| {
             let offset = elements * self.size;
             let from = if self.op == ReduceOp::NoOp { left } else { left.wrapping_add(offset) };
-            (from, right.wrapping_add(offset), if old.is_null() { old } else { old.wrapping_add(offset) })
+            (
+                from,
+                right.wrapping_add(offset),
+                if old.is_null() { old } else { old.wrapping_add(offset) },
+            )
         };
         let ((left_words, right_words, old_words), (left_rest, right_rest, old_rest)) =
             (at(before), at(behind));
@@ -312,9 +316,14 @@ impl Accumulator {
         }
         let (mut done, mut held, mut with_lock) = (0, None, 0);
         target.blocks(from, len, |block, bytes| {
-            let operand =
-                if self.op == ReduceOp::NoOp { left.as_ptr() } else { left.slice(done, bytes).as_ptr() };
-            let old = old.as_mut().map_or(std::ptr::null_mut(), |old| old.slice(done, bytes).as_mut_ptr());
+            let operand = if self.op == ReduceOp::NoOp {
+                left.as_ptr()
+            } else {
+                left.slice(done, bytes).as_ptr()
+            };
+            let old = old
+                .as_mut()
+                .map_or(std::ptr::null_mut(), |old| old.slice(done, bytes).as_mut_ptr());
             // SAFETY: `bytes` bytes are mapped at the block, and are whole elements: a layout never
             // cuts an element without padding, and `from` and `len` are multiples of its size.
             // Operands and old values were sliced.
@@ -377,7 +386,9 @@ impl Accumulator {
             values.buf().unpack(0, room.slice(0, bytes).as_bytes());
             // SAFETY: both scratch rooms have these elements with their padding. Only the padding
             // of the last element is missing, and the loop does not touch padding.
-            unsafe { (self.run)(operands.buf().as_ptr(), values.buf().as_ptr(), bytes / self.size) };
+            unsafe {
+                (self.run)(operands.buf().as_ptr(), values.buf().as_ptr(), bytes / self.size)
+            };
             values.buf().pack(0, room.slice(0, bytes));
             target.unpack(from + at, room.slice(0, bytes).as_bytes());
             at += bytes;
@@ -386,13 +397,15 @@ impl Accumulator {
     }
 
     fn element_layout(&self) -> Arc<Layout> {
-        let blocks: &[(usize, isize)] = if self.scalar == Scalar::I16I32 { &[(2, 0), (4, 4)] } else { &[] };
+        let blocks: &[(usize, isize)] =
+            if self.scalar == Scalar::I16I32 { &[(2, 0), (4, 4)] } else { &[] };
         let byte = Layout::basic(1, 1);
         let element = match blocks {
             [] => Ok(Layout::basic(self.size, 1)),
             blocks => Layout::hindexed(blocks.iter().copied(), &byte),
         };
-        let resized = element.and_then(|element| Layout::resized(0, self.extent.cast_signed(), &element));
+        let resized =
+            element.and_then(|element| Layout::resized(0, self.extent.cast_signed(), &element));
         Arc::new(resized.unwrap_or_else(|_| Layout::basic(self.size, 1)))
     }
 }
@@ -422,7 +435,8 @@ pub fn compare_and_swap<'l>(
                 let expected = compare.as_ptr().cast::<$word>().read_unaligned();
                 let wanted = new.as_ptr().cast::<$word>().read_unaligned();
                 let element = &*at.cast::<$atomic>();
-                match element.compare_exchange(expected, wanted, Ordering::SeqCst, Ordering::SeqCst) {
+                match element.compare_exchange(expected, wanted, Ordering::SeqCst, Ordering::SeqCst)
+                {
                     Ok(before) | Err(before) => before,
                 }
             };
@@ -474,12 +488,18 @@ mod tests {
                         sum(Scalar::I64, 0, 8, &1i64.to_ne_bytes());
                         sum(Scalar::F64, 8, 8, &1f64.to_ne_bytes());
                         sum(Scalar::I64, 17, 8, &1i64.to_ne_bytes());
-                        sum(Scalar::C64, 32, 16, &[1f64.to_ne_bytes(), 2f64.to_ne_bytes()].concat());
+                        sum(
+                            Scalar::C64,
+                            32,
+                            16,
+                            &[1f64.to_ne_bytes(), 2f64.to_ne_bytes()].concat(),
+                        );
                     }
                 });
             }
         });
-        let word = |at| <[u8; 8]>::try_from(memory.bytes(at, 8).unwrap().as_bytes().to_vec()).unwrap();
+        let word =
+            |at| <[u8; 8]>::try_from(memory.bytes(at, 8).unwrap().as_bytes().to_vec()).unwrap();
         assert_eq!(u64::from_ne_bytes(word(0)), 4 * EACH);
         assert_eq!(f64::from_ne_bytes(word(8)), 4.0 * EACH as f64);
         assert_eq!(u64::from_ne_bytes(word(17)), 4 * EACH);
@@ -509,7 +529,9 @@ mod tests {
                 let right = memory.bytes((round % 19) as usize, 1).unwrap();
                 sum.apply(Bytes::from(&[1]), right, None, || held_by_0(&lock));
                 let right = memory.bytes(34, 2).unwrap();
-                max.apply(Bytes::from(&(round as u16).to_ne_bytes()), right, None, || held_by_0(&lock));
+                max.apply(Bytes::from(&(round as u16).to_ne_bytes()), right, None, || {
+                    held_by_0(&lock)
+                });
             }
         });
         for (at, byte) in memory.bytes(0, 19).unwrap().as_bytes().to_vec().into_iter().enumerate() {
@@ -518,7 +540,10 @@ mod tests {
             assert_eq!(byte, (singly + in_words) as u8, "byte {at}");
         }
         let last = (EACH as u16 - 1).to_ne_bytes();
-        assert_eq!(memory.bytes(32, 8).unwrap().as_bytes().to_vec(), [last, last, last, [0; 2]].concat());
+        assert_eq!(
+            memory.bytes(32, 8).unwrap().as_bytes().to_vec(),
+            [last, last, last, [0; 2]].concat()
+        );
     }
 
     /// A call for several small elements gives the result of single calls, at each offset.
@@ -526,13 +551,18 @@ mod tests {
     fn words_of_small_elements_change_as_the_elements_do() {
         let lock = AtomicU64::new(0);
         let operands: Vec<u8> = (0..64u8).map(|i| i.wrapping_mul(89) ^ 0x5a).collect();
-        for (op, scalar) in ReduceOp::ALL.iter().flat_map(|op| Scalar::ALL.map(|scalar| (*op, scalar))) {
-            let Some(accumulator) = Accumulator::new(op, scalar).filter(|a| a.is_plain() && a.size < 8)
+        for (op, scalar) in
+            ReduceOp::ALL.iter().flat_map(|op| Scalar::ALL.map(|scalar| (*op, scalar)))
+        {
+            let Some(accumulator) =
+                Accumulator::new(op, scalar).filter(|a| a.is_plain() && a.size < 8)
             else {
                 continue;
             };
             let size = accumulator.size;
-            for (first, n) in (0..8 / size).flat_map(|first| (1..=40 / size).map(move |n| (first, n))) {
+            for (first, n) in
+                (0..8 / size).flat_map(|first| (1..=40 / size).map(move |n| (first, n)))
+            {
                 let case = format!("{n} times {op:?} of {scalar:?} from element {first} on");
                 let memory = oxmpi_sys::memory::Memory::zeroed(64, 64).unwrap();
                 let start: Vec<u8> = (0..64u8).map(|i| i.wrapping_mul(151) ^ 0x33).collect();
@@ -541,7 +571,8 @@ mod tests {
                 let given = if op == ReduceOp::NoOp { 0 } else { len };
                 let (left, mut old) = (Bytes::from(&operands[..given]), vec![0; len]);
                 let right = memory.bytes(from, len).unwrap();
-                accumulator.apply(left, right, Some(BytesMut::from(&mut old[..])), || held_by_0(&lock));
+                accumulator
+                    .apply(left, right, Some(BytesMut::from(&mut old[..])), || held_by_0(&lock));
                 let mut after = start.clone();
                 accumulator.apply_alone(left, BytesMut::from(&mut after[from..from + len]), None);
                 assert_eq!(memory.bytes(0, 64).unwrap().as_bytes().to_vec(), after, "{case}");
@@ -600,7 +631,9 @@ mod tests {
         }
         lend_mut(&mut target, |buffer| {
             let pairs = buffer.cast(2, &layout).unwrap();
-            accumulator.accumulate(Bytes::from(&left[..]), &pairs, 0, None, || held_by_0(&lock)).unwrap();
+            accumulator
+                .accumulate(Bytes::from(&left[..]), &pairs, 0, None, || held_by_0(&lock))
+                .unwrap();
         });
         assert_eq!(target[..8], [3, 0, 7, 7, 30, 0, 0, 0]);
         assert_eq!(target[8..], [9, 0, 7, 7, 7, 7, 7, 7]);
@@ -615,7 +648,9 @@ mod tests {
             for expected in [0u8, 5] {
                 let element = memory.bytes(at, len).unwrap();
                 let (new, compare) = (Bytes::from(&new[..len]), Bytes::from(&zero[..len]));
-                compare_and_swap(new, compare, element, BytesMut::from(&mut old[..len]), || held_by_0(&lock));
+                compare_and_swap(new, compare, element, BytesMut::from(&mut old[..len]), || {
+                    held_by_0(&lock)
+                });
                 assert_eq!(old[..len], vec![expected; len]);
             }
             assert_eq!(memory.bytes(at, len).unwrap().as_bytes().to_vec(), vec![5; len]);
@@ -639,9 +674,12 @@ mod tests {
                         let target = memory.bytes(at, 64).unwrap();
                         replace.apply(Bytes::from(&value), target, None, || held_by_0(&lock));
                     }
-                    let target =
-                        crate::exposed::Exposed::from(memory.clone()).elements(8192, 1, &apart).unwrap();
-                    replace.accumulate(Bytes::from(&value), &target, 0, None, || held_by_0(&lock)).unwrap();
+                    let target = crate::exposed::Exposed::from(memory.clone())
+                        .elements(8192, 1, &apart)
+                        .unwrap();
+                    replace
+                        .accumulate(Bytes::from(&value), &target, 0, None, || held_by_0(&lock))
+                        .unwrap();
                 }
                 done.store(true, Ordering::Release);
             });
@@ -656,7 +694,9 @@ mod tests {
                     });
                     assert!(is_whole(&old), "{old:?} at {at}");
                 }
-                let target = crate::exposed::Exposed::from(memory.clone()).elements(8192, 1, &apart).unwrap();
+                let target = crate::exposed::Exposed::from(memory.clone())
+                    .elements(8192, 1, &apart)
+                    .unwrap();
                 let room = Some(BytesMut::from(&mut old[..]));
                 read.accumulate(Bytes::empty(), &target, 0, room, || held_by_0(&lock)).unwrap();
                 assert!(is_whole(&old), "{old:?} of two pieces");

@@ -46,7 +46,12 @@ impl BlockOrder {
     /// This part followed by `next`; `None` if `next` begins before this part.
     fn then(self, next: BlockOrder) -> Option<BlockOrder> {
         let disjoint = self.disjoint && next.disjoint && self.end <= next.first;
-        let whole = BlockOrder { first: self.first, last: next.last, end: self.end.max(next.end), disjoint };
+        let whole = BlockOrder {
+            first: self.first,
+            last: next.last,
+            end: self.end.max(next.end),
+            disjoint,
+        };
         (self.last <= next.first).then_some(whole)
     }
 
@@ -78,12 +83,14 @@ fn order_of(program: &CopyProgram) -> Option<BlockOrder> {
     let mut whole: Option<BlockOrder> = None;
     for item in program.items() {
         let part = match item {
-            Item::Run(run) => BlockOrder::of_block(run.offset, run.block)?.repeated(run.count, run.stride)?,
+            Item::Run(run) => {
+                BlockOrder::of_block(run.offset, run.block)?.repeated(run.count, run.stride)?
+            }
             Item::Scatter(scatter) => order_of_blocks(scatter.blocks())?,
             Item::Gather(gather) => order_of_blocks(gather.blocks())?,
-            Item::Repeat(repeat) => {
-                order_of(&repeat.body)?.shifted(repeat.offset).repeated(repeat.count, repeat.stride)?
-            }
+            Item::Repeat(repeat) => order_of(&repeat.body)?
+                .shifted(repeat.offset)
+                .repeated(repeat.count, repeat.stride)?,
         };
         whole = Some(match whole {
             None => part,
@@ -141,7 +148,8 @@ impl LayoutBlocks {
                     let turn = rest / repeat.body.size();
                     self.frames.push(frame(turn + 1));
                     rest %= repeat.body.size();
-                    let by = repeat.stride.wrapping_mul(turn.cast_signed()).wrapping_add(repeat.offset);
+                    let by =
+                        repeat.stride.wrapping_mul(turn.cast_signed()).wrapping_add(repeat.offset);
                     base = base.wrapping_add(by);
                     program = &repeat.body;
                 }
@@ -173,7 +181,10 @@ impl Iterator for LayoutBlocks {
                     (offset, block)
                 }
                 Some(Item::Repeat(repeat)) if frame.turn < repeat.count => {
-                    let by = repeat.stride.wrapping_mul(frame.turn.cast_signed()).wrapping_add(repeat.offset);
+                    let by = repeat
+                        .stride
+                        .wrapping_mul(frame.turn.cast_signed())
+                        .wrapping_add(repeat.offset);
                     frame.turn += 1;
                     let base = frame.base.wrapping_add(by);
                     let inner = Frame { program: Arc::clone(&repeat.body), base, item: 0, turn: 0 };
@@ -223,7 +234,9 @@ mod tests {
     #[test]
     fn order_is_known() {
         let int = Layout::basic(4, 4);
-        let of = |blocks: &[(usize, isize)]| Layout::hindexed(blocks.iter().copied(), &int).unwrap().order();
+        let of = |blocks: &[(usize, isize)]| {
+            Layout::hindexed(blocks.iter().copied(), &int).unwrap().order()
+        };
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[(1, 8), (1, 0)]), None);
         assert!(!of(&[(2, 0), (1, 4)]).unwrap().disjoint);

@@ -31,7 +31,10 @@ impl Bounds {
     /// `size` contiguous bytes, as of a basic type, with the alignment that C demands. Panics if
     /// `size` exceeds `isize::MAX` or `align` is 0.
     pub fn basic(size: usize, align: usize) -> Bounds {
-        assert!(align > 0 && isize::try_from(size).is_ok(), "basic type of {size} bytes aligned to {align}");
+        assert!(
+            align > 0 && isize::try_from(size).is_ok(),
+            "basic type of {size} bytes aligned to {align}"
+        );
         let ub = size.cast_signed();
         Bounds { size, lb: 0, ub, true_lb: 0, true_ub: ub, align, explicit: false }
     }
@@ -45,7 +48,12 @@ impl Bounds {
 
     /// `count` blocks of `block` elements, `stride` *bytes* apart (`MPI_Type_create_hvector`).
     #[inline]
-    pub fn hvector(&self, count: usize, block: usize, stride: isize) -> Result<Bounds, LayoutError> {
+    pub fn hvector(
+        &self,
+        count: usize,
+        block: usize,
+        stride: isize,
+    ) -> Result<Bounds, LayoutError> {
         if count == 0 || block == 0 || self.is_nothing() {
             return Ok(Bounds::NOTHING);
         }
@@ -56,7 +64,12 @@ impl Bounds {
 
     /// `count` elements, `stride` bytes from one to the next, the first shifted by `offset` bytes.
     #[inline]
-    pub fn placed(&self, count: usize, stride: isize, offset: isize) -> Result<Bounds, LayoutError> {
+    pub fn placed(
+        &self,
+        count: usize,
+        stride: isize,
+        offset: isize,
+    ) -> Result<Bounds, LayoutError> {
         if count == 0 || self.is_nothing() {
             return Ok(Bounds::NOTHING);
         }
@@ -65,12 +78,18 @@ impl Bounds {
     }
 
     /// Blocks of (elements, displacement in *bytes*) (`MPI_Type_create_hindexed`).
-    pub fn hindexed(&self, blocks: impl IntoIterator<Item = (usize, isize)>) -> Result<Bounds, LayoutError> {
+    pub fn hindexed(
+        &self,
+        blocks: impl IntoIterator<Item = (usize, isize)>,
+    ) -> Result<Bounds, LayoutError> {
         self.blocks(blocks, self.extent(), Ok)
     }
 
     /// Blocks of (elements, displacement in *elements*) (`MPI_Type_indexed`).
-    pub fn indexed(&self, blocks: impl IntoIterator<Item = (usize, isize)>) -> Result<Bounds, LayoutError> {
+    pub fn indexed(
+        &self,
+        blocks: impl IntoIterator<Item = (usize, isize)>,
+    ) -> Result<Bounds, LayoutError> {
         let extent = self.extent();
         self.blocks(blocks, 1, |(lowest, highest)| {
             let ends = lowest.checked_mul(extent).zip(highest.checked_mul(extent));
@@ -112,7 +131,8 @@ impl Bounds {
         if elements == 0 {
             return Ok(Bounds::NOTHING);
         }
-        let size = product(elements, self.size.max(1), "size").and(product(elements, self.size, "size"))?;
+        let size = product(elements, self.size.max(1), "size")
+            .and(product(elements, self.size, "size"))?;
         self.spread(size, in_bytes((lowest, highest))?)
     }
 
@@ -192,7 +212,12 @@ impl Bounds {
         Bounds { size: 0, lb: 0, ub: 0, true_lb: 0, true_ub: 0, align: 1, explicit: false };
 
     #[inline(always)]
-    fn shifts(&self, count: usize, stride: isize, offset: isize) -> Result<(isize, isize), LayoutError> {
+    fn shifts(
+        &self,
+        count: usize,
+        stride: isize,
+        offset: isize,
+    ) -> Result<(isize, isize), LayoutError> {
         shifts_of((0, 0), count, stride, offset)
     }
 
@@ -228,13 +253,17 @@ fn shifts_of(
 ) -> Result<(isize, isize), LayoutError> {
     let overflow = LayoutError::Overflow { what: "extent" };
     let steps = isize::try_from(count.saturating_sub(1)).map_err(|_| overflow)?;
-    let last = steps.checked_mul(stride).and_then(|last| last.checked_add(offset)).ok_or(overflow)?;
+    let last =
+        steps.checked_mul(stride).and_then(|last| last.checked_add(offset)).ok_or(overflow)?;
     let ends = range.0.checked_add(last.min(offset)).zip(range.1.checked_add(last.max(offset)));
     ends.ok_or(overflow)
 }
 
 #[inline(always)]
-fn shifted((low, high): (isize, isize), shifts: (isize, isize)) -> Result<(isize, isize), LayoutError> {
+fn shifted(
+    (low, high): (isize, isize),
+    shifts: (isize, isize),
+) -> Result<(isize, isize), LayoutError> {
     let ends = low.checked_add(shifts.0).zip(high.checked_add(shifts.1));
     ends.ok_or(LayoutError::Overflow { what: "extent" })
 }
@@ -262,7 +291,12 @@ struct Members {
 
 impl Members {
     #[inline(always)]
-    fn add(&mut self, member: &Bounds, size: usize, shifts: (isize, isize)) -> Result<(), LayoutError> {
+    fn add(
+        &mut self,
+        member: &Bounds,
+        size: usize,
+        shifts: (isize, isize),
+    ) -> Result<(), LayoutError> {
         let total = self.size.checked_add(size).filter(|&total| isize::try_from(total).is_ok());
         self.size = total.ok_or(LayoutError::Overflow { what: "size" })?;
         if member.size > 0 {
@@ -290,7 +324,8 @@ impl Members {
             Some(marks) => marks,
             None => {
                 let (lb, ub) = self.bounds.unwrap_or((0, 0));
-                let extent = ub.checked_sub(lb).ok_or(overflow)?.cast_unsigned().next_multiple_of(align);
+                let extent =
+                    ub.checked_sub(lb).ok_or(overflow)?.cast_unsigned().next_multiple_of(align);
                 let ub = isize::try_from(extent).ok().and_then(|extent| lb.checked_add(extent));
                 (lb, ub.ok_or(overflow)?)
             }

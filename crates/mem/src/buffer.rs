@@ -207,7 +207,13 @@ impl UserBuf {
     /// `count` elements of `size` bytes without gaps. Safety: as for [`new`](Self::new).
     #[inline]
     pub(crate) unsafe fn of_size(base: *mut u8, count: usize, size: usize) -> UserBuf {
-        UserBuf { base, count, shape: BufferShape::Contiguous { size }, read_only: false, lease: None }
+        UserBuf {
+            base,
+            count,
+            shape: BufferShape::Contiguous { size },
+            read_only: false,
+            lease: None,
+        }
     }
 
     /// No elements.
@@ -313,7 +319,12 @@ impl UserBuf {
             && let DeviceElements::Contiguous(_) = device.elements
         {
             let shape = device.with_elements(DeviceElements::Contiguous(1));
-            return Some(UserBuf { base: self.base.wrapping_add(start), count: len, shape, ..self.clone() });
+            return Some(UserBuf {
+                base: self.base.wrapping_add(start),
+                count: len,
+                shape,
+                ..self.clone()
+            });
         }
         let size = self.element_size();
         (start.is_multiple_of(size) && len.is_multiple_of(size))
@@ -381,7 +392,10 @@ impl UserBuf {
     /// Calls `f` with address and length of each block of packed bytes `from..from + len`.
     pub(crate) fn blocks(&self, from: usize, len: usize, mut f: impl FnMut(*mut u8, usize)) {
         let total = self.packed_len();
-        assert!(from <= total && len <= total - from, "packed bytes {from}+{len} of a buffer of {total}");
+        assert!(
+            from <= total && len <= total - from,
+            "packed bytes {from}+{len} of a buffer of {total}"
+        );
         let layout = match &self.shape {
             BufferShape::Contiguous { .. } => None,
             BufferShape::Strided(layout) => Some(layout),
@@ -471,7 +485,10 @@ impl UserBuf {
     #[inline]
     unsafe fn transfer<const PACK: bool>(&self, cursor: &mut Cursor, packed: *mut u8, len: usize) {
         let (from, total) = (cursor.offset, self.packed_len());
-        assert!(from <= total && len <= total - from, "packed bytes {from}+{len} of a buffer of {total}");
+        assert!(
+            from <= total && len <= total - from,
+            "packed bytes {from}+{len} of a buffer of {total}"
+        );
         cursor.offset += len;
         if len == 0 {
             return;
@@ -486,7 +503,15 @@ impl UserBuf {
                 let sides = Sides::<PACK> { user: self.base, packed };
                 let range = (from, from + len);
                 // SAFETY: as above; the layout says which bytes belong to the range.
-                unsafe { copy::elements(layout.program(), sides, layout.extent(), range, &mut cursor.place) }
+                unsafe {
+                    copy::elements(
+                        layout.program(),
+                        sides,
+                        layout.extent(),
+                        range,
+                        &mut cursor.place,
+                    )
+                }
             }
             // SAFETY: by the contract of this function.
             BufferShape::Device(shape) => unsafe {
@@ -538,7 +563,8 @@ impl UserBuf {
         };
         let address = self.base.addr() as u64;
         let device = Arc::new(Device { memory, address, failure: AtomicI32::new(0) });
-        let shape = BufferShape::Device(Box::new(DeviceShape { elements, device, writes_behind: false }));
+        let shape =
+            BufferShape::Device(Box::new(DeviceShape { elements, device, writes_behind: false }));
         UserBuf { shape, ..self }
     }
 
@@ -547,7 +573,8 @@ impl UserBuf {
     pub fn is_read_ahead(&self) -> bool {
         match &self.shape {
             BufferShape::Device(shape) => {
-                matches!(shape.elements, DeviceElements::Contiguous(_)) && self.packed_len() > STAGED_MAX
+                matches!(shape.elements, DeviceElements::Contiguous(_))
+                    && self.packed_len() > STAGED_MAX
             }
             BufferShape::Contiguous { .. } | BufferShape::Strided(_) => false,
         }
@@ -598,7 +625,9 @@ impl UserBuf {
     pub fn twin(&self) -> Result<Option<UserBuf>, ScratchError> {
         let BufferShape::Device(shape) = &self.shape else { return Ok(None) };
         match &shape.elements {
-            DeviceElements::Strided(layout) => Ok(Some(Scratch::new(self.count, layout)?.buf().clone())),
+            DeviceElements::Strided(layout) => {
+                Ok(Some(Scratch::new(self.count, layout)?.buf().clone()))
+            }
             DeviceElements::Contiguous(size) => {
                 let room = Scratch::bytes(self.packed_len())?.buf().clone();
                 Ok(Some(UserBuf {
@@ -732,7 +761,13 @@ impl Layout {
             if self.is_contiguous() {
                 sides.bytes(len);
             } else {
-                copy::elements(self.program(), sides, self.extent(), (0, len), &mut ResumePoint::default());
+                copy::elements(
+                    self.program(),
+                    sides,
+                    self.extent(),
+                    (0, len),
+                    &mut ResumePoint::default(),
+                );
             }
         }
     }

@@ -174,7 +174,12 @@ unsafe fn equal_blocks<const PACK: bool>(s: Sides<PACK>, g: impl EqualBlocks) {
 /// Copies `count` whole elements, `extent` apart, the first at `sides`. Safety: all data of these
 /// elements are mapped in the user's memory, and `count * program.size()` packed bytes; the target
 /// is writable.
-unsafe fn whole<const PACK: bool>(program: &CopyProgram, sides: Sides<PACK>, extent: isize, count: usize) {
+unsafe fn whole<const PACK: bool>(
+    program: &CopyProgram,
+    sides: Sides<PACK>,
+    extent: isize,
+    count: usize,
+) {
     let size = program.size();
     if let [Item::Run(run)] = program.items()
         && run.count == 1
@@ -195,7 +200,9 @@ unsafe fn whole<const PACK: bool>(program: &CopyProgram, sides: Sides<PACK>, ext
                     at.at(run.offset, start).few(run.block)
                 },
                 // SAFETY: the run belongs to each of the `n` elements in the caller's range.
-                Item::Run(run) => unsafe { run_of_each(run, at.at(run.offset, start), extent, size, n) },
+                Item::Run(run) => unsafe {
+                    run_of_each(run, at.at(run.offset, start), extent, size, n)
+                },
                 // SAFETY: as above.
                 Item::Scatter(list) => unsafe {
                     scatter_of_each(list, at.at(list.offset, start), extent, size, n);
@@ -234,7 +241,12 @@ unsafe fn run_of_each<const PACK: bool>(
         for block in 0..run.count {
             let g = Grid { block: run.block, count: n, user_stride: extent, packed_stride: size };
             // SAFETY: block number `block` of the run in each element.
-            unsafe { equal_blocks(s.at(run.stride.wrapping_mul(block.cast_signed()), block * run.block), g) }
+            unsafe {
+                equal_blocks(
+                    s.at(run.stride.wrapping_mul(block.cast_signed()), block * run.block),
+                    g,
+                )
+            }
         }
     } else {
         for e in 0..n {
@@ -314,7 +326,8 @@ unsafe fn part<const PACK: bool>(
 ) {
     let (items, starts) = (program.items(), program.starts());
     let holds = |i: usize| starts.get(i).is_some_and(|&s| s <= from && from < s + items[i].size());
-    let mut i = [*hint, *hint + 1].into_iter().find(|&i| holds(i)).unwrap_or_else(|| program.item_at(from));
+    let mut i =
+        [*hint, *hint + 1].into_iter().find(|&i| holds(i)).unwrap_or_else(|| program.item_at(from));
     let mut pos = from;
     loop {
         let item = &items[i];
@@ -328,7 +341,13 @@ unsafe fn part<const PACK: bool>(
                 Item::Scatter(list) => part_of_scatter(list, at, range),
                 Item::Gather(list) => part_of_gather(list, at, range),
                 Item::Repeat(r) => {
-                    elements(&r.body, at.at(r.offset, 0), r.stride, range, &mut ResumePoint::default());
+                    elements(
+                        &r.body,
+                        at.at(r.offset, 0),
+                        r.stride,
+                        range,
+                        &mut ResumePoint::default(),
+                    );
                 }
             }
         }
@@ -342,7 +361,11 @@ unsafe fn part<const PACK: bool>(
 }
 
 /// Copies packed bytes `from..to` of a run of the element at `sides`. Safety: as for [`part`].
-unsafe fn part_of_run<const PACK: bool>(run: &BlockRun, sides: Sides<PACK>, (from, to): (usize, usize)) {
+unsafe fn part_of_run<const PACK: bool>(
+    run: &BlockRun,
+    sides: Sides<PACK>,
+    (from, to): (usize, usize),
+) {
     let place = |block: usize, within: usize| {
         let at = run.stride.wrapping_mul(block.cast_signed()).wrapping_add(within.cast_signed());
         sides.at(run.offset.wrapping_add(at), block * run.block + within - from)
@@ -380,7 +403,11 @@ unsafe fn part_of_run<const PACK: bool>(run: &BlockRun, sides: Sides<PACK>, (fro
 }
 
 /// As [`part_of_run`], for blocks in no regular pattern. Safety: as for [`part`].
-unsafe fn part_of_scatter<const PACK: bool>(list: &Scatter, sides: Sides<PACK>, (from, to): (usize, usize)) {
+unsafe fn part_of_scatter<const PACK: bool>(
+    list: &Scatter,
+    sides: Sides<PACK>,
+    (from, to): (usize, usize),
+) {
     let (block, offsets) = (list.block, &*list.offsets);
     let place = |i: usize, within: usize| {
         let at = list.offset.wrapping_add(offsets[i]).wrapping_add(within.cast_signed());
@@ -407,7 +434,11 @@ unsafe fn part_of_scatter<const PACK: bool>(list: &Scatter, sides: Sides<PACK>, 
 }
 
 /// As [`part_of_scatter`], for blocks of different lengths. Safety: as for [`part`].
-unsafe fn part_of_gather<const PACK: bool>(list: &Gather, sides: Sides<PACK>, (from, to): (usize, usize)) {
+unsafe fn part_of_gather<const PACK: bool>(
+    list: &Gather,
+    sides: Sides<PACK>,
+    (from, to): (usize, usize),
+) {
     if from == to {
         return;
     }
@@ -438,14 +469,17 @@ pub(crate) unsafe fn elements<const PACK: bool>(
     if from >= to || size == 0 {
         return;
     }
-    let in_place = place.element.checked_mul(size).is_some_and(|start| start <= from && from - start <= size);
+    let in_place =
+        place.element.checked_mul(size).is_some_and(|start| start <= from && from - start <= size);
     let mut element = if in_place { place.element } else { from / size };
     let mut head = from - element * size;
     if head == size {
         (element, head) = (element + 1, 0);
     }
     let mut pos = from;
-    let at = |element: usize, pos: usize| sides.at(extent.wrapping_mul(element.cast_signed()), pos - from);
+    let at = |element: usize, pos: usize| {
+        sides.at(extent.wrapping_mul(element.cast_signed()), pos - from)
+    };
     // SAFETY: the rest of the first element, whole elements, and the beginning of the last element
     // are the caller's range.
     unsafe {

@@ -117,7 +117,17 @@ mod tests {
         let mut joiner = RowJoiner::new(|at: *mut u8, offset, rows| {
             said.push((at.addr(), offset, (rows.width, rows.height, rows.pitch)));
         });
-        let blocks = [(100, 4), (104, 4), (200, 8), (216, 8), (232, 8), (500, 3), (400, 3), (404, 3), (9, 1)];
+        let blocks = [
+            (100, 4),
+            (104, 4),
+            (200, 8),
+            (216, 8),
+            (232, 8),
+            (500, 3),
+            (400, 3),
+            (404, 3),
+            (9, 1),
+        ];
         blocks.iter().for_each(|(at, len)| joiner.add(std::ptr::without_provenance_mut(*at), *len));
         joiner.end();
         // 100 and 104 join to one block, and begin the rows, as 200 lies 100 behind it.

@@ -139,12 +139,22 @@ impl ElementShape {
     /// The shape of a `T` without padding.
     pub const fn whole<T>() -> ElementShape {
         let size = size_of::<T>();
-        ElementShape { size, data: size, align: align_of::<T>(), depth: 0, parts: ShapeParts::Whole }
+        ElementShape {
+            size,
+            data: size,
+            align: align_of::<T>(),
+            depth: 0,
+            parts: ShapeParts::Whole,
+        }
     }
 
     const fn array<T: Element>(count: usize) -> ElementShape {
         let element = const { &T::SHAPE };
-        let parts = if element.is_whole() { ShapeParts::Whole } else { ShapeParts::Array { count, element } };
+        let parts = if element.is_whole() {
+            ShapeParts::Whole
+        } else {
+            ShapeParts::Array { count, element }
+        };
         let (size, data) = (count * size_of::<T>(), count * element.data);
         ElementShape { size, data, align: element.align, depth: element.depth + 1, parts }.checked()
     }
@@ -158,7 +168,10 @@ impl ElementShape {
             let mut before = 0;
             while before < at {
                 let other = &members[before];
-                assert!(member.end() <= other.offset || other.end() <= member.offset, "members overlap");
+                assert!(
+                    member.end() <= other.offset || other.end() <= member.offset,
+                    "members overlap"
+                );
                 before += 1;
             }
             data += member.shape.data;
@@ -194,10 +207,13 @@ impl ElementShape {
             ShapeParts::Whole => Ok(Layout::basic(self.size, self.align)),
             ShapeParts::Array { count, element } => Layout::contiguous(count, &element.layout()?),
             ShapeParts::Members(members) => {
-                let layouts: Result<Vec<Layout>, _> = members.iter().map(|m| m.shape.layout()).collect();
+                let layouts: Result<Vec<Layout>, _> =
+                    members.iter().map(|m| m.shape.layout()).collect();
                 let layouts = layouts?;
-                let members =
-                    members.iter().zip(&layouts).map(|(m, layout)| (1, m.offset.cast_signed(), layout));
+                let members = members
+                    .iter()
+                    .zip(&layouts)
+                    .map(|(m, layout)| (1, m.offset.cast_signed(), layout));
                 Layout::resized(0, self.size.cast_signed(), &Layout::structure(members)?)
             }
         }
@@ -215,5 +231,9 @@ pub fn layout_of<T: Element>() -> Arc<Layout> {
         // The depth was checked when the shape was made, and the sizes are of an existing type.
         unreachable!("the layout of {} cannot be made", std::any::type_name::<T>())
     };
-    made.write().unwrap_or_else(PoisonError::into_inner).entry(id).or_insert(Arc::new(layout)).clone()
+    made.write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .entry(id)
+        .or_insert(Arc::new(layout))
+        .clone()
 }

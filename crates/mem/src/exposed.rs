@@ -75,13 +75,15 @@ impl Exposed {
         let outside = LayoutError::Overflow { what: "place in the window" };
         let (from, to) = layout.span(count)?;
         layout.packed_len(count)?;
-        let (from, to) = (from.checked_add(offset).ok_or(outside)?, to.checked_add(offset).ok_or(outside)?);
+        let (from, to) =
+            (from.checked_add(offset).ok_or(outside)?, to.checked_add(offset).ok_or(outside)?);
         if from < 0 || to > self.len().cast_signed() {
             return Err(outside);
         }
         // SAFETY: all data lie inside of the bytes that `plain` names; these are mapped as long as
         // the program promises, or as the lease keeps them.
-        let buffer = unsafe { UserBuf::new(self.plain.start().wrapping_offset(offset), count, layout) };
+        let buffer =
+            unsafe { UserBuf::new(self.plain.start().wrapping_offset(offset), count, layout) };
         Ok(match &self.memory {
             Some(memory) => buffer.with_lease(Lease::keep(memory.clone())),
             None => buffer,
@@ -109,10 +111,11 @@ impl Exposed {
         let inside = |at: *mut u8, len: usize| {
             let (mut at, end) = (at.addr(), at.addr() + len);
             while at < end {
-                let around = regions.iter().filter(|region| region.memory.is_none()).find_map(|region| {
-                    let start = region.address();
-                    (start..start + region.len()).contains(&at).then_some(start + region.len())
-                });
+                let around =
+                    regions.iter().filter(|region| region.memory.is_none()).find_map(|region| {
+                        let start = region.address();
+                        (start..start + region.len()).contains(&at).then_some(start + region.len())
+                    });
                 let Some(reached) = around else { return false };
                 at = reached;
             }
@@ -120,7 +123,8 @@ impl Exposed {
         };
         for at in (0..len).step_by(CHECKED_AT_ONCE) {
             let mut all = true;
-            buffer.blocks(at, CHECKED_AT_ONCE.min(len - at), |at, len| all = all && inside(at, len));
+            buffer
+                .blocks(at, CHECKED_AT_ONCE.min(len - at), |at, len| all = all && inside(at, len));
             if !all {
                 return Err(outside);
             }
@@ -150,7 +154,10 @@ mod tests {
         assert!(exposed.elements(60, 1, &Arc::new(int)).is_ok());
         assert!(exposed.elements(61, 1, &Arc::new(Layout::basic(4, 4))).is_err());
         assert!(exposed.elements(isize::MAX, 1, &Arc::new(Layout::basic(4, 4))).is_err());
-        assert!(exposed.elements(-1, 0, &backwards).is_err() && exposed.elements(64, 0, &backwards).is_ok());
+        assert!(
+            exposed.elements(-1, 0, &backwards).is_err()
+                && exposed.elements(64, 0, &backwards).is_ok()
+        );
     }
 
     #[test]
@@ -158,15 +165,17 @@ mod tests {
         let mut bytes = vec![0u8; 64];
         let start = bytes.as_mut_ptr();
         // SAFETY: the bytes live longer than the regions.
-        let region = |at: usize, len| Exposed::from(unsafe { PlainBuf::new(start.wrapping_add(at), len) });
+        let region =
+            |at: usize, len| Exposed::from(unsafe { PlainBuf::new(start.wrapping_add(at), len) });
         let (a, b, c) = (region(0, 16), region(16, 8), region(32, 32));
         let (address, all) = (a.address(), [&c, &a, &b]);
         let int = Arc::new(Layout::basic(4, 4));
         let apart = Arc::new(Layout::hindexed([(1, 12), (1, 16), (2, 56)], &int).unwrap());
         let buffer = Exposed::elements_among(&all, address, 1, &apart).unwrap();
         buffer.unpack(0, Bytes::from(&[1; 16]));
-        let among =
-            |at: usize, count, layout| Exposed::elements_among(&all, address + at, count, layout).is_ok();
+        let among = |at: usize, count, layout| {
+            Exposed::elements_among(&all, address + at, count, layout).is_ok()
+        };
         assert!(among(0, 6, &int) && !among(0, 7, &int), "into the gap");
         assert!(!among(4, 1, &apart), "behind the last one");
         assert!(!among(8, 1, &apart) && !among(28, 2, &int));
@@ -177,7 +186,8 @@ mod tests {
                 && Exposed::elements_among(&[], address, 1, &int).is_err()
         );
         drop(buffer);
-        let expected: Vec<u8> = (0..64).map(|at| u8::from((12..20).contains(&at) || at >= 56)).collect();
+        let expected: Vec<u8> =
+            (0..64).map(|at| u8::from((12..20).contains(&at) || at >= 56)).collect();
         assert_eq!(bytes, expected);
     }
 }

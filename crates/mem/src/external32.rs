@@ -257,6 +257,9 @@ mod tests {
         assert_eq!(narrow((0x7fff << 112) + 1), x87(3 << 62, 0x7fff));
         // An unnormal number becomes a NaN; the integer bit of a pseudo-denormal number counts.
         assert_eq!(encoded(ExternalElement::EXTENDED, &x87(5, 0x4000))[..3], [0x7f, 0xff, 0x80]);
-        assert_eq!(encoded(ExternalElement::EXTENDED, &x87(1 << 63, 0)), (1u128 << 112).to_be_bytes());
+        assert_eq!(
+            encoded(ExternalElement::EXTENDED, &x87(1 << 63, 0)),
+            (1u128 << 112).to_be_bytes()
+        );
     }
 }

@@ -69,9 +69,9 @@ impl Scalar {
     pub const ALL: [Scalar; 32] = {
         use Scalar::*;
         [
-            I8, I16, I32, I64, I128, U8, U16, U32, U64, F16, F32, F64, F80, F128, C16, C32, C64, C80, C128,
-            Bool8, Bool16, Bool32, Bool64, Bool128, F32I32, F64I32, I64I32, I32I32, I16I32, F80I32, F32F32,
-            F64F64,
+            I8, I16, I32, I64, I128, U8, U16, U32, U64, F16, F32, F64, F80, F128, C16, C32, C64,
+            C80, C128, Bool8, Bool16, Bool32, Bool64, Bool128, F32I32, F64I32, I64I32, I32I32,
+            I16I32, F80I32, F32F32, F64F64,
         ]
     };
 }
@@ -155,7 +155,15 @@ pub fn kernel(op: ReduceOp, scalar: Scalar) -> Option<Kernel> {
     };
     // With padding, the result would get unspecified bytes there, so the loop is not used.
     let apart = loops.apart.filter(|_| !scalar.has_padding());
-    Some(Kernel { run: loops.onto, apart, size, extent, is_exact: is_exact(op, scalar), op, scalar })
+    Some(Kernel {
+        run: loops.onto,
+        apart,
+        size,
+        extent,
+        is_exact: is_exact(op, scalar),
+        op,
+        scalar,
+    })
 }
 
 /// Whether every grouping of contributions has the same result. Floating-point sums and products
@@ -269,7 +277,9 @@ impl Kernel {
     pub fn apply_to_one(&self, left: Bytes<'_>, right: Bytes<'_>, mut result: BytesMut<'_>) {
         let extent = self.extent;
         match self.apart {
-            Some(apart) if left.len() == extent && right.len() == extent && result.len() == extent => {
+            Some(apart)
+                if left.len() == extent && right.len() == extent && result.len() == extent =>
+            {
                 // SAFETY: all views are mapped for an element.
                 unsafe { apart(left.as_ptr(), right.as_ptr(), result.as_mut_ptr(), 1) }
             }
@@ -311,15 +321,22 @@ impl Kernel {
         Ok(())
     }
 
-    fn reduce_packed(&self, left: &UserBuf, right: &UserBuf, bytes: usize) -> Result<(), ReduceError> {
+    fn reduce_packed(
+        &self,
+        left: &UserBuf,
+        right: &UserBuf,
+        bytes: usize,
+    ) -> Result<(), ReduceError> {
         if let (Some(left), Some(right)) = (left.as_contiguous(), right.as_contiguous_mut()) {
             self.apply(left, right);
             return Ok(());
         }
         let part = (PART_BYTES / self.size).max(1) * self.size;
         let room = Scratch::bytes(2 * part.min(bytes))?;
-        let (a, b) =
-            (room.buf().elements(0, part.min(bytes)), room.buf().elements(part.min(bytes), part.min(bytes)));
+        let (a, b) = (
+            room.buf().elements(0, part.min(bytes)),
+            room.buf().elements(part.min(bytes), part.min(bytes)),
+        );
         let mut at = 0;
         while at < bytes {
             let n = part.min(bytes - at);

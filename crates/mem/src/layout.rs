@@ -42,7 +42,10 @@ pub struct Layout {
 impl Layout {
     /// As [`Bounds::basic`]. Panics if `size` exceeds `isize::MAX` or `align` is 0.
     pub fn basic(size: usize, align: usize) -> Layout {
-        Layout { bounds: Bounds::basic(size, align), program: Arc::new(CopyProgram::of_bytes(size)) }
+        Layout {
+            bounds: Bounds::basic(size, align),
+            program: Arc::new(CopyProgram::of_bytes(size)),
+        }
     }
 
     /// Checks the nesting of the program, which no bound includes.
@@ -60,14 +63,24 @@ impl Layout {
     }
 
     /// As [`Bounds::hvector`] (`MPI_Type_create_hvector`).
-    pub fn hvector(count: usize, block: usize, stride: isize, child: &Layout) -> Result<Layout, LayoutError> {
+    pub fn hvector(
+        count: usize,
+        block: usize,
+        stride: isize,
+        child: &Layout,
+    ) -> Result<Layout, LayoutError> {
         let bounds = child.bounds.hvector(count, block, stride)?;
         let row = CopyProgram::repeated(&child.program, block, child.extent(), 0);
         Layout::new(bounds, CopyProgram::repeated(&row, count, stride, 0))
     }
 
     /// As [`Bounds::placed`].
-    pub fn placed(count: usize, stride: isize, offset: isize, child: &Layout) -> Result<Layout, LayoutError> {
+    pub fn placed(
+        count: usize,
+        stride: isize,
+        offset: isize,
+        child: &Layout,
+    ) -> Result<Layout, LayoutError> {
         let bounds = child.bounds.placed(count, stride, offset)?;
         Layout::new(bounds, CopyProgram::repeated(&child.program, count, stride, offset))
     }
@@ -91,7 +104,9 @@ impl Layout {
         members: impl IntoIterator<IntoIter: Iterator<Item = (usize, isize, &'a Layout)> + Clone>,
     ) -> Result<Layout, LayoutError> {
         let members = members.into_iter();
-        let bounds = Bounds::structure(members.clone().map(|(n, offset, child)| (n, offset, &child.bounds)))?;
+        let bounds = Bounds::structure(
+            members.clone().map(|(n, offset, child)| (n, offset, &child.bounds)),
+        )?;
         let mut program = ProgramBuilder::with_room(members.size_hint().0);
         for (count, displacement, child) in members {
             program.repeat(&child.program, count, child.extent(), displacement);

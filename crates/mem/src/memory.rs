@@ -84,7 +84,10 @@ pub fn lend_buffer<B: Buffer + ?Sized, R>(buffer: &B, f: impl FnOnce(UserBuf) ->
 }
 
 /// As [`lend_mut`] for any buffer.
-pub fn lend_buffer_mut<B: BufferMut + ?Sized, R>(buffer: &mut B, f: impl FnOnce(UserBuf) -> R) -> R {
+pub fn lend_buffer_mut<B: BufferMut + ?Sized, R>(
+    buffer: &mut B,
+    f: impl FnOnce(UserBuf) -> R,
+) -> R {
     let closing = Closing::new();
     // SAFETY: `closing` checks before the end of the borrow that no clone is left.
     let buf = unsafe { buffer.buffer_mut() };
@@ -208,8 +211,9 @@ impl<T: Element> Owned<T> {
         let (len, capacity) = (vec.len(), vec.capacity());
         let start = NonNull::new(vec.as_mut_ptr()).unwrap_or(NonNull::dangling());
         // SAFETY: the vector has allocated just this, so it is a valid layout.
-        let layout =
-            unsafe { alloc::Layout::from_size_align_unchecked(capacity * size_of::<T>(), align_of::<T>()) };
+        let layout = unsafe {
+            alloc::Layout::from_size_align_unchecked(capacity * size_of::<T>(), align_of::<T>())
+        };
         let block = ZeroedBlock { start: start.cast(), given: start.cast(), layout };
         Owned {
             start,
@@ -280,13 +284,15 @@ impl Scratch {
     pub fn new(count: usize, layout: &Arc<Layout>) -> Result<Scratch, ScratchError> {
         let (from, to) = layout.span(count)?;
         layout.packed_len(count)?;
-        let bytes = to.checked_sub(from).ok_or(LayoutError::Overflow { what: "extent" })?.cast_unsigned();
+        let bytes =
+            to.checked_sub(from).ok_or(LayoutError::Overflow { what: "extent" })?.cast_unsigned();
         let block = ZeroedBlock::zeroed(bytes)?;
         let base = block.start.as_ptr().wrapping_offset(from.wrapping_neg());
         // SAFETY: all data lie in `from..to` of the base, which is the block that the lease keeps.
         let buf = unsafe { UserBuf::new(base, count, layout) };
         Ok(Scratch {
-            buf: buf.with_lease(Arc::new(Lease { _content: LeaseContent::Block { _block: block } })),
+            buf: buf
+                .with_lease(Arc::new(Lease { _content: LeaseContent::Block { _block: block } })),
         })
     }
 
@@ -296,7 +302,8 @@ impl Scratch {
         // SAFETY: the block has `len` bytes, and the lease keeps it.
         let buf = unsafe { UserBuf::contiguous(block.start.as_ptr(), len) };
         Ok(Scratch {
-            buf: buf.with_lease(Arc::new(Lease { _content: LeaseContent::Block { _block: block } })),
+            buf: buf
+                .with_lease(Arc::new(Lease { _content: LeaseContent::Block { _block: block } })),
         })
     }
 
@@ -309,7 +316,8 @@ impl Scratch {
 impl ZeroedBlock {
     fn zeroed(bytes: usize) -> Result<ZeroedBlock, ScratchError> {
         let no_memory = ScratchError::NoMemory { bytes };
-        let room = if bytes == 0 { 0 } else { bytes.checked_add(SCRATCH_ALIGN).ok_or(no_memory)? };
+        let room =
+            if bytes == 0 { 0 } else { bytes.checked_add(SCRATCH_ALIGN).ok_or(no_memory)? };
         // A greater alignment would make the allocator write to every page.
         let layout = alloc::Layout::from_size_align(room, 8).map_err(|_| no_memory)?;
         if bytes == 0 {

@@ -149,7 +149,8 @@ impl BlockRun {
     fn prefix_of(blocks: &[(isize, usize)]) -> usize {
         let [first, second, ..] = blocks else { return blocks.len() };
         let stride = second.0.wrapping_sub(first.0);
-        let in_step = |w: &&[(isize, usize)]| w[1].0.wrapping_sub(w[0].0) == stride && w[1].1 == w[0].1;
+        let in_step =
+            |w: &&[(isize, usize)]| w[1].0.wrapping_sub(w[0].0) == stride && w[1].1 == w[0].1;
         1 + blocks.windows(2).take_while(in_step).count()
     }
 
@@ -193,7 +194,9 @@ impl Gather {
     }
 
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (isize, usize)> {
-        self.blocks.windows(2).map(|w| (self.offset.wrapping_add(w[0].offset), w[1].start - w[0].start))
+        self.blocks
+            .windows(2)
+            .map(|w| (self.offset.wrapping_add(w[0].offset), w[1].start - w[0].start))
     }
 }
 
@@ -211,9 +214,15 @@ impl Item {
     fn shifted(&self, by: isize) -> Item {
         match self {
             Item::Run(r) => Item::Run(BlockRun { offset: r.offset.wrapping_add(by), ..*r }),
-            Item::Scatter(s) => Item::Scatter(Scatter { offset: s.offset.wrapping_add(by), ..s.clone() }),
-            Item::Gather(g) => Item::Gather(Gather { offset: g.offset.wrapping_add(by), ..g.clone() }),
-            Item::Repeat(r) => Item::Repeat(Repeat { offset: r.offset.wrapping_add(by), ..r.clone() }),
+            Item::Scatter(s) => {
+                Item::Scatter(Scatter { offset: s.offset.wrapping_add(by), ..s.clone() })
+            }
+            Item::Gather(g) => {
+                Item::Gather(Gather { offset: g.offset.wrapping_add(by), ..g.clone() })
+            }
+            Item::Repeat(r) => {
+                Item::Repeat(Repeat { offset: r.offset.wrapping_add(by), ..r.clone() })
+            }
         }
     }
 
@@ -368,7 +377,8 @@ impl CopyProgram {
                     let first = range.0 / repeat.body.size;
                     range.0 %= repeat.body.size;
                     for n in first..repeat.count {
-                        let at = repeat.offset.wrapping_add(repeat.stride.wrapping_mul(n.cast_signed()));
+                        let at =
+                            repeat.offset.wrapping_add(repeat.stride.wrapping_mul(n.cast_signed()));
                         repeat.body.blocks(base.wrapping_offset(at), range, f);
                         if range.1 == 0 {
                             return;
@@ -384,7 +394,12 @@ impl CopyProgram {
     }
 }
 
-fn one_block(at: *mut u8, block: usize, range: &mut (usize, usize), f: &mut impl FnMut(*mut u8, usize)) {
+fn one_block(
+    at: *mut u8,
+    block: usize,
+    range: &mut (usize, usize),
+    f: &mut impl FnMut(*mut u8, usize),
+) {
     let skip = std::mem::take(&mut range.0);
     let len = (block - skip).min(range.1);
     f(at.wrapping_add(skip), len);
@@ -402,7 +417,13 @@ impl ProgramBuilder {
     }
 
     /// Appends `count` times `program`, `stride` bytes apart, the first at `offset`.
-    pub(crate) fn repeat(&mut self, program: &Arc<CopyProgram>, count: usize, stride: isize, offset: isize) {
+    pub(crate) fn repeat(
+        &mut self,
+        program: &Arc<CopyProgram>,
+        count: usize,
+        stride: isize,
+        offset: isize,
+    ) {
         if count == 0 || program.size == 0 {
             return;
         }
@@ -508,7 +529,11 @@ impl Patterns {
         }
         let block = blocks[0].1;
         self.0.push(if blocks.iter().all(|b| b.1 == block) {
-            Item::Scatter(Scatter { offset: 0, block, offsets: blocks.iter().map(|b| b.0).collect() })
+            Item::Scatter(Scatter {
+                offset: 0,
+                block,
+                offsets: blocks.iter().map(|b| b.0).collect(),
+            })
         } else {
             let mut start = 0;
             let places = blocks.iter().chain(std::iter::once(&(0, 0))).map(|&(offset, block)| {

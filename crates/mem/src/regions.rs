@@ -274,7 +274,11 @@ macro_rules! common {
 
         impl<T> fmt::Debug for $name<'_, T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!(stringify!($name), "({} x {})"), self.part.rows, self.part.columns)
+                write!(
+                    f,
+                    concat!(stringify!($name), "({} x {})"),
+                    self.part.rows, self.part.columns
+                )
             }
         }
 
@@ -314,7 +318,11 @@ impl<'a, T> Strided<'a, T> {
 
     /// Some rows and columns. Panics if there are fewer.
     #[track_caller]
-    pub fn part(&self, rows: impl RangeBounds<usize>, columns: impl RangeBounds<usize>) -> Strided<'a, T> {
+    pub fn part(
+        &self,
+        rows: impl RangeBounds<usize>,
+        columns: impl RangeBounds<usize>,
+    ) -> Strided<'a, T> {
         let part = self.part.part(range(rows, self.part.rows), range(columns, self.part.columns));
         Strided { part, ..*self }
     }
@@ -330,7 +338,10 @@ impl<'a, T> StridedMut<'a, T> {
     /// The matrix in `data` with rows of `width` elements. Panics at an incomplete row.
     #[track_caller]
     pub fn new(data: &'a mut [T], width: usize) -> StridedMut<'a, T> {
-        StridedMut { part: Rectangle::new(data.as_mut_ptr(), data.len(), width), borrowed: PhantomData }
+        StridedMut {
+            part: Rectangle::new(data.as_mut_ptr(), data.len(), width),
+            borrowed: PhantomData,
+        }
     }
 
     /// Some rows and columns. Panics if there are fewer.
@@ -391,8 +402,10 @@ impl<'a, T> StridedMut<'a, T> {
         a: (Range<usize>, Range<usize>),
         b: (Range<usize>, Range<usize>),
     ) -> (StridedMut<'a, T>, StridedMut<'a, T>) {
-        let part =
-            |(rows, columns)| StridedMut { part: self.part.part(rows, columns), borrowed: PhantomData };
+        let part = |(rows, columns)| StridedMut {
+            part: self.part.part(rows, columns),
+            borrowed: PhantomData,
+        };
         (part(a), part(b))
     }
 }

@@ -190,7 +190,12 @@ impl<T> TableSlot<T> {
                 self.word.store(word + 1, Ordering::Relaxed);
                 return Ok(());
             }
-            match self.word.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Acquire) {
+            match self.word.compare_exchange_weak(
+                word,
+                word + 1,
+                Ordering::Acquire,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => return Ok(()),
                 Err(now) => word = now,
             }
@@ -214,7 +219,8 @@ impl<T> TableSlot<T> {
                 self.word.store(freed, Ordering::Release);
                 return Ok(last);
             }
-            match self.word.compare_exchange_weak(word, freed, Ordering::AcqRel, Ordering::Acquire) {
+            match self.word.compare_exchange_weak(word, freed, Ordering::AcqRel, Ordering::Acquire)
+            {
                 Ok(_) => return Ok(last),
                 Err(now) => word = now,
             }
@@ -350,7 +356,8 @@ impl<T> Drop for Shared<T> {
             }
             let len = (FIRST_CHUNK << chunk) as usize;
             // SAFETY: this chunk came from a boxed slice of this length, and has no references.
-            let mut slots = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, len)) };
+            let mut slots =
+                unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, len)) };
             for slot in &mut slots {
                 if *slot.word.get_mut() & COUNT != 0 {
                     // SAFETY: the count is not 0, so the value exists (rule 2).

@@ -47,7 +47,8 @@ fn write_run(words: &mut Vec<u64>, run: BlockRun) {
 }
 
 fn word(words: &mut &[u64]) -> Result<u64, LayoutError> {
-    let (first, rest) = words.split_first().ok_or(LayoutError::Overflow { what: "written form" })?;
+    let (first, rest) =
+        words.split_first().ok_or(LayoutError::Overflow { what: "written form" })?;
     *words = rest;
     Ok(*first)
 }
@@ -58,7 +59,9 @@ fn signed(words: &mut &[u64]) -> Result<isize, LayoutError> {
 
 fn length(words: &mut &[u64]) -> Result<usize, LayoutError> {
     let length = usize::try_from(word(words)?).ok();
-    length.filter(|&n| isize::try_from(n).is_ok()).ok_or(LayoutError::Overflow { what: "written length" })
+    length
+        .filter(|&n| isize::try_from(n).is_ok())
+        .ok_or(LayoutError::Overflow { what: "written length" })
 }
 
 fn read(words: &mut &[u64], depth: u32) -> Result<Layout, LayoutError> {
@@ -109,7 +112,9 @@ mod tests {
             let packed = |layout: Layout| {
                 let mut out = vec![0u8; layout.size()];
                 let layout = Arc::new(layout);
-                lend(&memory, |buf| buf.cast(1, &layout).unwrap().pack(0, BytesMut::from(&mut out[..])));
+                lend(&memory, |buf| {
+                    buf.cast(1, &layout).unwrap().pack(0, BytesMut::from(&mut out[..]))
+                });
                 out
             };
             assert_eq!(packed(read), packed(layout));
@@ -141,12 +146,15 @@ mod tests {
         let mut memory: Vec<u8> = (0..255).collect();
         lend_mut(&mut memory, |buf| {
             let buf = buf.cast(1, &deep).unwrap();
-            for (from, len) in (0..72).flat_map(|from| (0..=72 - from).map(move |len| (from, len))) {
+            for (from, len) in (0..72).flat_map(|from| (0..=72 - from).map(move |len| (from, len)))
+            {
                 let mut expected = vec![0u8; len];
                 buf.pack(from, BytesMut::from(&mut expected[..]));
                 let mut got = Vec::new();
                 let base = buf.as_ptr().addr();
-                buf.blocks(from, len, |at, len| got.extend((0..len).map(|n| (at.addr() - base + n) as u8)));
+                buf.blocks(from, len, |at, len| {
+                    got.extend((0..len).map(|n| (at.addr() - base + n) as u8))
+                });
                 assert_eq!(got, expected, "{from}+{len}");
             }
         });

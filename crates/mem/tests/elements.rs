@@ -75,7 +75,9 @@ fn rectangles_are_their_elements_row_by_row() {
     assert_eq!(packed, [7, 8, 9, 12, 13, 14]);
     let (mut left, mut right) = StridedMut::new(&mut matrix, 5).split_at_column(2);
     lend(&[100u16; 8], |from| lend_buffer_mut(&mut left, |to| to.copy_from(0, &from, 0, 16)));
-    lend(&[200u16; 3], |from| lend_buffer_mut(&mut right.part(3.., ..), |to| to.copy_from(0, &from, 0, 6)));
+    lend(&[200u16; 3], |from| {
+        lend_buffer_mut(&mut right.part(3.., ..), |to| to.copy_from(0, &from, 0, 6))
+    });
     assert_eq!(right.row(0), [2, 3, 4]);
     let row = |n| [100, 100, n, n + 1, n + 2];
     assert_eq!(matrix.as_chunks::<5>().0, [row(2), row(7), row(12), [100, 100, 200, 200, 200]]);

@@ -49,12 +49,21 @@ fn resized_of_resized_forgets_the_first() {
 #[test]
 fn regular_patterns_are_one_run() {
     let vector = Layout::hvector(1000, 1, 16, &double()).unwrap();
-    assert_eq!(vector.runs(), Some(vec![BlockRun { offset: 0, block: 8, count: 1000, stride: 16 }]));
+    assert_eq!(
+        vector.runs(),
+        Some(vec![BlockRun { offset: 0, block: 8, count: 1000, stride: 16 }])
+    );
     let contiguous = Layout::contiguous(1000, &Layout::contiguous(10, &double()).unwrap()).unwrap();
-    assert_eq!(contiguous.runs(), Some(vec![BlockRun { offset: 0, block: 80_000, count: 1, stride: 0 }]));
+    assert_eq!(
+        contiguous.runs(),
+        Some(vec![BlockRun { offset: 0, block: 80_000, count: 1, stride: 0 }])
+    );
     assert!(contiguous.is_contiguous());
     let indexed = Layout::hindexed((0..500).map(|i| (1, i * 24)), &double()).unwrap();
-    assert_eq!(indexed.runs(), Some(vec![BlockRun { offset: 0, block: 8, count: 500, stride: 24 }]));
+    assert_eq!(
+        indexed.runs(),
+        Some(vec![BlockRun { offset: 0, block: 8, count: 500, stride: 24 }])
+    );
     let touching = Layout::hindexed([(1, 0), (1, 16), (2, 24)], &double()).unwrap();
     assert_eq!(touching.runs().map(|r| r.len()), Some(2));
     let filled = Layout::hvector(10, 2, 16, &double()).unwrap();
@@ -73,7 +82,8 @@ fn irregular_blocks_are_lists_and_what_is_regular_among_them_is_not() {
     let several = Layout::hindexed((0..100).map(|i| (1 + i % 2, place(i))), &double()).unwrap();
     assert_eq!(several.runs().unwrap()[3], run(place(3), 16, 1, 0));
     // 9 irregular ones, 50 regular ones, 9 irregular ones.
-    let places = (1..10).map(place).chain((0..50).map(|i| 10_000 + 24 * i)).chain((40..49).map(place));
+    let places =
+        (1..10).map(place).chain((0..50).map(|i| 10_000 + 24 * i)).chain((40..49).map(place));
     let mixed = Layout::hindexed(places.map(|at| (1, at)), &double()).unwrap();
     assert_eq!(mixed.runs().unwrap()[9], run(10_000, 8, 50, 24));
     assert_eq!(mixed.runs().unwrap().len(), 19);
@@ -85,7 +95,8 @@ fn irregular_blocks_are_lists_and_what_is_regular_among_them_is_not() {
 
 #[test]
 fn bounds_alone_are_those_of_the_layout() {
-    let (old, list) = (Layout::resized(-8, 24, &double()).unwrap(), [(2, 5), (0, 1 << 40), (3, -7)]);
+    let (old, list) =
+        (Layout::resized(-8, 24, &double()).unwrap(), [(2, 5), (0, 1 << 40), (3, -7)]);
     let in_bytes = list.map(|(n, at)| (n, at * old.extent()));
     let indexed = Layout::hindexed(in_bytes, &old).unwrap();
     assert_eq!(old.bounds().indexed(list).unwrap(), *indexed.bounds());
@@ -134,9 +145,15 @@ fn what_does_not_fit_is_an_error() {
     let big = Layout::contiguous(1 << 59, &double()).unwrap();
     assert_eq!(Layout::contiguous(2, &big).unwrap_err(), overflow("size"));
     assert_eq!(Layout::contiguous(usize::MAX, &double()).unwrap_err(), overflow("size"));
-    assert_eq!(Layout::hvector(3, 1, isize::MAX / 2 + 1, &double()).unwrap_err(), overflow("extent"));
+    assert_eq!(
+        Layout::hvector(3, 1, isize::MAX / 2 + 1, &double()).unwrap_err(),
+        overflow("extent")
+    );
     assert_eq!(Layout::hvector(2, 1, isize::MAX, &double()).unwrap_err(), overflow("extent"));
-    assert_eq!(Layout::hindexed([(1, isize::MIN), (1, 100)], &double()).unwrap_err(), overflow("extent"));
+    assert_eq!(
+        Layout::hindexed([(1, isize::MIN), (1, 100)], &double()).unwrap_err(),
+        overflow("extent")
+    );
     assert_eq!(Layout::resized(isize::MAX, 1, &double()).unwrap_err(), overflow("upper bound"));
     assert_eq!(big.packed_len(4).unwrap_err(), overflow("packed size"));
     let one = Layout::hindexed([(1, isize::MAX - 8)], &double()).unwrap();

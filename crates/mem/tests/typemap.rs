@@ -27,10 +27,15 @@ impl Recipe {
         match self {
             Recipe::Basic(size) => Layout::basic(*size, 1 << size.trailing_zeros()),
             Recipe::Contiguous(n, t) => Layout::contiguous(*n, &t.layout()).unwrap(),
-            Recipe::Vector(n, block, stride, t) => Layout::hvector(*n, *block, *stride, &t.layout()).unwrap(),
-            Recipe::Indexed(blocks, t) => Layout::hindexed(blocks.iter().copied(), &t.layout()).unwrap(),
+            Recipe::Vector(n, block, stride, t) => {
+                Layout::hvector(*n, *block, *stride, &t.layout()).unwrap()
+            }
+            Recipe::Indexed(blocks, t) => {
+                Layout::hindexed(blocks.iter().copied(), &t.layout()).unwrap()
+            }
             Recipe::Struct(members) => {
-                let members: Vec<_> = members.iter().map(|(n, at, t)| (*n, *at, t.layout())).collect();
+                let members: Vec<_> =
+                    members.iter().map(|(n, at, t)| (*n, *at, t.layout())).collect();
                 Layout::structure(members.iter().map(|(n, at, t)| (*n, *at, t))).unwrap()
             }
             Recipe::Resized(lb, extent, t) => Layout::resized(*lb, *extent, &t.layout()).unwrap(),
@@ -121,8 +126,8 @@ impl TypeMap {
 }
 
 fn recipes() -> impl Strategy<Value = Recipe> {
-    let basic =
-        prop::sample::select(vec![1usize, 2, 3, 4, 5, 8, 12, 16, 24, 40, 100]).prop_map(Recipe::Basic);
+    let basic = prop::sample::select(vec![1usize, 2, 3, 4, 5, 8, 12, 16, 24, 40, 100])
+        .prop_map(Recipe::Basic);
     basic.prop_recursive(4, 24, 3, |inner| {
         let boxed = inner.clone().prop_map(Box::new);
         let block = (0usize..4, -60isize..200);
@@ -139,7 +144,8 @@ fn recipes() -> impl Strategy<Value = Recipe> {
                 .prop_map(|(n, block, stride, t)| Recipe::Vector(n, block, stride, t)),
             (blocks, boxed.clone()).prop_map(|(b, t)| Recipe::Indexed(b, t)),
             prop::collection::vec((0usize..3, -60isize..200, inner), 0..4).prop_map(Recipe::Struct),
-            (-40isize..40, -40isize..150, boxed.clone()).prop_map(|(lb, e, t)| Recipe::Resized(lb, e, t)),
+            (-40isize..40, -40isize..150, boxed.clone())
+                .prop_map(|(lb, e, t)| Recipe::Resized(lb, e, t)),
             boxed.prop_map(Recipe::Dup),
         ]
     })

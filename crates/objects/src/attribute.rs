@@ -120,7 +120,9 @@ impl Keyvals {
 fn check(found: Option<&Arc<Keyval>>, kind: ObjectKind, number: i32) -> Result<Arc<Keyval>> {
     let why = match found {
         Some(keyval) if keyval.kind == kind => return Ok(keyval.clone()),
-        Some(keyval) => format!("keyval {number} is for {}, not for {}", keyval.kind.name(), kind.name()),
+        Some(keyval) => {
+            format!("keyval {number} is for {}, not for {}", keyval.kind.name(), kind.name())
+        }
         None if number == abi::MPI_KEYVAL_INVALID => "the keyval is MPI_KEYVAL_INVALID".to_owned(),
         None if let Some(name) = settable(number) => {
             format!("{name} is the key of an attribute of communicators, and cannot be freed")
@@ -188,7 +190,8 @@ impl Attributes {
     pub fn add(&self, keyval: Arc<Keyval>, value: usize) -> Option<Attribute> {
         let mut all = self.all();
         let order = all.last().map_or(0, |last| last.order + 1);
-        let before = all.iter().position(|a| a.keyval.number == keyval.number).map(|at| all.remove(at));
+        let before =
+            all.iter().position(|a| a.keyval.number == keyval.number).map(|at| all.remove(at));
         all.push(Attribute { keyval, value, order });
         before
     }
@@ -230,7 +233,8 @@ mod tests {
     use super::*;
 
     fn keyval(keyvals: &Keyvals, kind: ObjectKind) -> Arc<Keyval> {
-        let number = keyvals.create(kind, CopyFunction::Nothing, DeleteFunction::Nothing, 0).unwrap();
+        let number =
+            keyvals.create(kind, CopyFunction::Nothing, DeleteFunction::Nothing, 0).unwrap();
         keyvals.get(kind, number).unwrap()
     }
 
@@ -267,7 +271,10 @@ mod tests {
     #[test]
     fn the_key_of_the_collective_component_is_always_there_for_communicators() {
         let keyvals = Keyvals::default();
-        assert_eq!(keyvals.get(ObjectKind::Comm, MPIX_MCA_COLL).unwrap().copy, CopyFunction::Nothing);
+        assert_eq!(
+            keyvals.get(ObjectKind::Comm, MPIX_MCA_COLL).unwrap().copy,
+            CopyFunction::Nothing
+        );
         for error in [
             keyvals.get(ObjectKind::Win, MPIX_MCA_COLL).unwrap_err(),
             keyvals.free(ObjectKind::Comm, MPIX_MCA_COLL).unwrap_err(),

@@ -116,7 +116,10 @@ impl Combiner {
 
     /// Whether such types belong to the library: they are committed and cannot be freed.
     pub fn is_predefined(self) -> bool {
-        matches!(self, Combiner::Named | Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer)
+        matches!(
+            self,
+            Combiner::Named | Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer
+        )
     }
 }
 
@@ -128,7 +131,11 @@ impl Datatype {
     }
 
     /// A type without a name, with the representation of a predefined one.
-    fn of_library(facts: &'static PredefinedType, combiner: Combiner, integers: &[i32]) -> Datatype {
+    fn of_library(
+        facts: &'static PredefinedType,
+        combiner: Combiner,
+        integers: &[i32],
+    ) -> Datatype {
         let layout = Arc::new(facts.layout());
         Datatype {
             bounds: *layout.bounds(),
@@ -188,7 +195,9 @@ impl Datatype {
     pub fn signature(&self) -> &Arc<Signature> {
         self.signature.get_or_init(|| match self.basic {
             Basic::Is(facts) => Arc::new(Signature::of(facts.elements())),
-            _ => Signature::joined(self.contents.elements(self.size()).map(|(n, old)| (n, old.signature()))),
+            _ => Signature::joined(
+                self.contents.elements(self.size()).map(|(n, old)| (n, old.signature())),
+            ),
         })
     }
 
@@ -258,7 +267,8 @@ impl Datatype {
         if self.is_committed() {
             return Ok(());
         }
-        let text = format!("{self} is not committed: call MPI_Type_commit before communicating with it");
+        let text =
+            format!("{self} is not committed: call MPI_Type_commit before communicating with it");
         Err(MpiError::new(abi::MPI_ERR_TYPE, text))
     }
 

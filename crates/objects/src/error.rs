@@ -61,8 +61,8 @@ mod tests {
     #[test]
     fn results_are_one_pointer() {
         assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
-        let e =
-            MpiError::new(oxmpi_abi::constants::MPI_ERR_ARG, format!("count is {}", -1)).within("MPI_Send");
+        let e = MpiError::new(oxmpi_abi::constants::MPI_ERR_ARG, format!("count is {}", -1))
+            .within("MPI_Send");
         assert_eq!((e.class(), e.to_string()), (13, "MPI_Send: count is -1".into()));
     }
 }

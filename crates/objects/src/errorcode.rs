@@ -73,7 +73,8 @@ impl ErrorCodes {
     pub fn set_text(&mut self, code: i32, text: &[u8]) -> Result<()> {
         let added = self.added_mut(code, "errorcode")?;
         if text.len() > MAX_TEXT {
-            let why = format!("the string has {} bytes; at most {MAX_TEXT} are allowed", text.len());
+            let why =
+                format!("the string has {} bytes; at most {MAX_TEXT} are allowed", text.len());
             return Err(MpiError::new(abi::MPI_ERR_ARG, why));
         }
         added.text = Some(text.into());
@@ -87,8 +88,11 @@ impl ErrorCodes {
             let text = format!("errorclass {class} is an error code, not a class");
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
-        if let Some((code, _)) = self.added.iter().find(|(code, a)| a.class == class && **code != class) {
-            let text = format!("error class {class} still has error code {code}: remove that first");
+        if let Some((code, _)) =
+            self.added.iter().find(|(code, a)| a.class == class && **code != class)
+        {
+            let text =
+                format!("error class {class} still has error code {code}: remove that first");
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
         self.check_silent(class)?;
@@ -112,7 +116,9 @@ impl ErrorCodes {
         match self.added.get(&code) {
             Some(Added { text: Some(_), .. }) => Err(MpiError::new(
                 abi::MPI_ERR_ARG,
-                format!("error code {code} still has a string: remove that first (MPI_Remove_error_string)"),
+                format!(
+                    "error code {code} still has a string: remove that first (MPI_Remove_error_string)"
+                ),
             )),
             _ => Ok(()),
         }
@@ -122,7 +128,10 @@ impl ErrorCodes {
     /// `MPI_ERR_ARG` if it was not added, or has no text.
     pub fn remove_text(&mut self, code: i32) -> Result<()> {
         if self.added_mut(code, "errorcode")?.text.take().is_none() {
-            return Err(MpiError::new(abi::MPI_ERR_ARG, format!("error code {code} has no string")));
+            return Err(MpiError::new(
+                abi::MPI_ERR_ARG,
+                format!("error code {code} has no string"),
+            ));
         }
         Ok(())
     }
@@ -137,7 +146,11 @@ impl ErrorCodes {
 
     fn added_mut(&mut self, code: i32, what: &str) -> Result<&mut Added> {
         self.added.get_mut(&code).ok_or_else(|| {
-            let why = if error_class(code).is_some() { "belongs to the standard" } else { "was not added" };
+            let why = if error_class(code).is_some() {
+                "belongs to the standard"
+            } else {
+                "was not added"
+            };
             MpiError::new(abi::MPI_ERR_ARG, format!("{what} {code} {why}"))
         })
     }

@@ -49,8 +49,9 @@ impl Group {
     /// These processes in this order. Fails with `MPI_ERR_RANK` if a process appears twice.
     pub fn new(processes: &[u32]) -> Result<Group> {
         let first = processes.first().copied().unwrap_or(0);
-        let too_many =
-            |_| MpiError::new(abi::MPI_ERR_ARG, format!("a group of {} processes", processes.len()));
+        let too_many = |_| {
+            MpiError::new(abi::MPI_ERR_ARG, format!("a group of {} processes", processes.len()))
+        };
         let len = u32::try_from(processes.len()).map_err(too_many)?;
         if processes.iter().zip(0..).all(|(&p, rank)| first.checked_add(rank) == Some(p)) {
             return Ok(Group { members: Members::Range { first, len }, origin: Origin::WORLD });
@@ -66,7 +67,8 @@ impl Group {
     }
 
     /// The group without processes (`MPI_GROUP_EMPTY`).
-    pub const EMPTY: Group = Group { members: Members::Range { first: 0, len: 0 }, origin: Origin::WORLD };
+    pub const EMPTY: Group =
+        Group { members: Members::Range { first: 0, len: 0 }, origin: Origin::WORLD };
 
     /// The same processes, from this origin.
     pub fn from_origin(self, origin: Origin) -> Group {
@@ -154,8 +156,11 @@ impl Group {
     /// The members with these ranks, in this order (`MPI_Group_incl`). Fails with `MPI_ERR_RANK` if
     /// a rank is no member or appears twice.
     pub fn include(&self, ranks: &[i32]) -> Result<Group> {
-        let chosen: Result<Vec<u32>> =
-            ranks.iter().enumerate().map(|(i, &r)| self.member(r, || format!("ranks[{i}]"))).collect();
+        let chosen: Result<Vec<u32>> = ranks
+            .iter()
+            .enumerate()
+            .map(|(i, &r)| self.member(r, || format!("ranks[{i}]")))
+            .collect();
         let chosen = chosen?;
         self.check_distinct(ranks)?;
         Ok(Group::new(&chosen)?.from_origin(self.origin))
@@ -189,8 +194,9 @@ impl Group {
             self.member(first, || format!("the first rank of range {i}"))?;
             self.member(last, || format!("the last rank of range {i}"))?;
             if stride == 0 || (stride > 0 && first > last) || (stride < 0 && first < last) {
-                let text =
-                    format!("the stride of range {i} is {stride}: it does not lead from {first} to {last}");
+                let text = format!(
+                    "the stride of range {i} is {stride}: it does not lead from {first} to {last}"
+                );
                 return Err(MpiError::new(abi::MPI_ERR_ARG, text));
             }
             let steps = (i64::from(last) - i64::from(first)) / i64::from(stride);
@@ -250,12 +256,18 @@ mod tests {
 
     #[test]
     fn ranks_and_processes_are_inverse() {
-        for g in [Group::contiguous(5, 4).unwrap(), Group::new(&[9, 2, 7]).unwrap(), Group::new(&[]).unwrap()]
-        {
+        for g in [
+            Group::contiguous(5, 4).unwrap(),
+            Group::new(&[9, 2, 7]).unwrap(),
+            Group::new(&[]).unwrap(),
+        ] {
             assert!((0..g.size()).all(|r| g.rank_of(g.process(r).unwrap()) == Some(r)));
             assert_eq!((g.process(g.size()), g.rank_of(4), g.rank_of(100)), (None, None, None));
         }
-        assert!(matches!(Group::new(&[3, 4, 5]).unwrap().members, Members::Range { first: 3, len: 3 }));
+        assert!(matches!(
+            Group::new(&[3, 4, 5]).unwrap().members,
+            Members::Range { first: 3, len: 3 }
+        ));
         assert!(Group::contiguous(u32::MAX, 2).is_err());
     }
 
@@ -274,7 +286,10 @@ mod tests {
         let text = "rank 2 is named twice, as number 1 and number 2";
         assert_eq!((same.class(), same.detail()), (abi::MPI_ERR_RANK, text));
         assert_eq!(g.exclude(&[0, 2, 2]).unwrap_err().class(), abi::MPI_ERR_RANK);
-        assert_eq!(g.include(&[6]).unwrap_err().detail(), "ranks[0] is 6, in a group of 6 processes");
+        assert_eq!(
+            g.include(&[6]).unwrap_err().detail(),
+            "ranks[0] is 6, in a group of 6 processes"
+        );
         assert!(g.include(&[-1]).is_err());
         assert!(list(&g.include(&[]).unwrap()).is_empty() && Group::EMPTY.is_empty());
     }
@@ -347,12 +362,19 @@ mod tests {
         let session = Origin::of_session(3);
         let g = Group::contiguous(0, 4).unwrap().from_origin(session);
         let odd = g.include(&[1, 3]).unwrap();
-        let made = [g.exclude(&[0]).unwrap(), g.union(&odd), g.difference(&odd), Group::EMPTY.union(&g), odd];
+        let made = [
+            g.exclude(&[0]).unwrap(),
+            g.union(&odd),
+            g.difference(&odd),
+            Group::EMPTY.union(&g),
+            odd,
+        ];
         assert!(made.iter().all(|group| group.origin() == session));
         let other = Group::contiguous(0, 4).unwrap();
         assert_eq!(g.check_origin(&other, "group2").unwrap_err().class(), abi::MPI_ERR_GROUP);
         assert!(
-            g.check_origin(&Group::EMPTY, "group2").is_ok() && Group::EMPTY.check_origin(&g, "g").is_ok()
+            g.check_origin(&Group::EMPTY, "group2").is_ok()
+                && Group::EMPTY.check_origin(&g, "g").is_ok()
         );
     }
 

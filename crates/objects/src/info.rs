@@ -82,7 +82,10 @@ impl Info {
     pub fn key(&self, n: i32) -> Result<&[u8]> {
         let pair = usize::try_from(n).ok().and_then(|n| self.pairs.get(n));
         pair.map(|(key, _)| &**key).ok_or_else(|| {
-            MpiError::new(abi::MPI_ERR_ARG, format!("n is {n}; the info has {} keys", self.pairs.len()))
+            MpiError::new(
+                abi::MPI_ERR_ARG,
+                format!("n is {n}; the info has {} keys", self.pairs.len()),
+            )
         })
     }
 

@@ -87,7 +87,9 @@ pub fn is_defined(op: PredefinedOp, category: Category) -> bool {
         PredefinedOp::Sum | PredefinedOp::Prod => {
             matches!(category, CInteger | FortranInteger | FloatingPoint | Complex | MultiLanguage)
         }
-        PredefinedOp::Land | PredefinedOp::Lor | PredefinedOp::Lxor => matches!(category, CInteger | Logical),
+        PredefinedOp::Land | PredefinedOp::Lor | PredefinedOp::Lxor => {
+            matches!(category, CInteger | Logical)
+        }
         PredefinedOp::Band | PredefinedOp::Bor | PredefinedOp::Bxor => {
             matches!(category, CInteger | FortranInteger | Byte | MultiLanguage)
         }
@@ -122,7 +124,8 @@ fn is_supported_by_others(op: PredefinedOp, category: Category) -> bool {
 pub fn kernel_for(op: &Op, datatype: &Datatype, strict: bool) -> Result<Kernel> {
     let op = predefined_of(op)?;
     if matches!(op, PredefinedOp::Replace | PredefinedOp::NoOp) {
-        let text = format!("{} is for one-sided accumulates only (MPI-5.0 section 12.3.4)", name(op));
+        let text =
+            format!("{} is for one-sided accumulates only (MPI-5.0 section 12.3.4)", name(op));
         return Err(MpiError::new(abi::MPI_ERR_OP, text));
     }
     let Some(facts) = datatype.facts() else {
@@ -149,13 +152,17 @@ pub fn accumulator_for(op: &Op, datatype: &Datatype, strict: bool) -> Result<Acc
 
 #[cold]
 fn mixed(op: PredefinedOp, datatype: &Datatype) -> MpiError {
-    let text = format!("{} needs elements of one predefined datatype, and {datatype} has several", name(op));
+    let text = format!(
+        "{} needs elements of one predefined datatype, and {datatype} has several",
+        name(op)
+    );
     MpiError::new(abi::MPI_ERR_OP, text)
 }
 
 #[cold]
 fn undefined(op: PredefinedOp, facts: &PredefinedType) -> MpiError {
-    let mut text = format!("{} is not defined for {} (MPI-5.0 section 6.9.2)", name(op), facts.name);
+    let mut text =
+        format!("{} is not defined for {} (MPI-5.0 section 6.9.2)", name(op), facts.name);
     if is_supported_by_others(op, facts.category) {
         text += "; with the parameter mpi_strict 0 it is carried out all the same";
     }
@@ -171,9 +178,10 @@ fn not_there(op: PredefinedOp, facts: &PredefinedType) -> MpiError {
 fn predefined_of(op: &Op) -> Result<PredefinedOp> {
     match op {
         Op::Predefined(op) => Ok(*op),
-        Op::User { .. } => {
-            Err(MpiError::new(abi::MPI_ERR_OP, "an operation made by MPI_Op_create has no built-in kernel"))
-        }
+        Op::User { .. } => Err(MpiError::new(
+            abi::MPI_ERR_OP,
+            "an operation made by MPI_Op_create has no built-in kernel",
+        )),
     }
 }
 

@@ -189,16 +189,26 @@ pub fn by_handle(handle: usize) -> Option<&'static PredefinedType> {
 /// The Fortran type of a class (`MPI_TYPECLASS_INTEGER`, ...) whose elements have `size` bytes.
 pub fn by_size(class: i32, size: i32) -> Option<&'static PredefinedType> {
     let types: &[usize] = match class {
-        abi::MPI_TYPECLASS_INTEGER => {
-            &[abi::MPI_INTEGER1, abi::MPI_INTEGER2, abi::MPI_INTEGER4, abi::MPI_INTEGER8, abi::MPI_INTEGER16]
+        abi::MPI_TYPECLASS_INTEGER => &[
+            abi::MPI_INTEGER1,
+            abi::MPI_INTEGER2,
+            abi::MPI_INTEGER4,
+            abi::MPI_INTEGER8,
+            abi::MPI_INTEGER16,
+        ],
+        abi::MPI_TYPECLASS_REAL => {
+            &[abi::MPI_REAL2, abi::MPI_REAL4, abi::MPI_REAL8, abi::MPI_REAL16]
         }
-        abi::MPI_TYPECLASS_REAL => &[abi::MPI_REAL2, abi::MPI_REAL4, abi::MPI_REAL8, abi::MPI_REAL16],
         abi::MPI_TYPECLASS_COMPLEX => {
             &[abi::MPI_COMPLEX4, abi::MPI_COMPLEX8, abi::MPI_COMPLEX16, abi::MPI_COMPLEX32]
         }
-        abi::MPIX_TYPECLASS_LOGICAL => {
-            &[abi::MPI_LOGICAL1, abi::MPI_LOGICAL2, abi::MPI_LOGICAL4, abi::MPI_LOGICAL8, abi::MPI_LOGICAL16]
-        }
+        abi::MPIX_TYPECLASS_LOGICAL => &[
+            abi::MPI_LOGICAL1,
+            abi::MPI_LOGICAL2,
+            abi::MPI_LOGICAL4,
+            abi::MPI_LOGICAL8,
+            abi::MPI_LOGICAL16,
+        ],
         _ => return None,
     };
     let size = usize::try_from(size).ok()?;
@@ -229,8 +239,11 @@ static PLAIN_SIZES: [AtomicU8; END] = {
     let mut sizes = [const { AtomicU8::new(0) }; END];
     let mut at = 0;
     while at < ARITHMETIC.len() + COMMUNICATED.len() {
-        let facts =
-            if at < ARITHMETIC.len() { &ARITHMETIC[at] } else { &COMMUNICATED[at - ARITHMETIC.len()] };
+        let facts = if at < ARITHMETIC.len() {
+            &ARITHMETIC[at]
+        } else {
+            &COMMUNICATED[at - ARITHMETIC.len()]
+        };
         if facts.is_plain() {
             sizes[facts.handle as usize - FIRST as usize] = AtomicU8::new(facts.size as u8);
         }
@@ -243,7 +256,8 @@ static PLAIN_SIZES: [AtomicU8; END] = {
 /// other datatypes. A subtraction and a load: every short message takes this path.
 #[inline(always)]
 pub fn plain_size(handle: u64) -> Option<usize> {
-    match usize::from(PLAIN_SIZES.get(handle.wrapping_sub(FIRST) as usize)?.load(Ordering::Relaxed)) {
+    match usize::from(PLAIN_SIZES.get(handle.wrapping_sub(FIRST) as usize)?.load(Ordering::Relaxed))
+    {
         0 => None,
         size => Some(size),
     }
@@ -319,8 +333,10 @@ fn made(place: &OnceLock<Arc<Datatype>>, handle: u64) -> Option<&Arc<Datatype>> 
 
 impl PredefinedType {
     const fn is_plain(&self) -> bool {
-        let gaps =
-            matches!(self.scalar, Some(Scalar::I16I32 | Scalar::F64I32 | Scalar::I64I32 | Scalar::F80I32));
+        let gaps = matches!(
+            self.scalar,
+            Some(Scalar::I16I32 | Scalar::F64I32 | Scalar::I64I32 | Scalar::F80I32)
+        );
         !gaps && self.size == self.extent
     }
 
@@ -332,7 +348,8 @@ impl PredefinedType {
             Some(Scalar::F80I32) => (16, 4, 16),
             _ => return Layout::basic(self.size, self.align),
         };
-        let (first, second) = (Layout::basic(first, self.align.min(first)), Layout::basic(second, 4));
+        let (first, second) =
+            (Layout::basic(first, self.align.min(first)), Layout::basic(second, 4));
         let pair = Layout::structure([(1, 0, &first), (1, second_at, &second)]);
         pair.unwrap_or_else(|_| Layout::basic(self.size, self.align))
     }

@@ -73,7 +73,11 @@ impl Topology {
 }
 
 fn slots(ranks: &[u32]) -> Vec<NeighborBlock> {
-    ranks.iter().enumerate().map(|(block, rank)| NeighborBlock { peer: Some(*rank), block }).collect()
+    ranks
+        .iter()
+        .enumerate()
+        .map(|(block, rank)| NeighborBlock { peer: Some(*rank), block })
+        .collect()
 }
 
 #[cfg(test)]

@@ -69,13 +69,16 @@ impl WindowHints {
             Some("same_op_no_op") => self.same_op = false,
             _ => {}
         }
-        if let Some(bytes) = info.hint("mpi_accumulate_granularity").and_then(|v| v.trim().parse().ok()) {
+        if let Some(bytes) =
+            info.hint("mpi_accumulate_granularity").and_then(|v| v.trim().parse().ok())
+        {
             self.granularity = bytes;
         }
         if let Some(wanted) = info.hint("mpi_minimum_memory_alignment") {
             let align = wanted.trim().parse::<usize>().ok().filter(|align| align.is_power_of_two());
             let Some(align) = align else {
-                let text = format!("mpi_minimum_memory_alignment is {wanted}; it must be a power of two");
+                let text =
+                    format!("mpi_minimum_memory_alignment is {wanted}; it must be a power of two");
                 return Err(MpiError::new(abi::MPI_ERR_INFO_VALUE, text));
             };
             self.alignment = align.max(ALIGNMENT);
@@ -115,7 +118,9 @@ mod tests {
 
     #[test]
     fn accumulates_of_up_to_a_word_are_short() {
-        for (bytes, are_short) in [("0", false), ("1", true), ("8", true), ("9", false), ("-1", false)] {
+        for (bytes, are_short) in
+            [("0", false), ("1", true), ("8", true), ("9", false), ("-1", false)]
+        {
             let mut info = Info::new();
             info.set(b"mpi_accumulate_granularity", bytes.as_bytes()).unwrap();
             let hints = WindowHints::default().updated(&info).unwrap();

@@ -3,8 +3,12 @@
 fn main() -> oxmpi::Result<()> {
     let universe = oxmpi::init()?;
     let world = universe.world();
-    let line =
-        format!("hello from rank {} of {}, process {}", world.rank(), world.size(), std::process::id());
+    let line = format!(
+        "hello from rank {} of {}, process {}",
+        world.rank(),
+        world.size(),
+        std::process::id()
+    );
     // Rank 0 prints all lines, as the output of different ranks has no order.
     if world.rank() > 0 {
         world.send(line.as_bytes(), 0, 0)?;

@@ -54,7 +54,12 @@ impl<L: Level> Communicator<'_, L> {
     }
 
     #[track_caller]
-    pub(crate) fn broadcast_call<T: Element>(&self, operation: &'static str, len: usize, root: Rank) -> Call {
+    pub(crate) fn broadcast_call<T: Element>(
+        &self,
+        operation: &'static str,
+        len: usize,
+        root: Rank,
+    ) -> Call {
         Call::Bcast { root: self.root(operation, root), bytes: bytes::<T>(len) }
     }
 
@@ -130,7 +135,11 @@ impl<L: Level> Communicator<'_, L> {
     }
 
     #[track_caller]
-    pub(crate) fn all_gather_in_place_call<T: Element>(&self, operation: &'static str, len: usize) -> Call {
+    pub(crate) fn all_gather_in_place_call<T: Element>(
+        &self,
+        operation: &'static str,
+        len: usize,
+    ) -> Call {
         Call::Allgather { block: bytes::<T>(self.share(operation, "data", len)), in_place: true }
     }
 
@@ -147,21 +156,38 @@ impl<L: Level> Communicator<'_, L> {
     }
 
     #[track_caller]
-    pub(crate) fn all_to_all_in_place_call<T: Element>(&self, operation: &'static str, len: usize) -> Call {
+    pub(crate) fn all_to_all_in_place_call<T: Element>(
+        &self,
+        operation: &'static str,
+        len: usize,
+    ) -> Call {
         Call::Alltoall { block: bytes::<T>(self.share(operation, "blocks", len)), in_place: true }
     }
 
     fn moves(&self, call: Call, input: UserBuf, output: UserBuf) -> CoreResult<()> {
-        self.process.run(&self.core, call, Buffers { input, output, element: None }, Combine::Nothing)
+        self.process.run(
+            &self.core,
+            call,
+            Buffers { input, output, element: None },
+            Combine::Nothing,
+        )
     }
 
     #[track_caller]
-    fn moves_between<B, C>(&self, operation: &'static str, call: Call, from: &B, to: &mut C) -> Result<()>
+    fn moves_between<B, C>(
+        &self,
+        operation: &'static str,
+        call: Call,
+        from: &B,
+        to: &mut C,
+    ) -> Result<()>
     where
         B: Buffer + ?Sized,
         C: BufferMut + ?Sized,
     {
-        let done = lend_buffer(from, |input| lend_buffer_mut(to, |output| self.moves(call, input, output)));
+        let done = lend_buffer(from, |input| {
+            lend_buffer_mut(to, |output| self.moves(call, input, output))
+        });
         settle(operation, done)
     }
 
@@ -247,9 +273,14 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     #[track_caller]
-    pub fn gather<B: Buffer + ?Sized>(&self, block: &B, root: Rank) -> Result<Option<Vec<B::Element>>> {
+    pub fn gather<B: Buffer + ?Sized>(
+        &self,
+        block: &B,
+        root: Rank,
+    ) -> Result<Option<Vec<B::Element>>> {
         let me = self.is_root(self.root("gather", root));
-        let mut all = room::<B::Element>("gather", if me { self.times_size(block.count()) } else { 0 })?;
+        let mut all =
+            room::<B::Element>("gather", if me { self.times_size(block.count()) } else { 0 })?;
         let call = self.gather_call::<B::Element>("gather", block.count(), all.len(), root);
         self.moves_between("gather", call, block, &mut all).map(|()| me.then_some(all))
     }
@@ -328,7 +359,8 @@ impl<L: Level> Communicator<'_, L> {
         B: Buffer + ?Sized,
         C: BufferMut<Element = B::Element> + ?Sized,
     {
-        let call = self.all_gather_call::<B::Element>("all_gather_into", block.count(), all.count());
+        let call =
+            self.all_gather_call::<B::Element>("all_gather_into", block.count(), all.count());
         self.moves_between("all_gather_into", call, block, all)
     }
 
@@ -434,7 +466,8 @@ impl<L: Level> Communicator<'_, L> {
         B: Buffer + ?Sized,
         C: BufferMut<Element = B::Element> + ?Sized,
     {
-        let call = self.all_to_all_call::<B::Element>("all_to_all_into", blocks.count(), result.count());
+        let call =
+            self.all_to_all_call::<B::Element>("all_to_all_into", blocks.count(), result.count());
         self.moves_between("all_to_all_into", call, blocks, result)
     }
 
@@ -454,7 +487,8 @@ impl<L: Level> Communicator<'_, L> {
     /// If `blocks` does not divide into a block for each rank.
     #[track_caller]
     pub fn all_to_all_in_place<B: BufferMut + ?Sized>(&self, blocks: &mut B) -> Result<()> {
-        let call = self.all_to_all_in_place_call::<B::Element>("all_to_all_in_place", blocks.count());
+        let call =
+            self.all_to_all_in_place_call::<B::Element>("all_to_all_in_place", blocks.count());
         self.moves_within("all_to_all_in_place", call, blocks)
     }
 }

@@ -39,7 +39,10 @@ impl Drop for OpenCommunicator {
 
 impl<L: Level> fmt::Debug for Communicator<'_, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Communicator").field("rank", &self.rank()).field("size", &self.size()).finish()
+        f.debug_struct("Communicator")
+            .field("rank", &self.rank())
+            .field("size", &self.size())
+            .finish()
     }
 }
 

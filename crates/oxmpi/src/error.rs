@@ -56,13 +56,19 @@ struct ErrorInfo {
 }
 
 impl Error {
-    pub(crate) fn new(kind: ErrorKind, operation: &'static str, detail: impl Into<String>) -> Error {
+    pub(crate) fn new(
+        kind: ErrorKind,
+        operation: &'static str,
+        detail: impl Into<String>,
+    ) -> Error {
         let class = match kind {
             ErrorKind::Truncated => abi::MPI_ERR_TRUNCATE,
             ErrorKind::WrongType => abi::MPI_ERR_TYPE,
             ErrorKind::PeerFailed => MPIX_ERR_PROC_FAILED,
             ErrorKind::NoMemory => abi::MPI_ERR_NO_MEM,
-            ErrorKind::Start | ErrorKind::AlreadyInitialized | ErrorKind::Other => abi::MPI_ERR_OTHER,
+            ErrorKind::Start | ErrorKind::AlreadyInitialized | ErrorKind::Other => {
+                abi::MPI_ERR_OTHER
+            }
         };
         Error(Box::new(ErrorInfo { kind, class, rank: -1, operation, detail: detail.into() }))
     }
@@ -154,7 +160,11 @@ fn of_mpi(operation: &'static str, error: &MpiError) -> Error {
 
 /// The completion of a successful operation, or its error. `peer` is the partner of the operation.
 #[track_caller]
-pub(crate) fn outcome(operation: &'static str, completion: Completion, peer: i32) -> Result<Completion> {
+pub(crate) fn outcome(
+    operation: &'static str,
+    completion: Completion,
+    peer: i32,
+) -> Result<Completion> {
     match error_of(&completion) {
         None => Ok(completion),
         Some(error) => Err(of_mpi(operation, &error).about(completion.source).about(peer)),

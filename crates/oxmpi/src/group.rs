@@ -166,7 +166,8 @@ impl<'u, L: Level> Communicator<'u, L> {
     /// The processes of this communicator, in the order of their ranks (MPI_Comm_group).
     pub fn group(&self) -> Group {
         let team = &self.core.team;
-        let processes: Vec<u32> = (0..team.size()).filter_map(|rank| team.map.process(rank)).collect();
+        let processes: Vec<u32> =
+            (0..team.size()).filter_map(|rank| team.map.process(rank)).collect();
         Group { processes: valid("group", Processes::new(&processes)), own: self.process.rank() }
     }
 
@@ -183,7 +184,9 @@ impl<'u, L: Level> Communicator<'u, L> {
     /// ```
     pub fn compare(&self, other: &Communicator<'u, L>) -> Comparison {
         match self.group().compare(&other.group()) {
-            Comparison::Identical if self.core.team.id != other.core.team.id => Comparison::Congruent,
+            Comparison::Identical if self.core.team.id != other.core.team.id => {
+                Comparison::Congruent
+            }
             relation => relation,
         }
     }

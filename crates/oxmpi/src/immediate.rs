@@ -23,7 +23,10 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         output: UserBuf,
     ) -> Result<ScopedRequest<'run, L>> {
         let (comm, buffers) = (self.communicator, Buffers { input, output, element: None });
-        let id = settle(operation, comm.process.start(&comm.core, call, buffers, Combine::Nothing, None))?;
+        let id = settle(
+            operation,
+            comm.process.start(&comm.core, call, buffers, Combine::Nothing, None),
+        )?;
         Ok(self.started(ScopedOperation::collective(id, None)))
     }
 
@@ -156,8 +159,11 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         data: &'scope mut B,
         root: Rank,
     ) -> Result<ScopedRequest<'run, L>> {
-        let call =
-            self.communicator.gather_in_place_call::<B::Element>("igather_in_place", data.count(), root);
+        let call = self.communicator.gather_in_place_call::<B::Element>(
+            "igather_in_place",
+            data.count(),
+            root,
+        );
         self.moves_within("igather_in_place", call, data)
     }
 
@@ -174,12 +180,20 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     /// });
     /// ```
     #[track_caller]
-    pub fn iall_gather<B, C>(&self, block: &'scope B, all: &'scope mut C) -> Result<ScopedRequest<'run, L>>
+    pub fn iall_gather<B, C>(
+        &self,
+        block: &'scope B,
+        all: &'scope mut C,
+    ) -> Result<ScopedRequest<'run, L>>
     where
         B: Buffer + ?Sized,
         C: BufferMut<Element = B::Element> + ?Sized,
     {
-        let call = self.communicator.all_gather_call::<B::Element>("iall_gather", block.count(), all.count());
+        let call = self.communicator.all_gather_call::<B::Element>(
+            "iall_gather",
+            block.count(),
+            all.count(),
+        );
         self.moves("iall_gather", call, self.lender.lend(block), self.lender.lend_mut(all))
     }
 
@@ -191,7 +205,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         data: &'scope mut B,
     ) -> Result<ScopedRequest<'run, L>> {
         let operation = "iall_gather_in_place";
-        let call = self.communicator.all_gather_in_place_call::<B::Element>(operation, data.count());
+        let call =
+            self.communicator.all_gather_in_place_call::<B::Element>(operation, data.count());
         self.moves_within(operation, call, data)
     }
 
@@ -232,7 +247,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         root: Rank,
     ) -> Result<ScopedRequest<'run, L>> {
         let operation = "iscatter_in_place";
-        let call = self.communicator.scatter_in_place_call::<B::Element>(operation, data.count(), root);
+        let call =
+            self.communicator.scatter_in_place_call::<B::Element>(operation, data.count(), root);
         self.moves_within(operation, call, data)
     }
 
@@ -260,7 +276,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         C: BufferMut<Element = B::Element> + ?Sized,
     {
         let comm = self.communicator;
-        let call = comm.all_to_all_call::<B::Element>("iall_to_all", blocks.count(), result.count());
+        let call =
+            comm.all_to_all_call::<B::Element>("iall_to_all", blocks.count(), result.count());
         self.moves("iall_to_all", call, self.lender.lend(blocks), self.lender.lend_mut(result))
     }
 
@@ -272,7 +289,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         blocks: &'scope mut B,
     ) -> Result<ScopedRequest<'run, L>> {
         let operation = "iall_to_all_in_place";
-        let call = self.communicator.all_to_all_in_place_call::<B::Element>(operation, blocks.count());
+        let call =
+            self.communicator.all_to_all_in_place_call::<B::Element>(operation, blocks.count());
         self.moves_within(operation, call, blocks)
     }
 
@@ -311,7 +329,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         root: Rank,
     ) -> Result<ScopedRequest<'run, L>> {
         let op = op.into();
-        let call = self.communicator.reduce_in_place_call("ireduce_in_place", data.len(), &op, root);
+        let call =
+            self.communicator.reduce_in_place_call("ireduce_in_place", data.len(), &op, root);
         self.combines_within("ireduce_in_place", call, data, op)
     }
 
@@ -376,7 +395,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ) -> Result<ScopedRequest<'run, L>> {
         let (comm, op) = (self.communicator, op.into());
         comm.check_blocks("ireduce_scatter_block", "blocks", blocks.len(), block.len());
-        let call = comm.reduce_scatter_block_call("ireduce_scatter_block", blocks.len(), &op, false);
+        let call =
+            comm.reduce_scatter_block_call("ireduce_scatter_block", blocks.len(), &op, false);
         self.combines_into("ireduce_scatter_block", call, blocks, block, op)
     }
 

@@ -54,7 +54,11 @@ impl<'u, L: Level> Communicator<'u, L> {
     /// });
     /// ```
     #[track_caller]
-    pub fn mprobe(&self, source: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Message<'u, L>> {
+    pub fn mprobe(
+        &self,
+        source: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Message<'u, L>> {
         let source = source.into().raw();
         let found = settle("mprobe", self.process.mprobe(&self.core, source, tag.into().raw()));
         let (raw, completion) = found.map_err(|e| e.about(source))?;
@@ -150,7 +154,11 @@ impl<'u, L: Level> Message<'u, L> {
     }
 
     #[track_caller]
-    fn receive<B: BufferMut + ?Sized>(&mut self, operation: &'static str, buffer: &mut B) -> Result<Status> {
+    fn receive<B: BufferMut + ?Sized>(
+        &mut self,
+        operation: &'static str,
+        buffer: &mut B,
+    ) -> Result<Status> {
         let (raw, source) = (self.raw.take(), self.status.source().unwrap_or(-1));
         let done = lend_buffer_mut(buffer, |buffer| self.process.mrecv(taken(raw), buffer));
         received::<B::Element>(operation, settle(operation, done), source)
@@ -169,8 +177,8 @@ impl<'u, L: Level> Message<'u, L> {
     pub fn irecv<T: Element>(mut self, buffer: Vec<T>) -> Result<Request<'u, T, L>> {
         let (raw, source) = (self.raw.take(), self.status.source().unwrap_or(-1));
         let buffer = Owned::new(buffer);
-        let id =
-            settle("irecv", self.process.imrecv(taken(raw), buffer.buf())).map_err(|e| e.about(source))?;
+        let id = settle("irecv", self.process.imrecv(taken(raw), buffer.buf()))
+            .map_err(|e| e.about(source))?;
         Ok(Request::new(self.process, id, MessageKind::Receive, source, buffer))
     }
 }

@@ -110,7 +110,9 @@ impl TagMatch {
     #[track_caller]
     pub(crate) fn raw(self) -> i32 {
         match self {
-            TagMatch::Is(tag) if tag < 0 => panic!("tag is {tag}; tags begin at 0, and any tag is ANY_TAG"),
+            TagMatch::Is(tag) if tag < 0 => {
+                panic!("tag is {tag}; tags begin at 0, and any tag is ANY_TAG")
+            }
             TagMatch::Is(tag) => tag,
             TagMatch::Any => abi::MPI_ANY_TAG,
         }
@@ -161,7 +163,9 @@ impl Status {
 
     /// The length in elements of `T`; `None` if it is no whole number of elements (MPI_Get_count).
     pub fn count<T: Element>(&self) -> Option<usize> {
-        self.bytes.is_multiple_of(size_of_element::<T>()).then(|| self.bytes / size_of_element::<T>())
+        self.bytes
+            .is_multiple_of(size_of_element::<T>())
+            .then(|| self.bytes / size_of_element::<T>())
     }
 }
 
@@ -207,7 +211,12 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     #[track_caller]
-    pub fn send<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Dest>, tag: Tag) -> Result<()> {
+    pub fn send<B: Buffer + ?Sized>(
+        &self,
+        data: &B,
+        dest: impl Into<Dest>,
+        tag: Tag,
+    ) -> Result<()> {
         self.send_as("send", Mode::Standard, data, dest.into(), tag)
     }
 
@@ -223,7 +232,12 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     #[track_caller]
-    pub fn ssend<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Dest>, tag: Tag) -> Result<()> {
+    pub fn ssend<B: Buffer + ?Sized>(
+        &self,
+        data: &B,
+        dest: impl Into<Dest>,
+        tag: Tag,
+    ) -> Result<()> {
         self.send_as("ssend", Mode::Synchronous, data, dest.into(), tag)
     }
 
@@ -240,11 +254,13 @@ impl<L: Level> Communicator<'_, L> {
         let dest = dest.raw();
         // The fast path first; the general path can wait, and reports errors.
         if mode == Mode::Standard
-            && view_of(data, |bytes| self.process.send_now(&self.core, bytes, dest, tag)) == Some(true)
+            && view_of(data, |bytes| self.process.send_now(&self.core, bytes, dest, tag))
+                == Some(true)
         {
             return Ok(());
         }
-        let sent = lend_buffer(data, |buffer| self.process.send(&self.core, mode, buffer, dest, tag));
+        let sent =
+            lend_buffer(data, |buffer| self.process.send(&self.core, mode, buffer, dest, tag));
         settle(operation, sent).map_err(|e| e.about(dest))
     }
 
@@ -305,8 +321,9 @@ impl<L: Level> Communicator<'_, L> {
         tag: impl Into<TagMatch>,
     ) -> Result<Status> {
         let (source, tag) = (source.into().raw(), tag.into().raw());
-        let done =
-            lend_buffer_mut(buffer, |buffer| self.process.recv_whatever(&self.core, buffer, source, tag));
+        let done = lend_buffer_mut(buffer, |buffer| {
+            self.process.recv_whatever(&self.core, buffer, source, tag)
+        });
         received::<B::Element>("recv_into", settle("recv_into", done), source)
     }
 
@@ -331,7 +348,8 @@ impl<L: Level> Communicator<'_, L> {
         receive_tag: impl Into<TagMatch>,
     ) -> Result<Status> {
         let _ = size_of_element::<S::Element>();
-        let (dest, source, receive_tag) = (dest.into().raw(), source.into().raw(), receive_tag.into().raw());
+        let (dest, source, receive_tag) =
+            (dest.into().raw(), source.into().raw(), receive_tag.into().raw());
         let done = lend_buffer(data, |send| {
             lend_buffer_mut(buffer, |receive| {
                 let send = SendrecvSend { buffer: send, dest, tag: send_tag };
@@ -408,7 +426,11 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     #[track_caller]
-    pub fn iprobe(&self, source: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Option<Status>> {
+    pub fn iprobe(
+        &self,
+        source: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Option<Status>> {
         let source = source.into().raw();
         let found = self.process.iprobe(&self.core, source, tag.into().raw());
         settle("iprobe", found).map(|c| c.map(|c| Status::new(&c))).map_err(|e| e.about(source))
@@ -432,7 +454,9 @@ pub(crate) fn received<T: Element>(
     source: i32,
 ) -> Result<Status> {
     match done {
-        Ok(completion) => whole::<T>(operation, Status::new(&outcome(operation, completion, source)?)),
+        Ok(completion) => {
+            whole::<T>(operation, Status::new(&outcome(operation, completion, source)?))
+        }
         Err(error) => Err(error.about(source)),
     }
 }

@@ -75,7 +75,9 @@ impl<T> fmt::Debug for Op<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             OpKind::Kernel(op, _) => write!(f, "Op({op:?})"),
-            OpKind::Function { commutative, .. } => write!(f, "Op(function, commutative: {commutative})"),
+            OpKind::Function { commutative, .. } => {
+                write!(f, "Op(function, commutative: {commutative})")
+            }
         }
     }
 }

@@ -161,7 +161,11 @@ impl<R: Pending> RequestSet<R> {
 
     /// Completes requests. `done` has positions in `open`, with completions.
     #[track_caller]
-    fn give_all(&mut self, open: &[usize], done: Vec<(usize, oxmpi_engine::Completion)>) -> Vec<Indexed<R>> {
+    fn give_all(
+        &mut self,
+        open: &[usize],
+        done: Vec<(usize, oxmpi_engine::Completion)>,
+    ) -> Vec<Indexed<R>> {
         let mut given = Vec::with_capacity(done.len());
         for (at, completion) in done {
             given.extend(self.give(open[at], completion));

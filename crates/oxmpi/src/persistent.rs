@@ -107,7 +107,15 @@ impl<'u, L: Level> Communicator<'u, L> {
         data: Vec<T>,
     ) -> Persistent<'u, T, L> {
         let buffer = Some(Owned::new(data));
-        Persistent { process: self.process, id, kind, peer, buffer, active: false, level: PhantomData }
+        Persistent {
+            process: self.process,
+            id,
+            kind,
+            peer,
+            buffer,
+            active: false,
+            level: PhantomData,
+        }
     }
 }
 
@@ -131,7 +139,9 @@ impl<'u, T: Element, L: Level> Persistent<'u, T, L> {
         self.rest();
         match self.buffer.as_mut().map(Owned::as_slice) {
             Some(Some(data)) => data,
-            _ => unreachable!("a finished operation still has its buffer; this is a defect of OxMPI"),
+            _ => {
+                unreachable!("a finished operation still has its buffer; this is a defect of OxMPI")
+            }
         }
     }
 

@@ -57,7 +57,13 @@ impl<L: Level> Communicator<'_, L> {
         Call::ReduceScatterBlock { block, commutative: op.is_commutative(), in_place }
     }
 
-    fn combines<T: Element>(&self, call: Call, input: UserBuf, output: UserBuf, op: Op<T>) -> CoreResult<()> {
+    fn combines<T: Element>(
+        &self,
+        call: Call,
+        input: UserBuf,
+        output: UserBuf,
+        op: Op<T>,
+    ) -> CoreResult<()> {
         let Lowered { combine, user, panic } = op.lower();
         let buffers = Buffers { input, output, element: Some(layout_of::<T>()) };
         let done = self.process.execute(&self.core, call, buffers, combine, user);
@@ -74,7 +80,9 @@ impl<L: Level> Communicator<'_, L> {
         result: &mut [T],
         op: Op<T>,
     ) -> Result<()> {
-        let done = lend(data, |data| lend_mut(result, |result| self.combines::<T>(call, data, result, op)));
+        let done = lend(data, |data| {
+            lend_mut(result, |result| self.combines::<T>(call, data, result, op))
+        });
         settle(operation, done)
     }
 
@@ -118,7 +126,12 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     #[track_caller]
-    pub fn reduce<T: Element>(&self, data: &[T], op: impl Into<Op<T>>, root: Rank) -> Result<Option<Vec<T>>> {
+    pub fn reduce<T: Element>(
+        &self,
+        data: &[T],
+        op: impl Into<Op<T>>,
+        root: Rank,
+    ) -> Result<Option<Vec<T>>> {
         let (me, op) = (self.is_root(self.root("reduce", root)), op.into());
         let mut result = room::<T>("reduce", if me { data.len() } else { 0 })?;
         let call = self.reduce_call("reduce", (data.len(), result.len()), &op, root);
@@ -182,7 +195,12 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     #[track_caller]
-    pub fn reduce_one<T: Element>(&self, value: T, op: impl Into<Op<T>>, root: Rank) -> Result<Option<T>> {
+    pub fn reduce_one<T: Element>(
+        &self,
+        value: T,
+        op: impl Into<Op<T>>,
+        root: Rank,
+    ) -> Result<Option<T>> {
         Ok(self.reduce(&[value], op, root)?.and_then(|all| all.first().copied()))
     }
 
@@ -239,7 +257,11 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     #[track_caller]
-    pub fn all_reduce_in_place<T: Element>(&self, data: &mut [T], op: impl Into<Op<T>>) -> Result<()> {
+    pub fn all_reduce_in_place<T: Element>(
+        &self,
+        data: &mut [T],
+        op: impl Into<Op<T>>,
+    ) -> Result<()> {
         let op = op.into();
         let call = all_reduce_call(data.len(), &op, true);
         self.combines_within("all_reduce_in_place", call, data, op)
@@ -272,7 +294,11 @@ impl<L: Level> Communicator<'_, L> {
     /// # Panics
     /// If `blocks` does not divide into a block for each rank.
     #[track_caller]
-    pub fn reduce_scatter_block<T: Element>(&self, blocks: &[T], op: impl Into<Op<T>>) -> Result<Vec<T>> {
+    pub fn reduce_scatter_block<T: Element>(
+        &self,
+        blocks: &[T],
+        op: impl Into<Op<T>>,
+    ) -> Result<Vec<T>> {
         let op = op.into();
         let call = self.reduce_scatter_block_call("reduce_scatter_block", blocks.len(), &op, false);
         let len = blocks.len() / self.core.team.size() as usize;
@@ -302,7 +328,8 @@ impl<L: Level> Communicator<'_, L> {
     ) -> Result<()> {
         let op = op.into();
         self.check_blocks("reduce_scatter_block_into", "blocks", blocks.len(), block.len());
-        let call = self.reduce_scatter_block_call("reduce_scatter_block_into", blocks.len(), &op, false);
+        let call =
+            self.reduce_scatter_block_call("reduce_scatter_block_into", blocks.len(), &op, false);
         self.combines_into("reduce_scatter_block_into", call, blocks, block, op)
     }
 
@@ -375,7 +402,11 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     #[track_caller]
-    pub fn exclusive_scan<T: Element>(&self, data: &[T], op: impl Into<Op<T>>) -> Result<Option<Vec<T>>> {
+    pub fn exclusive_scan<T: Element>(
+        &self,
+        data: &[T],
+        op: impl Into<Op<T>>,
+    ) -> Result<Option<Vec<T>>> {
         let op = op.into();
         let mut result = room::<T>("exclusive_scan", data.len())?;
         let call = exclusive_scan_call(data.len(), &op, false);
@@ -394,7 +425,11 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     #[track_caller]
-    pub fn exclusive_scan_in_place<T: Element>(&self, data: &mut [T], op: impl Into<Op<T>>) -> Result<()> {
+    pub fn exclusive_scan_in_place<T: Element>(
+        &self,
+        data: &mut [T],
+        op: impl Into<Op<T>>,
+    ) -> Result<()> {
         let op = op.into();
         let call = exclusive_scan_call(data.len(), &op, true);
         self.combines_within("exclusive_scan_in_place", call, data, op)

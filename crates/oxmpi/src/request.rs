@@ -40,7 +40,10 @@ pub(crate) enum MessageKind {
 
 impl<T: Element, L: Level> fmt::Debug for Request<'_, T, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("kind", &self.kind).field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Request")
+            .field("kind", &self.kind)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -121,7 +124,8 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
     fn complete(&mut self, operation: &'static str, done: Completion) -> Result<(Vec<T>, Status)> {
         let buffer = self.buffer.take();
         let status = status_of::<T>(operation, done, self.kind, self.peer)?;
-        let data = buffer.and_then(|b| b.into_vec().ok()).ok_or_else(|| buffer_still_used(operation))?;
+        let data =
+            buffer.and_then(|b| b.into_vec().ok()).ok_or_else(|| buffer_still_used(operation))?;
         Ok((data, status))
     }
 }
@@ -145,7 +149,11 @@ pub(crate) fn status_of<T: Element>(
     peer: i32,
 ) -> Result<Status> {
     let status = Status::new(&outcome(operation, done, peer)?);
-    if kind == MessageKind::Receive && !done.cancelled { whole::<T>(operation, status) } else { Ok(status) }
+    if kind == MessageKind::Receive && !done.cancelled {
+        whole::<T>(operation, status)
+    } else {
+        Ok(status)
+    }
 }
 
 impl<T: Element, L: Level> sealed::Pending for Request<'_, T, L> {

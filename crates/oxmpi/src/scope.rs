@@ -133,7 +133,9 @@ pub struct ScopedRequest<'run, L: Level> {
 
 impl<L: Level> fmt::Debug for Scope<'_, '_, '_, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope").field("requests", &self.running.started().len()).finish_non_exhaustive()
+        f.debug_struct("Scope")
+            .field("requests", &self.running.started().len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -197,7 +199,8 @@ impl<L: Level> Communicator<'_, L> {
             // All requests end, also after one has failed.
             while let Some(started) = running.next() {
                 let done = settle("scope", self.process.wait_raw(started.id.raw()));
-                outcome = outcome.and(done.and_then(|done| started.complete("scope", done)).map(drop));
+                outcome =
+                    outcome.and(done.and_then(|done| started.complete("scope", done)).map(drop));
             }
             outcome.map(|()| result)
         })

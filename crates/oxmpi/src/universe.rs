@@ -81,15 +81,20 @@ impl<L: Level> Universe<L> {
     fn start(operation: &'static str, wanted: ThreadLevel) -> Result<Universe<L>> {
         static CALLED: AtomicBool = AtomicBool::new(false);
         if CALLED.swap(true, Ordering::Relaxed) {
-            let text = "this process was initialised before; it can be once, and not again after its end";
+            let text =
+                "this process was initialised before; it can be once, and not again after its end";
             return Err(Error::new(ErrorKind::AlreadyInitialized, operation, text));
         }
-        let StartedProcess { process, client, modules, .. } = start::start().map_err(|e| Error::start(&e))?;
-        let level =
-            modules.settle(wanted).map_err(|e| Error::new(ErrorKind::Start, operation, e.to_string()))?.level;
+        let StartedProcess { process, client, modules, .. } =
+            start::start().map_err(|e| Error::start(&e))?;
+        let level = modules
+            .settle(wanted)
+            .map_err(|e| Error::new(ErrorKind::Start, operation, e.to_string()))?
+            .level;
         if level < wanted && wanted == ThreadLevel::Multiple {
-            let text =
-                format!("the thread level is {level} ({LEVEL_VARIABLE}, or the modules); {wanted} is needed");
+            let text = format!(
+                "the thread level is {level} ({LEVEL_VARIABLE}, or the modules); {wanted} is needed"
+            );
             return Err(Error::new(ErrorKind::Start, operation, text));
         }
         client.segment().status().set_state(RankState::Initialized);

@@ -32,7 +32,8 @@ pub fn absence(name: &str, value: &str) -> Option<Absence> {
         return is_off.then_some(Absence::SwitchedOff);
     }
     let Some((of_component, instead)) = of_component(name) else {
-        return is_of_framework(name).then(|| Absence::Tuned(instead_of(name).unwrap_or(FRAMEWORK)));
+        return is_of_framework(name)
+            .then(|| Absence::Tuned(instead_of(name).unwrap_or(FRAMEWORK)));
     };
     match is_switch(of_component) {
         true => is_off.then_some(Absence::SwitchedOff),
@@ -43,8 +44,9 @@ pub fn absence(name: &str, value: &str) -> Option<Absence> {
 /// Whether a name can only be a parameter of Open MPI: it begins with one of its frameworks or
 /// projects, and no parameter of OxMPI is near enough to be meant.
 fn is_of_framework(name: &str) -> bool {
-    let begins =
-        |family: &str| name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
+    let begins = |family: &str| {
+        name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    };
     FRAMEWORKS.split_whitespace().any(begins) && nearest_of_foreign(name).is_none()
 }
 
@@ -96,12 +98,9 @@ const ACCELERATOR: &str = "the collective component accelerator has no parameter
                            what is done about buffers on devices ('oxmpi info --param accelerator')";
 const NETWORK: &str = "that component is Open MPI's, and not here: '--mca rpi ib' is InfiniBand, '--mca mtl ofi' goes over the \
                        networks of libfabric ('oxmpi info --select' lists the transports)";
-const IB: &str =
-    "that parameter is Open MPI's, and not here: 'oxmpi info --param rpi_ib' lists the available ones";
-const OFI: &str =
-    "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_ofi' lists the available ones";
-const PORTALS: &str =
-    "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_portals4' lists the available ones";
+const IB: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param rpi_ib' lists the available ones";
+const OFI: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_ofi' lists the available ones";
+const PORTALS: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_portals4' lists the available ones";
 const MEMORY: &str = "that component is Open MPI's, and not here: parameters of shared memory start with 'shm_', and \
                       'single_copy off' keeps processes from copying from each other ('oxmpi info --params')";
 
@@ -153,11 +152,20 @@ mod tests {
             assert_eq!(absence(name, "1"), None, "{name}");
         }
         assert_eq!(absence("btl_openib_if_include", "mlx5_0"), Some(Absence::Tuned(IB)));
-        assert_eq!(absence("btl_vader_single_copy_mechanism", "none"), Some(Absence::Tuned(MEMORY)));
+        assert_eq!(
+            absence("btl_vader_single_copy_mechanism", "none"),
+            Some(Absence::Tuned(MEMORY))
+        );
         assert_eq!(absence("coll_adapt_priority", "100"), Some(Absence::Tuned(COLLECTIVE)));
-        for name in
-            ["coll_adapt", "coll_adapt_", "coll_adap_enable", "coll_adaptenable", "btl_smx_y", "rpi", ""]
-        {
+        for name in [
+            "coll_adapt",
+            "coll_adapt_",
+            "coll_adap_enable",
+            "coll_adaptenable",
+            "btl_smx_y",
+            "rpi",
+            "",
+        ] {
             assert_eq!(absence(name, "0"), None, "{name}");
         }
     }

@@ -153,7 +153,10 @@ pub enum BadName {
 
 /// Components of Open MPI that OxMPI does not have, each with the alternative.
 const MISSING: [(&str, &str); 4] = [
-    ("portals4", "over 'mtl portals4' the network matches the messages of 'tuned', 'libnbc' and 'basic'"),
+    (
+        "portals4",
+        "over 'mtl portals4' the network matches the messages of 'tuned', 'libnbc' and 'basic'",
+    ),
     ("monitoring", "MPI_T performance variables count what runs ('oxmpi info --pvars')"),
     ("adapt", "'tuned' has segments, 'libnbc' nonblocking forms"),
     ("acoll", "'shmem' serves the ranks of one node, 'smp' those of several"),
@@ -305,11 +308,18 @@ mod tests {
     fn a_list_names_components_or_exclusions_behind_a_caret() {
         let enabled = |text| {
             let enabled = ComponentSet::parse(text).unwrap();
-            Component::all().filter(|c| enabled.has(*c)).map(Component::name).collect::<Vec<_>>().join(" ")
+            Component::all()
+                .filter(|c| enabled.has(*c))
+                .map(Component::name)
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         assert_eq!(enabled("basic, self,libnbc"), "self libnbc basic");
         assert_eq!(enabled("lam_basic"), "basic");
-        assert_eq!(enabled("^xhc,han"), "accelerator self sync inter tuned ftagree libnbc ucc hcoll basic");
+        assert_eq!(
+            enabled("^xhc,han"),
+            "accelerator self sync inter tuned ftagree libnbc ucc hcoll basic"
+        );
         assert_eq!(
             enabled("^portals4,hcoll,ucc,xhc"),
             "accelerator self sync smp inter tuned ftagree libnbc basic"
@@ -342,7 +352,10 @@ mod tests {
         for name in ["adapt", "portals4"] {
             let error = ComponentSet::parse(&format!("basic,{name}")).unwrap_err().to_string();
             let start = format!("the collective component '{name}' is Open MPI's, and not here: ");
-            assert!(error.starts_with(&start) && error.contains("here are accelerator, self"), "{error}");
+            assert!(
+                error.starts_with(&start) && error.contains("here are accelerator, self"),
+                "{error}"
+            );
             assert_eq!(ComponentSet::parse(&format!("^{name}")), Ok(ComponentSet::ALL));
         }
     }

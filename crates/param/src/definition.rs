@@ -109,7 +109,9 @@ impl Param {
     pub fn parse(&self, text: &str) -> Result<Value, ParamError> {
         match self.unit {
             Unit::Text { .. } => return Ok(Value::Text(text.trim().into())),
-            Unit::Set { words, alone } if text.contains(',') => return self.parse_set(text, &words[alone..]),
+            Unit::Set { words, alone } if text.contains(',') => {
+                return self.parse_set(text, &words[alone..]);
+            }
             _ => {}
         }
         number(text, self.unit)
@@ -129,10 +131,17 @@ impl Param {
     /// The error for the value `text`, of which `word` is wrong.
     fn wrong(&self, text: &str, word: &str) -> ParamError {
         let nearest = match self.unit {
-            Unit::Choice(words) | Unit::Set { words, .. } => nearest(word.trim(), words.iter().copied()),
+            Unit::Choice(words) | Unit::Set { words, .. } => {
+                nearest(word.trim(), words.iter().copied())
+            }
             _ => None,
         };
-        ParamError::Value { name: self.name, value: text.to_string(), wanted: self.wanted(), nearest }
+        ParamError::Value {
+            name: self.name,
+            value: text.to_string(),
+            wanted: self.wanted(),
+            nearest,
+        }
     }
 
     /// The value if no source sets another one.
@@ -170,7 +179,10 @@ impl Param {
             Unit::Choice(_) | Unit::Switch => return format!("one of {}", self.words().join(", ")),
             Unit::Set { words, alone } => {
                 let several = if alone == 0 { "them".into() } else { words[alone..].join(", ") };
-                return format!("one of {}, or several of {several} with commas between", words.join(", "));
+                return format!(
+                    "one of {}, or several of {several} with commas between",
+                    words.join(", ")
+                );
             }
             Unit::Text { .. } => return "a text".to_string(),
             Unit::Bytes => "a number of bytes (suffixes k, m)",
@@ -185,7 +197,12 @@ impl Param {
     pub fn show(&self, value: &Value) -> String {
         match (self.unit, value) {
             (Unit::Choice(words) | Unit::Set { words, .. }, Value::Number(n)) => {
-                usize::try_from(*n).ok().and_then(|n| words.get(n)).copied().unwrap_or("?").to_string()
+                usize::try_from(*n)
+                    .ok()
+                    .and_then(|n| words.get(n))
+                    .copied()
+                    .unwrap_or("?")
+                    .to_string()
             }
             (_, Value::Number(n)) => n.to_string(),
             (_, Value::Text(text)) => text.to_string(),

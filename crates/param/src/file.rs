@@ -118,7 +118,9 @@ pub(crate) fn assignment(line: &str) -> Result<Assignment<'_>, Wrong> {
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     // Opening a pipe would wait for its writer, so the type is checked first.
     let found = match std::fs::metadata(path) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
             return Ok(None);
         }
         found => found?,
@@ -149,7 +151,8 @@ pub fn read_at_most(from: impl io::Read, most: u64) -> io::Result<Vec<u8>> {
 /// It cannot be read, has more than [`MAX_TEXT_BYTES`], or is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let bytes = read_at_most(File::open(path)?, MAX_TEXT_BYTES)?;
-    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text (UTF-8)"))
+    String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text (UTF-8)"))
 }
 
 #[cfg(test)]
@@ -185,13 +188,20 @@ mod tests {
 
     #[test]
     fn lines_of_another_form_are_refused() {
-        for (line, column) in [("a", 1), ("=b", 1), ("  a b = c", 3), ("-mca a b", 1), ("a # = b", 1)] {
+        for (line, column) in
+            [("a", 1), ("=b", 1), ("  a b = c", 3), ("-mca a b", 1), ("a # = b", 1)]
+        {
             assert_eq!(all(line), [(1, Err(Wrong { column, error: LineError::Form }))], "{line:?}");
         }
         for (line, column) in [("a='b", 3), ("a='b' c", 7), ("a=\"b'", 3)] {
-            assert_eq!(all(line), [(1, Err(Wrong { column, error: LineError::Quote }))], "{line:?}");
+            assert_eq!(
+                all(line),
+                [(1, Err(Wrong { column, error: LineError::Quote }))],
+                "{line:?}"
+            );
         }
-        let found: Vec<_> = lines(b"a=\xff\nb=c").map(|(number, one)| (number, one.err())).collect();
+        let found: Vec<_> =
+            lines(b"a=\xff\nb=c").map(|(number, one)| (number, one.err())).collect();
         assert_eq!(found, [(1, Some(Wrong { column: 3, error: LineError::Text })), (2, None)]);
     }
 

@@ -6,7 +6,9 @@ use crate::absent::instead_of_component;
 pub fn instead_of(name: &str) -> Option<&'static str> {
     let belongs = |family: &str| {
         name == family
-            || name.strip_prefix(family).is_some_and(|rest| family.ends_with('_') || rest.starts_with('_'))
+            || name
+                .strip_prefix(family)
+                .is_some_and(|rest| family.ends_with('_') || rest.starts_with('_'))
     };
     let family = || FAMILIES.iter().find(|(family, _)| belongs(family)).map(|(_, text)| *text);
     instead_of_component(name).or_else(family)
@@ -39,8 +41,14 @@ const FAMILIES: &[(&str, &str)] = &[
     ),
     ("btl", TRANSPORT),
     ("pml", TRANSPORT),
-    ("mtl", "it is Open MPI's; '--mca mtl ofi' is here, with parameters that start with 'mtl_ofi_'"),
-    ("smsc", "it is Open MPI's; 'single_copy' says whether processes copy from each other's memory"),
+    (
+        "mtl",
+        "it is Open MPI's; '--mca mtl ofi' is here, with parameters that start with 'mtl_ofi_'",
+    ),
+    (
+        "smsc",
+        "it is Open MPI's; 'single_copy' says whether processes copy from each other's memory",
+    ),
     (
         "mpi_yield_when_idle",
         "it is Open MPI's; waiting ranks yield by themselves: see wait_spin_us and wait_yield_us",
@@ -53,7 +61,10 @@ const FAMILIES: &[(&str, &str)] = &[
         "mpi_leave_pinned",
         "it is Open MPI's; transports that register memory keep it by themselves, so leave it out",
     ),
-    ("mca_base_param_files", "it is Open MPI's; OXMPI_PARAM_FILES=FILE:FILE in the environment names files"),
+    (
+        "mca_base_param_files",
+        "it is Open MPI's; OXMPI_PARAM_FILES=FILE:FILE in the environment names files",
+    ),
     ("hwloc_base_binding_policy", BINDING),
     ("hwloc_default_binding_policy", BINDING),
     ("rmaps", "it is Open MPI's; any number of ranks may be started, '--bind-to' binds them"),
@@ -71,7 +82,8 @@ const FAMILIES: &[(&str, &str)] = &[
 const TRANSPORT: &str = "it is Open MPI's; parameters of transports start with 'shm_' and 'rpi_tcp_' here ('oxmpi info --params')";
 const BINDING: &str =
     "it is Open MPI's; here '--bind-to none', '--bind-to core' or '--bind-to hwthread' says it";
-const LAUNCHER: &str = "it is of Open MPI's launcher; see 'mpirun --help' for the options of this one";
+const LAUNCHER: &str =
+    "it is of Open MPI's launcher; see 'mpirun --help' for the options of this one";
 
 #[cfg(test)]
 mod tests {

@@ -85,7 +85,8 @@ const ENTRY: char = '\u{1e}';
 
 /// Encodes names, values and sources for [`SOURCES_VARIABLE`].
 pub fn encode_sources<'a>(all: impl Iterator<Item = (&'a str, &'a str, &'a Source)>) -> String {
-    let entry = |(name, value, source): (&str, &str, &Source)| format!("{name}{PART}{value}{PART}{source}");
+    let entry =
+        |(name, value, source): (&str, &str, &Source)| format!("{name}{PART}{value}{PART}{source}");
     all.map(entry).filter(|entry| entry.matches(PART).count() == 2 && !entry.contains(ENTRY)).fold(
         String::new(),
         |mut all, entry| {
@@ -100,7 +101,9 @@ pub fn encode_sources<'a>(all: impl Iterator<Item = (&'a str, &'a str, &'a Sourc
 /// The source of a value by [`SOURCES_VARIABLE`]; `None` if `mpirun` has not set this value.
 pub(crate) fn decode_source(encoded: &str, name: &str, value: &str) -> Option<Source> {
     encoded.split(ENTRY).find_map(|entry| match entry.split(PART).collect::<Vec<_>>()[..] {
-        [of, said, source] if of == name && said == value => Some(Source::Launcher(source.to_string())),
+        [of, said, source] if of == name && said == value => {
+            Some(Source::Launcher(source.to_string()))
+        }
         _ => None,
     })
 }

@@ -12,8 +12,8 @@ use crate::nearest::nearest_within;
 use crate::registry::Params;
 use crate::source::{FileLine, Source};
 use crate::{
-    ENV_PREFIX, FILES_VARIABLE, FOREIGN_ENV_PREFIX, ParamError, SOURCES_VARIABLE, SYSTEM_FILE, USER_FILE,
-    decode_source, file,
+    ENV_PREFIX, FILES_VARIABLE, FOREIGN_ENV_PREFIX, ParamError, SOURCES_VARIABLE, SYSTEM_FILE,
+    USER_FILE, decode_source, file,
 };
 
 type MakeSource = fn(FileLine) -> Source;
@@ -73,7 +73,8 @@ impl Found {
             Ok(None) if must_be_there => "there is no such file".to_string(),
             Ok(None) => return,
             Err(error) if !must_be_there && error.raw_os_error().is_some() => {
-                self.unread.push(ParamError::File { path: path.to_owned(), error: error.to_string() });
+                self.unread
+                    .push(ParamError::File { path: path.to_owned(), error: error.to_string() });
                 return;
             }
             Err(error) => error.to_string(),
@@ -148,8 +149,10 @@ impl Found {
             }
         }
         for (name, value) in &variables.own {
-            let source = variables.sources.as_ref().and_then(|source| decode_source(source, name, value));
-            let source = source.unwrap_or_else(|| Source::Environment(format!("{ENV_PREFIX}{name}")));
+            let source =
+                variables.sources.as_ref().and_then(|source| decode_source(source, name, value));
+            let source =
+                source.unwrap_or_else(|| Source::Environment(format!("{ENV_PREFIX}{name}")));
             self.set(name, value, source);
         }
     }
@@ -188,7 +191,9 @@ impl Variables {
             if bytes.starts_with(ENV_PREFIX.as_bytes()) {
                 sorted.own.insert(rest(ENV_PREFIX), value.to_string_lossy().into_owned());
             } else if bytes.starts_with(FOREIGN_ENV_PREFIX.as_bytes()) {
-                sorted.foreign.insert(rest(FOREIGN_ENV_PREFIX), value.to_string_lossy().into_owned());
+                sorted
+                    .foreign
+                    .insert(rest(FOREIGN_ENV_PREFIX), value.to_string_lossy().into_owned());
             } else if bytes == FILES_VARIABLE.as_bytes() {
                 sorted.files = Some(value.to_owned());
             } else if bytes == SOURCES_VARIABLE.as_bytes() {
@@ -214,9 +219,11 @@ impl Variables {
             files.reverse();
             return files;
         }
-        let system = prefix.map(|prefix| (prefix.join(SYSTEM_FILE), Source::SystemFile as MakeSource));
+        let system =
+            prefix.map(|prefix| (prefix.join(SYSTEM_FILE), Source::SystemFile as MakeSource));
         let user = self.home.as_ref();
-        let user = user.map(|home| (Path::new(home).join(USER_FILE), Source::UserFile as MakeSource));
+        let user =
+            user.map(|home| (Path::new(home).join(USER_FILE), Source::UserFile as MakeSource));
         system.into_iter().chain(user).collect()
     }
 }

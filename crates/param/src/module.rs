@@ -109,7 +109,11 @@ impl PostboxParams {
         let pool = u64::try_from(params.number(self.pool)).unwrap_or(of_all);
         let of_piece = (pool / ranks / 4).clamp(1, PIECE_MOST);
         let piece = u64::try_from(params.number(self.piece)).ok().filter(|piece| *piece > 0);
-        PostboxSizes { short: params.count(self.short) as u64, pool, piece: piece.unwrap_or(of_piece) }
+        PostboxSizes {
+            short: params.count(self.short) as u64,
+            pool,
+            piece: piece.unwrap_or(of_piece),
+        }
     }
 }
 
@@ -210,8 +214,9 @@ impl Module {
     /// The options that make a job over this transport drainable, for a message.
     pub fn advice_to_rest(&self) -> String {
         let own = self.checkpoint_switch.map(|switch| format!("'--mca {} 1'", switch.name));
-        let always =
-            Module::all().iter().filter(|module| module.checkpoints && module.checkpoint_switch.is_none());
+        let always = Module::all()
+            .iter()
+            .filter(|module| module.checkpoints && module.checkpoint_switch.is_none());
         let others = always.map(|module| format!("'--mca rpi {}'", module.name));
         own.into_iter().chain(others).collect::<Vec<_>>().join(" or ")
     }

@@ -55,9 +55,13 @@ mod tests {
 
     #[test]
     fn distances_of_known_pairs() {
-        for (a, b, d) in
-            [("", "", 0), ("abc", "", 3), ("abc", "abc", 0), ("abc", "acb", 1), ("kitten", "sitting", 3)]
-        {
+        for (a, b, d) in [
+            ("", "", 0),
+            ("abc", "", 3),
+            ("abc", "abc", 0),
+            ("abc", "acb", 1),
+            ("kitten", "sitting", 3),
+        ] {
             assert_eq!(distance(a, b), d, "{a} {b}");
             assert_eq!(distance(b, a), d, "{b} {a}");
         }

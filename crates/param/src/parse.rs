@@ -72,7 +72,8 @@ fn hint(nearest: Option<&str>, instead: Option<&str>) -> String {
 /// Reads `text` as a number in `unit`.
 pub(crate) fn number(text: &str, unit: Unit) -> Option<i64> {
     let text = text.trim();
-    let place = |words: &[&str]| words.iter().position(|w| w.eq_ignore_ascii_case(text)).map(|i| i as i64);
+    let place =
+        |words: &[&str]| words.iter().position(|w| w.eq_ignore_ascii_case(text)).map(|i| i as i64);
     match unit {
         Unit::Choice(words) | Unit::Set { words, .. } => return place(words),
         Unit::Switch => return place(&SWITCH_WORDS).map(|place| place % 2),

@@ -69,7 +69,11 @@ fn options(line: &str) -> Result<Vec<ProfileEntry<'_>>, Wrong> {
                 let (at, name) = next("NAME and VALUE")?;
                 let (value_at, value) = next("VALUE")?;
                 let (name, value) = (Cow::Owned(name), Cow::Owned(value));
-                entries.push(ProfileEntry::Parameter(Assignment { name, value, columns: (at, value_at) }));
+                entries.push(ProfileEntry::Parameter(Assignment {
+                    name,
+                    value,
+                    columns: (at, value_at),
+                }));
             }
             "x" if option.starts_with('-') => {
                 let (column, word) = next("NAME=VALUE")?;
@@ -170,14 +174,17 @@ impl Found {
     pub fn read_profile(&mut self, profile: &Profile, own: impl Fn(&str) -> Option<String>) {
         let before = self.errors.len();
         for (line, entries) in lines(&profile.bytes) {
-            let at = |column| Source::NamedFile(FileLine { path: profile.path.clone(), line, column });
+            let at =
+                |column| Source::NamedFile(FileLine { path: profile.path.clone(), line, column });
             match entries {
                 Err(Wrong { column, error }) => self.refuse(error, at(column)),
                 Ok(entries) => entries.into_iter().for_each(|entry| match entry {
                     ProfileEntry::Parameter(one)
                         if self.is_for_absent(&one.name, &one.value, &at(one.columns.0)) => {}
                     ProfileEntry::Parameter(one) => self.assign(&one, &at),
-                    ProfileEntry::Variable { name, value: None, column } if own(&name).is_none() => {
+                    ProfileEntry::Variable { name, value: None, column }
+                        if own(&name).is_none() =>
+                    {
                         self.refuse(LineError::Variable, at(column));
                     }
                     ProfileEntry::Variable { .. } => {}
@@ -249,7 +256,8 @@ mod tests {
         let path = search_path(Some(OsStr::new("/home/me")), Some(Path::new("/opt")));
         assert_eq!(
             path,
-            [".", "/home/me/.oxmpi/amca-param-sets", "/opt/share/oxmpi/amca-param-sets"].map(PathBuf::from)
+            [".", "/home/me/.oxmpi/amca-param-sets", "/opt/share/oxmpi/amca-param-sets"]
+                .map(PathBuf::from)
         );
         let error = Profile::open(Path::new("no-such-set"), &path).unwrap_err().to_string();
         assert_eq!(

@@ -40,7 +40,12 @@ impl Params {
         self.put(name, text, || Source::Program)
     }
 
-    fn put(&mut self, name: &str, text: &str, source: impl FnOnce() -> Source) -> Result<(), ParamError> {
+    fn put(
+        &mut self,
+        name: &str,
+        text: &str,
+        source: impl FnOnce() -> Source,
+    ) -> Result<(), ParamError> {
         let param = Param::find(name).ok_or_else(|| Param::unknown(name))?;
         let set = SetParam { param, value: param.parse(text)?, source: source() };
         match self.place(param) {
@@ -875,20 +880,38 @@ mod tests {
             assert!(p.help.len() > 20 && p.help.ends_with('.'), "{} has no help", p.name);
             assert!(!p.help.contains("  "), "{}: help has a run of blanks", p.name);
             let default = p.default_value();
-            assert_eq!(p.parse(&p.show(&default)).as_ref(), Ok(&default), "{}: its default", p.name);
+            assert_eq!(
+                p.parse(&p.show(&default)).as_ref(),
+                Ok(&default),
+                "{}: its default",
+                p.name
+            );
             let suffix = match p.unit {
                 Unit::Bytes => Some("_bytes"),
                 Unit::Micros => Some("_us"),
                 _ => None,
             };
             // Names of LAM/MPI and Open MPI do not follow this rule.
-            let old =
-                ["rpi_", "coll_tuned_", "coll_base_shmem_", "coll_reduce_crossover", "coll_smp_segmentsize"]
-                    .iter()
-                    .any(|old| p.name.starts_with(old));
-            assert!(old || suffix.is_none_or(|s| p.name.ends_with(s)), "{}: the unit comes last", p.name);
+            let old = [
+                "rpi_",
+                "coll_tuned_",
+                "coll_base_shmem_",
+                "coll_reduce_crossover",
+                "coll_smp_segmentsize",
+            ]
+            .iter()
+            .any(|old| p.name.starts_with(old));
+            assert!(
+                old || suffix.is_none_or(|s| p.name.ends_with(s)),
+                "{}: the unit comes last",
+                p.name
+            );
             for other in &Param::all()[..i] {
-                assert!(p.name != other.name && !other.aliases.contains(&p.name), "{} twice", p.name);
+                assert!(
+                    p.name != other.name && !other.aliases.contains(&p.name),
+                    "{} twice",
+                    p.name
+                );
             }
         }
     }
@@ -907,7 +930,10 @@ mod tests {
         assert_eq!(params.wait_sleeping(), 1_000_000_000);
         assert_eq!(params.single_copy(), SingleCopy::On);
         assert!(params.mpi_param_check() && params.mpi_ft_enable() && params.mpi_strict());
-        assert_eq!((params.mpi_hostmap(), params.shm_copy_costs()), ("mpi_hostmap", "shm_copy_costs"));
+        assert_eq!(
+            (params.mpi_hostmap(), params.shm_copy_costs()),
+            ("mpi_hostmap", "shm_copy_costs")
+        );
         assert_eq!((params.pml(), params.btl(), params.mtl()), ("pml", "btl", "mtl"));
         assert_eq!(params.plm_rsh_agent(), "plm_rsh_agent");
         assert!(params.mpi_show_select());
@@ -959,7 +985,12 @@ mod tests {
         for param in Param::all().iter().filter(|param| param.unit == Unit::Switch) {
             for (words, value) in [(["0", "false", "no"], 0), (["1", "true", " YES "], 1)] {
                 for word in words {
-                    assert_eq!(param.parse(word), Ok(Value::Number(value)), "{} {word}", param.name);
+                    assert_eq!(
+                        param.parse(word),
+                        Ok(Value::Number(value)),
+                        "{} {word}",
+                        param.name
+                    );
                 }
             }
             for word in ["", "2", "-1", "yess", "on", "0k"] {
@@ -978,7 +1009,10 @@ mod tests {
 
     #[test]
     fn an_alias_sets_its_parameter() {
-        assert_eq!(Params::default().with("shm_single_copy", "OFF").unwrap().single_copy(), SingleCopy::Off);
+        assert_eq!(
+            Params::default().with("shm_single_copy", "OFF").unwrap().single_copy(),
+            SingleCopy::Off
+        );
     }
 
     #[test]
@@ -988,7 +1022,10 @@ mod tests {
         let e = Params::default().with("shm_ring_slots", "100").unwrap_err().to_string();
         assert!(e.contains("power of two"), "{e}");
         let e = Params::default().with("mpi_ft_enable", "maybe").unwrap_err().to_string();
-        assert_eq!(e, "parameter 'mpi_ft_enable': 'maybe' is not one of 0, 1, false, true, no, yes");
+        assert_eq!(
+            e,
+            "parameter 'mpi_ft_enable': 'maybe' is not one of 0, 1, false, true, no, yes"
+        );
         let e = Params::default().with("single_copy", "maybe").unwrap_err().to_string();
         assert!(e.contains("one of auto, off"), "{e}");
     }

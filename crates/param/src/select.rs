@@ -85,7 +85,9 @@ pub struct SelectionStep {
 impl fmt::Display for SelectionStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}. {}", self.number, self.text)?;
-        self.drops.iter().try_for_each(|(module, reason)| write!(f, "\n   {module} is dropped: {reason}"))
+        self.drops
+            .iter()
+            .try_for_each(|(module, reason)| write!(f, "\n   {module} is dropped: {reason}"))
     }
 }
 
@@ -117,14 +119,18 @@ impl fmt::Display for NothingLeft {
             Framework::Rpi => ("rpi", "carries the messages of this job"),
             Framework::Coll => ("coll", "serves the collectives of this job"),
             Framework::Cr => ("cr", "writes the requested checkpoints"),
-            Framework::Between => ("between nodes", "carries the messages of this job between nodes"),
+            Framework::Between => {
+                ("between nodes", "carries the messages of this job between nodes")
+            }
         };
         write!(f, "no module of '{name}' {what}")?;
         let start = format!("{name} ");
-        let drops = self.steps.iter().flat_map(|step| &step.drops).filter(|(m, _)| m.starts_with(&start));
+        let drops =
+            self.steps.iter().flat_map(|step| &step.drops).filter(|(m, _)| m.starts_with(&start));
         // The reasons of requested modules are shown, not that others were not requested.
         let all: Vec<_> = drops.collect();
-        let requested: Vec<_> = all.iter().filter(|(module, _)| !self.left_out.contains(module)).collect();
+        let requested: Vec<_> =
+            all.iter().filter(|(module, _)| !self.left_out.contains(module)).collect();
         let shown = if requested.is_empty() { all.iter().collect() } else { requested };
         shown.into_iter().enumerate().try_for_each(|(i, (module, reason))| {
             write!(f, "{} {module}: {reason}", if i == 0 { ":" } else { ";" })
@@ -146,7 +152,10 @@ struct SelectionState<'a> {
 }
 
 /// Selects among `rows` by the eight steps.
-pub fn decide(rows: &[ModuleRow], request: &SelectionRequest) -> Result<ModuleSelection, NothingLeft> {
+pub fn decide(
+    rows: &[ModuleRow],
+    request: &SelectionRequest,
+) -> Result<ModuleSelection, NothingLeft> {
     let left_out = rows.iter().filter(|row| row.left_out.is_some()).map(ModuleRow::title).collect();
     let (steps, left) = (Vec::new(), rows.iter().collect());
     let mut state = SelectionState { request, level: request.level, steps, left, left_out };
@@ -157,13 +166,14 @@ pub fn decide(rows: &[ModuleRow], request: &SelectionRequest) -> Result<ModuleSe
     state.find_level()?;
     let (rpi, between) = state.select_rpi();
     let level = state.level;
-    state.drop_if("what cannot run at this thread level, or with the selected rpi, is dropped", |row| {
-        match row.framework {
+    state.drop_if(
+        "what cannot run at this thread level, or with the selected rpi, is dropped",
+        |row| match row.framework {
             Framework::Rpi | Framework::Between => None,
             Framework::Coll => row.misses(level),
             Framework::Cr => row.misses(level).or_else(|| row.refused_as_cr(rpi, request)),
-        }
-    });
+        },
+    );
     let coll = state.list_coll()?;
     let cr = state.select_cr()?;
     Ok(ModuleSelection { level, rpi: rpi.name, between, coll, cr, steps: state.steps })
@@ -182,7 +192,8 @@ impl ModuleRow {
     /// The reason why it cannot carry messages to all nodes of a job.
     fn misses_route(&self, rows: &[ModuleRow], request: &SelectionRequest) -> Option<String> {
         let (nodes, route) = (request.nodes.as_ref()?, self.between?);
-        let row = rows.iter().find(|row| row.framework == Framework::Between && row.name == route)?;
+        let row =
+            rows.iter().find(|row| row.framework == Framework::Between && row.name == route)?;
         let why = row.dropped()?;
         Some(format!("the job is on {nodes}, between which messages go by {route}: {why}"))
     }
@@ -190,13 +201,18 @@ impl ModuleRow {
     /// The reason why it does not run at a thread level.
     fn misses(&self, level: ThreadLevel) -> Option<String> {
         let too_high = (self.highest < level).then(|| format!("it runs up to {}", self.highest));
-        too_high.or_else(|| (self.lowest > level).then(|| format!("it runs from {} on", self.lowest)))
+        too_high
+            .or_else(|| (self.lowest > level).then(|| format!("it runs from {} on", self.lowest)))
     }
 
     fn refused_as_cr(&self, rpi: &ModuleRow, request: &SelectionRequest) -> Option<String> {
-        let requested =
-            request.cr.filter(|name| *name != self.name).map(|name| format!("cr {name} was requested"));
-        requested.or_else(|| (!rpi.checkpoints).then(|| format!("rpi {} supports no checkpoints", rpi.name)))
+        let requested = request
+            .cr
+            .filter(|name| *name != self.name)
+            .map(|name| format!("cr {name} was requested"));
+        requested.or_else(|| {
+            (!rpi.checkpoints).then(|| format!("rpi {} supports no checkpoints", rpi.name))
+        })
     }
 }
 
@@ -209,7 +225,8 @@ impl<'a> SelectionState<'a> {
     /// A step that drops all modules for which `reason` returns a reason.
     fn drop_if(&mut self, text: &str, reason: impl Fn(&ModuleRow) -> Option<String>) {
         self.step(text.into());
-        let drops: Vec<_> = self.left.iter().filter_map(|row| Some((row.title(), reason(row)?))).collect();
+        let drops: Vec<_> =
+            self.left.iter().filter_map(|row| Some((row.title(), reason(row)?))).collect();
         self.left.retain(|row| reason(row).is_none());
         if let Some(step) = self.steps.last_mut() {
             step.drops = drops;
@@ -250,17 +267,24 @@ impl<'a> SelectionState<'a> {
         let found = levels.clone().find(|level| all.iter().any(|row| runs(row, *level)));
         self.level = found.unwrap_or(wanted);
         let kept = self.level;
-        self.drop_if("what carries messages and does not run at this thread level is dropped", |row| {
-            let drops = row.framework == Framework::Rpi && !runs(row, kept);
-            drops.then(|| format!("it runs up to {}, and {wanted} is wanted", row.highest))
-        });
+        self.drop_if(
+            "what carries messages and does not run at this thread level is dropped",
+            |row| {
+                let drops = row.framework == Framework::Rpi && !runs(row, kept);
+                drops.then(|| format!("it runs up to {}, and {wanted} is wanted", row.highest))
+            },
+        );
         self.step(match found {
             None => "nothing is left that carries messages, at any thread level".to_string(),
             Some(level) if level < wanted => {
-                format!("nothing carries messages at {wanted}: the thread level is lowered to {level}")
+                format!(
+                    "nothing carries messages at {wanted}: the thread level is lowered to {level}"
+                )
             }
             Some(level) => {
-                format!("the thread level stays {level}, as something that carries messages is left")
+                format!(
+                    "the thread level stays {level}, as something that carries messages is left"
+                )
             }
         });
         if found.is_some() { Ok(()) } else { Err(self.fail(Framework::Rpi)) }
@@ -270,13 +294,17 @@ impl<'a> SelectionState<'a> {
     fn select_rpi(&mut self) -> (&'a ModuleRow, Option<&'static str>) {
         let all = self.ranked(Framework::Rpi);
         let winner = all[0];
-        let mut text =
-            format!("rpi {} is selected: it has the highest priority, {}", winner.name, winner.priority);
+        let mut text = format!(
+            "rpi {} is selected: it has the highest priority, {}",
+            winner.name, winner.priority
+        );
         if winner.lowest > self.level {
             self.level = winner.lowest;
-            text += &format!("; the thread level is raised to {}, from which on it runs", self.level);
+            text +=
+                &format!("; the thread level is raised to {}, from which on it runs", self.level);
         }
-        let is_left = |route: &&str| self.ranked(Framework::Between).iter().any(|row| row.name == *route);
+        let is_left =
+            |route: &&str| self.ranked(Framework::Between).iter().any(|row| row.name == *route);
         let between = winner.between.filter(is_left);
         text += &match (winner.between, between) {
             (Some(_), Some(route)) => {
@@ -301,7 +329,10 @@ impl<'a> SelectionState<'a> {
             self.step("nothing is left that serves collectives".into());
             return Err(self.fail(Framework::Coll));
         }
-        self.step(format!("coll {} may serve collectives, communicator by communicator", names.join(", ")));
+        self.step(format!(
+            "coll {} may serve collectives, communicator by communicator",
+            names.join(", ")
+        ));
         Ok(names)
     }
 
@@ -313,7 +344,11 @@ impl<'a> SelectionState<'a> {
             (None, None) => "nothing writes checkpoints, and none were requested".into(),
             (None, Some(_)) => "nothing is left that writes the requested checkpoints".into(),
         });
-        if cr.is_none() && self.request.cr.is_some() { Err(self.fail(Framework::Cr)) } else { Ok(cr) }
+        if cr.is_none() && self.request.cr.is_some() {
+            Err(self.fail(Framework::Cr))
+        } else {
+            Ok(cr)
+        }
     }
 }
 

@@ -57,7 +57,9 @@ impl Source {
     /// The position, for a file.
     pub(crate) fn place(&self) -> Option<&FileLine> {
         match self {
-            Source::SystemFile(place) | Source::UserFile(place) | Source::NamedFile(place) => Some(place),
+            Source::SystemFile(place) | Source::UserFile(place) | Source::NamedFile(place) => {
+                Some(place)
+            }
             _ => None,
         }
     }

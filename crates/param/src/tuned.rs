@@ -116,7 +116,8 @@ mod tests {
     #[test]
     fn each_collective_has_its_own() {
         for (index, name) in COLLECTIVES.iter().enumerate() {
-            let set = |knob: &str, value: &str| (format!("coll_tuned_{name}_{knob}"), value.to_string());
+            let set =
+                |knob: &str, value: &str| (format!("coll_tuned_{name}_{knob}"), value.to_string());
             let mut params = Params::default();
             for (name, value) in [
                 set("algorithm", "ring"),

@@ -104,7 +104,13 @@ impl Cut {
 
     /// `how_many` blocks from `first` on, around the end of a buffer of `size` blocks: two spans,
     /// the second often empty.
-    pub(crate) fn wrapped(&self, place: PlanBuffer, first: u32, how_many: u32, size: u32) -> [Span; 2] {
+    pub(crate) fn wrapped(
+        &self,
+        place: PlanBuffer,
+        first: u32,
+        how_many: u32,
+        size: u32,
+    ) -> [Span; 2] {
         let head = how_many.min(size - first);
         [self.span(place, first, head), self.span(place, 0, how_many - head)]
     }

@@ -39,8 +39,17 @@ pub(crate) struct Burst {
 
 impl Burst {
     pub(crate) fn new() -> Self {
-        let idle = PlanStep { after: After::None, action: Action::Send { to: 0, what: Span::NOTHING } };
-        Self { steps: [idle; CAPACITY], head: 0, len: 0, pushed: 0, fenced: false, first: 0, among: None }
+        let idle =
+            PlanStep { after: After::None, action: Action::Send { to: 0, what: Span::NOTHING } };
+        Self {
+            steps: [idle; CAPACITY],
+            head: 0,
+            len: 0,
+            pushed: 0,
+            fenced: false,
+            first: 0,
+            among: None,
+        }
     }
 
     pub(crate) fn pop(&mut self) -> Option<PlanStep> {
@@ -98,7 +107,11 @@ impl Burst {
 
     /// Copies a span, unless it is empty or already in its position.
     pub(crate) fn copy(&mut self, wait: Wait, from: Span, into: Span) -> Mark {
-        if from.len == 0 || from == into { Mark::NONE } else { self.push(wait, Action::Copy { from, into }) }
+        if from.len == 0 || from == into {
+            Mark::NONE
+        } else {
+            self.push(wait, Action::Copy { from, into })
+        }
     }
 
     /// `right <- left op right`, unless the spans are empty.

@@ -459,7 +459,9 @@ impl Call {
     #[must_use]
     pub const fn in_place(&self) -> bool {
         match *self {
-            Self::Barrier | Self::Bcast { .. } | Self::Neighbor { .. } | Self::Inter { .. } => false,
+            Self::Barrier | Self::Bcast { .. } | Self::Neighbor { .. } | Self::Inter { .. } => {
+                false
+            }
             Self::Gather { in_place, .. }
             | Self::Scatter { in_place, .. }
             | Self::Allgather { in_place, .. }

@@ -42,7 +42,12 @@ impl fmt::Display for Setup {
 /// [`Call::commutative`](crate::Call::commutative). The arguments are the same on all ranks, and so
 /// is the choice.
 #[must_use]
-pub fn choose(collective: Collective, size: u32, bytes: Shared<usize>, commutative: bool) -> AlgorithmId {
+pub fn choose(
+    collective: Collective,
+    size: u32,
+    bytes: Shared<usize>,
+    commutative: bool,
+) -> AlgorithmId {
     choose_within(collective, size, bytes, commutative).algorithm
 }
 
@@ -75,7 +80,12 @@ impl Chosen {
 /// As [`choose`], with the parameters and the bounds of the choice, for ranks with a processor
 /// each.
 #[must_use]
-pub fn choose_within(collective: Collective, size: u32, bytes: Shared<usize>, commutative: bool) -> Chosen {
+pub fn choose_within(
+    collective: Collective,
+    size: u32,
+    bytes: Shared<usize>,
+    commutative: bool,
+) -> Chosen {
     choose_on(Shared(Setup::Dedicated), collective, size, bytes, commutative)
 }
 
@@ -96,7 +106,8 @@ pub fn choose_on(
             && part.powers_of_two.is_none_or(|other| other == size.is_power_of_two())
     };
     let found = fixed::PARTS.iter().filter(is_it).find_map(|part| {
-        let row = part.rows().iter().find(|row| size <= row.max_size && bytes.0 <= row.max_bytes)?;
+        let row =
+            part.rows().iter().find(|row| size <= row.max_size && bytes.0 <= row.max_bytes)?;
         Some((row, part.powers_of_two))
     });
     // A part without rows has nothing to choose. The rows of each other part end with a row without
@@ -171,7 +182,8 @@ mod tests {
     #[test]
     fn every_row_names_an_algorithm_and_the_last_one_always_fits() {
         let text = std::str::from_utf8(fixed::TEXT).unwrap();
-        let lines = text.lines().filter(|line| !line.starts_with('#') && !line.starts_with("part "));
+        let lines =
+            text.lines().filter(|line| !line.starts_with('#') && !line.starts_with("part "));
         let names: Vec<&str> = lines.map(|line| line.split(' ').nth(3).unwrap()).collect();
         assert_eq!(names.len(), fixed::ROWS.len());
         assert!(fixed::ROWS.len() > 1000, "the table has a thousand rows");
@@ -183,7 +195,11 @@ mod tests {
             let Some(last) = part.rows().last() else { continue };
             assert_eq!((last.max_size, last.max_bytes), (ANY, LONG), "{}", part.collective);
             let key = |row: &DecisionRow| (row.max_size, row.max_bytes);
-            assert!(part.rows().windows(2).all(|pair| key(&pair[0]) < key(&pair[1])), "{}", part.collective);
+            assert!(
+                part.rows().windows(2).all(|pair| key(&pair[0]) < key(&pair[1])),
+                "{}",
+                part.collective
+            );
         }
         for collective in Collective::ALL {
             assert!(fixed::PARTS.iter().any(|part| part.collective == collective), "{collective}");
@@ -207,7 +223,8 @@ mod tests {
                             smaller.clear();
                         }
                         let mut from = 0;
-                        smaller = decisions::decide(setup, collective, *commutative, class, &smaller);
+                        smaller =
+                            decisions::decide(setup, collective, *commutative, class, &smaller);
                         for decided in &smaller {
                             for bytes in [from, decided.max_bytes] {
                                 let chosen = choose_on(

@@ -73,7 +73,11 @@ pub fn estimate(
 }
 
 /// The time in nanoseconds of plans, one for each rank.
-pub fn time<G: Generator>(machine: &Machine, element_bytes: usize, plans: Vec<G>) -> Result<f64, CostError> {
+pub fn time<G: Generator>(
+    machine: &Machine,
+    element_bytes: usize,
+    plans: Vec<G>,
+) -> Result<f64, CostError> {
     let outline = outline(machine, element_bytes, plans, usize::MAX, f64::INFINITY)?;
     Ok(outline.map_or(f64::INFINITY, |outline| outline.time_ns))
 }
@@ -109,7 +113,12 @@ pub fn outline<G: Generator>(
     let most = (most_ns * PER_NS).min(Picoseconds::MAX as f64) as Picoseconds;
     let Some(time) = walk.run(most)? else { return Ok(None) };
     let (time_ns, work_ns) = (time as f64 / PER_NS, walk.work as f64 / PER_NS);
-    Ok(Some(Outline { time_ns, work_ns, fetched: walk.fetched, readers: most_readers(&walk.reads) }))
+    Ok(Some(Outline {
+        time_ns,
+        work_ns,
+        fetched: walk.fetched,
+        readers: most_readers(&walk.reads),
+    }))
 }
 
 /// The largest number of reads of one source that overlap. A read that begins when another ends
@@ -118,7 +127,8 @@ fn most_readers(reads: &[(u32, Picoseconds, Picoseconds)]) -> usize {
     let changes = |&(source, start, end): &(u32, Picoseconds, Picoseconds)| {
         [(source, start, true), (source, end, false)]
     };
-    let mut changes: Vec<_> = reads.iter().filter(|(_, start, end)| start < end).flat_map(changes).collect();
+    let mut changes: Vec<_> =
+        reads.iter().filter(|(_, start, end)| start < end).flat_map(changes).collect();
     changes.sort_unstable();
     let (mut now, mut most) = (0_usize, 0);
     for (_, _, begins) in changes {
@@ -237,13 +247,20 @@ impl<G: Generator> Walk<G> {
             match message.stage {
                 MessageStage::Leaves(number) => {
                     let start = time.max(self.out[from_link]);
-                    let is_fetched = from_link == message.from as usize && message.bytes >= self.fetched_from;
-                    let stage =
-                        if is_fetched { MessageStage::Offered(number) } else { MessageStage::Arrives };
+                    let is_fetched =
+                        from_link == message.from as usize && message.bytes >= self.fetched_from;
+                    let stage = if is_fetched {
+                        MessageStage::Offered(number)
+                    } else {
+                        MessageStage::Arrives
+                    };
                     self.out[from_link] =
                         start + if is_fetched { picoseconds(level.gap_ns) } else { occupied };
                     self.work += length + 2 * picoseconds(level.overhead_ns);
-                    self.push(start + picoseconds(level.latency_ns), MessageEvent { stage, ..message });
+                    self.push(
+                        start + picoseconds(level.latency_ns),
+                        MessageEvent { stage, ..message },
+                    );
                     if !is_fetched {
                         self.ranks[message.from as usize].close(number, start + length);
                     }
@@ -254,15 +271,18 @@ impl<G: Generator> Walk<G> {
                     self.into[to_link] = start + occupied;
                     self.arrive(message, (start + length, None));
                 }
-                MessageStage::Offered(number) => self.arrive(message, (time, Some((message.bytes, number)))),
+                MessageStage::Offered(number) => {
+                    self.arrive(message, (time, Some((message.bytes, number))))
+                }
                 MessageStage::Fetched(number) => {
                     self.ranks[message.from as usize].close(number, time);
                     self.issue(message.from);
                 }
             }
         }
-        let through =
-            |rank: &RankClock<G>| rank.next.is_none() && rank.open.iter().all(|(_, end)| end.is_some());
+        let through = |rank: &RankClock<G>| {
+            rank.next.is_none() && rank.open.iter().all(|(_, end)| end.is_some())
+        };
         if let Some(rank) = self.ranks.iter().position(|rank| !through(rank)) {
             return Err(CostError::Deadlock { rank: rank as u32 });
         }

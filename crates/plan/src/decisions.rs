@@ -118,7 +118,8 @@ pub fn classes(powers_of_two: bool) -> Vec<SizeClass> {
         let exact = (0..9).map(|bits| (1 << bits, 1 << bits));
         return exact.chain([(512, u32::MAX)]).map(class).collect();
     }
-    let between = [(9, 15), (17, 31), (33, 63), (65, 95), (96, 127), (129, 191), (192, 255), (257, u32::MAX)];
+    let between =
+        [(9, 15), (17, 31), (33, 63), (65, 95), (96, 127), (129, 191), (192, 255), (257, u32::MAX)];
     [(3, 3), (5, 5), (6, 6), (7, 7)].into_iter().chain(between).map(class).collect()
 }
 
@@ -154,7 +155,8 @@ impl Candidate {
 
 /// A call of `size` ranks with `bytes` bytes, as [`Call::count`] counts.
 fn call(collective: Collective, size: u32, bytes: usize, commutative: bool) -> Option<Call> {
-    let count = Shared(bytes.div_ceil(if unit(collective) == PlanUnit::Elements { ELEMENT } else { 1 }));
+    let count =
+        Shared(bytes.div_ceil(if unit(collective) == PlanUnit::Elements { ELEMENT } else { 1 }));
     let (root, in_place) = (0, false);
     let blocks = || Blocks::new(std::iter::repeat_n(count.0, size as usize)).map(Shared);
     Some(match collective {
@@ -167,8 +169,12 @@ fn call(collective: Collective, size: u32, bytes: usize, commutative: bool) -> O
         Collective::Alltoall => Call::Alltoall { block: count, in_place },
         Collective::Reduce => Call::Reduce { root, count, commutative, in_place },
         Collective::Allreduce => Call::Allreduce { count, commutative, in_place },
-        Collective::ReduceScatterBlock => Call::ReduceScatterBlock { block: count, commutative, in_place },
-        Collective::ReduceScatter => Call::ReduceScatter { blocks: blocks()?, commutative, in_place },
+        Collective::ReduceScatterBlock => {
+            Call::ReduceScatterBlock { block: count, commutative, in_place }
+        }
+        Collective::ReduceScatter => {
+            Call::ReduceScatter { blocks: blocks()?, commutative, in_place }
+        }
         Collective::Scan => Call::Scan { count, commutative, in_place },
         Collective::Exscan => Call::Exscan { count, commutative, in_place },
         _ => return None,
@@ -214,18 +220,30 @@ pub fn predicted(
         outline(&machine, element, plans, fetched_from, most_ns).ok()??;
     let time_ns = match setup {
         Setup::Dedicated => time_ns,
-        Setup::Oversubscribed => time_ns + (work_ns + FETCH_NS * fetched as f64) * sharing / f64::from(size),
+        Setup::Oversubscribed => {
+            time_ns + (work_ns + FETCH_NS * fetched as f64) * sharing / f64::from(size)
+        }
     };
     Some(time_ns).filter(|time| *time <= most_ns)
 }
 
-fn candidates(setup: Setup, collective: Collective, class: SizeClass, commutative: bool) -> Vec<Candidate> {
+fn candidates(
+    setup: Setup,
+    collective: Collective,
+    class: SizeClass,
+    commutative: bool,
+) -> Vec<Candidate> {
     let legal = |id: &AlgorithmId| {
-        class.samples(collective).iter().all(|size| id.algorithm().refusal(*size, commutative).is_none())
-            && (class.is_exact() || id.algorithm().restrictions.iter().all(|r| r.allows_all_sizes()))
+        class
+            .samples(collective)
+            .iter()
+            .all(|size| id.algorithm().refusal(*size, commutative).is_none())
+            && (class.is_exact()
+                || id.algorithm().restrictions.iter().all(|r| r.allows_all_sizes()))
     };
     let mut all = Vec::new();
-    let is_fluent = |id: &AlgorithmId| setup == Setup::Dedicated || !PIPELINES.contains(&id.algorithm().name);
+    let is_fluent =
+        |id: &AlgorithmId| setup == Setup::Dedicated || !PIPELINES.contains(&id.algorithm().name);
     for algorithm in settled(collective).filter(legal).filter(is_fluent) {
         let row = algorithm.algorithm();
         let has = |parameter| row.parameters.contains(&parameter);
@@ -237,7 +255,11 @@ fn candidates(setup: Setup, collective: Collective, class: SizeClass, commutativ
             () => &[0],
         };
         for &segment_bytes in segments {
-            all.extend(fan_outs.iter().map(|&fan_out| Candidate { algorithm, segment_bytes, fan_out }));
+            all.extend(fan_outs.iter().map(|&fan_out| Candidate {
+                algorithm,
+                segment_bytes,
+                fan_out,
+            }));
         }
     }
     all
@@ -260,13 +282,15 @@ pub fn decide(
     let largest = samples.last().copied().unwrap_or(1) as usize;
     let blocks = if has_blocks(collective) { largest } else { 1 };
     // For large teams, the lengths that are tried are fewer and end earlier, to limit the time.
-    let (most_of_all, step) = if largest > 64 { (MAX_BYTES_OF_ALL / 16, 4) } else { (MAX_BYTES_OF_ALL, 2) };
+    let (most_of_all, step) =
+        if largest > 64 { (MAX_BYTES_OF_ALL / 16, 4) } else { (MAX_BYTES_OF_ALL, 2) };
     let most = MAX_BYTES.min(most_of_all / blocks);
     let mut decided: Vec<LengthDecision> = Vec::new();
     let mut bytes = 8;
     while bytes <= most {
         let before = decided.last().map(|last| last.candidate);
-        let like_smaller = smaller.iter().find(|other| bytes <= other.max_bytes).map(|other| other.candidate);
+        let like_smaller =
+            smaller.iter().find(|other| bytes <= other.max_bytes).map(|other| other.candidate);
         let preferred = [like_smaller.filter(|one| candidates.contains(one)), before];
         let is_preferred = |candidate: &Candidate| preferred.contains(&Some(*candidate));
         let mut order: Vec<Candidate> = preferred.into_iter().flatten().collect();
@@ -313,7 +337,8 @@ fn ratios(
         let mut best = f64::INFINITY;
         let mut time = |candidate: &Candidate| {
             let what = (size, bytes, commutative);
-            let time = predicted(setup, collective, what, candidate, best * 2.0).unwrap_or(f64::INFINITY);
+            let time =
+                predicted(setup, collective, what, candidate, best * 2.0).unwrap_or(f64::INFINITY);
             best = best.min(time);
             time
         };
@@ -327,7 +352,12 @@ fn ratios(
 
 /// All decisions of a collective for powers of two, or for other sizes, as rows of `fixed.txt`.
 #[must_use]
-pub fn text(setup: Setup, collective: Collective, commutative: bool, powers_of_two: bool) -> String {
+pub fn text(
+    setup: Setup,
+    collective: Collective,
+    commutative: bool,
+    powers_of_two: bool,
+) -> String {
     let mut text = String::new();
     let mut before: Vec<LengthDecision> = Vec::new();
     let mut rows: Vec<(u32, Vec<LengthDecision>)> = Vec::new();
@@ -347,7 +377,11 @@ pub fn text(setup: Setup, collective: Collective, commutative: bool, powers_of_t
             let bytes = bound(max_bytes.to_string(), max_bytes == usize::MAX);
             let row = algorithm.algorithm();
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{size} {bytes} {} {} {segment_bytes} {fan_out}", row.number, row.name);
+            let _ = writeln!(
+                text,
+                "{size} {bytes} {} {} {segment_bytes} {fan_out}",
+                row.number, row.name
+            );
         }
     }
     text

@@ -33,7 +33,10 @@ pub struct Edges {
 
 impl Edges {
     /// The edges of a rank.
-    pub fn new(sends: impl IntoIterator<Item = Edge>, receives: impl IntoIterator<Item = Edge>) -> Self {
+    pub fn new(
+        sends: impl IntoIterator<Item = Edge>,
+        receives: impl IntoIterator<Item = Edge>,
+    ) -> Self {
         Self { sends: sends.into_iter().collect(), receives: receives.into_iter().collect() }
     }
 

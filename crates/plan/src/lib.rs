@@ -50,5 +50,6 @@ pub use nodes::Nodes;
 pub use plan::AnyPlan;
 pub use table::segment_bytes;
 pub use table::{
-    ALGORITHMS, Algorithm, AlgorithmId, Parameter, Parameters, PlanError, Restriction, make, make_on,
+    ALGORITHMS, Algorithm, AlgorithmId, Parameter, Parameters, PlanError, Restriction, make,
+    make_on,
 };

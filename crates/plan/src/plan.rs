@@ -278,11 +278,15 @@ mod tests {
     fn a_boxed_algorithm_has_the_same_steps() {
         for rank in 0..5 {
             let me = TeamMember { rank, size: 5 };
-            let [known, boxed] =
-                [Draft::new(barrier::BarrierTree::new(me)), Draft::boxed(barrier::BarrierTree::new(me))]
-                    .map(|draft| AnyPlan::new(PlanUnit::Bytes, draft));
+            let [known, boxed] = [
+                Draft::new(barrier::BarrierTree::new(me)),
+                Draft::boxed(barrier::BarrierTree::new(me)),
+            ]
+            .map(|draft| AnyPlan::new(PlanUnit::Bytes, draft));
             let steps = |mut plan: AnyPlan| {
-                std::iter::from_fn(|| plan.next()).map(|step| format!("{step:?}")).collect::<Vec<_>>()
+                std::iter::from_fn(|| plan.next())
+                    .map(|step| format!("{step:?}"))
+                    .collect::<Vec<_>>()
             };
             let fresh = boxed.clone();
             assert_eq!(steps(boxed), steps(known.clone()), "rank {rank}");

@@ -269,7 +269,10 @@ fn made(
     }
     check_blocks(me, call)?;
     let unit = unit(row.collective);
-    if count == 0 && Collective::REGULAR.contains(&row.collective) && row.collective != Collective::Barrier {
+    if count == 0
+        && Collective::REGULAR.contains(&row.collective)
+        && row.collective != Collective::Barrier
+    {
         return Ok(AnyPlan::empty(unit).made_by(algorithm, count));
     }
     let setting = Setting {
@@ -302,7 +305,8 @@ fn check_blocks(me: TeamMember, call: &Call) -> Result<(), PlanError> {
         false => Err(PlanError::OwnBlock { sent, received }),
     };
     match call {
-        Call::Gatherv { root, mine, all, in_place } | Call::Scatterv { root, mine, all, in_place } => {
+        Call::Gatherv { root, mine, all, in_place }
+        | Call::Scatterv { root, mine, all, in_place } => {
             let Some(all) = all.get().filter(|_| *root == me.rank) else { return Ok(()) };
             one_each(all, me.size)?;
             match call {
@@ -311,7 +315,9 @@ fn check_blocks(me: TeamMember, call: &Call) -> Result<(), PlanError> {
                 _ => fits(all.length(rank), mine.0),
             }
         }
-        Call::Allgatherv { blocks, .. } | Call::ReduceScatter { blocks, .. } => one_each(&blocks.0, me.size),
+        Call::Allgatherv { blocks, .. } | Call::ReduceScatter { blocks, .. } => {
+            one_each(&blocks.0, me.size)
+        }
         Call::Alltoallv { send, receive, in_place } => {
             one_each(&receive.0, me.size)?;
             if *in_place {
@@ -372,7 +378,12 @@ impl Algorithm {
 
     /// As [`Algorithm::refusal`], for ranks with a node map, if it is known.
     #[must_use]
-    pub fn refusal_on(&self, size: u32, commutative: bool, nodes: Option<&Nodes>) -> Option<Restriction> {
+    pub fn refusal_on(
+        &self,
+        size: u32,
+        commutative: bool,
+        nodes: Option<&Nodes>,
+    ) -> Option<Restriction> {
         self.restrictions.iter().copied().find(|restriction| match restriction {
             Restriction::Commutative => !commutative,
             Restriction::PowerOfTwo => !size.is_power_of_two(),

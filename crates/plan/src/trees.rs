@@ -181,10 +181,17 @@ mod tests {
                     for number in 0..tree.children(v, size) {
                         let child = tree.child(v, number, size);
                         assert_eq!(tree.parent(child, size), v, "{tree:?} of {size}, {child}");
-                        assert!(!std::mem::replace(&mut seen[child as usize], true), "{tree:?} of {size}");
+                        assert!(
+                            !std::mem::replace(&mut seen[child as usize], true),
+                            "{tree:?} of {size}"
+                        );
                     }
                 }
-                assert_eq!(seen.iter().filter(|seen| **seen).count() as u32, size - 1, "{tree:?} of {size}");
+                assert_eq!(
+                    seen.iter().filter(|seen| **seen).count() as u32,
+                    size - 1,
+                    "{tree:?} of {size}"
+                );
             }
         }
     }

@@ -71,7 +71,9 @@ pub enum Violation {
     },
     #[error("rank {from} sends {sent} units to rank {to}, which receives {received}")]
     Length { from: u32, to: u32, sent: usize, received: usize },
-    #[error("rank {rank}: {action:?} (step {step}) may run while {earlier:?} (step {earlier_step}) does")]
+    #[error(
+        "rank {rank}: {action:?} (step {step}) may run while {earlier:?} (step {earlier_step}) does"
+    )]
     Hazard { rank: u32, step: u64, action: Action, earlier_step: u64, earlier: Box<Action> },
     #[error("rank {rank}: {action:?} reads undefined memory at unit {unit}")]
     Undefined { rank: u32, action: Action, unit: usize },
@@ -102,7 +104,10 @@ pub enum Violation {
 }
 
 /// Runs the plans of all ranks, which `plan` makes.
-pub fn verify<G: Generator>(check: &Check, mut plan: impl FnMut(TeamMember) -> G) -> Result<Cost, Violation> {
+pub fn verify<G: Generator>(
+    check: &Check,
+    mut plan: impl FnMut(TeamMember) -> G,
+) -> Result<Cost, Violation> {
     let size = check.size();
     let plans = (0..size).map(|rank| plan(TeamMember { rank, size })).collect();
     world::PlanSimulation::new(check, plans)?.run()

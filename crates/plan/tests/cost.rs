@@ -5,10 +5,17 @@ use oxmpi_plan::table::{algorithms, by_name, make};
 use oxmpi_plan::{Blocks, Call, Edge, Edges, Paired, Parameters, RootOnly, Shared, TeamMember};
 
 const INSIDE: LogGp = LogGp { latency_ns: 100.0, overhead_ns: 20.0, gap_ns: 30.0, byte_ns: 0.25 };
-const BETWEEN: LogGp = LogGp { latency_ns: 1500.0, overhead_ns: 200.0, gap_ns: 300.0, byte_ns: 0.5 };
+const BETWEEN: LogGp =
+    LogGp { latency_ns: 1500.0, overhead_ns: 200.0, gap_ns: 300.0, byte_ns: 0.5 };
 
 fn machine(ranks_per_node: u32) -> Machine {
-    Machine { ranks_per_node, inside: INSIDE, between: BETWEEN, copy_byte_ns: 0.0, reduce_byte_ns: 0.125 }
+    Machine {
+        ranks_per_node,
+        inside: INSIDE,
+        between: BETWEEN,
+        copy_byte_ns: 0.0,
+        reduce_byte_ns: 0.125,
+    }
 }
 
 fn hop(level: LogGp, bytes: usize) -> f64 {
@@ -46,7 +53,10 @@ fn a_binomial_tree_takes_a_hop_for_each_level() {
     }
     // Four nodes of eight: two levels between nodes, three inside.
     let call = Call::Bcast { root: 0, bytes: Shared(500) };
-    assert_near(cost(&machine(8), "binomial", 32, &call), 2.0 * hop(BETWEEN, 500) + 3.0 * hop(INSIDE, 500));
+    assert_near(
+        cost(&machine(8), "binomial", 32, &call),
+        2.0 * hop(BETWEEN, 500) + 3.0 * hop(INSIDE, 500),
+    );
 }
 
 #[test]
@@ -95,10 +105,14 @@ fn every_algorithm_has_a_time() {
             Call::Scan { count, commutative: true, in_place: false },
             Call::Exscan { count, commutative: true, in_place: false },
         ] {
-            for id in algorithms(call.collective()).filter(|id| id.algorithm().refusal(size, true).is_none())
+            for id in algorithms(call.collective())
+                .filter(|id| id.algorithm().refusal(size, true).is_none())
             {
-                for parameters in [Parameters::default(), Parameters { window: 0, ..Parameters::default() }] {
-                    let time = estimate(&machine(8), id, size, &call, 8, &parameters).expect("legal");
+                for parameters in
+                    [Parameters::default(), Parameters { window: 0, ..Parameters::default() }]
+                {
+                    let time =
+                        estimate(&machine(8), id, size, &call, 8, &parameters).expect("legal");
                     assert!(size == 1 || time > 0.0, "{id} of {size} ranks takes {time} ns");
                 }
             }
@@ -121,7 +135,8 @@ fn readers(name: &str, size: u32, calls: impl Fn(u32) -> Call) -> usize {
         let algorithm = by_name(call.collective(), name).expect("in the table");
         make(algorithm, TeamMember { rank, size }, &call, &Parameters::default()).expect("legal")
     });
-    let outline = outline(&machine(size), 1, plans.collect(), 1, f64::INFINITY).expect("they fit together");
+    let outline =
+        outline(&machine(size), 1, plans.collect(), 1, f64::INFINITY).expect("they fit together");
     outline.expect("there is no limit").readers
 }
 
@@ -130,7 +145,12 @@ fn each_source_of_an_exchange_has_one_reader_at_a_time() {
     let block = Shared(64 << 10);
     for size in [2, 3, 4, 7, 8, 16, 33] {
         let check = |name: &str, calls: &dyn Fn(u32) -> Call| {
-            assert_eq!(readers(name, size, calls), 1, "{name}, {size} ranks: {}", calls(0).collective());
+            assert_eq!(
+                readers(name, size, calls),
+                1,
+                "{name}, {size} ranks: {}",
+                calls(0).collective()
+            );
         };
         for name in ["linear", "pairwise", "modified_bruck", "linear_sync"] {
             check(name, &|_| Call::Alltoall { block, in_place: false });
@@ -138,13 +158,19 @@ fn each_source_of_an_exchange_has_one_reader_at_a_time() {
         for name in ["bruck-k-fanout", "ring", "sparbit", "direct-messaging"] {
             check(name, &|_| Call::Allgather { block, in_place: false });
         }
-        check("pairwise", &|_| Call::ReduceScatterBlock { block, commutative: true, in_place: false });
+        check("pairwise", &|_| Call::ReduceScatterBlock {
+            block,
+            commutative: true,
+            in_place: false,
+        });
         check("ring", &|_| Call::Allreduce { count: block, commutative: true, in_place: false });
         // To both neighbours; sends and receives have different orders.
         check("linear", &|rank| {
             let sides = [(rank + size - 1) % size, (rank + 1) % size];
             let edges = |sides: [u32; 2]| {
-                [0, 1].map(|at| Edge { peer: sides[at], start: at * block.0, len: block.0 }).to_vec()
+                [0, 1]
+                    .map(|at| Edge { peer: sides[at], start: at * block.0, len: block.0 })
+                    .to_vec()
             };
             // The answer to a message to the left comes from the right.
             Call::Neighbor { edges: Paired(Edges::new(edges(sides), edges([sides[1], sides[0]]))) }

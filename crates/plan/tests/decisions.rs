@@ -20,7 +20,13 @@ fn is_short(collective: Collective, size: u32, bytes: usize, has_rings: bool) ->
     messages <= MAX_MESSAGES && bytes.saturating_mul(blocks) <= 256 << 20
 }
 
-fn time(setup: Setup, collective: Collective, commutative: bool, size: u32, bytes: usize) -> Option<f64> {
+fn time(
+    setup: Setup,
+    collective: Collective,
+    commutative: bool,
+    size: u32,
+    bytes: usize,
+) -> Option<f64> {
     let chosen = choose_on(Shared(setup), collective, size, Shared(bytes), commutative);
     let Chosen { algorithm, segment_bytes, fan_out, .. } = chosen;
     let has_rings =
@@ -81,7 +87,8 @@ mod night {
     fn one_more_rank_takes_at_most_twice_as_long() {
         let mut tried = 0;
         for_all(|setup, collective, commutative| {
-            for size in (2..18).chain([31, 32, 63, 64, 127, 128, 255, 256, 511, 512, 1023, 1024, 2048, 4095])
+            for size in (2..18)
+                .chain([31, 32, 63, 64, 127, 128, 255, 256, 511, 512, 1023, 1024, 2048, 4095])
             {
                 for bytes in LENGTHS {
                     let [one, other] =

@@ -6,8 +6,8 @@ use oxmpi_plan::cost::{LogGp, Machine, time};
 use oxmpi_plan::table::{algorithms, by_name};
 use oxmpi_plan::verify::{Check, verify};
 use oxmpi_plan::{
-    Blocks, Call, Collective, Nodes, Parameters, PlanError, Restriction, Shared, TeamMember, make, make_on,
-    segment_bytes,
+    Blocks, Call, Collective, Nodes, Parameters, PlanError, Restriction, Shared, TeamMember, make,
+    make_on, segment_bytes,
 };
 
 const COLLECTIVES: [Collective; 9] = [
@@ -24,7 +24,8 @@ const COLLECTIVES: [Collective; 9] = [
 
 fn spreads(size: u32) -> Vec<Nodes> {
     let mixed = |rank: u32| rank.wrapping_mul(0x9e37_79b9) >> 28;
-    let mut spreads: Vec<_> = [2, 3, 5, 8, 16].map(|each| Nodes::new((0..size).map(|r| r / each))).into();
+    let mut spreads: Vec<_> =
+        [2, 3, 5, 8, 16].map(|each| Nodes::new((0..size).map(|r| r / each))).into();
     spreads.extend([2, 3, 4].map(|nodes| Nodes::new((0..size).map(|r| r % nodes))));
     spreads.extend([1, 3].map(|first| Nodes::new((0..size).map(|r| r < first))));
     spreads.extend([3, 7, 16].map(|nodes| Nodes::new((0..size).map(|r| mixed(r) % nodes))));
@@ -35,7 +36,8 @@ fn spreads(size: u32) -> Vec<Nodes> {
 
 fn calls(collective: Collective, size: u32, count: usize) -> Vec<Call> {
     let roots = || [0, 1, size / 2, size - 1].into_iter();
-    let uneven = Blocks::new((0..size as usize).map(|rank| rank * 7 % (count + 2))).expect("they fit");
+    let uneven =
+        Blocks::new((0..size as usize).map(|rank| rank * 7 % (count + 2))).expect("they fit");
     let forms = [(false, false), (false, true), (true, false), (true, true)].into_iter();
     let (shared, blocks) = (Shared(count), Shared(uneven));
     match collective {
@@ -44,9 +46,9 @@ fn calls(collective: Collective, size: u32, count: usize) -> Vec<Call> {
         Collective::Allgather => {
             [false, true].map(|in_place| Call::Allgather { block: shared, in_place }).into()
         }
-        Collective::Allgatherv => {
-            [false, true].map(|in_place| Call::Allgatherv { blocks: blocks.clone(), in_place }).into()
-        }
+        Collective::Allgatherv => [false, true]
+            .map(|in_place| Call::Allgatherv { blocks: blocks.clone(), in_place })
+            .into(),
         Collective::Reduce => roots()
             .flat_map(|root| {
                 forms.clone().map(move |(commutative, in_place)| Call::Reduce {
@@ -78,9 +80,15 @@ fn check(size: u32, counts: &[usize]) {
             let smp = by_name(collective, "smp").expect("in the table");
             for count in counts {
                 for call in calls(collective, size, *count) {
-                    let refusal = smp.algorithm().refusal_on(size, call.commutative(), Some(&nodes));
-                    let made =
-                        make_on(smp, TeamMember { rank: 0, size }, &call, &Parameters::default(), &nodes);
+                    let refusal =
+                        smp.algorithm().refusal_on(size, call.commutative(), Some(&nodes));
+                    let made = make_on(
+                        smp,
+                        TeamMember { rank: 0, size },
+                        &call,
+                        &Parameters::default(),
+                        &nodes,
+                    );
                     assert_eq!(made.is_err(), refusal.is_some(), "{collective}");
                     if refusal.is_some() {
                         assert!(!nodes.are_in_order(), "{collective} {refusal:?}");
@@ -88,9 +96,12 @@ fn check(size: u32, counts: &[usize]) {
                     }
                     let pieces = (count / 4).max(1);
                     let variants = [(1, 0, 0), (3, 64, pieces), (2, 64, 0), (4, 0, 3 * pieces)];
-                    for (seed, window, segment) in variants.into_iter().take(if size > 33 { 2 } else { 4 }) {
+                    for (seed, window, segment) in
+                        variants.into_iter().take(if size > 33 { 2 } else { 4 })
+                    {
                         let parameters = Parameters { window, segment, ..Parameters::default() };
-                        let plan = |me| make_on(smp, me, &call, &parameters, &nodes).expect("legal");
+                        let plan =
+                            |me| make_on(smp, me, &call, &parameters, &nodes).expect("legal");
                         let found = verify(&Check::new(size, &call, seed + *count as u64), plan);
                         assert!(found.is_ok(), "{size} ranks, spread {way}, {call:?}: {found:?}");
                     }
@@ -119,8 +130,11 @@ fn long_vectors_are_cut() {
 /// not.
 #[test]
 fn segments_are_used_if_they_pay() {
-    let level = |latency_ns, byte_ns| LogGp { latency_ns, overhead_ns: 100.0, gap_ns: 50.0, byte_ns };
-    for (nodes, ranks_per_node) in [(2, 2), (2, 4), (2, 16), (4, 8), (8, 2), (8, 16), (32, 4), (3, 5)] {
+    let level =
+        |latency_ns, byte_ns| LogGp { latency_ns, overhead_ns: 100.0, gap_ns: 50.0, byte_ns };
+    for (nodes, ranks_per_node) in
+        [(2, 2), (2, 4), (2, 16), (4, 8), (8, 2), (8, 16), (32, 4), (3, 5)]
+    {
         let machine = Machine {
             ranks_per_node,
             inside: level(150.0, 0.1),
@@ -144,9 +158,11 @@ fn segments_are_used_if_they_pay() {
                     if collective == Collective::Bcast { 1 } else { 8 },
                 );
                 let cost = |segment: usize| {
-                    let parameters = Parameters { segment: segment / unit, ..Parameters::default() };
+                    let parameters =
+                        Parameters { segment: segment / unit, ..Parameters::default() };
                     let plan = |rank| {
-                        make_on(smp, TeamMember { rank, size }, &call, &parameters, &spread).expect("legal")
+                        make_on(smp, TeamMember { rank, size }, &call, &parameters, &spread)
+                            .expect("legal")
                     };
                     time(&machine, 8, (0..size).map(plan).collect()).expect("no deadlock")
                 };
@@ -163,7 +179,11 @@ fn segments_are_used_if_they_pay() {
     let many = Nodes::new((0..128).map(|rank| rank / 16));
     assert_eq!(segment_bytes(Collective::Bcast, &many, 4 << 20, true), 64 << 10);
     assert_eq!(segment_bytes(Collective::Bcast, &many, 64 << 10, true), 0);
-    assert_eq!(segment_bytes(Collective::Reduce, &many, 4 << 20, false), 0, "chains do not keep rank order");
+    assert_eq!(
+        segment_bytes(Collective::Reduce, &many, 4 << 20, false),
+        0,
+        "chains do not keep rank order"
+    );
 }
 
 #[test]
@@ -176,7 +196,10 @@ fn two_levels_without_nodes_are_refused_with_a_reason() {
             let error = make(smp, me, &call, &parameters).expect_err("no nodes");
             assert!(matches!(error, PlanError::Restricted { restriction: Restriction::Nodes, .. }));
             for nodes in [Nodes::new([0, 0, 0, 0]), Nodes::new([0, 1, 2, 3])] {
-                assert_eq!(make_on(smp, me, &call, &parameters, &nodes).expect_err("one level"), error);
+                assert_eq!(
+                    make_on(smp, me, &call, &parameters, &nodes).expect_err("one level"),
+                    error
+                );
             }
             let nodes = Nodes::new([0, 0, 1]);
             let error = make_on(smp, me, &call, &parameters, &nodes).expect_err("of three");
@@ -198,7 +221,10 @@ fn few_messages_cross_between_nodes() {
             let steps: Vec<_> = std::iter::from_fn(|| plan.next()).collect();
             let nodes = &nodes;
             let crosses = move |to: u32| nodes.of(to) != nodes.of(rank);
-            steps.iter().filter(|s| matches!(s.action, Action::Send { to, .. } if crosses(to))).count()
+            steps
+                .iter()
+                .filter(|s| matches!(s.action, Action::Send { to, .. } if crosses(to)))
+                .count()
         };
         (0..12).map(sends).sum::<usize>()
     };

@@ -72,8 +72,9 @@ fn calls(collective: Collective, size: u32, root: u32, count: usize) -> Vec<Vec<
     let ranks = 0..size;
     // The block that each rank contributes to all, or gets.
     let one_each = blocks(ranks.clone().map(|rank| uneven(rank, rank, count)));
-    let root_only =
-        |rank: u32| if rank == root { RootOnly::at_root(one_each.clone()) } else { RootOnly::elsewhere() };
+    let root_only = |rank: u32| {
+        if rank == root { RootOnly::at_root(one_each.clone()) } else { RootOnly::elsewhere() }
+    };
     let both = [false, true];
     let of_all = |call: &dyn Fn(u32) -> Call| ranks.clone().map(call).collect::<Vec<_>>();
     let (commutatives, in_places) = (both, both);
@@ -90,7 +91,9 @@ fn calls(collective: Collective, size: u32, root: u32, count: usize) -> Vec<Vec<
             })
             .into(),
         Collective::Allgatherv => in_places
-            .map(|in_place| of_all(&|_| Call::Allgatherv { blocks: Shared(one_each.clone()), in_place }))
+            .map(|in_place| {
+                of_all(&|_| Call::Allgatherv { blocks: Shared(one_each.clone()), in_place })
+            })
             .into(),
         Collective::Alltoallv => in_places
             .map(|in_place| {
@@ -109,16 +112,21 @@ fn calls(collective: Collective, size: u32, root: u32, count: usize) -> Vec<Vec<
             .into_iter()
             .flat_map(|commutative| in_places.map(|in_place| (commutative, in_place)))
             .map(|(commutative, in_place)| {
-                of_all(&|_| Call::ReduceScatter { blocks: Shared(one_each.clone()), commutative, in_place })
+                of_all(&|_| Call::ReduceScatter {
+                    blocks: Shared(one_each.clone()),
+                    commutative,
+                    in_place,
+                })
             })
             .collect(),
         Collective::Neighbor => [graph, ring]
             .map(|of| of_all(&|rank| Call::Neighbor { edges: Paired(of(rank, size, count)) }))
             .into(),
         Collective::InterMove | Collective::InterReduce => inter_calls(collective, size, count),
-        _ => {
-            regular_calls(collective, root, count).into_iter().map(|call| vec![call; size as usize]).collect()
-        }
+        _ => regular_calls(collective, root, count)
+            .into_iter()
+            .map(|call| vec![call; size as usize])
+            .collect(),
     }
 }
 
@@ -136,7 +144,10 @@ fn graph(rank: u32, size: u32, count: usize) -> Edges {
     };
     let many = |from: u32, to: u32| uneven(from, to, 5) % 4;
     let all = |pair: &dyn Fn(u32) -> (u32, u32)| {
-        (0..size).map(pair).flat_map(|(from, to)| std::iter::repeat_n((from, to), many(from, to))).collect()
+        (0..size)
+            .map(pair)
+            .flat_map(|(from, to)| std::iter::repeat_n((from, to), many(from, to)))
+            .collect()
     };
     Edges::new(edges(all(&|peer| (rank, peer))), edges(all(&|peer| (peer, rank))))
 }
@@ -160,7 +171,12 @@ fn inter_calls(collective: Collective, size: u32, count: usize) -> Vec<Vec<Call>
         .collect()
 }
 
-fn inter_calls_between(collective: Collective, groups: Groups, size: u32, count: usize) -> Vec<Vec<Call>> {
+fn inter_calls_between(
+    collective: Collective,
+    groups: Groups,
+    size: u32,
+    count: usize,
+) -> Vec<Vec<Call>> {
     let member = |rank| TeamMember { rank, size };
     let of_all = |what: &dyn Fn(TeamMember) -> InterCollective| {
         (0..size).map(|rank| Call::Inter { groups, what: what(member(rank)) }).collect::<Vec<_>>()
@@ -205,14 +221,20 @@ fn inter_calls_between(collective: Collective, groups: Groups, size: u32, count:
     }
     let of_op = |commutative: bool| {
         let rooted = roots.map(|root| {
-            of_all(&|me| InterCollective::Reduce { part: part(me, root), count: Paired(count), commutative })
+            of_all(&|me| InterCollective::Reduce {
+                part: part(me, root),
+                count: Paired(count),
+                commutative,
+            })
         });
         // Both groups have the same sum of blocks: the last rank gets the rest.
         let cut = |me: TeamMember| {
             let ranks = groups.local(me).len();
             let total = count * 3;
             let each = total / ranks / 2;
-            blocks((0..ranks).map(|at| if at + 1 < ranks { each } else { total - each * (ranks - 1) }))
+            blocks(
+                (0..ranks).map(|at| if at + 1 < ranks { each } else { total - each * (ranks - 1) }),
+            )
         };
         let others = [
             of_all(&|_| InterCollective::Allreduce { count: Shared(count), commutative }),
@@ -227,7 +249,8 @@ fn regular_calls(collective: Collective, root: u32, count: usize) -> Vec<Call> {
     let count = Shared(count);
     let block = count;
     let both = [false, true];
-    let reductions = both.into_iter().flat_map(|commutative| both.map(|in_place| (commutative, in_place)));
+    let reductions =
+        both.into_iter().flat_map(|commutative| both.map(|in_place| (commutative, in_place)));
     match collective {
         Collective::Barrier => vec![Call::Barrier],
         Collective::Bcast => vec![Call::Bcast { root, bytes: count }],
@@ -242,14 +265,18 @@ fn regular_calls(collective: Collective, root: u32, count: usize) -> Vec<Call> {
             .map(|(commutative, in_place)| Call::Allreduce { count, commutative, in_place })
             .collect(),
         Collective::ReduceScatterBlock => reductions
-            .map(|(commutative, in_place)| Call::ReduceScatterBlock { block, commutative, in_place })
+            .map(|(commutative, in_place)| Call::ReduceScatterBlock {
+                block,
+                commutative,
+                in_place,
+            })
             .collect(),
-        Collective::Scan => {
-            reductions.map(|(commutative, in_place)| Call::Scan { count, commutative, in_place }).collect()
-        }
-        Collective::Exscan => {
-            reductions.map(|(commutative, in_place)| Call::Exscan { count, commutative, in_place }).collect()
-        }
+        Collective::Scan => reductions
+            .map(|(commutative, in_place)| Call::Scan { count, commutative, in_place })
+            .collect(),
+        Collective::Exscan => reductions
+            .map(|(commutative, in_place)| Call::Exscan { count, commutative, in_place })
+            .collect(),
         _ => unreachable!("{collective} is not the same at all ranks"),
     }
 }
@@ -277,7 +304,11 @@ fn settings(algorithm: AlgorithmId, size: u32, segments: &[usize], turn: u64) ->
         _ if size <= 8 || thorough() && size <= 17 => {
             all.iter().flat_map(|one| segments.iter().map(|s| parameters(*s, *one))).collect()
         }
-        _ => segments.iter().enumerate().map(|(at, segment)| parameters(*segment, pick(at))).collect(),
+        _ => segments
+            .iter()
+            .enumerate()
+            .map(|(at, segment)| parameters(*segment, pick(at)))
+            .collect(),
     }
 }
 
@@ -286,7 +317,8 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
     let mut runs = 0;
     for root in roots(row.collective, size) {
         // If every root of a large team is verified, counts and segments rotate over the roots.
-        let is_one_of_many = size > 17 && size <= 64 && thorough() && !few_roots(size).contains(&root);
+        let is_one_of_many =
+            size > 17 && size <= 64 && thorough() && !few_roots(size).contains(&root);
         let at = root as usize;
         let (counts, segments) = match is_one_of_many {
             true => (&counts[at % counts.len()..][..1], &segments[at % segments.len()..][..1]),
@@ -303,8 +335,9 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
                     let parameters = Parameters { window, ..parameters };
                     let check = Check { calls: calls.clone(), seed: runs };
                     let call = |me: TeamMember| &check.calls[me.rank as usize];
-                    let cost =
-                        verify(&check, |me| make(algorithm, me, call(me), &parameters).expect("legal"));
+                    let cost = verify(&check, |me| {
+                        make(algorithm, me, call(me), &parameters).expect("legal")
+                    });
                     if let Err(violation) = cost {
                         panic!("{algorithm}, {parameters:?}, {check:?}: {violation}");
                     }
@@ -335,7 +368,8 @@ fn sweep(collective: Collective, sizes: Sizes) {
             | Collective::InterMove
     );
     // Each rank combines the blocks of all others: the work also grows with the square of the size.
-    let is_scattered = matches!(collective, Collective::ReduceScatter | Collective::ReduceScatterBlock);
+    let is_scattered =
+        matches!(collective, Collective::ReduceScatter | Collective::ReduceScatterBlock);
     for algorithm in algorithms(collective) {
         let all_to_all = all_to_all || algorithm.algorithm().name == "allgather_reduce";
         let counts = |size: u32| match (size, all_to_all) {
@@ -354,7 +388,8 @@ fn sweep(collective: Collective, sizes: Sizes) {
             (false, false) => u32::MAX,
             _ => 129,
         };
-        let sampled = SAMPLES.into_iter().map(|size| (size, &counts(100)[..1], &segments(100)[..1]));
+        let sampled =
+            SAMPLES.into_iter().map(|size| (size, &counts(100)[..1], &segments(100)[..1]));
         let all = (1..=64)
             .filter(|size| thorough() || *size <= 33 || AROUND_64.contains(size))
             .chain(LARGE)

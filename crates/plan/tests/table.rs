@@ -3,8 +3,8 @@
 use oxmpi_plan::table::{algorithms, by_name, by_number};
 use oxmpi_plan::verify::{Check, Cost, verify};
 use oxmpi_plan::{
-    ALGORITHMS, Action, After, AlgorithmId, AnyPlan, Call, Collective, Generator, Parameters, PlanError,
-    PlanStep, Restriction, Shared, TeamMember, choose, make,
+    ALGORITHMS, Action, After, AlgorithmId, AnyPlan, Call, Collective, Generator, Parameters,
+    PlanError, PlanStep, Restriction, Shared, TeamMember, choose, make,
 };
 
 fn member(rank: u32, size: u32) -> TeamMember {
@@ -15,7 +15,13 @@ fn steps(mut plan: AnyPlan) -> Vec<PlanStep> {
     std::iter::from_fn(|| plan.next()).collect()
 }
 
-fn cost(collective: Collective, name: &str, size: u32, call: &Call, parameters: Parameters) -> Cost {
+fn cost(
+    collective: Collective,
+    name: &str,
+    size: u32,
+    call: &Call,
+    parameters: Parameters,
+) -> Cost {
     let algorithm = by_name(collective, name).expect("in the table");
     let check = Check::new(size, call, 0);
     verify(&check, |me| make(algorithm, me, call, &parameters).expect("legal")).expect("correct")
@@ -44,7 +50,11 @@ fn the_choice_is_always_legal() {
                     let id = choose(collective, size, Shared(bytes), commutative);
                     let row = id.algorithm();
                     assert_eq!(row.collective, collective);
-                    assert_eq!(row.refusal(size, commutative), None, "{id} for {size} ranks, {bytes} bytes");
+                    assert_eq!(
+                        row.refusal(size, commutative),
+                        None,
+                        "{id} for {size} ranks, {bytes} bytes"
+                    );
                 }
             }
         }
@@ -65,7 +75,8 @@ fn the_choice_depends_on_length_and_operation() {
 fn a_refusal_names_the_restriction() {
     let ring = by_name(Collective::Allreduce, "ring").expect("in the table");
     let call = Call::Allreduce { count: Shared(1), commutative: false, in_place: false };
-    let error = make(ring, member(0, 3), &call, &Parameters::default()).expect_err("not commutative");
+    let error =
+        make(ring, member(0, 3), &call, &Parameters::default()).expect_err("not commutative");
     assert_eq!(
         error.to_string(),
         "algorithm allreduce/ring cannot serve this call of 3 ranks: it needs a commutative operation"
@@ -73,11 +84,13 @@ fn a_refusal_names_the_restriction() {
 
     let doubling = by_name(Collective::Allgather, "recursive_doubling").expect("in the table");
     let call = Call::Allgather { block: Shared(1), in_place: false };
-    let error = make(doubling, member(0, 6), &call, &Parameters::default()).expect_err("not a power of two");
+    let error = make(doubling, member(0, 6), &call, &Parameters::default())
+        .expect_err("not a power of two");
     let restriction = Restriction::PowerOfTwo;
     assert_eq!(error, PlanError::Restricted { algorithm: doubling, size: 6, restriction });
 
-    let error = make(ring, member(0, 6), &call, &Parameters::default()).expect_err("another collective");
+    let error =
+        make(ring, member(0, 6), &call, &Parameters::default()).expect_err("another collective");
     assert_eq!(error.to_string(), "algorithm allreduce/ring does not do the collective allgather");
 }
 
@@ -148,7 +161,9 @@ fn regular(collective: Collective, count: usize) -> Call {
         Collective::Alltoall => Call::Alltoall { block: count, in_place },
         Collective::Reduce => Call::Reduce { root, count, commutative, in_place },
         Collective::Allreduce => Call::Allreduce { count, commutative, in_place },
-        Collective::ReduceScatterBlock => Call::ReduceScatterBlock { block: count, commutative, in_place },
+        Collective::ReduceScatterBlock => {
+            Call::ReduceScatterBlock { block: count, commutative, in_place }
+        }
         Collective::Scan => Call::Scan { count, commutative, in_place },
         Collective::Exscan => Call::Exscan { count, commutative, in_place },
         _ => unreachable!("{collective} is not regular"),
@@ -168,7 +183,8 @@ fn teams_of_many_ranks_have_no_overflow() {
                 for rank in [0, 1, 2, size / 2, size - 2, size - 1] {
                     for fanout in [0, 2, 5, u32::MAX] {
                         let parameters = Parameters { fanout, ..Parameters::default() };
-                        let mut plan = make(id, member(rank, size), &call, &parameters).expect("legal");
+                        let mut plan =
+                            make(id, member(rank, size), &call, &parameters).expect("legal");
                         let _ = std::iter::from_fn(|| plan.next()).take(1000).count();
                     }
                 }
@@ -184,9 +200,12 @@ fn extreme_parameters_are_valid() {
         for size in [2, 5, 8, 12] {
             let call = regular(collective, 9);
             for id in legal(collective, size) {
-                for (segment, fanout, max_requests, window) in
-                    [(most, u32::MAX, most, most), (1, 1, 1, 1), (most, 1, 0, 0), (0, u32::MAX - 1, 1, most)]
-                {
+                for (segment, fanout, max_requests, window) in [
+                    (most, u32::MAX, most, most),
+                    (1, 1, 1, 1),
+                    (most, 1, 0, 0),
+                    (0, u32::MAX - 1, 1, most),
+                ] {
                     let parameters = Parameters { segment, fanout, max_requests, window };
                     let check = Check::new(size, &call, 1);
                     let plan = |me| make(id, me, &call, &parameters).expect("legal");
@@ -201,7 +220,9 @@ fn extreme_parameters_are_valid() {
 #[test]
 fn fan_outs_and_limits_count() {
     let bcast = regular(Collective::Bcast, 10);
-    for (name, fanout, sends) in [("chain", 0, 4), ("chain", 7, 7), ("knomial", 2, 6), ("knomial", 4, 9)] {
+    for (name, fanout, sends) in
+        [("chain", 0, 4), ("chain", 7, 7), ("knomial", 2, 6), ("knomial", 4, 9)]
+    {
         let id = by_name(Collective::Bcast, name).expect("in the table");
         let parameters = Parameters { fanout, ..Parameters::default() };
         let root = make(id, member(1, 64), &bcast, &parameters).expect("legal");
@@ -245,7 +266,9 @@ fn algorithms_send_the_least_data() {
     assert_eq!(barrier("recursive_doubling"), 8 * 3 + 2 * 5);
 
     let call = Call::Bcast { root: 3, bytes: Shared(100) };
-    for (name, segment, messages) in [("binomial", 0, 12), ("binary_tree", 30, 48), ("pipeline", 10, 120)] {
+    for (name, segment, messages) in
+        [("binomial", 0, 12), ("binary_tree", 30, 48), ("pipeline", 10, 120)]
+    {
         let cost = cost(Collective::Bcast, name, 13, &call, Parameters { segment, ..plain });
         assert_eq!((cost.messages, cost.units), (messages, 1200), "{name}");
     }
@@ -259,7 +282,9 @@ fn algorithms_send_the_least_data() {
     assert_eq!((doubling.messages, doubling.units), (24, 24 * 64));
 
     let call = Call::Allgather { block: Shared(10), in_place: false };
-    for name in ["bruck-k-fanout", "recursive_doubling", "ring", "neighbor", "sparbit", "direct-messaging"] {
+    for name in
+        ["bruck-k-fanout", "recursive_doubling", "ring", "neighbor", "sparbit", "direct-messaging"]
+    {
         assert_eq!(cost(Collective::Allgather, name, 8, &call, plain).units, 8 * 70, "{name}");
     }
 }
@@ -276,7 +301,10 @@ fn the_window_limits_outstanding_steps() {
     let call = Call::Alltoall { block: Shared(1), in_place: false };
     for (window, outstanding) in [(0, 8), (8, 8), (20, 20)] {
         let parameters = Parameters { window, ..Parameters::default() };
-        assert_eq!(cost(Collective::Alltoall, "linear", 33, &call, parameters).outstanding, outstanding);
+        assert_eq!(
+            cost(Collective::Alltoall, "linear", 33, &call, parameters).outstanding,
+            outstanding
+        );
     }
 }
 
@@ -310,7 +338,10 @@ const TUNED: [(Collective, &[&str]); 14] = [
     ),
     (Collective::Alltoall, &["linear", "pairwise", "modified_bruck", "linear_sync", "two_proc"]),
     (Collective::Alltoallv, &["basic_linear", "pairwise"]),
-    (Collective::Barrier, &["linear", "double_ring", "recursive_doubling", "bruck", "two_proc", "tree"]),
+    (
+        Collective::Barrier,
+        &["linear", "double_ring", "recursive_doubling", "bruck", "two_proc", "tree"],
+    ),
     (
         Collective::Bcast,
         &[
@@ -329,7 +360,16 @@ const TUNED: [(Collective, &[&str]); 14] = [
     (Collective::Gather, &["basic_linear", "binomial", "linear_sync"]),
     (
         Collective::Reduce,
-        &["linear", "chain", "pipeline", "binary", "binomial", "in-order_binary", "rabenseifner", "knomial"],
+        &[
+            "linear",
+            "chain",
+            "pipeline",
+            "binary",
+            "binomial",
+            "in-order_binary",
+            "rabenseifner",
+            "knomial",
+        ],
     ),
     (Collective::ReduceScatter, &["non-overlapping", "recursive_halving", "ring", "butterfly"]),
     (

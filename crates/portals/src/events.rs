@@ -1,9 +1,10 @@
 //! Events: the results of operations.
 
 use crate::declarations::{
-    FAILURES, PTL_EQ_DROPPED, PTL_EQ_EMPTY, PTL_EVENT_ACK, PTL_EVENT_AUTO_FREE, PTL_EVENT_AUTO_UNLINK,
-    PTL_EVENT_GET, PTL_EVENT_PT_DISABLED, PTL_EVENT_PUT, PTL_EVENT_PUT_OVERFLOW, PTL_EVENT_REPLY,
-    PTL_EVENT_SEARCH, PTL_NI_DROPPED, PTL_NI_OK, PTL_NI_PT_DISABLED, PTL_OK, ProcessAddress, RawEvent,
+    FAILURES, PTL_EQ_DROPPED, PTL_EQ_EMPTY, PTL_EVENT_ACK, PTL_EVENT_AUTO_FREE,
+    PTL_EVENT_AUTO_UNLINK, PTL_EVENT_GET, PTL_EVENT_PT_DISABLED, PTL_EVENT_PUT,
+    PTL_EVENT_PUT_OVERFLOW, PTL_EVENT_REPLY, PTL_EVENT_SEARCH, PTL_NI_DROPPED, PTL_NI_OK,
+    PTL_NI_PT_DISABLED, PTL_OK, ProcessAddress, RawEvent,
 };
 use crate::interface::{PortalsInterface, PutMessage};
 use crate::library::{failed, name_of};
@@ -63,7 +64,9 @@ pub enum PortalsEvent<T> {
 }
 
 fn failure(kind: u8) -> String {
-    FAILURES.get(usize::from(kind)).map_or_else(|| format!("failure {kind}"), |name| name.to_string())
+    FAILURES
+        .get(usize::from(kind))
+        .map_or_else(|| format!("failure {kind}"), |name| name.to_string())
 }
 
 /// Unpacks contiguous data into their buffer.
@@ -132,7 +135,8 @@ impl<T: Copy> PortalsInterface<T> {
             _ => return None,
         }
         // The event of a search has the data only if the search removes the message.
-        let found = (event.kind == PTL_EVENT_PUT_OVERFLOW && is_well).then(|| self.unexpected(event));
+        let found =
+            (event.kind == PTL_EVENT_PUT_OVERFLOW && is_well).then(|| self.unexpected(event));
         let PendingOperation { token, handle, work } = self.slots.remove(number)?;
         let arrival = Arrival {
             from: event.initiator,
@@ -200,7 +204,11 @@ impl<T: Copy> PortalsInterface<T> {
 
     /// A block is full: another one replaces it; its memory is freed after its messages.
     fn block_unlinked(&mut self, number: u64) {
-        if self.slots.get_mut(number).is_some_and(|one| matches!(one.work, OperationKind::Block { .. })) {
+        if self
+            .slots
+            .get_mut(number)
+            .is_some_and(|one| matches!(one.work, OperationKind::Block { .. }))
+        {
             self.linked = self.linked.saturating_sub(1);
             self.link_blocks();
         }
@@ -208,7 +216,11 @@ impl<T: Copy> PortalsInterface<T> {
 
     /// All messages of an unlinked block have been received.
     fn block_freed(&mut self, number: u64) {
-        if !self.slots.get_mut(number).is_some_and(|one| matches!(one.work, OperationKind::Block { .. })) {
+        if !self
+            .slots
+            .get_mut(number)
+            .is_some_and(|one| matches!(one.work, OperationKind::Block { .. }))
+        {
             return;
         }
         if let Some(PendingOperation { work: OperationKind::Block { memory }, .. }) =

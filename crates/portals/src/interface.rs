@@ -3,8 +3,8 @@
 use crate::declarations::{
     MatchEntry, MemoryDescriptor, PTL_ACK_REQ, PTL_CT_NONE, PTL_INVALID_HANDLE, PTL_LIST_TOO_LONG,
     PTL_MD_EVENT_SEND_DISABLE, PTL_ME_EVENT_COMM_DISABLE, PTL_ME_EVENT_LINK_DISABLE,
-    PTL_ME_EVENT_UNLINK_DISABLE, PTL_ME_OP_GET, PTL_ME_USE_ONCE, PTL_NO_SPACE, PTL_OK, PTL_PRIORITY_LIST,
-    PTL_PT_ANY, PTL_PT_FLOWCTRL, ProcessAddress,
+    PTL_ME_EVENT_UNLINK_DISABLE, PTL_ME_OP_GET, PTL_ME_USE_ONCE, PTL_NO_SPACE, PTL_OK,
+    PTL_PRIORITY_LIST, PTL_PT_ANY, PTL_PT_FLOWCTRL, ProcessAddress,
 };
 use crate::events::PortalsEvent;
 use crate::library::{InterfaceLimits, PortalsLibrary, failed, name_of};
@@ -102,7 +102,10 @@ pub(crate) fn admitted(call: &'static str, answer: c_int) -> Result<bool, Librar
 
 impl<T: Copy> PortalsInterface<T> {
     /// Opens the default interface, and links its blocks.
-    pub fn open(library: &Arc<PortalsLibrary>, options: InterfaceOptions) -> Result<Self, LibraryError> {
+    pub fn open(
+        library: &Arc<PortalsLibrary>,
+        options: InterfaceOptions,
+    ) -> Result<Self, LibraryError> {
         let (handle, limits) = library.open_interface()?;
         let none = PTL_INVALID_HANDLE;
         let mut interface = PortalsInterface {
@@ -132,16 +135,25 @@ impl<T: Copy> PortalsInterface<T> {
         let counts = (self.options.initiator_events as u64, self.options.target_events as u64);
         // SAFETY: the interface is open, and each call writes a field of this value.
         unsafe {
-            library.check("PtlGetPhysId", (symbols.PtlGetPhysId)(self.handle, &mut self.address))?;
+            library
+                .check("PtlGetPhysId", (symbols.PtlGetPhysId)(self.handle, &mut self.address))?;
             library.check("PtlGetUid", (symbols.PtlGetUid)(self.handle, &mut self.uid))?;
-            library.check("PtlEQAlloc", (symbols.PtlEQAlloc)(self.handle, counts.0, &mut self.initiator))?;
-            library.check("PtlEQAlloc", (symbols.PtlEQAlloc)(self.handle, counts.1, &mut self.target))?;
+            library.check(
+                "PtlEQAlloc",
+                (symbols.PtlEQAlloc)(self.handle, counts.0, &mut self.initiator),
+            )?;
+            library.check(
+                "PtlEQAlloc",
+                (symbols.PtlEQAlloc)(self.handle, counts.1, &mut self.target),
+            )?;
         }
-        for (options, queue, entry) in
-            [(PTL_PT_FLOWCTRL, self.target, &mut self.messages), (0, self.initiator, &mut self.exposed)]
-        {
+        for (options, queue, entry) in [
+            (PTL_PT_FLOWCTRL, self.target, &mut self.messages),
+            (0, self.initiator, &mut self.exposed),
+        ] {
             // SAFETY: the interface and the queue are open; the call writes the index.
-            let answer = unsafe { (symbols.PtlPTAlloc)(self.handle, options, queue, PTL_PT_ANY, entry) };
+            let answer =
+                unsafe { (symbols.PtlPTAlloc)(self.handle, options, queue, PTL_PT_ANY, entry) };
             library.check("PtlPTAlloc", answer)?;
         }
         let answer = self.link_blocks();
@@ -293,7 +305,10 @@ impl<T: Copy> PortalsInterface<T> {
         let events = if is_once { PTL_ME_USE_ONCE } else { PTL_ME_EVENT_COMM_DISABLE };
         let entry = self.entry(start, length, PTL_ME_OP_GET | events, to, (bits, 0));
         let work = OperationKind::Exposed { _buffer: buffer.clone() };
-        admitted("PtlMEAppend", self.append(self.exposed, &entry, PTL_PRIORITY_LIST, Some(token), work))
+        admitted(
+            "PtlMEAppend",
+            self.append(self.exposed, &entry, PTL_PRIORITY_LIST, Some(token), work),
+        )
     }
 
     /// A match list entry over this memory.
@@ -332,7 +347,8 @@ impl<T: Copy> PortalsInterface<T> {
         if token.is_some() {
             entry.options |= PTL_ME_EVENT_UNLINK_DISABLE;
         }
-        let number = self.slots.insert(PendingOperation { token, handle: PTL_INVALID_HANDLE, work });
+        let number =
+            self.slots.insert(PendingOperation { token, handle: PTL_INVALID_HANDLE, work });
         let mut handle = PTL_INVALID_HANDLE;
         // SAFETY: the operation owns the memory of the entry until the entry is unlinked or its
         // event has come.
@@ -383,7 +399,8 @@ impl<T: Copy> PortalsInterface<T> {
         };
         let mut handle = PTL_INVALID_HANDLE;
         // SAFETY: the interface is open; the call reads the description and writes the handle.
-        let answer = unsafe { (self.library.symbols.PtlMDBind)(self.handle, &descriptor, &mut handle) };
+        let answer =
+            unsafe { (self.library.symbols.PtlMDBind)(self.handle, &descriptor, &mut handle) };
         if answer == PTL_OK { Ok(handle) } else { Err(answer) }
     }
 

@@ -1,8 +1,8 @@
 //! The library, and the limits of its interface.
 
 use crate::declarations::{
-    NiLimits, PTL_IFACE_DEFAULT, PTL_INVALID_HANDLE, PTL_NI_MATCHING, PTL_NI_PHYSICAL, PTL_OK, PTL_PID_ANY,
-    PortalsSymbols, RETURN_CODES,
+    NiLimits, PTL_IFACE_DEFAULT, PTL_INVALID_HANDLE, PTL_NI_MATCHING, PTL_NI_PHYSICAL, PTL_OK,
+    PTL_PID_ANY, PortalsSymbols, RETURN_CODES,
 };
 use libc::c_int;
 use oxmpi_sys::foreign::{ForeignLibrary, LibraryError, LibraryTexts, keep_signals};
@@ -135,7 +135,9 @@ mod tests {
     #[test]
     fn a_library_that_is_not_there_is_named_with_the_remedy() {
         let error = PortalsLibrary::open("/nonexistent/libportals.so.4").unwrap_err().to_string();
-        for text in ["'/nonexistent/libportals.so.4'", "No such file", "install", "mtl_portals4_library"] {
+        for text in
+            ["'/nonexistent/libportals.so.4'", "No such file", "install", "mtl_portals4_library"]
+        {
             assert!(error.contains(text), "{error}");
         }
     }

@@ -50,7 +50,12 @@ impl<T: Copy> PortalsInterface<T> {
     /// ([`PortalsEnding::Found`](crate::PortalsEnding) or
     /// [`PortalsEnding::NotFound`](crate::PortalsEnding)); with `takes` the message is removed.
     /// `false` if there is no room now.
-    pub fn search(&mut self, wanted: MatchCriteria, takes: bool, token: T) -> Result<bool, LibraryError> {
+    pub fn search(
+        &mut self,
+        wanted: MatchCriteria,
+        takes: bool,
+        token: T,
+    ) -> Result<bool, LibraryError> {
         self.read_ahead()?;
         let options = PTL_ME_OP_PUT | PTL_ME_USE_ONCE;
         let bits = (wanted.bits, wanted.ignored);

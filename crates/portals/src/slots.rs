@@ -60,7 +60,10 @@ pub(crate) struct Slots<T> {
 impl OperationKind {
     /// Whether its event comes into the initiator's queue.
     fn is_initiated(&self) -> bool {
-        matches!(self, OperationKind::Put(_) | OperationKind::Get { .. } | OperationKind::Exposed { .. })
+        matches!(
+            self,
+            OperationKind::Put(_) | OperationKind::Get { .. } | OperationKind::Exposed { .. }
+        )
     }
 }
 
@@ -123,7 +126,11 @@ mod tests {
     use super::*;
 
     fn search(token: u8) -> PendingOperation<u8> {
-        PendingOperation { token: Some(token), handle: 0, work: OperationKind::Search { takes: false } }
+        PendingOperation {
+            token: Some(token),
+            handle: 0,
+            work: OperationKind::Search { takes: false },
+        }
     }
 
     #[test]

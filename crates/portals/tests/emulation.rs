@@ -41,9 +41,10 @@ const OPTIONS: InterfaceOptions = InterfaceOptions {
 
 /// An interface of an emulation that only this test has loaded.
 fn opened(name: &str, options: InterfaceOptions) -> Emulated {
-    let library =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libportals-{name}-{}.so.4", std::process::id()));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/portals-emulation/portals.c");
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("libportals-{name}-{}.so.4", std::process::id()));
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/portals-emulation/portals.c");
     let mut cc = Command::new("cc");
     cc.args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&library);
     let output = cc.arg(source).arg("-lpthread").output().unwrap();
@@ -90,7 +91,9 @@ fn buffer(len: usize) -> UserBuf {
 
 fn came(interface: &mut Emulated, token: u32) -> (u64, u64, Vec<u8>) {
     match next(interface) {
-        PortalsEvent::Ended { token: of, ending: PortalsEnding::Came(arrival, buffer) } if of == token => {
+        PortalsEvent::Ended { token: of, ending: PortalsEnding::Came(arrival, buffer) }
+            if of == token =>
+        {
             (arrival.header, arrival.length, buffer.as_contiguous().unwrap().to_vec())
         }
         other => panic!("{other:?}"),
@@ -162,7 +165,9 @@ fn memory_is_got_by_who_knows_its_bits_and_once() {
         let mut got = false;
         while !got || (bits == 5 && !fetched) {
             match next(&mut interface) {
-                PortalsEvent::Ended { token: of, ending: PortalsEnding::Got } if of == token => got = true,
+                PortalsEvent::Ended { token: of, ending: PortalsEnding::Got } if of == token => {
+                    got = true
+                }
                 PortalsEvent::Ended { token: 2, ending: PortalsEnding::Fetched } => fetched = true,
                 other => panic!("{other:?}"),
             }
@@ -197,8 +202,12 @@ fn what_finds_no_room_is_refused_until_the_entry_is_enabled() {
     let (mut delivered, mut refused, mut disabled) = (vec![], vec![], 0);
     while delivered.len() + refused.len() < 10 {
         match next(&mut interface) {
-            PortalsEvent::Ended { token, ending: PortalsEnding::Delivered } => delivered.push(token),
-            PortalsEvent::Ended { ending: PortalsEnding::Refused(message), .. } => refused.push(message),
+            PortalsEvent::Ended { token, ending: PortalsEnding::Delivered } => {
+                delivered.push(token)
+            }
+            PortalsEvent::Ended { ending: PortalsEnding::Refused(message), .. } => {
+                refused.push(message)
+            }
             PortalsEvent::Disabled => disabled += 1,
             other => panic!("{other:?}"),
         }

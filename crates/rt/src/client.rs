@@ -72,7 +72,9 @@ pub enum BootError {
         "{BOOT_VARIABLE}={value}: this library understands version {BOOT_VERSION} only; mpirun and libmpi_abi.so.1 must come from one installation"
     )]
     Version { value: String },
-    #[error("{BOOT_VARIABLE}={value} is not of the form 1:SEGMENT:CONTROL; unset it to run without mpirun")]
+    #[error(
+        "{BOOT_VARIABLE}={value} is not of the form 1:SEGMENT:CONTROL; unset it to run without mpirun"
+    )]
     Syntax { value: String },
     #[error("this process cannot become a rank of its job: {0}")]
     NotAdmitted(String),
@@ -143,7 +145,8 @@ impl Client {
         if !spawn::inherited_is_segment(segment) || !spawn::inherited_is_control(control) {
             return Ok(None);
         }
-        let (Some(fd), Some(control)) = (spawn::take_inherited(segment), spawn::take_inherited(control))
+        let (Some(fd), Some(control)) =
+            (spawn::take_inherited(segment), spawn::take_inherited(control))
         else {
             return Ok(None);
         };
@@ -151,7 +154,8 @@ impl Client {
         let Err(owner) = segment.status().claim(std::process::id()) else {
             return Client::of_rank(segment, fd, control).map(Some);
         };
-        let has_left = matches!(segment.status().state(), RankState::Finalized | RankState::Resting);
+        let has_left =
+            matches!(segment.status().state(), RankState::Finalized | RankState::Resting);
         if has_left && !is_alive(owner) && std::env::var_os(WAY_IN_VARIABLE).is_none() {
             return Err(BootError::NotAdmitted(format!(
                 "it is the second MPI program of a script, which is served only where all ranks are on the host of mpirun: start \
@@ -220,8 +224,9 @@ impl Client {
             Ok(fd) => fd.try_clone_to_owned(),
             Err(closed) => {
                 let rank = self.segment.boot().rank;
-                let again =
-                    self.open_peer(rank).map_err(|error| io::Error::other(format!("{closed}: {error}")));
+                let again = self
+                    .open_peer(rank)
+                    .map_err(|error| io::Error::other(format!("{closed}: {error}")));
                 again.map(|(fd, _)| fd)
             }
         }
@@ -239,13 +244,16 @@ impl Client {
         let Err(closed) = control.get(CONTROL) else { return Some(Ok(control)) };
         let no_way = || "the environment has no address of mpirun to reconnect to".to_string();
         let again = WayIn::from_env().ok_or_else(no_way).and_then(|way_in| way_in.connect_again());
-        let again = again.and_then(|socket| Descriptor::new(socket).map_err(|error| error.to_string()));
+        let again =
+            again.and_then(|socket| Descriptor::new(socket).map_err(|error| error.to_string()));
         Some(match again {
             Ok(socket) => {
                 *control = socket;
                 Ok(control)
             }
-            Err(error) => Err(io::Error::other(format!("{closed}, and cannot be opened again: {error}"))),
+            Err(error) => {
+                Err(io::Error::other(format!("{closed}, and cannot be opened again: {error}")))
+            }
         })
     }
 
@@ -338,7 +346,8 @@ impl Client {
                     [addresses] => (Ok(None), addresses),
                     [contact, secret, addresses] => {
                         let contact: Result<Contact, String> = contact.parse();
-                        let secret = from_hex(secret).ok_or_else(|| "its secret makes no sense".to_string());
+                        let secret =
+                            from_hex(secret).ok_or_else(|| "its secret makes no sense".to_string());
                         (contact.and_then(|contact| Ok(Some((contact, secret?)))), addresses)
                     }
                     _ => (Err(format!("'{addresses}' does not say where it is")), ""),
@@ -387,7 +396,11 @@ impl Client {
         }
     }
 
-    fn ask(&self, rank: u32, request: &Request) -> Result<(Reply, Option<OwnedFd>), DirectoryError> {
+    fn ask(
+        &self,
+        rank: u32,
+        request: &Request,
+    ) -> Result<(Reply, Option<OwnedFd>), DirectoryError> {
         self.ask_with(rank, request, None)
     }
 
@@ -403,7 +416,12 @@ impl Client {
         };
         let launcher = |error| DirectoryError::Launcher { rank, error };
         let control = control.map_err(launcher)?;
-        question(control.get(CONTROL).map_err(io::Error::other).map_err(launcher)?, rank, request, fd)
+        question(
+            control.get(CONTROL).map_err(io::Error::other).map_err(launcher)?,
+            rank,
+            request,
+            fd,
+        )
     }
 }
 
@@ -418,9 +436,13 @@ fn question(
     let mut bytes = [0; MAX_MESSAGE];
     let (n, fd) = fdpass::receive(socket, &mut bytes).map_err(launcher)?;
     if n == 0 {
-        return Err(launcher(io::Error::new(io::ErrorKind::UnexpectedEof, "it has closed the connection")));
+        return Err(launcher(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "it has closed the connection",
+        )));
     }
-    let reply = Reply::decode(&bytes[..n]).map_err(|error| DirectoryError::Answer { rank, error })?;
+    let reply =
+        Reply::decode(&bytes[..n]).map_err(|error| DirectoryError::Answer { rank, error })?;
     Ok((reply, fd))
 }
 
@@ -428,7 +450,9 @@ fn listening(rank: u32, answer: (Reply, Option<OwnedFd>)) -> Result<Listening, D
     match answer {
         (Reply::Listener { incarnation, secret }, Some(socket)) => match from_hex(&secret) {
             Some(secret) => Ok(Listening { socket, incarnation: incarnation.into(), secret }),
-            None => Err(refused(rank, "mpirun's secret of the job has no 64 hexadecimal digits".into())),
+            None => {
+                Err(refused(rank, "mpirun's secret of the job has no 64 hexadecimal digits".into()))
+            }
         },
         (other, _) => Err(unexpected(rank, other)),
     }
@@ -447,8 +471,10 @@ fn unexpected(rank: u32, reply: Reply) -> DirectoryError {
 
 /// 32 bytes from 64 hexadecimal digits.
 fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
-    let bytes: Vec<u8> = digits.as_chunks::<2>().0.iter().map(|[high, low]| high << 4 | low).collect();
+    let digits: Vec<u8> =
+        text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
+    let bytes: Vec<u8> =
+        digits.as_chunks::<2>().0.iter().map(|[high, low]| high << 4 | low).collect();
     if digits.len() == 64 { bytes.try_into().ok() } else { None }
 }
 
@@ -561,7 +587,10 @@ mod tests {
         assert!(matches!(parse_boot("1:62:63"), Ok((62, 63))));
         assert!(matches!(parse_boot("2:62:63"), Err(BootError::Version { .. })));
         for bad in ["", "1", "1:2", "x:2:3", "1:a:3", "1:2:3:4"] {
-            assert!(matches!(parse_boot(bad), Err(BootError::Syntax { value }) if value == bad), "{bad}");
+            assert!(
+                matches!(parse_boot(bad), Err(BootError::Syntax { value }) if value == bad),
+                "{bad}"
+            );
         }
     }
 
@@ -581,7 +610,8 @@ mod tests {
     fn a_secret_survives_its_digits() {
         let secret = std::array::from_fn(|at| (at * 37) as u8);
         assert_eq!(from_hex(&to_hex(&secret)), Some(secret));
-        for wrong in ["", "00", &"g".repeat(64), &"0".repeat(63), &"0".repeat(66), &"ä".repeat(64)] {
+        for wrong in ["", "00", &"g".repeat(64), &"0".repeat(63), &"0".repeat(66), &"ä".repeat(64)]
+        {
             assert_eq!(from_hex(wrong), None, "{wrong}");
         }
     }
@@ -595,9 +625,14 @@ mod tests {
         assert_eq!(buffers("rpi_tcp_sockbuf", "0"), 32 << 10);
         let warning = |name, value| raised_buffers(&Params::default().with(name, value).unwrap());
         assert!(
-            warning("rpi_tcp_sockbuf", "32767").unwrap().starts_with("parameter 'rpi_tcp_sockbuf' is 32767:")
+            warning("rpi_tcp_sockbuf", "32767")
+                .unwrap()
+                .starts_with("parameter 'rpi_tcp_sockbuf' is 32767:")
         );
-        assert_eq!((warning("rpi_tcp_sockbuf", "32k"), warning("rpi_tcp_short", "0")), (None, None));
+        assert_eq!(
+            (warning("rpi_tcp_sockbuf", "32k"), warning("rpi_tcp_short", "0")),
+            (None, None)
+        );
     }
 
     #[test]
@@ -634,7 +669,10 @@ mod tests {
         assert!(client.open_peer(1).is_ok());
         assert!(client.open_peer(5).unwrap_err().to_string().contains("the job has 2 ranks"));
         launcher.join().unwrap();
-        assert!(matches!(client.open_peer(0), Err(DirectoryError::Launcher { .. })), "the launcher is gone");
+        assert!(
+            matches!(client.open_peer(0), Err(DirectoryError::Launcher { .. })),
+            "the launcher is gone"
+        );
     }
 
     #[test]

@@ -84,8 +84,12 @@ impl<'a> FieldReader<'a> {
     }
 
     /// A list of elements of at least one number each, which limits its length.
-    pub(crate) fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        let count = usize::try_from(self.number()?).ok().filter(|count| *count <= self.0.len() / 8)?;
+    pub(crate) fn list<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let count =
+            usize::try_from(self.number()?).ok().filter(|count| *count <= self.0.len() / 8)?;
         (0..count).map(|_| read(self)).collect()
     }
 }

@@ -355,7 +355,9 @@ impl Request {
             Request::Publish { port, service, everywhere } => {
                 encode(kind::PUBLISH, (*everywhere).into(), &format!("{port}\n{service}"))
             }
-            Request::Unpublish { port, service } => encode(kind::UNPUBLISH, 0, &format!("{port}\n{service}")),
+            Request::Unpublish { port, service } => {
+                encode(kind::UNPUBLISH, 0, &format!("{port}\n{service}"))
+            }
             Request::Death { number } => encode(kind::DEATH, *number, ""),
             Request::Alarm { rank } => encode(kind::ALARM, *rank, ""),
             Request::Nodes { from } => encode(kind::NODES, *from, ""),
@@ -381,7 +383,9 @@ impl Request {
         let (kind, number, text) = split(bytes)?;
         match kind {
             kind::SEGMENT => no_text(kind, text).map(|()| Request::Segment { rank: number }),
-            kind::ABORT => Ok(Request::Abort { code: number.cast_signed(), text: utf8(kind, text)? }),
+            kind::ABORT => {
+                Ok(Request::Abort { code: number.cast_signed(), text: utf8(kind, text)? })
+            }
             kind::SAY if number == 0 => Ok(Request::Say { text: utf8(kind, text)? }),
             kind::LISTENER if number == 0 => no_text(kind, text).map(|()| Request::Listener),
             kind::ADDRESSES => no_text(kind, text).map(|()| Request::Addresses { rank: number }),
@@ -394,11 +398,15 @@ impl Request {
             kind::NODES => no_text(kind, text).map(|()| Request::Nodes { from: number }),
             kind::QUIESCED => no_text(kind, text).map(|()| Request::Quiesced { step: number }),
             kind::QUIESCE => no_text(kind, text).map(|()| Request::Quiesce { limit_ms: number }),
-            kind::IMAGED if number < 2 => no_text(kind, text).map(|()| Request::Imaged { ends: number == 1 }),
+            kind::IMAGED if number < 2 => {
+                no_text(kind, text).map(|()| Request::Imaged { ends: number == 1 })
+            }
             kind::CALL_FUNCTIONS if number < 2 => {
                 no_text(kind, text).map(|()| Request::CallFunctions { saves: number == 1 })
             }
-            kind::MEET if number < 2 => Ok(Request::Meet { accepts: number == 1, port: utf8(kind, text)? }),
+            kind::MEET if number < 2 => {
+                Ok(Request::Meet { accepts: number == 1, port: utf8(kind, text)? })
+            }
             kind::PUBLISH if number < 2 => {
                 let (port, service) = pair(kind, text)?;
                 Ok(Request::Publish { port, service, everywhere: number == 1 })
@@ -422,7 +430,9 @@ impl Request {
             kind::BOND => Ok(Request::Bond { bond: decimal(kind, text)? }),
             kind::OPEN_PORT => no_text(kind, text).map(|()| Request::OpenPort),
             kind::CLOSE_PORT => Ok(Request::ClosePort { port: utf8(kind, text)? }),
-            kind::UNPUBLISH => pair(kind, text).map(|(port, service)| Request::Unpublish { port, service }),
+            kind::UNPUBLISH => {
+                pair(kind, text).map(|(port, service)| Request::Unpublish { port, service })
+            }
             kind::LOOK_UP => Ok(Request::LookUp { service: utf8(kind, text)? }),
             _ => Err(DecodeError::Kind { kind }),
         }
@@ -431,7 +441,11 @@ impl Request {
 
 impl Reply {
     /// The answer to [`Request::Listener`]; `is_there`: the socket has not been sent yet.
-    pub(crate) fn listener(rank: u32, is_there: bool, (incarnation, secret): (u32, &[u8; 32])) -> Reply {
+    pub(crate) fn listener(
+        rank: u32,
+        is_there: bool,
+        (incarnation, secret): (u32, &[u8; 32]),
+    ) -> Reply {
         if is_there {
             return Reply::Listener { incarnation, secret: to_hex(secret) };
         }
@@ -444,7 +458,9 @@ impl Reply {
         match self {
             Reply::Segment { rank, contact } => encode(kind::HERE, *rank, contact),
             Reply::Refused { rank, reason } => encode(kind::REFUSED, *rank, reason),
-            Reply::Listener { incarnation, secret } => encode(kind::LISTEN_HERE, *incarnation, secret),
+            Reply::Listener { incarnation, secret } => {
+                encode(kind::LISTEN_HERE, *incarnation, secret)
+            }
             Reply::Addresses { rank, addresses } => encode(kind::FOUND, *rank, addresses),
             Reply::Left { rank } => encode(kind::LEFT, *rank, ""),
             Reply::Done { number, text } => encode(kind::DONE, *number, text),
@@ -463,11 +479,15 @@ impl Reply {
         match kind {
             kind::HERE => Ok(Reply::Segment { rank: number, contact: utf8(kind, text)? }),
             kind::REFUSED => Ok(Reply::Refused { rank: number, reason: utf8(kind, text)? }),
-            kind::LISTEN_HERE => Ok(Reply::Listener { incarnation: number, secret: utf8(kind, text)? }),
+            kind::LISTEN_HERE => {
+                Ok(Reply::Listener { incarnation: number, secret: utf8(kind, text)? })
+            }
             kind::FOUND => Ok(Reply::Addresses { rank: number, addresses: utf8(kind, text)? }),
             kind::LEFT => no_text(kind, text).map(|()| Reply::Left { rank: number }),
             kind::DONE => Ok(Reply::Done { number, text: utf8(kind, text)? }),
-            kind::POSTBOXES_HERE if number == 0 => Ok(Reply::Postboxes { shape: utf8(kind, text)? }),
+            kind::POSTBOXES_HERE if number == 0 => {
+                Ok(Reply::Postboxes { shape: utf8(kind, text)? })
+            }
             kind::GIVEN if number == 0 => no_text(kind, text).map(|()| Reply::Given),
             kind::DIED => no_text(kind, text).map(|()| Reply::Death { process: number }),
             kind::ALARM_HERE => no_text(kind, text).map(|()| Reply::Alarm { rank: number }),
@@ -504,7 +524,11 @@ fn split(bytes: &[u8]) -> Result<(u8, u32, &[u8]), DecodeError> {
 }
 
 fn no_text(kind: u8, text: &[u8]) -> Result<(), DecodeError> {
-    if text.is_empty() { Ok(()) } else { Err(DecodeError::Length { kind, length: HEADER + text.len() }) }
+    if text.is_empty() {
+        Ok(())
+    } else {
+        Err(DecodeError::Length { kind, length: HEADER + text.len() })
+    }
 }
 
 fn utf8(kind: u8, text: &[u8]) -> Result<String, DecodeError> {
@@ -535,8 +559,10 @@ mod tests {
             any::<u32>().prop_map(|rank| Request::Addresses { rank }),
             any::<u32>().prop_map(|number| Request::Death { number }),
             any::<u32>().prop_map(|step| Request::Quiesced { step }),
-            (any::<u32>(), ".{0,80}").prop_map(|(number, secret)| Request::Enter { number, secret }),
-            (any::<u32>(), ".{0,80}").prop_map(|(number, secret)| Request::Return { number, secret }),
+            (any::<u32>(), ".{0,80}")
+                .prop_map(|(number, secret)| Request::Enter { number, secret }),
+            (any::<u32>(), ".{0,80}")
+                .prop_map(|(number, secret)| Request::Return { number, secret }),
             Just(Request::Listener),
             Just(Request::Relay),
             Just(Request::Abroad),
@@ -565,10 +591,8 @@ mod tests {
             (any::<bool>(), ".{0,80}").prop_map(|(accepts, port)| Request::Meet { accepts, port }),
             ".{0,80}".prop_map(|port| Request::ClosePort { port }),
             ".{0,80}".prop_map(|service| Request::LookUp { service }),
-            (".{0,80}", ".{0,80}", any::<bool>()).prop_map(|(port, service, everywhere)| Request::Publish {
-                port,
-                service,
-                everywhere
+            (".{0,80}", ".{0,80}", any::<bool>()).prop_map(|(port, service, everywhere)| {
+                Request::Publish { port, service, everywhere }
             }),
             (".{0,80}", ".{0,80}").prop_map(|(port, service)| Request::Unpublish { port, service }),
         ]
@@ -625,12 +649,21 @@ mod tests {
     #[test]
     fn another_version_is_distinguished_from_rubbish() {
         assert_eq!(Request::decode(&[9, 1, 0, 0, 0, 0]), Err(DecodeError::Version { found: 9 }));
-        assert_eq!(Request::decode(&[VERSION, 1, 0]), Err(DecodeError::Length { kind: 1, length: 3 }));
+        assert_eq!(
+            Request::decode(&[VERSION, 1, 0]),
+            Err(DecodeError::Length { kind: 1, length: 3 })
+        );
         assert_eq!(
             Request::decode(&[VERSION, 1, 0, 0, 0, 0, 7]),
             Err(DecodeError::Length { kind: 1, length: 7 })
         );
-        assert_eq!(Request::decode(&[VERSION, 65, 0, 0, 0, 0]), Err(DecodeError::Kind { kind: 65 }));
-        assert_eq!(Request::decode(&[VERSION, 3, 0, 0, 0, 0, 0xff]), Err(DecodeError::Text { kind: 3 }));
+        assert_eq!(
+            Request::decode(&[VERSION, 65, 0, 0, 0, 0]),
+            Err(DecodeError::Kind { kind: 65 })
+        );
+        assert_eq!(
+            Request::decode(&[VERSION, 3, 0, 0, 0, 0, 0xff]),
+            Err(DecodeError::Text { kind: 3 })
+        );
     }
 }

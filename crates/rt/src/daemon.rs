@@ -77,7 +77,11 @@ impl ProgramEnd {
 
 fn socket_name(suffix: &str) -> String {
     let user = rustix::process::geteuid().as_raw();
-    if suffix.is_empty() { format!("oxmpi-daemon-{user}") } else { format!("oxmpi-daemon-{user}-{suffix}") }
+    if suffix.is_empty() {
+        format!("oxmpi-daemon-{user}")
+    } else {
+        format!("oxmpi-daemon-{user}-{suffix}")
+    }
 }
 
 /// The longest suffix of a universe, in bytes: the kernel limits the length of addresses.

@@ -60,7 +60,9 @@ impl fmt::Display for ForeignLauncher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ForeignLauncher::Pmi => "a launcher that speaks PMI (such as Hydra's mpiexec, or srun)",
-            ForeignLauncher::Pmix => "a launcher that speaks PMIx (such as Open MPI's mpirun, or srun)",
+            ForeignLauncher::Pmix => {
+                "a launcher that speaks PMIx (such as Open MPI's mpirun, or srun)"
+            }
             ForeignLauncher::Slurm => "Slurm's srun",
         })
     }
@@ -200,7 +202,11 @@ mod tests {
 
     /// A process 30 of a shell 20 that process 10 has started.
     fn slurm(tasks: Option<u32>, step_tasks: Option<u32>, task: Option<i32>) -> Evidence {
-        Evidence { slurm: Slurm { tasks, step_tasks, task }, line: vec![30, 20, 10], ..Evidence::default() }
+        Evidence {
+            slurm: Slurm { tasks, step_tasks, task },
+            line: vec![30, 20, 10],
+            ..Evidence::default()
+        }
     }
 
     #[test]
@@ -221,7 +227,11 @@ mod tests {
             ("a task", slurm(Some(4), Some(4), Some(30)), "4 by Slurm"),
             ("below a task", slurm(Some(4), Some(4), Some(10)), "4 by Slurm"),
             ("variables of a task elsewhere", slurm(Some(4), Some(4), Some(99)), doubtful),
-            ("process 1", Evidence { line: vec![30, 1], ..slurm(Some(4), Some(4), Some(1)) }, doubtful),
+            (
+                "process 1",
+                Evidence { line: vec![30, 1], ..slurm(Some(4), Some(4), Some(1)) },
+                doubtful,
+            ),
             ("a task of one in an allocation of four", slurm(Some(1), Some(1), Some(30)), alone),
             (
                 "PMIx by srun, of one task",
@@ -233,7 +243,11 @@ mod tests {
                 Evidence { pmix: pmix(None, true).pmix, ..slurm(None, Some(2), Some(30)) },
                 "2 by Pmix",
             ),
-            ("a tool of a rank", Evidence { is_below_mpirun: true, ..slurm(Some(4), None, None) }, alone),
+            (
+                "a tool of a rank",
+                Evidence { is_below_mpirun: true, ..slurm(Some(4), None, None) },
+                alone,
+            ),
             ("not the first", Evidence { task_rank: Some(1), ..pmi(4, false) }, alone),
             ("the first", Evidence { task_rank: Some(0), ..pmi(4, false) }, doubtful),
         ];
@@ -256,7 +270,9 @@ mod tests {
             panic!("it is one of several")
         };
         let text = task.to_string();
-        for part in ["PMI_SIZE=4", "PMI_FD=7", "mpirun -n 4 PROGRAM", "OXMPI_MCA_mpi_allow_singletons=1"] {
+        for part in
+            ["PMI_SIZE=4", "PMI_FD=7", "mpirun -n 4 PROGRAM", "OXMPI_MCA_mpi_allow_singletons=1"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         let SingletonVerdict::OneOfSeveral(task) = verdict(&pmix(None, true)) else {
@@ -269,7 +285,9 @@ mod tests {
         let SingletonVerdict::Doubtful(line) = verdict(&slurm(Some(4), None, None)) else {
             panic!("it is doubtful")
         };
-        assert!(line.contains("SLURM_NTASKS=4") && line.contains("mpirun -n 4") && !line.contains('\n'));
+        assert!(
+            line.contains("SLURM_NTASKS=4") && line.contains("mpirun -n 4") && !line.contains('\n')
+        );
     }
 
     #[test]
@@ -284,8 +302,15 @@ mod tests {
             "HYDI_CONTROL_FD",
         ];
         assert!(others.iter().all(|name| is_of_other_launcher(name)));
-        let ours =
-            ["SLURM_NTASKS", "OMPI_MCA_btl", "HYDRA_LAUNCHER", "OXMPI_BOOT", "PMI", "MPIR_CVAR_X", "PATH"];
+        let ours = [
+            "SLURM_NTASKS",
+            "OMPI_MCA_btl",
+            "HYDRA_LAUNCHER",
+            "OXMPI_BOOT",
+            "PMI",
+            "MPIR_CVAR_X",
+            "PATH",
+        ];
         assert!(!ours.iter().any(|name| is_of_other_launcher(name)));
     }
 }

@@ -77,7 +77,9 @@ pub fn admit(number: u32, pid: u32, seats: &[RankSeat], applying: &[u32]) -> Adm
         }
         other => other,
     };
-    let Some(own) = seats.iter().find(|seat| seat.number == number) else { return Admission::Singleton };
+    let Some(own) = seats.iter().find(|seat| seat.number == number) else {
+        return Admission::Singleton;
+    };
     match owner_of(own) {
         Owner::Nobody => return Admission::Now,
         Owner::Inside { .. } | Owner::Lingers { .. } => return Admission::Singleton,
@@ -90,7 +92,9 @@ pub fn admit(number: u32, pid: u32, seats: &[RankSeat], applying: &[u32]) -> Adm
             Owner::Died { pid } => return Admission::Died { number: seat.number, pid },
             _ if !seat.runs => return Admission::Ended(seat.number),
             Owner::Left => {}
-            Owner::Nobody | Owner::Inside { .. } | Owner::Lingers { .. } => awaited.push(seat.number),
+            Owner::Nobody | Owner::Inside { .. } | Owner::Lingers { .. } => {
+                awaited.push(seat.number)
+            }
         }
     }
     if awaited.is_empty() { Admission::Next } else { Admission::Waits(awaited) }
@@ -100,7 +104,9 @@ pub fn admit(number: u32, pid: u32, seats: &[RankSeat], applying: &[u32]) -> Adm
 pub fn why_awaited(owner: Owner) -> String {
     match owner {
         Owner::Nobody => "whose first program has not called MPI_Init".into(),
-        Owner::Inside { pid } => format!("whose program before (pid {pid}) has not called MPI_Finalize"),
+        Owner::Inside { pid } => {
+            format!("whose program before (pid {pid}) has not called MPI_Finalize")
+        }
         Owner::Lingers { pid } => format!("whose program before (pid {pid}) has not ended"),
         Owner::Left | Owner::Died { .. } => "whose program before has ended".into(),
     }
@@ -115,7 +121,10 @@ mod tests {
     const DIED: Owner = Owner::Died { pid: 8 };
 
     fn seats(owners: &[Owner]) -> Vec<RankSeat> {
-        (0..).zip(owners).map(|(number, owner)| RankSeat { number, owner: *owner, runs: true }).collect()
+        (0..)
+            .zip(owners)
+            .map(|(number, owner)| RankSeat { number, owner: *owner, runs: true })
+            .collect()
     }
 
     #[test]

@@ -63,9 +63,10 @@ impl Hostmap {
         match file::read(&path) {
             Ok(Some(bytes)) => Hostmap::parse(&bytes, &path, &resolve),
             Ok(None) if named.is_empty() => Ok(Hostmap::default()),
-            Ok(None) => {
-                Err(HostmapError::File { path, why: "there is no such file ('none' reads none)".into() })
-            }
+            Ok(None) => Err(HostmapError::File {
+                path,
+                why: "there is no such file ('none' reads none)".into(),
+            }),
             Err(error) => Err(HostmapError::File { path, why: error.to_string() }),
         }
     }
@@ -78,17 +79,23 @@ impl Hostmap {
     ) -> Result<Hostmap, HostmapError> {
         let mut lines: Vec<HostmapLine> = Vec::new();
         for (number, text) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
-            let wrong =
-                |column, why: String| HostmapError::Line { path: path.into(), line: number, column, why };
-            let text =
-                std::str::from_utf8(text).map_err(|_| wrong(1, "the line is not text (UTF-8)".into()))?;
+            let wrong = |column, why: String| HostmapError::Line {
+                path: path.into(),
+                line: number,
+                column,
+                why,
+            };
+            let text = std::str::from_utf8(text)
+                .map_err(|_| wrong(1, "the line is not text (UTF-8)".into()))?;
             let said = text.split('#').next().unwrap_or_default();
             let words: Vec<&str> = said.split_whitespace().collect();
             let at = |word: &str| said.find(word).map_or(1, |at| said[..at].chars().count() + 1);
             let (host, address) = match words[..] {
                 [] => continue,
                 [host, address] => (host, address),
-                [host] => return Err(wrong(at(host), format!("'{host}' needs an address after it"))),
+                [host] => {
+                    return Err(wrong(at(host), format!("'{host}' needs an address after it")));
+                }
                 [_, _, more, ..] => {
                     let why = format!("'{more}' is too much: a line is of the form 'HOST ADDRESS'");
                     return Err(wrong(at(more), why));
@@ -96,10 +103,16 @@ impl Hostmap {
             };
             let found = address.parse().ok().or_else(|| resolve(address)).ok_or_else(|| {
                 let column = said.rfind(address).map_or(1, |at| said[..at].chars().count() + 1);
-                wrong(column, format!("'{address}' is no address, and no host of this name is known"))
+                wrong(
+                    column,
+                    format!("'{address}' is no address, and no host of this name is known"),
+                )
             })?;
             if let Some(first) = lines.iter().find(|line| line.host.eq_ignore_ascii_case(host)) {
-                return Err(wrong(at(host), format!("'{host}' is mapped on line {} already", first.number)));
+                return Err(wrong(
+                    at(host),
+                    format!("'{host}' is mapped on line {} already", first.number),
+                ));
             }
             lines.push(HostmapLine { number, host: host.into(), address: found });
         }
@@ -108,7 +121,8 @@ impl Hostmap {
 
     /// A map of these hosts.
     pub(crate) fn of_pairs(pairs: impl Iterator<Item = (String, IpAddr)>) -> Hostmap {
-        let lines = (1..).zip(pairs).map(|(number, (host, address))| HostmapLine { number, host, address });
+        let lines =
+            (1..).zip(pairs).map(|(number, (host, address))| HostmapLine { number, host, address });
         Hostmap { lines: lines.collect() }
     }
 
@@ -136,7 +150,8 @@ mod tests {
 
     fn parse(text: &str) -> Result<Hostmap, String> {
         let resolve = |name: &str| (name == "fast").then(|| IpAddr::from([10, 9, 9, 9]));
-        Hostmap::parse(text.as_bytes(), Path::new("map"), &resolve).map_err(|error| error.to_string())
+        Hostmap::parse(text.as_bytes(), Path::new("map"), &resolve)
+            .map_err(|error| error.to_string())
     }
 
     fn ip(text: &str) -> IpAddr {
@@ -147,7 +162,11 @@ mod tests {
     fn hosts_are_known_by_address_and_by_name() {
         let map = parse("# a\nnode1 10.0.0.1 # x\n\n192.168.0.3\tfast\r\n::1 fd00::1\n").unwrap();
         assert_eq!(map.announced("NODE1", ip("192.168.0.1")), ip("10.0.0.1"));
-        assert_eq!(map.announced("node1", ip("192.168.0.3")), ip("10.9.9.9"), "the address counts first");
+        assert_eq!(
+            map.announced("node1", ip("192.168.0.3")),
+            ip("10.9.9.9"),
+            "the address counts first"
+        );
         assert_eq!(map.announced("node2", ip("192.168.0.2")), ip("192.168.0.2"));
         assert_eq!(map.announced("node2", ip("::1")), ip("fd00::1"));
         assert_eq!(parse("").unwrap().announced("a", ip("::1")), ip("::1"));
@@ -157,8 +176,14 @@ mod tests {
     fn wrong_lines_are_named_with_line_and_column() {
         for (text, error) in [
             ("\nnode1", "map:2:1: 'node1' needs an address after it"),
-            (" a 10.0.0.1 eth0", "map:1:13: 'eth0' is too much: a line is of the form 'HOST ADDRESS'"),
-            ("a 10.0.0.300", "map:1:3: '10.0.0.300' is no address, and no host of this name is known"),
+            (
+                " a 10.0.0.1 eth0",
+                "map:1:13: 'eth0' is too much: a line is of the form 'HOST ADDRESS'",
+            ),
+            (
+                "a 10.0.0.300",
+                "map:1:3: '10.0.0.300' is no address, and no host of this name is known",
+            ),
             ("a fast\nA fast", "map:2:1: 'A' is mapped on line 1 already"),
         ] {
             let error_text = parse(text).unwrap_err();

@@ -87,16 +87,29 @@ impl JobFacts {
     /// As [`JobFacts::decode`] reads it. Paths and parameters are last and end with zeros: those
     /// beyond the length of a message are lost.
     pub(crate) fn encode(&self) -> String {
-        let JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program, params } =
-            self;
+        let JobFacts {
+            mpirun,
+            id,
+            transport,
+            ranks,
+            hosts,
+            is_here,
+            cr,
+            supervision,
+            program,
+            params,
+        } = self;
         let hosts = format!("{hosts}/{}", u8::from(*is_here));
         let cr = cr.as_deref().unwrap_or("-");
         let supervision = supervision.map_or("-".into(), |Supervision { every, on_term }| {
             format!("{}/{}", every.map_or(0, |time| time.as_millis()), u8::from(on_term))
         });
-        let params: String = params.iter().map(|(name, value)| format!("{name}={value}\0")).collect();
+        let params: String =
+            params.iter().map(|(name, value)| format!("{name}={value}\0")).collect();
         let program = program.display();
-        format!("{mpirun} {id:016x} {ranks} {hosts} {transport} {cr} {supervision} {program}\0{params}")
+        format!(
+            "{mpirun} {id:016x} {ranks} {hosts} {transport} {cr} {supervision} {program}\0{params}"
+        )
     }
 
     fn decode(text: &str) -> Option<JobFacts> {
@@ -121,7 +134,18 @@ impl JobFacts {
         let program = rest.next()?.trim_end_matches('\0').into();
         let whole = rest.filter_map(|word| word.strip_suffix('\0')?.split_once('='));
         let params = whole.map(|(name, value)| (name.into(), value.into())).collect();
-        Some(JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program, params })
+        Some(JobFacts {
+            mpirun,
+            id,
+            transport,
+            ranks,
+            hosts,
+            is_here,
+            cr,
+            supervision,
+            program,
+            params,
+        })
     }
 }
 
@@ -213,9 +237,11 @@ impl Hold {
     pub fn image_far(&self, place: String) -> Result<Vec<(String, Vec<u8>)>, InquiryError> {
         match question(&self.socket, self.pid, &Request::ImageFar { place }, IMAGING)? {
             (Reply::Given, Some(fd)) => {
-                let bytes = blob::read(fd).map_err(|error| InquiryError::Unreachable(self.pid, error))?;
+                let bytes =
+                    blob::read(fd).map_err(|error| InquiryError::Unreachable(self.pid, error))?;
                 let mut from = FieldReader::new(&bytes);
-                from.list(|from| from.text().zip(from.bytes())).ok_or(InquiryError::Nonsense(self.pid))
+                from.list(|from| from.text().zip(from.bytes()))
+                    .ok_or(InquiryError::Nonsense(self.pid))
             }
             (Reply::Refused { reason, .. }, _) => {
                 let reason = self.refusal.get_or_init(|| reason);
@@ -309,7 +335,9 @@ fn launcher_of(pid: u32) -> Result<(u32, String), InquiryError> {
         (Some(found), _) => Ok(found),
         (None, Ok(())) => Err(InquiryError::NotListening(pid)),
         // The restart has not started its mpirun yet, or that mpirun has ended.
-        (None, Err(_)) if is_ours && has_name(pid, &RESTARTS) => Err(InquiryError::NotListening(pid)),
+        (None, Err(_)) if is_ours && has_name(pid, &RESTARTS) => {
+            Err(InquiryError::NotListening(pid))
+        }
         (None, Err(error)) => Err(error),
     }
 }
@@ -325,12 +353,14 @@ fn launcher_below(pid: u32) -> Option<(u32, String)> {
 }
 
 fn check_mpirun(pid: u32) -> Result<(), InquiryError> {
-    let is_ours = is_of_this_installation(pid).map_err(|error| InquiryError::Process(pid, error))?;
+    let is_ours =
+        is_of_this_installation(pid).map_err(|error| InquiryError::Process(pid, error))?;
     if is_ours && has_name(pid, &LAUNCHERS) {
         return Ok(());
     }
-    let is_launcher =
-        |parent: &u32| is_of_this_installation(*parent).unwrap_or(false) && has_name(*parent, &LAUNCHERS);
+    let is_launcher = |parent: &u32| {
+        is_of_this_installation(*parent).unwrap_or(false) && has_name(*parent, &LAUNCHERS)
+    };
     let parent = parent_of(pid).filter(is_launcher);
     let program = program_of(pid).map_err(|error| InquiryError::Process(pid, error))?;
     Err(InquiryError::NotMpirun { pid, program: program.display().to_string(), parent })
@@ -385,8 +415,9 @@ fn entrance_of(pid: u32) -> io::Result<Option<String>> {
     for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))? {
         let Ok(link) = std::fs::read_link(entry?.path()) else { continue };
         let link = link.to_string_lossy().into_owned();
-        sockets
-            .extend(link.strip_prefix("socket:[").and_then(|link| link.strip_suffix(']')).map(String::from));
+        sockets.extend(
+            link.strip_prefix("socket:[").and_then(|link| link.strip_suffix(']')).map(String::from),
+        );
     }
     let table = std::fs::read_to_string(format!("/proc/{pid}/net/unix"))?;
     Ok(entrance_in(&table, &sockets))
@@ -410,14 +441,18 @@ fn ask(name: &str, pid: u32, request: &Request, patience: Duration) -> Result<Re
 fn connect(name: &str, pid: u32) -> Result<OwnedFd, InquiryError> {
     let network = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
     let unreachable = |error: io::Error| {
-        if error.kind() == io::ErrorKind::ConnectionRefused && network("self") != network(&pid.to_string()) {
+        if error.kind() == io::ErrorKind::ConnectionRefused
+            && network("self") != network(&pid.to_string())
+        {
             return InquiryError::Elsewhere(pid);
         }
         InquiryError::Unreachable(pid, error)
     };
     let socket = local::connect(name).map_err(unreachable)?;
     if local::peer(&socket).map_err(unreachable)?.pid.cast_unsigned() != pid {
-        return Err(unreachable(io::Error::other("a process of another user listens under its name")));
+        return Err(unreachable(io::Error::other(
+            "a process of another user listens under its name",
+        )));
     }
     Ok(socket)
 }
@@ -445,7 +480,9 @@ fn question(
             let reply = Reply::decode(&bytes[..n]).map_err(|_| InquiryError::Nonsense(pid))?;
             Ok((reply, fd))
         }
-        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(InquiryError::Ended(pid)),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+            Err(InquiryError::Ended(pid))
+        }
         Err(error) => Err(unreachable(error)),
     }
 }
@@ -460,13 +497,25 @@ mod tests {
             every: every_ms.map(Duration::from_millis),
             on_term,
         };
-        for supervision in [None, Some(supervised(None, true)), Some(supervised(Some(1500), false))] {
+        for supervision in [None, Some(supervised(None, true)), Some(supervised(Some(1500), false))]
+        {
             let (transport, program) = ("shm".into(), "/home/a b/heat".into());
             let cr = supervision.map(|_| "blcr".to_string());
             let (mpirun, id, ranks, hosts, is_here) = (7, 0xabc, 4, 2, cr.is_some());
-            let params = vec![("cr_base_dir".to_string(), "/a = b".into()), ("cr_keep".into(), "0".into())];
-            let mut facts =
-                JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program, params };
+            let params =
+                vec![("cr_base_dir".to_string(), "/a = b".into()), ("cr_keep".into(), "0".into())];
+            let mut facts = JobFacts {
+                mpirun,
+                id,
+                transport,
+                ranks,
+                hosts,
+                is_here,
+                cr,
+                supervision,
+                program,
+                params,
+            };
             let text = facts.encode();
             assert_eq!(JobFacts::decode(&text).as_ref(), Some(&facts));
             facts.params.pop();
@@ -476,9 +525,13 @@ mod tests {
                 "what has no end does not count"
             );
         }
-        for text in
-            ["", "7 x 4 1/1 shm - - /p", "7 1 4 1/1 shm - -", "7 1 4 1/1 shm - 5 /p", "7 1 4 1 shm - - /p"]
-        {
+        for text in [
+            "",
+            "7 x 4 1/1 shm - - /p",
+            "7 1 4 1/1 shm - -",
+            "7 1 4 1/1 shm - 5 /p",
+            "7 1 4 1 shm - - /p",
+        ] {
             assert_eq!(JobFacts::decode(text), None, "{text}");
         }
     }

@@ -31,15 +31,21 @@ pub(crate) fn near_first(addresses: &mut [SocketAddr]) {
     let is_near = |interface: &Interface, address: IpAddr| {
         NetworkEntry::Network(address, interface.prefix).names(interface)
     };
-    addresses.sort_by_key(|address| !there.iter().any(|interface| is_near(interface, address.ip())));
+    addresses
+        .sort_by_key(|address| !there.iter().any(|interface| is_near(interface, address.ip())));
 }
 
 /// Why no interface could be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterfaceError {
-    #[error("parameter '{parameter}': '{entry}' is not of the form ADDRESS/BITS, such as 10.0.0.0/8")]
+    #[error(
+        "parameter '{parameter}': '{entry}' is not of the form ADDRESS/BITS, such as 10.0.0.0/8"
+    )]
     Syntax { parameter: &'static str, entry: String },
-    #[error("parameter '{parameter}': this host has no interface '{entry}'; it has {}", list(there))]
+    #[error(
+        "parameter '{parameter}': this host has no interface '{entry}'; it has {}",
+        list(there)
+    )]
     Unknown { parameter: &'static str, entry: String, there: Vec<Interface> },
     #[error(
         "no network interface of this host is up, not even its loopback, and sockets need one: 'ip link set lo up' brings that up; \
@@ -54,7 +60,8 @@ pub enum InterfaceError {
 }
 
 fn list(there: &[Interface]) -> String {
-    let all: Vec<_> = there.iter().map(|i| format!("{} ({}/{})", i.name, i.address, i.prefix)).collect();
+    let all: Vec<_> =
+        there.iter().map(|i| format!("{} ({}/{})", i.name, i.address, i.prefix)).collect();
     if all.is_empty() { "none that is up".into() } else { all.join(", ") }
 }
 
@@ -138,9 +145,14 @@ fn entries<'t>(
             None => NetworkEntry::Name(word),
         };
         // A network may be excluded on many hosts, some of which do not have it.
-        let must_be_there = parameter == "btl_tcp_if_include" || matches!(entry, NetworkEntry::Name(_));
+        let must_be_there =
+            parameter == "btl_tcp_if_include" || matches!(entry, NetworkEntry::Name(_));
         if must_be_there && !there.iter().any(|i| entry.names(i)) {
-            return Err(InterfaceError::Unknown { parameter, entry: word.into(), there: there.to_vec() });
+            return Err(InterfaceError::Unknown {
+                parameter,
+                entry: word.into(),
+                there: there.to_vec(),
+            });
         }
         all.push(entry);
     }
@@ -152,16 +164,21 @@ mod tests {
     use super::*;
 
     fn host() -> Vec<Interface> {
-        [("lo", "127.0.0.1", 8), ("lo", "::1", 128), ("eth0", "fe80::1", 64), ("eth0", "fd00::5", 64)]
-            .into_iter()
-            .chain([("eth0", "10.1.2.3", 16), ("ib0", "192.168.7.9", 24)])
-            .map(|(name, address, prefix)| Interface {
-                name: name.into(),
-                address: address.parse().unwrap(),
-                prefix,
-                is_loopback: name == "lo",
-            })
-            .collect()
+        [
+            ("lo", "127.0.0.1", 8),
+            ("lo", "::1", 128),
+            ("eth0", "fe80::1", 64),
+            ("eth0", "fd00::5", 64),
+        ]
+        .into_iter()
+        .chain([("eth0", "10.1.2.3", 16), ("ib0", "192.168.7.9", 24)])
+        .map(|(name, address, prefix)| Interface {
+            name: name.into(),
+            address: address.parse().unwrap(),
+            prefix,
+            is_loopback: name == "lo",
+        })
+        .collect()
     }
 
     fn chosen(include: &str, exclude: &str, is_one_host: bool) -> Result<String, String> {
@@ -195,20 +212,35 @@ mod tests {
         let all = ["eth0 10.1.2.3", "ib0 192.168.7.9", "eth0 fd00::5", "docker0 10.1.2.3"];
         assert_eq!(names(""), all);
         assert_eq!(names("lo")[0], "lo 127.0.0.1");
-        assert!(choose(&there[1..3], "", "", false).unwrap_err().to_string().contains("lo (127.0.0.1/8)"));
+        assert!(
+            choose(&there[1..3], "", "", false)
+                .unwrap_err()
+                .to_string()
+                .contains("lo (127.0.0.1/8)")
+        );
     }
 
     #[test]
     fn an_unknown_interface_is_reported_with_the_known_ones() {
         let error = chosen("eth1", "", true).unwrap_err();
-        assert!(error.contains("'btl_tcp_if_include': this host has no interface 'eth1'"), "{error}");
-        assert!(error.contains("lo (127.0.0.1/8)") && error.contains("ib0 (192.168.7.9/24)"), "{error}");
+        assert!(
+            error.contains("'btl_tcp_if_include': this host has no interface 'eth1'"),
+            "{error}"
+        );
+        assert!(
+            error.contains("lo (127.0.0.1/8)") && error.contains("ib0 (192.168.7.9/24)"),
+            "{error}"
+        );
         assert!(chosen("", "eth1", true).unwrap_err().contains("'btl_tcp_if_exclude'"));
-        assert!(chosen("172.16.0.0/12", "", true).unwrap_err().contains("no interface '172.16.0.0/12'"));
+        assert!(
+            chosen("172.16.0.0/12", "", true).unwrap_err().contains("no interface '172.16.0.0/12'")
+        );
         for wrong in ["10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/x", "/8"] {
             assert!(chosen(wrong, "", true).unwrap_err().contains("ADDRESS/BITS"), "{wrong}");
         }
         assert!(chosen("ib0", "ib0", true).unwrap_err().contains("leave no interface of lo"));
-        assert!(choose(&[], "", "", true).unwrap_err().to_string().contains("not even its loopback"));
+        assert!(
+            choose(&[], "", "", true).unwrap_err().to_string().contains("not even its loopback")
+        );
     }
 }

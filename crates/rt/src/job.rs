@@ -113,7 +113,11 @@ impl JobState {
     }
 
     fn running(&self) -> impl Iterator<Item = u32> {
-        self.processes.clone().zip(&self.running).filter(|(_, runs)| **runs).map(|(process, _)| process)
+        self.processes
+            .clone()
+            .zip(&self.running)
+            .filter(|(_, runs)| **runs)
+            .map(|(process, _)| process)
     }
 }
 
@@ -336,7 +340,9 @@ impl Jobs {
         }
         match event {
             JobEvent::Exited { rank, exit, seen } => self.exited(rank, exit, &seen, &mut out),
-            JobEvent::Abort { rank, code, text, seen } => self.aborted(rank, code, &text, &seen, &mut out),
+            JobEvent::Abort { rank, code, text, seen } => {
+                self.aborted(rank, code, &text, &seen, &mut out)
+            }
             JobEvent::Spawned { ranks, parents, bond } => self.spawned(ranks, &parents, bond),
             JobEvent::Bound { rank, bond, members } => self.bind(rank, bond, &members),
             JobEvent::Released { rank, bond } => {
@@ -345,19 +351,25 @@ impl Jobs {
             }
             JobEvent::Met { ranks, name } => self.add(ranks, Some(name)),
             JobEvent::OtherExited { rank, is_well } => self.other_exited(rank, is_well, &mut out),
-            JobEvent::OtherFailed { first, code, text } => self.other_failed(&[first], code, &text, &mut out),
+            JobEvent::OtherFailed { first, code, text } => {
+                self.other_failed(&[first], code, &text, &mut out)
+            }
             JobEvent::OtherGone { firsts, text } => self.other_gone(&firsts, &text, &mut out),
             JobEvent::DaemonEnded { node, pid, host, exit, why } => {
                 self.daemon_ended((node, pid, host.as_deref()), exit, why.as_deref(), &mut out);
             }
-            JobEvent::HostLost { host, ranks, text } => self.host_lost(&host, &ranks, &text, &mut out),
+            JobEvent::HostLost { host, ranks, text } => {
+                self.host_lost(&host, &ranks, &text, &mut out)
+            }
             JobEvent::Say { text } => {
                 if self.said.len() < MAX_SAID && self.said.insert(text.clone()) {
                     out.push(Action::Print(format!("mpirun: {}\n", text.trim_end())));
                 }
             }
             JobEvent::Seen { all, is_new } => self.check(&all, is_new, &mut out),
-            JobEvent::TimedOut { time, seen, waits } => self.timed_out(time, (seen, &waits), &mut out),
+            JobEvent::TimedOut { time, seen, waits } => {
+                self.timed_out(time, (seen, &waits), &mut out)
+            }
             JobEvent::Hung { text } => self.hung(text, &mut out),
             JobEvent::Unread => self.unread(&mut out),
             JobEvent::Signal(signal) => self.signalled(signal, &mut out),
@@ -377,7 +389,8 @@ impl Jobs {
     }
 
     fn bind(&mut self, rank: u32, bond: u64, members: &[u32]) {
-        let mut worlds: Vec<u32> = members.iter().filter_map(|member| self.first_of(*member)).collect();
+        let mut worlds: Vec<u32> =
+            members.iter().filter_map(|member| self.first_of(*member)).collect();
         worlds.sort_unstable();
         worlds.dedup();
         self.bonds.bind(rank, bond, worlds);
@@ -387,7 +400,9 @@ impl Jobs {
         let Some(first) = self.first_of(rank) else { return Vec::new() };
         // An ended process connects nobody, but a process that should have called MPI_Init is
         // missed.
-        let lives = |first: u32| self.worlds.get(&first).is_some_and(|w| !w.is_over() || w.absent.is_some());
+        let lives = |first: u32| {
+            self.worlds.get(&first).is_some_and(|w| !w.is_over() || w.absent.is_some())
+        };
         let mut worlds = self.bonds.connected(first, |process| self.first_of(process), lives);
         worlds.sort_unstable();
         worlds
@@ -399,7 +414,8 @@ impl Jobs {
     }
 
     fn in_phase(&self, phase: EndPhase) -> Vec<u32> {
-        let all = self.worlds.iter().filter(|(_, world)| world.other.is_none() && world.phase == phase);
+        let all =
+            self.worlds.iter().filter(|(_, world)| world.other.is_none() && world.phase == phase);
         all.map(|(first, _)| *first).collect()
     }
 
@@ -426,10 +442,14 @@ impl Jobs {
                 (Exit::Code(0), MpiStage::Initialized) if self.survives => {
                     self.survive(rank, &Fault::NoFinalize, 1, seen, out);
                 }
-                (Exit::Code(code), MpiStage::Initialized | MpiStage::Finalized) if self.survives => {
+                (Exit::Code(code), MpiStage::Initialized | MpiStage::Finalized)
+                    if self.survives =>
+                {
                     self.survive(rank, &Fault::Code(code), code, seen, out);
                 }
-                (Exit::Signal(signal), MpiStage::Initialized | MpiStage::Finalized) if self.survives => {
+                (Exit::Signal(signal), MpiStage::Initialized | MpiStage::Finalized)
+                    if self.survives =>
+                {
                     self.survive(rank, &Fault::Killed(signal), report::shell_code(exit), seen, out);
                 }
                 (Exit::Unknown, _) => {
@@ -441,7 +461,9 @@ impl Jobs {
                         world.absent.get_or_insert_with(|| (rank, seen.clone()));
                     }
                 }
-                (Exit::Code(0), MpiStage::Initialized) => self.fail(rank, &Fault::NoFinalize, 1, seen, out),
+                (Exit::Code(0), MpiStage::Initialized) => {
+                    self.fail(rank, &Fault::NoFinalize, 1, seen, out)
+                }
                 (Exit::Code(code), MpiStage::Finalized) => self.note_code(rank, code, seen, out),
                 (Exit::Code(code), MpiStage::Untouched) if !self.fails_by_codes => {
                     self.note_code(rank, code, seen, out);
@@ -493,7 +515,14 @@ impl Jobs {
         self.finish_if_over(out);
     }
 
-    fn survive(&mut self, rank: u32, fault: &Fault, code: i32, seen: &Glimpse, out: &mut Vec<Action>) {
+    fn survive(
+        &mut self,
+        rank: u32,
+        fault: &Fault,
+        code: i32,
+        seen: &Glimpse,
+        out: &mut Vec<Action>,
+    ) {
         self.death_code.get_or_insert(code);
         let is_late = seen.stage == MpiStage::Finalized;
         // A rank that exits with a status of its own at the end of the job is reported once.
@@ -515,8 +544,10 @@ impl Jobs {
     fn forget(&mut self, out: &mut Vec<Action>) {
         let bonds = &self.bonds;
         self.worlds.retain(|first, world| {
-            let is_kept =
-                *first == 0 || !world.is_over() || world.absent.is_some() || bonds.is_bound_to(*first);
+            let is_kept = *first == 0
+                || !world.is_over()
+                || world.absent.is_some()
+                || bonds.is_bound_to(*first);
             if !is_kept {
                 out.push(Action::Forget(world.processes.clone()));
             }

@@ -314,8 +314,13 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     let sockets = places::has_sockets(launch, size as u32);
     let open_files = start::raise_open_files(launch, (size as u32, here), sockets)?;
     let files = launch.files(size as u32, false)?;
-    let started =
-        start::start(launch, (&signals, deadline), io::stdin().is_terminal(), &binding, open_files)?;
+    let started = start::start(
+        launch,
+        (&signals, deadline),
+        io::stdin().is_terminal(),
+        &binding,
+        open_files,
+    )?;
     let mut launcher = Launcher::new(launch, &signals, started)?;
     launcher.files = files;
     launcher.open_files = open_files;
@@ -359,10 +364,12 @@ pub(crate) fn prepare(is_supervised: bool) -> Result<Signals, LaunchError> {
         "become a subreaper",
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())),
     )?;
-    let passed_on = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+    let passed_on =
+        [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
     // SIGXFSZ comes with the write error of a file at its size limit.
     let others = [Signal::TSTP, Signal::CHILD, Signal::XFSZ];
     let relayed = stand_ins().into_iter().filter(|_| is_supervised);
-    let wanted: Vec<i32> = passed_on.into_iter().chain(others).map(Signal::as_raw).chain(relayed).collect();
+    let wanted: Vec<i32> =
+        passed_on.into_iter().chain(others).map(Signal::as_raw).chain(relayed).collect();
     Signals::new(&wanted).map_err(|e| LaunchError::Kernel("watch signals", e))
 }

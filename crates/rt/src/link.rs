@@ -80,7 +80,9 @@ pub(crate) struct Resident {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LinkError {
-    #[error("it speaks version {0} of the protocol between launchers, and this is version {VERSION}")]
+    #[error(
+        "it speaks version {0} of the protocol between launchers, and this is version {VERSION}"
+    )]
     Version(u8),
     #[error("a message of kind {0} makes no sense")]
     Nonsense(u8),
@@ -162,11 +164,15 @@ impl LinkMessage {
             REFUSED => from.text().map(|reason| LinkMessage::Refused { reason }),
             ASK => from.ask(),
             ANSWER => from.u32().map(|id| LinkMessage::Answer { id, reply: from.rest() }),
-            EXITED => {
-                from.u32().zip(from.bool()).map(|(number, is_well)| LinkMessage::Exited { number, is_well })
-            }
+            EXITED => from
+                .u32()
+                .zip(from.bool())
+                .map(|(number, is_well)| LinkMessage::Exited { number, is_well }),
             ENDING => from.ending(),
-            NUMBERED => from.u32().zip(from.u32()).map(|(first, size)| LinkMessage::Numbered { first, size }),
+            NUMBERED => from
+                .u32()
+                .zip(from.u32())
+                .map(|(first, size)| LinkMessage::Numbered { first, size }),
             FAREWELL => Some(LinkMessage::Farewell),
             _ => None,
         };
@@ -227,7 +233,8 @@ impl LinkReader<'_> {
     fn ask(&mut self) -> Option<LinkMessage> {
         let id = self.u32()?;
         let process = Resident { number: self.u32()?, first: self.u32()?, size: self.u32()? };
-        let is_in = process.number.checked_sub(process.first).is_some_and(|rank| rank < process.size);
+        let is_in =
+            process.number.checked_sub(process.first).is_some_and(|rank| rank < process.size);
         is_in.then(|| LinkMessage::Ask { id, process, request: self.rest() })
     }
 

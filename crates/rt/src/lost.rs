@@ -94,7 +94,10 @@ impl fmt::Display for LostRank {
             Some(ranks) => format!("{ranks} ranks, of which this process is to be one"),
             None => "this process as a rank".into(),
         };
-        write!(f, "mpirun{mpirun} has started {what}, but it would be a job of one rank, because ")?;
+        write!(
+            f,
+            "mpirun{mpirun} has started {what}, but it would be a job of one rank, because "
+        )?;
         match &self.cause {
             Cause::NoEnvironment(taker) => {
                 let (who, remedy) = match taker {
@@ -139,7 +142,8 @@ pub(crate) fn lost_rank() -> Option<LostRank> {
 
 /// Ends the job over the control socket, as no process waits for an orphan's exit status.
 fn end_job(lost: &LostRank) {
-    let control = inherited_is_control(CONTROL_NUMBER).then(|| take_inherited(CONTROL_NUMBER)).flatten();
+    let control =
+        inherited_is_control(CONTROL_NUMBER).then(|| take_inherited(CONTROL_NUMBER)).flatten();
     if let Some(control) = control {
         let request = Request::Abort { code: 1, text: format!("MPI_Init: {lost}") };
         let _ = fdpass::send(&control, &request.encode(), None);
@@ -210,7 +214,8 @@ fn verdict(facts: LaunchEvidence) -> Option<LostRank> {
         (None, Some(_)) if facts.size == Some(1) => return None,
         (None, Some(_)) => facts.size,
         (_, None) => {
-            let is_missing = |seat: &SegmentRank| seat.size > 1 && !matches!(seat.owner, Owner::Lives { .. });
+            let is_missing =
+                |seat: &SegmentRank| seat.size > 1 && !matches!(seat.owner, Owner::Lives { .. });
             Some(inherited.filter(is_missing)?.size)
         }
     };
@@ -270,7 +275,9 @@ impl LaunchEvidence {
             has_variables,
             size: std::env::var(SIZE_VARIABLE).ok().and_then(|size| size.parse().ok()),
             launcher,
-            is_other_user: launcher.and_then(user_of).is_some_and(|user| user != geteuid().as_raw()),
+            is_other_user: launcher
+                .and_then(user_of)
+                .is_some_and(|user| user != geteuid().as_raw()),
             line,
             is_started,
             command: launcher.map(|pid| words_of(&command_of(pid))).unwrap_or_default(),
@@ -311,7 +318,8 @@ fn is_launcher(pid: u32) -> bool {
 /// session.
 fn is_started_by(child: u32, launcher: u32) -> bool {
     let session = ProcessStat::of(launcher).map(|stat| stat.session);
-    let leads_a_group_there = |stat: ProcessStat| stat.group == child && Some(stat.session) == session;
+    let leads_a_group_there =
+        |stat: ProcessStat| stat.group == child && Some(stat.session) == session;
     ProcessStat::of(child).is_some_and(leads_a_group_there)
 }
 
@@ -320,7 +328,10 @@ fn user_of(pid: u32) -> Option<u32> {
 }
 
 fn words_of(command: &[u8]) -> Vec<String> {
-    command.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    command
+        .split(|byte| *byte == 0)
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
 }
 
 /// The ranks of a launcher, from the segments that it holds. `first` is the launcher's child from
@@ -328,10 +339,15 @@ fn words_of(command: &[u8]) -> Vec<String> {
 fn ranks_of(launcher: u32, first: u32) -> Option<Vec<SegmentRank>> {
     let folder = std::fs::read_dir(format!("/proc/{launcher}/fd")).ok()?;
     let is_nameless = |path: &Path| {
-        std::fs::read_link(path).is_ok_and(|to| to.as_os_str().as_encoded_bytes().ends_with(b"(deleted)"))
+        std::fs::read_link(path)
+            .is_ok_and(|to| to.as_os_str().as_encoded_bytes().ends_with(b"(deleted)"))
     };
     let nameless = folder.flatten().map(|entry| entry.path()).filter(|path| is_nameless(path));
-    Some(nameless.filter_map(|path| rank_at(&path, |owner| descends(owner, first, launcher))).collect())
+    Some(
+        nameless
+            .filter_map(|path| rank_at(&path, |owner| descends(owner, first, launcher)))
+            .collect(),
+    )
 }
 
 fn descends(owner: u32, first: u32, launcher: u32) -> bool {
@@ -363,7 +379,8 @@ mod tests {
 
     const FREE: SegmentRank = SegmentRank { size: 2, owner: Owner::Nobody };
     const LEFT: SegmentRank = SegmentRank { size: 2, owner: Owner::Gone };
-    const OTHER: SegmentRank = SegmentRank { size: 2, owner: Owner::Lives { is_of_this_line: false } };
+    const OTHER: SegmentRank =
+        SegmentRank { size: 2, owner: Owner::Lives { is_of_this_line: false } };
     const OWN: SegmentRank = SegmentRank { size: 2, owner: Owner::Lives { is_of_this_line: true } };
 
     fn ancestor(name: &str, has_variables: Option<bool>) -> Ancestor {
@@ -380,7 +397,9 @@ mod tests {
             is_other_user: false,
             is_started: true,
             line: line.map(|(name, has_variables)| ancestor(name, *has_variables)).collect(),
-            command: ["mpirun", "-n", "2", "/usr/bin/env", "-i", "./a.out"].map(String::from).into(),
+            command: ["mpirun", "-n", "2", "/usr/bin/env", "-i", "./a.out"]
+                .map(String::from)
+                .into(),
             seats: seats.map(<[SegmentRank]>::to_vec),
             inherited: None,
         }
@@ -412,15 +431,19 @@ mod tests {
         assert!(is_lost(below(&[("sudo", None)], None)), "its segments cannot be read");
         let alone = |inherited| LaunchEvidence { launcher: None, inherited, ..below(&[], None) };
         assert!(!is_lost(alone(None)) && !is_lost(alone(Some(OTHER))));
-        assert!(!is_lost(alone(Some(SegmentRank { size: 1, ..FREE }))) && is_lost(alone(Some(FREE))));
+        assert!(
+            !is_lost(alone(Some(SegmentRank { size: 1, ..FREE }))) && is_lost(alone(Some(FREE)))
+        );
     }
 
     #[test]
     fn the_program_that_has_emptied_the_environment_is_named_with_the_remedy() {
         let said = |facts| verdict(facts).unwrap().to_string();
         let seats = Some(&[FREE, FREE][..]);
-        let no_words =
-            |line: &[(&str, Option<bool>)]| LaunchEvidence { command: Vec::new(), ..below(line, seats) };
+        let no_words = |line: &[(&str, Option<bool>)]| LaunchEvidence {
+            command: Vec::new(),
+            ..below(line, seats)
+        };
         let table = [
             (below(&[], seats), "'env' has", "leave out -i"),
             (below(&[("sudo", Some(true))], seats), "'sudo' has", "sudo -E"),
@@ -428,7 +451,11 @@ mod tests {
             (below(&[("sh", Some(false)), ("su", Some(true))], seats), "'su' has", "su -m"),
             (no_words(&[("sh", Some(true))]), "'sh', or a command that it has run, has", "OXMPI_"),
             (no_words(&[]), "a program between the two has", "OXMPI_"),
-            (LaunchEvidence { is_other_user: true, ..below(&[], seats) }, "another user", "sudo mpirun"),
+            (
+                LaunchEvidence { is_other_user: true, ..below(&[], seats) },
+                "another user",
+                "sudo mpirun",
+            ),
             (
                 LaunchEvidence { has_variables: true, ..below(&[], seats) },
                 "closed the descriptors",
@@ -437,7 +464,8 @@ mod tests {
         ];
         for (facts, who, remedy) in table {
             let text = said(facts);
-            let parts = ["mpirun (pid 7) has started", who, remedy, "OXMPI_MCA_mpi_allow_singletons=1"];
+            let parts =
+                ["mpirun (pid 7) has started", who, remedy, "OXMPI_MCA_mpi_allow_singletons=1"];
             parts.iter().for_each(|part| assert!(text.contains(part), "{part}: {text}"));
         }
     }

@@ -55,9 +55,10 @@ impl Orphans {
 /// this process, from a scan of all processes.
 pub(crate) fn children() -> Vec<Pid> {
     match std::fs::read_to_string("/proc/thread-self/children") {
-        Ok(list) => {
-            list.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
-        }
+        Ok(list) => list
+            .split_ascii_whitespace()
+            .filter_map(|pid| Pid::from_raw(pid.parse().ok()?))
+            .collect(),
         Err(_) => children_where(|_| true),
     }
 }

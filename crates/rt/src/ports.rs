@@ -128,14 +128,21 @@ impl Ports {
 
     /// The state of a ticket of this process; with `back` a waiting ticket is given back (rule 2).
     /// An error if nobody can meet it any more.
-    pub(crate) fn query(&mut self, process: u32, ticket: u32, back: bool) -> Result<Ticket, String> {
+    pub(crate) fn query(
+        &mut self,
+        process: u32,
+        ticket: u32,
+        back: bool,
+    ) -> Result<Ticket, String> {
         if let Some((owner, other)) = self.met.get(&ticket)
             && *owner == process
         {
             return Ok(Ticket::Met(*other));
         }
         for port in self.ports.values_mut() {
-            if let Some(at) = port.waiting.iter().position(|w| (w.ticket, w.process) == (ticket, process)) {
+            if let Some(at) =
+                port.waiting.iter().position(|w| (w.ticket, w.process) == (ticket, process))
+            {
                 if back {
                     port.waiting.remove(at);
                 }
@@ -161,20 +168,27 @@ impl Ports {
                 self.names.remove(service);
                 Ok(())
             }
-            Some(there) => Err(format!("'{service}' is published for port '{}', not '{port}'", there.port)),
+            Some(there) => {
+                Err(format!("'{service}' is published for port '{}', not '{port}'", there.port))
+            }
             None => Err(format!("nothing is published as '{service}'")),
         }
     }
 
     pub(crate) fn look_up(&self, service: &str) -> Result<&str, String> {
-        let there = self.names.get(service).ok_or_else(|| format!("nothing is published as '{service}'"))?;
+        let there = self
+            .names
+            .get(service)
+            .ok_or_else(|| format!("nothing is published as '{service}'"))?;
         Ok(&there.port)
     }
 
     /// Removes all that belongs to a process that has ended (rule 3).
     pub(crate) fn ended(&mut self, process: u32) {
         self.ports.retain(|_, port| port.owner != process);
-        self.ports.values_mut().for_each(|port| port.waiting.retain(|waiting| waiting.process != process));
+        self.ports
+            .values_mut()
+            .for_each(|port| port.waiting.retain(|waiting| waiting.process != process));
         self.names.retain(|_, name| name.owner != process);
         self.met.retain(|_, (owner, _)| *owner != process);
     }
@@ -233,9 +247,13 @@ mod tests {
         let name = PortName { universe: 0x1234, place: 77 };
         let port = Ports::default().open(0, &name.prefix("abcdef"));
         assert_eq!(PortName::parse(&port), Some(name));
-        for bad in
-            ["", "oxmpi:", "oxmpi:1:2:3:4", "oxmpi:x:0000000000001234:a:1", "oxmpi:7:0000000000001234:a"]
-        {
+        for bad in [
+            "",
+            "oxmpi:",
+            "oxmpi:1:2:3:4",
+            "oxmpi:x:0000000000001234:a:1",
+            "oxmpi:7:0000000000001234:a",
+        ] {
             assert_eq!(PortName::parse(bad), None, "{bad}");
         }
     }

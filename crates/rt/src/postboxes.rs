@@ -9,7 +9,11 @@ use std::str::FromStr;
 
 /// The sizes of the segment that `ranks` ranks of a node share, and the longest piece of a message
 /// in its pool, in bytes. `None`: the transport has no postboxes.
-pub fn postbox_sizes(params: &Params, transport: &Module, ranks: u32) -> Option<(PostboxShape, usize)> {
+pub fn postbox_sizes(
+    params: &Params,
+    transport: &Module,
+    ranks: u32,
+) -> Option<(PostboxShape, usize)> {
     let PostboxSizes { short, pool, piece } = transport.postboxes()?.of(params, ranks);
     Some((PostboxShape { ranks: ranks.max(1), short, pool }, piece as usize))
 }
@@ -61,7 +65,11 @@ pub(crate) fn parse_description(text: &str) -> Option<(PostboxShape, Vec<i32>)> 
         words.next()?.parse().ok()
     }
     let mut words = text.split(' ');
-    let shape = PostboxShape { ranks: next(&mut words)?, short: next(&mut words)?, pool: next(&mut words)? };
+    let shape = PostboxShape {
+        ranks: next(&mut words)?,
+        short: next(&mut words)?,
+        pool: next(&mut words)?,
+    };
     Some((shape, words.map(|word| word.parse().ok()).collect::<Option<_>>()?))
 }
 
@@ -93,7 +101,10 @@ mod tests {
             assert_eq!(sizes(&set, 2), (shape(2, 100, 64 << 10), 1000));
             assert_eq!(sizes(&set[..3], 2), (shape(2, 100, 64 << 10), 8 << 10));
         }
-        assert_eq!(sizes(&[("rpi", "sysv"), ("rpi_sysv_shmpoolsize", "0")], 2), (shape(2, 8192, 0), 1));
+        assert_eq!(
+            sizes(&[("rpi", "sysv"), ("rpi_sysv_shmpoolsize", "0")], 2),
+            (shape(2, 8192, 0), 1)
+        );
         assert_eq!(postbox_sizes(&Params::default(), Module::named("tcp").unwrap(), 2), None);
     }
 

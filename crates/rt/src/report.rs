@@ -68,7 +68,9 @@ fn what(subject: &Subject<'_>, fault: &Fault) -> String {
             let _ = write!(out, "exited with code {c}");
         }
         Fault::NoFinalize => out.push_str("exited after MPI_Init without calling MPI_Finalize"),
-        Fault::NoInit { is_later: false, .. } => out.push_str("exited without ever calling MPI_Init"),
+        Fault::NoInit { is_later: false, .. } => {
+            out.push_str("exited without ever calling MPI_Init")
+        }
         Fault::NoInit { is_later: true, .. } => {
             out.push_str("exited without calling MPI_Init again, as a program before has done");
         }
@@ -97,12 +99,24 @@ pub(crate) fn left(name: &str, code: i32, waiting: (&str, usize), others: usize)
 
 /// The report on an MPI_Abort, or on an error that the program did not handle with the library's
 /// `text`. The codes are MPI_Abort's and the exit status of `mpirun`.
-pub(crate) fn abort(subject: &Subject<'_>, text: &str, others: usize, (wanted, code): (i32, i32)) -> String {
+pub(crate) fn abort(
+    subject: &Subject<'_>,
+    text: &str,
+    others: usize,
+    (wanted, code): (i32, i32),
+) -> String {
     let Subject { name, host, seen } = subject;
     let text = text.trim_end();
     let mut out = if text.is_empty() {
-        let bits = if wanted == code { "" } else { ", of which an exit code has the last 8 bits, and not 0" };
-        format!("mpirun: {name} ({}host {host}) called MPI_Abort with code {wanted}{bits}\n", pid(seen))
+        let bits = if wanted == code {
+            ""
+        } else {
+            ", of which an exit code has the last 8 bits, and not 0"
+        };
+        format!(
+            "mpirun: {name} ({}host {host}) called MPI_Abort with code {wanted}{bits}\n",
+            pid(seen)
+        )
     } else {
         format!("mpirun: {name} ({}host {host}) ended the job:\n{text}\n", pid(seen))
     };
@@ -160,7 +174,10 @@ pub(crate) fn timeout(
         let _ = writeln!(out, "  and {} more", running.len() - SHOWN);
     }
     if !waits.is_empty() {
-        let _ = write!(out, "  Who waits for whom (SIGUSR1 to mpirun prints this at any time):\n{waits}");
+        let _ = write!(
+            out,
+            "  Who waits for whom (SIGUSR1 to mpirun prints this at any time):\n{waits}"
+        );
     }
     out.push_str(
         "  Next:    give more time, or attach a debugger (gdb -p PID) to a rank that should have moved on.\n",
@@ -247,7 +264,10 @@ fn ranks(n: usize) -> String {
 pub(crate) fn ending(others: usize, code: i32) -> String {
     match others {
         0 => format!("  The job ends with exit code {code}.\n"),
-        n => format!("  The job ends with exit code {code}; {} still running will be ended.\n", ranks(n)),
+        n => format!(
+            "  The job ends with exit code {code}; {} still running will be ended.\n",
+            ranks(n)
+        ),
     }
 }
 
@@ -315,7 +335,13 @@ const SIGNALS: &[SignalRow] = &[
         "another process interrupted this process alone.",
         "look for a 'kill' in scripts, or for a batch system's limits.",
     ),
-    (3, "SIGQUIT", "quit", "another process sent it, to get a core file.", "look at the core file."),
+    (
+        3,
+        "SIGQUIT",
+        "quit",
+        "another process sent it, to get a core file.",
+        "look at the core file.",
+    ),
     (
         4,
         "SIGILL",
@@ -386,8 +412,20 @@ const SIGNALS: &[SignalRow] = &[
         "another process sent it to this process alone.",
         "look for a 'kill' in scripts, or for a batch system's limits.",
     ),
-    (24, "SIGXCPU", "CPU time", "its limit of CPU time is used up.", "raise it: 'ulimit -t unlimited'."),
-    (25, "SIGXFSZ", "file size", "a file grew beyond the limit.", "raise it: 'ulimit -f unlimited'."),
+    (
+        24,
+        "SIGXCPU",
+        "CPU time",
+        "its limit of CPU time is used up.",
+        "raise it: 'ulimit -t unlimited'.",
+    ),
+    (
+        25,
+        "SIGXFSZ",
+        "file size",
+        "a file grew beyond the limit.",
+        "raise it: 'ulimit -f unlimited'.",
+    ),
     (
         31,
         "SIGSYS",
@@ -471,7 +509,10 @@ mod tests {
         let subject = Subject { name: "rank 1", host: "h", seen: &seen };
         let first = |wanted, code| {
             let report = abort(&subject, "", 0, (wanted, code));
-            assert!(report.ends_with(&format!("  The job ends with exit code {code}.\n")), "{report}");
+            assert!(
+                report.ends_with(&format!("  The job ends with exit code {code}.\n")),
+                "{report}"
+            );
             first_line(&report)
         };
         assert_eq!(first(9, 9), "rank 1 (host h) called MPI_Abort with code 9");
@@ -489,13 +530,17 @@ mod tests {
     fn a_timeout_lists_who_still_runs() {
         let seen = Glimpse { pid: 5, stage: MpiStage::Initialized, last_call: Some("MPI_Barrier") };
         let running: Vec<_> = (0..20).map(|r| (format!("rank {r}"), seen.clone())).collect();
-        let text = timeout(Duration::from_millis(2500), Some("h"), &running, "  rank 0: in MPI_Recv\n");
+        let text =
+            timeout(Duration::from_millis(2500), Some("h"), &running, "  rank 0: in MPI_Recv\n");
         assert!(text.starts_with("mpirun: the time of 2.5 s (--timeout) is over and "), "{text}");
         assert!(text.contains(
             "rank 15: pid 5, is between MPI_Init and MPI_Finalize; its last MPI call was MPI_Barrier"
         ));
         assert!(text.contains("and 4 more") && !text.contains("rank 16:"));
-        assert!(text.contains("prints this at any time):\n  rank 0: in MPI_Recv\n  Next:"), "{text}");
+        assert!(
+            text.contains("prints this at any time):\n  rank 0: in MPI_Recv\n  Next:"),
+            "{text}"
+        );
         assert!(!timeout(Duration::from_secs(2), None, &running, "").contains("Who waits"));
     }
 }

@@ -102,7 +102,8 @@ fn phrases(sight: &Sight, naming: Naming<'_>) -> Vec<(String, u64)> {
         Some(call) => format!("{words}; the last MPI call was {call}"),
         None => words.to_string(),
     };
-    let stopped = if sight.doing == Doing::Stopped { "stopped by a signal or a debugger, " } else { "" };
+    let stopped =
+        if sight.doing == Doing::Stopped { "stopped by a signal or a debugger, " } else { "" };
     if sight.waits() {
         let phrase = |(waiting, call): &(LongWait, Option<&str>)| {
             let call = call.map_or("in MPI".to_string(), |call| format!("in {call}"));
@@ -182,7 +183,9 @@ fn stuck(sights: &BTreeMap<u32, &Sight>) -> BTreeSet<u32> {
         let may_end = |waiting: &LongWait| match waiting.need {
             Need::Outside => true,
             Need::All => waiting.peers.iter().all(can),
-            Need::Any => waiting.count as usize > waiting.peers.len() || waiting.peers.iter().any(can),
+            Need::Any => {
+                waiting.count as usize > waiting.peers.len() || waiting.peers.iter().any(can)
+            }
             Need::Attention => !waiting.peers.iter().any(is_ended),
         };
         let freed: Vec<u32> = stuck
@@ -198,7 +201,8 @@ fn stuck(sights: &BTreeMap<u32, &Sight>) -> BTreeSet<u32> {
 }
 
 fn verdict(sights: &[Sight], naming: Naming<'_>) -> Vec<String> {
-    let by_number: BTreeMap<u32, &Sight> = sights.iter().map(|sight| (sight.number, sight)).collect();
+    let by_number: BTreeMap<u32, &Sight> =
+        sights.iter().map(|sight| (sight.number, sight)).collect();
     let stuck = stuck(&by_number);
     let mut out = Vec::new();
     let mut reported = BTreeSet::new();
@@ -227,7 +231,10 @@ fn verdict(sights: &[Sight], naming: Naming<'_>) -> Vec<String> {
                     .iter()
                     .copied()
                     .filter(|number| {
-                        by_number[number].waits.iter().any(|(waiting, _)| waiting.peers.contains(&next))
+                        by_number[number]
+                            .waits
+                            .iter()
+                            .any(|(waiting, _)| waiting.peers.contains(&next))
                     })
                     .collect();
                 let verb = if waiting.len() == 1 { "waits" } else { "wait" };
@@ -253,8 +260,9 @@ fn verdict(sights: &[Sight], naming: Naming<'_>) -> Vec<String> {
 
 fn deadlock(cycle: &[u32], sights: &BTreeMap<u32, &Sight>, naming: Naming<'_>) -> String {
     let next = |at: usize| cycle[(at + 1) % cycle.len()];
-    let links = (0..cycle.len().min(MOST_LINKS))
-        .map(|at| format!("{} waits for {}", names(&cycle[at..=at], naming), names(&[next(at)], naming)));
+    let links = (0..cycle.len().min(MOST_LINKS)).map(|at| {
+        format!("{} waits for {}", names(&cycle[at..=at], naming), names(&[next(at)], naming))
+    });
     let links: Vec<String> = links.collect();
     let more = if cycle.len() > MOST_LINKS { ", and so on in a ring" } else { "" };
     let threads = if cycle.iter().any(|number| sights[number].threads > 1) {
@@ -270,7 +278,9 @@ const MOST_LINKS: usize = 8;
 /// Sentences about processes that do not wait themselves and for which others wait.
 fn late(sights: &BTreeMap<u32, &Sight>, stuck: &BTreeSet<u32>, naming: Naming<'_>) -> Vec<String> {
     let mut waiting: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for (number, sight) in sights.iter().filter(|(number, sight)| sight.waits() && !stuck.contains(number)) {
+    for (number, sight) in
+        sights.iter().filter(|(number, sight)| sight.waits() && !stuck.contains(number))
+    {
         for (wait, _) in &sight.waits {
             if matches!(wait.need, Need::All | Need::Attention) {
                 wait.peers.iter().for_each(|peer| waiting.entry(*peer).or_default().push(*number));
@@ -324,7 +334,8 @@ pub fn is_overdue(sights: &[Sight], limit: Duration, now_ns: u64) -> bool {
         patient.extend(more);
     }
     sights.iter().filter(waits).any(|sight| {
-        !patient.contains(&sight.number) && sight.waits.iter().any(|(wait, _)| wait.is_late(limit, now_ns))
+        !patient.contains(&sight.number)
+            && sight.waits.iter().any(|(wait, _)| wait.is_late(limit, now_ns))
     })
 }
 
@@ -332,7 +343,8 @@ pub fn is_overdue(sights: &[Sight], limit: Duration, now_ns: u64) -> bool {
 /// count: with several peers some may have answered since the note, another thread may end the
 /// wait, and a process that does not sleep may be handling an answer.
 pub fn waits_for_ended(sights: &[Sight], limit: Duration, now_ns: u64) -> bool {
-    let has_ended = |number: u32| sights.iter().any(|sight| sight.number == number && sight.is_ended());
+    let has_ended =
+        |number: u32| sights.iter().any(|sight| sight.number == number && sight.is_ended());
     sights.iter().any(|sight| {
         let is_alone = sight.threads == 1 && sight.doing == Doing::SleepsInMpi;
         is_alone
@@ -361,13 +373,21 @@ mod tests {
             text: (*text).to_string(),
         };
         let waits = waits.iter().map(|wait| (note(wait), Some("MPI_Recv"))).collect();
-        let seen = Glimpse { pid: 100 + number, stage: MpiStage::Initialized, last_call: Some("MPI_Send") };
+        let seen = Glimpse {
+            pid: 100 + number,
+            stage: MpiStage::Initialized,
+            last_call: Some("MPI_Send"),
+        };
         Sight { number, seen, doing, threads: 1, waits }
     }
 
     fn text_of(sights: &[Sight]) -> String {
         let naming = |number: u32| {
-            if number < 10 { (number, String::new()) } else { (number - 10, " of spawned job 1".to_string()) }
+            if number < 10 {
+                (number, String::new())
+            } else {
+                (number - 10, " of spawned job 1".to_string())
+            }
         };
         lines(sights, "h", 12 * S + S / 2, &naming)
     }
@@ -397,10 +417,15 @@ mod tests {
             sight(1, Doing::SleepsInMpi, &[(Need::All, &[0], "a message")]),
             sight(2, Doing::SleepsInMpi, &[(Need::Any, &[0, 1], "a message")]),
         ];
-        let deadlock = "A deadlock: rank 0 waits for rank 1, rank 1 waits for rank 0. None of them can go on";
+        let deadlock =
+            "A deadlock: rank 0 waits for rank 1, rank 1 waits for rank 0. None of them can go on";
         assert!(text_of(&sights).contains(&format!("{deadlock}.")), "{}", text_of(&sights));
         sights[1].threads = 2;
-        assert!(text_of(&sights).contains(&format!("{deadlock}, unless another")), "{}", text_of(&sights));
+        assert!(
+            text_of(&sights).contains(&format!("{deadlock}, unless another")),
+            "{}",
+            text_of(&sights)
+        );
         // A process that can continue frees a wait for any of its peers.
         sights[0].waits = vec![];
         assert!(!text_of(&sights).contains("deadlock"));
@@ -431,7 +456,10 @@ mod tests {
             waits_for_ended(&sights, limit, 100 * S)
         };
         assert!(with(&|_| ()));
-        assert!(with(&|all| all[0].waits[0].0.moved_ns = 99 * S), "what comes from others is nothing to it");
+        assert!(
+            with(&|all| all[0].waits[0].0.moved_ns = 99 * S),
+            "what comes from others is nothing to it"
+        );
         assert!(!with(&|all| all[0].waits[0].0.since_ns = 99 * S), "it is young");
         assert!(!with(&|all| all[1].doing = Doing::Runs));
         assert!(!with(&|all| all[0].doing = Doing::Runs), "perhaps it works on what has come");

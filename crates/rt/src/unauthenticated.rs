@@ -13,7 +13,8 @@ pub(crate) const AT_ONCE: usize = 16;
 /// grows with time, and whether it has greeted.
 pub(crate) fn loser<T: Ord>(all: impl Iterator<Item = (T, bool)>, most: usize) -> Option<T> {
     let mut count = 0;
-    let worst = all.inspect(|_| count += 1).map(|(number, has_greeted)| (has_greeted, number)).min();
+    let worst =
+        all.inspect(|_| count += 1).map(|(number, has_greeted)| (has_greeted, number)).min();
     worst.filter(|_| count >= most).map(|(_, number)| number)
 }
 

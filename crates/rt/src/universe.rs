@@ -84,8 +84,18 @@ impl Spawn {
             let path = from.option()?.map(OsString::from_vec);
             let hosts = from.option()?.map(String::from_utf8).transpose().ok()?;
             let count = from.number()?;
-            let env = (0..count).map(|_| from.os_string().zip(from.os_string())).collect::<Option<_>>()?;
-            commands.push(SpawnCommand { program, arguments, processes, directory, path, hosts, env });
+            let env = (0..count)
+                .map(|_| from.os_string().zip(from.os_string()))
+                .collect::<Option<_>>()?;
+            commands.push(SpawnCommand {
+                program,
+                arguments,
+                processes,
+                directory,
+                path,
+                hosts,
+                env,
+            });
         }
         let directory = from.os_string()?.into();
         let parent = Parent::read(&mut from)?;
@@ -144,7 +154,8 @@ impl ProcessName {
     /// The length of an encoded name, in words.
     pub const WORDS: usize = 3;
     /// The name of no process.
-    pub const NONE: ProcessName = ProcessName { universe: 0, place: 0, number: 0, first: 0, size: 0 };
+    pub const NONE: ProcessName =
+        ProcessName { universe: 0, place: 0, number: 0, first: 0, size: 0 };
 
     /// Encodes the name.
     pub fn encode(&self) -> [u64; Self::WORDS] {
@@ -165,7 +176,12 @@ impl ProcessName {
 
     /// Reads several names; an incomplete last one is dropped.
     pub fn decode_all(words: &[u64]) -> Vec<ProcessName> {
-        words.as_chunks::<{ Self::WORDS }>().0.iter().map(|words| ProcessName::decode(*words)).collect()
+        words
+            .as_chunks::<{ Self::WORDS }>()
+            .0
+            .iter()
+            .map(|words| ProcessName::decode(*words))
+            .collect()
     }
 }
 
@@ -227,7 +243,8 @@ mod tests {
         };
         let parent = Parent { context: 77 << 32, processes: vec![3, 1], is_mixed: true };
         let plain = SpawnCommand { program: "b".into(), processes: 1, ..SpawnCommand::default() };
-        let spawn = Spawn { commands: vec![command, plain], directory: "/".into(), parent: parent.clone() };
+        let spawn =
+            Spawn { commands: vec![command, plain], directory: "/".into(), parent: parent.clone() };
         let bytes = spawn.encode();
         assert_eq!(Spawn::decode(&bytes), Some(spawn));
         for end in 0..bytes.len() {

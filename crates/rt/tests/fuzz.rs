@@ -8,7 +8,8 @@ mod random;
 mod seeds;
 
 use oxmpi_rt::hosts::message::{
-    AgentOrder, FromAgent, LifelineOffer, OrderedProgram, Seen, ToAgent, find_greeting, greeting, next,
+    AgentOrder, FromAgent, LifelineOffer, OrderedProgram, Seen, ToAgent, find_greeting, greeting,
+    next,
 };
 use oxmpi_rt::job::{Exit, MpiStage};
 use oxmpi_rt::launch::Bind;
@@ -117,8 +118,11 @@ fn any_bytes_are_read_or_refused() {
 #[test]
 fn messages_that_were_changed_are_others_or_none() {
     fuzz(|random| {
-        let mut bytes =
-            if random.below(2) == 0 { to_agent(random).encode() } else { from_agent(random).encode() };
+        let mut bytes = if random.below(2) == 0 {
+            to_agent(random).encode()
+        } else {
+            from_agent(random).encode()
+        };
         is_canonical(&bytes);
         for _ in 0..=random.below(4) {
             let at = random.below(bytes.len());

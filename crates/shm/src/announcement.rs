@@ -105,7 +105,8 @@ impl Announcement {
     /// The entry, if the index is valid, and the turn in the bits above the state.
     fn split(self) -> Option<(usize, u64)> {
         let index = (self.0 & ((1 << INDEX_BITS) - 1)).checked_sub(1)?;
-        (index < u64::from(ANNOUNCEMENTS)).then_some((index as usize, (self.0 >> INDEX_BITS) * TURN))
+        (index < u64::from(ANNOUNCEMENTS))
+            .then_some((index as usize, (self.0 >> INDEX_BITS) * TURN))
     }
 }
 
@@ -141,7 +142,10 @@ impl AnnouncementArea {
     /// The entries at `at`. Safety: they are [`ANNOUNCEMENTS`] entries, zero at first, mapped and
     /// writable while `keep` lives.
     #[cfg(not(loom))]
-    pub(crate) const unsafe fn from_raw(at: NonNull<AnnouncementEntry>, keep: Keep) -> AnnouncementArea {
+    pub(crate) const unsafe fn from_raw(
+        at: NonNull<AnnouncementEntry>,
+        keep: Keep,
+    ) -> AnnouncementArea {
         AnnouncementArea { entries: at, _keep: keep }
     }
 
@@ -163,7 +167,12 @@ impl AnnouncementArea {
     pub fn take_rest(&self, announcement: Announcement) -> Option<u64> {
         let (index, turn) = announcement.split()?;
         let AnnouncementEntry { state, copy } = self.entry(index);
-        match state.compare_exchange(turn | OPEN, turn | CLAIMED, Ordering::Acquire, Ordering::Acquire) {
+        match state.compare_exchange(
+            turn | OPEN,
+            turn | CLAIMED,
+            Ordering::Acquire,
+            Ordering::Acquire,
+        ) {
             Ok(_) => Some(0),
             Err(found) if found == turn | CLAIMED => stop(copy, turn),
             Err(_) => None,
@@ -174,7 +183,12 @@ impl AnnouncementArea {
     pub fn claim(&self, announcement: Announcement) -> Claim {
         let Some((index, turn)) = announcement.split() else { return Claim::Gone };
         let AnnouncementEntry { state, copy } = self.entry(index);
-        match state.compare_exchange(turn | OPEN, turn | CLAIMED, Ordering::Acquire, Ordering::Acquire) {
+        match state.compare_exchange(
+            turn | OPEN,
+            turn | CLAIMED,
+            Ordering::Acquire,
+            Ordering::Acquire,
+        ) {
             Ok(_) => Claim::AsAnnounced,
             Err(found) if found == turn | KEPT => Claim::Copy(copy.load(Ordering::Relaxed)),
             Err(_) => Claim::Gone,
@@ -184,7 +198,8 @@ impl AnnouncementArea {
 
 /// Rule 5: sets "stopped" in word 1 of this turn's message; returns the bytes given.
 fn stop(word: &AtomicU64, turn: u64) -> Option<u64> {
-    let stopped = |found: u64| (found & !(GIVEN | STOPPED) == giving(turn, 0)).then_some(found | STOPPED);
+    let stopped =
+        |found: u64| (found & !(GIVEN | STOPPED) == giving(turn, 0)).then_some(found | STOPPED);
     let found = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stopped).ok()?;
     Some((found & GIVEN) / BYTE)
 }
@@ -223,14 +238,22 @@ impl AnnouncementSender {
         let Some((index, turn)) = announcement.split() else { return false };
         let entry = self.area.entry(index);
         entry.copy.store(copy, Ordering::Relaxed);
-        entry.state.compare_exchange(turn | OPEN, turn | KEPT, Ordering::Release, Ordering::Relaxed).is_ok()
+        entry
+            .state
+            .compare_exchange(turn | OPEN, turn | KEPT, Ordering::Release, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// Rule 2: claims a message to send it.
     pub fn claim(&self, announcement: Announcement) -> OwnClaim {
         let Some((index, turn)) = announcement.split() else { return OwnClaim::Receivers };
         let state = &self.area.entry(index).state;
-        match state.compare_exchange(turn | OPEN, turn | CLAIMED, Ordering::Relaxed, Ordering::Relaxed) {
+        match state.compare_exchange(
+            turn | OPEN,
+            turn | CLAIMED,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
             Ok(_) => OwnClaim::InPieces,
             Err(found) if found == turn | KEPT => OwnClaim::Whole,
             Err(_) => OwnClaim::Receivers,

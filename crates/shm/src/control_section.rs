@@ -429,7 +429,13 @@ impl ControlSection {
 
     /// Has `fill` write the `len` bytes of `rank`, the caller (rule 2). Panics without room.
     #[inline]
-    pub fn write(&self, rank: u32, step: u64, extent: impl Into<Extent>, fill: impl FnOnce(BytesMut<'_>)) {
+    pub fn write(
+        &self,
+        rank: u32,
+        step: u64,
+        extent: impl Into<Extent>,
+        fill: impl FnOnce(BytesMut<'_>),
+    ) {
         let extent @ Extent { len, .. } = extent.into();
         if len > SHORT_BYTES {
             return self.write_part(self.place(rank, step), step, extent, fill);
@@ -623,8 +629,9 @@ impl ControlSection {
     /// Takes the section for another team if all ranks of the last team have left (rule 7).
     pub fn reuse(&self, ranks_before: u32) -> bool {
         let [left, _, longer, ..] = self.line(0);
-        let is_left =
-            left.compare_exchange(u64::from(ranks_before), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let is_left = left
+            .compare_exchange(u64::from(ranks_before), 0, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
         if is_left {
             longer.store(0, Ordering::Relaxed);
         }
@@ -659,7 +666,9 @@ mod tests {
             for (len, pieces) in [(256, 1), (129, 1), (128, 2), (100, 2), (64, 4), (1, 4)] {
                 let (laps, room) = (pieces * u64::from(turns), 256 / pieces as usize);
                 let mut starts = HashSet::new();
-                for (step, rank) in (0..6 * laps).flat_map(|step| (0..ranks).map(move |rank| (step, rank))) {
+                for (step, rank) in
+                    (0..6 * laps).flat_map(|step| (0..ranks).map(move |rank| (step, rank)))
+                {
                     let start = at(&section, rank, step, Extent::turning(len));
                     assert!(start % room == 0 && start + room <= pools * segments.all_bytes());
                     assert!(starts.insert(start), "{len} bytes of rank {rank} in step {step}");

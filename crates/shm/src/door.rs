@@ -120,7 +120,8 @@ impl DoorWord {
     #[cfg(not(loom))]
     fn futex_wake(&self, most: u32) {
         // The result is the number of woken threads. Only a bad address is an error.
-        let _ = rustix::thread::futex::wake(&self.word, rustix::thread::futex::Flags::empty(), most);
+        let _ =
+            rustix::thread::futex::wake(&self.word, rustix::thread::futex::Flags::empty(), most);
     }
 
     /// Waits until the word is not `expected`, another process wakes the futex, or spuriously.
@@ -231,7 +232,9 @@ impl Inside {
     fn announcement(&mut self) -> u32 {
         self.number = self.number.wrapping_add(1);
         let others = self.count > u32::from(self.leader_sleeps);
-        self.number << 2 | if self.leader_sleeps { POLLING } else { 0 } | if others { ASLEEP } else { 0 }
+        self.number << 2
+            | if self.leader_sleeps { POLLING } else { 0 }
+            | if others { ASLEEP } else { 0 }
     }
 }
 
@@ -337,7 +340,9 @@ impl Sleepy<'_> {
         #[cfg(not(loom))]
         {
             slept.times.fetch_add(1, Ordering::Relaxed);
-            slept.ticks.fetch_add(oxmpi_sys::clock::ticks().wrapping_sub(started), Ordering::Relaxed);
+            slept
+                .ticks
+                .fetch_add(oxmpi_sys::clock::ticks().wrapping_sub(started), Ordering::Relaxed);
         }
     }
 }

@@ -87,7 +87,8 @@ impl Heap {
             let whole = len & !(HUGE_PAGE - 1);
             // SAFETY: inside the heap; the advice changes no content. If shared memory has no huge
             // pages it fails or has no effect.
-            let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), whole, Advice::LinuxHugepage) };
+            let _ =
+                unsafe { rustix::mm::madvise(start.as_ptr().cast(), whole, Advice::LinuxHugepage) };
         }
         Some(start)
     }
@@ -105,7 +106,9 @@ impl Heap {
             // SAFETY: the range is in the heap and, by the contract, unused; with the lock held no
             // other caller has it already. A range of a page and more is whole pages. If the call
             // fails, they stay.
-            let _ = unsafe { rustix::mm::madvise(at.as_ptr().add(offset).cast(), len, Advice::LinuxRemove) };
+            let _ = unsafe {
+                rustix::mm::madvise(at.as_ptr().add(offset).cast(), len, Advice::LinuxRemove)
+            };
         }
         true
     }
@@ -113,7 +116,8 @@ impl Heap {
     /// Whether some of the `len` bytes at an address are in the heap, which peers can map.
     pub fn overlaps(&self, address: usize, len: usize) -> bool {
         let Some(at) = self.at.get().copied().flatten() else { return false };
-        let (start, end) = (at.as_ptr().addr(), at.as_ptr().addr() + self.segment.boot().config.heap_len());
+        let (start, end) =
+            (at.as_ptr().addr(), at.as_ptr().addr() + self.segment.boot().config.heap_len());
         address < end && start < address.saturating_add(len)
     }
 

@@ -97,7 +97,12 @@ impl InboxArea {
         debug_assert!(InboxArea::check(cells).is_ok());
         let hint: NonNull<Line> = at.cast();
         // SAFETY: the third line is inside the caller's bytes.
-        InboxArea { hint, cells: unsafe { hint.add(2) }, shift: cells.trailing_zeros(), _keep: keep }
+        InboxArea {
+            hint,
+            cells: unsafe { hint.add(2) },
+            shift: cells.trailing_zeros(),
+            _keep: keep,
+        }
     }
 
     fn hint(&self) -> &AtomicU64 {
@@ -173,7 +178,9 @@ impl InboxSender {
             for (index, eight) in bytes.chunks(8).enumerate() {
                 let mut word = [0; 8];
                 word[..eight.len()].copy_from_slice(eight);
-                self.area.word(position, 2 + index).store(u64::from_ne_bytes(word), Ordering::Relaxed);
+                self.area
+                    .word(position, 2 + index)
+                    .store(u64::from_ne_bytes(word), Ordering::Relaxed);
             }
         }
         // Rule 4.
@@ -204,8 +211,12 @@ impl InboxSender {
                 return None;
             }
             let next = position + 1;
-            let hint =
-                self.area.hint().compare_exchange(position, next, Ordering::Relaxed, Ordering::Relaxed);
+            let hint = self.area.hint().compare_exchange(
+                position,
+                next,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
             if claimed.is_ok() {
                 return Some(position);
             }
@@ -279,7 +290,10 @@ impl InboxReceiver {
         // SAFETY: the cell has `CELL_PAYLOAD` bytes from its third word on, mapped while
         // `self.area` lives (under loom: the copy has `len` bytes and lives as long as the borrow
         // of `self`).
-        Some(ReadCell { producer: (word >> 32) as u32, bytes: unsafe { Bytes::from_raw(start, len) } })
+        Some(ReadCell {
+            producer: (word >> 32) as u32,
+            bytes: unsafe { Bytes::from_raw(start, len) },
+        })
     }
 
     /// Frees the cell of the last [`InboxReceiver::peek`].

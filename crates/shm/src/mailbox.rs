@@ -209,7 +209,8 @@ mod tests {
     fn a_request_is_done_once_or_withdrawn() {
         let lines = heap_lines(6);
         let boxes = Mailboxes::new(&lines, 2 * LINE_WORDS);
-        let request = MailboxRequest { what: 7, may_be_withdrawn: true, at: 1, len: 2, data: [3, 4, 5, 6] };
+        let request =
+            MailboxRequest { what: 7, may_be_withdrawn: true, at: 1, len: 2, data: [3, 4, 5, 6] };
         assert_eq!(boxes.take(1, 0), None);
         boxes.post(1, 1, &request);
         assert!(boxes.has_posted(1, 0) && !boxes.has_posted(0, 0));

@@ -124,7 +124,12 @@ impl Pool {
     /// ([`Pool::room_for`]), and has `fill` write the bytes from an offset on. Returns the
     /// positions and the bytes of two pieces, the second perhaps empty, which the receiver frees
     /// ([`PoolView::free`]).
-    pub fn lay(&mut self, len: usize, to: u32, mut fill: impl FnMut(usize, BytesMut<'_>)) -> [(u32, u32); 2] {
+    pub fn lay(
+        &mut self,
+        len: usize,
+        to: u32,
+        mut fill: impl FnMut(usize, BytesMut<'_>),
+    ) -> [(u32, u32); 2] {
         let start = self.take(len, to);
         // A pool has 2^30 bytes at most.
         let first = (len as u32).min(self.side_by_side(start));

@@ -91,9 +91,11 @@ impl PostboxArea {
         if let Err(wrong) = shape.check() {
             panic!("{wrong}");
         }
-        let head = Arc::new(Head { lock: LockLine { word: AtomicU32::new(0) }, map: Line::default() });
+        let head =
+            Arc::new(Head { lock: LockLine { word: AtomicU32::new(0) }, map: Line::default() });
         let lines = heap_lines(shape.boxes().max(1) as usize);
-        let bytes = ((shape.pool_at() + shape.pool) as usize).next_multiple_of(LINE_BYTES).max(LINE_BYTES);
+        let bytes =
+            ((shape.pool_at() + shape.pool) as usize).next_multiple_of(LINE_BYTES).max(LINE_BYTES);
         let data = heap_data(bytes);
         PostboxArea {
             head: NonNull::from(&*head),
@@ -300,7 +302,9 @@ impl PostboxReceiver {
         let (total, short) = ((state >> 32) as usize, self.area.shape.short);
         let here = |len: usize| self.area.read(self.index * short, len);
         match state & KIND {
-            FRAME => Packet::Frame { frame: self.frame(), total, first: here(total.min(short as usize)) },
+            FRAME => {
+                Packet::Frame { frame: self.frame(), total, first: here(total.min(short as usize)) }
+            }
             MORE if total as u64 <= short => Packet::More(here(total)),
             POOLED => {
                 let at = self.area.line(self.index).words[LINE_WORDS - 1].load(Ordering::Relaxed);

@@ -23,7 +23,11 @@ impl<'a> RobustGuard<'a> {
     /// Acquires the lock for the process with the number `own`. `has_died` says whether a process
     /// has certainly ended; it may not need this lock.
     #[inline]
-    pub fn acquire(word: &'a AtomicU64, own: u32, has_died: impl FnMut(u32) -> bool) -> RobustGuard<'a> {
+    pub fn acquire(
+        word: &'a AtomicU64,
+        own: u32,
+        has_died: impl FnMut(u32) -> bool,
+    ) -> RobustGuard<'a> {
         let mine = u64::from(own) + 1;
         if word.compare_exchange(FREE, mine, Ordering::Acquire, Ordering::Relaxed).is_err() {
             acquire_contended(word, mine, has_died);
@@ -44,7 +48,8 @@ fn acquire_contended(word: &AtomicU64, mine: u64, mut has_died: impl FnMut(u32) 
     let mut spins = 0u32;
     loop {
         let owner = word.load(Ordering::Relaxed);
-        let exchange = || word.compare_exchange(owner, mine, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let exchange =
+            || word.compare_exchange(owner, mine, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if owner == FREE {
             if exchange() {
                 return;
@@ -52,7 +57,11 @@ fn acquire_contended(word: &AtomicU64, mine: u64, mut has_died: impl FnMut(u32) 
             continue;
         }
         spins = spins.wrapping_add(1);
-        if spins.is_multiple_of(ASK_EVERY) && owner != mine && has_died((owner - 1) as u32) && exchange() {
+        if spins.is_multiple_of(ASK_EVERY)
+            && owner != mine
+            && has_died((owner - 1) as u32)
+            && exchange()
+        {
             return;
         }
         pause(spins);

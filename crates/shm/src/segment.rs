@@ -106,7 +106,9 @@ pub enum SegmentError {
     )]
     Version { found: u32 },
     /// The size of the file differs from that of its boot record.
-    #[error("the segment of rank {rank} is {found} bytes long, but its boot record says {expected}")]
+    #[error(
+        "the segment of rank {rank} is {found} bytes long, but its boot record says {expected}"
+    )]
     Size {
         /// The owner by the boot record.
         rank: u32,
@@ -158,7 +160,11 @@ impl Segment {
     pub fn map(fd: impl AsFd) -> Result<Arc<Segment>, SegmentError> {
         let fd = fd.as_fd();
         let kernel = |what, bytes| {
-            move |error: rustix::io::Errno| SegmentError::Kernel { what, bytes, error: error.into() }
+            move |error: rustix::io::Errno| SegmentError::Kernel {
+                what,
+                bytes,
+                error: error.into(),
+            }
         };
         let found = rustix::fs::fstat(fd).map_err(kernel("examine", 0))?.st_size as u64;
         let header = read_header(fd).map_err(kernel("read", found as usize))?;
@@ -188,14 +194,16 @@ impl Segment {
             )
         }
         .map_err(kernel("map", bytes))?;
-        let base =
-            NonNull::new(base.cast()).expect("mmap(2) gave a null pointer for a mapping of its choice");
+        let base = NonNull::new(base.cast())
+            .expect("mmap(2) gave a null pointer for a mapping of its choice");
         Ok(Arc::new(Segment { base, boot, heap: OnceLock::new() }))
     }
 
     /// Publishes the address of the owner's mapping, for [`Segment::is_readable_in`].
     pub fn advertise(&self) {
-        self.status().mapped_at.store(self.base.as_ptr().expose_provenance() as u64, Ordering::Release);
+        self.status()
+            .mapped_at
+            .store(self.base.as_ptr().expose_provenance() as u64, Ordering::Release);
     }
 
     /// Whether we may read the memory of the owner, which is `process`: the same boot record must
@@ -308,7 +316,13 @@ impl Segment {
     pub fn inbox(self: &Arc<Self>) -> InboxArea {
         let config = &self.boot.config;
         // SAFETY: the inbox is between its offset and that of the first ring.
-        unsafe { InboxArea::from_raw(self.base.add(config.inbox_offset()), config.inbox_cells, self.clone()) }
+        unsafe {
+            InboxArea::from_raw(
+                self.base.add(config.inbox_offset()),
+                config.inbox_cells,
+                self.clone(),
+            )
+        }
     }
 
     /// The announcements of the owner's messages.
@@ -320,7 +334,11 @@ impl Segment {
     /// Ring number `index`, for a process with barriers of this `kind`. Panics if there is none.
     pub fn ring(self: &Arc<Self>, index: u32, kind: BarrierKind) -> RingArea {
         let config = &self.boot.config;
-        assert!(index < config.max_rings, "ring {index} of a segment that has {}", config.max_rings);
+        assert!(
+            index < config.max_rings,
+            "ring {index} of a segment that has {}",
+            config.max_rings
+        );
         // SAFETY: the ring is between its offset and that of the next one, inside the mapping,
         // which has `ring_offset(max_rings)` bytes; `map` has checked the shape.
         unsafe {
@@ -355,7 +373,12 @@ impl Segment {
 
     /// Control section number `index` for `ranks` ranks, for a process with barriers of this
     /// `kind`. Panics if there is none, or no room.
-    pub fn control_section(self: &Arc<Self>, index: u32, ranks: u32, kind: BarrierKind) -> ControlSection {
+    pub fn control_section(
+        self: &Arc<Self>,
+        index: u32,
+        ranks: u32,
+        kind: BarrierKind,
+    ) -> ControlSection {
         let config = &self.boot.config;
         assert!(
             index < config.control_sections && ranks <= config.control_section_ranks,
@@ -381,7 +404,11 @@ impl Segment {
         // SAFETY: the pool is the last part of the mapping, which has `config.mapped_bytes()`
         // bytes, and begins with a page; `map` has checked the shape.
         (config.pool_bytes > 0).then(|| unsafe {
-            PoolArea::from_raw(self.base.add(config.pool_offset()), config.pool_shape(), self.clone())
+            PoolArea::from_raw(
+                self.base.add(config.pool_offset()),
+                config.pool_shape(),
+                self.clone(),
+            )
         })
     }
 
@@ -394,8 +421,9 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         // SAFETY: mapped by this value; all areas hold an `Arc` of it, so none is left.
-        let unmapped =
-            unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.boot.config.mapped_bytes()) };
+        let unmapped = unsafe {
+            rustix::mm::munmap(self.base.as_ptr().cast(), self.boot.config.mapped_bytes())
+        };
         debug_assert!(unmapped.is_ok());
     }
 }

@@ -79,7 +79,11 @@ impl WaitNote {
             let version = self.version.load(Ordering::Acquire);
             if version.is_multiple_of(2) {
                 let len = (self.len.load(Ordering::Relaxed) as usize).min(NOTE_BYTES);
-                let words = self.words.iter().take(len.div_ceil(8)).map(|word| word.load(Ordering::Relaxed));
+                let words = self
+                    .words
+                    .iter()
+                    .take(len.div_ceil(8))
+                    .map(|word| word.load(Ordering::Relaxed));
                 let mut text: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
                 text.truncate(len);
                 fence(Ordering::Acquire);

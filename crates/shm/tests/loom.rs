@@ -36,7 +36,8 @@ fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
 }
 
 fn ring() -> (RingSender, RingReceiver) {
-    let area = RingArea::on_heap(RingShape { slots: 4, data_bytes: 1024, chunk_bytes: 64 }, Symmetric);
+    let area =
+        RingArea::on_heap(RingShape { slots: 4, data_bytes: 1024, chunk_bytes: 64 }, Symmetric);
     (RingSender::new(area.clone()), RingReceiver::new(area))
 }
 
@@ -105,11 +106,15 @@ fn ring_rules_2_and_3_lap_and_credit() {
 #[test]
 fn ring_rules_3_and_4_data_wraps() {
     check(2, || {
-        let area = RingArea::on_heap(RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 256 }, Symmetric);
+        let area = RingArea::on_heap(
+            RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 256 },
+            Symmetric,
+        );
         let (mut sender, mut receiver) = (RingSender::new(area.clone()), RingReceiver::new(area));
         let send = |sender: &mut RingSender, tag: i32, len: usize| {
             sender.try_send_data(tag, 0, len, |offset, chunk| {
-                Bytes::from(&vec![tag as u8 + (offset / 256) as u8; chunk.len()][..]).copy_to(chunk);
+                Bytes::from(&vec![tag as u8 + (offset / 256) as u8; chunk.len()][..])
+                    .copy_to(chunk);
             })
         };
         // 1024 - 192 - 512 = 320 bytes are left: the third message (257 bytes: two chunks) fits the
@@ -158,7 +163,8 @@ fn ring_rule_5_waiting_for_credits() {
 
 /// A ring of 16 slots, whose receiver sees the pool.
 fn ring_with(pool: &PoolArea) -> (RingSender, RingReceiver) {
-    let area = RingArea::on_heap(RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 64 }, Symmetric);
+    let area =
+        RingArea::on_heap(RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 64 }, Symmetric);
     let mut receiver = RingReceiver::new(area.clone());
     receiver.set_pool(PoolView::new(pool.clone()));
     (RingSender::new(area), receiver)
@@ -193,7 +199,8 @@ fn pool_rules_2_to_4_a_block_is_used_again_only_when_it_is_free() {
         // Two blocks each: the pool is full, and the next message overwrites blocks that the
         // receiver reads. Odd tags are streamed.
         assert!(
-            send_pooled(&mut sender, &mut pool, 10, 2048) && send_pooled(&mut sender, &mut pool, 11, 1537)
+            send_pooled(&mut sender, &mut pool, 10, 2048)
+                && send_pooled(&mut sender, &mut pool, 11, 1537)
         );
         assert!(!send_pooled(&mut sender, &mut pool, 12, 0));
         let thread = thread::spawn(move || {
@@ -220,7 +227,8 @@ fn pool_rule_4_two_receivers() {
             ([a, c], [b, d])
         };
         assert!(
-            send_pooled(&mut first, &mut pool, 20, 2048) && send_pooled(&mut second, &mut pool, 22, 2048)
+            send_pooled(&mut first, &mut pool, 20, 2048)
+                && send_pooled(&mut second, &mut pool, 22, 2048)
         );
         let threads = [20, 22].into_iter().zip(receivers).map(|(tag, mut receiver)| {
             thread::spawn(move || {
@@ -256,16 +264,23 @@ fn ring_rule_8_a_body_follows_its_frame() {
                     piece_bytes: 1024,
                 });
                 let frame = Bytes::from(b"frame");
-                assert!(sender.try_send_frame_with_body(frame, 65, pooling, |offset, piece, kind| {
-                    Bytes::from(&vec![offset as u8; piece.len()][..]).copy_by(kind, piece);
-                }));
+                assert!(sender.try_send_frame_with_body(
+                    frame,
+                    65,
+                    pooling,
+                    |offset, piece, kind| {
+                        Bytes::from(&vec![offset as u8; piece.len()][..]).copy_by(kind, piece);
+                    }
+                ));
             }
         });
         for parts in [&[65][..], &[64, 1]] {
             while receiver.peek().is_none() {
                 thread::yield_now();
             }
-            let Some(RingSlot::Frame { bytes, body_len: 65 }) = receiver.peek() else { panic!("no frame") };
+            let Some(RingSlot::Frame { bytes, body_len: 65 }) = receiver.peek() else {
+                panic!("no frame")
+            };
             assert_eq!(bytes.to_vec(), b"frame");
             receiver.release();
             let mut offset = 0;
@@ -287,9 +302,9 @@ fn inbox_rules_1_to_4_two_producers() {
             .map(|producer| {
                 let mut sender = InboxSender::new(area.clone());
                 thread::spawn(move || {
-                    assert!(
-                        sender.try_send(producer, 9, |cell| Bytes::from(&[producer as u8; 9]).copy_to(cell))
-                    );
+                    assert!(sender.try_send(producer, 9, |cell| {
+                        Bytes::from(&[producer as u8; 9]).copy_to(cell)
+                    }));
                 })
             })
             .collect();
@@ -327,7 +342,10 @@ fn inbox_rule_5_a_full_inbox_and_the_next_turn() {
         for producer in [1, 1, 2] {
             loop {
                 if let Some(cell) = receiver.peek() {
-                    assert_eq!((cell.producer, cell.bytes.to_vec()), (producer, vec![producer as u8]));
+                    assert_eq!(
+                        (cell.producer, cell.bytes.to_vec()),
+                        (producer, vec![producer as u8])
+                    );
                     break;
                 }
                 thread::yield_now();
@@ -350,8 +368,9 @@ fn inbox_rules_3_and_6_a_dead_producer() {
         assert!(died.is_err());
         let mut sender = InboxSender::new(area.clone());
         let mut receiver = InboxReceiver::new(area);
-        let thread =
-            thread::spawn(move || assert!(sender.try_send(2, 1, |cell| Bytes::from(&[2]).copy_to(cell))));
+        let thread = thread::spawn(move || {
+            assert!(sender.try_send(2, 1, |cell| Bytes::from(&[2]).copy_to(cell)))
+        });
         assert!(receiver.peek().is_none() && !receiver.skip_dead(2));
         assert_eq!(receiver.claimed_by(), Some(1));
         assert!(receiver.skip_dead(1));
@@ -399,17 +418,19 @@ fn door_rules_4_and_5_two_sleepers() {
         let sleepers = Arc::new(Sleepers::default());
         // Each sleeper waits for its own flag only.
         let flags = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
-        let wait =
-            |index: usize, word: Arc<DoorWord>, sleepers: Arc<Sleepers>, flags: Arc<[AtomicU32; 2]>| {
-                move || {
-                    while flags[index].load(Ordering::Acquire) == 0 {
-                        let sleepy = sleepers.announce(&word, Symmetric);
-                        if flags[index].load(Ordering::Acquire) == 0 {
-                            sleepy.sleep(None);
-                        }
+        let wait = |index: usize,
+                    word: Arc<DoorWord>,
+                    sleepers: Arc<Sleepers>,
+                    flags: Arc<[AtomicU32; 2]>| {
+            move || {
+                while flags[index].load(Ordering::Acquire) == 0 {
+                    let sleepy = sleepers.announce(&word, Symmetric);
+                    if flags[index].load(Ordering::Acquire) == 0 {
+                        sleepy.sleep(None);
                     }
                 }
-            };
+            }
+        };
         let thread = thread::spawn(wait(0, word.clone(), sleepers.clone(), flags.clone()));
         let ringer = {
             let (word, flags) = (word.clone(), flags.clone());
@@ -476,7 +497,8 @@ fn door_rule_6_the_leader_hears_sockets_and_siblings() {
         check(3, move || {
             let all = plugged();
             let other = all.clone();
-            let thread = thread::spawn(move || if by_socket { other.alarm.arrive() } else { other.set(0) });
+            let thread =
+                thread::spawn(move || if by_socket { other.alarm.arrive() } else { other.set(0) });
             all.wait(0);
             thread.join().unwrap();
         });
@@ -533,7 +555,8 @@ fn control_section_rules_2_and_3_what_is_published_is_there() {
         place.publish_to_other(rank, step, len);
     }
     // In the line, and in the pool.
-    for (len, give) in [(3, give as fn(&ControlSection, u32, u64, usize, u8)), (60, give), (3, give_in_time)]
+    for (len, give) in
+        [(3, give as fn(&ControlSection, u32, u64, usize, u8)), (60, give), (3, give_in_time)]
     {
         check(3, move || {
             let place = section();
@@ -890,7 +913,8 @@ fn postbox_rules_4_to_6_a_row_is_one_processs_until_it_is_free() {
 fn postbox_rule_4_two_never_get_the_same_block() {
     check(3, || {
         let area = PostboxArea::on_heap(BOXES);
-        let take = |area: &PostboxArea, place| area.try_lock(place).and_then(|lock| lock.allocate(64));
+        let take =
+            |area: &PostboxArea, place| area.try_lock(place).and_then(|lock| lock.allocate(64));
         let there = area.clone();
         let thread = thread::spawn(move || take(&there, 0));
         let (here, theirs) = (take(&area, 1), thread.join().unwrap());
@@ -921,8 +945,9 @@ fn robust_lock_rule_4_one_has_the_lock_of_the_dead() {
         let (word, count) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU32::new(0)));
         let is_dead = Arc::new(AtomicBool::new(false));
         let add = |own: u32, word: &AtomicU64, count: &AtomicU32, is_dead: &AtomicBool| {
-            let _held =
-                RobustGuard::acquire(word, own, |owner| owner == 2 && is_dead.load(Ordering::Acquire));
+            let _held = RobustGuard::acquire(word, own, |owner| {
+                owner == 2 && is_dead.load(Ordering::Acquire)
+            });
             count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         };
         // The owner ends with the lock held.
@@ -950,7 +975,10 @@ unsafe impl Send for Mailbox {}
 
 impl Mailbox {
     fn new() -> Mailbox {
-        Mailbox { lines: oxmpi_sys::line::heap_lines(2), buffer: Arc::new(loom::cell::UnsafeCell::new(0)) }
+        Mailbox {
+            lines: oxmpi_sys::line::heap_lines(2),
+            buffer: Arc::new(loom::cell::UnsafeCell::new(0)),
+        }
     }
 
     fn boxes(&self) -> Mailboxes<'_, Arc2<[oxmpi_sys::line::Line]>> {
@@ -962,7 +990,11 @@ impl Mailbox {
         // SAFETY: the model checker reports another access.
         self.buffer.with_mut(|data| unsafe { *data = 10 * number });
         let data = [number; 4];
-        self.boxes().post(0, number, &MailboxRequest { what: number, may_be_withdrawn, at: 1, len: 8, data });
+        self.boxes().post(
+            0,
+            number,
+            &MailboxRequest { what: number, may_be_withdrawn, at: 1, len: 8, data },
+        );
     }
 
     /// Serves a posted request: its number, and whether it was carried out. The answer is the old
@@ -972,8 +1004,9 @@ impl Mailbox {
         if let Some(request) = request {
             assert_eq!((request.what, request.data), (number, [number; 4]));
             // SAFETY: as above.
-            let found =
-                self.buffer.with_mut(|data| unsafe { std::mem::replace(&mut *data, 10 * number + 1) });
+            let found = self
+                .buffer
+                .with_mut(|data| unsafe { std::mem::replace(&mut *data, 10 * number + 1) });
             assert_eq!(found, 10 * number);
             self.boxes().answer(0, number, &Answer { status: number, data: [found; 4] });
         }

@@ -87,8 +87,10 @@ fn a_ring_carries_all_lengths_in_order() {
     let config = SegmentConfig { ring_slots: 32, ..SegmentConfig::default() };
     let segment = segment(boot(false, false, config));
     let door = Door::new(segment.clone(), Policy::new(true));
-    let (mut sender, mut receiver) =
-        (RingSender::new(segment.ring(2, door.kind())), RingReceiver::new(segment.ring(2, door.kind())));
+    let (mut sender, mut receiver) = (
+        RingSender::new(segment.ring(2, door.kind())),
+        RingReceiver::new(segment.ring(2, door.kind())),
+    );
     let once = || {
         (0..=16384usize)
             .map(|i| (i * 4099) % 16385)
@@ -121,12 +123,16 @@ fn a_ring_carries_all_lengths_in_order() {
                     thread::yield_now();
                     continue;
                 }
-                Some(RingSlot::Inline { tag, context, bytes }) => {
-                    (tag == -(number as i32) && context == number as u16 && len != 7, bytes, bytes.len())
-                }
-                Some(RingSlot::Chunk { tag, context, total, offset, bytes, .. }) => {
-                    (tag == -(number as i32) && context == number as u16 && offset == have, bytes, total)
-                }
+                Some(RingSlot::Inline { tag, context, bytes }) => (
+                    tag == -(number as i32) && context == number as u16 && len != 7,
+                    bytes,
+                    bytes.len(),
+                ),
+                Some(RingSlot::Chunk { tag, context, total, offset, bytes, .. }) => (
+                    tag == -(number as i32) && context == number as u16 && offset == have,
+                    bytes,
+                    total,
+                ),
                 Some(RingSlot::Frame { bytes, .. }) => (len == 7, bytes, bytes.len()),
             };
             assert!(is_right && total == len, "message {number} of {len} bytes");
@@ -147,12 +153,17 @@ fn a_ring_carries_all_lengths_in_order() {
 
 #[test]
 fn a_ring_refuses_what_has_no_room_and_recovers() {
-    let config =
-        SegmentConfig { ring_slots: 16, ring_data_bytes: 4096, ring_chunk_bytes: 512, ..Default::default() };
+    let config = SegmentConfig {
+        ring_slots: 16,
+        ring_data_bytes: 4096,
+        ring_chunk_bytes: 512,
+        ..Default::default()
+    };
     let segment = segment(boot(false, false, config));
     let kind = Door::new(segment.clone(), Policy::new(true)).kind();
     let area = segment.ring(0, kind);
-    let (mut sender, mut receiver) = (RingSender::new(area.clone()), RingReceiver::new(area.clone()));
+    let (mut sender, mut receiver) =
+        (RingSender::new(area.clone()), RingReceiver::new(area.clone()));
     assert_eq!(sender.max_data(), 2048);
     let mut sent = 0;
     while sender.room_for(2048) {
@@ -250,7 +261,10 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
             let mut message = vec![0; longest];
             for (number, (len, _)) in lengths_and_protocols(me, longest).enumerate() {
                 assert_eq!(take_message(&mut receiver, &mut message), (number as i32, len));
-                let wrong = message[..len].iter().enumerate().find(|&(at, found)| *found != byte(number, at));
+                let wrong = message[..len]
+                    .iter()
+                    .enumerate()
+                    .find(|&(at, found)| *found != byte(number, at));
                 assert_eq!(wrong, None, "message {number}, {len} bytes long");
             }
             assert!(receiver.peek().is_none());
@@ -269,9 +283,14 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
             let frame = tag.to_ne_bytes();
             let by_ring = |sender: &mut RingSender, protocol| match protocol {
                 _ if len > sender.max_data() => false,
-                0 => sender.try_send_frame_with_body(Bytes::from(&frame), len, None, |at, chunk, kind| {
-                    bytes.slice(at, chunk.len()).copy_by(kind, chunk);
-                }),
+                0 => sender.try_send_frame_with_body(
+                    Bytes::from(&frame),
+                    len,
+                    None,
+                    |at, chunk, kind| {
+                        bytes.slice(at, chunk.len()).copy_by(kind, chunk);
+                    },
+                ),
                 _ if len <= INLINE_MAX => sender.try_send_inline(tag, 3, bytes),
                 _ => sender.try_send_data(tag, 3, len, |at, chunk| {
                     bytes.slice(at, chunk.len()).copy_to(chunk);
@@ -291,7 +310,12 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
                     let piece_bytes = [1, 5000, 16 << 10][number % 3];
                     let pooling = Pooling { pool: &mut pool, to: to as u32, kind, piece_bytes };
                     let gone = if protocol == 0 || protocol == 2 {
-                        sender.try_send_frame_with_body(Bytes::from(&frame), len, Some(pooling), fill)
+                        sender.try_send_frame_with_body(
+                            Bytes::from(&frame),
+                            len,
+                            Some(pooling),
+                            fill,
+                        )
                     } else {
                         sender.try_send_pooled(tag, 3, len, pooling, fill)
                     };
@@ -305,7 +329,10 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
     }
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     assert_eq!(pool.free_bytes(), pool_bytes as usize, "all blocks have come back");
-    assert!(streamed > 1000 && pooled - streamed > 1000, "{streamed} of {pooled} pieces were streamed");
+    assert!(
+        streamed > 1000 && pooled - streamed > 1000,
+        "{streamed} of {pooled} pieces were streamed"
+    );
 }
 
 /// A ring on which a message was sent through a pool of blocks of 8192 bytes.
@@ -337,7 +364,8 @@ fn bytes_outside_of_the_pool_are_an_error() {
 fn an_inbox_takes_frames_of_four_producers() {
     let _guard = guard();
     let each = 50_000 * times();
-    let segment = segment(boot(false, false, SegmentConfig { inbox_cells: 8, ..Default::default() }));
+    let segment =
+        segment(boot(false, false, SegmentConfig { inbox_cells: 8, ..Default::default() }));
     let threads: Vec<_> = (0..4u32)
         .map(|producer| {
             let mut sender = InboxSender::new(segment.inbox());
@@ -346,7 +374,8 @@ fn an_inbox_takes_frames_of_four_producers() {
                     let len = 4 + number as usize % (CELL_PAYLOAD - 3);
                     let fill = |mut cell: BytesMut<'_>| {
                         Bytes::from(&number.to_ne_bytes()).copy_to(cell.slice(0, 4));
-                        Bytes::from(&vec![producer as u8; len - 4][..]).copy_to(cell.slice(4, len - 4));
+                        Bytes::from(&vec![producer as u8; len - 4][..])
+                            .copy_to(cell.slice(4, len - 4));
                     };
                     while !sender.try_send(producer, len, fill) {
                         thread::yield_now();
@@ -377,7 +406,8 @@ fn an_inbox_takes_frames_of_four_producers() {
 /// sleep at every moment. No sleep has a time limit: a lost ring is a hang.
 fn door_stress(asymmetric: bool, policy: Policy) {
     let _guard = guard();
-    let segments = [0, 1].map(|_| segment(boot(asymmetric, policy.oversubscribed, SegmentConfig::default())));
+    let segments =
+        [0, 1].map(|_| segment(boot(asymmetric, policy.oversubscribed, SegmentConfig::default())));
     let threads = [0, 1].map(|me| {
         let (mine, peer) = (segments[me].clone(), segments[1 - me].clone());
         thread::spawn(move || {
@@ -392,7 +422,8 @@ fn door_stress(asymmetric: bool, policy: Policy) {
                     for _ in 0..numbers.next() % 2000 {
                         std::hint::spin_loop();
                     }
-                    let gone = sender.try_send_inline(turn as i32, 0, Bytes::from(&sent.to_ne_bytes()));
+                    let gone =
+                        sender.try_send_inline(turn as i32, 0, Bytes::from(&sent.to_ne_bytes()));
                     assert!(gone);
                     sent += 1;
                     bell.ring();
@@ -439,14 +470,22 @@ fn no_ring_is_lost_symmetric() {
 fn no_ring_is_lost_oversubscribed() {
     door_stress(
         false,
-        Policy { yields_before_sleep: 2, slow_yield_ns: 2_000, sleeping_waits: 5, ..Policy::new(true) },
+        Policy {
+            yields_before_sleep: 2,
+            slow_yield_ns: 2_000,
+            sleeping_waits: 5,
+            ..Policy::new(true)
+        },
     );
 }
 
 #[test]
 fn a_sleep_ends_with_its_time_limit_or_a_sibling() {
     let _guard = guard();
-    let door = Arc::new(Door::new(segment(boot(true, false, SegmentConfig::default())), Policy::new(false)));
+    let door = Arc::new(Door::new(
+        segment(boot(true, false, SegmentConfig::default())),
+        Policy::new(false),
+    ));
     let sleep = |door: &Door, limit| {
         let mut wait = door.begin();
         loop {
@@ -488,7 +527,10 @@ fn a_segment_tells_what_it_was_made_with() {
     assert_eq!((status.claim(12), other.claim(13)), (Ok(()), Err(12)));
     other.set_last_call(77);
     other.set_state(RankState::Finalized);
-    assert_eq!((status.pid(), status.state(), status.last_call()), (Some(12), RankState::Finalized, 77));
+    assert_eq!(
+        (status.pid(), status.state(), status.last_call()),
+        (Some(12), RankState::Finalized, 77)
+    );
     assert!(!segment.is_registered());
 }
 
@@ -514,5 +556,7 @@ fn what_is_no_segment_is_refused_with_its_values() {
     let config = SegmentConfig { pool_bytes: 12345, ..SegmentConfig::default() };
     let error = Segment::create(&boot(false, false, config)).unwrap_err();
     assert!(error.to_string().contains("a pool of 12345 bytes"), "{error}");
-    assert!(segment(boot(false, false, SegmentConfig { pool_bytes: 0, ..config })).pool().is_none());
+    assert!(
+        segment(boot(false, false, SegmentConfig { pool_bytes: 0, ..config })).pool().is_none()
+    );
 }

@@ -90,9 +90,13 @@ impl<'a> Bytes<'a> {
         // are copied inline.
         match self.len {
             // SAFETY: both views are mapped for their lifetimes and have 8 bytes.
-            8 => unsafe { to.ptr.cast::<u64>().write_unaligned(self.ptr.cast::<u64>().read_unaligned()) },
+            8 => unsafe {
+                to.ptr.cast::<u64>().write_unaligned(self.ptr.cast::<u64>().read_unaligned())
+            },
             // SAFETY: both views are mapped for their lifetimes and have 4 bytes.
-            4 => unsafe { to.ptr.cast::<u32>().write_unaligned(self.ptr.cast::<u32>().read_unaligned()) },
+            4 => unsafe {
+                to.ptr.cast::<u32>().write_unaligned(self.ptr.cast::<u32>().read_unaligned())
+            },
             _ => self.copy_any(to),
         }
     }

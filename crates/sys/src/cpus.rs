@@ -9,7 +9,8 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     loop {
         let mut set = vec![0u64; words];
         // SAFETY: the kernel writes at most `words * 8` bytes to `set`.
-        let written = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, words * 8, set.as_mut_ptr()) };
+        let written =
+            unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, words * 8, set.as_mut_ptr()) };
         if written >= 0 {
             let cpus = 0..words * 64;
             return Ok(cpus.filter(|cpu| set[cpu / 64] >> (cpu % 64) & 1 != 0).collect());
@@ -32,7 +33,9 @@ pub fn usable() -> usize {
 /// (proc_pid_status(5)); `None` if the kernel does not report it.
 pub fn preemptions() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
-    status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:")?.trim().parse().ok())
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:")?.trim().parse().ok())
 }
 
 /// A core: processors that share execution units and first-level caches.
@@ -49,7 +52,8 @@ pub struct Core {
 /// The cores on which the calling thread may run, after a check that the thread may be bound: a
 /// seccomp profile can forbid both system calls.
 pub fn bindable_cores() -> io::Result<Vec<Core>> {
-    let named = |call| move |error: io::Error| io::Error::new(error.kind(), format!("{call}: {error}"));
+    let named =
+        |call| move |error: io::Error| io::Error::new(error.kind(), format!("{call}: {error}"));
     let cores = cores().map_err(named("sched_getaffinity"))?;
     let mut set = Vec::new();
     cores.iter().flat_map(|core| &core.cpus).for_each(|cpu| add(&mut set, *cpu));
@@ -67,7 +71,8 @@ pub fn cores() -> io::Result<Vec<Core>> {
     });
     let nodes = numa_nodes();
     for core in &mut cores {
-        let of_core = |(_, cpus): &&(usize, Vec<usize>)| core.cpus.iter().any(|cpu| cpus.contains(cpu));
+        let of_core =
+            |(_, cpus): &&(usize, Vec<usize>)| core.cpus.iter().any(|cpu| cpus.contains(cpu));
         core.numa = nodes.iter().find(of_core).map_or(0, |(node, _)| *node);
     }
     Ok(cores)
@@ -93,14 +98,17 @@ fn cores_of(allowed: &[usize], read: impl Fn(usize, &str) -> Option<String>) -> 
         }
         let siblings = read(cpu, "core_cpus_list").or_else(|| read(cpu, "thread_siblings_list"));
         let siblings = siblings.map(|list| numbers(&list)).unwrap_or_default();
-        let mut cpus: Vec<usize> =
-            siblings.into_iter().filter(|s| allowed.contains(s) && (*s == cpu || done.insert(*s))).collect();
+        let mut cpus: Vec<usize> = siblings
+            .into_iter()
+            .filter(|s| allowed.contains(s) && (*s == cpu || done.insert(*s)))
+            .collect();
         if !cpus.contains(&cpu) {
             cpus.push(cpu);
         }
         cpus.sort_unstable();
         // Machines without packages have -1 in this file.
-        let package = read(cpu, "physical_package_id").and_then(|id| id.trim().parse().ok()).unwrap_or(0);
+        let package =
+            read(cpu, "physical_package_id").and_then(|id| id.trim().parse().ok()).unwrap_or(0);
         cores.push(Core { package, numa: 0, cpus });
     }
     cores.sort_by_key(|core| core.package);
@@ -123,8 +131,9 @@ fn numbers(list: &str) -> Vec<usize> {
 pub fn set_cpu(cpu: usize) -> io::Result<()> {
     let mut set = Vec::new();
     add(&mut set, cpu);
-    bind(&set)
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot bind to processor {cpu}: {error}")))
+    bind(&set).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot bind to processor {cpu}: {error}"))
+    })
 }
 
 /// Adds a processor to a set: bit `n % 64` of word `n / 64` is processor `n`.
@@ -137,7 +146,8 @@ fn add(set: &mut Vec<u64>, cpu: usize) {
 
 fn bind(set: &[u64]) -> io::Result<()> {
     // SAFETY: the kernel reads `size_of_val(set)` bytes from `set`.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(set), set.as_ptr()) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(set), set.as_ptr()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

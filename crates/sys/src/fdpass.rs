@@ -4,8 +4,9 @@
 //! not at all and in order, and each side sees the end of the other.
 
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
+    sendmsg, socketpair, sockopt,
 };
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -31,8 +32,9 @@ pub fn has_unread(socket: impl AsFd) -> io::Result<bool> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the kernel writes a number to `bytes`, which lives during the call. For Unix sockets
     // TIOCOUTQ counts the bytes that the other side has not read (unix(7)).
-    let failed =
-        unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, std::ptr::from_mut(&mut bytes)) };
+    let failed = unsafe {
+        libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, std::ptr::from_mut(&mut bytes))
+    };
     if failed < 0 { Err(io::Error::last_os_error()) } else { Ok(bytes > 0) }
 }
 
@@ -75,7 +77,12 @@ pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let capacity = bytes.len();
     let received = loop {
-        match recvmsg(&socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+        match recvmsg(
+            &socket,
+            &mut [IoSliceMut::new(bytes)],
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        ) {
             // ECONNRESET: the other side has ended with messages unread. The error comes once; then
             // its own messages can still be received, and then the end.
             Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
@@ -148,7 +155,10 @@ mod tests {
     fn datagrams_that_do_not_fit_are_refused() {
         let (a, b) = pair().unwrap();
         assert_eq!(send(&a, b"", None).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        assert_eq!(send(&a, &[0; DATAGRAM_MAX + 1], None).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(
+            send(&a, &[0; DATAGRAM_MAX + 1], None).unwrap_err().kind(),
+            io::ErrorKind::InvalidInput
+        );
         send(&a, b"longer than two", None).unwrap();
         let error = receive(&b, &mut [0; 2]).unwrap_err();
         assert!(error.kind() == io::ErrorKind::InvalidData && error.to_string().contains('2'));

@@ -75,12 +75,18 @@ fn set_lock(
         l_pid: 0,
     };
     // SAFETY: the structure lives during the call.
-    until_done(|| unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) } as isize).map(drop)
+    until_done(|| unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) } as isize)
+        .map(drop)
 }
 
 /// Locks `len` bytes from `start` on (up to the end of the file if `len` is 0), and waits for
 /// conflicting locks.
-pub fn lock_range(file: BorrowedFd<'_>, kind: LockKind, start: u64, len: u64) -> io::Result<RangeLock<'_>> {
+pub fn lock_range(
+    file: BorrowedFd<'_>,
+    kind: LockKind,
+    start: u64,
+    len: u64,
+) -> io::Result<RangeLock<'_>> {
     let (start, len) = (to_off_t(start)?, to_off_t(len)?);
     let lock_type = match kind {
         LockKind::Shared => libc::F_RDLCK,
@@ -135,7 +141,8 @@ mod tests {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let other = std::fs::File::options().read(true).write(true).open(path).unwrap();
         let held = lock_range(file.as_fd(), LockKind::Exclusive, 10, 5).unwrap();
-        let try_lock = |start, len| set_lock(other.as_fd(), libc::F_WRLCK, (start, len), libc::F_OFD_SETLK);
+        let try_lock =
+            |start, len| set_lock(other.as_fd(), libc::F_WRLCK, (start, len), libc::F_OFD_SETLK);
         assert_eq!(try_lock(14, 1).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         try_lock(15, 1).unwrap();
         drop(held);

@@ -127,7 +127,9 @@ impl SavedSignals {
     fn new() -> SavedSignals {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         // A second thread would take the library's handlers of the first thread for the program's.
-        shared.process.get_or_insert_with(|| (Dispositions::read(), EnvironmentRequests::set(&REQUESTS)));
+        shared
+            .process
+            .get_or_insert_with(|| (Dispositions::read(), EnvironmentRequests::set(&REQUESTS)));
         shared.inside += 1;
         SavedSignals { thread: ThreadSignals::read() }
     }

@@ -22,7 +22,8 @@ pub struct Processor {
 pub fn processor() -> Option<Processor> {
     use std::arch::x86_64::__cpuid;
     let named = __cpuid(0);
-    let vendor: Vec<u8> = [named.ebx, named.edx, named.ecx].into_iter().flat_map(u32::to_le_bytes).collect();
+    let vendor: Vec<u8> =
+        [named.ebx, named.edx, named.ecx].into_iter().flat_map(u32::to_le_bytes).collect();
     let about = __cpuid(1);
     let bits = |from: u32, count: u32| about.eax >> from & ((1 << count) - 1);
     let (family, model) = (bits(8, 4), bits(4, 4));
@@ -61,7 +62,10 @@ fn parts_in(system: &Path, allowed: &BTreeSet<usize>) -> Vec<MachinePart> {
     let mut add = |kind: &str, members: BTreeSet<usize>| {
         // A list without the processor itself belongs to another part, or is broken.
         if members.contains(first) && parts.iter().all(|part| part.kind != kind) {
-            parts.push(MachinePart { kind: kind.to_owned(), is_single: allowed.is_subset(&members) });
+            parts.push(MachinePart {
+                kind: kind.to_owned(),
+                is_single: allowed.is_subset(&members),
+            });
         }
     };
     let cpu = system.join(format!("cpu/cpu{first}"));
@@ -90,15 +94,18 @@ fn cache_mates_in(system: &Path, cpu: usize) -> Option<BTreeSet<usize>> {
     let of_data = caches.filter(|cache| {
         std::fs::read_to_string(cache.join("type")).is_ok_and(|kind| kind.trim() != "Instruction")
     });
-    let mates: BTreeSet<usize> = of_data.flat_map(|cache| list(&cache.join("shared_cpu_list"))).collect();
+    let mates: BTreeSet<usize> =
+        of_data.flat_map(|cache| list(&cache.join("shared_cpu_list"))).collect();
     mates.contains(&cpu).then_some(mates)
 }
 
 /// The directories in `directory` whose names are `prefix` and a number, sorted by number.
 fn entries(directory: &Path, prefix: &str) -> Vec<std::path::PathBuf> {
-    let number = |path: &Path| path.file_name()?.to_str()?.strip_prefix(prefix)?.parse::<usize>().ok();
+    let number =
+        |path: &Path| path.file_name()?.to_str()?.strip_prefix(prefix)?.parse::<usize>().ok();
     let all = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut found: Vec<_> = all.filter_map(|entry| Some((number(&entry.path())?, entry.path()))).collect();
+    let mut found: Vec<_> =
+        all.filter_map(|entry| Some((number(&entry.path())?, entry.path()))).collect();
     found.sort();
     found.into_iter().map(|(_, path)| path).collect()
 }

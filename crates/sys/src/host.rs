@@ -14,7 +14,8 @@ pub fn kernel_release() -> String {
 /// kernels: the kernel's boot identifier, or a hash of the host name if that cannot be read.
 pub fn identity() -> u64 {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
-    let digits: String = boot.iter().flat_map(|id| id.chars()).filter(char::is_ascii_hexdigit).collect();
+    let digits: String =
+        boot.iter().flat_map(|id| id.chars()).filter(char::is_ascii_hexdigit).collect();
     match u128::from_str_radix(&digits, 16) {
         Ok(id) => (id >> 64) as u64 ^ id as u64,
         Err(_) => fnv1a(name().as_bytes()),
@@ -23,9 +24,9 @@ pub fn identity() -> u64 {
 
 /// The hash of Fowler, Noll and Vo: the same number in every process and every build.
 fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 #[cfg(test)]

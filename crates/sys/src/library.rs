@@ -10,7 +10,9 @@ pub fn file() -> Option<PathBuf> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
     // SAFETY: dladdr(3) takes any address; it fills `info` if its result is not 0.
     let name = unsafe {
-        if libc::dladdr((file as fn() -> Option<PathBuf>) as *const libc::c_void, info.as_mut_ptr()) == 0 {
+        if libc::dladdr((file as fn() -> Option<PathBuf>) as *const libc::c_void, info.as_mut_ptr())
+            == 0
+        {
             return None;
         }
         info.assume_init().dli_fname

@@ -61,7 +61,9 @@ impl Watched {
     pub fn new(bytes: usize) -> Watched {
         #[cfg(loom)]
         return Watched {
-            lines: (0..bytes / LINE_BYTES).map(|_| Cell(crate::sync::UnsafeCell::new(()))).collect(),
+            lines: (0..bytes / LINE_BYTES)
+                .map(|_| Cell(crate::sync::UnsafeCell::new(())))
+                .collect(),
         };
         #[cfg(not(loom))]
         {

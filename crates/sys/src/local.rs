@@ -6,8 +6,8 @@
 //! identity of the other ([`peer`]).
 
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect as connect_to, listen,
-    socket_with,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind,
+    connect as connect_to, listen, socket_with,
 };
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};

@@ -274,7 +274,8 @@ fn token() -> usize {
     // address may be that of a thread that has ended (rule 3). These numbers are used once.
     #[cfg(loom)]
     {
-        static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(THREADED + 1);
+        static NEXT: std::sync::atomic::AtomicUsize =
+            std::sync::atomic::AtomicUsize::new(THREADED + 1);
         loom::thread_local!(static NUMBER: usize = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
         token = NUMBER.with(|number| *number);
     }
@@ -311,9 +312,11 @@ mod tests {
         let lock = Arc::new(LaneLock::new(0));
         *lock.lock() += 1;
         let other = lock.clone();
-        std::thread::spawn(move || assert_eq!(other.try_enter().unwrap_err(), LockError::OtherThread))
-            .join()
-            .unwrap();
+        std::thread::spawn(move || {
+            assert_eq!(other.try_enter().unwrap_err(), LockError::OtherThread)
+        })
+        .join()
+        .unwrap();
         let other = lock.clone();
         std::thread::spawn(move || assert!(other.home().is_none())).join().unwrap();
         lock.set_threaded().unwrap();

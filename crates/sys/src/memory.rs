@@ -30,7 +30,10 @@ unsafe impl Sync for Memory {}
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").field("at", &self.at).field("len", &self.len).finish_non_exhaustive()
+        f.debug_struct("Memory")
+            .field("at", &self.at)
+            .field("len", &self.len)
+            .finish_non_exhaustive()
     }
 }
 
@@ -171,7 +174,10 @@ impl Memory {
     /// If there are fewer words, or the memory does not begin at a multiple of 8.
     #[inline(always)]
     pub fn word(&self, index: usize) -> &AtomicU64 {
-        assert!(index < self.len / 8 && self.at.addr().get().is_multiple_of(8), "word {index} of {self:?}");
+        assert!(
+            index < self.len / 8 && self.at.addr().get().is_multiple_of(8),
+            "word {index} of {self:?}"
+        );
         // SAFETY: the word lies inside, is aligned and mapped while `self` lives; all bit patterns
         // are valid. This process uses atomic words only as atomics; a peer may write anything at
         // any time, but can spoil only the value.

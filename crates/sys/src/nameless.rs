@@ -26,10 +26,15 @@ pub fn create(label: &str) -> io::Result<OwnedFd> {
         // ENOSYS comes from a kernel without the call; seccomp profiles return any of these.
         Err(error @ (Errno::PERM | Errno::ACCESS | Errno::NOSYS | Errno::OPNOTSUPP)) => {
             create_in(&directories()).map_err(|others| {
-                io::Error::new(io::Error::from(error).kind(), format!("memfd_create: {error}; {others}"))
+                io::Error::new(
+                    io::Error::from(error).kind(),
+                    format!("memfd_create: {error}; {others}"),
+                )
             })
         }
-        Err(error) => Err(io::Error::new(io::Error::from(error).kind(), format!("memfd_create: {error}"))),
+        Err(error) => {
+            Err(io::Error::new(io::Error::from(error).kind(), format!("memfd_create: {error}")))
+        }
     }
 }
 
@@ -51,7 +56,9 @@ fn create_in(directories: &[PathBuf]) -> Result<OwnedFd, String> {
         match create_at(directory) {
             Ok((fd, room)) if room >= PREFERRED_FREE_BYTES => return Ok(fd),
             Ok((fd, _)) => narrow = narrow.or(Some(fd)),
-            Err(error) => refusals.push(format!("a file without a name in {}: {error}", directory.display())),
+            Err(error) => {
+                refusals.push(format!("a file without a name in {}: {error}", directory.display()))
+            }
         }
     }
     narrow.ok_or_else(|| refusals.join("; "))

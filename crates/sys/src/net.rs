@@ -4,8 +4,8 @@ use crate::bytes::{Bytes, BytesMut};
 use crate::descriptor::Descriptor;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, acceptfrom_with, bind, connect,
-    getpeername, getsockname, ipproto, listen, recv, send, shutdown, socket_with, sockopt,
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, acceptfrom_with, bind,
+    connect, getpeername, getsockname, ipproto, listen, recv, send, shutdown, socket_with, sockopt,
 };
 use std::ffi::CStr;
 use std::io;
@@ -79,8 +79,11 @@ impl Socket {
         }
         let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_PIECES];
         let mut count = 0;
-        for (vector, piece) in vectors.iter_mut().zip(pieces.iter().filter(|piece| !piece.is_empty())) {
-            *vector = libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() };
+        for (vector, piece) in
+            vectors.iter_mut().zip(pieces.iter().filter(|piece| !piece.is_empty()))
+        {
+            *vector =
+                libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() };
             count += 1;
         }
         // SAFETY: all zeros is a valid msghdr: no address, no vectors, no control data.
@@ -90,7 +93,9 @@ impl Socket {
         loop {
             // SAFETY: the vectors live here, and the pieces stay mapped during the call; the kernel
             // only reads them.
-            let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+            let sent = unsafe {
+                libc::sendmsg(self.0.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
+            };
             if sent >= 0 {
                 return Ok(sent.cast_unsigned());
             }
@@ -171,7 +176,8 @@ impl Socket {
     pub fn receive_into(&self, into: &mut BytesMut<'_>) -> io::Result<usize> {
         loop {
             // SAFETY: the argument lends this memory for writing during this call.
-            let got = unsafe { libc::recv(self.0.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) };
+            let got =
+                unsafe { libc::recv(self.0.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) };
             if got >= 0 {
                 return Ok(got.cast_unsigned());
             }
@@ -200,7 +206,9 @@ impl Socket {
             SocketAddr::try_from(address).map(|at| at.ip().to_canonical())
         };
         match (getsockname(&*self.0).map(ip), getpeername(&*self.0).map(|peer| peer.map(ip))) {
-            (Ok(Ok(own)), Ok(Some(Ok(peer)))) => own == peer || own.is_loopback() && peer.is_loopback(),
+            (Ok(Ok(own)), Ok(Some(Ok(peer)))) => {
+                own == peer || own.is_loopback() && peer.is_loopback()
+            }
             _ => false,
         }
     }
@@ -220,7 +228,11 @@ impl Socket {
         let mut bytes: libc::c_int = 0;
         // SAFETY: SIOCOUTQ, whose number is TIOCOUTQ's (tcp(7)), stores an integer.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(usize::try_from(bytes).unwrap_or(0)) }
+        if result < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(usize::try_from(bytes).unwrap_or(0))
+        }
     }
 
     /// Shuts down the sending direction: the other side sees the end of the data.
@@ -320,7 +332,8 @@ impl Listener {
     /// The local address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         let any = getsockname(&*self.0)?;
-        SocketAddr::try_from(any).map_err(|_| io::Error::other("the socket has no internet address"))
+        SocketAddr::try_from(any)
+            .map_err(|_| io::Error::other("the socket has no internet address"))
     }
 
     /// Accepts the next connection, with the address of its other end; `None` if there is none.

@@ -43,7 +43,11 @@ pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
 /// `WouldBlock` if there is no room, `InvalidInput` if there are more than four pieces; else the
 /// error of sendmsg(2), such as `BrokenPipe`, or `ConnectionReset` if the other side has ended with
 /// packets unread. [`is_full`] recognises the temporary errors.
-pub fn send(socket: impl AsFd, pieces: &[Bytes<'_>], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+pub fn send(
+    socket: impl AsFd,
+    pieces: &[Bytes<'_>],
+    file: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
     if pieces.len() > MAX_PIECES {
         let text = format!("a packet of {} pieces: it has at most {MAX_PIECES}", pieces.len());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -60,7 +64,8 @@ pub fn send(socket: impl AsFd, pieces: &[Bytes<'_>], file: Option<BorrowedFd<'_>
     if let Some(file) = file {
         message.msg_control = ancillary.0.as_mut_ptr().cast();
         // SAFETY: CMSG_SPACE only computes a size.
-        message.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) } as usize;
+        message.msg_controllen =
+            unsafe { libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) } as usize;
         // SAFETY: the ancillary data are CONTROL aligned bytes, which have room for a header and
         // one descriptor. So the first header exists, and the descriptor is written behind it.
         unsafe {
@@ -75,8 +80,9 @@ pub fn send(socket: impl AsFd, pieces: &[Bytes<'_>], file: Option<BorrowedFd<'_>
     loop {
         // SAFETY: the vectors and the ancillary data live here, and the pieces stay mapped during
         // the call, which only reads.
-        let sent =
-            unsafe { libc::sendmsg(number, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+        let sent = unsafe {
+            libc::sendmsg(number, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+        };
         if sent >= 0 {
             return Ok(());
         }
@@ -92,7 +98,14 @@ pub fn send(socket: impl AsFd, pieces: &[Bytes<'_>], file: Option<BorrowedFd<'_>
 pub fn is_full(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
-        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::ETOOMANYREFS | libc::EMFILE | libc::ENFILE)
+        Some(
+            libc::EAGAIN
+                | libc::ENOBUFS
+                | libc::ENOMEM
+                | libc::ETOOMANYREFS
+                | libc::EMFILE
+                | libc::ENFILE
+        )
     )
 }
 
@@ -120,7 +133,8 @@ pub fn wait_for_packet(socket: impl AsFd, time: Duration) {
 }
 
 fn wait_for(socket: impl AsFd, what: PollFlags, time: Duration) {
-    let time = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
+    let time =
+        Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
     // An interrupted wait ends early: the caller tries again.
     let _ = poll(&mut [PollFd::new(&socket, what)], Some(&time));
 }
@@ -134,7 +148,11 @@ pub fn new_file() -> io::Result<OwnedFd> {
 pub fn write_all(to: impl AsFd, bytes: Bytes<'_>, offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {
-        match file::write_at(to.as_fd(), bytes.slice(done, bytes.len() - done), offset + done as u64)? {
+        match file::write_at(
+            to.as_fd(),
+            bytes.slice(done, bytes.len() - done),
+            offset + done as u64,
+        )? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             n => done += n,
         }
@@ -172,7 +190,8 @@ mod tests {
         let file = new_file().unwrap();
         write_all(&file, Bytes::from(b"content"), 0).unwrap();
         assert!(has_length(&file, 7) && !has_length(&file, 8));
-        send(&a, &[Bytes::from(b"one, "), Bytes::empty(), Bytes::from(b"two")], Some(file.as_fd())).unwrap();
+        send(&a, &[Bytes::from(b"one, "), Bytes::empty(), Bytes::from(b"two")], Some(file.as_fd()))
+            .unwrap();
         drop(file);
         let mut bytes = [0; 16];
         let (n, file) = receive(&b, &mut bytes).unwrap();
@@ -200,6 +219,9 @@ mod tests {
         wait_for_packet(&b, Duration::from_secs(5));
         assert_eq!(receive(&b, &mut bytes).unwrap().0, 5);
         drop(b);
-        assert_eq!(send(&a, &[Bytes::from(b"x")], None).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(
+            send(&a, &[Bytes::from(b"x")], None).unwrap_err().kind(),
+            io::ErrorKind::BrokenPipe
+        );
     }
 }

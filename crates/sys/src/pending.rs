@@ -65,7 +65,9 @@ fn await_stop(thread: i32, end: Instant) -> io::Result<(c_int, bool)> {
         match found {
             0 if Instant::now() < end => std::thread::sleep(POLL_INTERVAL),
             0 => return Err(io::ErrorKind::TimedOut.into()),
-            1.. if libc::WIFSTOPPED(status) => return Ok((libc::WSTOPSIG(status), status >> 16 != 0)),
+            1.. if libc::WIFSTOPPED(status) => {
+                return Ok((libc::WSTOPSIG(status), status >> 16 != 0));
+            }
             1.. => return Err(io::ErrorKind::NotFound.into()),
             _ => return Err(io::Error::last_os_error()),
         }

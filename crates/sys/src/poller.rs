@@ -4,7 +4,8 @@
 use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
 use rustix::io::Errno;
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
 };
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -67,9 +68,12 @@ impl Poller {
     /// Creates an empty set with an alarm that other processes share ([`new_alarm`]).
     pub fn with_alarm(alarm: OwnedFd) -> io::Result<Poller> {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let clock =
-            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        let poller = Poller { set, alarm, clock, wakes: AtomicU32::new(0), closed: OnceLock::new() };
+        let clock = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+        )?;
+        let poller =
+            Poller { set, alarm, clock, wakes: AtomicU32::new(0), closed: OnceLock::new() };
         poller.add(&poller.alarm, ALARM, false)?;
         poller.add(&poller.clock, CLOCK, false)?;
         Ok(poller)
@@ -113,7 +117,13 @@ impl Poller {
 
     /// Changes the events of interest of a descriptor from `old` to `new`. A descriptor without
     /// interest is not in the set, as the kernel would still report its errors and its end.
-    pub fn set_interest(&self, fd: impl AsFd, name: u64, old: Interest, new: Interest) -> io::Result<()> {
+    pub fn set_interest(
+        &self,
+        fd: impl AsFd,
+        name: u64,
+        old: Interest,
+        new: Interest,
+    ) -> io::Result<()> {
         let flags = match (new.read, new.write) {
             (true, true) => epoll::EventFlags::IN | epoll::EventFlags::OUT,
             (true, false) => epoll::EventFlags::IN,
@@ -316,7 +326,11 @@ mod tests {
         poller.wait(None);
         for _ in 0..2 {
             poller.look(&mut ready);
-            assert_eq!(ready, [Ready { name: 7, readable: true, writable: false }], "until it is read");
+            assert_eq!(
+                ready,
+                [Ready { name: 7, readable: true, writable: false }],
+                "until it is read"
+            );
         }
         poller.remove(&read);
         poller.look(&mut ready);

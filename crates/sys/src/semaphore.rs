@@ -150,7 +150,9 @@ impl OwnSemaphores {
     pub fn new(me: u32, members: Vec<u32>, sets: &[i32]) -> Result<OwnSemaphores, String> {
         let place = members.iter().position(|member| *member == me);
         match (place, sets) {
-            (Some(place), [pool, pairs @ ..]) if !pairs.is_empty() && pairs.len() + 1 == members.len() => {
+            (Some(place), [pool, pairs @ ..])
+                if !pairs.is_empty() && pairs.len() + 1 == members.len() =>
+            {
                 Ok(OwnSemaphores { place, pairs: pairs.to_vec(), pool: *pool, members })
             }
             _ => Err(format!("{} semaphore sets for process {me} among {members:?}", sets.len())),
@@ -347,7 +349,9 @@ fn remove_abandoned_at(now_s: i64, also_dead: Option<i32>) -> usize {
         };
         let is_unfinished = used_s == 0 && now_s - made_s > MAKING_S;
         // 0: a process of another PID namespace, or the semaphore was never used.
-        if is_unfinished || (0..count).all(|number| matches!(last(number), pid if pid > 0 && is_dead(pid))) {
+        if is_unfinished
+            || (0..count).all(|number| matches!(last(number), pid if pid > 0 && is_dead(pid)))
+        {
             remove(set);
         } else {
             left += 1;
@@ -376,8 +380,8 @@ fn row(line: &str) -> Option<[i64; 10]> {
 /// Whether a process runs; one that has ended and is not reaped does not.
 fn lives(pid: i32) -> bool {
     // SAFETY: signal 0 only checks that the process exists.
-    let is_there =
-        unsafe { libc::kill(pid, 0) } == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
+    let is_there = unsafe { libc::kill(pid, 0) } == 0
+        || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
     let has_ended = || ProcessStat::of(pid.cast_unsigned()).is_some_and(|stat| stat.has_ended());
     is_there && !has_ended()
 }

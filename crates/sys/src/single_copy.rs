@@ -29,7 +29,8 @@ impl RemoteProcess {
     /// Whether that process's memory is readable: the word at `address` must be `expected`.
     pub fn probe(&self, address: u64, expected: u64) -> bool {
         let mut word = [0; 8];
-        self.read(address, BytesMut::from(&mut word[..])).is_ok() && u64::from_ne_bytes(word) == expected
+        self.read(address, BytesMut::from(&mut word[..])).is_ok()
+            && u64::from_ne_bytes(word) == expected
     }
 
     /// Copies `to.len()` bytes from the remote `address` to `to`.
@@ -63,7 +64,8 @@ impl RemoteProcess {
 
     /// Copies the local pieces `from`, one after the other, to the remote pieces `to`.
     pub fn write_pieces(&self, to: &[RemotePiece], from: &[Bytes<'_>]) -> io::Result<()> {
-        let mut local: Vec<_> = from.iter().map(|piece| iovec(piece.as_ptr() as u64, piece.len())).collect();
+        let mut local: Vec<_> =
+            from.iter().map(|piece| iovec(piece.as_ptr() as u64, piece.len())).collect();
         self.transfer_pieces(libc::SYS_process_vm_writev, &mut local, to)
     }
 
@@ -83,7 +85,8 @@ impl RemoteProcess {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let mut remote: Vec<_> = remote.iter().map(|piece| iovec(piece.address, piece.len)).collect();
+        let mut remote: Vec<_> =
+            remote.iter().map(|piece| iovec(piece.address, piece.len)).collect();
         self.transfer(call, local, &mut remote)
     }
 
@@ -183,12 +186,14 @@ mod tests {
             .map(|(o, len)| RemotePiece { address: at + o, len })
             .into();
         let (mut a, mut b) = ([0u8; 45], [0u8; 5]);
-        me().read_pieces(&remote, &mut [BytesMut::from(&mut a[..]), BytesMut::from(&mut b[..])]).unwrap();
+        me().read_pieces(&remote, &mut [BytesMut::from(&mut a[..]), BytesMut::from(&mut b[..])])
+            .unwrap();
         let expected: Vec<u8> = (0..10).chain(20..50).chain(90..100).collect();
         assert_eq!([&a[..], &b[..]].concat(), expected);
         let error = me().read_pieces(&remote[..1], &mut []).unwrap_err();
         assert!(
-            error.kind() == io::ErrorKind::InvalidInput && error.to_string().contains("10 bytes in 1"),
+            error.kind() == io::ErrorKind::InvalidInput
+                && error.to_string().contains("10 bytes in 1"),
             "{error}"
         );
     }

@@ -12,7 +12,12 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// `TimedOut` if the other side sends nothing for `patience`; `UnexpectedEof` if it ends;
 /// `InvalidInput` if `number` is no descriptor; else the kernel's error.
-pub fn exchange(number: RawFd, mine: &[u8], other: &mut [u8], patience: Duration) -> io::Result<()> {
+pub fn exchange(
+    number: RawFd,
+    mine: &[u8],
+    other: &mut [u8],
+    patience: Duration,
+) -> io::Result<()> {
     // SAFETY: fcntl(2) fails on a number that is no descriptor.
     if number < 0 || unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no open descriptor"));
@@ -32,7 +37,10 @@ pub fn exchange(number: RawFd, mine: &[u8], other: &mut [u8], patience: Duration
     while received < other.len() {
         match recv(socket, &mut other[received..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => {
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other side has closed it"));
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the other side has closed it",
+                ));
             }
             Ok((n, _)) => received += n,
             Err(rustix::io::Errno::AGAIN) => wait(socket, PollFlags::IN, limit)?,
@@ -87,8 +95,12 @@ mod tests {
         assert_eq!(say(9990), io::ErrorKind::InvalidInput);
         drop(b);
         assert!(
-            [io::ErrorKind::UnexpectedEof, io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset]
-                .contains(&say(a.as_raw_fd()))
+            [
+                io::ErrorKind::UnexpectedEof,
+                io::ErrorKind::BrokenPipe,
+                io::ErrorKind::ConnectionReset
+            ]
+            .contains(&say(a.as_raw_fd()))
         );
     }
 }

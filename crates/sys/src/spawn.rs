@@ -84,7 +84,8 @@ struct Child<'a> {
 pub fn spawn(program: &Program<'_>) -> io::Result<Process> {
     const STACK: usize = 64 << 10;
     if program.fds.len() > MAX_FDS || program.fds.iter().any(|&(_, to)| to < 0) {
-        let text = format!("at most {MAX_FDS} descriptors can be handed to a program, numbered from 0");
+        let text =
+            format!("at most {MAX_FDS} descriptors can be handed to a program, numbered from 0");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     let argv = null_terminated(program.args);
@@ -246,7 +247,10 @@ pub fn split() -> io::Result<Option<rustix::process::Pid>> {
 
 fn fork() -> io::Result<Option<rustix::process::Pid>> {
     if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "a process with threads cannot be forked"));
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "a process with threads cannot be forked",
+        ));
     }
     // SAFETY: this process has a single thread, so the child's memory is consistent.
     match unsafe { libc::fork() } {
@@ -265,7 +269,11 @@ mod tests {
         run_on(args, fds, None)
     }
 
-    fn run_on(args: &[&str], fds: &[(BorrowedFd<'_>, RawFd)], cpus: Option<&[u64]>) -> io::Result<i32> {
+    fn run_on(
+        args: &[&str],
+        fds: &[(BorrowedFd<'_>, RawFd)],
+        cpus: Option<&[u64]>,
+    ) -> io::Result<i32> {
         let args: Vec<CString> = args.iter().map(|a| CString::new(*a).unwrap()).collect();
         let mask = SignalMask::none();
         let program = Program {
@@ -281,14 +289,16 @@ mod tests {
             is_tied: true,
         };
         let process = spawn(&program)?;
-        let status = waitid(rustix::process::WaitId::PidFd(process.pidfd.as_fd()), WaitIdOptions::EXITED)?;
+        let status =
+            waitid(rustix::process::WaitId::PidFd(process.pidfd.as_fd()), WaitIdOptions::EXITED)?;
         Ok(status.and_then(|s| s.exit_status()).unwrap_or(-1))
     }
 
     #[test]
     fn a_program_gets_its_arguments_environment_directory_and_group() {
         assert_eq!(
-            run(&["/bin/sh", "-c", "test $A = b && test $PWD = / && exit $1", "sh", "7"], &[]).unwrap(),
+            run(&["/bin/sh", "-c", "test $A = b && test $PWD = / && exit $1", "sh", "7"], &[])
+                .unwrap(),
             7
         );
         let own_group = "test $(cut -d' ' -f5 /proc/$$/stat) = $$";
@@ -315,8 +325,11 @@ mod tests {
         rustix::io::write(&b_write, b"b\n").unwrap();
         // Crosswise: each goes to the number of the other.
         let fds = [(a_read.as_fd(), b_read.as_raw_fd()), (b_read.as_fd(), a_read.as_raw_fd())];
-        let script =
-            format!("read x <&{}; read y <&{}; test $x$y = ab", b_read.as_raw_fd(), a_read.as_raw_fd());
+        let script = format!(
+            "read x <&{}; read y <&{}; test $x$y = ab",
+            b_read.as_raw_fd(),
+            a_read.as_raw_fd()
+        );
         assert_eq!(run(&["/bin/bash", "-c", &script], &fds).unwrap(), 0);
     }
 

@@ -35,7 +35,8 @@ extern "C" fn note_closed() {
 
 /// Makes writes fail to an output that was closed when the program was started.
 pub fn begin() {
-    let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
+    let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    else {
         return;
     };
     let [out, err] = CLOSED.each_ref().map(|closed| closed.load(Ordering::Relaxed));

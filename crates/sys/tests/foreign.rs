@@ -11,7 +11,8 @@ use std::process::Command;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-static TEXTS: LibraryTexts = LibraryTexts { name: "the library", needed: "such library", remedy: "" };
+static TEXTS: LibraryTexts =
+    LibraryTexts { name: "the library", needed: "such library", remedy: "" };
 
 foreign_symbols! {
     struct TakingSymbols {
@@ -29,7 +30,8 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Compiles the library in `tests/foreign` under this name.
 fn compiled(name: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/foreign/library.c");
-    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.so", std::process::id()));
+    let library =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.so", std::process::id()));
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source);
     let output = cc.output().unwrap();

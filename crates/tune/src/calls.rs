@@ -1,7 +1,9 @@
 //! The calls that are compared, and the variants of each.
 
 use oxmpi_plan::table::{Parameter, algorithms, by_number};
-use oxmpi_plan::{Algorithm, AlgorithmId, Blocks, Call, Collective, Paired, PlanUnit, Shared, choose};
+use oxmpi_plan::{
+    Algorithm, AlgorithmId, Blocks, Call, Collective, Paired, PlanUnit, Shared, choose,
+};
 use oxmpi_tuned::{CollectiveFacts, Tuning};
 use std::fmt;
 
@@ -55,7 +57,9 @@ impl Cell {
             C::Alltoall => Call::Alltoall { block: count, in_place },
             C::Reduce => Call::Reduce { root, count, commutative, in_place },
             C::Allreduce => Call::Allreduce { count, commutative, in_place },
-            C::ReduceScatterBlock => Call::ReduceScatterBlock { block: count, commutative, in_place },
+            C::ReduceScatterBlock => {
+                Call::ReduceScatterBlock { block: count, commutative, in_place }
+            }
             C::Scan => Call::Scan { count, commutative, in_place },
             C::Exscan => Call::Exscan { count, commutative, in_place },
             C::Allgatherv => Call::Allgatherv { blocks: Shared(blocks()?), in_place },
@@ -63,7 +67,9 @@ impl Cell {
                 let blocks = blocks()?;
                 Call::Alltoallv { send: Paired(blocks.clone()), receive: Paired(blocks), in_place }
             }
-            C::ReduceScatter => Call::ReduceScatter { blocks: Shared(blocks()?), commutative, in_place },
+            C::ReduceScatter => {
+                Call::ReduceScatter { blocks: Shared(blocks()?), commutative, in_place }
+            }
             _ => return None,
         })
     }
@@ -106,8 +112,10 @@ pub struct Variant {
 
 impl Variant {
     /// The choice of the library without tuning.
-    pub const FIXED: Variant =
-        Variant { algorithm: None, tuning: Tuning { segment_bytes: 0, fan_out: 0, max_requests: 0 } };
+    pub const FIXED: Variant = Variant {
+        algorithm: None,
+        tuning: Tuning { segment_bytes: 0, fan_out: 0, max_requests: 0 },
+    };
 
     /// `ALGORITHM/SEGMENT/FAN-OUT/REQUESTS`, all as numbers.
     #[must_use]
@@ -191,15 +199,23 @@ pub(crate) fn own_fan_out(row: &Algorithm) -> u32 {
 /// The cells of a comparison, by ranks, collectives and sizes. Cells with too long buffers, and
 /// cells that round to the size of another, are left out.
 #[must_use]
-pub fn cells(collectives: &[Collective], ranks: &[u32], sizes: &[usize], most_bytes: usize) -> Vec<Cell> {
+pub fn cells(
+    collectives: &[Collective],
+    ranks: &[u32],
+    sizes: &[usize],
+    most_bytes: usize,
+) -> Vec<Cell> {
     let mut all = Vec::new();
     for &ranks in ranks {
         for &collective in collectives {
             let mut last = None;
             for &bytes in sizes {
                 let element = Cell { ranks, collective, bytes }.element();
-                let bytes =
-                    if collective == Collective::Barrier { 0 } else { bytes.div_ceil(element) * element };
+                let bytes = if collective == Collective::Barrier {
+                    0
+                } else {
+                    bytes.div_ceil(element) * element
+                };
                 let cell = Cell { ranks, collective, bytes };
                 if last == Some(bytes) || cell.buffer_bytes() > most_bytes {
                     continue;
@@ -269,6 +285,8 @@ mod tests {
         assert_eq!(of(Collective::Allreduce), [8, 16]);
         assert_eq!(of(Collective::Bcast), [1, 4, 16]);
         assert_eq!(of(Collective::Barrier), [0]);
-        assert!(cells(&[Collective::Alltoall], &[1 << 20], &[1 << 20], MAX_BUFFER_BYTES).is_empty());
+        assert!(
+            cells(&[Collective::Alltoall], &[1 << 20], &[1 << 20], MAX_BUFFER_BYTES).is_empty()
+        );
     }
 }

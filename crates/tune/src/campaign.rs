@@ -64,7 +64,9 @@ impl Campaign {
     /// Takes the times of [`Campaign::next_round`]. Returns false if they do not fit the round.
     #[must_use]
     pub fn take(&mut self, answer: &Answer) -> bool {
-        let Some((round, comparison)) = self.next_round().zip(self.now.as_mut()) else { return false };
+        let Some((round, comparison)) = self.next_round().zip(self.now.as_mut()) else {
+            return false;
+        };
         if !comparison.take(&round, &answer.times_ns, answer.all_ns) {
             return false;
         }
@@ -79,7 +81,10 @@ impl Campaign {
     fn go_on(&mut self) {
         // Time that a comparison leaves is shared by the remaining comparisons.
         let share_ns = self.left_ns.max(0.0) / self.left.len().max(1) as f64;
-        self.now = self.left.pop_front().map(|cell| VariantComparison::new(cell, variants(&cell), share_ns));
+        self.now = self
+            .left
+            .pop_front()
+            .map(|cell| VariantComparison::new(cell, variants(&cell), share_ns));
     }
 
     /// The results of the completed comparisons.
@@ -111,15 +116,23 @@ pub(crate) mod tests {
             ranks: vec![2, 4],
             sizes: vec![8, 32],
             minutes: 0.001,
-            mca: vec![("rpi".to_string(), "tcp".to_string()), ("coll".to_string(), "a b".to_string())],
+            mca: vec![
+                ("rpi".to_string(), "tcp".to_string()),
+                ("coll".to_string(), "a b".to_string()),
+            ],
         }
     }
 
     pub(crate) fn answer(round: &MeasuringRound) -> Answer {
-        let time = |(at, _): (usize, &(_, u32))| 1000.0 + 700.0 * at as f64 + round.cell.bytes as f64;
+        let time =
+            |(at, _): (usize, &(_, u32))| 1000.0 + 700.0 * at as f64 + round.cell.bytes as f64;
         let times_ns: Vec<f64> = round.runs.iter().enumerate().map(time).collect();
-        let all_ns =
-            round.runs.iter().zip(&times_ns).map(|((_, calls), time)| f64::from(*calls) * time).sum();
+        let all_ns = round
+            .runs
+            .iter()
+            .zip(&times_ns)
+            .map(|((_, calls), time)| f64::from(*calls) * time)
+            .sum();
         Answer { times_ns, all_ns }
     }
 

@@ -65,14 +65,16 @@ fn tune(options: &TuneOptions) -> Result<String, String> {
         }
     };
     let rules = rules(&options.out.display().to_string(), &outcomes);
-    let winners: Vec<Winner> = outcomes.iter().filter_map(|outcome| winner(outcome, |_| true)).collect();
+    let winners: Vec<Winner> =
+        outcomes.iter().filter_map(|outcome| winner(outcome, |_| true)).collect();
     write_file(&options.out, &text_of(&rules, &options.out)?)?;
     if let Some(svg) = &options.svg {
         write_file(svg, &draw(&heading, &winners))?;
     }
     // The state is removed last: after a failure above, '--resume' uses it.
     if let Some(state) = state.filter(|state| state.is_default) {
-        fs::remove_file(&state.path).map_err(|error| format!("{}: {error}", state.path.display()))?;
+        fs::remove_file(&state.path)
+            .map_err(|error| format!("{}: {error}", state.path.display()))?;
     }
     Ok(summary(options, &rules, &winners))
 }
@@ -107,8 +109,11 @@ fn is_same(one: &Path, other: &Path) -> bool {
     let whole = |file: &Path| {
         let directory =
             file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let named =
-            directory.canonicalize().ok().zip(file.file_name()).map(|(directory, name)| directory.join(name));
+        let named = directory
+            .canonicalize()
+            .ok()
+            .zip(file.file_name())
+            .map(|(directory, name)| directory.join(name));
         file.canonicalize().ok().or(named)
     };
     one == other || whole(one).is_some_and(|one| whole(other) == Some(one))
@@ -153,8 +158,8 @@ struct StateFile {
 }
 
 fn measure(options: &TuneOptions) -> Result<(Vec<Outcome>, StateFile), String> {
-    let oxmpi =
-        oxmpi_sys::library::program().map_err(|error| format!("cannot find this program: {error}"))?;
+    let oxmpi = oxmpi_sys::library::program()
+        .map_err(|error| format!("cannot find this program: {error}"))?;
     let (settings, mut campaign, mut state) = match &options.resume {
         Some(path) => resume(path, options)?,
         None => (options.settings.clone(), Campaign::new(&options.settings), begin(options)?),
@@ -165,13 +170,21 @@ fn measure(options: &TuneOptions) -> Result<(Vec<Outcome>, StateFile), String> {
     );
     let measured = measure_all(&settings, &oxmpi, &mut campaign, &mut state);
     measured.map_err(|text| {
-        format!("{text}; the measurements are in {0}, '--resume {0}' continues", state.path.display())
+        format!(
+            "{text}; the measurements are in {0}, '--resume {0}' continues",
+            state.path.display()
+        )
     })?;
     Ok((campaign.outcomes().to_vec(), state))
 }
 
 fn state_of(options: &TuneOptions) -> PathBuf {
-    options.resume.as_ref().or(options.state.as_ref()).cloned().unwrap_or_else(|| default_state(options))
+    options
+        .resume
+        .as_ref()
+        .or(options.state.as_ref())
+        .cloned()
+        .unwrap_or_else(|| default_state(options))
 }
 
 fn default_state(options: &TuneOptions) -> PathBuf {
@@ -206,7 +219,10 @@ fn begin(options: &TuneOptions) -> Result<StateFile, String> {
     Ok(StateFile { path, file, is_default: options.state.is_none() })
 }
 
-fn resume(path: &Path, options: &TuneOptions) -> Result<(CampaignSettings, Campaign, StateFile), String> {
+fn resume(
+    path: &Path,
+    options: &TuneOptions,
+) -> Result<(CampaignSettings, Campaign, StateFile), String> {
     let named = |error: std::io::Error| format!("{}: {error}", path.display());
     let file = OpenOptions::new().read(true).append(true).open(path).map_err(named)?;
     lock(&file, path)?;
@@ -236,7 +252,8 @@ fn measure_all(
             // The previous job ends first: both would share the processors.
             drop(job.take());
             let timeout_seconds = 120 + (campaign.left_seconds() * 4.0) as u64;
-            job = Some(MeasuringJob::start(oxmpi, round.cell.ranks, &settings.mca, timeout_seconds)?);
+            job =
+                Some(MeasuringJob::start(oxmpi, round.cell.ranks, &settings.mca, timeout_seconds)?);
         }
         let Some(job) = &mut job else { break };
         let answer = job.answer(&round)?;
@@ -295,7 +312,8 @@ fn bar(done: usize, all: usize) -> String {
 
 fn summary(options: &TuneOptions, rules: &Rules, winners: &[Winner]) -> String {
     let mut out = String::new();
-    let faster: Vec<&Winner> = winners.iter().filter(|winner| winner.variant != Variant::FIXED).collect();
+    let faster: Vec<&Winner> =
+        winners.iter().filter(|winner| winner.variant != Variant::FIXED).collect();
     for winner in &faster {
         let row = winner.algorithm().algorithm();
         let gain = winner.fixed_ns / winner.best_ns.max(1e-3);
@@ -338,5 +356,9 @@ fn tuning_text(variant: &Variant) -> String {
         ("fan-out", u64::from(tuning.fan_out)),
         ("requests", u64::from(tuning.max_requests)),
     ];
-    parts.iter().filter(|(_, value)| *value > 0).map(|(name, value)| format!(", {name} {value}")).collect()
+    parts
+        .iter()
+        .filter(|(_, value)| *value > 0)
+        .map(|(name, value)| format!(", {name} {value}"))
+        .collect()
 }

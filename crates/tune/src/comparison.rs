@@ -81,9 +81,14 @@ impl Timing {
     pub fn of(times_ns: &[f64]) -> Option<Timing> {
         let mut sorted = times_ns.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let at =
-            |part: f64| sorted.get(((sorted.len().checked_sub(1)?) as f64 * part).round() as usize).copied();
-        Some(Timing { median_ns: at(0.5)?, spread_ns: (at(0.75)? - at(0.25)?) / 2.0, least_ns: at(0.0)? })
+        let at = |part: f64| {
+            sorted.get(((sorted.len().checked_sub(1)?) as f64 * part).round() as usize).copied()
+        };
+        Some(Timing {
+            median_ns: at(0.5)?,
+            spread_ns: (at(0.75)? - at(0.25)?) / 2.0,
+            least_ns: at(0.0)?,
+        })
     }
 }
 
@@ -91,8 +96,12 @@ impl VariantComparison {
     /// A comparison that may take `budget_ns` nanoseconds.
     #[must_use]
     pub fn new(cell: Cell, variants: Vec<Variant>, budget_ns: f64) -> VariantComparison {
-        let contender =
-            |variant| Contender { variant, first_ns: f64::INFINITY, times_ns: Vec::new(), is_in: true };
+        let contender = |variant| Contender {
+            variant,
+            first_ns: f64::INFINITY,
+            times_ns: Vec::new(),
+            is_in: true,
+        };
         VariantComparison {
             cell,
             runs: variants.into_iter().map(contender).collect(),
@@ -140,7 +149,9 @@ impl VariantComparison {
             return false;
         }
         for ((variant, _), time) in round.runs.iter().zip(times_ns) {
-            let Some(run) = self.runs.iter_mut().find(|run| run.variant == *variant) else { return false };
+            let Some(run) = self.runs.iter_mut().find(|run| run.variant == *variant) else {
+                return false;
+            };
             match self.rounds {
                 0 => run.first_ns = *time,
                 _ => run.times_ns.push(*time),
@@ -154,7 +165,8 @@ impl VariantComparison {
 
     fn drop_slow(&mut self) {
         let counted = self.rounds - 1;
-        let medians = self.runs.iter().filter(|run| run.is_in).filter_map(|run| Timing::of(&run.times_ns));
+        let medians =
+            self.runs.iter().filter(|run| run.is_in).filter_map(|run| Timing::of(&run.times_ns));
         let Some(leader) = medians.map(|time| time.median_ns).min_by(f64::total_cmp) else {
             // The first round drops only variants that are 20 times slower than the fastest.
             let least = self.runs.iter().map(|run| run.first_ns).fold(f64::INFINITY, f64::min);
@@ -179,7 +191,8 @@ impl VariantComparison {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let time = |(at, run): (usize, &Contender)| {
-            let time = Timing::of(&run.times_ns).or((at == 0).then_some(Timing::exact(run.first_ns)))?;
+            let time =
+                Timing::of(&run.times_ns).or((at == 0).then_some(Timing::exact(run.first_ns)))?;
             Some((run.variant, time))
         };
         Outcome { cell: self.cell, times: self.runs.iter().enumerate().filter_map(time).collect() }
@@ -221,7 +234,11 @@ mod tests {
 
     /// Runs a comparison in which variant number `v` takes `truth(v)`; returns the number of calls
     /// of each variant.
-    fn run(seed: u64, budget_ns: f64, truth: impl Fn(usize) -> f64) -> (VariantComparison, Vec<u32>) {
+    fn run(
+        seed: u64,
+        budget_ns: f64,
+        truth: impl Fn(usize) -> f64,
+    ) -> (VariantComparison, Vec<u32>) {
         let all = variants(&cell());
         let mut noise = Noise(seed);
         let mut comparison = VariantComparison::new(cell(), all.clone(), budget_ns);
@@ -247,7 +264,11 @@ mod tests {
             let truth = |at: usize| if at == 3 { 1000.0 } else { 1300.0 + 400.0 * at as f64 };
             let (comparison, calls) = run(seed, 1e8, truth);
             let outcome = comparison.outcome();
-            let best = outcome.times.iter().min_by(|a, b| a.1.median_ns.total_cmp(&b.1.median_ns)).unwrap();
+            let best = outcome
+                .times
+                .iter()
+                .min_by(|a, b| a.1.median_ns.total_cmp(&b.1.median_ns))
+                .unwrap();
             assert_eq!(best.0, variants(&cell())[3], "seed {seed}: {outcome:?}");
             assert!(calls[3] >= calls[6], "seed {seed}: {calls:?}");
             assert!(outcome.times.iter().any(|(variant, _)| *variant == Variant::FIXED));
@@ -259,8 +280,9 @@ mod tests {
         let mut comparison = VariantComparison::new(cell(), variants(&cell()), 0.0);
         for index in 0.. {
             let Some(round) = comparison.next_round() else { break };
-            let time =
-                |variant: &Variant| if *variant == Variant::FIXED && index == 1 { 60_000.0 } else { 1000.0 };
+            let time = |variant: &Variant| {
+                if *variant == Variant::FIXED && index == 1 { 60_000.0 } else { 1000.0 }
+            };
             let times: Vec<f64> = round.runs.iter().map(|(variant, _)| time(variant)).collect();
             assert!(comparison.take(&round, &times, 1.0));
         }

@@ -32,9 +32,11 @@ const COUNTED_BYTES: usize = 1 << 20;
 
 /// Replaces the tables in the text of the chapter.
 pub fn refreshed(chapter: &str) -> Result<String, String> {
-    let parts = chapter.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) =
-        parts.ok_or_else(|| format!("there are no lines '{}' and '{}'", BEGIN.trim(), END.trim()))?;
+    let parts = chapter
+        .split_once(BEGIN)
+        .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let (before, after) = parts
+        .ok_or_else(|| format!("there are no lines '{}' and '{}'", BEGIN.trim(), END.trim()))?;
     Ok(format!("{before}{BEGIN}\n{}{END}{after}", tables()))
 }
 
@@ -52,7 +54,8 @@ pub fn pictures() -> Vec<(String, String)> {
         };
         let outcomes: Vec<Outcome> =
             all.iter().map(|cell| settled(outcome(&machine, cell, WALKED_RANKS))).collect();
-        let winners: Vec<Winner> = outcomes.iter().filter_map(|outcome| winner(outcome, |_| true)).collect();
+        let winners: Vec<Winner> =
+            outcomes.iter().filter_map(|outcome| winner(outcome, |_| true)).collect();
         let heading = format!("fastest algorithms by the model, nodes of {RANKS_PER_NODE} ranks");
         (format!("collectives-{collective}.svg"), draw(&heading, &winners))
     };
@@ -73,7 +76,11 @@ fn tables() -> String {
             | Collective::Exscan => "m: bytes of the vector",
             _ => "m: bytes of one block",
         };
-        let _ = writeln!(out, "{id} in rules files; message size there: {};\n{unit}.\n", measure.phrase());
+        let _ = writeln!(
+            out,
+            "{id} in rules files; message size there: {};\n{unit}.\n",
+            measure.phrase()
+        );
         out += "| id | name | how | needs | settings | most that a rank sends, of 64 | cost | wins |\n";
         out += "|---|---|---|---|---|---|---|---|\n";
         for id in settled(collective) {
@@ -92,9 +99,11 @@ fn tables() -> String {
 
 fn line(id: AlgorithmId) -> String {
     let row = id.algorithm();
-    let needs: Vec<_> = row.restrictions.iter().map(|one| one.to_string().replace("it needs ", "")).collect();
+    let needs: Vec<_> =
+        row.restrictions.iter().map(|one| one.to_string().replace("it needs ", "")).collect();
     let settings: Vec<_> = row.parameters.iter().map(|one| one.name()).collect();
-    let (cost, wins) = formula(id).map_or((String::new(), ""), |formula| (formula.text(), formula.wins));
+    let (cost, wins) =
+        formula(id).map_or((String::new(), ""), |formula| (formula.text(), formula.wins));
     format!(
         "| {} | `{}` | {} | {} | {} | {} | {cost} | {wins} |\n",
         row.number,
@@ -117,7 +126,8 @@ fn sent(id: AlgorithmId) -> Option<String> {
     let (mut most_messages, mut most_bytes) = (0_usize, 0_usize);
     for rank in 0..ranks {
         let mut plan =
-            make(id, TeamMember { rank, size: ranks }, &cell.call()?, &Parameters::default()).ok()?;
+            make(id, TeamMember { rank, size: ranks }, &cell.call()?, &Parameters::default())
+                .ok()?;
         let (mut messages, mut bytes) = (0, 0);
         while let Some(step) = plan.next() {
             if let Action::Send { what, .. } = step.action {
@@ -128,8 +138,11 @@ fn sent(id: AlgorithmId) -> Option<String> {
         most_messages = most_messages.max(messages);
         most_bytes = most_bytes.max(bytes);
     }
-    let messages =
-        if most_messages == 1 { "1 message".to_string() } else { format!("{most_messages} messages") };
+    let messages = if most_messages == 1 {
+        "1 message".to_string()
+    } else {
+        format!("{most_messages} messages")
+    };
     if bytes == 0 {
         return Some(messages);
     }
@@ -148,7 +161,8 @@ mod tests {
 
     #[test]
     fn figures_are_those_of_the_plans() {
-        let of = |collective, name| sent(oxmpi_plan::table::by_name(collective, name).unwrap()).unwrap();
+        let of =
+            |collective, name| sent(oxmpi_plan::table::by_name(collective, name).unwrap()).unwrap();
         assert_eq!(of(Collective::Bcast, "binomial"), "6 messages, 6 m");
         assert_eq!(of(Collective::Allgather, "ring"), "63 messages, 63 m");
         assert_eq!(of(Collective::Barrier, "bruck"), "6 messages");

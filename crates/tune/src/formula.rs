@@ -41,7 +41,8 @@ impl Formula {
             factor if is_sum(factor) => format!("({factor}) {unit}"),
             factor => format!("{factor} {unit}"),
         };
-        let terms = [term(self.rounds, "(L + 2o)"), term(self.bytes, "G"), term(self.combined, "γ")];
+        let terms =
+            [term(self.rounds, "(L + 2o)"), term(self.bytes, "G"), term(self.combined, "γ")];
         terms.into_iter().filter(|term| !term.is_empty()).collect::<Vec<_>>().join(" + ")
     }
 }
@@ -299,17 +300,29 @@ mod tests {
             let ranks = nodes * ranks_per_node;
             let machine = Machine { ranks_per_node, ..MACHINE };
             for row in TUNABLE {
-                for cell in cells(&[row.collective], &[ranks], &[8, 512, 16384, 1 << 18], usize::MAX) {
+                for cell in
+                    cells(&[row.collective], &[ranks], &[8, 512, 16384, 1 << 18], usize::MAX)
+                {
                     let call = cell.call().unwrap();
                     let is_legal = |id: &AlgorithmId| id.algorithm().refusal(ranks, true).is_none();
-                    for id in
-                        tunable().filter(|id| id.algorithm().collective == row.collective).filter(is_legal)
+                    for id in tunable()
+                        .filter(|id| id.algorithm().collective == row.collective)
+                        .filter(is_legal)
                     {
-                        let walked =
-                            estimate(&machine, id, ranks, &call, cell.element(), &Parameters::default())
-                                .unwrap();
-                        let said =
-                            formula(id).unwrap().cost_ns(&CostModel::new(&machine, &cell, Tuning::default()));
+                        let walked = estimate(
+                            &machine,
+                            id,
+                            ranks,
+                            &call,
+                            cell.element(),
+                            &Parameters::default(),
+                        )
+                        .unwrap();
+                        let said = formula(id).unwrap().cost_ns(&CostModel::new(
+                            &machine,
+                            &cell,
+                            Tuning::default(),
+                        ));
                         check(&cell, &machine, id, said, walked);
                     }
                 }
@@ -322,8 +335,12 @@ mod tests {
         let far = RefCell::new((0, 0));
         compare(&SHAPES, |cell, machine, id, said, walked| {
             let ratio = said / walked;
-            let text =
-                || format!("{id} {cell}, {} a node: {said} said, {walked} walked", machine.ranks_per_node);
+            let text = || {
+                format!(
+                    "{id} {cell}, {} a node: {said} said, {walked} walked",
+                    machine.ranks_per_node
+                )
+            };
             assert!((0.4..=2.5).contains(&ratio), "{}", text());
             let mut far = far.borrow_mut();
             far.0 += u32::from(!(0.75..=1.33).contains(&ratio));
@@ -334,13 +351,18 @@ mod tests {
     }
 
     /// Nodes, and ranks on each: more than `oxmpi tune` walks by default.
-    const LARGE: [(u32, u32); 8] = [(1, 48), (1, 64), (1, 100), (1, 256), (6, 8), (8, 8), (25, 4), (16, 16)];
+    const LARGE: [(u32, u32); 8] =
+        [(1, 48), (1, 64), (1, 100), (1, 256), (6, 8), (8, 8), (25, 4), (16, 16)];
 
     #[test]
     fn winners_by_formula_lose_little() {
         let found = RefCell::new(BTreeMap::<(Cell, u32), Vec<(f64, f64)>>::new());
         compare(&SHAPES, |cell, machine, _, said, walked| {
-            found.borrow_mut().entry((*cell, machine.ranks_per_node)).or_default().push((said, walked));
+            found
+                .borrow_mut()
+                .entry((*cell, machine.ranks_per_node))
+                .or_default()
+                .push((said, walked));
         });
         for (cell, times) in found.into_inner() {
             let best = times.iter().map(|time| time.1).fold(f64::INFINITY, f64::min);

@@ -26,14 +26,21 @@ impl MeasuringJob {
         timeout_seconds: u64,
     ) -> Result<MeasuringJob, String> {
         let mut command = Command::new(oxmpi);
-        command.args(["mpirun", "-n", &ranks.to_string(), "--timeout", &timeout_seconds.to_string()]);
+        command.args([
+            "mpirun",
+            "-n",
+            &ranks.to_string(),
+            "--timeout",
+            &timeout_seconds.to_string(),
+        ]);
         // Dynamic rules would change the fixed choice, which is measured too.
         command.args(["--mca", "coll_tuned_use_dynamic_rules", "0"]);
         for (name, value) in mca {
             command.args(["--mca", name, value]);
         }
         command.arg(oxmpi).arg("tune-rank").stdin(Stdio::piped()).stdout(Stdio::piped());
-        let failed = |error: std::io::Error| format!("cannot start {} mpirun: {error}", oxmpi.display());
+        let failed =
+            |error: std::io::Error| format!("cannot start {} mpirun: {error}", oxmpi.display());
         let mut child = command.spawn().map_err(failed)?;
         match (child.stdin.take(), child.stdout.take()) {
             (Some(questions), Some(answers)) => Ok(MeasuringJob {
@@ -55,8 +62,10 @@ impl MeasuringJob {
     /// Measures a round.
     pub fn answer(&mut self, round: &MeasuringRound) -> Result<Answer, String> {
         let line = request_line(round);
-        let sent =
-            self.questions.as_mut().map(|pipe| pipe.write_all(line.as_bytes()).and_then(|()| pipe.flush()));
+        let sent = self
+            .questions
+            .as_mut()
+            .map(|pipe| pipe.write_all(line.as_bytes()).and_then(|()| pipe.flush()));
         if !matches!(sent, Some(Ok(()))) {
             return Err(self.ended());
         }

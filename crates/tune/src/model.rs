@@ -116,7 +116,11 @@ impl CostModel {
                 distance * occupancy(self.far(), bytes)
             });
         }
-        self.crossing(distance.min(self.q), distance < self.q || (self.q < 2.0 && distance < 2.0), bytes)
+        self.crossing(
+            distance.min(self.q),
+            distance < self.q || (self.q < 2.0 && distance < 2.0),
+            bytes,
+        )
     }
 
     /// An exchange of partners whose numbers differ in one bit.
@@ -178,7 +182,8 @@ impl CostModel {
     #[must_use]
     pub fn flat_combined(&self, bytes: f64) -> f64 {
         let (near, apart) = (self.q - 1.0, self.p - self.q);
-        let overheads = near * self.machine.inside.overhead_ns + apart * self.machine.between.overhead_ns;
+        let overheads =
+            near * self.machine.inside.overhead_ns + apart * self.machine.between.overhead_ns;
         let work = (self.p - 1.0) * self.combine(bytes);
         work + self.flat_in(bytes).max(self.hop(bytes) + overheads)
     }
@@ -199,7 +204,8 @@ impl CostModel {
         let part = rounds / (self.p - 1.0).max(1.0);
         let far = self.far();
         // Either the longest path or the link out of a node limits the ring.
-        (part * self.chain(bytes, work)).max(rounds * (far.overhead_ns + occupancy(far, bytes) + work))
+        (part * self.chain(bytes, work))
+            .max(rounds * (far.overhead_ns + occupancy(far, bytes) + work))
     }
 
     /// Each rank sends a block to each other rank, all at once.
@@ -209,7 +215,9 @@ impl CostModel {
         let (near, apart) = (self.q - 1.0, self.p - self.q);
         let busy = near * inside.overhead_ns + apart * between.overhead_ns;
         self.hop(bytes)
-            + busy.max(near * occupancy(inside, bytes)).max(self.q * apart * occupancy(between, bytes))
+            + busy
+                .max(near * occupancy(inside, bytes))
+                .max(self.q * apart * occupancy(between, bytes))
     }
 
     /// Each rank exchanges a block with each other rank, one after another.
@@ -276,7 +284,8 @@ impl CostModel {
             false => self.chain(bytes, work(bytes)),
         };
         // The chains to other nodes share the link out.
-        let apart = if self.is_one_node() { chains } else { (chains * (1.0 - self.q / self.p)).max(1.0) };
+        let apart =
+            if self.is_one_node() { chains } else { (chains * (1.0 - self.q / self.p)).max(1.0) };
         let pace = (apart * occupancy(far, bytes)).max(chains * far.overhead_ns);
         first + (segments - 1.0) * pace.max(chains * work(bytes))
     }
@@ -361,7 +370,8 @@ impl CostModel {
             let more = blocks - 1.0;
             let crossing = if self.is_one_node() { 1.0 } else { distance.min(self.q) };
             // At any distance, the last rank of a node sends to another node.
-            self.shift(distance, self.m) + more * far.overhead_ns.max(crossing * occupancy(far, self.m))
+            self.shift(distance, self.m)
+                + more * far.overhead_ns.max(crossing * occupancy(far, self.m))
         };
         self.doublings().map(round).sum()
     }
@@ -382,10 +392,13 @@ impl CostModel {
         let round = |place: f64| {
             let messages = (radix - 1.0).min(((self.p - 1.0) / place).floor()).max(1.0);
             let bytes = block * place.min(self.p - place);
-            let crossing = (1..=messages as u32).map(|j| (f64::from(j) * place).min(self.q)).sum::<f64>();
+            let crossing =
+                (1..=messages as u32).map(|j| (f64::from(j) * place).min(self.q)).sum::<f64>();
             let far = self.far();
             match self.is_one_node() {
-                true => self.hop(bytes) + (messages - 1.0) * occupancy(far, bytes).max(far.overhead_ns),
+                true => {
+                    self.hop(bytes) + (messages - 1.0) * occupancy(far, bytes).max(far.overhead_ns)
+                }
                 false => self.hop(bytes) + (crossing - 1.0) * occupancy(far, bytes),
             }
         };
@@ -395,7 +408,8 @@ impl CostModel {
     /// Partners at distances p/2, p/4... 1 exchange halves of `bytes` bytes, and combine them.
     #[must_use]
     pub fn halving(&self, bytes: f64, far_first: bool) -> f64 {
-        let rounds: Vec<f64> = self.doublings().filter(|distance| 2.0 * distance <= self.p).collect();
+        let rounds: Vec<f64> =
+            self.doublings().filter(|distance| 2.0 * distance <= self.p).collect();
         let all = rounds.len();
         let cost = |round: usize| {
             let part = bytes / 2.0_f64.powi(round as i32 + 1);
@@ -413,7 +427,8 @@ impl CostModel {
         let active = 2.0_f64.powf(self.p.log2().floor());
         let pairs = self.p - active;
         let cost = |half: f64| {
-            let blocks = if self.is_one_node() { half + half.min(pairs) } else { half * self.p / active };
+            let blocks =
+                if self.is_one_node() { half + half.min(pairs) } else { half * self.p / active };
             let part = blocks * block;
             let distance = if far_first { half } else { active / (2.0 * half) };
             self.exchange(distance, part) + self.combine(part)

@@ -101,8 +101,9 @@ pub(crate) fn options(args: &TuneArgs, processors: u32) -> Result<TuneOptions, S
     let pairs = args.mca.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
     let mca: Vec<(String, String)> = pairs.collect();
     // A parameter takes one line of the state file.
-    let is_line =
-        |(name, value): &(String, String)| !name.contains(char::is_whitespace) && !value.contains('\n');
+    let is_line = |(name, value): &(String, String)| {
+        !name.contains(char::is_whitespace) && !value.contains('\n')
+    };
     if let Some((name, value)) = mca.iter().find(|pair| !is_line(pair)) {
         return Err(format!("--mca '{name}' '{value}': expected a name and a value in one line"));
     }
@@ -114,7 +115,10 @@ pub(crate) fn options(args: &TuneArgs, processors: u32) -> Result<TuneOptions, S
         (Some(numbers), Some((nodes, per_node))) => {
             match numbers.iter().find(|ranks| **ranks > nodes * per_node) {
                 Some(ranks) => {
-                    return Err(format!("--ranks {ranks}: {nodes} nodes have {} ranks", nodes * per_node));
+                    return Err(format!(
+                        "--ranks {ranks}: {nodes} nodes have {} ranks",
+                        nodes * per_node
+                    ));
                 }
                 None => numbers,
             }
@@ -143,12 +147,20 @@ pub(crate) fn options(args: &TuneArgs, processors: u32) -> Result<TuneOptions, S
         walked_ranks: args.walk.unwrap_or(WALKED_RANKS),
     });
     let all = || TUNABLE.map(|row| row.collective).to_vec();
-    let collectives = args.collectives.as_ref().map_or_else(all, |Collectives(named)| named.clone());
+    let collectives =
+        args.collectives.as_ref().map_or_else(all, |Collectives(named)| named.clone());
     let (least, most) = args.sizes;
-    let settings =
-        CampaignSettings { collectives, ranks: numbers, sizes: sizes(least, most), minutes: args.time, mca };
+    let settings = CampaignSettings {
+        collectives,
+        ranks: numbers,
+        sizes: sizes(least, most),
+        minutes: args.time,
+        mca,
+    };
     if settings.cells().is_empty() {
-        return Err("there is nothing to compare: all buffers would be longer than 256 MiB".to_string());
+        return Err(
+            "there is nothing to compare: all buffers would be longer than 256 MiB".to_string()
+        );
     }
     let (svg, state, resume) = (args.svg.clone(), args.state.clone(), args.resume.clone());
     Ok(TuneOptions { settings, out, svg, force: args.force, state, resume, simulated })
@@ -163,12 +175,15 @@ fn named(text: &str) -> Result<Collectives, String> {
     for name in text.split(',') {
         let lower = name.trim().to_ascii_lowercase();
         let plain = lower.strip_prefix("mpi_").unwrap_or(&lower);
-        let found = known.into_iter().find(|collective| collective.name() == plain).ok_or_else(|| {
-            let hint = nearest(plain, known.map(Collective::name));
-            let hint = hint.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
-            let known = known.map(Collective::name).join(", ");
-            format!("there is no collective '{name}' that can be tuned{hint} (there are {known})")
-        })?;
+        let found =
+            known.into_iter().find(|collective| collective.name() == plain).ok_or_else(|| {
+                let hint = nearest(plain, known.map(Collective::name));
+                let hint = hint.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+                let known = known.map(Collective::name).join(", ");
+                format!(
+                    "there is no collective '{name}' that can be tuned{hint} (there are {known})"
+                )
+            })?;
         if !all.contains(&found) {
             all.push(found);
         }
@@ -202,7 +217,11 @@ fn sizes_of(text: &str) -> Result<(usize, usize), String> {
             (_, Some(digits)) => (digits.to_string(), 1 << 20),
             _ => (lower, 1),
         };
-        digits.parse::<usize>().ok()?.checked_mul(factor).filter(|bytes| (1..=1 << 28).contains(bytes))
+        digits
+            .parse::<usize>()
+            .ok()?
+            .checked_mul(factor)
+            .filter(|bytes| (1..=1 << 28).contains(bytes))
     };
     let both = text.split_once(':').and_then(|(min, max)| number(min).zip(number(max)));
     both.filter(|(min, max)| min <= max)
@@ -220,8 +239,9 @@ fn shape_of(text: &str) -> Result<(u32, u32), String> {
     let fits = |(nodes, each): &(u32, u32)| {
         nodes.checked_mul(*each).is_some_and(|all| (2..=MAX_RANKS).contains(&all))
     };
-    both.filter(fits)
-        .ok_or_else(|| format!("expected NODES:PPN, such as 64:32, with 2 to {MAX_RANKS} ranks in all"))
+    both.filter(fits).ok_or_else(|| {
+        format!("expected NODES:PPN, such as 64:32, with 2 to {MAX_RANKS} ranks in all")
+    })
 }
 
 fn level(text: &str) -> Result<LogGp, String> {
@@ -234,7 +254,8 @@ fn compute(text: &str) -> Result<(f64, f64), String> {
 }
 
 fn times<const N: usize>(text: &str, names: &str) -> Result<[f64; N], String> {
-    let time = |part: &str| part.trim().parse().ok().filter(|time: &f64| (0.0..=1e9).contains(time));
+    let time =
+        |part: &str| part.trim().parse().ok().filter(|time: &f64| (0.0..=1e9).contains(time));
     let all: Option<Vec<f64>> = text.split(',').map(time).collect();
     all.and_then(|all| all.try_into().ok())
         .ok_or_else(|| format!("expected {names}, in nanoseconds, from 0 to 1000000000"))
@@ -251,7 +272,8 @@ mod tests {
             args: TuneArgs,
         }
         let words = ["tune"].into_iter().chain(line.split_whitespace());
-        let tune = <Tune as clap::Parser>::try_parse_from(words).map_err(|error| error.to_string())?;
+        let tune =
+            <Tune as clap::Parser>::try_parse_from(words).map_err(|error| error.to_string())?;
         options(&tune.args, 8)
     }
 
@@ -259,7 +281,10 @@ mod tests {
     fn every_option_has_a_default() {
         let options = parse_line("").unwrap();
         assert_eq!(options.settings.ranks, [2, 4, 8]);
-        assert_eq!((options.settings.sizes[0], options.settings.sizes.last()), (8, Some(&(1 << 20))));
+        assert_eq!(
+            (options.settings.sizes[0], options.settings.sizes.last()),
+            (8, Some(&(1 << 20)))
+        );
         assert_eq!((options.settings.collectives.len(), options.settings.minutes), (14, 10.0));
         assert_eq!(options.out, PathBuf::from("oxmpi-tune.conf"));
         assert_eq!(options.simulated, None);
@@ -274,9 +299,13 @@ mod tests {
         assert_eq!(options.settings.collectives, [Collective::Barrier, Collective::Bcast]);
         assert_eq!((&options.settings.ranks[..], options.settings.sizes[0]), (&[2, 4][..], 1024));
         assert_eq!(options.settings.mca, [("rpi".to_string(), "tcp".to_string())]);
-        let options = parse_line("--simulate 64:32 --network 500,100,20,.04 --compute 0,1 --walk 0").unwrap();
+        let options =
+            parse_line("--simulate 64:32 --network 500,100,20,.04 --compute 0,1 --walk 0").unwrap();
         let simulated = options.simulated.unwrap();
-        assert_eq!((simulated.nodes, simulated.machine.ranks_per_node, simulated.walked_ranks), (64, 32, 0));
+        assert_eq!(
+            (simulated.nodes, simulated.machine.ranks_per_node, simulated.walked_ranks),
+            (64, 32, 0)
+        );
         assert_eq!(
             simulated.machine.between,
             LogGp { latency_ns: 500.0, overhead_ns: 100.0, gap_ns: 20.0, byte_ns: 0.04 }

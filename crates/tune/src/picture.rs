@@ -15,8 +15,10 @@ const LEGEND: usize = 250;
 const BOTTOM: usize = 44;
 
 /// Indexed by the number of the algorithm: light enough for black text, and of different lightness.
-const COLOURS: [&str; 9] =
-    ["#f4d58d", "#8fbfe0", "#b8e0a8", "#e8a598", "#c9b3e6", "#f7efc0", "#7fc8b8", "#f2b5d4", "#b9c0c9"];
+const COLOURS: [&str; 9] = [
+    "#f4d58d", "#8fbfe0", "#b8e0a8", "#e8a598", "#c9b3e6", "#f7efc0", "#7fc8b8", "#f2b5d4",
+    "#b9c0c9",
+];
 
 /// Draws the winners of all calls below a `heading`.
 #[must_use]
@@ -46,18 +48,26 @@ pub fn draw(heading: &str, winners: &[Winner]) -> String {
     )
 }
 
-fn panel(body: &mut String, collective: Collective, winners: &[&Winner], top: usize) -> (usize, usize) {
+fn panel(
+    body: &mut String,
+    collective: Collective,
+    winners: &[&Winner],
+    top: usize,
+) -> (usize, usize) {
     let sizes: Vec<usize> =
         winners.iter().map(|v| v.cell.bytes).collect::<BTreeSet<_>>().into_iter().collect();
-    let ranks: Vec<u32> = winners.iter().map(|v| v.cell.ranks).collect::<BTreeSet<_>>().into_iter().collect();
+    let ranks: Vec<u32> =
+        winners.iter().map(|v| v.cell.ranks).collect::<BTreeSet<_>>().into_iter().collect();
     let (x0, y0) = (LEFT, top + TOP);
     let (right, bottom) = (x0 + sizes.len() * FIELD.0, y0 + ranks.len() * FIELD.1);
     let _ = writeln!(body, "<text class=\"h\" x=\"12\" y=\"{}\">{collective}</text>", top + 20);
     for (row, of) in ranks.iter().rev().enumerate() {
         let y = y0 + row * FIELD.1;
         let label = if *of == 1 { "1 rank".to_string() } else { format!("{of} ranks") };
-        let _ = writeln!(body, "<text class=\"r\" x=\"{}\" y=\"{}\">{label}</text>", x0 - 6, y + 16);
-        let at = |size: &usize| winners.iter().find(|v| v.cell.ranks == *of && v.cell.bytes == *size);
+        let _ =
+            writeln!(body, "<text class=\"r\" x=\"{}\" y=\"{}\">{label}</text>", x0 - 6, y + 16);
+        let at =
+            |size: &usize| winners.iter().find(|v| v.cell.ranks == *of && v.cell.bytes == *size);
         let mut column = 0;
         while column < sizes.len() {
             let Some(first) = at(&sizes[column]) else {
@@ -87,8 +97,12 @@ fn panel(body: &mut String, collective: Collective, winners: &[&Winner], top: us
     }
     for (column, size) in sizes.iter().enumerate() {
         let x = x0 + column * FIELD.0 + FIELD.0 / 2;
-        let _ =
-            writeln!(body, "<text class=\"n\" x=\"{x}\" y=\"{}\">{}</text>", bottom + 15, bytes_text(*size));
+        let _ = writeln!(
+            body,
+            "<text class=\"n\" x=\"{x}\" y=\"{}\">{}</text>",
+            bottom + 15,
+            bytes_text(*size)
+        );
     }
     let numbers: BTreeSet<u8> = winners.iter().map(|v| v.algorithm().algorithm().number).collect();
     for (line, number) in numbers.iter().enumerate() {
@@ -104,7 +118,8 @@ fn panel(body: &mut String, collective: Collective, winners: &[&Winner], top: us
         );
     }
     let legend = y0 + numbers.len() * 18 + 16;
-    let _ = writeln!(body, "<text x=\"{}\" y=\"{legend}\">* not the fixed choice</text>", right + 14);
+    let _ =
+        writeln!(body, "<text x=\"{}\" y=\"{legend}\">* not the fixed choice</text>", right + 14);
     (right + LEGEND, (bottom + BOTTOM).max(legend + 14) - top)
 }
 
@@ -134,7 +149,12 @@ mod tests {
     fn winner(ranks: u32, bytes: usize, name: Option<&str>) -> Winner {
         let algorithm = name.map(|name| by_name(Collective::Bcast, name).unwrap());
         let cell = Cell { ranks, collective: Collective::Bcast, bytes };
-        Winner { cell, variant: Variant { algorithm, ..Variant::FIXED }, best_ns: 1.0, fixed_ns: 2.0 }
+        Winner {
+            cell,
+            variant: Variant { algorithm, ..Variant::FIXED },
+            best_ns: 1.0,
+            fixed_ns: 2.0,
+        }
     }
 
     #[test]
@@ -146,7 +166,10 @@ mod tests {
             winner(8, 8, None),
         ];
         let svg = draw("a < b", &all);
-        assert!(svg.contains("a &lt; b") && svg.contains("1 KiB") && svg.contains("8 ranks"), "{svg}");
+        assert!(
+            svg.contains("a &lt; b") && svg.contains("1 KiB") && svg.contains("8 ranks"),
+            "{svg}"
+        );
         assert!(svg.contains("2 chain") && svg.contains("3 pipeline"), "{svg}");
         assert_eq!(svg.matches(">2*<").count(), 1, "{svg}");
         let fixed = all[3].algorithm().algorithm().number;

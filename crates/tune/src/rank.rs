@@ -55,14 +55,16 @@ fn answer_line(answer: &Answer) -> String {
 /// The times in a line of the job's output; `None` for other lines.
 #[must_use]
 pub fn parse_answer(line: &str) -> Option<Answer> {
-    let mut numbers = line.trim_end().strip_prefix(ANSWER)?.split_whitespace().map(str::parse::<f64>);
+    let mut numbers =
+        line.trim_end().strip_prefix(ANSWER)?.split_whitespace().map(str::parse::<f64>);
     let all_ns = numbers.next()?.ok()?;
     Some(Answer { times_ns: numbers.collect::<Result<_, _>>().ok()?, all_ns })
 }
 
 /// Measures as a rank of the job until the input of rank 0 ends.
 pub fn main() -> Result<(), String> {
-    let StartedProcess { process, client, .. } = start::start().map_err(|error| error.to_string())?;
+    let StartedProcess { process, client, .. } =
+        start::start().map_err(|error| error.to_string())?;
     client.segment().status().set_state(RankState::Initialized);
     let done = MeasuringRank::new(process).and_then(|rank| {
         rank.answer_all()?;
@@ -90,7 +92,9 @@ impl MeasuringRank {
         loop {
             let mut line = String::new();
             if self.process.rank() == 0 {
-                input.read_line(&mut line).map_err(|error| format!("cannot read a question: {error}"))?;
+                input
+                    .read_line(&mut line)
+                    .map_err(|error| format!("cannot read a question: {error}"))?;
             }
             let line = self.broadcast_line(line)?;
             if line.trim().is_empty() {
@@ -101,7 +105,8 @@ impl MeasuringRank {
             let answer = self.answer(&round)?;
             if self.process.rank() == 0 {
                 let mut out = std::io::stdout().lock();
-                let written = out.write_all(answer_line(&answer).as_bytes()).and_then(|()| out.flush());
+                let written =
+                    out.write_all(answer_line(&answer).as_bytes()).and_then(|()| out.flush());
                 written.map_err(|error| format!("cannot print an answer: {error}"))?;
             }
         }
@@ -122,7 +127,9 @@ impl MeasuringRank {
         let call = Call::Bcast { root: 0, bytes: Shared(bytes.len()) };
         let data = Owned::new(bytes);
         let buffers = Buffers { input: UserBuf::empty(), output: data.buf(), element: None };
-        self.process.run(self.process.world(), call, buffers, Combine::Nothing).map_err(|e| e.to_string())?;
+        self.process
+            .run(self.process.world(), call, buffers, Combine::Nothing)
+            .map_err(|e| e.to_string())?;
         data.into_vec().map_err(|_| "a broadcast has not ended".to_string())
     }
 
@@ -141,7 +148,10 @@ impl MeasuringRank {
             }
             times.push(spent_ns / f64::from((*calls).max(1)));
         }
-        Ok(Answer { times_ns: self.longest_of_all(times)?, all_ns: begin.elapsed().as_nanos() as f64 })
+        Ok(Answer {
+            times_ns: self.longest_of_all(times)?,
+            all_ns: begin.elapsed().as_nanos() as f64,
+        })
     }
 
     fn call(
@@ -173,9 +183,11 @@ impl MeasuringRank {
     }
 
     fn longest_of_all(&self, times: Vec<f64>) -> Result<Vec<f64>, String> {
-        let call = Call::Allreduce { count: Shared(times.len()), commutative: true, in_place: false };
+        let call =
+            Call::Allreduce { count: Shared(times.len()), commutative: true, in_place: false };
         let (all, times) = (Owned::new(vec![0.0; times.len()]), Owned::new(times));
-        let buffers = Buffers { input: times.buf(), output: all.buf(), element: Some(layout_of::<f64>()) };
+        let buffers =
+            Buffers { input: times.buf(), output: all.buf(), element: Some(layout_of::<f64>()) };
         let combine = Combine::Kernel(self.longest);
         let algorithm = oxmpi_plan::table::by_name(Collective::Allreduce, "recursive_doubling");
         let algorithm = algorithm.ok_or("there is no allreduce")?;

@@ -35,7 +35,10 @@ pub const MAX_WALKED_RANKS: u32 = 4096;
 pub fn outcome(machine: &Machine, cell: &Cell, walked_ranks: u32) -> Outcome {
     let time = |variant: Variant| {
         let algorithm = variant.algorithm.unwrap_or_else(|| cell.fixed());
-        Some((variant, Timing::exact(cost_ns(machine, cell, algorithm, variant.tuning, walked_ranks)?)))
+        Some((
+            variant,
+            Timing::exact(cost_ns(machine, cell, algorithm, variant.tuning, walked_ranks)?),
+        ))
     };
     Outcome { cell: *cell, times: variants(cell).into_iter().filter_map(time).collect() }
 }
@@ -59,8 +62,9 @@ fn cost_ns(
 /// both.
 #[must_use]
 pub fn ranks(nodes: u32, ranks_per_node: u32) -> Vec<u32> {
-    let doublings =
-        |end: u32| std::iter::successors(Some(1_u32), |n| n.checked_mul(2)).take_while(move |n| *n < end);
+    let doublings = |end: u32| {
+        std::iter::successors(Some(1_u32), |n| n.checked_mul(2)).take_while(move |n| *n < end)
+    };
     let within = doublings(ranks_per_node).chain([ranks_per_node]);
     let across = doublings(nodes).chain([nodes]).map(|nodes| nodes * ranks_per_node);
     let mut all: Vec<u32> = within.chain(across).filter(|ranks| *ranks > 1).collect();
@@ -91,12 +95,21 @@ mod tests {
     fn a_million_ranks_are_within_reach() {
         let machine = Machine { ranks_per_node: 64, ..MACHINE };
         let collectives = TUNABLE.map(|row| row.collective);
-        let all =
-            cells(&collectives, &ranks(1 << 14, 64), &sizes(8, 1 << 20), crate::calls::MAX_BUFFER_BYTES);
+        let all = cells(
+            &collectives,
+            &ranks(1 << 14, 64),
+            &sizes(8, 1 << 20),
+            crate::calls::MAX_BUFFER_BYTES,
+        );
         assert_eq!(all.iter().map(|cell| cell.ranks).max(), Some(1 << 20));
         let outcomes: Vec<Outcome> = all.iter().map(|cell| outcome(&machine, cell, 8)).collect();
         for outcome in &outcomes {
-            assert!(outcome.times.iter().all(|(_, time)| time.median_ns.is_finite() && time.median_ns > 0.0));
+            assert!(
+                outcome
+                    .times
+                    .iter()
+                    .all(|(_, time)| time.median_ns.is_finite() && time.median_ns > 0.0)
+            );
         }
         let text = rules("f", &outcomes).to_classic(Version::Two).unwrap();
         assert_eq!(Rules::parse("f", text.as_bytes()).unwrap().warnings, []);

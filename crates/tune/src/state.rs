@@ -80,8 +80,9 @@ pub fn resume(file: &str, bytes: &[u8]) -> Result<Resumed, StateError> {
         Some((text, sum)) if sum == format!("{:08x}", check(text)) => Ok((text, number)),
         _ => Err(error(number, "the line is damaged: its check sum does not fit".to_string())),
     });
-    let title =
-        lines.next().ok_or_else(|| error(1, "this is no state of oxmpi tune: it is empty".to_string()))?;
+    let title = lines
+        .next()
+        .ok_or_else(|| error(1, "this is no state of oxmpi tune: it is empty".to_string()))?;
     match title {
         Ok((TITLE, _)) => {}
         _ => return Err(error(1, format!("this is no state of oxmpi tune: expected '{TITLE}'"))),
@@ -95,17 +96,20 @@ pub fn resume(file: &str, bytes: &[u8]) -> Result<Resumed, StateError> {
             None => break (text, number),
         }
     };
-    let settings = CampaignSettings { mca, ..parse_settings(settings).map_err(|text| error(number, text))? };
+    let settings =
+        CampaignSettings { mca, ..parse_settings(settings).map_err(|text| error(number, text))? };
     let mut campaign = Campaign::new(&settings);
     let mut answers = 0;
     for entry in lines {
         let (text, number) = entry?;
         let Some(round) = campaign.next_round() else {
-            return Err(error(number, "there is an answer after the end of the campaign".to_string()));
+            return Err(error(
+                number,
+                "there is an answer after the end of the campaign".to_string(),
+            ));
         };
         let strange = || {
-            let text =
-                "the answer does not fit the next measurement: the file is of another version, or was edited";
+            let text = "the answer does not fit the next measurement: the file is of another version, or was edited";
             error(number, text.to_string())
         };
         let answer = parse_answer(&round, text).ok_or_else(strange)?;
@@ -193,18 +197,26 @@ mod tests {
         let error = |text: &str| resume("f", text.as_bytes()).unwrap_err().to_string();
         assert_eq!(error(""), "f:1: this is no state of oxmpi tune: it is empty");
         assert!(
-            error("rule-file-version-2\n").starts_with("f:1: this is no state of oxmpi tune: expected '")
+            error("rule-file-version-2\n")
+                .starts_with("f:1: this is no state of oxmpi tune: expected '")
         );
         assert_eq!(error(&line(TITLE)), "f:2: the settings are missing");
         assert_eq!(error(&(line(TITLE) + &line("mca rpi tcp"))), "f:3: the settings are missing");
-        assert!(error(&(line(TITLE) + &line("settings x"))).starts_with("f:2: expected the settings"));
+        assert!(
+            error(&(line(TITLE) + &line("settings x"))).starts_with("f:2: expected the settings")
+        );
         let lines: Vec<&str> = text.lines().collect();
         let without = |n: usize| {
-            let kept =
-                lines.iter().enumerate().filter(|(at, _)| *at != n).map(|(_, line)| format!("{line}\n"));
+            let kept = lines
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| *at != n)
+                .map(|(_, line)| format!("{line}\n"));
             kept.collect::<String>()
         };
-        assert!(error(&without(4)).starts_with("f:5: the answer does not fit the next measurement"));
+        assert!(
+            error(&without(4)).starts_with("f:5: the answer does not fit the next measurement")
+        );
         assert_eq!(
             error(&(text.clone() + &line("answer x"))).split(": ").nth(1),
             Some("there is an answer after the end of the campaign")

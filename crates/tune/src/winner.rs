@@ -36,7 +36,8 @@ impl Winner {
 #[must_use]
 pub fn winner(outcome: &Outcome, may: impl Fn(&Variant) -> bool) -> Option<Winner> {
     let (_, fixed) = *outcome.times.iter().find(|(variant, _)| *variant == Variant::FIXED)?;
-    let others = outcome.times.iter().filter(|(variant, _)| variant.algorithm.is_some() && may(variant));
+    let others =
+        outcome.times.iter().filter(|(variant, _)| variant.algorithm.is_some() && may(variant));
     let best = others.min_by(|a, b| a.1.median_ns.total_cmp(&b.1.median_ns));
     let is_worth = |time: &Timing| {
         let gain = fixed.median_ns - time.median_ns;
@@ -84,11 +85,13 @@ fn averaged(group: &[Outcome]) -> Outcome {
         let parts: Vec<[f64; 3]> =
             group.iter().map(|outcome| relative(outcome, variant)).collect::<Option<_>>()?;
         let how_many = parts.len() as f64;
-        let mean = |of: usize| (parts.iter().map(|part| part[of].ln()).sum::<f64>() / how_many).exp();
+        let mean =
+            |of: usize| (parts.iter().map(|part| part[of].ln()).sum::<f64>() / how_many).exp();
         let spread_ns = parts.iter().map(|part| part[2]).sum::<f64>() / how_many;
         Some(Timing { median_ns: mean(0), spread_ns, least_ns: mean(1) })
     };
-    let times = group[0].times.iter().filter_map(|(variant, _)| Some((*variant, mean(variant)?))).collect();
+    let times =
+        group[0].times.iter().filter_map(|(variant, _)| Some((*variant, mean(variant)?))).collect();
     Outcome { cell: group[0].cell, times }
 }
 
@@ -105,11 +108,15 @@ pub fn rules(file: &str, outcomes: &[Outcome]) -> Rules {
     let mut ranks: Vec<u32> = outcomes.iter().map(|outcome| outcome.cell.ranks).collect();
     ranks.dedup();
     for row in TUNABLE {
-        let Some(all) = index_of(row.collective).map(|index| &mut rules.collectives[index]) else { continue };
+        let Some(all) = index_of(row.collective).map(|index| &mut rules.collectives[index]) else {
+            continue;
+        };
         for (at, &here) in ranks.iter().enumerate() {
             let mine: Vec<&Outcome> = outcomes
                 .iter()
-                .filter(|outcome| outcome.cell.ranks == here && outcome.cell.collective == row.collective)
+                .filter(|outcome| {
+                    outcome.cell.ranks == here && outcome.cell.collective == row.collective
+                })
                 .collect();
             // Up to the next measured number.
             let last = ranks.get(at + 1).map_or(u64::from(here), |next| u64::from(*next) - 1);
@@ -141,7 +148,8 @@ fn messages(
     outcomes: &[&Outcome],
     may: impl Fn(&Variant) -> bool,
 ) -> Vec<MessageRule> {
-    let winners: Vec<Winner> = outcomes.iter().filter_map(|outcome| winner(outcome, &may)).collect();
+    let winners: Vec<Winner> =
+        outcomes.iter().filter_map(|outcome| winner(outcome, &may)).collect();
     let mut all: Vec<(u64, Variant)> = Vec::new();
     for winner in &winners {
         if all.last().is_none_or(|(_, variant)| *variant != winner.variant) {
@@ -193,14 +201,17 @@ mod tests {
         others: &[(&str, f64)],
     ) -> Outcome {
         let mut times = vec![(Variant::FIXED, Timing::exact(fixed))];
-        times.extend(others.iter().map(|(name, ns)| (variant(collective, name), Timing::exact(*ns))));
+        times.extend(
+            others.iter().map(|(name, ns)| (variant(collective, name), Timing::exact(*ns))),
+        );
         Outcome { cell: Cell { ranks, collective, bytes }, times }
     }
 
     #[test]
     fn a_variant_within_the_noise_of_the_fixed_choice_does_not_win() {
         let of = |fixed, spread, best| {
-            let mut outcome = outcome(4, Collective::Bcast, 8, fixed, &[("chain", best), ("pipeline", 9e9)]);
+            let mut outcome =
+                outcome(4, Collective::Bcast, 8, fixed, &[("chain", best), ("pipeline", 9e9)]);
             outcome.times[0].1.spread_ns = spread;
             winner(&outcome, |_| true).unwrap().variant
         };
@@ -250,10 +261,17 @@ mod tests {
         let said: Vec<_> = rules.collectives[index_of(c).unwrap()]
             .iter()
             .map(|comm| {
-                (comm.ranks.min, comm.ranks.max, comm.messages[0].algorithm.unwrap().algorithm().name)
+                (
+                    comm.ranks.min,
+                    comm.ranks.max,
+                    comm.messages[0].algorithm.unwrap().algorithm().name,
+                )
             })
             .collect();
-        assert_eq!(said, [(4, 4, "recursive_doubling"), (5, 7, "sparbit"), (8, 8, "recursive_doubling")]);
+        assert_eq!(
+            said,
+            [(4, 4, "recursive_doubling"), (5, 7, "sparbit"), (8, 8, "recursive_doubling")]
+        );
     }
 
     #[test]
@@ -267,7 +285,10 @@ mod tests {
         ];
         let rules = rules("f", &all);
         let [comm] = &rules.collectives[index_of(c).unwrap()][..] else { panic!("{rules:?}") };
-        assert_eq!((comm.ranks.min, comm.messages.len(), comm.messages[0].sizes), (4, 1, SizeRange::from(0)));
+        assert_eq!(
+            (comm.ranks.min, comm.messages.len(), comm.messages[0].sizes),
+            (4, 1, SizeRange::from(0))
+        );
     }
 
     #[test]
@@ -277,9 +298,11 @@ mod tests {
             for (c, name) in [(Collective::Alltoall, "linear_sync"), (Collective::Bcast, "chain")] {
                 for (bytes, ns) in [(8, 3.0), (64, 30.0), (4096, 2.0)] {
                     let mut one = outcome(ranks, c, bytes, 10.0, &[(name, ns)]);
-                    one.times[1].0.tuning = Tuning { segment_bytes: 0, fan_out: 3, max_requests: 0 };
+                    one.times[1].0.tuning =
+                        Tuning { segment_bytes: 0, fan_out: 3, max_requests: 0 };
                     if c == Collective::Alltoall {
-                        one.times[1].0.tuning = Tuning { segment_bytes: 0, fan_out: 0, max_requests: 4 };
+                        one.times[1].0.tuning =
+                            Tuning { segment_bytes: 0, fan_out: 0, max_requests: 4 };
                     }
                     all.push(one);
                 }

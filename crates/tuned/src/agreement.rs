@@ -80,7 +80,10 @@ impl AgreementSettings {
     /// The agreement of the component basic: a reduction and a broadcast.
     #[must_use]
     pub fn plain() -> AgreementSettings {
-        AgreementSettings { algorithm: AgreementAlgorithm::Allreduce, ..AgreementSettings::default() }
+        AgreementSettings {
+            algorithm: AgreementAlgorithm::Allreduce,
+            ..AgreementSettings::default()
+        }
     }
 
     /// The settings of the parameters.
@@ -88,7 +91,8 @@ impl AgreementSettings {
     pub fn new(params: &Params) -> AgreementSettings {
         // The parameters accept only numbers that the tables have.
         let algorithm = AgreementAlgorithm::ALL.get(params.coll_ftagree_agreement() as usize);
-        let shape = TreeShape::ALL.get((params.coll_ftagree_era_topology() as usize).saturating_sub(1));
+        let shape =
+            TreeShape::ALL.get((params.coll_ftagree_era_topology() as usize).saturating_sub(1));
         let default = AgreementSettings::default();
         AgreementSettings {
             algorithm: algorithm.copied().unwrap_or(default.algorithm),
@@ -101,7 +105,9 @@ impl AgreementSettings {
 impl fmt::Display for AgreementSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.algorithm {
-            AgreementAlgorithm::Allreduce => f.write_str("algorithm 0 allreduce, not fault tolerant"),
+            AgreementAlgorithm::Allreduce => {
+                f.write_str("algorithm 0 allreduce, not fault tolerant")
+            }
             AgreementAlgorithm::EarlyTerminating => f.write_str("algorithm 2 early terminating"),
             AgreementAlgorithm::EarlyReturning => {
                 let rebuilt = if self.rebuild { ", rebuilt after failures" } else { "" };
@@ -125,11 +131,18 @@ mod tests {
         };
         assert_eq!(said(&[]), "algorithm 1 early returning, binary tree");
         assert_eq!(AgreementSettings::new(&Params::default()), AgreementSettings::default());
-        assert_eq!(said(&[("coll_ftagree_agreement", "0")]), "algorithm 0 allreduce, not fault tolerant");
+        assert_eq!(
+            said(&[("coll_ftagree_agreement", "0")]),
+            "algorithm 0 allreduce, not fault tolerant"
+        );
         assert_eq!(said(&[("coll_ftagree_agreement", "2")]), "algorithm 2 early terminating");
         for (number, name) in [("1", "binary"), ("2", "star"), ("3", "string"), ("4", "binomial")] {
-            let text = said(&[("coll_ftagree_era_topology", number), ("coll_ftagree_era_rebuild", "1")]);
-            assert_eq!(text, format!("algorithm 1 early returning, {name} tree, rebuilt after failures"));
+            let text =
+                said(&[("coll_ftagree_era_topology", number), ("coll_ftagree_era_rebuild", "1")]);
+            assert_eq!(
+                text,
+                format!("algorithm 1 early returning, {name} tree, rebuilt after failures")
+            );
         }
         for (name, value) in [("coll_ftagree_agreement", "3"), ("coll_ftagree_era_topology", "0")] {
             assert!(Params::default().with(name, value).is_err(), "{name} {value}");

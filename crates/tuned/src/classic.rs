@@ -24,7 +24,8 @@ const VERSION: &str = "rule-file-version-";
 pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<Problem>) -> Result<Rules, Problem> {
     let mut words = RuleWords { cursor: TextCursor::new(text), last_line: 0 };
     let version = version(&mut words, notes)?;
-    let mut parser = ClassicParser { words, version, notes, rules: Rules::new(file, Matching::NearestLower) };
+    let mut parser =
+        ClassicParser { words, version, notes, rules: Rules::new(file, Matching::NearestLower) };
     parser.collectives()?;
     Ok(parser.rules)
 }
@@ -32,7 +33,8 @@ pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<Problem>) -> Result<
 /// The version in the first word of the file; 1 if the word is no version.
 fn version(words: &mut RuleWords<'_>, notes: &mut Vec<Problem>) -> Result<u64, Problem> {
     let mut ahead = *words;
-    let Some((at, number)) = ahead.next().and_then(|word| Some((word.at, word.text.strip_prefix(VERSION)?)))
+    let Some((at, number)) =
+        ahead.next().and_then(|word| Some((word.at, word.text.strip_prefix(VERSION)?)))
     else {
         return Ok(1);
     };
@@ -41,7 +43,10 @@ fn version(words: &mut RuleWords<'_>, notes: &mut Vec<Problem>) -> Result<u64, P
         return Err(Problem::new(at, text));
     };
     if version > 2 {
-        notes.push(Problem::new(at, format!("version {version} is not known; it is read as version 2")));
+        notes.push(Problem::new(
+            at,
+            format!("version {version} is not known; it is read as version 2"),
+        ));
     }
     *words = ahead;
     Ok(version)
@@ -78,24 +83,28 @@ impl ClassicParser<'_, '_> {
         let (at, id) = self.words.number("the number of a collective")?;
         let index = match tunable_of_id(id).and_then(|row| index_of(row.collective)) {
             Some(index) => Some(index),
-            None => match UNTUNED.iter().find(|(other, _)| u64::from(*other) == id) {
-                Some((_, name)) => {
-                    self.note(
+            None => {
+                match UNTUNED.iter().find(|(other, _)| u64::from(*other) == id) {
+                    Some((_, name)) => {
+                        self.note(
                         at,
                         format!("{name} ({id}) has no algorithms to choose from; its rules are ignored"),
                     );
-                    None
+                        None
+                    }
+                    None => {
+                        let known: Vec<_> = TUNABLE
+                            .iter()
+                            .map(|row| format!("{} {}", row.id, row.collective))
+                            .collect();
+                        let text = format!(
+                            "expected the number of a collective, found {id} (there are {})",
+                            known.join(", ")
+                        );
+                        return Err(Problem::new(at, text));
+                    }
                 }
-                None => {
-                    let known: Vec<_> =
-                        TUNABLE.iter().map(|row| format!("{} {}", row.id, row.collective)).collect();
-                    let text = format!(
-                        "expected the number of a collective, found {id} (there are {})",
-                        known.join(", ")
-                    );
-                    return Err(Problem::new(at, text));
-                }
-            },
+            }
         };
         if let Some(index) = index
             && !self.rules.collectives[index].is_empty()
@@ -114,7 +123,11 @@ impl ClassicParser<'_, '_> {
         Ok(())
     }
 
-    fn comm_size(&mut self, index: Option<usize>, before: &mut Option<u64>) -> Result<CommRules, Problem> {
+    fn comm_size(
+        &mut self,
+        index: Option<usize>,
+        before: &mut Option<u64>,
+    ) -> Result<CommRules, Problem> {
         let (at, ranks) = self.words.number("a communicator size")?;
         if let Some(last) = before.filter(|last| *last >= ranks) {
             self.note(at, format!("communicator sizes should ascend: {ranks} is behind {last}"));
@@ -136,7 +149,10 @@ impl ClassicParser<'_, '_> {
                     self.note(rule.at, text);
                 }
                 Some(last) if last >= size => {
-                    self.note(rule.at, format!("message sizes should ascend: {size} is behind {last}"));
+                    self.note(
+                        rule.at,
+                        format!("message sizes should ascend: {size} is behind {last}"),
+                    );
                 }
                 _ => {}
             }
@@ -167,15 +183,23 @@ impl ClassicParser<'_, '_> {
                 }
             }
         }
-        let algorithm =
-            match index.map(|index| algorithm_of(TUNABLE[index].collective, &algorithm.to_string())) {
-                Some(Err(text)) => {
-                    self.note(algorithm_at, format!("{text}; the fixed rules choose instead"));
-                    None
-                }
-                found => found.and_then(Result::ok).flatten(),
-            };
-        Ok(MessageRule { sizes: SizeRange::from(bytes), algorithm, fan_out, segment_bytes, max_requests, at })
+        let algorithm = match index
+            .map(|index| algorithm_of(TUNABLE[index].collective, &algorithm.to_string()))
+        {
+            Some(Err(text)) => {
+                self.note(algorithm_at, format!("{text}; the fixed rules choose instead"));
+                None
+            }
+            found => found.and_then(Result::ok).flatten(),
+        };
+        Ok(MessageRule {
+            sizes: SizeRange::from(bytes),
+            algorithm,
+            fan_out,
+            segment_bytes,
+            max_requests,
+            at,
+        })
     }
 
     /// An error if the line has more words.
@@ -243,8 +267,9 @@ impl<'a> RuleWords<'a> {
 
     fn small(&mut self, what: &str) -> Result<u32, Problem> {
         let (at, number) = self.number(what)?;
-        u32::try_from(number)
-            .map_err(|_| Problem::new(at, format!("expected {what} up to {}, found {number}", u32::MAX)))
+        u32::try_from(number).map_err(|_| {
+            Problem::new(at, format!("expected {what} up to {}, found {number}", u32::MAX))
+        })
     }
 }
 

@@ -195,7 +195,10 @@ mod tests {
             assert_eq!(index_of(row.collective), Some(index), "{}", row.collective);
         }
         assert!(TUNABLE.windows(2).all(|pair| pair[0].id < pair[1].id));
-        assert_eq!(Collective::ALL.iter().filter(|c| index_of(**c).is_some()).count(), TUNABLE.len());
+        assert_eq!(
+            Collective::ALL.iter().filter(|c| index_of(**c).is_some()).count(),
+            TUNABLE.len()
+        );
         assert!(UNTUNED.iter().all(|(id, _)| TUNABLE.iter().all(|row| row.id != *id)));
     }
 

@@ -63,7 +63,8 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
                 | Scan
         ),
         Component::Shmem => {
-            let uneven = matches!(collective, Gatherv | Scatterv | Allgatherv | Alltoallv | Neighbor);
+            let uneven =
+                matches!(collective, Gatherv | Scatterv | Allgatherv | Alltoallv | Neighbor);
             uneven && form == Form::Blocking
                 || form != Form::Persistent
                     && matches!(
@@ -118,7 +119,8 @@ impl VirtualNodes {
                 "'{text}' is neither a number of nodes, from 1 on, nor a list of the nodes of ranks (0,0,1)"
             )
         };
-        let numbers: Result<Vec<u32>, _> = text.split(',').map(|number| number.trim().parse()).collect();
+        let numbers: Result<Vec<u32>, _> =
+            text.split(',').map(|number| number.trim().parse()).collect();
         match numbers {
             _ if text.trim().is_empty() => Ok(None),
             Err(_) => Err(wrong()),
@@ -135,7 +137,8 @@ impl VirtualNodes {
     pub fn node(&self, rank: u32, size: u32) -> u32 {
         match self {
             VirtualNodes::Many(nodes) => {
-                let place = u64::from(rank) * u64::from(*nodes).min(u64::from(size)) / u64::from(size.max(1));
+                let place = u64::from(rank) * u64::from(*nodes).min(u64::from(size))
+                    / u64::from(size.max(1));
                 u32::try_from(place).unwrap_or(u32::MAX)
             }
             VirtualNodes::Of(list) => list[rank as usize % list.len()],
@@ -147,7 +150,8 @@ impl VirtualNodes {
     #[must_use]
     pub fn nodes(&self, processes: impl Iterator<Item = u32>, job: &Range<u32>) -> Option<Nodes> {
         let size = job.end.saturating_sub(job.start);
-        let node = |process: u32| job.contains(&process).then(|| self.node(process - job.start, size));
+        let node =
+            |process: u32| job.contains(&process).then(|| self.node(process - job.start, size));
         Some(Nodes::new(processes.map(node).collect::<Option<Vec<_>>>()?))
     }
 }
@@ -209,7 +213,8 @@ impl Components {
     /// The settings of the parameters.
     pub fn new(params: &Params) -> Result<Components, (&'static str, String)> {
         Ok(Components {
-            selected: ComponentSet::parse(params.coll()).map_err(|bad| ("coll", bad.to_string()))?,
+            selected: ComponentSet::parse(params.coll())
+                .map_err(|bad| ("coll", bad.to_string()))?,
             priorities: priorities(params),
             crossover: params.coll_crossover(),
             reduce_crossover: params.coll_reduce_crossover(),

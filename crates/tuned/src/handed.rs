@@ -213,7 +213,10 @@ mod tests {
         let on = Params::default().with("coll_ucc_enable", "1").unwrap();
         let refusal = |params: Params, ranks| HandedOver::ucc(&params).unwrap().refusal(ranks);
         assert_eq!(refusal(Params::default(), 4), Some(UCC.disabled));
-        assert_eq!((refusal(on.clone(), 4), refusal(on.clone(), 1)), (None, Some("there is one rank")));
+        assert_eq!(
+            (refusal(on.clone(), 4), refusal(on.clone(), 1)),
+            (None, Some("there is one rank"))
+        );
         let many = on.clone().with("coll_ucc_np", "5").unwrap();
         assert_eq!(refusal(many, 4), Some("there are fewer ranks than coll_ucc_np"));
         let survivors = on.with("mpi_ft_enable", "1").unwrap();
@@ -225,7 +228,10 @@ mod tests {
         };
         let on = ("coll_hcoll_enable", "1");
         assert_eq!((hcoll(&[], 4), hcoll(&[on], 4)), (Some(HCOLL.disabled), None));
-        assert_eq!(hcoll(&[on, ("coll_hcoll_np", "5")], 4), Some("there are fewer ranks than coll_hcoll_np"));
+        assert_eq!(
+            hcoll(&[on, ("coll_hcoll_np", "5")], 4),
+            Some("there are fewer ranks than coll_hcoll_np")
+        );
         assert_eq!(hcoll(&[on, ("cr", "blcr")], 4), Some(HCOLL.checkpoints));
     }
 }

@@ -63,7 +63,10 @@ pub(crate) struct TextCursor<'a> {
 impl<'a> TextCursor<'a> {
     pub(crate) fn new(text: &'a str) -> TextCursor<'a> {
         // A byte order mark at the start is no character of the text.
-        TextCursor { rest: text.trim_start_matches('\u{feff}'), at: Position { line: 1, column: 1 } }
+        TextCursor {
+            rest: text.trim_start_matches('\u{feff}'),
+            at: Position { line: 1, column: 1 },
+        }
     }
 
     pub(crate) fn at(&self) -> Position {

@@ -126,7 +126,10 @@ impl Rules {
             false => classic::parse(file, text, &mut notes),
         };
         let warn = |Problem { at, text }| Warning { file: file.to_string(), at, text };
-        Ok(ParsedRules { rules: rules.map_err(named)?, warnings: notes.into_iter().map(warn).collect() })
+        Ok(ParsedRules {
+            rules: rules.map_err(named)?,
+            warnings: notes.into_iter().map(warn).collect(),
+        })
     }
 
     /// Whether the file has rules for a collective.
@@ -180,8 +183,8 @@ pub fn algorithm_of(collective: Collective, text: &str) -> Result<Option<Algorit
         return Ok(Some(found));
     }
     let rows = || algorithms(collective).map(AlgorithmId::algorithm);
-    let hint =
-        nearest(text, rows().map(|row| row.name)).filter(|_| !text.starts_with(|c: char| c.is_ascii_digit()));
+    let hint = nearest(text, rows().map(|row| row.name))
+        .filter(|_| !text.starts_with(|c: char| c.is_ascii_digit()));
     let hint = hint.map(|name| format!(" (did you mean '{name}'?)")).unwrap_or_default();
     let known: Vec<_> = rows().map(|row| format!("{} {}", row.number, row.name)).collect();
     Err(format!(

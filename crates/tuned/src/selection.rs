@@ -3,7 +3,9 @@
 use crate::collectives::{CollectiveFacts, TUNABLE, index_of};
 use crate::position::Position;
 use crate::rules::{CommRules, Distribution, MessageRule, Rules};
-use oxmpi_plan::{AlgorithmId, Chosen, Collective, Parameters, Restriction, Setup, Shared, choose_on};
+use oxmpi_plan::{
+    AlgorithmId, Chosen, Collective, Parameters, Restriction, Setup, Shared, choose_on,
+};
 use std::fmt;
 
 /// The parameters of an algorithm; 0 is the algorithm's default.

@@ -35,22 +35,20 @@ impl Settings {
         params: &Params,
         read: impl FnOnce(&str) -> Result<Vec<u8>, String>,
     ) -> Result<Settings, SettingsError> {
-        let components = Components::new(params).map_err(|(parameter, text)| SettingsError::Algorithm {
-            origin: origin(params, parameter),
-            parameter,
-            text,
+        let components = Components::new(params).map_err(|(parameter, text)| {
+            SettingsError::Algorithm { origin: origin(params, parameter), parameter, text }
         })?;
         let mut settings = Settings { components, ..Settings::default() };
         let is_on = params.coll_tuned_use_dynamic_rules();
         let file = params.coll_tuned_dynamic_rules_filename();
         for (index, row) in TUNABLE.iter().enumerate() {
-            settings.apply_collective(index, params, is_on, !file.is_empty()).map_err(|(tuned, text)| {
-                SettingsError::Algorithm {
+            settings.apply_collective(index, params, is_on, !file.is_empty()).map_err(
+                |(tuned, text)| SettingsError::Algorithm {
                     origin: tuned.source.to_string(),
                     parameter: tuned.parameter,
                     text,
-                }
-            })?;
+                },
+            )?;
             debug_assert_eq!(row.collective.name(), oxmpi_param::tuned::COLLECTIVES[index]);
         }
         if file.is_empty() {
@@ -129,7 +127,9 @@ fn without_effect(name: &str) -> String {
 }
 
 fn origin(params: &Params, name: &str) -> String {
-    oxmpi_param::Param::find(name).map_or(&Source::Default, |param| params.source(param)).to_string()
+    oxmpi_param::Param::find(name)
+        .map_or(&Source::Default, |param| params.source(param))
+        .to_string()
 }
 
 #[cfg(test)]
@@ -139,7 +139,8 @@ mod tests {
     use oxmpi_plan::Collective;
 
     fn settings(vars: &[(&str, &str)], file: &str) -> Result<Settings, SettingsError> {
-        let vars = vars.iter().map(|(name, value)| (format!("OXMPI_MCA_coll_tuned_{name}"), *value));
+        let vars =
+            vars.iter().map(|(name, value)| (format!("OXMPI_MCA_coll_tuned_{name}"), *value));
         let params = Params::from_vars(vars).unwrap();
         Settings::new(&params, |name| match name {
             "there" => Ok(file.as_bytes().to_vec()),
@@ -150,8 +151,11 @@ mod tests {
     #[test]
     fn an_algorithm_is_forced_by_number_or_name() {
         for name in ["4", "ring"] {
-            let vars =
-                [("use_dynamic_rules", "yes"), ("allreduce_algorithm", name), ("allreduce_tree_fanout", "3")];
+            let vars = [
+                ("use_dynamic_rules", "yes"),
+                ("allreduce_algorithm", name),
+                ("allreduce_tree_fanout", "3"),
+            ];
             let settings = settings(&vars, "").unwrap();
             let text = "coll_tuned_allreduce_algorithm_tree_fanout has no effect: the algorithm 4 ring does not use it";
             assert_eq!(settings.warnings, [text]);
@@ -179,11 +183,14 @@ mod tests {
     fn chains_and_trees_have_separate_fan_outs() {
         let fan_out = |name| {
             let vars = [("use_dynamic_rules", "1"), ("bcast_algorithm", name)];
-            let both = [("bcast_algorithm_tree_fanout", "3"), ("bcast_algorithm_chain_fanout", "5")];
+            let both =
+                [("bcast_algorithm_tree_fanout", "3"), ("bcast_algorithm_chain_fanout", "5")];
             let settings = settings(&[vars, both].concat(), "").unwrap();
             assert_eq!(settings.warnings.len(), 1);
-            let decision =
-                settings.selection.decide(&CollectiveFacts::new(Collective::Bcast, 9, 8, 1, true)).unwrap();
+            let decision = settings
+                .selection
+                .decide(&CollectiveFacts::new(Collective::Bcast, 9, 8, 1, true))
+                .unwrap();
             decision.tuning.parameters(1).fanout
         };
         assert_eq!((fan_out("knomial"), fan_out("chain")), (3, 5));
@@ -191,9 +198,11 @@ mod tests {
 
     #[test]
     fn parameters_without_effect_give_a_warning() {
-        let off =
-            settings(&[("bcast_algorithm", "binomial"), ("dynamic_rules_filename", "there")], "nonsense")
-                .unwrap();
+        let off = settings(
+            &[("bcast_algorithm", "binomial"), ("dynamic_rules_filename", "there")],
+            "nonsense",
+        )
+        .unwrap();
         assert_eq!(
             off.warnings,
             [
@@ -203,10 +212,13 @@ mod tests {
         );
         assert!(!off.selection.is_tuned(Collective::Bcast) && off.selection.rules().is_none());
         let unforced =
-            settings(&[("use_dynamic_rules", "1"), ("gather_algorithm_segmentsize", "1k")], "").unwrap();
+            settings(&[("use_dynamic_rules", "1"), ("gather_algorithm_segmentsize", "1k")], "")
+                .unwrap();
         assert_eq!(
             unforced.warnings,
-            ["coll_tuned_gather_algorithm_segmentsize has no effect without coll_tuned_gather_algorithm"]
+            [
+                "coll_tuned_gather_algorithm_segmentsize has no effect without coll_tuned_gather_algorithm"
+            ]
         );
     }
 
@@ -222,7 +234,8 @@ mod tests {
             "{text}"
         );
         assert!(
-            error(&[("bcast_algorithm", "99")], "").contains("'99' is no algorithm of bcast: expected 0")
+            error(&[("bcast_algorithm", "99")], "")
+                .contains("'99' is no algorithm of bcast: expected 0")
         );
         let on = ("use_dynamic_rules", "1");
         assert_eq!(
@@ -230,14 +243,20 @@ mod tests {
             "environment variable OXMPI_MCA_coll_tuned_dynamic_rules_filename: coll_tuned_dynamic_rules_filename: gone: \
              No such file"
         );
-        assert!(error(&[on, ("dynamic_rules_filename", "there")], "1\nx").starts_with("there:2:1: expected"));
+        assert!(
+            error(&[on, ("dynamic_rules_filename", "there")], "1\nx")
+                .starts_with("there:2:1: expected")
+        );
     }
 
     #[test]
     fn a_parameter_sets_the_requests_of_rules_without_them() {
         let file = "rule-file-version-2 1 3 1 2 2\n0 1 0 0\n100 1 0 0 5\n";
-        let vars =
-            [("use_dynamic_rules", "1"), ("dynamic_rules_filename", "there"), ("alltoall_max_requests", "9")];
+        let vars = [
+            ("use_dynamic_rules", "1"),
+            ("dynamic_rules_filename", "there"),
+            ("alltoall_max_requests", "9"),
+        ];
         let settings = settings(&vars, file).unwrap();
         assert_eq!(settings.warnings, [""; 0]);
         let requests = |bytes| {

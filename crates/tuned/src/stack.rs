@@ -95,11 +95,21 @@ impl Stack {
             false => Component::Basic,
         });
         let (members, left_out) = (Vec::new(), Vec::new());
-        let mut stack =
-            Stack { members, ucc, hcoll, agreement, selects_base: false, unnamed, left_out, sync: None };
+        let mut stack = Stack {
+            members,
+            ucc,
+            hcoll,
+            agreement,
+            selects_base: false,
+            unnamed,
+            left_out,
+            sync: None,
+        };
         for component in Component::all() {
             let refusal = match only {
-                Some(only) if only != component && component != Component::Accelerator => Some(NOT_NAMED),
+                Some(only) if only != component && component != Component::Accelerator => {
+                    Some(NOT_NAMED)
+                }
                 None if !components.selected.has(component) => Some(NOT_SELECTED),
                 _ => unavailable(component, components, facts),
             };
@@ -107,7 +117,9 @@ impl Stack {
             match refusal {
                 Some(why) => stack.left_out.push((component, why)),
                 None if component == Component::Accelerator => {}
-                None if component == Component::Sync => stack.sync = Some((components.barriers, priority)),
+                None if component == Component::Sync => {
+                    stack.sync = Some((components.barriers, priority))
+                }
                 None => stack.members.push((component, priority)),
             }
         }
@@ -147,7 +159,11 @@ impl Stack {
     pub fn pick(&self, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Result<Component, Unserved> {
         let fits = |component: &Component| self.refusal(*component, call, nodes).is_none();
         let mut members = self.members.iter().map(|(component, _)| *component);
-        if call.is_named && call.facts.ranks > 1 && self.has(Component::Tuned) && fits(&Component::Tuned) {
+        if call.is_named
+            && call.facts.ranks > 1
+            && self.has(Component::Tuned)
+            && fits(&Component::Tuned)
+        {
             return Ok(Component::Tuned);
         }
         members.find(fits).ok_or_else(|| self.unserved(call, nodes))
@@ -191,7 +207,12 @@ impl Stack {
         (of <= priority && serves(Component::Sync, collective, Form::Blocking)).then_some(barriers)
     }
 
-    fn refusal(&self, component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Option<String> {
+    fn refusal(
+        &self,
+        component: Component,
+        call: &CallFacts<'_>,
+        nodes: Option<&Nodes>,
+    ) -> Option<String> {
         let why = match component {
             Component::Ucc => self.ucc.refusal_of(call),
             Component::Hcoll => self.hcoll.refusal_of(call),
@@ -202,21 +223,27 @@ impl Stack {
 
     #[cold]
     fn unserved(&self, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Unserved {
-        let serves_some = |component: Component| !component.is_around() && component != Component::Ftagree;
+        let serves_some =
+            |component: Component| !component.is_around() && component != Component::Ftagree;
         let left_out = self.left_out.iter().filter(|(component, _)| serves_some(*component));
-        let here =
-            self.members.iter().filter(|(component, _)| serves_some(*component)).filter_map(
-                |(component, _)| self.refusal(*component, call, nodes).map(|why| (*component, why)),
-            );
+        let here = self.members.iter().filter(|(component, _)| serves_some(*component)).filter_map(
+            |(component, _)| self.refusal(*component, call, nodes).map(|why| (*component, why)),
+        );
         Unserved {
             collective: call.facts.collective,
             form: call.form,
-            why: here.chain(left_out.map(|(component, why)| (*component, (*why).to_string()))).collect(),
+            why: here
+                .chain(left_out.map(|(component, why)| (*component, (*why).to_string())))
+                .collect(),
         }
     }
 }
 
-fn unavailable(component: Component, components: &Components, facts: &CommFacts<'_>) -> Option<&'static str> {
+fn unavailable(
+    component: Component,
+    components: &Components,
+    facts: &CommFacts<'_>,
+) -> Option<&'static str> {
     let on_one_node = facts.nodes.is_none_or(|nodes| nodes.how_many() < 2);
     let is_hierarchy = facts.nodes.is_some_and(Nodes::is_hierarchy);
     let barriers = components.barriers;
@@ -232,10 +259,14 @@ fn unavailable(component: Component, components: &Components, facts: &CommFacts<
         }
         Component::Sync | Component::Shmem if facts.ranks < 2 => Some("there is one rank"),
         Component::Shmem if !on_one_node => Some("the ranks are not all on one node"),
-        Component::Shmem => (!facts.has_control_section).then_some("no shared memory is left for it"),
+        Component::Shmem => {
+            (!facts.has_control_section).then_some("no shared memory is left for it")
+        }
         Component::Ucc => components.ucc.refusal(facts.ranks),
         Component::Hcoll => components.hcoll.refusal(facts.ranks),
-        Component::Smp => (!is_hierarchy).then_some("it needs several nodes, with several ranks on one"),
+        Component::Smp => {
+            (!is_hierarchy).then_some("it needs several nodes, with several ranks on one")
+        }
         Component::Sync | Component::Tuned => None,
     }
 }
@@ -258,7 +289,9 @@ fn refusal(component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) ->
         {
             Some("coll_base_associative is 0, and it needs associative operations".to_string())
         }
-        Component::Shmem => (!call.is_small).then(|| "the call is not for shared memory".to_string()),
+        Component::Shmem => {
+            (!call.is_small).then(|| "the call is not for shared memory".to_string())
+        }
         Component::Smp if !call.reduction.is_none_or(Reduction::may_group) => {
             let text = "the operation is not known to be exactly associative (coll_base_associative 1 takes it to be)";
             Some(text.to_string())
@@ -317,7 +350,9 @@ pub fn smp_segment(
     algorithm: AlgorithmId,
 ) -> Option<usize> {
     let segment = match (components.smp_segment, facts.setup) {
-        (0, Setup::Dedicated) => segment_bytes(facts.collective, nodes, facts.bytes, facts.commutative),
+        (0, Setup::Dedicated) => {
+            segment_bytes(facts.collective, nodes, facts.bytes, facts.commutative)
+        }
         // With more ranks than processors, a rank would be scheduled for little more than one
         // segment.
         (0, Setup::Oversubscribed) => 0,
@@ -349,10 +384,14 @@ pub fn basic(
     let collective = facts.collective;
     let is_few = facts.ranks <= components.crossover;
     // The bytes of a reduce-scatter are those of one block.
-    let blocks =
-        if matches!(collective, ReduceScatter | ReduceScatterBlock) { facts.ranks as usize } else { 1 };
+    let blocks = if matches!(collective, ReduceScatter | ReduceScatterBlock) {
+        facts.ranks as usize
+    } else {
+        1
+    };
     let bytes = facts.bytes.saturating_mul(blocks) as u64;
-    let is_linear = bytes <= components.reduce_crossover || reduction.is_some_and(Reduction::is_strict);
+    let is_linear =
+        bytes <= components.reduce_crossover || reduction.is_some_and(Reduction::is_strict);
     let name = match (collective, is_few) {
         (Barrier, true) => "linear",
         (Barrier, false) => "tree",

@@ -36,7 +36,9 @@ impl Rules {
             out += "rule-file-version-2\n";
         }
         out += &format!("{written}  # collectives\n");
-        for (row, rules) in TUNABLE.iter().zip(&self.collectives).filter(|(_, rules)| !rules.is_empty()) {
+        for (row, rules) in
+            TUNABLE.iter().zip(&self.collectives).filter(|(_, rules)| !rules.is_empty())
+        {
             let collective = row.collective.name();
             if rules.iter().any(|rules| rules.distribution != Distribution::Any) {
                 return Err(CannotWrite::Distribution { collective });
@@ -49,10 +51,13 @@ impl Rules {
                 for (bytes, rule) in steps {
                     let algorithm = rule.and_then(|rule| rule.algorithm);
                     let number = algorithm.map_or(0, |id| id.algorithm().number);
-                    let (fan_out, segment) = rule.map_or((0, 0), |rule| (rule.fan_out, rule.segment_bytes));
+                    let (fan_out, segment) =
+                        rule.map_or((0, 0), |rule| (rule.fan_out, rule.segment_bytes));
                     let _ = write!(out, "{bytes} {number} {fan_out} {segment}");
                     match (version, rule.and_then(|rule| rule.max_requests)) {
-                        (Version::One, Some(_)) => return Err(CannotWrite::MaxRequests { collective }),
+                        (Version::One, Some(_)) => {
+                            return Err(CannotWrite::MaxRequests { collective });
+                        }
                         (Version::Two, Some(max_requests)) => _ = write!(out, " {max_requests}"),
                         (_, None) => {}
                     }
@@ -74,13 +79,18 @@ impl Rules {
             .map(|(row, rules)| {
                 let comms: Vec<_> = match self.matching {
                     Matching::First => rules.iter().map(json_comm).collect(),
-                    Matching::NearestLower => self.comm_ranges(rules).iter().map(json_comm).collect(),
+                    Matching::NearestLower => {
+                        self.comm_ranges(rules).iter().map(json_comm).collect()
+                    }
                 };
                 format!("    \"{}\": [\n{}\n    ]", row.json, comms.join(",\n"))
             })
             .collect();
-        let collectives =
-            if named.is_empty() { "{}".to_string() } else { format!("{{\n{}\n  }}", named.join(",\n")) };
+        let collectives = if named.is_empty() {
+            "{}".to_string()
+        } else {
+            format!("{{\n{}\n  }}", named.join(",\n"))
+        };
         format!(
             "{{\n  \"rule_file_version\": {VERSION},\n  \"module\": \"tuned\",\n  \"collectives\": {collectives}\n}}\n"
         )
@@ -90,8 +100,10 @@ impl Rules {
     fn comm_steps(&self, rules: &[CommRules]) -> Vec<(u64, Vec<MessageStep>)> {
         let edges = edges(rules.iter().map(|rules| rules.ranks));
         let step = |ranks| {
-            let comm =
-                self.pick(rules.iter().filter(|rules| rules.ranks.contains(ranks)), |rules| rules.ranks);
+            let comm = self
+                .pick(rules.iter().filter(|rules| rules.ranks.contains(ranks)), |rules| {
+                    rules.ranks
+                });
             (ranks, comm.map_or_else(|| vec![(0, None)], |comm| self.message_steps(comm)))
         };
         edges.into_iter().map(step).collect()
@@ -117,7 +129,10 @@ impl Rules {
                 .iter()
                 .enumerate()
                 .filter_map(|(at, (bytes, rule))| {
-                    let sizes = SizeRange { min: *bytes, max: end(messages.get(at + 1).map(|step| step.0)) };
+                    let sizes = SizeRange {
+                        min: *bytes,
+                        max: end(messages.get(at + 1).map(|step| step.0)),
+                    };
                     Some(MessageRule { sizes, ..(*rule)? })
                 })
                 .collect(),
@@ -134,10 +149,9 @@ fn edges(ranges: impl Iterator<Item = SizeRange>) -> BTreeSet<u64> {
 
 fn json_comm(rules: &CommRules) -> String {
     let mut members = json_range("comm_size", rules.ranks);
-    if let Some((word, _)) = Distribution::WORDS
-        .iter()
-        .find(|(_, distribution)| *distribution == rules.distribution && *distribution != Distribution::Any)
-    {
+    if let Some((word, _)) = Distribution::WORDS.iter().find(|(_, distribution)| {
+        *distribution == rules.distribution && *distribution != Distribution::Any
+    }) {
         members.push(format!("\"comm_rank_distribution\": \"{word}\""));
     }
     let messages: Vec<_> = rules.messages.iter().map(json_message).collect();
@@ -167,5 +181,8 @@ fn json_message(rule: &MessageRule) -> String {
 
 fn json_range(name: &str, range: SizeRange) -> Vec<String> {
     let end = |size: u64| if size == u64::MAX { "\"inf\"".to_string() } else { size.to_string() };
-    vec![format!("\"{name}_min\": {}", end(range.min)), format!("\"{name}_max\": {}", end(range.max))]
+    vec![
+        format!("\"{name}_min\": {}", end(range.min)),
+        format!("\"{name}_max\": {}", end(range.max)),
+    ]
 }

@@ -44,10 +44,12 @@ fn check(bytes: &[u8]) {
         }
     }
     let json = read.rules.to_json();
-    let again = Rules::parse("f", json.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{json}"));
+    let again =
+        Rules::parse("f", json.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{json}"));
     assert_eq!(again.rules.to_json(), json);
     if let Ok(text) = read.rules.to_classic(Version::Two) {
-        let again = Rules::parse("f", text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let again =
+            Rules::parse("f", text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!(again.rules.to_classic(Version::Two).unwrap(), text);
     }
 }
@@ -76,7 +78,11 @@ fn classic(random: &mut Random, version: &str) -> Vec<u8> {
         text += &format!("{} {comms}\n", random.below(20));
         for _ in 0..comms {
             let rules = random.below(4);
-            text += &format!("{} {rules} # {}\n", random.below(9), random.pick(&["", "ranks", "#", "ä"]));
+            text += &format!(
+                "{} {rules} # {}\n",
+                random.below(9),
+                random.pick(&["", "ranks", "#", "ä"])
+            );
             for _ in 0..rules {
                 let bytes = random.draw() >> random.below(64);
                 text += &format!(

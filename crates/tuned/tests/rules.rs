@@ -115,7 +115,8 @@ fn version_1_allows_any_blanks_and_comments_between_numbers() {
 
 #[test]
 fn the_last_number_of_version_2_is_optional() {
-    let read = Rules::parse("f", b"rule-file-version-2\n1 3 1 2 2\n0 1 0 0 # none\n9 2 0 0 5\n").unwrap();
+    let read =
+        Rules::parse("f", b"rule-file-version-2\n1 3 1 2 2\n0 1 0 0 # none\n9 2 0 0 5\n").unwrap();
     assert_eq!(read.warnings, []);
     assert_eq!(find(&read.rules, Collective::Alltoall, 2, 0), Some(("linear", 0, 0, None)));
     assert_eq!(find(&read.rules, Collective::Alltoall, 2, 9), Some(("pairwise", 0, 0, Some(5))));
@@ -126,7 +127,10 @@ fn errors_name_the_position_and_the_expected_value() {
     for (text, wanted) in [
         ("", "f:1:1: expected the number of collectives, found the end of the file"),
         ("one\n", "f:1:1: expected the number of collectives, a number from 0 on, found 'one'"),
-        ("1\n2\n1\n4 -1", "f:4:3: expected the number of message sizes, a number from 0 on, found '-1'"),
+        (
+            "1\n2\n1\n4 -1",
+            "f:4:3: expected the number of message sizes, a number from 0 on, found '-1'",
+        ),
         ("1 2 1 4 1\n0 3 0", "f:2:6: expected a segment size, found the end of the file"),
         (
             "1 2 1 4 1\n0 3 4294967296 0",
@@ -150,7 +154,9 @@ fn errors_name_the_position_and_the_expected_value() {
     }
     let text = error("1\n22 0");
     assert!(
-        text.starts_with("f:2:1: expected the number of a collective, found 22 (there are 0 allgather, 1 "),
+        text.starts_with(
+            "f:2:1: expected the number of a collective, found 22 (there are 0 allgather, 1 "
+        ),
         "{text}"
     );
     assert!(text.ends_with(", 15 scatter)"), "{text}");
@@ -178,7 +184,10 @@ fn probable_mistakes_give_warnings() {
             "f:1:29: bcast has rules already; these are added to them",
         ]
     );
-    assert_eq!(warnings("rule-file-version-3 0"), ["f:1:1: version 3 is not known; it is read as version 2"]);
+    assert_eq!(
+        warnings("rule-file-version-3 0"),
+        ["f:1:1: version 3 is not known; it is read as version 2"]
+    );
 }
 
 fn warned_algorithm() -> String {
@@ -222,14 +231,22 @@ fn rules_may_require_a_distribution_of_ranks() {
     assert_eq!(name(Distribution::OnePerNode), "recursive_doubling");
     assert_eq!(name(Distribution::SingleNode), "ring");
     assert_eq!(name(Distribution::Any), "rabenseifner");
-    assert_eq!(rules.to_classic(Version::Two), Err(CannotWrite::Distribution { collective: "allreduce" }));
-    assert_eq!(Rules::parse("f", rules.to_json().as_bytes()).unwrap().rules.to_json(), rules.to_json());
+    assert_eq!(
+        rules.to_classic(Version::Two),
+        Err(CannotWrite::Distribution { collective: "allreduce" })
+    );
+    assert_eq!(
+        Rules::parse("f", rules.to_json().as_bytes()).unwrap().rules.to_json(),
+        rules.to_json()
+    );
 }
 
 #[test]
 fn json_errors_name_the_position_and_the_expected_value() {
     let whole = |collectives: &str| {
-        format!("{{\"rule_file_version\": 3, \"module\": \"tuned\",\n\"collectives\": {collectives}}}")
+        format!(
+            "{{\"rule_file_version\": 3, \"module\": \"tuned\",\n\"collectives\": {collectives}}}"
+        )
     };
     let rule = |rule: &str| whole(&format!("{{\"bcast\": [{{\"rules\": [\n{rule}\n]}}]}}"));
     for (text, wanted) in [
@@ -245,12 +262,18 @@ fn json_errors_name_the_position_and_the_expected_value() {
         ("{\"rule_file_version\": 2}".into(), "f:1:23: expected the version 3, found 2"),
         ("{} x".into(), "f:1:4: expected the end of the file, found 'x'"),
         (whole("[]"), "f:2:16: expected an object with a member for each collective, found a list"),
-        (rule("{\"alg\": {}}"), "f:3:9: expected the number or the name of an algorithm, found an object"),
+        (
+            rule("{\"alg\": {}}"),
+            "f:3:9: expected the number or the name of an algorithm, found an object",
+        ),
         (
             rule("{\"alg\": 1, \"msg_size_min\": -1}"),
             "f:3:28: expected a size or \"inf\", a whole number from 0 on, found -1",
         ),
-        (rule("{\"alg\": 1, \"alg\": 1}"), "f:3:12: expected each member once, found \"alg\" again"),
+        (
+            rule("{\"alg\": 1, \"alg\": 1}"),
+            "f:3:12: expected each member once, found \"alg\" again",
+        ),
     ] {
         assert_eq!(error(&text), wanted);
     }
@@ -263,7 +286,8 @@ fn json_errors_name_the_position_and_the_expected_value() {
         "{\"alg\": \"binomal\"}, {\"alg\": 1, \"bine_imp\": 2, \"msg_size_min\": 2, \"msg_size_max\": 1}",
     ));
     assert!(
-        notes[0].starts_with("f:3:9: 'binomal' is no algorithm of bcast (did you mean 'binomial'?)"),
+        notes[0]
+            .starts_with("f:3:9: 'binomal' is no algorithm of bcast (did you mean 'binomial'?)"),
         "{notes:?}"
     );
     assert!(notes[0].ends_with("; the rule is ignored"), "{notes:?}");
@@ -279,7 +303,10 @@ fn json_errors_name_the_position_and_the_expected_value() {
 #[test]
 fn version_1_has_no_max_requests() {
     let rules = Rules::parse("f", GUIDE.as_bytes()).unwrap().rules;
-    assert_eq!(rules.to_classic(Version::One), Err(CannotWrite::MaxRequests { collective: "alltoall" }));
+    assert_eq!(
+        rules.to_classic(Version::One),
+        Err(CannotWrite::MaxRequests { collective: "alltoall" })
+    );
     assert!(rules.to_classic(Version::Two).unwrap().contains("\n512000 2 0 0 64  # pairwise\n"));
     assert!(by_name(Collective::Alltoall, "pairwise").is_some());
 }
@@ -297,20 +324,20 @@ fn some_rules(matching: Matching, with_requests: bool) -> impl Strategy<Value = 
         let known: Vec<_> = algorithms(collective).map(Some).chain([None]).collect();
         let requests =
             if with_requests { prop::option::of(any::<u32>()).boxed() } else { Just(None).boxed() };
-        (range(matching), prop::sample::select(known), any::<u32>(), any::<u64>(), requests).prop_map(
-            |(sizes, algorithm, fan_out, segment_bytes, max_requests)| MessageRule {
+        (range(matching), prop::sample::select(known), any::<u32>(), any::<u64>(), requests)
+            .prop_map(|(sizes, algorithm, fan_out, segment_bytes, max_requests)| MessageRule {
                 sizes,
                 algorithm,
                 fan_out,
                 segment_bytes,
                 max_requests,
                 at: Position::default(),
-            },
-        )
+            })
     };
     let comm = move |collective| {
-        (range(matching), prop::collection::vec(message(collective), 0..4))
-            .prop_map(|(ranks, messages)| CommRules { ranks, distribution: Distribution::Any, messages })
+        (range(matching), prop::collection::vec(message(collective), 0..4)).prop_map(
+            |(ranks, messages)| CommRules { ranks, distribution: Distribution::Any, messages },
+        )
     };
     let one = move |index: usize| {
         let collective = TUNABLE[index].collective;
@@ -328,8 +355,9 @@ fn some_rules(matching: Matching, with_requests: bool) -> impl Strategy<Value = 
 fn check_alike(one: &Rules, other: &Rules) {
     let sizes = |collective: usize| {
         let comms = &one.collectives[collective];
-        let ranges =
-            comms.iter().flat_map(|comm| comm.messages.iter().map(|rule| rule.sizes).chain([comm.ranks]));
+        let ranges = comms
+            .iter()
+            .flat_map(|comm| comm.messages.iter().map(|rule| rule.sizes).chain([comm.ranks]));
         let mut sizes: Vec<u64> = ranges
             .flat_map(|r| [r.min.saturating_sub(1), r.min, r.max, r.max.saturating_add(1)])
             .chain([0, 1, 39, u64::MAX])

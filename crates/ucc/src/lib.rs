@@ -27,5 +27,7 @@ mod team;
 pub use library::{UccContext, UccLibrary};
 #[cfg(doc)]
 use oxmpi_mem::buffer::UserBuf;
-pub use request::{UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation, UccRequest, UccState};
+pub use request::{
+    UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation, UccRequest, UccState,
+};
 pub use team::{OutOfBand, UccCreation, UccTeam, UccTeamCreation};

@@ -68,8 +68,9 @@ impl UccLibrary {
     fn read_config(&self) -> Result<*mut c_void, LibraryError> {
         let mut config = null_mut();
         // SAFETY: prefix and file are null, which UCC allows; `config` is writable.
-        let status =
-            keep_signals(|| unsafe { (self.symbols.ucc_lib_config_read)(null(), null(), &mut config) });
+        let status = keep_signals(|| unsafe {
+            (self.symbols.ucc_lib_config_read)(null(), null(), &mut config)
+        });
         if status == NOT_FOUND {
             return Err(self.library.unfit(
                 "finds none of its modules: install the package with their file names (Debian: \
@@ -111,12 +112,20 @@ impl fmt::Debug for UccContext {
 impl UccContext {
     /// Makes the context of this process, without communication. `cls`: the collective layers that
     /// UCC may use, separated by commas; empty: UCC's configuration.
-    pub fn new(library: &Arc<UccLibrary>, is_threaded: bool, cls: &str) -> Result<UccContext, LibraryError> {
+    pub fn new(
+        library: &Arc<UccLibrary>,
+        is_threaded: bool,
+        cls: &str,
+    ) -> Result<UccContext, LibraryError> {
         // UCC opens its components and UCX only here.
         keep_signals(|| UccContext::start(library, is_threaded, cls))
     }
 
-    fn start(library: &Arc<UccLibrary>, is_threaded: bool, cls: &str) -> Result<UccContext, LibraryError> {
+    fn start(
+        library: &Arc<UccLibrary>,
+        is_threaded: bool,
+        cls: &str,
+    ) -> Result<UccContext, LibraryError> {
         let symbols = &library.symbols;
         let config = library.read_config()?;
         let params = LibParams {
@@ -133,7 +142,8 @@ impl UccContext {
             let named = match cls.is_empty() {
                 true => Ok(()),
                 false => {
-                    let status = (symbols.ucc_lib_config_modify)(config, c"CLS".as_ptr(), layers.as_ptr());
+                    let status =
+                        (symbols.ucc_lib_config_modify)(config, c"CLS".as_ptr(), layers.as_ptr());
                     library.check("ucc_lib_config_modify (coll_ucc_cls)", status)
                 }
             };
@@ -178,7 +188,8 @@ impl UccContext {
             n_oob_eps: 0,
             oob_ep: 0,
         };
-        let params = ContextParams { mask: 0, kind: 0, sync_type: 0, oob, ctx_id: 0, mem_params: [0; 2] };
+        let params =
+            ContextParams { mask: 0, kind: 0, sync_type: 0, oob, ctx_id: 0, mem_params: [0; 2] };
         let mut handle = null_mut();
         // SAFETY: the arguments live until the call returns; the configuration is released once.
         let status = unsafe {

@@ -2,8 +2,9 @@
 
 use crate::declarations::{
     AnyInfo, BufferInfo, BufferInfoV, CollArgs, CollReq, Status, UCC_COLL_ARGS_FIELD_FLAGS,
-    UCC_COLL_ARGS_FLAG_COUNT_64BIT, UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT, UCC_COLL_ARGS_FLAG_IN_PLACE,
-    UCC_INPROGRESS, UCC_MEMORY_TYPE_HOST, UCC_OK, UCC_OPERATION_INITIALIZED,
+    UCC_COLL_ARGS_FLAG_COUNT_64BIT, UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT,
+    UCC_COLL_ARGS_FLAG_IN_PLACE, UCC_INPROGRESS, UCC_MEMORY_TYPE_HOST, UCC_OK,
+    UCC_OPERATION_INITIALIZED,
 };
 use crate::library::{UCC, UccLibrary};
 use crate::team::UccTeam;
@@ -81,9 +82,10 @@ impl UccDatatype {
             UccDatatype::Int8 | UccDatatype::Uint8 => 1,
             UccDatatype::Int16 | UccDatatype::Uint16 => 2,
             UccDatatype::Int32 | UccDatatype::Uint32 | UccDatatype::Float32 => 4,
-            UccDatatype::Int64 | UccDatatype::Uint64 | UccDatatype::Float64 | UccDatatype::Float32Complex => {
-                8
-            }
+            UccDatatype::Int64
+            | UccDatatype::Uint64
+            | UccDatatype::Float64
+            | UccDatatype::Float32Complex => 8,
             UccDatatype::Float128 | UccDatatype::Float64Complex => 16,
             UccDatatype::Float128Complex => 32,
         }
@@ -188,7 +190,9 @@ fn describe(
     let elements = |buffer: &UserBuf| (buffer.packed_len() / datatype.size()) as u64;
     let base = match side {
         UccOperand::Nothing => return Ok(whole(null_mut(), 0)),
-        UccOperand::Whole(buffer) => return Ok(whole(address(buffer, is_written)?, elements(buffer))),
+        UccOperand::Whole(buffer) => {
+            return Ok(whole(address(buffer, is_written)?, elements(buffer)));
+        }
         UccOperand::Counted(buffer, each) => {
             lengths.clone_from(each);
             let starts = each.iter().scan(0, |at, count| {
@@ -202,12 +206,22 @@ fn describe(
             *lengths = blocks.iter().map(elements).collect();
             let mut addresses = Vec::with_capacity(blocks.len());
             for block in blocks {
-                addresses.push(if block.is_empty() { null_mut() } else { address(block, is_written)? });
+                addresses.push(if block.is_empty() {
+                    null_mut()
+                } else {
+                    address(block, is_written)?
+                });
             }
-            let base = addresses.iter().copied().filter(|start| !start.is_null()).min().unwrap_or(null_mut());
+            let base = addresses
+                .iter()
+                .copied()
+                .filter(|start| !start.is_null())
+                .min()
+                .unwrap_or(null_mut());
             // Displacements count elements: blocks of elements longer than a byte would have to be
             // a multiple of the element apart.
-            let place = |start: &*mut u8| start.addr().saturating_sub(base.addr()) / datatype.size();
+            let place =
+                |start: &*mut u8| start.addr().saturating_sub(base.addr()) / datatype.size();
             *places = addresses.iter().map(|start| place(start) as u64).collect();
             base
         }
@@ -238,7 +252,9 @@ impl UccRequest {
             src,
             dst,
             op: operation as c_int,
-            flags: in_place | UCC_COLL_ARGS_FLAG_COUNT_64BIT | UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT,
+            flags: in_place
+                | UCC_COLL_ARGS_FLAG_COUNT_64BIT
+                | UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT,
             root: u64::from(root),
             error_type: 0,
             tag: 0,
@@ -249,8 +265,11 @@ impl UccRequest {
             src_memh: null_mut(),
             dst_memh: null_mut(),
         };
-        let memory =
-            Box::into_raw(Box::new(RequestMemory { args, _sides: [source, target], _counts: counts }));
+        let memory = Box::into_raw(Box::new(RequestMemory {
+            args,
+            _sides: [source, target],
+            _counts: counts,
+        }));
         let library = team.library.clone();
         let mut handle = null_mut();
         // SAFETY: the arguments and all their buffers stay in place until the request is complete
@@ -261,7 +280,13 @@ impl UccRequest {
         match library.check("ucc_collective_init", status) {
             Ok(()) => {
                 team.live.fetch_add(1, Ordering::Relaxed);
-                Ok(UccRequest { library, handle, memory, is_posted: false, live: team.live.clone() })
+                Ok(UccRequest {
+                    library,
+                    handle,
+                    memory,
+                    is_posted: false,
+                    live: team.live.clone(),
+                })
             }
             Err(error) => {
                 // SAFETY: UCC has no request that could use it.

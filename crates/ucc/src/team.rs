@@ -1,9 +1,9 @@
 //! Teams of processes.
 
 use crate::declarations::{
-    OobColl, Status, TeamParams, UCC_COLLECTIVE_EP_RANGE_CONTIG, UCC_ERR_NO_MESSAGE, UCC_INPROGRESS, UCC_OK,
-    UCC_TEAM_PARAM_FIELD_EP, UCC_TEAM_PARAM_FIELD_EP_RANGE, UCC_TEAM_PARAM_FIELD_ID,
-    UCC_TEAM_PARAM_FIELD_OOB,
+    OobColl, Status, TeamParams, UCC_COLLECTIVE_EP_RANGE_CONTIG, UCC_ERR_NO_MESSAGE,
+    UCC_INPROGRESS, UCC_OK, UCC_TEAM_PARAM_FIELD_EP, UCC_TEAM_PARAM_FIELD_EP_RANGE,
+    UCC_TEAM_PARAM_FIELD_ID, UCC_TEAM_PARAM_FIELD_OOB,
 };
 use crate::library::{UccContext, UccLibrary};
 use libc::{c_void, size_t};
@@ -165,8 +165,9 @@ impl UccTeamCreation {
         let library = context.library.clone();
         let (mut contexts, mut handle) = ([context.handle], null_mut());
         // SAFETY: the context lives as long as the process; UCC copies the parameters.
-        let status =
-            unsafe { (library.symbols.ucc_team_create_post)(contexts.as_mut_ptr(), 1, &params, &mut handle) };
+        let status = unsafe {
+            (library.symbols.ucc_team_create_post)(contexts.as_mut_ptr(), 1, &params, &mut handle)
+        };
         if let Err(error) = library.check("ucc_team_create_post", status) {
             // SAFETY: UCC has no team that could use it.
             drop(unsafe { Box::from_raw(bridge) });

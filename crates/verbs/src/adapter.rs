@@ -187,7 +187,10 @@ unsafe impl Send for Adapter {}
 impl fmt::Debug for Adapter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let AdapterSettings { device, port, .. } = &self.settings;
-        f.debug_struct("Adapter").field("device", device).field("port", port).finish_non_exhaustive()
+        f.debug_struct("Adapter")
+            .field("device", device)
+            .field("port", port)
+            .finish_non_exhaustive()
     }
 }
 
@@ -224,14 +227,18 @@ impl Drop for Adapter {
 
 impl Adapter {
     /// Opens a port.
-    pub fn open(library: &Arc<VerbsLibrary>, settings: AdapterSettings) -> Result<Adapter, VerbsError> {
+    pub fn open(
+        library: &Arc<VerbsLibrary>,
+        settings: AdapterSettings,
+    ) -> Result<Adapter, VerbsError> {
         let context = library.open_named(&settings.device)?;
         let limits = DeviceLimits::of(&library.query_device(&settings.device, &context)?);
         let settings = AdapterSettings { shared: limits.check(&settings)?, ..settings };
         let first_room = FIRST_ROOM.min(limits.completions);
         let ports = library.ports(&settings.device, &context)?;
         let port = ports.into_iter().find(|port| port.number == settings.port);
-        let port = port.ok_or_else(|| library.error(&settings.device, "ibv_query_port", libc::ENODEV))?;
+        let port =
+            port.ok_or_else(|| library.error(&settings.device, "ibv_query_port", libc::ENODEV))?;
         let arena = Arena::new(settings.slot_len, settings.slots);
         let mut it = Adapter {
             library: library.clone(),
@@ -258,13 +265,23 @@ impl Adapter {
         // SAFETY: each object is made from an open one; after a failure `drop` closes them.
         unsafe {
             it.pd = it.made("ibv_alloc_pd", (symbols.ibv_alloc_pd)(it.context.raw))?;
-            it.channel =
-                it.made("ibv_create_comp_channel", (symbols.ibv_create_comp_channel)(it.context.raw))?;
+            it.channel = it.made(
+                "ibv_create_comp_channel",
+                (symbols.ibv_create_comp_channel)(it.context.raw),
+            )?;
             let flags = libc::fcntl((*it.channel).fd, libc::F_GETFL);
-            if flags < 0 || libc::fcntl((*it.channel).fd, libc::F_SETFL, flags | libc::O_NONBLOCK) < 0 {
+            if flags < 0
+                || libc::fcntl((*it.channel).fd, libc::F_SETFL, flags | libc::O_NONBLOCK) < 0
+            {
                 return Err(it.error("fcntl", last_errno()));
             }
-            let cq = (symbols.ibv_create_cq)(it.context.raw, first_room as c_int, null_mut(), it.channel, 0);
+            let cq = (symbols.ibv_create_cq)(
+                it.context.raw,
+                first_room as c_int,
+                null_mut(),
+                it.channel,
+                0,
+            );
             it.cq = it.made("ibv_create_cq", cq)?;
             if let Some(most) = it.settings.shared {
                 let mut init =
@@ -352,8 +369,9 @@ impl Adapter {
         // SAFETY: zeros are valid for these structures of numbers.
         let mut entries: [Wc; ENTRIES] = unsafe { zeroed() };
         // SAFETY: the queue is open, and there is room for `ENTRIES` completions.
-        let count =
-            unsafe { ((*self.context.raw).ops.poll_cq)(self.cq, ENTRIES as c_int, entries.as_mut_ptr()) };
+        let count = unsafe {
+            ((*self.context.raw).ops.poll_cq)(self.cq, ENTRIES as c_int, entries.as_mut_ptr())
+        };
         if count < 0 {
             return Err(self.error("ibv_poll_cq", libc::EIO));
         }
@@ -419,7 +437,8 @@ impl Adapter {
         let (mut cq, mut context) = (null_mut(), null_mut());
         // SAFETY: channel and queue are open; the descriptor does not block.
         unsafe {
-            while (self.library.symbols.ibv_get_cq_event)(self.channel, &mut cq, &mut context) == 0 {
+            while (self.library.symbols.ibv_get_cq_event)(self.channel, &mut cq, &mut context) == 0
+            {
                 (self.library.symbols.ibv_ack_cq_events)(cq, 1);
             }
         }

@@ -32,7 +32,9 @@ impl RegisteredMemory {
         }
         // SAFETY: the domain is open, and the memory belongs to this value until it is
         // deregistered.
-        let mr = unsafe { (library.symbols.ibv_reg_mr)(pd, start, len, IBV_ACCESS_LOCAL_WRITE | access) };
+        let mr = unsafe {
+            (library.symbols.ibv_reg_mr)(pd, start, len, IBV_ACCESS_LOCAL_WRITE | access)
+        };
         if mr.is_null() {
             let errno = last_errno();
             // SAFETY: the mapping was made above, and nothing uses it.
@@ -112,7 +114,9 @@ impl Arena {
         match self.place(slot) {
             // SAFETY: the slot lies within its region, and the device does not have it, so only
             // `slot_mut` changes its bytes.
-            Some((_, start)) if self.is_own(slot) => unsafe { slice::from_raw_parts(start, self.slot_len) },
+            Some((_, start)) if self.is_own(slot) => unsafe {
+                slice::from_raw_parts(start, self.slot_len)
+            },
             _ => &[],
         }
     }
@@ -135,7 +139,11 @@ impl Arena {
             return None;
         }
         let (region, start) = self.place(slot)?;
-        let sge = Sge { addr: start as u64, length: len.min(self.slot_len) as u32, lkey: region.local_key() };
+        let sge = Sge {
+            addr: start as u64,
+            length: len.min(self.slot_len) as u32,
+            lkey: region.local_key(),
+        };
         self.states[slot.0 as usize] = SlotState::Posted;
         Some(sge)
     }

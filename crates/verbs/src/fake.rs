@@ -3,8 +3,8 @@
 
 use crate::declarations::{
     CompletionChannel, ContextOps, Cq, DeviceAttr, IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RTS,
-    IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IbvContext, Mr, Opaque, PortAttr, Qp, QpAttr,
-    QpInitAttr, RecvWr, SendWr, Srq, SrqInitAttr, VerbsSymbols, Wc,
+    IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IbvContext, Mr, Opaque, PortAttr, Qp,
+    QpAttr, QpInitAttr, RecvWr, SendWr, Srq, SrqInitAttr, VerbsSymbols, Wc,
 };
 use libc::{c_char, c_int, c_uint, c_void, size_t};
 use std::cell::RefCell;

@@ -27,7 +27,7 @@ mod limits;
 mod tests;
 
 pub use adapter::{
-    Adapter, AdapterOperation, AdapterSettings, AtomicOperation, AtomicScope, Completion, LocalEnd, RETRIES,
-    Refusal, RegionId, RemoteEnd, RemoteMemory, SlotId,
+    Adapter, AdapterOperation, AdapterSettings, AtomicOperation, AtomicScope, Completion, LocalEnd,
+    RETRIES, Refusal, RegionId, RemoteEnd, RemoteMemory, SlotId,
 };
 pub use library::{Device, DevicePort, LIBRARY, VerbsError, VerbsLibrary};

@@ -1,7 +1,8 @@
 //! The library, and the devices and ports of this machine.
 
 use crate::declarations::{
-    DeviceAttr, IBV_LINK_LAYER_ETHERNET, IBV_PORT_ACTIVE, IbvContext, Opaque, PortAttr, VerbsSymbols,
+    DeviceAttr, IBV_LINK_LAYER_ETHERNET, IBV_PORT_ACTIVE, IbvContext, Opaque, PortAttr,
+    VerbsSymbols,
 };
 use crate::limits::AtomicScope;
 use libc::c_int;
@@ -148,14 +149,19 @@ impl VerbsLibrary {
                 let atomics = AtomicScope::of(&self.query_device(name, &context)?);
                 Ok((self.ports(name, &context)?, atomics, None))
             });
-            let nothing = |error: VerbsError| (Vec::new(), AtomicScope::None, Some(error.to_string()));
+            let nothing =
+                |error: VerbsError| (Vec::new(), AtomicScope::None, Some(error.to_string()));
             let (ports, atomics, trouble) = found.unwrap_or_else(nothing);
             Some(Device { name: name.to_string(), ports, atomics, trouble })
         })
     }
 
-    pub(crate) fn open_named(self: &Arc<VerbsLibrary>, wanted: &str) -> Result<OpenContext, VerbsError> {
-        let found = self.each_device(|name, raw| (name == wanted).then(|| self.open_context(name, raw)))?;
+    pub(crate) fn open_named(
+        self: &Arc<VerbsLibrary>,
+        wanted: &str,
+    ) -> Result<OpenContext, VerbsError> {
+        let found =
+            self.each_device(|name, raw| (name == wanted).then(|| self.open_context(name, raw)))?;
         found
             .into_iter()
             .next()
@@ -213,7 +219,11 @@ impl VerbsLibrary {
         Ok(OpenContext { library: self.clone(), raw })
     }
 
-    pub(crate) fn query_device(&self, name: &str, context: &OpenContext) -> Result<DeviceAttr, VerbsError> {
+    pub(crate) fn query_device(
+        &self,
+        name: &str,
+        context: &OpenContext,
+    ) -> Result<DeviceAttr, VerbsError> {
         // SAFETY: zeros are valid for this structure of numbers; the call fills it.
         let (attr, answer) = unsafe {
             let mut attr: DeviceAttr = zeroed();
@@ -223,12 +233,21 @@ impl VerbsLibrary {
         if answer == 0 { Ok(attr) } else { Err(self.error(name, "ibv_query_device", answer)) }
     }
 
-    pub(crate) fn ports(&self, name: &str, context: &OpenContext) -> Result<Vec<DevicePort>, VerbsError> {
+    pub(crate) fn ports(
+        &self,
+        name: &str,
+        context: &OpenContext,
+    ) -> Result<Vec<DevicePort>, VerbsError> {
         let count = self.query_device(name, context)?.phys_port_cnt;
         (1..=count).map(|number| self.port(name, context, number)).collect()
     }
 
-    fn port(&self, name: &str, context: &OpenContext, number: u8) -> Result<DevicePort, VerbsError> {
+    fn port(
+        &self,
+        name: &str,
+        context: &OpenContext,
+        number: u8,
+    ) -> Result<DevicePort, VerbsError> {
         // SAFETY: zeros are valid for these numbers; the library writes the first 48 bytes.
         let (attr, answer) = unsafe {
             let mut attr: PortAttr = zeroed();
@@ -317,7 +336,10 @@ mod tests {
     #[test]
     fn a_missing_library_is_named_with_the_remedy() {
         let why = VerbsLibrary::open("/nonexistent/libibverbs.so.1").unwrap_err().to_string();
-        assert!(why.contains("/nonexistent/libibverbs.so.1") && why.contains("rpi_ib_library"), "{why}");
+        assert!(
+            why.contains("/nonexistent/libibverbs.so.1") && why.contains("rpi_ib_library"),
+            "{why}"
+        );
     }
 
     #[test]
@@ -325,7 +347,9 @@ mod tests {
         let other = ForeignLibrary::open(&VERBS, "libm.so.6").unwrap();
         assert!(!fork_safely(&other), "libm.so.6 has no such function");
         let Ok(verbs) = ForeignLibrary::open(&VERBS, LIBRARY) else {
-            eprintln!("skipped: this machine has no libibverbs.so.1, so only its absence was tested");
+            eprintln!(
+                "skipped: this machine has no libibverbs.so.1, so only its absence was tested"
+            );
             return;
         };
         assert_eq!([fork_safely(&verbs), fork_safely(&verbs)], [true; 2]);

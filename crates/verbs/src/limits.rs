@@ -77,7 +77,12 @@ impl DeviceLimits {
         let sends = self.queue_pair.saturating_sub(send_depth.saturating_sub(*receive_depth));
         check(*receive_depth, sends, "sends on a connection", "lower rpi_ib_num_envelopes")?;
         let Some(shared) = shared else {
-            check(*receive_depth, self.queue_pair, "receives on a connection", "lower rpi_ib_num_envelopes")?;
+            check(
+                *receive_depth,
+                self.queue_pair,
+                "receives on a connection",
+                "lower rpi_ib_num_envelopes",
+            )?;
             return Ok(None);
         };
         let remedy = "lower rpi_ib_num_envelopes, or set rpi_ib_srq to 0";
@@ -85,7 +90,9 @@ impl DeviceLimits {
         // The completion queue also has to hold the sends of at least one connection.
         let left = self.completions.saturating_sub(*send_depth);
         check(*receive_depth, left, "completions besides the sends of a connection", remedy)?;
-        Ok(Some((*shared).min(self.shared).min((self.completions / 2).max(*receive_depth)).min(left)))
+        Ok(Some(
+            (*shared).min(self.shared).min((self.completions / 2).max(*receive_depth)).min(left),
+        ))
     }
 
     /// The lengths of a completion queue to try, in order, for this number of completions; `None`
@@ -140,10 +147,16 @@ mod tests {
         for shared in [None, Some(4096)] {
             assert_eq!(DEVICE.check(&settings(99, shared)).map(|_| ()), Ok(()));
             let why = why(DEVICE, 100, shared);
-            assert!(why.contains("rpi_ib_num_envelopes is 100") && why.contains("at most 99"), "{why}");
+            assert!(
+                why.contains("rpi_ib_num_envelopes is 100") && why.contains("at most 99"),
+                "{why}"
+            );
         }
         let no_shared = why(DeviceLimits { shared: 0, ..DEVICE }, 64, Some(4096));
-        assert!(no_shared.contains("at most 0") && no_shared.contains("rpi_ib_srq to 0"), "{no_shared}");
+        assert!(
+            no_shared.contains("at most 0") && no_shared.contains("rpi_ib_srq to 0"),
+            "{no_shared}"
+        );
         let few = why(DeviceLimits { completions: 100, ..DEVICE }, 64, Some(4096));
         assert!(few.contains("is 64") && few.contains("at most 35") && few.contains("a0"), "{few}");
     }

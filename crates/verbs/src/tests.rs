@@ -58,7 +58,11 @@ fn a_connection_that_cannot_be_made_leaves_nothing() {
     }
     assert_eq!(with(|fake| fake.open.clone()), [first.queue_pair]);
     let second = adapter.create(1).unwrap();
-    assert_eq!(second.word.0, first.word.0 + 16, "the words of the connections that failed are used again");
+    assert_eq!(
+        second.word.0,
+        first.word.0 + 16,
+        "the words of the connections that failed are used again"
+    );
 }
 
 #[test]
@@ -79,7 +83,11 @@ fn a_completion_queue_grows_to_what_the_device_has() {
     for _ in 0..32 {
         adapter.create(1).unwrap();
     }
-    assert_eq!(with(|fake| fake.resized.clone()), [2048, 1056], "not twice, but as much as is needed");
+    assert_eq!(
+        with(|fake| fake.resized.clone()),
+        [2048, 1056],
+        "not twice, but as much as is needed"
+    );
 }
 
 #[test]
@@ -139,12 +147,18 @@ fn a_region_holds_its_buffer_until_no_read_into_it_is_under_way() {
     let end = adapter.create(1).unwrap().queue_pair;
     let memory = Owned::new(vec![0u8; 10_000]);
     let region = adapter.register(&memory.buf()).unwrap();
-    assert!(adapter.read(end, region, (9_000, 1_001), (7, 7)).is_err(), "that is more than there is");
+    assert!(
+        adapter.read(end, region, (9_000, 1_001), (7, 7)).is_err(),
+        "that is more than there is"
+    );
     adapter.read(end, region, (0, 10_000), (7, 7)).unwrap();
     adapter.read_check(end, region, (8, 8)).unwrap();
     let posted = with(|fake| fake.sends.clone());
     // RDMA reads; the second one waits for the first (a fence), and both are reported.
-    assert_eq!(posted.iter().map(|(_, kind, flags)| (*kind, *flags)).collect::<Vec<_>>(), [(4, 2), (4, 3)]);
+    assert_eq!(
+        posted.iter().map(|(_, kind, flags)| (*kind, *flags)).collect::<Vec<_>>(),
+        [(4, 2), (4, 3)]
+    );
     assert!(!adapter.deregister(region));
     fake::complete(end);
     assert_eq!(polled(&mut adapter), [AdapterOperation::Read(region)]);
@@ -175,7 +189,10 @@ fn peers_may_read_what_is_exposed_and_nobody_may_write_it() {
     assert_eq!(with(access), None);
     // Its check is reused, and was cleared.
     let region = adapter.expose(&memory.buf()).unwrap();
-    assert_eq!((adapter.exposed(region).unwrap().check, adapter.check_of(region)), (place.check, 0));
+    assert_eq!(
+        (adapter.exposed(region).unwrap().check, adapter.check_of(region)),
+        (place.check, 0)
+    );
     with(|fake| fake.fails_to_register = true);
     assert!(adapter.register(&memory.buf()).unwrap_err().to_string().contains("ibv_reg_mr"));
     with(|fake| fake.fails_to_register = false);

@@ -273,7 +273,9 @@ pub enum WireError {
     },
     #[error("{0:#04x} is no kind of frame")]
     Kind(u8),
-    #[error("a frame of kind {kind:#04x} has an extension of {needed} bytes, the header says {got}")]
+    #[error(
+        "a frame of kind {kind:#04x} has an extension of {needed} bytes, the header says {got}"
+    )]
     Extension { kind: u8, needed: usize, got: usize },
 }
 
@@ -368,7 +370,9 @@ impl Frame {
             Frame::DataRead { number, whole } => w.plain(DATA_READ, &[number, u64::from(whole)]),
             Frame::RingGrant { ring } => (RING_GRANT, 0, ring),
             Frame::RingOpen { cells } => w.plain(RING_OPEN, &[cells]),
-            Frame::Pooled { pieces: [first, rest] } => w.plain(POOLED, &[of_halves(first), of_halves(rest)]),
+            Frame::Pooled { pieces: [first, rest] } => {
+                w.plain(POOLED, &[of_halves(first), of_halves(rest)])
+            }
         };
         let len = w.at;
         out[0] = sequence;
@@ -422,7 +426,12 @@ impl Frame {
                 }
             }
             SYNC_ACK => Frame::SyncAck { request: word() },
-            PULL => Frame::Pull { request: word(), receiver: word(), length: word(), claimed: word() != 0 },
+            PULL => Frame::Pull {
+                request: word(),
+                receiver: word(),
+                length: word(),
+                claimed: word() != 0,
+            },
             FIN => Frame::Fin { request: word() },
             WITHDRAW => Frame::Withdraw { request: word(), number: word() },
             WITHDRAWN => Frame::Withdrawn { request: word() },
@@ -435,9 +444,13 @@ impl Frame {
             ASK_ARRIVED => Frame::AskArrived { number: word() },
             ARRIVED => Frame::Arrived { number: word() },
             MATCHED => Frame::Matched { label: word() },
-            IN_PARTS => Frame::InParts { label: word(), number: word(), length: word(), part: word() },
+            IN_PARTS => {
+                Frame::InParts { label: word(), number: word(), length: word(), part: word() }
+            }
             ASK_PARTS => Frame::AskParts { number: word(), length: word() },
-            DATA_AT => Frame::DataAt { receiver: word(), offset: word(), length: word(), number: word() },
+            DATA_AT => {
+                Frame::DataAt { receiver: word(), offset: word(), length: word(), number: word() }
+            }
             DATA_READ => Frame::DataRead { number: word(), whole: word() != 0 },
             RING_GRANT => Frame::RingGrant { ring: context },
             RING_OPEN => Frame::RingOpen { cells: word() },
@@ -455,8 +468,8 @@ const fn extension_len(kind: u8) -> Option<usize> {
         EAGER => long,
         EAGER_SYNC => long + 8,
         RENDEZVOUS => long + 32,
-        SYNC_ACK | FIN | WITHDRAWN | ASK_LAST | LEARN | ASK_INDEX | ASK_ARRIVED | ARRIVED | MATCHED
-        | RING_OPEN => 8,
+        SYNC_ACK | FIN | WITHDRAWN | ASK_LAST | LEARN | ASK_INDEX | ASK_ARRIVED | ARRIVED
+        | MATCHED | RING_OPEN => 8,
         PULL | IN_PARTS | DATA_AT => 32,
         WITHDRAW | LAST | DATA | POOLED | ASK_PARTS | DATA_READ => 16,
         RING_GRANT | MEET => 0,
@@ -515,17 +528,22 @@ mod tests {
         let (e1, e2) = (envelope.clone(), envelope.clone());
         prop_oneof![
             envelope.prop_map(|envelope| Frame::Eager { envelope }),
-            (e1, any::<u64>()).prop_map(|(envelope, request)| Frame::EagerSync { envelope, request }),
-            (e2, any::<[u64; 4]>()).prop_map(|(envelope, [request, length, address, announcement])| {
-                Frame::Rendezvous {
-                    envelope,
-                    announced: Announced { request, length, address, announcement },
+            (e1, any::<u64>())
+                .prop_map(|(envelope, request)| Frame::EagerSync { envelope, request }),
+            (e2, any::<[u64; 4]>()).prop_map(
+                |(envelope, [request, length, address, announcement])| {
+                    Frame::Rendezvous {
+                        envelope,
+                        announced: Announced { request, length, address, announcement },
+                    }
                 }
-            }),
+            ),
             any::<u64>().prop_map(|request| Frame::SyncAck { request }),
-            (any::<[u64; 3]>(), any::<bool>()).prop_map(|([request, receiver, length], claimed)| {
-                Frame::Pull { request, receiver, length, claimed }
-            }),
+            (any::<[u64; 3]>(), any::<bool>()).prop_map(
+                |([request, receiver, length], claimed)| {
+                    Frame::Pull { request, receiver, length, claimed }
+                }
+            ),
             any::<u64>().prop_map(|request| Frame::Fin { request }),
             any::<[u64; 2]>().prop_map(|[request, number]| Frame::Withdraw { request, number }),
             any::<u64>().prop_map(|request| Frame::Withdrawn { request }),
@@ -538,8 +556,9 @@ mod tests {
             any::<u64>().prop_map(|number| Frame::AskArrived { number }),
             any::<u64>().prop_map(|number| Frame::Arrived { number }),
             any::<u64>().prop_map(|label| Frame::Matched { label }),
-            any::<[u64; 4]>()
-                .prop_map(|[label, number, length, part]| { Frame::InParts { label, number, length, part } }),
+            any::<[u64; 4]>().prop_map(|[label, number, length, part]| {
+                Frame::InParts { label, number, length, part }
+            }),
             any::<[u64; 2]>().prop_map(|[number, length]| Frame::AskParts { number, length }),
             any::<[u64; 4]>().prop_map(|[receiver, offset, length, number]| {
                 Frame::DataAt { receiver, offset, length, number }
@@ -574,7 +593,10 @@ mod tests {
         let mut bytes = [0; MAX_FRAME_LEN];
         let len = Frame::Fin { request: 7 }.encode(0, 0, &mut bytes);
         bytes[1] = 0x77;
-        assert_eq!(Frame::decode(&bytes[..len]).unwrap_err().to_string(), "0x77 is no kind of frame");
+        assert_eq!(
+            Frame::decode(&bytes[..len]).unwrap_err().to_string(),
+            "0x77 is no kind of frame"
+        );
         assert_eq!(
             Frame::decode(&[1, 2]).unwrap_err().to_string(),
             "a frame of kind 0xff needs 16 bytes, 2 came"

@@ -25,6 +25,7 @@ pub mod relay;
 mod transcript;
 
 pub use frame::{
-    Announced, Context, ContextId, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Received, Tags, WireError,
+    Announced, Context, ContextId, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Received, Tags,
+    WireError,
 };
 pub use transcript::{MAC, Nonce, Secret, Transcript, WrongMac};

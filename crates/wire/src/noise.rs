@@ -102,9 +102,13 @@ fn builder<'a>(secret: &'a Secret, prologue: &'a [u8]) -> Result<Builder<'a>, sn
 
 impl Handshake {
     /// The connecting side, and its message.
-    pub fn initiator(secret: &Secret, prologue: &[u8]) -> Result<(Handshake, [u8; HANDSHAKE]), NoiseError> {
+    pub fn initiator(
+        secret: &Secret,
+        prologue: &[u8],
+    ) -> Result<(Handshake, [u8; HANDSHAKE]), NoiseError> {
         let keys = |_| NoiseError::Keys("no random bytes");
-        let mut state = builder(secret, prologue).and_then(Builder::build_initiator).map_err(keys)?;
+        let mut state =
+            builder(secret, prologue).and_then(Builder::build_initiator).map_err(keys)?;
         let mut message = [0; HANDSHAKE];
         state.write_message(&[], &mut message).map_err(keys)?;
         Ok((Handshake(state, secret.clone()), message))
@@ -123,7 +127,8 @@ impl Handshake {
         message: &[u8; HANDSHAKE],
     ) -> Result<(Cipher, [u8; HANDSHAKE]), NoiseError> {
         let keys = |_| NoiseError::Keys("no random bytes");
-        let mut state = builder(secret, prologue).and_then(Builder::build_responder).map_err(keys)?;
+        let mut state =
+            builder(secret, prologue).and_then(Builder::build_responder).map_err(keys)?;
         state.read_message(message, &mut []).map_err(|_| NoiseError::Forged)?;
         let mut answer = [0; HANDSHAKE];
         state.write_message(&[], &mut answer).map_err(keys)?;
@@ -147,9 +152,15 @@ impl std::fmt::Debug for Cipher {
 }
 
 impl Cipher {
-    fn after(state: HandshakeState, secret: &Secret, side: NoiseSide) -> Result<Cipher, NoiseError> {
+    fn after(
+        state: HandshakeState,
+        secret: &Secret,
+        side: NoiseSide,
+    ) -> Result<Cipher, NoiseError> {
         let heads = *blake3::keyed_hash(&secret.0, state.get_handshake_hash()).as_bytes();
-        let state = state.into_transport_mode().map_err(|_| NoiseError::Keys("the handshake is not over"))?;
+        let state = state
+            .into_transport_mode()
+            .map_err(|_| NoiseError::Keys("the handshake is not over"))?;
         Ok(Cipher { state, heads, side })
     }
 
@@ -161,7 +172,8 @@ impl Cipher {
         input[9..].copy_from_slice(&length.to_le_bytes());
         let mut head = [0; RECORD_HEAD];
         head[..LENGTH].copy_from_slice(&length.to_le_bytes());
-        head[LENGTH..].copy_from_slice(&blake3::keyed_hash(&self.heads, &input).as_bytes()[..CHECK]);
+        head[LENGTH..]
+            .copy_from_slice(&blake3::keyed_hash(&self.heads, &input).as_bytes()[..CHECK]);
         head
     }
 
@@ -270,7 +282,10 @@ mod tests {
     fn a_wrong_secret_another_prologue_and_every_changed_bit_are_refused() {
         let secret = Secret([5; 32]);
         let (initiator, message) = Handshake::initiator(&secret, b"test").unwrap();
-        assert_eq!(Handshake::accept(&Secret([6; 32]), b"test", &message).err(), Some(NoiseError::Forged));
+        assert_eq!(
+            Handshake::accept(&Secret([6; 32]), b"test", &message).err(),
+            Some(NoiseError::Forged)
+        );
         assert_eq!(Handshake::accept(&secret, b"tess", &message).err(), Some(NoiseError::Forged));
         // A changed public key changes the shared key, for which the tag is wrong.
         for bit in 0..HANDSHAKE * 8 {

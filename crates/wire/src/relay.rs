@@ -116,7 +116,9 @@ impl<'a> Packet<'a> {
     pub fn read(bytes: &'a [u8], from: Option<u32>) -> Result<Packet<'a>, PacketError> {
         let start = bytes.iter().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         let wrong = PacketError::Shape { bytes: bytes.len(), start };
-        let Some((head, rest)) = bytes.split_first_chunk::<PACKET_HEADER>() else { return Err(wrong) };
+        let Some((head, rest)) = bytes.split_first_chunk::<PACKET_HEADER>() else {
+            return Err(wrong);
+        };
         let kind = match head[1] {
             1 => PacketKind::Message,
             2 => PacketKind::File,
@@ -215,7 +217,9 @@ pub enum Notice {
 
 /// Bytes that are no order or notice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{length} bytes of kind {kind} are no message between a launcher and a relay of this version")]
+#[error(
+    "{length} bytes of kind {kind} are no message between a launcher and a relay of this version"
+)]
 pub struct OrderError {
     pub kind: u8,
     pub length: usize,
@@ -280,7 +284,9 @@ impl Order {
                 message(kind::RELAY, [*node, 0, 0], cut(&format!("{name}\n{addresses}")))
             }
             Order::Lost { node } => message(kind::GONE, [*node, 0, 0], &[]),
-            Order::Places { first, count, node } => message(kind::PLACES, [*first, *count, *node], &[]),
+            Order::Places { first, count, node } => {
+                message(kind::PLACES, [*first, *count, *node], &[])
+            }
         }
     }
 
@@ -350,7 +356,10 @@ mod tests {
     fn a_packet_decodes_as_encoded() {
         let bytes = packet(PacketKind::Message, 7, 2, b"body", 4);
         let got = Packet::read(&bytes, Some(2)).unwrap();
-        assert_eq!((got.kind, got.peer, got.length, got.body), (PacketKind::Message, 7, 4, &b"body"[..]));
+        assert_eq!(
+            (got.kind, got.peer, got.length, got.body),
+            (PacketKind::Message, 7, 4, &b"body"[..])
+        );
         assert_eq!(got.got.unwrap().sequence, 9);
         let mut bytes = packet(PacketKind::File, 7, 2, b"", 1 << 40);
         readdress(&mut bytes, 2);
@@ -360,19 +369,29 @@ mod tests {
 
     #[test]
     fn invalid_packets_are_refused() {
-        let is_shape = |bytes: &[u8]| matches!(Packet::read(bytes, Some(2)), Err(PacketError::Shape { .. }));
+        let is_shape =
+            |bytes: &[u8]| matches!(Packet::read(bytes, Some(2)), Err(PacketError::Shape { .. }));
         assert!(is_shape(b"") && is_shape(&[0; 40]));
         assert!(is_shape(&packet(PacketKind::Message, 7, 2, b"body", 5)), "a wrong length");
         assert!(is_shape(&packet(PacketKind::File, 7, 2, b"", 0)), "an empty file");
         assert!(is_shape(&packet(PacketKind::Question, 7, 2, b"", 0)), "a question with a frame");
         let foreign = packet(PacketKind::Message, 7, 3, b"", 0);
-        assert!(matches!(Packet::read(&foreign, Some(2)), Err(PacketError::Foreign { from: 2, .. })));
+        assert!(matches!(
+            Packet::read(&foreign, Some(2)),
+            Err(PacketError::Foreign { from: 2, .. })
+        ));
     }
 
     #[test]
     fn orders_and_notices_decode_as_encoded() {
         for order in [
-            Order::Begin { job: 1 << 60, node: 1, nodes: 2, secret: [7; 32], encrypt: Encryption::Always },
+            Order::Begin {
+                job: 1 << 60,
+                node: 1,
+                nodes: 2,
+                secret: [7; 32],
+                encrypt: Encryption::Always,
+            },
             Order::Begin { job: 1, node: 0, nodes: 1, secret: [8; 32], encrypt: Encryption::Never },
             Order::Process { number: 4 },
             Order::Ended { number: 5 },

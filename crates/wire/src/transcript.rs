@@ -55,7 +55,11 @@ impl Transcript {
     /// Checks a MAC of [`Transcript::mac_of`].
     pub fn check(&self, label: u8, message: &[u8], mac: &[u8; MAC]) -> Result<(), WrongMac> {
         // `Hash` compares in constant time.
-        if self.mac(label, message) == blake3::Hash::from_bytes(*mac) { Ok(()) } else { Err(WrongMac) }
+        if self.mac(label, message) == blake3::Hash::from_bytes(*mac) {
+            Ok(())
+        } else {
+            Err(WrongMac)
+        }
     }
 
     /// Appends a MAC to an own message. `N` is the length of both.

@@ -45,7 +45,9 @@ fn any_bytes_are_a_frame_that_encodes_the_same_or_an_error() {
                 let cut = Frame::decode(&bytes[..got.body_at - 1]);
                 assert!(matches!(cut, Err(WireError::Short { .. })), "{cut:?}");
             }
-            Err(WireError::Short { needed, got, .. }) => assert!(got < needed && got == bytes.len()),
+            Err(WireError::Short { needed, got, .. }) => {
+                assert!(got < needed && got == bytes.len())
+            }
             Err(WireError::Kind(kind)) => assert_eq!(bytes[1], kind),
             Err(WireError::Extension { kind, needed, got }) => {
                 assert!(bytes[1] == kind && needed != got);

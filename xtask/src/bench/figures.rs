@@ -160,8 +160,10 @@ mod tests {
             point test=bandwidth ranks=2 bytes=65536 unit=MB/s median=5638 least=1 most=2\n";
         let points = points(output).unwrap();
         assert_eq!(points.len(), 2);
-        let subject = Subject { test: "latency".into(), ranks: 2, bytes: 8, unit: Unit::Microseconds };
-        let point = Point { subject, median: 0.344, by: Some("copy".into()), line: Some([0.06, 0.25]) };
+        let subject =
+            Subject { test: "latency".into(), ranks: 2, bytes: 8, unit: Unit::Microseconds };
+        let point =
+            Point { subject, median: 0.344, by: Some("copy".into()), line: Some([0.06, 0.25]) };
         assert_eq!(points[0], point);
         assert_eq!(points[1].subject.unit, Unit::MegabytesPerSecond);
         assert_eq!((&points[1].by, points[1].line), (&None, None));
@@ -205,6 +207,9 @@ mod tests {
             [0.00473, 0.0473, 0.473, 1.234, 12.34, 1234.5].map(text),
             ["0.00473", "0.0473", "0.473", "1.23", "12.3", "1234"]
         );
-        assert_eq!([0, 8, 1536, 65536, 4 << 20].map(bytes_text), ["0 B", "8 B", "1536 B", "64 KiB", "4 MiB"]);
+        assert_eq!(
+            [0, 8, 1536, 65536, 4 << 20].map(bytes_text),
+            ["0 B", "8 B", "1536 B", "64 KiB", "4 MiB"]
+        );
     }
 }

@@ -63,8 +63,19 @@ const FEW_SIZES: &str = "8,1024,65536";
 /// The sizes of collectives, of which one is drawn.
 const COLLECTIVE_SIZES: &str = "8,64,1024,8192,65536,262144,1048576";
 
-const fn launch(ranks: u32, args: &'static [&'static str], gives: Gives, seconds: u64) -> BenchLaunch {
-    BenchLaunch { program: BenchProgram::P2p, ranks, args, gives, limit: Duration::from_secs(seconds) }
+const fn launch(
+    ranks: u32,
+    args: &'static [&'static str],
+    gives: Gives,
+    seconds: u64,
+) -> BenchLaunch {
+    BenchLaunch {
+        program: BenchProgram::P2p,
+        ranks,
+        args,
+        gives,
+        limit: Duration::from_secs(seconds),
+    }
 }
 
 const fn patterns(ranks: u32, args: &'static [&'static str]) -> BenchLaunch {
@@ -118,7 +129,12 @@ pub(crate) const GROUPS: [BenchGroup; 14] = [
         name: "collectives",
         title: "Collectives of 2 ranks",
         subject: "calls back to back, with alternating roots",
-        launches: &[launch(2, &["-p", "-t", "10", "-s", COLLECTIVE_SIZES, "collectives"], Gives::Points, 90)],
+        launches: &[launch(
+            2,
+            &["-p", "-t", "10", "-s", COLLECTIVE_SIZES, "collectives"],
+            Gives::Points,
+            90,
+        )],
         has_limit: false,
     },
     BenchGroup {

@@ -38,7 +38,11 @@ impl Failed {
 
 /// Runs `command` for at most `limit`. Its output goes through files in `directory`, not through
 /// pipes: a process that outlives it could hold a pipe open for ever.
-pub(crate) fn launch(mut command: Command, limit: Duration, directory: &Path) -> Result<Ended, Failed> {
+pub(crate) fn launch(
+    mut command: Command,
+    limit: Duration,
+    directory: &Path,
+) -> Result<Ended, Failed> {
     let (output, errors) = (directory.join("launch.out"), directory.join("launch.err"));
     let program = command.get_program().to_string_lossy().into_owned();
     let cannot = |error: io::Error| Failed::new(format!("cannot run {program}: {error}"));
@@ -128,7 +132,10 @@ mod tests {
     fn output_is_returned() {
         let (ended, directory) = shell("output", "echo point; echo warning >&2", LONG);
         fs::remove_dir_all(directory).unwrap();
-        assert_eq!(ended.map_err(|failed| failed.why).map(|ended| ended.output), Ok("point\n".into()));
+        assert_eq!(
+            ended.map_err(|failed| failed.why).map(|ended| ended.output),
+            Ok("point\n".into())
+        );
     }
 
     #[test]
@@ -136,7 +143,11 @@ mod tests {
         let (ended, directory) = shell("failure", "echo 'no such  transport' >&2; exit 3", LONG);
         fs::remove_dir_all(directory).unwrap();
         let failed = ended.err().unwrap();
-        assert!(failed.why.contains("no such transport") && failed.why.contains('3'), "{}", failed.why);
+        assert!(
+            failed.why.contains("no such transport") && failed.why.contains('3'),
+            "{}",
+            failed.why
+        );
         assert!(!failed.timed_out);
     }
 

@@ -41,7 +41,9 @@ fn read(path: &str) -> String {
 
 /// The first `key : value`.
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':')).map(str::trim)
+    text.lines()
+        .find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))
+        .map(str::trim)
 }
 
 #[cfg(test)]

@@ -32,13 +32,16 @@ pub(crate) fn means(results: &Results) -> Vec<Mean<'_>> {
             let mut by_kind: BTreeMap<Option<&str>, Vec<f64>> = BTreeMap::new();
             let mut all = Vec::new();
             for row in results.rows_of(group.name, at) {
-                let Some(ratio) = results.best_other(row, at).and_then(|best| best.ratio) else { continue };
+                let Some(ratio) = results.best_other(row, at).and_then(|best| best.ratio) else {
+                    continue;
+                };
                 all.push(ratio);
                 if let Some((kind, _)) = row.subject.test.split_once('/') {
                     by_kind.entry(Some(kind)).or_default().push(ratio);
                 }
             }
-            let kinds = by_kind.into_iter().chain([(None, all)]).filter(|(_, ratios)| !ratios.is_empty());
+            let kinds =
+                by_kind.into_iter().chain([(None, all)]).filter(|(_, ratios)| !ratios.is_empty());
             means.extend(kinds.map(|(kind, ratios)| Mean {
                 group: group.name,
                 at,
@@ -66,7 +69,8 @@ mod tests {
     /// Adds a row in which ours takes `ratio` times as long as the other.
     fn add(results: &mut Results, test: &str, ratio: f64) {
         for (library, median) in [("oxmpi", ratio), ("mpich", 1.0)] {
-            let subject = Subject { test: test.into(), ranks: 4, bytes: 8, unit: Unit::Microseconds };
+            let subject =
+                Subject { test: test.into(), ranks: 4, bytes: 8, unit: Unit::Microseconds };
             results.add("patterns-4", library, 0, Point { subject, median, by: None, line: None });
         }
     }

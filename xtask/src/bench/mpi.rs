@@ -65,7 +65,11 @@ pub(crate) const PEERS: [Kind; 3] = [
         name: "impi",
         title: "Intel MPI",
         packages: &["impi-rt==2021.18.1", "impi-devel==2021.18.1"],
-        environment: &[("I_MPI_ROOT", "{prefix}"), ("LD_LIBRARY_PATH", "{prefix}/lib"), ("I_MPI_PIN", "0")],
+        environment: &[
+            ("I_MPI_ROOT", "{prefix}"),
+            ("LD_LIBRARY_PATH", "{prefix}/lib"),
+            ("I_MPI_PIN", "0"),
+        ],
         flags: &[],
         oversubscribed: &[],
         denied: &[],
@@ -128,8 +132,11 @@ impl Mpi {
         let text = |(key, value): &(&str, &str)| format!("{key}={value}");
         let shown = self.kind.environment.iter().filter(|(_, value)| !value.contains("{prefix}"));
         let always = shown.map(text).chain(self.kind.flags.iter().map(|flag| (*flag).to_owned()));
-        let denied =
-            self.kind.denied.iter().map(|variable| format!("{} (without single copy)", text(variable)));
+        let denied = self
+            .kind
+            .denied
+            .iter()
+            .map(|variable| format!("{} (without single copy)", text(variable)));
         always.chain(denied).collect::<Vec<_>>().join(" ")
     }
 

@@ -50,8 +50,9 @@ impl BenchOptions {
     /// The groups that are measured, all if the options name none.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &'static BenchGroup> {
         GROUPS.iter().filter(|group| {
-            let is_meant =
-                |name: &String| group.name == name || (name == PATTERNS && group.name.starts_with(PATTERNS));
+            let is_meant = |name: &String| {
+                group.name == name || (name == PATTERNS && group.name.starts_with(PATTERNS))
+            };
             self.groups.is_empty() || self.groups.iter().any(is_meant)
         })
     }
@@ -103,7 +104,8 @@ mod tests {
     fn the_name_patterns_stands_for_all_such_groups() {
         let options: BenchOptions = read(&["--groups", "patterns,rate"]).unwrap();
         let names: Vec<_> = options.groups().map(|group| group.name).collect();
-        let patterns = ["patterns-2", "patterns-4", "patterns-8", "patterns-threads", "patterns-denied"];
+        let patterns =
+            ["patterns-2", "patterns-4", "patterns-8", "patterns-threads", "patterns-denied"];
         assert_eq!(names, [&["rate"], &patterns[..]].concat());
         assert_eq!(options.programs(), [BenchProgram::P2p, BenchProgram::Patterns].into());
     }

@@ -36,7 +36,8 @@ pub(crate) struct Curve<'a> {
 /// The curves of a test in its group, of the samples of one part, the limit last. Size 0 has no
 /// place on a logarithmic axis.
 pub(crate) fn curves<'a>(results: &'a Results, group: &str, test: &str, at: At) -> Vec<Curve<'a>> {
-    let rows = || results.rows.iter().filter(move |row| row.group == group && row.subject.test == test);
+    let rows =
+        || results.rows.iter().filter(move |row| row.group == group && row.subject.test == test);
     let names = results.libraries.iter().map(|library| library.name.as_str()).chain([LIMIT]);
     let curve = |name| {
         let points = rows().filter(|row| row.subject.bytes > 0).filter_map(|row| {
@@ -50,13 +51,18 @@ pub(crate) fn curves<'a>(results: &'a Results, group: &str, test: &str, at: At) 
 
 /// Draws curves over the size of the message, both axes logarithmic. None without curves. The error
 /// is one of the drawing.
-pub(crate) fn draw(heading: &str, vertical: &str, curves: &[Curve<'_>]) -> Result<Option<String>, String> {
+pub(crate) fn draw(
+    heading: &str,
+    vertical: &str,
+    curves: &[Curve<'_>],
+) -> Result<Option<String>, String> {
     let all = || curves.iter().flat_map(|curve| &curve.points);
     let Some((sizes, values)) = range(all().map(|p| p.0)).zip(range(all().map(|p| p.1))) else {
         return Ok(None);
     };
     let mut svg = String::new();
-    draw_into(&mut svg, heading, vertical, curves, sizes, values).map_err(|error| error.to_string())?;
+    draw_into(&mut svg, heading, vertical, curves, sizes, values)
+        .map_err(|error| error.to_string())?;
     Ok(Some(with_dark_style(&svg)))
 }
 
@@ -102,14 +108,17 @@ fn draw_into(
         .light_line_style(TRANSPARENT)
         .draw()?;
     for (at, curve) in curves.iter().enumerate() {
-        let colour = COLOURS.iter().find(|(name, _)| *name == curve.name).map_or(INK, |(_, colour)| *colour);
+        let colour =
+            COLOURS.iter().find(|(name, _)| *name == curve.name).map_or(INK, |(_, colour)| *colour);
         let width = if at == 0 { 3 } else { 2 };
         let style = colour.stroke_width(width);
         let points = curve.points.iter().copied();
         let drawn = if curve.name == LIMIT {
             chart.draw_series(DashedLineSeries::new(points, 6, 4, style))?
         } else {
-            chart.draw_series(points.clone().map(|point| EmptyElement::at(point) + mark(at, colour)))?;
+            chart.draw_series(
+                points.clone().map(|point| EmptyElement::at(point) + mark(at, colour)),
+            )?;
             chart.draw_series(LineSeries::new(points, style))?
         };
         // Two halves of a line with a mark between them; the limit is dashed and has no mark.
@@ -172,7 +181,9 @@ mod tests {
 
     fn picture() -> String {
         let results = sample();
-        draw("Latency", "microseconds", &curves(&results, "latency", "latency", None)).unwrap().unwrap()
+        draw("Latency", "microseconds", &curves(&results, "latency", "latency", None))
+            .unwrap()
+            .unwrap()
     }
 
     #[test]
@@ -216,7 +227,8 @@ mod tests {
     #[test]
     fn near_and_far_have_curves_of_their_own() {
         let results = sample_at(&[Some(NEAR), Some(FAR)]);
-        let ours = |distance| curves(&results, "latency", "latency", Some(distance))[0].points.clone();
+        let ours =
+            |distance| curves(&results, "latency", "latency", Some(distance))[0].points.clone();
         assert_eq!(ours(Distance::Near), [(8.0, 2.0), (65536.0, 2.0)]);
         assert_eq!(ours(Distance::Far), [(8.0, 20.0), (65536.0, 20.0)]);
         assert!(curves(&results, "latency", "latency", Some(Distance::Between)).is_empty());

@@ -22,9 +22,13 @@ const NONE: &str = "-";
 pub(crate) fn report(results: &Results) -> String {
     let mut report = String::from("# OxMPI beside other MPI libraries\n\n");
     head(&mut report, results);
-    if results.machine.loads.first().is_some_and(|&load| load > BUSY * f64::from(results.machine.cores)) {
-        report +=
-            "\n**Other programs were running: these figures say little.** Measure on an idle machine.\n";
+    if results
+        .machine
+        .loads
+        .first()
+        .is_some_and(|&load| load > BUSY * f64::from(results.machine.cores))
+    {
+        report += "\n**Other programs were running: these figures say little.** Measure on an idle machine.\n";
     }
     without_distance(&mut report, results);
     summary(&mut report, results);
@@ -67,14 +71,21 @@ fn head(report: &mut String, results: &Results) {
         distances(results)
     );
     for library in &results.libraries {
-        let _ = writeln!(report, "| {} | {} | {} |", title(&library.name), library.version, library.settings);
+        let _ = writeln!(
+            report,
+            "| {} | {} | {} |",
+            title(&library.name),
+            library.version,
+            library.settings
+        );
     }
 }
 
 /// Where the cores of 2 ranks were.
 fn distances(results: &Results) -> String {
     let count = |wanted| results.distances().filter(|&distance| distance == wanted).count();
-    let (near, far, between) = (count(Distance::Near), count(Distance::Far), count(Distance::Between));
+    let (near, far, between) =
+        (count(Distance::Near), count(Distance::Far), count(Distance::Between));
     if GROUPS.iter().any(|group| parts(results, group).len() > 1) {
         let part = |distance| results.line(Some(distance)).map_or(NONE.to_owned(), text);
         format!(
@@ -121,7 +132,9 @@ fn summary(report: &mut String, results: &Results) {
     for group in &GROUPS {
         for at in parts(results, group) {
             let of_part = results.rows_of(group.name, at);
-            rows.extend(of_part.filter_map(|row| Some((results.best_other(row, at)?.ratio?, row, at))));
+            rows.extend(
+                of_part.filter_map(|row| Some((results.best_other(row, at)?.ratio?, row, at))),
+            );
         }
     }
     if rows.is_empty() {
@@ -151,11 +164,14 @@ fn summary(report: &mut String, results: &Results) {
     mean_table(report, results);
     let behind = rows.iter().filter(|row| row.0 > TIE).count();
     if behind > 0 {
-        let _ =
-            writeln!(report, "\nFurthest behind:\n\n| group | what | OxMPI / best other |\n|---|---|---|");
+        let _ = writeln!(
+            report,
+            "\nFurthest behind:\n\n| group | what | OxMPI / best other |\n|---|---|---|"
+        );
     }
     for (ratio, row, at) in rows.iter().take(behind.min(MOST_BEHIND)) {
-        let _ = writeln!(report, "| {} | {}{} | {} |", row.group, what(row), suffix(*at), text(*ratio));
+        let _ =
+            writeln!(report, "| {} | {}{} | {} |", row.group, what(row), suffix(*at), text(*ratio));
     }
 }
 
@@ -169,7 +185,8 @@ fn mean_table(report: &mut String, results: &Results) {
     for mean in means::means(results) {
         let (group, kind, at) = (mean.group, mean.kind.unwrap_or("all"), suffix(mean.at));
         let (rows, behind) = (mean.rows, mean.behind);
-        let _ = writeln!(report, "| {group}{at} | {kind} | {rows} | {} | {behind} |", text(mean.ratio));
+        let _ =
+            writeln!(report, "| {group}{at} | {kind} | {rows} | {} | {behind} |", text(mean.ratio));
     }
 }
 
@@ -237,7 +254,9 @@ fn cell(results: &Results, row: &Row, name: &str, at: At) -> String {
     let of_group = |launch: &str| launch.split(':').next() == Some(&row.group);
     match row.median(name, at) {
         Some(median) => text(median),
-        None if results.failures.iter().any(|f| f.library == name && of_group(&f.launch)) => "failed".into(),
+        None if results.failures.iter().any(|f| f.library == name && of_group(&f.launch)) => {
+            "failed".into()
+        }
         None => NONE.into(),
     }
 }
@@ -257,7 +276,8 @@ fn failures(report: &mut String, results: &Results) {
     }
     let _ = write!(report, "\n## Failures\n\n");
     for failure in &results.failures {
-        let _ = writeln!(report, "- {}, {}: {}", title(&failure.library), failure.launch, failure.why);
+        let _ =
+            writeln!(report, "- {}, {}: {}", title(&failure.library), failure.launch, failure.why);
     }
 }
 
@@ -269,15 +289,22 @@ mod tests {
     #[test]
     fn a_row_has_all_libraries_and_both_ratios() {
         let report = report(&sample());
-        assert!(report.contains("| what | unit | OxMPI | Open MPI | MPICH | best other |"), "{report}");
-        let row = "| latency, 8 B, 2 ranks | us | 2.00 | 4.00 | 8.00 | Open MPI | 0.500 | 1.00 | 2.00 |";
+        assert!(
+            report.contains("| what | unit | OxMPI | Open MPI | MPICH | best other |"),
+            "{report}"
+        );
+        let row =
+            "| latency, 8 B, 2 ranks | us | 2.00 | 4.00 | 8.00 | Open MPI | 0.500 | 1.00 | 2.00 |";
         assert!(report.contains(row), "{report}");
     }
 
     #[test]
     fn the_summary_counts_and_names_where_others_are_ahead() {
         let report = report(&sample());
-        assert!(report.contains("Of 4 rows OxMPI is ahead of the best other in 2, behind in 2"), "{report}");
+        assert!(
+            report.contains("Of 4 rows OxMPI is ahead of the best other in 2, behind in 2"),
+            "{report}"
+        );
         assert!(report.contains("| bandwidth | bandwidth, 8 B, 2 ranks | 4.00 |"), "{report}");
     }
 
@@ -294,12 +321,14 @@ mod tests {
         let start = sample().rows.remove(0);
         results.rows.push(Row { group: "start".into(), ..start });
         let report = report(&results);
-        let table = |from: &str, to: &str| report.split(from).nth(1).unwrap().split(to).next().unwrap();
+        let table =
+            |from: &str, to: &str| report.split(from).nth(1).unwrap().split(to).next().unwrap();
         let near = table("## Latency, near\n", "\n## Latency, far\n");
         assert!(near.contains("Samples of a figure: 2."), "{report}");
         assert!(near.contains("| latency, 8 B, 2 ranks | us | 2.00 | 4.00 |"), "{report}");
         let far = table("\n## Latency, far\n", "\n## Bandwidth, near\n");
-        let row = "| latency, 8 B, 2 ranks | us | 20.0 | 40.0 | 80.0 | Open MPI | 0.500 | 1.00 | 20.0 |";
+        let row =
+            "| latency, 8 B, 2 ranks | us | 20.0 | 40.0 | 80.0 | Open MPI | 0.500 | 1.00 | 20.0 |";
         assert!(far.contains(row), "{report}");
         for text in [
             "Of 4 rows near OxMPI is ahead",
@@ -338,7 +367,10 @@ mod tests {
         results.fail("mpich", "latency: 2 ranks, -p latency", "no end after 90 s");
         let report = report(&results);
         assert!(report.contains("| 4.00 | failed | Open MPI |"), "{report}");
-        assert!(report.contains("- MPICH, latency: 2 ranks, -p latency: no end after 90 s"), "{report}");
+        assert!(
+            report.contains("- MPICH, latency: 2 ranks, -p latency: no end after 90 s"),
+            "{report}"
+        );
     }
 
     #[test]

@@ -91,7 +91,8 @@ impl Results {
     /// Records a failure once, even if it is repeated.
     pub(crate) fn fail(&mut self, library: &str, launch: &str, why: &str) {
         let failure = Failure { library: library.into(), launch: launch.into(), why: why.into() };
-        let known = |other: &Failure| other.library == failure.library && other.launch == failure.launch;
+        let known =
+            |other: &Failure| other.library == failure.library && other.launch == failure.launch;
         if !self.failures.iter().any(known) {
             self.failures.push(failure);
         }
@@ -110,7 +111,10 @@ impl Results {
     /// The median of the us that a line took in the part `at`.
     pub(crate) fn line(&self, at: At) -> Option<f64> {
         median(
-            self.all_samples().filter(|sample| sample.is_in(at)).filter_map(|sample| sample.line).flatten(),
+            self.all_samples()
+                .filter(|sample| sample.is_in(at))
+                .filter_map(|sample| sample.line)
+                .flatten(),
         )
     }
 
@@ -121,9 +125,12 @@ impl Results {
 
     /// The parts into which the samples of `rows` fall, each of which has a table of its own.
     pub(crate) fn parts<'a>(&self, mut rows: impl Iterator<Item = &'a Row>) -> Vec<At> {
-        let known = rows.any(|row| row.figures.values().flatten().any(|sample| sample.distance.is_some()));
+        let known =
+            rows.any(|row| row.figures.values().flatten().any(|sample| sample.distance.is_some()));
         match distinguished(self.distances()) {
-            distances if known && !distances.is_empty() => distances.iter().copied().map(Some).collect(),
+            distances if known && !distances.is_empty() => {
+                distances.iter().copied().map(Some).collect()
+            }
             _ => vec![None],
         }
     }
@@ -142,7 +149,8 @@ impl Results {
     /// The samples of a library, or of the limit by any program, that `subject` has in a group; by
     /// program.
     pub(crate) fn samples(&self, group: &str, library: &str, subject: &Subject) -> Vec<&[Sample]> {
-        let (rows, group) = if library == LIMIT { (&self.limits, LIMIT) } else { (&self.rows, group) };
+        let (rows, group) =
+            if library == LIMIT { (&self.limits, LIMIT) } else { (&self.rows, group) };
         let row = rows.iter().find(|row| row.group == group && row.subject == *subject);
         let figures = row.into_iter().flat_map(|row| &row.figures);
         let mine = figures.filter(|(name, _)| library == LIMIT || *name == library);
@@ -242,7 +250,9 @@ pub(crate) mod tests {
                 settings: String::new(),
             });
         }
-        for (test, unit) in [("latency", Unit::Microseconds), ("bandwidth", Unit::MegabytesPerSecond)] {
+        for (test, unit) in
+            [("latency", Unit::Microseconds), ("bandwidth", Unit::MegabytesPerSecond)]
+        {
             for bytes in [8, 65536] {
                 for round in 0..2 {
                     for &line in lines {
@@ -281,7 +291,10 @@ pub(crate) mod tests {
         let [near, far] = [Some(Distance::Near), Some(Distance::Far)];
         assert_eq!((row.median("oxmpi", near), row.median("oxmpi", far)), (Some(2.0), Some(20.0)));
         assert_eq!(results.best_other(row, far).unwrap().ratio, Some(0.5));
-        assert_eq!((results.to_limit(row, near), results.to_limit(row, far)), (Some(2.0), Some(20.0)));
+        assert_eq!(
+            (results.to_limit(row, near), results.to_limit(row, far)),
+            (Some(2.0), Some(20.0))
+        );
         assert_eq!(results.parts(results.rows.iter()), [near, far]);
         assert_eq!(results.rows_of("latency", far).count(), 2);
     }
@@ -305,7 +318,8 @@ pub(crate) mod tests {
 
     #[test]
     fn samples_are_enough_when_each_distance_has_as_many_as_are_wanted() {
-        let samples = |lines: &[Option<[f64; 2]>]| sample_at(lines).rows[0].figures["oxmpi"].clone();
+        let samples =
+            |lines: &[Option<[f64; 2]>]| sample_at(lines).rows[0].figures["oxmpi"].clone();
         let both = [Distance::Near, Distance::Far];
         assert!(are_enough(&samples(&[Some(NEAR), Some(FAR)]), &both, 2));
         assert!(!are_enough(&samples(&[Some(NEAR), Some(FAR)]), &both, 3));
@@ -324,8 +338,11 @@ pub(crate) mod tests {
             results.add_limit(0, Point { subject, median, by, line: None });
         }
         assert_eq!(results.limit(&results.rows[0], None), Some(0.6));
-        let counts: Vec<usize> =
-            results.samples("latency", LIMIT, &subject).iter().map(|samples| samples.len()).collect();
+        let counts: Vec<usize> = results
+            .samples("latency", LIMIT, &subject)
+            .iter()
+            .map(|samples| samples.len())
+            .collect();
         assert_eq!(counts, [2, 2, 1]);
     }
 

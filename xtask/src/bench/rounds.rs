@@ -59,7 +59,8 @@ impl Course {
         if self.subjects.is_empty() {
             return if self.runs < rounds { Wanted::All } else { Wanted::Nothing };
         }
-        let lacking: Vec<&Subject> = self.subjects.iter().filter(|subject| !is_enough(subject)).collect();
+        let lacking: Vec<&Subject> =
+            self.subjects.iter().filter(|subject| !is_enough(subject)).collect();
         match lacking.len() {
             0 => Wanted::Nothing,
             count if count == self.subjects.len() => Wanted::All,
@@ -69,7 +70,11 @@ impl Course {
 }
 
 impl<'a> Measurement<'a> {
-    pub(crate) fn new(options: &'a BenchOptions, limit: &'a Path, results: Results) -> Measurement<'a> {
+    pub(crate) fn new(
+        options: &'a BenchOptions,
+        limit: &'a Path,
+        results: Results,
+    ) -> Measurement<'a> {
         Measurement { options, mpis: Vec::new(), limit, results, courses: BTreeMap::new() }
     }
 
@@ -81,7 +86,10 @@ impl<'a> Measurement<'a> {
             let run = |ranks, args: &[&str]| {
                 let args = args.iter().map(|&arg| arg.to_owned()).collect();
                 let limit = Duration::from_secs(90);
-                self.run(&mpi, &Execution { program, ranks, args, denies_single_copy: false, limit })
+                self.run(
+                    &mpi,
+                    &Execution { program, ranks, args, denies_single_copy: false, limit },
+                )
             };
             run(2, &["-p", "check"])?;
             run(1, &["version"]).map(Some)
@@ -106,7 +114,10 @@ impl<'a> Measurement<'a> {
 
     /// Runs rounds until each figure has its samples or the time is over. Calls `save` after each,
     /// so that an interrupted run loses little.
-    pub(crate) fn run_all(&mut self, save: impl Fn(&Results) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub(crate) fn run_all(
+        &mut self,
+        save: impl Fn(&Results) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let end = Instant::now() + self.options.time;
         for round in 0.. {
             let mut nothing_to_do = true;
@@ -150,7 +161,8 @@ impl<'a> Measurement<'a> {
         launch: &BenchLaunch,
         distances: &[Distance],
     ) -> Vec<(&'static str, Wanted)> {
-        let libraries = self.mpis.iter().map(|mpi| mpi.kind.name).chain(group.has_limit.then_some(LIMIT));
+        let libraries =
+            self.mpis.iter().map(|mpi| mpi.kind.name).chain(group.has_limit.then_some(LIMIT));
         let rounds = self.options.rounds;
         let wanted = |library| {
             let is_enough = |subject: &Subject| {
@@ -215,7 +227,12 @@ impl<'a> Measurement<'a> {
     }
 
     /// The figures of one launch of one library.
-    fn figures(&self, mpi: &Mpi, launch: &BenchLaunch, mut args: Vec<String>) -> Result<Vec<Point>, Failed> {
+    fn figures(
+        &self,
+        mpi: &Mpi,
+        launch: &BenchLaunch,
+        mut args: Vec<String>,
+    ) -> Result<Vec<Point>, Failed> {
         if launch.gives == Gives::PointsOfMeeting {
             let meeting = self.options.out.join("meeting");
             // A new file: the counter of an earlier launch must not be found.
@@ -226,10 +243,15 @@ impl<'a> Measurement<'a> {
         }
         let BenchLaunch { program, ranks, limit, .. } = *launch;
         let denies_single_copy = launch.denies_single_copy();
-        let ended = self.run(mpi, &Execution { program, ranks, args, denies_single_copy, limit })?;
+        let ended =
+            self.run(mpi, &Execution { program, ranks, args, denies_single_copy, limit })?;
         if launch.gives == Gives::WallTime {
-            let subject =
-                Subject { test: "start".into(), ranks: launch.ranks, bytes: 0, unit: Unit::Seconds };
+            let subject = Subject {
+                test: "start".into(),
+                ranks: launch.ranks,
+                bytes: 0,
+                unit: Unit::Seconds,
+            };
             return Ok(vec![Point { subject, median: ended.seconds, by: None, line: None }]);
         }
         let points = points(&ended.output).map_err(Failed::new)?;
@@ -243,7 +265,10 @@ impl<'a> Measurement<'a> {
     fn limits(&self, of: &BenchLaunch, args: &[String]) -> Result<Vec<Point>, Failed> {
         let mut command = Command::new(self.limit);
         if let Some((test, options)) = args.split_last() {
-            command.args(options.iter().filter(|option| *option != "-p")).args(["-t", LIMIT_POINT]).arg(test);
+            command
+                .args(options.iter().filter(|option| *option != "-p"))
+                .args(["-t", LIMIT_POINT])
+                .arg(test);
         }
         let ended = launch(command, of.limit, &self.options.out)?;
         points(&ended.output).map_err(Failed::new)
@@ -262,7 +287,8 @@ fn name_of(group: &BenchGroup, launch: &BenchLaunch) -> String {
 /// The name and version of a library up to the first detail: `Open MPI v5.0.11, package: ...`,
 /// `OxMPI 0.1.0 (MPI 5.0, ...)`.
 fn shortened(version: &str) -> String {
-    let end = version.find(',').into_iter().chain(version.find(" (")).min().unwrap_or(version.len());
+    let end =
+        version.find(',').into_iter().chain(version.find(" (")).min().unwrap_or(version.len());
     version[..end].split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -283,8 +309,11 @@ mod tests {
 
     #[test]
     fn what_lacks_samples_is_measured_again() {
-        let course =
-            Course { runs: 9, subjects: vec![subject(0), subject(8), subject(64)], ..Course::default() };
+        let course = Course {
+            runs: 9,
+            subjects: vec![subject(0), subject(8), subject(64)],
+            ..Course::default()
+        };
         assert_eq!(course.wanted(5, |_| true), Wanted::Nothing);
         assert_eq!(course.wanted(5, |_| false), Wanted::All);
         assert_eq!(course.wanted(5, |subject| subject.bytes != 8), Wanted::Sizes([8].into()));

@@ -42,7 +42,8 @@ fn start(python: &mut Command, [program, argument]: [&str; 2]) -> Result<(), Fai
 }
 
 fn check(output: &str, _: &Path, _: u32) -> Result<(), String> {
-    let restarts = |line: &str| line.strip_prefix("restarted ")?.split(' ').next()?.parse::<u32>().ok();
+    let restarts =
+        |line: &str| line.strip_prefix("restarted ")?.split(' ').next()?.parse::<u32>().ok();
     match output.lines().find_map(restarts) {
         Some(times) if times > 0 => Ok(()),
         _ => Err(format!("it was never brought back:\n{output}")),

@@ -78,7 +78,8 @@ impl Client {
         super::make_directory(&client.scratch)?;
         if !client.suite.is_dir() {
             let request = format!("mpi4py=={MPI4PY}");
-            let pip = Run::new("python3").args(["-m", "pip", "download", "--quiet"]).args(FROM_SOURCE);
+            let pip =
+                Run::new("python3").args(["-m", "pip", "download", "--quiet"]).args(FROM_SOURCE);
             pip.arg("-d").arg(directory).arg(request).env("TMPDIR", &client.scratch).show()?;
             Run::new("tar").arg("-xf").arg(archive(directory)).arg("-C").arg(directory).show()?;
         }
@@ -88,9 +89,10 @@ impl Client {
     /// The inputs of the build.
     fn mark(&self) -> Result<String, Failure> {
         let header = self.prefix.join("include/mpi.h");
-        let header =
-            fs::read_to_string(&header).map_err(Failure::io(format!("cannot read {}", header.display())))?;
-        let python = Command::new("python3").args(["-c", "import sys; print(sys.version)"]).output();
+        let header = fs::read_to_string(&header)
+            .map_err(Failure::io(format!("cannot read {}", header.display())))?;
+        let python =
+            Command::new("python3").args(["-c", "import sys; print(sys.version)"]).output();
         let python = python.map_err(Failure::io("cannot run python3"))?;
         let python = String::from_utf8_lossy(&python.stdout);
         Ok(format!("mpi4py {MPI4PY}, {}\n{python}{header}", compiler_flags()))
@@ -126,7 +128,8 @@ impl Client {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "TERM"]).arg(program);
         let mut path =
-            std::env::join_paths([self.environment.join("bin"), self.prefix.join("bin")]).unwrap_or_default();
+            std::env::join_paths([self.environment.join("bin"), self.prefix.join("bin")])
+                .unwrap_or_default();
         if let Some(rest) = std::env::var_os("PATH") {
             path.push(":");
             path.push(rest);

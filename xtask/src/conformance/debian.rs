@@ -16,7 +16,8 @@ const SYSTEM: &str = "/etc/apt";
 /// `apt-get` with lists and caches of its own below `directory`.
 fn apt_get(directory: &Path) -> Run {
     let apt = directory.join("apt");
-    let option = |name: &str, value: &Path| ["-o".to_owned(), format!("{name}={}", value.display())];
+    let option =
+        |name: &str, value: &Path| ["-o".to_owned(), format!("{name}={}", value.display())];
     Run::new("apt-get")
         .args(["--quiet", "--quiet"])
         .args(option("Dir::Etc::sourcelist", &apt.join("sources.list")))
@@ -38,7 +39,8 @@ fn lists(directory: &Path) -> Result<(), Failure> {
     }
     let parts = apt.join("sources.list.d");
     if parts.exists() {
-        fs::remove_dir_all(&parts).map_err(Failure::io(format!("cannot remove {}", parts.display())))?;
+        fs::remove_dir_all(&parts)
+            .map_err(Failure::io(format!("cannot remove {}", parts.display())))?;
     }
     for needed in [&parts, &apt.join("lists/partial"), &apt.join("cache/archives/partial")] {
         make_directory(needed)?;
@@ -55,10 +57,12 @@ fn lists(directory: &Path) -> Result<(), Failure> {
 /// there, and their texts.
 fn sources(etc: &Path) -> Result<BTreeMap<String, String>, Failure> {
     let parts = fs::read_dir(etc.join("sources.list.d")).into_iter().flatten().flatten();
-    let parts = parts.map(|entry| format!("sources.list.d/{}", entry.file_name().to_string_lossy()));
+    let parts =
+        parts.map(|entry| format!("sources.list.d/{}", entry.file_name().to_string_lossy()));
     let mut files = BTreeMap::new();
     for name in parts.chain(["sources.list".to_owned()]) {
-        let change: fn(&str) -> String = match Path::new(&name).extension().and_then(OsStr::to_str) {
+        let change: fn(&str) -> String = match Path::new(&name).extension().and_then(OsStr::to_str)
+        {
             Some("list") => with_source_lines,
             Some("sources") => with_source_types,
             // apt ignores all others.
@@ -68,7 +72,9 @@ fn sources(etc: &Path) -> Result<BTreeMap<String, String>, Failure> {
         match fs::read_to_string(&path) {
             Ok(text) => files.insert(name, change(&text)),
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(Failure::io(format!("cannot read {}", path.display()))(error)),
+            Err(error) => {
+                return Err(Failure::io(format!("cannot read {}", path.display()))(error));
+            }
         };
     }
     if files.is_empty() {
@@ -79,12 +85,15 @@ fn sources(etc: &Path) -> Result<BTreeMap<String, String>, Failure> {
 
 /// The old form, a source a line, with a line for source packages behind each that is for others.
 fn with_source_lines(text: &str) -> String {
-    let has = |wanted: &str| text.lines().any(|line| line.split_whitespace().eq(wanted.split_whitespace()));
+    let has = |wanted: &str| {
+        text.lines().any(|line| line.split_whitespace().eq(wanted.split_whitespace()))
+    };
     let mut changed = String::new();
     for line in text.lines() {
         changed += line;
         changed.push('\n');
-        let rest = line.trim_start().strip_prefix("deb").filter(|rest| rest.starts_with([' ', '\t']));
+        let rest =
+            line.trim_start().strip_prefix("deb").filter(|rest| rest.starts_with([' ', '\t']));
         let source = rest.map(|rest| format!("deb-src{rest}"));
         if let Some(source) = source.filter(|source| !has(source)) {
             changed += &source;
@@ -99,7 +108,8 @@ fn with_source_types(text: &str) -> String {
     let mut changed = String::new();
     for line in text.lines() {
         let types = line.split_once(':').filter(|(field, _)| field.eq_ignore_ascii_case("Types"));
-        let is_for_binaries_alone = types.is_some_and(|(_, types)| types.split_whitespace().eq(["deb"]));
+        let is_for_binaries_alone =
+            types.is_some_and(|(_, types)| types.split_whitespace().eq(["deb"]));
         changed += if is_for_binaries_alone { "Types: deb deb-src" } else { line };
         changed.push('\n');
     }
@@ -110,19 +120,26 @@ fn with_source_types(text: &str) -> String {
 pub(super) fn source(package: &str, directory: &Path) -> Result<PathBuf, Failure> {
     let place = directory.join(format!("{package}-source"));
     // However the release compresses it.
-    let find_archive =
-        || find_by(&place, ".orig.tar.*", |name| name.contains(".orig.tar.") && !name.ends_with(".asc"));
+    let find_archive = || {
+        find_by(&place, ".orig.tar.*", |name| {
+            name.contains(".orig.tar.") && !name.ends_with(".asc")
+        })
+    };
     let archive = match find_archive() {
         Ok(found) => found,
         Err(_) => {
             lists(directory)?;
             make_directory(&place)?;
-            apt_get(directory).args(["source", "--tar-only", package]).current_dir(&place).show()?;
+            apt_get(directory)
+                .args(["source", "--tar-only", package])
+                .current_dir(&place)
+                .show()?;
             find_archive()?
         }
     };
     if let Ok(old) = unpacked(package, directory) {
-        fs::remove_dir_all(&old).map_err(Failure::io(format!("cannot remove {}", old.display())))?;
+        fs::remove_dir_all(&old)
+            .map_err(Failure::io(format!("cannot remove {}", old.display())))?;
     }
     Run::new("tar").arg("-xf").arg(archive).arg("-C").arg(&place).show()?;
     unpacked(package, directory)
@@ -156,7 +173,11 @@ pub(super) fn find(directory: &Path, ending: &str) -> Result<PathBuf, Failure> {
 }
 
 /// The file below `directory` with one of the names; `what` is its description in an error.
-fn find_by(directory: &Path, what: &str, is_one: impl Fn(&str) -> bool) -> Result<PathBuf, Failure> {
+fn find_by(
+    directory: &Path,
+    what: &str,
+    is_one: impl Fn(&str) -> bool,
+) -> Result<PathBuf, Failure> {
     let mut places = vec![directory.to_owned()];
     while let Some(place) = places.pop() {
         for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
@@ -186,7 +207,8 @@ deb-src   http://both.example/debian  a main
 debug http://no.example/ a main
 ";
         let changed = with_source_lines(text);
-        let added: Vec<&str> = changed.lines().filter(|line| !text.lines().any(|old| old == *line)).collect();
+        let added: Vec<&str> =
+            changed.lines().filter(|line| !text.lines().any(|old| old == *line)).collect();
         assert_eq!(
             added,
             [
@@ -228,7 +250,8 @@ Types: deb-src
         assert!(sources(&etc).is_err());
         fs::write(etc.join("sources.list"), "deb http://a.example/ a main\n").unwrap();
         fs::write(etc.join("sources.list.d/b.sources"), "Types: deb\n").unwrap();
-        fs::write(etc.join("sources.list.d/c.list.save"), "deb http://old.example/ a main\n").unwrap();
+        fs::write(etc.join("sources.list.d/c.list.save"), "deb http://old.example/ a main\n")
+            .unwrap();
         let found: Vec<(String, String)> = sources(&etc).unwrap().into_iter().collect();
         fs::remove_dir_all(&etc).unwrap();
         let expected = [

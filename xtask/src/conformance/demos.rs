@@ -104,8 +104,8 @@ fn build_plain(prefix: &Path, made: &Path) -> Result<(), Failure> {
     let environment = plain(made);
     // The header that the build depends on.
     let (mark, header) = (environment.join("built-for"), prefix.join("include/mpi.h"));
-    let header =
-        std::fs::read_to_string(&header).map_err(Failure::io(format!("cannot read {}", header.display())))?;
+    let header = std::fs::read_to_string(&header)
+        .map_err(Failure::io(format!("cannot read {}", header.display())))?;
     let wanted = format!("mpi4py {MPI4PY}\n{header}");
     if std::fs::read_to_string(&mark).is_ok_and(|found| found == wanted) {
         return Ok(());
@@ -127,10 +127,11 @@ fn start_script(shell: &mut Command, script: &Path) -> Result<(), Failure> {
 
 /// The verdict of Python's own test runner, behind the number of tests.
 fn check_unittest(output: &str, _: &Path, _: u32) -> Result<(), String> {
-    let run =
-        output.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next()?.parse::<u32>().ok());
-    let good =
-        output.lines().any(|line| line == "OK" || line.starts_with("OK (")) && !output.contains("FAILED (");
+    let run = output
+        .lines()
+        .find_map(|line| line.strip_prefix("Ran ")?.split(' ').next()?.parse::<u32>().ok());
+    let good = output.lines().any(|line| line == "OK" || line.starts_with("OK ("))
+        && !output.contains("FAILED (");
     match run {
         Some(run) if run > 0 && good => Ok(()),
         _ => Err(format!("no verdict, or a bad one:\n{output}")),
@@ -139,7 +140,8 @@ fn check_unittest(output: &str, _: &Path, _: u32) -> Result<(), String> {
 
 /// The shell shows each command; it stops at the first that fails.
 fn check_init_fini(output: &str, _: &Path, _: u32) -> Result<(), String> {
-    let jobs = output.lines().filter(|line| line.starts_with("+ ") && line.contains("/test_")).count();
+    let jobs =
+        output.lines().filter(|line| line.starts_with("+ ") && line.contains("/test_")).count();
     if jobs >= 24 { Ok(()) } else { Err(format!("only {jobs} jobs:\n{output}")) }
 }
 
@@ -170,7 +172,12 @@ mod tests {
         assert!(check_init_fini(&jobs(24), Path::new(""), 2).is_ok());
         assert!(check_init_fini(&jobs(14), Path::new(""), 2).is_err());
         assert!(
-            check_mpiexec("+ env mpiexec -n 2 python -c from mpi4py import MPI\n", Path::new(""), 2).is_ok()
+            check_mpiexec(
+                "+ env mpiexec -n 2 python -c from mpi4py import MPI\n",
+                Path::new(""),
+                2
+            )
+            .is_ok()
         );
         assert!(check_mpiexec("+ command -v mpiexec\n", Path::new(""), 2).is_err());
     }

@@ -43,8 +43,9 @@ impl Expected {
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
-            let wrong =
-                |what: &str| Failure::new(format!("expected-failures.txt, line {number}: {what}: {line}"));
+            let wrong = |what: &str| {
+                Failure::new(format!("expected-failures.txt, line {number}: {what}: {line}"))
+            };
             let mut words = line.splitn(4, ' ');
             let (Some(test), Some(ranks), Some(rpis), Some(reason)) =
                 (words.next(), words.next(), words.next(), words.next())
@@ -54,7 +55,8 @@ impl Expected {
             for ranks in ranks.split(',') {
                 let ranks: u32 = ranks.parse().map_err(|_| wrong("not a number of ranks"))?;
                 for rpi in rpis.split(',') {
-                    let rpi = Rpi::from_str(rpi, false).map_err(|_| wrong("neither shm, tcp nor ofi"))?;
+                    let rpi =
+                        Rpi::from_str(rpi, false).map_err(|_| wrong("neither shm, tcp nor ofi"))?;
                     let key = (test.to_owned(), JobSetting { ranks, rpi });
                     if list.insert(key, reason.to_owned()).is_some() {
                         return Err(wrong("a second time"));
@@ -68,8 +70,9 @@ impl Expected {
     /// A list of all failures of a run.
     pub(super) fn from_run(parts: &[Part]) -> Expected {
         let bad = parts.iter().flat_map(|part| part.bad().map(move |test| (part, test)));
-        let entry =
-            |(part, test): (&Part, &Test)| ((test.name.clone(), setting(part)), one_line(&test.reason()));
+        let entry = |(part, test): (&Part, &Test)| {
+            ((test.name.clone(), setting(part)), one_line(&test.reason()))
+        };
         Expected(bad.map(entry).collect())
     }
 
@@ -87,8 +90,9 @@ impl Expected {
             }
             // Tests of this part that have not failed, or do not exist any more.
             let bad: BTreeSet<&str> = part.bad().map(|test| test.name.as_str()).collect();
-            let ours =
-                |key: &&Key| key.1 == setting && belongs(&key.0, &part.name) && !bad.contains(key.0.as_str());
+            let ours = |key: &&Key| {
+                key.1 == setting && belongs(&key.0, &part.name) && !bad.contains(key.0.as_str())
+            };
             comparison.mended.extend(self.0.keys().filter(ours).cloned());
         }
         comparison
@@ -149,7 +153,8 @@ test_pack.TestPack.testSize 2 shm missing MPI_Pack_size
 
     fn part(ranks: u32, verdicts: &[(&str, Verdict)]) -> Part {
         let mut part = Part::new("test_pack", JobSetting { ranks, rpi: Rpi::Shm });
-        part.tests = verdicts.iter().map(|(name, verdict)| Test::new(*name, *verdict, "why")).collect();
+        part.tests =
+            verdicts.iter().map(|(name, verdict)| Test::new(*name, *verdict, "why")).collect();
         part
     }
 
@@ -158,7 +163,8 @@ test_pack.TestPack.testSize 2 shm missing MPI_Pack_size
         let list = Expected::parse(LIST).unwrap();
         assert_eq!(list.text(), format!("{HEAD}{LIST}"));
         assert_eq!(Expected::parse(&list.text()).unwrap(), list);
-        let mended = [("test_pack.TestPack.testPack".to_owned(), JobSetting { ranks: 2, rpi: Rpi::Tcp })];
+        let mended =
+            [("test_pack.TestPack.testPack".to_owned(), JobSetting { ranks: 2, rpi: Rpi::Tcp })];
         let fewer = list.without(&mended.into()).text();
         assert!(
             fewer.contains("testPack 1,2 shm missing") && fewer.contains("testPack 1 tcp missing"),

@@ -10,7 +10,8 @@ use super::programs::{ForeignLaunch, ForeignProgram};
 use crate::run::{Failure, Run};
 
 const VERSION: &str = "0.7.0";
-const NAMES: [&str; 5] = ["rma_put", "rma_get", "rma_accumulate", "rma_get_accumulate", "shared_memory"];
+const NAMES: [&str; 5] =
+    ["rma_put", "rma_get", "rma_accumulate", "rma_get_accumulate", "shared_memory"];
 
 /// All its examples, one after the other. Their exit codes say whether they succeed.
 pub(super) const EXAMPLES: ForeignProgram = ForeignProgram {
@@ -79,7 +80,10 @@ fn source(manifest: &Path) -> Result<PathBuf, Failure> {
     command.args(["metadata", "--format-version", "1", "--manifest-path"]).arg(manifest);
     let output = command.output().map_err(Failure::io("cannot run cargo metadata"))?;
     let known: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(|error| {
-        Failure::new(format!("cargo metadata: {error}: {}", String::from_utf8_lossy(&output.stderr)))
+        Failure::new(format!(
+            "cargo metadata: {error}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ))
     })?;
     let packages = known["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let path = packages.iter().find(|package| package["name"] == "ferrompi");

@@ -25,7 +25,8 @@ pub(super) const TESTPHDF5: ForeignProgram = ForeignProgram {
 
 /// Each rank counts its own errors, and the first one prints at the end that no rank has any.
 fn check(output: &str, _: &Path, ranks: u32) -> Result<(), String> {
-    let content = output.lines().filter(|line| line.starts_with("All tests were successful")).count();
+    let content =
+        output.lines().filter(|line| line.starts_with("All tests were successful")).count();
     let together = output.lines().any(|line| line == "PHDF5 tests finished with no errors");
     if content == ranks as usize && together {
         return Ok(());
@@ -40,13 +41,26 @@ fn build(prefix: &Path, directory: &Path) -> Result<(), Failure> {
     let _ = fs::remove_dir_all(&place);
     super::make_directory(&place)?;
     Run::new(source.join("configure"))
-        .args(["--quiet", "--enable-parallel", "--enable-build-mode=production", "--disable-shared"])
-        .args(["--disable-fortran", "--disable-cxx", "--disable-hl", "--without-zlib", "CFLAGS=-O1 -w"])
+        .args([
+            "--quiet",
+            "--enable-parallel",
+            "--enable-build-mode=production",
+            "--disable-shared",
+        ])
+        .args([
+            "--disable-fortran",
+            "--disable-cxx",
+            "--disable-hl",
+            "--without-zlib",
+            "CFLAGS=-O1 -w",
+        ])
         .arg(format!("CC={}", prefix.join("bin/mpicc").display()))
         .current_dir(&place)
         .show()?;
     let jobs = format!("-j{}", thread::available_parallelism().map_or(1, usize::from));
-    for (part, target) in [("src", "libhdf5.la"), ("test", "libh5test.la"), ("testpar", "testphdf5")] {
+    for (part, target) in
+        [("src", "libhdf5.la"), ("test", "libh5test.la"), ("testpar", "testphdf5")]
+    {
         Run::new("make").args(["--quiet", &jobs, "-C"]).arg(place.join(part)).arg(target).show()?;
     }
     Ok(())
@@ -58,7 +72,8 @@ mod tests {
 
     #[test]
     fn all_ranks_must_be_content() {
-        let one = "Testing  -- dataset collective read (cdsetr) \n\nAll tests were successful. \n\n";
+        let one =
+            "Testing  -- dataset collective read (cdsetr) \n\nAll tests were successful. \n\n";
         let end = "===================================\nPHDF5 tests finished with no errors\n";
         let good = one.repeat(2) + end;
         assert!(check(&good, Path::new(""), 2).is_ok());

@@ -123,7 +123,11 @@ enum PartEnd {
 
 /// The missing packages.
 fn missing() -> Vec<&'static str> {
-    NEEDED.iter().filter(|(file, _)| !Path::new(file).exists()).map(|(_, package)| *package).collect()
+    NEEDED
+        .iter()
+        .filter(|(file, _)| !Path::new(file).exists())
+        .map(|(_, package)| *package)
+        .collect()
 }
 
 /// The short part, of the installation in `prefix`; missing packages are installed.
@@ -187,7 +191,8 @@ fn prepare(prefix: &Path, parts: &[IbPart]) -> Result<(PathBuf, String), Failure
     );
     if parts.iter().any(|part| part.needs_mpi4py()) {
         let client = Client::prepare(prefix, &root().join("target/conformance"))?;
-        head += &format!("PYTHON='{}' SUITE='{}'\n", client.python().display(), client.suite.display());
+        head +=
+            &format!("PYTHON='{}' SUITE='{}'\n", client.python().display(), client.suite.display());
     }
     super::write(&directory.join("guest.sh"), GUEST)?;
     Ok((directory, head))

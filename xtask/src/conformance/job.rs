@@ -131,7 +131,8 @@ mod tests {
     /// Runs a script whose directory is `records` in a directory of its own, which the caller
     /// removes.
     fn shell(name: &str, script: &str, limits: Limits) -> (Ending, PathBuf) {
-        let directory = std::env::temp_dir().join(format!("xtask-job-{name}-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("xtask-job-{name}-{}", std::process::id()));
         let records = directory.join("records");
         fs::create_dir_all(&records).unwrap();
         let mut command = Command::new("sh");
@@ -145,7 +146,8 @@ mod tests {
             shell("exit", "echo a; echo b; exit 3", Limits { patience: LATE, total: LATE });
         assert_eq!((ending, tail(&directory.join("log"), 1)), (Ending::Exit(3), "b".into()));
         fs::remove_dir_all(directory).unwrap();
-        let (ending, directory) = shell("signal", "kill -SEGV $$", Limits { patience: LATE, total: LATE });
+        let (ending, directory) =
+            shell("signal", "kill -SEGV $$", Limits { patience: LATE, total: LATE });
         assert_eq!(ending, Ending::Exit(139));
         fs::remove_dir_all(directory).unwrap();
     }
@@ -153,8 +155,11 @@ mod tests {
     #[test]
     fn what_does_nothing_is_ended_with_its_children() {
         let limits = Limits { patience: SOON, total: LATE };
-        let (ending, directory) =
-            shell("stall", "(while echo >> 0.stacks; do sleep 0.01; done) & echo $! > child; wait", limits);
+        let (ending, directory) = shell(
+            "stall",
+            "(while echo >> 0.stacks; do sleep 0.01; done) & echo $! > child; wait",
+            limits,
+        );
         assert_eq!(ending, Ending::Stalled);
         let child = fs::read_to_string(directory.join("records/child")).unwrap();
         fs::remove_dir_all(directory).unwrap();

@@ -109,9 +109,12 @@ impl ConformanceOptions {
 
     /// The numbers of ranks and the routes of the modules.
     pub(super) fn settings(&self) -> impl Iterator<Item = JobSetting> {
-        let ranks: BTreeSet<u32> = self.ranks.iter().copied().chain(self.five.then_some(5)).collect();
+        let ranks: BTreeSet<u32> =
+            self.ranks.iter().copied().chain(self.five.then_some(5)).collect();
         let routes = self.rpis.iter();
-        routes.flat_map(move |&rpi| ranks.clone().into_iter().map(move |ranks| JobSetting { ranks, rpi }))
+        routes.flat_map(move |&rpi| {
+            ranks.clone().into_iter().map(move |ranks| JobSetting { ranks, rpi })
+        })
     }
 }
 
@@ -123,15 +126,21 @@ mod tests {
     #[test]
     fn lists_are_read() {
         let settings = |words: &[&str]| {
-            let settings = read::<ConformanceOptions>(words).unwrap().settings().collect::<Vec<_>>();
+            let settings =
+                read::<ConformanceOptions>(words).unwrap().settings().collect::<Vec<_>>();
             settings.into_iter().map(|setting| (setting.ranks, setting.rpi)).collect::<Vec<_>>()
         };
         let both = [1, 2, 3].map(|ranks| (ranks, Rpi::Shm)).into_iter();
         let both: Vec<_> = both.chain([1, 2, 3].map(|ranks| (ranks, Rpi::Tcp))).collect();
         assert_eq!(settings(&[]), both);
         assert_eq!(settings(&["--ranks=2,7", "--rpi", "ofi"]), [(2, Rpi::Ofi), (7, Rpi::Ofi)]);
-        assert_eq!(settings(&["--five", "--ranks", "2", "--rpi", "tcp"]), [(2, Rpi::Tcp), (5, Rpi::Tcp)]);
-        for wrong in [&["--ranks", "2,0"][..], &["--rpi", "shm,udp"], &["--patience", "4"], &["--ib=shm"]] {
+        assert_eq!(
+            settings(&["--five", "--ranks", "2", "--rpi", "tcp"]),
+            [(2, Rpi::Tcp), (5, Rpi::Tcp)]
+        );
+        for wrong in
+            [&["--ranks", "2,0"][..], &["--rpi", "shm,udp"], &["--patience", "4"], &["--ib=shm"]]
+        {
             assert!(read::<ConformanceOptions>(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -62,7 +62,15 @@ pub(super) const PROGRAMS: [ForeignProgram; 16] = [
         launch: ForeignLaunch::Mpirun,
         build: |_, _| Ok(()),
         start: |mpirun, client, _, _| {
-            mpirun.arg(client.python()).args(["-m", "mpi4py.bench", "ringtest", "-l", "200", "-n", "4096"]);
+            mpirun.arg(client.python()).args([
+                "-m",
+                "mpi4py.bench",
+                "ringtest",
+                "-l",
+                "200",
+                "-n",
+                "4096",
+            ]);
             Ok(())
         },
         check: check_ringtest,
@@ -139,15 +147,21 @@ impl ForeignProgram {
         };
         command.current_dir(&own);
         (self.start)(&mut command, client, made, setting)?;
-        let ending = job::run(command, &own, &log, Limits { patience: self.limit, total: self.limit })?;
+        let ending =
+            job::run(command, &own, &log, Limits { patience: self.limit, total: self.limit })?;
         let output = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
         let (verdict, text) = match ending {
             Ending::Exit(0) => match (self.check)(&output, &own, setting.ranks) {
                 Ok(()) => (Verdict::Passed, String::new()),
                 Err(text) => (Verdict::Failed, text),
             },
-            Ending::Exit(code) => (Verdict::Crashed, format!("exit code {code}\n{}", job::tail(&log, 12))),
-            _ => (Verdict::Hung, format!("no end after {} s\n{}", self.limit.as_secs(), job::tail(&log, 12))),
+            Ending::Exit(code) => {
+                (Verdict::Crashed, format!("exit code {code}\n{}", job::tail(&log, 12)))
+            }
+            _ => (
+                Verdict::Hung,
+                format!("no end after {} s\n{}", self.limit.as_secs(), job::tail(&log, 12)),
+            ),
         };
         let mut part = Part::new(self.name, setting);
         part.tests.push(Test::new(self.name, verdict, text));
@@ -158,8 +172,8 @@ impl ForeignProgram {
     /// Builds it in `directory`, unless that has been done with this `mpi.h`.
     pub(super) fn make(&self, prefix: &Path, directory: &Path) -> Result<(), Failure> {
         let header = prefix.join("include/mpi.h");
-        let header =
-            fs::read_to_string(&header).map_err(Failure::io(format!("cannot read {}", header.display())))?;
+        let header = fs::read_to_string(&header)
+            .map_err(Failure::io(format!("cannot read {}", header.display())))?;
         let mark = directory.join(format!("{}.built-for", self.name));
         if fs::read_to_string(&mark).is_ok_and(|found| found == header) {
             return Ok(());
@@ -171,13 +185,18 @@ impl ForeignProgram {
     /// The result when it cannot be built.
     pub(super) fn not_made(&self, failure: &Failure, setting: JobSetting) -> Part {
         let mut part = Part::new(self.name, setting);
-        part.tests.push(Test::new(self.name, Verdict::Error, format!("cannot be built: {failure}")));
+        part.tests.push(Test::new(
+            self.name,
+            Verdict::Error,
+            format!("cannot be built: {failure}"),
+        ));
         part
     }
 }
 
 fn check_helloworld(output: &str, _: &Path, ranks: u32) -> Result<(), String> {
-    let expected = (0..ranks).map(|rank| format!("Hello, World! I am process {rank} of {ranks} on "));
+    let expected =
+        (0..ranks).map(|rank| format!("Hello, World! I am process {rank} of {ranks} on "));
     let lines: Vec<&str> = output.lines().collect();
     let right = lines.len() == ranks as usize
         && lines.iter().zip(expected).all(|(line, start)| line.starts_with(&start));
@@ -201,7 +220,11 @@ fn check_netpipe(output: &str, _: &Path, _: u32) -> Result<(), String> {
     let largest = sizes.last().and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
     match largest {
         Some(bytes) if bytes >= 4_000_000 && sizes.len() >= 30 => Ok(()),
-        _ => Err(format!("only {} sizes, the last one {}", sizes.len(), sizes.last().unwrap_or(&"none"))),
+        _ => Err(format!(
+            "only {} sizes, the last one {}",
+            sizes.len(),
+            sizes.last().unwrap_or(&"none")
+        )),
     }
 }
 
@@ -218,7 +241,10 @@ fn build_netpipe(prefix: &Path, directory: &Path) -> Result<(), Failure> {
 
 /// With -i it checks each byte instead of taking the time; the sizes and repetitions are bounded.
 fn start_netpipe(mpirun: &mut Command, made: &Path, mode: &[&str]) -> Result<(), Failure> {
-    mpirun.arg(made.join("NPmpi")).args(["-i", "-n", "5", "-u", "4200000", "-o", "netpipe.out"]).args(mode);
+    mpirun
+        .arg(made.join("NPmpi"))
+        .args(["-i", "-n", "5", "-u", "4200000", "-o", "netpipe.out"])
+        .args(mode);
     Ok(())
 }
 
@@ -251,7 +277,8 @@ fn build_hpcc(prefix: &Path, directory: &Path) -> Result<(), Failure> {
     let source = debian::source("hpcc", directory)?;
     let blas = debian::package("libopenblas-serial-dev", directory)?;
     let [library, include] = ["lib", "include"].map(|kind| blas.join("usr").join(kind));
-    let [library, include] = [debian::find(&library, "libopenblas.a")?, debian::find(&include, "cblas.h")?];
+    let [library, include] =
+        [debian::find(&library, "libopenblas.a")?, debian::find(&include, "cblas.h")?];
     let include = include.parent().map(Path::to_owned).unwrap_or_default();
     let make = HPCC_MAKE
         .replace("@BLAS_INCLUDE@", &include.to_string_lossy())
@@ -266,10 +293,15 @@ fn build_hpcc(prefix: &Path, directory: &Path) -> Result<(), Failure> {
 }
 
 /// The example's input with a smaller matrix, and a grid for all ranks.
-fn start_hpcc(mpirun: &mut Command, _: &Client, made: &Path, setting: JobSetting) -> Result<(), Failure> {
+fn start_hpcc(
+    mpirun: &mut Command,
+    _: &Client,
+    made: &Path,
+    setting: JobSetting,
+) -> Result<(), Failure> {
     let example = debian::unpacked("hpcc", made)?.join("_hpccinf.txt");
-    let text =
-        fs::read_to_string(&example).map_err(Failure::io(format!("cannot read {}", example.display())))?;
+    let text = fs::read_to_string(&example)
+        .map_err(Failure::io(format!("cannot read {}", example.display())))?;
     let rows = setting.ranks / 2;
     let text: String = text
         .lines()
@@ -288,8 +320,8 @@ fn start_hpcc(mpirun: &mut Command, _: &Client, made: &Path, setting: JobSetting
 /// All parts succeeded: the summary says so, no residual is too large, no update of the tables was
 /// lost.
 fn check_hpcc(_: &str, directory: &Path, ranks: u32) -> Result<(), String> {
-    let text =
-        fs::read_to_string(directory.join("hpccoutf.txt")).map_err(|error| format!("no output: {error}"))?;
+    let text = fs::read_to_string(directory.join("hpccoutf.txt"))
+        .map_err(|error| format!("no output: {error}"))?;
     let value = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
         line.ok_or_else(|| format!("no {name} in the summary:\n{text}"))
@@ -299,18 +331,22 @@ fn check_hpcc(_: &str, directory: &Path, ranks: u32) -> Result<(), String> {
     }
     // Five transpositions (those by another clock may be too short to be printed), and the solved
     // equations.
-    let passed =
-        |start: &str| text.lines().filter(|line| line.starts_with(start) && line.contains(" PASSED")).count();
+    let passed = |start: &str| {
+        text.lines().filter(|line| line.starts_with(start) && line.contains(" PASSED")).count()
+    };
     let (transposed, solved) = (passed("WALL"), passed("||Ax-b||"));
     if transposed < 5 || solved < 1 || text.contains("FAILED") {
-        return Err(format!("{transposed} of 5 transpositions and {solved} of 1 solution passed:\n{text}"));
+        return Err(format!(
+            "{transposed} of 5 transpositions and {solved} of 1 solution passed:\n{text}"
+        ));
     }
     for name in ["MPIRandomAccess_LCG_Errors", "MPIRandomAccess_Errors"] {
         if value(name)? != "0" {
             return Err(format!("{name} is not 0:\n{text}"));
         }
     }
-    let error: f64 = value("MPIFFT_maxErr")?.parse().map_err(|error| format!("MPIFFT_maxErr: {error}"))?;
+    let error: f64 =
+        value("MPIFFT_maxErr")?.parse().map_err(|error| format!("MPIFFT_maxErr: {error}"))?;
     if (0.0..1e-9).contains(&error) { Ok(()) } else { Err(format!("MPIFFT_maxErr={error}")) }
 }
 
@@ -320,7 +356,8 @@ mod tests {
 
     #[test]
     fn greetings_must_be_complete_and_in_order() {
-        let good = "Hello, World! I am process 0 of 2 on a.\nHello, World! I am process 1 of 2 on a.\n";
+        let good =
+            "Hello, World! I am process 0 of 2 on a.\nHello, World! I am process 1 of 2 on a.\n";
         assert!(check_helloworld(good, Path::new(""), 2).is_ok());
         assert!(check_helloworld(good, Path::new(""), 3).is_err());
         let swapped: Vec<_> = good.lines().rev().collect();
@@ -329,10 +366,13 @@ mod tests {
 
     #[test]
     fn netpipe_must_have_verified_all_sizes() {
-        let line = |size: u64, verdict: &str| format!(" 9: {size:7} bytes  5 times -->  {verdict}\n");
-        let good: String = (0..40).map(|i| line(i * 107_000 + 5, "Integrity check passed")).collect();
+        let line =
+            |size: u64, verdict: &str| format!(" 9: {size:7} bytes  5 times -->  {verdict}\n");
+        let good: String =
+            (0..40).map(|i| line(i * 107_000 + 5, "Integrity check passed")).collect();
         assert!(check_netpipe(&good, Path::new(""), 2).is_ok());
-        let bad = good.clone() + &line(4_194_304, "Integrity check failed: Expecting 1 but received 2");
+        let bad =
+            good.clone() + &line(4_194_304, "Integrity check failed: Expecting 1 but received 2");
         assert!(check_netpipe(&bad, Path::new(""), 2).is_err());
         let short: String = good.lines().take(35).map(|line| format!("{line}\n")).collect();
         assert!(check_netpipe(&short, Path::new(""), 2).is_err());

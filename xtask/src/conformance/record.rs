@@ -189,7 +189,10 @@ mod tests {
     #[test]
     fn a_job_may_stop_before_and_after_its_tests() {
         assert_eq!(stop(&[rank(PLAN), rank("")]), Stop::Start);
-        let done = PLAN.to_owned() + &end("m.a", "ok", "") + &end("m.b", "ok", "") + &end("m.c", "skip", "");
+        let done = PLAN.to_owned()
+            + &end("m.a", "ok", "")
+            + &end("m.b", "ok", "")
+            + &end("m.c", "skip", "");
         assert_eq!(stop(&[rank(&done)]), Stop::Exit);
         let finished = done.clone() + "{\"finished\": true}\n";
         assert_eq!(stop(&[rank(&finished), rank(&done)]), Stop::Exit);
@@ -200,7 +203,9 @@ mod tests {
 
     #[test]
     fn a_missing_function_makes_a_skip_bad() {
-        let one = rank(&(PLAN.to_owned() + &end("m.a", "skip", "\"MPI_Pack\"") + &end("m.b", "skip", "")));
+        let one = rank(
+            &(PLAN.to_owned() + &end("m.a", "skip", "\"MPI_Pack\"") + &end("m.b", "skip", "")),
+        );
         let other = rank(&(PLAN.to_owned() + &end("m.a", "ok", "") + &end("m.b", "ok", "")));
         let tests = merge(&[one, other], None);
         assert_eq!((tests[0].verdict, tests[0].ranks.len()), (Verdict::Unsupported, 1));

@@ -48,7 +48,8 @@ pub(super) fn reasons(part: &Part, shown: impl Fn(&str) -> bool) -> String {
     }
     let mut text = String::new();
     for (reason, tests) in alike {
-        let names: Vec<&str> = tests.iter().take(MOST_NAMES).map(|test| short(&test.name)).collect();
+        let names: Vec<&str> =
+            tests.iter().take(MOST_NAMES).map(|test| short(&test.name)).collect();
         let more = tests.len().saturating_sub(MOST_NAMES);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let _ = writeln!(text, "    {reason}\n      in {}{more}", names.join(", "));
@@ -88,7 +89,11 @@ mod tests {
         let mut part = Part::new("test_x", JobSetting { ranks: 2, rpi: Rpi::Shm });
         use Verdict::*;
         for verdict in [Skipped, Passed, Passed, Unsupported, Failed, Error, Hung, Crashed] {
-            part.tests.push(Test::new(format!("test_x.T.{verdict:?}"), verdict, "AssertionError: no"));
+            part.tests.push(Test::new(
+                format!("test_x.T.{verdict:?}"),
+                verdict,
+                "AssertionError: no",
+            ));
         }
         let words: Vec<String> = line(&part).split_whitespace().map(str::to_owned).collect();
         assert_eq!(words, ["test_x", "2", "shm", "8", "2", "1", "2", "1", "0.0"]);

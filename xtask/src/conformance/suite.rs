@@ -67,8 +67,10 @@ impl Suite<'_> {
         progress: &mut Progress,
     ) -> Result<bool, Failure> {
         let name = format!("{module}.{}.{}", setting.ranks, setting.rpi.name());
-        let (records, log) =
-            (self.directory.join("records").join(&name), self.directory.join(format!("{name}.log")));
+        let (records, log) = (
+            self.directory.join("records").join(&name),
+            self.directory.join(format!("{name}.log")),
+        );
         // Of the last run, or of the last job.
         let _ = fs::remove_dir_all(&records);
         super::make_directory(&records)?;
@@ -85,7 +87,8 @@ impl Suite<'_> {
         command.env("CONFORMANCE_SLOW_SECONDS", slow.as_secs().to_string());
         // For processes that a test spawns.
         command.env("CONFORMANCE_SUITE", &self.client.suite);
-        let ending = job::run(command, &records, &log, Limits { patience: self.patience, total: left })?;
+        let ending =
+            job::run(command, &records, &log, Limits { patience: self.patience, total: left })?;
 
         let ranks: Vec<Rank> = (0..setting.ranks).map(|rank| Rank::read(&records, rank)).collect();
         Ok(progress.learn(module, &ranks, ending, || job::tail(&log, 12)))
@@ -94,7 +97,13 @@ impl Suite<'_> {
 
 impl Progress {
     /// Adds the results of a job. Returns whether tests remain.
-    fn learn(&mut self, module: &str, ranks: &[Rank], ending: Ending, log: impl Fn() -> String) -> bool {
+    fn learn(
+        &mut self,
+        module: &str,
+        ranks: &[Rank],
+        ending: Ending,
+        log: impl Fn() -> String,
+    ) -> bool {
         let stop = record::stop(ranks);
         let blamed = match &stop {
             Stop::In(test) | Stop::After(test) => Some(test.as_str()),
@@ -106,7 +115,9 @@ impl Progress {
         let (verdict, what) = match ending {
             Ending::Stalled => (Verdict::Hung, "nothing happened any more".to_owned()),
             Ending::TimedOut => (Verdict::Hung, "no end within the module's time".to_owned()),
-            Ending::Exit(code) => (Verdict::Crashed, format!("the job ended with exit code {code}")),
+            Ending::Exit(code) => {
+                (Verdict::Crashed, format!("the job ended with exit code {code}"))
+            }
         };
         self.hangs += usize::from(verdict == Verdict::Hung);
         let setting = match stop {
@@ -117,11 +128,13 @@ impl Progress {
             Stop::Finished | Stop::Exit => format!("{module}.(exit)"),
         };
         let goes_on = !setting.ends_with(')') && ending != Ending::TimedOut;
-        let mut test = Test::new(setting, verdict, format!("{what}\n{}{}", record::stacks(ranks), log()));
+        let mut test =
+            Test::new(setting, verdict, format!("{what}\n{}{}", record::stacks(ranks), log()));
         if let Some(known) = self.tests.get(&test.name) {
             // Earlier records of a rank explain the rest.
             if known.verdict.is_bad() {
-                test.text = format!("{what} after: {}\n{}\n{}", known.reason(), known.text, test.text);
+                test.text =
+                    format!("{what} after: {}\n{}\n{}", known.reason(), known.text, test.text);
             }
             test.missing = known.missing.clone();
         }

@@ -43,10 +43,15 @@ void witness_take(char *names, int room) {
 /// Compiles the witness with the mpicc of `prefix` into `directory`.
 pub(super) fn build(prefix: &Path, directory: &Path) -> Result<PathBuf, Failure> {
     let source = directory.join("witness.c");
-    fs::write(&source, text()).map_err(Failure::io(format!("cannot write {}", source.display())))?;
+    fs::write(&source, text())
+        .map_err(Failure::io(format!("cannot write {}", source.display())))?;
     let library = directory.join("libwitness.so");
     let mpicc = Run::new(prefix.join("bin/mpicc"));
-    mpicc.args(["-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source).show()?;
+    mpicc
+        .args(["-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .show()?;
     Ok(library)
 }
 
@@ -65,7 +70,8 @@ fn functions() -> Vec<FuncId> {
 
 fn text() -> String {
     let functions = functions();
-    let mut text = format!("#include <mpi.h>\n#include <stdio.h>\n#define COUNT {}\n", functions.len());
+    let mut text =
+        format!("#include <mpi.h>\n#include <stdio.h>\n#define COUNT {}\n", functions.len());
     text.push_str("static const char *const NAMES[COUNT] = {\n");
     for id in &functions {
         let _ = writeln!(text, "    \"{id}\",");
@@ -75,8 +81,11 @@ fn text() -> String {
     for (number, id) in functions.iter().enumerate() {
         let given: Vec<&str> = params(id.function().params).map(|param| param.name).collect();
         let call = given.join(", ");
-        let _ =
-            writeln!(text, "int {id}({}) {{ return heard(P{id}({call}), {number}); }}", id.function().params);
+        let _ = writeln!(
+            text,
+            "int {id}({}) {{ return heard(P{id}({call}), {number}); }}",
+            id.function().params
+        );
     }
     text
 }

@@ -50,7 +50,11 @@ impl Manifest {
 
     /// Adds a file of this content that its owner may change.
     pub(super) fn config(&mut self, name: &str, content: &str) {
-        self.lines.insert(format!("config {} {:016x} {name}", content.len(), hash(content.as_bytes())));
+        self.lines.insert(format!(
+            "config {} {:016x} {name}",
+            content.len(),
+            hash(content.as_bytes())
+        ));
     }
 
     /// Writes the list, which is part of the installation.
@@ -66,7 +70,7 @@ impl Manifest {
 
 /// FNV-1a, as `oxmpi uninstall` computes it.
 fn hash(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }

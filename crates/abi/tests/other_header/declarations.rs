@@ -9,7 +9,8 @@ use std::process::Command;
 pub(crate) type Declarations = BTreeMap<String, String>;
 
 /// Keywords of C types; every other word is a name.
-const TYPE_WORDS: [&str; 8] = ["char", "double", "int", "long", "short", "signed", "unsigned", "void"];
+const TYPE_WORDS: [&str; 8] =
+    ["char", "double", "int", "long", "short", "signed", "unsigned", "void"];
 
 /// Reads the functions, types and constants of a header by the C preprocessor. Panics if the header
 /// is wrong.
@@ -17,8 +18,12 @@ pub(crate) fn declarations(header: &Path) -> Declarations {
     let preprocess = |options: &[&str]| {
         let mut command = Command::new("cc");
         // The inline functions for Fortran handles are not part of the interface.
-        let output =
-            command.args(["-E", "-DOXMPI_MPI_ABI_STRICT"]).args(options).arg(header).output().unwrap();
+        let output = command
+            .args(["-E", "-DOXMPI_MPI_ABI_STRICT"])
+            .args(options)
+            .arg(header)
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "cc cannot read {}: {said}", header.display());
         String::from_utf8(output.stdout).unwrap()
@@ -83,9 +88,12 @@ fn enumerators(words: &[&str], note: &mut impl FnMut(&str, String)) {
         words.iter().position(|word| *word == "}").unwrap(),
     );
     let mut next = 0;
-    for enumerator in words[open + 1..close].split(|word| *word == ",").filter(|one| !one.is_empty()) {
+    for enumerator in
+        words[open + 1..close].split(|word| *word == ",").filter(|one| !one.is_empty())
+    {
         if let [_, "=", value @ ..] = enumerator {
-            next = integer(&value.concat()).unwrap_or_else(|| panic!("{enumerator:?} has no number"));
+            next =
+                integer(&value.concat()).unwrap_or_else(|| panic!("{enumerator:?} has no number"));
         }
         note(enumerator[0], format!("int {next}"));
         next += 1;
@@ -106,7 +114,8 @@ fn function<'a>(words: &[&'a str]) -> Option<(&'a str, String)> {
     let close = params.len() - 1;
     assert_eq!(params[close], ")", "the declaration of {name} does not end with its parameters");
     let params: Vec<String> = split_words(&params[..close]).map(parameter).collect();
-    let result = result.iter().copied().filter(|word| *word != "extern").collect::<Vec<_>>().join(" ");
+    let result =
+        result.iter().copied().filter(|word| *word != "extern").collect::<Vec<_>>().join(" ");
     Some((name, format!("{result} ({})", params.join(", "))))
 }
 
@@ -150,7 +159,8 @@ fn parameter(words: &[&str]) -> String {
 }
 
 fn defined(text: &str) -> Declarations {
-    let definitions = text.lines().filter_map(|line| line.strip_prefix("#define ")?.split_once(' '));
+    let definitions =
+        text.lines().filter_map(|line| line.strip_prefix("#define ")?.split_once(' '));
     let definitions: BTreeMap<&str, &str> = definitions
         .map(|(name, value)| (name, value.trim()))
         .filter(|(name, _)| is_of_interface(name))

@@ -25,7 +25,9 @@ const JUSTIFIED: &[Difference] = &[
     // them.
     Difference {
         name: "MPI_Precv_init_c",
-        ours: Some("int (void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *)"),
+        ours: Some(
+            "int (void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *)",
+        ),
         theirs: None,
     },
     Difference {
@@ -39,7 +41,11 @@ const JUSTIFIED: &[Difference] = &[
     // Forum's header. Only C++ functions of a program with such a parameter have other symbols.
     tag("MPI_T_cvar_handle", "struct MPI_ABI_T_cvar_handle *", "struct MPI_T_cvar_handle_t *"),
     tag("MPI_T_enum", "struct MPI_ABI_T_enum *", "struct MPI_T_enum_t *"),
-    tag("MPI_T_event_instance", "struct MPI_ABI_T_event_instance *", "struct MPI_T_event_instance_t *"),
+    tag(
+        "MPI_T_event_instance",
+        "struct MPI_ABI_T_event_instance *",
+        "struct MPI_T_event_instance_t *",
+    ),
     tag(
         "MPI_T_event_registration",
         "struct MPI_ABI_T_event_registration *",
@@ -92,7 +98,9 @@ fn the_header_agrees_with_that_of_another_library() {
     let is_listed = |difference: &&(&str, Option<&str>, Option<&str>)| {
         let (name, ours, theirs) = difference;
         let name = name.strip_prefix('P').unwrap_or(name);
-        JUSTIFIED.iter().any(|known| (known.name, known.ours, known.theirs) == (name, *ours, *theirs))
+        JUSTIFIED
+            .iter()
+            .any(|known| (known.name, known.ours, known.theirs) == (name, *ours, *theirs))
     };
     let new: Vec<String> = found
         .iter()
@@ -102,7 +110,11 @@ fn the_header_agrees_with_that_of_another_library() {
     assert!(new.is_empty(), "{} differences without a reason:\n{}", new.len(), new.join("\n"));
     for known in JUSTIFIED {
         let is_there = found.contains(&(known.name, known.ours, known.theirs));
-        assert!(is_there, "{} has no longer the listed difference: remove it from the list", known.name);
+        assert!(
+            is_there,
+            "{} has no longer the listed difference: remove it from the list",
+            known.name
+        );
     }
 }
 
@@ -119,7 +131,11 @@ fn wrong_declarations_are_found() {
             "MPI_Send",
         ),
         ("int MPI_Send(const void *buf", "int MPI_Send(void *buf", "MPI_Send"),
-        ("int PMPI_Init(int *argc, char ***argv)", "int PMPI_Init(int *argc, char **argv)", "PMPI_Init"),
+        (
+            "int PMPI_Init(int *argc, char ***argv)",
+            "int PMPI_Init(int *argc, char **argv)",
+            "PMPI_Init",
+        ),
         ("int MPI_T_init_thread(int required, int *provided);", "", "MPI_T_init_thread"),
         ("double MPI_Wtime(", "float MPI_Wtime(", "MPI_Wtime"),
         (
@@ -134,7 +150,11 @@ fn wrong_declarations_are_found() {
         ),
         ("int MPI_TAG;\n    int MPI_ERROR;", "int MPI_ERROR;\n    int MPI_TAG;", "MPI_Status"),
         ("typedef int64_t MPI_Offset;", "typedef int32_t MPI_Offset;", "MPI_Offset"),
-        ("typedef struct MPI_ABI_Comm *MPI_Comm;", "typedef struct MPI_ABI_Win *MPI_Comm;", "MPI_Comm"),
+        (
+            "typedef struct MPI_ABI_Comm *MPI_Comm;",
+            "typedef struct MPI_ABI_Win *MPI_Comm;",
+            "MPI_Comm",
+        ),
         ("((MPI_Comm) 0x101)", "((MPI_Comm) 0x103)", "MPI_COMM_WORLD"),
         ("((MPI_Comm) 0x102)", "((MPI_Win) 0x102)", "MPI_COMM_SELF"),
         ("((MPI_Offset) -1)", "((MPI_Offset) 1)", "MPI_DISPLACEMENT_CURRENT"),
@@ -166,5 +186,8 @@ fn wrong_declarations_are_found() {
         assert_eq!(right.matches(from).count(), 1, "{from}");
         assert_eq!(differences(&ours, &read("alike", &right.replace(from, to))), [], "{to}");
     }
-    assert_eq!(ours.keys().filter(|name| name.starts_with("PMPI_")).count(), oxmpi_abi::FuncId::all().len());
+    assert_eq!(
+        ours.keys().filter(|name| name.starts_with("PMPI_")).count(),
+        oxmpi_abi::FuncId::all().len()
+    );
 }

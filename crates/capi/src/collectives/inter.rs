@@ -15,7 +15,9 @@ use oxmpi_coll::{Area, Memory};
 use oxmpi_core::Communicator;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{Blocks, Call, Groups, InterCollective, InterRole, Paired, RootOnly, Shared, TeamMember};
+use oxmpi_plan::{
+    Blocks, Call, Groups, InterCollective, InterRole, Paired, RootOnly, Shared, TeamMember,
+};
 use std::ffi::c_int;
 
 #[derive(Clone, Copy)]
@@ -52,7 +54,8 @@ impl RemoteBlocks {
 
 fn even(length: usize, how_many: usize) -> Result<Blocks> {
     Blocks::new(std::iter::repeat_n(length, how_many)).ok_or_else(|| {
-        let text = format!("{how_many} blocks of {length} are more than the address space has room for");
+        let text =
+            format!("{how_many} blocks of {length} are more than the address space has room for");
         MpiError::new(abi::MPI_ERR_COUNT, text)
     })
 }
@@ -63,7 +66,10 @@ fn nothing() -> Area {
 
 impl IntercommCall<'_> {
     fn me(&self) -> TeamMember {
-        TeamMember { rank: self.comm.collective_team().rank, size: self.comm.collective_team().size() }
+        TeamMember {
+            rank: self.comm.collective_team().rank,
+            size: self.comm.collective_team().size(),
+        }
     }
 
     fn remote(&self) -> usize {
@@ -96,20 +102,34 @@ impl IntercommCall<'_> {
 
     pub(super) fn bcast(&self, data: BufferArgs, root: c_int) -> Result<()> {
         let part = self.part(root)?;
-        let data = if part == InterRole::Idle { UserBuf::empty() } else { data.buffer(self.library)? };
+        let data =
+            if part == InterRole::Idle { UserBuf::empty() } else { data.buffer(self.library)? };
         let what = InterCollective::Bcast { part, bytes: Paired(data.packed_len()) };
-        let buffers =
-            if part == InterRole::Root { (data.into(), nothing()) } else { (nothing(), data.into()) };
+        let buffers = if part == InterRole::Root {
+            (data.into(), nothing())
+        } else {
+            (nothing(), data.into())
+        };
         self.moves(what, buffers)
     }
 
-    pub(super) fn gather(&self, send: BufferArgs, receive: &RemoteBlocks, root: c_int) -> Result<()> {
+    pub(super) fn gather(
+        &self,
+        send: BufferArgs,
+        receive: &RemoteBlocks,
+        root: c_int,
+    ) -> Result<()> {
         let part = self.part(root)?;
         let (input, output, mine, all) = self.rooted(part, send, receive)?;
         self.moves(InterCollective::Gather { part, mine, all }, (input, output))
     }
 
-    pub(super) fn scatter(&self, send: &RemoteBlocks, receive: BufferArgs, root: c_int) -> Result<()> {
+    pub(super) fn scatter(
+        &self,
+        send: &RemoteBlocks,
+        receive: BufferArgs,
+        root: c_int,
+    ) -> Result<()> {
         let part = self.part(root)?;
         let (output, input, mine, all) = self.rooted(part, receive, send)?;
         self.moves(InterCollective::Scatter { part, mine, all }, (input, output))
@@ -140,7 +160,8 @@ impl IntercommCall<'_> {
     pub(super) fn allgather(&self, send: BufferArgs, receive: &RemoteBlocks) -> Result<()> {
         let input = send.buffer(self.library)?;
         let (output, remote) = receive.place(self.library, self.remote())?;
-        let what = InterCollective::Allgather { mine: Paired(input.packed_len()), remote: Paired(remote) };
+        let what =
+            InterCollective::Allgather { mine: Paired(input.packed_len()), remote: Paired(remote) };
         self.moves(what, (input.into(), output))
     }
 
@@ -166,7 +187,11 @@ impl IntercommCall<'_> {
             return self.moves(InterCollective::Bcast { part, bytes: Paired(0) }, (input, output));
         }
         let count = Paired(check_count(r.count)?);
-        self.combines(r, (input, output), |commutative| InterCollective::Reduce { part, count, commutative })
+        self.combines(r, (input, output), |commutative| InterCollective::Reduce {
+            part,
+            count,
+            commutative,
+        })
     }
 
     pub(super) fn allreduce(&self, r: ReductionArgs) -> Result<()> {
@@ -186,11 +211,11 @@ impl IntercommCall<'_> {
         })?;
         let index = self.me().rank - self.groups.local(self.me()).start;
         let mine = blocks.length(index as usize) as i64;
-        let input = ReductionArgs { count: blocks.total() as i64, ..r }.send().buffer(self.library)?;
+        let input =
+            ReductionArgs { count: blocks.total() as i64, ..r }.send().buffer(self.library)?;
         let output = ReductionArgs { count: mine, ..r }.receive().buffer(self.library)?;
-        self.combines(r, (input.into(), output.into()), |commutative| InterCollective::ReduceScatter {
-            local: Paired(blocks),
-            commutative,
+        self.combines(r, (input.into(), output.into()), |commutative| {
+            InterCollective::ReduceScatter { local: Paired(blocks), commutative }
         })
     }
 

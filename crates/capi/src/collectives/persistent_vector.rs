@@ -3,7 +3,8 @@
 
 use super::reductions::ReductionArgs;
 use super::vector::{
-    BlockArgs, BlockTypes, BufferSide, NumberArray, allgatherv, alltoallv, gatherv, reduce_scatter, scatterv,
+    BlockArgs, BlockTypes, BufferSide, NumberArray, allgatherv, alltoallv, gatherv, reduce_scatter,
+    scatterv,
 };
 use super::{BufferArgs, CallForm};
 use oxmpi_abi::FuncId;

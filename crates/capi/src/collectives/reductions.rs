@@ -63,7 +63,13 @@ fn reduction(
     let mut buffers = Buffers { input, output, element: None };
     // A short reduction is complete before the cost of a reference count would pay.
     if matches!(form, CallForm::Blocking)
-        && library.process.execute_past_plans(comm, &call, &buffers, &how.combine, Some(datatype.layout()))?
+        && library.process.execute_past_plans(
+            comm,
+            &call,
+            &buffers,
+            &how.combine,
+            Some(datatype.layout()),
+        )?
     {
         return Ok(());
     }
@@ -71,7 +77,13 @@ fn reduction(
     run_plan(library, comm, call, buffers.into(), how, form)
 }
 
-pub(super) fn reduce(function: FuncId, r: ReductionArgs, root: c_int, comm: Comm, form: CallForm) -> c_int {
+pub(super) fn reduce(
+    function: FuncId,
+    r: ReductionArgs,
+    root: c_int,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
     if matches!(form, CallForm::Blocking)
         && let Some(done) = short::reduce(&r, root, comm)
     {
@@ -121,10 +133,8 @@ pub(super) fn allreduce(function: FuncId, r: ReductionArgs, comm: Comm, form: Ca
         if let Some(across) = across(library, communicator, form) {
             return across.allreduce(r);
         }
-        reduce_to_all(library, communicator, r, form, |count, commutative, in_place| Call::Allreduce {
-            count,
-            commutative,
-            in_place,
+        reduce_to_all(library, communicator, r, form, |count, commutative, in_place| {
+            Call::Allreduce { count, commutative, in_place }
         })
     })
 }
@@ -178,7 +188,12 @@ pub(super) fn exscan(function: FuncId, r: ReductionArgs, comm: Comm, form: CallF
     })
 }
 
-pub(super) fn reduce_scatter_block(function: FuncId, r: ReductionArgs, comm: Comm, form: CallForm) -> c_int {
+pub(super) fn reduce_scatter_block(
+    function: FuncId,
+    r: ReductionArgs,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
     if matches!(form, CallForm::Blocking)
         && let Some(done) = short::reduce_scatter_block(&r, comm)
     {
@@ -186,14 +201,18 @@ pub(super) fn reduce_scatter_block(function: FuncId, r: ReductionArgs, comm: Com
     }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, form) {
-            return across.reduce_scatter(r, &vec![check_count(r.count)?; communicator.size() as usize]);
+            return across
+                .reduce_scatter(r, &vec![check_count(r.count)?; communicator.size() as usize]);
         }
         let in_place = r.send().is_in_place();
         let how = combining(library, r.op, r.datatype)?;
         let size = communicator.size();
         let input = if in_place { UserBuf::empty() } else { r.send().blocks(library, size)? };
-        let output =
-            if in_place { r.receive().blocks(library, size)? } else { r.receive().buffer(library)? };
+        let output = if in_place {
+            r.receive().blocks(library, size)?
+        } else {
+            r.receive().buffer(library)?
+        };
         let block = Shared(check_count(r.count)?);
         let call = Call::ReduceScatterBlock { block, commutative: how.commutative, in_place };
         reduction(library, communicator, how, call, r.datatype, (input, output), form)

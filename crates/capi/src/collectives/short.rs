@@ -92,7 +92,12 @@ fn gathered(
 }
 
 #[inline(always)]
-pub(super) fn gather(send: BufferArgs, receive: BufferArgs, root: c_int, comm: Comm) -> Option<Result<()>> {
+pub(super) fn gather(
+    send: BufferArgs,
+    receive: BufferArgs,
+    root: c_int,
+    comm: Comm,
+) -> Option<Result<()>> {
     by_line(comm, |line| {
         if !line.is_root(rank(line, root)?) {
             let block = memory(send)?;
@@ -121,7 +126,12 @@ fn spread(named: BufferArgs, line: &ShortCollectives<'_, Routes>) -> Option<(Pla
 }
 
 #[inline(always)]
-pub(super) fn scatter(send: BufferArgs, receive: BufferArgs, root: c_int, comm: Comm) -> Option<Result<()>> {
+pub(super) fn scatter(
+    send: BufferArgs,
+    receive: BufferArgs,
+    root: c_int,
+    comm: Comm,
+) -> Option<Result<()>> {
     by_line(comm, |line| {
         let root = rank(line, root)?;
         if !line.is_root(root) {
@@ -219,15 +229,20 @@ impl UnevenBlocks<'_> {
         };
         let size = plain(named.address, 1, datatype)?.len();
         // SAFETY: the C program passes arrays with a number for each rank.
-        let (counts, places) =
-            unsafe { (array(counts, ranks as usize, "").ok()?, array(places, ranks as usize, "").ok()?) };
+        let (counts, places) = unsafe {
+            (array(counts, ranks as usize, "").ok()?, array(places, ranks as usize, "").ok()?)
+        };
         Some(UnevenBlocks { address: named.address, counts, places, datatype, size })
     }
 
     #[inline(always)]
     fn block(&self, rank: u32) -> Option<PlainBuf> {
         let offset = (self.places[rank as usize] as isize).wrapping_mul(self.size as isize);
-        plain(self.address.wrapping_byte_offset(offset), i64::from(self.counts[rank as usize]), self.datatype)
+        plain(
+            self.address.wrapping_byte_offset(offset),
+            i64::from(self.counts[rank as usize]),
+            self.datatype,
+        )
     }
 
     /// Checks all blocks. Returns the sum of the lengths and the longest length, in bytes.
@@ -256,12 +271,19 @@ fn place_own(send: BufferArgs, to: &PlainBuf) -> Option<PlainBuf> {
 }
 
 #[inline(always)]
-pub(super) fn gatherv(send: BufferArgs, receive: &BlockArgs, root: c_int, comm: Comm) -> Option<Result<()>> {
+pub(super) fn gatherv(
+    send: BufferArgs,
+    receive: &BlockArgs,
+    root: c_int,
+    comm: Comm,
+) -> Option<Result<()>> {
     by_line(comm, |line| {
         let root = rank(line, root)?;
         if !line.is_root(root) {
             let block = memory(send)?;
-            return line.has_room_for_uneven(block.len()).then(|| line.give_to_gatherv(root, block));
+            return line
+                .has_room_for_uneven(block.len())
+                .then(|| line.give_to_gatherv(root, block));
         }
         let all = UnevenBlocks::of(receive, line.ranks())?;
         let (_, longest) = all.lengths()?;
@@ -294,7 +316,8 @@ pub(super) fn allgatherv(send: BufferArgs, receive: &BlockArgs, comm: Comm) -> O
 #[inline(always)]
 pub(super) fn alltoallv(send: &BlockArgs, receive: &BlockArgs, comm: Comm) -> Option<Result<()>> {
     by_line(comm, |line| {
-        let (given, all) = (UnevenBlocks::of(send, line.ranks())?, UnevenBlocks::of(receive, line.ranks())?);
+        let (given, all) =
+            (UnevenBlocks::of(send, line.ranks())?, UnevenBlocks::of(receive, line.ranks())?);
         let ((sum, _), (_, longest)) = (given.lengths()?, all.lengths()?);
         if !line.has_room_for_uneven(sum) || !line.has_room_for_uneven(longest) {
             return None;

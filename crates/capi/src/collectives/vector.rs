@@ -146,7 +146,8 @@ impl BlockArgs {
             let (datatype, unit) = match self.types {
                 BlockTypes::One(datatype) => {
                     let found = library.datatype(datatype);
-                    let found = found.map_err(|error| error.within(self.side.one_type().to_owned()))?;
+                    let found =
+                        found.map_err(|error| error.within(self.side.one_type().to_owned()))?;
                     (datatype, found.bounds().extent())
                 }
                 // Programs leave the datatypes of empty blocks unset.
@@ -177,10 +178,17 @@ impl BlockArgs {
         }
     }
 
-    fn block(&self, library: &Running, count: i64, offset: isize, datatype: Datatype) -> Result<UserBuf> {
+    fn block(
+        &self,
+        library: &Running,
+        count: i64,
+        offset: isize,
+        datatype: Datatype,
+    ) -> Result<UserBuf> {
         // A displacement from MPI_IN_PLACE or a null pointer is an error, except that a
         // displacement in bytes from MPI_BOTTOM is an absolute address.
-        let absolute = matches!(self.types, BlockTypes::Each(_)) && offset.unsigned_abs() >= FIRST_PAGE;
+        let absolute =
+            matches!(self.types, BlockTypes::Each(_)) && offset.unsigned_abs() >= FIRST_PAGE;
         if self.is_in_place() || (self.address.is_null() && !absolute) {
             library.buffer(self.address, count, datatype)?;
         }
@@ -194,7 +202,8 @@ pub(crate) fn lengths(list: &BlockList, side: BufferSide) -> Result<Blocks> {
 
 fn together(lengths: impl Iterator<Item = usize>, side: BufferSide) -> Result<Blocks> {
     Blocks::new(lengths).ok_or_else(|| {
-        let text = format!("the {} are together more than the address space has room for", side.counts());
+        let text =
+            format!("the {} are together more than the address space has room for", side.counts());
         MpiError::new(abi::MPI_ERR_COUNT, text)
     })
 }
@@ -348,12 +357,14 @@ pub(super) fn reduce_scatter(
         let how = combining(library, r.op, r.datatype)?;
         let blocks = together(counts.into_iter(), BufferSide::Receive)?;
         let all = ReductionArgs { count: blocks.total() as i64, ..r };
-        let mine = ReductionArgs { count: blocks.length(communicator.team.rank as usize) as i64, ..r };
+        let mine =
+            ReductionArgs { count: blocks.length(communicator.team.rank as usize) as i64, ..r };
         let input = if in_place { UserBuf::empty() } else { all.send().buffer(library)? };
         let output = if in_place { all.receive() } else { mine.receive() }.buffer(library)?;
         let element = Some(library.datatype(r.datatype)?.layout().clone());
         let memory = Memory { input: input.into(), output: output.into(), element };
-        let call = Call::ReduceScatter { blocks: Shared(blocks), commutative: how.commutative, in_place };
+        let call =
+            Call::ReduceScatter { blocks: Shared(blocks), commutative: how.commutative, in_place };
         run_plan(library, communicator, call, memory, how, form)
     })
 }

@@ -54,7 +54,8 @@ impl UserConversion {
             String::from_utf8_lossy(&self.name)
         );
         // The function's result may be an error code of the program.
-        let class = if crate::errors::check_code(code).is_ok() { code } else { abi::MPI_ERR_CONVERSION };
+        let class =
+            if crate::errors::check_code(code).is_ok() { code } else { abi::MPI_ERR_CONVERSION };
         MpiError::new(class, text)
     }
 
@@ -84,7 +85,8 @@ impl UserConversion {
                     let n = (items - done).min(c_int::MAX as usize);
                     // SAFETY: the function of the program gets the program's buffer and one for
                     // `items` elements of the file.
-                    code = unsafe { function(memory, handle, n as c_int, file, done as i64, extra) };
+                    code =
+                        unsafe { function(memory, handle, n as c_int, file, done as i64, extra) };
                     done += n;
                 }
             }
@@ -93,7 +95,11 @@ impl UserConversion {
             // `handle_of` has made this handle for the call.
             let _ = self.library.datatypes.free(Handle::from_raw(handle as u64));
         }
-        if code == abi::MPI_SUCCESS { Ok(()) } else { Err(self.failed("the conversion function", code)) }
+        if code == abi::MPI_SUCCESS {
+            Ok(())
+        } else {
+            Err(self.failed("the conversion function", code))
+        }
     }
 
     /// Checks that data without a conversion have the same length in file and memory.
@@ -117,8 +123,9 @@ impl Conversion for UserConversion {
     fn size_of(&self, facts: &'static PredefinedType) -> Result<usize> {
         let mut extent: Aint = 0;
         // SAFETY: the function of the program gets a place for its result.
-        let code =
-            unsafe { (self.extent)(facts.handle.into(), &mut extent, self.extra_state as *mut c_void) };
+        let code = unsafe {
+            (self.extent)(facts.handle.into(), &mut extent, self.extra_state as *mut c_void)
+        };
         if code != abi::MPI_SUCCESS {
             return Err(self.failed("the extent function", code));
         }
@@ -159,7 +166,10 @@ pub(super) fn representation(library: &Running, name: &[u8]) -> Result<Represent
     match registered.iter().find(|conversion| conversion.name() == name) {
         Some(conversion) => Ok(Representation::Registered(Arc::clone(conversion))),
         None => {
-            let text = format!("the data representation \"{}\" is not known", String::from_utf8_lossy(name));
+            let text = format!(
+                "the data representation \"{}\" is not known",
+                String::from_utf8_lossy(name)
+            );
             Err(MpiError::new(abi::MPI_ERR_UNSUPPORTED_DATAREP, text))
         }
     }
@@ -179,15 +189,19 @@ unsafe fn register(
     let name = unsafe { text(name, "datarep") }?;
     let limit = abi::MPI_MAX_DATAREP_STRING as usize;
     if name.is_empty() || name.len() >= limit {
-        let text = format!("datarep has {} characters; it must have 1 to {}", name.len(), limit - 1);
+        let text =
+            format!("datarep has {} characters; it must have 1 to {}", name.len(), limit - 1);
         return Err(MpiError::new(abi::MPI_ERR_ARG, text));
     }
     let extent = extent.ok_or_else(|| null("dtype_file_extent_fn"))?;
     let mut registered = locked(&library.representations.0);
-    let known =
-        Representation::predefined(name).is_some() || registered.iter().any(|known| known.name() == name);
+    let known = Representation::predefined(name).is_some()
+        || registered.iter().any(|known| known.name() == name);
     if known {
-        let text = format!("the data representation \"{}\" is there already", String::from_utf8_lossy(name));
+        let text = format!(
+            "the data representation \"{}\" is there already",
+            String::from_utf8_lossy(name)
+        );
         return Err(MpiError::new(abi::MPI_ERR_DUP_DATAREP, text));
     }
     let extra_state = extra_state as usize;

@@ -29,7 +29,13 @@ unsafe fn name<'a>(filename: *const c_char) -> Result<&'a [u8]> {
     }
 }
 
-fn open(comm: Comm, filename: *const c_char, amode: c_int, info: Info, fh: *mut File) -> Result<()> {
+fn open(
+    comm: Comm,
+    filename: *const c_char,
+    amode: c_int,
+    info: Info,
+    fh: *mut File,
+) -> Result<()> {
     let library = library()?;
     let communicator = Arc::clone(&*library.communicator(comm)?);
     // SAFETY: the C program passes a string.

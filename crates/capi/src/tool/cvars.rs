@@ -14,8 +14,9 @@ use std::sync::{LazyLock, Mutex};
 const MOST: usize = 1 << 20;
 
 /// Handles with the index of the parameter.
-static HANDLES: LazyLock<Handles<usize>> =
-    LazyLock::new(|| Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES));
+static HANDLES: LazyLock<Handles<usize>> = LazyLock::new(|| {
+    Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES)
+});
 
 struct CvarState {
     params: Params,

@@ -16,7 +16,10 @@ pub(super) fn handle(place: Option<usize>) -> TEnum {
 }
 
 fn enumeration(handle: TEnum) -> Result<&'static Enumeration> {
-    handle.checked_sub(FIRST).and_then(|place| all().get(place)).ok_or(abi::MPI_T_ERR_INVALID_HANDLE)
+    handle
+        .checked_sub(FIRST)
+        .and_then(|place| all().get(place))
+        .ok_or(abi::MPI_T_ERR_INVALID_HANDLE)
 }
 
 mpi! {

@@ -11,8 +11,8 @@ use super::{Result, call, enums};
 use crate::info;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{
-    Aint, Datatype, Info as InfoHandle, TCbSafety, TEnum, TEventCbFunction, TEventDroppedCbFunction,
-    TEventFreeCbFunction, TEventRegistration,
+    Aint, Datatype, Info as InfoHandle, TCbSafety, TEnum, TEventCbFunction,
+    TEventDroppedCbFunction, TEventFreeCbFunction, TEventRegistration,
 };
 use oxmpi_core::tool::events::{ElementType, all};
 use oxmpi_param::Level;
@@ -44,7 +44,8 @@ unsafe fn put_elements(
     }
     // SAFETY: not null, and valid by the contract of this function.
     let room = usize::try_from(unsafe { num_elements.read() }).unwrap_or(0);
-    for (at, (element, place)) in event.elements.iter().zip(event.layout().0).take(room).enumerate() {
+    for (at, (element, place)) in event.elements.iter().zip(event.layout().0).take(room).enumerate()
+    {
         // SAFETY: not null, and below the size that the caller has passed.
         unsafe {
             if !datatypes.is_null() {

@@ -66,8 +66,9 @@ fn receive(seen: ObservedEvents) -> bool {
 
 /// Counts dropped events of a kind. Without a context the registrations of all contexts count them.
 fn drop_of(all: &[Arc<Registration>], kind: EventKind, context: Option<Option<u32>>, count: u64) {
-    let concerned =
-        |one: &&Arc<Registration>| one.kind() == kind && context.is_none_or(|context| one.receives(context));
+    let concerned = |one: &&Arc<Registration>| {
+        one.kind() == kind && context.is_none_or(|context| one.receives(context))
+    };
     all.iter().filter(concerned).for_each(|one| one.note_dropped(count));
 }
 

@@ -21,8 +21,9 @@ const MOST: usize = 1 << 20;
 static SESSIONS: LazyLock<Handles<Mutex<Vec<usize>>>> = LazyLock::new(|| {
     Handles::new(MOST_SESSIONS, abi::MPI_T_ERR_INVALID_SESSION, abi::MPI_T_ERR_OUT_OF_SESSIONS)
 });
-static HANDLES: LazyLock<Handles<PvarHandle>> =
-    LazyLock::new(|| Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES));
+static HANDLES: LazyLock<Handles<PvarHandle>> = LazyLock::new(|| {
+    Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES)
+});
 
 struct PvarHandle {
     session: TPvarSession,
@@ -47,7 +48,11 @@ pub(super) fn free_all() {
 fn measure(pvar: &Pvar, comm: Option<Comm>, mark: u64) -> Result<Value> {
     let Some(library) = measured()? else {
         // MPI is not initialised, so all values are zero.
-        return if comm.is_none() { Ok(pvar.class.zero()) } else { Err(abi::MPI_T_ERR_INVALID_HANDLE) };
+        return if comm.is_none() {
+            Ok(pvar.class.zero())
+        } else {
+            Err(abi::MPI_T_ERR_INVALID_HANDLE)
+        };
     };
     let Some(comm) = comm else {
         return library.process.measure(pvar, None, mark).ok_or(abi::MPI_T_ERR_NOT_ACCESSIBLE);

@@ -10,7 +10,8 @@ use crate::library::running_unless_closed;
 use crate::objects::locked;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{
-    Comm, TCbSafety, TEventCbFunction, TEventDroppedCbFunction, TEventFreeCbFunction, TEventRegistration,
+    Comm, TCbSafety, TEventCbFunction, TEventDroppedCbFunction, TEventFreeCbFunction,
+    TEventRegistration,
 };
 use oxmpi_core::tool::events::{self, EventType};
 use oxmpi_core::tool::{Event, EventKind};
@@ -20,8 +21,9 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 const MOST: usize = 1 << 12;
 
-static HANDLES: LazyLock<Handles<Arc<Registration>>> =
-    LazyLock::new(|| Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES));
+static HANDLES: LazyLock<Handles<Arc<Registration>>> = LazyLock::new(|| {
+    Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES)
+});
 static ALL: Mutex<Vec<Arc<Registration>>> = Mutex::new(Vec::new());
 
 /// The safety level of callback situations.
@@ -173,7 +175,8 @@ impl Registration {
         if let Some(on_drop) = on_drop {
             let dropped = self.dropped.swap(0, Ordering::Relaxed);
             if dropped > 0 {
-                let (count, source) = (i64::try_from(dropped).unwrap_or(i64::MAX), self.kind.source as c_int);
+                let (count, source) =
+                    (i64::try_from(dropped).unwrap_or(i64::MAX), self.kind.source as c_int);
                 // SAFETY: the function is the argument of MPI_T_event_set_dropped_handler, and gets
                 // the arguments of the standard.
                 unsafe { on_drop(count, self.handle(), source, SITUATION, address(user_data)) };
@@ -188,7 +191,9 @@ impl Registration {
             instances::during(*event, |instance| {
                 // SAFETY: the function is the argument of MPI_T_event_register_callback, and gets
                 // the arguments of the standard.
-                unsafe { (callback.function)(instance, self.handle(), SITUATION, address(user_data)) };
+                unsafe {
+                    (callback.function)(instance, self.handle(), SITUATION, address(user_data))
+                };
             });
         }
         let on_free = {

@@ -40,10 +40,17 @@ fn at(library: &Running, place: TargetArgs) -> Result<TargetAccess> {
     datatype.check_committed()?;
     let count = check_count(place.count)?;
     if datatype.bounds().packed_len(count).is_err() {
-        let text = format!("target_count is {count}: elements of this number do not fit the address space");
+        let text = format!(
+            "target_count is {count}: elements of this number do not fit the address space"
+        );
         return Err(MpiError::new(abi::MPI_ERR_COUNT, text));
     }
-    Ok(TargetAccess { rank: place.rank, disp: place.disp as i64, count, layout: datatype.layout().clone() })
+    Ok(TargetAccess {
+        rank: place.rank,
+        disp: place.disp as i64,
+        count,
+        layout: datatype.layout().clone(),
+    })
 }
 
 #[inline(always)]
@@ -54,7 +61,8 @@ pub(super) fn same(origin: OriginArgs, place: TargetArgs) -> bool {
 /// Results cannot go to a device: any poll may write them, and a poll has no caller to report a
 /// failure of the driver to.
 const NO_RESULT: &str = "one-sided communication writes results to memory of the host alone: give it such a buffer, and copy from there";
-const NO_SWAP: &str = "MPI_Compare_and_swap takes elements in memory of the host alone: copy them there";
+const NO_SWAP: &str =
+    "MPI_Compare_and_swap takes elements in memory of the host alone: copy them there";
 
 pub(super) fn put(
     library: &Running,
@@ -109,9 +117,11 @@ pub(super) fn accumulate(
     let accumulator = accumulator_for(&operation, &target, library.strict)?;
     if takes_operands {
         let datatype = library.datatype(origin.datatype)?;
-        let same = datatype.uniform().map(|facts| facts.handle) == target.uniform().map(|facts| facts.handle);
+        let same = datatype.uniform().map(|facts| facts.handle)
+            == target.uniform().map(|facts| facts.handle);
         if !same {
-            let text = format!("elements of {} are accumulated to elements of {}", &**datatype, &**target);
+            let text =
+                format!("elements of {} are accumulated to elements of {}", &**datatype, &**target);
             return Err(MpiError::new(abi::MPI_ERR_TYPE, text));
         }
     }
@@ -179,13 +189,21 @@ fn accumulate_plainly(
 }
 
 #[inline(always)]
-fn fetched_now(origin: *const c_void, result: OriginArgs, place: (c_int, Aint), op: Op, win: Win) -> bool {
+fn fetched_now(
+    origin: *const c_void,
+    result: OriginArgs,
+    place: (c_int, Aint),
+    op: Op,
+    win: Win,
+) -> bool {
     let operand = if op == abi::MPI_NO_OP { Some(Bytes::empty()) } else { None };
     let operands = plain(origin, 1, result.datatype);
-    let Some(operand) = operand.or_else(|| operands.as_ref().map(|operands| operands.bytes())) else {
+    let Some(operand) = operand.or_else(|| operands.as_ref().map(|operands| operands.bytes()))
+    else {
         return false;
     };
-    let (Some(old), at) = (plain(result.addr, 1, result.datatype), (place.0, place.1 as i64)) else {
+    let (Some(old), at) = (plain(result.addr, 1, result.datatype), (place.0, place.1 as i64))
+    else {
         return false;
     };
     if let Some(instruction) = op::instruction(op as u64, result.datatype as u64)
@@ -232,7 +250,8 @@ fn fetch_fully(
         drop(datatype);
         let place = TargetArgs { rank, disp, count: 1, datatype: result.datatype };
         let origin = OriginArgs { addr: origin, ..result };
-        accumulate(library, window, (origin, Some(result)), place, op, AccessCompletion::Plain).map(drop)
+        accumulate(library, window, (origin, Some(result)), place, op, AccessCompletion::Plain)
+            .map(drop)
     })
 }
 
@@ -242,13 +261,17 @@ fn compared_size(library: &Running, datatype: Datatype) -> Result<usize> {
     let datatype = library.datatype(datatype)?;
     match datatype.facts() {
         Some(facts)
-            if matches!(facts.category, CInteger | FortranInteger | Logical | MultiLanguage | Byte) =>
+            if matches!(
+                facts.category,
+                CInteger | FortranInteger | Logical | MultiLanguage | Byte
+            ) =>
         {
             Ok(facts.size)
         }
         Some(facts) if facts.category == Char && !library.strict => Ok(facts.size),
         _ => {
-            let text = format!("elements of {} cannot be compared: they are no integers", &**datatype);
+            let text =
+                format!("elements of {} cannot be compared: they are no integers", &**datatype);
             Err(MpiError::new(abi::MPI_ERR_TYPE, text))
         }
     }

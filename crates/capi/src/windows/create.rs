@@ -24,8 +24,9 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 fn bytes(size: Aint) -> Result<usize> {
-    usize::try_from(size)
-        .map_err(|_| MpiError::new(abi::MPI_ERR_SIZE, format!("size is {size}; it must not be negative")))
+    usize::try_from(size).map_err(|_| {
+        MpiError::new(abi::MPI_ERR_SIZE, format!("size is {size}; it must not be negative"))
+    })
 }
 
 fn new_window(flavor: Flavor, size: Aint, disp_unit: Aint, info: Info) -> Result<NewWindow> {
@@ -39,7 +40,8 @@ fn new_window(flavor: Flavor, size: Aint, disp_unit: Aint, info: Info) -> Result
 }
 
 /// The reason against device memory: other processes access a window's memory directly.
-const NO_WINDOW: &str = "a window needs memory of the host: make it of such memory, and copy between the two";
+const NO_WINDOW: &str =
+    "a window needs memory of the host: make it of such memory, and copy between the two";
 
 fn exposed(library: &Running, base: *mut c_void, len: usize) -> Result<Exposed> {
     if len > 0 {

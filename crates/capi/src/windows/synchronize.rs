@@ -14,7 +14,8 @@ fn lock_type(lock_type: c_int) -> Result<LockType> {
         abi::MPI_LOCK_EXCLUSIVE => Ok(LockType::Exclusive),
         abi::MPI_LOCK_SHARED => Ok(LockType::Shared),
         other => {
-            let text = format!("lock_type is {other}; it must be MPI_LOCK_EXCLUSIVE or MPI_LOCK_SHARED");
+            let text =
+                format!("lock_type is {other}; it must be MPI_LOCK_EXCLUSIVE or MPI_LOCK_SHARED");
             Err(MpiError::new(abi::MPI_ERR_LOCKTYPE, text))
         }
     }
@@ -56,7 +57,9 @@ fn lock_fully(lock_type: c_int, rank: c_int, assert: c_int, win: Win) -> c_int {
 
 #[inline(never)]
 fn unlock_fully(rank: c_int, win: Win) -> c_int {
-    on_win(FuncId::MPI_Win_unlock, win, |library, window| library.process.unlock_window(window, rank))
+    on_win(FuncId::MPI_Win_unlock, win, |library, window| {
+        library.process.unlock_window(window, rank)
+    })
 }
 
 fn flush_all(function: FuncId, win: Win) -> c_int {

@@ -35,7 +35,9 @@ const INSTALLATIONS: [CriuInstallation; 4] = [
         system: "Ubuntu",
         id: "ubuntu",
         version: "",
-        source: InstallSource::Commands("sudo add-apt-repository ppa:criu/ppa && sudo apt-get install criu"),
+        source: InstallSource::Commands(
+            "sudo add-apt-repository ppa:criu/ppa && sudo apt-get install criu",
+        ),
     },
     CriuInstallation {
         system: "Fedora",
@@ -62,7 +64,8 @@ impl CriuInstallation {
 }
 
 pub(super) fn is_new_enough(version: &str) -> bool {
-    let mut parts = version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+    let mut parts =
+        version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= NEEDED
 }
 
@@ -77,12 +80,14 @@ pub(super) fn advice() -> String {
 /// The line of the system with this os-release(5), or all lines for an unknown system.
 fn advice_for(os_release: &str) -> String {
     let value = |name: &str| {
-        let line = os_release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
+        let line =
+            os_release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
         Some(line.trim_matches(['"', '\'']))
     };
     let (id, version) = (value("ID").unwrap_or_default(), value("VERSION_ID").unwrap_or_default());
-    let is_here =
-        |installation: &&CriuInstallation| installation.id == id && version.starts_with(installation.version);
+    let is_here = |installation: &&CriuInstallation| {
+        installation.id == id && version.starts_with(installation.version)
+    };
     let mut installations: Vec<&CriuInstallation> = INSTALLATIONS.iter().filter(is_here).collect();
     if installations.is_empty() {
         installations = INSTALLATIONS.iter().collect();
@@ -114,12 +119,15 @@ mod tests {
 
     #[test]
     fn each_system_has_its_line_and_another_one_all_of_them() {
-        let build =
-            format!("CRIU 4.2 or newer is needed:\n  Debian 12 (its package is 3.17, so build 4.2): {BUILD}");
+        let build = format!(
+            "CRIU 4.2 or newer is needed:\n  Debian 12 (its package is 3.17, so build 4.2): {BUILD}"
+        );
         assert_eq!(advice_for("NAME=\"Debian GNU/Linux\"\nID=debian\nVERSION_ID=\"12\"\n"), build);
         let text = advice_for("ID=debian\nVERSION_ID=\"13\"\n");
         assert!(
-            text.contains("Debian 13 (its package is 4.1, so build 4.2): sudo apt-get install git "),
+            text.contains(
+                "Debian 13 (its package is 4.1, so build 4.2): sudo apt-get install git "
+            ),
             "{text}"
         );
         assert!(text.contains(" --branch v4.2 ") && !text.contains("Ubuntu"), "{text}");

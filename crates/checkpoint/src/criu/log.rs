@@ -70,8 +70,10 @@ pub fn reason(log: &str, output: &str, program: &Path, version: &str) -> CriuFai
         (Some((line, meaning)), _) => (line, meaning.to_string()),
         (None, Some(line)) => (*line, format!("CRIU {version} ({}) has failed", program.display())),
         (None, None) => {
-            let text =
-                format!("CRIU {version} ({}) has failed without a message in its log", program.display());
+            let text = format!(
+                "CRIU {version} ({}) has failed without a message in its log",
+                program.display()
+            );
             return CriuFailure { text, quoted: String::new() };
         }
     };
@@ -126,9 +128,13 @@ mod tests {
     fn a_capability_that_is_missing_comes_with_the_command() {
         let log = "(00.0) Error (criu/crtools.c:1): CRIU needs to have the CAP_SYS_ADMIN or the CAP_CHECKPOINT_RESTORE capability: \n";
         let text = of(log).text;
-        let before = "CRIU needs to have the CAP_SYS_ADMIN or the CAP_CHECKPOINT_RESTORE capability: \n";
+        let before =
+            "CRIU needs to have the CAP_SYS_ADMIN or the CAP_CHECKPOINT_RESTORE capability: \n";
         assert_eq!(reason("", before, Path::new("/usr/sbin/criu"), "4.2.1").text, text);
-        assert!(text.contains("sudo setcap cap_checkpoint_restore,cap_setpcap+eip /usr/sbin/criu"), "{text}");
+        assert!(
+            text.contains("sudo setcap cap_checkpoint_restore,cap_setpcap+eip /usr/sbin/criu"),
+            "{text}"
+        );
     }
 
     #[test]

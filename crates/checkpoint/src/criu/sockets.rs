@@ -28,8 +28,9 @@ const CLOSED: u64 = 7;
 pub fn close_sockets(image: &Path, listeners: &[SocketAddr]) -> io::Result<()> {
     let path = image.join(FILES);
     let changed = closed(&std::fs::read(&path)?, listeners);
-    let changed =
-        changed.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is no image of open files"))?;
+    let changed = changed.ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "it is no image of open files")
+    })?;
     std::fs::write(&path, changed)
 }
 
@@ -58,7 +59,9 @@ fn closed_socket(socket: &[u8], listeners: &[SocketAddr]) -> Option<Vec<u8>> {
     let all = fields(socket)?;
     let numbers = |number: u64| {
         let is_it = all.iter().filter(move |field| field.number == number);
-        is_it.filter_map(|field| if let Field::Number(value) = field.value { Some(value) } else { None })
+        is_it.filter_map(
+            |field| if let Field::Number(value) = field.value { Some(value) } else { None },
+        )
     };
     let is_ours = PORTS.into_iter().zip(ADDRESSES).any(|(port, address)| {
         let port = numbers(port).next().and_then(|port| u16::try_from(port).ok()).unwrap_or(0);
@@ -66,7 +69,9 @@ fn closed_socket(socket: &[u8], listeners: &[SocketAddr]) -> Option<Vec<u8>> {
         let address = address_of(&words);
         // A socket that listens at all addresses has the unspecified one.
         let is_at = |ip: IpAddr| address.is_some_and(|is| is == ip || is.is_unspecified());
-        listeners.iter().any(|listener| listener.port() == port && is_at(listener.ip().to_canonical()))
+        listeners
+            .iter()
+            .any(|listener| listener.port() == port && is_at(listener.ip().to_canonical()))
     });
     if !is_ours || numbers(PROTOCOL).next() != Some(TCP) {
         return Some(socket.to_vec());
@@ -156,10 +161,14 @@ mod tests {
             let closed = file(&[closed_socket(one, &listeners).unwrap()]);
             assert!(after(one) == closed && closed != file(std::slice::from_ref(one)));
             let fields = fields(one).unwrap();
-            assert_eq!(fields.len(), super::fields(&closed_socket(one, &listeners).unwrap()).unwrap().len());
+            assert_eq!(
+                fields.len(),
+                super::fields(&closed_socket(one, &listeners).unwrap()).unwrap().len()
+            );
         }
         assert_eq!(
-            ours.map(|one| after(&one)).map(|file| file.windows(7).filter(|w| *w == b"options").count()),
+            ours.map(|one| after(&one))
+                .map(|file| file.windows(7).filter(|w| *w == b"options").count()),
             [1; 5]
         );
         for one in &others {

@@ -65,7 +65,8 @@ pub(super) fn find(
 ) -> Option<Vec<ContentPiece>> {
     // The bytes before a tail are known, so each tail leads to one state.
     let mut reached = BTreeSet::new();
-    let mut states = VecDeque::from([vec![ContentPiece { source: ByteSource::File, bytes: length_now }]]);
+    let mut states =
+        VecDeque::from([vec![ContentPiece { source: ByteSource::File, bytes: length_now }]]);
     while let Some(state) = states.pop_front() {
         let all = length(&state);
         if all >= bytes {
@@ -76,7 +77,9 @@ pub(super) fn find(
         }
         for (number, tail) in tails.iter().filter(|(_, tail)| tail.offset <= all) {
             let mut before = first(&state, tail.offset);
-            if !reached.contains(number) && content(&before).is_some_and(|found| found == tail.before) {
+            if !reached.contains(number)
+                && content(&before).is_some_and(|found| found == tail.before)
+            {
                 reached.insert(*number);
                 before.push(ContentPiece { source: ByteSource::Tail(*number), bytes: tail.bytes });
                 states.push_back(before);
@@ -96,7 +99,10 @@ pub(super) fn reach(
 ) -> Option<Vec<ContentPiece>> {
     let fits = |tail: &Tail| {
         let is_since = tail.newest >= number && tail.host == host;
-        is_since && tail.offset <= length_now && tail.offset < bytes && tail.offset + tail.bytes >= bytes
+        is_since
+            && tail.offset <= length_now
+            && tail.offset < bytes
+            && tail.offset + tail.bytes >= bytes
     };
     let (tail_number, tail) = tails.iter().find(|(_, tail)| fits(tail))?;
     let file = ContentPiece { source: ByteSource::File, bytes: tail.offset };
@@ -118,7 +124,9 @@ mod tests {
             let text = |piece: &ContentPiece| {
                 let source = match piece.source {
                     ByteSource::File => self.file,
-                    ByteSource::Tail(number) => self.tails.iter().find(|(at, _)| *at == number).unwrap().1,
+                    ByteSource::Tail(number) => {
+                        self.tails.iter().find(|(at, _)| *at == number).unwrap().1
+                    }
                 };
                 source[..piece.bytes as usize].to_string()
             };
@@ -127,7 +135,8 @@ mod tests {
 
         fn find(&self, tails: &[(u64, Tail)], wanted: &str) -> Option<usize> {
             let mut content = |pieces: &[ContentPiece]| Some(self.text(pieces));
-            let found = find(self.file.len() as u64, tails, (wanted.len() as u64, wanted), &mut content)?;
+            let found =
+                find(self.file.len() as u64, tails, (wanted.len() as u64, wanted), &mut content)?;
             assert_eq!(self.text(&found), wanted);
             Some(found.len())
         }
@@ -170,7 +179,8 @@ mod tests {
             (3, tail("ab", "cd")),
             (4, tail("ab", "XY")),
         ];
-        let bytes = |pieces: Option<Vec<ContentPiece>>| pieces.map(|pieces| (pieces[0].bytes, pieces[1]));
+        let bytes =
+            |pieces: Option<Vec<ContentPiece>>| pieces.map(|pieces| (pieces[0].bytes, pieces[1]));
         let piece = |number, bytes| ContentPiece { source: ByteSource::Tail(number), bytes };
         assert_eq!(bytes(reach(2, &tails, (4, 3), "here")), Some((2, piece(3, 2))));
         assert_eq!(bytes(reach(3, &tails, (4, 1), "here")), Some((2, piece(1, 2))));

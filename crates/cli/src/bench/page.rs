@@ -142,11 +142,14 @@ pub(super) fn refreshed(page: &str, all: &All) -> Result<String, String> {
         let (begin, end) = (begin(name), end(name));
         match page.find(&begin) {
             Some(from) => {
-                let length =
-                    page[from..].find(&end).ok_or(format!("behind '{begin}' there is no '{end}'"))?;
+                let length = page[from..]
+                    .find(&end)
+                    .ok_or(format!("behind '{begin}' there is no '{end}'"))?;
                 page.replace_range(from..from + length + end.len(), &table(name, figures));
             }
-            None => page = format!("{}\n\n## `{name}`\n\n{}\n", page.trim_end(), table(name, figures)),
+            None => {
+                page = format!("{}\n\n## `{name}`\n\n{}\n", page.trim_end(), table(name, figures))
+            }
         }
     }
     Ok(page)
@@ -165,9 +168,17 @@ mod tests {
         let page = "# Transports\n\n## `shm`\n\nWords.\n\n<!-- bench shm -->\nold\n<!-- end bench shm -->\n\nMore.\n";
         let all = [("shm".to_string(), figures(0.25)), ("tcp".to_string(), figures(12.3))];
         let once = refreshed(page, &all).unwrap();
-        assert!(once.starts_with("# Transports\n\n## `shm`\n\nWords.\n\n<!-- bench shm -->\n"), "{once}");
-        assert!(once.contains("| latency | 8 B | 0.25 us |  |\n") && once.contains("| 0.12 % |"), "{once}");
-        assert!(once.contains("\n\nMore.\n\n## `tcp`\n\n<!-- bench tcp -->\n") && !once.contains("old"));
+        assert!(
+            once.starts_with("# Transports\n\n## `shm`\n\nWords.\n\n<!-- bench shm -->\n"),
+            "{once}"
+        );
+        assert!(
+            once.contains("| latency | 8 B | 0.25 us |  |\n") && once.contains("| 0.12 % |"),
+            "{once}"
+        );
+        assert!(
+            once.contains("\n\nMore.\n\n## `tcp`\n\n<!-- bench tcp -->\n") && !once.contains("old")
+        );
         assert_eq!(refreshed(&once, &all).unwrap(), once, "a second run changes nothing");
         let torn = page.replace("end bench", "end");
         assert!(refreshed(&torn, &all).unwrap_err().contains("'<!-- end bench shm -->'"));

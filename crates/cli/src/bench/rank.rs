@@ -94,7 +94,8 @@ impl BenchPair<'_> {
             self.meet()?;
             let start = Instant::now();
             batch(repeat)?;
-            let longest = start.elapsed().as_secs_f64().max(self.swap(start.elapsed().as_secs_f64())?);
+            let longest =
+                start.elapsed().as_secs_f64().max(self.swap(start.elapsed().as_secs_f64())?);
             if longest >= BATCH.as_secs_f64() || repeat >= 1 << 20 {
                 break;
             }
@@ -135,13 +136,16 @@ impl BenchPair<'_> {
         let window = self.time(|repeat| {
             for _ in 0..repeat {
                 if self.is_first {
-                    self.world
-                        .scope(|s| (0..WINDOW).try_for_each(|_| s.isend(&out, self.peer, 3).map(drop)))?;
+                    self.world.scope(|s| {
+                        (0..WINDOW).try_for_each(|_| s.isend(&out, self.peer, 3).map(drop))
+                    })?;
                     self.world.recv::<u8>(self.peer, 4)?;
                 } else {
                     let mut parts: Vec<&mut [u8]> = into.chunks_exact_mut(bytes).collect();
                     self.world.scope(|s| {
-                        parts.iter_mut().try_for_each(|part| s.irecv(&mut **part, self.peer, 3).map(drop))
+                        parts
+                            .iter_mut()
+                            .try_for_each(|part| s.irecv(&mut **part, self.peer, 3).map(drop))
                     })?;
                     self.world.send(&[1u8], self.peer, 4)?;
                 }

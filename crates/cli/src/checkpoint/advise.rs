@@ -23,7 +23,8 @@ pub(super) fn advise(mean_time_s: Option<f64>, base: PathBuf) -> Result<i32, Sto
     let mut sets = sets_in(&base);
     sets.sort_by_key(|set| std::cmp::Reverse(set.manifest.made.unix_s));
     // A job that ended with its checkpoint was not held.
-    let mut costs: Vec<f64> = sets.iter().filter_map(|set| set.manifest.cost.pause_s).take(MOST).collect();
+    let mut costs: Vec<f64> =
+        sets.iter().filter_map(|set| set.manifest.cost.pause_s).take(MOST).collect();
     costs.sort_by(f64::total_cmp);
     let Some(cost_s) = costs.get(costs.len() / 2).copied() else {
         return Err(failed(format!(
@@ -32,8 +33,9 @@ pub(super) fn advise(mean_time_s: Option<f64>, base: PathBuf) -> Result<i32, Sto
             base.display()
         )));
     };
-    let found = interval(cost_s, mtbf_s)
-        .ok_or_else(|| failed(format!("a job stood still for {cost_s} s: nothing follows from that")))?;
+    let found = interval(cost_s, mtbf_s).ok_or_else(|| {
+        failed(format!("a job stood still for {cost_s} s: nothing follows from that"))
+    })?;
     crate::say(&format!(
         "checkpoint every {:.0} s\n  by Daly's formula, for a machine that fails every {mtbf_s} s; by Young's {:.0} s\n  a \
          checkpoint stops the job for {cost_s:.3} s (median of the last {} in {})\n  {:.2} % of the time goes into checkpoints and \

@@ -22,7 +22,9 @@ pub(crate) fn info(path: &Path, sums: bool) -> Result<i32, Stop> {
     crate::say(&text(&set));
     match state {
         Ok(()) if sums => crate::say("whole:      yes, all checksums verified\n"),
-        Ok(()) => crate::say("whole:      all lengths are right, checksums not verified (--quick)\n"),
+        Ok(()) => {
+            crate::say("whole:      all lengths are right, checksums not verified (--quick)\n")
+        }
         Err(error) => return Err(unusable(error)),
     }
     Ok(0)
@@ -37,7 +39,9 @@ fn text(set: &Set) -> String {
         None => "the job has ended with it".into(),
     };
     let images = match manifest.ranks {
-        _ if manifest.is_own => "none; the program has saved its state, and restores it in a new job",
+        _ if manifest.is_own => {
+            "none; the program has saved its state, and restores it in a new job"
+        }
         Some(_) => "an image of each rank; a new mpirun restores them",
         None => "one of all processes together, mpirun among them",
     };
@@ -61,10 +65,20 @@ fn text(set: &Set) -> String {
         ("app schema", ranks::schema(set).map_or("none".into(), |file| file.display().to_string())),
         ("transport", job.transport.clone()),
         ("size", format!("{} in {} files", amount(manifest.bytes()), manifest.files.len())),
-        ("took", format!("{:.3} s to the image, {:.3} s to the disk; {stood}", cost.image_s, cost.sync_s)),
+        (
+            "took",
+            format!(
+                "{:.3} s to the image, {:.3} s to the disk; {stood}",
+                cost.image_s, cost.sync_s
+            ),
+        ),
         (
             "open files",
-            format!("{} written, {} needed as they were", manifest.written.len(), manifest.needed.len()),
+            format!(
+                "{} written, {} needed as they were",
+                manifest.written.len(),
+                manifest.needed.len()
+            ),
         ),
         ("versions", format!("OxMPI {}, CRIU {}, format {FORMAT}", made.oxmpi, made.criu)),
     ];

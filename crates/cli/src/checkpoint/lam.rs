@@ -40,7 +40,9 @@ enum LamAction {
 
 pub(crate) fn called(name: &str, args: &[OsString]) -> i32 {
     let oxmpi = |verb: &str, words: Vec<String>| {
-        crate::oxmpi(&[verb.to_string()].into_iter().chain(words).map(OsString::from).collect::<Vec<_>>())
+        crate::oxmpi(
+            &[verb.to_string()].into_iter().chain(words).map(OsString::from).collect::<Vec<_>>(),
+        )
     };
     let stop = match translated(name, args) {
         Ok(LamAction::Checkpoint(words)) => return oxmpi("checkpoint", words),
@@ -85,7 +87,9 @@ fn translated(name: &str, args: &[OsString]) -> Result<LamAction, Stop> {
             ("-pid" | "--pid", false) if is_lam => subject = Some(value("a process number")?),
             ("-T" | "--tree", false) if !is_lam => is_tree = true,
             ("--run", false) | ("--restore-pid", true) if !is_lam => {}
-            ("-d" | "--dir", false) if !is_lam => out.extend(["--dir".into(), value("a directory")?]),
+            ("-d" | "--dir", false) if !is_lam => {
+                out.extend(["--dir".into(), value("a directory")?])
+            }
             ("--kill", false) => out.push("--kill".into()),
             _ if sets_parameter(option) => {
                 let (key, text) = (value("a parameter")?, value("a parameter and its value")?);
@@ -98,13 +102,16 @@ fn translated(name: &str, args: &[OsString]) -> Result<LamAction, Stop> {
                     _ => out.extend(["--mca".into(), key, text]),
                 }
             }
-            _ if option.starts_with('-') => return Err(usage(format!("{arg}: {}", why_not(option)))),
+            _ if option.starts_with('-') => {
+                return Err(usage(format!("{arg}: {}", why_not(option))));
+            }
             _ if subject.is_some() => return Err(usage(format!("'{arg}': {}", wanted(name)))),
             _ => subject = Some(arg),
         }
     }
     if is_lam && restarts && subject.is_none() && module == Some(OWN) && !restart_args.is_empty() {
-        let head = ["-x".into(), format!("{RESTART_VARIABLE}=1"), "--mca".into(), "cr".into(), OWN.into()];
+        let head =
+            ["-x".into(), format!("{RESTART_VARIABLE}=1"), "--mca".into(), "cr".into(), OWN.into()];
         return Ok(LamAction::Anew(head.into_iter().chain(out).chain(restart_args).collect()));
     }
     let subject = subject.ok_or_else(|| usage(wanted(name)))?;
@@ -134,7 +141,9 @@ fn wanted(name: &str) -> &'static str {
 
 fn module_named(name: &str) -> Result<&'static str, Stop> {
     [BLCR, OWN].into_iter().find(|module| *module == name).ok_or_else(|| {
-        usage(format!("-ssi cr {name}: there is no such module for checkpoints, but {BLCR} and {OWN}"))
+        usage(format!(
+            "-ssi cr {name}: there is no such module for checkpoints, but {BLCR} and {OWN}"
+        ))
     })
 }
 
@@ -163,7 +172,8 @@ mod tests {
     fn read(line: &str) -> Result<LamAction, String> {
         let mut words = line.split(' ').map(OsString::from);
         let name = words.next().unwrap().into_string().unwrap();
-        translated(&name, &words.collect::<Vec<_>>()).map_err(|Stop(text, code)| format!("{code} {text}"))
+        translated(&name, &words.collect::<Vec<_>>())
+            .map_err(|Stop(text, code)| format!("{code} {text}"))
     }
 
     #[test]
@@ -185,12 +195,14 @@ mod tests {
         ] {
             assert_eq!(read(line), Ok(LamAction::Restart(all(to))), "{line}");
         }
-        let args: Vec<OsString> =
-            ["-ssi", "cr_restart_args", "--files refuse", "/s"].into_iter().map(OsString::from).collect();
+        let args: Vec<OsString> = ["-ssi", "cr_restart_args", "--files refuse", "/s"]
+            .into_iter()
+            .map(OsString::from)
+            .collect();
         let found = translated("lamrestart", &args).map_err(|stop| stop.0);
         assert_eq!(found, Ok(LamAction::Restart(all("/s --files refuse"))));
-        let args =
-            ["-ssi", "cr", "self", "-ssi", "cr_restart_args", "--app /s/image/appschema"].map(OsString::from);
+        let args = ["-ssi", "cr", "self", "-ssi", "cr_restart_args", "--app /s/image/appschema"]
+            .map(OsString::from);
         let found = translated("lamrestart", &args).map_err(|stop| stop.0);
         let anew = format!("-x {RESTART_VARIABLE}=1 --mca cr self --app /s/image/appschema");
         assert_eq!(found, Ok(LamAction::Anew(all(&anew))));

@@ -70,8 +70,9 @@ pub(super) fn make(
         schema: schema(&hold.held().programs, &hosts),
     };
     let elsewhere = |directory: &Path, word: &str| {
-        let made =
-            hold.image_far(format!("{word} {}", directory.display())).map_err(|error| error.to_string())?;
+        let made = hold
+            .image_far(format!("{word} {}", directory.display()))
+            .map_err(|error| error.to_string())?;
         let part = |(host, facts): (String, Vec<u8>)| {
             let part: HostImages =
                 serde_json::from_slice(&facts).map_err(|error| format!("host {host}: {error}"))?;
@@ -80,7 +81,8 @@ pub(super) fn make(
         made.into_iter().map(part).collect::<Result<Vec<_>, String>>()
     };
     let made = making.image(criu, &still, &elsewhere, &|| hold.goes_on())?;
-    let moved = |error: inquiry::InquiryError| MakerError::Make(MakeError::Standing(error.to_string()));
+    let moved =
+        |error: inquiry::InquiryError| MakerError::Make(MakeError::Standing(error.to_string()));
     hold.imaged(request.ends).map_err(moved)?;
     if !request.ends {
         let checkpoint = made.publish(Some(start.elapsed().as_secs_f64()))?;
@@ -114,7 +116,10 @@ fn stopped_before(held: &Held) -> Option<String> {
     })
 }
 
-pub(super) fn save(request: &CheckpointRequest, is_supervised: bool) -> Result<Checkpoint, MakerError> {
+pub(super) fn save(
+    request: &CheckpointRequest,
+    is_supervised: bool,
+) -> Result<Checkpoint, MakerError> {
     let (checkpoint, saved) = ranks::save(request, is_supervised, || {
         let saved = inquiry::save(request.mpirun).map_err(not_saved)?;
         let Layout { programs, hosts } = saved.layout();
@@ -135,7 +140,8 @@ fn not_saved(error: inquiry::InquiryError) -> MakerError {
 }
 
 pub(crate) fn image_here(task: &ImageTask) -> Result<ImagesMade, String> {
-    let (word, directory) = task.place.split_once(' ').ok_or("mpirun does not say where images belong")?;
+    let (word, directory) =
+        task.place.split_once(' ').ok_or("mpirun does not say where images belong")?;
     let criu = Criu::find(task.params.cr_blcr_criu(), task.params.cr_blcr_options());
     let criu = criu.map_err(|error| error.to_string())?;
     let ranks = task.ranks.iter().map(|rank| StillRank {
@@ -150,14 +156,16 @@ pub(crate) fn image_here(task: &ImageTask) -> Result<ImagesMade, String> {
         let beside = directory.parent().unwrap_or(directory);
         ImageDirectory::make_in(&[beside, &std::env::temp_dir()])
     });
-    let scratch =
-        scratch.transpose().map_err(|error| format!("there is no directory for images: {error}"))?;
+    let scratch = scratch
+        .transpose()
+        .map_err(|error| format!("there is no directory for images: {error}"))?;
     let place = scratch.as_ref().map_or(directory, ImageDirectory::path);
     let goes_on = || match task.is_given_up.load(Ordering::Relaxed) {
         true => Err("mpirun does not want the images any longer".into()),
         false => Ok(()),
     };
-    let part = ranks::image_part(place, &criu, &ranks, &goes_on).map_err(|error| error.to_string())?;
+    let part =
+        ranks::image_part(place, &criu, &ranks, &goes_on).map_err(|error| error.to_string())?;
     if let Some(scratch) = &scratch {
         // The logs are not part of the images.
         std::fs::remove_dir_all(scratch.path().join("work")).map_err(|error| error.to_string())?;
@@ -217,15 +225,19 @@ pub(super) fn start(
     let job = &set.manifest.job;
     let messages = RestartMessages::begin(work)
         .map_err(|error| failed(format!("{}: {error}", work.join(MESSAGE_PIPE).display())))?;
-    let args = args_of(&job.command)
-        .ok_or_else(|| failed(format!("'{}' is no command line of mpirun", job.command.join(" "))))?;
+    let args = args_of(&job.command).ok_or_else(|| {
+        failed(format!("'{}' is no command line of mpirun", job.command.join(" ")))
+    })?;
     let environment = ranks::environment(set).map_err(failed)?;
     let mut command = std::process::Command::new(super::program()?);
     command.arg0("mpirun").arg(RESUME_OPTION).arg(work).args(args);
-    command.env_clear().envs(environment.into_iter().filter_map(variable)).current_dir(&job.directory);
+    command
+        .env_clear()
+        .envs(environment.into_iter().filter_map(variable))
+        .current_dir(&job.directory);
     let streams = ranks::streams(set);
-    let [input, output, errors] =
-        streams.map_err(|(path, error)| failed(format!("{} cannot be opened: {error}", path.display())))?;
+    let [input, output, errors] = streams
+        .map_err(|(path, error)| failed(format!("{} cannot be opened: {error}", path.display())))?;
     input.into_iter().for_each(|file| _ = command.stdin(file));
     output.into_iter().for_each(|file| _ = command.stdout(file));
     errors.into_iter().for_each(|file| _ = command.stderr(file));
@@ -238,8 +250,9 @@ pub(super) fn start(
 
 /// The words after `mpirun` in a command line.
 fn args_of(command: &[String]) -> Option<&[String]> {
-    let is_mpirun =
-        |word: &String| Path::new(word).file_name().is_some_and(|name| name == "mpirun" || name == "mpiexec");
+    let is_mpirun = |word: &String| {
+        Path::new(word).file_name().is_some_and(|name| name == "mpirun" || name == "mpiexec")
+    };
     let at = command.iter().take(2).position(is_mpirun)?;
     Some(&command[at + 1..])
 }
@@ -262,7 +275,10 @@ fn held_of(set: &Set) -> Result<Held, Stop> {
 
 /// The marks in the environment of the processes of a set; none if its ranks have no own images.
 /// `unusable` is called if the set is damaged.
-pub(super) fn marks_of(set: &Set, unusable: impl Fn(SetError) -> Stop) -> Result<Vec<String>, Stop> {
+pub(super) fn marks_of(
+    set: &Set,
+    unusable: impl Fn(SetError) -> Stop,
+) -> Result<Vec<String>, Stop> {
     match set.manifest.ranks {
         Some(_) if !set.manifest.is_own => {
             set.verify_of(true, |name| name == ranks::STATE).map_err(unusable)?;
@@ -293,11 +309,15 @@ impl Resumption {
     /// From now on this process ends with its parent.
     pub(crate) fn read(work: &Path) -> Result<Resumption, Stop> {
         let parent = getppid();
-        let of_kernel = |error: rustix::io::Errno| failed(format!("cannot end with its parent: {error}"));
+        let of_kernel =
+            |error: rustix::io::Errno| failed(format!("cannot end with its parent: {error}"));
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(of_kernel)?;
         let file = work.join(PLAN);
         let unreadable = |why: String| {
-            failed(format!("{RESUME_OPTION} is for 'oxmpi restart', not for you: {}: {why}", file.display()))
+            failed(format!(
+                "{RESUME_OPTION} is for 'oxmpi restart', not for you: {}: {why}",
+                file.display()
+            ))
         };
         let plan = std::fs::read(&file).map_err(|error| unreadable(error.to_string()))?;
         if getppid() != parent {
@@ -312,8 +332,10 @@ impl Resumption {
         };
         let text = |word: OsString| word.to_string_lossy().into_owned();
         let hosts = (option != NO_HOSTS).then(|| [text(option), text(value)]);
-        let options: Vec<String> =
-            words.filter_map(|word| word.into_string().ok()).filter(|word| !word.is_empty()).collect();
+        let options: Vec<String> = words
+            .filter_map(|word| word.into_string().ok())
+            .filter(|word| !word.is_empty())
+            .collect();
         let set = Set::open(Path::new(&path)).map_err(failed)?;
         let held = if set.manifest.is_own { None } else { Some(held_of(&set)?) };
         let criu = Criu {
@@ -322,8 +344,8 @@ impl Resumption {
             options,
             is_root: criu::is_root(),
         };
-        let policy =
-            Policy::named(&files.to_string_lossy()).ok_or_else(|| unreadable("it makes no sense".into()))?;
+        let policy = Policy::named(&files.to_string_lossy())
+            .ok_or_else(|| unreadable("it makes no sense".into()))?;
         Ok(Resumption { set, criu, held, work: work.to_path_buf(), hosts, policy })
     }
 
@@ -410,7 +432,8 @@ fn restore_into(set: &Set, criu: &Criu, work: &Path, all: &[Restored<'_>]) -> Re
             fcntl_setfd(fd, FdFlags::empty())?;
             Ok((fd.as_raw_fd(), name.clone()))
         };
-        let descriptors = rank.given.iter().map(inherited).collect::<rustix::io::Result<Vec<_>>>()?;
+        let descriptors =
+            rank.given.iter().map(inherited).collect::<rustix::io::Result<Vec<_>>>()?;
         Ok(Given { rank: rank.number, namespace: rank.namespace, descriptors })
     });
     let given = given.collect::<rustix::io::Result<Vec<_>>>().map_err(|error| error.to_string())?;
@@ -432,7 +455,10 @@ fn apart_of(set: &Set, ranks: &[u32]) -> Result<(Vec<ApartRanks>, String), Strin
 }
 
 /// Which ranks need PID namespaces on an agent's host, and lines for the user.
-pub(crate) fn apart_here(images: &Images, ranks: &[u32]) -> Result<(Vec<ApartRanks>, String), String> {
+pub(crate) fn apart_here(
+    images: &Images,
+    ranks: &[u32],
+) -> Result<(Vec<ApartRanks>, String), String> {
     let set = Set::open(&images.set).map_err(|error| error.to_string())?;
     ranks::check(&set, ranks).map_err(|error| error.to_string())?;
     apart_of(&set, ranks)
@@ -454,9 +480,12 @@ fn fitted_lines(files: &FittedFiles, place: &str) -> String {
 /// A line about the files that get the output of a restored job, which the terminal does not show.
 pub(super) fn places_of_output(set: &Set) -> Vec<String> {
     let job = &set.manifest.job;
-    let options = args_of(&job.command).map(|args| args.iter().map(OsString::from).collect::<Vec<_>>());
+    let options =
+        args_of(&job.command).map(|args| args.iter().map(OsString::from).collect::<Vec<_>>());
     let files = match options.and_then(|options| crate::mpirun::output_files(&options)) {
-        Some(files) if !files.print => files.places().map(|file| file.map(|file| job.directory.join(file))),
+        Some(files) if !files.print => {
+            files.places().map(|file| file.map(|file| job.directory.join(file)))
+        }
         _ => job.output_files.clone(),
     };
     let line = match files {
@@ -518,7 +547,8 @@ pub(crate) fn restore_here(images: &Images, all: &[Restored<'_>]) -> Result<Stri
     let set = Set::open(&images.set).map_err(|error| error.to_string())?;
     let numbers: Vec<u32> = all.iter().map(|rank| rank.number).collect();
     let program = images.program.to_string_lossy();
-    let criu = Criu::find(&program, &images.options.join(" ")).map_err(|error| error.to_string())?;
+    let criu =
+        Criu::find(&program, &images.options.join(" ")).map_err(|error| error.to_string())?;
     criu.check().map_err(|error| error.to_string())?;
     let work = super::restart::scratch().map_err(|Stop(text, _)| text)?;
     let policy = if images.refuses_files { Policy::Refuse } else { Policy::Cut };
@@ -538,7 +568,9 @@ mod tests {
     #[test]
     fn the_command_line_of_a_job_is_found_behind_mpirun() {
         let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
-        for line in ["mpirun -n 4 heat", "/opt/bin/mpiexec -n 4 heat", "/opt/bin/oxmpi mpirun -n 4 heat"] {
+        for line in
+            ["mpirun -n 4 heat", "/opt/bin/mpiexec -n 4 heat", "/opt/bin/oxmpi mpirun -n 4 heat"]
+        {
             assert_eq!(args_of(&words(line)), Some(&words("-n 4 heat")[..]), "{line}");
         }
         assert_eq!(args_of(&words("oxmpi restart mpirun")), None);
@@ -546,8 +578,9 @@ mod tests {
 
     #[test]
     fn variables_may_have_anything_in_them() {
-        let text =
-            |word: &[u8]| variable(word.to_vec()).map(|(name, value)| (name.into_vec(), value.into_vec()));
+        let text = |word: &[u8]| {
+            variable(word.to_vec()).map(|(name, value)| (name.into_vec(), value.into_vec()))
+        };
         assert_eq!(text(b"A=b=c"), Some((b"A".to_vec(), b"b=c".to_vec())));
         assert_eq!(text(b"A=\xff"), Some((b"A".to_vec(), b"\xff".to_vec())));
         assert_eq!((text(b"=x"), text(b"x")), (None, None));

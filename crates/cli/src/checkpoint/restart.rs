@@ -91,7 +91,9 @@ pub(crate) fn restart(args: &RestartArgs, words: &[OsString]) -> Result<i32, Sto
     let policy = Policy::named(params.cr_files()).unwrap_or(Policy::Cut);
     let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
     let by_rank = set.manifest.ranks.as_ref();
-    if (is_outside || by_rank.is_none() && needs_new(&set.manifest.job.streams)) && setsid().is_err() {
+    if (is_outside || by_rank.is_none() && needs_new(&set.manifest.job.streams))
+        && setsid().is_err()
+    {
         // A new terminal needs a session, and a job cannot continue in a session of another PID
         // namespace. The leader of a group cannot begin a session, but its child can.
         return in_child(words).map_err(failed);
@@ -134,7 +136,13 @@ pub(crate) fn restart(args: &RestartArgs, words: &[OsString]) -> Result<i32, Sto
             .inspect_err(|_| give_back(&files, false));
     };
     if by_rank.is_some() {
-        return by_ranks(&params, (&set, Some(criu)), &work, (hosts, policy), (supervision, &signals));
+        return by_ranks(
+            &params,
+            (&set, Some(criu)),
+            &work,
+            (hosts, policy),
+            (supervision, &signals),
+        );
     }
     let plan = supervision.map(|it| plan(it, &set, Some(criu.clone()), &params)).transpose()?;
     let (slave, terminal) = Terminal::of(&set.manifest.job.streams).map_err(failed)?;
@@ -157,7 +165,10 @@ pub(crate) fn restart(args: &RestartArgs, words: &[OsString]) -> Result<i32, Sto
 pub(super) fn with_older(error: &SetError, path: &Path, args: &[OsString]) -> String {
     let Some(older) = Set::whole_before(path) else {
         let is_damage = matches!(error, SetError::Damaged(..) | SetError::Manifest(..));
-        return format!("{error}{}", if is_damage { "; the job has no older set that is whole" } else { "" });
+        return format!(
+            "{error}{}",
+            if is_damage { "; the job has no older set that is whole" } else { "" }
+        );
     };
     let mut words: Vec<String> = args.iter().map(|arg| quoted(&arg.to_string_lossy())).collect();
     let named = args.iter().rposition(|arg| arg.as_os_str() == path.as_os_str());
@@ -195,7 +206,10 @@ fn give_back(files: &FittedFiles, is_sure: bool) {
 
 fn other_version(set: &Set, criu: &Criu) -> Vec<String> {
     let (was, is) = (&set.manifest.made.criu, &criu.version);
-    let note = format!("the images were made by CRIU {was}, and {} is version {is}", criu.program.display());
+    let note = format!(
+        "the images were made by CRIU {was}, and {} is version {is}",
+        criu.program.display()
+    );
     if was == is { Vec::new() } else { vec![note] }
 }
 
@@ -227,14 +241,23 @@ fn plan(
     let every_ms = supervision.every.map(|time| time.as_millis() as u64);
     let recorded = manifest::Supervision { every_ms, on_term: supervision.on_term, keep };
     let is_tree = set.manifest.ranks.is_none();
-    let maker = Maker { is_tree, criu, program: super::program()?, base, keep, supervision: Some(recorded) };
+    let maker = Maker {
+        is_tree,
+        criu,
+        program: super::program()?,
+        base,
+        keep,
+        supervision: Some(recorded),
+    };
     Ok(SupervisionPlan { supervision, maker, is_quiet: false })
 }
 
 fn in_child(args: &[OsString]) -> std::io::Result<i32> {
     let signals = signals()?;
-    let child =
-        std::process::Command::new(oxmpi_sys::library::program()?).arg("restart").args(args).spawn()?;
+    let child = std::process::Command::new(oxmpi_sys::library::program()?)
+        .arg("restart")
+        .args(args)
+        .spawn()?;
     Supervisor::new("oxmpi restart", Pid::from_child(&child), &signals, false).watch()
 }
 

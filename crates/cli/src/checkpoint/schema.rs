@@ -7,7 +7,8 @@ use oxmpi_rt::launch::HeldProgram;
 /// of one program on one host. `None`: an argument has a line end, for which such files have no
 /// form.
 pub(super) fn schema(programs: &[HeldProgram], hosts: &[&str]) -> Option<String> {
-    let mut text = String::from("# oxmpi restart --app FILE SET: where the ranks of the set go on\n");
+    let mut text =
+        String::from("# oxmpi restart --app FILE SET: where the ranks of the set go on\n");
     let mut ranks = hosts.iter().copied().peekable();
     for program in programs {
         if program.words.iter().any(|word| word.contains(['\n', '\r'])) {

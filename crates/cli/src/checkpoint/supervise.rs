@@ -34,8 +34,15 @@ use crate::command::{Stop, failed};
 /// A job that SIGTERM has ended with a checkpoint: EX_TEMPFAIL of sysexits(3), "try again".
 const CHECKPOINTED: i32 = 75;
 
-const PASSED_ON: [Signal; 7] =
-    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2, Signal::CONT];
+const PASSED_ON: [Signal; 7] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::TERM,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::CONT,
+];
 /// Signals that a terminal sends to the whole group.
 const OF_TERMINAL: [Signal; 3] = [Signal::INT, Signal::QUIT, Signal::CONT];
 /// Within this time the same signal has reached the parent directly and through the child.
@@ -106,10 +113,14 @@ pub(crate) fn plan(
 pub(crate) fn in_parent(plan: SupervisionPlan) -> Result<Option<i32>, Stop> {
     // Before the job exists, so that no signal is lost.
     let signals = signals().map_err(|error| failed(format!("cannot watch signals: {error}")))?;
-    let child = spawn::split().map_err(|error| failed(format!("cannot go on as two processes: {error}")))?;
+    let child = spawn::split()
+        .map_err(|error| failed(format!("cannot go on as two processes: {error}")))?;
     let Some(job) = child else { return Ok(None) };
     let supervisor = Supervisor::new("mpirun", job, &signals, true).with(Some(plan));
-    supervisor.watch().map(Some).map_err(|error| failed(format!("cannot wait for the job: {error}")))
+    supervisor
+        .watch()
+        .map(Some)
+        .map_err(|error| failed(format!("cannot wait for the job: {error}")))
 }
 
 pub(super) fn signals() -> io::Result<Signals> {
@@ -119,13 +130,19 @@ pub(super) fn signals() -> io::Result<Signals> {
 /// The exit code of an ended process, as in a shell.
 fn code_of(status: rustix::process::WaitStatus) -> i32 {
     // A relayed signal kills an mpirun that does not yet collect signals.
-    let signal = status.terminating_signal().map(|signal| spawn::stands_for(signal).unwrap_or(signal));
+    let signal =
+        status.terminating_signal().map(|signal| spawn::stands_for(signal).unwrap_or(signal));
     status.exit_status().or_else(|| signal.map(|signal| 128 + signal)).unwrap_or(1)
 }
 
 impl<'s> Supervisor<'s> {
     /// A supervisor in this process; `is_known` says whether its mpirun knows of it.
-    pub(super) fn new(name: &'static str, job: Pid, signals: &'s Signals, is_known: bool) -> Supervisor<'s> {
+    pub(super) fn new(
+        name: &'static str,
+        job: Pid,
+        signals: &'s Signals,
+        is_known: bool,
+    ) -> Supervisor<'s> {
         Supervisor {
             name,
             job,
@@ -146,7 +163,8 @@ impl<'s> Supervisor<'s> {
 
     /// Adds automatic checkpoints.
     pub(super) fn with(mut self, plan: Option<SupervisionPlan>) -> Supervisor<'s> {
-        self.next = plan.as_ref().and_then(|plan| plan.supervision.every).map(|time| Instant::now() + time);
+        self.next =
+            plan.as_ref().and_then(|plan| plan.supervision.every).map(|time| Instant::now() + time);
         self.plan = plan;
         self
     }
@@ -220,7 +238,8 @@ impl<'s> Supervisor<'s> {
             return None;
         }
         if RELAYED.contains(&signal.as_raw()) {
-            let is_same = |(last, time): (Signal, Instant)| last == signal && now.duration_since(time) < SAME;
+            let is_same =
+                |(last, time): (Signal, Instant)| last == signal && now.duration_since(time) < SAME;
             if self.last.is_some_and(is_same) {
                 return None;
             }
@@ -282,14 +301,15 @@ impl<'s> Supervisor<'s> {
         let Some(plan) = &self.plan else { return };
         let (maker, ends) = (plan.maker.clone(), self.is_ending);
         let job = self.job.as_raw_nonzero().get().cast_unsigned();
-        let begun = pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).and_then(|(done, end)| {
-            let work = move || {
-                let _end = end;
-                maker.make(job, ends)
-            };
-            let thread = std::thread::Builder::new().name("checkpoint".into()).spawn(work)?;
-            Ok(Work { ends, done, thread })
-        });
+        let begun =
+            pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).and_then(|(done, end)| {
+                let work = move || {
+                    let _end = end;
+                    maker.make(job, ends)
+                };
+                let thread = std::thread::Builder::new().name("checkpoint".into()).spawn(work)?;
+                Ok(Work { ends, done, thread })
+            });
         match begun {
             Ok(work) => self.work = Some(work),
             Err(error) => self.give_up(ends, error.to_string()),
@@ -299,11 +319,11 @@ impl<'s> Supervisor<'s> {
     /// Waits for the checkpoint in progress; returns the exit code if the job has ended with it.
     fn finish_work(&mut self) -> Option<i32> {
         let Work { ends, thread, .. } = self.work.take()?;
-        let made = thread.join().map_err(|_| io::Error::other("the thread that made it has failed"));
-        match made
-            .map_err(|error| error.to_string())
-            .and_then(|made| made.map_err(|error| if ends { error.reason() } else { error.to_string() }))
-        {
+        let made =
+            thread.join().map_err(|_| io::Error::other("the thread that made it has failed"));
+        match made.map_err(|error| error.to_string()).and_then(|made| {
+            made.map_err(|error| if ends { error.reason() } else { error.to_string() })
+        }) {
             Ok(made) if ends => {
                 oxmpi_sys::complain!(
                     "{}: SIGTERM: the job was checkpointed and has ended; 'oxmpi restart {}' brings it back",
@@ -351,7 +371,8 @@ impl<'s> Supervisor<'s> {
         if !ends {
             self.set_next();
             let every = self.plan.as_ref().and_then(|plan| plan.supervision.every);
-            let next = every.map(|time| format!("; the next one is made in {}", interval_text(time)));
+            let next =
+                every.map(|time| format!("; the next one is made in {}", interval_text(time)));
             // Reported after the delay, unless it repeats the last report.
             let text = text + &next.unwrap_or_default();
             if self.last_report.as_ref() != Some(&text) {
@@ -389,7 +410,10 @@ pub(super) fn interval_text(time: Duration) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m")];
     let ms = time.as_millis() as u64;
     let unit = UNITS.iter().find(|(unit, _)| ms >= *unit && ms.is_multiple_of(*unit));
-    unit.map_or_else(|| format!("{}s", time.as_secs_f64()), |(unit, name)| format!("{}{name}", ms / unit))
+    unit.map_or_else(
+        || format!("{}s", time.as_secs_f64()),
+        |(unit, name)| format!("{}{name}", ms / unit),
+    )
 }
 
 #[cfg(test)]

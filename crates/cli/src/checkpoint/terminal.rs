@@ -13,7 +13,12 @@ pub(super) struct Terminal(Option<OwnedFd>);
 
 fn places(streams: &[Stream; 3]) -> Vec<BorrowedFd<'static>> {
     let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-    streams.iter().zip(own).filter(|(stream, _)| **stream == Stream::Terminal).map(|(_, own)| own).collect()
+    streams
+        .iter()
+        .zip(own)
+        .filter(|(stream, _)| **stream == Stream::Terminal)
+        .map(|(_, own)| own)
+        .collect()
 }
 
 /// Whether a job needs a new terminal, which only the leader of a session without one can make.

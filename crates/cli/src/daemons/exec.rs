@@ -63,15 +63,17 @@ fn read(args: &[OsString]) -> Result<ExecOptions, Stop> {
         let text = arg.to_string_lossy().into_owned();
         match text.as_str() {
             "-x" => {
-                let names = args.next().ok_or_else(|| usage("-x needs NAME or NAME=VALUE after it"))?;
+                let names =
+                    args.next().ok_or_else(|| usage("-x needs NAME or NAME=VALUE after it"))?;
                 let names = names.to_string_lossy().into_owned();
                 for name in names.split(',').filter(|name| !name.is_empty()) {
                     options.env.push(variable(name)?);
                 }
             }
             "-wd" | "--wd" | "-wdir" | "--wdir" => {
-                let directory =
-                    args.next().ok_or_else(|| usage(format!("{text} needs a directory after it")))?;
+                let directory = args
+                    .next()
+                    .ok_or_else(|| usage(format!("{text} needs a directory after it")))?;
                 options.directory = Some(directory);
             }
             "--tag-output" | "-tag-output" => options.is_tagged = true,
@@ -104,7 +106,9 @@ fn variable(text: &str) -> Result<(OsString, OsString), Stop> {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
         None => match std::env::var_os(text) {
             Some(value) => Ok((text.into(), value)),
-            None => Err(usage(format!("-x {text}: this variable is not set here; -x {text}=VALUE sets it"))),
+            None => Err(usage(format!(
+                "-x {text}: this variable is not set here; -x {text}=VALUE sets it"
+            ))),
         },
         Some(_) => Err(usage(format!("-x {text}: the name of the variable is missing"))),
     }
@@ -114,7 +118,9 @@ fn variable(text: &str) -> Result<(OsString, OsString), Stop> {
 pub(crate) fn exec(args: &ExecArgs) -> Result<i32, Stop> {
     let options = read(&args.words)?;
     if options.words.is_empty() {
-        return Err(usage("no program to run: write 'oxmpi exec N PROGRAM' ('oxmpi exec --help' explains)"));
+        return Err(usage(
+            "no program to run: write 'oxmpi exec N PROGRAM' ('oxmpi exec --help' explains)",
+        ));
     }
     if options.places.is_empty() {
         return Err(usage(format!(
@@ -153,14 +159,19 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<i32, Stop> {
     if !is_fed {
         shows.iter_mut().for_each(|show| show.stdio.stream.finish());
     }
-    watch(&mut shows, is_fed).map_err(|error| failed(format!("cannot wait for the programs: {error}")))?;
+    watch(&mut shows, is_fed)
+        .map_err(|error| failed(format!("cannot wait for the programs: {error}")))?;
     Ok(report(&shows, &program.args[0]))
 }
 
 /// The exit codes of a shell: 127 if there is no such program, 126 if it cannot be run.
 fn not_run(error: UniverseError) -> Stop {
     let code = match &error {
-        UniverseError::Failed { error, .. } if *error == rustix::io::Errno::NOENT.raw_os_error() => 127,
+        UniverseError::Failed { error, .. }
+            if *error == rustix::io::Errno::NOENT.raw_os_error() =>
+        {
+            127
+        }
         UniverseError::Failed { error, .. } if *error != 0 => 126,
         _ => 1,
     };
@@ -326,7 +337,9 @@ fn report(shows: &[Show], program: &OsString) -> i32 {
     for show in shows {
         let (text, own) = match &show.ended {
             Some(Ok(ProgramEnd::Exited(0))) => continue,
-            Some(Ok(how @ ProgramEnd::Exited(exit))) => (format!("exited with code {exit}"), how.code()),
+            Some(Ok(how @ ProgramEnd::Exited(exit))) => {
+                (format!("exited with code {exit}"), how.code())
+            }
             Some(Ok(how @ ProgramEnd::Killed(signal))) => {
                 (format!("was killed by signal {signal}"), how.code())
             }
@@ -347,7 +360,8 @@ mod tests {
 
     #[test]
     fn places_come_before_the_program_and_options_before_that() {
-        let args = ["-x", "A=1,B=2", "n0-1", "C", "--tag-output", "ls", "-x", "N"].map(OsString::from);
+        let args =
+            ["-x", "A=1,B=2", "n0-1", "C", "--tag-output", "ls", "-x", "N"].map(OsString::from);
         let Ok(options) = read(&args) else { panic!("the command line is well formed") };
         assert_eq!(
             (options.places, options.is_tagged, options.env.len()),

@@ -30,7 +30,10 @@ pub(super) fn memory() -> Finding {
     };
     match make() {
         Ok(()) => match nameless::denied() {
-            None => good("shared memory", "memory for segments can be made (memfd); /dev/shm is not used"),
+            None => good(
+                "shared memory",
+                "memory for segments can be made (memfd); /dev/shm is not used",
+            ),
             Some(error) => note(
                 "shared memory",
                 format!(
@@ -50,7 +53,8 @@ pub(super) fn memory() -> Finding {
 /// The limits of this process. `has_fabric`: jobs on several hosts use a network whose adapter
 /// accesses the memory of processes.
 pub(super) fn limits(has_fabric: bool) -> Vec<Finding> {
-    let show = |limit: Option<u64>| limit.map_or("unlimited".to_string(), |limit| limit.to_string());
+    let show =
+        |limit: Option<u64>| limit.map_or("unlimited".to_string(), |limit| limit.to_string());
     let files = getrlimit(Resource::Nofile);
     let text = format!("open files: {} now, {} at most", show(files.current), show(files.maximum));
     // mpirun holds some descriptors for each rank, and raises its soft limit up to the hard one.
@@ -65,18 +69,24 @@ pub(super) fn limits(has_fabric: bool) -> Vec<Finding> {
     let processes = getrlimit(Resource::Nproc).current;
     let text = format!("processes: {}", show(processes));
     let started = match processes {
-        Some(most) if most < 1024 => {
-            note("limits", text, "jobs of many ranks need more: 'ulimit -u', or pids.max of the container")
-        }
+        Some(most) if most < 1024 => note(
+            "limits",
+            text,
+            "jobs of many ranks need more: 'ulimit -u', or pids.max of the container",
+        ),
         _ => good("limits", text),
     };
     let locked = getrlimit(Resource::Memlock).current;
-    let text =
-        format!("locked memory: {} bytes; the transports ib, gm, ofi and portals4 lock some", show(locked));
+    let text = format!(
+        "locked memory: {} bytes; the transports ib, gm, ofi and portals4 lock some",
+        show(locked)
+    );
     let pinned = match locked {
-        Some(_) if has_fabric => {
-            note("limits", text, "they are for the network of this host: 'ulimit -l unlimited', limits.conf")
-        }
+        Some(_) if has_fabric => note(
+            "limits",
+            text,
+            "they are for the network of this host: 'ulimit -l unlimited', limits.conf",
+        ),
         _ => good("limits", text),
     };
     vec![open, started, pinned, file_size(), control_group()]
@@ -124,9 +134,14 @@ fn lowest(path: &str, file: &str) -> Option<u64> {
 }
 
 fn judge_group(memory: Option<u64>, processes: Option<u64>) -> Finding {
-    let show =
-        |limit: Option<u64>, unit: &str| limit.map_or("no limit".to_string(), |most| format!("{most}{unit}"));
-    let text = format!("control group: memory {}, processes {}", show(memory, " bytes"), show(processes, ""));
+    let show = |limit: Option<u64>, unit: &str| {
+        limit.map_or("no limit".to_string(), |most| format!("{most}{unit}"))
+    };
+    let text = format!(
+        "control group: memory {}, processes {}",
+        show(memory, " bytes"),
+        show(processes, "")
+    );
     if memory.is_some_and(|most| most < LITTLE_MEMORY) {
         return note(
             "limits",

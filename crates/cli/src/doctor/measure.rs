@@ -95,8 +95,9 @@ fn run(sheet: &CopyFacts) -> Result<MeasuredFacts, String> {
     let (mut facts, mut not_measured, mut preemptions) = (sheet.clone(), Vec::new(), 0);
     let mut leave_out = |prefix: &str, why| {
         let names = figures(&mut sheet.clone()).map(|(name, _)| name);
-        not_measured
-            .extend(names.into_iter().filter(|name| name.starts_with(prefix)).map(|name| (name, why)));
+        not_measured.extend(
+            names.into_iter().filter(|name| name.starts_with(prefix)).map(|name| (name, why)),
+        );
     };
     match pairs.near {
         Some(pair) => {
@@ -147,7 +148,8 @@ impl Pairs {
     fn here() -> Result<Pairs, String> {
         let cores = cpus::bindable_cores().map_err(|error| error.to_string())?;
         let usable = cpus::usable();
-        let firsts: Vec<usize> = cores.iter().filter_map(|core| core.cpus.first().copied()).collect();
+        let firsts: Vec<usize> =
+            cores.iter().filter_map(|core| core.cpus.first().copied()).collect();
         if usable < 2 {
             return Err(too_few(usable));
         }
@@ -156,13 +158,19 @@ impl Pairs {
 
     /// Chooses among the first processors of the cores: the first one, and one that shares a cache
     /// with it (near) or does not (far).
-    fn of(firsts: &[usize], mates: impl FnOnce(usize) -> Option<BTreeSet<usize>>) -> Result<Pairs, String> {
+    fn of(
+        firsts: &[usize],
+        mates: impl FnOnce(usize) -> Option<BTreeSet<usize>>,
+    ) -> Result<Pairs, String> {
         let [first, others @ ..] = firsts else { return Err(too_few(0)) };
         let next = *others.first().ok_or_else(|| too_few(1))?;
         let mates = mates(*first);
         let other = |is_near: bool| {
             let mates = mates.as_ref()?;
-            others.iter().find(|other| mates.contains(other) == is_near).map(|other| [*first, *other])
+            others
+                .iter()
+                .find(|other| mates.contains(other) == is_near)
+                .map(|other| [*first, *other])
         };
         Ok(Pairs { any: [*first, next], near: other(true), far: other(false) })
     }

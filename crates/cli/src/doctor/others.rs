@@ -24,11 +24,13 @@ pub(super) fn programs(prefix: Option<&Path>) -> Vec<Finding> {
 
 /// Compares the programs in the directories of PATH with `bin`.
 fn judge(bin: &Path, path: &[PathBuf]) -> Vec<Finding> {
-    let first = |name: &str| path.iter().map(|directory| directory.join(name)).find(|file| file.is_file());
+    let first =
+        |name: &str| path.iter().map(|directory| directory.join(name)).find(|file| file.is_file());
     let is_own = |file: &Path| {
         file.parent().and_then(|there| there.canonicalize().ok()).is_some_and(|there| there == *bin)
     };
-    let found: Vec<(&str, Option<PathBuf>)> = PROGRAMS.into_iter().map(|name| (name, first(name))).collect();
+    let found: Vec<(&str, Option<PathBuf>)> =
+        PROGRAMS.into_iter().map(|name| (name, first(name))).collect();
     let own = found.iter().filter(|(_, file)| file.as_deref().is_some_and(is_own)).count();
     let others: Vec<String> = found
         .iter()
@@ -40,9 +42,15 @@ fn judge(bin: &Path, path: &[PathBuf]) -> Vec<Finding> {
         (_, true) if own == PROGRAMS.len() => {
             vec![good("programs", "mpirun and mpicc in PATH are of this installation")]
         }
-        (_, true) => vec![note("programs", "mpirun or mpicc of this installation is not in PATH", first)],
+        (_, true) => {
+            vec![note("programs", "mpirun or mpicc of this installation is not in PATH", first)]
+        }
         (0, false) => {
-            vec![note("programs", format!("another MPI library is in PATH: {}", others.join(", ")), first)]
+            vec![note(
+                "programs",
+                format!("another MPI library is in PATH: {}", others.join(", ")),
+                first,
+            )]
         }
         (_, false) => {
             let text = format!(
@@ -60,12 +68,17 @@ pub(super) fn libraries(prefix: Option<&Path>) -> Vec<Finding> {
     let preloaded = std::env::var("LD_PRELOAD").unwrap_or_default();
     if preloaded.contains("libmpi") {
         let text = format!("LD_PRELOAD names an MPI library: {preloaded}");
-        found.push(problem("libraries", text, "unset LD_PRELOAD, unless it is a tool for libmpi_abi.so.1"));
+        found.push(problem(
+            "libraries",
+            text,
+            "unset LD_PRELOAD, unless it is a tool for libmpi_abi.so.1",
+        ));
     }
     let own = prefix.and_then(|prefix| prefix.join("lib").join(LIBRARY).canonicalize().ok());
     let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let there =
-        std::env::split_paths(&path).map(|directory| directory.join(LIBRARY)).find(|file| file.is_file());
+    let there = std::env::split_paths(&path)
+        .map(|directory| directory.join(LIBRARY))
+        .find(|file| file.is_file());
     if let Some(file) = there.filter(|file| own.is_some() && file.canonicalize().ok() != own) {
         // mpirun puts its own library directory first, so only programs that run without mpirun are
         // affected.
@@ -77,7 +90,10 @@ pub(super) fn libraries(prefix: Option<&Path>) -> Vec<Finding> {
         ));
     }
     if found.is_empty() {
-        found.push(good("libraries", format!("no other {LIBRARY} is in LD_LIBRARY_PATH or LD_PRELOAD")));
+        found.push(good(
+            "libraries",
+            format!("no other {LIBRARY} is in LD_LIBRARY_PATH or LD_PRELOAD"),
+        ));
     }
     found
 }
@@ -97,7 +113,8 @@ mod tests {
             directory.canonicalize().unwrap()
         };
         let own = make("own", &PROGRAMS);
-        let (whole, part, none) = (make("whole", &PROGRAMS), make("part", &["mpicc"]), make("none", &[]));
+        let (whole, part, none) =
+            (make("whole", &PROGRAMS), make("part", &["mpicc"]), make("none", &[]));
         for (path, severity, text) in [
             (vec![&none, &own, &whole], Severity::Good, "of this installation"),
             (vec![&whole, &own], Severity::Note, "another MPI library is in PATH: mpirun is "),

@@ -30,13 +30,17 @@ pub(super) fn show() -> i32 {
 
 /// Reads the word of the other process. The exit code is 0 if it has the expected value.
 pub(super) fn read(pid: &str, address: &str, word: &str) -> i32 {
-    let (Ok(pid), Ok(address), Ok(word)) = (pid.parse(), address.parse(), word.parse()) else { return 2 };
+    let (Ok(pid), Ok(address), Ok(word)) = (pid.parse(), address.parse(), word.parse()) else {
+        return 2;
+    };
     i32::from(!RemoteProcess { pid }.probe(address, word))
 }
 
 pub(super) fn single_copy() -> Finding {
     match tried() {
-        Ok(true) => good("single copy", "processes may read each other's memory (process_vm_readv)"),
+        Ok(true) => {
+            good("single copy", "processes may read each other's memory (process_vm_readv)")
+        }
         Ok(false) => refused(),
         Err(error) => note(
             "single copy",
@@ -50,11 +54,13 @@ fn tried() -> std::io::Result<bool> {
     let own = oxmpi_sys::library::program()?;
     let mut shows = Command::new(&own);
     // A program called by another name than oxmpi is another tool, so 'doctor' stands first.
-    let mut shows = shows.args(["doctor", SHOWS]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut shows =
+        shows.args(["doctor", SHOWS]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     let written = shows.stdout.take().map_or(Ok(0), |out| BufReader::new(out).read_line(&mut line));
-    let read = written
-        .and_then(|_| Command::new(&own).args(["doctor", READS]).args(line.split_whitespace()).status());
+    let read = written.and_then(|_| {
+        Command::new(&own).args(["doctor", READS]).args(line.split_whitespace()).status()
+    });
     drop(shows.stdin.take());
     shows.wait()?;
     Ok(read?.success())
@@ -68,7 +74,9 @@ fn refused() -> Finding {
         "" | "0" | "1" => {
             "in a container, start it with --cap-add SYS_PTRACE or a seccomp profile that allows process_vm_readv"
         }
-        _ => "'sysctl kernel.yama.ptrace_scope=1' allows it, or --cap-add SYS_PTRACE for a container",
+        _ => {
+            "'sysctl kernel.yama.ptrace_scope=1' allows it, or --cap-add SYS_PTRACE for a container"
+        }
     };
     note("single copy", text, remedy)
 }

@@ -28,7 +28,10 @@ impl CopyQuery {
     /// The file of measured facts, and the reason if it is not used.
     fn file(&self) -> Option<(String, Option<String>)> {
         let costs = self.costs.as_ref()?;
-        Some((costs.file.as_ref()?.display().to_string(), costs.unused.as_ref().map(ToString::to_string)))
+        Some((
+            costs.file.as_ref()?.display().to_string(),
+            costs.unused.as_ref().map(ToString::to_string),
+        ))
     }
 }
 
@@ -98,7 +101,9 @@ fn words_of(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Ring => "in the ring",
         Protocol::Pool(CopyKind::Plain) => "through the sender's pool, by plain copies",
-        Protocol::Pool(CopyKind::Streaming) => "through the sender's pool, copied in past the caches",
+        Protocol::Pool(CopyKind::Streaming) => {
+            "through the sender's pool, copied in past the caches"
+        }
         Protocol::SingleCopy => "copied by its receiver from the sender's memory",
         Protocol::Mapped => "copied by its receiver from its own mapping of the sender's memory",
     }
@@ -119,7 +124,8 @@ fn pulled(query: &CopyQuery, plan: &CopyPlan, traffic: Traffic) -> Option<Protoc
 }
 
 fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
-    let CopyQuery { bytes, settings: ShmSettings { facts, proximity, eager_limit, .. }, .. } = query;
+    let CopyQuery { bytes, settings: ShmSettings { facts, proximity, eager_limit, .. }, .. } =
+        query;
     let CopyDecision { protocol, piece_bytes, .. } = plan.of(*bytes);
     let processors = match proximity {
         Proximity::Near => "share a cache",
@@ -138,8 +144,13 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
     let _ = writeln!(out, "  in memory of MPI_Alloc_mem: {}", words_of(in_heap));
     let long = [Traffic::OneWay, Traffic::TwoWay].map(|it| pulled(query, plan, it));
     if let [Some(alone), Some(with_another)] = long {
-        let _ = writeln!(out, "  one way:  {}, while its sender waits in the library", words_of(alone));
-        let _ = writeln!(out, "  both:     {}, if one goes back at the same time", words_of(with_another));
+        let _ =
+            writeln!(out, "  one way:  {}, while its sender waits in the library", words_of(alone));
+        let _ = writeln!(
+            out,
+            "  both:     {}, if one goes back at the same time",
+            words_of(with_another)
+        );
         if long.iter().flatten().any(|protocol| matches!(protocol, Protocol::Pool(_))) {
             let Streaming { piece_bytes, share_bytes } = Streaming::new(&query.pool);
             let _ = writeln!(
@@ -159,7 +170,8 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
             "a standard send does not wait for its receiver"
         }
     );
-    let _ = writeln!(out, "  facts:    {} (nanoseconds, for each KiB where a length counts)", facts.of);
+    let _ =
+        writeln!(out, "  facts:    {} (nanoseconds, for each KiB where a length counts)", facts.of);
     if let Some((file, unused)) = query.file() {
         let _ = match unused {
             Some(error) => writeln!(out, "  file:     {file} is not used: {error}"),
@@ -183,9 +195,10 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
         "    past the caches {:.0} more; the receiver's copy {:.0}, and {:.0} alone, {:.0} in both directions",
         facts.past_caches_ns, single.call_ns, single.alone_ns, single.both_ns
     );
-    for (traffic, of) in
-        [(Traffic::TwoWay, "messages in both directions"), (Traffic::OneWay, "one in pieces one way")]
-    {
+    for (traffic, of) in [
+        (Traffic::TwoWay, "messages in both directions"),
+        (Traffic::OneWay, "one in pieces one way"),
+    ] {
         let head = format!("predicted for {of}, us:");
         let _ = writeln!(out, "  {head:<40} {:>9} {:>9}", "near", "far");
         for protocol in LONGER {
@@ -199,8 +212,9 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
 
 /// The predicted nanoseconds between near and between far processors.
 fn predicted(query: &CopyQuery, traffic: Traffic, protocol: Protocol) -> [f64; 2] {
-    [Proximity::Near, Proximity::Far]
-        .map(|proximity| predict(&query.settings.facts, (proximity, traffic), protocol, query.bytes))
+    [Proximity::Near, Proximity::Far].map(|proximity| {
+        predict(&query.settings.facts, (proximity, traffic), protocol, query.bytes)
+    })
 }
 
 fn in_json(query: &CopyQuery, plan: &CopyPlan) -> String {

@@ -21,7 +21,10 @@ pub(super) fn json(options: &InfoArgs, facts: &InfoFacts) -> String {
         out.insert("prefix".into(), json!(facts.prefix));
         out.insert("interface".into(), "MPI 5.0 standard ABI".into());
         out.insert("library".into(), "libmpi_abi.so.1".into());
-        out.insert("functions".into(), json!({ "all": functions, "present": functions - MISSING.len() }));
+        out.insert(
+            "functions".into(),
+            json!({ "all": functions, "present": functions - MISSING.len() }),
+        );
     }
     if options.select {
         out.insert("selection".into(), selection(options, params));
@@ -44,8 +47,9 @@ pub(super) fn json(options: &InfoArgs, facts: &InfoFacts) -> String {
     }
     if options.events {
         out.insert("events".into(), tools::events().iter().map(event).collect());
-        let sources =
-            EventSource::ALL.iter().map(|source| json!({ "name": source.name(), "help": source.help() }));
+        let sources = EventSource::ALL
+            .iter()
+            .map(|source| json!({ "name": source.name(), "help": source.help() }));
         out.insert("sources".into(), sources.collect());
     }
     if options.categories {
@@ -65,7 +69,8 @@ pub(super) fn json(options: &InfoArgs, facts: &InfoFacts) -> String {
 
 fn selection(options: &InfoArgs, params: &Params) -> Json {
     let one = |step: &SelectionStep| {
-        let drops = step.drops.iter().map(|(module, reason)| json!({ "module": module, "reason": reason }));
+        let drops =
+            step.drops.iter().map(|(module, reason)| json!({ "module": module, "reason": reason }));
         json!({ "number": step.number, "text": step.text, "drops": drops.collect::<Vec<_>>() })
     };
     let all = |steps: &[SelectionStep]| steps.iter().map(one).collect::<Vec<_>>();
@@ -139,7 +144,9 @@ fn level(level: Level) -> &'static str {
 
 fn one(params: &Params, param: &Param) -> Json {
     let value = |value: &Value| match (param.unit, value) {
-        (Unit::Choice(_) | Unit::Set { .. } | Unit::Text { .. }, value) => Json::from(param.show(value)),
+        (Unit::Choice(_) | Unit::Set { .. } | Unit::Text { .. }, value) => {
+            Json::from(param.show(value))
+        }
         (_, Value::Number(n)) => Json::from(*n),
         (_, Value::Text(text)) => Json::from(&**text),
     };

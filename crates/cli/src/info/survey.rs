@@ -27,11 +27,18 @@ pub(super) fn text(module: &Module, found: &Result<Survey, String>) -> String {
     let mut out = format!("{}: {}\n", module.name, found.title);
     let widths: Vec<usize> = (0..found.columns.len())
         .map(|at| {
-            found.rows.iter().map(|row| row[at].len()).chain([found.columns[at].len()]).max().unwrap_or(0)
+            found
+                .rows
+                .iter()
+                .map(|row| row[at].len())
+                .chain([found.columns[at].len()])
+                .max()
+                .unwrap_or(0)
         })
         .collect();
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
-        let padded: String = cells.zip(&widths).map(|(cell, width)| format!("  {cell:width$}")).collect();
+        let padded: String =
+            cells.zip(&widths).map(|(cell, width)| format!("  {cell:width$}")).collect();
         let _ = writeln!(out, "{}", padded.trim_end());
     };
     line(&mut found.columns.iter().copied());
@@ -53,7 +60,9 @@ pub(super) fn json(found: &Result<Survey, String>) -> Value {
     let row = |row: &Vec<String>| -> Value {
         let cells = found.columns.iter().zip(row);
         Value::Object(
-            cells.map(|(name, cell)| (name.replace(' ', "_"), Value::from(cell.as_str()))).collect(),
+            cells
+                .map(|(name, cell)| (name.replace(' ', "_"), Value::from(cell.as_str())))
+                .collect(),
         )
     };
     let rows: Vec<Value> = found.rows.iter().map(row).collect();
@@ -69,7 +78,12 @@ mod tests {
 
     fn found(choice: Result<String, String>) -> Result<Survey, String> {
         let rows = vec![vec!["a;b".into(), "64".into()], vec!["shm".into(), "no: why".into()]];
-        Ok(Survey { title: "libfabric 1.2".into(), choice, columns: &["provider", "tag bits"], rows })
+        Ok(Survey {
+            title: "libfabric 1.2".into(),
+            choice,
+            columns: &["provider", "tag bits"],
+            rows,
+        })
     }
 
     #[test]
@@ -82,6 +96,9 @@ mod tests {
         assert!(text(module, &found(Err("none".into()))).ends_with("would use none: none\n"));
         assert_eq!(text(module, &Err("it is not there".into())), "ofi: it is not there\n");
         let value = json(&found(Ok("a;b".into())));
-        assert_eq!((&value["rows"][0]["tag_bits"], &value["choice"]), (&"64".into(), &"a;b".into()));
+        assert_eq!(
+            (&value["rows"][0]["tag_bits"], &value["choice"]),
+            (&"64".into(), &"a;b".into())
+        );
     }
 }

@@ -49,7 +49,11 @@ pub(super) fn text(options: &InfoArgs, facts: &InfoFacts) -> String {
         Category::ALL.iter().for_each(|one| out += &category(*one));
     }
     if options.collectives {
-        out += &if options.parsable { crate::collectives::parsable() } else { crate::collectives::text() };
+        out += &if options.parsable {
+            crate::collectives::parsable()
+        } else {
+            crate::collectives::text()
+        };
     }
     for (module, found) in &facts.surveys {
         out += &survey::text(module, found);
@@ -95,9 +99,11 @@ fn event(event: &EventType) -> String {
 
 fn category(one: Category) -> String {
     let mut out = format!("  {}\n      {}\n", one.name(), one.help());
-    let inside: Vec<String> = one.categories().iter().map(|inside| inside.name().to_string()).collect();
+    let inside: Vec<String> =
+        one.categories().iter().map(|inside| inside.name().to_string()).collect();
     let [params, pvars, events] = tools::members(one);
-    let all = [("categories", inside), ("parameters", params), ("pvars", pvars), ("events", events)];
+    let all =
+        [("categories", inside), ("parameters", params), ("pvars", pvars), ("events", events)];
     for (what, names) in all.into_iter().filter(|(_, names)| !names.is_empty()) {
         out += &format!("      {what}: {}\n", names.join(", "));
     }
@@ -157,10 +163,12 @@ fn one(params: &Params, param: &Param) -> String {
 fn ignored(facts: &InfoFacts) -> String {
     let mut out = String::new();
     if !facts.found.ignored.is_empty() {
-        out += "ignored, as OxMPI has no such parameters (they are taken to be meant for Open MPI):\n";
+        out +=
+            "ignored, as OxMPI has no such parameters (they are taken to be meant for Open MPI):\n";
     }
     for ignored in &facts.found.ignored {
-        let name = ignored.variable.strip_prefix(oxmpi_param::FOREIGN_ENV_PREFIX).unwrap_or_default();
+        let name =
+            ignored.variable.strip_prefix(oxmpi_param::FOREIGN_ENV_PREFIX).unwrap_or_default();
         let hint = match (ignored.nearest, foreign::instead_of(name)) {
             (Some(nearest), _) => format!(": did you mean '{nearest}'?"),
             (None, Some(instead)) => format!(": {instead}"),

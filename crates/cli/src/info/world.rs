@@ -30,8 +30,10 @@ impl WorldReport {
         let hcoll = oxmpi_core::find_hcoll(params.coll_hcoll_library());
         let cuda = (oxmpi_core::find_cuda(params.accelerator_cuda_library()), params.accelerator());
         let job = 0..ranks;
-        let nodes = components.virtual_nodes.as_ref().and_then(|nodes| nodes.nodes(job.clone(), &job));
-        let facts = CommFacts { ranks, is_inter: false, nodes: nodes.as_ref(), has_control_section: true };
+        let nodes =
+            components.virtual_nodes.as_ref().and_then(|nodes| nodes.nodes(job.clone(), &job));
+        let facts =
+            CommFacts { ranks, is_inter: false, nodes: nodes.as_ref(), has_control_section: true };
         let stack = Stack::new(&components, &facts, None);
         let nodes = nodes.as_ref().map_or(1, Nodes::how_many);
         Some(WorldReport { ranks, nodes, components, stack, ucc, hcoll, cuda })
@@ -52,7 +54,11 @@ impl WorldReport {
                 (Err(_), _) => Some("there is no driver of a device here"),
                 (Ok(_), _) => None,
             };
-            all.push((Component::Accelerator, self.components.priority(Component::Accelerator), why));
+            all.push((
+                Component::Accelerator,
+                self.components.priority(Component::Accelerator),
+                why,
+            ));
         }
         let dropped = self.stack.left_out();
         all.extend(dropped.map(|(one, why)| (one, self.components.priority(one), Some(why))));
@@ -106,12 +112,15 @@ impl WorldReport {
     pub(super) fn json(&self) -> Json {
         let one = |(component, priority, dropped): (Component, u32, Option<&str>)| {
             let has = |form| {
-                let names = collectives().filter(|one| serves(component, *one, form)).map(Collective::name);
+                let names =
+                    collectives().filter(|one| serves(component, *one, form)).map(Collective::name);
                 names.collect::<Vec<_>>()
             };
-            let mut out = json!({ "component": component.name(), "priority": priority, "dropped": dropped });
+            let mut out =
+                json!({ "component": component.name(), "priority": priority, "dropped": dropped });
             if let Some(library) = self.library(component) {
-                out["library"] = json!({ "found": library.as_ref().ok(), "error": library.as_ref().err() });
+                out["library"] =
+                    json!({ "found": library.as_ref().ok(), "error": library.as_ref().err() });
             }
             if component == Component::Ftagree {
                 out["agreement"] = self.components.agreement.to_string().into();
@@ -132,7 +141,9 @@ fn collectives() -> impl Iterator<Item = Collective> {
 
 /// The functions of a component, in words.
 fn functions(component: Component) -> String {
-    let has = |collective: &Collective| Form::ALL.iter().any(|form| serves(component, *collective, *form));
+    let has = |collective: &Collective| {
+        Form::ALL.iter().any(|form| serves(component, *collective, *form))
+    };
     let (some, others): (Vec<_>, Vec<_>) = collectives().partition(has);
     let names = match others.is_empty() {
         true => "everything".to_string(),

@@ -1,8 +1,10 @@
 //! Hosts as users name them: in lists and in files of several formats.
 
 use std::collections::{BTreeSet, HashMap};
+use std::io::Read as _;
 use std::net::{IpAddr, ToSocketAddrs};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
+use std::process::{Command, Stdio};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +12,8 @@ use oxmpi_param::nearest::nearest;
 use oxmpi_rt::daemon::Universe;
 use oxmpi_sys::host;
 use oxmpi_sys::net::is_own;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// The named hosts, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,7 +68,8 @@ impl Hosts {
     /// another login name has none.
     pub(crate) fn find_nodes(&mut self, universe: &Universe) {
         let nodes = universe.nodes();
-        for host in self.named.iter_mut().filter(|host| host.user.is_none() && !is_here(&host.name)) {
+        for host in self.named.iter_mut().filter(|host| host.user.is_none() && !is_here(&host.name))
+        {
             let number = nodes.iter().position(|node| node.name.eq_ignore_ascii_case(&host.name));
             host.node = number.map(|number| NodeOf { number, is_here: number == universe.own() });
         }
@@ -129,7 +134,10 @@ impl Hosts {
 
     /// Leaves out this machine. Returns whether another host remains.
     pub(crate) fn leave_out_here(&mut self) -> bool {
-        self.named.iter_mut().filter(|host| host.is_here()).for_each(|host| host.is_left_out = true);
+        self.named
+            .iter_mut()
+            .filter(|host| host.is_here())
+            .for_each(|host| host.is_left_out = true);
         self.used().next().is_some()
     }
 
@@ -181,7 +189,8 @@ fn key(host: &mut NamedHost, word: &str) -> Result<(), String> {
             _ => return Err(format!("'{word}' is neither schedule=yes nor schedule=no")),
         },
         _ => {
-            let hint = nearest(key, known).map(|n| format!(" (did you mean '{n}='?)")).unwrap_or_default();
+            let hint =
+                nearest(key, known).map(|n| format!(" (did you mean '{n}='?)")).unwrap_or_default();
             return Err(format!(
                 "'{word}' is none of slots=N, max-slots=N, cpu=N, user=NAME, schedule=yes|no{hint}"
             ));
@@ -220,35 +229,80 @@ pub(crate) fn resolve<'a>(names: impl Iterator<Item = &'a str>) {
         let known = known();
         names.filter(|name| !known.contains_key(*name)).collect()
     };
-    let new: Vec<String> = new.into_iter().map(String::from).collect();
-    let answers = at_once(&new, RESOLVER_LIMIT, means_this_machine);
-    known().extend(new.into_iter().zip(answers));
+    let (at_hand, others): (Vec<&str>, Vec<&str>) =
+        new.into_iter().partition(|name| is_at_hand(name));
+    let here = if others.is_empty() { BTreeSet::new() } else { resolved_by_child(&others) };
+    let mut known = known();
+    known.extend(at_hand.into_iter().map(|name| (name.to_string(), means_this_machine(name))));
+    known.extend((0..).zip(others).map(|(at, name)| (name.to_string(), here.contains(&at))));
 }
 
-/// The answers of `is_so` for the names, each in a thread of its own; `false` for a name without an
-/// answer within the limit.
-fn at_once(names: &[String], limit: Duration, is_so: fn(&str) -> bool) -> Vec<bool> {
-    // Nearly every job: no thread.
-    if let [name] = names
-        && is_at_hand(name)
-    {
-        return vec![is_so(name)];
-    }
-    let (sender, receiver) = mpsc::channel();
-    for (at, name) in names.iter().enumerate() {
-        let (sender, name) = (sender.clone(), name.clone());
-        // getaddrinfo(3) cannot be cancelled: a thread whose answer comes too late ends with it.
-        let started = thread::Builder::new().spawn(move || sender.send((at, is_so(&name))));
-        if started.is_err() {
-            break; // the limit of threads: the remaining names mean other machines
+/// The first argument of the process that resolves names.
+pub(crate) const RESOLVER_WORD: &str = "resolve-hosts";
+
+/// The indexes of the names that mean this machine. getaddrinfo(3) cannot be cancelled, and a
+/// launcher must have one thread when it forks its guard: so the threads are those of a child,
+/// which ends with them.
+fn resolved_by_child(names: &[&str]) -> BTreeSet<usize> {
+    let mut found = BTreeSet::new();
+    let started = oxmpi_sys::library::program().and_then(|program| {
+        let mut command = Command::new(program);
+        command.arg(RESOLVER_WORD).args(names);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
+    });
+    // Without a child all names mean other machines, to which the start program may find a way.
+    let Ok(mut child) = started else { return found };
+    if let Some(mut output) = child.stdout.take() {
+        let (end, mut text, mut part) = (Instant::now() + RESOLVER_LIMIT, Vec::new(), [0; 512]);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let limit =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&limit)) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(_) => break,
+            }
+            match output.read(&mut part) {
+                Ok(0) | Err(_) => break,
+                Ok(bytes) => text.extend_from_slice(&part[..bytes]),
+            }
         }
+        let lines = String::from_utf8_lossy(&text).into_owned();
+        found.extend(lines.lines().filter_map(|line| line.parse::<usize>().ok()));
     }
-    drop(sender);
-    let (mut answers, end) = (vec![false; names.len()], Instant::now() + limit);
-    while let Ok((at, answer)) = receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
-        answers[at] = answer;
-    }
-    answers
+    // It may still wait for the resolver.
+    let _ = child.kill();
+    let _ = child.wait();
+    found
+}
+
+/// Runs the process that resolves names: prints the indexes of the names that mean this machine, as
+/// soon as they are known.
+pub(crate) fn resolver(names: &[&str]) -> i32 {
+    at_once(names, means_this_machine, |at| {
+        oxmpi_sys::stdio::say(format!("{at}\n").as_bytes());
+    });
+    0
+}
+
+/// Calls `found` for the index of each name for which `is_so` holds. Each name has a thread of its
+/// own, as a resolver may take seconds for each.
+fn at_once(names: &[&str], is_so: fn(&str) -> bool, found: impl Fn(usize) + Sync) {
+    thread::scope(|scope| {
+        for (at, name) in names.iter().enumerate() {
+            let found = &found;
+            let run = move || {
+                if is_so(name) {
+                    found(at);
+                }
+            };
+            if thread::Builder::new().spawn_scoped(scope, run).is_err() {
+                break; // the limit of threads: the remaining names mean other machines
+            }
+        }
+    });
 }
 
 /// Whether no resolver is needed for a name.
@@ -273,7 +327,8 @@ mod tests {
 
     #[test]
     fn slots_are_summed_where_they_are_stated() {
-        let names = |hosts: &Hosts| hosts.used().map(|host| &*host.name).collect::<Vec<_>>().join(" ");
+        let names =
+            |hosts: &Hosts| hosts.used().map(|host| &*host.name).collect::<Vec<_>>().join(" ");
         let of = |text| Hosts::of_list(text).map(|hosts| (names(&hosts), hosts.slots()));
         assert_eq!(of("localhost"), Ok(("localhost".into(), None)));
         assert_eq!(of("localhost:4"), Ok(("localhost".into(), Some(4))));
@@ -281,7 +336,12 @@ mod tests {
         assert_eq!(of("::1"), Ok(("::1".into(), None)));
         assert_eq!(of("[::1]:3"), Ok(("::1".into(), Some(3))));
         assert!(of("a:0").unwrap_err().contains("'0' is not a number of slots"));
-        assert!(of("a:x").is_err() && of(":4").is_err() && of(",").is_err() && of("a:4294967295,a").is_err());
+        assert!(
+            of("a:x").is_err()
+                && of(":4").is_err()
+                && of(",").is_err()
+                && of("a:4294967295,a").is_err()
+        );
     }
 
     #[test]
@@ -299,7 +359,10 @@ mod tests {
     fn a_host_file_has_one_host_on_a_line() {
         let file = "# ours\nlocalhost slots=2 max-slots=4 # two\n\nlocalhost:3 max_slots=3\n";
         let hosts = Hosts::of_file(file).unwrap();
-        assert_eq!((hosts.named.len(), hosts.slots(), hosts.named[1].max_slots), (2, Some(5), Some(3)));
+        assert_eq!(
+            (hosts.named.len(), hosts.slots(), hosts.named[1].max_slots),
+            (2, Some(5), Some(3))
+        );
         let hosts = Hosts::of_file("localhost\n").unwrap();
         assert_eq!((hosts.slots(), hosts.named[0].max_slots), (None, None));
         let (line, e) = Hosts::of_file("\nlocalhost slot=4").unwrap_err();
@@ -309,7 +372,8 @@ mod tests {
 
     #[test]
     fn the_lines_of_a_boot_schema_are_understood() {
-        let hosts = Hosts::of_file("head schedule=no\nn1 cpu=2 user=ann\nn2 schedule=yes\n").unwrap();
+        let hosts =
+            Hosts::of_file("head schedule=no\nn1 cpu=2 user=ann\nn2 schedule=yes\n").unwrap();
         assert_eq!(hosts.slots(), Some(3));
         let users: Vec<_> = hosts.used().map(|host| (&*host.name, host.user.as_deref())).collect();
         assert_eq!(users, [("n1", Some("ann")), ("n2", None)]);
@@ -337,19 +401,18 @@ mod tests {
         assert_eq!(Hosts::of_list("localhost,192.0.2.1").unwrap().elsewhere(), Some("192.0.2.1"));
     }
 
-    /// Sixty names cost one limit of time, and not sixty: the resolutions wait for each other here.
+    /// Sixty names cost one limit of time, and not sixty: the threads wait for each other here.
     #[test]
-    fn all_names_are_resolved_at_once_within_one_limit() {
+    fn all_names_are_resolved_at_once() {
         static TOGETHER: Barrier = Barrier::new(60);
         let names: Vec<String> = (0..60).map(|at| format!("n{at}.invalid")).collect();
-        let answers = at_once(&names, Duration::from_secs(60), |name| {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let is_seventh = |name: &str| {
             TOGETHER.wait();
             name == "n7.invalid"
-        });
-        assert_eq!(answers.iter().position(|answer| *answer), Some(7));
-        let never = |_: &str| loop {
-            thread::park();
         };
-        assert_eq!(at_once(&names, Duration::from_millis(20), never), [false; 60]);
+        let found = Mutex::new(Vec::new());
+        at_once(&names, is_seventh, |at| found.lock().unwrap().push(at));
+        assert_eq!(found.into_inner().unwrap(), [7]);
     }
 }

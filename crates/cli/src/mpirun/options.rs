@@ -209,7 +209,9 @@ pub(crate) enum UsageError {
     EmptyProgram,
     #[error("{file}:{line}: {why}")]
     HostFile { file: String, line: usize, why: String },
-    #[error("{file}: it is not executable, so it is taken for a file of programs, as by -configfile: {why}")]
+    #[error(
+        "{file}: it is not executable, so it is taken for a file of programs, as by -configfile: {why}"
+    )]
     Schema { file: String, why: String },
     #[error("{option} {value}: nothing can follow it, but '{word}' does; put options before it")]
     AfterFile { option: String, value: String, word: String },
@@ -228,7 +230,8 @@ pub(crate) fn timeout(text: &str) -> Option<Duration> {
 }
 
 /// The expected text in error messages about [`timeout`].
-pub(crate) const TIMEOUT_WANTED: &str = "a number of seconds from 0.001 to 1000000000, such as 90 or 0.5";
+pub(crate) const TIMEOUT_WANTED: &str =
+    "a number of seconds from 0.001 to 1000000000, such as 90 or 0.5";
 
 /// The times that may pass between two checkpoints.
 const INTERVAL_SECONDS: std::ops::RangeInclusive<f64> = 0.1..=1e9;
@@ -367,15 +370,17 @@ impl CommandLineReader {
     /// LAM/MPI's `mpirun SCHEMA`: a command line of one word is a file of programs if it names a
     /// text file that cannot be run.
     fn take_schema(&mut self) -> Result<bool, UsageError> {
-        let is_first = self.lines.is_none() && self.options.programs.is_empty() && self.words.is_empty();
+        let is_first =
+            self.lines.is_none() && self.options.programs.is_empty() && self.words.is_empty();
         let [word] = &self.program.words[..] else { return Ok(false) };
-        let is_bare =
-            self.program == ProgramOptions { words: vec![word.clone()], ..ProgramOptions::default() };
+        let is_bare = self.program
+            == ProgramOptions { words: vec![word.clone()], ..ProgramOptions::default() };
         if !is_first || !is_bare {
             return Ok(false);
         }
         let Some(text) = schema(Path::new(word)) else { return Ok(false) };
-        let wrong = |why: String| UsageError::Schema { file: word.to_string_lossy().into_owned(), why };
+        let wrong =
+            |why: String| UsageError::Schema { file: word.to_string_lossy().into_owned(), why };
         let mut lines: VecDeque<_> = words::of_file(&text).map_err(wrong)?.into();
         self.words = lines.pop_front().ok_or_else(|| wrong("it names no program".into()))?.into();
         self.lines = Some(lines);
@@ -400,7 +405,9 @@ impl CommandLineReader {
             [word] if word == "C" => RankCount::PerProcessor,
             [word] if word == "N" => RankCount::PerHost,
             [] => return Ok(()),
-            [word, ..] if per_host.is_some() => return Err(UsageError::Places { word: word.clone() }),
+            [word, ..] if per_host.is_some() => {
+                return Err(UsageError::Places { word: word.clone() });
+            }
             _ => return Ok(()),
         };
         places.clear();
@@ -425,7 +432,9 @@ impl CommandLineReader {
         match spec.id {
             Id::Help => {
                 let topic = self.words.pop_front();
-                return Ok(Some(MpirunAction::Help(topic.map(|topic| topic.to_string_lossy().into_owned()))));
+                return Ok(Some(MpirunAction::Help(
+                    topic.map(|topic| topic.to_string_lossy().into_owned()),
+                )));
             }
             Id::Version => return Ok(Some(MpirunAction::Version)),
             Id::NotYet => return Err(UsageError::NotYet { option: given.name, why: spec.help }),
@@ -473,7 +482,9 @@ impl CommandLineReader {
         let first = self.options.programs.is_empty();
         let program = &mut self.program;
         match id {
-            Id::Ranks => program.count = RankCount::Number(given.number("a number of ranks, 1 or more")?),
+            Id::Ranks => {
+                program.count = RankCount::Number(given.number("a number of ranks, 1 or more")?)
+            }
             Id::PerHost | Id::PerHostAgain => {
                 program.per_host = Some(given.number("a number of ranks, 1 or more")?);
                 program.per_host_again = id == Id::PerHostAgain;
@@ -483,21 +494,26 @@ impl CommandLineReader {
             }
             Id::Directory => program.directory = Some(PathBuf::from(&given.values[0])),
             Id::Path => program.path = Some(given.values[0].clone()),
-            Id::Host => program.hosts = Hosts::of_list(&given.shown(0)).map_err(|why| given.wrong(why))?,
+            Id::Host => {
+                program.hosts = Hosts::of_list(&given.shown(0)).map_err(|why| given.wrong(why))?
+            }
             Id::HostFile => {
-                program.hosts = Hosts::of_file(&given.file()?).map_err(|(line, why)| match line {
-                    Some(line) => UsageError::HostFile { file: given.shown(0), line, why },
-                    None => given.wrong(why),
-                })?;
+                program.hosts =
+                    Hosts::of_file(&given.file()?).map_err(|(line, why)| match line {
+                        Some(line) => UsageError::HostFile { file: given.shown(0), line, why },
+                        None => given.wrong(why),
+                    })?;
             }
             Id::Export => {
                 let env = if first { &mut self.options.env } else { &mut program.env };
                 match variable(&given.values[0]) {
                     Ok(Some(variable)) => env.push(variable),
-                    Ok(None) => {
-                        self.options.has_no_effect(given, "has no effect: no variable of this name is set")
+                    Ok(None) => self
+                        .options
+                        .has_no_effect(given, "has no effect: no variable of this name is set"),
+                    Err(()) => {
+                        return Err(given.bad("a variable: NAME=VALUE, or a NAME that is set"));
                     }
-                    Err(()) => return Err(given.bad("a variable: NAME=VALUE, or a NAME that is set")),
                 }
             }
             Id::ProgramEnv => program.env.push(given.pair()),
@@ -531,10 +547,14 @@ impl CommandLineReader {
                 options.stdin = match given.shown(0).as_str() {
                     "none" => Stdin::None,
                     "all" => Stdin::All,
-                    rank => Stdin::Rank(rank.parse().map_err(|_| given.bad("a rank, 'none' or 'all'"))?),
+                    rank => {
+                        Stdin::Rank(rank.parse().map_err(|_| given.bad("a rank, 'none' or 'all'"))?)
+                    }
                 }
             }
-            Id::UniverseSize => options.universe_size = Some(given.number("a number of ranks, 1 or more")?),
+            Id::UniverseSize => {
+                options.universe_size = Some(given.number("a number of ranks, 1 or more")?)
+            }
             Id::Prefix => options.prefix = Some(PathBuf::from(&given.values[0])),
             Id::Quiet => options.quiet = true,
             Id::Verbose => options.verbose = true,
@@ -556,24 +576,31 @@ impl CommandLineReader {
             },
             Id::ReportBindings => options.report_bindings = true,
             Id::Timeout => {
-                options.timeout = Some(timeout(&given.shown(0)).ok_or_else(|| given.bad(TIMEOUT_WANTED))?);
+                options.timeout =
+                    Some(timeout(&given.shown(0)).ok_or_else(|| given.bad(TIMEOUT_WANTED))?);
             }
             Id::Every => {
-                options.every = Some(interval(&given.shown(0)).ok_or_else(|| given.bad(INTERVAL_WANTED))?);
+                options.every =
+                    Some(interval(&given.shown(0)).ok_or_else(|| given.bad(INTERVAL_WANTED))?);
             }
             Id::CheckpointOnTerm => options.checkpoint_on_term = true,
             Id::Watchdog => options.mca.push(given.as_parameter("mpi_watchdog")),
             Id::Interface => options.mca.push(given.as_parameter("btl_tcp_if_include")),
             Id::RemoteShell => match given.shown(0).as_str() {
                 "ssh" | "rsh" => options.mca.push(given.as_parameter("plm_rsh_agent")),
-                _ if given.name.ends_with("-exec") => options.mca.push(given.as_parameter("plm_rsh_agent")),
+                _ if given.name.ends_with("-exec") => {
+                    options.mca.push(given.as_parameter("plm_rsh_agent"))
+                }
                 _ => options.has_no_effect(
                     given,
                     "has no effect: other hosts are reached by ssh, rsh or 'oxmpi boot'",
                 ),
             },
             Id::LauncherParameter if Param::find(&given.shown(0)).is_none() => {
-                options.has_no_effect(given, "has no effect: OxMPI's launcher is neither PRRTE nor PMIx");
+                options.has_no_effect(
+                    given,
+                    "has no effect: OxMPI's launcher is neither PRRTE nor PMIx",
+                );
             }
             Id::Mca | Id::LauncherParameter => options.mca.push(Setting {
                 option: given.name.clone(),
@@ -605,9 +632,14 @@ impl CommandLineReader {
             return Err(given.wrong("a file of programs cannot name another one"));
         }
         if let Some(word) = self.words.front() {
-            return Err(UsageError::AfterFile { option, value, word: word.to_string_lossy().into_owned() });
+            return Err(UsageError::AfterFile {
+                option,
+                value,
+                word: word.to_string_lossy().into_owned(),
+            });
         }
-        let mut lines: VecDeque<_> = words::of_file(&given.file()?).map_err(|why| given.wrong(why))?.into();
+        let mut lines: VecDeque<_> =
+            words::of_file(&given.file()?).map_err(|why| given.wrong(why))?.into();
         self.words = lines.pop_front().ok_or_else(|| given.wrong("it names no program"))?.into();
         self.lines = Some(lines);
         Ok(())
@@ -627,7 +659,9 @@ fn schema(path: &Path) -> Option<String> {
     if !found.is_file() || is_program || found.len() > LONGEST_SCHEMA || is_found_elsewhere() {
         return None;
     }
-    std::fs::read_to_string(path).ok().filter(|text| !text.starts_with("#!") && !text.contains('\0'))
+    std::fs::read_to_string(path)
+        .ok()
+        .filter(|text| !text.starts_with("#!") && !text.contains('\0'))
 }
 
 fn files<'t>(text: &'t str, separators: &'t [char]) -> impl Iterator<Item = PathBuf> + 't {
@@ -716,7 +750,8 @@ fn map_by(
             ("nooversubscribe", _) => options.no_oversubscribe = true,
             (_, Some(cores)) => {
                 let wanted = "a number of cores for each rank behind PE=, 1 or more";
-                let cores = cores.parse().ok().filter(|&n| n > 0).ok_or_else(|| given.bad(wanted))?;
+                let cores =
+                    cores.parse().ok().filter(|&n| n > 0).ok_or_else(|| given.bad(wanted))?;
                 options.cores_each = Some(cores);
             }
             _ => {

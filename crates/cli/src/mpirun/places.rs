@@ -24,7 +24,8 @@ impl RankPlaces {
     ) -> Result<RankPlaces, String> {
         let mut all: Vec<NamedHost> = Vec::new();
         let here = NamedHost { name: "localhost".into(), ..NamedHost::default() };
-        let named = if hosts.named.is_empty() { std::slice::from_ref(&here) } else { &hosts.named[..] };
+        let named =
+            if hosts.named.is_empty() { std::slice::from_ref(&here) } else { &hosts.named[..] };
         let stated = hosts.slots().is_some();
         for host in named {
             let is_here = host.is_here();
@@ -41,8 +42,8 @@ impl RankPlaces {
                 None => all.push(NamedHost { slots: Some(slots), ..host.clone() }),
             }
         }
-        let origin =
-            universe.and_then(|universe| universe.nodes().into_iter().position(|node| node.is_origin));
+        let origin = universe
+            .and_then(|universe| universe.nodes().into_iter().position(|node| node.is_origin));
         let nodes: Vec<Node> = all
             .iter()
             .map(|host| Node {
@@ -92,12 +93,18 @@ mod tests {
         // Addresses that no host has. Names would be resolved.
         let file = "240.0.0.1 cpu=2\n240.0.0.2 schedule=no\n240.0.0.3 cpu=2\n240.0.0.1\n";
         assert_eq!(at(&["n0,2"], file), Ok(vec![0, 2]));
-        assert_eq!(at(&["n1"], file), Ok(vec![1]), "schedule=no does not matter to a host that is named");
+        assert_eq!(
+            at(&["n1"], file),
+            Ok(vec![1]),
+            "schedule=no does not matter to a host that is named"
+        );
         assert_eq!(at(&["c2-4", "n0"], file), Ok(vec![0, 2, 2, 0]), "a host on two lines is one");
         assert_eq!(at(&["C", "N"], file), Ok(vec![0, 0, 0, 2, 2, 0, 2]));
         let error = at(&["n1-3"], file).unwrap_err();
         assert!(
-            error.starts_with("'n1-3': there is no node n3; the last one is n2 (nodes, from n0: 240.0.0.1"),
+            error.starts_with(
+                "'n1-3': there is no node n3; the last one is n2 (nodes, from n0: 240.0.0.1"
+            ),
             "{error}"
         );
         let error = at(&["c5"], file).unwrap_err();

@@ -39,8 +39,9 @@ pub(super) fn ranks(
     }
     let on_all = |each: u32| {
         let hosts = hosts.used().count().max(1);
-        each.checked_mul(u32::try_from(hosts).unwrap_or(u32::MAX))
-            .ok_or_else(|| mpirun_error(USAGE, format!("{each} ranks on each of {hosts} hosts are too many")))
+        each.checked_mul(u32::try_from(hosts).unwrap_or(u32::MAX)).ok_or_else(|| {
+            mpirun_error(USAGE, format!("{each} ranks on each of {hosts} hosts are too many"))
+        })
     };
     Ok(match (program.count, program.per_host) {
         (RankCount::Number(n), _) => n,
@@ -57,7 +58,8 @@ pub(super) fn move_to(options: &mut LaunchOptions, hosts: &Hosts) -> Result<(), 
     let counts = options.programs.iter().map(|program| ranks(program, options, None));
     let counts = counts.collect::<Result<Vec<u32>, _>>()?;
     for (program, count) in options.programs.iter_mut().zip(counts) {
-        (program.count, program.per_host, program.per_host_again) = (RankCount::Number(count), None, false);
+        (program.count, program.per_host, program.per_host_again) =
+            (RankCount::Number(count), None, false);
         program.places.clear();
         program.hosts = hosts.clone();
     }
@@ -76,18 +78,24 @@ pub(super) fn place_by(options: &mut LaunchOptions, schema: &LaunchOptions) -> R
     for program in &options.programs {
         let mut left = count(program, options)?;
         while left > 0 {
-            let line =
-                lines.next().ok_or_else(|| format!("{left} ranks of '{}' are missing", shown(program)))?;
+            let line = lines
+                .next()
+                .ok_or_else(|| format!("{left} ranks of '{}' are missing", shown(program)))?;
             if line.words != program.words {
                 let (there, wanted) = (shown(line), shown(program));
-                return Err(format!("'{there}' stands where the job has {left} ranks of '{wanted}'"));
+                return Err(format!(
+                    "'{there}' stands where the job has {left} ranks of '{wanted}'"
+                ));
             }
             if line.hosts.named.is_empty() {
                 return Err(format!("a line of '{}' names no host ('-H NAME')", shown(line)));
             }
             let here = count(line, schema)?;
             left = left.checked_sub(here).ok_or_else(|| {
-                format!("a line has {here} ranks of '{}', of which the job has {left} there", shown(line))
+                format!(
+                    "a line has {here} ranks of '{}', of which the job has {left} there",
+                    shown(line)
+                )
             })?;
             programs.push(ProgramOptions {
                 count: RankCount::Number(here),
@@ -100,7 +108,10 @@ pub(super) fn place_by(options: &mut LaunchOptions, schema: &LaunchOptions) -> R
         }
     }
     if let Some(line) = lines.next() {
-        return Err(format!("the job has no more ranks, and there is another line of '{}'", shown(line)));
+        return Err(format!(
+            "the job has no more ranks, and there is another line of '{}'",
+            shown(line)
+        ));
     }
     options.programs = programs;
     Ok(())
@@ -123,8 +134,10 @@ fn places_of_ranks(
         return Ok(None);
     }
     if options.by == By::Node {
-        let text =
-            format!("--map-by node: '{}' says already where ranks are; leave one out", places.join(" "));
+        let text = format!(
+            "--map-by node: '{}' says already where ranks are; leave one out",
+            places.join(" ")
+        );
         return Err(mpirun_error(USAGE, text));
     }
     RankPlaces::find(places, hosts, universe).map(Some).map_err(|why| mpirun_error(USAGE, why))
@@ -177,8 +190,10 @@ pub(super) fn spread(
                 // A host that a list names again has more slots.
                 let room = &mut places[place].room;
                 room.slots = room.slots.saturating_add(slots);
-                room.max_slots =
-                    room.max_slots.zip(host.max_slots).map(|(one, other)| one.saturating_add(other));
+                room.max_slots = room
+                    .max_slots
+                    .zip(host.max_slots)
+                    .map(|(one, other)| one.saturating_add(other));
             } else {
                 if place < known {
                     // If several programs name a host, the largest number of slots counts.
@@ -190,7 +205,8 @@ pub(super) fn spread(
         let there = u32::try_from(at.len()).unwrap_or(u32::MAX);
         crowds.push(match program.per_host {
             Some(each) if program.per_host_again && ranks > each.saturating_mul(there) => {
-                let hosts = at.iter().flat_map(|host| std::iter::repeat_n(*host, each as usize)).collect();
+                let hosts =
+                    at.iter().flat_map(|host| std::iter::repeat_n(*host, each as usize)).collect();
                 RankGroup { ranks, hosts, per_host: None, is_seated: true }
             }
             per_host => RankGroup { ranks, hosts: at, per_host, is_seated: false },
@@ -205,8 +221,7 @@ pub(super) fn spread(
         return Ok((None, slots));
     }
     if params.mpi_virtual_nodes() > 1 {
-        let text =
-            "parameter 'mpi_virtual_nodes': a job on other hosts than this one cannot have virtual nodes";
+        let text = "parameter 'mpi_virtual_nodes': a job on other hosts than this one cannot have virtual nodes";
         return Err(mpirun_error(USAGE, text));
     }
     let hosts = used.iter().map(|at| {
@@ -231,7 +246,11 @@ pub(super) fn spread(
 fn add(places: &mut Vec<JobHost>, host: &NamedHost, slots: u32) -> usize {
     let here = host.is_here();
     let known = places.iter().position(|place| {
-        if here { place.is_here } else { !place.is_here && place.room.host.eq_ignore_ascii_case(&host.name) }
+        if here {
+            place.is_here
+        } else {
+            !place.is_here && place.room.host.eq_ignore_ascii_case(&host.name)
+        }
     });
     match known {
         Some(at) => at,
@@ -253,8 +272,9 @@ fn opening(
 ) -> Result<Opening, MpirunError> {
     let (program, words) = shell(params)?;
     let path = Search { path: None, directory: None }.find(&program).map_err(|(text, code)| {
-        let text =
-            format!("host '{host}': {text}; the parameter 'plm_rsh_agent' names it to reach other hosts");
+        let text = format!(
+            "host '{host}': {text}; the parameter 'plm_rsh_agent' names it to reach other hosts"
+        );
         mpirun_error(code, text)
     })?;
     let mut args: Vec<OsString> = vec![program.clone()];
@@ -273,9 +293,9 @@ fn opening(
 
 /// The user's commands for other hosts: choices with colons between them.
 fn shells(params: &Params) -> String {
-    let is_default = params
-        .iter()
-        .any(|(param, _)| param.name == "plm_rsh_agent" && *params.source(param) == Source::Default);
+    let is_default = params.iter().any(|(param, _)| {
+        param.name == "plm_rsh_agent" && *params.source(param) == Source::Default
+    });
     let lam = std::env::var(LAM_AGENT).ok().filter(|text| is_default && !text.trim().is_empty());
     lam.unwrap_or_else(|| params.plm_rsh_agent().to_string())
 }
@@ -310,15 +330,20 @@ pub(crate) fn shell_text(params: &Params) -> String {
 fn agent(options: &LaunchOptions) -> Result<PathBuf, MpirunError> {
     match &options.prefix {
         Some(prefix) => Ok(prefix.join("bin/oxmpi")),
-        None => oxmpi_sys::library::program()
-            .map_err(|error| mpirun_error(1, format!("cannot find out where this program is: {error}"))),
+        None => oxmpi_sys::library::program().map_err(|error| {
+            mpirun_error(1, format!("cannot find out where this program is: {error}"))
+        }),
     }
 }
 
 fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@%".contains(c);
-    if text.chars().all(is_plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    if text.chars().all(is_plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }
 
 /// Finds the user's daemons. Their nodes are the hosts of a job that names none, and the daemons
@@ -336,7 +361,9 @@ pub(super) fn enter_universe(
         Ok(None) => return Ok(None),
         Err(error) => {
             if !options.quiet {
-                oxmpi_sys::complain!("mpirun: warning: the daemons of 'oxmpi boot' are not used: {error}");
+                oxmpi_sys::complain!(
+                    "mpirun: warning: the daemons of 'oxmpi boot' are not used: {error}"
+                );
             }
             return Ok(None);
         }
@@ -344,7 +371,10 @@ pub(super) fn enter_universe(
     match options.programs.first_mut() {
         Some(first) if first.hosts.named.is_empty() => {
             first.hosts = Hosts::of_universe(&universe).map_err(|why| {
-                mpirun_error(USAGE, format!("the nodes of 'oxmpi boot': {why}; --host names others"))
+                mpirun_error(
+                    USAGE,
+                    format!("the nodes of 'oxmpi boot': {why}; --host names others"),
+                )
             })?;
         }
         _ => {}
@@ -362,9 +392,9 @@ pub(super) fn apply_no_local(options: &mut LaunchOptions) -> Result<(), MpirunEr
     }
     let mut programs = options.programs.iter_mut().enumerate();
     // Programs without hosts of their own are on the hosts of the first.
-    match programs
-        .all(|(at, program)| at > 0 && program.hosts.named.is_empty() || program.hosts.leave_out_here())
-    {
+    match programs.all(|(at, program)| {
+        at > 0 && program.hosts.named.is_empty() || program.hosts.leave_out_here()
+    }) {
         true => Ok(()),
         false => Err(mpirun_error(
             USAGE,

@@ -17,9 +17,11 @@ fn spellings(names: &[&str]) -> Vec<String> {
 /// The words of a value that is a choice.
 fn choices(values: &[&str]) -> Vec<String> {
     match values {
-        [one] if one.contains('|') => {
-            one.split('|').filter(|w| w.chars().all(|c| c.is_ascii_lowercase())).map(String::from).collect()
-        }
+        [one] if one.contains('|') => one
+            .split('|')
+            .filter(|w| w.chars().all(|c| c.is_ascii_lowercase()))
+            .map(String::from)
+            .collect(),
         _ => Vec::new(),
     }
 }
@@ -60,8 +62,9 @@ pub(super) fn bash() -> String {
             );
         }
     }
-    let words: String =
-        worded().map(|(names, words)| format!("            {names}) words='{words}' ;;\n")).collect();
+    let words: String = worded()
+        .map(|(names, words)| format!("            {names}) words='{words}' ;;\n"))
+        .collect();
     format!(
         "\
 # Completion of mpirun and mpiexec in bash, from 'oxmpi completions bash'.
@@ -106,8 +109,10 @@ complete -o default -F _oxmpi_mpirun mpirun mpiexec
 pub(super) fn zsh() -> String {
     let mut lines = String::new();
     for (names, values, help) in &options() {
-        let help: String =
-            help.chars().map(|c| if matches!(c, '[' | ']' | '\'' | ':') { ' ' } else { c }).collect();
+        let help: String = help
+            .chars()
+            .map(|c| if matches!(c, '[' | ']' | '\'' | ':') { ' ' } else { c })
+            .collect();
         let is_parameter = names.contains(&"--mca");
         let words = choices(values);
         let ends: String = values
@@ -120,7 +125,9 @@ pub(super) fn zsh() -> String {
                 match (is_parameter, at) {
                     (true, 0) => format!(":{message}:({})", parameters()),
                     _ if !words.is_empty() => format!(":{message}:({})", words.join(" ")),
-                    _ if message.contains("FILE") || message.contains("DIR") => format!(":{message}:_files"),
+                    _ if message.contains("FILE") || message.contains("DIR") => {
+                        format!(":{message}:_files")
+                    }
                     _ => format!(":{message}: "),
                 }
             })
@@ -139,8 +146,9 @@ _arguments -S \\
 }
 
 pub(super) fn fish() -> String {
-    let mut out =
-        String::from("# Completion of mpirun and mpiexec in fish, from 'oxmpi completions fish'.\n");
+    let mut out = String::from(
+        "# Completion of mpirun and mpiexec in fish, from 'oxmpi completions fish'.\n",
+    );
     for (names, values, help) in &options() {
         let mut flags = String::new();
         for name in names.iter() {

@@ -9,9 +9,14 @@ impl RoffPage {
     /// A page with its title and the line that `apropos` shows.
     pub(super) fn new(name: &'static str, section: &str, what: &str) -> RoffPage {
         let version = env!("CARGO_PKG_VERSION");
-        let title =
-            format!(".TH {} {section} \"\" \"OxMPI {version}\" \"OxMPI\"\n", escaped(&name.to_uppercase()));
-        RoffPage { name, text: format!("{title}.SH NAME\n{} \\- {}\n", escaped(name), escaped(what)) }
+        let title = format!(
+            ".TH {} {section} \"\" \"OxMPI {version}\" \"OxMPI\"\n",
+            escaped(&name.to_uppercase())
+        );
+        RoffPage {
+            name,
+            text: format!("{title}.SH NAME\n{} \\- {}\n", escaped(name), escaped(what)),
+        }
     }
 
     pub(super) fn heading(&mut self, text: &str) {
@@ -37,7 +42,8 @@ impl RoffPage {
 
     /// Adds a name with its values, and its description.
     pub(super) fn entry(&mut self, name: &str, values: &str, what: &str) {
-        let values = if values.is_empty() { String::new() } else { format!(" \\fI{}\\fR", escaped(values)) };
+        let values =
+            if values.is_empty() { String::new() } else { format!(" \\fI{}\\fR", escaped(values)) };
         self.text += &format!(".TP\n\\fB{}\\fR{values}\n{}\n", escaped(name), escaped(what));
     }
 

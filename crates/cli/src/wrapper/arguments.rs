@@ -83,8 +83,13 @@ const NO_LINKING: &[&str] = &["-c", "-E", "-S", "-M", "-MM", "-fsyntax-only"];
 impl WrapperRequest {
     pub(super) fn read(language: Language, args: &[OsString]) -> WrapperRequest {
         let action = if args.is_empty() { WrapperAction::Nothing } else { WrapperAction::Run };
-        let mut request =
-            WrapperRequest { action, compiler: None, compat: false, strict: false, args: Vec::new() };
+        let mut request = WrapperRequest {
+            action,
+            compiler: None,
+            compat: false,
+            strict: false,
+            args: Vec::new(),
+        };
         let mut is_value = false;
         for arg in args {
             let text = arg.to_str().unwrap_or_default();
@@ -97,7 +102,8 @@ impl WrapperRequest {
                 request.compat = true;
             } else if text == "-mpi-abi-strict" || text == "--mpi-abi-strict" {
                 request.strict = true;
-            } else if let Some(compiler) = arg.as_bytes().strip_prefix(language.option().as_bytes()) {
+            } else if let Some(compiler) = arg.as_bytes().strip_prefix(language.option().as_bytes())
+            {
                 request.compiler = Some(OsString::from_vec(compiler.to_vec()));
             } else {
                 request.args.push(arg.clone());
@@ -118,7 +124,9 @@ impl WrapperRequest {
 
     /// Whether an argument already decides when the compiler colours its messages.
     pub(super) fn colours(&self) -> bool {
-        self.args.iter().any(|arg| arg.to_str().is_some_and(|arg| arg.contains("diagnostics-color")))
+        self.args
+            .iter()
+            .any(|arg| arg.to_str().is_some_and(|arg| arg.contains("diagnostics-color")))
     }
 
     /// Whether the compiler links: no option stops it before, and it has an input file. With
@@ -216,7 +224,9 @@ pub(super) fn shown(
         ShownWords::LibraryDirectories => vec![prefix.join("lib").into()],
         ShownWords::Libraries => vec!["mpi_abi".into()],
         ShownWords::CompileCommand => command(request.compile(prefix)),
-        ShownWords::LinkCommand => command([request.compile(prefix), request.link(prefix)].concat()),
+        ShownWords::LinkCommand => {
+            command([request.compile(prefix), request.link(prefix)].concat())
+        }
     };
     let quoted: Vec<String> = words.iter().map(|word| quote(&word.to_string_lossy())).collect();
     quoted.join(" ") + "\n"
@@ -238,7 +248,8 @@ fn quote(word: &str) -> String {
     if word.contains(['"', '$', '`', '\\', '!', '\'']) {
         return format!("'{}'", word.replace('\'', r"'\''"));
     }
-    let option = ["-I", "-L", "-Wl,"].into_iter().find(|option| word.starts_with(option)).unwrap_or("");
+    let option =
+        ["-I", "-L", "-Wl,"].into_iter().find(|option| word.starts_with(option)).unwrap_or("");
     format!("{option}\"{}\"", &word[option.len()..])
 }
 
@@ -261,7 +272,8 @@ mod tests {
         shown(&request, words, &["cc".into()], Path::new("/p"))
     }
 
-    const LINK: &str = "-L/p/lib -Wl,-rpath,/p/lib -Wl,--enable-new-dtags -Wl,--export-dynamic -lmpi_abi";
+    const LINK: &str =
+        "-L/p/lib -Wl,-rpath,/p/lib -Wl,--enable-new-dtags -Wl,--export-dynamic -lmpi_abi";
 
     #[test]
     fn linking_arguments_come_last_and_only_where_linking_is() {
@@ -281,8 +293,14 @@ mod tests {
     fn wrapper_options_are_removed_unless_they_are_values() {
         assert_eq!(show(&["a.c", "-show", "-c"]), "cc -I/p/include a.c -c\n");
         assert_eq!(joined(&["-cc=gcc", "a.c", "-c"]), "-I/p/include a.c -c");
-        assert_eq!(joined(&["-mpi-compat", "a.c", "-c"]), "-I/p/include/compat -I/p/include a.c -c");
-        assert_eq!(joined(&["-mpi-abi-strict", "a.c", "-c"]), "-I/p/include -DOXMPI_MPI_ABI_STRICT a.c -c");
+        assert_eq!(
+            joined(&["-mpi-compat", "a.c", "-c"]),
+            "-I/p/include/compat -I/p/include a.c -c"
+        );
+        assert_eq!(
+            joined(&["-mpi-abi-strict", "a.c", "-c"]),
+            "-I/p/include -DOXMPI_MPI_ABI_STRICT a.c -c"
+        );
         assert_eq!(joined(&["-o", "-show", "a.c", "-c"]), "-I/p/include -o -show a.c -c");
         assert_eq!(request(&["-Xlinker", "--help", "a.c"]).action, WrapperAction::Run);
         assert_eq!(
@@ -310,7 +328,10 @@ mod tests {
         assert_eq!(show(&["-showme:link"]), format!("{LINK}\n"));
         assert_eq!(show(&["-showme:incdirs"]), "/p/include\n");
         assert_eq!(show(&["-showme:incdirs", "-mpi-compat"]), "/p/include/compat /p/include\n");
-        assert_eq!(show(&["-showme:compile", "-mpi-abi-strict"]), "-I/p/include -DOXMPI_MPI_ABI_STRICT\n");
+        assert_eq!(
+            show(&["-showme:compile", "-mpi-abi-strict"]),
+            "-I/p/include -DOXMPI_MPI_ABI_STRICT\n"
+        );
         assert_eq!(show(&["-showme:incdirs", "-mpi-abi-strict"]), "/p/include\n");
         assert_eq!(show(&["-showme:libdirs"]), "/p/lib\n");
         assert_eq!(show(&["-showme:libs"]), "mpi_abi\n");
@@ -320,7 +341,10 @@ mod tests {
         assert_eq!(show(&["-show-compile-info"]), show(&["-compile_info"]));
         assert_eq!(show(&["-show-link-info"]), show(&["-link_info"]));
         assert_eq!(request(&["-showme:version"]).action, WrapperAction::Version);
-        assert_eq!(request(&["-showme:wrong"]).action, WrapperAction::Unknown("-showme:wrong".into()));
+        assert_eq!(
+            request(&["-showme:wrong"]).action,
+            WrapperAction::Unknown("-showme:wrong".into())
+        );
         assert_eq!(request(&[]).action, WrapperAction::Nothing);
     }
 

@@ -157,20 +157,27 @@ mod tests {
     fn names_are_found_in_messages_of_compilers_and_linkers() {
         let gcc = "a.c:3:5: \x1b[01;31m\x1b[Kerror: \x1b[m\x1b[Kimplicit declaration of function \u{2018}\x1b[01m\x1b[KMPI_Address\x1b[m\x1b[K\u{2019}";
         assert_eq!(names(gcc), ["MPI_Address"]);
-        assert_eq!(names("a.c:(.text+0x1f): undefined reference to `MPI_Type_struct'"), ["MPI_Type_struct"]);
+        assert_eq!(
+            names("a.c:(.text+0x1f): undefined reference to `MPI_Type_struct'"),
+            ["MPI_Type_struct"]
+        );
         assert_eq!(
             names("use of undeclared identifier 'MPI_Type_ub'\nMPI_Type_ub MPI_Type_lb"),
             ["MPI_Type_ub", "MPI_Type_lb"]
         );
-        assert_eq!(names("MPI_Get_address MPI_Type_create_struct my_MPI_Address MPI_Type_extents"), [""; 0]);
+        assert_eq!(
+            names("MPI_Get_address MPI_Type_create_struct my_MPI_Address MPI_Type_extents"),
+            [""; 0]
+        );
     }
 
     #[test]
     fn names_are_those_of_the_header() {
         let header = include_str!("../../include/mpi_compat.h");
         let functions = header.lines().filter_map(|line| line.strip_prefix("OXMPI_COMPAT int "));
-        let types =
-            header.lines().filter_map(|line| line.strip_prefix("typedef MPI_Comm_errhandler_function "));
+        let types = header
+            .lines()
+            .filter_map(|line| line.strip_prefix("typedef MPI_Comm_errhandler_function "));
         let mut there: Vec<_> =
             functions.chain(types).filter_map(|rest| rest.split(['(', ';']).next()).collect();
         there.sort_unstable();

@@ -48,8 +48,12 @@ impl Head {
             "one" => TransportScope::One,
             other => return Err(format!("'// transports: {other}' is not all, near or one")),
         };
-        let mut head =
-            Head { ranks, transports, every_day: vec![TransportOptions::Shm], not_over: Vec::new() };
+        let mut head = Head {
+            ranks,
+            transports,
+            every_day: vec![TransportOptions::Shm],
+            not_over: Vec::new(),
+        };
         if transports == TransportScope::All {
             head.every_day.push(TransportOptions::Tcp);
         }
@@ -62,7 +66,9 @@ impl Head {
                     }
                 }
                 "not over" => match value.split_once(", because ") {
-                    Some((transport, _)) => head.not_over.push(TransportOptions::from_name(transport)?),
+                    Some((transport, _)) => {
+                        head.not_over.push(TransportOptions::from_name(transport)?)
+                    }
                     None => return Err(format!("'// not over: {value}' gives no reason")),
                 },
                 _ => {
@@ -73,12 +79,14 @@ impl Head {
             }
         }
         let own = &head.every_day[..];
-        let wrong =
-            own.iter().find(|transport| **transport != TransportOptions::Tcp && !head.takes(**transport));
+        let wrong = own
+            .iter()
+            .find(|transport| **transport != TransportOptions::Tcp && !head.takes(**transport));
         match wrong {
-            Some(transport) => {
-                Err(format!("{} is a transport of every day, but not one of the program", transport.name()))
-            }
+            Some(transport) => Err(format!(
+                "{} is a transport of every day, but not one of the program",
+                transport.name()
+            )),
             None => Ok(head),
         }
     }
@@ -99,8 +107,8 @@ impl Head {
 /// colon is a comment behind the head.
 fn key_and_value(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.strip_prefix("// ")?.split_once(": ")?;
-    let is_key =
-        key.split(' ').count() <= 2 && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b' ');
+    let is_key = key.split(' ').count() <= 2
+        && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b' ');
     is_key.then_some((key, value))
 }
 
@@ -117,11 +125,16 @@ mod tests {
         )
         .unwrap();
         assert_eq!((head.ranks.as_slice(), head.transports), (&[1, 2, 4][..], TransportScope::All));
-        let every_day =
-            vec![TransportOptions::Shm, TransportOptions::Tcp, TransportOptions::Ofi, TransportOptions::Lamd];
+        let every_day = vec![
+            TransportOptions::Shm,
+            TransportOptions::Tcp,
+            TransportOptions::Ofi,
+            TransportOptions::Lamd,
+        ];
         assert_eq!((head.every_day, head.not_over), (every_day, vec![TransportOptions::Tcp]));
         let head =
-            Head::read("// ranks: 2\n// transports: one\n// every day: none\n// Comments: ...\n").unwrap();
+            Head::read("// ranks: 2\n// transports: one\n// every day: none\n// Comments: ...\n")
+                .unwrap();
         assert!(head.every_day.is_empty() && head.takes(TransportOptions::Shm));
     }
 

@@ -52,7 +52,9 @@ fn main() {
         let source = std::fs::read_to_string(path_of(&name)).unwrap();
         match Head::read(&source) {
             Ok(head) => trials.extend(trials_of(&name, &head)),
-            Err(error) => trials.push(Trial::test(format!("head::{name}"), move || Err(error.into()))),
+            Err(error) => {
+                trials.push(Trial::test(format!("head::{name}"), move || Err(error.into())))
+            }
         }
     }
     trials.extend(EXAMPLES.iter().flat_map(trials_of_example));
@@ -60,7 +62,8 @@ fn main() {
 }
 
 fn names() -> Vec<String> {
-    let entries = std::fs::read_dir(root().join("tests/c")).unwrap().map(|entry| entry.unwrap().path());
+    let entries =
+        std::fs::read_dir(root().join("tests/c")).unwrap().map(|entry| entry.unwrap().path());
     let sources = entries.filter(|path| path.extension().is_some_and(|extension| extension == "c"));
     let mut names: Vec<String> =
         sources.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
@@ -98,8 +101,9 @@ fn every_day(head: &Head, transport: TransportOptions) -> Vec<u32> {
         return Vec::new();
     }
     let possible = || head.ranks.iter().copied().filter(|ranks| *ranks <= transport.most_ranks());
-    let fewest = possible()
-        .find(|ranks| *ranks > 1 && matches!(transport, TransportOptions::Shm | TransportOptions::Tcp));
+    let fewest = possible().find(|ranks| {
+        *ranks > 1 && matches!(transport, TransportOptions::Shm | TransportOptions::Tcp)
+    });
     fewest.into_iter().chain(possible().max()).collect()
 }
 
@@ -113,7 +117,11 @@ fn trials_of_example((name, sizes, text): &'static (&str, &[u32], &str)) -> Vec<
             let run = move || {
                 let program = compiled(&root().join("examples").join(name).with_extension("c"))?;
                 let out = output_of(mpirun(transport, ranks, is_nightly).arg(program))?;
-                if out.contains(text) { Ok(()) } else { Err(format!("no '{text}' in:\n{out}").into()) }
+                if out.contains(text) {
+                    Ok(())
+                } else {
+                    Err(format!("no '{text}' in:\n{out}").into())
+                }
             };
             let title = format!("{night}{}::examples::{name}::{ranks}", transport.name());
             trials.push(Trial::test(title, run).with_ignored_flag(is_nightly));
@@ -133,7 +141,8 @@ fn mpirun(transport: TransportOptions, ranks: u32, is_nightly: bool) -> Command 
 }
 
 fn output_of(command: &mut Command) -> Result<String, Failed> {
-    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("mpirun: {error}"))?;
+    let output =
+        command.stdin(Stdio::null()).output().map_err(|error| format!("mpirun: {error}"))?;
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
         return Ok(out);
@@ -142,7 +151,12 @@ fn output_of(command: &mut Command) -> Result<String, Failed> {
     Err(format!("{command:?}: {}\n--- output\n{out}--- errors\n{err}", output.status).into())
 }
 
-fn says_ok(name: &str, transport: TransportOptions, ranks: u32, is_nightly: bool) -> Result<(), Failed> {
+fn says_ok(
+    name: &str,
+    transport: TransportOptions,
+    ranks: u32,
+    is_nightly: bool,
+) -> Result<(), Failed> {
     let program = compiled(&path_of(name))?;
     let mut command = mpirun(transport, ranks, is_nightly);
     if let Some(counters) = transport.counters() {

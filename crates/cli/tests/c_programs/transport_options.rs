@@ -78,9 +78,17 @@ impl TransportOptions {
     pub(crate) fn options(self) -> &'static [&'static str] {
         match self {
             TransportOptions::Shm | TransportOptions::ShmDenied => &["--mca", "rpi", "shm"],
-            TransportOptions::ShmSingleCopy => {
-                &["--mca", "rpi", "shm", "--mca", "single_copy", "on", "--mca", "shm_pool_from_bytes", "57"]
-            }
+            TransportOptions::ShmSingleCopy => &[
+                "--mca",
+                "rpi",
+                "shm",
+                "--mca",
+                "single_copy",
+                "on",
+                "--mca",
+                "shm_pool_from_bytes",
+                "57",
+            ],
             TransportOptions::Usysv => &["--mca", "rpi", "usysv"],
             TransportOptions::Sysv => &["--mca", "rpi", "sysv"],
             TransportOptions::Tcp => &["--mca", "rpi", "tcp", "--mca", "coll", "^shmem"],

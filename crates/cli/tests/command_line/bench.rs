@@ -48,15 +48,31 @@ mod night {
         let report: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(report["ranks"], 3);
         let transports = report["transports"].as_array().unwrap();
-        let names: Vec<&str> = transports.iter().map(|one| one["transport"].as_str().unwrap()).collect();
-        assert!(names.starts_with(&["shm"]) && names.contains(&"tcp") && names.ends_with(&["virtual-nodes"]));
+        let names: Vec<&str> =
+            transports.iter().map(|one| one["transport"].as_str().unwrap()).collect();
+        assert!(
+            names.starts_with(&["shm"])
+                && names.contains(&"tcp")
+                && names.ends_with(&["virtual-nodes"])
+        );
         for one in transports {
-            let sizes =
-                |what: &str| one[what].as_array().unwrap().iter().map(|row| row["bytes"].as_u64().unwrap());
-            assert_eq!(sizes("latency").collect::<Vec<_>>(), [0, 8, 1024, 8192, 65536, 1_048_576], "{one}");
+            let sizes = |what: &str| {
+                one[what].as_array().unwrap().iter().map(|row| row["bytes"].as_u64().unwrap())
+            };
+            assert_eq!(
+                sizes("latency").collect::<Vec<_>>(),
+                [0, 8, 1024, 8192, 65536, 1_048_576],
+                "{one}"
+            );
             assert_eq!(sizes("overlap").collect::<Vec<_>>(), [8192, 1_048_576, 8_388_608], "{one}");
             assert_eq!(sizes("bandwidth").count(), 0, "it was not requested");
-            assert!(one["latency"].as_array().unwrap().iter().all(|row| row["us"].as_f64().unwrap() > 0.0));
+            assert!(
+                one["latency"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .all(|row| row["us"].as_f64().unwrap() > 0.0)
+            );
             for row in one["overlap"].as_array().unwrap() {
                 assert!((0.0..=1.0).contains(&row["hidden"].as_f64().unwrap()), "{row}");
             }

@@ -15,7 +15,10 @@ const ROLE: &str = "OXMPI_TEST_ROLE";
 fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     if role == "child" {
-        assert!(Client::from_env().unwrap().is_none(), "a process that a rank starts is not the rank");
+        assert!(
+            Client::from_env().unwrap().is_none(),
+            "a process that a rank starts is not the rank"
+        );
         println!("child-is-single");
         return;
     }

@@ -28,7 +28,8 @@ impl CostsHome {
     }
 
     fn explain(&self, words: &str) -> String {
-        let (code, out, err) = self.oxmpi(&format!("explain copy --bytes 64k --place near {words}"));
+        let (code, out, err) =
+            self.oxmpi(&format!("explain copy --bytes 64k --place near {words}"));
         assert_eq!((code, err.as_str()), (0, ""));
         out
     }
@@ -80,9 +81,10 @@ fn a_file_of_this_machine_decides() {
     let home = CostsHome::new("here");
     assert_eq!(home.finding()["severity"], "good");
     let mut facts = CopyFacts::here();
-    for (call_ns, way) in
-        [(1.0, "copied by its receiver from the sender's memory"), (1e6, "through the sender's pool")]
-    {
+    for (call_ns, way) in [
+        (1.0, "copied by its receiver from the sender's memory"),
+        (1e6, "through the sender's pool"),
+    ] {
         (facts.single_copy.call_ns, facts.single_copy.both_ns) = (call_ns, 1.0);
         std::fs::write(home.file(), render(&Platform::here(), &facts, &[])).unwrap();
         let out = home.explain("");
@@ -97,7 +99,10 @@ fn a_file_of_this_machine_decides() {
     assert!(!without.contains("  file: ") && !without.contains("measured"), "{without}");
     let finding = home.finding();
     assert_eq!(finding["severity"], "good");
-    assert!(finding["text"].as_str().unwrap().ends_with(home.file().to_str().unwrap()), "{finding}");
+    assert!(
+        finding["text"].as_str().unwrap().ends_with(home.file().to_str().unwrap()),
+        "{finding}"
+    );
     assert_eq!(home.warnings(), "");
 }
 
@@ -122,7 +127,10 @@ fn a_broken_file_is_named_with_its_line_and_ends_no_job() {
     std::fs::write(home.file(), text.replace("far_line_ns = ", "far_line_ns = -")).unwrap();
     let why = "line 11: 'far_line_ns': '-";
     let out = home.explain("");
-    assert!(out.contains(&format!("  file:     {} is not used: {why}", home.file().display())), "{out}");
+    assert!(
+        out.contains(&format!("  file:     {} is not used: {why}", home.file().display())),
+        "{out}"
+    );
     assert!(home.finding()["text"].as_str().unwrap().contains(why));
     let err = home.warnings();
     let named = format!("mpirun: warning: {}: {why}", home.file().display());

@@ -92,7 +92,8 @@ impl Shown {
             let out = String::from_utf8_lossy(&output.stdout);
             if !output.status.success() {
                 let errors = String::from_utf8_lossy(&output.stderr);
-                let failed: Vec<_> = out.lines().filter(|line| line.starts_with("FAILED")).collect();
+                let failed: Vec<_> =
+                    out.lines().filter(|line| line.starts_with("FAILED")).collect();
                 self.failures.push(format!(
                     "{} on {ranks} ranks: {}\n{}\n{errors}",
                     source.name,
@@ -129,14 +130,18 @@ fn every_function_succeeds_and_fails() {
     let directory = ToolDirectory::new("coverage");
     let mut shown = Shown::default();
     let data = root().join("tests/c/coverage");
-    let mut files: Vec<_> = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let mut named = BTreeSet::from([FuncId::MPI_Abort]);
-    for path in files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "snippets"))
+    for path in files
+        .iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "snippets"))
     {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let source = SnippetFile::parse(name, &std::fs::read_to_string(path).unwrap());
-        let names = source.snippets.iter().flat_map(compose::Snippet::names).chain(source.shared_names());
+        let names =
+            source.snippets.iter().flat_map(compose::Snippet::names).chain(source.shared_names());
         named.extend(names.filter_map(FuncId::from_name));
         shown.run(&directory, &source);
     }
@@ -157,7 +162,8 @@ fn every_function_succeeds_and_fails() {
 fn a_call_that_the_program_does_not_count_is_found() {
     let directory = ToolDirectory::new("coverage-hidden");
     // Parentheses keep the counting macro from this call, like a call of the library.
-    let source = SnippetFile::parse("hidden", "// ranks: 1\n== hidden\n(MPI_Barrier)(MPI_COMM_WORLD);\n");
+    let source =
+        SnippetFile::parse("hidden", "// ranks: 1\n== hidden\n(MPI_Barrier)(MPI_COMM_WORLD);\n");
     let mut shown = Shown::default();
     shown.run(&directory, &source);
     assert_eq!(shown.failures.len(), 1);
@@ -184,7 +190,9 @@ fn report(
         let is_missing = missing.contains(&id);
         let success = match (good, is_missing) {
             (0, true) => "missing",
-            (0, false) if named.contains(&id) && !shown.reached.contains(&id) => "behind a missing one",
+            (0, false) if named.contains(&id) && !shown.reached.contains(&id) => {
+                "behind a missing one"
+            }
             (0, false) => "NOT CALLED",
             _ => "called",
         };

@@ -125,7 +125,10 @@ fn a_universe_of_one_host_is_booted_listed_used_and_halted() {
     assert_eq!(universe.oxmpi(&["exec", "n0", "sh", "-c", "exit 3"]).0, 3);
     assert_eq!(universe.oxmpi(&["exec", "n0", "sh", "-c", "kill -9 $$"]).0, 137);
     let (code, _, err) = universe.oxmpi(&["exec", "n0", "no-such-program"]);
-    assert!(code == 127 && err.contains("cannot run 'no-such-program': no such file in PATH"), "{err}");
+    assert!(
+        code == 127 && err.contains("cannot run 'no-such-program': no such file in PATH"),
+        "{err}"
+    );
     assert_eq!(universe.oxmpi(&["exec", "n0", "/etc/passwd"]).0, 126);
     let (code, _, err) = universe.oxmpi(&["exec", "-wd", "/no/such", "n0", "true"]);
     assert!(code == 1 && err.contains("cannot start in '/no/such'"), "{err}");
@@ -287,7 +290,8 @@ fn a_file_of_hosts_is_read_before_anything_starts() {
     assert!(code == 2 && err.contains("is not among the hosts: add a line"), "{err}");
     let (code, _, err) = boot("localhost\n127.0.0.1\n", &[]);
     assert!(code == 2 && err.contains("'localhost' and '127.0.0.1' are both this host"), "{err}");
-    let (code, _, err) = boot("localhost\n192.0.2.1\n", &["--mca", "plm_rsh_agent", "/no/such/agent"]);
+    let (code, _, err) =
+        boot("localhost\n192.0.2.1\n", &["--mca", "plm_rsh_agent", "/no/such/agent"]);
     assert!(code == 1 && err.contains("n1 (192.0.2.1): cannot run '/no/such/agent'"), "{err}");
     assert!(err.contains("no daemon is left running"), "{err}");
     let (code, _, err) = boot("localhost\n", &["--mca", "boot_session_suffix", "a/b"]);
@@ -359,23 +363,31 @@ impl Hosts {
     /// the agent.
     fn boot(&self, more: &str) -> (i32, String, String) {
         let file = self.universe.directory.join("hosts");
-        let others = self.names[1..].iter().map(|name| format!("{name} cpu=2\n")).collect::<String>();
+        let others =
+            self.names[1..].iter().map(|name| format!("{name} cpu=2\n")).collect::<String>();
         fs::write(&file, format!("10.93.7.10 cpu=1\n{others}{more}")).unwrap();
         self.oxmpi(0, &["boot", "-v", file.to_str().unwrap()])
     }
 
     fn processes(&self, host: usize) -> Vec<i32> {
-        let output = Command::new("ip").args(["netns", "pids", &self.names[host]]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap().lines().map(|line| line.trim().parse().unwrap()).collect()
+        let output =
+            Command::new("ip").args(["netns", "pids", &self.names[host]]).output().unwrap();
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .lines()
+            .map(|line| line.trim().parse().unwrap())
+            .collect()
     }
 }
 
 impl Drop for Hosts {
     fn drop(&mut self) {
         for host in 0..self.names.len() {
-            self.processes(host).into_iter().filter_map(rustix::process::Pid::from_raw).for_each(|pid| {
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-            });
+            self.processes(host).into_iter().filter_map(rustix::process::Pid::from_raw).for_each(
+                |pid| {
+                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                },
+            );
             ip(&format!("netns del {}", self.names[host]));
         }
         ip(&format!("netns del oxd{}x", std::process::id()));
@@ -415,11 +427,13 @@ fn daemons_on_several_hosts_are_one_universe() {
 
     let port = err_port(&err_of_boot(&hosts), "10.93.7.12");
     let knock = |bytes: &str| {
-        let script =
-            format!("exec 3<>/dev/tcp/10.93.7.12/{port}; printf '{bytes}' >&3; timeout 20 cat <&3 | wc -c");
+        let script = format!(
+            "exec 3<>/dev/tcp/10.93.7.12/{port}; printf '{bytes}' >&3; timeout 20 cat <&3 | wc -c"
+        );
         hosts.on(0, &["bash", "-c", &script]).1.trim().to_string()
     };
-    let (noise, hello) = ("GET / HTTP/1.0\\r\\n\\r\\n", format!("OxMPI daemon 002{}", "\\x41".repeat(48)));
+    let (noise, hello) =
+        ("GET / HTTP/1.0\\r\\n\\r\\n", format!("OxMPI daemon 002{}", "\\x41".repeat(48)));
     assert_eq!((knock(noise), knock(&hello)), ("0".into(), "0".into()));
     assert_eq!(hosts.oxmpi(0, &["exec", "n2", "true"]).0, 0);
 
@@ -457,7 +471,8 @@ fn streams_over_the_network_wait_and_end_as_a_socket_does() {
     let Some(hosts) = Hosts::new("streams", 2) else { return };
     let (code, _, err) = hosts.boot("");
     assert_eq!(code, 0, "{err}");
-    let script = format!("printf abc | '{OXMPI}' exec n1 sh -c 'cat; echo and more; echo errors >&2'");
+    let script =
+        format!("printf abc | '{OXMPI}' exec n1 sh -c 'cat; echo and more; echo errors >&2'");
     assert_eq!(hosts.on(0, &["sh", "-c", &script]), (0, "abcand more\n".into(), "errors\n".into()));
     let script = format!("yes | '{OXMPI}' exec n1 sh -c 'head -c 10; exit 5'");
     let (code, out, _) = hosts.on(0, &["sh", "-c", &script]);
@@ -494,7 +509,8 @@ fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
     let mpirun = |host: usize, words: &[&str]| {
         let always = ["mpirun", "--timeout", "50", "--mca", "plm_rsh_agent", "/no/such/agent"];
         let (code, out, err) = hosts.oxmpi(host, &[&always, words].concat());
-        let address = |word: &str| Some(word.strip_prefix("10.93.7.1")?.strip_suffix("/24")?.to_string());
+        let address =
+            |word: &str| Some(word.strip_prefix("10.93.7.1")?.strip_suffix("/24")?.to_string());
         let mut nodes: Vec<String> = out.split_whitespace().filter_map(address).collect();
         nodes.sort_unstable();
         (code, nodes.concat(), err)
@@ -509,7 +525,10 @@ fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
     // named.
     assert_eq!((on(0, &["C"]), on(0, &["N"]), on(0, &[])), ("011".into(), "01".into(), "0".into()));
     assert_eq!((on(0, &["-np", "4"]), on(0, &["-np", "2"])), ("0011".into(), "01".into()));
-    assert_eq!((on(2, &["C"]), on(1, &["-n", "3", "--map-by", "node"])), ("011".into(), "011".into()));
+    assert_eq!(
+        (on(2, &["C"]), on(1, &["-n", "3", "--map-by", "node"])),
+        ("011".into(), "011".into())
+    );
     let third = format!("{}:2,10.93.7.10", hosts.names[2]);
     assert_eq!(on(0, &["--host", &third]), "022");
     let (code, _, err) = mpirun(0, &["-np", "3", "sh", "-c", "exit 7"]);
@@ -527,9 +546,14 @@ fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
     job.wait().unwrap();
     await_that("only daemons are left", || (0..3).all(|host| hosts.processes(host).len() == 2));
     kill(eldest(&hosts.processes(1)).unwrap());
-    await_that("its end is noticed", || hosts.oxmpi(0, &["nodes", "n1"]).1.ends_with(":no_answer\n"));
+    await_that("its end is noticed", || {
+        hosts.oxmpi(0, &["nodes", "n1"]).1.ends_with(":no_answer\n")
+    });
     let (code, _, err) = mpirun(0, &["C", "true"]);
-    assert!(code == 1 && err.contains("'oxmpi exec n1 ") && err.contains("'oxmpi nodes' shows"), "{err}");
+    assert!(
+        code == 1 && err.contains("'oxmpi exec n1 ") && err.contains("'oxmpi nodes' shows"),
+        "{err}"
+    );
     assert_eq!(hosts.oxmpi(0, &["halt"]).0, 1);
     await_that("nothing is left", || (0..3).all(|host| hosts.processes(host).is_empty()));
     assert_eq!(on(0, &["-np", "2"]), "00");
@@ -560,7 +584,10 @@ fn if_one_host_fails_no_daemon_is_left() {
     );
     await_that("nothing is left", || (0..2).all(|host| hosts.processes(host).is_empty()));
     let (code, _, err) = hosts.boot(&format!("{} prefix=/no/such\n", hosts.names[1]));
-    assert!(code == 1 && err.contains("/no/such/bin/oxmpi") && err.contains("prefix=/DIRECTORY"), "{err}");
+    assert!(
+        code == 1 && err.contains("/no/such/bin/oxmpi") && err.contains("prefix=/DIRECTORY"),
+        "{err}"
+    );
     assert!(ip(&format!("-n {} link set eth0 down", hosts.names[1])));
     let (code, _, err) = hosts.boot("");
     assert!(code == 1 && err.contains("n1 ("), "{err}");

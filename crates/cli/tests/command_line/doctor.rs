@@ -61,7 +61,10 @@ fn each_area_is_checked_and_each_fault_has_a_remedy() {
         ("libraries", "LD_PRELOAD names an MPI library"),
     ] {
         let one = of(&found, area);
-        assert!(one["severity"] == "problem" && one["text"].as_str().unwrap().contains(text), "{one}");
+        assert!(
+            one["severity"] == "problem" && one["text"].as_str().unwrap().contains(text),
+            "{one}"
+        );
     }
     let output = Command::new(installed("oxmpi")).args(["doctor", "--jsno"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

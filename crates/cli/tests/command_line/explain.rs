@@ -23,7 +23,9 @@ fn the_fixed_rules_are_explained() {
     );
     assert!(out.contains("\n  chosen by:     the fixed rules (up to "), "{out}");
     assert!(
-        out.contains("\n  message size:  4096 in rules files (datatype size x count); collective 2\n"),
+        out.contains(
+            "\n  message size:  4096 in rules files (datatype size x count); collective 2\n"
+        ),
         "{out}"
     );
     assert!(out.contains(" 4 ring                     legal\n"), "{out}");
@@ -32,10 +34,15 @@ fn the_fixed_rules_are_explained() {
     let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 4096 --noncommutative");
     assert!(out.contains(", operation not commutative, a processor for each rank\n"), "{out}");
     assert!(
-        out.contains("Calls (blocking) with this number of bytes on one node go through shared memory"),
+        out.contains(
+            "Calls (blocking) with this number of bytes on one node go through shared memory"
+        ),
         "{out}"
     );
-    assert!(out.contains(" 4 ring                     illegal: it needs a commutative operation\n"), "{out}");
+    assert!(
+        out.contains(" 4 ring                     illegal: it needs a commutative operation\n"),
+        "{out}"
+    );
     let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 8 --type-size 8");
     assert!(
         out.contains("Calls (blocking and nonblocking) with this number of bytes on one node go"),
@@ -47,7 +54,10 @@ fn the_fixed_rules_are_explained() {
         let call = format!("explain coll allreduce --ranks {ranks} --bytes 1m --type-size 8");
         let (_, out, _) = oxmpi(&call);
         assert!(out.contains(&format!("\n  algorithm:     {algorithm}: ")), "{out}");
-        let reason = out.lines().find(|line| line.starts_with("  chosen by:     the fixed rules (")).unwrap();
+        let reason = out
+            .lines()
+            .find(|line| line.starts_with("  chosen by:     the fixed rules ("))
+            .unwrap();
         assert!(reason.split(&[',', '(', ')']).any(|word| word.trim() == which), "{out}");
     }
     let (_, out, _) = oxmpi("explain coll gatherv --ranks 3");
@@ -61,7 +71,8 @@ fn the_component_is_explained() {
     let plain = "  component:     shmem (blocking), shmem (nonblocking), tuned (persistent)\n";
     assert!(out.contains(plain), "{out}");
     for collective in ["scatter", "alltoall", "scan", "exscan", "reduce_scatter_block"] {
-        let (_, out, _) = oxmpi(&format!("explain coll {collective} --ranks 4 --bytes 1k --type-size 8"));
+        let (_, out, _) =
+            oxmpi(&format!("explain coll {collective} --ranks 4 --bytes 1k --type-size 8"));
         assert!(out.contains(plain), "{out}");
     }
     let (_, long, _) = oxmpi("explain coll allreduce --ranks 4 --bytes 512k --type-size 8");
@@ -74,25 +85,39 @@ fn the_component_is_explained() {
     let (_, in_more, _) = oxmpi(&format!("{many} --mca coll_base_shmem_message_pool_size 4m"));
     assert!(in_more.contains(plain), "{in_more}");
     for rpi in ["crtcp", "lamd"] {
-        let (_, out, _) =
-            oxmpi(&format!("explain coll allreduce --ranks 4 --bytes 8 --type-size 8 --mca rpi {rpi}"));
-        let without = "  component:     tuned (blocking), tuned (nonblocking), tuned (persistent)\n";
+        let (_, out, _) = oxmpi(&format!(
+            "explain coll allreduce --ranks 4 --bytes 8 --type-size 8 --mca rpi {rpi}"
+        ));
+        let without =
+            "  component:     tuned (blocking), tuned (nonblocking), tuned (persistent)\n";
         let why = format!("Over rpi {rpi} a job has no shared memory for collectives (shmem).");
         assert!(out.contains(without) && out.contains(&why), "{out}");
     }
-    let (_, over_tcp, _) = oxmpi("explain coll allreduce --ranks 4 --bytes 8 --type-size 8 --mca rpi tcp");
+    let (_, over_tcp, _) =
+        oxmpi("explain coll allreduce --ranks 4 --bytes 8 --type-size 8 --mca rpi tcp");
     assert_eq!(over_tcp, out);
-    let nodes = "explain coll allreduce --ranks 6 --bytes 8k --type-size 8 --mca coll_smp_virtual_nodes 2";
+    let nodes =
+        "explain coll allreduce --ranks 6 --bytes 8k --type-size 8 --mca coll_smp_virtual_nodes 2";
     let (_, out, _) = oxmpi(nodes);
     assert!(
-        out.contains("  algorithm:     32 smp: ") && out.contains("  chosen by:     the 2 nodes, by smp\n"),
+        out.contains("  algorithm:     32 smp: ")
+            && out.contains("  chosen by:     the 2 nodes, by smp\n"),
         "{out}"
     );
-    assert!(out.contains("  component:     smp (blocking), smp (nonblocking), smp (persistent)\n"), "{out}");
+    assert!(
+        out.contains("  component:     smp (blocking), smp (nonblocking), smp (persistent)\n"),
+        "{out}"
+    );
     let (_, cut, _) = oxmpi(&format!("{nodes} --mca coll_smp_segmentsize 1024"));
-    assert!(cut.contains("  chosen by:     the 2 nodes, in segments of 1024 bytes, by smp\n"), "{cut}");
+    assert!(
+        cut.contains("  chosen by:     the 2 nodes, in segments of 1024 bytes, by smp\n"),
+        "{cut}"
+    );
     let (_, cut, _) = oxmpi(&nodes.replace("8k", "4m"));
-    assert!(cut.contains("  chosen by:     the 2 nodes, in segments of 65536 bytes, by smp\n"), "{cut}");
+    assert!(
+        cut.contains("  chosen by:     the 2 nodes, in segments of 65536 bytes, by smp\n"),
+        "{cut}"
+    );
     let (_, of_job, _) = oxmpi(&nodes.replace("coll_smp", "mpi"));
     assert!(
         of_job.contains("  component:     smp (blocking), smp (nonblocking), smp (persistent)\n"),
@@ -102,16 +127,23 @@ fn the_component_is_explained() {
     assert!(out.contains("  component:     tuned (blocking), "), "{out}");
     let (_, out, _) = oxmpi(&format!("{nodes} --inexact --mca coll_base_associative 1"));
     assert!(out.contains("  component:     smp (blocking), "), "{out}");
-    let (_, out, _) = oxmpi("explain coll reduce --ranks 9 --bytes 1m --mca coll_base_associative 0 --json");
+    let (_, out, _) =
+        oxmpi("explain coll reduce --ranks 9 --bytes 1m --mca coll_base_associative 0 --json");
     let explained: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&explained["by"], &explained["algorithm"]["name"]), (&"component".into(), &"linear".into()));
+    assert_eq!(
+        (&explained["by"], &explained["algorithm"]["name"]),
+        (&"component".into(), &"linear".into())
+    );
     assert_eq!(explained["components"]["persistent"], "basic");
     let (code, out, _) = oxmpi("explain coll bcast --ranks 9 --mca coll libnbc,self");
     let by_base = "  component:     base (blocking), libnbc (nonblocking), libnbc (persistent)\n";
     assert!(code == 0 && out.contains(by_base), "{out}");
     let (code, _, err) = oxmpi("explain coll bcast --ranks 9 --mca coll libnb");
     assert_eq!(code, 2);
-    assert!(err.contains("there is no collective component 'libnb' (did you mean 'libnbc'?)"), "{err}");
+    assert!(
+        err.contains("there is no collective component 'libnb' (did you mean 'libnbc'?)"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -164,7 +196,10 @@ fn counts_that_not_all_ranks_know_are_not_used() {
     // Not all ranks know their own counts, so the choice for such a collective does not use them.
     let short = "  component:     shmem (blocking), shmem (nonblocking), tuned (persistent)\n";
     let (_, out, _) = oxmpi("explain coll barrier --ranks 4 --bytes 1m");
-    assert!(out.starts_with("barrier: 4 ranks, a processor for each rank\n") && out.contains(short), "{out}");
+    assert!(
+        out.starts_with("barrier: 4 ranks, a processor for each rank\n") && out.contains(short),
+        "{out}"
+    );
     assert_eq!(
         oxmpi("explain coll alltoallv --ranks 4 --bytes 1m"),
         oxmpi("explain coll alltoallv --ranks 4")
@@ -177,23 +212,29 @@ fn other_decisions_hold_where_ranks_share_processors() {
     let (_, roomy, _) = oxmpi(call);
     let (_, oversubscribed, _) = oxmpi(&format!("{call} --oversubscribed"));
     assert!(
-        oversubscribed
-            .starts_with("reduce: 4 ranks, 4096 bytes, commutative operation, more ranks than processors\n"),
+        oversubscribed.starts_with(
+            "reduce: 4 ranks, 4096 bytes, commutative operation, more ranks than processors\n"
+        ),
         "{oversubscribed}"
     );
     assert!(
-        roomy.contains("algorithm:     2 chain") && oversubscribed.contains("algorithm:     1 linear"),
+        roomy.contains("algorithm:     2 chain")
+            && oversubscribed.contains("algorithm:     1 linear"),
         "{roomy}{oversubscribed}"
     );
     let (_, json, _) = oxmpi(&format!("{call} --oversubscribed --json"));
     let explained: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&explained["oversubscribed"], &explained["algorithm"]["id"]), (&true.into(), &1.into()));
+    assert_eq!(
+        (&explained["oversubscribed"], &explained["algorithm"]["id"]),
+        (&true.into(), &1.into())
+    );
 }
 
 #[test]
 fn parameters_and_rules_are_explained_and_their_order() {
     let directory = TestDirectory::new("explain");
-    let file = directory.write("rules.conf", "rule-file-version-2\n1 2 1 8 2\n0 3 0 0\n4096 4 0 1024 7\n");
+    let file =
+        directory.write("rules.conf", "rule-file-version-2\n1 2 1 8 2\n0 3 0 0\n4096 4 0 1024 7\n");
     let name = file.display().to_string();
     let line = format!("explain coll allreduce --ranks 9 --bytes 5k --rules {name} --json");
     let (code, out, err) = oxmpi(&line);
@@ -204,8 +245,14 @@ fn parameters_and_rules_are_explained_and_their_order() {
 
     assert_eq!((code, err.as_str()), (0, ""));
     let explained: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&explained["by"], &explained["algorithm"]["name"]), (&"rule".into(), &"ring".into()));
-    assert_eq!(explained["reason"], format!("the rule at {name}:4:1 (from 8 ranks and 4096 bytes on)"));
+    assert_eq!(
+        (&explained["by"], &explained["algorithm"]["name"]),
+        (&"rule".into(), &"ring".into())
+    );
+    assert_eq!(
+        explained["reason"],
+        format!("the rule at {name}:4:1 (from 8 ranks and 4096 bytes on)")
+    );
     assert_eq!((&explained["segment_size"], &explained["max_requests"]), (&1024.into(), &7.into()));
     assert!(text.contains("\n  not used:      segment size 1024, max requests 7\n"), "{text}");
 
@@ -225,7 +272,8 @@ fn parameters_and_rules_are_explained_and_their_order() {
 #[test]
 fn a_forced_algorithm_that_is_illegal_is_an_error_with_the_reason() {
     let on = "--mca coll_tuned_use_dynamic_rules 1";
-    let line = format!("explain coll allgather --ranks 6 {on} --mca coll_tuned_allgather_algorithm 3");
+    let line =
+        format!("explain coll allgather --ranks 6 {on} --mca coll_tuned_allgather_algorithm 3");
     let (code, out, _) = oxmpi(&line);
     assert_eq!(code, 1);
     let text = "error:         coll_tuned_allgather_algorithm forces the algorithm 3 recursive_doubling (--mca \
@@ -243,15 +291,19 @@ fn a_forced_algorithm_that_is_illegal_is_an_error_with_the_reason() {
 fn all_algorithms_are_listed() {
     let (code, out, _) = oxmpi("info --collectives --parsable");
     assert_eq!(code, 0);
-    for line in
-        ["allreduce:4:ring:it needs a commutative operation:", "allgather:1:linear::", "scatter:2:binomial::"]
-    {
+    for line in [
+        "allreduce:4:ring:it needs a commutative operation:",
+        "allgather:1:linear::",
+        "scatter:2:binomial::",
+    ] {
         assert!(out.lines().any(|l| l.starts_with(line)), "{line}\n{out}");
     }
     assert!(out.starts_with("allgather:1:"), "{out}");
     let (_, text, _) = oxmpi("info --collectives");
     assert!(
-        text.starts_with("components of collectives (coll, coll_NAME_priority):\n    78 accelerator "),
+        text.starts_with(
+            "components of collectives (coll, coll_NAME_priority):\n    78 accelerator "
+        ),
         "{text}"
     );
     assert!(text.contains(
@@ -269,7 +321,8 @@ fn all_algorithms_are_listed() {
 #[test]
 fn numbers_that_an_algorithm_does_not_read_are_marked() {
     let directory = TestDirectory::new("explain");
-    let file = directory.write("rules.conf", "rule-file-version-2\n1\n7\n1\n2\n2\n0 6 3 4096 9\n8 1 0 0\n");
+    let file = directory
+        .write("rules.conf", "rule-file-version-2\n1\n7\n1\n2\n2\n0 6 3 4096 9\n8 1 0 0\n");
     let call = format!("explain coll bcast --ranks 4 --bytes 0 --rules {}", file.display());
     let (_, out, _) = oxmpi(&call);
     assert!(out.contains("\n  with:          segment size 4096\n"), "{out}");
@@ -308,7 +361,10 @@ fn the_protocol_of_a_message_is_explained_by_facts() {
         "the same facts"
     );
     let amd = copy(&["--processor", "AMD family 25", "--place", "far", "--denied"]);
-    assert!(amd.contains("share no cache: through the sender's pool, copied in past the caches\n"), "{amd}");
+    assert!(
+        amd.contains("share no cache: through the sender's pool, copied in past the caches\n"),
+        "{amd}"
+    );
     let near = copy(&["--processor", "AMD family 25", "--place", "near"]);
     assert!(near.contains("through the sender's pool, by plain copies\n"), "{near}");
     let on = copy(&["--processor", "AMD family 25", "--mca", "single_copy", "on", "--json"]);
@@ -319,14 +375,18 @@ fn the_protocol_of_a_message_is_explained_by_facts() {
         let explained = copy(&[&words[..], &["--processor", "AMD family 26"]].concat());
         let mapped = "in memory of MPI_Alloc_mem: copied by its receiver from its own mapping of the sender's memory\n";
         assert!(
-            explained.contains(": through the sender's pool") && explained.contains(mapped) == allocated,
+            explained.contains(": through the sender's pool")
+                && explained.contains(mapped) == allocated,
             "{explained}"
         );
     }
     // Long messages in one direction take the pool; those in both directions are single copies.
     let long = copy(&["--bytes", "4m", "--processor", "AMD family 25"]);
     let explained = "one way:  through the sender's pool, copied in past the caches, while";
-    assert!(long.contains(explained) && long.contains("both:     copied by its receiver"), "{long}");
+    assert!(
+        long.contains(explained) && long.contains("both:     copied by its receiver"),
+        "{long}"
+    );
     assert!(long.contains("at once:  131072 bytes, and 524288 for one receiver"), "{long}");
     assert!(!near.contains("one way:  ") && on["one_way"].is_null(), "{near}");
     let (code, _, err) = oxmpi("explain copy --place near");

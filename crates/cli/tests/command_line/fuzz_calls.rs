@@ -54,7 +54,15 @@ const FUZZ_RUNS: [FuzzRun; 4] =
 fn run(fuzz_run: FuzzRun, directory: &Path, program: &Path, seed: u64) -> Result<(), String> {
     let ranks = if matches!(fuzz_run, FuzzRun::Alone | FuzzRun::Trusting) { "1" } else { "2" };
     let mut command = Command::new(installed("mpirun"));
-    command.args(["-n", ranks, "--timeout", "100", "--mca", "mpi_initial_errhandler", "mpi_errors_return"]);
+    command.args([
+        "-n",
+        ranks,
+        "--timeout",
+        "100",
+        "--mca",
+        "mpi_initial_errhandler",
+        "mpi_errors_return",
+    ]);
     match fuzz_run {
         FuzzRun::Trusting => command.args(["--mca", "mpi_param_check", "0"]),
         FuzzRun::TwoRanksOverSockets => command.args(["--mca", "rpi", "tcp"]),
@@ -75,8 +83,8 @@ fn run(fuzz_run: FuzzRun, directory: &Path, program: &Path, seed: u64) -> Result
 #[test]
 fn no_call_crashes_or_hangs() {
     let replayed = number_from_env("OXMPI_FUZZ_SEED");
-    let name =
-        replayed.map_or_else(|| format!("fuzz-calls-{}", std::process::id()), |_| "fuzz-calls".to_owned());
+    let name = replayed
+        .map_or_else(|| format!("fuzz-calls-{}", std::process::id()), |_| "fuzz-calls".to_owned());
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&path).unwrap();
     let directory = Directory { path, stays: replayed.is_some() };
@@ -84,7 +92,12 @@ fn no_call_crashes_or_hangs() {
     std::fs::write(&text, source::source()).unwrap();
     let program = directory.path.join("fuzz");
     let mut mpicc = Command::new(installed("mpicc"));
-    mpicc.args(["-O1", "-g", "-w", "-I"]).arg(root().join("tests/c/fuzz")).arg(&text).arg("-o").arg(&program);
+    mpicc
+        .args(["-O1", "-g", "-w", "-I"])
+        .arg(root().join("tests/c/fuzz"))
+        .arg(&text)
+        .arg("-o")
+        .arg(&program);
     let output = mpicc.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 

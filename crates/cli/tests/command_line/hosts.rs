@@ -91,17 +91,20 @@ fn ranks_are_placed_and_know_their_nodes() {
     let (code, out, err) = bed.run(&["--host", "nodea:3,nodeb:3", &hello]);
     assert_eq!(code, Some(0), "{err}");
     let hosts = ["nodea", "nodea", "nodea", "nodeb", "nodeb", "nodeb"];
-    let wanted: Vec<_> = hosts.iter().enumerate().map(|(rank, host)| line(rank, 6, host, 15, 3)).collect();
+    let wanted: Vec<_> =
+        hosts.iter().enumerate().map(|(rank, host)| line(rank, 6, host, 15, 3)).collect();
     assert_eq!(sorted(&out), wanted);
 
     let file = bed.directory.join("hosts");
-    fs::write(&file, "# ours\nnodea cpu=2 user=root\nlocalhost slots=1\nnodeb schedule=no\n").unwrap();
+    fs::write(&file, "# ours\nnodea cpu=2 user=root\nlocalhost slots=1\nnodeb schedule=no\n")
+        .unwrap();
     let file = file.to_str().unwrap();
     for options in [&["--mca", "rpi", "tcp"][..], &[]] {
         let words = [options, &["--hostfile", file, "--map-by", "node", &hello]].concat();
         let (code, out, err) = bed.run(&words);
         assert_eq!(code, Some(0), "{err}");
-        let wanted = [line(0, 3, "nodea", 3, 2), line(1, 3, "head", 3, 1), line(2, 3, "nodea", 3, 2)];
+        let wanted =
+            [line(0, 3, "nodea", 3, 2), line(1, 3, "head", 3, 1), line(2, 3, "nodea", 3, 2)];
         assert_eq!(sorted(&out), wanted);
     }
 
@@ -125,10 +128,14 @@ fn ranks_are_placed_and_know_their_nodes() {
     assert_eq!(places(&[], &["n1-2"]), "0:nodea 1:nodeb");
     assert_eq!(places(&[], &["c0,2", "h", "o"]), "0:head 1:nodea 2:head 3:head");
     assert_eq!(places(&[], &["C"]), "0:head 1:nodea 2:nodea");
-    for (word, why) in [("n3", "there is no node n3; the last one is n2"), ("c3", "there is no processor c3")]
+    for (word, why) in
+        [("n3", "there is no node n3; the last one is n2"), ("c3", "there is no processor c3")]
     {
         let (code, _, err) = bed.run(&[word, "true"]);
-        assert!(code == Some(2) && err.contains(why) && err.contains("head, nodea, nodeb"), "{err}");
+        assert!(
+            code == Some(2) && err.contains(why) && err.contains("head, nodea, nodeb"),
+            "{err}"
+        );
     }
     bed.halt();
 
@@ -167,10 +174,22 @@ fn messages_between_hosts_go_over_libfabric() {
         assert!(code == Some(0) && out.lines().last() == Some("ok"), "{name}: {out}{err}");
         assert!(name != "jobs/ofi" || out.contains("messages were matched"), "{out}");
     }
-    let words =
-        ["--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "shm", "-H", "nodea,nodeb", "true"];
+    let words = [
+        "--mca",
+        "mtl",
+        "ofi",
+        "--mca",
+        "mtl_ofi_provider_include",
+        "shm",
+        "-H",
+        "nodea,nodeb",
+        "true",
+    ];
     let (code, _, err) = bed.run(&words);
-    assert!(code == Some(2) && err.contains("shm: it stays on a host, and the job is on several"), "{err}");
+    assert!(
+        code == Some(2) && err.contains("shm: it stays on a host, and the job is on several"),
+        "{err}"
+    );
     bed.is_clean();
 }
 
@@ -206,8 +225,10 @@ fn a_job_between_hosts_with_a_fabric_goes_over_it() {
 #[test]
 fn output_input_and_variables_cross_hosts() {
     let Some(bed) = testbed() else { return };
-    let script = "i=0; while [ $i -lt 20000 ]; do echo line $i of a long row of words; i=$((i+1)); done";
-    let (code, out, err) = bed.run(&["--tag-output", "-n", "4", "-H", "nodea:2,nodeb:2", "sh", "-c", script]);
+    let script =
+        "i=0; while [ $i -lt 20000 ]; do echo line $i of a long row of words; i=$((i+1)); done";
+    let (code, out, err) =
+        bed.run(&["--tag-output", "-n", "4", "-H", "nodea:2,nodeb:2", "sh", "-c", script]);
     assert_eq!(code, Some(0), "{err}");
     let mut next = [0; 4];
     for line in out.lines() {
@@ -261,7 +282,10 @@ fn ends_are_reported_with_their_host() {
     let die = "if [ $OXMPI_COMM_WORLD_RANK = 1 ]; then kill -9 $$; else sleep 50; fi";
     let (code, _, err) = bed.run(&["-n", "2", "-H", "nodea,nodeb", "sh", "-c", die]);
     assert_eq!(code, Some(137), "{err}");
-    assert!(err.contains("rank 1 (pid ") && err.contains("host nodeb) was killed by SIGKILL"), "{err}");
+    assert!(
+        err.contains("rank 1 (pid ") && err.contains("host nodeb) was killed by SIGKILL"),
+        "{err}"
+    );
     assert_eq!(err.matches("mpirun: ").count(), 1, "{err}");
     bed.is_clean();
 
@@ -318,7 +342,10 @@ fn a_lost_agent_ends_the_job_or_is_survived_and_a_lost_head_ends_everything() {
     job.all_end_with("begins");
     kill(bed.await_process(B, "oxmpi agent"));
     let (code, mut out, err) = job.end();
-    assert!(err.contains("host nodeb is lost, with 2 ranks") && err.contains("the job goes on"), "{err}");
+    assert!(
+        err.contains("host nodeb is lost, with 2 ranks") && err.contains("the job goes on"),
+        "{err}"
+    );
     out.sort_unstable();
     let left = ["rank 0: 2 are left", "rank 1: 2 are left"].map(String::from);
     assert_eq!((code, out), (Some(0), left.to_vec()), "{err}");
@@ -372,12 +399,18 @@ fn failed_starts_are_reported_with_host_and_remedy() {
     let fails = |words: &[&str], code: i32, texts: &[&str]| {
         let (ended, out, err) = bed.run(words);
         assert_eq!(ended, Some(code), "{words:?}: {out}{err}");
-        texts.iter().for_each(|text| assert!(err.contains(text), "{words:?}: no '{text}' in {err}"));
+        texts
+            .iter()
+            .for_each(|text| assert!(err.contains(text), "{words:?}: no '{text}' in {err}"));
     };
-    let unreachable =
-        ["host '10.77.0.99': cannot start an agent there", "No route to host", "ssh 10.77.0.99 true"];
+    let unreachable = [
+        "host '10.77.0.99': cannot start an agent there",
+        "No route to host",
+        "ssh 10.77.0.99 true",
+    ];
     fails(&["-H", "nodea,10.77.0.99", "-n", "2", "true"], 1, &unreachable);
-    let prefix = ["host 'nodeb': cannot start", "/nonexistent/bin/oxmpi agent", "exit code 127", "--prefix"];
+    let prefix =
+        ["host 'nodeb': cannot start", "/nonexistent/bin/oxmpi agent", "exit code 127", "--prefix"];
     fails(&["-H", "nodeb", "--prefix", "/nonexistent", "true"], 1, &prefix);
     fails(&["-H", "nowhere.invalid", "true"], 1, &["host 'nowhere.invalid'", "Could not resolve"]);
     fails(
@@ -387,7 +420,11 @@ fn failed_starts_are_reported_with_host_and_remedy() {
     );
     let directory = TestDirectory::new("odd");
     let odd = directory.script("odd", "#!/bin/sh\necho 'OXMPI-AGENT 9.9 (agents 9)'; cat\n");
-    fails(&["-H", "nodea", "--mca", "plm_rsh_agent", &odd, "true"], 1, &["it is of OxMPI 9.9 (agents 9)"]);
+    fails(
+        &["-H", "nodea", "--mca", "plm_rsh_agent", &odd, "true"],
+        1,
+        &["it is of OxMPI 9.9 (agents 9)"],
+    );
 
     let private = bed.directory.join("of-the-head");
     fs::create_dir(&private).unwrap();
@@ -398,21 +435,41 @@ fn failed_starts_are_reported_with_host_and_remedy() {
     let mpirun = installed("mpirun");
     let on_head = |words: &[&str]| {
         let mut command = bed.on(HEAD, "sh");
-        command.args(["-c", &script, "sh", mpirun.to_str().unwrap(), "--mca", "plm_rsh_agent", &bed.shell()]);
+        command.args([
+            "-c",
+            &script,
+            "sh",
+            mpirun.to_str().unwrap(),
+            "--mca",
+            "plm_rsh_agent",
+            &bed.shell(),
+        ]);
         outcome(command.args(words).stdin(Stdio::null()).output().unwrap())
     };
     let own = format!("{}/own", private.display());
     let (code, _, err) = on_head(&["-wdir", "/", "-n", "2", "-H", "nodea,nodeb", &own]);
-    assert!(code == Some(126) && err.contains("cannot run") && err.contains("host 'node"), "{code:?}: {err}");
+    assert!(
+        code == Some(126) && err.contains("cannot run") && err.contains("host 'node"),
+        "{code:?}: {err}"
+    );
     fs::remove_dir(&private).unwrap();
     fs::create_dir(&private).unwrap();
     let gone = format!("mkdir '{0}/here' && cd '{0}/here' && exec \"$@\"", private.display());
     let script = format!("mount -t tmpfs t '{}' && {gone}", private.display());
     let mut command = bed.on(HEAD, "sh");
-    command.args(["-c", &script, "sh", mpirun.to_str().unwrap(), "--mca", "plm_rsh_agent", &bed.shell()]);
+    command.args([
+        "-c",
+        &script,
+        "sh",
+        mpirun.to_str().unwrap(),
+        "--mca",
+        "plm_rsh_agent",
+        &bed.shell(),
+    ]);
     command.args(["-H", "nodea", "true"]).stdin(Stdio::null());
     let (code, _, err) = outcome(command.output().unwrap());
-    let text = format!("host 'nodea': cannot start a program in {}/here: No such file", private.display());
+    let text =
+        format!("host 'nodea': cannot start a program in {}/here: No such file", private.display());
     assert!(code == Some(1) && err.contains(&text), "{code:?}: {err}");
     bed.is_clean();
 }
@@ -489,12 +546,14 @@ fn an_unreachable_address_is_skipped_and_reported() {
             && err.contains("other addresses"),
         "{err}"
     );
-    let words = ["--mca", "btl_tcp_if_exclude", "10.99.0.0/16", "-n", "2", "-H", "nodea,nodeb", &hello];
+    let words =
+        ["--mca", "btl_tcp_if_exclude", "10.99.0.0/16", "-n", "2", "-H", "nodea,nodeb", &hello];
     let (code, _, err) = bed.run(&words);
     assert_eq!((code, &*err), (Some(0), ""));
     let map = bed.directory.join("map");
     fs::write(&map, "10.99.0.2 10.77.0.2\n").unwrap();
-    let words = ["--mca", "mpi_hostmap", map.to_str().unwrap(), "-n", "2", "-H", "nodea,nodeb", &hello];
+    let words =
+        ["--mca", "mpi_hostmap", map.to_str().unwrap(), "-n", "2", "-H", "nodea,nodeb", &hello];
     let (code, _, err) = bed.run(&words);
     assert_eq!((code, &*err), (Some(0), ""));
     bed.is_clean();

@@ -13,7 +13,12 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 fn mpirun(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
-    command.arg("mpirun").args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .arg("mpirun")
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -30,7 +35,8 @@ fn finish(mut child: Child) -> Output {
         }
         std::thread::sleep(Duration::from_millis(2));
     };
-    let [stdout, stderr] = [out, err].map(|thread| thread.map(|t| t.join().unwrap()).unwrap_or_default());
+    let [stdout, stderr] =
+        [out, err].map(|thread| thread.map(|t| t.join().unwrap()).unwrap_or_default());
     Output { status, stdout, stderr }
 }
 
@@ -129,8 +135,7 @@ fn a_rank_killed_by_a_signal_is_named_with_it() {
 
 #[test]
 fn ranks_that_ignore_sigterm_are_killed() {
-    let script =
-        "if [ $OXMPI_COMM_WORLD_RANK = 0 ]; then exit 3; fi; trap '' TERM; while :; do sleep 0.1; done";
+    let script = "if [ $OXMPI_COMM_WORLD_RANK = 0 ]; then exit 3; fi; trap '' TERM; while :; do sleep 0.1; done";
     assert_eq!(run(&["-n", "3", "sh", "-c", script]).0, 3);
 }
 
@@ -138,7 +143,10 @@ fn ranks_that_ignore_sigterm_are_killed() {
 fn a_missing_program_is_said_to_be_missing() {
     let (code, _, err) = run(&["-n", "2", "no-such-program-here"]);
     assert_eq!(code, 127);
-    assert!(err.starts_with("mpirun: cannot run 'no-such-program-here': no such file in PATH ("), "{err}");
+    assert!(
+        err.starts_with("mpirun: cannot run 'no-such-program-here': no such file in PATH ("),
+        "{err}"
+    );
     let (code, _, err) = run(&["-n", "2", "./no-such-program-here"]);
     assert_eq!(code, 127, "{err}");
     let (code, _, err) = run(&["-n", "2", "/etc/passwd"]);
@@ -164,11 +172,17 @@ fn bad_options_are_refused_before_anything_starts() {
         (&["-n", "x", "true"], "-n x"),
         (&["--bind-to", "board", "true"], "cannot be bound"),
         (&["--nolocal", "true"], "--nolocal: there is no host but this one"),
-        (&["-host", "192.0.2.1", "-mca", "mpi_virtual_nodes", "2", "true"], "cannot have virtual nodes"),
+        (
+            &["-host", "192.0.2.1", "-mca", "mpi_virtual_nodes", "2", "true"],
+            "cannot have virtual nodes",
+        ),
         (&["-wdir", "/no/such/directory", "true"], "-wdir /no/such/directory: No such file"),
         (&["-n", "2", "-stdin", "2", "true"], "the job has 2 ranks, numbered from 0"),
         (&["--nooversubscribe", "-H", "localhost:3", "-n", "4", "true"], "4 ranks on 3 slots"),
-        (&["-n", "3", "-N", "2", "true"], "3 ranks with 2 on each host need 2 hosts, and there are 1"),
+        (
+            &["-n", "3", "-N", "2", "true"],
+            "3 ranks with 2 on each host need 2 hosts, and there are 1",
+        ),
         (&["--help", "bindin"], "did you mean 'binding'"),
         (&["--mca", "shm_ring_slot", "9", "true"], "did you mean 'shm_ring_slots'"),
         (&["--mca", "shm_ring_slots", "9", "true"], "'9' is not"),
@@ -180,7 +194,10 @@ fn bad_options_are_refused_before_anything_starts() {
         assert!(err.contains(text), "{args:?} {err}");
     }
     let (_, _, err) = run(&["--frobnicate"]);
-    assert!(err.lines().nth(1).is_some_and(|line| line.starts_with("Usage: mpirun [OPTIONS]")), "{err}");
+    assert!(
+        err.lines().nth(1).is_some_and(|line| line.starts_with("Usage: mpirun [OPTIONS]")),
+        "{err}"
+    );
 }
 
 #[test]
@@ -210,7 +227,8 @@ fn options_of_other_launchers_start_the_same_ranks() {
         &["-ppn", "1", "-n", "2"],
         &["-n", "2", "--quiet", "--mca", "osc", "rdma"],
     ] {
-        let (code, out, err) = run(&[options, &["sh", "-c", "echo $OXMPI_COMM_WORLD_RANK"]].concat());
+        let (code, out, err) =
+            run(&[options, &["sh", "-c", "echo $OXMPI_COMM_WORLD_RANK"]].concat());
         assert_eq!((code, sorted(&out), err.as_str()), (0, vec!["0", "1"], ""), "{options:?}");
     }
     for options in ["--display-map", "-print-rank-map"] {
@@ -225,7 +243,8 @@ fn ranks_know_which_values_the_command_line_has_set() {
     let oxmpi = env!("CARGO_BIN_EXE_oxmpi");
     let source = |args: &[&str]| {
         let job = [args, &[oxmpi, "info", "--param", "wait_yields"]].concat();
-        let child = mpirun(&job).env("HOME", &home).env("OXMPI_MCA_wait_spin_us", "3").spawn().unwrap();
+        let child =
+            mpirun(&job).env("HOME", &home).env("OXMPI_MCA_wait_spin_us", "3").spawn().unwrap();
         texts(&finish(child)).1
     };
     let said = source(&["-n", "1", "--mca", "wait_yields", "7"]);
@@ -239,8 +258,7 @@ fn ranks_know_which_values_the_command_line_has_set() {
 #[test]
 fn buffers_that_are_too_small_to_work_are_not_raised_in_silence() {
     let (code, _, err) = run(&["--mca", "rpi_tcp_sockbuf", "1k", "true"]);
-    let wanted =
-        "mpirun: warning: parameter 'rpi_tcp_sockbuf' is 1024: the buffer of each socket is 32768 bytes";
+    let wanted = "mpirun: warning: parameter 'rpi_tcp_sockbuf' is 1024: the buffer of each socket is 32768 bytes";
     assert!(code == 0 && err.starts_with(wanted) && err.lines().count() == 1, "{err}");
     assert_eq!(run(&["--quiet", "--mca", "rpi_tcp_sockbuf", "1k", "true"]).2, "");
 }
@@ -254,7 +272,9 @@ fn output_gets_its_time_and_goes_where_it_is_wanted() {
     let is_digit_or_mark = |c: char| c.is_ascii_digit() || "-:. ".contains(c);
     let time = out.strip_suffix(" [0] out\n").unwrap();
     assert!(
-        code == 0 && time.len() == "2026-11-26 07:20:15.042".len() && time.chars().all(is_digit_or_mark),
+        code == 0
+            && time.len() == "2026-11-26 07:20:15.042".len()
+            && time.chars().all(is_digit_or_mark),
         "{out}"
     );
 }
@@ -262,7 +282,8 @@ fn output_gets_its_time_and_goes_where_it_is_wanted() {
 #[test]
 fn a_file_of_programs_is_read_as_form_b_of_the_standard() {
     let scratch = TestDirectory::new("configfile");
-    let file = scratch.script("programs", "# two programs\n-n 1 \\\n  echo a : b\n-n 2 echo '# c'\n");
+    let file =
+        scratch.script("programs", "# two programs\n-n 1 \\\n  echo a : b\n-n 2 echo '# c'\n");
     let (code, out, err) = run(&["-configfile", &file]);
     assert_eq!((code, sorted(&out), err.as_str()), (0, vec!["# c", "# c", "a : b"], ""));
 }
@@ -270,7 +291,8 @@ fn a_file_of_programs_is_read_as_form_b_of_the_standard() {
 #[test]
 fn a_schema_of_lam_starts_its_programs() {
     let scratch = TestDirectory::new("schema");
-    let file = scratch.script("schema", "# LAM/MPI's application schema\nn0 echo a\n-np 2 echo b $\n");
+    let file =
+        scratch.script("schema", "# LAM/MPI's application schema\nn0 echo a\n-np 2 echo b $\n");
     let plain = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o644);
     std::fs::set_permissions(&file, plain.clone()).unwrap();
     let (code, out, err) = run(&["--tag-output", &file]);
@@ -288,7 +310,8 @@ fn a_schema_of_lam_starts_its_programs() {
     std::fs::set_permissions(&wrong, plain).unwrap();
     let (code, _, err) = run(&[&wrong]);
     assert!(
-        code == 2 && err.contains("wrong: it is not executable, so it is taken for a file of programs"),
+        code == 2
+            && err.contains("wrong: it is not executable, so it is taken for a file of programs"),
         "{err}"
     );
     assert!(err.contains("line 1: a quote is not closed"), "{err}");
@@ -297,8 +320,7 @@ fn a_schema_of_lam_starts_its_programs() {
 #[test]
 fn unknown_parameters_of_open_mpi_warn_and_misspelt_ones_are_refused() {
     let (code, _, err) = run(&["--mca", "rmaps_base_mapping_policy", "core", "true"]);
-    let wanted =
-        "mpirun: warning: --mca rmaps_base_mapping_policy core: this has no effect: it is Open MPI's;";
+    let wanted = "mpirun: warning: --mca rmaps_base_mapping_policy core: this has no effect: it is Open MPI's;";
     assert!(code == 0 && err.starts_with(wanted), "{err}");
     let (code, _, err) = run(&["--mca", "btl_tcp_if_ninclude", "lo", "true"]);
     assert!(code == 2 && err.contains("did you mean 'btl_tcp_if_include'"), "{err}");
@@ -375,20 +397,31 @@ fn output_goes_to_files_as_well_or_alone() {
     let script = "printf 'out %s' $OXMPI_COMM_WORLD_RANK; echo err >&2";
     for (suffix, printed) in [("", true), (":nocopy", false)] {
         let directory = format!("{}/a/b", scratch.to_str().unwrap());
-        let (code, out, err) =
-            run(&["-n", "2", "--output-filename", &format!("{directory}{suffix}"), "sh", "-c", script]);
+        let (code, out, err) = run(&[
+            "-n",
+            "2",
+            "--output-filename",
+            &format!("{directory}{suffix}"),
+            "sh",
+            "-c",
+            script,
+        ]);
         assert_eq!(code, 0, "{err}");
         assert_eq!((out.contains("out 1"), err.contains("err")), (printed, printed), "{out} {err}");
         for rank in 0..2 {
-            let read =
-                |name: &str| std::fs::read_to_string(format!("{directory}/rank.{rank}/{name}")).unwrap();
+            let read = |name: &str| {
+                std::fs::read_to_string(format!("{directory}/rank.{rank}/{name}")).unwrap()
+            };
             assert_eq!(read("stdout"), format!("out {rank}"));
             assert_eq!(read("stderr"), "err\n");
         }
     }
     let (code, _, err) = run(&["--output-filename", "/dev/null/x", "true"]);
     assert!(
-        code == 1 && err.starts_with("mpirun: cannot make a file for the output, /dev/null/x/rank.0/stdout:"),
+        code == 1
+            && err.starts_with(
+                "mpirun: cannot make a file for the output, /dev/null/x/rank.0/stdout:"
+            ),
         "{err}"
     );
 }
@@ -399,9 +432,19 @@ fn output_goes_to_files_as_well_or_alone() {
 fn options_of_other_launchers_have_their_effect_or_a_warning() {
     let scratch = TestDirectory::new("others");
     let pattern = format!("{}/new/%%%r.%g.%p", scratch.to_str().unwrap());
-    let script =
-        "echo $OXMPI_UNIVERSE_SIZE $OXMPI_MCA_btl_tcp_if_include $OXMPI_MCA_plm_rsh_agent; echo err >&2";
-    let done = ["-n", "2", "-usize", "7", "-iface", "lo", "-launcher", "rsh", "-outfile-pattern", &pattern];
+    let script = "echo $OXMPI_UNIVERSE_SIZE $OXMPI_MCA_btl_tcp_if_include $OXMPI_MCA_plm_rsh_agent; echo err >&2";
+    let done = [
+        "-n",
+        "2",
+        "-usize",
+        "7",
+        "-iface",
+        "lo",
+        "-launcher",
+        "rsh",
+        "-outfile-pattern",
+        &pattern,
+    ];
     let not_done = [
         "-x OXMPI_NOT_SET",
         "--noprefix",
@@ -416,16 +459,35 @@ fn options_of_other_launchers_have_their_effect_or_a_warning() {
     let (code, out, err) = run(&args);
     assert_eq!((code, out.as_str(), err.matches("err\n").count()), (0, "", 2), "{err}");
     for words in not_done {
-        assert_eq!(err.matches(&format!("mpirun: {words} has no effect: ")).count(), 1, "{words}: {err}");
+        assert_eq!(
+            err.matches(&format!("mpirun: {words} has no effect: ")).count(),
+            1,
+            "{words}: {err}"
+        );
     }
     for rank in 0..2 {
-        let read = std::fs::read_to_string(format!("{}/new/%{rank}.0.0", scratch.to_str().unwrap())).unwrap();
+        let read =
+            std::fs::read_to_string(format!("{}/new/%{rank}.0.0", scratch.to_str().unwrap()))
+                .unwrap();
         assert_eq!(read, "7 lo rsh\n");
     }
     let all = format!("{}/all", scratch.to_str().unwrap());
-    let (code, _, err) =
-        run(&["-n", "2", "-q", "-x", "OXMPI_NOT_SET", "-errfile-pattern", &all, "sh", "-c", script]);
-    assert_eq!((code, err.as_str(), std::fs::read_to_string(all).unwrap().as_str()), (0, "", "err\nerr\n"));
+    let (code, _, err) = run(&[
+        "-n",
+        "2",
+        "-q",
+        "-x",
+        "OXMPI_NOT_SET",
+        "-errfile-pattern",
+        &all,
+        "sh",
+        "-c",
+        script,
+    ]);
+    assert_eq!(
+        (code, err.as_str(), std::fs::read_to_string(all).unwrap().as_str()),
+        (0, "", "err\nerr\n")
+    );
 }
 
 /// Rust opens /dev/null in place of a closed output before main: output there must count as lost.
@@ -434,9 +496,13 @@ fn output_to_a_closed_descriptor_is_reported_as_lost() {
     let program = shell_word(Path::new(env!("CARGO_BIN_EXE_oxmpi")));
     for (words, name) in [("mpirun -n 2 echo x", "mpirun"), ("--version", "oxmpi")] {
         let script = format!("{program} {words} >&-");
-        let command = Command::new("sh").args(["-c", &script]).stderr(Stdio::piped()).spawn().unwrap();
+        let command =
+            Command::new("sh").args(["-c", &script]).stderr(Stdio::piped()).spawn().unwrap();
         let (code, _, err) = texts(&finish(command));
-        assert!(code == 1 && err.contains(name) && err.contains("Bad file descriptor"), "{code} {err}");
+        assert!(
+            code == 1 && err.contains(name) && err.contains("Bad file descriptor"),
+            "{code} {err}"
+        );
     }
     let script = format!("{program} mpirun sh -c 'echo x >&2' 2>&-; echo $?");
     let command = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
@@ -457,15 +523,24 @@ fn a_full_disk_is_reported_once_and_ends_no_job() {
     ]);
     assert_eq!((code, out.as_str()), (1, "a\nb\nc\n"));
     let file = format!("{}/rank.0/stdout", scratch.to_str().unwrap());
-    assert_eq!(err.matches(&format!("warning: cannot write {file}: No space left")).count(), 1, "{err}");
-    assert!(err.contains(&format!("output was lost: 6 bytes in 3 lines of {file} (No space left")), "{err}");
+    assert_eq!(
+        err.matches(&format!("warning: cannot write {file}: No space left")).count(),
+        1,
+        "{err}"
+    );
+    assert!(
+        err.contains(&format!("output was lost: 6 bytes in 3 lines of {file} (No space left")),
+        "{err}"
+    );
 }
 
 #[test]
 fn standard_input_goes_to_the_rank_that_is_named_to_none_or_to_all() {
     let read = |which: &str| {
-        let mut child =
-            mpirun(&["-n", "3", "-stdin", which, "-l", "wc", "-c"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = mpirun(&["-n", "3", "-stdin", which, "-l", "wc", "-c"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let writer = std::thread::spawn(move || {
             let _ = stdin.write_all(&vec![b'x'; 300_000]);
@@ -486,12 +561,15 @@ fn started_programs_are_listed_on_request() {
     assert_eq!(code, 0);
     let lines: Vec<_> = err.lines().collect();
     assert!(
-        lines.len() == 2 && lines[1].starts_with("mpirun: rank 1: pid ") && lines[1].ends_with("/true"),
+        lines.len() == 2
+            && lines[1].starts_with("mpirun: rank 1: pid ")
+            && lines[1].ends_with("/true"),
         "{err}"
     );
-    for (args, text) in
-        [(&["--help"][..], "\nBinding to cores\n"), (&["--help", "binding"], "rank 0 bound to core 0: [B/.]")]
-    {
+    for (args, text) in [
+        (&["--help"][..], "\nBinding to cores\n"),
+        (&["--help", "binding"], "rank 0 bound to core 0: [B/.]"),
+    ] {
         let (code, out, err) = run(args);
         assert!(code == 0 && err.is_empty() && out.contains(text), "{out}");
     }
@@ -504,7 +582,10 @@ fn another_launchers_variable_limits_the_time_too() {
     assert_eq!(texts(&finish(child)).0, 124);
     let child = mpirun(&["true"]).env("MPIEXEC_TIMEOUT", "soon").spawn().unwrap();
     let (code, _, err) = texts(&finish(child));
-    assert!(code == 2 && err.contains("MPIEXEC_TIMEOUT: 'soon' is not a number of seconds"), "{err}");
+    assert!(
+        code == 2 && err.contains("MPIEXEC_TIMEOUT: 'soon' is not a number of seconds"),
+        "{err}"
+    );
 }
 
 /// The allowed processors of each rank, from the kernel, in order of the ranks.
@@ -519,8 +600,12 @@ fn allowed(options: &[&str]) -> (Vec<String>, String) {
 #[test]
 fn ranks_are_bound_to_their_share_of_the_cores() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let all =
-        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_string();
+    let all = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .unwrap()
+        .trim()
+        .to_string();
     let cpus = std::thread::available_parallelism().unwrap().get();
     let everything = |count: usize| vec![all.clone(); count];
     let many = (cpus + 1).to_string();
@@ -532,7 +617,10 @@ fn ranks_are_bound_to_their_share_of_the_cores() {
     assert_eq!(allowed(&["-n", "2", "--bind-to", "none"]).0, everything(2));
     let (found, err) = allowed(&["-n", "100", "--bind-to", "core"]);
     assert_eq!(found, everything(100));
-    assert!(err.starts_with("mpirun: warning: the ranks are not bound: 100 ranks do not fit on "), "{err}");
+    assert!(
+        err.starts_with("mpirun: warning: the ranks are not bound: 100 ranks do not fit on "),
+        "{err}"
+    );
     assert_eq!(allowed(&["-n", "100", "-q", "--bind-to", "core"]).1, "");
     let (found, err) = allowed(&["-n", "2", "--bind-to", "hwthread", "--report-bindings"]);
     if err.starts_with("rank 0 bound to ") {
@@ -552,20 +640,24 @@ fn output_is_tagged_by_whole_lines() {
     assert_eq!(code, 0);
     assert_eq!(
         sorted(&out),
-        ["[0] a1 b", "[0] a2 b", "[0] a3 b", "[0] end", "[1] a1 b", "[1] a2 b", "[1] a3 b", "[1] end"]
+        [
+            "[0] a1 b", "[0] a2 b", "[0] a3 b", "[0] end", "[1] a1 b", "[1] a2 b", "[1] a3 b",
+            "[1] end"
+        ]
     );
 }
 
 #[test]
 fn lines_of_many_writers_stay_whole_and_none_is_lost() {
-    let script =
-        "for i in $(seq 500); do echo line-$OXMPI_COMM_WORLD_RANK-$i-abcdefghijklmnopqrstuvwxyz; done";
+    let script = "for i in $(seq 500); do echo line-$OXMPI_COMM_WORLD_RANK-$i-abcdefghijklmnopqrstuvwxyz; done";
     let (code, out, _) = run(&["-n", "8", "sh", "-c", script]);
     assert_eq!(code, 0);
     assert_eq!(out.lines().count(), 8 * 500);
     for line in out.lines() {
         assert!(
-            line.starts_with("line-") && line.ends_with("-abcdefghijklmnopqrstuvwxyz") && line.len() < 50,
+            line.starts_with("line-")
+                && line.ends_with("-abcdefghijklmnopqrstuvwxyz")
+                && line.len() < 50,
             "{line}"
         );
     }
@@ -573,8 +665,13 @@ fn lines_of_many_writers_stay_whole_and_none_is_lost() {
 
 #[test]
 fn all_output_arrives_before_mpirun_ends() {
-    let (code, out, _) =
-        run(&["-n", "2", "sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x; (sleep 0.05; echo late) &"]);
+    let (code, out, _) = run(&[
+        "-n",
+        "2",
+        "sh",
+        "-c",
+        "head -c 1000000 /dev/zero | tr '\\0' x; (sleep 0.05; echo late) &",
+    ]);
     assert_eq!(code, 0);
     assert_eq!(out.bytes().filter(|&b| b == b'x').count(), 2_000_000);
     assert_eq!(out.matches("late").count(), 2);
@@ -601,7 +698,8 @@ fn when_nobody_reads_the_output_the_job_ends() {
 
 #[test]
 fn standard_input_goes_to_rank_0() {
-    let mut child = mpirun(&["-n", "3", "sh", "-c", "wc -c"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        mpirun(&["-n", "3", "sh", "-c", "wc -c"]).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"12345").unwrap();
     let (code, out, _) = texts(&finish(child));
     assert_eq!(code, 0);
@@ -622,7 +720,8 @@ fn a_question_without_the_end_of_a_line_is_passed_on() {
     let files = format!("{}/files", scratch.to_str().unwrap());
     let far = ["--mca", "plm_rsh_agent", &shell, "-H", "a.invalid,b.invalid"];
     let answers = |options: &[&str], rank: &str, output: &str| {
-        let options = [&["-n", "2", "--timeout", "20"], options, &["sh", &ask, rank, output]].concat();
+        let options =
+            [&["-n", "2", "--timeout", "20"], options, &["sh", &ask, rank, output]].concat();
         let mut child = mpirun(&options).stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let mut out: Box<dyn std::io::Read> = match output {
@@ -653,8 +752,10 @@ fn dots_are_passed_on_and_other_ranks_do_not_wait_for_their_line() {
          for i in 1 2 3; do printf .; read x; done; echo done",
         scratch.to_str().unwrap()
     );
-    let mut child =
-        mpirun(&["-n", "2", "--timeout", "20", "sh", "-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = mpirun(&["-n", "2", "--timeout", "20", "sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
     let (mut stdin, mut out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     await_text(&mut out, ".");
     scratch.write("go", "");
@@ -686,8 +787,10 @@ fn a_timeout_ends_the_job_with_124() {
 #[test]
 fn several_programs_are_one_job() {
     let echo = "echo $OXMPI_COMM_WORLD_RANK/$OXMPI_COMM_WORLD_SIZE $0 $A";
-    let line =
-        ["-n", "1", "sh", "-c", echo, "first", ":", "-n", "2", "-x", "A=b", "sh", "-c", echo, "second"];
+    let line = [
+        "-n", "1", "sh", "-c", echo, "first", ":", "-n", "2", "-x", "A=b", "sh", "-c", echo,
+        "second",
+    ];
     let (code, out, _) = run(&line);
     assert_eq!(code, 0);
     assert_eq!(sorted(&out), ["0/3 first", "1/3 second b", "2/3 second b"]);
@@ -695,8 +798,16 @@ fn several_programs_are_one_job() {
 
 #[test]
 fn variables_and_parameters_reach_the_ranks() {
-    let (code, out, _) =
-        run(&["-x", "A=b", "--mca", "single_copy", "off", "sh", "-c", "echo $A $OXMPI_MCA_single_copy"]);
+    let (code, out, _) = run(&[
+        "-x",
+        "A=b",
+        "--mca",
+        "single_copy",
+        "off",
+        "sh",
+        "-c",
+        "echo $A $OXMPI_MCA_single_copy",
+    ]);
     assert_eq!((code, out.as_str()), (0, "b off\n"));
 }
 
@@ -787,7 +898,8 @@ fn a_slow_reader_gets_all_output_of_other_hosts() {
     let scratch = TestDirectory::new("far-output");
     let shell = scratch.remote_shell();
     let print = "head -c 1110000 /dev/zero";
-    let mut command = mpirun(&["--mca", "plm_rsh_agent", &shell, "-H", "a.invalid,b.invalid,c.invalid"]);
+    let mut command =
+        mpirun(&["--mca", "plm_rsh_agent", &shell, "-H", "a.invalid,b.invalid,c.invalid"]);
     let mut child = command.args(["sh", "-c", print]).spawn().unwrap();
     let output = child.stdout.take();
     std::thread::sleep(Duration::from_millis(1500));
@@ -802,7 +914,8 @@ fn messages_behind_the_report_of_started_ranks_are_read() {
     use oxmpi_rt::hosts::message::{FromAgent, Seen, greeting};
     use oxmpi_rt::job::Exit;
     let scratch = TestDirectory::new("far-said");
-    let shell = scratch.script("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec cat 3>&1 >/dev/null\n");
+    let shell =
+        scratch.script("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec cat 3>&1 >/dev/null\n");
     let mut said = greeting().into_bytes();
     let messages = [
         FromAgent::Ready { addresses: vec![(0, String::new())], relay: String::new() },
@@ -828,10 +941,14 @@ fn files_without_an_end_are_refused() {
             if option.ends_with("hostfile") || option.starts_with("--m") { &["true"] } else { &[] };
         let (code, out, err) = run(&[&[option, "/dev/zero"], program].concat());
         assert_eq!((code, out.as_str()), (2, ""), "{option}: {err}");
-        assert!(err.contains("/dev/zero") && err.contains("more than 16777216 bytes"), "{option}: {err}");
+        assert!(
+            err.contains("/dev/zero") && err.contains("more than 16777216 bytes"),
+            "{option}: {err}"
+        );
         assert!(err.len() < 2000, "{option}: {} bytes", err.len());
     }
-    let boot = Command::new(env!("CARGO_BIN_EXE_oxmpi")).args(["boot", "/dev/zero"]).output().unwrap();
+    let boot =
+        Command::new(env!("CARGO_BIN_EXE_oxmpi")).args(["boot", "/dev/zero"]).output().unwrap();
     let err = String::from_utf8_lossy(&boot.stderr);
     assert!(err.contains("/dev/zero: it has more than 16777216 bytes"), "{err}");
     let (code, out, err) = run(&["--hostfile", "/dev/stdin", "-n", "1", "true"]);
@@ -853,11 +970,16 @@ fn the_time_of_a_job_ends_while_agents_hang() {
         (ready, "has not started the ranks"),
     ] {
         std::fs::write(scratch.join("said"), said).unwrap();
-        let command = &["--timeout", "1", "--mca", "plm_rsh_agent", &shell, "-H", "a.invalid", "true"];
+        let command =
+            &["--timeout", "1", "--mca", "plm_rsh_agent", &shell, "-H", "a.invalid", "true"];
         let (code, out, err) = run(command);
         assert_eq!((code, out.as_str()), (124, ""), "{err}");
-        let head = "mpirun: the time of 1 s (--timeout) is over, and the agent of host 'a.invalid' ";
-        assert!(err.starts_with(&format!("{head}{words}; started by '{shell} a.invalid ")), "{err}");
+        let head =
+            "mpirun: the time of 1 s (--timeout) is over, and the agent of host 'a.invalid' ";
+        assert!(
+            err.starts_with(&format!("{head}{words}; started by '{shell} a.invalid ")),
+            "{err}"
+        );
     }
     assert!(began.elapsed() < LIMIT, "it is not the patience with agents that has ended them");
 }

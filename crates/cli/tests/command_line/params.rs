@@ -38,7 +38,8 @@ fn json(text: &str) -> Value {
 #[test]
 fn info_lists_the_variables_for_tools() {
     let home = Home::new("tools", "");
-    let (code, out, err) = home.run(&["info", "--pvars", "--events", "--categories", "--json"], &[]);
+    let (code, out, err) =
+        home.run(&["info", "--pvars", "--events", "--categories", "--json"], &[]);
     assert_eq!((code, err.as_str()), (0, ""));
     let facts = json(&out);
     let one = |list: &str, name: &str| {
@@ -50,12 +51,20 @@ fn info_lists_the_variables_for_tools() {
     assert_eq!(one("pvars", "comm_posted_queue_length")["bind"], "a communicator");
     assert_eq!(one("events", "connection_remade")["source"], "sockets");
     assert_eq!(one("categories", "transports")["categories"], serde_json::json!(["shm", "tcp"]));
-    assert!(one("categories", "waiting")["parameters"].as_array().unwrap().contains(&"wait_spin_us".into()));
+    assert!(
+        one("categories", "waiting")["parameters"]
+            .as_array()
+            .unwrap()
+            .contains(&"wait_spin_us".into())
+    );
     assert!(facts["parameters"].is_null());
 
     for (word, text) in [
         ("--pvars", "unexpected_queue_length\n      level of the process; category messages\n"),
-        ("--events", "rendezvous_begun\n      of the process; source messages; tells dest, tag, bytes\n"),
+        (
+            "--events",
+            "rendezvous_begun\n      of the process; source messages; tells dest, tag, bytes\n",
+        ),
         ("--categories", "      events: connection_made, connection_remade\n"),
         ("--params", "a program may change it at any time"),
     ] {
@@ -67,7 +76,8 @@ fn info_lists_the_variables_for_tools() {
 #[test]
 fn info_says_value_source_type_and_level_of_each_parameter() {
     let home = Home::new("info", "wait_yields = 3\nrpi_ssi_tcp_short = 16k\n");
-    let env = [("OXMPI_MCA_rpi", "tcp"), ("OMPI_MCA_wait_spin_us", "1ms"), ("OMPI_MCA_osc", "rdma")];
+    let env =
+        [("OXMPI_MCA_rpi", "tcp"), ("OMPI_MCA_wait_spin_us", "1ms"), ("OMPI_MCA_osc", "rdma")];
     let (code, out, err) = home.run(&["info", "--json"], &env);
     assert_eq!((code, err.as_str()), (0, ""));
     let facts = json(&out);
@@ -93,7 +103,11 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
     assert_eq!(facts["selection"]["rpi"], "tcp");
     assert_eq!(facts["ignored"][0]["variable"], "OMPI_MCA_osc");
     assert!(
-        facts["missing"].as_array().unwrap().iter().all(|name| name.as_str().unwrap().starts_with("MPI_"))
+        facts["missing"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|name| name.as_str().unwrap().starts_with("MPI_"))
     );
 
     let (_, out, _) = home.run(&["info", "--param", "wait_yields"], &[]);
@@ -129,7 +143,10 @@ fn info_names_wrong_values_and_shows_the_rest() {
         )),
         "{err}"
     );
-    assert!(err.contains("OXMPI_MCA_rip: there is no parameter 'rip' (did you mean 'rpi'?)"), "{err}");
+    assert!(
+        err.contains("OXMPI_MCA_rip: there is no parameter 'rip' (did you mean 'rpi'?)"),
+        "{err}"
+    );
     let (code, _, err) = home.run(&["info", "--param", "osc_rdma"], &[]);
     assert!(code == 2 && err.contains("one-sided communication has no parameters"), "{err}");
 }
@@ -137,8 +154,7 @@ fn info_names_wrong_values_and_shows_the_rest() {
 #[test]
 fn ranks_get_the_values_of_files_and_command_line_and_read_no_file() {
     let home = Home::new("ranks", "wait_yields = 3\nwait_spin_us = 3\nwait_yield_us = 3\n");
-    let script =
-        "echo $OXMPI_MCA_wait_yields $OXMPI_MCA_wait_spin_us $OXMPI_MCA_wait_yield_us $OXMPI_PARAM_FILES";
+    let script = "echo $OXMPI_MCA_wait_yields $OXMPI_MCA_wait_spin_us $OXMPI_MCA_wait_yield_us $OXMPI_PARAM_FILES";
     let args = ["mpirun", "-n", "1", "-ssi", "wait_spin_us", "5ms", "sh", "-c", script];
     let (code, out, err) = home.run(&args, &[("OXMPI_MCA_wait_yield_us", "7")]);
     assert_eq!((code, out.as_str(), err.as_str()), (0, "3 5000 7 none\n", ""));
@@ -155,12 +171,13 @@ fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
         lines[0],
         format!("mpirun: file {}:2:1: the line is not of the form 'NAME = VALUE'", home.file())
     );
+    assert!(lines[1].contains(
+        "OXMPI_MCA_wait_yield: there is no parameter 'wait_yield' (did you mean 'wait_yields'?)"
+    ));
     assert!(
-        lines[1].contains(
-            "OXMPI_MCA_wait_yield: there is no parameter 'wait_yield' (did you mean 'wait_yields'?)"
-        )
+        lines[2].starts_with("mpirun: --mca wait_ylds 1: there is no parameter 'wait_ylds'"),
+        "{err}"
     );
-    assert!(lines[2].starts_with("mpirun: --mca wait_ylds 1: there is no parameter 'wait_ylds'"), "{err}");
     assert_eq!(lines.len(), 3, "{err}");
 
     let home = Home::new("foreign", "");
@@ -169,7 +186,9 @@ fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
     assert_eq!(code, 0);
     assert_eq!(err.lines().count(), 1, "{err}");
     assert!(
-        err.contains("warning") && err.contains("OMPI_MCA_wait_yield") && err.contains("'wait_yields'"),
+        err.contains("warning")
+            && err.contains("OMPI_MCA_wait_yield")
+            && err.contains("'wait_yields'"),
         "{err}"
     );
 }
@@ -189,11 +208,17 @@ fn components_of_collectives_are_selected_step_by_step() {
         let mut all = selection["world"]["components"].as_array().unwrap().clone();
         assert_eq!(all.len(), 12);
         all.retain(|one| one["component"] != "accelerator");
-        let text =
-            |one: &serde_json::Value| format!("{} {}", one["component"].as_str().unwrap(), one["priority"]);
+        let text = |one: &serde_json::Value| {
+            format!("{} {}", one["component"].as_str().unwrap(), one["priority"])
+        };
         let (out, used): (Vec<_>, Vec<_>) = all.iter().partition(|one| one["dropped"].is_string());
-        let why = |one: &&serde_json::Value| format!("{}: {}", text(one), one["dropped"].as_str().unwrap());
-        (used.iter().map(|one| text(one)).collect::<Vec<_>>(), out.iter().map(why).collect::<Vec<_>>())
+        let why = |one: &&serde_json::Value| {
+            format!("{}: {}", text(one), one["dropped"].as_str().unwrap())
+        };
+        (
+            used.iter().map(|one| text(one)).collect::<Vec<_>>(),
+            out.iter().map(why).collect::<Vec<_>>(),
+        )
     };
     let plain = selected(&["--ranks", "4"], &[]);
     assert_eq!(
@@ -251,12 +276,18 @@ fn components_of_collectives_are_selected_step_by_step() {
     assert!(text.contains("\n    50 shmem    is dropped: there is one rank\n"), "{text}");
     for name in ["adapt", "portals4"] {
         let (code, _, err) = home.run(&["mpirun", "-n", "2", "--mca", "coll", name, "true"], &[]);
-        assert!(code == 2 && err.contains(&format!("'{name}' is Open MPI's, and not here")), "{err}");
+        assert!(
+            code == 2 && err.contains(&format!("'{name}' is Open MPI's, and not here")),
+            "{err}"
+        );
         let (code, _, err) = home.run(&["info", "--select"], &[("OMPI_MCA_coll", name)]);
         assert!(code == 1 && err.contains("from environment variable OMPI_MCA_coll"), "{err}");
     }
     let (code, _, err) = home.run(&["info", "--select", "--ranks", "0"], &[]);
-    assert!(code == 2 && err.contains("--ranks 0: expected a whole number from 1 to 2147483647"), "{err}");
+    assert!(
+        code == 2 && err.contains("--ranks 0: expected a whole number from 1 to 2147483647"),
+        "{err}"
+    );
 }
 
 /// Scripts for Open MPI exclude or tune components that do not exist here: the job goes on with a
@@ -268,7 +299,8 @@ fn parameters_of_components_that_are_not_here_do_no_harm() {
         let words: Vec<&str> = words.split(' ').collect();
         home.run(&[&["mpirun", "-n", "2"], &words[..], &["true"]].concat(), &[])
     };
-    let off = "--mca coll_fca_enable 0 --mca btl_openib_warn_no_device_params_found 0 --mca btl ^openib";
+    let off =
+        "--mca coll_fca_enable 0 --mca btl_openib_warn_no_device_params_found 0 --mca btl ^openib";
     assert_eq!(mpirun(off), (0, String::new(), String::new()));
     let (code, _, err) =
         mpirun("--mca btl_openib_if_include mlx5_0 --mca btl_vader_single_copy_mechanism none");
@@ -287,7 +319,10 @@ fn parameters_of_components_that_are_not_here_do_no_harm() {
     let start = format!("mpirun: warning: file {set}:1:1: this has no effect: ");
     assert!(code == 0 && err.lines().count() == 1 && err.starts_with(&start), "{err}");
     for (words, text) in [
-        ("--mca coll_adapt_enable 1", "'coll_adapt_enable' (that collective component is Open MPI's"),
+        (
+            "--mca coll_adapt_enable 1",
+            "'coll_adapt_enable' (that collective component is Open MPI's",
+        ),
         ("--mca coll_fcca_enable 0", "there is no parameter 'coll_fcca_enable'"),
         ("--mca btl_opneib_if_include x", "there is no parameter 'btl_opneib_if_include'"),
     ] {
@@ -303,7 +338,10 @@ fn info_shows_the_selection_with_parameters_of_its_command_line() {
         home.run(&["info", "--select", "--mca", "rpi", "tcp", "-ssi", "coll", "basic"], &[]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains("rpi tcp, coll basic"), "{out}");
-    assert!(out.contains("coll tuned is dropped: 'coll' is 'basic' (from --mca coll basic)"), "{out}");
+    assert!(
+        out.contains("coll tuned is dropped: 'coll' is 'basic' (from --mca coll basic)"),
+        "{out}"
+    );
     let (code, _, err) = home.run(&["info", "--select", "--mca", "rpi", "tpc"], &[]);
     assert!(code == 1 && err.contains("--mca rpi tpc: parameter 'rpi': 'tpc' is not"), "{err}");
 }
@@ -315,7 +353,8 @@ fn the_page_of_transports_has_the_parameters_of_each() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("docs/transports.md")).unwrap();
     for name in ["tcp", "usysv", "sysv", "crtcp", "lamd"] {
-        let section = page.split("\n## ").find(|section| section.starts_with(&format!("`{name}`"))).unwrap();
+        let section =
+            page.split("\n## ").find(|section| section.starts_with(&format!("`{name}`"))).unwrap();
         let prose = section.split("<!-- bench").next().unwrap();
         assert!(prose.len() > 400, "{name}: {prose}");
         let prefix = format!("rpi_{name}_");
@@ -386,9 +425,15 @@ fn transports_are_selected_in_the_words_of_open_mpi() {
         assert_eq!(selection["steps"].as_array().unwrap().len(), 8);
     }
     let (code, selection, err) = selected(&[("OMPI_MPI_THREAD_LEVEL", "3")]);
-    assert_eq!((code, &selection["thread_level"], err.as_str()), (0, &"MPI_THREAD_MULTIPLE".into(), ""));
+    assert_eq!(
+        (code, &selection["thread_level"], err.as_str()),
+        (0, &"MPI_THREAD_MULTIPLE".into(), "")
+    );
     let (code, _, err) = selected(&[("OXMPI_MPI_THREAD_LEVEL", "many")]);
-    assert!(code == 1 && err.contains("OXMPI_MPI_THREAD_LEVEL: 'many' is no thread level"), "{err}");
+    assert!(
+        code == 1 && err.contains("OXMPI_MPI_THREAD_LEVEL: 'many' is no thread level"),
+        "{err}"
+    );
     // The selection shows the transport between nodes, and why there is none.
     let nodes = ("OMPI_MCA_mpi_virtual_nodes", "2");
     let (code, selection, err) = selected(&[nodes]);
@@ -402,9 +447,13 @@ fn transports_are_selected_in_the_words_of_open_mpi() {
     assert!(between["reason"].as_str().unwrap().starts_with("'btl' is '^tcp'"), "{between}");
     let (code, selection, err) = selected(&[("OMPI_MCA_btl", "self,sm"), nodes]);
     let why = "parameter 'btl' is 'self,sm' (from environment variable OMPI_MCA_btl): it leaves out 'tcp'";
-    assert!(code == 1 && err.contains(why) && selection["error"].as_str().unwrap().contains(why), "{err}");
+    assert!(
+        code == 1 && err.contains(why) && selection["error"].as_str().unwrap().contains(why),
+        "{err}"
+    );
     for word in ["2", "yes please", "between"] {
-        let (code, _, err) = home.run(&["mpirun", "-n", "1", "--mca", "mpi_encrypt", word, "true"], &[]);
+        let (code, _, err) =
+            home.run(&["mpirun", "-n", "1", "--mca", "mpi_encrypt", word, "true"], &[]);
         let texts = [&format!("'{word}'"), "one of 0, 1, auto", "mpi_encrypt"];
         assert!(code == 2 && texts.iter().all(|text| err.contains(*text)), "{err}");
     }
@@ -423,7 +472,8 @@ fn transports_are_selected_in_the_words_of_open_mpi() {
         (["--mca", "rpi", "gm"], "rpi gm: there is no Myrinet interface"),
         (["--mca", "btl", "self"], "add 'sm' or 'tcp'"),
     ] {
-        let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &args[..], &["true"]].concat(), &[]);
+        let (code, _, err) =
+            home.run(&[&["mpirun", "-n", "2"], &args[..], &["true"]].concat(), &[]);
         assert!(code == 2 && err.contains(text), "{args:?}: {err}");
     }
     // Without a network for sockets shared memory is used, unless the list permits only sockets.
@@ -433,7 +483,10 @@ fn transports_are_selected_in_the_words_of_open_mpi() {
     assert_eq!((code, err.as_str()), (0, ""));
     let words = ["--mca", "btl", "self,tcp", "true"];
     let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &nowhere[..], &words].concat(), &[]);
-    assert!(code == 2 && err.contains("rpi tcp: ") && err.contains("no interface 'nowhere0'"), "{err}");
+    assert!(
+        code == 2 && err.contains("rpi tcp: ") && err.contains("no interface 'nowhere0'"),
+        "{err}"
+    );
 }
 
 /// From the strongest to the weakest: --mca, --tune, --am, OXMPI_MCA_, OMPI_MCA_, the user's file.
@@ -448,16 +501,29 @@ fn sets_of_parameters_stand_between_the_command_line_and_the_environment() {
             "wait_sleeping",
             "shm_ring_after",
         ];
-        names[value as usize - 1..].iter().map(|name| format!("{name} = {value}\n")).collect::<String>()
+        names[value as usize - 1..]
+            .iter()
+            .map(|name| format!("{name} = {value}\n"))
+            .collect::<String>()
     };
-    let home =
-        Home::new("sets", &all(6).replace("shm_ring_after = 6", "shm_ring_after = 6\nwait_spin_us = 6"));
+    let home = Home::new(
+        "sets",
+        &all(6).replace("shm_ring_after = 6", "shm_ring_after = 6\nwait_spin_us = 6"),
+    );
     let sets = home.0.join(".oxmpi/amca-param-sets");
     std::fs::create_dir_all(&sets).unwrap();
-    std::fs::write(sets.join("strong"), "--mca wait_yield_us 2 -x NOTE='of the set' -x OTHER=set\n").unwrap();
-    std::fs::write(sets.join("weak"), all(3) + "wait_yield_us = 3\nwait_spin_us = 3\n-x NOTE=weak\n")
-        .unwrap();
-    let values = "wait_spin_us wait_yield_us wait_slow_yield_us wait_yields wait_sleeping shm_ring_after";
+    std::fs::write(
+        sets.join("strong"),
+        "--mca wait_yield_us 2 -x NOTE='of the set' -x OTHER=set\n",
+    )
+    .unwrap();
+    std::fs::write(
+        sets.join("weak"),
+        all(3) + "wait_yield_us = 3\nwait_spin_us = 3\n-x NOTE=weak\n",
+    )
+    .unwrap();
+    let values =
+        "wait_spin_us wait_yield_us wait_slow_yield_us wait_yields wait_sleeping shm_ring_after";
     let script: String = values.split(' ').map(|name| format!("$OXMPI_MCA_{name} ")).collect();
     let script = format!("echo {script}$NOTE, $OTHER");
     let env = [
@@ -493,7 +559,9 @@ fn sets_of_parameters_stand_between_the_command_line_and_the_environment() {
     let lines: Vec<_> = err.lines().collect();
     assert_eq!(lines[0], "mpirun: parameter file ./none: there is no such file");
     assert!(
-        lines[1].starts_with("mpirun: parameter file nowhere: there is no such file; searched: nowhere, "),
+        lines[1].starts_with(
+            "mpirun: parameter file nowhere: there is no such file; searched: nowhere, "
+        ),
         "{err}"
     );
     std::fs::write(sets.join("bad"), "\nwait_yields = 3 --mca\n-x A=1 -np 3\n").unwrap();
@@ -512,13 +580,25 @@ fn sets_of_parameters_stand_between_the_command_line_and_the_environment() {
 #[test]
 fn hosts_send_the_address_of_the_hostmap() {
     let home = Home::new("hostmap", "");
-    let (map, bad) = (home.0.join("map").display().to_string(), home.0.join("bad").display().to_string());
+    let (map, bad) =
+        (home.0.join("map").display().to_string(), home.0.join("bad").display().to_string());
     std::fs::write(&map, "127.0.0.1 127.0.0.2 # another address of this host\n").unwrap();
     std::fs::write(&bad, "# wrong\n127.0.0.1 localhostt.invalid\n").unwrap();
     let listening = "grep -c '^ *[0-9]*: 0200007F:[0-9A-F]* 00000000:0000 0A' /proc/net/tcp";
     let job = |file: &str, program: &[&str]| {
-        let options =
-            ["mpirun", "-n", "2", "--timeout", "50", "--mca", "rpi", "tcp", "--mca", "mpi_hostmap", file];
+        let options = [
+            "mpirun",
+            "-n",
+            "2",
+            "--timeout",
+            "50",
+            "--mca",
+            "rpi",
+            "tcp",
+            "--mca",
+            "mpi_hostmap",
+            file,
+        ];
         home.run(&[&options[..], program].concat(), &[])
     };
     let (code, out, _) = job(&map, &["sh", "-c", listening]);
@@ -532,10 +612,16 @@ fn hosts_send_the_address_of_the_hostmap() {
     }
     for (file, text) in [
         (bad.as_str(), format!("file {bad}:2:11: 'localhostt.invalid' is no address")),
-        ("/nonexistent/map", "/nonexistent/map: there is no such file ('none' reads none)".to_string()),
+        (
+            "/nonexistent/map",
+            "/nonexistent/map: there is no such file ('none' reads none)".to_string(),
+        ),
     ] {
         let (code, _, err) = home.run(&["mpirun", "--mca", "mpi_hostmap", file, "true"], &[]);
-        assert!(code == 2 && err.starts_with(&format!("mpirun: parameter 'mpi_hostmap': {text}")), "{err}");
+        assert!(
+            code == 2 && err.starts_with(&format!("mpirun: parameter 'mpi_hostmap': {text}")),
+            "{err}"
+        );
     }
 }
 
@@ -582,10 +668,13 @@ fn a_file_of_16000_wrong_lines_gets_a_short_report() {
     let tuned = home.0.join("tuned");
     std::fs::write(
         &tuned,
-        "--mca btl_openib_warn_no_device_params_found 0 --mca btl_openib_eager_limit 1\n".repeat(8_000),
+        "--mca btl_openib_warn_no_device_params_found 0 --mca btl_openib_eager_limit 1\n"
+            .repeat(8_000),
     )
     .unwrap();
-    for args in [&["mpirun", "-n", "1", "true"][..], &["info"], &["mpirun", "--tune", &home.file(), "true"]] {
+    for args in
+        [&["mpirun", "-n", "1", "true"][..], &["info"], &["mpirun", "--tune", &home.file(), "true"]]
+    {
         let (code, _, err) = home.run(args, &[]);
         assert_ne!(code, 0, "{args:?}");
         let lines = err.lines().filter(|line| line.contains("mca-params.conf:")).count();
@@ -596,7 +685,8 @@ fn a_file_of_16000_wrong_lines_gets_a_short_report() {
         );
     }
     std::fs::remove_file(home.file()).unwrap();
-    let (code, _, err) = home.run(&["mpirun", "--tune", tuned.to_str().unwrap(), "-n", "1", "true"], &[]);
+    let (code, _, err) =
+        home.run(&["mpirun", "--tune", tuned.to_str().unwrap(), "-n", "1", "true"], &[]);
     assert_eq!(code, 0, "{err}");
     assert!(err.lines().count() < 30 && err.contains("more parameters have no effect"), "{err}");
 }

@@ -22,7 +22,10 @@ impl ScriptDirectory {
 
     fn run(&self, script: &str) -> Ended {
         let mut command = Command::new("timeout");
-        command.args(["-k", "1", "60", "bash", "-c", script]).env("DIR", &self.0).stdin(Stdio::null());
+        command
+            .args(["-k", "1", "60", "bash", "-c", script])
+            .env("DIR", &self.0)
+            .stdin(Stdio::null());
         let suffix = self.0.file_name().unwrap();
         command.env("OXMPI_MCA_boot_session_suffix", suffix).env("OXMPI_PARAM_FILES", "none");
         command.env("REMOTE", self.0.remote_shell());
@@ -62,7 +65,8 @@ fn jobs_in_the_background_of_a_shell_do_not_end_by_ctrl_c() {
 
 #[test]
 fn codes_are_known_with_sigchld_ignored_at_the_start() {
-    for how in ["--ignore-signal=CHLD", "--block-signal=CHLD", "--ignore-signal", "--block-signal"] {
+    for how in ["--ignore-signal=CHLD", "--block-signal=CHLD", "--ignore-signal", "--block-signal"]
+    {
         let mpirun = |rest: &str| run(&format!("exec env {how} \"$OXMPI\" mpirun {rest}"));
         let good = mpirun("-n 3 sh -c '/bin/true && echo fine'");
         assert_eq!((good.code, &*good.out, &*good.err), (0, "fine\nfine\nfine\n", ""), "{how}");
@@ -78,7 +82,8 @@ fn ranks_get_the_signals_that_mpirun_was_given_and_sigchld_as_usual() {
     let read = "grep -E 'Sig(Ign|Blk)' /proc/self/status";
     let words = |ended: &Ended, name: &str| {
         let lines = ended.out.lines().filter(|line| line.starts_with(name));
-        let mask = |line: &str| u64::from_str_radix(line.split_whitespace().last().unwrap(), 16).unwrap();
+        let mask =
+            |line: &str| u64::from_str_radix(line.split_whitespace().last().unwrap(), 16).unwrap();
         lines.map(mask).collect::<Vec<_>>()
     };
     let bit = |signal: u32| 1u64 << (signal - 1);
@@ -111,7 +116,11 @@ fn a_daemon_keeps_the_signals_ignored_at_its_start_and_its_programs_do_not() {
          env --ignore-signal=CHLD \"$OXMPI\" halt; echo \"ended with $?\"";
     let ended = run(script);
     let codes: Vec<&str> = ended.out.lines().filter(|line| line.starts_with("ended")).collect();
-    assert_eq!(codes, ["ended with 4", "ended with 143", "ended with 5", "ended with 0"], "{ended:?}");
+    assert_eq!(
+        codes,
+        ["ended with 4", "ended with 143", "ended with 5", "ended with 0"],
+        "{ended:?}"
+    );
 }
 
 #[test]
@@ -127,7 +136,10 @@ fn a_guard_kills_the_ranks_of_an_mpirun_that_ignored_signals() {
 #[test]
 fn the_doctor_makes_its_tests_with_sigchld_ignored() {
     let ended = run("env --ignore-signal=CHLD \"$OXMPI\" doctor");
-    assert!(ended.out.contains("single copy") && !ended.out.contains("could not be tried"), "{ended:?}");
+    assert!(
+        ended.out.contains("single copy") && !ended.out.contains("could not be tried"),
+        "{ended:?}"
+    );
 }
 
 /// The largest number of zombies of a rank's former children while the rank runs.
@@ -155,8 +167,7 @@ fn output_for_which_there_is_no_room_is_counted_and_the_job_goes_on() {
              echo \"ended with $?\"; rm $DIR/[01] && echo done";
         let ended = scratch.run(&script.replace("HOSTS", hosts));
         assert_eq!(&*ended.out, "ended with 1\ndone\n", "{ended:?}");
-        let first =
-            "mpirun: warning: cannot write the standard output: No space left on device (os error 28);";
+        let first = "mpirun: warning: cannot write the standard output: No space left on device (os error 28);";
         assert!(ended.err.starts_with(first), "{ended:?}");
         let last = "mpirun: output was lost: 14 bytes in 3 lines of the standard output (No space left on device (os error 28))\n  \
                     The job ends with exit code 1.\n";
@@ -168,7 +179,10 @@ fn output_for_which_there_is_no_room_is_counted_and_the_job_goes_on() {
 #[test]
 fn a_job_that_fails_ends_with_its_code_though_its_output_is_lost() {
     let ended = run("exec \"$OXMPI\" mpirun -n 1 sh -c 'echo x; exit 7' >/dev/full");
-    assert!(ended.code == 7 && ended.err.contains("2 bytes in 1 line of the standard output"), "{ended:?}");
+    assert!(
+        ended.code == 7 && ended.err.contains("2 bytes in 1 line of the standard output"),
+        "{ended:?}"
+    );
     assert!(ended.err.ends_with("The job ends with exit code 7.\n"), "{ended:?}");
 }
 
@@ -178,17 +192,22 @@ fn a_file_that_may_not_grow_keeps_what_it_has_and_the_rest_is_counted() {
     // The limit is for mpirun alone. In ranks it would also hit their shared memory, which is a
     // file.
     let limited = |options: &str, script: &str, then: &str| {
-        let wait = "touch $DIR/up.$OXMPI_COMM_WORLD_RANK; until [ -e $DIR/go ]; do sleep 0.01; done";
+        let wait =
+            "touch $DIR/up.$OXMPI_COMM_WORLD_RANK; until [ -e $DIR/go ]; do sleep 0.01; done";
         scratch.run(&format!(
             "rm -f $DIR/up.* $DIR/go; \"$OXMPI\" mpirun {options} sh -c '{wait}; {script}' >$DIR/out 2>$DIR/err &
              until [ -e $DIR/up.0 -a -e $DIR/up.1 ]; do sleep 0.01; done; prlimit --pid $! --fsize=4096; touch $DIR/go
              wait $!; echo \"ended with $? and\" {then}; cat $DIR/err >&2"
         ))
     };
-    let script = "if [ $OXMPI_COMM_WORLD_RANK = 0 ]; then head -c 10000 /dev/zero; sleep 0.1; echo; fi";
+    let script =
+        "if [ $OXMPI_COMM_WORLD_RANK = 0 ]; then head -c 10000 /dev/zero; sleep 0.1; echo; fi";
     let ended = limited("-n 2", script, "$(stat -c %s $DIR/out)");
     assert_eq!(&*ended.out, "ended with 1 and 4096\n", "{ended:?}");
-    assert!(ended.err.contains("5905 bytes in 1 line of the standard output (File too large"), "{ended:?}");
+    assert!(
+        ended.err.contains("5905 bytes in 1 line of the standard output (File too large"),
+        "{ended:?}"
+    );
     let then = "$(cat $DIR/files/rank.*/stderr) $(stat -c %s $DIR/files/rank.*/stdout)";
     let script = "head -c 10000 /dev/zero; echo e >&2";
     let ended = limited("-n 2 --output-filename $DIR/files:nocopy", script, then);
@@ -204,11 +223,16 @@ fn a_file_that_may_not_grow_keeps_what_it_has_and_the_rest_is_counted() {
 
 #[test]
 fn the_limit_on_the_size_of_files_holds_for_a_rank() {
-    let ended = run("exec \"$OXMPI\" mpirun -n 1 sh -c 'ulimit -f 4; exec head -c 10000 /dev/zero >$DIR/x'");
+    let ended = run(
+        "exec \"$OXMPI\" mpirun -n 1 sh -c 'ulimit -f 4; exec head -c 10000 /dev/zero >$DIR/x'",
+    );
     assert!(ended.code == 128 + 25 && ended.err.contains("SIGXFSZ"), "{ended:?}");
     // The shared memory of ranks is a file, and has no room either.
     let ended = run("ulimit -f 4; exec \"$OXMPI\" mpirun -n 1 true");
-    assert!(ended.code == 1 && ended.err.contains("the limit on the size of files is"), "{ended:?}");
+    assert!(
+        ended.code == 1 && ended.err.contains("the limit on the size of files is"),
+        "{ended:?}"
+    );
 }
 
 #[test]
@@ -315,6 +339,7 @@ fn lost_output_of_programs_under_daemons_is_reported() {
          \"$OXMPI\" nodes >/dev/full; echo \"ended with $?\"
          \"$OXMPI\" halt";
     let ended = run(&format!("{UNREAD}{script}"));
-    let codes: Vec<&str> = ended.out.lines().filter_map(|line| line.strip_prefix("ended with ")).collect();
+    let codes: Vec<&str> =
+        ended.out.lines().filter_map(|line| line.strip_prefix("ended with ")).collect();
     assert_eq!(codes, ["1", "1", "5", "141", "141", "1"], "{ended:?}");
 }

@@ -32,8 +32,9 @@ impl TuneDirectory {
 
     fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.0).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
         names.sort();
         names
     }
@@ -48,8 +49,7 @@ impl TuneDirectory {
 #[test]
 fn a_short_run_measures_two_collectives_and_leaves_rules_and_a_picture() {
     let here = TuneDirectory::new("short");
-    let line =
-        "tune --collectives barrier,bcast --ranks 2 --sizes 8:32 --time 0.02 --out my.conf --svg my.svg";
+    let line = "tune --collectives barrier,bcast --ranks 2 --sizes 8:32 --time 0.02 --out my.conf --svg my.svg";
     let (code, out, err) = here.oxmpi(line);
     assert_eq!(code, 0, "{err}");
     assert!(out.contains(" of 3 calls have a better algorithm than the fixed choice: "), "{out}");
@@ -63,7 +63,8 @@ fn a_short_run_measures_two_collectives_and_leaves_rules_and_a_picture() {
 #[test]
 fn a_run_that_is_killed_goes_on() {
     let here = TuneDirectory::new("killed");
-    let line = "tune --collectives bcast --ranks 2 --sizes 8:8k --time 0.2 --out my.json --state mine";
+    let line =
+        "tune --collectives bcast --ranks 2 --sizes 8:8k --time 0.2 --out my.json --state mine";
     let mut first = here.command(line).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(60);
     let lines = || std::fs::read_to_string(here.path("mine")).unwrap_or_default().lines().count();
@@ -79,7 +80,9 @@ fn a_run_that_is_killed_goes_on() {
     let (code, _, err) = here.oxmpi(line);
     assert!(
         code == 1
-            && err.contains("mine: an interrupted run left this file: continue it with '--resume mine'"),
+            && err.contains(
+                "mine: an interrupted run left this file: continue it with '--resume mine'"
+            ),
         "{err}"
     );
 
@@ -95,7 +98,8 @@ fn a_run_that_is_killed_goes_on() {
     assert_eq!((code, lines()), (0, all), "{err}");
     assert_eq!(std::fs::read(here.path("my.json")).unwrap(), wanted);
 
-    let damaged = std::fs::read_to_string(here.path("mine")).unwrap().replacen("bcast 8", "bcast 9", 1);
+    let damaged =
+        std::fs::read_to_string(here.path("mine")).unwrap().replacen("bcast 8", "bcast 9", 1);
     std::fs::write(here.path("mine"), damaged).unwrap();
     let (code, _, err) = here.oxmpi("tune --resume mine --out other.json");
     assert_eq!(code, 1);
@@ -106,8 +110,10 @@ fn a_run_that_is_killed_goes_on() {
 #[test]
 fn measurements_are_kept_until_the_rules_are_written() {
     let here = TuneDirectory::new("kept");
-    let line = "tune --collectives bcast --ranks 2 --sizes 8:64k --time 0.1 --mca rpi tcp --out my.json";
-    let mut first = here.command(line).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let line =
+        "tune --collectives bcast --ranks 2 --sizes 8:64k --time 0.1 --mca rpi tcp --out my.json";
+    let mut first =
+        here.command(line).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(60);
     let state = || std::fs::read_to_string(here.path("my.json.state")).unwrap_or_default();
     while state().lines().count() < 3 {
@@ -117,7 +123,11 @@ fn measurements_are_kept_until_the_rules_are_written() {
     std::fs::create_dir(here.path("my.json")).unwrap();
     let other = here.oxmpi("tune --resume my.json.state --out other");
     if first.try_wait().unwrap().is_none() {
-        assert!(other.0 == 1 && other.2.contains("another run of oxmpi tune is writing it"), "{}", other.2);
+        assert!(
+            other.0 == 1 && other.2.contains("another run of oxmpi tune is writing it"),
+            "{}",
+            other.2
+        );
     }
     assert_eq!(first.wait().unwrap().code(), Some(1));
     std::fs::remove_dir(here.path("my.json")).unwrap();
@@ -134,8 +144,9 @@ fn measurements_are_kept_until_the_rules_are_written() {
 fn rules_of_a_simulation_are_followed() {
     let here = TuneDirectory::new("simulated");
     for name in ["my.conf", "my.json"] {
-        let line =
-            format!("tune --simulate 64:64 --collectives bcast,allgather --out {name} --svg {name}.svg");
+        let line = format!(
+            "tune --simulate 64:64 --collectives bcast,allgather --out {name} --svg {name}.svg"
+        );
         let (code, out, err) = here.oxmpi(&line);
         assert_eq!((code, err.as_str()), (0, ""));
         // With this number of sizes the model differs from the fixed rules somewhere.
@@ -150,7 +161,9 @@ fn rules_of_a_simulation_are_followed() {
             1
         };
         let bytes = words[3].parse::<usize>().unwrap() * factor;
-        let line = format!("explain coll {collective} --ranks {ranks} --bytes {bytes} --rules {name} --json");
+        let line = format!(
+            "explain coll {collective} --ranks {ranks} --bytes {bytes} --rules {name} --json"
+        );
         let (code, out, _) = here.oxmpi(&line);
         let explained: Value = serde_json::from_str(&out).unwrap();
         assert_eq!((code, &explained["by"]), (0, &"rule".into()), "{line}\n{out}");
@@ -187,7 +200,11 @@ fn impossible_requests_are_refused_before_measurements() {
     let here = TuneDirectory::new("wrong");
     std::fs::write(here.path("there"), "mine").unwrap();
     for (line, wanted_code, wanted) in [
-        ("--collectives bcats", 2, "there is no collective 'bcats' that can be tuned; did you mean 'bcast'?"),
+        (
+            "--collectives bcats",
+            2,
+            "there is no collective 'bcats' that can be tuned; did you mean 'bcast'?",
+        ),
         ("--out nowhere/my.conf", 1, "nowhere/my.conf: cannot be written: No such file"),
         ("--svg nowhere/my.svg", 1, "nowhere/my.svg: cannot be written: No such file"),
         ("--out there", 1, "there: the file exists (--force overwrites it)"),

@@ -38,8 +38,13 @@ fn ok(command: &mut Command) -> String {
     let output = command
         .output()
         .unwrap_or_else(|error| panic!("{command:?}: {error}; 'cargo xtask test' installs it"));
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && err.is_empty(), "{command:?}: {}\n{out}\n{err}", output.status);
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && err.is_empty(),
+        "{command:?}: {}\n{out}\n{err}",
+        output.status
+    );
     out.into_owned()
 }
 
@@ -151,11 +156,13 @@ int main(int argc, char **argv)
 fn exceptions_of_cxx_pass_through() {
     let scratch = BlankDirectory::new("exceptions");
     let prefix = prefix();
-    let (source, program) = (scratch.write("exceptions.cc", EXCEPTIONS), scratch.0.join("exceptions"));
+    let (source, program) =
+        (scratch.write("exceptions.cc", EXCEPTIONS), scratch.0.join("exceptions"));
     ok(tool(&prefix, "mpicxx").args(["-std=c++11", "-Wall"]).arg(&source).arg("-o").arg(&program));
     for (ranks, rpi) in [("1", "usysv"), ("2", "usysv"), ("2", "tcp")] {
         let mut mpirun = tool(&prefix, "mpirun");
-        let out = ok(mpirun.args(["-n", ranks, "--timeout", "60", "--mca", "rpi", rpi]).arg(&program));
+        let out =
+            ok(mpirun.args(["-n", ranks, "--timeout", "60", "--mca", "rpi", rpi]).arg(&program));
         let mut seen: Vec<&str> = out.lines().collect();
         seen.sort_unstable();
         // The first rank of a scan combines nothing.
@@ -203,14 +210,18 @@ fn c_and_cxx_compile_without_warnings_and_run_where_paths_have_blanks() {
 fn build_systems_find_this_installation_and_no_other() {
     let scratch = BlankDirectory::new("build");
     let mut source = String::new();
-    let kinds = "Comm Errhandler File Group Info Message Op Request Session Status Type Win".split(' ');
+    let kinds =
+        "Comm Errhandler File Group Info Message Op Request Session Status Type Win".split(' ');
     let names = kinds.flat_map(|kind| ["c2f", "f2c"].map(|to| format!("MPI_{kind}_{to}")));
-    let calls: Vec<_> = names.map(|name| (format!("char {name}();\n"), format!("{name}() + "))).collect();
+    let calls: Vec<_> =
+        names.map(|name| (format!("char {name}();\n"), format!("{name}() + "))).collect();
     calls.iter().for_each(|(declaration, _)| source += declaration);
     source += "int main(void) { return ";
     calls.iter().for_each(|(_, call)| source += call);
     scratch.write("conftest.c", &(source + "0; }\n"));
-    ok(tool(&prefix(), "mpicc").args(["-std=gnu17", "conftest.c", "-o", "conftest"]).current_dir(&scratch.0));
+    ok(tool(&prefix(), "mpicc")
+        .args(["-std=gnu17", "conftest.c", "-o", "conftest"])
+        .current_dir(&scratch.0));
     let flags = |name: &str| {
         let mut command = Command::new("pkg-config");
         command.args(["--libs", name]).env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
@@ -258,16 +269,22 @@ fn a_shell_can_use_the_shown_words() {
     }
     assert!(show(&["-showme:version"]).starts_with("mpicc: OxMPI "));
     let mut pkg_config = Command::new("pkg-config");
-    pkg_config.args(["--cflags", "--libs", "oxmpi"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    pkg_config
+        .args(["--cflags", "--libs", "oxmpi"])
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
     let pkg_config = ok(&mut pkg_config);
-    ok(Command::new("sh").arg("-c").arg(format!("cc a.c -o a {pkg_config}")).current_dir(&scratch.0));
+    ok(Command::new("sh")
+        .arg("-c")
+        .arg(format!("cc a.c -o a {pkg_config}"))
+        .current_dir(&scratch.0));
     assert_eq!(runs(&prefix, &program), "sum 3\n");
 }
 
 #[test]
 fn another_compiler_can_be_named_and_a_missing_one_is_reported() {
     let scratch = BlankDirectory::new("named");
-    let source = scratch.write("a.c", "#ifndef MARK\n#error the other compiler was not used\n#endif\n");
+    let source =
+        scratch.write("a.c", "#ifndef MARK\n#error the other compiler was not used\n#endif\n");
     let compiler = scratch.write("my cc", "#!/bin/sh\nexec cc -DMARK \"$@\"\n");
     let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
     std::fs::set_permissions(&compiler, mode).unwrap();
@@ -401,7 +418,8 @@ fn removed_names_are_there_on_request() {
     ok(compile("mpicc", "c", &[]).env("OXMPI_MPI_COMPAT", "1"));
     let off = compile("mpicc", "c", &[]).env("OXMPI_MPI_COMPAT", "0").output().unwrap();
     assert!(!off.status.success(), "OXMPI_MPI_COMPAT=0 is no request");
-    let bound = scratch.write("bound.c", "#include <mpi.h>\nMPI_Datatype types[] = {MPI_INT, MPI_UB};\n");
+    let bound =
+        scratch.write("bound.c", "#include <mpi.h>\nMPI_Datatype types[] = {MPI_INT, MPI_UB};\n");
     let output = tool(&prefix(), "mpicc").args(["-mpi-compat", "-c"]).arg(bound).output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && err.contains("use_MPI_Type_create_resized"), "{err}");
@@ -433,7 +451,13 @@ fn integers_of_fortran_are_there_unless_the_interface_is_to_be_strict() {
     for (wrapper, language) in [("mpicc", "c"), ("mpicxx", "c++")] {
         let compile = |more: &[&str]| {
             let mut command = tool(&prefix(), wrapper);
-            command.args(WARNINGS).args(more).args(["-x", language]).arg(&source).arg("-o").arg(&program);
+            command
+                .args(WARNINGS)
+                .args(more)
+                .args(["-x", language])
+                .arg(&source)
+                .arg("-o")
+                .arg(&program);
             command
         };
         ok(&mut compile(&[]));
@@ -467,14 +491,22 @@ fn output_and_exit_code_of_a_compiler_are_passed_on() {
         let mut command = tool(&prefix(), "mpicc");
         command.arg(format!("-cc={}", compiler.display())).arg("-c").arg(&source).output().unwrap()
     };
-    let output = compile("#!/bin/sh\nprintf 'a \\377 MPI_Address\\nno end' >&2\necho out\nexit 7\n");
+    let output =
+        compile("#!/bin/sh\nprintf 'a \\377 MPI_Address\\nno end' >&2\necho out\nexit 7\n");
     assert_eq!(output.status.code(), Some(7));
     let expected = b"a \xff MPI_Address\nno end\nmpicc: MPI-3.0 removed MPI_Address; ";
     assert!(output.stderr.starts_with(expected) && output.stdout == b"out\n", "{output:?}");
     let output = compile("#!/bin/sh\necho warning: MPI_Address >&2\n");
-    assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b"warning: MPI_Address\n"[..]));
+    assert_eq!(
+        (output.status.code(), &output.stderr[..]),
+        (Some(0), &b"warning: MPI_Address\n"[..])
+    );
     let output = compile("#!/bin/sh\nkill -TERM $$\n");
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(15), "{output:?}");
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&output.status),
+        Some(15),
+        "{output:?}"
+    );
     // A background process of the compiler with its standard error delays the wrapper only a
     // little.
     let started = std::time::Instant::now();
@@ -567,7 +599,10 @@ fn a_job_starts_with_the_requested_error_handler() {
     assert_eq!(code, Some(2));
     assert!(err.contains("did you mean 'mpi_errors_return'?"), "{err}");
     let mut alone = Command::new(&program);
-    assert_eq!(ok(alone.env("OXMPI_MCA_mpi_initial_errhandler", "mpi_errors_return")), "1 0 1\nreturned 1\n");
+    assert_eq!(
+        ok(alone.env("OXMPI_MCA_mpi_initial_errhandler", "mpi_errors_return")),
+        "1 0 1\nreturned 1\n"
+    );
 }
 
 fn all_below(prefix: &Path) -> Vec<String> {
@@ -592,8 +627,14 @@ fn uninstall_removes_the_files_of_the_installation_and_no_others() {
     scratch.write("prefix/share/man/man1/other.1", "");
     scratch.write("prefix/etc/oxmpi-mca-params.conf", "rpi = tcp\n");
     let said = ok(tool(&prefix, "oxmpi").arg("uninstall"));
-    assert!(said.contains("kept, as somebody has changed it: ") && said.contains("removed "), "{said}");
-    assert_eq!(all_below(&prefix), ["bin/mine", "etc/oxmpi-mca-params.conf", "share/man/man1/other.1"]);
+    assert!(
+        said.contains("kept, as somebody has changed it: ") && said.contains("removed "),
+        "{said}"
+    );
+    assert_eq!(
+        all_below(&prefix),
+        ["bin/mine", "etc/oxmpi-mca-params.conf", "share/man/man1/other.1"]
+    );
     assert!(!prefix.join("include").exists() && prefix.join("share/man/man1").exists());
 }
 
@@ -603,7 +644,10 @@ fn an_installation_has_no_tables_for_debuggers_and_knows_its_functions() {
     for (name, most) in [("bin/oxmpi", 18 << 20), ("lib/libmpi_abi.so.1", 13 << 20)] {
         let file = prefix().join(name);
         let sections = ok(Command::new("readelf").args(["-S", "-W"]).arg(&file));
-        assert!(!sections.contains(" .debug_info ") && sections.contains(" .symtab "), "{name}: {sections}");
+        assert!(
+            !sections.contains(" .debug_info ") && sections.contains(" .symtab "),
+            "{name}: {sections}"
+        );
         let length = std::fs::metadata(&file).unwrap().len();
         assert!(length < most, "{name}: {length} bytes");
     }
@@ -614,7 +658,8 @@ fn manual_pages_name_files_that_are_installed() {
     let pages = prefix().join("share/man");
     let files = ["man1", "man7"].map(|section| std::fs::read_dir(pages.join(section)).unwrap());
     let files = files.into_iter().flatten().map(|entry| entry.unwrap().path());
-    let text: String = files.map(|page| std::fs::read_to_string(page).unwrap().replace('\\', "")).collect();
+    let text: String =
+        files.map(|page| std::fs::read_to_string(page).unwrap().replace('\\', "")).collect();
     assert!(!text.contains("docs/"), "docs/ is not installed");
     let chapters: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || "(),;".contains(c))

@@ -21,7 +21,8 @@ impl TestDirectory {
     pub(crate) fn new(name: &str) -> TestDirectory {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("oxmpi-{name}-{}-{number}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("oxmpi-{name}-{}-{number}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         TestDirectory(path.canonicalize().unwrap())
     }
@@ -75,7 +76,11 @@ impl AsRef<OsStr> for TestDirectory {
 pub(crate) fn shell_word(path: &Path) -> String {
     let text = path.to_str().unwrap();
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:=,+@%".contains(c);
-    if text.chars().all(is_plain) { text.into() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    if text.chars().all(is_plain) {
+        text.into()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }
 
 /// The command `like` as the arguments of the command `before`, in the environment and directory of
@@ -149,7 +154,8 @@ pub(crate) fn root() -> PathBuf {
 
 /// The installation under test. `cargo xtask test` makes it and names it in OXMPI_TEST_PREFIX.
 pub(crate) fn prefix() -> PathBuf {
-    std::env::var_os("OXMPI_TEST_PREFIX").map_or_else(|| root().join("target/test-prefix"), PathBuf::from)
+    std::env::var_os("OXMPI_TEST_PREFIX")
+        .map_or_else(|| root().join("target/test-prefix"), PathBuf::from)
 }
 
 pub(crate) fn installed(name: &str) -> PathBuf {
@@ -175,7 +181,9 @@ pub(crate) fn compiled(source: &Path) -> Result<PathBuf, String> {
 pub(crate) fn compiled_library(source: &str, name: &str) -> PathBuf {
     let source = root().join("tests").join(source);
     let mut cc = Command::new("cc");
-    cc.args(["-Wall", "-Werror", "-O1", "-g", "-shared", "-fPIC", "-pthread"]).arg(&source).arg("-ldl");
+    cc.args(["-Wall", "-Werror", "-O1", "-g", "-shared", "-fPIC", "-pthread"])
+        .arg(&source)
+        .arg("-ldl");
     cc.arg(format!("-Wl,-soname,{name}"));
     compile_once(&source, cc, name).unwrap()
 }
@@ -190,11 +198,14 @@ fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<Path
     let shared = [root().join("tests/c"), prefix().join("include")];
     for place in shared.iter().map(PathBuf::as_path).chain(source.parent()) {
         let files = fs::read_dir(place).map_err(failed)?.flatten().map(|entry| entry.path());
-        inputs.extend(files.filter(|path| path.extension().is_some_and(|extension| extension == "h")));
+        inputs.extend(
+            files.filter(|path| path.extension().is_some_and(|extension| extension == "h")),
+        );
     }
     inputs[1..].sort();
     let text = fs::read_to_string(source).map_err(failed)?;
-    let sources = text.lines().filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix(".c\""));
+    let sources =
+        text.lines().filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix(".c\""));
     inputs.extend(sources.map(|name| source.with_file_name(name).with_extension("c")));
     for input in inputs {
         fs::read(&input).map_err(failed)?.hash(&mut key);
@@ -236,8 +247,12 @@ pub(crate) fn skip(why: &str) {
 pub(crate) fn ucc() -> Option<PathBuf> {
     let named = std::env::var_os("OXMPI_TEST_UCC").map(PathBuf::from);
     let own = root().join(format!("target/ucc/usr/lib/{}-linux-gnu", std::env::consts::ARCH));
-    let found = named.clone().or(Some(own)).filter(|directory| directory.join("libucc.so.1").exists());
-    assert!(found.is_some() || named.is_none(), "OXMPI_TEST_UCC names no directory with libucc.so.1");
+    let found =
+        named.clone().or(Some(own)).filter(|directory| directory.join("libucc.so.1").exists());
+    assert!(
+        found.is_some() || named.is_none(),
+        "OXMPI_TEST_UCC names no directory with libucc.so.1"
+    );
     if found.is_none() {
         skip("there is no UCC for the tests ('cargo xtask test' has it unpacked)");
     }
@@ -254,7 +269,8 @@ pub(crate) fn criu() -> Option<PathBuf> {
     let named = std::env::var_os("OXMPI_TEST_CRIU").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
-    let in_path = || directories.map(|directory| directory.join("criu")).find(|file| file.is_file());
+    let in_path =
+        || directories.map(|directory| directory.join("criu")).find(|file| file.is_file());
     let own = Some(root().join("target/criu/criu")).filter(|file| file.is_file());
     let criu = named.or(own).or_else(in_path);
     let is_well = |criu: &PathBuf| {

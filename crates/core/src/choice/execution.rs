@@ -224,7 +224,9 @@ impl<F: Fabric> Process<F> {
             barriers = serving.stack.barriers(call.collective(), picked.component);
             self.put_barrier(comm, serving, barriers, SyncSide::Before)?;
         }
-        let Some(request) = self.start_handed_over(comm, call, (memory, combine), Form::Blocking)? else {
+        let Some(request) =
+            self.start_handed_over(comm, call, (memory, combine), Form::Blocking)?
+        else {
             return Ok(false);
         };
         self.wait(request)?;
@@ -243,7 +245,8 @@ impl<F: Fabric> Process<F> {
         run: impl FnOnce(&dyn Fn(&Call) -> Result<AnyPlan>) -> Result<()>,
     ) -> Result<()> {
         let setup = self.setup_of(comm.collective_team());
-        let picked = self.choice.pick(comm, call, (element, &combine), (Form::Blocking, false), setup)?;
+        let picked =
+            self.choice.pick(comm, call, (element, &combine), (Form::Blocking, false), setup)?;
         let barriers = picked.serving.stack.barriers(call.collective(), picked.component);
         self.put_barrier(comm, picked.serving, barriers, SyncSide::Before)?;
         run(&|call| self.choice.plan(comm, call, &picked))?;

@@ -73,6 +73,8 @@ impl Communicator {
 /// The nodes of a team's ranks, in a job on several nodes. `None` on one node, or with processes of
 /// other jobs, whose nodes not all ranks know.
 pub(crate) fn nodes_of(fabric: &mut impl Fabric, map: &RankMap, job: &Range<u32>) -> Option<Nodes> {
-    let node = |rank| map.process(rank).filter(|process| job.contains(process)).and_then(|p| fabric.node(p));
+    let node = |rank| {
+        map.process(rank).filter(|process| job.contains(process)).and_then(|p| fabric.node(p))
+    };
     Some(Nodes::new((0..map.size()).map(node).collect::<Option<Vec<_>>>()?))
 }

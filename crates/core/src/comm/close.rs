@@ -41,7 +41,11 @@ impl<F: Fabric> Process<F> {
     pub fn disconnect(&self, comm: &Communicator) {
         let reason = |domain: &Domain<F>| {
             let place = domain.place(comm.team.point_to_point, None);
-            Reason::new(format!("the end of all that is under way{place}"), Need::All, self.others_in(comm))
+            Reason::new(
+                format!("the end of all that is under way{place}"),
+                Need::All,
+                self.others_in(comm),
+            )
         };
         self.wait_for(&Awaited::Described(&reason), |domain| {
             (!comm.teams().any(|team| domain.is_busy(team))).then_some(())
@@ -62,13 +66,15 @@ impl<F: Fabric> Process<F> {
     fn wait_for_released(&self, comm: &Communicator) {
         let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
         let at = (comm.union(), comm.next_tag());
-        let Ok(barrier) = self.start_in(at, Call::Barrier, buffers, Combine::Nothing, None, None) else {
+        let Ok(barrier) = self.start_in(at, Call::Barrier, buffers, Combine::Nothing, None, None)
+        else {
             // A process has failed, so there is nobody to wait for.
             return;
         };
         let bonds = self.domain.lock().foreign.bonds.clone();
         let mut pause = FIRST_PAUSE;
-        let done = |domain: &mut Domain<F>| domain.lane.test(barrier).unwrap_or(Some(Completion::EMPTY));
+        let done =
+            |domain: &mut Domain<F>| domain.lane.test(barrier).unwrap_or(Some(Completion::EMPTY));
         let awaited = Awaited::Request(barrier.raw());
         let mut note_writer = self.wait_note_writer(&awaited);
         while self.wait_until(Instant::now() + pause, &mut note_writer, done).is_none() {

@@ -79,12 +79,15 @@ impl Communicator {
 
     /// Checks that all processes of a group are in the local group, else MPI_ERR_GROUP.
     pub(super) fn check_members(&self, group: &Group) -> Result<()> {
-        let outsider = group.processes().position(|process| self.local_map().rank(process).is_none());
+        let outsider =
+            group.processes().position(|process| self.local_map().rank(process).is_none());
         match outsider {
             None => Ok(()),
             Some(rank) => Err(MpiError::new(
                 abi::MPI_ERR_GROUP,
-                format!("the process with rank {rank} in the group is not in the communicator's group"),
+                format!(
+                    "the process with rank {rank} in the group is not in the communicator's group"
+                ),
             )),
         }
     }

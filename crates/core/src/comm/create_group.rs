@@ -21,7 +21,12 @@ pub struct CreateGroup {
 impl<F: Fabric> Process<F> {
     /// A communicator of the members of `group`, the only callers (MPI_Comm_create_group); `None`
     /// for other callers. Tags separate simultaneous calls.
-    pub fn create_group(&self, comm: &Communicator, group: &Group, tag: i32) -> Result<Option<Communicator>> {
+    pub fn create_group(
+        &self,
+        comm: &Communicator,
+        group: &Group,
+        tag: i32,
+    ) -> Result<Option<Communicator>> {
         self.create_group_as(comm, group, tag, comm.heritage())
     }
 
@@ -52,7 +57,11 @@ impl<F: Fabric> Process<F> {
         // those of collectives are not.
         let members = Arc::new(comm.team.part(map.clone(), rank));
         let naming = self.start_naming((&members, !tag), false)?;
-        Ok(Some(CreateGroup { request: naming.request, naming, shape: CommShape::Intra { map, rank } }))
+        Ok(Some(CreateGroup {
+            request: naming.request,
+            naming,
+            shape: CommShape::Intra { map, rank },
+        }))
     }
 
     /// Completes [`Process::start_create_group`] after its request succeeded.

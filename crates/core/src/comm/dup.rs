@@ -25,7 +25,11 @@ impl<F: Fabric> Process<F> {
     /// [`Process::dup`] with a sole component for the collectives of the duplicate, if one is
     /// named. All ranks must name the same. Errors: MPI_ERR_INFO_VALUE if a component is named and
     /// there are ranks of several jobs.
-    pub fn dup_served_by(&self, comm: &Communicator, component: Option<Component>) -> Result<Communicator> {
+    pub fn dup_served_by(
+        &self,
+        comm: &Communicator,
+        component: Option<Component>,
+    ) -> Result<Communicator> {
         self.follow_component(component, self.is_of_this_job(comm))?;
         let dup = self.start_dup(comm)?;
         let made = self.wait_for_name(&dup.naming, comm.shape(), comm.heritage_with(component))?;
@@ -66,7 +70,8 @@ impl<F: Fabric> Process<F> {
     /// need not wait.
     pub fn idup_for_others(&self, comm: &Communicator) -> Result<()> {
         let heir = (comm.shape(), comm.heritage());
-        let request = self.start_naming_for_others((comm.union(), comm.next_immediate_tag()), heir)?;
+        let request =
+            self.start_naming_for_others((comm.union(), comm.next_immediate_tag()), heir)?;
         self.domain.lock().lane.detach(request);
         Ok(())
     }

@@ -31,8 +31,15 @@ pub(crate) fn hash_of(string: &[u8], words: impl Iterator<Item = u64>) -> u32 {
 
 /// The name of a communicator for one call with a string. Each member is the universe of its
 /// launcher and its number there. `turn` counts the calls with the same hash.
-fn name_of_meeting(string: &[u8], members: &[(u64, u32)], turn: impl FnOnce(u32) -> u32) -> ContextId {
-    let hash = hash_of(string, members.iter().flat_map(|(universe, number)| [*universe, u64::from(*number)]));
+fn name_of_meeting(
+    string: &[u8],
+    members: &[(u64, u32)],
+    turn: impl FnOnce(u32) -> u32,
+) -> ContextId {
+    let hash = hash_of(
+        string,
+        members.iter().flat_map(|(universe, number)| [*universe, u64::from(*number)]),
+    );
     let name = hash_of(&turn(hash).to_le_bytes(), [u64::from(hash)].into_iter()) % NAMES + 1;
     ContextId::new(NOBODY, name)
 }
@@ -132,7 +139,10 @@ impl<F: Fabric> Process<F> {
                 let mut leaders: Vec<((u64, u32), u32)> =
                     self.identities(&leaders)?.into_iter().zip(leaders).collect();
                 leaders.sort_unstable();
-                Some(self.meeting_of(leaders.into_iter().map(|(_, leader)| leader).collect(), string_tag)?)
+                Some(self.meeting_of(
+                    leaders.into_iter().map(|(_, leader)| leader).collect(),
+                    string_tag,
+                )?)
             }
             false => None,
         };
@@ -153,8 +163,11 @@ mod tests {
 
     #[test]
     fn a_string_has_a_tag() {
-        let tag = |string: &str, processes: &[u32]| tag_of(string.as_bytes(), processes.iter().copied());
-        assert!(["", "a", "b", "org.example.solver"].iter().all(|string| tag(string, &[0, 1]) >= 0));
+        let tag =
+            |string: &str, processes: &[u32]| tag_of(string.as_bytes(), processes.iter().copied());
+        assert!(
+            ["", "a", "b", "org.example.solver"].iter().all(|string| tag(string, &[0, 1]) >= 0)
+        );
         assert_ne!(tag("a", &[0, 1]), tag("b", &[0, 1]));
         assert_ne!(tag("a", &[0, 1]), tag("a", &[0, 2]));
         assert_eq!(tag("a", &[3, 0]), tag("a", &[3, 0]));

@@ -40,8 +40,9 @@ impl CommShape {
     /// The shape with only the processes for which `stays` is true, in the same order. `None` if
     /// this process is dropped.
     pub(crate) fn without(self, stays: impl Fn(u32) -> bool) -> Option<CommShape> {
-        let reduced =
-            |map: &RankMap| RankMap::new(map.processes().into_iter().filter(|p| stays(*p)).collect());
+        let reduced = |map: &RankMap| {
+            RankMap::new(map.processes().into_iter().filter(|p| stays(*p)).collect())
+        };
         let rank_in = |before: &RankMap, after: &RankMap, rank| after.rank(before.process(rank)?);
         match self {
             CommShape::Intra { map, rank } => {
@@ -51,7 +52,12 @@ impl CommShape {
             CommShape::Inter(InterShape { local, remote, rank, is_first }) => {
                 let after = reduced(&local);
                 let rank = rank_in(&local, &after, rank)?;
-                Some(CommShape::Inter(InterShape { local: after, remote: reduced(&remote), rank, is_first }))
+                Some(CommShape::Inter(InterShape {
+                    local: after,
+                    remote: reduced(&remote),
+                    rank,
+                    is_first,
+                }))
             }
         }
     }

@@ -88,7 +88,11 @@ impl<'a> IntercommCreate<'a> {
     /// Begins at one process. Only the local leader reads `peer`: the route to the other leader, or
     /// the error in the leader's arguments. Errors: MPI_ERR_COMM for an intercommunicator,
     /// MPI_ERR_RANK if there is no such leader. All processes of the group see these by themselves.
-    pub fn new(local: &'a Communicator, leader: i32, peer: Result<Option<Peer<'a>>>) -> Result<Self> {
+    pub fn new(
+        local: &'a Communicator,
+        leader: i32,
+        peer: Result<Option<Peer<'a>>>,
+    ) -> Result<Self> {
         local.check_intra()?;
         local.process(leader, "local_leader")?;
         let (peer, error) = match peer {
@@ -115,7 +119,11 @@ impl<'a> IntercommCreate<'a> {
 
     /// Continues after the request of the last call ended with `last` (first call: `Ok`). Returns
     /// the next request, or `None` when [`IntercommCreate::finish`] can make the communicator.
-    pub fn step<F: Fabric>(&mut self, process: &Process<F>, last: Result<()>) -> Result<Option<RequestId>> {
+    pub fn step<F: Fabric>(
+        &mut self,
+        process: &Process<F>,
+        last: Result<()>,
+    ) -> Result<Option<RequestId>> {
         match last.and_then(|()| self.go_on(process)) {
             Err(error) if self.leads() && !self.is_verdict_sent => {
                 // The group waits for the verdict, and the other leader may wait for messages on
@@ -149,7 +157,9 @@ impl<'a> IntercommCreate<'a> {
                 }
                 None => self.send_verdict(process).map(Some),
             },
-            IntercommStage::Verdict(verdict) => self.verdict_came(process, &taken(verdict)?).map(Some),
+            IntercommStage::Verdict(verdict) => {
+                self.verdict_came(process, &taken(verdict)?).map(Some)
+            }
             IntercommStage::Remote(remote) => {
                 self.remote = process.numbers_of(&taken(remote)?)?;
                 Ok(None)
@@ -164,7 +174,8 @@ impl<'a> IntercommCreate<'a> {
         peer.comm.process(peer.leader, "remote_leader")?;
         self.id = process.new_context_ids(3)?;
         let group = self.local.team.size();
-        self.sends.push(process.send_apart(peer, &Owned::new(vec![u64::from(group), self.id.0]).buf())?);
+        self.sends
+            .push(process.send_apart(peer, &Owned::new(vec![u64::from(group), self.id.0]).buf())?);
         let head = Owned::new(vec![0u64; HEAD]);
         let came = process.receive_apart(peer, head.buf())?;
         self.stage = IntercommStage::Head(head);
@@ -172,11 +183,14 @@ impl<'a> IntercommCreate<'a> {
     }
 
     fn peer(&self) -> Result<Peer<'a>> {
-        self.peer.ok_or_else(|| MpiError::new(abi::MPI_ERR_INTERN, "a leader does not know its peer"))
+        self.peer
+            .ok_or_else(|| MpiError::new(abi::MPI_ERR_INTERN, "a leader does not know its peer"))
     }
 
     fn head_came<F: Fabric>(&mut self, process: &Process<F>, head: &[u64]) -> Result<RequestId> {
-        let &[size, id] = head else { return Err(MpiError::new(abi::MPI_ERR_INTERN, "a head is cut off")) };
+        let &[size, id] = head else {
+            return Err(MpiError::new(abi::MPI_ERR_INTERN, "a head is cut off"));
+        };
         let peer = self.peer()?;
         // Both launchers know the names of contexts, but each has its own numbers of processes.
         self.is_first = self.id.0 < id;
@@ -219,7 +233,11 @@ impl<'a> IntercommCreate<'a> {
         Ok(request)
     }
 
-    fn verdict_came<F: Fabric>(&mut self, process: &Process<F>, verdict: &[u64]) -> Result<RequestId> {
+    fn verdict_came<F: Fabric>(
+        &mut self,
+        process: &Process<F>,
+        verdict: &[u64],
+    ) -> Result<RequestId> {
         let &[class, id, size, is_first]: &[u64; VERDICT] = verdict
             .try_into()
             .map_err(|_| MpiError::new(abi::MPI_ERR_INTERN, "a leader's verdict is cut off"))?;
@@ -227,7 +245,10 @@ impl<'a> IntercommCreate<'a> {
             return Err(error);
         }
         if class != 0 {
-            let text = format!("the local leader, rank {}, could not agree with the remote one", self.leader);
+            let text = format!(
+                "the local leader, rank {}, could not agree with the remote one",
+                self.leader
+            );
             return Err(MpiError::new((class as u32).cast_signed(), text));
         }
         (self.id, self.is_first) = (ContextId(id), is_first != 0);
@@ -287,8 +308,9 @@ impl<F: Fabric> Process<F> {
     fn send_apart(&self, peer: Peer<'_>, buffer: &UserBuf) -> Result<RequestId> {
         let to = peer.comm.process(peer.leader, "remote_leader")?;
         let (context, tag) = (peer.comm.team.point_to_point, apart(peer.tag));
-        let send =
-            |domain: &mut Domain<F>| domain.lane.start_send(context, Mode::Standard, buffer.clone(), to, tag);
+        let send = |domain: &mut Domain<F>| {
+            domain.lane.start_send(context, Mode::Standard, buffer.clone(), to, tag)
+        };
         self.enter(send).map_err(of_fault).and_then(request_of)
     }
 

@@ -79,13 +79,16 @@ fn merged(comm: &Communicator, words: &[u64]) -> Result<(CommShape, Name)> {
     let is_high = |rank: u32| words.get(rank as usize * WORDS).is_some_and(|high| *high != 0);
     for (group, side) in [("first", &first), ("second", &second)] {
         if side.clone().any(|rank| is_high(rank) != is_high(side.start)) {
-            let text = format!("the processes of the {group} group do not all say the same of high");
+            let text =
+                format!("the processes of the {group} group do not all say the same of high");
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
     }
     let turned = is_high(first.start) && !is_high(second.start);
-    let order: Vec<u32> = if turned { second.chain(first).collect() } else { first.chain(second).collect() };
-    let lost = || MpiError::new(abi::MPI_ERR_INTERN, "a rank of a merged communicator has no process");
+    let order: Vec<u32> =
+        if turned { second.chain(first).collect() } else { first.chain(second).collect() };
+    let lost =
+        || MpiError::new(abi::MPI_ERR_INTERN, "a rank of a merged communicator has no process");
     let leader = *order.first().ok_or_else(lost)? as usize;
     let rank = order.iter().position(|rank| *rank == all.rank).ok_or_else(lost)?;
     let processes: Option<Vec<u32>> = order.iter().map(|rank| all.map.process(*rank)).collect();

@@ -37,7 +37,8 @@ impl Name {
     }
 
     pub(super) fn encode(&self) -> [u64; Name::WORDS] {
-        let (index, generation) = self.section.map_or((Name::NO_SECTION, 0), |(i, g)| (u64::from(i), g));
+        let (index, generation) =
+            self.section.map_or((Name::NO_SECTION, 0), |(i, g)| (u64::from(i), g));
         [self.id.0, index, generation]
     }
 
@@ -113,7 +114,8 @@ impl<F: Fabric> Process<F> {
         broadcast: NameBroadcast,
         then: Option<Then<F>>,
     ) -> Result<Naming> {
-        let buffers = Buffers { input: UserBuf::empty(), output: broadcast.words.clone(), element: None };
+        let buffers =
+            Buffers { input: UserBuf::empty(), output: broadcast.words.clone(), element: None };
         let call = Call::Bcast { root: 0, bytes: Shared(Name::BYTES) };
         match self.start_in(at, call, buffers, Combine::Nothing, None, then) {
             Ok(request) => Ok(Naming { request, broadcast }),
@@ -188,14 +190,20 @@ impl<F: Fabric> Process<F> {
 }
 
 impl<F: Fabric> Domain<F> {
-    pub(crate) fn open(&mut self, shape: CommShape, name: Name, heritage: Heritage) -> Communicator {
+    pub(crate) fn open(
+        &mut self,
+        shape: CommShape,
+        name: Name,
+        heritage: Heritage,
+    ) -> Communicator {
         self.reap();
         let mut communicator = match shape {
             CommShape::Intra { map, rank } => {
                 let control = match (map.process(0), name.section) {
                     (Some(leader), Some((index, generation))) if self.may_share_section(&map) => {
                         // Processes of another job may have another value.
-                        let is_oversubscribed = self.is_oversubscribed && self.choice.is_of_job(&map);
+                        let is_oversubscribed =
+                            self.is_oversubscribed && self.choice.is_of_job(&map);
                         Some(Control::pair(leader, index, generation, is_oversubscribed))
                     }
                     _ => None,

@@ -201,7 +201,9 @@ impl<F: Fabric> Process<F> {
         let node = Some(self.node);
         let (color, wrong) = match split_type {
             abi::MPI_COMM_TYPE_SHARED | abi::MPI_COMM_TYPE_HW_UNGUIDED => (node, None),
-            abi::MPI_COMM_TYPE_RESOURCE_GUIDED if let Some(set) = resource.and_then(ProcessSet::named) => {
+            abi::MPI_COMM_TYPE_RESOURCE_GUIDED
+                if let Some(set) = resource.and_then(ProcessSet::named) =>
+            {
                 (Some(self.color_of_set(comm, set)), None)
             }
             abi::MPI_COMM_TYPE_HW_GUIDED | abi::MPI_COMM_TYPE_RESOURCE_GUIDED => {
@@ -209,8 +211,9 @@ impl<F: Fabric> Process<F> {
             }
             abi::MPI_UNDEFINED => (None, None),
             other => {
-                let text =
-                    format!("split_type is {other}, which is no MPI_COMM_TYPE_ value nor MPI_UNDEFINED");
+                let text = format!(
+                    "split_type is {other}, which is no MPI_COMM_TYPE_ value nor MPI_UNDEFINED"
+                );
                 (None, Some(MpiError::new(abi::MPI_ERR_ARG, text)))
             }
         };
@@ -225,7 +228,8 @@ impl<F: Fabric> Process<F> {
             ProcessSet::Own => u64::from(all.rank),
             ProcessSet::World => {
                 let job = self.choice.job();
-                let first = (0..all.size()).find(|r| all.map.process(*r).is_some_and(|p| job.contains(&p)));
+                let first =
+                    (0..all.size()).find(|r| all.map.process(*r).is_some_and(|p| job.contains(&p)));
                 u64::from(all.size()) + u64::from(first.unwrap_or(all.rank))
             }
         }
@@ -293,7 +297,9 @@ impl<F: Fabric> Process<F> {
         if !matches!(&part, Ok(Some((_, name))) if name.id == mine.id) {
             self.release_name(mine);
         }
-        Ok(part?.map(|(shape, name)| self.domain.lock().open(shape, name, comm.heritage_with(component))))
+        Ok(part?.map(|(shape, name)| {
+            self.domain.lock().open(shape, name, comm.heritage_with(component))
+        }))
     }
 }
 
@@ -322,7 +328,8 @@ impl Parting<'_> {
             if matches!(self.common, Common::Type(_, true)) && whole {
                 return Ok(None);
             }
-            let name = locals.first().and_then(|first| self.entry(*first)).ok_or_else(missing)?.name;
+            let name =
+                locals.first().and_then(|first| self.entry(*first)).ok_or_else(missing)?.name;
             return Ok(Some((CommShape::Intra { map, rank }, name)));
         };
         let remotes = self.members(color, remote);
@@ -332,7 +339,8 @@ impl Parting<'_> {
         self.check_remote(&remotes)?;
         let first = if inter.is_first { &locals } else { &remotes };
         let name = first.first().and_then(|first| self.entry(*first)).ok_or_else(missing)?.name;
-        let shape = InterShape { local: map, remote: self.map(&remotes)?, rank, is_first: inter.is_first };
+        let shape =
+            InterShape { local: map, remote: self.map(&remotes)?, rank, is_first: inter.is_first };
         Ok(Some((CommShape::Inter(shape), name)))
     }
 
@@ -341,12 +349,14 @@ impl Parting<'_> {
     }
 
     fn is_whole(&self, locals: &[u32], remotes: &[u32]) -> bool {
-        matches!(self.common, Common::Type(_, true)) && locals.len() + remotes.len() == self.entries.len()
+        matches!(self.common, Common::Type(_, true))
+            && locals.len() + remotes.len() == self.entries.len()
     }
 
     fn members(&self, color: u64, side: Range<u32>) -> Vec<u32> {
         let key = |rank: &u32| self.entry(*rank).map_or(0, |entry| entry.key);
-        let of_color = |rank: &u32| self.entry(*rank).is_some_and(|entry| entry.color == Some(color));
+        let of_color =
+            |rank: &u32| self.entry(*rank).is_some_and(|entry| entry.color == Some(color));
         let mut members: Vec<u32> = side.filter(of_color).collect();
         members.sort_by_key(key);
         members
@@ -376,7 +386,8 @@ impl Parting<'_> {
             Common::Group(ranks) => {
                 // As ranks of the union.
                 let named = ranks.iter().map(|rank| side.start + rank);
-                let agree = named.clone().all(|r| self.entry(r).is_some_and(|entry| entry.common == mine));
+                let agree =
+                    named.clone().all(|r| self.entry(r).is_some_and(|entry| entry.common == mine));
                 if agree && named.eq(locals.iter().copied()) {
                     return Ok(());
                 }
@@ -391,8 +402,11 @@ impl Parting<'_> {
         if !matches!(self.common, Common::Group(_)) {
             return Ok(());
         }
-        let common: Vec<u64> = remotes.iter().filter_map(|r| self.entry(*r)).map(|e| e.common).collect();
-        if common.windows(2).all(|w| w[0] == w[1]) && common.iter().all(|c| c >> 32 == remotes.len() as u64) {
+        let common: Vec<u64> =
+            remotes.iter().filter_map(|r| self.entry(*r)).map(|e| e.common).collect();
+        if common.windows(2).all(|w| w[0] == w[1])
+            && common.iter().all(|c| c >> 32 == remotes.len() as u64)
+        {
             return Ok(());
         }
         let text = "the members of the remote group have not all named the same group";

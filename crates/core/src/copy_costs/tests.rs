@@ -2,7 +2,10 @@ use super::*;
 
 fn measured() -> CopyFacts {
     let mut facts = CopyFacts::here();
-    figures(&mut facts).into_iter().zip(1..).for_each(|((_, figure), n)| *figure = f64::from(n) + 0.5);
+    figures(&mut facts)
+        .into_iter()
+        .zip(1..)
+        .for_each(|((_, figure), n)| *figure = f64::from(n) + 0.5);
     facts
 }
 
@@ -14,7 +17,8 @@ struct CostsOnDisk(PathBuf);
 
 impl CostsOnDisk {
     fn new(name: &str, text: &str) -> CostsOnDisk {
-        let path = std::env::temp_dir().join(format!("oxmpi-copy-costs-{name}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("oxmpi-copy-costs-{name}-{}", std::process::id()));
         std::fs::write(&path, text).unwrap();
         CostsOnDisk(path)
     }
@@ -38,7 +42,8 @@ fn written_figures_are_read_again() {
 
 #[test]
 fn a_wrong_line_is_named_with_its_value() {
-    let of = |from: &str, to: &str| parse(text().replace(from, to).as_bytes()).unwrap_err().to_string();
+    let of =
+        |from: &str, to: &str| parse(text().replace(from, to).as_bytes()).unwrap_err().to_string();
     let from_to = "is not a number of nanoseconds from 0 to 1000000000";
     for value in ["-1", "NaN", "inf", "1e10", "", "x", "1,5", "1 2"] {
         let complaint = of("near_line_ns = 1.5", &format!("near_line_ns = {value}"));
@@ -49,9 +54,18 @@ fn a_wrong_line_is_named_with_its_value() {
         complaint.starts_with("line 4: 'model': '-") && complaint.ends_with("' is not a number"),
         "{complaint}"
     );
-    assert_eq!(of("near_in_ns", "near_line_ns"), "line 7: 'near_line_ns': there are two of this name");
-    assert_eq!(of("near_in_ns", "near_inn_ns"), "line 7: 'near_inn_ns': there is no figure of this name");
-    assert_eq!(of("near_in_ns = ", "near_in_ns "), "line 7: the line is not of the form 'NAME = VALUE'");
+    assert_eq!(
+        of("near_in_ns", "near_line_ns"),
+        "line 7: 'near_line_ns': there are two of this name"
+    );
+    assert_eq!(
+        of("near_in_ns", "near_inn_ns"),
+        "line 7: 'near_inn_ns': there is no figure of this name"
+    );
+    assert_eq!(
+        of("near_in_ns = ", "near_in_ns "),
+        "line 7: the line is not of the form 'NAME = VALUE'"
+    );
     assert_eq!(of("single_copy_both_ns", "# "), "no line says 'single_copy_both_ns'");
     assert_eq!(parse(b"").unwrap_err(), CostsError::Missing("vendor"));
     let long = text() + &"#".repeat(MAX_BYTES);
@@ -85,7 +99,8 @@ fn a_file_that_is_wrong_or_named_and_missing_is_a_complaint() {
     let file = CostsOnDisk::new("wrong", "vendor\n");
     let found = find_at(Some(file.0.clone()), false);
     assert_eq!(found.facts, CopyFacts::here());
-    let complaint = format!("{}: line 1: the line is not of the form 'NAME = VALUE'", file.0.display());
+    let complaint =
+        format!("{}: line 1: the line is not of the form 'NAME = VALUE'", file.0.display());
     assert_eq!(found.complaint(), Some(complaint));
     let nowhere = Some(PathBuf::from("/proc/self/no-such-file"));
     let found = find_at(nowhere.clone(), true);
@@ -103,7 +118,10 @@ fn the_parameter_names_a_file_or_none() {
     let home = || Some(OsString::from("/home/me"));
     assert_eq!(path("", home()), Some("/home/me/.oxmpi/copy-costs.conf".into()));
     assert_eq!(path("/a/b", home()), Some("/a/b".into()));
-    assert_eq!((path("none", home()), path("", None), path("", Some("".into()))), (None, None, None));
+    assert_eq!(
+        (path("none", home()), path("", None), path("", Some("".into()))),
+        (None, None, None)
+    );
 }
 
 #[test]

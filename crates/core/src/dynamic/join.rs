@@ -45,7 +45,10 @@ impl Introduction {
 impl<F: Fabric> Process<F> {
     /// An intercommunicator with the process at the other end of a socket (MPI_Comm_join).
     /// `exchange` sends this process's introduction and returns the other one's.
-    pub fn join(&self, exchange: impl FnOnce(Introduction) -> Result<Introduction>) -> Result<Communicator> {
+    pub fn join(
+        &self,
+        exchange: impl FnOnce(Introduction) -> Result<Introduction>,
+    ) -> Result<Communicator> {
         self.reach()?;
         let name = self.names_of(&[self.rank()])?;
         let name = *name

@@ -72,8 +72,12 @@ impl Card {
     }
 
     fn decode(words: &[u64]) -> Result<Card> {
-        let nonsense =
-            || MpiError::new(abi::MPI_ERR_INTERN, "the other side of the port has left malformed words");
+        let nonsense = || {
+            MpiError::new(
+                abi::MPI_ERR_INTERN,
+                "the other side of the port has left malformed words",
+            )
+        };
         let (&[tag, id, size], names) = words.split_first_chunk().ok_or_else(nonsense)?;
         if names.len() as u64 != size || names.len() < ProcessName::WORDS {
             return Err(nonsense());
@@ -146,7 +150,8 @@ impl<F: Fabric> Process<F> {
         let mut domain = self.domain.lock();
         let map = RankMap::new(vec![self.rank()]);
         // An open team is found again.
-        let context = domain.lane.open_team(map, 0, ContextId::new(u32::MAX, 0), false).point_to_point;
+        let context =
+            domain.lane.open_team(map, 0, ContextId::new(u32::MAX, 0), false).point_to_point;
         domain.lane.keep_to_frames(context);
         context
     }
@@ -157,8 +162,8 @@ impl<F: Fabric> Process<F> {
         for part in [head, rest] {
             let buffer = Owned::new(part.to_vec()).buf();
             let tag = tag.cast_signed();
-            let started =
-                self.enter(|domain| domain.lane.start_send(context, Mode::Standard, buffer, root, tag));
+            let started = self
+                .enter(|domain| domain.lane.start_send(context, Mode::Standard, buffer, root, tag));
             match started.map_err(of_fault)? {
                 Started::Complete(completion) => _ = crate::completion::outcome(completion)?,
                 Started::Pending(request) => _ = self.wait(request)?,
@@ -189,14 +194,19 @@ impl<F: Fabric> Process<F> {
         let mut note_writer = self.wait_note_writer(&awaited);
         let came = loop {
             let now = Instant::now();
-            let next = limit.filter(|limit| *limit > now).map_or(now + ASK_EVERY, |l| l.min(now + ASK_EVERY));
-            let done =
-                |domain: &mut Domain<F>| match domain.lane.test(request).unwrap_or(Some(Completion::EMPTY)) {
-                    Some(came) => Some(Ok(Some(came))),
-                    None if broker.sought() != sought => Some(Ok(None)),
-                    None if is_given_up => None,
-                    None => check_alive(&domain.lane, &comm.team).err().map(Err),
-                };
+            let next = limit
+                .filter(|limit| *limit > now)
+                .map_or(now + ASK_EVERY, |l| l.min(now + ASK_EVERY));
+            let done = |domain: &mut Domain<F>| match domain
+                .lane
+                .test(request)
+                .unwrap_or(Some(Completion::EMPTY))
+            {
+                Some(came) => Some(Ok(Some(came))),
+                None if broker.sought() != sought => Some(Ok(None)),
+                None if is_given_up => None,
+                None => check_alive(&domain.lane, &comm.team).err().map(Err),
+            };
             match self.wait_until(next, &mut note_writer, done) {
                 Some(Ok(Some(came))) => break came,
                 // The peer is about to send its message over a socket.
@@ -237,7 +247,8 @@ impl<F: Fabric> Process<F> {
         };
         crate::completion::outcome(came)?;
         let mut words = crate::comm::taken(head)?;
-        let rest = Owned::new(vec![0u64; words.get(Card::HEAD - 1).map_or(0, |size| *size as usize)]);
+        let rest =
+            Owned::new(vec![0u64; words.get(Card::HEAD - 1).map_or(0, |size| *size as usize)]);
         self.wait(self.expect(context, tag, &rest)?)?;
         words.extend(crate::comm::taken(rest)?);
         Card::decode(&words)
@@ -246,7 +257,8 @@ impl<F: Fabric> Process<F> {
     /// Starts a receive from any process with this tag.
     fn expect<T: Plain>(&self, context: u32, tag: u32, buffer: &Owned<T>) -> Result<RequestId> {
         let (buffer, tag) = (buffer.buf(), TagMatch::Is(tag.cast_signed()));
-        let started = self.enter(|domain| domain.lane.start_receive(context, buffer, MatchSource::Any, tag));
+        let started =
+            self.enter(|domain| domain.lane.start_receive(context, buffer, MatchSource::Any, tag));
         match started.map_err(of_fault)? {
             Started::Complete(Completion { fault: Some(fault), .. }) => Err(of_fault(fault)),
             Started::Complete(_) => Ok(RequestId::COMPLETE),

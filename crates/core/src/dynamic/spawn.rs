@@ -70,9 +70,10 @@ impl<F: Fabric> Process<F> {
             Err(error) => return (Err(error), Vec::new()),
         };
         match start(Parents { context: id, processes: comm.team.map.processes() }) {
-            Ok(Children { first, size, codes }) => {
-                (Ok(RootResult { id, is_first: true, remote: (first..first + size).collect() }), codes)
-            }
+            Ok(Children { first, size, codes }) => (
+                Ok(RootResult { id, is_first: true, remote: (first..first + size).collect() }),
+                codes,
+            ),
             Err((error, codes)) => (Err(error), codes),
         }
     }

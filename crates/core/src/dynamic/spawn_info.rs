@@ -18,12 +18,20 @@ const INITIAL_ERRHANDLER: &str = "mpi_initial_errhandler";
 /// NAME=VALUE for each variable) and "mpi_initial_errhandler"; others have no effect. Errors:
 /// MPI_ERR_ARG if `most` is negative; MPI_ERR_INFO_VALUE for a wrong value; MPI_ERR_SPAWN if there
 /// is no such machine.
-pub fn command(program: &[u8], arguments: Vec<Vec<u8>>, most: i32, info: &Info) -> Result<SpawnCommand> {
+pub fn command(
+    program: &[u8],
+    arguments: Vec<Vec<u8>>,
+    most: i32,
+    info: &Info,
+) -> Result<SpawnCommand> {
     if program.is_empty() {
         return Err(MpiError::new(abi::MPI_ERR_ARG, "the command is an empty string"));
     }
     let Ok(most) = u32::try_from(most) else {
-        return Err(MpiError::new(abi::MPI_ERR_ARG, format!("maxprocs is {most}; it must not be negative")));
+        return Err(MpiError::new(
+            abi::MPI_ERR_ARG,
+            format!("maxprocs is {most}; it must not be negative"),
+        ));
     };
     let info = &with_file(info)?;
     let value = |key: &str| info.get(key.as_bytes()).ok().flatten();
@@ -42,10 +50,17 @@ pub fn command(program: &[u8], arguments: Vec<Vec<u8>>, most: i32, info: &Info) 
         Some(soft) => soft_number(&soft, most)?,
     };
     let mut env = Vec::new();
-    for line in value("env").unwrap_or_default().split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+    for line in value("env")
+        .unwrap_or_default()
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
     {
         let Some(at) = line.iter().position(|byte| *byte == b'=').filter(|at| *at > 0) else {
-            return Err(bad_value("env", &String::from_utf8_lossy(line), "is not of the form NAME=VALUE"));
+            return Err(bad_value(
+                "env",
+                &String::from_utf8_lossy(line),
+                "is not of the form NAME=VALUE",
+            ));
         };
         env.push((os(&line[..at]), os(&line[at + 1..])));
     }
@@ -59,7 +74,8 @@ pub fn command(program: &[u8], arguments: Vec<Vec<u8>>, most: i32, info: &Info) 
         program: os(program),
         arguments: arguments.into_iter().map(OsString::from_vec).collect(),
         processes,
-        directory: value("wdir").map(|wdir| Path::new(std::ffi::OsStr::from_bytes(wdir)).to_owned()),
+        directory: value("wdir")
+            .map(|wdir| Path::new(std::ffi::OsStr::from_bytes(wdir)).to_owned()),
         path: value("path").map(os),
         hosts: text("host"),
         env,
@@ -127,7 +143,8 @@ fn soft_number(soft: &str, most: u32) -> Result<u32> {
             best = best.max(Some(last as u32));
         }
     }
-    let nothing = || bad_value("soft", soft, &format!("has no number up to maxprocs, which is {most}"));
+    let nothing =
+        || bad_value("soft", soft, &format!("has no number up to maxprocs, which is {most}"));
     best.ok_or_else(nothing)
 }
 

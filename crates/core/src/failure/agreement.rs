@@ -142,7 +142,9 @@ impl Agreements {
             AgreementAlgorithm::EarlyReturning => {
                 Algorithm::EarlyReturning(EarlyReturning::new(shape, rebuild, size))
             }
-            AgreementAlgorithm::EarlyTerminating => Algorithm::EarlyTerminating(EarlyTerminating::default()),
+            AgreementAlgorithm::EarlyTerminating => {
+                Algorithm::EarlyTerminating(EarlyTerminating::default())
+            }
             AgreementAlgorithm::Allreduce => Algorithm::Untolerant(Untolerant::new(size)),
         };
         Agreements { ledger: Ledger::new(me, size), algorithm, has_left: false }
@@ -181,9 +183,15 @@ impl Agreements {
             return out;
         }
         match &mut self.algorithm {
-            Algorithm::EarlyReturning(returning) => returning.receive(ledger, from, message, &mut out),
-            Algorithm::EarlyTerminating(terminating) => terminating.receive(ledger, from, message, &mut out),
-            Algorithm::Untolerant(untolerant) => untolerant.receive(ledger, from, message, &mut out),
+            Algorithm::EarlyReturning(returning) => {
+                returning.receive(ledger, from, message, &mut out)
+            }
+            Algorithm::EarlyTerminating(terminating) => {
+                terminating.receive(ledger, from, message, &mut out)
+            }
+            Algorithm::Untolerant(untolerant) => {
+                untolerant.receive(ledger, from, message, &mut out)
+            }
         }
         out
     }
@@ -209,8 +217,9 @@ impl Agreements {
         }
         let all = |rank| {
             let decided = self.ledger.decided.iter();
-            decided
-                .map(move |(number, decision)| (rank, AgreementMessage::Parting(*number, decision.clone())))
+            decided.map(move |(number, decision)| {
+                (rank, AgreementMessage::Parting(*number, decision.clone()))
+            })
         };
         self.ledger.others().flat_map(all).collect()
     }

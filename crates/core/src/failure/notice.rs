@@ -43,14 +43,22 @@ impl Text {
             Text::Agreement(AgreementMessage::Contribution(number, c)) => {
                 contribution_words(CONTRIBUTION, *number, c)
             }
-            Text::Agreement(AgreementMessage::Own(number, c)) => contribution_words(OWN, *number, c),
+            Text::Agreement(AgreementMessage::Own(number, c)) => {
+                contribution_words(OWN, *number, c)
+            }
             Text::Agreement(AgreementMessage::Round(number, round, state)) => {
                 let all = contribution_words(ROUND, *number, &state.all);
                 [&all, state.contributors.words(), &[*round]].concat()
             }
-            Text::Agreement(AgreementMessage::Decision(number, d)) => decision_words(DECISION, *number, d),
-            Text::Agreement(AgreementMessage::Parting(number, d)) => decision_words(PARTING, *number, d),
-            Text::Agreement(AgreementMessage::Known(number, d)) => decision_words(KNOWN, *number, d),
+            Text::Agreement(AgreementMessage::Decision(number, d)) => {
+                decision_words(DECISION, *number, d)
+            }
+            Text::Agreement(AgreementMessage::Parting(number, d)) => {
+                decision_words(PARTING, *number, d)
+            }
+            Text::Agreement(AgreementMessage::Known(number, d)) => {
+                decision_words(KNOWN, *number, d)
+            }
         };
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
@@ -70,7 +78,9 @@ impl Text {
     pub(crate) fn decode(bytes: &[u8], size: u32) -> Option<Text> {
         let (words, []) = bytes.as_chunks::<8>() else { return None };
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let (&[kind, first, ref rest @ ..], n) = (&words[..], RankSet::words_for(size)) else { return None };
+        let (&[kind, first, ref rest @ ..], n) = (&words[..], RankSet::words_for(size)) else {
+            return None;
+        };
         match (kind, rest) {
             (REVOKE, []) => Some(Text::Revoke(ContextId(first))),
             (REVOKED, []) => Some(Text::Revoked(ContextId(first))),
@@ -138,24 +148,32 @@ mod tests {
             (0..size).filter(|rank| bits >> (rank % 64) & 1 == 1).for_each(|rank| set.insert(rank));
             set
         };
-        (0..8, any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
-            move |(kind, number, flag, name, one, two, before)| {
-                let all =
-                    Contribution { flag, name, failed: set(one), acknowledged: set(two), lacks: before };
+        (0..8, any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>())
+            .prop_map(move |(kind, number, flag, name, one, two, before)| {
+                let all = Contribution {
+                    flag,
+                    name,
+                    failed: set(one),
+                    acknowledged: set(two),
+                    lacks: before,
+                };
                 let (news, by) = (two & 1 == 1, before as u32);
                 let decision = Decision { flag, name, failed: set(one), news, settled: before, by };
                 Text::Agreement(match kind {
                     0 => return Text::Revoke(ContextId(number)),
                     3 => return Text::Revoked(ContextId(number)),
                     1 => AgreementMessage::Contribution(number, all),
-                    2 => AgreementMessage::Round(number, one, RoundState { contributors: set(!two), all }),
+                    2 => AgreementMessage::Round(
+                        number,
+                        one,
+                        RoundState { contributors: set(!two), all },
+                    ),
                     4 => AgreementMessage::Known(number, decision),
                     6 => AgreementMessage::Own(number, all),
                     5 => AgreementMessage::Parting(number, decision),
                     _ => AgreementMessage::Decision(number, decision),
                 })
-            },
-        )
+            })
     }
 
     proptest! {

@@ -18,8 +18,8 @@ impl RankSet {
     pub(crate) fn from_words(words: &[u64], size: u32) -> Option<RankSet> {
         let last = size as usize % 64;
         let spare = if last == 0 { 0 } else { u64::MAX << last };
-        let fits =
-            words.len() == RankSet::words_for(size) && words.last().is_none_or(|word| word & spare == 0);
+        let fits = words.len() == RankSet::words_for(size)
+            && words.last().is_none_or(|word| word & spare == 0);
         fits.then(|| RankSet { words: words.to_vec() })
     }
 

@@ -13,7 +13,11 @@ pub(super) fn verdict<T>(outcome: &Result<T>) -> u64 {
 }
 
 /// The error of the lowest rank with one, at all ranks; `mine` keeps its text.
-pub(super) fn settle<T>(name: &str, verdicts: impl IntoIterator<Item = u64>, mine: Result<T>) -> Result<T> {
+pub(super) fn settle<T>(
+    name: &str,
+    verdicts: impl IntoIterator<Item = u64>,
+    mine: Result<T>,
+) -> Result<T> {
     let first = verdicts.into_iter().enumerate().find(|(_, class)| *class != 0);
     let Some((rank, class)) = first else { return mine };
     let class = (class as u32).cast_signed();
@@ -23,7 +27,9 @@ pub(super) fn settle<T>(name: &str, verdicts: impl IntoIterator<Item = u64>, min
         Ok(_) => {
             let what = error_class_name(class).unwrap_or("an error of the program's");
             let text = error_class_text(class).unwrap_or("no more is known here");
-            let text = format!("the call failed at rank {rank} of the file \"{name}\" with {what}: {text}");
+            let text = format!(
+                "the call failed at rank {rank} of the file \"{name}\" with {what}: {text}"
+            );
             Err(MpiError::new(class, text))
         }
     }
@@ -54,7 +60,12 @@ impl<F: Fabric> Process<F> {
         Ok(words.as_chunks::<N>().0.first().copied().unwrap_or(mine))
     }
 
-    pub(super) fn agree_on_file<T>(&self, comm: &Communicator, name: &str, mine: Result<T>) -> Result<T> {
+    pub(super) fn agree_on_file<T>(
+        &self,
+        comm: &Communicator,
+        name: &str,
+        mine: Result<T>,
+    ) -> Result<T> {
         let verdicts = self.exchange_numbers(comm, [verdict(&mine)])?;
         settle(name, verdicts.into_iter().flatten(), mine)
     }

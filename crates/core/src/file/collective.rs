@@ -99,8 +99,11 @@ impl File {
             }
         };
         let etypes = self.whole_etypes(shown, data.packed_len() as u64)?;
-        let start =
-            if place == CollectivePosition::Ordered { 0 } else { self.claim(process, shown, at, etypes)? };
+        let start = if place == CollectivePosition::Ordered {
+            0
+        } else {
+            self.claim(process, shown, at, etypes)?
+        };
         Ok(PreparedAccess { start, data, incoming, native })
     }
 }
@@ -151,7 +154,8 @@ impl<F: Fabric + 'static> Process<F> {
     ) -> (RequestId, Option<MpiError>) {
         let tag = file.comm.next_immediate_tag();
         let shown = file.shown();
-        let prepared = elements.and_then(|elements| file.prepare(self, &shown, direction, place, elements));
+        let prepared =
+            elements.and_then(|elements| file.prepare(self, &shown, direction, place, elements));
         let request = self.enter(|domain| domain.lane.open_external());
         let (prepared, outcome) = match prepared {
             Ok(prepared) => (prepared, Ok(())),
@@ -160,8 +164,10 @@ impl<F: Fabric + 'static> Process<F> {
                 Err::<(), _>(error),
             ),
         };
-        let wrong =
-            outcome.as_ref().err().map(|error| MpiError::new(error.class(), error.detail().to_owned()));
+        let wrong = outcome
+            .as_ref()
+            .err()
+            .map(|error| MpiError::new(error.class(), error.detail().to_owned()));
         let PreparedAccess { start, data, incoming, native } = prepared;
         let file = Arc::clone(file);
         let access = CollectiveAccess {
@@ -198,14 +204,18 @@ impl<F: Fabric + 'static> Process<F> {
         let buffers = Buffers { input: input.buf(), output: output.buf(), element: None };
         let (file, tag, request) = (Arc::clone(&access.file), access.tag, access.request);
         let then = Box::new(
-            move |domain: &mut crate::process::Domain<F>, outcome: std::result::Result<(), Fault>| {
+            move |domain: &mut crate::process::Domain<F>,
+                  outcome: std::result::Result<(), Fault>| {
                 drop(input);
                 let work: Work<F> = Box::new(move |process| match (outcome, output.into_vec()) {
                     (Ok(()), Ok(received)) => next(process, access, received),
                     (Err(fault), _) => process.end(*access, Err(of_fault(fault))),
                     (Ok(()), Err(_)) => {
                         let text = "a finished collective still has its buffer";
-                        process.end(*access, Err(MpiError::new(oxmpi_abi::constants::MPI_ERR_INTERN, text)));
+                        process.end(
+                            *access,
+                            Err(MpiError::new(oxmpi_abi::constants::MPI_ERR_INTERN, text)),
+                        );
                     }
                 });
                 domain.leave(work);
@@ -230,7 +240,8 @@ impl<F: Fabric + 'static> Process<F> {
             access.move_alone();
             return self.conclude(access);
         }
-        let extent = AccessExtent::new(&access.shown.view, access.start, access.data.packed_len() as u64);
+        let extent =
+            AccessExtent::new(&access.shown.view, access.start, access.data.packed_len() as u64);
         let mut words = vec![verdict(&access.outcome)];
         words.extend(extent.encode());
         self.step_all(access, &words, |process, mut access, received| {
@@ -247,7 +258,8 @@ impl<F: Fabric + 'static> Process<F> {
                 Direction::Write => hints.collective_write,
             };
             if !access.file.is_atomic() && domain::together(switch, &accesses) {
-                access.rounds = Some(Box::new(TwoPhaseRounds::new(&accesses, &hints, access.file.rank())));
+                access.rounds =
+                    Some(Box::new(TwoPhaseRounds::new(&accesses, &hints, access.file.rank())));
                 process.next_round(access);
             } else {
                 access.move_alone();

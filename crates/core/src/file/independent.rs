@@ -27,7 +27,9 @@ impl File {
     ) -> Result<u64> {
         let rules = self.rules(direction);
         let (result, doing) = match direction {
-            Direction::Read => (transfer::read(&self.store, &shown.view, start, data, rules), "reading"),
+            Direction::Read => {
+                (transfer::read(&self.store, &shown.view, start, data, rules), "reading")
+            }
             Direction::Write => {
                 self.note_write();
                 (transfer::write(&self.store, &shown.view, start, data, rules), "writing")

@@ -48,8 +48,9 @@ const OPENED_WORDS: usize = 6 + hints::WORDS;
 impl FileFacts {
     fn encode(&self) -> [u64; OPENED_WORDS] {
         let mut words = [0; OPENED_WORDS];
-        let (process, descriptor, token) =
-            self.pointer.map_or((0, 0, 0), |p| (u64::from(p.process), u64::from(p.descriptor), p.token));
+        let (process, descriptor, token) = self
+            .pointer
+            .map_or((0, 0, 0), |p| (u64::from(p.process), u64::from(p.descriptor), p.token));
         words[..6].copy_from_slice(&[self.class, self.size, self.node, process, descriptor, token]);
         words[6..].copy_from_slice(&self.hints.encode());
         words
@@ -58,8 +59,11 @@ impl FileFacts {
     fn decode(words: [u64; OPENED_WORDS]) -> FileFacts {
         let mut hint_words = [0; hints::WORDS];
         hint_words.copy_from_slice(&words[6..]);
-        let pointer =
-            PointerLocation { process: words[3] as u32, descriptor: words[4] as u32, token: words[5] };
+        let pointer = PointerLocation {
+            process: words[3] as u32,
+            descriptor: words[4] as u32,
+            token: words[5],
+        };
         FileFacts {
             class: words[0],
             size: words[1],
@@ -91,7 +95,8 @@ impl<F: Fabric> Process<F> {
     /// files differ; the system's errors.
     pub fn open_file(&self, comm: &Communicator, open: OpenArguments<'_>) -> Result<Arc<File>> {
         if comm.is_inter() {
-            let text = "a file is opened by one group, and the communicator is an intercommunicator";
+            let text =
+                "a file is opened by one group, and the communicator is an intercommunicator";
             return Err(MpiError::new(abi::MPI_ERR_COMM, text));
         }
         let OpenArguments { name, amode, info, errhandler, byte } = open;
@@ -138,7 +143,8 @@ impl<F: Fabric> Process<F> {
         info: Result<Info>,
     ) -> Result<(PosixFile, Mode, SharedFilePointer, FileFacts)> {
         let mine = name.and_then(|name| Ok((name, Mode::new(amode)?, info?)));
-        let all = self.exchange_numbers(comm, [u64::from(amode.cast_unsigned()), verdict(&mine)])?;
+        let all =
+            self.exchange_numbers(comm, [u64::from(amode.cast_unsigned()), verdict(&mine)])?;
         if all.iter().any(|one| one[0] != all[0][0]) {
             return Err(not_same(text, "amode", &amode.to_string()));
         }
@@ -155,8 +161,13 @@ impl<F: Fabric> Process<F> {
                 Err(error) => mine = Err(error),
             }
         }
-        let nothing =
-            FileFacts { class: verdict(&mine), size: 0, node: 0, pointer: None, hints: Hints::new(1, 1) };
+        let nothing = FileFacts {
+            class: verdict(&mine),
+            size: 0,
+            node: 0,
+            pointer: None,
+            hints: Hints::new(1, 1),
+        };
         let words = first.as_ref().map_or(nothing, |(_, _, facts)| *facts);
         let facts = FileFacts::decode(self.numbers_of_first(comm, words.encode())?);
         settle(text, [facts.class], mine)?;
@@ -165,7 +176,8 @@ impl<F: Fabric> Process<F> {
             None => self.open_next(name, text, mode, &facts),
         };
         let found = found.and_then(|(store, pointer)| {
-            let identity = store.identity().map_err(|failure| error_of(text, "opening", failure))?;
+            let identity =
+                store.identity().map_err(|failure| error_of(text, "opening", failure))?;
             Ok((store, pointer, identity))
         });
         let (has_pointer, Identity { device, inode }) = match &found {
@@ -181,8 +193,12 @@ impl<F: Fabric> Process<F> {
         }
         let start = if mode.appends() { facts.size } else { 0 };
         let pointer = match pointer {
-            _ if self.is_imaged_alone && comm.team.size() > 1 => self.pointer_in_window(comm, start)?,
-            Some(pointer) if all.iter().all(|one| one[1] != 0) => SharedFilePointer::Common(pointer),
+            _ if self.is_imaged_alone && comm.team.size() > 1 => {
+                self.pointer_in_window(comm, start)?
+            }
+            Some(pointer) if all.iter().all(|one| one[1] != 0) => {
+                SharedFilePointer::Common(pointer)
+            }
             _ => SharedFilePointer::Common(self.pointer_beside(comm, &store, start)?),
         };
         Ok((store, mode, pointer, facts))
@@ -216,8 +232,8 @@ impl<F: Fabric> Process<F> {
         mode: Mode,
         facts: &FileFacts,
     ) -> Result<(PosixFile, Option<SharedPointer>)> {
-        let store =
-            PosixFile::open(name, mode, false).map_err(|failure| error_of(text, "opening", failure))?;
+        let store = PosixFile::open(name, mode, false)
+            .map_err(|failure| error_of(text, "opening", failure))?;
         if self.node != facts.node {
             return Ok((store, None));
         }
@@ -225,8 +241,17 @@ impl<F: Fabric> Process<F> {
     }
 
     /// The shared pointer of ranks on several nodes, which is unusable unless all ranks reach it.
-    fn pointer_beside(&self, comm: &Communicator, store: &PosixFile, start: u64) -> Result<SharedPointer> {
-        let made = if comm.team.rank == 0 { SharedPointer::create_beside(store, start).ok() } else { None };
+    fn pointer_beside(
+        &self,
+        comm: &Communicator,
+        store: &PosixFile,
+        start: u64,
+    ) -> Result<SharedPointer> {
+        let made = if comm.team.rank == 0 {
+            SharedPointer::create_beside(store, start).ok()
+        } else {
+            None
+        };
         let words = made.as_ref().map_or([0, 0], |(_, token)| [1, *token]);
         let [there, token] = self.numbers_of_first(comm, words)?;
         if there == 0 {
@@ -250,7 +275,8 @@ impl<F: Fabric> Process<F> {
     pub fn close_file(&self, file: &Arc<File>) -> Result<Result<()>> {
         let may = file.check_no_split();
         // A file that is deleted need not be on the device.
-        let written = may.is_ok() && !file.mode.deletes() && file.dirty.swap(false, Ordering::Relaxed);
+        let written =
+            may.is_ok() && !file.mode.deletes() && file.dirty.swap(false, Ordering::Relaxed);
         let synced = match written {
             true => file.store.sync().map_err(|failure| file.error("closing", failure)),
             false => Ok(()),

@@ -20,8 +20,9 @@ impl File {
         let shown = self.shown();
         let start = self.in_bytes(&shown, self.checked_offset(offset)?)?;
         shown.view.check(start, 0)?;
-        let too_large =
-            || self.refused(abi::MPI_ERR_ARG, &format!("offset is {offset}, more than there can be"));
+        let too_large = || {
+            self.refused(abi::MPI_ERR_ARG, &format!("offset is {offset}, more than there can be"))
+        };
         shown.view.offset_of(start).ok_or_else(too_large)
     }
 
@@ -35,13 +36,16 @@ impl File {
             abi::MPI_SEEK_CUR => here()?,
             abi::MPI_SEEK_END => self.end(&self.shown())?,
             _ => {
-                let why =
-                    format!("whence is {whence}; it must be MPI_SEEK_SET, MPI_SEEK_CUR or MPI_SEEK_END");
+                let why = format!(
+                    "whence is {whence}; it must be MPI_SEEK_SET, MPI_SEEK_CUR or MPI_SEEK_END"
+                );
                 return Err(self.refused(abi::MPI_ERR_ARG, &why));
             }
         };
         base.checked_add_signed(offset).ok_or_else(|| {
-            let why = format!("offset is {offset} from {base} on: that is before the beginning of the view");
+            let why = format!(
+                "offset is {offset} from {base} on: that is before the beginning of the view"
+            );
             self.refused(abi::MPI_ERR_ARG, &why)
         })
     }
@@ -66,7 +70,8 @@ impl<F: Fabric> Process<F> {
     /// Moves the shared file pointer (MPI_File_seek_shared). Collective.
     pub fn seek_shared(&self, file: &File, offset: i64, whence: i32) -> Result<()> {
         file.check_seekable()?;
-        let all = self.exchange_numbers(&file.comm, [offset as u64, u64::from(whence.cast_unsigned())])?;
+        let all =
+            self.exchange_numbers(&file.comm, [offset as u64, u64::from(whence.cast_unsigned())])?;
         if all.iter().any(|one| one != &all[0]) {
             let mine = format!("{offset} with whence {whence}");
             return Err(not_same(&file.name, "offset", &mine));

@@ -88,7 +88,10 @@ pub(super) struct ReadBuffer {
 }
 
 fn no_memory(bytes: usize) -> MpiError {
-    MpiError::new(abi::MPI_ERR_NO_MEM, format!("no memory for the {bytes} bytes of data to be converted"))
+    MpiError::new(
+        abi::MPI_ERR_NO_MEM,
+        format!("no memory for the {bytes} bytes of data to be converted"),
+    )
 }
 
 fn room_for(bytes: usize) -> Result<UserBuf> {

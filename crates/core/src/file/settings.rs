@@ -42,13 +42,11 @@ impl File {
                 shown.view.offset_of(start).unwrap_or(shown.displacement)
             }
             abi::MPI_DISPLACEMENT_CURRENT => {
-                let why =
-                    "disp is MPI_DISPLACEMENT_CURRENT, which is for files opened with MPI_MODE_SEQUENTIAL";
+                let why = "disp is MPI_DISPLACEMENT_CURRENT, which is for files opened with MPI_MODE_SEQUENTIAL";
                 return Err(self.refused(abi::MPI_ERR_ARG, why));
             }
             _ if sequential => {
-                let why =
-                    "disp must be MPI_DISPLACEMENT_CURRENT, as the file was opened with MPI_MODE_SEQUENTIAL";
+                let why = "disp must be MPI_DISPLACEMENT_CURRENT, as the file was opened with MPI_MODE_SEQUENTIAL";
                 return Err(self.refused(abi::MPI_ERR_ARG, why));
             }
             given => u64::try_from(given).map_err(|_| {
@@ -62,9 +60,10 @@ impl File {
             .order()
             .is_some_and(|order| order.first < 0 || !order.disjoint && self.mode.writes())
         {
-            return Err(
-                self.refused(abi::MPI_ERR_ARG, "the etype has negative displacements or overlaps itself")
-            );
+            return Err(self.refused(
+                abi::MPI_ERR_ARG,
+                "the etype has negative displacements or overlaps itself",
+            ));
         }
         let view = View::new(displacement, unit.size(), tile.layout(), self.mode.writes())
             .map_err(|error| error.within(format_args!("file \"{}\"", self.name)))?;
@@ -91,7 +90,10 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_ARG for wrong arguments, MPI_ERR_NOT_SAME if the etypes have different sizes or the
     /// representations differ.
     pub fn set_view(&self, file: &File, new: Result<NewView>) -> Result<()> {
-        let mine = file.check_no_split().and(new).and_then(|new| Ok((file.new_view(self, &new)?, new.info)));
+        let mine = file
+            .check_no_split()
+            .and(new)
+            .and_then(|new| Ok((file.new_view(self, &new)?, new.info)));
         let mut words = [0; 3 + HINT_WORDS];
         words[0] = verdict(&mine);
         if let Ok((shown, info)) = &mine {
@@ -150,11 +152,20 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    fn resize(&self, file: &File, size: i64, how: impl FnOnce(&File, u64) -> Result<()>) -> Result<()> {
-        let mine =
-            file.check_access(super::Direction::Write, super::FilePosition::Individual).and_then(|()| {
+    fn resize(
+        &self,
+        file: &File,
+        size: i64,
+        how: impl FnOnce(&File, u64) -> Result<()>,
+    ) -> Result<()> {
+        let mine = file
+            .check_access(super::Direction::Write, super::FilePosition::Individual)
+            .and_then(|()| {
                 u64::try_from(size).map_err(|_| {
-                    file.refused(abi::MPI_ERR_ARG, &format!("size is {size}; it must not be negative"))
+                    file.refused(
+                        abi::MPI_ERR_ARG,
+                        &format!("size is {size}; it must not be negative"),
+                    )
                 })
             });
         let all = self.exchange_numbers(&file.comm, [verdict(&mine), size as u64])?;
@@ -180,7 +191,8 @@ impl<F: Fabric> Process<F> {
     /// Writes all data to the device (MPI_File_sync). Collective.
     pub fn sync_file(&self, file: &File) -> Result<()> {
         file.dirty.store(false, Ordering::Relaxed);
-        let done = file.store.sync().map_err(|failure| file.error("bringing to the device", failure));
+        let done =
+            file.store.sync().map_err(|failure| file.error("bringing to the device", failure));
         self.agree_on_file(&file.comm, &file.name, done)
     }
 }

@@ -40,7 +40,11 @@ enum PointerUpdate {
 }
 
 impl<F: Fabric> Process<F> {
-    pub(super) fn pointer_in_window(&self, comm: &Communicator, value: u64) -> Result<SharedFilePointer> {
+    pub(super) fn pointer_in_window(
+        &self,
+        comm: &Communicator,
+        value: u64,
+    ) -> Result<SharedFilePointer> {
         let new = NewWindow {
             flavor: Flavor::Allocate,
             memory: Exposed::NONE,
@@ -82,7 +86,8 @@ impl<F: Fabric> Process<F> {
     }
 
     pub(super) fn move_pointer_to(&self, file: &File, value: u64) -> Result<()> {
-        self.change_pointer(file, PointerUpdate::To(value), "moving the shared pointer of").map(drop)
+        self.change_pointer(file, PointerUpdate::To(value), "moving the shared pointer of")
+            .map(drop)
     }
 
     /// Moves the pointer forward. Returns its old value.
@@ -98,12 +103,14 @@ impl<F: Fabric> Process<F> {
                 PointerUpdate::By(by) => pointer.advance(by),
             }
             .map_err(|failure| error_of(&file.name, doing, failure)),
-            SharedFilePointer::Window(window) => self.change_word(window, update).map_err(|error| {
-                MpiError::new(
-                    error.class(),
-                    format!("{doing} the file \"{}\": {}", file.name, error.detail()),
-                )
-            }),
+            SharedFilePointer::Window(window) => {
+                self.change_word(window, update).map_err(|error| {
+                    MpiError::new(
+                        error.class(),
+                        format!("{doing} the file \"{}\": {}", file.name, error.detail()),
+                    )
+                })
+            }
         }
     }
 
@@ -128,7 +135,8 @@ impl<F: Fabric> Process<F> {
         )?;
         self.flush_window(window, OWNER)?;
         let before = before.as_slice().and_then(|words| words.first().copied());
-        before
-            .ok_or_else(|| MpiError::new(abi::MPI_ERR_INTERN, "an access that is complete holds its buffer"))
+        before.ok_or_else(|| {
+            MpiError::new(abi::MPI_ERR_INTERN, "an access that is complete holds its buffer")
+        })
     }
 }

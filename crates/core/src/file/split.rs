@@ -33,9 +33,8 @@ impl File {
     pub(super) fn check_no_split(&self) -> Result<()> {
         match &*locked(&self.split) {
             None => Ok(()),
-            Some(split) => {
-                Err(self.split_error(&format!("{}_begin was called, and not its _end", split.kind.name)))
-            }
+            Some(split) => Err(self
+                .split_error(&format!("{}_begin was called, and not its _end", split.kind.name))),
         }
     }
 }
@@ -72,7 +71,10 @@ impl<F: Fabric + 'static> Process<F> {
                 other => {
                     let why = match &other {
                         Some(begun) if begun.kind == kind => {
-                            format!("{}_begin was called with another buffer than its _end", kind.name)
+                            format!(
+                                "{}_begin was called with another buffer than its _end",
+                                kind.name
+                            )
                         }
                         Some(begun) => {
                             format!("{}_begin was called, not {}_begin", begun.kind.name, kind.name)

@@ -91,7 +91,8 @@ impl<F: Fabric + 'static> Process<F> {
         let call = Call::Alltoall { block: Shared(8), in_place: false };
         self.step(access, call, (bytes_of(&sizes), output), |process, mut access, received| {
             let Some(rounds) = &mut access.rounds else { return process.conclude(access) };
-            rounds.expected = words_of(&received).map(|n| usize::try_from(n).unwrap_or(usize::MAX)).collect();
+            rounds.expected =
+                words_of(&received).map(|n| usize::try_from(n).unwrap_or(usize::MAX)).collect();
             let outbox = std::mem::take(&mut rounds.outbox);
             let sound = rounds.expected.iter().all(|&length| length <= rounds.longest_message());
             let room = exchange(&rounds.lengths, &rounds.expected).filter(|_| sound);
@@ -127,7 +128,9 @@ impl<F: Fabric + 'static> Process<F> {
         }
         // Each aggregator with a part of this rank's data answers.
         rounds.expected.fill(0);
-        for (aggregator, (from, to)) in rounds.parts.iter().enumerate().filter(|(_, part)| part.0 < part.1) {
+        for (aggregator, (from, to)) in
+            rounds.parts.iter().enumerate().filter(|(_, part)| part.0 < part.1)
+        {
             let rank = rounds.domains.rank_of(aggregator as u32) as usize;
             rounds.expected[rank] = HEAD + (to - from) as usize;
         }
@@ -200,7 +203,11 @@ impl TwoPhaseRounds {
     }
 
     /// Reads the requested bytes: returns the answers, their lengths, and the outcome.
-    fn read_window(&mut self, file: &File, received: &[u8]) -> (Vec<u8>, Vec<usize>, Result<(), MpiError>) {
+    fn read_window(
+        &mut self,
+        file: &File,
+        received: &[u8],
+    ) -> (Vec<u8>, Vec<usize>, Result<(), MpiError>) {
         self.begin_window();
         let mut outcome = Ok(());
         for message in cut(received, &self.expected).filter(|message| !message.is_empty()) {
@@ -231,11 +238,15 @@ impl TwoPhaseRounds {
 
     fn take_answers(&self, access: &mut CollectiveAccess, received: &[u8]) {
         let answers: Vec<&[u8]> = cut(received, &self.expected).collect();
-        for (aggregator, (from, to)) in self.parts.iter().enumerate().filter(|(_, part)| part.0 < part.1) {
+        for (aggregator, (from, to)) in
+            self.parts.iter().enumerate().filter(|(_, part)| part.0 < part.1)
+        {
             let answer = answers[self.domains.rank_of(aggregator as u32) as usize];
             let Some((head, data)) = answer.split_first_chunk::<HEAD>() else { continue };
             let there = u64::from_ne_bytes(*head).min(to - from).min(data.len() as u64);
-            access.data.unpack((from - access.start) as usize, Bytes::from(&data[..there as usize]));
+            access
+                .data
+                .unpack((from - access.start) as usize, Bytes::from(&data[..there as usize]));
             access.received += there;
         }
     }

@@ -70,7 +70,8 @@ fn shared_bytes(call: &Call, unit: usize) -> Option<usize> {
 /// Whether a library may get a call: all ranks get the same result.
 pub(crate) fn can_hand_over(call: &Call, combine: &Combine) -> bool {
     // A plan completes a call without data at once.
-    let has_data = matches!(call, Call::Barrier) || shared_bytes(call, 1).is_none_or(|bytes| bytes > 0);
+    let has_data =
+        matches!(call, Call::Barrier) || shared_bytes(call, 1).is_none_or(|bytes| bytes > 0);
     has_data
         && match combine {
             Combine::Nothing => true,
@@ -87,7 +88,8 @@ pub(super) struct PreparedCall {
 }
 
 fn scratch(bytes: usize) -> Result<UserBuf> {
-    let room = Scratch::bytes(bytes).map_err(|e| MpiError::new(abi::MPI_ERR_NO_MEM, e.to_string()))?;
+    let room =
+        Scratch::bytes(bytes).map_err(|e| MpiError::new(abi::MPI_ERR_NO_MEM, e.to_string()))?;
     Ok(room.buf().clone())
 }
 
@@ -126,7 +128,8 @@ fn read_blocks(area: &Area, lengths: &[usize], library: CollLibrary) -> Result<U
 
 /// Whether a library can address all these blocks.
 fn is_in_reach(blocks: &[UserBuf], library: CollLibrary) -> bool {
-    let starts = || blocks.iter().filter(|block| !block.is_empty()).map(|block| block.as_ptr().addr());
+    let starts =
+        || blocks.iter().filter(|block| !block.is_empty()).map(|block| block.as_ptr().addr());
     let span = starts().max().unwrap_or(0) - starts().min().unwrap_or(0);
     library == CollLibrary::Ucc || i32::try_from(span).is_ok()
 }
@@ -232,13 +235,17 @@ fn arguments(
             results: None,
         })
     };
-    let target_blocks = |lengths: &[usize], keeps: bool| -> Result<(UccOperand, Option<(UserBuf, Area)>)> {
-        if let Some(blocks) = blocks_in_place(output, lengths, library) {
-            return Ok((UccOperand::Blocks(blocks), None));
-        }
-        let target = result_buffer(output, true, keeps)?;
-        Ok((UccOperand::Blocks(split(&one(target.buffer), lengths.iter().copied())), target.results))
-    };
+    let target_blocks =
+        |lengths: &[usize], keeps: bool| -> Result<(UccOperand, Option<(UserBuf, Area)>)> {
+            if let Some(blocks) = blocks_in_place(output, lengths, library) {
+                return Ok((UccOperand::Blocks(blocks), None));
+            }
+            let target = result_buffer(output, true, keeps)?;
+            Ok((
+                UccOperand::Blocks(split(&one(target.buffer), lengths.iter().copied())),
+                target.results,
+            ))
+        };
     let lengths = |blocks: &oxmpi_plan::Blocks| -> Vec<usize> {
         (0..blocks.how_many()).map(|at| blocks.length(at)).collect()
     };
@@ -298,9 +305,11 @@ fn arguments(
             arguments
         }
         Call::ReduceScatterBlock { block, in_place, .. } => {
-            let source = if *in_place { UccOperand::Whole(copied(output)?) } else { read_whole(input)? };
+            let source =
+                if *in_place { UccOperand::Whole(copied(output)?) } else { read_whole(input)? };
             let unit = one(output.clone()).element_size();
-            let part = output.packed_range(0, block.0.saturating_mul(unit)).unwrap_or(UserBuf::empty());
+            let part =
+                output.packed_range(0, block.0.saturating_mul(unit)).unwrap_or(UserBuf::empty());
             let target = result_buffer(&part.clone().into(), !is_in_one_piece(&part), false)?;
             CollectiveArguments {
                 kind: UccCollective::ReduceScatter,
@@ -312,7 +321,8 @@ fn arguments(
             }
         }
         Call::ReduceScatter { blocks, in_place, .. } => {
-            let source = if *in_place { UccOperand::Whole(copied(output)?) } else { read_whole(input)? };
+            let source =
+                if *in_place { UccOperand::Whole(copied(output)?) } else { read_whole(input)? };
             let unit = one(output.clone()).element_size();
             let length = blocks.0.length(rank as usize).saturating_mul(unit);
             let part = output.packed_range(0, length).unwrap_or(UserBuf::empty());
@@ -381,7 +391,12 @@ fn arguments(
                 true => {
                     let length = lengths.get(rank as usize).copied().unwrap_or(0);
                     let copy = scratch(length)?;
-                    Area::from(copy.clone()).copy_from(0, output, blocks.0.start(rank as usize), length);
+                    Area::from(copy.clone()).copy_from(
+                        0,
+                        output,
+                        blocks.0.start(rank as usize),
+                        length,
+                    );
                     copy
                 }
                 false => match read_whole(input)? {

@@ -98,8 +98,10 @@ impl Exchanges {
     }
 
     fn take(&self) -> Vec<u8> {
-        match std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), Exchange::Going)
-        {
+        match std::mem::replace(
+            &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner),
+            Exchange::Going,
+        ) {
             Exchange::Wanted(mine) => mine,
             _ => Vec::new(),
         }
@@ -280,9 +282,13 @@ impl UccTeamInCreation {
             return Ok(CreationStep::Going);
         }
         if all_vote(vote::MADE)
-            && let UccTeamState::Made(team) = std::mem::replace(&mut self.state, UccTeamState::Nothing)
+            && let UccTeamState::Made(team) =
+                std::mem::replace(&mut self.state, UccTeamState::Nothing)
         {
-            return Ok(CreationStep::Made { team: MadeTeam::Ucc(team), id: self.number.unwrap_or_default() });
+            return Ok(CreationStep::Made {
+                team: MadeTeam::Ucc(team),
+                id: self.number.unwrap_or_default(),
+            });
         }
         Ok(self.refuse("its ranks have not come to the same end".to_string()))
     }
@@ -301,7 +307,9 @@ impl UccTeamInCreation {
     fn next_words(&self) -> Option<[u64; 2]> {
         match &self.state {
             UccTeamState::Nothing => None,
-            UccTeamState::Going(_) => self.exchanges.wanted_len().map(|len| [vote::EXCHANGE, len as u64]),
+            UccTeamState::Going(_) => {
+                self.exchanges.wanted_len().map(|len| [vote::EXCHANGE, len as u64])
+            }
             UccTeamState::Made(_) => Some([vote::MADE, 0]),
             UccTeamState::Failed(_) => Some([vote::FAILED, 0]),
         }
@@ -319,7 +327,8 @@ impl UccTeamInCreation {
     /// Gives up all rounds. UCC keeps its team.
     pub(super) fn release<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         self.exchanges.put(Exchange::Over(None));
-        if let UccTeamState::Made(team) = std::mem::replace(&mut self.state, UccTeamState::Nothing) {
+        if let UccTeamState::Made(team) = std::mem::replace(&mut self.state, UccTeamState::Nothing)
+        {
             team.abandon();
         }
         for round in [self.words.take(), self.bytes.take()].into_iter().flatten() {

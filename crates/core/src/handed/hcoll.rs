@@ -16,7 +16,8 @@ use super::{CollLibrary, Handed};
 use oxmpi_engine::{Lane, MatchSource, Mode, RequestId, Started, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_hcoll::{
-    ContextCreation, Hcoll, HcollContext, HcollCreation, HcollGroup, HcollMembers, HcollTransfer, HcollTurn,
+    ContextCreation, Hcoll, HcollContext, HcollCreation, HcollGroup, HcollMembers, HcollTransfer,
+    HcollTurn,
 };
 use std::sync::Arc;
 
@@ -44,7 +45,12 @@ fn members<F: Fabric>(team: &Team, lane: &mut Lane<F>) -> HcollMembers {
 
 impl GroupMessages {
     fn open<F: Fabric>(team: &Arc<Team>, group: HcollGroup, lane: &mut Lane<F>) -> GroupMessages {
-        GroupMessages { team: team.clone(), group, context: lane.open_handed(team), active: Vec::new() }
+        GroupMessages {
+            team: team.clone(),
+            group,
+            context: lane.open_handed(team),
+            active: Vec::new(),
+        }
     }
 
     fn end<F: Fabric>(&mut self, lane: &mut Lane<F>) {
@@ -220,7 +226,9 @@ impl HcollContextInCreation {
             };
             let word = match &self.state {
                 HcollContextState::Nothing => self.propose(handed, own),
-                HcollContextState::Proposed | HcollContextState::Going(_) => return Ok(CreationStep::Going),
+                HcollContextState::Proposed | HcollContextState::Going(_) => {
+                    return Ok(CreationStep::Going);
+                }
                 HcollContextState::Made(_) => vote::MADE,
                 HcollContextState::Failed(_) => vote::FAILED,
             };
@@ -239,7 +247,9 @@ impl HcollContextInCreation {
         if all.iter().any(|[vote, _]| *vote == vote::BUSY) {
             process.reserved = process.reserved.filter(|reserved| *reserved != own);
             self.state = HcollContextState::Nothing;
-            return Ok(CreationStep::Later("a rank of it makes a context for another one".to_string()));
+            return Ok(CreationStep::Later(
+                "a rank of it makes a context for another one".to_string(),
+            ));
         }
         if all_vote(vote::HERE) {
             let group = process.group(&channel.team, lane);

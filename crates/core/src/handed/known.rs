@@ -8,7 +8,9 @@ use oxmpi_engine::Lane;
 use oxmpi_fabric::Fabric;
 use oxmpi_hcoll::{HcollCall, HcollElement, HcollOperation, Invocation};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_ucc::{UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation, UccRequest, UccState};
+use oxmpi_ucc::{
+    UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation, UccRequest, UccState,
+};
 
 pub(super) enum LibraryCall {
     Ucc(UccArguments),
@@ -38,12 +40,16 @@ pub(super) fn describe(
     Ok(match (team, arguments) {
         (MadeTeam::Ucc(team), LibraryCall::Ucc(arguments)) => match &handed.context {
             Ok(Backend::Ucc(context)) if context.has(arguments.kind) => {
-                UccRequest::new(team, arguments).map(LibraryRequest::Ucc).map_err(|error| error.to_string())
+                UccRequest::new(team, arguments)
+                    .map(LibraryRequest::Ucc)
+                    .map_err(|error| error.to_string())
             }
             _ => Err("the layers that it uses have no such collective".to_string()),
         },
         (MadeTeam::Hcoll(context), LibraryCall::Hcoll(invocation)) => {
-            HcollCall::new(context, invocation).map(LibraryRequest::Hcoll).map_err(|error| error.to_string())
+            HcollCall::new(context, invocation)
+                .map(LibraryRequest::Hcoll)
+                .map_err(|error| error.to_string())
         }
         _ => return Err("its communicator has a team of another library".to_string()),
     })
@@ -59,7 +65,11 @@ pub(super) fn post<F: Fabric>(
     match request {
         LibraryRequest::Hcoll(mut call) => {
             let is_started = entered.0.as_ref().is_some_and(|turn| call.start(turn));
-            Ok(if is_started { CallStage::Posted(LibraryRequest::Hcoll(call)) } else { CallStage::Planned })
+            Ok(if is_started {
+                CallStage::Posted(LibraryRequest::Hcoll(call))
+            } else {
+                CallStage::Planned
+            })
         }
         LibraryRequest::Ucc(mut request) => match request.post() {
             Ok(()) => Ok(CallStage::Posted(LibraryRequest::Ucc(request))),
@@ -92,16 +102,24 @@ pub(super) fn for_hcoll(arguments: UccArguments) -> Option<Invocation> {
     Some(match kind {
         UccCollective::Barrier => Invocation::Barrier,
         UccCollective::Bcast => Invocation::Bcast { buffer: whole(source), root },
-        UccCollective::Allgather => Invocation::Allgather { source: given(source), target: whole(target) },
-        UccCollective::Allgatherv => Invocation::Allgatherv { source: given(source), target: blocks(target) },
+        UccCollective::Allgather => {
+            Invocation::Allgather { source: given(source), target: whole(target) }
+        }
+        UccCollective::Allgatherv => {
+            Invocation::Allgatherv { source: given(source), target: blocks(target) }
+        }
         UccCollective::Allreduce => {
             Invocation::Allreduce { source: given(source), target: whole(target), reduction }
         }
         UccCollective::Reduce => {
             Invocation::Reduce { source: given(source), target: whole(target), reduction, root }
         }
-        UccCollective::Gatherv => Invocation::Gatherv { source: given(source), target: blocks(target), root },
-        UccCollective::Alltoallv => Invocation::Alltoallv { source: blocks(source), target: blocks(target) },
+        UccCollective::Gatherv => {
+            Invocation::Gatherv { source: given(source), target: blocks(target), root }
+        }
+        UccCollective::Alltoallv => {
+            Invocation::Alltoallv { source: blocks(source), target: blocks(target) }
+        }
         _ => return None,
     })
 }

@@ -167,7 +167,8 @@ impl TeamInCreation {
 
 /// The version and file of the library UCC with this name, or the reason why it cannot be used.
 pub fn find_ucc(library: &str) -> Result<String, String> {
-    let found = UccLibrary::open(library).and_then(|found| found.find_modules().map(|()| found.to_string()));
+    let found = UccLibrary::open(library)
+        .and_then(|found| found.find_modules().map(|()| found.to_string()));
     found.map_err(|error| error.to_string())
 }
 

@@ -147,7 +147,9 @@ impl HandedOver {
             }
             CallStage::Posted(request) => match request.state() {
                 // No progress is made on it any more.
-                UccState::Going if handed.poison.is_some() => Err(handed.poison.clone().unwrap_or_default()),
+                UccState::Going if handed.poison.is_some() => {
+                    Err(handed.poison.clone().unwrap_or_default())
+                }
                 UccState::Going => match handed.fault(context) {
                     None => Ok(Some(Stand::Waiting)),
                     Some(fault) => {
@@ -199,19 +201,28 @@ impl HandedOver {
     }
 
     /// A library that works on the call would write into the program's memory: its progress ends.
-    pub(crate) fn abandon<F: Fabric>(mut self, lane: &mut Lane<F>, libraries: &mut HandedLibraries) {
+    pub(crate) fn abandon<F: Fabric>(
+        mut self,
+        lane: &mut Lane<F>,
+        libraries: &mut HandedLibraries,
+    ) {
         self.give_up_round(lane);
         if let Some(handed) = libraries.of(self.library) {
             handed.active = handed.active.saturating_sub(1);
             match &self.stage {
                 CallStage::Posted(request) if request.state() != UccState::Done => {
-                    let why = format!("a collective was given up while {} worked on it", self.library);
+                    let why =
+                        format!("a collective was given up while {} worked on it", self.library);
                     handed.poison(&why, lane);
                 }
                 // Later calls would wait for this one, and the other ranks for its words.
                 CallStage::Waiting | CallStage::Agreeing { .. } => {
                     let context = self.channel.team.collective;
-                    handed.fail_team(context, "a collective before it was given up at this rank", lane);
+                    handed.fail_team(
+                        context,
+                        "a collective before it was given up at this rank",
+                        lane,
+                    );
                 }
                 CallStage::Posted(_) | CallStage::Planned => {}
             }
@@ -246,7 +257,11 @@ impl HandedOver {
     }
 
     fn no_record(&self) -> String {
-        format!("its communicator has no {} of {}, and no record of why", self.library.team(), self.library)
+        format!(
+            "its communicator has no {} of {}, and no record of why",
+            self.library.team(),
+            self.library
+        )
     }
 
     fn begin_in<F: Fabric>(
@@ -266,13 +281,19 @@ impl HandedOver {
             match made {
                 CreationStep::Going => {}
                 CreationStep::Made { team, id } => {
-                    let library = handed.context.as_ref().map(ToString::to_string).unwrap_or_default();
+                    let library =
+                        handed.context.as_ref().map(ToString::to_string).unwrap_or_default();
                     handed.report(say, comm.is_first, 1, &format!("a {what} {of} by {library}"));
                     handed.has_made = true;
                     comm.state = TeamState::Made { team, id };
                 }
                 CreationStep::Refused(why) => {
-                    handed.report(say, comm.is_first, 1, &format!("no {what} {of}: {why}; plans serve it"));
+                    handed.report(
+                        say,
+                        comm.is_first,
+                        1,
+                        &format!("no {what} {of}: {why}; plans serve it"),
+                    );
                     // The library may still have a part of the team.
                     handed.lost.extend(creation.number());
                     comm.state = TeamState::Refused;
@@ -284,7 +305,9 @@ impl HandedOver {
                     comm.begun += 1;
                     return Ok(true);
                 }
-                CreationStep::Failed(why) => return Err(format!("no {what} {of} at this rank: {why}")),
+                CreationStep::Failed(why) => {
+                    return Err(format!("no {what} {of} at this rank: {why}"));
+                }
             }
         }
         match &comm.state {
@@ -348,7 +371,9 @@ impl HandedOver {
             (_, Err(_)) if is_known => Ok(CallStage::Planned),
             (Some(true), Ok(request)) => post(request, entered, handed, lane),
             // The other ranks post their requests, so no plan or agreement would meet them.
-            (Some(true), Err(why)) => Err(format!("{why}, though UCC supports such calls at all ranks")),
+            (Some(true), Err(why)) => {
+                Err(format!("{why}, though UCC supports such calls at all ranks"))
+            }
             (_, request) => {
                 let round = Round::of_words(&self.channel, [u64::from(request.is_ok()), 0])?;
                 Ok(CallStage::Agreeing { request, round: Some(round) })
@@ -367,7 +392,8 @@ impl HandedOver {
         let stage = std::mem::replace(&mut self.stage, CallStage::Planned);
         let CallStage::Agreeing { request, .. } = stage else { return Ok(()) };
         let is_agreed = yes == self.channel.team.size() as usize;
-        let why = request.as_ref().err().cloned().unwrap_or_else(|| "other ranks cannot".to_string());
+        let why =
+            request.as_ref().err().cloned().unwrap_or_else(|| "other ranks cannot".to_string());
         let context = self.channel.team.collective;
         if self.library == CollLibrary::Hcoll {
             if let Ok(request) = request
@@ -375,7 +401,9 @@ impl HandedOver {
             {
                 self.stage = post(request, entered, handed, lane)?;
             }
-            let Some(mut comm) = handed.teams.remove(&context) else { return Err(self.no_record()) };
+            let Some(mut comm) = handed.teams.remove(&context) else {
+                return Err(self.no_record());
+            };
             comm.begun += 1;
             self.note_served(&mut comm, handed, say, &why);
             handed.teams.insert(context, comm);
@@ -396,7 +424,8 @@ impl HandedOver {
         }
         // If only some ranks support the call, UCC's counts of the team's calls differ from now on.
         if yes > 0
-            && let TeamState::Made { team, id } = std::mem::replace(&mut comm.state, TeamState::Refused)
+            && let TeamState::Made { team, id } =
+                std::mem::replace(&mut comm.state, TeamState::Refused)
         {
             // The team stays if earlier calls are under way in it.
             drop(team);

@@ -3,7 +3,9 @@
 use super::{Channel, NOTE, PartitionedBuffer, WITH_NOTE, no_partition, word};
 use crate::p2p::NO_PROCESS;
 use crate::task::Stand;
-use oxmpi_engine::{Completion, Fault, Lane, MatchSource, NO_CONTEXT, RequestId, Started, TagMatch};
+use oxmpi_engine::{
+    Completion, Fault, Lane, MatchSource, NO_CONTEXT, RequestId, Started, TagMatch,
+};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Scratch, ScratchError};
@@ -84,8 +86,12 @@ impl PartitionedReceive {
         tag: i32,
     ) -> std::result::Result<(), ScratchError> {
         let note = Scratch::bytes(NOTE + WITH_NOTE)?.buf().clone();
-        let started =
-            lane.start_receive(context, note.clone(), MatchSource::Process(from), TagMatch::Is(tag));
+        let started = lane.start_receive(
+            context,
+            note.clone(),
+            MatchSource::Process(from),
+            TagMatch::Is(tag),
+        );
         let channel = match started {
             Ok(Started::Pending(request)) => ChannelState::NotYet(request),
             Ok(Started::Complete(completion)) => decode_channel(&note, &completion, from),
@@ -123,8 +129,10 @@ impl PartitionedReceive {
         let completion = match self.receive_data(lane) {
             Ok(None) => return Stand::Waiting,
             Ok(Some(channel)) => {
-                let (length, room) =
-                    ((channel.partitions * channel.bytes) as u64, self.parts.buffer.packed_len() as u64);
+                let (length, room) = (
+                    (channel.partitions * channel.bytes) as u64,
+                    self.parts.buffer.packed_len() as u64,
+                );
                 let fault = (length > room).then_some(Fault::Truncated { length, room });
                 Completion { source, tag, bytes: length.min(room), fault, ..Completion::EMPTY }
             }
@@ -139,11 +147,19 @@ impl PartitionedReceive {
     }
 
     /// The channel, if all data have arrived.
-    fn receive_data<F: Fabric>(&mut self, lane: &mut Lane<F>) -> std::result::Result<Option<Channel>, Fault> {
+    fn receive_data<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+    ) -> std::result::Result<Option<Channel>, Fault> {
         let Some(channel) = self.channel(lane)? else { return Ok(None) };
         if channel.is_direct() && self.noted == 0 {
             for partition in 0..channel.partitions {
-                self.expect(lane, &channel, partition..partition + 1, channel.of_partition(partition))?;
+                self.expect(
+                    lane,
+                    &channel,
+                    partition..partition + 1,
+                    channel.of_partition(partition),
+                )?;
             }
             self.noted = channel.partitions;
         }
@@ -163,7 +179,8 @@ impl PartitionedReceive {
                     None => return Err(Fault::Lost { peer: route.from }),
                 },
                 None => {
-                    let (from, tag) = (MatchSource::Process(route.from), TagMatch::Is(channel.notes()));
+                    let (from, tag) =
+                        (MatchSource::Process(route.from), TagMatch::Is(channel.notes()));
                     match lane.start_receive(route.context, route.note.clone(), from, tag)? {
                         Started::Complete(completion) => completion,
                         Started::Pending(note) => {
@@ -178,7 +195,10 @@ impl PartitionedReceive {
         }
     }
 
-    fn channel<F: Fabric>(&mut self, lane: &mut Lane<F>) -> std::result::Result<Option<Channel>, Fault> {
+    fn channel<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+    ) -> std::result::Result<Option<Channel>, Fault> {
         let Some(route) = &mut self.route else { return Ok(None) };
         if let ChannelState::NotYet(request) = route.channel {
             route.channel = match lane.test(request) {
@@ -318,13 +338,16 @@ impl PartitionedReceive {
 
     pub(super) fn has_arrived(&self, partition: i32) -> Result<bool> {
         match usize::try_from(partition) {
-            Ok(at) if at < self.parts.partitions => Ok(self.is_over || self.missing.get(at) == Some(&0)),
+            Ok(at) if at < self.parts.partitions => {
+                Ok(self.is_over || self.missing.get(at) == Some(&0))
+            }
             _ => Err(no_partition(partition, self.parts.partitions)),
         }
     }
 
     pub(crate) fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
-        let under_way = self.note.take().into_iter().chain(self.pieces.drain(..).map(|p| p.request));
+        let under_way =
+            self.note.take().into_iter().chain(self.pieces.drain(..).map(|p| p.request));
         under_way.for_each(|request| lane.abandon(request));
     }
 
@@ -342,6 +365,7 @@ fn decode_channel(note: &UserBuf, completion: &Completion, from: u32) -> Channel
     }
     let mut words = [0; Channel::ENCODED_BYTES];
     note.pack(0, BytesMut::from(&mut words[..]));
-    let channel = Channel::decode(&words).filter(|_| completion.bytes as usize == Channel::ENCODED_BYTES);
+    let channel =
+        Channel::decode(&words).filter(|_| completion.bytes as usize == Channel::ENCODED_BYTES);
     channel.map_or(ChannelState::Never(Fault::Lost { peer: from }), ChannelState::All)
 }

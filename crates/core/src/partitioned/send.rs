@@ -45,7 +45,16 @@ impl PartitionedSend {
         ready.resize(words, 0);
         let left = parts.partitions;
         let (under_way, note) = (Vec::new(), Vec::new());
-        Ok(PartitionedSend { parts, error_context, route: None, ready, left, under_way, fault: None, note })
+        Ok(PartitionedSend {
+            parts,
+            error_context,
+            route: None,
+            ready,
+            left,
+            under_way,
+            fault: None,
+            note,
+        })
     }
 
     /// Connects it with a receiver, and sends the channel's description.
@@ -87,7 +96,9 @@ impl PartitionedSend {
         match ready {
             Ready::Range { low, high } => {
                 if low > high {
-                    let text = format!("partition_low is {low}, more than partition_high, which is {high}");
+                    let text = format!(
+                        "partition_low is {low}, more than partition_high, which is {high}"
+                    );
                     return Err(MpiError::new(abi::MPI_ERR_ARG, text));
                 }
                 // The bounds first, as the range may be long.

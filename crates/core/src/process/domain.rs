@@ -115,7 +115,11 @@ impl<F: Fabric> Domain<F> {
 
     /// Adds a collective without a continuation, and advances it. Most short ones are then complete
     /// and need no request.
-    pub(crate) fn start_at_once(&mut self, mut single: Box<Single>, call: Option<UserCall>) -> RequestId {
+    pub(crate) fn start_at_once(
+        &mut self,
+        mut single: Box<Single>,
+        call: Option<UserCall>,
+    ) -> RequestId {
         self.calls.count(&single.run);
         self.notes.collective(&single.run);
         if call.is_none() {
@@ -156,7 +160,14 @@ impl<F: Fabric> Domain<F> {
         self.lane.note_news();
         let request = self.lane.open_external();
         let task = RequestTask::Later(Box::new(later));
-        self.runs.push(Active { request, task, call: None, then: None, in_call: false, fault: None });
+        self.runs.push(Active {
+            request,
+            task,
+            call: None,
+            then: None,
+            in_call: false,
+            fault: None,
+        });
         request
     }
 
@@ -174,7 +185,10 @@ impl<F: Fabric> Domain<F> {
             let handed = Box::new(Handed::new(library, settings, (world, is_threaded), lane));
             if handed.is_usable() {
                 let (request, task) = (NO_REQUEST, RequestTask::Library(library));
-                runs.insert(0, Active { request, task, call: None, then: None, in_call: false, fault: None });
+                runs.insert(
+                    0,
+                    Active { request, task, call: None, then: None, in_call: false, fault: None },
+                );
             }
             handed
         })
@@ -197,14 +211,26 @@ impl<F: Fabric> Domain<F> {
         }
         let request = self.lane.open_external();
         let task = RequestTask::Handed(Box::new(call));
-        self.runs.push(Active { request, task, call: None, then: None, in_call: false, fault: None });
+        self.runs.push(Active {
+            request,
+            task,
+            call: None,
+            then: None,
+            in_call: false,
+            fault: None,
+        });
         self.lane.note_news();
         request
     }
 
     /// The request of a collective that `fault` prevents.
     #[cold]
-    pub(crate) fn start_failed(&mut self, fault: Fault, team: &Team, then: Option<Then<F>>) -> RequestId {
+    pub(crate) fn start_failed(
+        &mut self,
+        fault: Fault,
+        team: &Team,
+        then: Option<Then<F>>,
+    ) -> RequestId {
         if let Some(then) = then {
             then(self, Err(fault));
         }
@@ -214,7 +240,11 @@ impl<F: Fabric> Domain<F> {
         request
     }
 
-    pub(crate) fn start_persistent(&mut self, persistent: RequestId, key: usize) -> Result<(), StartFault> {
+    pub(crate) fn start_persistent(
+        &mut self,
+        persistent: RequestId,
+        key: usize,
+    ) -> Result<(), StartFault> {
         let request = self.lane.start_external(persistent)?;
         let call = self.persistent.begin(key);
         if let Some(run) = self.persistent.run(key) {
@@ -304,7 +334,8 @@ impl<F: Fabric> Domain<F> {
 
     #[cold]
     fn end_failed(&mut self, at: usize) {
-        let Active { request, task, then, fault: Some(fault), .. } = self.runs.swap_remove(at) else {
+        let Active { request, task, then, fault: Some(fault), .. } = self.runs.swap_remove(at)
+        else {
             return;
         };
         let context = task.team(&self.persistent).map_or(NO_CONTEXT, |team| team.collective);
@@ -316,8 +347,7 @@ impl<F: Fabric> Domain<F> {
     }
 
     pub(crate) fn finish_persistent(&mut self, key: usize) {
-        let is_it =
-            |active: &Active<F>| matches!(active.task, RequestTask::Persistent(other) if other == key);
+        let is_it = |active: &Active<F>| matches!(active.task, RequestTask::Persistent(other) if other == key);
         if let Some(at) = self.runs.iter().position(is_it)
             && let Stand::Done(completion) = self.persistent.advance(key, &mut self.lane)
         {
@@ -330,7 +360,8 @@ impl<F: Fabric> Domain<F> {
     /// whether it is complete. Much cheaper than progress.
     #[inline]
     pub(crate) fn advance_sole(&mut self) -> Option<bool> {
-        let [Active { task: RequestTask::Later(later), request, fault: None, .. }] = &mut self.runs[..]
+        let [Active { task: RequestTask::Later(later), request, fault: None, .. }] =
+            &mut self.runs[..]
         else {
             return None;
         };
@@ -361,7 +392,8 @@ impl<F: Fabric> Domain<F> {
     /// [`Domain::goes_on_above`] without the polls of mailboxes of windows.
     #[inline]
     pub(crate) fn awaits_above(&self) -> bool {
-        self.goes_on_above() && (!self.runs.is_empty() || self.windows.iter().any(Service::awaits_messages))
+        self.goes_on_above()
+            && (!self.runs.is_empty() || self.windows.iter().any(Service::awaits_messages))
     }
 
     /// Advances all windows. Returns whether there were requests in mailboxes.
@@ -420,7 +452,11 @@ impl<F: Fabric> Domain<F> {
             if self.runs[at].in_call {
                 return false;
             }
-            self.runs.swap_remove(at).task.abandon(&mut self.lane, &mut self.persistent, &mut self.handed);
+            self.runs.swap_remove(at).task.abandon(
+                &mut self.lane,
+                &mut self.persistent,
+                &mut self.handed,
+            );
         }
         if let Some(key) = self.lane.external_key(request) {
             self.persistent.remove(key, &mut self.lane);

@@ -63,7 +63,10 @@ impl<F: Fabric> Process<F> {
 
     /// Makes progress until a function of the program is due; without one, calls the question.
     #[inline]
-    fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Progressed<F, R, Q> {
+    fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(
+        &self,
+        question: Q,
+    ) -> Progressed<F, R, Q> {
         let (progressed, seen) = self.look_once_unreported(question);
         if let Some(seen) = seen {
             self.tool.report(seen);
@@ -118,7 +121,10 @@ impl<F: Fabric> Process<F> {
 
     /// [`Process::enter`]; the caller must report the observations to the tool, without a lock.
     #[inline]
-    fn enter_unreported<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> (R, Option<ObservedEvents>) {
+    fn enter_unreported<R>(
+        &self,
+        f: impl FnOnce(&mut Domain<F>) -> R,
+    ) -> (R, Option<ObservedEvents>) {
         let mut domain = self.domain.lock();
         let result = f(&mut domain);
         // An observed process counts as one with threads (`observe`): one test less for the others.
@@ -157,7 +163,9 @@ impl<F: Fabric> Process<F> {
         }
         let mut note_writer = self.wait_note_writer(awaited);
         loop {
-            if let Some(answer) = self.wait_at_most(None, &mut note_writer, &mut question, &mut announce) {
+            if let Some(answer) =
+                self.wait_at_most(None, &mut note_writer, &mut question, &mut announce)
+            {
                 return answer;
             }
         }
@@ -193,7 +201,8 @@ impl<F: Fabric> Process<F> {
         // Another thread may wait for a send.
         let is_shared = self.is_threaded();
         let awaited = note_writer.awaited();
-        let kept = |domain: &Domain<F>| if is_shared { CopiedSends::All } else { domain.kept(awaited) };
+        let kept =
+            |domain: &Domain<F>| if is_shared { CopiedSends::All } else { domain.kept(awaited) };
         let mut wait = door.begin();
         let mut at_once = false;
         loop {
@@ -249,7 +258,8 @@ impl<F: Fabric> Process<F> {
                             return Some(answer);
                         }
                         Progressed::Answered(Err(rest)) => {
-                            let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
+                            let left =
+                                limit.map(|limit| limit.saturating_duration_since(Instant::now()));
                             match rest {
                                 _ if left.is_some_and(|left| left.is_zero()) => return None,
                                 Rest::Not => sleepy.cancel(),

@@ -80,7 +80,9 @@ impl EdgeBlocks {
                 let send = if *in_place { receive } else { send };
                 (to_each(&send.0, !in_place), to_each(&receive.0, !in_place), true, *in_place)
             }
-            Call::Neighbor { edges } => (edges.0.sends.to_vec(), edges.0.receives.to_vec(), true, false),
+            Call::Neighbor { edges } => {
+                (edges.0.sends.to_vec(), edges.0.receives.to_vec(), true, false)
+            }
             _ => return None,
         };
         Some(EdgeBlocks { collective, sends, receives, gives, in_place })
@@ -131,8 +133,9 @@ pub(super) fn lay_out(
         return 4;
     }
     // A rank that expects only short blocks posts no receives, so these have room first.
-    let reserved =
-        |len: usize| if len <= limits::SHORT_CALL_BYTES { len.next_multiple_of(64) + 64 } else { 0 };
+    let reserved = |len: usize| {
+        if len <= limits::SHORT_CALL_BYTES { len.next_multiple_of(64) + 64 } else { 0 }
+    };
     let mut reserve: usize = blocks.clone().map(|block| reserved(block.len)).sum();
     let mut last = None;
     for (at, block) in (1..).zip(blocks) {
@@ -195,7 +198,8 @@ pub(super) enum FoundBlock {
 pub(super) fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<FoundBlock> {
     let word = |at: usize| {
         let mut bytes = [0; 4];
-        (4 * at + 4 <= all.len()).then(|| all.slice(4 * at, 4).copy_to(BytesMut::from(&mut bytes[..])))?;
+        (4 * at + 4 <= all.len())
+            .then(|| all.slice(4 * at, 4).copy_to(BytesMut::from(&mut bytes[..])))?;
         Some(u32::from_ne_bytes(bytes))
     };
     let count = word(0)?;
@@ -302,11 +306,14 @@ impl<F: Fabric> Steps<'_, F> {
 
     fn take_along(&self, step: u64, edge: &Edge, nth: u16, output: &Area) -> Result<FoundBlock> {
         let no_part = || {
-            let text =
-                format!("rank {} has called another collective than this one, or gives less", edge.peer);
+            let text = format!(
+                "rank {} has called another collective than this one, or gives less",
+                edge.peer
+            );
             MpiError::new(abi::MPI_ERR_OTHER, text)
         };
-        let len = self.section.stated_length(edge.peer, step).filter(|len| *len <= self.room_along());
+        let len =
+            self.section.stated_length(edge.peer, step).filter(|len| *len <= self.room_along());
         self.section.read(edge.peer, step, len.ok_or_else(no_part)?, |all| {
             let found = find(all, self.me, nth).ok_or_else(no_part)?;
             if let FoundBlock::At(start, len) = found {
@@ -324,7 +331,12 @@ impl<F: Fabric> Steps<'_, F> {
         })
     }
 
-    fn allgatherv(&self, blocks: &Blocks, in_place: bool, (input, output): (&Area, &Area)) -> Result<()> {
+    fn allgatherv(
+        &self,
+        blocks: &Blocks,
+        in_place: bool,
+        (input, output): (&Area, &Area),
+    ) -> Result<()> {
         let own = (blocks.start(self.me as usize), blocks.length(self.me as usize));
         let pieces = self.pieces_of(blocks.longest());
         // The bytes of a piece that are in a block, which may be shorter than the longest one.
@@ -341,11 +353,14 @@ impl<F: Fabric> Steps<'_, F> {
                     });
                 }),
                 ExchangeAction::CopyOwn if in_place => {}
-                ExchangeAction::CopyOwn => output.copy_from(own.0 + at, input, at, part(own.1, piece)),
+                ExchangeAction::CopyOwn => {
+                    output.copy_from(own.0 + at, input, at, part(own.1, piece))
+                }
                 ExchangeAction::Read => {
                     for rank in self.others() {
                         self.see_piece(rank, &pieces, piece, len)?;
-                        let (start, all) = (blocks.start(rank as usize), blocks.length(rank as usize));
+                        let (start, all) =
+                            (blocks.start(rank as usize), blocks.length(rank as usize));
                         self.section.read(rank, step, len, |from| {
                             let mut done = 0;
                             output.each_part(start + at, part(all, piece), |buffer, to, len| {
@@ -367,7 +382,10 @@ impl<F: Fabric> Steps<'_, F> {
 pub(crate) fn is_served(comm: &Communicator, call: &Call) -> bool {
     let bytes = match call {
         Call::Allgatherv { blocks, .. } => blocks.0.longest(),
-        Call::Gatherv { .. } | Call::Scatterv { .. } | Call::Alltoallv { .. } | Call::Neighbor { .. } => 0,
+        Call::Gatherv { .. }
+        | Call::Scatterv { .. }
+        | Call::Alltoallv { .. }
+        | Call::Neighbor { .. } => 0,
         _ => return false,
     };
     comm.blocking.is_some() && limits::serves(call.collective(), comm.team.size(), bytes)
@@ -451,7 +469,8 @@ mod tests {
 
     #[test]
     fn receivers_find_their_blocks_in_order() {
-        let blocks = [edge(1, 10, 8), edge(2, 18, 70), edge(1, 100, 3), edge(3, 100, 3), edge(1, 0, 200)];
+        let blocks =
+            [edge(1, 10, 8), edge(2, 18, 70), edge(1, 100, 3), edge(3, 100, 3), edge(1, 0, 200)];
         let (bytes, messages) = written(&blocks, 256);
         assert_eq!(messages, [blocks[4]], "the last one has no room");
         let find = |me, nth| find(Bytes::from(&bytes[..]), me, nth);
@@ -461,7 +480,10 @@ mod tests {
         };
         assert_eq!(data(find(1, 0)), (10..18).collect::<Vec<u8>>());
         assert_eq!(data(find(2, 0)), (18..88).collect::<Vec<u8>>());
-        assert_eq!((data(find(1, 1)), data(find(3, 0))), (vec![100, 101, 102], vec![100, 101, 102]));
+        assert_eq!(
+            (data(find(1, 1)), data(find(3, 0))),
+            (vec![100, 101, 102], vec![100, 101, 102])
+        );
         assert_eq!(find(1, 1), find(3, 0), "the same bytes are written once");
         assert_eq!(find(1, 2), Some(FoundBlock::Message));
         assert_eq!((find(1, 3), find(0, 0)), (None, None));
@@ -485,7 +507,8 @@ mod tests {
     #[test]
     fn invalid_directories_give_no_block_outside_of_the_data() {
         for count in [1_u32, 3, 1 << 20, u32::MAX - 1] {
-            for word in [0, 1 << RANK_SHIFT | 40, 1 << RANK_SHIFT | MAX_LENGTH, SAME | 9, u32::MAX] {
+            for word in [0, 1 << RANK_SHIFT | 40, 1 << RANK_SHIFT | MAX_LENGTH, SAME | 9, u32::MAX]
+            {
                 let bytes: Vec<u8> =
                     [count, word, word, word].iter().flat_map(|word| word.to_ne_bytes()).collect();
                 for me in 0..2 {

@@ -64,12 +64,14 @@ pub(crate) fn is_served(
         Combine::Kernel(kernel) => kernel.size() != kernel.extent(),
         Combine::User => true,
     };
-    let (Some((collective, count, _)), Some(element)) = (kind_of(call), element.filter(|_| is_by_elements))
+    let (Some((collective, count, _)), Some(element)) =
+        (kind_of(call), element.filter(|_| is_by_elements))
     else {
         return false;
     };
     let bytes = count.checked_mul(element.size());
-    comm.blocking.is_some() && bytes.is_some_and(|bytes| limits::serves(collective, comm.team.size(), bytes))
+    comm.blocking.is_some()
+        && bytes.is_some_and(|bytes| limits::serves(collective, comm.team.size(), bytes))
 }
 
 impl<F: Fabric> Process<F> {
@@ -82,7 +84,8 @@ impl<F: Fabric> Process<F> {
         MappedSection { control, section }: MappedSection<'_>,
     ) -> Result<bool> {
         let Some((collective, count, in_place)) = kind_of(call) else { return Ok(false) };
-        let (Some(input), Some(output)) = (memory.input.as_whole(), memory.output.as_whole()) else {
+        let (Some(input), Some(output)) = (memory.input.as_whole(), memory.output.as_whole())
+        else {
             return Ok(false);
         };
         let Some(element) = memory.element.as_ref() else { return Ok(false) };
@@ -110,8 +113,17 @@ impl<F: Fabric> Process<F> {
             .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
         let given = if in_place { output } else { input };
         let error = Cell::new(None);
-        let elements =
-            ElementReduction { steps, combine: &combine, size, bytes, given, output, in_place, left, error };
+        let elements = ElementReduction {
+            steps,
+            combine: &combine,
+            size,
+            bytes,
+            given,
+            output,
+            in_place,
+            left,
+            error,
+        };
         elements.steps.count(collective, bytes);
         elements.run(call)?;
         self.progress_after_served();
@@ -152,13 +164,15 @@ impl<F: Fabric> ElementReduction<'_, F> {
         let right = self.output.elements(to / size, count);
         let left = self.left.buf().elements(0, count);
         let take = |rank: u32, into: &UserBuf| {
-            self.steps
-                .section
-                .read(rank, step, self.steps.extent(all), |from| into.unpack(0, from.slice(at, len)));
+            self.steps.section.read(rank, step, self.steps.extent(all), |from| {
+                into.unpack(0, from.slice(at, len))
+            });
         };
         let mut ranks = ranks.rev();
         match (ranks.next(), own) {
-            (Some(last), Some(own)) if last == self.steps.me => right.copy_from(0, self.given, own, len),
+            (Some(last), Some(own)) if last == self.steps.me => {
+                right.copy_from(0, self.given, own, len)
+            }
             (Some(last), _) => take(last, &right),
             (None, _) => return,
         }
@@ -245,7 +259,8 @@ impl<F: Fabric> ElementReduction<'_, F> {
                 // This rank's own share is left out; in place the section has its only copy.
                 let mine = if self.in_place { 0..0 } else { share(steps.me, len) };
                 steps.write_all_but(step, len, mine, |start, to| self.given.pack(at + start, to));
-                let stated = if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
+                let stated =
+                    if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
                 steps.publish(step, stated);
             }
             for piece in (0..batch).map(piece) {

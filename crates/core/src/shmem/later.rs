@@ -68,9 +68,14 @@ struct NonblockingCall {
 impl Later {
     pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Stand {
         let Later { call, progress } = self;
-        let Some(Some(section)) = call.control.section.get() else { return Stand::Done(Completion::EMPTY) };
+        let Some(Some(section)) = call.control.section.get() else {
+            return Stand::Done(Completion::EMPTY);
+        };
         let before = *progress;
-        if call.write(section, progress, lane) && call.is_turn() && call.read(section, progress, lane) {
+        if call.write(section, progress, lane)
+            && call.is_turn()
+            && call.read(section, progress, lane)
+        {
             let Some(other_length) = progress.other_length else {
                 call.close(lane, call.last() + 1);
                 return call
@@ -105,7 +110,9 @@ impl Later {
 
     /// The awaited rank will wake this one (rule 6). The caller polls once more afterwards.
     pub(crate) fn announce_sleep(&self) {
-        if let (Some(Some(section)), Some(rank)) = (self.call.control.section.get(), self.late().first()) {
+        if let (Some(Some(section)), Some(rank)) =
+            (self.call.control.section.get(), self.late().first())
+        {
             section.want(*rank, self.call.team.rank);
         }
     }
@@ -135,7 +142,11 @@ impl Later {
         let late = self.late().into_iter().filter_map(|rank| team.map.process(rank));
         let collective = self.call.collective;
         let length = length_of(collective, self.call.pieces.bytes);
-        Reason::new(format!("{collective}{length}{place}, in shared memory"), Need::All, Vec::from_iter(late))
+        Reason::new(
+            format!("{collective}{length}{place}, in shared memory"),
+            Need::All,
+            Vec::from_iter(late),
+        )
     }
 }
 
@@ -162,7 +173,11 @@ impl NonblockingCall {
     }
 
     /// The other ranks that may still read the segment of a step.
-    fn busy<'s>(&self, section: &'s ControlSection, step: u64) -> impl Iterator<Item = u32> + use<'s> {
+    fn busy<'s>(
+        &self,
+        section: &'s ControlSection,
+        step: u64,
+    ) -> impl Iterator<Item = u32> + use<'s> {
         self.others().filter(move |rank| section.done_with(*rank) + section.segments() < step)
     }
 
@@ -200,8 +215,8 @@ impl NonblockingCall {
             let me = self.team.rank;
             if len > 0 {
                 let (buffer, start) = &self.part.gives;
-                let past_caches =
-                    !self.control.is_oversubscribed && limits::goes_past_caches(self.collective, len);
+                let past_caches = !self.control.is_oversubscribed
+                    && limits::goes_past_caches(self.collective, len);
                 section.write(me, step, self.written(len), |mut to| match self.part.spreads {
                     // All bytes but the share that this rank combines itself.
                     _ if self.shares => {
@@ -215,12 +230,21 @@ impl NonblockingCall {
                     true => {
                         for rank in self.others() {
                             let begin = rank as usize * self.pieces.bytes + from;
-                            pack(buffer, begin, to.slice(self.place(me, rank, len), len), past_caches);
+                            pack(
+                                buffer,
+                                begin,
+                                to.slice(self.place(me, rank, len), len),
+                                past_caches,
+                            );
                         }
                     }
                 });
             }
-            section.publish(me, step, if progress.written == 0 { self.stated() } else { Stated::Nothing });
+            section.publish(
+                me,
+                step,
+                if progress.written == 0 { self.stated() } else { Stated::Nothing },
+            );
             self.wake(section, lane);
             progress.written += 1;
         }
@@ -234,7 +258,8 @@ impl NonblockingCall {
         }
         // Also this rank's own word: in place the section has the only copy of an earlier
         // contribution.
-        let done = (0..self.team.size()).map(|rank| section.done_with(rank)).min().unwrap_or(u64::MAX);
+        let done =
+            (0..self.team.size()).map(|rank| section.done_with(rank)).min().unwrap_or(u64::MAX);
         let free = done.saturating_add(section.segments());
         free_to.fetch_max(free, Ordering::Relaxed);
         step <= free
@@ -250,14 +275,19 @@ impl NonblockingCall {
         let (needed, count, steps) = (self.needed(), self.pieces.count, self.steps());
         while needed > 0 && progress.read < steps {
             let is_result = progress.read >= count;
-            let piece = if is_result { self.result(progress.read) } else { self.pieces.piece(progress.read) };
+            let piece = if is_result {
+                self.result(progress.read)
+            } else {
+                self.pieces.piece(progress.read)
+            };
             while progress.seen < needed {
                 let rank = self.nth(progress.seen);
                 if !section.is_published(rank, piece.step) {
                     return false;
                 }
                 if progress.read == 0 && !section.is_published_as(rank, piece.step, self.stated()) {
-                    progress.other_length = Some(section.stated_length(rank, piece.step).unwrap_or(0));
+                    progress.other_length =
+                        Some(section.stated_length(rank, piece.step).unwrap_or(0));
                 } else if progress.other_length.is_some() {
                     // All lengths are read, but no data are taken any more.
                 } else if is_result {
@@ -315,7 +345,12 @@ impl NonblockingCall {
     }
 
     /// Ends the collective after a rank has stated another length. Returns the last step.
-    fn end_apart<F: Fabric>(&self, section: &ControlSection, length: usize, lane: &mut Lane<F>) -> u64 {
+    fn end_apart<F: Fabric>(
+        &self,
+        section: &ControlSection,
+        length: usize,
+        lane: &mut Lane<F>,
+    ) -> u64 {
         let lasts = (0..self.needed()).map(|n| {
             let length = section.stated_length(self.nth(n), self.pieces.first);
             length.and_then(|length| Some(self.pieces.before + self.steps_for(section, length)?))
@@ -396,20 +431,32 @@ impl NonblockingCall {
         let (me, (given, start)) = (self.team.rank, &self.part.gives);
         // In place the section has the only copy, except of the block for this rank itself.
         let own = match given.as_contiguous() {
-            Some(given) if self.part.spreads => Some(given.slice(me as usize * self.pieces.bytes + at, len)),
+            Some(given) if self.part.spreads => {
+                Some(given.slice(me as usize * self.pieces.bytes + at, len))
+            }
             Some(given) if !self.part.in_place => Some(given.slice(start + at, len)),
             _ => None,
         };
-        let written =
-            Written { step, all: |_| self.written(len).into(), part: |rank| self.place(rank, me, len) };
+        let written = Written {
+            step,
+            all: |_| self.written(len).into(),
+            part: |rank| self.place(rank, me, len),
+        };
         let ranks = 0..self.part.combined;
         combine((section, me), kernel, ranks, &written, own, output.into_slice(at, len));
     }
 
     /// Combines this rank's share of a piece, and writes the result for all ranks.
-    fn combine_share(&self, section: &ControlSection, kernel: &Kernel, piece: CollectivePiece, result: u64) {
+    fn combine_share(
+        &self,
+        section: &ControlSection,
+        kernel: &Kernel,
+        piece: CollectivePiece,
+        result: u64,
+    ) {
         let Some(given) = self.part.gives.0.as_contiguous() else { return };
-        let (me, ranks, CollectivePiece { step, at, len, .. }) = (self.team.rank, self.team.size(), piece);
+        let (me, ranks, CollectivePiece { step, at, len, .. }) =
+            (self.team.rank, self.team.size(), piece);
         let mine = share(me, ranks, len);
         let own = given.slice(self.part.gives.1 + at + mine.start, mine.len());
         let written = Written { step, all: |_| len.into(), part: |_| mine.start };
@@ -477,13 +524,21 @@ impl<F: Fabric> Process<F> {
             return Ok(None);
         };
         let segment_bytes = section.segment_bytes();
-        if !limits::fits_later(collective, comm.team.size(), bytes, (segment_bytes, section.segments())) {
+        if !limits::fits_later(
+            collective,
+            comm.team.size(),
+            bytes,
+            (segment_bytes, section.segments()),
+        ) {
             return Ok(None);
         }
-        let (Some(input), Some(output)) = (memory.input.as_whole(), memory.output.as_whole()) else {
+        let (Some(input), Some(output)) = (memory.input.as_whole(), memory.output.as_whole())
+        else {
             return Ok(None);
         };
-        if self.needs_selection_on(comm) && !self.chooses_shared_memory(comm, call, (memory, combine))? {
+        if self.needs_selection_on(comm)
+            && !self.chooses_shared_memory(comm, call, (memory, combine))?
+        {
             return Ok(None);
         }
         let most = limits::longest_later(collective, comm.team.size(), bytes, segment_bytes);
@@ -502,20 +557,23 @@ impl<F: Fabric> Process<F> {
             part.gives.0 = packed_copy(&part.gives.0)?;
         }
         let count = StepPieces::how_many(bytes, most);
-        let shares = collective == Collective::Allreduce && limits::shares_later(comm.team.size(), bytes);
+        let shares =
+            collective == Collective::Allreduce && limits::shares_later(comm.team.size(), bytes);
         let steps = if shares { 2 * count } else { count };
         let first = control.number(steps);
         let pieces = StepPieces { before: first - 1, first, count, bytes, most, width: 1 };
         let (team, control) = (comm.team.clone(), control.clone());
         let writes = if part.writes { count } else { 0 };
-        let call = NonblockingCall { team, control, collective, pieces, writes, part, kernel, shares };
+        let call =
+            NonblockingCall { team, control, collective, pieces, writes, part, kernel, shares };
         let control = &call.control;
         control.count();
         if !control.has_open() {
             control.turn.store(pieces.first, Ordering::Relaxed);
         }
         control.open.store(control.open.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        let request = domain.start_later(Later { call, progress: CollectiveProgress::default() }, collective);
+        let request =
+            domain.start_later(Later { call, progress: CollectiveProgress::default() }, collective);
         drop(domain);
         if self.is_threaded() {
             self.look(|_| ());

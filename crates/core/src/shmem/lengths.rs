@@ -30,7 +30,8 @@ pub(super) fn fault_of_lengths(length: usize, own: usize) -> Fault {
 /// Names the length in messages: waiting ranks may have called with different lengths.
 pub(crate) fn length_of(collective: Collective, bytes: usize) -> String {
     use Collective::{
-        Allgatherv, Allreduce, Alltoallv, Barrier, Bcast, Exscan, Gatherv, Neighbor, Reduce, Scan, Scatterv,
+        Allgatherv, Allreduce, Alltoallv, Barrier, Bcast, Exscan, Gatherv, Neighbor, Reduce, Scan,
+        Scatterv,
     };
     let of_what = match collective {
         // No rank knows the lengths of the other ranks here.
@@ -83,7 +84,9 @@ impl<F: Fabric> Steps<'_, F> {
         };
         let mut lasts = Vec::new();
         let mut wrong = None;
-        for giver in givers(collective, rank, (self.me, self.ranks)).filter(|giver| *giver != self.me) {
+        for giver in
+            givers(collective, rank, (self.me, self.ranks)).filter(|giver| *giver != self.me)
+        {
             if let Err(error) = self.see(giver, step) {
                 return error;
             }
@@ -97,14 +100,15 @@ impl<F: Fabric> Steps<'_, F> {
             }
         }
         let length = wrong.unwrap_or(own);
-        let last = match agreed(collective, (self.me, self.ranks), self.last_after(before, own), &lasts) {
-            Ok(last) => last,
-            Err(last) => {
-                self.section.set_apart(length, own);
-                self.wake_all(!(1 << self.me));
-                last
-            }
-        };
+        let last =
+            match agreed(collective, (self.me, self.ranks), self.last_after(before, own), &lasts) {
+                Ok(last) => last,
+                Err(last) => {
+                    self.section.set_apart(length, own);
+                    self.wake_all(!(1 << self.me));
+                    last
+                }
+            };
         self.control.set_last(last);
         self.finish(last);
         different(collective, rank, length, own)

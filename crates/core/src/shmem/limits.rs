@@ -20,7 +20,10 @@ pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
     let is_short = match collective {
         Collective::Barrier => return true,
         // Blocks without room go by messages.
-        Collective::Gatherv | Collective::Scatterv | Collective::Alltoallv | Collective::Neighbor => {
+        Collective::Gatherv
+        | Collective::Scatterv
+        | Collective::Alltoallv
+        | Collective::Neighbor => {
             return true;
         }
         Collective::Bcast => bytes <= LONG,
@@ -84,7 +87,11 @@ pub(super) const PIECE: usize = 64 << 10;
 /// more ranks than processors: there each piece may cost a change of process.
 #[inline]
 pub(super) fn longest(collective: Collective, bytes: usize, is_oversubscribed: bool) -> usize {
-    if is_one_way(collective) && bytes < 2 * PIECE && !is_oversubscribed { PIECE / 2 } else { PIECE }
+    if is_one_way(collective) && bytes < 2 * PIECE && !is_oversubscribed {
+        PIECE / 2
+    } else {
+        PIECE
+    }
 }
 
 pub(super) fn is_one_way(collective: Collective) -> bool {
@@ -120,7 +127,12 @@ const PAST_CACHES: usize = 2 << 10;
 pub(super) const ALTERNATING: usize = 16 << 10;
 
 /// The longest piece of a nonblocking collective, bytes.
-pub(super) fn longest_later(collective: Collective, ranks: u32, bytes: usize, segment_bytes: usize) -> usize {
+pub(super) fn longest_later(
+    collective: Collective,
+    ranks: u32,
+    bytes: usize,
+    segment_bytes: usize,
+) -> usize {
     let most = segment_bytes.min(longest(collective, bytes, false));
     if spreads(collective) { spread::longest(segment_bytes, most, ranks, bytes) } else { most }
 }

@@ -111,7 +111,9 @@ impl<F: Fabric> Steps<'_, F> {
         }
         for piece in pieces.all() {
             self.see_piece(root, &pieces, piece, piece.len)?;
-            self.section.read(root, piece.step, self.extent(piece.len), |from| unpack(data, piece.at, from));
+            self.section.read(root, piece.step, self.extent(piece.len), |from| {
+                unpack(data, piece.at, from)
+            });
             self.finish(piece.step);
         }
         self.one_seen(pieces.first);
@@ -138,7 +140,9 @@ impl<F: Fabric> Steps<'_, F> {
                 while !self.section.is_published(rank, piece.step) && copy_own(limits::PIECE / 2) {}
                 self.see_piece(rank, &pieces, piece, piece.len)?;
                 let at = rank as usize * block + piece.at;
-                self.section.read(rank, piece.step, self.extent(piece.len), |from| unpack(output, at, from));
+                self.section.read(rank, piece.step, self.extent(piece.len), |from| {
+                    unpack(output, at, from)
+                });
             }
             self.finish(piece.step);
         }
@@ -158,10 +162,13 @@ impl<F: Fabric> Steps<'_, F> {
                 self.see_piece(root, &pieces, piece, all)?;
                 if in_line {
                     let place = self.place(root, self.me);
-                    self.section
-                        .read(root, step, all, |from| unpack(output, at, from.slice(place * len, len)));
+                    self.section.read(root, step, all, |from| {
+                        unpack(output, at, from.slice(place * len, len))
+                    });
                 } else {
-                    self.read_own_part(step, self.extent(piece.len), |from| unpack(output, at, from));
+                    self.read_own_part(step, self.extent(piece.len), |from| {
+                        unpack(output, at, from)
+                    });
                 }
                 self.finish(step);
                 continue;
@@ -191,7 +198,13 @@ impl<F: Fabric> Steps<'_, F> {
         Ok(())
     }
 
-    fn allgather(&self, block: usize, in_place: bool, input: &UserBuf, output: &UserBuf) -> Result<()> {
+    fn allgather(
+        &self,
+        block: usize,
+        in_place: bool,
+        input: &UserBuf,
+        output: &UserBuf,
+    ) -> Result<()> {
         let own = self.me as usize * block;
         let pieces = self.pieces_of(block);
         self.exchange(&pieces, |action, piece| {
@@ -206,8 +219,9 @@ impl<F: Fabric> Steps<'_, F> {
                 ExchangeAction::Read => {
                     for rank in self.others() {
                         self.see_piece(rank, &pieces, piece, len)?;
-                        self.section
-                            .read(rank, step, len, |from| unpack(output, rank as usize * block + at, from));
+                        self.section.read(rank, step, len, |from| {
+                            unpack(output, rank as usize * block + at, from)
+                        });
                     }
                 }
             }

@@ -14,13 +14,18 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ops::Range;
 
 #[inline]
-pub(super) fn run<F: Fabric>(steps: Steps<'_, F>, served: &Served<'_>, kernel: &Kernel) -> Result<()> {
+pub(super) fn run<F: Fabric>(
+    steps: Steps<'_, F>,
+    served: &Served<'_>,
+    kernel: &Kernel,
+) -> Result<()> {
     let (input, output) = (&served.buffers.input, &served.buffers.output);
     let in_place = is_in_place(served.call);
     let given = if in_place { output } else { input };
     match (given.as_contiguous(), output.as_contiguous_mut()) {
         (Some(given), Some(output)) => {
-            Reduction { steps, kernel, bytes: served.bytes, given, in_place }.run(served.call, output)
+            Reduction { steps, kernel, bytes: served.bytes, given, in_place }
+                .run(served.call, output)
         }
         _ => run_packed(steps, served, kernel, in_place),
     }
@@ -51,7 +56,8 @@ fn run_packed<F: Fabric>(
     if let (Some(given), Some(right)) =
         (if in_place { &to } else { &from }.as_contiguous(), to.as_contiguous_mut())
     {
-        Reduction { steps, kernel, bytes: served.bytes, given, in_place }.run(served.call, right)?;
+        Reduction { steps, kernel, bytes: served.bytes, given, in_place }
+            .run(served.call, right)?;
     }
     output.copy_from(0, &to, 0, to.packed_len());
     Ok(())
@@ -160,7 +166,12 @@ impl<F: Fabric> Reduction<'_, F> {
 
     /// Each rank combines the contributions of `needed`; `readers` need the contribution of this
     /// rank.
-    fn prefix(&self, needed: Range<u32>, readers: Range<u32>, mut output: BytesMut<'_>) -> Result<()> {
+    fn prefix(
+        &self,
+        needed: Range<u32>,
+        readers: Range<u32>,
+        mut output: BytesMut<'_>,
+    ) -> Result<()> {
         let (steps, pieces) = (&self.steps, self.pieces());
         if needed.is_empty() {
             return steps.give(&pieces, |at, to| self.give(at, to));
@@ -221,7 +232,8 @@ impl<F: Fabric> Reduction<'_, F> {
         let count = self.bytes.div_ceil(most);
         let mut step = steps.number(2 * count as u64);
         let first = step;
-        let stated = |step| if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
+        let stated =
+            |step| if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
         let mut from = 0;
         while from < count {
             // One half of the segments for the contributions, the other one for the results.
@@ -272,7 +284,8 @@ impl<F: Fabric> Reduction<'_, F> {
         let count = self.bytes.div_ceil(most);
         let mut step = steps.number(2 * count as u64);
         let first = step;
-        let stated = |step| if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
+        let stated =
+            |step| if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
         let mut from = 0;
         while from < count {
             let batch = (count - from).min(steps.ahead() as usize);

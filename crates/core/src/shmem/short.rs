@@ -42,7 +42,10 @@ impl<F: Fabric> Process<F> {
     /// The fast path of a communicator whose shared memory this rank has mapped. `None`: it has
     /// not, or a parameter selects other components.
     #[inline(always)]
-    pub fn short_collectives<'a>(&'a self, comm: &'a Communicator) -> Option<ShortCollectives<'a, F>> {
+    pub fn short_collectives<'a>(
+        &'a self,
+        comm: &'a Communicator,
+    ) -> Option<ShortCollectives<'a, F>> {
         let control = comm.blocking.as_ref()?;
         let section = control.section.get()?.as_ref()?;
         let ranks = comm.team.size();
@@ -214,7 +217,9 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         given.slice(own, len).copy_to(all.slice(own, len));
         for rank in s.others() {
             self.see_part(rank, step, len)?;
-            self.read_block(rank, step, len, |from| from.copy_to(all.slice(rank as usize * len, len)));
+            self.read_block(rank, step, len, |from| {
+                from.copy_to(all.slice(rank as usize * len, len))
+            });
         }
         s.finish(step);
         s.all_seen(step);
@@ -223,7 +228,12 @@ impl<F: Fabric> ShortCollectives<'_, F> {
 
     /// `MPI_Reduce_scatter_block`: the blocks of this rank, and the buffer of its result.
     #[inline(always)]
-    pub fn reduce_scatter(&self, kernel: &Kernel, given: Bytes<'_>, result: BytesMut<'_>) -> Result<()> {
+    pub fn reduce_scatter(
+        &self,
+        kernel: &Kernel,
+        given: Bytes<'_>,
+        result: BytesMut<'_>,
+    ) -> Result<()> {
         let s = &self.steps;
         let len = result.len();
         let own = given.slice(s.me as usize * len, len);
@@ -328,7 +338,8 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         let s = &self.steps;
         for rank in s.others() {
             s.see_data(rank, step, len)?;
-            s.section.read(rank, step, len, |from| from.copy_to(all.slice(rank as usize * len, len)));
+            s.section
+                .read(rank, step, len, |from| from.copy_to(all.slice(rank as usize * len, len)));
         }
         Ok(())
     }
@@ -350,7 +361,9 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     #[inline(always)]
     fn read_block(&self, rank: u32, step: u64, len: usize, take: impl FnOnce(Bytes<'_>)) {
         let (s, place) = (&self.steps, self.steps.place(rank, self.steps.me));
-        s.section.read(rank, step, len * (s.ranks as usize - 1), |all| take(all.slice(place * len, len)));
+        s.section.read(rank, step, len * (s.ranks as usize - 1), |all| {
+            take(all.slice(place * len, len))
+        });
     }
 
     #[inline(always)]

@@ -4,7 +4,10 @@ use oxmpi_plan::Collective;
 
 /// Whether a rank that writes in a collective has a block for each other rank.
 pub(super) fn spreads(collective: Collective) -> bool {
-    matches!(collective, Collective::Scatter | Collective::Alltoall | Collective::ReduceScatterBlock)
+    matches!(
+        collective,
+        Collective::Scatter | Collective::Alltoall | Collective::ReduceScatterBlock
+    )
 }
 
 /// The longest piece (at most `most`) of which a segment has room for one for each other rank.

@@ -63,7 +63,12 @@ pub(super) struct CollectivePiece {
 impl CollectivePiece {
     /// The piece `n` pieces behind the one at `at` with the step `step`.
     #[inline]
-    pub(super) fn behind((step, at): (u64, usize), n: usize, most: usize, bytes: usize) -> CollectivePiece {
+    pub(super) fn behind(
+        (step, at): (u64, usize),
+        n: usize,
+        most: usize,
+        bytes: usize,
+    ) -> CollectivePiece {
         let at = at + n * most;
         CollectivePiece { step: step + n as u64, at, len: most.min(bytes - at) }
     }
@@ -255,7 +260,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
     #[inline]
     fn spread_after(&self, before: u64, block: usize) -> StepPieces {
         let others = self.ranks as usize - 1;
-        let is_long = self.control.is_oversubscribed && self.ranks > 2 && block * others > self.segment();
+        let is_long =
+            self.control.is_oversubscribed && self.ranks > 2 && block * others > self.segment();
         let width = if is_long {
             limits::segments_of(block * others, self.segment(), self.section.segments())
         } else {
@@ -279,10 +285,14 @@ impl<'a, F: Fabric> Steps<'a, F> {
             Some(Allreduce) if self.element.is_some() && limits::shares_elements(bytes) => {
                 return before + 2 * bytes.div_ceil(self.most(bytes)) as u64;
             }
-            Some(Allreduce) if self.element.is_none() && limits::halves_allreduce(self.ranks, bytes) => {
+            Some(Allreduce)
+                if self.element.is_none() && limits::halves_allreduce(self.ranks, bytes) =>
+            {
                 return before + 2 * bytes.div_ceil(2 * self.most(bytes)) as u64;
             }
-            Some(Allreduce) if self.element.is_none() && limits::shares_allreduce(self.ranks, bytes) => {
+            Some(Allreduce)
+                if self.element.is_none() && limits::shares_allreduce(self.ranks, bytes) =>
+            {
                 return before + 2 * bytes.div_ceil(self.most(bytes)) as u64;
             }
             _ => self.pieces_after(before, bytes),
@@ -306,7 +316,10 @@ impl<'a, F: Fabric> Steps<'a, F> {
                 self.publish(piece.step, self.stated_with(piece, self.exchanged_len(piece)));
             }
             let (first, last) = (pieces.piece(from), pieces.piece(to - 1));
-            take(ExchangeAction::CopyOwn, CollectivePiece { len: last.at + last.len - first.at, ..first })?;
+            take(
+                ExchangeAction::CopyOwn,
+                CollectivePiece { len: last.at + last.len - first.at, ..first },
+            )?;
             for piece in pieces.range(from..to) {
                 take(ExchangeAction::Read, piece)?;
                 self.finish(piece.step);
@@ -318,7 +331,11 @@ impl<'a, F: Fabric> Steps<'a, F> {
 
     /// This rank writes, and others read: `fill` copies the bytes from an offset on.
     #[inline]
-    pub(super) fn give(&self, pieces: &StepPieces, fill: impl Fn(usize, BytesMut<'_>)) -> Result<()> {
+    pub(super) fn give(
+        &self,
+        pieces: &StepPieces,
+        fill: impl Fn(usize, BytesMut<'_>),
+    ) -> Result<()> {
         for piece in pieces.all() {
             self.wait_until_free(piece.step)?;
             self.write(piece.step, self.extent(piece.len), |to| fill(piece.at, to));
@@ -436,7 +453,9 @@ impl<'a, F: Fabric> Steps<'a, F> {
     #[inline]
     pub(super) fn see_long(&self, rank: u32, first: u64, step: u64) -> Result<()> {
         match step == first {
-            true => self.see_stated(rank, (first - 1, first), Stated::InPool(self.bytes.get()), || {}),
+            true => {
+                self.see_stated(rank, (first - 1, first), Stated::InPool(self.bytes.get()), || {})
+            }
             false => self.see(rank, step),
         }
     }
@@ -514,7 +533,12 @@ impl<'a, F: Fabric> Steps<'a, F> {
     }
 
     #[inline(never)]
-    pub(super) fn wait_for_rank(&self, rank: u32, step: u64, is_there: impl Fn() -> bool) -> Result<()> {
+    pub(super) fn wait_for_rank(
+        &self,
+        rank: u32,
+        step: u64,
+        is_there: impl Fn() -> bool,
+    ) -> Result<()> {
         if self.has_requests {
             // Only progress carries out the requests.
         } else if !self.process.is_oversubscribed {
@@ -572,12 +596,16 @@ impl<'a, F: Fabric> Steps<'a, F> {
             Some(Allgather | Allreduce | Alltoall | Barrier | ReduceScatterBlock)
         );
         let is_late = |other: &u32| {
-            *other == rank || (for_all && *other != self.me && !self.section.is_published(*other, step))
+            *other == rank
+                || (for_all && *other != self.me && !self.section.is_published(*other, step))
         };
-        let late = (0..self.ranks).filter(is_late).filter_map(|rank| self.comm.team.map.process(rank));
+        let late =
+            (0..self.ranks).filter(is_late).filter_map(|rank| self.comm.team.map.process(rank));
         let place = domain.place(self.comm.team.collective, None);
-        let name =
-            self.collective.get().map_or_else(|| "collective".into(), |collective| collective.to_string());
+        let name = self
+            .collective
+            .get()
+            .map_or_else(|| "collective".into(), |collective| collective.to_string());
         let length = self
             .collective
             .get()
@@ -587,7 +615,12 @@ impl<'a, F: Fabric> Steps<'a, F> {
     }
 
     #[inline]
-    pub(super) fn write(&self, step: u64, extent: impl Into<Extent>, fill: impl FnOnce(BytesMut<'_>)) {
+    pub(super) fn write(
+        &self,
+        step: u64,
+        extent: impl Into<Extent>,
+        fill: impl FnOnce(BytesMut<'_>),
+    ) {
         self.section.write(self.me, step, extent, fill);
     }
 
@@ -608,20 +641,32 @@ impl<'a, F: Fabric> Steps<'a, F> {
 
     /// Shows `f` the data of another rank for a published step, in this rank's part of the pool.
     #[inline]
-    pub(super) fn read_own_part(&self, step: u64, extent: impl Into<Extent>, f: impl FnOnce(Bytes<'_>)) {
+    pub(super) fn read_own_part(
+        &self,
+        step: u64,
+        extent: impl Into<Extent>,
+        f: impl FnOnce(Bytes<'_>),
+    ) {
         self.section.read_part(self.me, step, extent, f);
     }
 
     /// The extent of a piece of `len` bytes of this collective, whose data go one way.
     #[inline]
     pub(super) fn extent(&self, len: usize) -> Extent {
-        if len >= limits::ALTERNATING && self.alternates(len) { Extent::turning(len) } else { len.into() }
+        if len >= limits::ALTERNATING && self.alternates(len) {
+            Extent::turning(len)
+        } else {
+            len.into()
+        }
     }
 
     #[inline]
     pub(super) fn goes_past_caches(&self, len: usize) -> bool {
         !self.control.is_oversubscribed
-            && self.collective.get().is_some_and(|collective| limits::goes_past_caches(collective, len))
+            && self
+                .collective
+                .get()
+                .is_some_and(|collective| limits::goes_past_caches(collective, len))
     }
 
     #[inline(never)]

@@ -31,7 +31,9 @@ impl Rank {
         })?;
         self.ended(request, Collective::Bcast).await?;
         let made = place.lock().unwrap_or_else(PoisonError::into_inner).take();
-        made.ok_or_else(|| MpiError::new(oxmpi_abi::constants::MPI_ERR_INTERN, "nothing was delivered"))
+        made.ok_or_else(|| {
+            MpiError::new(oxmpi_abi::constants::MPI_ERR_INTERN, "nothing was delivered")
+        })
     }
 
     async fn ended_split(&self, comm: &Communicator, split: Split) -> Result<Option<Communicator>> {
@@ -40,7 +42,12 @@ impl Rank {
     }
 
     /// MPI_Comm_split.
-    pub async fn split(&self, comm: &Communicator, color: i32, key: i32) -> Result<Option<Communicator>> {
+    pub async fn split(
+        &self,
+        comm: &Communicator,
+        color: i32,
+        key: i32,
+    ) -> Result<Option<Communicator>> {
         self.ended_split(comm, self.process().start_split(comm, color, key)?).await
     }
 
@@ -66,7 +73,9 @@ impl Rank {
         group: &Group,
         tag: i32,
     ) -> Result<Option<Communicator>> {
-        let Some(made) = self.process().start_create_group(comm, group, tag)? else { return Ok(None) };
+        let Some(made) = self.process().start_create_group(comm, group, tag)? else {
+            return Ok(None);
+        };
         self.ended(made.request, Collective::Bcast).await?;
         Ok(Some(self.process().finish_create_group(comm, made)))
     }

@@ -66,7 +66,9 @@ impl fmt::Display for Doing {
         };
         match *self {
             Doing::Nothing => write!(f, "waits for an unknown operation"),
-            Doing::Send { to, tag } => write!(f, "waits for rank {to} to take a message with tag {tag}"),
+            Doing::Send { to, tag } => {
+                write!(f, "waits for rank {to} to take a message with tag {tag}")
+            }
             Doing::Receive { from, tag } => {
                 write!(f, "waits for a message")?;
                 from_tag(f, from, tag)
@@ -212,7 +214,13 @@ impl Rank {
     }
 
     /// MPI_Irecv.
-    pub fn irecv(&self, comm: &Communicator, buffer: UserBuf, from: i32, tag: i32) -> Result<RequestId> {
+    pub fn irecv(
+        &self,
+        comm: &Communicator,
+        buffer: UserBuf,
+        from: i32,
+        tag: i32,
+    ) -> Result<RequestId> {
         let request = self.0.process.irecv(comm, buffer, from, tag)?;
         Ok(self.note(request, Doing::Receive { from, tag }))
     }
@@ -223,7 +231,8 @@ impl Rank {
     }
 
     async fn until_complete(&self, request: RequestId) -> Result<Completion> {
-        let known = self.0.open.borrow().iter().find(|(r, _)| *r == request).map(|(_, doing)| *doing);
+        let known =
+            self.0.open.borrow().iter().find(|(r, _)| *r == request).map(|(_, doing)| *doing);
         let ask = || self.0.process.test_raw(request.raw()).transpose();
         let completion = self.until(known.unwrap_or(Doing::Nothing), ask).await;
         self.forget(request);
@@ -335,14 +344,21 @@ impl Rank {
     }
 
     /// MPI_Allreduce over MPI_UINT64_T.
-    pub async fn allreduce(&self, comm: &Communicator, values: &[u64], op: ReduceOp) -> Result<Vec<u64>> {
-        let kernel = kernel(op, Scalar::U64)
-            .ok_or_else(|| errors::of_fault(oxmpi_engine::Fault::Operation).within(format!("{op:?}")))?;
+    pub async fn allreduce(
+        &self,
+        comm: &Communicator,
+        values: &[u64],
+        op: ReduceOp,
+    ) -> Result<Vec<u64>> {
+        let kernel = kernel(op, Scalar::U64).ok_or_else(|| {
+            errors::of_fault(oxmpi_engine::Fault::Operation).within(format!("{op:?}"))
+        })?;
         let input = Owned::new(values.to_vec());
         let output = Owned::new(vec![0u64; values.len()]);
         let element = Some(Arc::new(Layout::basic(8, 8)));
         let buffers = Buffers { input: input.buf(), output: output.buf(), element };
-        let call = Call::Allreduce { count: Shared(values.len()), commutative: true, in_place: false };
+        let call =
+            Call::Allreduce { count: Shared(values.len()), commutative: true, in_place: false };
         let request = self.start(comm, call, buffers, Combine::Kernel(kernel), None)?;
         self.wait(request).await?;
         taken(output)

@@ -48,9 +48,13 @@ impl LauncherServices {
         let (params, client, sleeps_on, kind) =
             (params.clone(), self.client.clone(), self.poller.clone(), self.kind);
         Box::new(move |has_sockets| {
-            let Some(given) = client.listener_abroad().map_err(|e| e.to_string())? else { return Ok(None) };
+            let Some(given) = client.listener_abroad().map_err(|e| e.to_string())? else {
+                return Ok(None);
+            };
             if let Some(why) = params.no_way_between() {
-                return Err(format!("no memory is shared with them, and sockets are left out: {why}"));
+                return Err(format!(
+                    "no memory is shared with them, and sockets are left out: {why}"
+                ));
             }
             if has_sockets {
                 let listener = Listener::from_fd(given.socket).map_err(|e| e.to_string())?;
@@ -77,7 +81,9 @@ impl LauncherServices {
             let constructor = Module::between_nodes().and_then(Constructor::of);
             let opened = constructor.map_or(Ok(None), |made| (made.open)(&situation, &services))?;
             let Some(Offer { transport, .. }) = opened else {
-                return Err("no memory is shared with them, and nothing leads to other nodes".into());
+                return Err(
+                    "no memory is shared with them, and nothing leads to other nodes".into()
+                );
             };
             let nodes = nodes(boot.node.unwrap_or(0), &client);
             let poller = match &sleeps_on {
@@ -116,11 +122,15 @@ impl Services for LauncherServices {
 
     fn locate(&self, peer: u32) -> std::result::Result<PeerLocation, String> {
         let found = self.client.addresses(peer).map_err(|e| e.to_string())?;
-        let Some(SocketAddresses { addresses, contact }) = found else { return Ok(PeerLocation::Left) };
+        let Some(SocketAddresses { addresses, contact }) = found else {
+            return Ok(PeerLocation::Left);
+        };
         let addresses = Address::list(&addresses)?;
         Ok(match contact {
             None => PeerLocation::At(addresses),
-            Some((contact, secret)) => PeerLocation::Elsewhere(foreign(contact), Secret(secret), addresses),
+            Some((contact, secret)) => {
+                PeerLocation::Elsewhere(foreign(contact), Secret(secret), addresses)
+            }
         })
     }
 
@@ -176,7 +186,9 @@ impl Coordinator for Coordination {
         if is_sought {
             all.extend(self.0.listener_abroad().map_err(|e| e.to_string())?);
         }
-        all.into_iter().map(|given| Listener::from_fd(given.socket).map_err(|e| e.to_string())).collect()
+        all.into_iter()
+            .map(|given| Listener::from_fd(given.socket).map_err(|e| e.to_string()))
+            .collect()
     }
 
     fn fail(&mut self, why: &str) {
@@ -221,7 +233,10 @@ fn unreachable(error: UniverseError) -> MpiError {
     MpiError::new(abi::MPI_ERR_PORT, error.to_string())
 }
 
-pub(crate) fn opened(directory: &dyn Directory, peer: u32) -> std::result::Result<OpenedSegment, String> {
+pub(crate) fn opened(
+    directory: &dyn Directory,
+    peer: u32,
+) -> std::result::Result<OpenedSegment, String> {
     let (fd, contact) = directory.open_peer(peer).map_err(|e| e.to_string())?;
     Ok(OpenedSegment { fd, other: contact.map(foreign) })
 }

@@ -37,7 +37,8 @@ const PARAMS: &[(&str, Category)] = &[
 
 impl Category {
     /// In the order of their indices.
-    pub const ALL: [Category; 8] = [General, Transports, Shm, Tcp, Messages, Collectives, Memory, Waiting];
+    pub const ALL: [Category; 8] =
+        [General, Transports, Shm, Tcp, Messages, Collectives, Memory, Waiting];
 
     /// The name in the tool interface.
     pub const fn name(self) -> &'static str {

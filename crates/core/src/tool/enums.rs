@@ -73,7 +73,11 @@ mod tests {
         for (at, one) in all().iter().enumerate() {
             assert_eq!(find(&one.name), Some(at), "{}", one.name);
             for (n, (value, name)) in one.items.iter().enumerate() {
-                assert!(!one.items[..n].iter().any(|(v, k)| v == value || k == name), "{}: {name}", one.name);
+                assert!(
+                    !one.items[..n].iter().any(|(v, k)| v == value || k == name),
+                    "{}: {name}",
+                    one.name
+                );
             }
         }
         assert!(!all().iter().any(|one| one.items.is_empty()));

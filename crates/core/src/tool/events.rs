@@ -58,7 +58,8 @@ pub enum EventSource {
 
 impl EventSource {
     /// In the order of their indices.
-    pub const ALL: [EventSource; 3] = [EventSource::Messages, EventSource::Sockets, EventSource::Collectives];
+    pub const ALL: [EventSource; 3] =
+        [EventSource::Messages, EventSource::Sockets, EventSource::Collectives];
 
     /// The name in the tool interface.
     pub const fn name(self) -> &'static str {

@@ -99,8 +99,12 @@ impl<F: Fabric> Process<F> {
             Quantity::Sleeps => self.door.as_ref().map_or(0, |door| door.slept().0),
             Quantity::HeapSize => heap().0 as u64,
             Quantity::HeapUsed => heap().1 as u64,
-            Quantity::Small(collective) => self.tool.calls.small[collective as usize].load(Ordering::Relaxed),
-            Quantity::Calls(id) => self.tool.calls.by_algorithm.get(id.index())?.load(Ordering::Relaxed),
+            Quantity::Small(collective) => {
+                self.tool.calls.small[collective as usize].load(Ordering::Relaxed)
+            }
+            Quantity::Calls(id) => {
+                self.tool.calls.by_algorithm.get(id.index())?.load(Ordering::Relaxed)
+            }
             _ => {
                 let mut domain = self.domain.try_enter().ok()?;
                 let lane = domain.lane.counts();
@@ -153,7 +157,9 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         Quantity::MessagesReceived(medium) => {
             by(medium, lane.messages_received, fabric.far_received.messages)
         }
-        Quantity::BytesReceived(medium) => by(medium, lane.bytes_received, fabric.far_received.bytes),
+        Quantity::BytesReceived(medium) => {
+            by(medium, lane.bytes_received, fabric.far_received.bytes)
+        }
         Quantity::OwnMessages => lane.own_messages,
         Quantity::OwnBytes => lane.own_bytes,
         Quantity::EagerSent => lane.messages_sent - lane.rendezvous_sent,

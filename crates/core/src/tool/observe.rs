@@ -74,7 +74,8 @@ impl Tool {
         if !self.is_observed.load(Ordering::Relaxed) {
             return None;
         }
-        collect(domain).or_else(|| self.is_due.load(Ordering::Relaxed).then(ObservedEvents::default))
+        collect(domain)
+            .or_else(|| self.is_due.load(Ordering::Relaxed).then(ObservedEvents::default))
     }
 
     #[inline]
@@ -171,8 +172,10 @@ impl<F: Fabric> Process<F> {
     }
 
     fn watch(&self, watch: bool) -> Result<()> {
-        let mut domain =
-            self.domain.try_enter().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
+        let mut domain = self
+            .domain
+            .try_enter()
+            .map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
         if self.tool.is_observed.swap(watch, Ordering::Relaxed) != watch {
             domain.lane.want_notes(watch);
             domain.lane.fabric_mut().watch_connections(watch);

@@ -223,9 +223,19 @@ struct Row(&'static str, Class, Bind, Level, Category, Quantity, &'static str);
 impl Row {
     fn pvar(&self) -> Pvar {
         let Row(name, class, bind, level, category, quantity, help) = *self;
-        let states =
-            matches!(quantity, Quantity::Transport).then(|| enums::find(enums::TRANSPORTS)).flatten();
-        Pvar { name: name.into(), class, bind, level, category, help: help.into(), states, quantity }
+        let states = matches!(quantity, Quantity::Transport)
+            .then(|| enums::find(enums::TRANSPORTS))
+            .flatten();
+        Pvar {
+            name: name.into(),
+            class,
+            bind,
+            level,
+            category,
+            help: help.into(),
+            states,
+            quantity,
+        }
     }
 }
 
@@ -390,8 +400,17 @@ mod tests {
     #[test]
     fn every_variable_is_well_defined() {
         for (at, pvar) in all().iter().enumerate() {
-            assert!(pvar.help.ends_with('.') && !pvar.help.contains("  "), "{}: {}", pvar.name, pvar.help);
-            assert!(!all()[..at].iter().any(|other| other.name == pvar.name), "{} twice", pvar.name);
+            assert!(
+                pvar.help.ends_with('.') && !pvar.help.contains("  "),
+                "{}: {}",
+                pvar.name,
+                pvar.help
+            );
+            assert!(
+                !all()[..at].iter().any(|other| other.name == pvar.name),
+                "{} twice",
+                pvar.name
+            );
             assert_eq!(pvar.states.is_some(), pvar.class == Class::State, "{}", pvar.name);
         }
     }

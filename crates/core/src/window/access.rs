@@ -151,9 +151,9 @@ impl<F: Fabric> Process<F> {
             let control = &window.exposure.control;
             return match window.exposure.buffer(place) {
                 Some(buffer) => Ok(AccessRoute::Mapped(buffer, control)),
-                None => {
-                    Err(outside(format_args!("no attached memory holds all bytes of the access at {at:#x}")))
-                }
+                None => Err(outside(format_args!(
+                    "no attached memory holds all bytes of the access at {at:#x}"
+                ))),
             };
         }
         if window.comm.is_revoked() {
@@ -180,8 +180,10 @@ impl<F: Fabric> Process<F> {
             Listed::Perhaps => return Ok(AccessRoute::Far),
             Listed::No => {
                 let text = "rank {} has attached no memory that holds all bytes of the access at";
-                let text =
-                    text.replace("{}", &window.comm.team.map.rank(target.process).unwrap_or(0).to_string());
+                let text = text.replace(
+                    "{}",
+                    &window.comm.team.map.rank(target.process).unwrap_or(0).to_string(),
+                );
                 return Err(outside(format_args!("{text} {at:#x}")));
             }
             Listed::Yes => {}
@@ -217,7 +219,9 @@ impl<F: Fabric> Process<F> {
         (target, rank): (&Target, i32),
         operation: MailboxOperation<'_>,
     ) -> Result<bool> {
-        if target.routes.get().is_none_or(|routes| routes.bell.is_none()) || window.flavor != Flavor::Create {
+        if target.routes.get().is_none_or(|routes| routes.bell.is_none())
+            || window.flavor != Flavor::Create
+        {
             return Ok(false);
         }
         self.with_service(window, |service, lane| {
@@ -262,7 +266,9 @@ impl<F: Fabric> Process<F> {
                     };
                     self.post(window, (target, at.rank), operation)?
                 } => {}
-            AccessRoute::SingleCopy(address) => self.copy_out(window, target.process, address, origin)?,
+            AccessRoute::SingleCopy(address) => {
+                self.copy_out(window, target.process, address, origin)?
+            }
             AccessRoute::Far => {
                 let wanted = how == AccessCompletion::Request;
                 let by = (target, at.rank as u32);
@@ -301,10 +307,13 @@ impl<F: Fabric> Process<F> {
             AccessRoute::SingleCopy(_)
                 if self.fits_mailbox(len, how) && {
                     let (data, into) = (&UserBuf::empty(), Some(into.clone()));
-                    let operation = MailboxOperation { what: RequestOp::Get, at: place.at, len, data, into };
+                    let operation =
+                        MailboxOperation { what: RequestOp::Get, at: place.at, len, data, into };
                     self.post(window, (target, at.rank), operation)?
                 } => {}
-            AccessRoute::SingleCopy(address) => self.copy_in(window, target.process, (address, len), into)?,
+            AccessRoute::SingleCopy(address) => {
+                self.copy_in(window, target.process, (address, len), into)?
+            }
             AccessRoute::Far => {
                 let wanted = how == AccessCompletion::Request;
                 let by = (target, at.rank as u32);
@@ -328,7 +337,13 @@ impl<F: Fabric> Process<F> {
         len <= MAILBOX_LIMIT_BYTES && how == AccessCompletion::Plain && !self.is_oversubscribed
     }
 
-    fn copy_out(&self, window: &Window, process: u32, address: u64, origin: &UserBuf) -> Result<()> {
+    fn copy_out(
+        &self,
+        window: &Window,
+        process: u32,
+        address: u64,
+        origin: &UserBuf,
+    ) -> Result<()> {
         let len = origin.packed_len();
         let mut bounce = Vec::new();
         let mut at = 0;
@@ -449,7 +464,8 @@ impl<F: Fabric> Process<F> {
         match self.route(window, target, &place, true)? {
             AccessRoute::Mapped(buffer, control) => {
                 let what = Accumulate { operands, fetch, accumulator };
-                let done = accumulate_mapped(&what, &buffer, len, || self.hold_elements(window, control));
+                let done =
+                    accumulate_mapped(&what, &buffer, len, || self.hold_elements(window, control));
                 window.has_stored();
                 done.map(|()| None)
             }
@@ -458,8 +474,13 @@ impl<F: Fabric> Process<F> {
                 if !wanted && accumulator.is_plain() && place.layout.is_contiguous() {
                     let kind = if fetch.is_some() { FetchOld::Yes } else { FetchOld::No };
                     let what = RequestOp::Accumulate(accumulator, kind);
-                    let operation =
-                        MailboxOperation { what, at: place.at, len, data: &operands, into: fetch.clone() };
+                    let operation = MailboxOperation {
+                        what,
+                        at: place.at,
+                        len,
+                        data: &operands,
+                        into: fetch.clone(),
+                    };
                     if self.post(window, (target, rank), operation)? {
                         return Ok(None);
                     }
@@ -517,7 +538,11 @@ impl<F: Fabric> Process<F> {
     }
 
     #[inline]
-    pub(super) fn hold_elements<'c>(&self, window: &Window, control: &'c ControlWords) -> RobustGuard<'c> {
+    pub(super) fn hold_elements<'c>(
+        &self,
+        window: &Window,
+        control: &'c ControlWords,
+    ) -> RobustGuard<'c> {
         control.hold_elements(window.rank(), |rank| self.has_died(window, rank))
     }
 
@@ -540,7 +565,8 @@ impl<F: Fabric> Process<F> {
         }
         let (target, place) = self.begin(window, at, AccessCompletion::Plain)?;
         if let (Some(new), Some(compare)) = (word(new), word(compare))
-            && let AdapterWords::Everywhere(addresses) = self.adapter_words(window, target, &place, WORD)?
+            && let AdapterWords::Everywhere(addresses) =
+                self.adapter_words(window, target, &place, WORD)?
         {
             let change = WordUpdate::Swap { compare, new };
             let changes = WordChanges::new(addresses, target.key, change, Some(old.clone()));
@@ -550,7 +576,9 @@ impl<F: Fabric> Process<F> {
             AccessRoute::Mapped(buffer, control) => {
                 let (element, old) = (buffer.as_contiguous_mut(), old.as_contiguous_mut());
                 if let (Some(element), Some(old)) = (element, old) {
-                    compare_and_swap(new, compare, element, old, || self.hold_elements(window, control));
+                    compare_and_swap(new, compare, element, old, || {
+                        self.hold_elements(window, control)
+                    });
                     window.has_stored();
                 }
                 Ok(())

@@ -92,7 +92,9 @@ impl Service {
         let peer = self.team.map.process(rank).ok_or(Fault::Closed)?;
         let owner = self.context();
         let remote = lane.fabric_mut().remote_access_to(peer);
-        let Some(number) = remote.and_then(|remote| remote.start(owner, peer, direction, buffer, at)) else {
+        let Some(number) =
+            remote.and_then(|remote| remote.start(owner, peer, direction, buffer, at))
+        else {
             return Ok(None);
         };
         let user = wanted.then(|| lane.open_external());
@@ -105,8 +107,11 @@ impl Service {
         let owner = self.context();
         loop {
             // The handling of an end may begin accesses that end at once.
-            let ended =
-                lane.fabric_mut().remote_access().map(|remote| remote.ended(owner)).unwrap_or_default();
+            let ended = lane
+                .fabric_mut()
+                .remote_access()
+                .map(|remote| remote.ended(owner))
+                .unwrap_or_default();
             if ended.is_empty() {
                 return;
             }
@@ -126,7 +131,12 @@ impl Service {
         self.end_access(lane, at, fault);
     }
 
-    pub(super) fn end_access<F: Fabric>(&mut self, lane: &mut Lane<F>, at: u64, fault: Option<Fault>) {
+    pub(super) fn end_access<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        at: u64,
+        fault: Option<Fault>,
+    ) {
         let context = self.context();
         if let Some(user) = self.accesses.end(at).and_then(|access| access.user) {
             lane.complete_external(user, Completion { fault, context, ..Completion::EMPTY });
@@ -150,7 +160,12 @@ impl Service {
     }
 
     /// Gives up accesses; no adapter uses their buffers when this returns.
-    pub(super) fn give_up_accesses<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, fault: Fault) {
+    pub(super) fn give_up_accesses<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+        fault: Fault,
+    ) {
         if !self.accesses.to.contains_key(&rank) {
             return;
         }
@@ -161,8 +176,13 @@ impl Service {
             remote.abandon(owner, peer);
         }
         let failed = self.failed(fault);
-        let to_it: Vec<u64> =
-            self.accesses.all.iter().filter(|(_, one)| one.rank == rank).map(|(number, _)| *number).collect();
+        let to_it: Vec<u64> = self
+            .accesses
+            .all
+            .iter()
+            .filter(|(_, one)| one.rank == rank)
+            .map(|(number, _)| *number)
+            .collect();
         let AdapterAccesses { all, parts, data, accumulates, .. } = &mut self.accesses;
         parts.retain(|_, part| part.rank != rank);
         data.retain(|_, at| all.get(at).is_some_and(|access| access.rank != rank));
@@ -187,7 +207,8 @@ impl<F: Fabric> Process<F> {
             return 0;
         }
         let mut processes = (0..comm.team.size()).filter_map(|rank| comm.team.map.process(rank));
-        let is_reached = processes.any(|peer| peer != self.rank && fabric.remote_access_to(peer).is_some());
+        let is_reached =
+            processes.any(|peer| peer != self.rank && fabric.remote_access_to(peer).is_some());
         let bytes = memory.elements(0, memory.len(), &Arc::new(Layout::basic(1, 1)));
         match (fabric.remote_access(), bytes) {
             (Some(remote), Ok(bytes)) if is_reached => remote.open(&bytes).unwrap_or(0),
@@ -230,7 +251,8 @@ impl<F: Fabric> Process<F> {
     /// Waits for accesses that have begun by now: other threads may begin more.
     pub(super) fn finish_accesses(&self, window: &Window, rank: u32) -> Result<()> {
         let target = &window.targets[rank as usize];
-        if target.words == WordOwner::Processor && target.routes.get().is_none_or(|routes| !routes.by_adapter)
+        if target.words == WordOwner::Processor
+            && target.routes.get().is_none_or(|routes| !routes.by_adapter)
         {
             return Ok(());
         }

@@ -141,7 +141,11 @@ impl ControlWords {
     }
 
     #[inline]
-    pub(crate) fn hold_elements(&self, rank: u32, has_died: impl FnMut(u32) -> bool) -> RobustGuard<'_> {
+    pub(crate) fn hold_elements(
+        &self,
+        rank: u32,
+        has_died: impl FnMut(u32) -> bool,
+    ) -> RobustGuard<'_> {
         RobustGuard::acquire(self.memory.word(ELEMENTS), rank, has_died)
     }
 
@@ -264,7 +268,9 @@ impl ControlWords {
 
     /// Counts an exposure epoch that `rank` has opened to this process (rule 4).
     pub(crate) fn post(&self, rank: u32) {
-        self.memory.word(ControlWords::posts(self.ranks) + rank as usize).fetch_add(1, Ordering::SeqCst);
+        self.memory
+            .word(ControlWords::posts(self.ranks) + rank as usize)
+            .fetch_add(1, Ordering::SeqCst);
     }
 
     pub(crate) fn posted(&self, rank: u32) -> u64 {
@@ -311,7 +317,8 @@ impl ControlWords {
         let end_around = |at: u64| {
             (0..listed).find_map(|region| {
                 let (start, length) = self.region(region);
-                let (length, start) = (length.load(Ordering::Acquire), start.load(Ordering::Relaxed));
+                let (length, start) =
+                    (length.load(Ordering::Acquire), start.load(Ordering::Relaxed));
                 let end = start.checked_add(length)?;
                 (start..end).contains(&at).then_some(end)
             })
@@ -344,7 +351,11 @@ mod tests {
 
     fn control(ranks: u32) -> ControlWords {
         let flavor = Flavor::Dynamic;
-        ControlWords::new(Memory::zeroed(ControlWords::bytes(ranks, flavor), 64).unwrap(), ranks, flavor)
+        ControlWords::new(
+            Memory::zeroed(ControlWords::bytes(ranks, flavor), 64).unwrap(),
+            ranks,
+            flavor,
+        )
     }
 
     #[test]

@@ -123,7 +123,10 @@ impl<F: Fabric> Process<F> {
             None => Ok(all),
             Some(rank) => {
                 let class = (all[rank * each] - 1) as i32;
-                Err(MpiError::new(class, format!("the call failed at rank {rank}, and so at all ranks")))
+                Err(MpiError::new(
+                    class,
+                    format!("the call failed at rank {rank}, and so at all ranks"),
+                ))
             }
         }
     }
@@ -135,12 +138,16 @@ impl<F: Fabric> Process<F> {
             Err(error) => {
                 let hints = WindowHints::default();
                 let flavor = Flavor::Dynamic;
-                (NewWindow { flavor, memory: Exposed::NONE, size: 0, disp_unit: 1, hints }, Some(error))
+                (
+                    NewWindow { flavor, memory: Exposed::NONE, size: 0, disp_unit: 1, hints },
+                    Some(error),
+                )
             }
         };
         // The sizes first: for a shared window one rank may allocate the memory of all.
         let shared = new.flavor == Flavor::Shared;
-        let first = [new.flavor as u64, new.size as u64, self.node, u64::from(new.hints.noncontiguous)];
+        let first =
+            [new.flavor as u64, new.size as u64, self.node, u64::from(new.hints.noncontiguous)];
         let all = self.agree_on_window(comm, wrong.take(), &first)?;
         let mut facts = all.chunks(5);
         if facts.any(|words| words[1] != all[1]) {
@@ -169,7 +176,8 @@ impl<F: Fabric> Process<F> {
             _ => None,
         };
         let must_share = shared && ranks > 1;
-        let memory = wanted.map(|bytes| self.allocate_exposed(bytes, new.hints.alignment, must_share));
+        let memory =
+            wanted.map(|bytes| self.allocate_exposed(bytes, new.hints.alignment, must_share));
         let memory = memory.transpose().unwrap_or_else(|error| {
             wrong = Some(error);
             None
@@ -179,7 +187,10 @@ impl<F: Fabric> Process<F> {
             Err(error) => {
                 // The other ranks ignore these words.
                 self.agree_on_window(comm, Some(error), &[0; WORDS - 1])?;
-                return Err(MpiError::new(abi::MPI_ERR_NO_MEM, "no memory for the words of a window"));
+                return Err(MpiError::new(
+                    abi::MPI_ERR_NO_MEM,
+                    "no memory for the words of a window",
+                ));
             }
         };
         let memory = memory.map_or(new.memory, Exposed::from);
@@ -248,7 +259,8 @@ impl<F: Fabric> Process<F> {
     /// Allocates memory of the heap, which others can map, if it has room; else private memory.
     fn allocate_exposed(&self, bytes: usize, align: usize, must_share: bool) -> Result<Memory> {
         let in_heap = self.heap().and_then(|heap| heap.memory(bytes, align));
-        let memory = in_heap.or_else(|| if must_share { None } else { Memory::zeroed(bytes, align) });
+        let memory =
+            in_heap.or_else(|| if must_share { None } else { Memory::zeroed(bytes, align) });
         memory.ok_or_else(|| {
             let text = match must_share {
                 true => {
@@ -265,7 +277,10 @@ impl<F: Fabric> Process<F> {
         let in_heap = self.heap().and_then(|heap| heap.memory(bytes, 64));
         let shared = in_heap.is_some();
         let memory = in_heap.or_else(|| Memory::zeroed(bytes, 64)).ok_or_else(|| {
-            MpiError::new(abi::MPI_ERR_NO_MEM, format!("there is no memory for {bytes} bytes of a window"))
+            MpiError::new(
+                abi::MPI_ERR_NO_MEM,
+                format!("there is no memory for {bytes} bytes of a window"),
+            )
         })?;
         memory.part(0, ControlWords::cleared(ranks, flavor)).iter().for_each(Memory::clear);
         Ok((ControlWords::new(memory, ranks, flavor), shared))
@@ -274,17 +289,18 @@ impl<F: Fabric> Process<F> {
     /// Checks that this process has mapped the memory of all ranks, as a shared window needs.
     fn check_shared(&self, mut window: Window) -> Result<Window> {
         let own = window.rank() as usize;
-        let unmapped = window
-            .targets
-            .iter()
-            .enumerate()
-            .position(|(rank, target)| rank != own && self.routes(&window, target).memory.is_none());
+        let unmapped = window.targets.iter().enumerate().position(|(rank, target)| {
+            rank != own && self.routes(&window, target).memory.is_none()
+        });
         let mut wrong = unmapped.map(|rank| {
             let text = format!("the memory of rank {rank} cannot be mapped");
             MpiError::new(abi::MPI_ERR_RMA_SHARED, text)
         });
         if wrong.is_none() && self.map_own_part(&mut window).is_none() {
-            wrong = Some(MpiError::new(abi::MPI_ERR_RMA_SHARED, "the memory of rank 0 cannot be mapped"));
+            wrong = Some(MpiError::new(
+                abi::MPI_ERR_RMA_SHARED,
+                "the memory of rank 0 cannot be mapped",
+            ));
         }
         match self.agree_on_window(&window.comm, wrong, &[]) {
             Ok(_) => Ok(window),
@@ -315,10 +331,15 @@ impl<F: Fabric> Process<F> {
         window.facts.size = size.cast_signed();
         let control = window.exposure.control.clone();
         // The memory that rank 0 has allocated stays with it.
-        let own_part = WindowExposure { memory: memory.clone(), control: control.clone(), regions: None };
+        let own_part =
+            WindowExposure { memory: memory.clone(), control: control.clone(), regions: None };
         let whole = std::mem::replace(&mut window.exposure, Arc::new(own_part));
         window.whole = Some(whole.memory.clone());
-        let routes = TargetRoutes { memory: Some(memory), control: Some(control), ..TargetRoutes::default() };
+        let routes = TargetRoutes {
+            memory: Some(memory),
+            control: Some(control),
+            ..TargetRoutes::default()
+        };
         let context = window.comm.team.point_to_point;
         let mut domain = self.domain.lock();
         let Domain { lane, windows, .. } = &mut *domain;

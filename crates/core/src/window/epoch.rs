@@ -83,7 +83,10 @@ fn check_assert(assert: i32, known: i32, function: &str) -> Result<()> {
     if assert & !known == 0 {
         return Ok(());
     }
-    let text = format!("assert is {assert:#x}, of which {:#x} mean nothing to {function}", assert & !known);
+    let text = format!(
+        "assert is {assert:#x}, of which {:#x} mean nothing to {function}",
+        assert & !known
+    );
     Err(MpiError::new(abi::MPI_ERR_ASSERT, text))
 }
 
@@ -294,7 +297,12 @@ impl<F: Fabric> Process<F> {
 
     /// If the target does not begin a put or get, the kernel copies its data. Returns whether an
     /// operation may have gone by messages instead.
-    fn wait_for_answer(&self, window: &Window, what: (&str, Need, u32), number: u64) -> Result<bool> {
+    fn wait_for_answer(
+        &self,
+        window: &Window,
+        what: (&str, Need, u32),
+        number: u64,
+    ) -> Result<bool> {
         let (.., rank) = what;
         let mailboxes = window.targets[rank as usize]
             .routes
@@ -303,7 +311,10 @@ impl<F: Fabric> Process<F> {
         let (polls, gap) =
             if self.is_oversubscribed { (0, 0) } else { (ANSWER_POLLS, ticks_of_ns(POLL_GAP_NS)) };
         for poll in 0..polls {
-            if mailboxes.as_ref().is_some_and(|mailboxes| mailboxes.is_answered(window.rank(), number)) {
+            if mailboxes
+                .as_ref()
+                .is_some_and(|mailboxes| mailboxes.is_answered(window.rank(), number))
+            {
                 break;
             }
             pass_ticks(gap);
@@ -318,7 +329,9 @@ impl<F: Fabric> Process<F> {
                 Some(settled) => settled.map(|instead| Ok(Some(instead))),
             })?;
         let process = window.targets[rank as usize].process;
-        if let Some(instead) = settled.map_err(|unreachable| self.copy_error(process, unreachable))? {
+        if let Some(instead) =
+            settled.map_err(|unreachable| self.copy_error(process, unreachable))?
+        {
             return Ok(instead);
         }
         self.wait_for_service(window, what, |service, lane| service.settled(lane, rank, number))
@@ -354,8 +367,10 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_ASSERT; MPI_ERR_RMA_SYNC if locks or epochs of MPI_Win_start or MPI_Win_post are
     /// open; a process has failed.
     pub fn fence_window(&self, window: &Window, assert: i32) -> Result<()> {
-        const KNOWN: i32 =
-            abi::MPI_MODE_NOSTORE | abi::MPI_MODE_NOPUT | abi::MPI_MODE_NOPRECEDE | abi::MPI_MODE_NOSUCCEED;
+        const KNOWN: i32 = abi::MPI_MODE_NOSTORE
+            | abi::MPI_MODE_NOPUT
+            | abi::MPI_MODE_NOPRECEDE
+            | abi::MPI_MODE_NOSUCCEED;
         let posted = locked(&window.epochs).posted.is_some();
         let right = match window.access.load(Ordering::Relaxed) {
             _ if posted => {

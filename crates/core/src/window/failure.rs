@@ -133,7 +133,8 @@ impl<F: Fabric> Process<F> {
         self.revoke_window(window);
         let context = window.comm.team.point_to_point;
         self.enter(|domain| {
-            if let Some(at) = domain.windows.iter().position(|service| service.context() == context) {
+            if let Some(at) = domain.windows.iter().position(|service| service.context() == context)
+            {
                 let mut service = domain.windows.swap_remove(at);
                 service.abandon(&mut domain.lane);
             }

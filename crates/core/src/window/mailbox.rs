@@ -103,7 +103,8 @@ impl RequestOp {
         match self {
             RequestOp::Accumulate(accumulator, fetch) => {
                 let op = place(ReduceOp::ALL.iter().position(|op| *op == accumulator.op()));
-                let scalar = place(Scalar::ALL.iter().position(|scalar| *scalar == accumulator.scalar()));
+                let scalar =
+                    place(Scalar::ALL.iter().position(|scalar| *scalar == accumulator.scalar()));
                 1 | op << 8 | scalar << 16 | u64::from(fetch == FetchOld::Yes) << 24
             }
             RequestOp::Swap => 2,
@@ -119,7 +120,10 @@ impl RequestOp {
             1 => {
                 let accumulator =
                     Accumulator::new(*ReduceOp::ALL.get(part(8))?, *Scalar::ALL.get(part(16))?)?;
-                RequestOp::Accumulate(accumulator, if part(24) == 0 { FetchOld::No } else { FetchOld::Yes })
+                RequestOp::Accumulate(
+                    accumulator,
+                    if part(24) == 0 { FetchOld::No } else { FetchOld::Yes },
+                )
             }
             2 => RequestOp::Swap,
             3 => RequestOp::Put,
@@ -208,7 +212,8 @@ impl Service {
 
     /// Number of operations that went to a rank by messages, if some of them may be incomplete.
     fn messages_at(&self, rank: u32) -> Option<u64> {
-        let counts = self.by_messages.get(&rank).filter(|counts| counts.issued > counts.complete)?;
+        let counts =
+            self.by_messages.get(&rank).filter(|counts| counts.issued > counts.complete)?;
         Some(counts.issued)
     }
 
@@ -216,8 +221,9 @@ impl Service {
     /// messages.
     pub(super) fn incomplete_at(&self, rank: u32) -> (Option<u64>, Option<u64>) {
         let sent = self.boxes.as_ref().map(|boxes| &boxes.sent[rank as usize]);
-        let number =
-            sent.filter(|sent| sent.pending.is_some() || sent.fault.is_some()).map(|sent| sent.number);
+        let number = sent
+            .filter(|sent| sent.pending.is_some() || sent.fault.is_some())
+            .map(|sent| sent.number);
         (number, self.messages_at(rank))
     }
 
@@ -235,12 +241,14 @@ impl Service {
         };
         let Some(number) = pending(self) else { return true };
         let control = self.routes(lane, rank).and_then(|routes| routes.control.as_ref());
-        let Some(answer) = control.and_then(|control| control.mailboxes()?.answered(own, number)) else {
+        let Some(answer) = control.and_then(|control| control.mailboxes()?.answered(own, number))
+        else {
             return false;
         };
         let Some(boxes) = &mut self.boxes else { return true };
         let sent = &mut boxes.sent[rank as usize];
-        let Some(PendingRequest { what, at, into, len, carried, operands }) = sent.pending.take() else {
+        let Some(PendingRequest { what, at, into, len, carried, operands }) = sent.pending.take()
+        else {
             return true;
         };
         match (answer.status, into) {
@@ -259,8 +267,12 @@ impl Service {
             (OUTSIDE, _) => sent.fault = Some(Fault::Outside),
             (_, fetch) => {
                 boxes.is_denied = true;
-                if let Err(fault) = self.send_by_message(lane, rank, (what, at, len), (operands, fetch)) {
-                    self.boxes.iter_mut().for_each(|boxes| boxes.sent[rank as usize].fault = Some(fault));
+                if let Err(fault) =
+                    self.send_by_message(lane, rank, (what, at, len), (operands, fetch))
+                {
+                    self.boxes
+                        .iter_mut()
+                        .for_each(|boxes| boxes.sent[rank as usize].fault = Some(fault));
                 }
                 return true;
             }
@@ -282,10 +294,16 @@ impl Service {
             return Err(Fault::NoMemory);
         };
         let size = accumulator.size();
-        let place = TargetPlace { at, count: len / size, layout: Arc::new(Layout::basic(size, size)) };
+        let place =
+            TargetPlace { at, count: len / size, layout: Arc::new(Layout::basic(size, size)) };
         self.note_messages(rank);
-        self.accumulate(lane, (rank, place), (OriginAccumulate { operands, accumulator, fetch }, len), false)
-            .map(drop)
+        self.accumulate(
+            lane,
+            (rank, place),
+            (OriginAccumulate { operands, accumulator, fetch }, len),
+            false,
+        )
+        .map(drop)
     }
 
     /// The addresses of operands and results, if the target can copy them through the kernel.
@@ -297,12 +315,15 @@ impl Service {
         (data, into): (&UserBuf, Option<&UserBuf>),
     ) -> Option<[u64; CARRIED_WORDS]> {
         let is_long = (BY_ADDRESS_LEAST..=BY_ADDRESS_MOST).contains(&len);
-        if !is_long || !matches!(what, RequestOp::Accumulate(..)) || self.boxes.as_ref()?.is_denied {
+        if !is_long || !matches!(what, RequestOp::Accumulate(..)) || self.boxes.as_ref()?.is_denied
+        {
             return None;
         }
         let address = |bytes: *const u8| bytes.expose_provenance() as u64;
-        let operands = if what.given(len) == 0 { 0 } else { address(data.as_contiguous()?.as_ptr()) };
-        let old = into.map(|into| into.as_contiguous_mut().map(|mut into| address(into.as_mut_ptr())));
+        let operands =
+            if what.given(len) == 0 { 0 } else { address(data.as_contiguous()?.as_ptr()) };
+        let old =
+            into.map(|into| into.as_contiguous_mut().map(|mut into| address(into.as_mut_ptr())));
         let old = old.map_or(Some(0), |old| old)?;
         self.routes(lane, rank)?.single_copy.then_some([operands, old, 0, 0])
     }
@@ -320,7 +341,8 @@ impl Service {
             return Ok(false);
         }
         self.check(lane, rank)?;
-        let (own, exposure, is_carried) = (self.team.rank, self.exposure.clone(), what.is_carried(len));
+        let (own, exposure, is_carried) =
+            (self.team.rank, self.exposure.clone(), what.is_carried(len));
         let places = self.addresses(lane, rank, (what, len), (data, into.as_ref()));
         if len > BUFFER_BYTES && places.is_none() {
             return Ok(false);
@@ -401,7 +423,9 @@ impl Service {
         rank: u32,
     ) -> Result<(), Unreachable> {
         let (own, exposure) = (self.team.rank, self.exposure.clone());
-        let Some(Target { process, base, .. }) = self.targets.get(rank as usize) else { return Ok(()) };
+        let Some(Target { process, base, .. }) = self.targets.get(rank as usize) else {
+            return Ok(());
+        };
         let (process, base) = (*process, *base);
         let Some(OriginRequests { number, pending: Some(pending), .. }) =
             self.boxes.as_ref().map(|boxes| &boxes.sent[rank as usize])

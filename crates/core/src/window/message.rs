@@ -180,8 +180,11 @@ impl RmaMessage {
         let (all, _) = bytes.as_chunks::<8>();
         let kind = u64::from_le_bytes(*all.first()?);
         let count = usize::try_from(u64::from_le_bytes(*all.get(1)?)).ok()?;
-        let words: Vec<u64> =
-            all.get(2..count.checked_add(2)?)?.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let words: Vec<u64> = all
+            .get(2..count.checked_add(2)?)?
+            .iter()
+            .map(|word| u64::from_le_bytes(*word))
+            .collect();
         let at = 8 * (count + 2);
         let here = bytes.len() - at;
         let mut words = &words[..];
@@ -196,15 +199,21 @@ impl RmaMessage {
             1 => {
                 let (data, len) = (MessageData::of(next()?), length(next())?);
                 let place = place(words, len)?;
-                (data != MessageData::Here || here == len).then_some(RmaMessage::Put { place, len, data })?
+                (data != MessageData::Here || here == len).then_some(RmaMessage::Put {
+                    place,
+                    len,
+                    data,
+                })?
             }
             2 => {
                 let (id, len) = (number(next())?, length(next())?);
                 RmaMessage::Get { place: place(words, len)?, len, id }
             }
             3 => {
-                let (data, len, fetch) = (MessageData::of(next()?), length(next())?, number(Some(next()?)));
-                let (op, scalar) = (ReduceOp::ALL.get(next()? as usize)?, Scalar::ALL.get(next()? as usize)?);
+                let (data, len, fetch) =
+                    (MessageData::of(next()?), length(next())?, number(Some(next()?)));
+                let (op, scalar) =
+                    (ReduceOp::ALL.get(next()? as usize)?, Scalar::ALL.get(next()? as usize)?);
                 let accumulator = Accumulator::new(*op, *scalar)?;
                 let place = place(words, len)?;
                 let operands = if *op == ReduceOp::NoOp { 0 } else { len };
@@ -216,12 +225,10 @@ impl RmaMessage {
             4 => {
                 let (id, len) = (number(next())?, length(next())?);
                 let place = place(words, len)?;
-                let element = place.count == 1 && place.layout.is_contiguous() && place.layout.size() == len;
-                ((1..=16).contains(&len) && here == 2 * len && element).then_some(RmaMessage::Swap {
-                    place,
-                    len,
-                    id,
-                })?
+                let element =
+                    place.count == 1 && place.layout.is_contiguous() && place.layout.size() == len;
+                ((1..=16).contains(&len) && here == 2 * len && element)
+                    .then_some(RmaMessage::Swap { place, len, id })?
             }
             5 => RmaMessage::Lock { exclusive: next()? != 0 },
             6 => RmaMessage::Unlock { exclusive: next()? != 0, id: number(next())? },
@@ -257,8 +264,13 @@ mod tests {
         let place = TargetPlace { at: -7, count: 2, layout };
         let one = TargetPlace { at: 8, count: 1, layout: Arc::new(Layout::basic(4, 4)) };
         let accumulator = Accumulator::new(ReduceOp::MinLoc, Scalar::I32I32).unwrap();
-        let accumulate =
-            |data, len, fetch| RmaMessage::Accumulate { place: place.clone(), len, data, accumulator, fetch };
+        let accumulate = |data, len, fetch| RmaMessage::Accumulate {
+            place: place.clone(),
+            len,
+            data,
+            accumulator,
+            fetch,
+        };
         vec![
             (RmaMessage::Put { place: place.clone(), len: 40, data: MessageData::Here }, 40),
             (RmaMessage::Put { place: place.clone(), len: 40, data: MessageData::Apart(3) }, 0),
@@ -284,7 +296,8 @@ mod tests {
         for (message, data) in all() {
             let (bytes, at) = message.encode(data);
             assert_eq!(bytes.len(), at + data);
-            let (decoded, there) = RmaMessage::decode(&bytes).unwrap_or_else(|| panic!("{message:?}"));
+            let (decoded, there) =
+                RmaMessage::decode(&bytes).unwrap_or_else(|| panic!("{message:?}"));
             assert_eq!(there, at);
             assert_eq!(decoded.encode(data).0, bytes, "{message:?}");
         }

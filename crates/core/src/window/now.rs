@@ -34,7 +34,12 @@ impl Window {
 
     /// If only an adapter may change some words, each element takes the full call.
     #[inline(always)]
-    fn elements_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &ControlWords)> {
+    fn elements_now(
+        &self,
+        rank: i32,
+        disp: i64,
+        len: usize,
+    ) -> Option<(BytesMut<'_>, &ControlWords)> {
         if self.adapter_owns_words { None } else { self.bytes_now(rank, disp, len) }
     }
 
@@ -129,7 +134,8 @@ impl<F: Fabric> Process<F> {
     ) -> bool {
         match window.elements_now(rank, disp, old.len()) {
             Some((target, control)) => {
-                accumulator.apply(operand, target, Some(old), || self.hold_elements(window, control));
+                accumulator
+                    .apply(operand, target, Some(old), || self.hold_elements(window, control));
                 window.has_stored();
                 true
             }

@@ -14,7 +14,9 @@ use super::adapter::AdapterAccesses;
 use super::mailbox::MailboxRequests;
 use super::message::{MessageData, RmaMessage, TargetPlace};
 use super::{Flavor, Target, WindowExposure};
-use oxmpi_engine::{Completion, Fault, Lane, MatchSource, Mode, RequestId, Started, TagMatch, Team};
+use oxmpi_engine::{
+    Completion, Fault, Lane, MatchSource, Mode, RequestId, Started, TagMatch, Team,
+};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
 use oxmpi_mem::buffer::UserBuf;
@@ -202,7 +204,10 @@ impl Service {
         match lane.start_send(self.context(), Mode::Standard, buffer, to, tag)? {
             Started::Complete(completion) => {
                 if let Some(user) = user {
-                    lane.complete_external(user, Completion { context: self.context(), ..completion });
+                    lane.complete_external(
+                        user,
+                        Completion { context: self.context(), ..completion },
+                    );
                 }
             }
             Started::Pending(send) => self.sends.push(PendingSend { send, rank, user }),
@@ -377,7 +382,9 @@ impl Service {
                 match (data, target) {
                     (MessageData::Here, Some(target)) => target.unpack(0, here),
                     (MessageData::Here, None) => self.note_outside(rank),
-                    (MessageData::Apart(id), target) => return self.await_put(lane, rank, target, id),
+                    (MessageData::Apart(id), target) => {
+                        return self.await_put(lane, rank, target, id);
+                    }
                 }
             }
             RmaMessage::Get { place, len, id } => match self.exposure.buffer(&place) {
@@ -418,7 +425,9 @@ impl Service {
             RmaMessage::Complete => self.exposure.control.complete(rank),
             RmaMessage::Granted => *self.granted.entry(rank).or_default() += 1,
             RmaMessage::Denied { process } => _ = self.denied.insert(rank, process),
-            RmaMessage::Answer { id, data } => self.take_data_of_answer(lane, rank, id, (data, here)),
+            RmaMessage::Answer { id, data } => {
+                self.take_data_of_answer(lane, rank, id, (data, here))
+            }
             RmaMessage::Refused { id } => self.take_refusal(lane, rank, id),
             RmaMessage::Done { id, outside } => {
                 if let Some(AwaitedAnswer { rank: awaited, what: Expected::Done(end) }) =
@@ -440,8 +449,10 @@ impl Service {
         id: u64,
         (data, here): (MessageData, Bytes<'_>),
     ) {
-        let Some(AwaitedAnswer { rank: awaited, what: Expected::Data { into, receive: None, user } }) =
-            self.awaited.get(&id)
+        let Some(AwaitedAnswer {
+            rank: awaited,
+            what: Expected::Data { into, receive: None, user },
+        }) = self.awaited.get(&id)
         else {
             return;
         };
@@ -472,13 +483,18 @@ impl Service {
     fn collect<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         let context = self.context();
         self.awaited.retain(|_, awaited| {
-            let Expected::Data { receive: Some(receive), user, .. } = &awaited.what else { return true };
+            let Expected::Data { receive: Some(receive), user, .. } = &awaited.what else {
+                return true;
+            };
             match lane.test(*receive) {
                 Some(None) => true,
                 done => {
                     if let Some(user) = user {
                         let fault = done.flatten().and_then(|completion| completion.fault);
-                        lane.complete_external(*user, Completion { fault, context, ..Completion::EMPTY });
+                        lane.complete_external(
+                            *user,
+                            Completion { fault, context, ..Completion::EMPTY },
+                        );
                     }
                     false
                 }

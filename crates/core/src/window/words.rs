@@ -89,8 +89,9 @@ pub(super) enum WordOwner {
 /// The owner of the words of each rank, which all ranks compute from the facts of all ranks.
 pub(super) fn owners(facts: &[WordFacts]) -> Vec<WordOwner> {
     let are_short = facts.iter().all(|rank| rank.are_short);
-    let are_alone =
-        facts.iter().all(|rank| rank.reaches_all && rank.is_open && rank.scope != AtomicScope::None);
+    let are_alone = facts
+        .iter()
+        .all(|rank| rank.reaches_all && rank.is_open && rank.scope != AtomicScope::None);
     let owner = |rank: &WordFacts| match rank.scope {
         _ if !are_short || !rank.is_open => WordOwner::Processor,
         AtomicScope::Everything => WordOwner::Both,
@@ -153,7 +154,9 @@ impl WordUpdate {
     /// The next operation for a word that had the value `before`. `None`: the word is done.
     fn next(&self, at: usize, operation: AtomicOperation, before: u64) -> Option<AtomicOperation> {
         match operation {
-            AtomicOperation::CompareSwap { compare, .. } if !self.is_direct() && compare != before => {
+            AtomicOperation::CompareSwap { compare, .. }
+                if !self.is_direct() && compare != before =>
+            {
                 Some(self.attempt(at, before))
             }
             AtomicOperation::CompareSwap { .. } | AtomicOperation::FetchAdd(_) => None,
@@ -232,7 +235,8 @@ impl Accumulates {
         let access = *self.waiting.front()?;
         let changes = self.all.get_mut(&access)?;
         let is_direct = changes.change.is_direct();
-        let is_its_turn = self.under_way == 0 || changes.begun > 0 || is_direct && !self.are_repeated;
+        let is_its_turn =
+            self.under_way == 0 || changes.begun > 0 || is_direct && !self.are_repeated;
         if !is_its_turn || self.under_way == UNDER_WAY_MOST {
             return None;
         }
@@ -252,7 +256,9 @@ impl Accumulates {
         let WordOperation { access, word, operation, .. } = part;
         let Some(changes) = self.all.get_mut(&access) else { return AfterOperation::Nothing };
         match before.map(|before| (before, changes.change.next(word, operation, before))) {
-            Some((_, Some(operation))) => return AfterOperation::Again(WordOperation { operation, ..part }),
+            Some((_, Some(operation))) => {
+                return AfterOperation::Again(WordOperation { operation, ..part });
+            }
             Some((before, None)) => {
                 if let Some(fetch) = &changes.fetch {
                     fetch.unpack(word * WORD, Bytes::from(&before.to_ne_bytes()[..]));
@@ -288,7 +294,9 @@ impl Service {
     }
 
     fn begin_words<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) {
-        while let Some(part) = self.accesses.accumulates.get_mut(&rank).and_then(|line| line.begin(rank)) {
+        while let Some(part) =
+            self.accesses.accumulates.get_mut(&rank).and_then(|line| line.begin(rank))
+        {
             self.begin_operation(lane, part);
         }
     }
@@ -298,7 +306,8 @@ impl Service {
         let is_own = rank == self.team.rank;
         let started = self.team.map.process(rank).and_then(|peer| {
             let fabric = lane.fabric_mut();
-            let remote = if is_own { fabric.remote_access() } else { fabric.remote_access_to(peer) };
+            let remote =
+                if is_own { fabric.remote_access() } else { fabric.remote_access_to(peer) };
             remote?.start_atomic(owner, peer, operation, at)
         });
         match started {
@@ -341,7 +350,10 @@ impl Service {
 
 #[cold]
 pub(super) fn no_memory(len: usize) -> MpiError {
-    MpiError::new(abi::MPI_ERR_NO_MEM, format!("there is no memory for an accumulate of {len} bytes"))
+    MpiError::new(
+        abi::MPI_ERR_NO_MEM,
+        format!("there is no memory for an accumulate of {len} bytes"),
+    )
 }
 
 #[derive(Debug)]
@@ -380,7 +392,8 @@ impl<F: Fabric> Process<F> {
         (key, len): (u64, usize),
     ) -> WordFacts {
         let is_open = key != 0 || len == 0;
-        let mut facts = WordFacts { are_short, reaches_all: false, is_open, scope: AtomicScope::None };
+        let mut facts =
+            WordFacts { are_short, reaches_all: false, is_open, scope: AtomicScope::None };
         if !are_short || comm.team.size() == 1 {
             return facts;
         }
@@ -406,7 +419,9 @@ impl<F: Fabric> Process<F> {
             WordOwner::Processor => false,
             WordOwner::Adapter => true,
             WordOwner::Both => {
-                window.has_atomics && target.process != self.rank && self.routes(window, target).by_adapter
+                window.has_atomics
+                    && target.process != self.rank
+                    && self.routes(window, target).by_adapter
             }
         };
         if !is_its {
@@ -448,7 +463,9 @@ mod tests {
     #[test]
     fn facts_survive_the_wire() {
         for scope in [AtomicScope::None, AtomicScope::Adapter, AtomicScope::Everything] {
-            for (are_short, reaches_all) in [(false, false), (true, false), (false, true), (true, true)] {
+            for (are_short, reaches_all) in
+                [(false, false), (true, false), (false, true), (true, true)]
+            {
                 for is_open in [false, true] {
                     let one = WordFacts { is_open, ..facts(are_short, reaches_all, scope) };
                     assert_eq!(WordFacts::decode(one.encode()), one);
@@ -463,7 +480,8 @@ mod tests {
         use AtomicScope as Scope;
         use WordOwner::{Adapter, Both, Processor};
         let all = |scopes: [Scope; 3], reach: [bool; 3]| {
-            let ranks: Vec<_> = scopes.into_iter().zip(reach).map(|(s, r)| facts(true, r, s)).collect();
+            let ranks: Vec<_> =
+                scopes.into_iter().zip(reach).map(|(s, r)| facts(true, r, s)).collect();
             owners(&ranks)
         };
         assert_eq!(all([Scope::Adapter; 3], [true; 3]), [Adapter; 3]);
@@ -581,7 +599,8 @@ mod tests {
     fn accumulates_of_several_origins_are_atomic_whatever_their_operations() {
         for seed in 0..20 {
             let mut target = SimulatedTarget { words: vec![1; 40], carried_out: 0 };
-            let mut origins: Vec<SimulatedOrigin> = (0..3).map(|_| SimulatedOrigin::default()).collect();
+            let mut origins: Vec<SimulatedOrigin> =
+                (0..3).map(|_| SimulatedOrigin::default()).collect();
             for (number, origin) in origins.iter_mut().enumerate() {
                 for access in 0..30u64 {
                     let (op, operands) = match access % 3 {
@@ -589,7 +608,10 @@ mod tests {
                         1 => (ReduceOp::Prod, [1; 20]),
                         _ => (ReduceOp::Bxor, [1 << (40 + number); 20]),
                     };
-                    origin.line.push(access, WordChanges::new(words(5, 20), 7, change(op, &operands), None));
+                    origin.line.push(
+                        access,
+                        WordChanges::new(words(5, 20), 7, change(op, &operands), None),
+                    );
                 }
             }
             run(&mut origins, &mut target, seed);
@@ -617,7 +639,9 @@ mod tests {
                 let kinds = [ReduceOp::Sum, ReduceOp::Replace, ReduceOp::Max, ReduceOp::NoOp];
                 let op = kinds[random.below(4) as usize];
                 let change = change(op, &[operand.cast_signed(); 4]);
-                origin.line.push(access, WordChanges::new(words(0, 4), 7, change, Some(into.buf())));
+                origin
+                    .line
+                    .push(access, WordChanges::new(words(0, 4), 7, change, Some(into.buf())));
                 results.push((into, value));
                 for word in &mut value {
                     *word = match op {
@@ -630,7 +654,9 @@ mod tests {
                 // The swap compares with the newest value.
                 let into = Owned::new(vec![0u8; WORD]);
                 let swap = WordUpdate::Swap { compare: value[0], new: access };
-                origin.line.push(100 + access, WordChanges::new(words(0, 1), 7, swap, Some(into.buf())));
+                origin
+                    .line
+                    .push(100 + access, WordChanges::new(words(0, 1), 7, swap, Some(into.buf())));
                 results.push((into, value));
                 value[0] = access;
             }
@@ -638,7 +664,8 @@ mod tests {
             assert_eq!(target.words, value, "seed {seed}");
             for (at, (into, before)) in results.into_iter().enumerate() {
                 let bytes = into.into_vec().unwrap();
-                let fetched = bytes.chunks(WORD).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+                let fetched =
+                    bytes.chunks(WORD).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
                 let expected = before.into_iter().take(bytes.len() / WORD);
                 assert!(fetched.eq(expected), "seed {seed}: number {at}");
             }
@@ -652,17 +679,23 @@ mod tests {
         let sum = change(ReduceOp::Sum, &[-1, 2]);
         origin.line.push(1, WordChanges::new(words(0, 2), 7, sum, None));
         let into = Owned::new(vec![0u8; 2 * WORD]);
-        let read = WordUpdate::Accumulate(Accumulator::new(ReduceOp::NoOp, Scalar::F64).unwrap(), Vec::new());
+        let read = WordUpdate::Accumulate(
+            Accumulator::new(ReduceOp::NoOp, Scalar::F64).unwrap(),
+            Vec::new(),
+        );
         origin.line.push(2, WordChanges::new(words(0, 2), 7, read, Some(into.buf())));
         run(std::slice::from_mut(&mut origin), &mut target, 1);
         assert_eq!((target.words, target.carried_out), (vec![2, 5], 4));
         assert_eq!(into.into_vec().unwrap(), [2u64.to_ne_bytes(), 5u64.to_ne_bytes()].concat());
         // No adapter adds floating-point numbers.
-        let sum =
-            WordUpdate::Accumulate(Accumulator::new(ReduceOp::Sum, Scalar::F64).unwrap(), vec![0; WORD]);
+        let sum = WordUpdate::Accumulate(
+            Accumulator::new(ReduceOp::Sum, Scalar::F64).unwrap(),
+            vec![0; WORD],
+        );
         assert!(!sum.is_direct());
         let (half, two) = (0.5f64.to_bits(), 2.0f64.to_ne_bytes().to_vec());
-        let sum = WordUpdate::Accumulate(Accumulator::new(ReduceOp::Sum, Scalar::F64).unwrap(), two);
+        let sum =
+            WordUpdate::Accumulate(Accumulator::new(ReduceOp::Sum, Scalar::F64).unwrap(), two);
         let next = AtomicOperation::CompareSwap { compare: half, new: 2.5f64.to_bits() };
         assert_eq!(sum.next(0, sum.first(0), half), Some(next));
         assert_eq!(sum.next(0, next, half), None);
@@ -677,7 +710,10 @@ mod tests {
         assert_eq!(parts.len(), 3);
         assert_eq!(line.end(parts[0], None), AfterOperation::Nothing);
         assert_eq!(line.end(parts[2], Some(0)), AfterOperation::Ended { access: 2, is_well: true });
-        assert_eq!(line.end(parts[1], Some(0)), AfterOperation::Ended { access: 1, is_well: false });
+        assert_eq!(
+            line.end(parts[1], Some(0)),
+            AfterOperation::Ended { access: 1, is_well: false }
+        );
         assert!(line.all.is_empty() && line.under_way == 0);
     }
 }

@@ -53,7 +53,11 @@ impl Daemons {
         }
         let socket = |number| {
             let (theirs, ours) = parcel::pair()?;
-            say(&controls[node(number) as usize], &Order::Process { number }, Some(theirs.as_fd()))?;
+            say(
+                &controls[node(number) as usize],
+                &Order::Process { number },
+                Some(theirs.as_fd()),
+            )?;
             Ok(Mutex::new(Some(ours)))
         };
         let sockets = (0..ranks).map(socket).collect::<io::Result<_>>()?;
@@ -61,7 +65,8 @@ impl Daemons {
     }
 
     pub(super) fn lamd(&self, rank: u32, poller: Arc<Poller>) -> io::Result<Lamd> {
-        let socket = self.sockets[rank as usize].lock().unwrap_or_else(PoisonError::into_inner).take();
+        let socket =
+            self.sockets[rank as usize].lock().unwrap_or_else(PoisonError::into_inner).take();
         let socket = socket.ok_or_else(|| io::Error::other("the socket was taken before"))?;
         Lamd::new(rank, socket, poller, Box::new(|text| eprintln!("{text}")))
     }

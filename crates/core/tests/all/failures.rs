@@ -37,9 +37,11 @@ fn is_failure(error: &MpiError) -> bool {
 fn settings(seed: u64) -> AgreementSettings {
     let at = seed % 9;
     match TreeShape::ALL.get(at as usize / 2) {
-        Some(shape) => {
-            AgreementSettings { shape: *shape, rebuild: at % 2 == 1, ..AgreementSettings::default() }
-        }
+        Some(shape) => AgreementSettings {
+            shape: *shape,
+            rebuild: at % 2 == 1,
+            ..AgreementSettings::default()
+        },
         None => {
             let algorithm = AgreementAlgorithm::EarlyTerminating;
             AgreementSettings { algorithm, ..AgreementSettings::default() }
@@ -51,8 +53,9 @@ fn settings(seed: u64) -> AgreementSettings {
 fn world(seed: u64, most: u32) -> (SimWorld, u32) {
     let mut random = Random::new(seed ^ 0x5eed);
     let ranks = 2 + random.below(u64::from(most) - 1) as u32;
-    let mut world =
-        SimWorld::new(ranks, seed).link_faults(LinkFaults::any(&mut random)).most_events(20_000_000);
+    let mut world = SimWorld::new(ranks, seed)
+        .link_faults(LinkFaults::any(&mut random))
+        .most_events(20_000_000);
     world = world.agreement(settings(seed));
     for _ in 0..random.below(u64::from(ranks)) {
         let scale = 6 + random.below(16);
@@ -73,10 +76,14 @@ fn survivors_end_alike<R: PartialEq + std::fmt::Debug, S: Future<Output = Result
         for (rank, end) in outcome.ends.iter().enumerate() {
             match end {
                 RankEnd::Dead => {}
-                RankEnd::Failed(error) => panic!("seed {seed}, {ranks} ranks: rank {rank} failed: {error}"),
+                RankEnd::Failed(error) => {
+                    panic!("seed {seed}, {ranks} ranks: rank {rank} failed: {error}")
+                }
                 RankEnd::Finished(result) => match first {
                     None => first = Some(result),
-                    Some(first) => assert_eq!(result, first, "seed {seed}, {ranks} ranks: rank {rank}"),
+                    Some(first) => {
+                        assert_eq!(result, first, "seed {seed}, {ranks} ranks: rank {rank}")
+                    }
                 },
             }
         }

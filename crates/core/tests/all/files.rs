@@ -19,21 +19,29 @@ fn messages_of_all_lengths_and_modes_arrive() {
     world_with(2, over_files(2, &directory), |p| {
         let comm = p.world().clone();
         let (me, peer) = (comm.rank(), 1 - comm.rank());
-        let lengths = [0, 1, EAGER - 1, EAGER, EAGER + 1, PIECE - 1, PIECE, PIECE + 1, 7 * PIECE + 1];
+        let lengths =
+            [0, 1, EAGER - 1, EAGER, EAGER + 1, PIECE - 1, PIECE, PIECE + 1, 7 * PIECE + 1];
         for (n, len) in lengths.into_iter().enumerate() {
             for mode in [Mode::Standard, Mode::Synchronous, Mode::Ready] {
                 if me == 0 {
                     send(p, &comm, mode, &pattern(0, n, len), peer, n as i32);
                 }
                 let (data, from, tag) = receive(p, &comm, len, MPI_ANY_SOURCE, MPI_ANY_TAG);
-                assert!(data == pattern(peer, n, len) && (from, tag) == (peer, n as i32), "{len} bytes");
+                assert!(
+                    data == pattern(peer, n, len) && (from, tag) == (peer, n as i32),
+                    "{len} bytes"
+                );
                 if me == 1 {
                     send(p, &comm, mode, &pattern(1, n, len), peer, n as i32);
                 }
             }
         }
         let counts = p.fabric_counts().unwrap();
-        assert_eq!((counts.inbox_frames, counts.rings), (0, 0), "nothing goes through shared memory");
+        assert_eq!(
+            (counts.inbox_frames, counts.rings),
+            (0, 0),
+            "nothing goes through shared memory"
+        );
     });
 }
 
@@ -49,7 +57,10 @@ fn everybody_sends_more_to_everybody_than_directories_have_room_for() {
         for n in 0..EACH {
             for peer in 0..RANKS {
                 let data = Owned::new(pattern(comm.rank(), n, len(n)));
-                waits.push((p.isend(&comm, Mode::Standard, data.buf(), peer, n as i32).unwrap(), data));
+                waits.push((
+                    p.isend(&comm, Mode::Standard, data.buf(), peer, n as i32).unwrap(),
+                    data,
+                ));
             }
         }
         for n in (0..EACH).rev() {

@@ -58,7 +58,9 @@ fn a_message_in_the_heap_arrives_without_its_sender() {
                 let start = comm.rank() as usize;
                 let mut data = vec![0; LONGEST - 100 - start];
                 lend_mut(&mut data, |buffer| p.recv(&comm, buffer, 0, 1)).unwrap();
-                assert!(data.iter().enumerate().all(|(at, byte)| *byte == pattern(0, 5, at + start)));
+                assert!(
+                    data.iter().enumerate().all(|(at, byte)| *byte == pattern(0, 5, at + start))
+                );
                 arrived.fetch_add(1, Ordering::AcqRel);
             }
         });
@@ -75,7 +77,8 @@ fn exchange(options: WorldOptions) {
             {
                 let (mut heap_out, mut heap_in) = (block(p, len + start), block(p, len + start));
                 let (mut plain_out, mut plain_in) = (vec![0; len + start], vec![0; len + start]);
-                let out = if out_in_heap { &mut heap_out[start..] } else { &mut plain_out[start..] };
+                let out =
+                    if out_in_heap { &mut heap_out[start..] } else { &mut plain_out[start..] };
                 let into = if in_in_heap { &mut heap_in[start..] } else { &mut plain_in[start..] };
                 fill(out, me, number);
                 into.fill(0);

@@ -29,16 +29,27 @@ fn messages_of_all_lengths_and_modes_arrive() {
                 let tag = number as i32;
                 if comm.rank() == 0 {
                     send(p, &comm, mode, &pattern(0, number, len), 1, tag);
-                    assert!(receive(p, &comm, len, 1, tag).0 == pattern(1, number, len), "{len} bytes");
+                    assert!(
+                        receive(p, &comm, len, 1, tag).0 == pattern(1, number, len),
+                        "{len} bytes"
+                    );
                 } else {
-                    let (data, from, its_tag) = receive(p, &comm, len + 1, MPI_ANY_SOURCE, MPI_ANY_TAG);
-                    assert!(data == pattern(0, number, len) && (from, its_tag) == (0, tag), "{len} bytes");
+                    let (data, from, its_tag) =
+                        receive(p, &comm, len + 1, MPI_ANY_SOURCE, MPI_ANY_TAG);
+                    assert!(
+                        data == pattern(0, number, len) && (from, its_tag) == (0, tag),
+                        "{len} bytes"
+                    );
                     send(p, &comm, mode, &pattern(1, number, len), 0, tag);
                 }
             }
         }
         let counts = p.fabric_counts().unwrap();
-        assert_eq!((counts.inbox_frames, counts.rings), (0, 0), "nothing goes through shared memory");
+        assert_eq!(
+            (counts.inbox_frames, counts.rings),
+            (0, 0),
+            "nothing goes through shared memory"
+        );
     });
 }
 
@@ -54,7 +65,10 @@ fn everybody_sends_more_to_everybody_than_queues_have_room_for() {
         for n in 0..EACH {
             for peer in 0..RANKS {
                 let data = Owned::new(pattern(me, n, len(n)));
-                waits.push((p.isend(&comm, Mode::Standard, data.buf(), peer, n as i32).unwrap(), data));
+                waits.push((
+                    p.isend(&comm, Mode::Standard, data.buf(), peer, n as i32).unwrap(),
+                    data,
+                ));
             }
         }
         for n in (0..EACH).rev() {
@@ -79,11 +93,19 @@ fn collectives_of_all_lengths_are_right() {
             let element = Some(Arc::new(Layout::basic(8, 8)));
             let call = Call::Allreduce { count: Shared(len), commutative: true, in_place: false };
             let buffers = Buffers { input: input.buf(), output: output.buf(), element };
-            p.run(&comm, call, buffers, Combine::Kernel(kernel(ReduceOp::Sum, Scalar::U64).unwrap()))
-                .unwrap();
+            p.run(
+                &comm,
+                call,
+                buffers,
+                Combine::Kernel(kernel(ReduceOp::Sum, Scalar::U64).unwrap()),
+            )
+            .unwrap();
             let output = output.into_vec().ok().unwrap();
             let factor = size * (size + 1) / 2;
-            assert!(output.iter().enumerate().all(|(at, sum)| *sum == at as u64 * factor), "{len} numbers");
+            assert!(
+                output.iter().enumerate().all(|(at, sum)| *sum == at as u64 * factor),
+                "{len} numbers"
+            );
         }
     });
 }

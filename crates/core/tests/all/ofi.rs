@@ -9,9 +9,14 @@ use oxmpi_fabric::transports::ofi::TagMode;
 use oxmpi_libfabric::{Library, ProviderQuery};
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
 
-fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> Option<WorldOptions> {
+fn over(
+    provider: &str,
+    mode: Option<TagMode>,
+    ranks_of_a_node: Option<u32>,
+) -> Option<WorldOptions> {
     let there = Library::open("libfabric.so.1").and_then(|library| {
-        library.providers(&ProviderQuery { name: Some(provider.into()), ..ProviderQuery::default() })
+        library
+            .providers(&ProviderQuery { name: Some(provider.into()), ..ProviderQuery::default() })
     });
     if !there.is_ok_and(|providers| !providers.is_empty()) {
         let is_allowed = std::env::var_os("OXMPI_TEST_ALLOW_SKIPS").is_some();
@@ -38,16 +43,22 @@ fn messages_of_all_lengths_and_modes_arrive() {
             for (number, len) in LENGTHS.into_iter().enumerate() {
                 for mode in [Mode::Standard, Mode::Synchronous, Mode::Ready] {
                     let data = pattern(me, number, len);
-                    let send =
-                        || lend(&data, |buffer| p.send(&comm, mode, buffer, peer, number as i32)).unwrap();
+                    let send = || {
+                        lend(&data, |buffer| p.send(&comm, mode, buffer, peer, number as i32))
+                            .unwrap()
+                    };
                     if me == 0 {
                         send();
                     }
                     let mut got = vec![0u8; len];
-                    let done =
-                        lend_mut(&mut got, |buffer| p.recv(&comm, buffer, MPI_ANY_SOURCE, MPI_ANY_TAG))
-                            .unwrap();
-                    assert_eq!((done.source, done.tag, done.bytes as usize), (peer, number as i32, len));
+                    let done = lend_mut(&mut got, |buffer| {
+                        p.recv(&comm, buffer, MPI_ANY_SOURCE, MPI_ANY_TAG)
+                    })
+                    .unwrap();
+                    assert_eq!(
+                        (done.source, done.tag, done.bytes as usize),
+                        (peer, number as i32, len)
+                    );
                     assert!(got == pattern(peer, number, len), "length {len}, {mode:?}");
                     if me == 1 {
                         send();
@@ -65,8 +76,9 @@ fn all_ranks_send_to_all_ranks_near_and_far() {
         world_with(5, options, |p| {
             let comm = p.world().clone();
             let (me, size) = (comm.rank(), comm.size());
-            let length =
-                |from: i32, to: i32, n: usize| [8, 70_000, 900_000][n % 3] + (from * 10 + to) as usize;
+            let length = |from: i32, to: i32, n: usize| {
+                [8, 70_000, 900_000][n % 3] + (from * 10 + to) as usize
+            };
             for n in 0..12 {
                 // Wildcard receives, with one tag for each round.
                 let incoming: Vec<_> = (1..size)
@@ -79,7 +91,10 @@ fn all_ranks_send_to_all_ranks_near_and_far() {
                     .filter(|to| *to != me)
                     .map(|to| {
                         let buffer = Owned::new(pattern(me, n, length(me, to, n)));
-                        (p.isend(&comm, Mode::Standard, buffer.buf(), to, n as i32).unwrap(), buffer)
+                        (
+                            p.isend(&comm, Mode::Standard, buffer.buf(), to, n as i32).unwrap(),
+                            buffer,
+                        )
                     })
                     .collect();
                 let mut from: Vec<_> = incoming
@@ -88,7 +103,10 @@ fn all_ranks_send_to_all_ranks_near_and_far() {
                         let done = p.wait(request).unwrap();
                         let mut got = buffer.into_vec().ok().unwrap();
                         got.truncate(done.bytes as usize);
-                        assert!(got == pattern(done.source, n, length(done.source, me, n)), "message {n}");
+                        assert!(
+                            got == pattern(done.source, n, length(done.source, me, n)),
+                            "message {n}"
+                        );
                         done.source
                     })
                     .collect();

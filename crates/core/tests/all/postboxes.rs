@@ -67,7 +67,8 @@ fn messages_of_all_lengths_and_modes_arrive() {
         world_with(2, options, |p| {
             let comm = p.world().clone();
             let peer = 1 - comm.rank();
-            let lengths = [0, 1, s - 1, s, s + 1, 2 * s - 1, 2 * s, 2 * s + 1, 3 * s, 10_000, 100_001];
+            let lengths =
+                [0, 1, s - 1, s, s + 1, 2 * s - 1, 2 * s, 2 * s + 1, 3 * s, 10_000, 100_001];
             for (n, len) in lengths.into_iter().enumerate() {
                 for mode in [Mode::Standard, Mode::Synchronous, Mode::Ready] {
                     let number = n * 3 + mode as usize;
@@ -76,7 +77,8 @@ fn messages_of_all_lengths_and_modes_arrive() {
                         send(p, &comm, mode, &pattern(0, number, len), 1, tag);
                         assert!(receive(p, &comm, len, 1, tag).0 == pattern(1, number, len));
                     } else {
-                        let (data, from, its_tag) = receive(p, &comm, len + 1, MPI_ANY_SOURCE, MPI_ANY_TAG);
+                        let (data, from, its_tag) =
+                            receive(p, &comm, len + 1, MPI_ANY_SOURCE, MPI_ANY_TAG);
                         assert!(
                             data == pattern(0, number, len) && (from, its_tag) == (0, tag),
                             "{len} bytes"
@@ -103,7 +105,10 @@ fn all_ranks_send_to_all_ranks_through_a_pool_that_is_too_small() {
             for peer in (0..RANKS).filter(|peer| *peer != me) {
                 for (n, len) in lens.into_iter().enumerate().take(EACH) {
                     let data = Owned::new(pattern(me, n, len));
-                    waits.push((p.isend(&comm, Mode::Standard, data.buf(), peer, n as i32).unwrap(), data));
+                    waits.push((
+                        p.isend(&comm, Mode::Standard, data.buf(), peer, n as i32).unwrap(),
+                        data,
+                    ));
                 }
                 sources.push(peer);
             }
@@ -119,7 +124,9 @@ fn all_ranks_send_to_all_ranks_through_a_pool_that_is_too_small() {
             all_have_received.wait();
             counts(p)
         });
-        for Counts { postbox_pool_used, pooled_pieces, boxed_pieces, postbox_pool_bytes, .. } in &counted {
+        for Counts { postbox_pool_used, pooled_pieces, boxed_pieces, postbox_pool_bytes, .. } in
+            &counted
+        {
             assert_eq!(*postbox_pool_used, 0, "all of the pool came back");
             assert!(*postbox_pool_bytes > 0 || *pooled_pieces == 0);
             assert!(pooled_pieces + boxed_pieces > 0);
@@ -145,7 +152,11 @@ fn short_messages_and_pieces_have_the_lengths_of_the_settings() {
             counts(p)
         });
         // 1001 bytes of the third message, 99000 of the fourth.
-        assert_eq!((counted[0].pooled_pieces, counted[0].boxed_pieces), (1 + pooled, 0), "{max_alloc}");
+        assert_eq!(
+            (counted[0].pooled_pieces, counted[0].boxed_pieces),
+            (1 + pooled, 0),
+            "{max_alloc}"
+        );
         assert_eq!(counted[0].postbox_bytes, 2 * 64 + 2 * (1000 + 64) + (1 << 20));
         assert_eq!(counted[1].pooled_pieces, 0);
     }
@@ -173,7 +184,8 @@ fn a_sender_that_finds_the_postbox_full_pauses_once() {
             let comm = p.world().clone();
             if comm.rank() == 0 {
                 let datas: Vec<_> = (0..20).map(|n| Owned::new(pattern(0, n, 10))).collect();
-                let start = |data: &Owned<u8>| p.isend(&comm, Mode::Standard, data.buf(), 1, 1).unwrap();
+                let start =
+                    |data: &Owned<u8>| p.isend(&comm, Mode::Standard, data.buf(), 1, 1).unwrap();
                 let requests: Vec<_> = datas.iter().map(start).collect();
                 let counted = counts(p).pauses;
                 has_counted.wait();

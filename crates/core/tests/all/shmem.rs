@@ -42,14 +42,16 @@ fn run(
 
 fn all_collectives(p: &Process<Routes>, comm: &Communicator, len: u64, round: u64) {
     let (me, ranks) = (comm.rank() as u64, comm.size() as u64);
-    let (root, count, block) = ((round % ranks) as u32, Shared(len as usize), Shared(8 * len as usize));
+    let (root, count, block) =
+        ((round % ranks) as u32, Shared(len as usize), Shared(8 * len as usize));
     let (in_place, commutative, at_root) = (false, true, me == round % ranks);
     let whole = (len * ranks) as usize;
     let sum = |ranks: std::ops::Range<u64>, to: u64| -> Vec<u64> {
         (0..len).map(|i| ranks.clone().map(|from| word(from, to, i, round)).sum()).collect()
     };
-    let of_all =
-        |to: u64| -> Vec<u64> { (0..ranks).flat_map(|from| words(from, [to], len, round)).collect() };
+    let of_all = |to: u64| -> Vec<u64> {
+        (0..ranks).flat_map(|from| words(from, [to], len, round)).collect()
+    };
     let (mine, for_all) = (words(me, [0], len, round), words(me, 0..ranks, len, round));
     let output = if at_root { whole } else { 0 };
 
@@ -72,13 +74,25 @@ fn all_collectives(p: &Process<Routes>, comm: &Communicator, len: u64, round: u6
     assert!(!at_root || got == sum(0..ranks, 0), "reduce of {len}");
 
     let call = Call::Allreduce { count, commutative, in_place };
-    assert_eq!(run(p, comm, call, Some(mine.clone()), len as usize), sum(0..ranks, 0), "allreduce of {len}");
+    assert_eq!(
+        run(p, comm, call, Some(mine.clone()), len as usize),
+        sum(0..ranks, 0),
+        "allreduce of {len}"
+    );
 
     let call = Call::ReduceScatterBlock { block: count, commutative, in_place };
-    assert_eq!(run(p, comm, call, Some(for_all), len as usize), sum(0..ranks, me), "scattered sum of {len}");
+    assert_eq!(
+        run(p, comm, call, Some(for_all), len as usize),
+        sum(0..ranks, me),
+        "scattered sum of {len}"
+    );
 
     let call = Call::Scan { count, commutative, in_place };
-    assert_eq!(run(p, comm, call, Some(mine.clone()), len as usize), sum(0..me + 1, 0), "scan of {len}");
+    assert_eq!(
+        run(p, comm, call, Some(mine.clone()), len as usize),
+        sum(0..me + 1, 0),
+        "scan of {len}"
+    );
 
     let call = Call::Exscan { count, commutative, in_place };
     let got = run(p, comm, call, Some(mine), len as usize);
@@ -87,7 +101,11 @@ fn all_collectives(p: &Process<Routes>, comm: &Communicator, len: u64, round: u6
     let data = Owned::new(words(me, [0], len, round));
     let buffers = Buffers { input: UserBuf::empty(), output: data.buf(), element: None };
     p.run(comm, Call::Bcast { root, bytes: block }, buffers, Combine::Nothing).unwrap();
-    assert_eq!(data.into_vec().ok().unwrap(), words(round % ranks, [0], len, round), "bcast of {len}");
+    assert_eq!(
+        data.into_vec().ok().unwrap(),
+        words(round % ranks, [0], len, round),
+        "bcast of {len}"
+    );
 }
 
 fn rounds(ranks: u32, pool: PoolSegments) {
@@ -177,11 +195,16 @@ fn two_ranks_combine_a_half_each() {
         options.config.control_section_pool = PoolSegments { count, bytes };
         world_with(2, options, |p| {
             let (world, me) = (p.world().clone(), p.world().rank() as usize);
-            for (round, len) in [65536, 65537, 65599, 65601, 131_072, 200_001].into_iter().enumerate() {
+            for (round, len) in
+                [65536, 65537, 65599, 65601, 131_072, 200_001].into_iter().enumerate()
+            {
                 for in_place in [false, true] {
                     let mine: Vec<u8> = (0..len).map(|i| byte(me, i, round)).collect();
-                    let (input, output) =
-                        if in_place { (vec![], mine.clone()) } else { (mine.clone(), vec![0; len]) };
+                    let (input, output) = if in_place {
+                        (vec![], mine.clone())
+                    } else {
+                        (mine.clone(), vec![0; len])
+                    };
                     let (input, output) = (Owned::new(input), Owned::new(output));
                     let combine = Combine::Kernel(kernel(ReduceOp::Bxor, Scalar::U8).unwrap());
                     let element = Some(Arc::new(Layout::basic(1, 1)));
@@ -189,8 +212,12 @@ fn two_ranks_combine_a_half_each() {
                     let buffers = Buffers { input: input.buf(), output: output.buf(), element };
                     p.run(&world, call, buffers, combine).unwrap();
                     let other = (0..len).map(|i| byte(1 - me, i, round));
-                    let wanted: Vec<u8> = mine.iter().zip(other).map(|(mine, other)| mine ^ other).collect();
-                    assert!(output.into_vec().ok().unwrap() == wanted, "{len} bytes, in place: {in_place}");
+                    let wanted: Vec<u8> =
+                        mine.iter().zip(other).map(|(mine, other)| mine ^ other).collect();
+                    assert!(
+                        output.into_vec().ok().unwrap() == wanted,
+                        "{len} bytes, in place: {in_place}"
+                    );
                     assert!(in_place || input.into_vec().ok().unwrap() == mine);
                 }
             }

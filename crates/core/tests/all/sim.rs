@@ -53,13 +53,15 @@ impl SimCase {
 
     fn run(&self) -> Outcome<()> {
         let _line = RepeatCommand { seed: self.seed, ranks: self.ranks };
-        let mut world =
-            SimWorld::new(self.ranks, self.seed).link_faults(self.faults.clone()).most_events(20_000_000);
+        let mut world = SimWorld::new(self.ranks, self.seed)
+            .link_faults(self.faults.clone())
+            .most_events(20_000_000);
         if let Some((rank, at_ns)) = self.death {
             world = world.kill(rank, at_ns);
         }
-        let outcome =
-            world.run(|rank| self.program.clone().run(rank)).unwrap_or_else(|stuck| panic!("{stuck}"));
+        let outcome = world
+            .run(|rank| self.program.clone().run(rank))
+            .unwrap_or_else(|stuck| panic!("{stuck}"));
         let dead = outcome.ends.contains(&RankEnd::Dead);
         for (rank, end) in outcome.ends.iter().enumerate() {
             match end {
@@ -91,7 +93,10 @@ fn shard(number_of_shard: u64) {
     if let Some(seed) = number("OXMPI_SIM_SEED") {
         if number_of_shard == 0 {
             let case = SimCase::new(seed);
-            eprintln!("{} ranks, {:?}, death {:?}\n{:#?}", case.ranks, case.faults, case.death, case.program);
+            eprintln!(
+                "{} ranks, {:?}, death {:?}\n{:#?}",
+                case.ranks, case.faults, case.death, case.program
+            );
             case.run();
         }
         return;
@@ -106,11 +111,16 @@ fn shard(number_of_shard: u64) {
         failed += u64::from(outcome.ends.iter().any(|end| matches!(end, RankEnd::Failed(_))));
         frames += outcome.frames;
     }
-    eprintln!("{died} of {worlds} worlds with a death, {failed} with a failed rank, {frames} frames");
+    eprintln!(
+        "{died} of {worlds} worlds with a death, {failed} with a failed rank, {frames} frames"
+    );
     // Most failures must come before the end and be noticed, else the test shows nothing.
     if worlds >= MIN_COUNTED_WORLDS {
         assert!(died >= worlds / 8, "only {died} of {worlds} worlds had a death before their end");
-        assert!(failed >= worlds / 8, "in only {failed} of {worlds} worlds a rank failed because of a death");
+        assert!(
+            failed >= worlds / 8,
+            "in only {failed} of {worlds} worlds a rank failed because of a death"
+        );
     }
 }
 
@@ -219,7 +229,9 @@ fn a_wildcard_receive_after_a_failure_returns_an_error() {
                 rank.recv(&comm, 8, oxmpi_abi::constants::MPI_ANY_SOURCE, 0).await.map(drop)
             })
             .unwrap();
-        assert!(matches!(&outcome.ends[1], RankEnd::Failed(e) if e.class() == MPIX_ERR_PROC_FAILED));
+        assert!(
+            matches!(&outcome.ends[1], RankEnd::Failed(e) if e.class() == MPIX_ERR_PROC_FAILED)
+        );
     }
 }
 

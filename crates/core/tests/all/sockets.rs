@@ -105,8 +105,10 @@ fn allreduce(p: &Process<Routes>, comm: &Communicator, len: usize) {
     let input = Owned::new((0..len as u64).map(|at| at * (rank + 1)).collect::<Vec<u64>>());
     let output = Owned::new(vec![0u64; len]);
     let element = Some(Arc::new(oxmpi_mem::layout::Layout::basic(8, 8)));
-    let kernel =
-        oxmpi_mem::kernels::kernel(oxmpi_mem::kernels::ReduceOp::Sum, oxmpi_mem::kernels::Scalar::U64);
+    let kernel = oxmpi_mem::kernels::kernel(
+        oxmpi_mem::kernels::ReduceOp::Sum,
+        oxmpi_mem::kernels::Scalar::U64,
+    );
     let call = Call::Allreduce { count: Shared(len), commutative: true, in_place: false };
     let buffers = Buffers { input: input.buf(), output: output.buf(), element };
     p.run(comm, call, buffers, Combine::Kernel(kernel.unwrap())).unwrap();
@@ -136,8 +138,8 @@ fn storm(options: WorldOptions, ranks: u32, rounds: usize) {
         let (me, size) = (comm.rank(), comm.size());
         let length = |from: i32, to: i32, n: usize| {
             let mut random = Random::new((from * 1000 + to) as u64 * 1000 + n as u64);
-            [random.below(100), random.below(70_000), random.below(1_500_000)][random.below(3) as usize]
-                as usize
+            [random.below(100), random.below(70_000), random.below(1_500_000)]
+                [random.below(3) as usize] as usize
         };
         for round in 0..rounds {
             let numbers = [3 * round, 3 * round + 1, 3 * round + 2];
@@ -207,7 +209,8 @@ fn in_chaos(chaos: &Arc<Chaos>, seed: u64) -> WorldOptions {
     let between = chaos.clone();
     if let Some(sockets) = &mut options.sockets {
         sockets.settings.patience = Duration::from_secs(60);
-        sockets.detour = Some(Arc::new(move |address| between.to(address, random.lock().unwrap().draw())));
+        sockets.detour =
+            Some(Arc::new(move |address| between.to(address, random.lock().unwrap().draw())));
     }
     options
 }
@@ -238,8 +241,13 @@ fn a_rank_that_waits_uses_no_time() {
     // The processor time of the whole program: its threads share this clock.
     let used = || {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-        let words: Vec<u64> =
-            stat.rsplit_once(") ").unwrap().1.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let words: Vec<u64> = stat
+            .rsplit_once(") ")
+            .unwrap()
+            .1
+            .split(' ')
+            .filter_map(|word| word.parse().ok())
+            .collect();
         // utime and stime are fields 14 and 15 (proc_pid_stat(5)).
         words[10] + words[11]
     };
@@ -273,7 +281,8 @@ fn other_threads_receive_while_a_users_function_runs() {
         let reduce = || {
             let (input, output) = (Owned::new(vec![1u64; 4]), Owned::new(vec![0u64; 4]));
             let element = Some(Arc::new(oxmpi_mem::layout::Layout::basic(8, 8)));
-            let call = Call::Reduce { root: 0, count: Shared(4), commutative: true, in_place: false };
+            let call =
+                Call::Reduce { root: 0, count: Shared(4), commutative: true, in_place: false };
             let buffers = Buffers { input: input.buf(), output: output.buf(), element };
             p.execute(&comm, call, buffers, Combine::User, Some(user.clone())).unwrap();
         };

@@ -17,8 +17,10 @@ use oxmpi_plan::{Call, Shared};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const LENGTHS: [usize; 17] =
-    [0, 1, 8, 55, 56, 57, 400, 500, 2048, 2049, 16000, 16384, 16385, 65536, 65537, 300_000, 3_000_000];
+const LENGTHS: [usize; 17] = [
+    0, 1, 8, 55, 56, 57, 400, 500, 2048, 2049, 16000, 16384, 16385, 65536, 65537, 300_000,
+    3_000_000,
+];
 
 fn ping_pong(options: WorldOptions) {
     world_with(2, options, |p| {
@@ -104,8 +106,8 @@ fn long_messages_go_through_the_pool_in_pieces_if_the_policy_says_so() {
             };
             let round = |_| {
                 let before = bytes();
-                let received =
-                    (both_directions || me == 1).then(|| p.irecv(&comm, room.buf(), peer, 1).unwrap());
+                let received = (both_directions || me == 1)
+                    .then(|| p.irecv(&comm, room.buf(), peer, 1).unwrap());
                 let sent = (both_directions || me == 0)
                     .then(|| p.isend(&comm, Mode::Standard, out.buf(), peer, 1).unwrap());
                 for request in received.into_iter().chain(sent) {
@@ -115,7 +117,9 @@ fn long_messages_go_through_the_pool_in_pieces_if_the_policy_says_so() {
                 [after[0] - before[0], after[1] - before[1]]
             };
             let moved: Vec<[u64; 2]> = (0..ROUNDS).map(round).collect();
-            assert!(!both_directions && me == 0 || room.into_vec().ok() == Some(pattern(peer, 0, LEN)));
+            assert!(
+                !both_directions && me == 0 || room.into_vec().ok() == Some(pattern(peer, 0, LEN))
+            );
             moved
         });
         // By round: the bytes of pieces of both ranks, and the bytes read by both.
@@ -138,7 +142,11 @@ fn long_messages_go_through_the_pool_in_pieces_if_the_policy_says_so() {
         );
         let read = moved("Intel family 6", SingleCopyMode::Auto, both_directions);
         let given: u64 = read.iter().map(|moved| moved[1]).sum();
-        assert_eq!((given, read.iter().any(|moved| moved[0] > 0)), (all * ROUNDS as u64, false), "{read:?}");
+        assert_eq!(
+            (given, read.iter().any(|moved| moved[0] > 0)),
+            (all * ROUNDS as u64, false),
+            "{read:?}"
+        );
     }
 }
 
@@ -381,8 +389,10 @@ fn sum(p: &Process<Routes>, comm: &Communicator, value: u64) -> u64 {
     let element = Some(std::sync::Arc::new(oxmpi_mem::layout::Layout::basic(8, 8)));
     let buffers = Buffers { input: mine.buf(), output: all.buf(), element };
     let call = Call::Allreduce { count: Shared(1), commutative: true, in_place: false };
-    let kernel =
-        oxmpi_mem::kernels::kernel(oxmpi_mem::kernels::ReduceOp::Sum, oxmpi_mem::kernels::Scalar::U64);
+    let kernel = oxmpi_mem::kernels::kernel(
+        oxmpi_mem::kernels::ReduceOp::Sum,
+        oxmpi_mem::kernels::Scalar::U64,
+    );
     p.run(comm, call, buffers, Combine::Kernel(kernel.unwrap())).unwrap();
     all.into_vec().ok().unwrap()[0]
 }
@@ -423,7 +433,10 @@ fn two_threads_make_communicators_of_groups_at_the_same_time() {
                 let made = p.create_group(&world, group, tag).unwrap().unwrap();
                 let place = if (round + tag) % 2 == 0 { world.rank() } else { 3 - world.rank() };
                 assert_eq!((made.rank(), made.size()), (place, 4));
-                assert_eq!(sum(p, &made, (tag * 1000 + round) as u64), 4 * (tag * 1000 + round) as u64);
+                assert_eq!(
+                    sum(p, &made, (tag * 1000 + round) as u64),
+                    4 * (tag * 1000 + round) as u64
+                );
                 p.close(&made);
             }
         };
@@ -455,7 +468,10 @@ fn intercommunicators_connect_two_groups() {
                 let peer = twin.rank();
                 send(p, &inter, Mode::Standard, &[1, round], peer, 5);
                 send(p, &twin, Mode::Standard, &[2, round], peer, 5);
-                assert_eq!(receive(p, &twin, 2, MPI_ANY_SOURCE, MPI_ANY_TAG), (vec![2, round], peer, 5));
+                assert_eq!(
+                    receive(p, &twin, 2, MPI_ANY_SOURCE, MPI_ANY_TAG),
+                    (vec![2, round], peer, 5)
+                );
                 assert_eq!(receive(p, &inter, 2, peer, 5).0, [1, round]);
             }
             p.disconnect(&inter);

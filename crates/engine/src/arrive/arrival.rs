@@ -63,7 +63,11 @@ impl Arrival for EagerArrival<'_> {
     }
 
     fn early(self, spare: &mut Spare) -> EarlyKind {
-        EarlyKind::Eager { data: spare.collect(self.first, self.total), total: self.total, sync: self.sync }
+        EarlyKind::Eager {
+            data: spare.collect(self.first, self.total),
+            total: self.total,
+            sync: self.sync,
+        }
     }
 
     #[inline]

@@ -29,8 +29,9 @@ impl Copies {
 
     fn free_block(&mut self, len: usize) -> Option<usize> {
         let blocks = self.0.iter_mut().enumerate();
-        let free =
-            blocks.filter_map(|(at, block)| (block.as_slice()?.len() >= len).then_some((block.len(), at)));
+        let free = blocks.filter_map(|(at, block)| {
+            (block.as_slice()?.len() >= len).then_some((block.len(), at))
+        });
         free.min().map(|(_, at)| at)
     }
 
@@ -89,7 +90,9 @@ mod tests {
         let used: Vec<UserBuf> = (0..100).map(|n| copies.copy_of(&data(500, n))).collect();
         assert_eq!(copies.0.len(), Copies::MOST);
         assert!(
-            used.iter().enumerate().all(|(n, buf)| buf.as_contiguous().unwrap().to_vec() == [n as u8; 500])
+            used.iter()
+                .enumerate()
+                .all(|(n, buf)| buf.as_contiguous().unwrap().to_vec() == [n as u8; 500])
         );
         drop(used);
         let longer = copies.copy_of(&data(5000, 1));

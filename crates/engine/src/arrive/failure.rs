@@ -76,7 +76,8 @@ impl LaneState {
         }
         let own = self.contexts.get(context)?;
         let team = own.team.as_ref()?;
-        let mut members = self.lost.iter().copied().filter(|process| team.map.rank(*process).is_some());
+        let mut members =
+            self.lost.iter().copied().filter(|process| team.map.rank(*process).is_some());
         members.nth(own.acknowledged)
     }
 }

@@ -31,7 +31,9 @@ impl LaneState {
                 work.posting = Posting::Here;
                 Hold::No
             }
-            Posting::Posted | Posting::Contested | Posting::Cancelled | Posting::Probed => Hold::For(request),
+            Posting::Posted | Posting::Contested | Posting::Cancelled | Posting::Probed => {
+                Hold::For(request)
+            }
         }
     }
 
@@ -50,7 +52,9 @@ impl LaneState {
     /// Matches the messages that waited for the end of a contested receive.
     pub(crate) fn end_contest(&mut self, index: u32, receive: RequestId) {
         let Some(own) = self.contexts.get_mut(index) else { return };
-        let Some(contest) = own.contested.take_if(|contest| contest.receive == receive) else { return };
+        let Some(contest) = own.contested.take_if(|contest| contest.receive == receive) else {
+            return;
+        };
         self.match_held(index);
         if let Some(withdrawal) = contest.withdrawal {
             self.drop_withdrawn(index, withdrawal);
@@ -58,7 +62,9 @@ impl LaneState {
         // Receives of messages from a lost process that were posted during the contest and got
         // none.
         for peer in self.lost.clone() {
-            for request in self.requests.active(|context, from| context == index && from == Some(peer)) {
+            for request in
+                self.requests.active(|context, from| context == index && from == Some(peer))
+            {
                 if self.requests.receive(request).is_some_and(|work| work.is_posted) {
                     self.fail_with(request, peer);
                 }
@@ -79,18 +85,23 @@ impl LaneState {
         loop {
             let Some(own) = self.contexts.get_mut(index) else { return };
             let posted = &own.posted;
-            let Some(key) = own.unexpected.find(|held| posted.first_matching(held.from, held.tag).is_some())
+            let Some(key) =
+                own.unexpected.find(|held| posted.first_matching(held.from, held.tag).is_some())
             else {
                 return;
             };
-            let Some((from, tag)) = own.unexpected.get(key).map(|held| (held.from, held.tag)) else { return };
+            let Some((from, tag)) = own.unexpected.get(key).map(|held| (held.from, held.tag))
+            else {
+                return;
+            };
             match self.hold(index, from, tag) {
                 Hold::Behind => return,
                 Hold::For(receive) => return self.contest(index, key, receive),
                 Hold::No => {}
             }
             let Some(own) = self.contexts.get_mut(index) else { return };
-            let (Some(receive), Some(message)) = (own.take_posted(from, tag), own.unexpected.remove(key))
+            let (Some(receive), Some(message)) =
+                (own.take_posted(from, tag), own.unexpected.remove(key))
             else {
                 return;
             };
@@ -101,7 +112,8 @@ impl LaneState {
 
     pub(super) fn end_received(&mut self, token: u64, from: u32, tag: i32, length: u64) {
         let request = RequestId::from_raw(token);
-        let Some(work) = self.requests.receive_mut(request).filter(|work| work.posting != Posting::Here)
+        let Some(work) =
+            self.requests.receive_mut(request).filter(|work| work.posting != Posting::Here)
         else {
             // The receive was withdrawn meanwhile.
             return;

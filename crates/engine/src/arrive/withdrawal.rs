@@ -49,9 +49,11 @@ impl LaneState {
         if peer.body == Some(BodyTarget::Unexpected { context: index, key }) {
             peer.body = Some(BodyTarget::Nowhere);
         }
-        let dropped = self.contexts.get_mut(index).and_then(|context| context.unexpected.remove(key));
-        if let Some(UnexpectedData::Eager { data, .. } | UnexpectedData::Rendezvous { first: data, .. }) =
-            dropped.map(|unexpected| unexpected.content)
+        let dropped =
+            self.contexts.get_mut(index).and_then(|context| context.unexpected.remove(key));
+        if let Some(
+            UnexpectedData::Eager { data, .. } | UnexpectedData::Rendezvous { first: data, .. },
+        ) = dropped.map(|unexpected| unexpected.content)
         {
             self.spare.give_back(data);
         }
@@ -61,7 +63,9 @@ impl LaneState {
     pub(crate) fn take_back_own(&mut self, index: u32, request: RequestId) -> bool {
         let Some(own) = self.contexts.get_mut(index) else { return false };
         let is_it = |message: &UnexpectedData| matches!(message, UnexpectedData::Own { request: own, .. } if *own == request);
-        let Some(key) = own.unexpected.find(|unexpected| is_it(&unexpected.content)) else { return false };
+        let Some(key) = own.unexpected.find(|unexpected| is_it(&unexpected.content)) else {
+            return false;
+        };
         if let Some(contest) = own.contested.as_mut().filter(|contest| contest.key == key) {
             contest.withdrawal = Some(Withdrawal::Own(request));
             return false;
@@ -72,7 +76,9 @@ impl LaneState {
     /// Drops a message withdrawn during a contest, if it is still unmatched.
     pub(super) fn drop_withdrawn(&mut self, index: u32, withdrawal: Withdrawal) {
         match withdrawal {
-            Withdrawal::Of(from, request) if self.contexts.find_waiting(from, request).is_some() => {
+            Withdrawal::Of(from, request)
+                if self.contexts.find_waiting(from, request).is_some() =>
+            {
                 self.drop_unexpected(from, request);
             }
             Withdrawal::Own(request) if self.take_back_own(index, request) => {
@@ -101,7 +107,11 @@ impl LaneState {
     /// Ends the withdrawn sends to a peer that has left and so has dropped their messages.
     pub(super) fn end_withdrawn(&mut self, peer: u32) {
         for request in self.requests.active(|_, to| to == Some(peer)) {
-            if self.requests.send_mut(request).is_some_and(|work| work.is_withdrawn && work.is_unmatched()) {
+            if self
+                .requests
+                .send_mut(request)
+                .is_some_and(|work| work.is_withdrawn && work.is_unmatched())
+            {
                 self.end_send(request, Phase::Dropped);
             }
         }

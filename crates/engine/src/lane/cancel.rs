@@ -31,9 +31,12 @@ impl<F: Fabric> Lane<F> {
             };
         }
         let in_network = if self.state.is_matching { self.cancel_tagged(request) } else { None };
-        let is_over = in_network.unwrap_or_else(|| self.state.unpost(request) || self.take_back(request));
+        let is_over =
+            in_network.unwrap_or_else(|| self.state.unpost(request) || self.take_back(request));
         if is_over {
-            self.state.requests.complete(request, Completion { cancelled: true, ..Completion::EMPTY });
+            self.state
+                .requests
+                .complete(request, Completion { cancelled: true, ..Completion::EMPTY });
         }
         is_over
     }
@@ -46,7 +49,8 @@ impl<F: Fabric> Lane<F> {
         match work.phase {
             Phase::Waiting => {
                 let backlog = &mut self.state.peer(to).backlog;
-                backlog.retain(|one| !matches!(one, BacklogEntry::Start(waits) if *waits == request));
+                backlog
+                    .retain(|one| !matches!(one, BacklogEntry::Start(waits) if *waits == request));
                 true
             }
             Phase::Announced if to == me => self.state.take_back_own(context, request),
@@ -97,7 +101,8 @@ impl<F: Fabric> Lane<F> {
         self.state.left(peer);
         // The network takes no more of the message.
         for request in self.state.requests.active(|_, to| to == Some(peer)) {
-            let work = self.state.requests.send_mut(request).filter(|work| work.phase == Phase::Dropped);
+            let work =
+                self.state.requests.send_mut(request).filter(|work| work.phase == Phase::Dropped);
             if let Some(completion) = work.map(|work| work.completion()) {
                 self.fabric.release(request.raw());
                 self.state.requests.complete(request, completion);

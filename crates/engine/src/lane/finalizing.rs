@@ -127,7 +127,8 @@ impl<F: Fabric> Lane<F> {
 impl LaneState {
     pub(crate) fn is_silent_in(&self, id: ContextId) -> bool {
         let own = self.contexts.index_of(id).and_then(|index| self.contexts.get(index));
-        let is_over = |context: &Context| context.is_finalized || self.has_sent_all && context.team.is_some();
+        let is_over =
+            |context: &Context| context.is_finalized || self.has_sent_all && context.team.is_some();
         self.ends || own.is_some_and(is_over)
     }
 }

@@ -95,7 +95,8 @@ impl<F: Fabric> Lane<F> {
         if work.phase == Phase::Waiting {
             return true;
         }
-        let Some(announcement) = work.announcement.filter(|_| work.phase == Phase::Announced) else {
+        let Some(announcement) = work.announcement.filter(|_| work.phase == Phase::Announced)
+        else {
             return false;
         };
         // For a pulled message, `mover` says whether this process sends the data.

@@ -6,7 +6,8 @@ use crate::matching::{ANYBODY, MatchPattern, UNKNOWN, Unexpected, UnexpectedData
 use crate::notes::Note;
 use crate::peer::BodyTarget;
 use crate::request::{
-    Completion, Fault, MatchSource, MatchedMessage, ReceiveWork, Received, RequestId, Started, TagMatch, Work,
+    Completion, Fault, MatchSource, MatchedMessage, ReceiveWork, Received, RequestId, Started,
+    TagMatch, Work,
 };
 use oxmpi_fabric::{Fabric, Fetching, Taken, Unreachable};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
@@ -38,7 +39,8 @@ impl<F: Fabric> Lane<F> {
         if peer.lost || !peer.early.is_empty() {
             return None;
         }
-        let Taken::Message { tag, len } = self.fabric.receive_short_now(from, context, tags, into) else {
+        let Taken::Message { tag, len } = self.fabric.receive_short_now(from, context, tags, into)
+        else {
             return None;
         };
         peer.count_in(len as u64);
@@ -72,9 +74,17 @@ impl<F: Fabric> Lane<F> {
     /// As [`Lane::try_receive`] from a process and with one tag; also takes the first unexpected
     /// message. `false`: this path cannot serve the receive, and nothing happened; use
     /// [`Lane::start_receive`].
-    pub fn receive_short_in(&mut self, context: u32, from: u32, tag: i32, into: BytesMut<'_>) -> bool {
+    pub fn receive_short_in(
+        &mut self,
+        context: u32,
+        from: u32,
+        tag: i32,
+        into: BytesMut<'_>,
+    ) -> bool {
         let LaneState { peers, contexts, notes, .. } = &mut self.state;
-        let (Some(Some(peer)), Some(own)) = (peers.get_mut(from as usize), contexts.get_mut(context)) else {
+        let (Some(Some(peer)), Some(own)) =
+            (peers.get_mut(from as usize), contexts.get_mut(context))
+        else {
             return false;
         };
         if !own.posted.is_empty() || own.revoked || notes.is_wanted() {
@@ -95,7 +105,8 @@ impl<F: Fabric> Lane<F> {
         if peer.lost || !peer.early.is_empty() {
             return false;
         }
-        let Taken::Message { len, .. } = self.fabric.receive_short_now(from, context, tags, into) else {
+        let Taken::Message { len, .. } = self.fabric.receive_short_now(from, context, tags, into)
+        else {
             return false;
         };
         peer.count_in(len as u64);
@@ -112,14 +123,20 @@ impl<F: Fabric> Lane<F> {
         into: &PlainBuf,
     ) -> Now {
         let LaneState { peers, contexts, requests, .. } = &mut self.state;
-        let (Some(Some(peer)), Some(own)) = (peers.get_mut(from as usize), contexts.get(context)) else {
+        let (Some(Some(peer)), Some(own)) = (peers.get_mut(from as usize), contexts.get(context))
+        else {
             return Now::NeverSo;
         };
         if !own.is_quiet() {
             if self.state.notes.is_wanted() {
                 return Now::NeverSo;
             }
-            return match self.receive_unexpected_now(context, (from, source), tags, into.bytes_mut()) {
+            return match self.receive_unexpected_now(
+                context,
+                (from, source),
+                tags,
+                into.bytes_mut(),
+            ) {
                 Some(received) => Now::Received(received),
                 None => Now::NeverSo,
             };
@@ -135,7 +152,8 @@ impl<F: Fabric> Lane<F> {
             Taken::Begun { tag, total, stored } => {
                 peer.count_in(total as u64);
                 let mut work = ReceiveWork::new((*into).into(), context, Some(from));
-                (work.tag, work.length, work.expected, work.stored) = (tag, total as u64, total, stored);
+                (work.tag, work.length, work.expected, work.stored) =
+                    (tag, total as u64, total, stored);
                 let request = requests.insert(Work::Receive(work));
                 peer.body = Some(BodyTarget::Receive { request, base: 0 });
                 Now::Begun(request)
@@ -209,7 +227,12 @@ impl<F: Fabric> Lane<F> {
         let LaneState { contexts, lost, notes, is_matching, .. } = &self.state;
         let Some(own) = contexts.get(context) else { return Now::NeverSo };
         // The full path handles all of these.
-        if *is_matching || own.revoked || !lost.is_empty() || !own.posted.is_empty() || notes.is_wanted() {
+        if *is_matching
+            || own.revoked
+            || !lost.is_empty()
+            || !own.posted.is_empty()
+            || notes.is_wanted()
+        {
             return Now::NeverSo;
         }
         if own.unexpected.is_empty() {
@@ -252,7 +275,8 @@ impl<F: Fabric> Lane<F> {
         };
         if !own.unexpected.is_empty() {
             // This path refuses receives from MPI_ANY_SOURCE: the full path finds their source.
-            let received = self.try_receive_unexpected(context, (from, source), tags, into.bytes_mut())?;
+            let received =
+                self.try_receive_unexpected(context, (from, source), tags, into.bytes_mut())?;
             return Some(StartedReceive::Taken(self.state.requests.insert_good(received)));
         }
         // [`ANYBODY`] is no index of a peer.
@@ -305,11 +329,13 @@ impl<F: Fabric> Lane<F> {
         let waiting = if own.contested.is_none() { own.find_unexpected(wanted) } else { None };
         if waiting.is_none()
             && own.contested.is_none()
-            && let Some(peer) = from.filter(|peer| self.state.known_peer(*peer).is_some_and(|p| p.lost))
+            && let Some(peer) =
+                from.filter(|peer| self.state.known_peer(*peer).is_some_and(|p| p.lost))
         {
             return Err(Fault::Lost { peer });
         }
-        let request = self.state.requests.insert(Work::Receive(ReceiveWork::new(buffer, context, from)));
+        let request =
+            self.state.requests.insert(Work::Receive(ReceiveWork::new(buffer, context, from)));
         match waiting {
             Some(key) => {
                 self.take_unexpected(context, key, request);
@@ -332,7 +358,8 @@ impl<F: Fabric> Lane<F> {
     }
 
     fn take_unexpected(&mut self, context: u32, key: u32, receive: RequestId) {
-        let Some(message) = self.state.contexts.get_mut(context).and_then(|c| c.unexpected.remove(key))
+        let Some(message) =
+            self.state.contexts.get_mut(context).and_then(|c| c.unexpected.remove(key))
         else {
             return;
         };
@@ -358,7 +385,9 @@ impl<F: Fabric> Lane<F> {
         let Some(found) = self.probe(context, source, tag)? else { return Ok(None) };
         let state = &mut self.state;
         let Some(own) = state.contexts.get_mut(context) else { return Ok(None) };
-        let Some(key) = own.find_unexpected(MatchPattern::new(source, tag)) else { return Ok(None) };
+        let Some(key) = own.find_unexpected(MatchPattern::new(source, tag)) else {
+            return Ok(None);
+        };
         let Some(message) = own.unexpected.remove(key) else { return Ok(None) };
         state.note_unexpected_match(context, &message);
         let from = message.from;
@@ -373,9 +402,15 @@ impl<F: Fabric> Lane<F> {
     /// Receives a message that [`Lane::take_message`] took (MPI-5.0 section 3.8.3). `None`: there
     /// is no such message (any more).
     pub fn receive_message(&mut self, message: RequestId, buffer: UserBuf) -> Option<Started> {
-        let MatchedMessage { context, message: matched } = self.state.requests.take_message(message)?;
+        let MatchedMessage { context, message: matched } =
+            self.state.requests.take_message(message)?;
         if let UnexpectedData::InNetwork { name, .. } = matched.content {
-            return Some(Started::Pending(self.receive_probed(context, matched.from, name, buffer)));
+            return Some(Started::Pending(self.receive_probed(
+                context,
+                matched.from,
+                name,
+                buffer,
+            )));
         }
         let work = ReceiveWork::new(buffer, context, Some(matched.from));
         let receive = self.state.requests.insert(Work::Receive(work));
@@ -465,7 +500,11 @@ impl<F: Fabric> Lane<F> {
             // The sender announced the message just now, and may be about to wait as this process
             // does.
             if self.fabric.waits_here() {
-                return self.pulled.push(PulledMessage { fetch, is_pulled: false, polls: POLLS_BEFORE_READ });
+                return self.pulled.push(PulledMessage {
+                    fetch,
+                    is_pulled: false,
+                    polls: POLLS_BEFORE_READ,
+                });
             }
         }
         let at = match name.map(|name| self.fabric.claim(from, name)) {
@@ -517,8 +556,10 @@ impl<F: Fabric> Lane<F> {
     pub(super) fn continue_pulled(&mut self, came: bool) {
         for mut pulled in std::mem::take(&mut self.pulled) {
             let Fetch { receive, from, announced, wanted, .. } = pulled.fetch;
-            let is_whole = self.state.requests.receive(receive).is_none_or(|work| work.stored >= wanted);
-            let Some(name) = Announcement::from_raw(announced.announcement).filter(|_| !is_whole) else {
+            let is_whole =
+                self.state.requests.receive(receive).is_none_or(|work| work.stored >= wanted);
+            let Some(name) = Announcement::from_raw(announced.announcement).filter(|_| !is_whole)
+            else {
                 continue;
             };
             let waits = self.fabric.is_waiting(from);
@@ -526,7 +567,8 @@ impl<F: Fabric> Lane<F> {
                 self.pull(pulled.fetch);
                 continue;
             }
-            pulled.polls = if came && pulled.is_pulled { POLLS_BETWEEN_PIECES } else { pulled.polls - 1 };
+            pulled.polls =
+                if came && pulled.is_pulled { POLLS_BETWEEN_PIECES } else { pulled.polls - 1 };
             let goes_on = if pulled.is_pulled {
                 waits && !self.fabric.has_stopped_giving(from, name)
             } else {
@@ -557,7 +599,8 @@ impl<F: Fabric> Lane<F> {
     }
 
     fn read_rest(&mut self, fetch: Fetch, name: Announcement) {
-        let Fetch { receive, from, announced: Announced { request, address, .. }, wanted, .. } = fetch;
+        let Fetch { receive, from, announced: Announced { request, address, .. }, wanted, .. } =
+            fetch;
         let Some(given) = self.fabric.take_rest(from, name) else { return };
         if given == 0 {
             self.read_or_ask(fetch, address);
@@ -642,7 +685,9 @@ impl LaneState {
                 state.store(receive, 0, Bytes::from(&data[..]));
                 state.spare.give_back(data);
                 if let Some(request) = sync {
-                    state.todo.push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
+                    state
+                        .todo
+                        .push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
                 }
             }
             UnexpectedData::Rendezvous { announced, first } => {
@@ -684,7 +729,9 @@ impl LaneState {
     fn lost_source(&self, context: u32, source: MatchSource) -> Option<u32> {
         match source {
             MatchSource::Any => self.lost_member(context),
-            MatchSource::Process(peer) => self.known_peer(peer).is_some_and(|p| p.lost).then_some(peer),
+            MatchSource::Process(peer) => {
+                self.known_peer(peer).is_some_and(|p| p.lost).then_some(peer)
+            }
         }
     }
 

@@ -38,7 +38,8 @@ impl<F: Fabric> Lane<F> {
             self.fabric.send_short_now(route.process, route.index, tag, bytes)
         } else if route.index == UNKNOWN {
             SentNow::No
-        } else if self.fabric.send_now(route.process, route.index, tag, peer.next_send as u8, bytes) {
+        } else if self.fabric.send_now(route.process, route.index, tag, peer.next_send as u8, bytes)
+        {
             SentNow::Done
         } else {
             SentNow::No
@@ -75,7 +76,10 @@ impl<F: Fabric> Lane<F> {
     /// Returns whether it was unknown.
     pub fn note_route(&mut self, context: u32, rank: u32, process: u32) -> bool {
         let by_tag = self.state.is_matching && self.goes_by_tag(context, process, 0);
-        self.state.contexts.get_mut(context).is_some_and(|own| own.note_route(context, rank, process, by_tag))
+        self.state
+            .contexts
+            .get_mut(context)
+            .is_some_and(|own| own.note_route(context, rank, process, by_tag))
     }
 
     /// Sends an eager message at once in a context in which the receiver's index is known, and
@@ -168,7 +172,8 @@ impl<F: Fabric> Lane<F> {
                 }
             }
         }
-        let request = self.state.requests.insert(Work::Send(SendWork::new(buffer, to, (context, tag), mode)));
+        let request =
+            self.state.requests.insert(Work::Send(SendWork::new(buffer, to, (context, tag), mode)));
         let started = self.started(request, (mode == Mode::Buffered).then_some(len));
         if self.may_keep(context, to, mode, len) {
             self.note_keepable(request);
@@ -191,7 +196,10 @@ impl<F: Fabric> Lane<F> {
         // Another part of the same memory may be on its way. Its failure must not be lost here,
         // only where an operation is started again.
         buffer.refresh();
-        if buffer.is_read_ahead() && to != self.state.me && !self.state.is_matching && mode != Mode::Buffered
+        if buffer.is_read_ahead()
+            && to != self.state.me
+            && !self.state.is_matching
+            && mode != Mode::Buffered
         {
             return Ok(buffer);
         }
@@ -211,7 +219,8 @@ impl<F: Fabric> Lane<F> {
     #[inline]
     fn is_eager(&mut self, context: u32, to: u32, tag: i32, buffer: &UserBuf) -> bool {
         self.fabric.is_eager(to, buffer)
-            || tag == NOTICE_TAG && self.state.contexts.get(context).is_some_and(|own| is_notice(own.id, tag))
+            || tag == NOTICE_TAG
+                && self.state.contexts.get(context).is_some_and(|own| is_notice(own.id, tag))
     }
 
     pub(super) fn started(&mut self, request: RequestId, buffered: Option<usize>) -> Started {
@@ -232,7 +241,9 @@ impl<F: Fabric> Lane<F> {
         tag: i32,
         token: RequestId,
     ) -> Result<Sent, Fault> {
-        let Some(envelope) = self.state.envelope(context, to, tag) else { return Err(Fault::Closed) };
+        let Some(envelope) = self.state.envelope(context, to, tag) else {
+            return Err(Fault::Closed);
+        };
         self.offer_eager(to, envelope, buffer, token.raw())
     }
 
@@ -247,7 +258,13 @@ impl<F: Fabric> Lane<F> {
         self.offer_lent(to, Frame::Eager { envelope }, body, Some(buffer), token)
     }
 
-    pub(super) fn offer(&mut self, to: u32, frame: Frame, body: Body<'_>, token: u64) -> Result<Sent, Fault> {
+    pub(super) fn offer(
+        &mut self,
+        to: u32,
+        frame: Frame,
+        body: Body<'_>,
+        token: u64,
+    ) -> Result<Sent, Fault> {
         self.offer_lent(to, frame, body, None, token)
     }
 
@@ -364,11 +381,20 @@ impl<F: Fabric> Lane<F> {
                 announcement = self.fabric.open_announcement(to);
             }
             let name = announcement.map_or(0, Announcement::raw);
-            let announced = Announced { request: raw, length: len as u64, address, announcement: name };
+            let announced =
+                Announced { request: raw, length: len as u64, address, announcement: name };
             let frame = Frame::Rendezvous { envelope, announced };
-            (frame, Body::of(&buffer, 0, self.fabric.announced_limit(to).min(len)), Phase::Announced)
+            (
+                frame,
+                Body::of(&buffer, 0, self.fabric.announced_limit(to).min(len)),
+                Phase::Announced,
+            )
         } else if mode == Mode::Synchronous {
-            (Frame::EagerSync { envelope, request: raw }, Body::of(&buffer, 0, len), Phase::Unacknowledged)
+            (
+                Frame::EagerSync { envelope, request: raw },
+                Body::of(&buffer, 0, len),
+                Phase::Unacknowledged,
+            )
         } else {
             (Frame::Eager { envelope }, Body::of(&buffer, 0, len), Phase::Leaving)
         };
@@ -493,7 +519,8 @@ impl<F: Fabric> Lane<F> {
         let buffer = self.state.requests.send_mut(request)?.buffer.clone();
         let frame = Frame::Data { receiver, offset: from as u64 };
         let body = Body::of(&buffer, from, len);
-        let message = OutgoingMessage { sequence: 0, frame, body, lent: Some(&buffer), token: request.raw() };
+        let message =
+            OutgoingMessage { sequence: 0, frame, body, lent: Some(&buffer), token: request.raw() };
         match self.fabric.send(to, &message) {
             Ok(taken @ (Sent::Done | Sent::Later)) => Some(taken),
             Ok(Sent::Full) => None,
@@ -509,7 +536,8 @@ impl<F: Fabric> Lane<F> {
         let len = buffer.packed_len();
         self.state.tally.own_messages += 1;
         self.state.tally.own_bytes += len as u64;
-        let hold = if self.state.is_matching { self.state.hold(context, me, tag) } else { Hold::No };
+        let hold =
+            if self.state.is_matching { self.state.hold(context, me, tag) } else { Hold::No };
         let Some(own) = self.state.contexts.get_mut(context) else {
             return Started::Complete(Completion::EMPTY);
         };
@@ -523,10 +551,15 @@ impl<F: Fabric> Lane<F> {
         let (content, started) = if eager || mode == Mode::Buffered {
             let mut data = vec![0; len];
             buffer.pack(0, BytesMut::from(&mut data[..]));
-            (UnexpectedData::Eager { data, total: len, sync: None }, Started::Complete(Completion::EMPTY))
+            (
+                UnexpectedData::Eager { data, total: len, sync: None },
+                Started::Complete(Completion::EMPTY),
+            )
         } else {
-            let work =
-                SendWork { phase: Phase::Announced, ..SendWork::new(buffer, me, (context, tag), mode) };
+            let work = SendWork {
+                phase: Phase::Announced,
+                ..SendWork::new(buffer, me, (context, tag), mode)
+            };
             let request = self.state.requests.insert(Work::Send(work));
             (UnexpectedData::Own { request, length: len }, Started::Pending(request))
         };

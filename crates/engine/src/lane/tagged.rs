@@ -21,8 +21,8 @@ use super::Lane;
 use crate::arrive::{LaneState, Todo};
 use crate::matching::{MatchPattern, Unexpected, UnexpectedData, is_notice};
 use crate::request::{
-    Completion, Fault, MatchSource, MatchedMessage, Mode, Phase, Posting, ReceiveWork, RequestId, SendWork,
-    Started, TagMatch, Work,
+    Completion, Fault, MatchSource, MatchedMessage, Mode, Phase, Posting, ReceiveWork, RequestId,
+    SendWork, Started, TagMatch, Work,
 };
 use oxmpi_fabric::{Body, Fabric, Probed, Sent, TaggedReceive, TaggedSend};
 use oxmpi_mem::buffer::UserBuf;
@@ -103,7 +103,8 @@ impl<F: Fabric> Lane<F> {
         if peer.lost {
             return Err(Fault::Lost { peer: to });
         }
-        let work = SendWork { is_tagged: true, ..SendWork::new(buffer.clone(), to, (context, tag), mode) };
+        let work =
+            SendWork { is_tagged: true, ..SendWork::new(buffer.clone(), to, (context, tag), mode) };
         let mut sent = Sent::Full;
         if !peer.listed {
             let token = self.state.requests.next_id();
@@ -167,7 +168,11 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// Begins a send of the backlog by tag. `None`: the tags cannot name the context.
-    pub(super) fn begin_tagged(&mut self, to: u32, request: RequestId) -> Result<Option<Sent>, Fault> {
+    pub(super) fn begin_tagged(
+        &mut self,
+        to: u32,
+        request: RequestId,
+    ) -> Result<Option<Sent>, Fault> {
         let Some(work) = self.state.requests.send_mut(request) else { return Ok(Some(Sent::Done)) };
         let own = work.context;
         if !self.is_nameable(own, to) {
@@ -208,7 +213,8 @@ impl<F: Fabric> Lane<F> {
         }
         let Name::Local(index) = name else { return self.request_index(context, to) };
         let is_synchronous = mode == Mode::Synchronous;
-        let message = TaggedSend { context: index, tag, buffer, is_synchronous, token: token.raw() };
+        let message =
+            TaggedSend { context: index, tag, buffer, is_synchronous, token: token.raw() };
         let Some(network) = self.fabric.matching() else { return Err(Fault::Closed) };
         match network.tsend(to, &message) {
             Ok(Sent::Full) => Ok(Sent::Full),
@@ -251,8 +257,10 @@ impl<F: Fabric> Lane<F> {
     ) -> Option<Result<Started, Fault>> {
         let from = self.source_in_network(context, source)?;
         let tags = Tags::from(tag);
-        let work =
-            ReceiveWork { posting: Posting::Waiting, ..ReceiveWork::new(buffer.clone(), context, from) };
+        let work = ReceiveWork {
+            posting: Posting::Waiting,
+            ..ReceiveWork::new(buffer.clone(), context, from)
+        };
         if let Some(peer) = from {
             let is_lost = self.state.known_peer(peer).is_some_and(|peer| peer.lost);
             // Messages that have arrived from a lost process can be received.
@@ -268,7 +276,8 @@ impl<F: Fabric> Lane<F> {
         if own.contested.is_none() && own.find_unexpected(wanted).is_some() {
             return None;
         }
-        let request = self.state.requests.insert(Work::Receive(ReceiveWork { is_posted: true, ..work }));
+        let request =
+            self.state.requests.insert(Work::Receive(ReceiveWork { is_posted: true, ..work }));
         self.state.contexts.get_mut(context)?.post(wanted, request);
         self.post(Unposted { request, context, from, name: None, tags });
         Some(Ok(Started::Pending(request)))
@@ -391,14 +400,19 @@ impl<F: Fabric> Lane<F> {
         self.fabric.matching()?.tprobe(from, context, tag.into(), takes)
     }
 
-    pub(super) fn insert_probed(&mut self, context: u32, probed: Probed) -> (RequestId, Completion) {
+    pub(super) fn insert_probed(
+        &mut self,
+        context: u32,
+        probed: Probed,
+    ) -> (RequestId, Completion) {
         let Probed { from, tag, length, name } = probed;
         let message = Unexpected {
             from,
             tag,
             content: UnexpectedData::InNetwork { name: name.unwrap_or(u64::MAX), length },
         };
-        let request = self.state.requests.insert(Work::Message(MatchedMessage { context, message }));
+        let request =
+            self.state.requests.insert(Work::Message(MatchedMessage { context, message }));
         (request, self.state.found(context, probed))
     }
 
@@ -409,7 +423,10 @@ impl<F: Fabric> Lane<F> {
         name: u64,
         buffer: UserBuf,
     ) -> RequestId {
-        let work = ReceiveWork { posting: Posting::Probed, ..ReceiveWork::new(buffer, context, Some(from)) };
+        let work = ReceiveWork {
+            posting: Posting::Probed,
+            ..ReceiveWork::new(buffer, context, Some(from))
+        };
         let request = self.state.requests.insert(Work::Receive(work));
         let from = Some(from);
         self.post(Unposted { request, context, from, name: Some(name), tags: Tags::ANY });
@@ -426,7 +443,11 @@ impl<F: Fabric> Lane<F> {
 }
 
 impl LaneState {
-    pub(super) fn found(&self, context: u32, Probed { from, tag, length, .. }: Probed) -> Completion {
+    pub(super) fn found(
+        &self,
+        context: u32,
+        Probed { from, tag, length, .. }: Probed,
+    ) -> Completion {
         let source = self.contexts.get(context).map_or(-1, |own| own.rank_of(from));
         Completion { source, tag, bytes: length, ..Completion::EMPTY }
     }
@@ -435,7 +456,9 @@ impl LaneState {
     pub(crate) fn is_in_network(&mut self, request: RequestId) -> bool {
         match self.requests.send_mut(request) {
             Some(work) => work.is_tagged && work.phase == Phase::Leaving,
-            None => self.requests.receive_mut(request).is_some_and(|work| work.posting != Posting::Here),
+            None => {
+                self.requests.receive_mut(request).is_some_and(|work| work.posting != Posting::Here)
+            }
         }
     }
 

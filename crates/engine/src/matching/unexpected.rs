@@ -174,7 +174,8 @@ mod tests {
         let content = match request % 3 {
             0 => UnexpectedData::Short { len: 0, data: [0; SHORT] },
             _ => {
-                let announced = oxmpi_wire::Announced { request, length: 1, address: 0, announcement: 0 };
+                let announced =
+                    oxmpi_wire::Announced { request, length: 1, address: 0, announcement: 0 };
                 UnexpectedData::Rendezvous { announced, first: Vec::new() }
             }
         };
@@ -233,7 +234,8 @@ mod tests {
         for n in 0..100_000u64 {
             queue.push(message(0, (n % 500) as i32, n));
             if n >= 200 {
-                let key = queue.find_match(MatchPattern::plain(0, Tags::one(((n - 100) % 500) as i32)));
+                let key =
+                    queue.find_match(MatchPattern::plain(0, Tags::one(((n - 100) % 500) as i32)));
                 assert!(queue.remove(key.unwrap()).is_some());
                 // Any message may be withdrawn by its sender.
                 queue.find_waiting(0, n);
@@ -241,8 +243,16 @@ mod tests {
         }
         let Indices { exact, by_tag, by_source, waiting } = &**queue.indices.as_ref().unwrap();
         let most = 2 * 200 + LINEAR + 200;
-        assert!(exact.entries.len() <= most && waiting.entries.len() <= most, "{}", exact.entries.len());
-        assert!(exact.classes.len() <= 500 && waiting.classes.len() <= most, "{}", waiting.classes.len());
+        assert!(
+            exact.entries.len() <= most && waiting.entries.len() <= most,
+            "{}",
+            exact.entries.len()
+        );
+        assert!(
+            exact.classes.len() <= 500 && waiting.classes.len() <= most,
+            "{}",
+            waiting.classes.len()
+        );
         assert!(by_tag.entries.is_empty() && by_source.entries.is_empty(), "nobody has used them");
         while queue.len() > 1 {
             queue.forget_first();

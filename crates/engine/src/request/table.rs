@@ -5,8 +5,8 @@ mod slot;
 
 use self::slot::{NONE, RequestSlot, SlotState};
 use super::{
-    Completion, FIRST, MatchedMessage, NO_CONTEXT, PlainReceive, Posting, ReceiveWork, Received, RequestId,
-    SendWork, Work,
+    Completion, FIRST, MatchedMessage, NO_CONTEXT, PlainReceive, Posting, ReceiveWork, Received,
+    RequestId, SendWork, Work,
 };
 use crate::compound::{Persistent, Standing};
 use crate::matching::{ANYBODY, UnexpectedData};
@@ -76,14 +76,17 @@ impl Requests {
     /// The request with this integer ([`oxmpi_mem::table::Int`]); it need not exist any more.
     pub(crate) fn of_int(&self, int: u32) -> RequestId {
         let int = Int::new(int);
-        let slot = u64::from(int.index).checked_sub(FIRST).and_then(|at| self.slots.get(at as usize));
+        let slot =
+            u64::from(int.index).checked_sub(FIRST).and_then(|at| self.slots.get(at as usize));
         RequestId(int.handle(slot.map_or(0, |slot| slot.generation)).raw())
     }
 
     pub(crate) fn next_id(&self) -> RequestId {
         match self.free {
             NONE => RequestId(FIRST + self.slots.len() as u64),
-            i => RequestId((u64::from(self.slots[i as usize].generation) << 32) | (FIRST + u64::from(i))),
+            i => RequestId(
+                (u64::from(self.slots[i as usize].generation) << 32) | (FIRST + u64::from(i)),
+            ),
         }
     }
 
@@ -103,7 +106,9 @@ impl Requests {
             self.grow();
         }
         let index = self.free;
-        let Some(slot) = self.slots.get_mut(index as usize) else { unreachable!("a free slot exists") };
+        let Some(slot) = self.slots.get_mut(index as usize) else {
+            unreachable!("a free slot exists")
+        };
         self.free = slot.next_free;
         (RequestId((u64::from(slot.generation) << 32) | (FIRST + u64::from(index))), slot)
     }
@@ -214,7 +219,9 @@ impl Requests {
             (SlotState::Posted, _) if slot.plain.from != ANYBODY => {
                 Some((slot.plain.from, slot.plain.context))
             }
-            (SlotState::Active, Work::Receive(work)) if work.is_posted => Some((work.from?, work.context)),
+            (SlotState::Active, Work::Receive(work)) if work.is_posted => {
+                Some((work.from?, work.context))
+            }
             _ => None,
         }
     }
@@ -238,9 +245,15 @@ impl Requests {
     /// Stores a whole message into the plain receive that matched it, and completes the receive.
     /// `false`: the receive is not plain or the message does not fit, and nothing happened.
     #[inline(always)]
-    pub(crate) fn complete_plain(&mut self, id: RequestId, message: Bytes<'_>, received: Received) -> bool {
+    pub(crate) fn complete_plain(
+        &mut self,
+        id: RequestId,
+        message: Bytes<'_>,
+        received: Received,
+    ) -> bool {
         let Some((index, slot)) = self.slot_mut(id) else { return false };
-        if slot.state != SlotState::Posted || !message.copy_if_it_fits(slot.plain.into.bytes_mut()) {
+        if slot.state != SlotState::Posted || !message.copy_if_it_fits(slot.plain.into.bytes_mut())
+        {
             return false;
         }
         slot.state = SlotState::Good;
@@ -371,7 +384,8 @@ impl Requests {
     }
 
     pub(crate) fn is_external(&self, id: RequestId) -> bool {
-        self.slot(id).is_some_and(|s| s.state == SlotState::Active && matches!(s.work, Work::External))
+        self.slot(id)
+            .is_some_and(|s| s.state == SlotState::Active && matches!(s.work, Work::External))
     }
 
     pub(crate) fn keep_send(&mut self, id: RequestId, copy: UserBuf) {
@@ -413,8 +427,9 @@ impl Requests {
 
     /// Whether an announced message to this peer is incomplete that the peer may read.
     pub(crate) fn has_announced_to(&self, to: u32) -> bool {
-        self.works()
-            .any(|work| matches!(work, Work::Send(send) if send.to == to && send.announcement.is_some()))
+        self.works().any(
+            |work| matches!(work, Work::Send(send) if send.to == to && send.announcement.is_some()),
+        )
     }
 
     pub(crate) fn work_mut(&mut self, id: RequestId) -> Option<&mut Work> {
@@ -462,7 +477,8 @@ impl Requests {
                 && matched.message.from == process
                 && matched.message.content.needs_sender()
             {
-                matched.message.content = UnexpectedData::Broken { length: matched.message.content.length() };
+                matched.message.content =
+                    UnexpectedData::Broken { length: matched.message.content.length() };
             }
         }
     }
@@ -522,7 +538,10 @@ impl Requests {
         self.slot(id).is_some_and(|slot| slot.is_open() && slot.detached)
     }
 
-    pub(crate) fn active(&self, mut wanted: impl FnMut(u32, Option<u32>) -> bool) -> Vec<RequestId> {
+    pub(crate) fn active(
+        &self,
+        mut wanted: impl FnMut(u32, Option<u32>) -> bool,
+    ) -> Vec<RequestId> {
         let mut concerned = |s: &RequestSlot| match s.state {
             SlotState::Posted => wanted(s.plain.context, s.plain.from()),
             // An inactive persistent request uses its context, but waits for no process.
@@ -575,7 +594,10 @@ mod tests {
         assert!(all.complete_generalized(id));
         assert!(!all.complete_generalized(id));
         assert_eq!(all.take_good(id), None);
-        assert!(matches!(all.take(id), RequestLookup::Complete(Completion { generalized: true, .. })));
+        assert!(matches!(
+            all.take(id),
+            RequestLookup::Complete(Completion { generalized: true, .. })
+        ));
         let id = all.insert(Work::External);
         assert!(all.detach(id) && all.complete_generalized(id));
         assert!(matches!(all.find(id), RequestLookup::Stale));
@@ -588,7 +610,10 @@ mod tests {
         let mut all = Requests::new();
         let id = all.insert(Work::External);
         assert!(all.detach(id));
-        assert!(matches!(all.find(id), RequestLookup::Stale) && matches!(all.take(id), RequestLookup::Stale));
+        assert!(
+            matches!(all.find(id), RequestLookup::Stale)
+                && matches!(all.take(id), RequestLookup::Stale)
+        );
         assert!(!all.detach(id), "twice");
         all.complete(id, Completion::EMPTY);
         assert!(matches!(all.find(id), RequestLookup::Stale));

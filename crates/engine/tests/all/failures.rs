@@ -71,7 +71,10 @@ fn a_receive_from_any_source_may_stay_posted_after_a_reported_failure() {
     let id = request(wild.started);
     assert_eq!(l.lanes[1].peek(id).flatten().and_then(|c| c.fault), PENDING_0);
     let said = l.query(1, wild.started).expect("an answer");
-    assert_eq!((said.fault, said.stays, said.context), (PENDING_0, true, l.worlds[1].point_to_point));
+    assert_eq!(
+        (said.fault, said.stays, said.context),
+        (PENDING_0, true, l.worlds[1].point_to_point)
+    );
     // The receive stays posted, and reports an acknowledged failure no more.
     l.lanes[1].acknowledge(said.context, 1);
     assert_eq!(l.query(1, wild.started), None);
@@ -111,7 +114,9 @@ fn nothing_is_under_way_in_a_revoked_context() {
     let bytes = data.buf();
     let bytes = bytes.as_contiguous().expect("in one piece");
     assert!(!l.lanes[1].note_route(0, 2, 2) && l.lanes[1].process_of(0, 2).is_none());
-    assert!(l.lanes[1].try_send(0, 2, 1, bytes) == SentNow::No && !l.lanes[1].send_now(0, 2, 1, bytes));
+    assert!(
+        l.lanes[1].try_send(0, 2, 1, bytes) == SentNow::No && !l.lanes[1].send_now(0, 2, 1, bytes)
+    );
     assert!(l.lanes[1].has_unexpected(0));
     assert!(l.lanes[1].is_drained());
     // Notices pass.
@@ -139,9 +144,13 @@ fn what_the_dead_had_sent_is_received_in_order() {
         l.settle();
         for (n, len) in lengths.into_iter().enumerate() {
             match l.try_receive(1, 1000, MatchSource::Process(0), TagMatch::Is(1)) {
-                Err(error) => assert_eq!((Some(error), n > 2), (LOST_0, true), "seed {seed}, message {n}"),
+                Err(error) => {
+                    assert_eq!((Some(error), n > 2), (LOST_0, true), "seed {seed}, message {n}")
+                }
                 Ok(receive) if n == 2 => assert_eq!(fault(l.query(1, receive.started)), LOST_0),
-                Ok(receive) => assert!(l.got(1, receive).0 == pattern(n, len), "seed {seed}, message {n}"),
+                Ok(receive) => {
+                    assert!(l.got(1, receive).0 == pattern(n, len), "seed {seed}, message {n}")
+                }
             }
         }
         assert_eq!(l.nonsense(), 0);
@@ -201,7 +210,8 @@ fn frames_that_make_no_sense_are_counted_and_do_nothing() {
     ];
     for (n, (from, to, frame)) in nonsense.into_iter().enumerate() {
         // With a body, long enough to arrive in parts.
-        let body = if frame.matches() || matches!(frame, Frame::Data { .. }) { &[9; 90][..] } else { &[] };
+        let body =
+            if frame.matches() || matches!(frame, Frame::Data { .. }) { &[9; 90][..] } else { &[] };
         l.forge(from, to, 0, frame, body);
         l.settle();
         assert_eq!(l.nonsense(), n as u64 + 1, "{frame:?}");

@@ -33,9 +33,13 @@ fn they_go_on_until_their_messages_have_come() {
             let of_one = freed(&mut l, len, MatchSource::Process(1), 1);
             let of_any = freed(&mut l, len, MatchSource::Any, 2);
             assert_eq!(finalize(&mut l, &[0, 2]), [false, true]);
-            let sent = [1, 2].map(|tag| l.send(1, 0, Mode::Standard, &pattern(tag, len), tag as i32));
+            let sent =
+                [1, 2].map(|tag| l.send(1, 0, Mode::Standard, &pattern(tag, len), tag as i32));
             l.settle();
-            assert!(sent.into_iter().all(|sent| l.query(1, sent).is_some()), "seed {seed}, {len} bytes");
+            assert!(
+                sent.into_iter().all(|sent| l.query(1, sent).is_some()),
+                "seed {seed}, {len} bytes"
+            );
             assert_eq!(finalize(&mut l, &[0]), [true], "seed {seed}, {len} bytes");
             for (n, receive) in [of_one, of_any].into_iter().enumerate() {
                 assert_eq!(receive.data.into_vec().ok(), Some(pattern(n + 1, len)));
@@ -82,9 +86,14 @@ fn a_process_answers_for_what_it_has_created() {
     l.lanes[1].resume();
     let team = l.lanes[1].open_team(map(), 1, id, false);
     assert_eq!(finalize(&mut l, &[0]), [false]);
-    assert_eq!(of_world.data.into_vec().ok(), Some(vec![0xee; 10]), "the world of the other is over");
+    assert_eq!(
+        of_world.data.into_vec().ok(),
+        Some(vec![0xee; 10]),
+        "the world of the other is over"
+    );
     let data = Owned::new(pattern(7, 5000));
-    let sent = l.lanes[1].start_send(team.point_to_point, Mode::Standard, data.buf(), 0, 3).unwrap();
+    let sent =
+        l.lanes[1].start_send(team.point_to_point, Mode::Standard, data.buf(), 0, 3).unwrap();
     l.settle();
     assert!(matches!(sent, Started::Complete(_)) || l.query(1, sent).is_some());
     assert_eq!(finalize(&mut l, &[0, 1]), [true, true]);

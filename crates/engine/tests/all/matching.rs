@@ -20,12 +20,18 @@ fn one_tag_keeps_its_order_over_paths_that_reorder() {
         while receives.len() < count || sends.len() < count {
             if sends.len() < count && l.random.below(2) == 0 {
                 let n = sends.len();
-                let mode = [Mode::Standard, Mode::Standard, Mode::Synchronous, Mode::Buffered, Mode::Ready]
-                    [l.random.below(5) as usize];
+                let mode = [
+                    Mode::Standard,
+                    Mode::Standard,
+                    Mode::Synchronous,
+                    Mode::Buffered,
+                    Mode::Ready,
+                ][l.random.below(5) as usize];
                 sends.push(l.send(0, 1, mode, &pattern(n, LENGTHS[n % 8]), 7));
             }
             if receives.len() < count && l.random.below(2) == 0 {
-                let source = [MatchSource::Any, MatchSource::Process(0)][l.random.below(2) as usize];
+                let source =
+                    [MatchSource::Any, MatchSource::Process(0)][l.random.below(2) as usize];
                 let tag = [TagMatch::Any, TagMatch::Is(7)][l.random.below(2) as usize];
                 receives.push(l.receive(1, 5000, source, tag));
             }
@@ -87,11 +93,13 @@ fn a_probe_sees_what_a_receive_would_get() {
     let mut l = Lanes::new(2, 3, rough());
     let context = l.worlds[1].point_to_point;
     assert_eq!(l.lanes[1].probe(context, MatchSource::Any, TagMatch::Any), Ok(None));
-    let sends = [l.send(0, 1, Mode::Standard, &pattern(1, 3000), 4), l.send(0, 1, Mode::Standard, &[5], 6)];
+    let sends =
+        [l.send(0, 1, Mode::Standard, &pattern(1, 3000), 4), l.send(0, 1, Mode::Standard, &[5], 6)];
     l.settle();
     let seen = l.lanes[1].probe(context, MatchSource::Any, TagMatch::Any).unwrap().unwrap();
     assert_eq!((seen.source, seen.tag, seen.bytes), (0, 4, 3000));
-    let seen = l.lanes[1].probe(context, MatchSource::Process(0), TagMatch::Is(6)).unwrap().unwrap();
+    let seen =
+        l.lanes[1].probe(context, MatchSource::Process(0), TagMatch::Is(6)).unwrap().unwrap();
     assert_eq!((seen.tag, seen.bytes), (6, 1));
     for (room, tag) in [(1, 6), (3000, 4)] {
         let receive = l.receive(1, room, MatchSource::Any, TagMatch::Is(tag));
@@ -107,9 +115,12 @@ fn a_probe_sees_what_a_receive_would_get() {
 #[test]
 fn messages_to_oneself_need_no_network() {
     const LONG: usize = 1 << 20;
-    for (mode, len) in
-        [(Mode::Standard, 8), (Mode::Standard, LONG), (Mode::Synchronous, 8), (Mode::Buffered, LONG)]
-    {
+    for (mode, len) in [
+        (Mode::Standard, 8),
+        (Mode::Standard, LONG),
+        (Mode::Synchronous, 8),
+        (Mode::Buffered, LONG),
+    ] {
         let mut l = Lanes::new(1, 0, calm());
         let receive = l.receive(0, LONG, ANY.0, ANY.1);
         let sent = l.send(0, 0, mode, &pattern(1, len), 3);
@@ -121,7 +132,8 @@ fn messages_to_oneself_need_no_network() {
         for (n, send) in [2, 3].into_iter().zip(sends) {
             assert_eq!(l.query(0, send).is_none(), waits, "{mode:?}");
             let context = l.worlds[0].point_to_point;
-            let seen = l.lanes[0].probe(context, MatchSource::Any, TagMatch::Is(3)).unwrap().unwrap();
+            let seen =
+                l.lanes[0].probe(context, MatchSource::Any, TagMatch::Is(3)).unwrap().unwrap();
             assert_eq!(seen.bytes, len as u64);
             let receive = l.receive(0, LONG, MatchSource::Process(0), TagMatch::Is(3));
             assert!(l.query(0, send).is_some());
@@ -162,7 +174,9 @@ fn a_cancel_and_a_match_never_both_happen() {
         let winner = match other {
             Some(other) => {
                 assert!(l.query(1, raced.started).unwrap().cancelled);
-                assert!(raced.data.into_vec().is_ok_and(|data| data.iter().all(|byte| *byte == 0xee)));
+                assert!(
+                    raced.data.into_vec().is_ok_and(|data| data.iter().all(|byte| *byte == 0xee))
+                );
                 other
             }
             None => raced,
@@ -202,11 +216,17 @@ fn a_cancelled_send_is_received_or_comes_back_and_never_both() {
         assert!(l.got(1, one).0 == pattern(0, 9), "seed {seed}");
         if l.query(0, raced).expect("matched or cancelled").cancelled {
             back += 1;
-            assert!(l.got(1, two).0 == pattern(2, 7) && l.query(1, three.started).is_none(), "seed {seed}");
+            assert!(
+                l.got(1, two).0 == pattern(2, 7) && l.query(1, three.started).is_none(),
+                "seed {seed}"
+            );
             assert!(l.lanes[1].cancel(request(three.started)));
         } else {
             received += 1;
-            assert!(l.got(1, two).0 == pattern(1, len) && l.got(1, three).0 == pattern(2, 7), "seed {seed}");
+            assert!(
+                l.got(1, two).0 == pattern(1, len) && l.got(1, three).0 == pattern(2, 7),
+                "seed {seed}"
+            );
         }
         l.assert_quiet();
     }

@@ -13,9 +13,16 @@ const FROM_0: (MatchSource, TagMatch) = (MatchSource::Process(0), TagMatch::Is(1
 #[test]
 fn a_message_longer_than_its_buffer_is_cut_and_says_so() {
     for (seed, posted) in [(1, true), (2, false)] {
-        for (len, room) in
-            [(20, 8), (20, 0), (100, 30), (100, 99), (101, 100), (4000, 3999), (4000, 0), (4000, 50)]
-        {
+        for (len, room) in [
+            (20, 8),
+            (20, 0),
+            (100, 30),
+            (100, 99),
+            (101, 100),
+            (4000, 3999),
+            (4000, 0),
+            (4000, 50),
+        ] {
             let mut l = Lanes::new(2, seed, rough());
             let early = posted.then(|| l.receive(1, room, FROM_0.0, FROM_0.1));
             let sent = l.send(0, 1, Mode::Standard, &pattern(3, len), 1);
@@ -25,10 +32,17 @@ fn a_message_longer_than_its_buffer_is_cut_and_says_so() {
             let after = l.receive(1, 90, FROM_0.0, FROM_0.1);
             l.settle();
             let done = l.query(1, receive.started).expect("complete");
-            assert_eq!(done.fault, Some(Fault::Truncated { length: len as u64, room: room as u64 }));
+            assert_eq!(
+                done.fault,
+                Some(Fault::Truncated { length: len as u64, room: room as u64 })
+            );
             assert_eq!((done.source, done.tag, done.bytes), (0, 1, room as u64));
             assert_eq!(receive.data.into_vec().unwrap_or_default(), pattern(3, len)[..room]);
-            assert_eq!(l.query(0, sent).expect("complete").fault, None, "the sender has no part in it");
+            assert_eq!(
+                l.query(0, sent).expect("complete").fault,
+                None,
+                "the sender has no part in it"
+            );
             assert_eq!(l.got(1, after).0, pattern(4, 90));
             assert!(l.query(0, next).is_some());
             l.assert_quiet();
@@ -85,8 +99,9 @@ fn a_buffered_send_has_its_own_copy_and_is_complete_at_once() {
                 let sent = l.start_send(0, 1, Mode::Buffered, &data, 1).unwrap();
                 assert!(matches!(sent, Started::Complete(c) if c.fault.is_none()));
                 // The program may reuse its buffer.
-                let mut data =
-                    data.into_vec().unwrap_or_else(|_| panic!("{full} {later} {len}: still in use"));
+                let mut data = data
+                    .into_vec()
+                    .unwrap_or_else(|_| panic!("{full} {later} {len}: still in use"));
                 data.fill(0);
                 l.network.borrow_mut().set_faults(rough());
                 let receive = l.receive(1, len, FROM_0.0, FROM_0.1);
@@ -134,23 +149,33 @@ fn elements_with_gaps_arrive_in_gaps() {
             let from = Owned::new(pattern(1, count * 12));
             let mut into = Owned::new(vec![0xeeu8; count * 4 / 6 * 7]);
             let context = l.worlds[0].point_to_point;
-            let (source, target) =
-                (from.buf().cast(count, &sparse).unwrap(), into.buf().cast(count * 4 / 6, &dense).unwrap());
+            let (source, target) = (
+                from.buf().cast(count, &sparse).unwrap(),
+                into.buf().cast(count * 4 / 6, &dense).unwrap(),
+            );
             let mut receive = None;
             if posted {
-                receive =
-                    Some(l.lanes[1].start_receive(context, target.clone(), FROM_0.0, FROM_0.1).unwrap());
+                receive = Some(
+                    l.lanes[1].start_receive(context, target.clone(), FROM_0.0, FROM_0.1).unwrap(),
+                );
             }
             let send = l.lanes[0].start_send(context, Mode::Standard, source, 1, 1).unwrap();
             l.settle();
-            let receive = receive
-                .unwrap_or_else(|| l.lanes[1].start_receive(context, target, FROM_0.0, FROM_0.1).unwrap());
+            let receive = receive.unwrap_or_else(|| {
+                l.lanes[1].start_receive(context, target, FROM_0.0, FROM_0.1).unwrap()
+            });
             l.settle();
-            assert_eq!(l.query(1, receive).map(|c| (c.bytes, c.fault)), Some((count as u64 * 4, None)));
+            assert_eq!(
+                l.query(1, receive).map(|c| (c.bytes, c.fault)),
+                Some((count as u64 * 4, None))
+            );
             assert!(l.query(0, send).is_some());
-            let packed: Vec<u8> =
-                pattern(1, count * 12).chunks(12).flat_map(|element| element[..4].to_vec()).collect();
-            let expected: Vec<u8> = packed.chunks(6).flat_map(|six| [six, &[0xee]].concat()).collect();
+            let packed: Vec<u8> = pattern(1, count * 12)
+                .chunks(12)
+                .flat_map(|element| element[..4].to_vec())
+                .collect();
+            let expected: Vec<u8> =
+                packed.chunks(6).flat_map(|six| [six, &[0xee]].concat()).collect();
             assert!(into.as_slice().is_some_and(|got| *got == expected[..]), "{count} elements");
             l.assert_quiet();
         }
@@ -173,11 +198,15 @@ fn indices_of_contexts_are_learnt() {
         at_1.reverse();
         assert_ne!(at_0[0].point_to_point, at_1[0].point_to_point);
         let context = at_0[0].point_to_point;
-        assert!(!l.lanes[0].send_now(context, 1, 1, Bytes::from(&[9][..])), "the name is not known yet");
+        assert!(
+            !l.lanes[0].send_now(context, 1, 1, Bytes::from(&[9][..])),
+            "the name is not known yet"
+        );
         for round in 0..3u8 {
             for (which, team) in at_0.iter().enumerate() {
                 let data = Owned::new(vec![which as u8, round]);
-                let sent = l.lanes[0].start_send(team.point_to_point, Mode::Standard, data.buf(), 1, 1);
+                let sent =
+                    l.lanes[0].start_send(team.point_to_point, Mode::Standard, data.buf(), 1, 1);
                 assert!(sent.is_ok());
             }
             if round == 0 {
@@ -220,8 +249,12 @@ fn messages_that_come_before_their_communicator_are_kept() {
         let theirs = l.lanes[1].open_team(RankMap::Identity(2), 1, id, false);
         for (n, send) in [1, 2].into_iter().zip(sends) {
             let data = Owned::new(vec![0u8; len]);
-            let receive =
-                l.lanes[1].start_receive(theirs.point_to_point, data.buf(), MatchSource::Any, TagMatch::Any);
+            let receive = l.lanes[1].start_receive(
+                theirs.point_to_point,
+                data.buf(),
+                MatchSource::Any,
+                TagMatch::Any,
+            );
             l.settle();
             let done = l.query(1, receive.unwrap()).expect("complete");
             assert_eq!((done.source, done.tag), (0, 4));
@@ -239,10 +272,16 @@ fn a_closed_communicator_cancels_its_receives_and_drops_what_comes() {
     for seed in 0..30 {
         let mut l = Lanes::new(2, seed, link_faults.clone());
         let id = ContextId::new(0, 5);
-        let teams = [0, 1].map(|me| l.lanes[me].open_team(RankMap::Identity(2), me as u32, id, true));
+        let teams =
+            [0, 1].map(|me| l.lanes[me].open_team(RankMap::Identity(2), me as u32, id, true));
         let data = Owned::new(vec![0u8; 100]);
         let receive = l.lanes[1]
-            .start_receive(teams[1].point_to_point, data.buf(), MatchSource::Process(0), TagMatch::Is(1))
+            .start_receive(
+                teams[1].point_to_point,
+                data.buf(),
+                MatchSource::Process(0),
+                TagMatch::Is(1),
+            )
             .unwrap();
         assert!(l.lanes[1].is_busy(&teams[1]));
         l.lanes[1].close_team(&teams[1]);
@@ -252,7 +291,9 @@ fn a_closed_communicator_cancels_its_receives_and_drops_what_comes() {
         // parts.
         for n in 0..20 {
             let late = Owned::new(pattern(n, 100));
-            let _ = l.lanes[0].start_send(teams[0].point_to_point, Mode::Standard, late.buf(), 1, 1).unwrap();
+            let _ = l.lanes[0]
+                .start_send(teams[0].point_to_point, Mode::Standard, late.buf(), 1, 1)
+                .unwrap();
             let _ = l.send(0, 1, Mode::Standard, &pattern(n, 90), 1);
         }
         let receives: Vec<_> = (0..20).map(|_| l.receive(1, 90, FROM_0.0, FROM_0.1)).collect();
@@ -267,13 +308,17 @@ fn a_closed_communicator_cancels_its_receives_and_drops_what_comes() {
 /// Cancels 60 synchronous sends, each after some steps, and returns the count of sends that
 /// complete as cancelled. `before` is called before each send, `meanwhile` some steps after its
 /// cancellation.
-fn cancelled_of_60(before: impl Fn(&mut Lanes, &[Arc<Team>; 2]), meanwhile: impl Fn(&mut Lanes)) -> usize {
+fn cancelled_of_60(
+    before: impl Fn(&mut Lanes, &[Arc<Team>; 2]),
+    meanwhile: impl Fn(&mut Lanes),
+) -> usize {
     let mut link_faults = rough();
     link_faults.later_of_256 = 128;
     let cancelled = |seed| {
         let mut l = Lanes::new(2, seed, link_faults.clone());
         let id = ContextId::new(0, 5);
-        let teams = [0, 1].map(|me| l.lanes[me].open_team(RankMap::Identity(2), me as u32, id, true));
+        let teams =
+            [0, 1].map(|me| l.lanes[me].open_team(RankMap::Identity(2), me as u32, id, true));
         before(&mut l, &teams);
         let data = Owned::new(pattern(1, 90));
         let to = teams[0].point_to_point;

@@ -110,12 +110,15 @@ fn a_probe_finds_what_waits_in_the_network_and_takes_it_out() {
     assert_eq!(l.lanes[0].probe(context, MatchSource::Any, TagMatch::Any), Ok(None));
     l.settle();
     for source in [MatchSource::Any, MatchSource::Process(2)] {
-        let found = l.lanes[0].probe(context, source, TagMatch::Is(1)).unwrap().expect("it is there");
+        let found =
+            l.lanes[0].probe(context, source, TagMatch::Is(1)).unwrap().expect("it is there");
         assert_eq!((found.source, found.tag, found.bytes), (2, 1, 1));
     }
     assert_eq!(l.lanes[0].probe(context, MatchSource::Process(3), TagMatch::Any), Ok(None));
-    let (message, _) =
-        l.lanes[0].take_message(context, MatchSource::Any, TagMatch::Any).unwrap().expect("it is there");
+    let (message, _) = l.lanes[0]
+        .take_message(context, MatchSource::Any, TagMatch::Any)
+        .unwrap()
+        .expect("it is there");
     let second = any(&mut l);
     let data = Owned::new(vec![0xee; 10]);
     let first = l.lanes[0].receive_message(message, data.buf()).expect("it was taken");
@@ -133,7 +136,9 @@ fn a_sender_requests_the_index_of_its_receiver() {
     let team = l.lanes[2].open_team(RankMap::Identity(4), 2, ContextId::new(0, 5), false);
     let data = Owned::new(vec![9u8]);
     let sent: Vec<_> = (0..3)
-        .map(|tag| l.lanes[2].start_send(team.point_to_point, Mode::Standard, data.buf(), 0, tag).unwrap())
+        .map(|tag| {
+            l.lanes[2].start_send(team.point_to_point, Mode::Standard, data.buf(), 0, tag).unwrap()
+        })
         .collect();
     // The message arrives before the communicator is created there.
     l.settle();

@@ -2,8 +2,8 @@
 #![allow(dead_code)] // each test file uses its part
 
 use oxmpi_engine::{
-    Completion, CopiedSends, Fault, Lane, MatchSource, Mode, RankMap, RequestId, Rest, Started, TagMatch,
-    Team,
+    Completion, CopiedSends, Fault, Lane, MatchSource, Mode, RankMap, RequestId, Rest, Started,
+    TagMatch, Team,
 };
 use oxmpi_fabric::sim::{LinkFaults, Network, Random, Sim};
 use oxmpi_mem::memory::Owned;
@@ -57,7 +57,8 @@ pub(crate) struct Receive {
 impl Lanes {
     pub(crate) fn new(n: u32, seed: u64, link_faults: LinkFaults) -> Lanes {
         let network = Network::new(n, seed, link_faults);
-        let mut lanes: Vec<_> = (0..n).map(|me| Lane::new(me, Sim::new(me, network.clone()))).collect();
+        let mut lanes: Vec<_> =
+            (0..n).map(|me| Lane::new(me, Sim::new(me, network.clone()))).collect();
         let worlds = lanes.iter_mut().zip(0..);
         let worlds = worlds
             .map(|(lane, me)| lane.open_team(RankMap::Identity(n), me, ContextId::new(0, 0), true))
@@ -97,7 +98,14 @@ impl Lanes {
         self.lanes[from as usize].start_send(context, mode, data.buf(), to, tag)
     }
 
-    pub(crate) fn send(&mut self, from: u32, to: u32, mode: Mode, data: &[u8], tag: i32) -> Started {
+    pub(crate) fn send(
+        &mut self,
+        from: u32,
+        to: u32,
+        mode: Mode,
+        data: &[u8],
+        tag: i32,
+    ) -> Started {
         self.start_send(from, to, mode, &Owned::new(data.to_vec()), tag).expect("nobody is lost")
     }
 
@@ -114,7 +122,13 @@ impl Lanes {
         Ok(Receive { started, data })
     }
 
-    pub(crate) fn receive(&mut self, at: u32, room: usize, source: MatchSource, tag: TagMatch) -> Receive {
+    pub(crate) fn receive(
+        &mut self,
+        at: u32,
+        room: usize,
+        source: MatchSource,
+        tag: TagMatch,
+    ) -> Receive {
         self.try_receive(at, room, source, tag).expect("nobody is lost")
     }
 
@@ -132,8 +146,12 @@ impl Lanes {
     pub(crate) fn got(&mut self, at: u32, receive: Receive) -> (Vec<u8>, i32, i32) {
         let done = self.query(at, receive.started).expect("complete");
         assert_eq!((done.fault, done.cancelled), (None, false));
-        let mut data = receive.data.into_vec().unwrap_or_else(|_| panic!("the buffer is still in use"));
-        assert!(data[done.bytes as usize..].iter().all(|byte| *byte == 0xee), "written beyond the message");
+        let mut data =
+            receive.data.into_vec().unwrap_or_else(|_| panic!("the buffer is still in use"));
+        assert!(
+            data[done.bytes as usize..].iter().all(|byte| *byte == 0xee),
+            "written beyond the message"
+        );
         data.truncate(done.bytes as usize);
         (data, done.source, done.tag)
     }

@@ -80,7 +80,10 @@ impl FarRelays {
     }
 
     pub(super) fn tell_address(&self, node: u32, name: String, addresses: Vec<Address>) {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node, (name, addresses));
+        self.addresses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(node, (name, addresses));
     }
 
     /// The relay of a node is lost: drops the parcels that wait for it.
@@ -103,8 +106,12 @@ impl FarRelays {
     }
 
     pub(super) fn flush(&mut self, files: &mut usize) -> Result<(), RelayError> {
-        let waiting: Vec<u32> =
-            self.out.iter().filter(|(_, out)| !out.queue.is_empty()).map(|(node, _)| *node).collect();
+        let waiting: Vec<u32> = self
+            .out
+            .iter()
+            .filter(|(_, out)| !out.queue.is_empty())
+            .map(|(node, _)| *node)
+            .collect();
         waiting.into_iter().try_for_each(|node| self.flush_to(node, files))
     }
 
@@ -216,9 +223,12 @@ impl ArrivingParcel {
         };
         let at = self.offset - 1 + start as u64;
         if at != *have || at + part.len() as u64 > *length {
-            return Err(format!("it sends byte {at} of a message of {length} bytes instead of byte {have}"));
+            return Err(format!(
+                "it sends byte {at} of a message of {length} bytes instead of byte {have}"
+            ));
         }
-        parcel::write_all(&*file, part, at).map_err(|error| format!("a message cannot be kept: {error}"))?;
+        parcel::write_all(&*file, part, at)
+            .map_err(|error| format!("a message cannot be kept: {error}"))?;
         *have += part.len() as u64;
         let is_whole = *have == *length;
         Ok(if is_whole {
@@ -235,7 +245,8 @@ impl ArrivingParcel {
             return Ok(Some(self.parcel(length, ParcelBody::None)));
         }
         let length = packet.length;
-        let file = parcel::new_file().map_err(|error| format!("a message cannot be kept: {error}"))?;
+        let file =
+            parcel::new_file().map_err(|error| format!("a message cannot be kept: {error}"))?;
         self.file = Some((file, length, 0));
         Ok(None)
     }

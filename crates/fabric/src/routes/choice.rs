@@ -20,7 +20,8 @@ impl Reach {
             (Reach::Nobody, _) => false,
             (Reach::Everybody, _) | (Reach::Node | Reach::Launcher, PeerNode::Here) => true,
             (Reach::Launcher, PeerNode::Node(_)) => true,
-            (Reach::Node, PeerNode::Node(_)) | (Reach::Node | Reach::Launcher, PeerNode::Foreign) => false,
+            (Reach::Node, PeerNode::Node(_))
+            | (Reach::Node | Reach::Launcher, PeerNode::Foreign) => false,
         }
     }
 }
@@ -51,7 +52,10 @@ mod tests {
         let cases: [(Offers, [Option<Route>; 3]); 6] = [
             // A job in shared memory, alone, or with sockets to other nodes and launchers.
             (&[(Memory, Everybody)], [Some(Memory); 3]),
-            (&[(Memory, Node), (Other(0), Everybody)], [Some(Memory), Some(Other(0)), Some(Other(0))]),
+            (
+                &[(Memory, Node), (Other(0), Everybody)],
+                [Some(Memory), Some(Other(0)), Some(Other(0))],
+            ),
             // Postboxes between the ranks of the job.
             (
                 &[(Other(0), Launcher), (Memory, Node), (Other(1), Everybody)],

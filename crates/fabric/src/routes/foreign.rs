@@ -46,7 +46,8 @@ impl Routes {
     fn add_all(&mut self, ask: &mut AskAddition) -> Result<Option<Arc<Poller>>, String> {
         let mut sleeps_on = None;
         loop {
-            let connections = self.others.iter_mut().find_map(|other| other.transport.connections());
+            let connections =
+                self.others.iter_mut().find_map(|other| other.transport.connections());
             let Some(addition) = ask(connections.is_some())? else { return Ok(sleeps_on) };
             match addition {
                 Addition::Transport { transport, nodes, poller } => {

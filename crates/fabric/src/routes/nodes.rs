@@ -22,7 +22,10 @@ pub struct Nodes {
 
 impl std::fmt::Debug for Nodes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Nodes").field("own", &self.own).field("of", &self.of).finish_non_exhaustive()
+        f.debug_struct("Nodes")
+            .field("own", &self.own)
+            .field("of", &self.of)
+            .finish_non_exhaustive()
     }
 }
 
@@ -51,7 +54,9 @@ impl Nodes {
     #[cold]
     fn learn(&mut self, at: usize) {
         let known = u32::try_from(self.of.len()).unwrap_or(u32::MAX);
-        self.of.extend((self.ask)(known).into_iter().map(|node| Some(node).filter(|node| *node != u32::MAX)));
+        self.of.extend(
+            (self.ask)(known).into_iter().map(|node| Some(node).filter(|node| *node != u32::MAX)),
+        );
         // A number that the launcher does not report belongs to another launcher for good.
         if at >= self.of.len() {
             self.of.resize(at + 1, None);

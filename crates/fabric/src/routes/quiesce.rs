@@ -82,9 +82,12 @@ impl Quiescing {
         is_sought: bool,
     ) -> bool {
         let listens = coordinator.listeners(is_sought);
-        let listens = listens
-            .and_then(|listeners| connections.listen_anew(listeners).map_err(|error| error.to_string()));
-        listens.map_err(|why| coordinator.fail(&format!("connections cannot be made again: {why}"))).is_ok()
+        let listens = listens.and_then(|listeners| {
+            connections.listen_anew(listeners).map_err(|error| error.to_string())
+        });
+        listens
+            .map_err(|why| coordinator.fail(&format!("connections cannot be made again: {why}")))
+            .is_ok()
     }
 
     #[inline]
@@ -105,8 +108,11 @@ impl Routes {
             for other in &mut self.others {
                 other.transport.poll(None, sink);
             }
-            let connections = self.others.iter_mut().find_map(|other| other.transport.connections());
-            let (Some(connections), Some(quiescing)) = (connections, &mut self.quiescing) else { return };
+            let connections =
+                self.others.iter_mut().find_map(|other| other.transport.connections());
+            let (Some(connections), Some(quiescing)) = (connections, &mut self.quiescing) else {
+                return;
+            };
             let Quiescing { segment, coordinator, taken, .. } = quiescing;
             let requested = segment.status().quiesce_step();
             if requested == *taken {
@@ -147,7 +153,9 @@ impl Routes {
     /// After a restoration. Returns whether the process can continue.
     fn restart_restored(&mut self, sink: &mut dyn FrameSink) -> bool {
         let connections = self.others.iter_mut().find_map(|other| other.transport.connections());
-        let (Some(connections), Some(quiescing)) = (connections, &mut self.quiescing) else { return false };
+        let (Some(connections), Some(quiescing)) = (connections, &mut self.quiescing) else {
+            return false;
+        };
         let status = quiescing.segment.status();
         (quiescing.restored, quiescing.taken) = (status.restored(), status.quiesce_step());
         let is_sought = connections.listeners() > 1;

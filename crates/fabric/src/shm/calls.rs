@@ -6,7 +6,9 @@ use super::outgoing::{Out, Path};
 use super::{BURST, Link, Shm, out_of};
 #[cfg(doc)]
 use crate::{Announcements, Fabric, Membership, OneSided, Sections, Statistics};
-use crate::{Body, Counts, Fetching, FrameSink, OutgoingMessage, Room, Sent, SentNow, Taken, Unreachable};
+use crate::{
+    Body, Counts, Fetching, FrameSink, OutgoingMessage, Room, Sent, SentNow, Taken, Unreachable,
+};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim, OwnClaim};
 use oxmpi_shm::control_section::ControlSection;
@@ -90,7 +92,9 @@ impl Shm {
 
     pub(crate) fn room_for_piece(&mut self, to: u32, len: usize) -> Room {
         match (out_of(&mut self.links, to), &mut self.pool) {
-            (Some(out), Some(pool)) => out.room_for_piece(len, to, pool, self.streaming.share_bytes),
+            (Some(out), Some(pool)) => {
+                out.room_for_piece(len, to, pool, self.streaming.share_bytes)
+            }
             _ => Room::Never,
         }
     }
@@ -101,7 +105,11 @@ impl Shm {
         self.longest_body(to, piece).min(piece)
     }
 
-    pub(crate) fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
+    pub(crate) fn send(
+        &mut self,
+        to: u32,
+        message: &OutgoingMessage<'_>,
+    ) -> Result<Sent, Unreachable> {
         if self.out(to).is_none() {
             self.connect(to)?;
         }
@@ -132,10 +140,18 @@ impl Shm {
     }
 
     #[inline(always)]
-    pub(crate) fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
+    pub(crate) fn send_short_now(
+        &mut self,
+        to: u32,
+        context: u32,
+        tag: i32,
+        bytes: Bytes<'_>,
+    ) -> SentNow {
         let limit = self.inline_limit;
         let Some(Some(link)) = self.links.get_mut(to as usize) else { return SentNow::No };
-        let Some(Out { path: Path::Ring(ring), bell, .. }) = &mut link.out else { return SentNow::No };
+        let Some(Out { path: Path::Ring(ring), bell, .. }) = &mut link.out else {
+            return SentNow::No;
+        };
         if context > u32::from(u16::MAX) || bytes.len() > limit {
             return SentNow::No;
         }
@@ -180,7 +196,13 @@ impl Shm {
         }
     }
 
-    pub(crate) fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+    pub(crate) fn receive_now(
+        &mut self,
+        from: u32,
+        context: u32,
+        tags: Tags,
+        into: BytesMut<'_>,
+    ) -> Taken {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
         let (taken, wakes) = link.take(context, tags, into);
         if wakes {
@@ -195,7 +217,12 @@ impl Shm {
     }
 
     #[inline]
-    pub(crate) fn poll_peer<S: FrameSink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
+    pub(crate) fn poll_peer<S: FrameSink>(
+        &mut self,
+        peer: u32,
+        most: usize,
+        sink: &mut S,
+    ) -> Option<bool> {
         self.links.get(peer as usize)?.as_ref()?.ring_in.as_ref()?;
         Some(self.poll_ring(peer, most.min(BURST), sink))
     }
@@ -235,7 +262,11 @@ impl Shm {
         let Some(out) = self.out(from) else { return Fetching::Read };
         let traffic = if is_two_way { Traffic::TwoWay } else { Traffic::OneWay };
         let is_pooled = matches!(out.plan.of_pulled(len, traffic).protocol, Protocol::Pool(_));
-        if is_pooled && !self.own.boot().oversubscribed { Fetching::AskOrRead } else { Fetching::Read }
+        if is_pooled && !self.own.boot().oversubscribed {
+            Fetching::AskOrRead
+        } else {
+            Fetching::Read
+        }
     }
 
     pub(crate) fn is_in_reach(&mut self, peer: u32, address: u64, len: usize) -> bool {
@@ -255,20 +286,29 @@ impl Shm {
         if out.pid == 0 {
             return Err(Unreachable { peer, why: "its memory may not be read".into() });
         }
-        RemoteProcess { pid: out.pid }
-            .read(address, into)
-            .map_err(|e| Unreachable { peer, why: format!("reading its memory at {address:#x} failed: {e}") })
+        RemoteProcess { pid: out.pid }.read(address, into).map_err(|e| Unreachable {
+            peer,
+            why: format!("reading its memory at {address:#x} failed: {e}"),
+        })
     }
 
     pub(crate) fn can_access(&mut self, peer: u32) -> bool {
         self.can_read(peer)
     }
 
-    pub(crate) fn write(&mut self, peer: u32, address: u64, from: Bytes<'_>) -> Result<(), Unreachable> {
+    pub(crate) fn write(
+        &mut self,
+        peer: u32,
+        address: u64,
+        from: Bytes<'_>,
+    ) -> Result<(), Unreachable> {
         match self.out(peer) {
-            Some(out) if out.pid != 0 => RemoteProcess { pid: out.pid }.write(address, from).map_err(|e| {
-                Unreachable { peer, why: format!("writing its memory at {address:#x} failed: {e}") }
-            }),
+            Some(out) if out.pid != 0 => {
+                RemoteProcess { pid: out.pid }.write(address, from).map_err(|e| Unreachable {
+                    peer,
+                    why: format!("writing its memory at {address:#x} failed: {e}"),
+                })
+            }
             _ => Err(Unreachable { peer, why: "its memory may not be written".into() }),
         }
     }
@@ -384,7 +424,9 @@ impl Shm {
     pub(crate) fn announce_waiting(&mut self, peer: u32) -> bool {
         match self.out_mut(peer) {
             // Credits of the ring wake this process, room in the pool does not.
-            Some(Out { path: Path::Ring(ring), lacks_pool, .. }) => !ring.want_credits() && !*lacks_pool,
+            Some(Out { path: Path::Ring(ring), lacks_pool, .. }) => {
+                !ring.want_credits() && !*lacks_pool
+            }
             // Many senders may wait for one inbox, which does not know whom to wake.
             _ => false,
         }

@@ -224,14 +224,18 @@ impl CopyPlan {
     /// Decides for all lengths.
     pub fn new(facts: &CopyFacts, proximity: Proximity, capabilities: Capabilities) -> CopyPlan {
         let decide = |traffic| {
-            std::array::from_fn(|magnitude| decide(facts, proximity, traffic, capabilities, 1 << magnitude))
+            std::array::from_fn(|magnitude| {
+                decide(facts, proximity, traffic, capabilities, 1 << magnitude)
+            })
         };
         CopyPlan {
             ring_below: capabilities.ring_below,
             by_magnitude: decide(Traffic::TwoWay),
             one_way: decide(Traffic::OneWay),
             mapped: (0..usize::BITS)
-                .filter(|magnitude| is_worth_mapping(facts, proximity, capabilities, 1 << magnitude))
+                .filter(|magnitude| {
+                    is_worth_mapping(facts, proximity, capabilities, 1 << magnitude)
+                })
                 .fold(0, |lengths, magnitude| lengths | 1 << magnitude),
         }
     }
@@ -254,7 +258,11 @@ impl CopyPlan {
     #[inline]
     pub fn of(&self, len: usize) -> CopyDecision {
         let decision = self.by_magnitude[len.max(1).ilog2() as usize];
-        if len < self.ring_below { CopyDecision { protocol: Protocol::Ring, ..decision } } else { decision }
+        if len < self.ring_below {
+            CopyDecision { protocol: Protocol::Ring, ..decision }
+        } else {
+            decision
+        }
     }
 }
 
@@ -266,7 +274,8 @@ fn decide(
     len: usize,
 ) -> CopyDecision {
     let best = |protocols: &[Protocol]| {
-        let worst = |protocol: Protocol| regret(facts, (proximity, traffic), protocol, len, protocols);
+        let worst =
+            |protocol: Protocol| regret(facts, (proximity, traffic), protocol, len, protocols);
         protocols.iter().copied().min_by(|a, b| worst(*a).total_cmp(&worst(*b)))
     };
     let by_pool = [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming)];
@@ -289,9 +298,17 @@ fn decide(
 /// with the pool, as a message announced for [`Protocol::SingleCopy`] is read in the receiver's
 /// mapping, too. `false` where receivers may not read their senders' memory: a standard send may
 /// become a private copy, which no receiver maps.
-fn is_worth_mapping(facts: &CopyFacts, proximity: Proximity, capabilities: Capabilities, len: usize) -> bool {
-    let protocols = [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::Mapped];
-    let worst = |protocol: &Protocol| regret(facts, (proximity, Traffic::TwoWay), *protocol, len, &protocols);
+fn is_worth_mapping(
+    facts: &CopyFacts,
+    proximity: Proximity,
+    capabilities: Capabilities,
+    len: usize,
+) -> bool {
+    let protocols =
+        [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::Mapped];
+    let worst = |protocol: &Protocol| {
+        regret(facts, (proximity, Traffic::TwoWay), *protocol, len, &protocols)
+    };
     let best = protocols.iter().min_by(|a, b| worst(a).total_cmp(&worst(b)));
     capabilities.single_copy != SingleCopyMode::Off && best == Some(&Protocol::Mapped)
 }
@@ -325,14 +342,15 @@ pub fn predict(
     protocol: Protocol,
     len: usize,
 ) -> f64 {
-    let PoolCosts { line_ns, in_ns, in_past_caches_ns, out_ns, out_past_caches_ns } = match proximity {
-        Proximity::Near => facts.near,
-        Proximity::Far => facts.far,
-        Proximity::Unknown => {
-            let at = |proximity| predict(facts, (proximity, traffic), protocol, len);
-            return at(Proximity::Near).max(at(Proximity::Far));
-        }
-    };
+    let PoolCosts { line_ns, in_ns, in_past_caches_ns, out_ns, out_past_caches_ns } =
+        match proximity {
+            Proximity::Near => facts.near,
+            Proximity::Far => facts.far,
+            Proximity::Unknown => {
+                let at = |proximity| predict(facts, (proximity, traffic), protocol, len);
+                return at(Proximity::Near).max(at(Proximity::Far));
+            }
+        };
     let single = facts.single_copy;
     let (plain, past_caches, kernel) = match traffic {
         Traffic::OneWay => (in_ns.max(out_ns), facts.past_caches_one_way_ns, single.alone_ns),
@@ -401,7 +419,9 @@ mod tests {
         Capabilities { ring_below: 1 << 10, pool: true, single_copy: SingleCopyMode::Auto };
 
     fn sheet(family: &str) -> CopyFacts {
-        CopyFacts::all_built_in().find(|facts| facts.of == family).expect("a sheet that is built in")
+        CopyFacts::all_built_in()
+            .find(|facts| facts.of == family)
+            .expect("a sheet that is built in")
     }
 
     #[test]
@@ -419,7 +439,8 @@ mod tests {
 
     #[test]
     fn single_copy_is_taken_where_its_call_is_cheap() {
-        let protocol = |of: &str, len| CopyPlan::new(&sheet(of), Proximity::Unknown, ALL).of(len).protocol;
+        let protocol =
+            |of: &str, len| CopyPlan::new(&sheet(of), Proximity::Unknown, ALL).of(len).protocol;
         assert_eq!(protocol("Intel family 6", 2 << 10), Protocol::Pool(CopyKind::Plain));
         assert_eq!(protocol("AMD family 25", 16 << 10), Protocol::Pool(CopyKind::Plain));
         for len in [32 << 10, 64 << 10, 256 << 10, 1 << 20, 1 << 30] {
@@ -434,12 +455,21 @@ mod tests {
         for facts in CopyFacts::all_built_in() {
             let plan = CopyPlan::new(&facts, Proximity::Unknown, ALL);
             let is_mapped = |len| plan.is_mapped(len);
-            assert!([0, 8, 1 << 10, 4 << 10].into_iter().all(|len| !is_mapped(len)), "{}", facts.of);
+            assert!(
+                [0, 8, 1 << 10, 4 << 10].into_iter().all(|len| !is_mapped(len)),
+                "{}",
+                facts.of
+            );
             assert!((15..31).all(|magnitude| is_mapped(1 << magnitude)), "{}", facts.of);
             let off = Capabilities { single_copy: SingleCopyMode::Off, ..ALL };
-            assert!(!CopyPlan::new(&facts, Proximity::Unknown, off).is_mapped(1 << 20), "{}", facts.of);
+            assert!(
+                !CopyPlan::new(&facts, Proximity::Unknown, off).is_mapped(1 << 20),
+                "{}",
+                facts.of
+            );
         }
-        let is_mapped = |place, len| CopyPlan::new(&sheet("AMD family 25"), place, ALL).is_mapped(len);
+        let is_mapped =
+            |place, len| CopyPlan::new(&sheet("AMD family 25"), place, ALL).is_mapped(len);
         // On far processors a line that the receiver has read is slow to write again.
         assert!(is_mapped(Proximity::Far, 8 << 10) && !is_mapped(Proximity::Near, 16 << 10));
         assert!(is_mapped(Proximity::Unknown, 16 << 10));
@@ -452,7 +482,11 @@ mod tests {
             plan.of_pulled(len, Traffic::OneWay).protocol
         };
         for len in [2 << 20, 4 << 20, 1 << 30] {
-            assert_eq!(protocol("AMD family 25", len), Protocol::Pool(CopyKind::Streaming), "{len}");
+            assert_eq!(
+                protocol("AMD family 25", len),
+                Protocol::Pool(CopyKind::Streaming),
+                "{len}"
+            );
             assert_eq!(protocol("AMD family 26", len), Protocol::Pool(CopyKind::Plain), "{len}");
             assert_eq!(protocol("Intel family 6", len), Protocol::SingleCopy, "{len}");
         }
@@ -481,7 +515,9 @@ mod tests {
         for facts in CopyFacts::all_built_in() {
             for magnitude in LENGTHS {
                 let of = |capabilities| {
-                    CopyPlan::new(&facts, Proximity::Unknown, capabilities).of(1 << magnitude).protocol
+                    CopyPlan::new(&facts, Proximity::Unknown, capabilities)
+                        .of(1 << magnitude)
+                        .protocol
                 };
                 assert!(matches!(
                     of(Capabilities { single_copy: SingleCopyMode::Off, ..ALL }),
@@ -492,7 +528,10 @@ mod tests {
                     of(Capabilities { pool: false, single_copy: SingleCopyMode::Off, ..ALL }),
                     Protocol::Ring
                 );
-                assert_eq!(of(Capabilities { single_copy: SingleCopyMode::On, ..ALL }), Protocol::SingleCopy);
+                assert_eq!(
+                    of(Capabilities { single_copy: SingleCopyMode::On, ..ALL }),
+                    Protocol::SingleCopy
+                );
             }
             let plan = CopyPlan::new(&facts, Proximity::Unknown, ALL);
             assert!(
@@ -507,13 +546,17 @@ mod tests {
 
     #[test]
     fn decisions_for_an_unknown_proximity_are_not_much_slower_than_the_best() {
-        let protocols =
-            [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::SingleCopy];
+        let protocols = [
+            Protocol::Pool(CopyKind::Plain),
+            Protocol::Pool(CopyKind::Streaming),
+            Protocol::SingleCopy,
+        ];
         for facts in CopyFacts::all_built_in() {
             // On family 25 writing a far line that the peer has read takes ten times as long.
             let most = if facts.of == "AMD family 25" { 2.8 } else { 1.5 };
             for magnitude in LENGTHS {
-                let protocol = CopyPlan::new(&facts, Proximity::Unknown, ALL).of(1 << magnitude).protocol;
+                let protocol =
+                    CopyPlan::new(&facts, Proximity::Unknown, ALL).of(1 << magnitude).protocol;
                 let regret = regret(&facts, BOTH, protocol, 1 << magnitude, &protocols);
                 assert!(
                     regret <= most,

@@ -42,7 +42,9 @@ impl Link {
     #[inline]
     pub(super) fn poll<S: FrameSink>(&mut self, from: u32, most: usize, sink: &mut S) -> RingPoll {
         let mut seen = RingPoll::default();
-        let Link { ring_in: Some(RingIn { receiver, framed, .. }), matched_in, cells_in, .. } = self else {
+        let Link { ring_in: Some(RingIn { receiver, framed, .. }), matched_in, cells_in, .. } =
+            self
+        else {
             return seen;
         };
         for _ in 0..most {
@@ -58,17 +60,23 @@ impl Link {
                     seen.wakes |= receiver.release_expected();
                     continue;
                 }
-                RingSlot::Chunk { offset: offset @ 1.., bytes, .. } => hand_up(from, offset, bytes, sink),
+                RingSlot::Chunk { offset: offset @ 1.., bytes, .. } => {
+                    hand_up(from, offset, bytes, sink)
+                }
                 RingSlot::Chunk { tag, context, total, bytes, .. } => {
                     // The beginning of an announced message comes with its frame.
-                    let is_announced = |got: &Received| matches!(got.frame, Frame::Rendezvous { .. });
-                    let is_apart =
-                        bytes.len() >= BY_VECTORS_FROM && !framed.as_ref().is_some_and(is_announced);
+                    let is_announced =
+                        |got: &Received| matches!(got.frame, Frame::Rendezvous { .. });
+                    let is_apart = bytes.len() >= BY_VECTORS_FROM
+                        && !framed.as_ref().is_some_and(is_announced);
                     let first = if is_apart { Bytes::empty() } else { bytes };
                     match framed.take() {
-                        Some(got) => drop(dispatch(from, &numbered(matched_in, got), total, first, sink)),
+                        Some(got) => {
+                            let _ = dispatch(from, &numbered(matched_in, got), total, first, sink);
+                        }
                         None => {
-                            let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
+                            let envelope =
+                                Envelope { context: Context::Local(u32::from(context)), tag };
                             sink.eager(from, count(matched_in), envelope, total, first);
                         }
                     }
@@ -87,7 +95,8 @@ impl Link {
                             *framed = Some(got);
                         } else {
                             let body = bytes.slice(got.body_at, bytes.len() - got.body_at);
-                            let own = dispatch(from, &numbered(matched_in, got), body.len(), body, sink);
+                            let own =
+                                dispatch(from, &numbered(matched_in, got), body.len(), body, sink);
                             if let Some(Frame::RingGrant { ring }) = own {
                                 seen.granted = Some(ring);
                             }
@@ -130,7 +139,12 @@ impl Link {
     }
 
     /// As [`Link::take_short`], of a message of any length.
-    pub(super) fn take(&mut self, context: u32, tags: Tags, mut into: BytesMut<'_>) -> (Taken, bool) {
+    pub(super) fn take(
+        &mut self,
+        context: u32,
+        tags: Tags,
+        mut into: BytesMut<'_>,
+    ) -> (Taken, bool) {
         let Some(RingIn { receiver, framed: None, .. }) = &mut self.ring_in else {
             return (Taken::Other, false);
         };

@@ -37,7 +37,12 @@ pub(super) enum Path {
 }
 
 impl Out {
-    pub(super) fn new(segment: Arc<Segment>, bell: Bell, known_as: u32, plan: Arc<CopyPlan>) -> Out {
+    pub(super) fn new(
+        segment: Arc<Segment>,
+        bell: Bell,
+        known_as: u32,
+        plan: Arc<CopyPlan>,
+    ) -> Out {
         let path = Path::Inbox(InboxSender::new(segment.inbox()));
         let pieces = VecDeque::new();
         Out {
@@ -55,7 +60,12 @@ impl Out {
     }
 
     /// Sends a message to this peer, `to`, through the pool if that has room. Returns success.
-    pub(super) fn send(&mut self, to: u32, message: &OutgoingMessage<'_>, pool: Option<&mut Pool>) -> bool {
+    pub(super) fn send(
+        &mut self,
+        to: u32,
+        message: &OutgoingMessage<'_>,
+        pool: Option<&mut Pool>,
+    ) -> bool {
         let pool = pool.map(|pool| (pool, self.plan.of(message.body.len())));
         self.send_by(to, message, pool)
     }
@@ -118,7 +128,13 @@ impl Out {
     }
 
     /// Whether a piece would leave now through the pool, within `share` bytes.
-    pub(super) fn room_for_piece(&mut self, len: usize, to: u32, pool: &mut Pool, share: usize) -> Room {
+    pub(super) fn room_for_piece(
+        &mut self,
+        len: usize,
+        to: u32,
+        pool: &mut Pool,
+        share: usize,
+    ) -> Room {
         let has_share = self.has_share(len, to, pool, share);
         let Path::Ring(ring) = &mut self.path else { return Room::Never };
         let decision = self.plan.of_pulled(len, Traffic::OneWay);
@@ -222,11 +238,14 @@ fn send_eager(
     }
     if let Some(pooling) = pooling
         && len <= ring.max_pooled(&pooling.pool.shape())
-        && ring.try_send_pooled(tag, context, len, pooling, |at, piece, kind| fill(body, at, piece, kind))
+        && ring.try_send_pooled(tag, context, len, pooling, |at, piece, kind| {
+            fill(body, at, piece, kind)
+        })
     {
         return true;
     }
-    len <= ring.max_data() && ring.try_send_data(tag, context, len, |at, chunk| body.fill(at, chunk))
+    len <= ring.max_data()
+        && ring.try_send_data(tag, context, len, |at, chunk| body.fill(at, chunk))
 }
 
 fn send_framed(

@@ -28,7 +28,10 @@ fn two_of(created: &[OwnedFd; 2]) -> [Shm; 2] {
     [0, 1].map(|me: usize| {
         let other = created[1 - me].try_clone().unwrap();
         let open = Box::new(move |_| {
-            other.try_clone().map(|fd| OpenedSegment { fd, other: None }).map_err(|error| error.to_string())
+            other
+                .try_clone()
+                .map(|fd| OpenedSegment { fd, other: None })
+                .map_err(|error| error.to_string())
         });
         let own = Segment::map(&created[me]).unwrap();
         Shm::new(PeerSegments::new(own, BarrierKind::Symmetric, open), ShmSettings::default())

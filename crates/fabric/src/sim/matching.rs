@@ -37,7 +37,9 @@ impl SimReceive {
 }
 
 fn wants((from, context, tags): (Option<u32>, u32, Tags), message: &Tagged) -> bool {
-    from.is_none_or(|from| from == message.from) && context == message.context && tags.fit(message.tag)
+    from.is_none_or(|from| from == message.from)
+        && context == message.context
+        && tags.fit(message.tag)
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +75,9 @@ impl Network {
         }
         self.at(heard, Event::Received { at: to, token, from, tag, length: data.len() as u64 });
         if let Some(token) = waits {
-            let when = self.now_ns + self.faults.min_delay_ns + self.random.below(self.faults.max_delay_ns);
+            let when = self.now_ns
+                + self.faults.min_delay_ns
+                + self.random.below(self.faults.max_delay_ns);
             self.at(when, Event::Gone { at: from, token });
         }
     }
@@ -136,7 +140,10 @@ impl MatchingTransport for Sim {
     fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
         let mut network = self.network.borrow_mut();
         if network.ports.len() <= to as usize {
-            return Err(Unreachable { peer: to, why: "there is no such process in the world".into() });
+            return Err(Unreachable {
+                peer: to,
+                why: "there is no such process in the world".into(),
+            });
         }
         Ok(network.send_tagged(self.me, to, message))
     }
@@ -166,13 +173,24 @@ impl MatchingTransport for Sim {
         network.at(when, Event::CancelTagged { at: self.me, token });
     }
 
-    fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed> {
+    fn tprobe(
+        &mut self,
+        from: Option<u32>,
+        context: u32,
+        tags: Tags,
+        takes: bool,
+    ) -> Option<Probed> {
         let mut network = self.network.borrow_mut();
         let queues = &mut network.ports[self.me as usize].queues;
-        let found = queues.unexpected.iter().position(|message| wants((from, context, tags), message))?;
+        let found =
+            queues.unexpected.iter().position(|message| wants((from, context, tags), message))?;
         let message = &queues.unexpected[found];
-        let probed =
-            Probed { from: message.from, tag: message.tag, length: message.data.len() as u64, name: None };
+        let probed = Probed {
+            from: message.from,
+            tag: message.tag,
+            length: message.data.len() as u64,
+            name: None,
+        };
         if !takes {
             return Some(probed);
         }

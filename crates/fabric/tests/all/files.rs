@@ -30,7 +30,8 @@ fn messages_between_two_ends_arrive_in_order() {
 fn a_full_directory_takes_nothing_until_its_process_polls() {
     let directory = Directory::new("full");
     let (mut one, mut other) = (end(FIRST, &directory.0), end(FIRST + 1, &directory.0));
-    let mut send = |number| with_message(FIRST, number, |message| one.send(FIRST + 1, message)).unwrap();
+    let mut send =
+        |number| with_message(FIRST, number, |message| one.send(FIRST + 1, message)).unwrap();
     let (room, mut recorder) = (ROOM as u32, Recorder::of(FIRST));
     for round in 0..3 {
         let next = round * room;
@@ -42,7 +43,10 @@ fn a_full_directory_takes_nothing_until_its_process_polls() {
     }
     // Each sender has room of its own, a process that sends to itself as well.
     assert!((0..room).all(|number| send(3 * room + number) == Sent::Done));
-    assert_eq!(with_message(FIRST + 1, 0, |message| other.send(FIRST + 1, message)), Ok(Sent::Done));
+    assert_eq!(
+        with_message(FIRST + 1, 0, |message| other.send(FIRST + 1, message)),
+        Ok(Sent::Done)
+    );
     assert!(one.leave() && other.has_left(FIRST) && !one.has_left(FIRST + 1));
 }
 
@@ -58,7 +62,8 @@ fn a_long_message_comes_in_pieces() {
             let len = one.piece_limit(FIRST + 1).min(whole.len() - offset);
             let frame = Frame::Data { receiver: 9, offset: offset as u64 };
             let body = Body::of(&buffer, offset, len);
-            let message = OutgoingMessage { sequence: 0, frame, body, lent: Some(&buffer), token: 0 };
+            let message =
+                OutgoingMessage { sequence: 0, frame, body, lent: Some(&buffer), token: 0 };
             assert_eq!(one.send(FIRST + 1, &message), Ok(Sent::Done));
             assert!(other.poll(None, &mut got));
         }

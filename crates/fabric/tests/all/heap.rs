@@ -40,7 +40,8 @@ fn only_messages_completely_in_the_heap_are_read() {
     for oversubscribed in [false, true] {
         let fd = created(1, oversubscribed);
         let own = fd.try_clone().unwrap();
-        let heap = Arc::new(Heap::new(Segment::map(&fd).unwrap(), Box::new(move || own.try_clone())));
+        let heap =
+            Arc::new(Heap::new(Segment::map(&fd).unwrap(), Box::new(move || own.try_clone())));
         let (mut shm, opened) = receiver(&fd, oversubscribed);
         let elsewhere = [7u8; 100];
         assert_eq!(
@@ -53,7 +54,10 @@ fn only_messages_completely_in_the_heap_are_read() {
         block.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at % 251) as u8);
         let at = block.as_ptr() as u64;
         let mut into = [0u8; 5];
-        assert!(shm.read(1, at, BytesMut::from(&mut into[..])).is_err(), "the permission is unknown");
+        assert!(
+            shm.read(1, at, BytesMut::from(&mut into[..])).is_err(),
+            "the permission is unknown"
+        );
         assert_eq!(shm.fetching(1, elsewhere.as_ptr() as u64, 100, false), Fetching::Ask);
         assert_eq!(opened.load(Ordering::Relaxed), 1, "the heap is mapped when it is needed");
         for (start, len) in [(0, HEAP), (1, 1), (HEAP - 5, 5), (HEAP, 0)] {
@@ -75,7 +79,11 @@ fn only_messages_completely_in_the_heap_are_read() {
             (u64::MAX, 5),
             (u64::MAX - 2, usize::MAX),
         ] {
-            assert_eq!(shm.fetching(1, address, len, false), Fetching::Ask, "{len} bytes at {address:#x}");
+            assert_eq!(
+                shm.fetching(1, address, len, false),
+                Fetching::Ask,
+                "{len} bytes at {address:#x}"
+            );
         }
 
         shm.read(1, end - 5, BytesMut::from(&mut into[..])).unwrap();

@@ -265,10 +265,12 @@ fn the_end_of_a_process_is_reported_behind_everything_that_it_has_sent() {
     for (nodes, asker) in [(1, 1), (2, 3)] {
         let world = Relays::new(nodes, FILES);
         let (dying, asking) = (world.socket(0), world.socket(asker));
-        let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer: 0, length: 0 }.encode();
+        let question =
+            PacketHeader { kind: PacketKind::Question, frame: 0, peer: 0, length: 0 }.encode();
         parcel::send(&asking, &[Bytes::from(&question)], None).unwrap();
         for tag in 0..100 {
-            parcel::send(&dying, &[Bytes::from(&packet(0, asker, tag, b"last words")[..])], None).unwrap();
+            parcel::send(&dying, &[Bytes::from(&packet(0, asker, tag, b"last words")[..])], None)
+                .unwrap();
         }
         // The launcher reports the end while another process still has the socket.
         say(world.control(0), &Order::Ended { number: 0 }, None);
@@ -276,7 +278,9 @@ fn the_end_of_a_process_is_reported_behind_everything_that_it_has_sent() {
         for tag in 0..100 {
             let n = next(&asking, &mut bytes);
             let got = Packet::read(&bytes[..n], Some(0)).unwrap();
-            assert!(matches!(got.got.unwrap().frame, Frame::Eager { envelope } if envelope.tag == tag));
+            assert!(
+                matches!(got.got.unwrap().frame, Frame::Eager { envelope } if envelope.tag == tag)
+            );
         }
         let n = next(&asking, &mut bytes);
         assert_eq!(Packet::read(&bytes[..n], None).unwrap().kind, PacketKind::Answer);
@@ -294,7 +298,8 @@ fn processes_of_a_lost_node_have_ended_and_the_others_go_on() {
         ours
     };
     let ask = |about: u32| {
-        let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer: about, length: 0 }.encode();
+        let question =
+            PacketHeader { kind: PacketKind::Question, frame: 0, peer: about, length: 0 }.encode();
         parcel::send(&asking, &[Bytes::from(&question)], None).unwrap();
     };
     // One request is on its way, and one comes when the node is lost; so do messages.
@@ -432,7 +437,13 @@ fn nothing_that_another_sends_breaks_a_relay() {
                 let at = random.below(body.len() as u64) as usize;
                 body[at] = random.draw() as u8;
                 body.truncate(1 + random.below(body.len() as u64) as usize);
-                (Frame::Data { receiver: random.below(3), offset: random.below(2) * random.below(9) }, body)
+                (
+                    Frame::Data {
+                        receiver: random.below(3),
+                        offset: random.below(2) * random.below(9),
+                    },
+                    body,
+                )
             })
             .collect();
         // It depends on the bytes whether there is a reason to end.

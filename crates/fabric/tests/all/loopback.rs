@@ -27,8 +27,10 @@ fn messages_between_two_threads_arrive_in_order() {
 #[test]
 fn a_full_queue_takes_nothing_until_its_process_polls() {
     let queues = queues();
-    let (mut one, mut other) = (Loopback::new(FIRST, queues.clone()), Loopback::new(FIRST + 1, queues));
-    let mut send = |number| with_message(FIRST, number, |message| one.send(FIRST + 1, message)).unwrap();
+    let (mut one, mut other) =
+        (Loopback::new(FIRST, queues.clone()), Loopback::new(FIRST + 1, queues));
+    let mut send =
+        |number| with_message(FIRST, number, |message| one.send(FIRST + 1, message)).unwrap();
     let room = ROOM as u32;
     assert!((0..room).all(|number| send(number) == Sent::Done));
     assert_eq!(send(room), Sent::Full);
@@ -38,7 +40,11 @@ fn a_full_queue_takes_nothing_until_its_process_polls() {
     assert!(other.before_sleep() && !other.poll(None, &mut recorder));
     assert_eq!(send(room), Sent::Done);
     assert!(one.leave() && other.has_left(FIRST) && !one.has_left(FIRST + 1));
-    assert!(other.poll(None, &mut recorder) && recorder.next == room + 1, "{:?}", planned(FIRST, room));
+    assert!(
+        other.poll(None, &mut recorder) && recorder.next == room + 1,
+        "{:?}",
+        planned(FIRST, room)
+    );
 }
 
 #[test]

@@ -18,11 +18,15 @@ fn the_folders_are_the_modules_in_their_order() {
 
 #[test]
 fn between_hosts_ib_goes_before_libfabric_and_that_before_sockets() {
-    let far =
-        |params: &Params| ["ib", "ofi", "tcp"].map(|name| Module::named(name).unwrap().far_priority(params));
+    let far = |params: &Params| {
+        ["ib", "ofi", "tcp"].map(|name| Module::named(name).unwrap().far_priority(params))
+    };
     assert_eq!(far(&Params::default()), [50, 25, 20]);
     assert_eq!(far(&Params::default().with("mtl_ofi_priority", "60").unwrap()), [50, 60, 20]);
-    assert!(Module::named("ofi").unwrap().priority.is_none(), "on one host it is used where it is named");
+    assert!(
+        Module::named("ofi").unwrap().priority.is_none(),
+        "on one host it is used where it is named"
+    );
 }
 
 #[test]
@@ -38,14 +42,26 @@ fn every_module_is_well_defined() {
             _ => Vec::new(),
         };
         let of_sockets = module.sockets.iter().flat_map(|of| [of.short, of.buffers]);
-        for param in
-            module.priority.into_iter().chain(of_needs).chain(of_sockets).chain(module.params.iter().copied())
+        for param in module
+            .priority
+            .into_iter()
+            .chain(of_needs)
+            .chain(of_sockets)
+            .chain(module.params.iter().copied())
         {
             let is_mtl = |name: &&str| param.name.starts_with(&format!("mtl_{name}_"));
-            assert!(param.name.starts_with(&own) || module.mtl.iter().any(is_mtl), "{}", param.name);
+            assert!(
+                param.name.starts_with(&own) || module.mtl.iter().any(is_mtl),
+                "{}",
+                param.name
+            );
             assert_eq!(Module::of_param(param), Some(*module), "{}: it is in no list", param.name);
             assert!(Param::find(param.name).is_some(), "{}", param.name);
-            assert!(param.help.len() > 20 && param.help.ends_with('.'), "{} has no help", param.name);
+            assert!(
+                param.help.len() > 20 && param.help.ends_with('.'),
+                "{} has no help",
+                param.name
+            );
             assert!(!param.help.contains("  "), "{}: help has a run of blanks", param.name);
             let default = param.default_value();
             assert_eq!(
@@ -60,10 +76,18 @@ fn every_module_is_well_defined() {
         }
     }
     let between = |module: &&&Module| module.between == BetweenNodes::Carries;
-    assert_eq!(Module::all().iter().filter(between).count(), 1, "one carries the messages of others");
+    assert_eq!(
+        Module::all().iter().filter(between).count(),
+        1,
+        "one carries the messages of others"
+    );
     for (i, param) in Param::all().iter().enumerate() {
         for other in &Param::all()[..i] {
-            assert!(param.name != other.name && !other.aliases.contains(&param.name), "{} twice", param.name);
+            assert!(
+                param.name != other.name && !other.aliases.contains(&param.name),
+                "{} twice",
+                param.name
+            );
         }
     }
 }
@@ -103,20 +127,29 @@ fn the_named_module_is_chosen_and_otherwise_the_highest_priority() {
     assert_eq!(fewer.rpi().name, "crtcp");
     assert_eq!(fewer.with("rpi_crtcp_priority", "0").unwrap().rpi().name, "tcp");
     assert_eq!(with("rpi_usysv_priority", "61").rpi().name, "usysv");
-    assert_eq!((with("rpi", "usysv").rpi().name, with("rpi", "sysv").rpi().name), ("usysv", "sysv"));
+    assert_eq!(
+        (with("rpi", "usysv").rpi().name, with("rpi", "sysv").rpi().name),
+        ("usysv", "sysv")
+    );
     assert_eq!(with("rpi_tcp_priority", "61").with("rpi", "shm").unwrap().rpi().name, "shm");
 }
 
 #[test]
 fn sockets_have_the_limits_of_the_transport_in_use() {
     let all = [("rpi_tcp_short", "100"), ("rpi_crtcp_short", "200"), ("rpi_tcp_sockbuf", "300")];
-    let all = all.into_iter().fold(Params::default(), |all, (name, value)| all.with(name, value).unwrap());
+    let all = all
+        .into_iter()
+        .fold(Params::default(), |all, (name, value)| all.with(name, value).unwrap());
     let limits = |params: &Params| (params.sockets_short(), params.sockets_buffers());
     assert_eq!(limits(&all), (100, 300), "those of tcp, also between hosts");
     let all = all.with("rpi", "crtcp").unwrap();
     assert_eq!(limits(&all), (200, 1 << 20), "no buffers are requested");
     let long = all.clone().with("rpi_crtcp_short", "2m").unwrap();
-    assert_eq!(limits(&long), (2 << 20, 2 << 20), "no buffers are requested: as many as a short message");
+    assert_eq!(
+        limits(&long),
+        (2 << 20, 2 << 20),
+        "no buffers are requested: as many as a short message"
+    );
     assert_eq!(limits(&all.with("rpi_crtcp_sockbuf", "400").unwrap()), (200, 400));
 }
 
@@ -147,7 +180,8 @@ fn params(pairs: &[(&'static str, &str)]) -> Params {
 }
 
 fn chosen(pairs: &[(&'static str, &str)]) -> Result<&'static str, String> {
-    let found = params(pairs).select(&Job { ranks: Some(2), ..Job::default() }, ThreadLevel::Single);
+    let found =
+        params(pairs).select(&Job { ranks: Some(2), ..Job::default() }, ThreadLevel::Single);
     found.map(|found| found.transport().name).map_err(|error| error.to_string())
 }
 
@@ -193,14 +227,23 @@ fn the_spellings_of_open_mpi_select_their_modules() {
 #[test]
 fn impossible_selections_are_refused_with_reason_source_and_remedy() {
     for (pairs, texts) in [
-        (&[("btl", "sm,tcp")][..], &["'btl' is 'sm,tcp' (from --mca btl sm,tcp)", "write 'self,sm,tcp'"][..]),
+        (
+            &[("btl", "sm,tcp")][..],
+            &["'btl' is 'sm,tcp' (from --mca btl sm,tcp)", "write 'self,sm,tcp'"][..],
+        ),
         (&[("btl", "^self")], &["leaves out 'self'"]),
         (&[("btl", "self")], &["leaves no way", "add 'sm' or 'tcp'"]),
         (&[("btl", "^sm,tcp")], &["leaves no way"]),
         (&[("btl", "self,openib")], &["rpi ib: no device under"]),
         (&[("btl", "self,ugni")], &["'ugni': OxMPI has no transport of this name"]),
-        (&[("rpi", "tcp,crtcp"), ("btl", "self,sm")], &["requests 'tcp,crtcp'", "'btl' is 'self,sm'"]),
-        (&[("rpi", "ib,gm")], &["rpi gm: there is no Myrinet interface", "rpi ib: no device under"]),
+        (
+            &[("rpi", "tcp,crtcp"), ("btl", "self,sm")],
+            &["requests 'tcp,crtcp'", "'btl' is 'self,sm'"],
+        ),
+        (
+            &[("rpi", "ib,gm")],
+            &["rpi gm: there is no Myrinet interface", "rpi ib: no device under"],
+        ),
         (&[("btl", "self,tpc")], &["no module 'tpc'", "did you mean 'tcp'"]),
         (&[("btl", "self,^tcp")], &["in front of the whole list"]),
         (&[("btl", "^")], &["names nothing"]),
@@ -209,9 +252,15 @@ fn impossible_selections_are_refused_with_reason_source_and_remedy() {
             &[("pml", "ob1"), ("mtl", "ofi")],
             &["'pml' is 'ob1'", "leaves out 'cm'", "leave out one of the two"],
         ),
-        (&[("pml", "ob1"), ("rpi", "ofi")], &["requests 'ofi'", "'pml' is 'ob1' (from --mca pml ob1)"]),
+        (
+            &[("pml", "ob1"), ("rpi", "ofi")],
+            &["requests 'ofi'", "'pml' is 'ob1' (from --mca pml ob1)"],
+        ),
         (&[("pml", "cm"), ("mtl", "^ofi,portals4")], &["'pml' is 'cm'", "no transport is left"]),
-        (&[("rpi", "tcp"), ("mtl", "ofi")], &["requests 'tcp'", "'mtl' is 'ofi' (from --mca mtl ofi)"]),
+        (
+            &[("rpi", "tcp"), ("mtl", "ofi")],
+            &["requests 'tcp'", "'mtl' is 'ofi' (from --mca mtl ofi)"],
+        ),
         (&[("rpi", "ofi"), ("mtl", "^ofi")], &["requests 'ofi'", "'mtl' is '^ofi'"]),
         (&[("mtl", "psm2")], &["by libfabric", "'--mca mtl ofi'"]),
         (&[("mtl", "oif")], &["did you mean 'ofi'", "has ofi, portals4"]),
@@ -232,7 +281,8 @@ fn a_job_on_several_nodes_needs_a_way_between_them() {
     let virtual_ones = (NodeCount::Virtual(2), "2 virtual nodes", "--mca mpi_virtual_nodes 1");
     for (nodes, texts) in [hosts, virtual_ones].map(|(nodes, one, two)| (nodes, [one, two])) {
         let job = Job { ranks: Some(4), nodes: Some(nodes), ..Job::default() };
-        let select = |pairs: &[(&'static str, &str)]| params(pairs).select(&job, ThreadLevel::Single);
+        let select =
+            |pairs: &[(&'static str, &str)]| params(pairs).select(&job, ThreadLevel::Single);
         for list in lists {
             for more in [None, Some(("rpi", "shm")), Some(("rpi", "lamd")), Some(("pml", "ob1"))] {
                 let pairs: Vec<_> = [("btl", list)].into_iter().chain(more).collect();

@@ -26,7 +26,8 @@ fn listener() -> Listener {
 }
 
 fn place(listener: &Listener) -> Result<PeerLocation, String> {
-    let address = Address { socket: listener.address().unwrap(), interface: "lo".into(), host: None };
+    let address =
+        Address { socket: listener.address().unwrap(), interface: "lo".into(), host: None };
     Ok(PeerLocation::At(vec![address]))
 }
 
@@ -65,8 +66,10 @@ fn is_found_again(is_known_abroad: bool, plans: [ProcessConfig; 2]) {
     let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
     let open = Box::new(|_| Err("nobody shares memory with it".into()));
     let peer_segments = PeerSegments::new(segment.clone(), BarrierKind::Symmetric, open);
-    let routes = Routes::new(Shm::new(peer_segments, ShmSettings::default())).with_memory(Reach::Nobody);
-    let launcher = Launcher { segment: segment.clone(), known: plans[0].peer.clone(), is_known_abroad };
+    let routes =
+        Routes::new(Shm::new(peer_segments, ShmSettings::default())).with_memory(Reach::Nobody);
+    let launcher =
+        Launcher { segment: segment.clone(), known: plans[0].peer.clone(), is_known_abroad };
     let routes = routes.with(Box::new(end.tcp), Reach::Everybody);
     let mut routes = routes.with_coordinator(segment.clone(), Box::new(launcher));
     let start = Instant::now();
@@ -101,7 +104,8 @@ fn goes_on_restored(plans: [ProcessConfig; 2]) {
     let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
     let open = Box::new(|_| Err("nobody shares memory with it".into()));
     let peer_segments = PeerSegments::new(segment.clone(), BarrierKind::Symmetric, open);
-    let routes = Routes::new(Shm::new(peer_segments, ShmSettings::default())).with_memory(Reach::Nobody);
+    let routes =
+        Routes::new(Shm::new(peer_segments, ShmSettings::default())).with_memory(Reach::Nobody);
     let launcher =
         Launcher { segment: segment.clone(), known: plans[0].peer.clone(), is_known_abroad: false };
     let routes = routes.with(Box::new(end.tcp), Reach::Everybody);
@@ -114,14 +118,19 @@ fn goes_on_restored(plans: [ProcessConfig; 2]) {
         }
         peer.poll();
         routes.poll(&mut end.recorder);
-        if restored < TIMES && end.recorder.next > 10 * restored && peer.pushed > end.recorder.next {
+        if restored < TIMES && end.recorder.next > 10 * restored && peer.pushed > end.recorder.next
+        {
             restored += 1;
             segment.status().note_restored(false);
             segment.status().ask_quiesce_step(3 * restored);
         }
         assert!(start.elapsed() < LIMIT, "it does not come: {peer:?}");
     }
-    assert_eq!((restored, segment.status().quiesce_step()), (TIMES, 3 * TIMES), "no step is requested");
+    assert_eq!(
+        (restored, segment.status().quiesce_step()),
+        (TIMES, 3 * TIMES),
+        "no step is requested"
+    );
     assert!(routes.counts().connections_remade >= 1, "{:?}", routes.counts());
     assert_eq!((&*peer.recorder.lost, &*end.recorder.lost), (&[][..], &[][..]));
 }

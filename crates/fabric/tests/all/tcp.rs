@@ -65,7 +65,11 @@ fn encrypted_connections_may_die_at_any_time() {
 #[test]
 fn a_change_of_encrypted_data_only_ends_the_connection() {
     fuzz(|random| {
-        exchange_in(&Chaos::spoiling(), [ProcessConfig::encrypted(), ProcessConfig::encrypted()], random)
+        exchange_in(
+            &Chaos::spoiling(),
+            [ProcessConfig::encrypted(), ProcessConfig::encrypted()],
+            random,
+        )
     });
 }
 
@@ -176,7 +180,10 @@ fn unauthenticated_connections_change_nothing_and_are_closed() {
         unauthenticated.len() + more.len() <= PLACES && ends[0].pushed == 100
     });
     assert!(closed >= 200 - PLACES as u32);
-    assert!(unauthenticated.iter().all(|(name, _)| *name == "a recorded Hello"), "{unauthenticated:?}");
+    assert!(
+        unauthenticated.iter().all(|(name, _)| *name == "a recorded Hello"),
+        "{unauthenticated:?}"
+    );
     until(&mut ends, |ends| ends[1].recorder.next == 100);
     until(&mut ends, |[a, b]| a.tcp.leave() & b.tcp.leave());
     until(&mut ends, |_| more.iter_mut().all(is_closed));
@@ -185,7 +192,11 @@ fn unauthenticated_connections_change_nothing_and_are_closed() {
 }
 
 /// Closes connections to `tap`, each as soon as it is made, for as long as `goes_on`.
-fn close_all(tap: &TcpListener, from: &mut TestProcess, mut goes_on: impl FnMut(&TestProcess, u32) -> bool) {
+fn close_all(
+    tap: &TcpListener,
+    from: &mut TestProcess,
+    mut goes_on: impl FnMut(&TestProcess, u32) -> bool,
+) {
     tap.set_nonblocking(true).unwrap();
     let (start, mut closed) = (Instant::now(), 0);
     while goes_on(from, closed) {
@@ -236,7 +247,10 @@ fn a_peer_that_closes_each_connection_is_lost_and_reported_with_its_address() {
         assert!(texts.contains(word), "'{word}' in: {texts}");
     }
     // Depends on whether the greeting had arrived when the connection was closed.
-    assert!(texts.contains("closed at the other end") || texts.contains("reset by peer"), "{texts}");
+    assert!(
+        texts.contains("closed at the other end") || texts.contains("reset by peer"),
+        "{texts}"
+    );
 }
 
 #[test]
@@ -252,7 +266,10 @@ fn a_process_without_the_secret_is_no_peer() {
     assert_eq!(ends[0].recorder.lost, [1]);
     assert_eq!(ends[1].recorder.next, 0);
     let texts = plans[0].texts.lock().unwrap().join("\n");
-    assert!(texts.contains("rank 0 cannot reach rank 1 over sockets: the connection was closed"), "{texts}");
+    assert!(
+        texts.contains("rank 0 cannot reach rank 1 over sockets: the connection was closed"),
+        "{texts}"
+    );
 }
 
 /// A proxy that changes bit `bit` of the head of the first record, in the first `times`
@@ -265,7 +282,9 @@ fn flipping(address: SocketAddr, times: usize, bit: usize) -> SocketAddr {
             let Ok(to) = TcpStream::connect(address) else { return };
             let from = from.unwrap();
             let back = (to.try_clone().unwrap(), from.try_clone().unwrap());
-            for ((mut from, mut to), greetings) in [((from, to), HELLO + PROOF), (back, WELCOME + VERDICT)] {
+            for ((mut from, mut to), greetings) in
+                [((from, to), HELLO + PROOF), (back, WELCOME + VERDICT)]
+            {
                 std::thread::spawn(move || {
                     let (mut at, mut bytes) = (0, [0; 10_000]);
                     while let Ok(n @ 1..) = from.read(&mut bytes) {
@@ -286,7 +305,8 @@ fn flipping(address: SocketAddr, times: usize, bit: usize) -> SocketAddr {
 
 /// Rule 8: the length of a record is not encrypted, and a changed one must not be accepted.
 #[test]
-fn a_changed_length_of_an_encrypted_record_ends_its_connection_and_if_it_always_is_the_peer_is_lost() {
+fn a_changed_length_of_an_encrypted_record_ends_its_connection_and_if_it_always_is_the_peer_is_lost()
+ {
     let is_short = |from, number| matches!(planned(from, number), (Manner::Eager, 1..1000));
     let number = (0..).find(|number| is_short(0, *number) && is_short(1, *number)).unwrap();
     // The last one always makes the record longer.
@@ -305,17 +325,24 @@ fn a_changed_length_of_an_encrypted_record_ends_its_connection_and_if_it_always_
                     end.send();
                 }
             }
-            ends.iter()
-                .all(|end| if is_lost { !end.recorder.lost.is_empty() } else { end.recorder.next > number })
+            ends.iter().all(|end| {
+                if is_lost { !end.recorder.lost.is_empty() } else { end.recorder.next > number }
+            })
         });
         let texts = plans.each_ref().map(|plan| plan.texts.lock().unwrap().join("\n"));
         assert_eq!(texts.iter().all(String::is_empty), !is_lost, "{texts:?}");
         for (rank, texts) in texts.iter().enumerate().filter(|_| is_lost) {
             let begin = format!("rank {rank} cannot reach rank {} over sockets: ", 1 - rank);
-            assert!(texts.contains(&begin) && texts.contains("interface lo of host over-there"), "{texts:?}");
+            assert!(
+                texts.contains(&begin) && texts.contains("interface lo of host over-there"),
+                "{texts:?}"
+            );
             assert_eq!(ends[rank].recorder.next, number, "nothing of it is believed");
         }
-        assert!(!is_lost || texts.iter().any(|text| text.contains("changed on the way")), "{texts:?}");
+        assert!(
+            !is_lost || texts.iter().any(|text| text.contains("changed on the way")),
+            "{texts:?}"
+        );
     }
 }
 
@@ -509,7 +536,10 @@ fn encrypted_data_cannot_be_read_on_the_wire() {
         ([ProcessConfig::encrypted(), ProcessConfig::new()], true),
     ] {
         let directions = recorded(&plans);
-        assert!(directions.iter().filter(|bytes| long(bytes)).count() >= 2, "the messages went elsewhere");
+        assert!(
+            directions.iter().filter(|bytes| long(bytes)).count() >= 2,
+            "the messages went elsewhere"
+        );
         let seen = directions.iter().filter(|bytes| long(bytes) && is_seen(bytes)).count();
         assert_eq!(seen >= 2, !is_encrypted);
         assert!(!is_encrypted || !directions.iter().any(is_seen));

@@ -6,8 +6,8 @@ use crate::ends::{self, JOB, LIMIT, ProcessConfig, TestProcess};
 use crate::raw::{CONTEXT, HandedUp, answer, look, record};
 use crate::support::content;
 use oxmpi_fabric::tcp::{
-    Acceptor, EARLY_BYTES, HELLO, Identity, Initiator, PROOF, Point, RECORD_HEADER, RecordHeader, Secret,
-    VERDICT, WELCOME,
+    Acceptor, EARLY_BYTES, HELLO, Identity, Initiator, PROOF, Point, RECORD_HEADER, RecordHeader,
+    Secret, VERDICT, WELCOME,
 };
 use oxmpi_fabric::{Body, Membership as _, OutgoingMessage, Sent, Statistics as _, Transport as _};
 use oxmpi_sys::bytes::Bytes;
@@ -21,7 +21,8 @@ const SECRET: Secret = Secret([7; 32]);
 fn send(end: &mut TestProcess, tag: i32, body: &[u8]) -> Sent {
     let frame = Frame::Eager { envelope: Envelope { context: Context::Local(CONTEXT), tag } };
     let body = Body::Bytes(Bytes::from(body));
-    let message = OutgoingMessage { sequence: tag as u8, frame, body, lent: None, token: tag as u64 };
+    let message =
+        OutgoingMessage { sequence: tag as u8, frame, body, lent: None, token: tag as u64 };
     end.tcp.send(1 - end.me, &message).unwrap()
 }
 
@@ -131,7 +132,11 @@ fn first_messages_of_both_arrive_once_and_in_order() {
             came.iter().all(|came| came.whole() == 300)
         });
         for at in 0..2 {
-            assert_eq!(came[1 - at].messages, expected(at as u32, 300, 60 + 600 * at), "{polls:#b}");
+            assert_eq!(
+                came[1 - at].messages,
+                expected(at as u32, 300, 60 + 600 * at),
+                "{polls:#b}"
+            );
         }
         leave(&mut ends, &mut came);
     }
@@ -172,10 +177,12 @@ impl Raw {
 
     /// Completes the greeting. Returns the received point of the process.
     fn greet(&mut self, end: &mut TestProcess, came: &mut HandedUp) -> Point {
-        let welcome: [u8; WELCOME] = answer(end, &mut self.stream, &mut |end| _ = end.tcp.poll(None, came));
+        let welcome: [u8; WELCOME] =
+            answer(end, &mut self.stream, &mut |end| _ = end.tcp.poll(None, came));
         let (_, proof) = self.initiator.welcomed(&welcome, Point::default()).unwrap();
         self.say(&proof);
-        let verdict: [u8; VERDICT] = answer(end, &mut self.stream, &mut |end| _ = end.tcp.poll(None, came));
+        let verdict: [u8; VERDICT] =
+            answer(end, &mut self.stream, &mut |end| _ = end.tcp.poll(None, came));
         self.initiator.judged(&verdict).unwrap()
     }
 
@@ -250,7 +257,8 @@ fn early_records_after_a_proof_are_skipped_when_they_come_again() {
     let own_record = acceptor.early(&message).unwrap();
     assert_eq!(own_record, record(1, 0, 0, b"of its own", (0, 0)));
     own.write_all(&welcome).unwrap();
-    let proof: [u8; PROOF] = answer(&mut end, &mut own, &mut |end| _ = end.tcp.poll(None, &mut came));
+    let proof: [u8; PROOF] =
+        answer(&mut end, &mut own, &mut |end| _ = end.tcp.poll(None, &mut came));
     assert_eq!(acceptor.proved(&proof), Ok(Point::default()));
 
     let mut raw = Raw::connect(&end, 0, 1);

@@ -20,7 +20,8 @@ const MANY: u64 = 80;
 fn one_thread(plan: &ProcessConfig) -> (TestProcess, TcpStream) {
     let mut end = several_threads(plan);
     end.tcp = end.tcp.for_one_thread();
-    let (stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut HandedUp::default()));
+    let (stream, point) =
+        connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut HandedUp::default()));
     assert_eq!(point, Point::default());
     (end, stream)
 }
@@ -109,7 +110,8 @@ fn in_two_parts(
         Taken::Message { tag: 3, len } => assert_eq!(len, body.len(), "cut at {cut}"),
         Taken::Begun { tag: 3, total, stored } => {
             assert_eq!(total, body.len());
-            let parts = |came: &HandedUp| came.parts.iter().map(|(_, part)| part.len()).sum::<usize>();
+            let parts =
+                |came: &HandedUp| came.parts.iter().map(|(_, part)| part.len()).sum::<usize>();
             look(end, &mut came, |came| stored + parts(came) == total);
             for (offset, part) in &came.parts {
                 into[*offset..offset + part.len()].copy_from_slice(part);
@@ -134,9 +136,17 @@ fn a_message_that_comes_in_two_parts_comes_once() {
         let body = content(number as u32, len);
         let whole = record(PEER, 0, 3, &body, (0, lead)).len();
         let lead_len = usize::from(lead);
-        for cut in
-            [1, 31, 32, 33, head, head + lead_len, head + lead_len + 1, head + lead_len + len - 1, whole - 1]
-        {
+        for cut in [
+            1,
+            31,
+            32,
+            33,
+            head,
+            head + lead_len,
+            head + lead_len + 1,
+            head + lead_len + len - 1,
+            whole - 1,
+        ] {
             in_two_parts(&mut end, &mut stream, number, &body, (lead, cut));
             number += 1;
         }
@@ -201,7 +211,8 @@ fn bytes_stored_before_the_connection_broke_are_not_sent_again() {
     let bytes = record(PEER, 0, 3, &body, (0, 16));
     stream.write_all(&bytes[..20_000]).unwrap();
     let mut into = vec![0; body.len()];
-    let Taken::Begun { tag: 3, total: 50_000, stored } = receive(&mut end, Tags::ANY, &mut into) else {
+    let Taken::Begun { tag: 3, total: 50_000, stored } = receive(&mut end, Tags::ANY, &mut into)
+    else {
         panic!("the beginning of it is there")
     };
     assert!(stored > 0);
@@ -235,9 +246,13 @@ fn bytes_ahead_are_dropped_when_another_connection_comes() {
     assert_eq!(receive(&mut end, Tags::ANY, &mut into), Taken::Message { tag: 1, len: 5 });
     // These polls leave the peer out: its bytes ahead are not handed up.
     let mut came = HandedUp::default();
-    let (mut stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(Some(PEER), &mut came));
+    let (mut stream, point) =
+        connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(Some(PEER), &mut came));
     assert_eq!((point, came.messages.len()), (Point { records: 1, bytes: 0 }, 0));
-    assert_eq!(end.tcp.receive_now(PEER, CONTEXT, Tags::ANY, BytesMut::from(&mut into[..])), Taken::Nothing);
+    assert_eq!(
+        end.tcp.receive_now(PEER, CONTEXT, Tags::ANY, BytesMut::from(&mut into[..])),
+        Taken::Nothing
+    );
     stream.write_all(&record(PEER, 1, 2, b"second", (0, 0))).unwrap();
     assert_eq!(receive(&mut end, Tags::ANY, &mut into), Taken::Message { tag: 2, len: 6 });
     assert_eq!(&into[..6], b"second");
@@ -270,7 +285,8 @@ fn the_socket_of_a_busy_peer_is_watched_again_before_the_process_sleeps() {
 #[test]
 fn a_message_of_another_peer_has_the_busy_one_watched_again() {
     let (mut end, mut busy) = one_thread(&ProcessConfig::new());
-    let (mut other, _) = connect(&mut end, 2, 3, |end| _ = end.tcp.poll(None, &mut HandedUp::default()));
+    let (mut other, _) =
+        connect(&mut end, 2, 3, |end| _ = end.tcp.poll(None, &mut HandedUp::default()));
     send_many(&mut end, &mut busy, PEER, 0);
     let mut came = HandedUp::default();
     other.write_all(&record(2, 0, 9, b"other", (0, 0))).unwrap();
@@ -299,11 +315,13 @@ fn with_several_threads_every_socket_is_watched_and_there_is_no_fast_path() {
         }
         end.tcp.share_among_threads();
         watched_always(&mut end, &mut stream, PEER, next);
-        let (mut later, _) = connect(&mut end, 2, 3, |end| _ = end.tcp.poll(None, &mut HandedUp::default()));
+        let (mut later, _) =
+            connect(&mut end, 2, 3, |end| _ = end.tcp.poll(None, &mut HandedUp::default()));
         watched_always(&mut end, &mut later, 2, 0);
     }
     let mut end = several_threads(&ProcessConfig::new());
-    let (mut stream, _) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut HandedUp::default()));
+    let (mut stream, _) =
+        connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut HandedUp::default()));
     watched_always(&mut end, &mut stream, PEER, 0);
 }
 

@@ -24,7 +24,8 @@ mod directory;
 pub(crate) use directory::Directory;
 
 use oxmpi_fabric::{
-    FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable, dispatch,
+    FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable,
+    dispatch,
 };
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received};
@@ -146,7 +147,8 @@ impl Transport for Files {
         packet[..len].copy_from_slice(&frame[..len]);
         message.body.fill(0, BytesMut::from(&mut packet[len..]));
         // No `Sent::Full`: perhaps no peer ever frees any space.
-        self.put(&packet, &self.path(self.own, to, number)).map_err(|error| failed(error.to_string()))?;
+        self.put(&packet, &self.path(self.own, to, number))
+            .map_err(|error| failed(error.to_string()))?;
         self.peers[at].sent += 1;
         Ok(Sent::Done)
     }

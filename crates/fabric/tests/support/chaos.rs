@@ -53,7 +53,9 @@ impl Chaos {
                         };
                         let bytes = if spoils { GREETINGS as u64 + bytes } else { bytes };
                         let (seed, kills) = (random.draw(), kills.clone());
-                        std::thread::spawn(move || carry(from, address, (bytes, spoils), seed, &kills));
+                        std::thread::spawn(move || {
+                            carry(from, address, (bytes, spoils), seed, &kills)
+                        });
                     }
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::WouldBlock);
@@ -73,7 +75,13 @@ impl Drop for Chaos {
 }
 
 /// Kills the connection after `bytes` bytes in either direction, or spoils the next data.
-fn carry(from: TcpStream, to: SocketAddr, (bytes, spoils): (u64, bool), seed: u64, kills: &Arc<AtomicU32>) {
+fn carry(
+    from: TcpStream,
+    to: SocketAddr,
+    (bytes, spoils): (u64, bool),
+    seed: u64,
+    kills: &Arc<AtomicU32>,
+) {
     from.set_nonblocking(false).unwrap();
     let Ok(to) = TcpStream::connect(to) else { return };
     let left = Arc::new(Mutex::new(bytes));
@@ -81,7 +89,8 @@ fn carry(from: TcpStream, to: SocketAddr, (bytes, spoils): (u64, bool), seed: u6
     std::thread::scope(|scope| {
         for (at, (source, sink)) in directions.into_iter().enumerate() {
             let (Ok(mut source), Ok(mut sink)) = (source, sink) else { return };
-            let (left, kills, mut random) = (left.clone(), kills.clone(), Random::new(seed + at as u64));
+            let (left, kills, mut random) =
+                (left.clone(), kills.clone(), Random::new(seed + at as u64));
             scope.spawn(move || {
                 let mut buffer = [0; 10_000];
                 loop {
@@ -106,7 +115,8 @@ fn carry(from: TcpStream, to: SocketAddr, (bytes, spoils): (u64, bool), seed: u6
                     }
                     if is_over && spoils {
                         let wrong = spoilt(&buffer[whole..n], &mut random);
-                        let _ = sink.write_all(&wrong).and_then(|()| hand_on(&mut source, &mut sink));
+                        let _ =
+                            sink.write_all(&wrong).and_then(|()| hand_on(&mut source, &mut sink));
                     }
                     if is_over {
                         break;

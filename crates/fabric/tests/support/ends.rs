@@ -26,7 +26,10 @@ impl ProcessConfig {
         ProcessConfig {
             incarnation: 1,
             secret: [7; 32],
-            settings: TcpSettings { patience: Duration::from_millis(300), ..TcpSettings::default() },
+            settings: TcpSettings {
+                patience: Duration::from_millis(300),
+                ..TcpSettings::default()
+            },
             peer: Arc::new(Mutex::new(Err("nobody is there".into()))),
             texts: Arc::default(),
         }
@@ -41,7 +44,8 @@ impl ProcessConfig {
     }
 
     pub(crate) fn at(&self, address: SocketAddr) {
-        let address = Address { socket: address, interface: "lo".into(), host: Some("over-there".into()) };
+        let address =
+            Address { socket: address, interface: "lo".into(), host: Some("over-there".into()) };
         *self.peer.lock().unwrap() = Ok(PeerLocation::At(vec![address]));
     }
 }
@@ -110,7 +114,10 @@ pub(crate) fn pair(plans: &[ProcessConfig; 2]) -> [TestProcess; 2] {
     ends
 }
 
-pub(crate) fn until(ends: &mut [TestProcess; 2], mut done: impl FnMut(&mut [TestProcess; 2]) -> bool) {
+pub(crate) fn until(
+    ends: &mut [TestProcess; 2],
+    mut done: impl FnMut(&mut [TestProcess; 2]) -> bool,
+) {
     let start = Instant::now();
     while !done(ends) {
         let came = ends[0].poll() | ends[1].poll();

@@ -72,7 +72,11 @@ pub(crate) fn buffer_of(content: &[u8], gaps: bool) -> UserBuf {
 }
 
 /// Calls `send` with a planned message, which lends its buffer if it is a piece.
-pub(crate) fn with_message<R>(from: u32, number: u32, send: impl FnOnce(&OutgoingMessage<'_>) -> R) -> R {
+pub(crate) fn with_message<R>(
+    from: u32,
+    number: u32,
+    send: impl FnOnce(&OutgoingMessage<'_>) -> R,
+) -> R {
     let (manner, len) = planned(from, number);
     let content = content(number, len);
     let context = match manner {
@@ -92,7 +96,11 @@ pub(crate) fn with_message<R>(from: u32, number: u32, send: impl FnOnce(&Outgoin
     match manner {
         Manner::Piece { gaps } => {
             let buffer = buffer_of(&content, gaps);
-            send(&OutgoingMessage { body: Body::of(&buffer, 0, len), lent: Some(&buffer), ..message })
+            send(&OutgoingMessage {
+                body: Body::of(&buffer, 0, len),
+                lent: Some(&buffer),
+                ..message
+            })
         }
         _ => send(&OutgoingMessage { body: Body::Bytes(Bytes::from(&content[..])), ..message }),
     }
@@ -114,11 +122,21 @@ impl Recorder {
         Recorder { from, ..Recorder::default() }
     }
 
-    fn first(&mut self, from: u32, number: u64, manners: &[Manner], total: usize, first: Bytes<'_>) {
+    fn first(
+        &mut self,
+        from: u32,
+        number: u64,
+        manners: &[Manner],
+        total: usize,
+        first: Bytes<'_>,
+    ) {
         assert_eq!((from, number), (self.from, u64::from(self.next)), "the next message");
         assert_eq!(self.body, None, "message {number} comes while another has not come whole");
         let (manner, len) = planned(from, self.next);
-        assert!(manners.contains(&manner) && len == total, "message {number}: {manner:?}, {total} bytes");
+        assert!(
+            manners.contains(&manner) && len == total,
+            "message {number}: {manner:?}, {total} bytes"
+        );
         self.part(total, 0, first);
     }
 
@@ -137,7 +155,14 @@ impl Recorder {
 const PIECES: [Manner; 2] = [Manner::Piece { gaps: false }, Manner::Piece { gaps: true }];
 
 impl FrameSink for Recorder {
-    fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
+    fn eager(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        total: usize,
+        first: Bytes<'_>,
+    ) {
         assert_eq!(sequence, self.next as u8);
         let manner = match envelope.context {
             Context::Local(7) => Manner::Eager,
@@ -147,7 +172,15 @@ impl FrameSink for Recorder {
         self.first(from, envelope.tag as u64, &[manner], total, first);
     }
 
-    fn eager_sync(&mut self, from: u32, _: u8, _: Envelope, request: u64, total: usize, first: Bytes<'_>) {
+    fn eager_sync(
+        &mut self,
+        from: u32,
+        _: u8,
+        _: Envelope,
+        request: u64,
+        total: usize,
+        first: Bytes<'_>,
+    ) {
         self.first(from, request, &[Manner::Sync], total, first);
     }
 

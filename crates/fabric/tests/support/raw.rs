@@ -58,7 +58,13 @@ impl FrameSink for HandedUp {
 
 /// Message `number` of `from`, without `start` bytes of frame and body, with `lead` zeros before
 /// the rest.
-pub(crate) fn record(from: u32, number: u64, tag: i32, body: &[u8], (start, lead): (usize, u8)) -> Vec<u8> {
+pub(crate) fn record(
+    from: u32,
+    number: u64,
+    tag: i32,
+    body: &[u8],
+    (start, lead): (usize, u8),
+) -> Vec<u8> {
     let mut frame = [0; MAX_FRAME_LEN];
     let envelope = Envelope { context: Context::Local(CONTEXT), tag };
     let frame_len = Frame::Eager { envelope }.encode(number as u8, from, &mut frame);
@@ -79,7 +85,11 @@ pub(crate) fn record(from: u32, number: u64, tag: i32, body: &[u8], (start, lead
     bytes
 }
 
-pub(crate) fn look(end: &mut TestProcess, came: &mut HandedUp, mut done: impl FnMut(&HandedUp) -> bool) {
+pub(crate) fn look(
+    end: &mut TestProcess,
+    came: &mut HandedUp,
+    mut done: impl FnMut(&HandedUp) -> bool,
+) {
     let start = Instant::now();
     while !done(came) {
         end.tcp.poll(None, came);
@@ -97,7 +107,8 @@ pub(crate) fn connect(
     let own = Identity { job: JOB, rank: from, size, incarnation: 1 };
     let mut stream = TcpStream::connect(end.address).unwrap();
     stream.set_nodelay(true).unwrap();
-    let (mut initiator, hello) = Initiator::new(own, end.me, &Secret([7; 32]), &[9; 32], false).unwrap();
+    let (mut initiator, hello) =
+        Initiator::new(own, end.me, &Secret([7; 32]), &[9; 32], false).unwrap();
     stream.write_all(&hello).unwrap();
     let welcome = answer(end, &mut stream, &mut poll);
     let (_, proof) = initiator.welcomed(&welcome, Point::default()).unwrap();

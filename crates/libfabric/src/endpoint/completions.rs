@@ -1,6 +1,8 @@
 //! Reads completions and ends their operations.
 
-use super::{Ended, Ending, Endpoint, EndpointError, FrameRoom, Operation, OperationMemory, ShortSend};
+use super::{
+    Ended, Ending, Endpoint, EndpointError, FrameRoom, Operation, OperationMemory, ShortSend,
+};
 use crate::declarations::{
     CqEntry, CqError, FI_EAGAIN, FI_EAVAIL, FI_ECANCELED, FI_ENOMSG, FI_ETRUNC, FI_SEND,
 };
@@ -104,7 +106,9 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let Operation { token, is_wanted, claims, ref memory, .. } = *self.operations[at as usize];
         if let OperationMemory::Room(_) = memory {
             let outcome = match outcome {
-                Ending::Came { length, .. } => Ending::Frame { room: FrameRoom(at), length: length as usize },
+                Ending::Came { length, .. } => {
+                    Ending::Frame { room: FrameRoom(at), length: length as usize }
+                }
                 Ending::Failed(why) => Ending::NoFrame { room: FrameRoom(at), why },
                 other => Ending::NoFrame { room: FrameRoom(at), why: format!("{other:?}") },
             };
@@ -182,7 +186,13 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 // The text ends with a zero byte within `text`.
                 let said = unsafe {
                     let strerror = (*(*cq).ops).strerror;
-                    let said = strerror(cq, error.prov_errno, error.err_data, text.as_mut_ptr(), text.len());
+                    let said = strerror(
+                        cq,
+                        error.prov_errno,
+                        error.err_data,
+                        text.as_mut_ptr(),
+                        text.len(),
+                    );
                     if said.is_null() {
                         String::new()
                     } else {

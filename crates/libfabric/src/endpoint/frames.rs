@@ -47,7 +47,12 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     /// Makes and posts `count` rooms for frames of at most `bytes` bytes from any peer. Each frame
     /// is an [`Ending::Frame`](super::Ending::Frame) with this token. A provider without resources
     /// for all receives is an error.
-    pub fn open_rooms(&mut self, count: usize, bytes: usize, token: T) -> Result<(), EndpointError> {
+    pub fn open_rooms(
+        &mut self,
+        count: usize,
+        bytes: usize,
+        token: T,
+    ) -> Result<(), EndpointError> {
         for _ in 0..count {
             let ep = self.receive_endpoint(0)?;
             let memory = OperationMemory::Room(vec![0; bytes].into_boxed_slice());
@@ -76,7 +81,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         operation.is_live = true;
         // SAFETY: the endpoint is open; the operation owns the memory and does not move, and the
         // memory is not read before the end of the operation.
-        let answer = unsafe { ((*(*ep).msg).recv)(ep, start, len, null_mut(), FI_ADDR_UNSPEC, context) };
+        let answer =
+            unsafe { ((*(*ep).msg).recv)(ep, start, len, null_mut(), FI_ADDR_UNSPEC, context) };
         if answer == 0 {
             return Ok(Admission::Yes);
         }
@@ -134,7 +140,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 }
                 (OperationMemory::User(_), Some((_, bytes))) => {
                     let head = iovec { iov_base: start.cast_mut(), iov_len: head.len() };
-                    let rest = iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+                    let rest =
+                        iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
                     let (pieces, mut descriptors) = ([head, rest], [none; 2]);
                     ((*ops).sendv)(ep, pieces.as_ptr(), descriptors.as_mut_ptr(), 2, to, context)
                 }

@@ -1,8 +1,8 @@
 //! Starts, cancels and forgets operations.
 
 use super::{
-    Admission, Claimed, ContextPair, Endpoint, EndpointError, INLINE_BYTES, Operation, OperationMemory,
-    PeerAddress, SHORT,
+    Admission, Claimed, ContextPair, Endpoint, EndpointError, INLINE_BYTES, Operation,
+    OperationMemory, PeerAddress, SHORT,
 };
 use crate::declarations::{
     Ep, FI_ADDR_UNSPEC, FI_CLAIM, FI_EAGAIN, FI_ENOMSG, FI_PEEK, Fid, TaggedMessage, TaggedOps,
@@ -161,7 +161,9 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             let ops: *const TaggedOps = (*ep).tagged;
             let (start, none) = (start.cast(), null_mut());
             match label.data {
-                Some(data) => ((*ops).senddata)(ep, start, len, none, data, to, label.tag, operation),
+                Some(data) => {
+                    ((*ops).senddata)(ep, start, len, none, data, to, label.tag, operation)
+                }
                 None => ((*ops).send)(ep, start, len, none, to, label.tag, operation),
             }
         }
@@ -268,8 +270,9 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         (operation.order, operation.filter, operation.from) = (order, (tag, ignore), from);
         // SAFETY: the endpoint is open; the operation does not move, and owns its memory or holds
         // the `UserBuf`, whose memory stays writable, until its completion.
-        let answer =
-            unsafe { ((*(*ep).tagged).recv)(ep, start, len, null_mut(), from, tag, ignore, context) };
+        let answer = unsafe {
+            ((*(*ep).tagged).recv)(ep, start, len, null_mut(), from, tag, ignore, context)
+        };
         self.admission("fi_trecv", at, answer)
     }
 
@@ -282,11 +285,18 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     /// peer without a known address). A message goes to the first receive that matches. If receive
     /// `order` has got such a message, each earlier receive therefore has a message that is
     /// still arriving.
-    pub fn receives_before(&self, order: u64, tag: u64, from: Option<PeerAddress>, context: u32) -> Vec<u64> {
+    pub fn receives_before(
+        &self,
+        order: u64,
+        tag: u64,
+        from: Option<PeerAddress>,
+        context: u32,
+    ) -> Vec<u64> {
         let from = from.map(|from| if GROUPED { self.pair_address(from, context) } else { from.0 });
         let takes = |one: &&Operation<T>| {
             let (wanted, ignored) = one.filter;
-            let is_receive = matches!(one.memory, OperationMemory::User(_) | OperationMemory::Unpacked(..));
+            let is_receive =
+                matches!(one.memory, OperationMemory::User(_) | OperationMemory::Unpacked(..));
             is_receive
                 && one.is_live
                 && (1..order).contains(&one.order)
@@ -363,7 +373,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         if answer == -FI_EAGAIN {
             // The claim stays.
             let operation = &mut *self.operations[claimed.0 as usize];
-            (operation.is_live, operation.claims, operation.memory) = (false, true, OperationMemory::None);
+            (operation.is_live, operation.claims, operation.memory) =
+                (false, true, OperationMemory::None);
             return Ok(Admission::NoRoom);
         }
         self.admission("fi_trecvmsg", claimed.0, answer)
@@ -393,8 +404,10 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
 
     /// Cancels the operations whose tokens fit; an [`Ended`](super::Ended) reports the end of each.
     pub fn cancel(&mut self, fits: impl Fn(&T) -> bool) {
-        let live =
-            self.operations.iter_mut().filter(|one| one.is_live && one.token.as_ref().is_some_and(&fits));
+        let live = self
+            .operations
+            .iter_mut()
+            .filter(|one| one.is_live && one.token.as_ref().is_some_and(&fits));
         for operation in live {
             let ep = operation.ep;
             let fid: *mut Fid = ep.cast();
@@ -407,8 +420,10 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     /// [`Ending::Unwanted`](super::Ending::Unwanted). Returns whether there are such operations.
     pub fn forget(&mut self, fits: impl Fn(&T) -> bool) -> bool {
         let mut found = false;
-        for operation in
-            self.operations.iter_mut().filter(|one| one.is_live && one.token.as_ref().is_some_and(&fits))
+        for operation in self
+            .operations
+            .iter_mut()
+            .filter(|one| one.is_live && one.token.as_ref().is_some_and(&fits))
         {
             operation.is_wanted = false;
             found = true;

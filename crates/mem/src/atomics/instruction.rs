@@ -22,7 +22,12 @@ impl Instruction {
     /// not aligned, and nothing was changed. [`Accumulator::apply`](super::Accumulator::apply) then
     /// gives the same result.
     #[inline(always)]
-    pub fn apply(self, operand: Bytes<'_>, mut element: BytesMut<'_>, mut old: BytesMut<'_>) -> bool {
+    pub fn apply(
+        self,
+        operand: Bytes<'_>,
+        mut element: BytesMut<'_>,
+        mut old: BytesMut<'_>,
+    ) -> bool {
         let len = element.len();
         let at = element.as_mut_ptr();
         if old.len() != len || (operand.len() != len && self != Instruction::Load) {
@@ -67,20 +72,29 @@ mod tests {
         let memory = oxmpi_sys::memory::Memory::zeroed(64, 64).unwrap();
         let (operand, mut old) = ([0b0110u8, 0, 0, 0, 0, 0, 0, 0], [0u8; 8]);
         for len in [4, 8] {
-            let after = [(Swap, 0b0110), (Add, 0b1100), (And, 0b0100), (Or, 0b0110), (Xor, 0), (Load, 0)];
+            let after =
+                [(Swap, 0b0110), (Add, 0b1100), (And, 0b0100), (Or, 0b0110), (Xor, 0), (Load, 0)];
             let mut before = 0;
             for (instruction, after) in after {
                 let operand = Bytes::from(&operand[..if instruction == Load { 0 } else { len }]);
                 let element = memory.bytes(16, len).unwrap();
                 assert!(instruction.apply(operand, element, BytesMut::from(&mut old[..len])));
                 assert_eq!(old[0], before, "{instruction:?}");
-                assert_eq!(memory.bytes(16, 1).unwrap().as_bytes().to_vec(), [after], "{instruction:?}");
+                assert_eq!(
+                    memory.bytes(16, 1).unwrap().as_bytes().to_vec(),
+                    [after],
+                    "{instruction:?}"
+                );
                 before = after;
             }
         }
         for (at, len) in [(2, 4), (4, 8), (0, 2), (0, 0)] {
             let element = memory.bytes(at, len).unwrap();
-            assert!(!Add.apply(Bytes::from(&operand[..len]), element, BytesMut::from(&mut old[..len])));
+            assert!(!Add.apply(
+                Bytes::from(&operand[..len]),
+                element,
+                BytesMut::from(&mut old[..len])
+            ));
         }
         let element = memory.bytes(0, 8).unwrap();
         assert!(!Add.apply(Bytes::from(&operand[..4]), element, BytesMut::from(&mut old[..])));

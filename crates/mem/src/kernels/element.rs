@@ -206,7 +206,9 @@ where
     })
 }
 
-fn pair<V: KernelElement + PartialOrd, I: KernelElement + PartialOrd>(op: ReduceOp) -> Option<Loops> {
+fn pair<V: KernelElement + PartialOrd, I: KernelElement + PartialOrd>(
+    op: ReduceOp,
+) -> Option<Loops> {
     Some(match op {
         ReduceOp::MinLoc => best::<ValueIndex<V, I>, MinLoc>(),
         ReduceOp::MaxLoc => best::<ValueIndex<V, I>, MaxLoc>(),

@@ -19,7 +19,8 @@ const REBIAS: u32 = 127 - 15;
 impl F16 {
     fn widened(self) -> f32 {
         let sign = u32::from(self.0 & 0x8000) << 16;
-        let (exponent, fraction) = (u32::from(self.0 & EXPONENT) >> 10, u32::from(self.0 & FRACTION));
+        let (exponent, fraction) =
+            (u32::from(self.0 & EXPONENT) >> 10, u32::from(self.0 & FRACTION));
         let magnitude = match exponent {
             // A multiple of the least number, which is exact in binary32.
             0 => return f32::from_bits((fraction as f32 / (1 << 24) as f32).to_bits() | sign),

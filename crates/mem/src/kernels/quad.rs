@@ -173,7 +173,11 @@ impl Mul for F128 {
 /// Moves the leading bit to its position. The exponent may become less than the format can store.
 fn normal(parts: FloatParts) -> FloatParts {
     let up = parts.significand.leading_zeros() - LEADING.leading_zeros();
-    FloatParts { significand: parts.significand << up, exponent: parts.exponent - up.cast_signed(), ..parts }
+    FloatParts {
+        significand: parts.significand << up,
+        exponent: parts.exponent - up.cast_signed(),
+        ..parts
+    }
 }
 
 fn product(a: u128, b: u128) -> (u128, u128) {
@@ -218,18 +222,26 @@ mod tests {
             return F128::signed(value.is_sign_negative(), 0);
         }
         let exponent = (field - 1023 + BIAS) as u128;
-        F128::signed(value < 0.0, exponent << FRACTION_BITS | u128::from(bits & ((1 << 52) - 1)) << 60)
+        F128::signed(
+            value < 0.0,
+            exponent << FRACTION_BITS | u128::from(bits & ((1 << 52) - 1)) << 60,
+        )
     }
 
     #[test]
     fn exact_results_are_those_of_doubles() {
-        let values = [0.0, -0.0, 1.0, -1.0, 1.5, 3.0, -7.25, 1e9, 6.0e-20, -123456.789, 2.0f64.powi(300)];
+        let values =
+            [0.0, -0.0, 1.0, -1.0, 1.5, 3.0, -7.25, 1e9, 6.0e-20, -123456.789, 2.0f64.powi(300)];
         for a in values {
             for b in values {
                 // Products of two numbers of at most 26 digits are exact in a double.
                 let (short_a, short_b) = (f64::from(a as f32), f64::from(b as f32));
                 if short_a.is_finite() && short_b.is_finite() {
-                    assert_eq!((wide(short_a) * wide(short_b)).0, wide(short_a * short_b).0, "{a} * {b}");
+                    assert_eq!(
+                        (wide(short_a) * wide(short_b)).0,
+                        wide(short_a * short_b).0,
+                        "{a} * {b}"
+                    );
                 }
                 let sum = a + b;
                 if sum - a == b && sum - b == a {

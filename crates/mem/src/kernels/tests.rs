@@ -18,7 +18,11 @@ fn run(op: ReduceOp, scalar: Scalar, left: &[u8], right: &[u8]) -> Vec<u8> {
     let (operand, result) = (buffer.as_contiguous().unwrap(), buffer.as_contiguous_mut().unwrap());
     kernel.apply_apart(Bytes::from(left), operand, result);
     drop(buffer);
-    assert_eq!(same.into_vec().ok().unwrap(), out[1..], "{op:?} of {scalar:?}, where the right operand lies");
+    assert_eq!(
+        same.into_vec().ok().unwrap(),
+        out[1..],
+        "{op:?} of {scalar:?}, where the right operand lies"
+    );
     out.remove(0);
     out
 }
@@ -83,7 +87,10 @@ fn truth_values_become_0_or_1() {
 #[test]
 fn complex_numbers_multiply() {
     let bytes = |v: [f64; 2]| v.map(f64::to_ne_bytes).concat();
-    assert_eq!(run(ReduceOp::Prod, C64, &bytes([1.0, 2.0]), &bytes([3.0, 4.0])), bytes([-5.0, 10.0]));
+    assert_eq!(
+        run(ReduceOp::Prod, C64, &bytes([1.0, 2.0]), &bytes([3.0, 4.0])),
+        bytes([-5.0, 10.0])
+    );
     assert_eq!(run(ReduceOp::Sum, C64, &bytes([1.0, 2.0]), &bytes([3.0, 4.0])), bytes([4.0, 6.0]));
     assert!(kernel(ReduceOp::Min, C64).is_none() && kernel(ReduceOp::Band, F64).is_none());
 }
@@ -118,21 +125,27 @@ fn long_doubles_compute_and_keep_their_padding() {
     }
     let complex = |re, im| [f80(re, 1), f80(im, 1)].concat();
     assert_eq!(run(ReduceOp::Prod, C80, &complex(1, 2), &complex(3, 4)), complex(-5, 10));
-    let pair = |value, index: i32| [f80(value, 1), index.to_ne_bytes().to_vec(), vec![1; 12]].concat();
+    let pair =
+        |value, index: i32| [f80(value, 1), index.to_ne_bytes().to_vec(), vec![1; 12]].concat();
     assert_eq!(run(ReduceOp::MaxLoc, F80I32, &pair(7, 9), &pair(7, 3)), pair(7, 3));
     assert_eq!(run(ReduceOp::MaxLoc, F80I32, &pair(8, 9), &pair(7, 3)), pair(8, 9));
 }
 
 #[test]
 fn pairs_take_the_lowest_index_and_leave_the_padding() {
-    let short_int =
-        |v: i16, i: i32, pad: u8| [v.to_ne_bytes().to_vec(), vec![pad; 2], i.to_ne_bytes().to_vec()].concat();
-    let double_int =
-        |v: f64, i: i32, pad: u8| [v.to_ne_bytes().to_vec(), i.to_ne_bytes().to_vec(), vec![pad; 4]].concat();
+    let short_int = |v: i16, i: i32, pad: u8| {
+        [v.to_ne_bytes().to_vec(), vec![pad; 2], i.to_ne_bytes().to_vec()].concat()
+    };
+    let double_int = |v: f64, i: i32, pad: u8| {
+        [v.to_ne_bytes().to_vec(), i.to_ne_bytes().to_vec(), vec![pad; 4]].concat()
+    };
     for op in [ReduceOp::MinLoc, ReduceOp::MaxLoc] {
         assert_eq!(run(op, I16I32, &short_int(5, 3, 1), &short_int(5, 2, 9)), short_int(5, 2, 9));
         assert_eq!(run(op, I16I32, &short_int(5, 1, 1), &short_int(5, 2, 9)), short_int(5, 1, 9));
-        assert_eq!(run(op, F64I32, &double_int(5., 3, 1), &double_int(5., 2, 9)), double_int(5., 2, 9));
+        assert_eq!(
+            run(op, F64I32, &double_int(5., 3, 1), &double_int(5., 2, 9)),
+            double_int(5., 2, 9)
+        );
     }
     assert_eq!(
         run(ReduceOp::MinLoc, F64I32, &double_int(4., 3, 1), &double_int(5., 2, 9)),
@@ -142,7 +155,10 @@ fn pairs_take_the_lowest_index_and_leave_the_padding() {
         run(ReduceOp::MaxLoc, F64I32, &double_int(4., 3, 1), &double_int(5., 2, 9)),
         double_int(5., 2, 9)
     );
-    assert_eq!(run(ReduceOp::Replace, I16I32, &short_int(4, 3, 1), &short_int(5, 2, 9)), short_int(4, 3, 9));
+    assert_eq!(
+        run(ReduceOp::Replace, I16I32, &short_int(4, 3, 1), &short_int(5, 2, 9)),
+        short_int(4, 3, 9)
+    );
     let reals = |v: f32, i: f32| [v.to_ne_bytes(), i.to_ne_bytes()].concat();
     assert_eq!(run(ReduceOp::MinLoc, F32F32, &reals(1., 8.), &reals(1., 4.)), reals(1., 4.));
 }
@@ -150,9 +166,9 @@ fn pairs_take_the_lowest_index_and_leave_the_padding() {
 #[test]
 fn every_kernel_leaves_other_memory_alone() {
     let scalars = [
-        I8, I16, I32, I64, I128, U8, U16, U32, U64, F16, F32, F64, F80, F128, C16, C32, C64, C80, C128,
-        Bool8, Bool16, Bool32, Bool64, Bool128, F32I32, F64I32, I64I32, I32I32, I16I32, F80I32, F32F32,
-        F64F64,
+        I8, I16, I32, I64, I128, U8, U16, U32, U64, F16, F32, F64, F80, F128, C16, C32, C64, C80,
+        C128, Bool8, Bool16, Bool32, Bool64, Bool128, F32I32, F64I32, I64I32, I32I32, I16I32,
+        F80I32, F32F32, F64F64,
     ];
     for (op, scalar) in ReduceOp::ALL.iter().flat_map(|&op| scalars.map(|s| (op, s))) {
         let Some(kernel) = kernel(op, scalar) else { continue };
@@ -161,7 +177,10 @@ fn every_kernel_leaves_other_memory_alone() {
         let mut right = vec![0x5a; len + 64];
         right[32..32 + len].fill(0);
         kernel.apply(Bytes::from(&left[..]), BytesMut::from(&mut right[32..32 + len]));
-        assert!(right[..32].iter().chain(&right[32 + len..]).all(|&b| b == 0x5a), "{op:?} of {scalar:?}");
+        assert!(
+            right[..32].iter().chain(&right[32 + len..]).all(|&b| b == 0x5a),
+            "{op:?} of {scalar:?}"
+        );
     }
 }
 
@@ -176,7 +195,10 @@ fn buffers_of_any_layout_are_reduced() {
             let column = right.elements(0, 5999).cast(1, &column);
             let column = column.unwrap();
             sum.reduce(&left, &column).unwrap();
-            assert_eq!(sum.reduce(&left, &right), Err(ReduceError::Lengths { left: 12000, right: 24000 }));
+            assert_eq!(
+                sum.reduce(&left, &right),
+                Err(ReduceError::Lengths { left: 12000, right: 24000 })
+            );
         });
     });
     assert!((0..3000).all(|i| right[2 * i] == 1 + i as i32 && right[2 * i + 1] == 1));

@@ -75,7 +75,11 @@ mod tests {
                 let int = Int::new(handle.to_int());
                 assert_eq!(u64::from(int.index), index);
                 for later in [0, 1, 4095] {
-                    assert_eq!(int.handle(generation.wrapping_add(later)), handle, "{handle} {later}");
+                    assert_eq!(
+                        int.handle(generation.wrapping_add(later)),
+                        handle,
+                        "{handle} {later}"
+                    );
                 }
                 assert_ne!(int.handle(generation.wrapping_add(4096)), handle);
             }

@@ -6,7 +6,9 @@ fn handles_are_never_predefined_and_errors_name_the_cause() {
     let table = Table::new();
     let a = table.insert("a");
     let b = table.insert("b");
-    assert!(a.raw() > u64::from(u32::MAX) && a.index() == FIRST_INDEX && b.index() == FIRST_INDEX + 1);
+    assert!(
+        a.raw() > u64::from(u32::MAX) && a.index() == FIRST_INDEX && b.index() == FIRST_INDEX + 1
+    );
     assert_eq!((*table.get(a).unwrap(), *table.get(b).unwrap()), ("a", "b"));
     assert_eq!(table.get(Handle::from_raw(0)).unwrap_err(), BadHandle::Null);
     for never in [1, 4095, 4098 | 1 << 32, 4096, 4096 | 7 << 32, u64::MAX] {
@@ -149,7 +151,9 @@ fn threads_agree_on_living_objects() {
                             }
                         }
                     }
-                    assert!(held.iter().all(|v: &HeldObject<Value>| v.0.load(Ordering::Relaxed) == 7));
+                    assert!(
+                        held.iter().all(|v: &HeldObject<Value>| v.0.load(Ordering::Relaxed) == 7)
+                    );
                     held.truncate(8);
                 }
             });

@@ -138,7 +138,8 @@ impl DimensionBlocks {
         if self.rest == 0 {
             return Ok(blocks);
         }
-        let behind = distance.checked_mul(self.count as isize).and_then(|all| first.checked_add(all));
+        let behind =
+            distance.checked_mul(self.count as isize).and_then(|all| first.checked_add(all));
         blocks.and(&child.placed(self.rest as usize, extent, behind.ok_or(overflow)?)?)
     }
 }
@@ -153,7 +154,8 @@ pub(super) fn in_array<E: ArrayPart>(
     let mut made: Option<E> = None;
     for (length, blocks) in dimensions {
         made = Some(blocks.of(extent, made.as_ref().unwrap_or(old))?);
-        extent = extent.checked_mul(length as isize).ok_or(LayoutError::Overflow { what: "extent" })?;
+        extent =
+            extent.checked_mul(length as isize).ok_or(LayoutError::Overflow { what: "extent" })?;
     }
     made.as_ref().unwrap_or(old).resized(0, extent)
 }
@@ -164,8 +166,11 @@ pub(super) fn part(
     starts: &[i64],
     order: ArrayOrder,
 ) -> impl Iterator<Item = (i64, DimensionBlocks)> {
-    let blocks =
-        |i: usize| DimensionBlocks { first: starts[i], rest: subsizes[i], ..DimensionBlocks::default() };
+    let blocks = |i: usize| DimensionBlocks {
+        first: starts[i],
+        rest: subsizes[i],
+        ..DimensionBlocks::default()
+    };
     order.dimensions(sizes.len()).map(move |i| (sizes[i], blocks(i)))
 }
 
@@ -191,7 +196,9 @@ impl Datatype {
     ) -> Result<Arc<Datatype>> {
         let ndims = sizes.len();
         if ndims == 0 || subsizes.len() != ndims || starts.len() != ndims {
-            return bad(format!("ndims is {ndims}; there must be one size, subsize and start for each"));
+            return bad(format!(
+                "ndims is {ndims}; there must be one size, subsize and start for each"
+            ));
         }
         for (i, &size) in sizes.iter().enumerate() {
             let (subsize, start) = (subsizes[i], starts[i]);
@@ -199,7 +206,9 @@ impl Datatype {
                 return bad(format!("array_of_sizes[{i}] is {size}; it must be positive"));
             }
             if !(1..=size).contains(&subsize) {
-                return bad(format!("array_of_subsizes[{i}] is {subsize}; it must be from 1 to {size}"));
+                return bad(format!(
+                    "array_of_subsizes[{i}] is {subsize}; it must be from 1 to {size}"
+                ));
             }
             if !(0..=size - subsize).contains(&start) {
                 return bad(format!(
@@ -208,7 +217,8 @@ impl Datatype {
                 ));
             }
         }
-        let bounds = in_array(part(sizes, subsizes, starts, order), old.bounds()).map_err(layout_error)?;
+        let bounds =
+            in_array(part(sizes, subsizes, starts, order), old.bounds()).map_err(layout_error)?;
         let arguments = [
             Argument::Int(&[ndims as i32]),
             Argument::Count(sizes),
@@ -229,7 +239,11 @@ impl Datatype {
     /// The part of one process of a grid in a distributed array (`MPI_Type_create_darray`). Fails
     /// with `MPI_ERR_ARG` if the distribution is invalid, with `MPI_ERR_VALUE_TOO_LARGE` if the
     /// array does not fit into the address space.
-    pub fn darray(form: Form, array: &Distribution<'_>, old: &Arc<Datatype>) -> Result<Arc<Datatype>> {
+    pub fn darray(
+        form: Form,
+        array: &Distribution<'_>,
+        old: &Arc<Datatype>,
+    ) -> Result<Arc<Datatype>> {
         let ndims = array.gsizes.len();
         let dimensions = array.dimensions()?;
         let bounds = in_array(dimensions.into_iter(), old.bounds()).map_err(layout_error)?;
@@ -241,8 +255,13 @@ impl Datatype {
             Argument::Int(array.psizes),
             Argument::Int(&[array.order.to_int()]),
         ];
-        let contents =
-            Contents::of_lists(form, Combiner::Darray, &arguments, &[], Constituents::One(Arc::clone(old)))?;
+        let contents = Contents::of_lists(
+            form,
+            Combiner::Darray,
+            &arguments,
+            &[],
+            Constituents::One(Arc::clone(old)),
+        )?;
         Datatype::new(bounds, contents, basic_of(old), levels(ndims))
     }
 }
@@ -250,8 +269,11 @@ impl Datatype {
 impl Distribution<'_> {
     pub(super) fn dimensions(&self) -> Result<Vec<(i64, DimensionBlocks)>> {
         let coordinates = self.coordinates()?;
-        let blocks: Vec<DimensionBlocks> =
-            coordinates.iter().enumerate().map(|(i, &at)| self.blocks(i, at)).collect::<Result<_>>()?;
+        let blocks: Vec<DimensionBlocks> = coordinates
+            .iter()
+            .enumerate()
+            .map(|(i, &at)| self.blocks(i, at))
+            .collect::<Result<_>>()?;
         Ok(self.order.dimensions(blocks.len()).map(|i| (self.gsizes[i], blocks[i])).collect())
     }
 
@@ -260,7 +282,9 @@ impl Distribution<'_> {
     fn coordinates(&self) -> Result<Vec<i64>> {
         let ndims = self.gsizes.len();
         if ndims == 0 || [self.distribs.len(), self.dargs.len(), self.psizes.len()] != [ndims; 3] {
-            return bad(format!("ndims is {ndims}; there must be one entry for each in all arrays"));
+            return bad(format!(
+                "ndims is {ndims}; there must be one entry for each in all arrays"
+            ));
         }
         if self.size < 1 || !(0..self.size).contains(&self.rank) {
             return bad(format!("rank is {} of a size of {}", self.rank, self.size));
@@ -270,7 +294,10 @@ impl Distribution<'_> {
         }
         let grid = self.psizes.iter().try_fold(1i32, |product, &n| product.checked_mul(n));
         if grid != Some(self.size) {
-            return bad(format!("the grid of {:?} processes has not the size {}", self.psizes, self.size));
+            return bad(format!(
+                "the grid of {:?} processes has not the size {}",
+                self.psizes, self.size
+            ));
         }
         let mut rest = self.rank;
         let mut coordinates = vec![0; ndims];
@@ -306,12 +333,15 @@ impl Distribution<'_> {
                     "array_of_psizes[{i}] is {processes}; a dimension that is not distributed has 1"
                 ));
             }
-            other => return bad(format!("array_of_distribs[{i}] is {other}, which is no distribution")),
+            other => {
+                return bad(format!("array_of_distribs[{i}] is {other}, which is no distribution"));
+            }
         };
         // Block number b, of `length` but for the last one, belongs to the process at b modulo
         // `processes`.
         let (whole, last) = (all / length, all % length);
-        let mine_of = |blocks: i64| if blocks > place { (blocks - place - 1) / processes + 1 } else { 0 };
+        let mine_of =
+            |blocks: i64| if blocks > place { (blocks - place - 1) / processes + 1 } else { 0 };
         let mine_is_last = last > 0 && whole % processes == place;
         let first = place.checked_mul(length).unwrap_or(all).min(all);
         let distance = processes.checked_mul(length).unwrap_or(all).min(all);

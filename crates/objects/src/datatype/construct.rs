@@ -43,12 +43,16 @@ fn common<'a>(types: impl Iterator<Item = &'a Type>) -> Basic {
 }
 
 fn length(name: impl fmt::Display, value: i64) -> Result<usize> {
-    usize::try_from(value)
-        .map_err(|_| MpiError::new(abi::MPI_ERR_COUNT, format!("{name} is {value}; it must not be negative")))
+    usize::try_from(value).map_err(|_| {
+        MpiError::new(abi::MPI_ERR_COUNT, format!("{name} is {value}; it must not be negative"))
+    })
 }
 
 /// Block lengths; an error names the index of a negative one.
-fn lengths<'a>(name: &str, values: &'a [i64]) -> Result<impl Iterator<Item = usize> + Clone + use<'a>> {
+fn lengths<'a>(
+    name: &str,
+    values: &'a [i64],
+) -> Result<impl Iterator<Item = usize> + Clone + use<'a>> {
     if values.iter().fold(0, |signs, value| signs | value) < 0 {
         for (i, &value) in values.iter().enumerate() {
             length(format_args!("{name}[{i}]"), value)?;
@@ -82,7 +86,8 @@ fn indexed_bounds(
     let bounds = old.bounds().indexed(blocks.zip(displacements.iter().map(|&d| d as isize)));
     bounds.map_err(|error| {
         let mut all = displacements.iter().enumerate();
-        let named = all.find_map(|(i, &d)| in_bytes(format_args!("displacements[{i}]"), d, old).err());
+        let named =
+            all.find_map(|(i, &d)| in_bytes(format_args!("displacements[{i}]"), d, old).err());
         named.unwrap_or_else(|| layout_error(error))
     })
 }
@@ -91,7 +96,12 @@ impl Datatype {
     /// `count` elements in a row (`MPI_Type_contiguous`).
     pub fn contiguous(form: Form, count: i64, old: &Arc<Datatype>) -> Result<Arc<Datatype>> {
         let bounds = old.bounds().contiguous(length("count", count)?).map_err(layout_error)?;
-        Datatype::of_one(bounds, 1, Contents::of_few(form, Combiner::Contiguous, [count], [], old), old)
+        Datatype::of_one(
+            bounds,
+            1,
+            Contents::of_few(form, Combiner::Contiguous, [count], [], old),
+            old,
+        )
     }
 
     /// `count` blocks of `block` elements, `stride` elements from block to block
@@ -177,7 +187,8 @@ impl Datatype {
     ) -> Result<Arc<Datatype>> {
         let b = length("blocklength", block)?;
         let bounds = indexed_bounds(std::iter::repeat(b), displacements, old)?;
-        let counts = [Argument::Count(&[displacements.len() as i64, block]), Argument::Count(displacements)];
+        let counts =
+            [Argument::Count(&[displacements.len() as i64, block]), Argument::Count(displacements)];
         Datatype::of_lists(bounds, form, Combiner::IndexedBlock, &counts, &[], old)
     }
 
@@ -208,8 +219,8 @@ impl Datatype {
         same_length(blocks.len(), "types", types.len())?;
         let lens = lengths("blocklengths", blocks)?;
         let members = lens.clone().zip(displacements).zip(&types);
-        let bounds =
-            Bounds::structure(members.map(|((n, &d), t)| (n, d, t.bounds()))).map_err(layout_error)?;
+        let bounds = Bounds::structure(members.map(|((n, &d), t)| (n, d, t.bounds())))
+            .map_err(layout_error)?;
         let basic = common(types.iter().zip(lens).filter(|(_, n)| *n > 0).map(|(t, _)| t));
         let olds = Constituents::Several(types.into_boxed_slice());
         let counts = [Argument::Count(&[blocks.len() as i64]), Argument::Count(blocks)];
@@ -218,18 +229,31 @@ impl Datatype {
     }
 
     /// The same data with other bounds (`MPI_Type_create_resized`).
-    pub fn resized(form: Form, lb: isize, extent: isize, old: &Arc<Datatype>) -> Result<Arc<Datatype>> {
-        let bounds = old
-            .bounds()
-            .resized(lb, extent)
-            .map_err(|e| layout_error(e).within(format_args!("lb is {lb} and extent is {extent}")))?;
-        Datatype::of_one(bounds, 1, Contents::of_few(form, Combiner::Resized, [], [lb, extent], old), old)
+    pub fn resized(
+        form: Form,
+        lb: isize,
+        extent: isize,
+        old: &Arc<Datatype>,
+    ) -> Result<Arc<Datatype>> {
+        let bounds = old.bounds().resized(lb, extent).map_err(|e| {
+            layout_error(e).within(format_args!("lb is {lb} and extent is {extent}"))
+        })?;
+        Datatype::of_one(
+            bounds,
+            1,
+            Contents::of_few(form, Combiner::Resized, [], [lb, extent], old),
+            old,
+        )
     }
 
     /// An equal datatype, committed if `old` is (`MPI_Type_dup`).
     pub fn dup(old: &Arc<Datatype>) -> Result<Arc<Datatype>> {
-        let dup =
-            Datatype::of_one(*old.bounds(), 1, Contents::of_few(Form::Int, Combiner::Dup, [], [], old), old)?;
+        let dup = Datatype::of_one(
+            *old.bounds(),
+            1,
+            Contents::of_few(Form::Int, Combiner::Dup, [], [], old),
+            old,
+        )?;
         if old.is_committed() {
             dup.commit();
         }
@@ -238,7 +262,12 @@ impl Datatype {
 
     /// The copy program nests at most `levels` deeper than that of `old`.
     #[inline(always)]
-    fn of_one(bounds: Bounds, levels: u32, contents: Result<Contents>, old: &Type) -> Result<Arc<Datatype>> {
+    fn of_one(
+        bounds: Bounds,
+        levels: u32,
+        contents: Result<Contents>,
+        old: &Type,
+    ) -> Result<Arc<Datatype>> {
         Datatype::new(bounds, contents?, basic_of(old), levels)
     }
 
@@ -262,7 +291,8 @@ impl Datatype {
         basic: Basic,
         levels: u32,
     ) -> Result<Arc<Datatype>> {
-        let depth = contents.types.iter().map(|old| old.depth).max().unwrap_or(0).saturating_add(levels);
+        let depth =
+            contents.types.iter().map(|old| old.depth).max().unwrap_or(0).saturating_add(levels);
         let made = Arc::new(Datatype {
             bounds,
             contents,
@@ -281,7 +311,8 @@ impl Datatype {
     #[cold]
     #[inline(never)]
     fn used(mut self: Arc<Self>) -> Result<Arc<Datatype>> {
-        let layout = self.contents.definition().layout(&self.contents.types).map_err(layout_error)?;
+        let layout =
+            self.contents.definition().layout(&self.contents.types).map_err(layout_error)?;
         self.signature().check_depth()?;
         let depth = self.signature().depth().max(layout.depth());
         if let Some(made) = Arc::get_mut(&mut self) {

@@ -98,15 +98,21 @@ impl Contents {
                 all.copy_from_slice(displacements);
             })),
             Form::Count => {
-                let length = arguments.iter().map(|argument| argument.counts().len()).sum::<usize>();
-                WideArguments::Counts(ShortList::filled(length + displacements.len(), |mut rest| {
-                    for argument in arguments {
-                        let place;
-                        (place, rest) = rest.split_at_mut(argument.counts().len());
-                        place.copy_from_slice(argument.counts());
-                    }
-                    rest.iter_mut().zip(displacements).for_each(|(place, &d)| *place = d as i64);
-                }))
+                let length =
+                    arguments.iter().map(|argument| argument.counts().len()).sum::<usize>();
+                WideArguments::Counts(ShortList::filled(
+                    length + displacements.len(),
+                    |mut rest| {
+                        for argument in arguments {
+                            let place;
+                            (place, rest) = rest.split_at_mut(argument.counts().len());
+                            place.copy_from_slice(argument.counts());
+                        }
+                        rest.iter_mut()
+                            .zip(displacements)
+                            .for_each(|(place, &d)| *place = d as i64);
+                    },
+                ))
             }
         };
         Ok(Contents { combiner, integers, wide, types })

@@ -151,7 +151,9 @@ impl Contents {
             }
             Combiner::Dup => Constructor::Dup,
             Combiner::Contiguous => Constructor::Contiguous { count: a.count() },
-            Combiner::Vector => Constructor::Vector { count: a.count(), block: a.count(), stride: a.count() },
+            Combiner::Vector => {
+                Constructor::Vector { count: a.count(), block: a.count(), stride: a.count() }
+            }
             Combiner::Hvector => {
                 Constructor::Hvector { count: a.count(), block: a.count(), stride: a.address() }
             }

@@ -18,8 +18,10 @@ pub fn check_representation(name: &[u8]) -> Result<()> {
     if is_predefined_name(name, EXTERNAL32) {
         return Ok(());
     }
-    let text =
-        format!("datarep is \"{}\"; packing is for \"external32\" only", String::from_utf8_lossy(name));
+    let text = format!(
+        "datarep is \"{}\"; packing is for \"external32\" only",
+        String::from_utf8_lossy(name)
+    );
     Err(MpiError::new(abi::MPI_ERR_UNSUPPORTED_DATAREP, text))
 }
 

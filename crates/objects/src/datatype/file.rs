@@ -58,7 +58,8 @@ mod tests {
             assert_eq!((file.layout().size(), file.layout().extent()), (12, 20));
             let same = Datatype::vector(form, 3, 1, 2, &double).unwrap();
             assert!(Arc::ptr_eq(&same, &same.in_external32().unwrap()));
-            let mixed = Datatype::structure(form, &[1, 2], &[0, 16], vec![long.clone(), vector.clone()]);
+            let mixed =
+                Datatype::structure(form, &[1, 2], &[0, 16], vec![long.clone(), vector.clone()]);
             let file = mixed.unwrap().in_external32().unwrap();
             assert_eq!((file.layout().size(), file.layout().extent()), (28, 16 + 40));
             let box_of = Datatype::subarray(

@@ -48,7 +48,10 @@ impl Datatype {
         let found = INTEGERS.iter().find(|(digits, _)| (0..=*digits).contains(&r));
         let integer = found.and_then(|&(_, handle)| by_handle(handle));
         let integer = integer.ok_or_else(|| {
-            MpiError::new(abi::MPI_ERR_ARG, format!("there is no kind of integers with a range r of {r}"))
+            MpiError::new(
+                abi::MPI_ERR_ARG,
+                format!("there is no kind of integers with a range r of {r}"),
+            )
         })?;
         Ok(Datatype::of_library(integer, Combiner::F90Integer, &[r]))
     }
@@ -56,12 +59,17 @@ impl Datatype {
 
 /// The real and the complex type of the smallest kind with this precision and range.
 fn kind(p: i32, r: i32) -> Result<(&'static PredefinedType, &'static PredefinedType)> {
-    let enough = |has: i32, requested: i32| requested == abi::MPI_UNDEFINED || (0..=has).contains(&requested);
+    let enough = |has: i32, requested: i32| {
+        requested == abi::MPI_UNDEFINED || (0..=has).contains(&requested)
+    };
     let found = REALS.iter().find(|&&(digits, range, ..)| enough(digits, p) && enough(range, r));
     let both = found.filter(|_| (p, r) != (abi::MPI_UNDEFINED, abi::MPI_UNDEFINED));
-    let types = both.and_then(|&(_, _, real, complex)| Some((by_handle(real)?, by_handle(complex)?)));
+    let types =
+        both.and_then(|&(_, _, real, complex)| Some((by_handle(real)?, by_handle(complex)?)));
     types.ok_or_else(|| {
-        let text = format!("there is no kind of real numbers with a precision p of {p} and a range r of {r}");
+        let text = format!(
+            "there is no kind of real numbers with a precision p of {p} and a range r of {r}"
+        );
         MpiError::new(abi::MPI_ERR_ARG, text)
     })
 }

@@ -68,7 +68,9 @@ impl Signature {
         builder.signature()
     }
 
-    pub(crate) fn joined<'a>(parts: impl IntoIterator<Item = (usize, &'a Arc<Signature>)>) -> Arc<Signature> {
+    pub(crate) fn joined<'a>(
+        parts: impl IntoIterator<Item = (usize, &'a Arc<Signature>)>,
+    ) -> Arc<Signature> {
         let mut builder = Builder::default();
         let mut parts = parts.into_iter().peekable();
         while let Some((count, part)) = parts.next() {
@@ -194,7 +196,9 @@ impl Builder {
         }
         match (self.items.last_mut(), &item) {
             (Some(Item::Elements(before, a)), Item::Elements(n, b)) if a == b => *before += n,
-            (Some(Item::Repeat(before, a)), Item::Repeat(n, b)) if Arc::ptr_eq(a, b) => *before += n,
+            (Some(Item::Repeat(before, a)), Item::Repeat(n, b)) if Arc::ptr_eq(a, b) => {
+                *before += n
+            }
             _ => self.items.push(item),
         }
     }
@@ -231,7 +235,10 @@ mod tests {
         assert_eq!((three.elements_in(10), three.elements_in(47)), (None, None));
         assert_eq!(three.bytes_of(usize::MAX), None);
         let none = Signature::default();
-        assert_eq!((none.elements_in(0), none.elements_in(1), none.bytes_of(1)), (Some(0), None, None));
+        assert_eq!(
+            (none.elements_in(0), none.elements_in(1), none.bytes_of(1)),
+            (Some(0), None, None)
+        );
     }
 
     #[test]
@@ -251,15 +258,17 @@ mod tests {
     #[test]
     fn too_deep_a_nest_is_refused() {
         let singles = [INT, DOUBLE].map(|element| Arc::new(Signature::of([element])));
-        let many: Vec<_> = singles.iter().cycle().take(INLINE_ITEMS + 1).map(|one| (1, one)).collect();
+        let many: Vec<_> =
+            singles.iter().cycle().take(INLINE_ITEMS + 1).map(|one| (1, one)).collect();
         let mut t = Signature::joined(many.clone());
         for depth in 1..=MAX_DEPTH {
             t = Signature::joined(std::iter::once((1, &t)).chain(many.clone()));
             t.check_depth().unwrap();
             assert_eq!(t.depth, depth);
         }
-        let error =
-            Signature::joined(std::iter::once((1, &t)).chain(many.clone())).check_depth().unwrap_err();
+        let error = Signature::joined(std::iter::once((1, &t)).chain(many.clone()))
+            .check_depth()
+            .unwrap_err();
         assert_eq!(error.class(), abi::MPI_ERR_UNSUPPORTED_OPERATION);
     }
 }

@@ -78,7 +78,10 @@ fn contents_are_what_the_program_gave() {
     let old = double();
     let t = Datatype::hindexed(Form::Int, &[1, 2], &[-8, 80], &old).unwrap();
     let c = t.contents();
-    assert_eq!((c.combiner.to_int(), &c.integers[..], c.addresses()), (107, &[2, 1, 2][..], &[-8, 80][..]));
+    assert_eq!(
+        (c.combiner.to_int(), &c.integers[..], c.addresses()),
+        (107, &[2, 1, 2][..], &[-8, 80][..])
+    );
     let t = Datatype::hindexed(Form::Count, &[1, 2], &[-8, 80], &old).unwrap();
     let c = t.contents();
     assert_eq!((c.counts(), c.integers.len(), c.addresses().len()), (&[2, 1, 2, -8, 80][..], 0, 0));
@@ -109,7 +112,10 @@ fn errors_name_the_argument_and_its_value() {
         (class, text1.contains("stride is 2305843009213693951 elements of 8 bytes")),
         (abi::MPI_ERR_VALUE_TOO_LARGE, true)
     );
-    assert_eq!(text(Datatype::contiguous(Form::Count, i64::MAX, &old)).0, abi::MPI_ERR_VALUE_TOO_LARGE);
+    assert_eq!(
+        text(Datatype::contiguous(Form::Count, i64::MAX, &old)).0,
+        abi::MPI_ERR_VALUE_TOO_LARGE
+    );
     assert_eq!(text(Datatype::contiguous(Form::Int, 1 << 40, &get(0x243))).0, abi::MPI_ERR_COUNT);
     assert_eq!(text(Datatype::structure(Form::Int, &[1], &[0], vec![])).0, abi::MPI_ERR_ARG);
 }
@@ -126,7 +132,8 @@ fn large_counts_are_arithmetic() {
 
 /// A struct of a struct and a vector of it; the last type of all.
 fn nested() -> (Vec<Arc<Datatype>>, Arc<Datatype>) {
-    let pair = Datatype::structure(Form::Int, &[1, 1], &[0, 12], vec![double(), get(0x209)]).unwrap();
+    let pair =
+        Datatype::structure(Form::Int, &[1, 1], &[0, 12], vec![double(), get(0x209)]).unwrap();
     let indexed = Datatype::indexed(Form::Int, &[1, 2, 1], &[0, 2, 9], &pair).unwrap();
     let both = vec![Arc::clone(&indexed), double()];
     let outer = Datatype::structure(Form::Count, &[2, 0], &[8, 0], both).unwrap();
@@ -140,10 +147,14 @@ fn a_type_that_is_only_made_and_committed_makes_nothing_else() {
     for t in &all {
         t.commit();
         assert!(t.check_committed().is_ok() && t.size() > 0 && t.bounds().true_extent() > 0);
-        assert!(t.again().contents().types.len() + t.contents().integers.len() > 0 && t.uniform().is_none());
+        assert!(
+            t.again().contents().types.len() + t.contents().integers.len() > 0
+                && t.uniform().is_none()
+        );
     }
-    let untouched =
-        |all: &[Arc<Datatype>]| all.iter().all(|t| t.layout.get().is_none() && t.signature.get().is_none());
+    let untouched = |all: &[Arc<Datatype>]| {
+        all.iter().all(|t| t.layout.get().is_none() && t.signature.get().is_none())
+    };
     assert!(untouched(&all));
     drop(all);
     // The type keeps its constituents alive.
@@ -156,8 +167,14 @@ fn a_dup_shares_the_layout_and_another_object_for_the_same_type_may_make_it_agai
     let (_, last) = nested();
     let dup = Datatype::dup(&last).unwrap();
     let before = last.again();
-    assert!(Arc::ptr_eq(dup.layout(), last.layout()) && Arc::ptr_eq(last.again().layout(), last.layout()));
-    assert_eq!((before.layout().runs(), before.layout().bounds()), (last.layout().runs(), last.bounds()));
+    assert!(
+        Arc::ptr_eq(dup.layout(), last.layout())
+            && Arc::ptr_eq(last.again().layout(), last.layout())
+    );
+    assert_eq!(
+        (before.layout().runs(), before.layout().bounds()),
+        (last.layout().runs(), last.bounds())
+    );
 }
 
 #[test]
@@ -170,7 +187,8 @@ fn arrays_of_many_dimensions_are_made_or_refused() {
     assert!(of_30.layout.get().is_some() && of_30.depth == 0);
     assert!(array(20, &double()).unwrap().layout.get().is_none());
     assert_eq!(array(80, &double()).unwrap_err().class(), abi::MPI_ERR_VALUE_TOO_LARGE);
-    let pair = Datatype::structure(Form::Int, &[1, 1], &[0, 12], vec![double(), get(0x209)]).unwrap();
+    let pair =
+        Datatype::structure(Form::Int, &[1, 1], &[0, 12], vec![double(), get(0x209)]).unwrap();
     let blocks = |old: &Arc<Datatype>| {
         let places: Vec<i64> = (0..70).map(|i| i * i).collect();
         Datatype::structure(
@@ -202,7 +220,10 @@ fn threads_may_be_the_first_users_at_once() {
                 scope.spawn(move || {
                     let elements = [2, 8, 16, 96];
                     for (t, n) in all.iter().zip(elements).cycle().skip(first).take(4) {
-                        assert_eq!((t.signature().elements(), t.external_size(1)), (n, Some(n * 6)));
+                        assert_eq!(
+                            (t.signature().elements(), t.external_size(1)),
+                            (n, Some(n * 6))
+                        );
                         assert_eq!(t.layout().bounds(), t.bounds());
                     }
                 });
@@ -230,7 +251,12 @@ fn elements_of_one_type_are_recognised() {
     assert_eq!(vector.uniform().unwrap().name, "MPI_DOUBLE");
     assert!(vector.facts().is_none() && vector.scalar().is_none());
     let both = vec![Arc::clone(&vector), get(0x209)];
-    assert!(Datatype::structure(Form::Int, &[1, 1], &[0, 200], both.clone()).unwrap().uniform().is_none());
+    assert!(
+        Datatype::structure(Form::Int, &[1, 1], &[0, 200], both.clone())
+            .unwrap()
+            .uniform()
+            .is_none()
+    );
     assert!(Datatype::structure(Form::Int, &[1, 0], &[0, 200], both).unwrap().uniform().is_some());
 }
 

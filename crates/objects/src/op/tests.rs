@@ -8,15 +8,20 @@ fn every_legal_pair_has_a_kernel() {
     let p = Predefined::new();
     for (_, op, op_name) in OPS {
         for facts in all() {
-            let found = accumulator_for(&Op::Predefined(op), p.get(facts.handle.into()).unwrap(), true);
+            let found =
+                accumulator_for(&Op::Predefined(op), p.get(facts.handle.into()).unwrap(), true);
             match found {
                 Ok(kernel) => {
                     assert!(is_defined(op, facts.category));
-                    assert_eq!((kernel.size(), kernel.is_plain()), (facts.size, facts.size == facts.extent));
+                    assert_eq!(
+                        (kernel.size(), kernel.is_plain()),
+                        (facts.size, facts.size == facts.extent)
+                    );
                 }
                 // Only x86-64 has the x87 format.
                 Err(e)
-                    if e.class() == abi::MPI_ERR_UNSUPPORTED_OPERATION && !cfg!(target_arch = "x86_64") => {}
+                    if e.class() == abi::MPI_ERR_UNSUPPORTED_OPERATION
+                        && !cfg!(target_arch = "x86_64") => {}
                 Err(e) => {
                     assert!(!is_defined(op, facts.category), "{e}");
                     assert!(e.detail().contains(op_name) && e.detail().contains(facts.name), "{e}");
@@ -47,8 +52,9 @@ fn what_other_libraries_carry_out_beyond_the_table() {
     for (_, op, _) in OPS {
         for facts in all() {
             let (operation, datatype) = (Op::Predefined(op), p.get(facts.handle.into()).unwrap());
-            let (strict, usual) =
-                [true, false].map(|strict| accumulator_for(&operation, datatype, strict).is_ok()).into();
+            let (strict, usual) = [true, false]
+                .map(|strict| accumulator_for(&operation, datatype, strict).is_ok())
+                .into();
             let more = match usize::from(facts.handle) {
                 abi::MPI_CHAR => is_defined(op, Category::CInteger),
                 abi::MPI_AINT | abi::MPI_OFFSET | abi::MPI_COUNT => {
@@ -58,7 +64,8 @@ fn what_other_libraries_carry_out_beyond_the_table() {
             };
             assert_eq!(usual, strict || more, "{op:?} on {}", facts.name);
             let error = accumulator_for(&operation, datatype, true).err();
-            let names_the_parameter = error.is_some_and(|error| error.detail().contains("mpi_strict 0"));
+            let names_the_parameter =
+                error.is_some_and(|error| error.detail().contains("mpi_strict 0"));
             assert_eq!(names_the_parameter, more && !strict, "{op:?} on {}", facts.name);
         }
     }
@@ -72,13 +79,18 @@ fn what_other_libraries_carry_out_beyond_the_table() {
 #[test]
 fn replace_and_no_op_are_for_accumulates_only() {
     let p = Predefined::new();
-    for (op, handle) in
-        [(PredefinedOp::Replace, 0x209), (PredefinedOp::Replace, 0x243), (PredefinedOp::NoOp, 0x2e2)]
-    {
+    for (op, handle) in [
+        (PredefinedOp::Replace, 0x209),
+        (PredefinedOp::Replace, 0x243),
+        (PredefinedOp::NoOp, 0x2e2),
+    ] {
         let (operation, datatype) = (Op::Predefined(op), p.get(handle).unwrap());
         let error = kernel_for(&operation, datatype, true).unwrap_err();
         assert_eq!(error.class(), abi::MPI_ERR_OP);
-        assert!(error.detail().contains(name(op)) && error.detail().contains("accumulates only"), "{error}");
+        assert!(
+            error.detail().contains(name(op)) && error.detail().contains("accumulates only"),
+            "{error}"
+        );
         assert!(accumulator_for(&operation, datatype, true).is_ok());
     }
 }
@@ -87,7 +99,9 @@ fn replace_and_no_op_are_for_accumulates_only() {
 fn handles_and_names_agree() {
     assert_eq!(predefined(0x21), Some(PredefinedOp::Sum));
     assert_eq!((predefined(0x20), predefined(0x3e)), (None, None));
-    assert!(OPS.iter().all(|&(handle, op, n)| predefined(handle as u64) == Some(op) && name(op) == n));
+    assert!(
+        OPS.iter().all(|&(handle, op, n)| predefined(handle as u64) == Some(op) && name(op) == n)
+    );
     let user = Op::User { function: 1, commutative: false, large_count: false };
     assert!(!user.is_commutative() && Op::Predefined(PredefinedOp::Sum).is_commutative());
 }

@@ -25,11 +25,13 @@ impl Cartesian {
             let text = format!("dims[{index}] is {dim}; it must be positive");
             return Err(MpiError::new(abi::MPI_ERR_DIMS, text));
         }
-        let size = dims.iter().try_fold(1_i32, |size, dim| size.checked_mul(*dim)).ok_or_else(|| {
-            let text =
-                format!("a grid of the dimensions {dims:?} has more ranks than a communicator can have");
-            MpiError::new(abi::MPI_ERR_DIMS, text)
-        })?;
+        let size =
+            dims.iter().try_fold(1_i32, |size, dim| size.checked_mul(*dim)).ok_or_else(|| {
+                let text = format!(
+                    "a grid of the dimensions {dims:?} has more ranks than a communicator can have"
+                );
+                MpiError::new(abi::MPI_ERR_DIMS, text)
+            })?;
         Ok(Cartesian { dims: dims.to_vec(), periods: periods.to_vec(), size })
     }
 
@@ -69,7 +71,9 @@ impl Cartesian {
     /// with `MPI_ERR_ARG` if a coordinate lies outside of another dimension.
     pub fn rank(&self, coords: &[i32]) -> Result<u32> {
         let mut rank = 0_i64;
-        for (index, ((dim, periodic), coord)) in self.dims.iter().zip(&self.periods).zip(coords).enumerate() {
+        for (index, ((dim, periodic), coord)) in
+            self.dims.iter().zip(&self.periods).zip(coords).enumerate()
+        {
             let inside = if *periodic { coord.rem_euclid(*dim) } else { *coord };
             if !(0..*dim).contains(&inside) {
                 let text = format!(
@@ -86,10 +90,17 @@ impl Cartesian {
     /// Source and destination of a shift by `displacement` along a dimension; `None` beyond the end
     /// of a dimension that is not periodic. Fails with `MPI_ERR_DIMS` if there is no such
     /// dimension.
-    pub fn shift(&self, rank: u32, direction: i32, displacement: i32) -> Result<(Option<u32>, Option<u32>)> {
-        let dimension = usize::try_from(direction).ok().filter(|direction| *direction < self.dims.len());
+    pub fn shift(
+        &self,
+        rank: u32,
+        direction: i32,
+        displacement: i32,
+    ) -> Result<(Option<u32>, Option<u32>)> {
+        let dimension =
+            usize::try_from(direction).ok().filter(|direction| *direction < self.dims.len());
         let Some(dimension) = dimension else {
-            let text = format!("direction is {direction}; the grid has {} dimensions", self.dims.len());
+            let text =
+                format!("direction is {direction}; the grid has {} dimensions", self.dims.len());
             return Err(MpiError::new(abi::MPI_ERR_DIMS, text));
         };
         let displacement = i64::from(displacement);

@@ -9,7 +9,10 @@ use oxmpi_abi::constants as abi;
 /// negative or the given dimensions do not divide `nodes`.
 pub fn dims_create(nodes: i32, dims: &mut [i32]) -> Result<()> {
     if nodes < 1 {
-        return Err(MpiError::new(abi::MPI_ERR_ARG, format!("nnodes is {nodes}; it must be positive")));
+        return Err(MpiError::new(
+            abi::MPI_ERR_ARG,
+            format!("nnodes is {nodes}; it must be positive"),
+        ));
     }
     if let Some((index, dim)) = dims.iter().enumerate().find(|(_, dim)| **dim < 0) {
         let text = format!("dims[{index}] is {dim}; it must not be negative");
@@ -41,9 +44,13 @@ fn balanced(number: i32, how_many: usize) -> Vec<i32> {
     let count = how_many.min(32);
     let divisors = divisors(number);
     let mut best: Option<(i32, Vec<i32>)> = None;
-    for largest in divisors.iter().copied().filter(|largest| power(*largest, count) >= i64::from(number)) {
+    for largest in
+        divisors.iter().copied().filter(|largest| power(*largest, count) >= i64::from(number))
+    {
         let least = best.as_ref().map_or(i32::MAX, |(least, _)| *least);
-        let Some((difference, factors)) = closest(number, count, largest, least, &divisors) else { continue };
+        let Some((difference, factors)) = closest(number, count, largest, least, &divisors) else {
+            continue;
+        };
         best = Some((difference, factors));
         if difference == 0 {
             break;
@@ -56,7 +63,13 @@ fn balanced(number: i32, how_many: usize) -> Vec<i32> {
 
 /// The factors whose first is `largest` and whose last is the greatest possible, with their
 /// difference, if it is below `least`.
-fn closest(number: i32, count: usize, largest: i32, least: i32, divisors: &[i32]) -> Option<(i32, Vec<i32>)> {
+fn closest(
+    number: i32,
+    count: usize,
+    largest: i32,
+    least: i32,
+    divisors: &[i32],
+) -> Option<(i32, Vec<i32>)> {
     let rest = number / largest;
     if count < 2 {
         return (rest == 1).then(|| (0, vec![largest]));
@@ -89,7 +102,8 @@ fn between(
     if power(low, count) > i64::from(number) {
         return false;
     }
-    let within = &divisors[divisors.partition_point(|d| *d < low)..divisors.partition_point(|d| *d <= high)];
+    let within =
+        &divisors[divisors.partition_point(|d| *d < low)..divisors.partition_point(|d| *d <= high)];
     for largest in within.iter().copied().filter(|d| number % d == 0) {
         if power(largest, count) < i64::from(number) {
             continue;
@@ -105,7 +119,8 @@ fn between(
 
 fn divisors(number: i32) -> Vec<i32> {
     let small = (1..).take_while(|d| i64::from(*d) * i64::from(*d) <= i64::from(number));
-    let mut all: Vec<i32> = small.filter(|d| number % d == 0).flat_map(|d| [d, number / d]).collect();
+    let mut all: Vec<i32> =
+        small.filter(|d| number % d == 0).flat_map(|d| [d, number / d]).collect();
     all.sort_unstable();
     all.dedup();
     all

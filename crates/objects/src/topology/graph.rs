@@ -25,8 +25,10 @@ impl Graph {
         let node = |(at, edge): (usize, &i32)| match u32::try_from(*edge) {
             Ok(node) if (node as usize) < index.len() => Ok(node),
             _ => {
-                let text =
-                    format!("edges[{at}] is {edge}; the nodes go from 0 to {}", index.len() as i64 - 1);
+                let text = format!(
+                    "edges[{at}] is {edge}; the nodes go from 0 to {}",
+                    index.len() as i64 - 1
+                );
                 Err(MpiError::new(abi::MPI_ERR_ARG, text))
             }
         };
@@ -58,7 +60,8 @@ pub fn check_index(index: &[i32]) -> Result<()> {
     let mut before = 0;
     for (at, end) in index.iter().enumerate() {
         if *end < before {
-            let text = format!("indx[{at}] is {end}; it must not be below the one before, {before}");
+            let text =
+                format!("indx[{at}] is {end}; it must not be below the one before, {before}");
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
         before = *end;

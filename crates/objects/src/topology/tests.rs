@@ -88,7 +88,8 @@ fn dimensions_are_balanced() {
 
 #[test]
 fn dimensions_that_do_not_fit_are_refused() {
-    for (nodes, given) in [(7, &[0, 3, 0][..]), (4, &[2, 3]), (2, &[]), (4, &[-1, 0]), (4, &[8, 0])] {
+    for (nodes, given) in [(7, &[0, 3, 0][..]), (4, &[2, 3]), (2, &[]), (4, &[-1, 0]), (4, &[8, 0])]
+    {
         assert_eq!(dims(nodes, given), Err(abi::MPI_ERR_DIMS), "{nodes} {given:?}");
     }
     assert_eq!(dims(0, &[0]), Err(abi::MPI_ERR_ARG));
@@ -101,24 +102,38 @@ fn least_difference(number: i32, how_many: usize, (low, high): (i32, i32)) -> Op
     if how_many == 0 {
         return (number == 1).then_some(high - low);
     }
-    let divisors =
-        (1..).take_while(|d| d * d <= number).filter(|d| number % d == 0).flat_map(|d| [d, number / d]);
+    let divisors = (1..)
+        .take_while(|d| d * d <= number)
+        .filter(|d| number % d == 0)
+        .flat_map(|d| [d, number / d]);
     // Not increasing: the last is the smallest.
     divisors
         .filter(|d| *d <= low)
-        .filter_map(|d| least_difference(number / d, how_many - 1, (d, if high == 0 { d } else { high })))
+        .filter_map(|d| {
+            least_difference(number / d, how_many - 1, (d, if high == 0 { d } else { high }))
+        })
         .min()
 }
 
 #[test]
 fn dimensions_are_as_close_as_they_can_be() {
-    let with_given =
-        [(&[0, 0][..], 1), (&[0, 0, 0], 1), (&[0, 0, 0, 0], 1), (&[0, 3, 0], 3), (&[2, 0, 0, 0], 2)];
-    for nodes in (1..2000).chain((2000..20_000).step_by(60)).chain([19_600, 19_656, 18_480, 17_640]) {
+    let with_given = [
+        (&[0, 0][..], 1),
+        (&[0, 0, 0], 1),
+        (&[0, 0, 0, 0], 1),
+        (&[0, 3, 0], 3),
+        (&[2, 0, 0, 0], 2),
+    ];
+    for nodes in (1..2000).chain((2000..20_000).step_by(60)).chain([19_600, 19_656, 18_480, 17_640])
+    {
         for (given, factor) in with_given {
             let made = dims(nodes * factor, given).unwrap();
-            let free: Vec<i32> =
-                given.iter().zip(&made).filter(|(given, _)| **given == 0).map(|(_, made)| *made).collect();
+            let free: Vec<i32> = given
+                .iter()
+                .zip(&made)
+                .filter(|(given, _)| **given == 0)
+                .map(|(_, made)| *made)
+                .collect();
             assert!(free.is_sorted_by(|a, b| a >= b), "{nodes}: {made:?}");
             assert_eq!(made.iter().product::<i32>(), nodes * factor);
             let least = least_difference(nodes, free.len(), (nodes, 0)).unwrap();

@@ -154,7 +154,11 @@ fn predefined(random: &mut Random, types: &Predefined) -> (Arc<Datatype>, Model)
 
 /// A random datatype that nests `depth` deep, and its model; `None` if it is too large for the
 /// naive model.
-pub(crate) fn made(random: &mut Random, types: &Predefined, depth: usize) -> Option<(Arc<Datatype>, Model)> {
+pub(crate) fn made(
+    random: &mut Random,
+    types: &Predefined,
+    depth: usize,
+) -> Option<(Arc<Datatype>, Model)> {
     if depth == 0 {
         return Some(predefined(random, types));
     }
@@ -169,7 +173,8 @@ pub(crate) fn made(random: &mut Random, types: &Predefined, depth: usize) -> Opt
             Datatype::contiguous(form, count, &old)
         }
         1 | 2 => {
-            let (count, block, stride) = (random.between(0, 3), random.between(0, 3), random.between(-4, 6));
+            let (count, block, stride) =
+                (random.between(0, 3), random.between(0, 3), random.between(-4, 6));
             (0..count).for_each(|i| model.add(block, (i * stride) as isize * extent, &child));
             Datatype::vector(form, count, block, stride, &old)
         }
@@ -181,7 +186,10 @@ pub(crate) fn made(random: &mut Random, types: &Predefined, depth: usize) -> Opt
         }
         4 | 5 => {
             let (blocks, places) = lists(random);
-            blocks.iter().zip(&places).for_each(|(&n, &at)| model.add(n, at as isize * extent, &child));
+            blocks
+                .iter()
+                .zip(&places)
+                .for_each(|(&n, &at)| model.add(n, at as isize * extent, &child));
             Datatype::indexed(form, &blocks, &places, &old)
         }
         6 => {
@@ -233,7 +241,10 @@ pub(crate) fn made(random: &mut Random, types: &Predefined, depth: usize) -> Opt
 
 fn lists(random: &mut Random) -> (Vec<i64>, Vec<i64>) {
     let n = if random.below(4) == 0 { 8 + random.below(8) } else { random.below(5) };
-    ((0..n).map(|_| random.between(0, 3)).collect(), (0..n).map(|_| random.between(-9, 12)).collect())
+    (
+        (0..n).map(|_| random.between(0, 3)).collect(),
+        (0..n).map(|_| random.between(-9, 12)).collect(),
+    )
 }
 
 fn order(random: &mut Random) -> ArrayOrder {
@@ -242,7 +253,13 @@ fn order(random: &mut Random) -> ArrayOrder {
 
 /// Adds the elements of an array of `sizes` for which `mine` is true, in the order of memory; the
 /// result has the extent of the array.
-fn pick(model: &mut Model, sizes: &[i64], order: ArrayOrder, child: &Model, mine: impl Fn(&[i64]) -> bool) {
+fn pick(
+    model: &mut Model,
+    sizes: &[i64],
+    order: ArrayOrder,
+    child: &Model,
+    mine: impl Fn(&[i64]) -> bool,
+) {
     let all: i64 = sizes.iter().product();
     for element in 0..all {
         let mut at = vec![0; sizes.len()];
@@ -272,7 +289,8 @@ fn subarray(
     let ndims = 1 + random.below(3);
     let sizes: Vec<i64> = (0..ndims).map(|_| random.between(1, 5)).collect();
     let subsizes: Vec<i64> = sizes.iter().map(|&n| random.between(1, n)).collect();
-    let starts: Vec<i64> = sizes.iter().zip(&subsizes).map(|(n, sub)| random.between(0, n - sub)).collect();
+    let starts: Vec<i64> =
+        sizes.iter().zip(&subsizes).map(|(n, sub)| random.between(0, n - sub)).collect();
     let order = order(random);
     pick(model, &sizes, order, child, |at| {
         (0..ndims).all(|i| (starts[i]..starts[i] + subsizes[i]).contains(&at[i]))
@@ -291,7 +309,9 @@ fn darray(
     let ndims = 1 + random.below(3);
     let gsizes: Vec<i64> = (0..ndims).map(|_| random.between(1, 7)).collect();
     let distribs: Vec<i32> = (0..ndims)
-        .map(|_| [MPI_DISTRIBUTE_NONE, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC][random.below(3)])
+        .map(|_| {
+            [MPI_DISTRIBUTE_NONE, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC][random.below(3)]
+        })
         .collect();
     let psizes: Vec<i32> = distribs
         .iter()
@@ -372,7 +392,14 @@ pub(crate) fn rebuilt(datatype: &Datatype, types: &Predefined) -> Arc<Datatype> 
             let n = contents.integers[0] as usize;
             let sizes = if form == Form::Int { &ints[1..=3 * n] } else { contents.counts() };
             let order = ArrayOrder::from_int(*contents.integers.last().unwrap()).unwrap();
-            Datatype::subarray(form, &sizes[..n], &sizes[n..2 * n], &sizes[2 * n..], order, &olds[0])
+            Datatype::subarray(
+                form,
+                &sizes[..n],
+                &sizes[n..2 * n],
+                &sizes[2 * n..],
+                order,
+                &olds[0],
+            )
         }
         Combiner::Darray => {
             let (integers, n) = (&contents.integers, contents.integers[2] as usize);

@@ -60,14 +60,23 @@ fn numbers_are_reduced() {
                             all.iter().zip(values(r, len)).map(|(a, b)| combine(*a, b)).collect()
                         })
                     };
-                    assert!(world.all_reduce(&mine, op.clone()).unwrap() == first(size), "{op:?} {len}");
+                    assert!(
+                        world.all_reduce(&mine, op.clone()).unwrap() == first(size),
+                        "{op:?} {len}"
+                    );
                     let root = size - 1;
                     let reduced = world.reduce(&mine, op.clone(), root).unwrap();
                     assert!(reduced == (me == root).then(|| first(size)), "{op:?} {len}");
-                    assert!(world.scan(&mine, op.clone()).unwrap() == first(me + 1), "{op:?} {len}");
+                    assert!(
+                        world.scan(&mine, op.clone()).unwrap() == first(me + 1),
+                        "{op:?} {len}"
+                    );
                 }
             }
-            assert_eq!(world.reduce_one(1.5f32, Sum, 0).unwrap(), (me == 0).then_some(1.5 * size as f32));
+            assert_eq!(
+                world.reduce_one(1.5f32, Sum, 0).unwrap(),
+                (me == 0).then_some(1.5 * size as f32)
+            );
         });
     }
 }
@@ -102,7 +111,8 @@ fn the_programs_own_operations_keep_their_order() {
 fn a_panic_in_an_operation_comes_out_after_the_reduction() {
     threads(2, |world| {
         let odd = |_: &i32, _: &i32| -> i32 { panic!("{}", "no such sum") };
-        let outcome = catch_unwind(AssertUnwindSafe(|| world.all_reduce(&[1, 2], Op::commutative(odd))));
+        let outcome =
+            catch_unwind(AssertUnwindSafe(|| world.all_reduce(&[1, 2], Op::commutative(odd))));
         if let Err(payload) = outcome {
             assert_eq!(payload.downcast_ref::<String>().unwrap(), "no such sum");
         }
@@ -166,7 +176,8 @@ fn data_move_in_place() {
                 let mut data = if me == root { all.clone() } else { vec![0; len] };
                 world.scatter_in_place(&mut data, root).unwrap();
                 assert!(data == if me == root { all.clone() } else { values(me, len) });
-                let mut data: Vec<i64> = (0..size).flat_map(|r| values(me * 100 + r, len)).collect();
+                let mut data: Vec<i64> =
+                    (0..size).flat_map(|r| values(me * 100 + r, len)).collect();
                 let from: Vec<i64> = (0..size).flat_map(|r| values(r * 100 + me, len)).collect();
                 world.all_to_all_in_place(&mut data).unwrap();
                 assert!(data == from);
@@ -235,8 +246,10 @@ fn immediate_collectives_end_with_their_scope_in_any_order() {
                     (to.clone(), if me == root { own.clone() } else { mine.clone() });
                 let mut parts = if me == root { all.clone() } else { vec![0; len] };
                 let zeros = vec![0; len];
-                let (mut block, mut sum, mut root_sum) = (zeros.clone(), zeros.clone(), zeros.clone());
-                let (mut scan, mut before, mut shared) = (zeros.clone(), zeros.clone(), zeros.clone());
+                let (mut block, mut sum, mut root_sum) =
+                    (zeros.clone(), zeros.clone(), zeros.clone());
+                let (mut scan, mut before, mut shared) =
+                    (zeros.clone(), zeros.clone(), zeros.clone());
                 let in_place = [(); 4].map(|()| mine.clone());
                 let [mut all_in, mut root_in, mut scan_in, mut before_in] = in_place;
                 world
@@ -281,7 +294,9 @@ fn immediate_collectives_end_with_their_scope_in_any_order() {
                 let largest = |i: usize| (0..size).map(|r| values(r * 100 + me, len)[i]).max();
                 assert!(len > 1000 || (0..len).all(|i| Some(shared[i]) == largest(i)));
                 assert!(scan == sums(0..me + 1, len) && scan_in == scan);
-                assert!(before == sums(0..me, len) && before_in == if me == 0 { mine } else { before });
+                assert!(
+                    before == sums(0..me, len) && before_in == if me == 0 { mine } else { before }
+                );
             }
         });
     }

@@ -83,7 +83,10 @@ fn structs_travel_without_their_padding() {
     for len in [1, 3, 500, 20_000] {
         echoes(&(0..len).map(|i| particle(3, i)).collect::<Vec<_>>(), 15);
         echoes(&(0..len).map(|i| cell(4, i)).collect::<Vec<_>>(), 1 + 30 + 8 + 3);
-        echoes(&(0..len).map(|i| Tuple { first: i as u8, second: [i as u16; 3] }).collect::<Vec<_>>(), 7);
+        echoes(
+            &(0..len).map(|i| Tuple { first: i as u8, second: [i as u16; 3] }).collect::<Vec<_>>(),
+            7,
+        );
         echoes(&(0..len).map(|i| (i as u8, i as u32, [i as u16; 2])).collect::<Vec<_>>(), 9);
         echoes(&(0..len).map(|i| [cell(5, i), cell(6, i)]).collect::<Vec<_>>(), 84);
         echoes(&(0..len).map(|i| Aligned(i as u32)).collect::<Vec<_>>(), 4);
@@ -144,7 +147,8 @@ fn a_column_is_a_message() {
     const WIDTH: usize = 7;
     threads(2, |world| {
         let peer = 1 - world.rank();
-        let matrix: Vec<i32> = (0..ROWS * WIDTH).map(|i| world.rank() * 10_000 + i as i32).collect();
+        let matrix: Vec<i32> =
+            (0..ROWS * WIDTH).map(|i| world.rank() * 10_000 + i as i32).collect();
         let theirs = |row: usize, column: usize| peer * 10_000 + (row * WIDTH + column) as i32;
         let view = Strided::new(&matrix, WIDTH);
 
@@ -166,7 +170,11 @@ fn a_column_is_a_message() {
         for (i, value) in other.iter().enumerate() {
             let (row, column) = (i / 9, i % 9);
             let inside = (5..9).contains(&row) && column >= 6;
-            assert_eq!(*value, if inside { theirs(row + 5, column - 4) } else { -1 }, "{row}, {column}");
+            assert_eq!(
+                *value,
+                if inside { theirs(row + 5, column - 4) } else { -1 },
+                "{row}, {column}"
+            );
         }
 
         // An empty part is valid.
@@ -219,7 +227,9 @@ fn rectangles_go_through_collectives() {
         let expected: Vec<i32> = (0..3).flat_map(|r| [1, 5, 9].map(|i| 100 * r + i)).collect();
         assert_eq!(all, (me == 0).then_some(expected));
         let mut back = vec![0; 6];
-        world.scatter(&all.unwrap_or_default(), &mut StridedMut::new(&mut back, 2).column(1), 0).unwrap();
+        world
+            .scatter(&all.unwrap_or_default(), &mut StridedMut::new(&mut back, 2).column(1), 0)
+            .unwrap();
         assert_eq!(back, [0, 100 * me + 1, 0, 100 * me + 5, 0, 100 * me + 9]);
         let mut data = vec![me; 8];
         world.broadcast(&mut StridedMut::new(&mut data, 4).part(.., 1..3), 2).unwrap();

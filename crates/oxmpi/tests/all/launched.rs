@@ -63,12 +63,23 @@ fn target() -> PathBuf {
 fn launcher() -> PathBuf {
     let target = target();
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    build.args(["build", "--quiet", "-p", "oxmpi-cli", "--bin", "oxmpi", "-p", "oxmpi", "--examples"]);
+    build.args([
+        "build",
+        "--quiet",
+        "-p",
+        "oxmpi-cli",
+        "--bin",
+        "oxmpi",
+        "-p",
+        "oxmpi",
+        "--examples",
+    ]);
     build.arg("--target-dir").arg(target.parent().unwrap());
     if target.ends_with("release") {
         build.arg("--release");
     }
-    let built = build.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null()).output().unwrap();
+    let built =
+        build.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null()).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     target.join("oxmpi")
 }
@@ -102,7 +113,10 @@ fn rank_in_role(role: &str) -> (i32, String, String) {
 fn the_examples_print_the_expected_results() {
     let out = example("hello", "3", &[]);
     let lines: Vec<&str> = out.lines().map(|l| l.split(',').next().unwrap()).collect();
-    assert_eq!(lines, ["hello from rank 0 of 3", "hello from rank 1 of 3", "hello from rank 2 of 3"]);
+    assert_eq!(
+        lines,
+        ["hello from rank 0 of 3", "hello from rank 1 of 3", "hello from rank 2 of 3"]
+    );
     for (ranks, step) in [("1", 0), ("2", 1), ("4", 6)] {
         let expected: String =
             (0..3).map(|r| format!("round {r}: the token is {}\n", (r + 1) * step)).collect();

@@ -28,7 +28,8 @@ fn messages_of_all_lengths_arrive_by_all_functions() {
                 let status = world.recv_into(&mut buffer, ANY_SOURCE, ANY_TAG).unwrap();
                 assert_eq!((status.source(), status.tag(), status.bytes()), (Some(0), 2, 4 * len));
                 assert!(buffer[..len] == theirs, "length {len}");
-                let (data, status) = world.irecv(vec![0; len], peer, ANY_TAG).unwrap().wait().unwrap();
+                let (data, status) =
+                    world.irecv(vec![0; len], peer, ANY_TAG).unwrap().wait().unwrap();
                 assert!(data == theirs && status.tag() == 3, "length {len}");
                 assert!(world.probe(ANY_SOURCE, 4).unwrap().bytes() == 4 * len);
                 assert!(world.recv::<u32>(ANY_SOURCE, 4).unwrap().0 == theirs);
@@ -71,7 +72,10 @@ fn problems_of_peers_are_errors() {
         );
         assert_eq!(world.recv_into(&mut [0u32; 2], 0, 1).unwrap_err().kind(), ErrorKind::WrongType);
         let long = world.recv_into(&mut [0u8; 8], 0, 2).unwrap_err();
-        assert_eq!((long.kind(), long.class(), long.operation()), (ErrorKind::Truncated, 15, "recv_into"));
+        assert_eq!(
+            (long.kind(), long.class(), long.operation()),
+            (ErrorKind::Truncated, 15, "recv_into")
+        );
         assert_eq!(
             long.to_string(),
             "recv_into: a message of 9 bytes arrived for a receive buffer of 8 bytes"
@@ -94,7 +98,10 @@ fn mistakes_of_the_program_panic_with_their_values() {
     threads(1, |world: &Communicator<'_>| {
         let mut one = [0];
         for (text, said) in [
-            ("dest is 3; the communicator has the ranks 0 to 0", panic_of(|| world.send(&[0], 3, 0))),
+            (
+                "dest is 3; the communicator has the ranks 0 to 0",
+                panic_of(|| world.send(&[0], 3, 0)),
+            ),
             ("dest is rank -1;", panic_of(|| world.isend(vec![0], -1, 0).map(drop))),
             ("tag is -2;", panic_of(|| world.ssend(&[0], 0, -2))),
             ("tag is -2;", panic_of(|| world.recv::<u8>(0, -2))),
@@ -288,7 +295,8 @@ fn sets_give_out_requests_as_they_complete() {
 #[test]
 fn indices_stay_those_of_the_order_put_in() {
     threads(1, |world| {
-        let mut set: RequestSet<_> = (0..3).map(|tag| world.irecv(vec![0u8], 0, tag).unwrap()).collect();
+        let mut set: RequestSet<_> =
+            (0..3).map(|tag| world.irecv(vec![0u8], 0, tag).unwrap()).collect();
         for tag in [0, 2, 1] {
             world.send(&[tag as u8], 0, tag).unwrap();
             let (index, received) =
@@ -308,14 +316,18 @@ fn one_of_several_that_fails_spoils_no_other() {
         let mut set = RequestSet::new();
         set.extend(requests());
         send();
-        let kinds: Vec<_> = set.wait_all().into_iter().map(|(_, r)| r.map(|(data, _)| data)).collect();
+        let kinds: Vec<_> =
+            set.wait_all().into_iter().map(|(_, r)| r.map(|(data, _)| data)).collect();
         assert_eq!(kinds[0], Ok(vec![0, 0, 0, 0]));
         assert_eq!(kinds[1].as_ref().unwrap_err().kind(), ErrorKind::Truncated);
         assert_eq!(kinds[2], Ok(vec![2, 2, 2, 0]));
         let all = requests();
         send();
         let error = oxmpi::wait_all(all).unwrap_err();
-        assert_eq!((error.kind(), error.rank(), error.operation()), (ErrorKind::Truncated, Some(0), "wait"));
+        assert_eq!(
+            (error.kind(), error.rank(), error.operation()),
+            (ErrorKind::Truncated, Some(0), "wait")
+        );
         assert_eq!(world.iprobe(ANY_SOURCE, ANY_TAG).unwrap(), None, "all were received");
     });
 }
@@ -372,7 +384,10 @@ fn persistent_messages_are_started_again_and_again() {
                 let sent = send.start().unwrap();
                 let statuses = oxmpi::wait_all([received, sent]).unwrap();
                 assert_eq!(statuses[0].count::<u32>(), Some(len));
-                assert!(receive.data() == pattern(peer + 10 * round, len), "length {len}, round {round}");
+                assert!(
+                    receive.data() == pattern(peer + 10 * round, len),
+                    "length {len}, round {round}"
+                );
             }
             world.barrier().unwrap();
             // A start that was not waited for is waited for at the next use.
@@ -408,7 +423,11 @@ fn a_persistent_message_fails_alone() {
         std::mem::forget(receive.start().unwrap());
         drop(receive);
         world.send(&[3u8; 3], 0, 0).unwrap();
-        assert_eq!(world.recv::<u8>(0, 0).unwrap().0, [3; 3], "the dropped receive has not taken it");
+        assert_eq!(
+            world.recv::<u8>(0, 0).unwrap().0,
+            [3; 3],
+            "the dropped receive has not taken it"
+        );
         let mut nothing = world.send_init(vec![1u8], None, 0).unwrap();
         nothing.start().unwrap().wait().unwrap();
     });

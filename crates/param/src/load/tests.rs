@@ -40,8 +40,10 @@ fn the_stronger_source_wins_and_each_value_knows_its_own() {
         "etc/oxmpi-mca-params.conf",
         "wait_spin_us=1\nwait_yield_us=1\nwait_yields=1\nwait_sleeping=1\n",
     );
-    let user =
-        dir.write(".oxmpi/mca-params.conf", "# mine\nwait_spin_us = 2\nwait_yield_us = 2\nwait_yields = 2\n");
+    let user = dir.write(
+        ".oxmpi/mca-params.conf",
+        "# mine\nwait_spin_us = 2\nwait_yield_us = 2\nwait_yields = 2\n",
+    );
     let vars = [
         ("OXMPI_MCA_wait_spin_us", "4"),
         ("OMPI_MCA_wait_spin_us", "3"),
@@ -52,7 +54,12 @@ fn the_stronger_source_wins_and_each_value_knows_its_own() {
     assert_eq!(found.errors, []);
     let mut params = found.params;
     assert_eq!(
-        (params.wait_spin_us(), params.wait_yield_us(), params.wait_yields(), params.wait_sleeping()),
+        (
+            params.wait_spin_us(),
+            params.wait_yield_us(),
+            params.wait_yields(),
+            params.wait_sleeping()
+        ),
         (4, 3, 2, 1)
     );
     let source = |params: &Params, name| params.source(Param::find(name).unwrap()).to_string();
@@ -71,20 +78,28 @@ fn names_of_open_mpi_are_skipped_and_near_misses_reported() {
     let found = Found::gather(vars, None);
     assert_eq!((found.errors.len(), &found.params), (0, &Params::default()));
     let ignored: Vec<_> = found.ignored.iter().map(|i| (i.variable.as_str(), i.nearest)).collect();
-    assert_eq!(ignored, [("OMPI_MCA_osc", None), ("OMPI_MCA_shm_ring_slot", Some("shm_ring_slots"))]);
+    assert_eq!(
+        ignored,
+        [("OMPI_MCA_osc", None), ("OMPI_MCA_shm_ring_slot", Some("shm_ring_slots"))]
+    );
 }
 
 #[test]
 fn a_value_of_the_launcher_comes_from_where_the_launcher_has_it() {
     let option = Source::CommandLine("--mca rpi tcp".into());
-    let ignored =
-        crate::encode_sources([("rpi", "tcp", &option), ("wait_spin_us", "5\u{1f}", &option)].into_iter());
+    let ignored = crate::encode_sources(
+        [("rpi", "tcp", &option), ("wait_spin_us", "5\u{1f}", &option)].into_iter(),
+    );
     let source = |value| {
         let vars = [("OXMPI_MCA_rpi", value), ("OXMPI_PARAM_SOURCES", &*ignored)];
         Found::gather(vars, None).params.source(Param::find("rpi").unwrap()).to_string()
     };
     assert_eq!(source("tcp"), "--mca rpi tcp");
-    assert_eq!(source("shm"), "environment variable OXMPI_MCA_rpi", "a program has changed it since");
+    assert_eq!(
+        source("shm"),
+        "environment variable OXMPI_MCA_rpi",
+        "a program has changed it since"
+    );
     let nonsense = [("OXMPI_MCA_rpi", "tcp"), ("OXMPI_PARAM_SOURCES", "rpi\u{1f}\u{1e}tcp")];
     assert!(Found::gather(nonsense, None).errors.is_empty());
 }
@@ -99,7 +114,11 @@ fn a_checkpoint_request_with_a_name_of_open_mpi_is_refused() {
         let start = format!("environment variable {variable}: there is no parameter '{name}' (");
         assert!(error.starts_with(&start), "{error}");
     }
-    assert_eq!(Found::gather([("OMPI_MCA_crs", "self")], None).ignored.len(), 1, "that is Open MPI's");
+    assert_eq!(
+        Found::gather([("OMPI_MCA_crs", "self")], None).ignored.len(),
+        1,
+        "that is Open MPI's"
+    );
 }
 
 #[test]
@@ -154,8 +173,9 @@ fn files_can_be_named_or_left_out() {
         dir.write("a", "wait_spin_us = 3\nwait_yields = 3"),
         dir.write("b", "wait_spin_us = 4\nwait_sleeping = 4"),
     );
-    let with =
-        |files: &str| Found::gather([("OXMPI_PARAM_FILES", files), dir.home()], Some(&dir.0)).into_result();
+    let with = |files: &str| {
+        Found::gather([("OXMPI_PARAM_FILES", files), dir.home()], Some(&dir.0)).into_result()
+    };
     assert_eq!(with("none").unwrap(), Params::default());
     let params = with(&format!("{a}:{b}")).unwrap();
     assert_eq!((params.wait_spin_us(), params.wait_yields(), params.wait_sleeping()), (3, 3, 4));

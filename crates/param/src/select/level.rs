@@ -29,8 +29,12 @@ pub struct LevelError {
 
 impl ThreadLevel {
     /// All levels, lowest first.
-    pub const ALL: [ThreadLevel; 4] =
-        [ThreadLevel::Single, ThreadLevel::Funneled, ThreadLevel::Serialized, ThreadLevel::Multiple];
+    pub const ALL: [ThreadLevel; 4] = [
+        ThreadLevel::Single,
+        ThreadLevel::Funneled,
+        ThreadLevel::Serialized,
+        ThreadLevel::Multiple,
+    ];
 
     /// The next lower level.
     pub fn lower(self) -> Option<ThreadLevel> {
@@ -51,7 +55,9 @@ impl ThreadLevel {
     /// `MPI_THREAD_`, or a number from 0 to 3.
     pub fn from_env() -> Result<Option<(ThreadLevel, &'static str)>, LevelError> {
         for variable in [LEVEL_VARIABLE, FOREIGN_LEVEL_VARIABLE] {
-            let Some(value) = std::env::var_os(variable).filter(|value| !value.is_empty()) else { continue };
+            let Some(value) = std::env::var_os(variable).filter(|value| !value.is_empty()) else {
+                continue;
+            };
             let value = value.to_string_lossy();
             return match ThreadLevel::read(&value) {
                 Some(level) => Ok(Some((level, variable))),
@@ -65,7 +71,8 @@ impl ThreadLevel {
         let word = text.trim().to_ascii_uppercase();
         let short = word.strip_prefix("MPI_THREAD_").unwrap_or(&word);
         let named = |level: &ThreadLevel| level.name().strip_prefix("MPI_THREAD_") == Some(short);
-        let place = |text: &str| text.parse::<usize>().ok().and_then(|n| ThreadLevel::ALL.get(n).copied());
+        let place =
+            |text: &str| text.parse::<usize>().ok().and_then(|n| ThreadLevel::ALL.get(n).copied());
         ThreadLevel::ALL.into_iter().find(named).or_else(|| place(short))
     }
 }

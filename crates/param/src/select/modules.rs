@@ -40,7 +40,9 @@ impl fmt::Display for NodeCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NodeCount::Hosts(hosts) => write!(f, "{hosts} hosts"),
-            NodeCount::Virtual(nodes) => write!(f, "{nodes} virtual nodes (parameter 'mpi_virtual_nodes')"),
+            NodeCount::Virtual(nodes) => {
+                write!(f, "{nodes} virtual nodes (parameter 'mpi_virtual_nodes')")
+            }
         }
     }
 }
@@ -70,7 +72,8 @@ fn rows(params: &Params, job: &Job, requests: &ModuleRequests) -> Vec<ModuleRow>
             "cr {cr} is requested, which uses it only if 'rpi' names it, for images of whole jobs on one host"
         ))
     };
-    let left_out = |module: &'static Module| requests.left_out(module).or_else(|| left_out_for_cr(module));
+    let left_out =
+        |module: &'static Module| requests.left_out(module).or_else(|| left_out_for_cr(module));
     let row = |module: &'static Module| ModuleRow {
         framework: Framework::Rpi,
         name: module.name,
@@ -153,7 +156,8 @@ impl Params {
         let requests = ModuleRequests::of(self, job)?;
         let nodes = job.nodes.map(|nodes| nodes.to_string());
         let mut rows = rows(self, job, &requests);
-        let is_considered = |name| Module::named(name).is_none_or(|module| requests.considers(module));
+        let is_considered =
+            |name| Module::named(name).is_none_or(|module| requests.considers(module));
         rows.retain(|row| row.framework != Framework::Rpi || is_considered(row.name));
         Ok(decide(&rows, &SelectionRequest { level, by, cr: self.cr(), nodes })?)
     }

@@ -1,7 +1,12 @@
 use super::*;
 use ThreadLevel::{Funneled, Multiple, Serialized, Single};
 
-fn row(framework: Framework, name: &'static str, priority: u32, levels: [ThreadLevel; 2]) -> ModuleRow {
+fn row(
+    framework: Framework,
+    name: &'static str,
+    priority: u32,
+    levels: [ThreadLevel; 2],
+) -> ModuleRow {
     ModuleRow {
         framework,
         name,
@@ -38,8 +43,15 @@ fn the_highest_priority_that_runs_at_the_level_wins() {
     let found = decide(&rows, &at(Multiple)).unwrap();
     assert_eq!((found.rpi, found.level), ("a", Multiple));
     assert_eq!(found.steps[2].drops[0].0, "rpi b");
-    assert!(found.steps[2].drops[0].1.contains("MPI_THREAD_SERIALIZED, and MPI_THREAD_MULTIPLE is wanted"));
-    assert_eq!(found.steps.iter().map(|step| step.number).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert!(
+        found.steps[2].drops[0]
+            .1
+            .contains("MPI_THREAD_SERIALIZED, and MPI_THREAD_MULTIPLE is wanted")
+    );
+    assert_eq!(
+        found.steps.iter().map(|step| step.number).collect::<Vec<_>>(),
+        [1, 2, 3, 4, 5, 6, 7, 8]
+    );
 }
 
 #[test]
@@ -51,7 +63,11 @@ fn the_level_falls_until_something_runs_and_rises_to_what_the_winner_needs() {
     let rows = [rpi("a", 1, [Serialized, Multiple]), basic()];
     let found = decide(&rows, &at(Single)).unwrap();
     assert_eq!((found.rpi, found.level), ("a", Serialized));
-    assert!(found.steps[4].text.contains("raised to MPI_THREAD_SERIALIZED"), "{}", found.steps[4].text);
+    assert!(
+        found.steps[4].text.contains("raised to MPI_THREAD_SERIALIZED"),
+        "{}",
+        found.steps[4].text
+    );
 }
 
 #[test]
@@ -65,7 +81,8 @@ fn without_transport_or_collectives_the_error_has_the_reasons() {
         "no module of 'rpi' carries the messages of this job: rpi gm: no such hardware. \
          'oxmpi info --select' shows each step"
     );
-    let rows = [rpi("a", 1, [Serialized, Multiple]), row(Framework::Coll, "x", 0, [Single, Funneled])];
+    let rows =
+        [rpi("a", 1, [Serialized, Multiple]), row(Framework::Coll, "x", 0, [Single, Funneled])];
     let error = decide(&rows, &at(Single)).unwrap_err();
     assert_eq!(error.framework, Framework::Coll);
     assert!(error.to_string().contains("coll x: it runs up to MPI_THREAD_FUNNELED"), "{error}");
@@ -90,7 +107,10 @@ fn a_way_between_nodes_is_part_of_the_decision() {
     let rows = all.map(without);
     let found = decide(&rows, &at(Single)).unwrap();
     assert_eq!((found.rpi, found.between), ("near", None));
-    assert_eq!(found.steps[1].drops, [("between nodes tcp".to_string(), "nobody wants it".to_string())]);
+    assert_eq!(
+        found.steps[1].drops,
+        [("between nodes tcp".to_string(), "nobody wants it".to_string())]
+    );
     assert!(found.steps[4].text.ends_with("nothing is left that carries messages between nodes"));
     let found = decide(&rows, &nodes).unwrap();
     assert_eq!((found.rpi, found.between), ("far", None));

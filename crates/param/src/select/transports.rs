@@ -92,12 +92,14 @@ const BTL: &[ForeignModule] = &[
 ];
 
 /// Besides the names of the linked transports.
-const MTL: &[ForeignModule] = &[missing("psm2", NO_MTL), missing("psm", NO_MTL), missing("mxm", NO_MTL)];
+const MTL: &[ForeignModule] =
+    &[missing("psm2", NO_MTL), missing("psm", NO_MTL), missing("mxm", NO_MTL)];
 
 /// The names that `mtl` accepts.
 fn known_mtl() -> Vec<ForeignModule> {
     let names = Module::all().iter().flat_map(|module| module.mtl).map(|name| here(name));
-    let missing = |one: &&ForeignModule| !Module::all().iter().any(|module| module.mtl.contains(&one.name));
+    let missing =
+        |one: &&ForeignModule| !Module::all().iter().any(|module| module.mtl.contains(&one.name));
     names.chain(MTL.iter().filter(missing).copied()).collect()
 }
 
@@ -111,14 +113,19 @@ fn request_mtl(pml: Option<&List<'_>>, mtl: Option<&List<'_>>) -> Result<MtlRequ
             let why = "it leaves out 'cm', and 'mtl' requests a network that matches messages: leave out one of the two";
             return Err(pml.wrong(why.into()));
         }
-        return Ok(MtlRequest { requested: None, left_out: matching().collect(), by: Some(pml.text()) });
+        return Ok(MtlRequest {
+            requested: None,
+            left_out: matching().collect(),
+            by: Some(pml.text()),
+        });
     }
     let requested = match mtl.filter(|mtl| !mtl.all_but).or(requests_cm) {
         None => None,
         Some(list) => {
             let found: Vec<_> = matching().filter(leaves).collect();
             if found.is_empty() {
-                let why = "no transport is left whose network matches messages: leave the parameter out";
+                let why =
+                    "no transport is left whose network matches messages: leave the parameter out";
                 return Err(list.wrong(why.into()));
             }
             Some((found, list.from.clone()))
@@ -142,7 +149,8 @@ struct MtlRequest {
 fn known_btl() -> Vec<ForeignModule> {
     let names = listed().flat_map(|module| module.btl.names).map(|name| here(name));
     // A linked transport is not missing.
-    let missing = |one: &&ForeignModule| !listed().any(|module| module.btl.names.contains(&one.name));
+    let missing =
+        |one: &&ForeignModule| !listed().any(|module| module.btl.names.contains(&one.name));
     BTL[..1].iter().copied().chain(names).chain(BTL[1..].iter().filter(missing).copied()).collect()
 }
 
@@ -189,7 +197,8 @@ struct BtlList {
 impl BtlList {
     /// Whether the list names a transport.
     fn names(&self, module: &Module) -> bool {
-        !self.all_but && module.btl.names.iter().any(|name| self.names.iter().any(|one| one == name))
+        !self.all_but
+            && module.btl.names.iter().any(|name| self.names.iter().any(|one| one == name))
     }
 
     /// Whether the list keeps a transport. Transports that only LAM/MPI has are in no list: they
@@ -197,7 +206,8 @@ impl BtlList {
     fn has(&self, module: &Module, is_requested: bool) -> bool {
         let btl = &module.btl;
         // A transport may have several names: excluding one of them excludes it.
-        let named = btl.names.iter().any(|name| self.names.iter().any(|one| one == name)) != self.all_but;
+        let named =
+            btl.names.iter().any(|name| self.names.iter().any(|one| one == name)) != self.all_but;
         let named = btl.names.is_empty() || named;
         match btl.left {
             BtlRule::Always => named,
@@ -246,24 +256,27 @@ impl<'p> List<'p> {
 
     fn check(&self, known: &[ForeignModule]) -> Result<(), SelectError> {
         if self.names.is_empty() {
-            return Err(
-                self.wrong("it names nothing: leave it out, or write names with commas between them".into())
-            );
+            return Err(self.wrong(
+                "it names nothing: leave it out, or write names with commas between them".into(),
+            ));
         }
         for name in &self.names {
             if name.starts_with('^') {
-                return Err(
-                    self.wrong("a '^' stands in front of the whole list, and means all but these".into())
-                );
+                return Err(self.wrong(
+                    "a '^' stands in front of the whole list, and means all but these".into(),
+                ));
             }
             let Some(found) = known.iter().find(|one| one.name == *name) else {
                 let hint = nearest(name, known.iter().map(|one| one.name));
                 let hint = hint.map(|hint| format!("; did you mean '{hint}'?")).unwrap_or_default();
                 let there: Vec<_> =
                     known.iter().filter(|one| one.missing.is_none()).map(|one| one.name).collect();
-                let there = if there.is_empty() { "none yet".to_string() } else { there.join(", ") };
-                return Err(self
-                    .wrong(format!("there is no module '{name}'{hint} ('{}' has {there})", self.parameter)));
+                let there =
+                    if there.is_empty() { "none yet".to_string() } else { there.join(", ") };
+                return Err(self.wrong(format!(
+                    "there is no module '{name}'{hint} ('{}' has {there})",
+                    self.parameter
+                )));
             };
             // A module that OxMPI does not have may be excluded.
             if let (false, Some(remedy)) = (self.all_but, found.missing) {
@@ -297,7 +310,8 @@ impl ModuleRequests {
         let from = |name| Param::find(name).map_or(&Source::Default, |param| params.source(param));
         let pml = List::of("pml", params.pml(), from("pml"), PML)?;
         if let Some(pml) = pml.as_ref().filter(|pml| !pml.has(&["ob1"]) && !pml.has(&["cm"])) {
-            let why = "it leaves out 'ob1' and 'cm', and nothing else is there: leave the parameter out";
+            let why =
+                "it leaves out 'ob1' and 'cm', and nothing else is there: leave the parameter out";
             return Err(pml.wrong(why.into()));
         }
         let mtl = List::of("mtl", params.mtl(), from("mtl"), &known_mtl())?;
@@ -306,18 +320,19 @@ impl ModuleRequests {
         let named: Vec<_> = names.into_iter().filter_map(Module::named).collect();
         let rpi = (!named.is_empty()).then(|| (named, from("rpi").clone()));
         // The named transports that another list keeps, which must keep at least one.
-        let left_by =
-            |list: &List<'_>, rpi: &RequestedTransports, leaves: &dyn Fn(&'static Module) -> bool| {
-                let left: Vec<_> = rpi.0.iter().copied().filter(|module| leaves(module)).collect();
-                let contradiction = || SelectError::Contradiction {
-                    requested: names_of(&rpi.0),
-                    from: rpi.1.to_string(),
-                    parameter: list.parameter,
-                    list: list.value.into(),
-                    list_from: list.from.to_string(),
-                };
-                if left.is_empty() { Err(contradiction()) } else { Ok((left, rpi.1.clone())) }
+        let left_by = |list: &List<'_>,
+                       rpi: &RequestedTransports,
+                       leaves: &dyn Fn(&'static Module) -> bool| {
+            let left: Vec<_> = rpi.0.iter().copied().filter(|module| leaves(module)).collect();
+            let contradiction = || SelectError::Contradiction {
+                requested: names_of(&rpi.0),
+                from: rpi.1.to_string(),
+                parameter: list.parameter,
+                list: list.value.into(),
+                list_from: list.from.to_string(),
             };
+            if left.is_empty() { Err(contradiction()) } else { Ok((left, rpi.1.clone())) }
+        };
         let rpi = match (rpi, mtl.as_ref().or(pml.as_ref())) {
             (Some(rpi), Some(list)) => Some(left_by(list, &rpi, &|module| {
                 !left_out.contains(&module)
@@ -339,7 +354,8 @@ impl ModuleRequests {
         }
         let names = btl.names.iter().map(|name| name.to_string()).collect();
         let left = BtlList { names, all_but: btl.all_but };
-        let rpi = rpi.map(|rpi| left_by(&btl, &rpi, &|module| left.has(module, true))).transpose()?;
+        let rpi =
+            rpi.map(|rpi| left_by(&btl, &rpi, &|module| left.has(module, true))).transpose()?;
         let is_left = |module: &Module| match module.btl.left {
             BtlRule::ListedOrRequested => left.names(module),
             _ => left.has(module, false),
@@ -349,10 +365,14 @@ impl ModuleRequests {
             if job.ranks == Some(1) {
                 return Ok(ModuleRequests { rpi, btl: None, mtl, coll });
             }
-            let names = plain_names().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(" or ");
-            return Err(btl.wrong(format!("it leaves no way from one process to another: add {names}")));
+            let names =
+                plain_names().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(" or ");
+            return Err(
+                btl.wrong(format!("it leaves no way from one process to another: add {names}"))
+            );
         }
-        let goes_itself = |module: &Module| module.between == BetweenNodes::Itself && left.names(module);
+        let goes_itself =
+            |module: &Module| module.between == BetweenNodes::Itself && left.names(module);
         let route = Module::between_nodes().filter(|route| !left.has(route, false));
         let route = route.filter(|_| !listed().any(goes_itself));
         if let (Some(nodes), Some(route)) = (job.nodes, route) {
@@ -415,12 +435,17 @@ impl ModuleRequests {
     /// Whether `coll` names `base` but not `basic`.
     pub(super) fn names_base_alone(&self) -> bool {
         let coll = self.coll.as_ref();
-        coll.is_some_and(|(requested, _)| requested.has(Component::Base) && !requested.has(Component::Basic))
+        coll.is_some_and(|(requested, _)| {
+            requested.has(Component::Base) && !requested.has(Component::Basic)
+        })
     }
 
     /// The reason why the parameter `coll` excludes a component.
     pub(super) fn left_out_of_coll(&self, component: Component) -> Option<String> {
-        self.coll.as_ref().filter(|(requested, _)| !requested.has(component)).map(|(_, text)| text.clone())
+        self.coll
+            .as_ref()
+            .filter(|(requested, _)| !requested.has(component))
+            .map(|(_, text)| text.clone())
     }
 }
 
@@ -433,5 +458,6 @@ fn parse_coll(value: &str, from: &Source) -> Result<Option<(ComponentSet, String
         why: bad.to_string(),
     };
     let requested = ComponentSet::parse(value).map_err(wrong)?;
-    Ok((requested != ComponentSet::ALL).then(|| (requested, format!("'coll' is '{value}' (from {from})"))))
+    Ok((requested != ComponentSet::ALL)
+        .then(|| (requested, format!("'coll' is '{value}' (from {from})"))))
 }

@@ -65,7 +65,12 @@ struct BlockExchange {
 }
 
 impl Allgather {
-    pub(crate) fn new(me: TeamMember, all: Cut, own: Option<PlanBuffer>, route: AllgatherRoute) -> Self {
+    pub(crate) fn new(
+        me: TeamMember,
+        all: Cut,
+        own: Option<PlanBuffer>,
+        route: AllgatherRoute,
+    ) -> Self {
         let round = match route {
             AllgatherRoute::Direct
             | AllgatherRoute::Ring
@@ -75,7 +80,18 @@ impl Allgather {
             AllgatherRoute::Sparbit => me.size.next_power_of_two() / 2,
         };
         let target = PlanBuffer::Output;
-        Self { route, me, all, own, target, first: 0, scattered: false, started: false, item: 0, round }
+        Self {
+            route,
+            me,
+            all,
+            own,
+            target,
+            first: 0,
+            scattered: false,
+            started: false,
+            item: 0,
+            round,
+        }
     }
 
     /// Collects the blocks in another buffer.
@@ -123,7 +139,8 @@ impl Allgather {
                 })
             }
             AllgatherRoute::Bruck { radix } => {
-                let distance = round.checked_mul(self.item + 1).filter(|distance| *distance < size)?;
+                let distance =
+                    round.checked_mul(self.item + 1).filter(|distance| *distance < size)?;
                 self.item += 1;
                 if self.item + 1 == radix {
                     (self.round, self.item) = (round.saturating_mul(radix), 0);
@@ -185,7 +202,13 @@ impl Allgather {
             (round, false) => up(pair, round.div_ceil(2) * 2, size),
         };
         let peer = if even == (round % 2 == 1) { down(rank, 1, size) } else { up(rank, 1, size) };
-        BlockExchange { to: peer, give: heard(round - 1), from: peer, take: heard(round), how_many: 2 }
+        BlockExchange {
+            to: peer,
+            give: heard(round - 1),
+            from: peer,
+            take: heard(round),
+            how_many: 2,
+        }
     }
 
     fn rank(&self, counted: u32) -> u32 {
@@ -211,7 +234,8 @@ impl Rounds for Allgather {
         };
         // A new round depends on the previous one; blocks sent directly depend on the first copy
         // only.
-        if self.route != AllgatherRoute::Direct && (before.1 == 0 || before.0 != self.round && self.item == 1)
+        if self.route != AllgatherRoute::Direct
+            && (before.1 == 0 || before.0 != self.round && self.item == 1)
         {
             steps.fence();
         }

@@ -61,7 +61,8 @@ impl Rounds for AllreduceDoubling {
             if let Some(partner) = partner {
                 let spare = self.spare();
                 let received = steps.receive(Wait::Nothing, partner, self.whole(spare));
-                self.reduced = steps.reduce(Wait::One(received), self.whole(self.held), self.whole(spare));
+                self.reduced =
+                    steps.reduce(Wait::One(received), self.whole(self.held), self.whole(spare));
                 self.held = spare;
             }
             return true;
@@ -83,12 +84,16 @@ impl Rounds for AllreduceDoubling {
                 }
                 let spare = self.spare();
                 let received = steps.receive(Wait::Nothing, peer, self.whole(spare));
-                self.reduced =
-                    steps.reduce(Wait::Two(sent, received), self.whole(spare), self.whole(self.held));
+                self.reduced = steps.reduce(
+                    Wait::Two(sent, received),
+                    self.whole(spare),
+                    self.whole(self.held),
+                );
             } else {
                 let spare = self.spare();
                 let received = steps.receive(Wait::Nothing, peer, self.whole(spare));
-                self.reduced = steps.reduce(Wait::One(received), self.whole(self.held), self.whole(spare));
+                self.reduced =
+                    steps.reduce(Wait::One(received), self.whole(self.held), self.whole(spare));
                 self.held = spare;
             }
             return true;
@@ -128,7 +133,14 @@ impl Rabenseifner {
         let fold = Fold::new(me.size);
         let parts = VectorParts { count, parts: fold.active };
         let held = if in_place { PlanBuffer::Output } else { PlanBuffer::Input };
-        Self { fold, role: fold.role(me.rank), parts, in_place, held, stage: RabenseifnerStage::Fold }
+        Self {
+            fold,
+            role: fold.role(me.rank),
+            parts,
+            in_place,
+            held,
+            stage: RabenseifnerStage::Fold,
+        }
     }
 
     pub(crate) fn temporary(&self) -> usize {
@@ -240,7 +252,11 @@ impl Rounds for Rabenseifner {
                 let (give, take) = (index & !(mask - 1), peer & !(mask - 1));
                 let given = parts.span(PlanBuffer::Output, give, mask);
                 steps.fence();
-                steps.receive(Wait::Nothing, fold.rank(peer), parts.span(PlanBuffer::Output, take, mask));
+                steps.receive(
+                    Wait::Nothing,
+                    fold.rank(peer),
+                    parts.span(PlanBuffer::Output, take, mask),
+                );
                 steps.send(Wait::Nothing, fold.rank(peer), given);
                 if 2 * mask == fold.active {
                     for idle in [partner, self.partner_of(peer)].into_iter().flatten() {

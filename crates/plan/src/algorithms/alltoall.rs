@@ -59,9 +59,10 @@ impl Rounds for LinearAlltoall {
             let (to, from) = (up(rank, self.distance, size), down(rank, self.distance, size));
             // A window of `2 * limit` steps would not do: receives alone could fill it.
             let wait = match self.pairs.len() == self.limit {
-                true => {
-                    self.pairs.pop_front().map_or(Wait::Nothing, |(received, sent)| Wait::Two(received, sent))
-                }
+                true => self
+                    .pairs
+                    .pop_front()
+                    .map_or(Wait::Nothing, |(received, sent)| Wait::Two(received, sent)),
                 false => Wait::Nothing,
             };
             let received = steps.receive(wait, from, self.receive.block(PlanBuffer::Output, from));
@@ -203,8 +204,16 @@ impl Rounds for BruckAlltoall {
             BruckStage::Rotate => {
                 let (first, source) = ((size - rank) as usize * block, source(self.in_place));
                 let here = rank as usize * block;
-                steps.copy(Wait::Nothing, source.span(here, first), PlanBuffer::Temporary(0).span(0, first));
-                steps.copy(Wait::Nothing, source.span(0, here), PlanBuffer::Temporary(0).span(first, here));
+                steps.copy(
+                    Wait::Nothing,
+                    source.span(here, first),
+                    PlanBuffer::Temporary(0).span(0, first),
+                );
+                steps.copy(
+                    Wait::Nothing,
+                    source.span(0, here),
+                    PlanBuffer::Temporary(0).span(first, here),
+                );
                 steps.fence();
                 if size == 1 {
                     BruckStage::Deliver { distance: 0 }
@@ -222,7 +231,11 @@ impl Rounds for BruckAlltoall {
             BruckStage::Exchange { hop } => {
                 let len = Self::hopping(hop, size) as usize * block;
                 steps.send(Wait::All, up(rank, hop, size), PlanBuffer::Temporary(1).span(0, len));
-                steps.receive(Wait::Nothing, down(rank, hop, size), PlanBuffer::Temporary(2).span(0, len));
+                steps.receive(
+                    Wait::Nothing,
+                    down(rank, hop, size),
+                    PlanBuffer::Temporary(2).span(0, len),
+                );
                 steps.fence();
                 BruckStage::Unpack { hop, run: 0 }
             }

@@ -22,7 +22,13 @@ pub(crate) struct BcastTree {
 }
 
 impl BcastTree {
-    pub(crate) fn new(me: TeamMember, root: u32, bytes: usize, segment: usize, shape: trees::Tree) -> Self {
+    pub(crate) fn new(
+        me: TeamMember,
+        root: u32,
+        bytes: usize,
+        segment: usize,
+        shape: trees::Tree,
+    ) -> Self {
         Self {
             shape,
             me,
@@ -56,9 +62,14 @@ impl Rounds for BcastTree {
         }
         let children = self.shape.children(self.v, self.me.size);
         if self.child < children {
-            let number = if self.shape.last_first() { children - 1 - self.child } else { self.child };
+            let number =
+                if self.shape.last_first() { children - 1 - self.child } else { self.child };
             let child = up(self.shape.child(self.v, number, self.me.size), self.root, self.me.size);
-            steps.send(Wait::One(self.here), child, self.segments.span(PlanBuffer::Output, self.segment));
+            steps.send(
+                Wait::One(self.here),
+                child,
+                self.segments.span(PlanBuffer::Output, self.segment),
+            );
             self.child += 1;
         } else {
             (self.segment, self.child) = (self.segment + 1, 0);

@@ -46,8 +46,10 @@ impl Rounds for EdgeExchange {
         if let Some(edge) = send {
             if edge.peer != self.rank {
                 steps.send(Wait::Nothing, edge.peer, edge.span(self.source));
-            } else if let Some((skipped, own)) =
-                self.edges.receives[self.own..].iter().enumerate().find(|(_, own)| own.peer == self.rank)
+            } else if let Some((skipped, own)) = self.edges.receives[self.own..]
+                .iter()
+                .enumerate()
+                .find(|(_, own)| own.peer == self.rank)
             {
                 steps.copy(Wait::Nothing, edge.span(self.source), own.span(self.target));
                 self.own += skipped + 1;

@@ -114,7 +114,15 @@ pub(crate) struct BinomialGather {
 
 impl BinomialGather {
     pub(crate) fn new(me: TeamMember, root: u32, block: usize, in_place: bool) -> Self {
-        Self { me, root, v: down(me.rank, root, me.size), block, in_place, child: 0, started: false }
+        Self {
+            me,
+            root,
+            v: down(me.rank, root, me.size),
+            block,
+            in_place,
+            child: 0,
+            started: false,
+        }
     }
 
     /// Units of the temporary: 0 for a leaf and for the root.
@@ -165,11 +173,15 @@ impl Rounds for BinomialGather {
         }
         let parent = up(binomial::parent(self.v), self.root, size);
         let extent = binomial::extent(self.v, size);
-        let collected =
-            if children == 0 { own } else { PlanBuffer::Temporary(0).span(0, extent as usize * self.block) };
+        let collected = if children == 0 {
+            own
+        } else {
+            PlanBuffer::Temporary(0).span(0, extent as usize * self.block)
+        };
         if binomial::parent(self.v) == 0 {
             // Split where the root's blocks wrap around.
-            let [head, tail] = Cut::Even(self.block).wrapped(PlanBuffer::Output, rank, extent, size);
+            let [head, tail] =
+                Cut::Even(self.block).wrapped(PlanBuffer::Output, rank, extent, size);
             steps.send(Wait::All, parent, collected.part(0, head.len));
             steps.send(Wait::Nothing, parent, collected.part(head.len, tail.len));
         } else {

@@ -106,8 +106,16 @@ impl Halving {
 
     /// Combines the held parts with the operand in the spare buffer, which comes from lower or
     /// higher ranks.
-    fn combine(&mut self, steps: &mut Burst, received: Mark, from_below: bool, low: u32, width: u32) {
-        let (held, spare) = (self.parts(self.held, low, width), self.parts(self.spare(), low, width));
+    fn combine(
+        &mut self,
+        steps: &mut Burst,
+        received: Mark,
+        from_below: bool,
+        low: u32,
+        width: u32,
+    ) {
+        let (held, spare) =
+            (self.parts(self.held, low, width), self.parts(self.spare(), low, width));
         let wait = Wait::One(received);
         if self.held != self.task.mine && (from_below || self.task.commutative) {
             steps.reduce(wait, spare, held);
@@ -129,7 +137,9 @@ impl Halving {
         match self.order {
             ExchangeOrder::FarFirst => index,
             ExchangeOrder::NearFirst if self.fold.active == 1 => 0,
-            ExchangeOrder::NearFirst => index.reverse_bits() >> (self.fold.active.leading_zeros() + 1),
+            ExchangeOrder::NearFirst => {
+                index.reverse_bits() >> (self.fold.active.leading_zeros() + 1)
+            }
         }
     }
 
@@ -141,7 +151,8 @@ impl Halving {
         {
             let from = self.fold.rank(self.part_of(index));
             let block = self.task.cut.block(PlanBuffer::Output, self.task.rank);
-            let wait = if self.task.mine == PlanBuffer::Output { Wait::One(sent) } else { Wait::Nothing };
+            let wait =
+                if self.task.mine == PlanBuffer::Output { Wait::One(sent) } else { Wait::Nothing };
             steps.receive(wait, self.rank(from), PlanBuffer::Output.span(0, block.len));
         }
     }
@@ -150,7 +161,8 @@ impl Halving {
     fn scatter(&self, steps: &mut Burst, index: u32) {
         let part = self.part_of(index);
         let owner = self.fold.rank(part);
-        let own = PlanBuffer::Output.span(0, self.task.cut.block(PlanBuffer::Output, self.task.rank).len);
+        let own =
+            PlanBuffer::Output.span(0, self.task.cut.block(PlanBuffer::Output, self.task.rank).len);
         if part == index {
             steps.copy(Wait::Nothing, self.task.cut.block(self.held, owner), own);
         } else {
@@ -196,12 +208,14 @@ impl Rounds for Halving {
             },
             HalvingStage::Halve => {
                 let half = self.width / 2;
-                let mask = if self.order == ExchangeOrder::FarFirst { half } else { active / self.width };
+                let mask =
+                    if self.order == ExchangeOrder::FarFirst { half } else { active / self.width };
                 let upper = index & mask != 0;
                 let peer = self.rank(self.fold.rank(index ^ mask));
                 let (keep, give) =
                     if upper { (self.low + half, self.low) } else { (self.low, self.low + half) };
-                let received = steps.receive(Wait::Nothing, peer, self.parts(self.spare(), keep, half));
+                let received =
+                    steps.receive(Wait::Nothing, peer, self.parts(self.spare(), keep, half));
                 steps.send(Wait::Nothing, peer, self.parts(self.held, give, half));
                 self.combine(steps, received, upper, keep, half);
                 HalvingStage::Halve

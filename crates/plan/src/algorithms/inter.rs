@@ -10,7 +10,11 @@ pub(crate) fn movement(me: TeamMember, groups: Groups, what: &InterCollective) -
     let whole = |peer, len| Edge { peer, start: 0, len };
     let blocks = |blocks: &crate::Blocks| {
         let spans = (0..blocks.how_many()).map(|index| (blocks.start(index), blocks.length(index)));
-        remote.clone().zip(spans).map(|(peer, (start, len))| Edge { peer, start, len }).collect::<Vec<_>>()
+        remote
+            .clone()
+            .zip(spans)
+            .map(|(peer, (start, len))| Edge { peer, start, len })
+            .collect::<Vec<_>>()
     };
     match what {
         InterCollective::Bcast { part: InterRole::Root, bytes } => {
@@ -34,7 +38,9 @@ pub(crate) fn movement(me: TeamMember, groups: Groups, what: &InterCollective) -
         InterCollective::Allgather { mine, remote: theirs } => {
             Edges::new(remote.clone().map(|peer| whole(peer, mine.0)), blocks(&theirs.0))
         }
-        InterCollective::Alltoall { send, receive } => Edges::new(blocks(&send.0), blocks(&receive.0)),
+        InterCollective::Alltoall { send, receive } => {
+            Edges::new(blocks(&send.0), blocks(&receive.0))
+        }
         _ => Edges::new([], []),
     }
 }

@@ -195,7 +195,8 @@ impl Rounds for BinomialReduce {
             steps.copy(Wait::One(self.reduced), held, task.whole(task.result));
             return false;
         }
-        let to = if self.v == 0 { task.root } else { up(binomial::parent(self.v), task.top(), size) };
+        let to =
+            if self.v == 0 { task.root } else { up(binomial::parent(self.v), task.top(), size) };
         let sent = steps.send(Wait::One(self.reduced), to, held);
         if task.is_root() {
             // The contribution may be in the result buffer.

@@ -44,7 +44,8 @@ impl Rounds for ReduceScatterRing {
         steps.fence();
         let received = steps.receive(Wait::Nothing, down(rank, 1, size), slot(round, take));
         steps.send(Wait::Nothing, up(rank, 1, size), given);
-        let reduced = steps.reduce(Wait::One(received), self.cut.block(self.mine, take), slot(round, take));
+        let reduced =
+            steps.reduce(Wait::One(received), self.cut.block(self.mine, take), slot(round, take));
         self.round += 1;
         if self.round + 1 < size {
             return true;
@@ -137,7 +138,15 @@ enum DoublingStage {
 impl ReduceScatterDoubling {
     pub(crate) fn new(me: TeamMember, cut: Cut, mine: PlanBuffer) -> Self {
         let fold = Fold::new(me.size);
-        Self { me, fold, role: fold.role(me.rank), cut, mine, held: mine, stage: DoublingStage::Fold }
+        Self {
+            me,
+            fold,
+            role: fold.role(me.rank),
+            cut,
+            mine,
+            held: mine,
+            stage: DoublingStage::Fold,
+        }
     }
 
     pub(crate) fn temporaries(&self) -> usize {
@@ -156,7 +165,9 @@ impl ReduceScatterDoubling {
     }
 
     fn blocks(&self, place: PlanBuffer, first: u32, end: u32) -> Span {
-        let start = |index: u32| if index == self.fold.active { self.me.size } else { self.fold.rank(index) };
+        let start = |index: u32| {
+            if index == self.fold.active { self.me.size } else { self.fold.rank(index) }
+        };
         self.cut.span(place, start(first), start(end) - start(first))
     }
 
@@ -174,7 +185,8 @@ impl Rounds for ReduceScatterDoubling {
         let (index, partner) = match self.role {
             FoldRole::Idle { partner } => {
                 let sent = steps.send(Wait::Nothing, partner, self.cut.span(self.mine, 0, size));
-                let wait = if self.mine == PlanBuffer::Output { Wait::One(sent) } else { Wait::Nothing };
+                let wait =
+                    if self.mine == PlanBuffer::Output { Wait::One(sent) } else { Wait::Nothing };
                 steps.receive(wait, partner, own);
                 return false;
             }
@@ -184,7 +196,8 @@ impl Rounds for ReduceScatterDoubling {
             DoublingStage::Fold => {
                 if let Some(partner) = partner {
                     let spare = self.spare();
-                    let received = steps.receive(Wait::Nothing, partner, self.cut.span(spare, 0, size));
+                    let received =
+                        steps.receive(Wait::Nothing, partner, self.cut.span(spare, 0, size));
                     let held = self.cut.span(self.held, 0, size);
                     steps.reduce(Wait::One(received), held, self.cut.span(spare, 0, size));
                     self.held = spare;

@@ -104,7 +104,8 @@ impl ReduceTree {
 
     /// Whether this rank's contribution is copied to a slot because it is not the leftmost operand.
     fn copies(&self) -> bool {
-        !self.accumulates() && matches!(self.shape, ReduceTreeShape::InOrder(InOrder { left: Some(_), .. }))
+        !self.accumulates()
+            && matches!(self.shape, ReduceTreeShape::InOrder(InOrder { left: Some(_), .. }))
     }
 
     /// The sender of an operand; `None`: this rank.

@@ -56,7 +56,8 @@ impl Rounds for AllreduceRing {
             } else {
                 let received = steps.receive(Wait::Nothing, below, result);
                 steps.send(Wait::One(self.reduced), above, given);
-                self.reduced = steps.reduce(Wait::One(received), part(PlanBuffer::Input, take), result);
+                self.reduced =
+                    steps.reduce(Wait::One(received), part(PlanBuffer::Input, take), result);
             }
             return true;
         }
@@ -149,7 +150,8 @@ impl Rounds for SegmentedAllreduceRing {
             }
             return false;
         }
-        let received = if (round, at) == (0, 0) { self.post_receive(steps, 0, 0) } else { self.coming };
+        let received =
+            if (round, at) == (0, 0) { self.post_receive(steps, 0, 0) } else { self.coming };
         let first = round == 0 && !self.in_place;
         let source = if first { PlanBuffer::Input } else { PlanBuffer::Output };
         let given = self.piece(source, down(down(rank, round, size), 1, size), at);
@@ -157,12 +159,17 @@ impl Rounds for SegmentedAllreduceRing {
         self.coming = self.post_receive(steps, round, at + 1);
         let (arrival, result) =
             (self.arrival(round, at), self.piece(PlanBuffer::Output, self.taken(round), at));
-        let left = if self.in_place { arrival } else { self.piece(PlanBuffer::Input, self.taken(round), at) };
+        let left = if self.in_place {
+            arrival
+        } else {
+            self.piece(PlanBuffer::Input, self.taken(round), at)
+        };
         let reduced = steps.reduce(Wait::Two(received, self.reduced), left, result);
         if reduced != Mark::NONE {
             self.reduced = reduced;
         }
-        (self.round, self.at) = if at + 1 == self.segments() { (round + 1, 0) } else { (round, at + 1) };
+        (self.round, self.at) =
+            if at + 1 == self.segments() { (round + 1, 0) } else { (round, at + 1) };
         self.round + 1 < size
     }
 }

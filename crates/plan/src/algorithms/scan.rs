@@ -114,7 +114,8 @@ impl ScanDoubling {
                 steps.copy(Wait::Nothing, mine, output);
             }
             ScanKind::Exclusive => {
-                let sent = if last { Mark::NONE } else { steps.send(Wait::Nothing, rank + 1, mine) };
+                let sent =
+                    if last { Mark::NONE } else { steps.send(Wait::Nothing, rank + 1, mine) };
                 if rank > 0 && self.task.in_place && !last {
                     let apart = self.task.whole(PlanBuffer::Temporary(0));
                     let received = steps.receive(Wait::Nothing, rank - 1, apart);

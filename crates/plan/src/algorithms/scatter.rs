@@ -101,7 +101,8 @@ impl Rounds for BinomialScatter {
             };
             if binomial::parent(self.v) == 0 {
                 // Split where the root's blocks wrap around.
-                let [head, tail] = Cut::Even(self.block).wrapped(PlanBuffer::Input, rank, extent, size);
+                let [head, tail] =
+                    Cut::Even(self.block).wrapped(PlanBuffer::Input, rank, extent, size);
                 steps.receive(Wait::Nothing, parent, into.part(0, head.len));
                 steps.receive(Wait::Nothing, parent, into.part(head.len, tail.len));
             } else {
@@ -127,7 +128,11 @@ impl Rounds for BinomialScatter {
             return true;
         }
         if self.v == 0 && !self.in_place {
-            steps.copy(Wait::Nothing, PlanBuffer::Input.span(rank as usize * self.block, self.block), own);
+            steps.copy(
+                Wait::Nothing,
+                PlanBuffer::Input.span(rank as usize * self.block, self.block),
+                own,
+            );
         } else if self.v != 0 && binomial::extent(self.v, size) > 1 {
             steps.copy(Wait::Nothing, PlanBuffer::Temporary(0).span(0, self.block), own);
         }

@@ -108,9 +108,11 @@ impl ChainBcast {
 
     fn receive(&self, steps: &mut Burst, segment: usize) -> Mark {
         match self.parent.filter(|_| segment < self.segments.how_many()) {
-            Some(parent) => {
-                steps.receive(Wait::Nothing, parent, self.segments.span(PlanBuffer::Output, segment))
-            }
+            Some(parent) => steps.receive(
+                Wait::Nothing,
+                parent,
+                self.segments.span(PlanBuffer::Output, segment),
+            ),
             None => Mark::NONE,
         }
     }

@@ -62,7 +62,11 @@ impl SplitBinary {
 
     fn half(&self, second: bool) -> Span {
         let whole = PlanBuffer::Output.span(0, self.bytes);
-        if second { whole.part(self.middle, self.bytes - self.middle) } else { whole.part(0, self.middle) }
+        if second {
+            whole.part(self.middle, self.bytes - self.middle)
+        } else {
+            whole.part(0, self.middle)
+        }
     }
 
     fn segment(&self, second: bool, index: usize) -> Option<Span> {
@@ -126,12 +130,17 @@ impl Rounds for SplitBinary {
             return false;
         };
         if self.child == 0 {
-            self.here = if self.at == 0 { self.post_receive(steps, position, 0) } else { self.coming };
+            self.here =
+                if self.at == 0 { self.post_receive(steps, position, 0) } else { self.coming };
             self.coming = self.post_receive(steps, position, self.at + 1);
         }
         if self.child < Tree::Binary.children(position.index, members) {
             let index = Tree::Binary.child(position.index, self.child, members);
-            steps.send(Wait::One(self.here), self.rank(TreePosition { index, ..position }), segment);
+            steps.send(
+                Wait::One(self.here),
+                self.rank(TreePosition { index, ..position }),
+                segment,
+            );
             self.child += 1;
         } else {
             (self.at, self.child) = (self.at + 1, 0);

@@ -65,7 +65,8 @@ impl Levels {
     /// this node.
     fn chains(&self, root_node: u32) -> InOrder {
         let (here, there) = (self.here, self.there);
-        let (at, node) = (down(here.rank, self.leader, here.size), down(there.rank, root_node, there.size));
+        let (at, node) =
+            (down(here.rank, self.leader, here.size), down(there.rank, root_node, there.size));
         let member = |at: u32| self.members[up(at, self.leader, here.size) as usize];
         let leader = |node: u32| self.leaders[up(node, root_node, there.size) as usize];
         InOrder {
@@ -88,7 +89,12 @@ impl Levels {
 /// for each node and for each rank of a node. The cheaper variant, counted in times of a segment,
 /// is confirmed by the cost model (`tests/smp.rs`).
 #[must_use]
-pub fn segment_bytes(collective: Collective, nodes: &Nodes, bytes: usize, commutative: bool) -> usize {
+pub fn segment_bytes(
+    collective: Collective,
+    nodes: &Nodes,
+    bytes: usize,
+    commutative: bool,
+) -> usize {
     const SEGMENT: usize = 64 << 10;
     let segments = bytes.div_ceil(SEGMENT);
     let (nodes, ranks) = (nodes.how_many(), nodes.largest());
@@ -124,7 +130,9 @@ pub(super) fn barrier(setting: &Setting) -> Draft {
         if levels.leads() {
             draft = draft.then_among(&levels.leaders, barrier::Dissemination::new(levels.there));
         }
-        draft.then_among(&levels.members, barrier::BarrierTree::leave(levels.here)).window(setting.window)
+        draft
+            .then_among(&levels.members, barrier::BarrierTree::leave(levels.here))
+            .window(setting.window)
     })
 }
 
@@ -142,7 +150,8 @@ pub(super) fn bcast(setting: &Setting) -> Draft {
         }
         let mut draft = Draft::nothing();
         if levels.leads() {
-            let among = bcast::BcastTree::new(levels.there, nodes.of(root), count, segment, Tree::Binomial);
+            let among =
+                bcast::BcastTree::new(levels.there, nodes.of(root), count, segment, Tree::Binomial);
             draft = draft.then_among(&levels.leaders, among);
         }
         spread(draft, &levels, setting, count)
@@ -151,13 +160,20 @@ pub(super) fn bcast(setting: &Setting) -> Draft {
 
 /// Broadcasts the output of the node's leader within the node.
 fn spread(draft: Draft, levels: &Levels, setting: &Setting, count: usize) -> Draft {
-    let within = bcast::BcastTree::new(levels.here, levels.leader, count, setting.segment, Tree::Binomial);
+    let within =
+        bcast::BcastTree::new(levels.here, levels.leader, count, setting.segment, Tree::Binomial);
     draft.then_among(&levels.members, within).window(setting.window)
 }
 
 /// Combines the node's contributions at its leader.
 fn reduce_within(setting: &Setting, levels: &Levels, count: usize, result: PlanBuffer) -> Draft {
-    let task = reduce::ReduceTask { me: levels.here, root: levels.leader, count, result, ..setting.reduce() };
+    let task = reduce::ReduceTask {
+        me: levels.here,
+        root: levels.leader,
+        count,
+        result,
+        ..setting.reduce()
+    };
     Draft::nothing().then_among(&levels.members, reduce::BinomialReduce::new(task))
 }
 
@@ -196,7 +212,11 @@ pub(super) fn allreduce(setting: &Setting) -> Draft {
         let levels = Levels::new(nodes, setting.me.rank, 0);
         if is_cut(setting) && setting.commutative {
             let up = gather_up(setting, &levels, (0, nodes.of(0)));
-            return up.then(smp::ChainBcast::new(levels.chains(nodes.of(0)), count, setting.segment));
+            return up.then(smp::ChainBcast::new(
+                levels.chains(nodes.of(0)),
+                count,
+                setting.segment,
+            ));
         }
         let mut draft = reduce_within(setting, &levels, count, PlanBuffer::Output);
         if levels.leads() {
@@ -221,7 +241,12 @@ pub(super) fn allgather(setting: &Setting) -> Draft {
         let total = all.total(me.size);
         let own = (!setting.in_place).then(|| PlanBuffer::Input.span(0, setting.mine()));
         let levels = Levels::new(nodes, me.rank, nodes.leaders()[0]);
-        spread(Draft::new(smp::NodeAllgather::new(me.rank, nodes, all, own)), &levels, setting, total)
+        spread(
+            Draft::new(smp::NodeAllgather::new(me.rank, nodes, all, own)),
+            &levels,
+            setting,
+            total,
+        )
     })
 }
 
@@ -239,7 +264,9 @@ pub(super) fn reduce_scatter(setting: &Setting) -> Draft {
         if me.rank == 0 {
             draft = draft.temporary(count);
         }
-        draft.then(scatter::LinearScatter::new(me, 0, result, mine, all, false)).window(setting.window)
+        draft
+            .then(scatter::LinearScatter::new(me, 0, result, mine, all, false))
+            .window(setting.window)
     })
 }
 

@@ -33,15 +33,15 @@ const FOLKLORE: &str = "folklore";
 const BARNETT: &str = "Barnett et al., Interprocessor collective communication library, 1994";
 const BRUCK: &str = "Bruck et al., Efficient algorithms for all-to-all communications in multiport message-passing systems, 1997";
 const CHEN: &str = "Chen et al., Performance evaluation of allgather algorithms on terascale Linux cluster with Fast Ethernet, 2005";
-const HENSGEN: &str = "Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, 1988";
+const HENSGEN: &str =
+    "Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, 1988";
 const HILLIS: &str = "Hillis and Steele, Data parallel algorithms, 1986";
-const PATARASUK: &str =
-    "Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009";
-const PJESIVAC: &str = "Pjesivac-Grbovic et al., Performance analysis of MPI collective operations, 2007";
+const PATARASUK: &str = "Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009";
+const PJESIVAC: &str =
+    "Pjesivac-Grbovic et al., Performance analysis of MPI collective operations, 2007";
 const RABENSEIFNER: &str = "Rabenseifner, Optimization of collective reduction operations, 2004";
 const SPARBIT: &str = "Loch and Koslovski, Sparbit: a new logarithmic-cost and data locality-aware MPI allgather algorithm, 2021";
-const THAKUR: &str =
-    "Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, 2005";
+const THAKUR: &str = "Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, 2005";
 const TRAFF: &str =
     "Traff, An improved algorithm for (non-commutative) reduce-scatter with an application, 2005";
 

@@ -5,7 +5,8 @@ use crate::algorithms::allgather::AllgatherRoute;
 use crate::algorithms::exchange::EdgeExchange;
 use crate::algorithms::halving::{self, ExchangeOrder, HalvingEnd};
 use crate::algorithms::{
-    allgather, alltoall, bcast, gather, inter, reduce, reduce_scatter, reduce_tree, rings, scan, scatter,
+    allgather, alltoall, bcast, gather, inter, reduce, reduce_scatter, reduce_tree, rings, scan,
+    scatter,
 };
 use crate::blocks::Cut;
 use crate::call::{Call, InterCollective, InterRole, TeamMember};
@@ -37,7 +38,8 @@ impl Setting<'_> {
             Tree::Chain | Tree::Chains(_) | Tree::Binary => self.pipeline_segment(),
             Tree::Flat | Tree::Binomial | Tree::Knomial(_) => self.segment,
         };
-        Draft::new(bcast::BcastTree::new(self.me, self.root, self.count, segment, tree)).window(self.window)
+        Draft::new(bcast::BcastTree::new(self.me, self.root, self.count, segment, tree))
+            .window(self.window)
     }
 
     pub(super) fn chains(&self) -> Tree {
@@ -106,7 +108,8 @@ impl Setting<'_> {
         let all = self.all();
         let own = self.own_block(&all);
         let segment = if self.segment == 0 { 1024 } else { self.segment };
-        Draft::new(gather::LinearSyncGather::new(self.me, self.root, own, all, segment)).window(self.window)
+        Draft::new(gather::LinearSyncGather::new(self.me, self.root, own, all, segment))
+            .window(self.window)
     }
 
     pub(super) fn scatter(&self) -> Draft {
@@ -128,13 +131,17 @@ impl Setting<'_> {
     }
 
     pub(super) fn bruck(&self) -> Draft {
-        self.allgather(AllgatherRoute::Bruck { radix: if self.fanout == 0 { 2 } else { self.fanout.max(2) } })
+        self.allgather(AllgatherRoute::Bruck {
+            radix: if self.fanout == 0 { 2 } else { self.fanout.max(2) },
+        })
     }
 
     /// A gather to rank 0, then a broadcast of all blocks.
     pub(super) fn gather_bcast(&self) -> Draft {
         let total = self.all().total(self.me.size);
-        self.gather().then(bcast::BcastTree::new(self.me, 0, total, 0, Tree::Flat)).window(self.window)
+        self.gather()
+            .then(bcast::BcastTree::new(self.me, 0, total, 0, Tree::Flat))
+            .window(self.window)
     }
 
     /// The window of an algorithm that limits its exchanges, of two steps each.
@@ -150,15 +157,18 @@ impl Setting<'_> {
     pub(super) fn alltoall_limited(&self, limit: usize) -> Draft {
         let (send, receive) = self.exchanged();
         let spare = if self.in_place { receive.total(self.me.size) } else { 0 };
-        Draft::new(alltoall::LinearAlltoall::new(self.me, send, receive, self.in_place).limited(limit))
-            .temporary(spare)
-            .window(self.window)
+        Draft::new(
+            alltoall::LinearAlltoall::new(self.me, send, receive, self.in_place).limited(limit),
+        )
+        .temporary(spare)
+        .window(self.window)
     }
 
     pub(super) fn alltoall_pairwise(&self) -> Draft {
         let (send, receive) = self.exchanged();
         let spare = if self.in_place && self.me.size > 1 { receive.longest() } else { 0 };
-        Draft::new(alltoall::PairwiseAlltoall::new(self.me, send, receive, self.in_place)).temporary(spare)
+        Draft::new(alltoall::PairwiseAlltoall::new(self.me, send, receive, self.in_place))
+            .temporary(spare)
     }
 
     /// A reduction of a whole vector to the output of the root (rank 0 without a root).
@@ -174,7 +184,8 @@ impl Setting<'_> {
     }
 
     pub(super) fn scan(&self) -> scan::ScanTask {
-        let kind = if self.exclusive { scan::ScanKind::Exclusive } else { scan::ScanKind::Inclusive };
+        let kind =
+            if self.exclusive { scan::ScanKind::Exclusive } else { scan::ScanKind::Inclusive };
         scan::ScanTask { me: self.me, kind, count: self.count, in_place: self.in_place }
     }
 }
@@ -201,7 +212,10 @@ pub(super) fn reduce_tree(setting: &Setting, tree: Tree) -> Draft {
 }
 
 pub(super) fn reduce_in_order(setting: &Setting) -> Draft {
-    reduced(reduce_tree::ReduceTree::in_order(setting.reduce(), setting.pipeline_segment()), setting)
+    reduced(
+        reduce_tree::ReduceTree::in_order(setting.reduce(), setting.pipeline_segment()),
+        setting,
+    )
 }
 
 fn reduced(algorithm: reduce_tree::ReduceTree, setting: &Setting) -> Draft {
@@ -221,7 +235,10 @@ pub(super) fn reduce_rabenseifner(setting: &Setting) -> Draft {
 }
 
 pub(super) fn reduce_scatter_halving(setting: &Setting, order: ExchangeOrder) -> Draft {
-    halved(setting, halving::Halving::new(halving_task(setting, setting.all()), order, HalvingEnd::Scatter))
+    halved(
+        setting,
+        halving::Halving::new(halving_task(setting, setting.all()), order, HalvingEnd::Scatter),
+    )
 }
 
 fn halving_task(setting: &Setting, cut: Cut) -> halving::HalvingTask {
@@ -243,8 +260,11 @@ pub(super) fn reduce_scatter_ring(setting: &Setting) -> Draft {
 }
 
 pub(super) fn reduce_scatter_pairwise(setting: &Setting) -> Draft {
-    let algorithm =
-        reduce_scatter::PairwiseReduceScatter::new(setting.me, setting.all(), setting.reduce().mine);
+    let algorithm = reduce_scatter::PairwiseReduceScatter::new(
+        setting.me,
+        setting.all(),
+        setting.reduce().mine,
+    );
     Draft::new(algorithm).temporaries(4, setting.mine())
 }
 
@@ -275,8 +295,12 @@ pub(super) fn allgather_reduce(setting: &Setting) -> Draft {
     let Setting { me, count, .. } = *setting;
     let all = PlanBuffer::Temporary(0);
     let mine = setting.reduce().mine;
-    let allgather =
-        allgather::Allgather::new(me, Cut::Even(count), Some(mine), AllgatherRoute::Bruck { radix: 2 });
+    let allgather = allgather::Allgather::new(
+        me,
+        Cut::Even(count),
+        Some(mine),
+        AllgatherRoute::Bruck { radix: 2 },
+    );
     Draft::new(allgather.into(all))
         .then(rings::LocalReduce::new(me.size, count, all))
         .temporary(count * me.size as usize)
@@ -286,8 +310,8 @@ pub(super) fn allgather_reduce(setting: &Setting) -> Draft {
 pub(super) fn bcast_scatter_allgather(setting: &Setting) -> Draft {
     let Setting { me, root, count, .. } = *setting;
     let parts = Cut::Parts(VectorParts { count, parts: me.size });
-    let allgather =
-        allgather::Allgather::new(me, parts, None, AllgatherRoute::Bruck { radix: 2 }).after_scatter(root);
+    let allgather = allgather::Allgather::new(me, parts, None, AllgatherRoute::Bruck { radix: 2 })
+        .after_scatter(root);
     bcast_scatter(setting).then(allgather)
 }
 
@@ -296,7 +320,8 @@ pub(super) fn bcast_scatter_ring(setting: &Setting) -> Draft {
 }
 
 fn bcast_scatter(setting: &Setting) -> Draft {
-    Draft::new(bcast::BcastScatter::new(setting.me, setting.root, setting.count)).window(setting.window)
+    Draft::new(bcast::BcastScatter::new(setting.me, setting.root, setting.count))
+        .window(setting.window)
 }
 
 pub(super) fn broadcast_after(draft: Draft, setting: &Setting, tree: Tree) -> Draft {
@@ -324,20 +349,29 @@ pub(super) fn reduce_scatter(setting: &Setting) -> Draft {
     let (me, all) = (setting.me, setting.all());
     let draft = reduce_for(reduce::ReduceTask { count: all.total(me.size), ..setting.reduce() }, 0);
     let result = PlanBuffer::Temporary(RESULT);
-    draft.then(scatter::LinearScatter::new(me, 0, result, setting.mine(), all, false)).window(setting.window)
+    draft
+        .then(scatter::LinearScatter::new(me, 0, result, setting.mine(), all, false))
+        .window(setting.window)
 }
 
 /// As [`reduce_scatter()`], in strict rank order from the last rank on.
 pub(super) fn reduce_scatter_linear(setting: &Setting) -> Draft {
     let (me, all) = (setting.me, setting.all());
     let (count, result) = (all.total(me.size), PlanBuffer::Temporary(RESULT));
-    let reduce = reduce::LinearReduce::new(reduce::ReduceTask { root: 0, count, result, ..setting.reduce() });
+    let reduce = reduce::LinearReduce::new(reduce::ReduceTask {
+        root: 0,
+        count,
+        result,
+        ..setting.reduce()
+    });
     let used = reduce.temporaries();
     let mut draft = Draft::new(reduce).temporaries(used, count);
     if me.rank == 0 {
         draft = draft.temporary(count);
     }
-    draft.then(scatter::LinearScatter::new(me, 0, result, setting.mine(), all, false)).window(setting.window)
+    draft
+        .then(scatter::LinearScatter::new(me, 0, result, setting.mine(), all, false))
+        .window(setting.window)
 }
 
 pub(super) fn neighbor(setting: &Setting) -> Draft {
@@ -355,11 +389,15 @@ pub(super) fn inter_move(setting: &Setting) -> Draft {
 }
 
 pub(super) fn inter_reduce(setting: &Setting) -> Draft {
-    let (me, Call::Inter { groups, what }) = (setting.me, setting.call) else { return Draft::nothing() };
+    let (me, Call::Inter { groups, what }) = (setting.me, setting.call) else {
+        return Draft::nothing();
+    };
     let local = groups.local(me);
     let here = TeamMember { rank: me.rank - local.start, size: local.len() as u32 };
     let (contributes, count) = match what {
-        InterCollective::Reduce { part, count, .. } => (matches!(part, InterRole::Leaf { .. }), count.0),
+        InterCollective::Reduce { part, count, .. } => {
+            (matches!(part, InterRole::Leaf { .. }), count.0)
+        }
         InterCollective::Allreduce { count, .. } => (true, count.0),
         InterCollective::ReduceScatter { local, .. } => (true, local.0.total()),
         _ => (false, 0),
@@ -373,7 +411,9 @@ pub(super) fn inter_reduce(setting: &Setting) -> Draft {
     let steps = edges.sends.len() + edges.receives.len();
     let result = PlanBuffer::Temporary(RESULT);
     let InterCollective::ReduceScatter { local: blocks, .. } = what else {
-        return draft.then(EdgeExchange::between(me.rank, edges, result, PlanBuffer::Output)).window(steps);
+        return draft
+            .then(EdgeExchange::between(me.rank, edges, result, PlanBuffer::Output))
+            .window(steps);
     };
     // The leaders swap the results of their groups, and scatter the other group's result in their
     // own group.
@@ -381,6 +421,7 @@ pub(super) fn inter_reduce(setting: &Setting) -> Draft {
     let draft = draft.then(EdgeExchange::between(me.rank, edges, result, theirs));
     let draft = if here.rank == 0 && count > 0 { draft.temporary(count) } else { draft };
     let mine = blocks.0.length(here.rank as usize);
-    let scatter = scatter::LinearScatter::new(here, 0, theirs, mine, Cut::Uneven(blocks.0.clone()), false);
+    let scatter =
+        scatter::LinearScatter::new(here, 0, theirs, mine, Cut::Uneven(blocks.0.clone()), false);
     draft.then_within(local.start, scatter).window(setting.window)
 }

@@ -60,12 +60,13 @@ impl Contributors {
             (Self::Ordered { low, high: middle }, Self::Ordered { low: next, high }) => {
                 (middle == next).then_some(Self::Ordered { low, high })
             }
-            (Self::Multiset { how_many, sum }, Self::Multiset { how_many: other_many, sum: other_sum }) => {
-                Some(Self::Multiset {
-                    how_many: how_many.checked_add(other_many)?,
-                    sum: sum.wrapping_add(other_sum),
-                })
-            }
+            (
+                Self::Multiset { how_many, sum },
+                Self::Multiset { how_many: other_many, sum: other_sum },
+            ) => Some(Self::Multiset {
+                how_many: how_many.checked_add(other_many)?,
+                sum: sum.wrapping_add(other_sum),
+            }),
             _ => None,
         }
     }
@@ -75,7 +76,8 @@ impl Symbol {
     /// `left op right`; `None` if the two must not be combined.
     pub(super) fn combine(left: Self, right: Self) -> Option<Self> {
         let Self::Combined { position, ranks, expression } = left else { return None };
-        let Self::Combined { position: other, ranks: right_ranks, expression: right } = right else {
+        let Self::Combined { position: other, ranks: right_ranks, expression: right } = right
+        else {
             return None;
         };
         if position != other {
@@ -94,7 +96,9 @@ impl fmt::Display for Symbol {
             Self::Combined { position, ranks: Contributors::Ordered { low, high }, .. } => {
                 write!(f, "element {position} of ranks {low}..{high}")
             }
-            Self::Combined { position, ranks: Contributors::Multiset { how_many, sum }, .. } => {
+            Self::Combined {
+                position, ranks: Contributors::Multiset { how_many, sum }, ..
+            } => {
                 write!(f, "element {position} of {how_many} contributions (hash {sum:016x})")
             }
         }
@@ -149,9 +153,13 @@ impl<'a> Requirement<'a> {
     /// The user's send and receive buffers before the call.
     pub(super) fn buffers(&self) -> (SymbolBuffer, SymbolBuffer) {
         let (given, wanted) = self.lengths();
-        let contribution = |len| (0..len).map(|position| self.contribution(position)).collect::<Vec<_>>();
+        let contribution =
+            |len| (0..len).map(|position| self.contribution(position)).collect::<Vec<_>>();
         if matches!(self.call(), Call::Bcast { root, .. } if *root == self.rank) {
-            return (SymbolBuffer::default(), SymbolBuffer { units: contribution(given), writable: false });
+            return (
+                SymbolBuffer::default(),
+                SymbolBuffer { units: contribution(given), writable: false },
+            );
         }
         if !self.in_place() {
             let input = SymbolBuffer { units: contribution(given), writable: false };
@@ -171,12 +179,16 @@ impl<'a> Requirement<'a> {
                     SymbolBuffer::default(),
                 );
             }
-            Call::Gather { block, .. } | Call::Allgather { block, .. } => own_block(rank * block.0, block.0),
+            Call::Gather { block, .. } | Call::Allgather { block, .. } => {
+                own_block(rank * block.0, block.0)
+            }
             Call::Gatherv { all, .. } => {
                 let all = blocks_of(all.get());
                 own_block(all.start(rank), all.length(rank))
             }
-            Call::Allgatherv { blocks, .. } => own_block(blocks.0.start(rank), blocks.0.length(rank)),
+            Call::Allgatherv { blocks, .. } => {
+                own_block(blocks.0.start(rank), blocks.0.length(rank))
+            }
             _ => SymbolBuffer { units: contribution(given), writable: true },
         };
         (SymbolBuffer::default(), self.output(output))
@@ -205,11 +217,15 @@ impl<'a> Requirement<'a> {
             Call::Gatherv { mine, all, .. } => (mine.0, at_root(blocks_of(all.get()).total())),
             Call::Scatterv { mine, all, .. } => (at_root(blocks_of(all.get()).total()), mine.0),
             Call::Allgatherv { blocks, .. } => (blocks.0.length(rank), blocks.0.total()),
-            Call::Alltoallv { receive, in_place: true, .. } => (receive.0.total(), receive.0.total()),
+            Call::Alltoallv { receive, in_place: true, .. } => {
+                (receive.0.total(), receive.0.total())
+            }
             Call::Alltoallv { send, receive, .. } => (send.0.total(), receive.0.total()),
             Call::ReduceScatter { blocks, .. } => (blocks.0.total(), blocks.0.length(rank)),
             Call::Neighbor { edges } => {
-                let end = |edges: &[Edge]| edges.iter().map(|edge| edge.start + edge.len).max().unwrap_or(0);
+                let end = |edges: &[Edge]| {
+                    edges.iter().map(|edge| edge.start + edge.len).max().unwrap_or(0)
+                };
                 (end(&edges.0.sends), end(&edges.0.receives))
             }
             Call::Inter { groups, what } => self.inter_lengths(*groups, what),
@@ -225,8 +241,12 @@ impl<'a> Requirement<'a> {
         let turned = |(one, other): (usize, usize)| (other, one);
         match what {
             InterCollective::Bcast { bytes, .. } => sides(bytes.0, bytes.0),
-            InterCollective::Gather { mine, all, .. } => turned(sides(blocks_of(all.get()).total(), mine.0)),
-            InterCollective::Scatter { mine, all, .. } => sides(blocks_of(all.get()).total(), mine.0),
+            InterCollective::Gather { mine, all, .. } => {
+                turned(sides(blocks_of(all.get()).total(), mine.0))
+            }
+            InterCollective::Scatter { mine, all, .. } => {
+                sides(blocks_of(all.get()).total(), mine.0)
+            }
             InterCollective::Allgather { mine, remote } => (mine.0, remote.0.total()),
             InterCollective::Alltoall { send, receive } => (send.0.total(), receive.0.total()),
             InterCollective::Reduce { count, .. } => turned(sides(count.0, count.0)),
@@ -284,7 +304,9 @@ impl<'a> Requirement<'a> {
                 moved(from, at)
             }
             Call::Scatterv { root, .. } => match &self.calls[*root as usize] {
-                Call::Scatterv { all, .. } => moved(*root as usize, blocks_of(all.get()).start(rank) + unit),
+                Call::Scatterv { all, .. } => {
+                    moved(*root as usize, blocks_of(all.get()).start(rank) + unit)
+                }
                 _ => Symbol::Undefined,
             },
             Call::Alltoallv { receive, .. } => {
@@ -308,7 +330,9 @@ impl<'a> Requirement<'a> {
         let Some(at) = receives.iter().position(covers) else { return Symbol::Undefined };
         let edge = receives[at];
         let number = receives[..at].iter().filter(|earlier| earlier.peer == edge.peer).count();
-        let Call::Neighbor { edges } = &self.calls[edge.peer as usize] else { return Symbol::Undefined };
+        let Call::Neighbor { edges } = &self.calls[edge.peer as usize] else {
+            return Symbol::Undefined;
+        };
         let mut to_here = edges.0.sends.iter().filter(|sent| sent.peer == self.rank);
         let Some(sent) = to_here.nth(number) else { return Symbol::Undefined };
         moved(edge.peer as usize, sent.start + unit - edge.start)
@@ -324,17 +348,21 @@ impl<'a> Requirement<'a> {
         let everyone = Contributors::within(remote.clone(), what.commutative());
         let first = remote.start as usize;
         match what {
-            InterCollective::Bcast { part: InterRole::Leaf { root }, .. } => moved(*root as usize, unit),
+            InterCollective::Bcast { part: InterRole::Leaf { root }, .. } => {
+                moved(*root as usize, unit)
+            }
             InterCollective::Gather { all, .. } => {
                 let (from, at) = blocks_of(all.get()).find(unit);
                 moved(first + from, at)
             }
-            InterCollective::Scatter { part: InterRole::Leaf { root }, .. } => match theirs(*root as usize) {
-                Some(InterCollective::Scatter { all, .. }) => {
-                    moved(*root as usize, blocks_of(all.get()).start(index) + unit)
+            InterCollective::Scatter { part: InterRole::Leaf { root }, .. } => {
+                match theirs(*root as usize) {
+                    Some(InterCollective::Scatter { all, .. }) => {
+                        moved(*root as usize, blocks_of(all.get()).start(index) + unit)
+                    }
+                    _ => Symbol::Undefined,
                 }
-                _ => Symbol::Undefined,
-            },
+            }
             InterCollective::Allgather { remote, .. } => {
                 let (from, at) = remote.0.find(unit);
                 moved(first + from, at)
@@ -348,8 +376,12 @@ impl<'a> Requirement<'a> {
                     _ => Symbol::Undefined,
                 }
             }
-            InterCollective::Reduce { .. } | InterCollective::Allreduce { .. } => combined(unit, everyone),
-            InterCollective::ReduceScatter { local, .. } => combined(local.0.start(index) + unit, everyone),
+            InterCollective::Reduce { .. } | InterCollective::Allreduce { .. } => {
+                combined(unit, everyone)
+            }
+            InterCollective::ReduceScatter { local, .. } => {
+                combined(local.0.start(index) + unit, everyone)
+            }
             _ => Symbol::Undefined,
         }
     }
@@ -364,7 +396,9 @@ fn combined(position: usize, ranks: Contributors) -> Symbol {
 }
 
 fn blocks_of(all: Option<&Blocks>) -> Blocks {
-    all.cloned().or_else(|| Blocks::new([])).unwrap_or_else(|| unreachable!("no blocks have no length"))
+    all.cloned()
+        .or_else(|| Blocks::new([]))
+        .unwrap_or_else(|| unreachable!("no blocks have no length"))
 }
 
 /// Whether a symbol is as required; the expression does not count.

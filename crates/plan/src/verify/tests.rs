@@ -89,8 +89,11 @@ fn accepts_a_correct_plan_and_counts_its_cost() {
 
 #[test]
 fn finds_operands_in_the_wrong_order() {
-    let root =
-        [copy(After::None, INPUT, OUTPUT), receive(After::None, 1, SPARE), reduce(After::All, SPARE, OUTPUT)];
+    let root = [
+        copy(After::None, INPUT, OUTPUT),
+        receive(After::None, 1, SPARE),
+        reduce(After::All, SPARE, OUTPUT),
+    ];
     let found = run(&reduction(2, false), &[&root, &REDUCE_LEAF]);
     assert!(matches!(found, Err(Violation::Combination { rank: 0, .. })), "{found:?}");
     assert!(run(&reduction(2, true), &[&root, &REDUCE_LEAF]).is_ok());
@@ -125,14 +128,20 @@ fn finds_a_missing_step() {
 #[test]
 fn finds_a_deadlock_of_synchronous_sends() {
     // Both ranks receive only when their send is complete, which relies on buffering.
-    let head_on = |peer| [send(After::None, peer, Span::NOTHING), receive(After::All, peer, Span::NOTHING)];
+    let head_on =
+        |peer| [send(After::None, peer, Span::NOTHING), receive(After::All, peer, Span::NOTHING)];
     let check = Check::new(2, &Call::Barrier, 3);
     let found = run(&check, &[&head_on(1), &head_on(0)]);
-    assert!(matches!(&found, Err(Violation::Deadlock { waiting }) if waiting.len() == 2), "{found:?}");
+    assert!(
+        matches!(&found, Err(Violation::Deadlock { waiting }) if waiting.len() == 2),
+        "{found:?}"
+    );
 
-    let together = |peer| [send(After::None, peer, Span::NOTHING), receive(After::None, peer, Span::NOTHING)];
+    let together =
+        |peer| [send(After::None, peer, Span::NOTHING), receive(After::None, peer, Span::NOTHING)];
     assert!(run(&check, &[&together(1), &together(0)]).is_ok());
-    let narrow = verify(&check, |me| Script { window: 1, ..Script::new(together(1 - me.rank).to_vec()) });
+    let narrow =
+        verify(&check, |me| Script { window: 1, ..Script::new(together(1 - me.rank).to_vec()) });
     assert!(matches!(narrow, Err(Violation::Deadlock { .. })), "{narrow:?}");
 }
 
@@ -140,7 +149,10 @@ fn finds_a_deadlock_of_synchronous_sends() {
 fn finds_a_step_without_dependency_on_its_data() {
     let root = [REDUCE_ROOT[0], reduce(After::None, INPUT, OUTPUT)];
     let found = run(&reduction(2, false), &[&root, &REDUCE_LEAF]);
-    assert!(matches!(found, Err(Violation::Hazard { rank: 0, step: 1, earlier_step: 0, .. })), "{found:?}");
+    assert!(
+        matches!(found, Err(Violation::Hazard { rank: 0, step: 1, earlier_step: 0, .. })),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -155,7 +167,10 @@ fn finds_a_buffer_that_is_overwritten_while_it_is_sent() {
     ];
     let other = [receive(After::None, 0, SPARE), send(After::One(1), 0, SPARE)];
     let found = run(&reduction(2, true), &[&root, &other]);
-    assert!(matches!(found, Err(Violation::Hazard { rank: 0, step: 3, earlier_step: 1, .. })), "{found:?}");
+    assert!(
+        matches!(found, Err(Violation::Hazard { rank: 0, step: 3, earlier_step: 1, .. })),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -173,14 +188,17 @@ fn a_dependency_settles_only_the_steps_that_it_names() {
 
 #[test]
 fn finds_different_lengths() {
-    let found =
-        run(&broadcast(2), &[&[send(After::None, 1, Span::NOTHING)], &[receive(After::None, 0, OUTPUT)]]);
+    let found = run(
+        &broadcast(2),
+        &[&[send(After::None, 1, Span::NOTHING)], &[receive(After::None, 0, OUTPUT)]],
+    );
     assert_eq!(found, Err(Violation::Length { from: 0, to: 1, sent: 0, received: 1 }));
 }
 
 #[test]
 fn finds_undefined_memory() {
-    let found = run(&broadcast(2), &[&[receive(After::None, 1, SPARE)], &[send(After::None, 0, OUTPUT)]]);
+    let found =
+        run(&broadcast(2), &[&[receive(After::None, 1, SPARE)], &[send(After::None, 0, OUTPUT)]]);
     assert!(matches!(found, Err(Violation::Undefined { rank: 1, unit: 0, .. })), "{found:?}");
 }
 
@@ -297,15 +315,21 @@ fn finds_every_small_change_to_an_allreduce() {
         for (at, step) in (0_u32..).zip(&steps) {
             let reduces = matches!(step.action, Action::Reduce { .. });
             let waits = step.after != After::None && reduces;
-            let mutations =
-                [Some(Mutation::Drop), waits.then_some(Mutation::Eager), reduces.then_some(Mutation::Swap)];
+            let mutations = [
+                Some(Mutation::Drop),
+                waits.then_some(Mutation::Eager),
+                reduces.then_some(Mutation::Swap),
+            ];
             for mutation in mutations.into_iter().flatten() {
                 let found = verify(&check, |me| Mutant {
                     plan: plan(me),
                     index: 0,
                     mutate: (me.rank == rank).then_some((at, mutation)),
                 });
-                assert!(found.is_err(), "rank {rank}, step {at} {step:?}: {mutation:?} goes unnoticed");
+                assert!(
+                    found.is_err(),
+                    "rank {rank}, step {at} {step:?}: {mutation:?} goes unnoticed"
+                );
             }
         }
     }
@@ -328,9 +352,12 @@ fn finds_a_step_that_is_missing_from_any_algorithm() {
         Call::Exscan { count, commutative, in_place },
     ] {
         let legal = |size: u32| {
-            algorithms(call.collective()).filter(move |id| id.algorithm().refusal(size, true).is_none())
+            algorithms(call.collective())
+                .filter(move |id| id.algorithm().refusal(size, true).is_none())
         };
-        for (size, id) in [2, 6, 8].into_iter().flat_map(|size| legal(size).map(move |id| (size, id))) {
+        for (size, id) in
+            [2, 6, 8].into_iter().flat_map(|size| legal(size).map(move |id| (size, id)))
+        {
             let check = Check::new(size, &call, 0);
             let plan = |me| make(id, me, &call, &Parameters::default()).unwrap();
             for rank in 0..size {

@@ -47,7 +47,10 @@ impl<'a, G: Generator> PlanSimulation<'a, G> {
         let mut ranks = Vec::with_capacity(plans.len());
         for (rank, plan) in (0..check.size()).zip(plans) {
             if plan.temporaries().len() > 4 {
-                return Err(Violation::Generator { rank, why: "it has more than four temporaries" });
+                return Err(Violation::Generator {
+                    rank,
+                    why: "it has more than four temporaries",
+                });
             }
             if plan.window() == 0 {
                 return Err(Violation::Generator { rank, why: "its window is 0" });
@@ -133,11 +136,19 @@ impl<'a, G: Generator> PlanSimulation<'a, G> {
             match action {
                 Action::Send { to, what } => {
                     let reported = state.entered.as_ref().map(BarrierKnowledge::knowledge);
-                    self.channels.entry((rank, to)).or_default().sends.push_back((number, what, reported));
+                    self.channels
+                        .entry((rank, to))
+                        .or_default()
+                        .sends
+                        .push_back((number, what, reported));
                     self.match_one(rank, to)?;
                 }
                 Action::Receive { from, into } => {
-                    self.channels.entry((from, rank)).or_default().receives.push_back((number, into));
+                    self.channels
+                        .entry((from, rank))
+                        .or_default()
+                        .receives
+                        .push_back((number, into));
                     self.match_one(from, rank)?;
                 }
                 Action::Copy { .. } | Action::Reduce { .. } => self.ready.push((rank, number)),
@@ -188,15 +199,18 @@ impl<'a, G: Generator> PlanSimulation<'a, G> {
             Action::Reduce { left, right } => {
                 let operands = state.read(rank, action, left)?;
                 let mut data = state.read(rank, action, right)?;
-                for (offset, (left_symbol, symbol)) in operands.into_iter().zip(&mut data).enumerate() {
-                    *symbol =
-                        Symbol::combine(left_symbol, *symbol).ok_or_else(|| Violation::Combination {
+                for (offset, (left_symbol, symbol)) in
+                    operands.into_iter().zip(&mut data).enumerate()
+                {
+                    *symbol = Symbol::combine(left_symbol, *symbol).ok_or_else(|| {
+                        Violation::Combination {
                             rank,
                             action,
                             unit: left.start + offset,
                             left: left_symbol.to_string(),
                             right: symbol.to_string(),
-                        })?;
+                        }
+                    })?;
                 }
                 state.write(right, &data);
             }
@@ -251,8 +265,11 @@ impl<G: Generator> SimulatedRank<G> {
             why: "it waits for a step that never was",
         };
         let done = |back: u32| {
-            let number =
-                self.issued.checked_sub(u64::from(back)).filter(|_| back > 0).ok_or_else(malformed)?;
+            let number = self
+                .issued
+                .checked_sub(u64::from(back))
+                .filter(|_| back > 0)
+                .ok_or_else(malformed)?;
             Ok(!self.is_outstanding(number))
         };
         let free = match step.after {
@@ -272,7 +289,9 @@ impl<G: Generator> SimulatedRank<G> {
             _ if self.window == 1 => self.unsettled.clear(),
             After::None => {}
             After::All => self.unsettled.clear(),
-            After::One(back) => self.unsettled.retain(|(number, _)| issued - number != u64::from(back)),
+            After::One(back) => {
+                self.unsettled.retain(|(number, _)| issued - number != u64::from(back))
+            }
             After::Two(one, other) => self.unsettled.retain(|(number, _)| {
                 issued - number != u64::from(one) && issued - number != u64::from(other)
             }),
@@ -290,7 +309,8 @@ impl<G: Generator> SimulatedRank<G> {
                 })
         };
         let writable = |span: &Span| {
-            span.len == 0 || self.buffers.get(index(span.place)).is_some_and(|buffer| buffer.writable)
+            span.len == 0
+                || self.buffers.get(index(span.place)).is_some_and(|buffer| buffer.writable)
         };
         for span in action.reads().into_iter().flatten() {
             if !fits(&span) {
@@ -298,7 +318,9 @@ impl<G: Generator> SimulatedRank<G> {
             }
         }
         match action.writes() {
-            Some(span) if !fits(&span) || !writable(&span) => Err(Violation::Access { rank, action, span }),
+            Some(span) if !fits(&span) || !writable(&span) => {
+                Err(Violation::Access { rank, action, span })
+            }
             _ => Ok(()),
         }
     }
@@ -306,7 +328,8 @@ impl<G: Generator> SimulatedRank<G> {
     fn check_hazards(&self, rank: u32, action: Action) -> Result<(), Violation> {
         for (earlier_step, earlier) in &self.unsettled {
             if conflict(action, *earlier) {
-                let (earlier_step, earlier, step) = (*earlier_step, Box::new(*earlier), self.issued);
+                let (earlier_step, earlier, step) =
+                    (*earlier_step, Box::new(*earlier), self.issued);
                 return Err(Violation::Hazard { rank, step, action, earlier_step, earlier });
             }
         }

@@ -56,7 +56,9 @@ impl WayIn {
         let limit = Instant::now() + PATIENCE;
         let socket = loop {
             match local::connect(&self.name) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < limit => {
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < limit =>
+                {
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 other => break other?,

@@ -40,11 +40,13 @@ impl Client {
     }
 
     fn start_launcher(&self, mpirun: &Path) -> Result<std::os::fd::OwnedFd, UniverseError> {
-        let failed =
-            |error: std::io::Error| UniverseError::NoLauncher(format!("{}: {error}", mpirun.display()));
+        let failed = |error: std::io::Error| {
+            UniverseError::NoLauncher(format!("{}: {error}", mpirun.display()))
+        };
         let (ours, theirs) = fdpass::pair().map_err(failed)?;
         let path = CString::new(mpirun.as_os_str().as_bytes()).map_err(|e| failed(e.into()))?;
-        let args = [c"mpirun".to_owned(), CString::new(SERVE_OPTION).map_err(|e| failed(e.into()))?];
+        let args =
+            [c"mpirun".to_owned(), CString::new(SERVE_OPTION).map_err(|e| failed(e.into()))?];
         let env: Vec<CString> = std::env::vars_os()
             .filter(|(name, _)| name != BOOT_VARIABLE && name != WAY_IN_VARIABLE)
             .filter_map(|(mut name, value)| {
@@ -65,7 +67,11 @@ impl Client {
             args: &args,
             env: &env,
             directory: None,
-            fds: &[(null.as_fd(), 0), (segment.as_fd(), SERVED_SEGMENT), (theirs.as_fd(), SERVED_CONTROL)],
+            fds: &[
+                (null.as_fd(), 0),
+                (segment.as_fd(), SERVED_SEGMENT),
+                (theirs.as_fd(), SERVED_CONTROL),
+            ],
             mask: &SignalMask::none(),
             ignores_none: false,
             open_files: None,

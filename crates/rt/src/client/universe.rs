@@ -39,7 +39,9 @@ impl Client {
         let (first, size) = self.done(&Request::Spawn, Some(&spawn.encode()))?;
         match size.parse() {
             Ok(size) => Ok((first, size)),
-            Err(_) => Err(UniverseError::Refused(format!("mpirun says it has spawned '{size}' processes"))),
+            Err(_) => Err(UniverseError::Refused(format!(
+                "mpirun says it has spawned '{size}' processes"
+            ))),
         }
     }
 
@@ -49,8 +51,9 @@ impl Client {
             return Ok(None);
         }
         let bytes = self.given(&Request::Parent, None)?;
-        let parent = Parent::decode(&bytes)
-            .ok_or_else(|| UniverseError::Refused("mpirun's account of the parent makes no sense".into()))?;
+        let parent = Parent::decode(&bytes).ok_or_else(|| {
+            UniverseError::Refused("mpirun's account of the parent makes no sense".into())
+        })?;
         if parent.is_mixed {
             self.reach()?;
         }
@@ -81,8 +84,13 @@ impl Client {
         let is_own = |number: &u32| number.checked_sub(first).is_some_and(|rank| rank < size);
         if place == 0 || numbers.iter().all(is_own) {
             // While this process has no peer of another launcher, no other launcher sees this name.
-            let name =
-                |number: &u32| ProcessName { universe: boot.job_id, place, number: *number, first, size };
+            let name = |number: &u32| ProcessName {
+                universe: boot.job_id,
+                place,
+                number: *number,
+                first,
+                size,
+            };
             return Ok(numbers.iter().map(name).collect());
         }
         let words: Vec<u64> = numbers.iter().map(|number| u64::from(*number)).collect();
@@ -98,8 +106,10 @@ impl Client {
             return Ok(names.iter().map(|name| name.number).collect());
         }
         self.reach()?;
-        let numbers = self.given(&Request::Numbers, Some(&encode_words(&ProcessName::encode_all(names))))?;
-        let numbers: Vec<u32> = decode_words(&numbers).into_iter().map(|word| word as u32).collect();
+        let numbers =
+            self.given(&Request::Numbers, Some(&encode_words(&ProcessName::encode_all(names))))?;
+        let numbers: Vec<u32> =
+            decode_words(&numbers).into_iter().map(|word| word as u32).collect();
         if numbers.len() == names.len() { Ok(numbers) } else { Err(lost("numbers")) }
     }
 
@@ -149,9 +159,9 @@ impl Client {
         match self.ask_with(self.number(), &request, Some(words.as_fd()))? {
             (Reply::Done { number, .. }, _) => Ok(Meeting::Waits { ticket: number }),
             (Reply::Given, Some(fd)) => Ok(Meeting::Met { words: decode_words(&blob::read(fd)?) }),
-            (Reply::Refused { reason, .. }, _) if !reason.contains(port) => {
-                Err(UniverseError::Refused(format!("the port '{port}' cannot be reached: {reason}")))
-            }
+            (Reply::Refused { reason, .. }, _) if !reason.contains(port) => Err(
+                UniverseError::Refused(format!("the port '{port}' cannot be reached: {reason}")),
+            ),
             (other, _) => Err(unexpected(other)),
         }
     }

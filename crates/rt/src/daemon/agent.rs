@@ -12,7 +12,10 @@ const CONNECT: &str = "ConnectTimeout=20";
 /// The agent's command line up to the host. `agent` is the user's setting: a program and options.
 fn words(agent: &str, user: Option<&str>) -> Vec<String> {
     let mut words: Vec<String> = agent.split_whitespace().map(String::from).collect();
-    if words.first().is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == "ssh")) {
+    if words
+        .first()
+        .is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == "ssh"))
+    {
         // There is no terminal for questions.
         words.extend(["-x", "-o", "BatchMode=yes", "-o", CONNECT].map(String::from));
     }
@@ -21,10 +24,16 @@ fn words(agent: &str, user: Option<&str>) -> Vec<String> {
 }
 
 /// The command that runs `program daemon` on a host, and its text for the user.
-pub(super) fn command(agent: &str, host: &Host, program: &Path) -> Result<(Command, String), String> {
+pub(super) fn command(
+    agent: &str,
+    host: &Host,
+    program: &Path,
+) -> Result<(Command, String), String> {
     let mut all = words(agent, host.user.as_deref());
     if all.is_empty() {
-        return Err("the parameter 'plm_rsh_agent' names no program that could start another there".into());
+        return Err(
+            "the parameter 'plm_rsh_agent' names no program that could start another there".into(),
+        );
     }
     let program = match &host.prefix {
         Some(prefix) => PathBuf::from(prefix).join("bin/oxmpi"),
@@ -41,7 +50,8 @@ pub(super) fn command(agent: &str, host: &Host, program: &Path) -> Result<(Comma
 }
 
 fn quoted(path: &Path) -> Result<String, String> {
-    let text = path.to_str().ok_or_else(|| format!("the path '{}' is not UTF-8", path.display()))?;
+    let text =
+        path.to_str().ok_or_else(|| format!("the path '{}' is not UTF-8", path.display()))?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if text.chars().all(is_plain) {
         return Ok(text.into());
@@ -69,8 +79,7 @@ mod tests {
     fn ssh_is_not_interactive_and_the_program_is_one_word() {
         let host = Host { user: Some("me".into()), ..Host::new("b") };
         let (_, shown) = command("ssh -p 22", &host, Path::new("/opt/a b/bin/oxmpi")).unwrap();
-        let wanted =
-            "ssh -p 22 -x -o BatchMode=yes -o ConnectTimeout=20 -l me b \"exec '/opt/a b/bin/oxmpi' daemon\"";
+        let wanted = "ssh -p 22 -x -o BatchMode=yes -o ConnectTimeout=20 -l me b \"exec '/opt/a b/bin/oxmpi' daemon\"";
         assert_eq!(shown, wanted);
         let host = Host { prefix: Some("/p".into()), ..Host::new("b") };
         assert_eq!(

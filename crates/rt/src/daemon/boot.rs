@@ -57,7 +57,10 @@ pub struct Boot {
 /// Why there is no universe. No daemon is left.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    #[error("it is booted already, with {}: 'oxmpi nodes' lists them, 'oxmpi halt' ends them", list(nodes))]
+    #[error(
+        "it is booted already, with {}: 'oxmpi nodes' lists them, 'oxmpi halt' ends them",
+        list(nodes)
+    )]
     Already { nodes: Vec<Node> },
     #[error(
         "this host ('{own}') is not among the hosts: add a line '{own}' to the file of hosts, or '{own} schedule=no' if no \
@@ -98,7 +101,8 @@ pub fn boot(boot: &Boot, say: &mut dyn FnMut(&str)) -> Result<Vec<Node>, BootErr
     let mut secret = [0; 32];
     net::fill_random(&mut secret).map_err(|error| BootError::Kernel("draw a secret", error))?;
     let (events, received) = channel();
-    let mut booting = Booting { boot, daemons: Vec::new(), received, limit: Instant::now() + boot.timeout };
+    let mut booting =
+        Booting { boot, daemons: Vec::new(), received, limit: Instant::now() + boot.timeout };
     for number in 0..boot.hosts.len() {
         booting.start(number, &Secret(secret), &events, say)?;
     }
@@ -162,10 +166,12 @@ impl Booting<'_> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let program = command.get_program().to_os_string();
         let mut child = command.spawn().map_err(|error| {
-            let remedy = if wish.is_here { "" } else { " (the parameter plm_rsh_agent names another)" };
+            let remedy =
+                if wish.is_here { "" } else { " (the parameter plm_rsh_agent names another)" };
             self.failed(number, format!("cannot run '{}': {error}{remedy}", program.display()))
         })?;
-        let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (input, output, errors) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (keep, kept) = channel();
         let events = events.clone();
         thread::spawn(move || listen(number, output, &events));
@@ -217,7 +223,9 @@ impl Booting<'_> {
                 } else {
                     format!("at {}", at.join(", "))
                 };
-                texts.push(format!("n{number}: its daemon runs on {host}, {cpus} processors, listens {at}"));
+                texts.push(format!(
+                    "n{number}: its daemon runs on {host}, {cpus} processors, listens {at}"
+                ));
                 ready[number] = (cpus, addresses);
             }
         })?;
@@ -255,13 +263,17 @@ impl Booting<'_> {
             let (number, event) = match self.received.recv_timeout(left) {
                 Ok(received) => received,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    let name = |number: &usize| format!("n{number} ({})", self.boot.hosts[*number].host.name);
+                    let name = |number: &usize| {
+                        format!("n{number} ({})", self.boot.hosts[*number].host.name)
+                    };
                     let hosts = missing.iter().map(name).collect::<Vec<_>>().join(", ");
                     return Err(BootError::Timeout { timeout: self.boot.timeout, hosts });
                 }
             };
             match event {
-                BootEvent::Said(DaemonMessage::Trouble { reason }) => return Err(self.failed(number, reason)),
+                BootEvent::Said(DaemonMessage::Trouble { reason }) => {
+                    return Err(self.failed(number, reason));
+                }
                 BootEvent::Said(DaemonMessage::Ready { version, .. }) if version != VERSION => {
                     let why = format!(
                         "the OxMPI there is of another version: its daemons have protocol version {version}, those of this host {VERSION}"
@@ -273,12 +285,14 @@ impl Booting<'_> {
                     take(number, message);
                 }
                 BootEvent::Said(other) => {
-                    return Err(
-                        self.failed(number, format!("its daemon has sent an unexpected message: {other:?}"))
-                    );
+                    return Err(self.failed(
+                        number,
+                        format!("its daemon has sent an unexpected message: {other:?}"),
+                    ));
                 }
                 // A daemon in the background has closed its output.
-                BootEvent::Silent(None) if !missing.contains(&number) && step == BootStep::Gone => {}
+                BootEvent::Silent(None) if !missing.contains(&number) && step == BootStep::Gone => {
+                }
                 BootEvent::Silent(why) => return Err(self.post_mortem(number, why)),
             }
         }
@@ -297,7 +311,8 @@ impl Booting<'_> {
             (Some(status), None) => format!("was ended ({status})"),
             (None, None) => "does not end".into(),
         };
-        let command = daemon.shown.as_deref().map_or("the daemon".into(), |shown| format!("'{shown}'"));
+        let command =
+            daemon.shown.as_deref().map_or("the daemon".into(), |shown| format!("'{shown}'"));
         let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
         let mut text = format!("{command} {status}{why}");
         for line in errors.lines().filter(|line| !line.trim().is_empty()) {

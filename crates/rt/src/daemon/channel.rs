@@ -214,7 +214,10 @@ impl SecureChannel {
 
     /// The next item of a program's stream; bytes are appended to `to`. `None`: none has come. An
     /// error if the data were not sent by the peer.
-    pub(crate) fn next_piece(&mut self, to: &mut Vec<u8>) -> Result<Option<StreamItem>, ChannelError> {
+    pub(crate) fn next_piece(
+        &mut self,
+        to: &mut Vec<u8>,
+    ) -> Result<Option<StreamItem>, ChannelError> {
         loop {
             if let Some(end) = self.frame() {
                 if end > LENGTH + MAX_PIECE {
@@ -223,7 +226,11 @@ impl SecureChannel {
                 if end <= self.plain.len() {
                     to.extend_from_slice(&self.plain[LENGTH..end]);
                     self.plain.drain(..end);
-                    return Ok(Some(if end == LENGTH { StreamItem::End } else { StreamItem::Bytes }));
+                    return Ok(Some(if end == LENGTH {
+                        StreamItem::End
+                    } else {
+                        StreamItem::Bytes
+                    }));
                 }
             }
             if !self.advance()? {
@@ -250,7 +257,9 @@ impl SecureChannel {
                     return Err(ChannelError::Foreign);
                 }
                 let hello = self.input.first_chunk::<HELLO>();
-                let Some(message) = hello.and_then(|hello| hello.last_chunk()) else { return Ok(false) };
+                let Some(message) = hello.and_then(|hello| hello.last_chunk()) else {
+                    return Ok(false);
+                };
                 let (cipher, answer) = Handshake::accept(secret, prologue, message)?;
                 self.output.extend(answer);
                 self.input.drain(..HELLO);
@@ -264,7 +273,9 @@ impl SecureChannel {
                 self.stage = ChannelStage::Records { cipher, is_proved: true };
             }
             ChannelStage::Records { cipher, is_proved } => {
-                let Some(taken) = cipher.open(&self.input, &mut self.plain)? else { return Ok(false) };
+                let Some(taken) = cipher.open(&self.input, &mut self.plain)? else {
+                    return Ok(false);
+                };
                 self.input.drain(..taken);
                 *is_proved = true;
             }
@@ -276,7 +287,9 @@ impl SecureChannel {
     /// Sends the queued frames once the peer is authenticated. Each frame has records of its own.
     fn write(&mut self) -> Result<(), ChannelError> {
         match &mut self.stage {
-            ChannelStage::Trusted => self.waiting.drain(..).for_each(|frame| self.output.extend(frame)),
+            ChannelStage::Trusted => {
+                self.waiting.drain(..).for_each(|frame| self.output.extend(frame))
+            }
             ChannelStage::Records { cipher, is_proved: true } => {
                 for frame in self.waiting.drain(..) {
                     cipher.seal(&frame, &mut self.output)?;

@@ -39,7 +39,9 @@ pub enum UniverseError {
         "the daemon of {node} cannot be authenticated ({what}): it belongs to another universe, or its messages were changed on the way"
     )]
     Forged { node: String, what: String },
-    #[error("the daemon of {node} has sent a malformed message ({what}): is it of another version of OxMPI?")]
+    #[error(
+        "the daemon of {node} has sent a malformed message ({what}): is it of another version of OxMPI?"
+    )]
     Nonsense { node: String, what: String },
     #[error("{node}: {reason}")]
     Failed {
@@ -113,7 +115,10 @@ impl Universe {
     }
 
     /// As [`Universe::find`], with a limit for the daemon's answer.
-    pub fn find_within(suffix: &str, patience: Duration) -> Result<Option<Universe>, UniverseError> {
+    pub fn find_within(
+        suffix: &str,
+        patience: Duration,
+    ) -> Result<Option<Universe>, UniverseError> {
         let named = ("this host".into(), patience);
         let Some(mut control) = ClientConnection::near(named, suffix, &Purpose::Control)? else {
             return Ok(None);
@@ -145,7 +150,8 @@ impl Universe {
         let patience = program.patience;
         let (mut control, id) = self.connect((node, patience), &Purpose::Control)?;
         control.end_when_unanswered(program.silence);
-        let stream = |stream| self.connect((node, patience), &Purpose::Stream { connection: id, stream });
+        let stream =
+            |stream| self.connect((node, patience), &Purpose::Stream { connection: id, stream });
         let (stream, errors) = (stream(STDIO)?.0.into_stream()?, stream(ERRORS)?.0.into_stream()?);
         control.send(&DaemonMessage::Exec(Exec {
             id: 0,
@@ -158,7 +164,9 @@ impl Universe {
             silence_s: u32::try_from(program.silence.as_secs()).unwrap_or(u32::MAX),
         }))?;
         match control.next(Some(patience))? {
-            DaemonMessage::Started { pid, .. } => Ok((Running { pid, control }, Stdio { stream, errors })),
+            DaemonMessage::Started { pid, .. } => {
+                Ok((Running { pid, control }, Stdio { stream, errors }))
+            }
             DaemonMessage::Failed { error, reason, .. } => {
                 Err(UniverseError::Failed { node: control.node, error, reason })
             }
@@ -192,7 +200,8 @@ impl Universe {
             let named = (name(), node as u32, patience);
             Some(ClientConnection::far(named, &seen.node.addresses, &self.view.secret, purpose)?)
         };
-        let gone = || UniverseError::Io { node: name(), error: io::ErrorKind::ConnectionRefused.into() };
+        let gone =
+            || UniverseError::Io { node: name(), error: io::ErrorKind::ConnectionRefused.into() };
         let connection = found.ok_or_else(gone)?;
         let id = connection.id;
         Ok((connection, id))
@@ -217,8 +226,12 @@ impl Socket {
         // The socket refuses a limit of zero.
         let time = time.map(|time| time.max(Duration::from_millis(1)));
         match self {
-            Socket::Near(socket) => socket.set_read_timeout(time).and(socket.set_write_timeout(time)),
-            Socket::Far(socket) => socket.set_read_timeout(time).and(socket.set_write_timeout(time)),
+            Socket::Near(socket) => {
+                socket.set_read_timeout(time).and(socket.set_write_timeout(time))
+            }
+            Socket::Far(socket) => {
+                socket.set_read_timeout(time).and(socket.set_write_timeout(time))
+            }
         }
     }
 
@@ -263,7 +276,8 @@ impl ClientConnection {
             return Err(UniverseError::ForeignOwner { user: peer.user, pid: peer.pid });
         }
         let socket = Socket::Near(socket.into());
-        ClientConnection::introduced((node, patience), socket, SecureChannel::trusted(), purpose).map(Some)
+        ClientConnection::introduced((node, patience), socket, SecureChannel::trusted(), purpose)
+            .map(Some)
     }
 
     fn far(
@@ -272,7 +286,8 @@ impl ClientConnection {
         secret: &Secret,
         purpose: &Purpose,
     ) -> Result<ClientConnection, UniverseError> {
-        let unknown = io::Error::new(io::ErrorKind::AddrNotAvailable, "its addresses are not known");
+        let unknown =
+            io::Error::new(io::ErrorKind::AddrNotAvailable, "its addresses are not known");
         let mut failed = UniverseError::Io { node: node.clone(), error: unknown };
         for address in addresses {
             let node = format!("{node} at {address}");
@@ -286,7 +301,9 @@ impl ClientConnection {
                     let socket = Socket::Far(socket);
                     match ClientConnection::introduced((node, patience), socket, channel, purpose) {
                         // Another program accepts connections there, and closes them.
-                        Err(UniverseError::Io { node, error }) if error.kind() != io::ErrorKind::TimedOut => {
+                        Err(UniverseError::Io { node, error })
+                            if error.kind() != io::ErrorKind::TimedOut =>
+                        {
                             failed = UniverseError::Io { node, error };
                         }
                         met => return met,
@@ -329,7 +346,9 @@ impl ClientConnection {
             DaemonMessage::Refused { reason } => {
                 UniverseError::Refused { node: self.node.clone(), reason: reason.clone() }
             }
-            other => UniverseError::Nonsense { node: self.node.clone(), what: format!("{other:?}") },
+            other => {
+                UniverseError::Nonsense { node: self.node.clone(), what: format!("{other:?}") }
+            }
         }
     }
 
@@ -345,8 +364,10 @@ impl ClientConnection {
     fn flush(&mut self) -> Result<(), UniverseError> {
         let output = self.channel.output().to_vec();
         self.channel.sent(output.len());
-        let sent =
-            self.socket.set_patience(Some(self.patience)).and_then(|()| self.socket.write_all(&output));
+        let sent = self
+            .socket
+            .set_patience(Some(self.patience))
+            .and_then(|()| self.socket.write_all(&output));
         sent.map_err(|error| self.failed(error))
     }
 
@@ -368,7 +389,10 @@ impl ClientConnection {
                 }
             }
             let room = self.channel.wanted().min(bytes.len());
-            let read = self.socket.set_patience(patience).and_then(|()| self.socket.read(&mut bytes[..room]));
+            let read = self
+                .socket
+                .set_patience(patience)
+                .and_then(|()| self.socket.read(&mut bytes[..room]));
             match read {
                 Ok(0) => {
                     let text = match (self.id, &self.socket) {

@@ -106,8 +106,11 @@ impl Daemon {
 
     /// Handles the outcome if the connection is an attempt; `false` if it has failed.
     pub(super) fn dialled(&mut self, number: u64) -> bool {
-        let Some(DaemonConnection { role: Role::Dialling(node), link: PeerSocket::Far(socket), .. }) =
-            self.connections.get(&number)
+        let Some(DaemonConnection {
+            role: Role::Dialling(node),
+            link: PeerSocket::Far(socket),
+            ..
+        }) = self.connections.get(&number)
         else {
             return true;
         };
@@ -157,7 +160,9 @@ impl Daemon {
     }
 
     pub(super) fn answered(&mut self, number: u64, message: DaemonMessage) {
-        let Some(DaemonConnection { role: Role::Greeting(node), .. }) = self.connections.get(&number) else {
+        let Some(DaemonConnection { role: Role::Greeting(node), .. }) =
+            self.connections.get(&number)
+        else {
             return;
         };
         let node = *node;

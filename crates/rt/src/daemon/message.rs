@@ -151,7 +151,9 @@ impl DaemonMessage {
             DaemonMessage::Purpose(Purpose::Stream { connection, stream }) => {
                 MessageWriter::new(1).u32(1).u64(*connection).u32(*stream).0
             }
-            DaemonMessage::Purpose(Purpose::Peer { node }) => MessageWriter::new(1).u32(2).u32(*node).0,
+            DaemonMessage::Purpose(Purpose::Peer { node }) => {
+                MessageWriter::new(1).u32(2).u32(*node).0
+            }
             DaemonMessage::Accepted { connection } => MessageWriter::new(2).u64(*connection).0,
             DaemonMessage::Refused { reason } => MessageWriter::new(3).text(reason).0,
             DaemonMessage::Ask => MessageWriter::new(4).0,
@@ -205,7 +207,9 @@ impl DaemonMessage {
                 let to = MessageWriter::new(13).u32(*version).text(host).u32(*cpus);
                 to.list(addresses, |to, address| to.address(*address)).0
             }
-            DaemonMessage::Table { nodes } => MessageWriter::new(14).list(nodes, MessageWriter::node).0,
+            DaemonMessage::Table { nodes } => {
+                MessageWriter::new(14).list(nodes, MessageWriter::node).0
+            }
             DaemonMessage::Connected => MessageWriter::new(15).0,
             DaemonMessage::Go => MessageWriter::new(16).0,
             DaemonMessage::Gone => MessageWriter::new(17).0,
@@ -268,7 +272,11 @@ impl MessageWriter {
         }
     }
 
-    fn list<T>(self, list: &[T], write: impl Fn(MessageWriter, &T) -> MessageWriter) -> MessageWriter {
+    fn list<T>(
+        self,
+        list: &[T],
+        write: impl Fn(MessageWriter, &T) -> MessageWriter,
+    ) -> MessageWriter {
         list.iter().fold(self.u32(list.len() as u32), write)
     }
 
@@ -397,12 +405,18 @@ impl MessageReader<'_> {
             5 => DaemonMessage::View(self.view()?),
             6 => DaemonMessage::Exec(self.exec()?),
             7 => DaemonMessage::Started { id: self.u32()?, pid: self.u32()? },
-            8 => DaemonMessage::Failed { id: self.u32()?, error: self.i32()?, reason: self.text()? },
+            8 => {
+                DaemonMessage::Failed { id: self.u32()?, error: self.i32()?, reason: self.text()? }
+            }
             9 => {
                 let (id, is_killed, number) = (self.u32()?, self.bool()?, self.i32()?);
                 DaemonMessage::Ended {
                     id,
-                    how: if is_killed { ProgramEnd::Killed(number) } else { ProgramEnd::Exited(number) },
+                    how: if is_killed {
+                        ProgramEnd::Killed(number)
+                    } else {
+                        ProgramEnd::Exited(number)
+                    },
                 }
             }
             10 => DaemonMessage::Halt,

@@ -36,12 +36,17 @@ pub enum NotationError {
 
 /// Whether a word is in the notation, rather than a program.
 pub fn is_notation(word: &str) -> bool {
-    matches!(word, "N" | "C" | "h" | "o") || split(word).is_some_and(|(_, numbers)| ranges(numbers).is_some())
+    matches!(word, "N" | "C" | "h" | "o")
+        || split(word).is_some_and(|(_, numbers)| ranges(numbers).is_some())
 }
 
 /// The nodes or processors that a word names, in its order. `own` is the number of the node on
 /// which the command runs. An error if they do not exist.
-pub fn places(word: &str, nodes: &[Node], own: usize) -> Result<Vec<ProcessLocation>, NotationError> {
+pub fn places(
+    word: &str,
+    nodes: &[Node],
+    own: usize,
+) -> Result<Vec<ProcessLocation>, NotationError> {
     let scheduled = || nodes.iter().enumerate().filter(|(_, node)| node.is_scheduled);
     let whole = |node: usize| ProcessLocation { node, cpu: None };
     let all_cpus = || -> Vec<ProcessLocation> {
@@ -58,7 +63,14 @@ pub fn places(word: &str, nodes: &[Node], own: usize) -> Result<Vec<ProcessLocat
         "N" => return some(scheduled().map(|(node, _)| whole(node)).collect()),
         "C" => return some(all_cpus()),
         "h" => return Ok(vec![whole(own)]),
-        "o" => return Ok(nodes.iter().position(|node| node.is_origin).map(whole).into_iter().collect()),
+        "o" => {
+            return Ok(nodes
+                .iter()
+                .position(|node| node.is_origin)
+                .map(whole)
+                .into_iter()
+                .collect());
+        }
         _ => {}
     }
     let wrong = || NotationError::Syntax(word.into());
@@ -87,8 +99,9 @@ fn split(word: &str) -> Option<(char, &str)> {
 fn ranges(text: &str) -> Option<Vec<(u32, u32)>> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number =
-            |digits: &str| digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?;
+        let number = |digits: &str| {
+            digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
+        };
         let (first, last) = (number(first)?, number(last)?);
         (first <= last).then_some((first, last))
     };
@@ -135,6 +148,8 @@ mod tests {
             assert!(of(word).contains("names no nodes"), "{word}");
             assert!(!is_notation(word), "{word}");
         }
-        assert!(is_notation("n0") && is_notation("c0-3,7") && is_notation("N") && !is_notation("nproc"));
+        assert!(
+            is_notation("n0") && is_notation("c0-3,7") && is_notation("N") && !is_notation("nproc")
+        );
     }
 }

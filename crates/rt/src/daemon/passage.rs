@@ -13,7 +13,8 @@ use oxmpi_sys::net::Socket;
 use oxmpi_sys::poller::Interest;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown, socketpair,
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown,
+    socketpair,
 };
 
 use super::channel::{SecureChannel, StreamItem};
@@ -57,7 +58,14 @@ impl Passage {
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         let (came, given) = (Vec::new(), 0);
         Ok((
-            Passage { of, program, came, given, to_program: FlowState::Open, to_client: FlowState::Open },
+            Passage {
+                of,
+                program,
+                came,
+                given,
+                to_program: FlowState::Open,
+                to_client: FlowState::Open,
+            },
             theirs,
         ))
     }
@@ -84,7 +92,11 @@ impl Passage {
 
     /// Forwards available data in both directions. An error if the connection is broken or cut, or
     /// its data are not authentic.
-    pub(super) fn pass(&mut self, socket: &Socket, channel: &mut SecureChannel) -> Result<Passing, String> {
+    pub(super) fn pass(
+        &mut self,
+        socket: &Socket,
+        channel: &mut SecureChannel,
+    ) -> Result<Passing, String> {
         let mut bytes = [0; PIECE];
         for _ in 0..ROUNDS {
             let from_client = self.read_client(socket, channel, &mut bytes)?;
@@ -92,7 +104,11 @@ impl Passage {
             let from_program = self.read_program(channel, &mut bytes)?;
             let is_sent = self.send_output(socket, channel);
             if let Err(error) = is_sent {
-                return if self.is_finished(channel) { Ok(Passing::Over) } else { Err(error.to_string()) };
+                return if self.is_finished(channel) {
+                    Ok(Passing::Over)
+                } else {
+                    Err(error.to_string())
+                };
             }
             match from_client {
                 ReadOutcome::Gone => return Ok(Passing::Over),
@@ -108,7 +124,10 @@ impl Passage {
         let mut bytes = [0; PIECE];
         loop {
             let read = self.read_program(channel, &mut bytes);
-            if self.send_output(socket, channel).is_err() || read.is_err() || self.is_finished(channel) {
+            if self.send_output(socket, channel).is_err()
+                || read.is_err()
+                || self.is_finished(channel)
+            {
                 return true;
             }
             if read == Ok(ReadOutcome::Nothing) {
@@ -140,7 +159,9 @@ impl Passage {
             Err(_) if self.is_finished(channel) => ReadOutcome::Gone,
             Err(error) => return Err(error.to_string()),
         };
-        while let Some(piece) = channel.next_piece(&mut self.came).map_err(|error| error.to_string())? {
+        while let Some(piece) =
+            channel.next_piece(&mut self.came).map_err(|error| error.to_string())?
+        {
             if (piece, self.to_program) == (StreamItem::End, FlowState::Open) {
                 self.to_program = FlowState::Ending;
             }
@@ -176,7 +197,11 @@ impl Passage {
         }
     }
 
-    fn read_program(&mut self, channel: &mut SecureChannel, bytes: &mut [u8]) -> Result<ReadOutcome, String> {
+    fn read_program(
+        &mut self,
+        channel: &mut SecureChannel,
+        bytes: &mut [u8],
+    ) -> Result<ReadOutcome, String> {
         if self.to_client != FlowState::Open || channel.output().len() >= MAX_WAITING {
             return Ok(ReadOutcome::Nothing);
         }

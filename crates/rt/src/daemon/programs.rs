@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 use oxmpi_sys::spawn::{self, Guard, MAX_GUARDED, SignalMask};
 use rustix::fs::{Access, access};
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, set_child_subreaper, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, set_child_subreaper,
+    waitid,
 };
 
 use super::ProgramEnd;
@@ -104,10 +105,12 @@ impl Programs {
         let directory = directory(exec, env.get(OsStr::new("HOME")))?;
         let path = find(name, env.get(OsStr::new("PATH")), &directory)?;
         let c = |text: &[u8]| {
-            CString::new(text).map_err(|_| fail(0, format!("'{}' has a zero byte", text.escape_ascii())))
+            CString::new(text)
+                .map_err(|_| fail(0, format!("'{}' has a zero byte", text.escape_ascii())))
         };
         let args = exec.args.iter().map(|arg| c(arg.as_bytes())).collect::<Result<Vec<_>, _>>()?;
-        let env = env.iter().map(|(name, value)| c(&[name.as_bytes(), b"=", value.as_bytes()].concat()));
+        let env =
+            env.iter().map(|(name, value)| c(&[name.as_bytes(), b"=", value.as_bytes()].concat()));
         let env = env.collect::<Result<Vec<_>, _>>()?;
         let process = spawn::spawn(&spawn::Program {
             path: &c(path.as_os_str().as_bytes())?,
@@ -127,7 +130,10 @@ impl Programs {
         if let Err(error) = guard.watch(pid) {
             self.guard = None;
             signal(pid, Signal::KILL);
-            return Err(fail(0, format!("the guard process of the daemon was killed ({error}): boot again")));
+            return Err(fail(
+                0,
+                format!("the guard process of the daemon was killed ({error}): boot again"),
+            ));
         }
         Ok(pid)
     }
@@ -138,7 +144,9 @@ impl Programs {
         let (mut ended, mut leaders) = (Vec::new(), Vec::new());
         for (pid, running) in &self.running {
             let leader = WaitId::PidFd(running.process.pidfd.as_fd());
-            let Ok(Some(status)) = waitid(leader, options | WaitIdOptions::NOWAIT) else { continue };
+            let Ok(Some(status)) = waitid(leader, options | WaitIdOptions::NOWAIT) else {
+                continue;
+            };
             let how = match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => ProgramEnd::Exited(code),
                 (None, signal) => ProgramEnd::Killed(signal.unwrap_or(0)),
@@ -170,7 +178,9 @@ impl Programs {
     pub(super) fn end(&mut self, of: Option<u64>) {
         let limit = Instant::now() + GRACE;
         for (pid, running) in &mut self.running {
-            if of.is_none_or(|connection| connection == running.connection) && running.limit.is_none() {
+            if of.is_none_or(|connection| connection == running.connection)
+                && running.limit.is_none()
+            {
                 running.limit = Some(limit);
                 signal(*pid, Signal::TERM);
             }
@@ -197,8 +207,10 @@ impl Programs {
         self.running.keys().for_each(|pid| signal(*pid, Signal::KILL));
         // Each killed process may leave children to this process.
         loop {
-            let children: Vec<Pid> =
-                children_where(|_| true).into_iter().filter(|pid| Some(pid.as_raw_pid()) != guard).collect();
+            let children: Vec<Pid> = children_where(|_| true)
+                .into_iter()
+                .filter(|pid| Some(pid.as_raw_pid()) != guard)
+                .collect();
             if children.is_empty() {
                 break;
             }
@@ -245,6 +257,10 @@ fn find(name: &OsStr, path: Option<&OsString>, directory: &Path) -> Result<PathB
     let mut candidates = std::env::split_paths(path).map(|entry| directory.join(entry).join(name));
     candidates.find(|path| is_executable(path)).ok_or_else(|| ExecFailure {
         error: not_found,
-        reason: format!("cannot run '{}': no such file in PATH ({})", name.display(), path.display()),
+        reason: format!(
+            "cannot run '{}': no such file in PATH ({})",
+            name.display(),
+            path.display()
+        ),
     })
 }

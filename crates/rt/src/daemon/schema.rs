@@ -77,7 +77,9 @@ fn key(host: &mut Host, word: &str) -> Result<(), String> {
             let wanted = || format!("'{word}': '{value}' is not a number of processors, 1 or more");
             host.cpus = Some(number.ok_or_else(wanted)?);
         }
-        "user" if value.starts_with('-') => return Err(format!("'{word}': no account has this name")),
+        "user" if value.starts_with('-') => {
+            return Err(format!("'{word}': no account has this name"));
+        }
         "user" => host.user = some("the account")?,
         "prefix" if !value.starts_with('/') => {
             return Err(format!("'{word}': the directory of the installation begins with '/'"));
@@ -89,8 +91,12 @@ fn key(host: &mut Host, word: &str) -> Result<(), String> {
             _ => return Err(format!("'{word}': '{value}' is neither yes nor no")),
         },
         _ => {
-            let hint = nearest(key, KEYS).map(|n| format!("; did you mean '{n}='?")).unwrap_or_default();
-            return Err(format!("'{word}' is none of {}{hint}", KEYS.map(|k| format!("{k}=")).join(", ")));
+            let hint =
+                nearest(key, KEYS).map(|n| format!("; did you mean '{n}='?")).unwrap_or_default();
+            return Err(format!(
+                "'{word}' is none of {}{hint}",
+                KEYS.map(|k| format!("{k}=")).join(", ")
+            ));
         }
     }
     Ok(())
@@ -115,7 +121,8 @@ mod tests {
     #[test]
     fn a_line_is_a_host() {
         let all =
-            hosts("# ours\n a cpu=2 user=me # one\n\nb schedule=no prefix=/opt/x\nA\nc slots=3\n").unwrap();
+            hosts("# ours\n a cpu=2 user=me # one\n\nb schedule=no prefix=/opt/x\nA\nc slots=3\n")
+                .unwrap();
         let host = |name: &str, cpus| Host { cpus, ..Host::new(name) };
         let a = Host { user: Some("me".into()), ..host("a", Some(3)) };
         let b = Host { is_scheduled: false, prefix: Some("/opt/x".into()), ..host("b", None) };
@@ -131,7 +138,8 @@ mod tests {
         assert!(of("a schedule=maybe").contains("neither yes nor no"));
         assert!(of("a user=").contains("the account is missing"));
         assert!(
-            of("-oProxyCommand=x").contains("no name of a host") && of("a user=-l").contains("no account")
+            of("-oProxyCommand=x").contains("no name of a host")
+                && of("a user=-l").contains("no account")
         );
         assert!(of("a prefix=opt").contains("begins with '/'"));
         assert!(of("a user=x\na user=y").contains("another user"));

@@ -184,11 +184,17 @@ impl Daemon {
         let limits = self.connections.values().filter_map(|connection| connection.limit);
         let programs = self.background.as_ref().and_then(|(_, programs)| programs.time());
         let ending = self.ending.as_ref().map(|ending| ending.limit);
-        limits.chain(programs).chain(ending).chain(self.shut.values().copied()).chain(self.dial_time()).min()
+        limits
+            .chain(programs)
+            .chain(ending)
+            .chain(self.shut.values().copied())
+            .chain(self.dial_time())
+            .min()
     }
 
     fn handle_due(&mut self, now: Instant) -> Result<(), String> {
-        let late = self.connections.iter().filter(|(_, c)| c.limit.is_some_and(|limit| limit <= now));
+        let late =
+            self.connections.iter().filter(|(_, c)| c.limit.is_some_and(|limit| limit <= now));
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
         late.into_iter().for_each(|number| self.lose(number, "it does not answer in time"));
         if let Some((_, programs)) = &mut self.background {
@@ -222,7 +228,12 @@ impl Daemon {
         }
     }
 
-    pub(super) fn add(&mut self, link: PeerSocket, channel: SecureChannel, role: Role) -> Option<u64> {
+    pub(super) fn add(
+        &mut self,
+        link: PeerSocket,
+        channel: SecureChannel,
+        role: Role,
+    ) -> Option<u64> {
         let number = self.next;
         let (is_full, interests) = (matches!(role, Role::Dialling(_)), <[Interest; 2]>::default());
         self.poller.add(&link, number, is_full).ok()?;
@@ -235,7 +246,10 @@ impl Daemon {
     }
 
     fn attend(&mut self, number: u64, readable: bool, writable: bool) {
-        if self.connections.get(&number).is_some_and(|connection| matches!(connection.role, Role::Passing(_)))
+        if self
+            .connections
+            .get(&number)
+            .is_some_and(|connection| matches!(connection.role, Role::Passing(_)))
         {
             return self.pass(number);
         }
@@ -253,7 +267,8 @@ impl Daemon {
         // Limited, so that other events are served; the poller reports the rest again.
         for _ in 0..16 {
             let Some(connection) = self.connections.get_mut(&number) else { return };
-            match rustix::net::recv(&connection.link, &mut bytes, rustix::net::RecvFlags::DONTWAIT) {
+            match rustix::net::recv(&connection.link, &mut bytes, rustix::net::RecvFlags::DONTWAIT)
+            {
                 Ok((0, _)) => return self.lose(number, "it has ended"),
                 Ok((n, _)) => connection.channel.feed(&bytes[..n]),
                 Err(rustix::io::Errno::AGAIN) => return,
@@ -400,7 +415,8 @@ impl Daemon {
     }
 
     fn view(&self) -> View {
-        let seen = |peer: &DaemonPeer| NodeView { node: peer.node.clone(), trouble: peer.trouble() };
+        let seen =
+            |peer: &DaemonPeer| NodeView { node: peer.node.clone(), trouble: peer.trouble() };
         View {
             own: self.seed.node,
             secret: self.seed.secret.clone(),

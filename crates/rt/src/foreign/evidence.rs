@@ -157,8 +157,9 @@ fn address_in(uri: &str) -> Option<Address> {
         if let Some((_, rest)) = uri.split_once(scheme) {
             let address = rest.split([';', ',']).next().unwrap_or(rest);
             // Some servers write IPv6 addresses without brackets.
-            let bracketed =
-                address.rsplit_once(':').and_then(|(host, port)| format!("[{host}]:{port}").parse().ok());
+            let bracketed = address
+                .rsplit_once(':')
+                .and_then(|(host, port)| format!("[{host}]:{port}").parse().ok());
             return address.parse().ok().or(bracketed).map(Address::Tcp);
         }
     }
@@ -201,6 +202,9 @@ mod tests {
         assert_eq!(line_of(id(), Some(parent)), (vec![own], true));
         assert_eq!(line_of(id(), Some(id())), (vec![], true));
         assert!(is_alive(id()) && !is_alive(u32::MAX));
-        assert_eq!((parent_of(id()), parent_of(1), parent_of(u32::MAX)), (Some(parent), Some(0), None));
+        assert_eq!(
+            (parent_of(id()), parent_of(1), parent_of(u32::MAX)),
+            (Some(parent), Some(0), None)
+        );
     }
 }

@@ -34,12 +34,12 @@ pub use super::pieces::ImageDirectory;
 use super::stream::Stream;
 use crate::hostmap::Hostmap;
 use crate::launch::parts::{
-    Back, CALL_LOOK, Crew, Inputs, PreparedRanks, RankPlace, Recruits, RelayProcess, boot, bring_back, plugs,
-    raise_open_files,
+    Back, CALL_LOOK, Crew, Inputs, PreparedRanks, RankPlace, Recruits, RelayProcess, boot,
+    bring_back, plugs, raise_open_files,
 };
 use crate::launch::{
-    ApartRanks, App, HeldRank, Images, Launch, LaunchError, OutputStyle, ProgramSearch, Restored, Stdin,
-    binding_of, end,
+    ApartRanks, App, HeldRank, Images, Launch, LaunchError, OutputStyle, ProgramSearch, Restored,
+    Stdin, binding_of, end,
 };
 use crate::orphans::Orphans;
 
@@ -104,18 +104,21 @@ pub struct ImageTask {
 
 /// Serves the head over standard input and output; returns the exit status.
 pub fn serve(setup: &Setup) -> Result<i32, LaunchError> {
-    let kernel = |error: rustix::io::Errno| LaunchError::Kernel("take over standard input", error.into());
+    let kernel =
+        |error: rustix::io::Errno| LaunchError::Kernel("take over standard input", error.into());
     let input = rustix::io::dup(rustix::stdio::stdin()).map_err(kernel)?;
     let output = rustix::io::dup(rustix::stdio::stdout()).map_err(kernel)?;
     for fd in [&input, &output] {
         rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC).map_err(kernel)?;
     }
     // No other code may write to the stream.
-    let null = std::fs::File::open("/dev/null").map_err(|e| LaunchError::Kernel("open /dev/null", e))?;
+    let null =
+        std::fs::File::open("/dev/null").map_err(|e| LaunchError::Kernel("open /dev/null", e))?;
     rustix::stdio::dup2_stdin(&null).map_err(kernel)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(kernel)?;
     let signals = crate::launch::prepare(false)?;
-    let stream = Stream::new(input, output).map_err(|e| LaunchError::Kernel("use the stream", e))?;
+    let stream =
+        Stream::new(input, output).map_err(|e| LaunchError::Kernel("use the stream", e))?;
     Agent::new(setup, &signals, stream)?.run()
 }
 
@@ -169,7 +172,8 @@ struct ReadyRanks {
 
 impl<'a> Agent<'a> {
     fn new(setup: &'a Setup, signals: &'a Signals, mut head: Stream) -> Result<Self, LaunchError> {
-        let kernel = |error: rustix::io::Errno| LaunchError::Kernel("wait for the head", error.into());
+        let kernel =
+            |error: rustix::io::Errno| LaunchError::Kernel("wait for the head", error.into());
         let create = || epoll::create(epoll::CreateFlags::CLOEXEC).map_err(kernel);
         let (events, outputs) = (create()?, create()?);
         head.post(greeting().as_bytes());
@@ -206,7 +210,13 @@ impl<'a> Agent<'a> {
         Ok(agent)
     }
 
-    fn listen(&self, set: &OwnedFd, fd: BorrowedFd<'_>, kind: u64, rank: u32) -> rustix::io::Result<()> {
+    fn listen(
+        &self,
+        set: &OwnedFd,
+        fd: BorrowedFd<'_>,
+        kind: u64,
+        rank: u32,
+    ) -> rustix::io::Result<()> {
         let data = epoll::EventData::new_u64(kind << 32 | u64::from(rank));
         epoll::add(set, fd, data, epoll::EventFlags::IN)
     }
@@ -241,7 +251,8 @@ impl<'a> Agent<'a> {
         let call = self.calling.map(|_| now + CALL_LOOK);
         let next = self.orphans.time().into_iter().chain(call).fold(self.next_alive, Instant::min);
         let left = next.saturating_duration_since(now);
-        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let left =
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let may_send = self.under_way < WINDOW;
         let mut fds = vec![PollFd::new(&self.events, PollFlags::IN)];
         if may_send {
@@ -261,8 +272,12 @@ impl<'a> Agent<'a> {
 
     fn reap_orphans(&mut self, now: Instant) {
         let ranks = self.members.values().map(|member| member.rank.process.pid);
-        let others =
-            self.relay.as_ref().map(RelayProcess::pid).into_iter().chain(self.guard.as_ref().map(Guard::pid));
+        let others = self
+            .relay
+            .as_ref()
+            .map(RelayProcess::pid)
+            .into_iter()
+            .chain(self.guard.as_ref().map(Guard::pid));
         self.orphans.reap(now, || ranks.chain(others).collect());
     }
 
@@ -408,7 +423,8 @@ impl<'a> Agent<'a> {
                     while self.control_once(rank) {}
                 }
                 self.read_relay();
-                let all = self.members.iter().map(|(rank, member)| (*rank, member.seen())).collect();
+                let all =
+                    self.members.iter().map(|(rank, member)| (*rank, member.seen())).collect();
                 self.post(&FromAgent::Seen(all));
             }
             ToAgent::Where { asker, rank } => {
@@ -483,16 +499,27 @@ impl<'a> Agent<'a> {
         };
         let prepared = match &order.restore {
             None => crew.prepare()?,
-            Some(_) => PreparedRanks::to_restore(plugs(&launch, here.len(), false, here.len() > 1)?),
+            Some(_) => {
+                PreparedRanks::to_restore(plugs(&launch, here.len(), false, here.len() > 1)?)
+            }
         };
-        let address =
-            |at: usize| prepared.plugs.get(at).map_or_else(String::new, |plug| plug.address.clone());
-        let addresses = here.iter().enumerate().map(|(at, rank)| (order.base + rank, address(at))).collect();
+        let address = |at: usize| {
+            prepared.plugs.get(at).map_or_else(String::new, |plug| plug.address.clone())
+        };
+        let addresses =
+            here.iter().enumerate().map(|(at, rank)| (order.base + rank, address(at))).collect();
         let plug = if self.relay.is_none() { relay::listen(&launch)? } else { None };
         let (listener, relay) = plug.unzip();
         self.secret = order.secret;
-        self.ready =
-            Some(ReadyRanks { order, launch, crew_places: places, here, boot, prepared, relay: listener });
+        self.ready = Some(ReadyRanks {
+            order,
+            launch,
+            crew_places: places,
+            here,
+            boot,
+            prepared,
+            relay: listener,
+        });
         self.post(&FromAgent::Ready { addresses, relay: relay.unwrap_or_default() });
         Ok(())
     }
@@ -503,10 +530,11 @@ impl<'a> Agent<'a> {
         let mark = ready.order.restore.as_ref().map(|restore| restore.mark.clone());
         let guard = match (self.guard.take(), mark) {
             (Some(guard), _) => guard,
-            (None, Some(mark)) => {
-                Guard::start_again(&mark).map_err(|e| LaunchError::Kernel("start the guard process", e))?
+            (None, Some(mark)) => Guard::start_again(&mark)
+                .map_err(|e| LaunchError::Kernel("start the guard process", e))?,
+            (None, None) => {
+                Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?
             }
-            (None, None) => Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?,
         };
         let base = ready.order.base;
         let started = self.start_with(ready, &guard);
@@ -573,8 +601,9 @@ impl<'a> Agent<'a> {
                     of_apart = said;
                     Ok(apart)
                 };
-                let by =
-                    |ranks: &[Restored<'_>]| (self.setup.restore)(&images, ranks).map(|said| text = said);
+                let by = |ranks: &[Restored<'_>]| {
+                    (self.setup.restore)(&images, ranks).map(|said| text = said)
+                };
                 let restored_as = (restore.step, boot.oversubscribed);
                 let Back { ranks, outputs, plugs, restored } = bring_back(
                     &ranks,
@@ -607,7 +636,8 @@ impl<'a> Agent<'a> {
             }
             pids.push((number, rank.process.pid.cast_unsigned()));
             // All become members before an error in one ends them all.
-            enlisted = enlisted.and(self.enlist(number, LocalRank::new(rank, outputs, plugs.next())));
+            enlisted =
+                enlisted.and(self.enlist(number, LocalRank::new(rank, outputs, plugs.next())));
         }
         crate::launch::kernel("wait for the ranks", enlisted)?;
         for (rank, fd) in fed {
@@ -636,8 +666,12 @@ fn launch(setup: &Setup, order: &AgentOrder) -> Result<Launch, LaunchError> {
             // The program may be at another path here.
             false => {
                 let name = program.args.first().map_or(OsStr::new(""), |name| name);
-                let wanted =
-                    ProgramSearch { program: name, directory: &program.directory, path: None, hosts: None };
+                let wanted = ProgramSearch {
+                    program: name,
+                    directory: &program.directory,
+                    path: None,
+                    hosts: None,
+                };
                 (setup.find_program)(&wanted).unwrap_or_else(|_| program.path.clone())
             }
         };

@@ -11,7 +11,9 @@ use oxmpi_sys::spawn::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use super::message::{self, AgentOrder, FromAgent, LifelineOffer, OrderedProgram, StreamError, ToAgent};
+use super::message::{
+    self, AgentOrder, FromAgent, LifelineOffer, OrderedProgram, StreamError, ToAgent,
+};
 use super::opening::{Carrier, OpenedStream, Opening};
 use super::pieces::{FileSender, PIECES_WAITING};
 use super::stream::Stream;
@@ -88,7 +90,10 @@ enum AgentStage {
 
 impl RemoteAgent {
     /// Opens the streams to all agents of a job, and waits for their greetings.
-    pub(crate) fn open_all(launch: &Launch, watch: Watch<'_>) -> Result<Vec<RemoteAgent>, LaunchError> {
+    pub(crate) fn open_all(
+        launch: &Launch,
+        watch: Watch<'_>,
+    ) -> Result<Vec<RemoteAgent>, LaunchError> {
         let silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
         let mut all = Vec::new();
         for (node, host) in (0..).zip(launch.spread.iter().flat_map(|spread| &spread.hosts)) {
@@ -106,11 +111,13 @@ impl RemoteAgent {
         (signals, deadline): Watch<'_>,
     ) -> Result<RemoteAgent, LaunchError> {
         let shown = opening.shown();
-        let patience = deadline.map_or(DAEMON_PATIENCE, |deadline| deadline.left().min(DAEMON_PATIENCE));
+        let patience =
+            deadline.map_or(DAEMON_PATIENCE, |deadline| deadline.left().min(DAEMON_PATIENCE));
         let opened = opening.open((silence, patience), signals);
         let OpenedStream { stream, errors, carrier } = opened.map_err(|error| {
             let next = opening.remedy();
-            let text = format!("cannot start an agent there: '{shown}': {error}\n  Next:    {next}");
+            let text =
+                format!("cannot start an agent there: '{shown}': {error}\n  Next:    {next}");
             match deadline.filter(|deadline| deadline.left().is_zero()) {
                 Some(Deadline { time, .. }) => {
                     LaunchError::TimedOut { time, text: format!("host '{host}': {text}") }
@@ -214,7 +221,10 @@ impl RemoteAgent {
             self.stream.flush();
             while self.stream.behind() < PIECES_WAITING {
                 let next = files.next().map_err(|error| {
-                    LaunchError::Restore(format!("an image cannot be read for host '{}': {error}", self.host))
+                    LaunchError::Restore(format!(
+                        "an image cannot be read for host '{}': {error}",
+                        self.host
+                    ))
                 });
                 let Some((name, bytes)) = next? else { return Ok(()) };
                 self.post(&ToAgent::Piece { name, bytes });
@@ -225,11 +235,15 @@ impl RemoteAgent {
             }
             let left = self.silence.saturating_sub(progress.0.elapsed());
             if left.is_zero() {
-                let text =
-                    format!("its agent has taken nothing of an image for {} s", self.silence.as_secs());
+                let text = format!(
+                    "its agent has taken nothing of an image for {} s",
+                    self.silence.as_secs()
+                );
                 return Err(host_error(&self.host, text));
             }
-            if let Some(Deadline { time, .. }) = deadline.filter(|deadline| deadline.left().is_zero()) {
+            if let Some(Deadline { time, .. }) =
+                deadline.filter(|deadline| deadline.left().is_zero())
+            {
                 return Err(LaunchError::TimedOut {
                     time,
                     text: still_awaited(&[self], AgentStage::Started),
@@ -315,14 +329,19 @@ impl RemoteAgent {
             }
             let Some(limit) = awaited.iter().map(|far| far.limit).min() else { return Ok(()) };
             let left = limit.saturating_duration_since(Instant::now());
-            if let Some(Deadline { time, .. }) = deadline.filter(|deadline| deadline.left().is_zero()) {
+            if let Some(Deadline { time, .. }) =
+                deadline.filter(|deadline| deadline.left().is_zero())
+            {
                 return Err(LaunchError::TimedOut { time, text: still_awaited(&awaited, stage) });
             }
             if left.is_zero() {
                 let late = awaited.iter().min_by_key(|far| far.limit).map_or("", |far| &far.host);
-                let patience =
-                    awaited.iter().find(|far| far.host == late).map_or(PATIENCE, |far| far.patience);
-                let shown = awaited.iter().find(|far| far.host == late).map_or("", |far| &far.shown);
+                let patience = awaited
+                    .iter()
+                    .find(|far| far.host == late)
+                    .map_or(PATIENCE, |far| far.patience);
+                let shown =
+                    awaited.iter().find(|far| far.host == late).map_or("", |far| &far.shown);
                 let text = format!(
                     "the agent there has not answered for {} s; it was started by '{shown}'\n  Next:    try that command by \
                      hand; it should print a line that begins with OXMPI-AGENT",
@@ -411,12 +430,16 @@ impl RemoteAgent {
         let is_new = |all: &[(u32, u32)]| all.iter().all(|(rank, _)| *rank >= base);
         while let Some(message) = self.stream.next()?.map(FromAgent::decode).transpose()? {
             match message {
-                FromAgent::Ready { addresses, .. } if addresses.iter().all(|(rank, _)| *rank >= base) => {
+                FromAgent::Ready { addresses, .. }
+                    if addresses.iter().all(|(rank, _)| *rank >= base) =>
+                {
                     self.addresses = addresses;
                 }
                 FromAgent::Started { pids } if is_new(&pids) => self.pids = pids,
                 FromAgent::Ready { .. } | FromAgent::Started { .. } => {}
-                FromAgent::Failed { base: failed, text, .. } if failed >= base => self.refused = Some(text),
+                FromAgent::Failed { base: failed, text, .. } if failed >= base => {
+                    self.refused = Some(text)
+                }
                 FromAgent::Failed { .. } => {}
                 message => self.held.push_back(message),
             }
@@ -425,7 +448,8 @@ impl RemoteAgent {
     }
 
     fn senseless(&self, error: &StreamError) -> LaunchError {
-        let text = format!("the agent there cannot be used: {error}; it was started by '{}'", self.shown);
+        let text =
+            format!("the agent there cannot be used: {error}; it was started by '{}'", self.shown);
         host_error(&self.host, text)
     }
 
@@ -453,14 +477,19 @@ impl RemoteAgent {
         if self.stream.is_behind() {
             fds.push(PollFd::from_borrowed_fd(self.stream.output(), PollFlags::OUT));
         }
-        fds.extend(self.errors.iter().map(|errors| PollFd::from_borrowed_fd(errors.input(), PollFlags::IN)));
+        fds.extend(
+            self.errors
+                .iter()
+                .map(|errors| PollFd::from_borrowed_fd(errors.input(), PollFlags::IN)),
+        );
     }
 }
 
 /// The agents without an answer, and the command that started the first one.
 fn still_awaited(awaited: &[&mut RemoteAgent], stage: AgentStage) -> String {
     const NAMED: usize = 8;
-    let names: Vec<String> = awaited.iter().take(NAMED).map(|far| format!("'{}'", far.host)).collect();
+    let names: Vec<String> =
+        awaited.iter().take(NAMED).map(|far| format!("'{}'", far.host)).collect();
     let more = match awaited.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -500,7 +529,11 @@ pub(crate) fn timespec(time: Duration) -> Timespec {
     Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
 }
 
-fn wait(awaited: &[&mut RemoteAgent], signals: &Signals, left: Duration) -> Result<(), LaunchError> {
+fn wait(
+    awaited: &[&mut RemoteAgent],
+    signals: &Signals,
+    left: Duration,
+) -> Result<(), LaunchError> {
     let signals: BorrowedFd<'_> = signals.as_fd();
     let mut fds = vec![PollFd::from_borrowed_fd(signals, PollFlags::IN)];
     awaited.iter().for_each(|far| far.poll_into(&mut fds));

@@ -107,8 +107,15 @@ impl LifelineSocket {
                 return Ok(());
             }
             self.is_connected = true;
-            self.channel.send(&DaemonMessage::Purpose(Purpose::Peer { node })).map_err(io::Error::other)?;
-            epoll::modify(events, &self.socket, epoll::EventData::new_u64(name), epoll::EventFlags::IN)?;
+            self.channel
+                .send(&DaemonMessage::Purpose(Purpose::Peer { node }))
+                .map_err(io::Error::other)?;
+            epoll::modify(
+                events,
+                &self.socket,
+                epoll::EventData::new_u64(name),
+                epoll::EventFlags::IN,
+            )?;
         }
         self.flush()?;
         let mut bytes = [0; 512];
@@ -189,7 +196,9 @@ mod tests {
         let mut round = |channel: &mut SecureChannel| {
             let n = loop {
                 match socket.receive(&mut bytes) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        std::thread::yield_now()
+                    }
                     other => break other.unwrap(),
                 }
             };
@@ -235,18 +244,22 @@ mod tests {
 
     #[test]
     fn a_peer_without_the_secret_is_no_head() {
-        let (events, listener) = (events(), Listener::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), None).unwrap());
+        let (events, listener) =
+            (events(), Listener::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), None).unwrap());
         let addresses = vec![listener.address().unwrap()];
-        let mut lifeline = Lifeline::begin(&offer(addresses), (7, Duration::from_secs(60)), (&events, 1));
+        let mut lifeline =
+            Lifeline::begin(&offer(addresses), (7, Duration::from_secs(60)), (&events, 1));
         let (_, channel, fate) = meet(&listener, 5, &mut lifeline, &events);
         assert!(fate == Fate::None && !channel.is_open());
     }
 
     #[test]
     fn the_kernels_errors_for_silence_are_known() {
-        for error in
-            [rustix::io::Errno::TIMEDOUT, rustix::io::Errno::HOSTUNREACH, rustix::io::Errno::CONNRESET]
-        {
+        for error in [
+            rustix::io::Errno::TIMEDOUT,
+            rustix::io::Errno::HOSTUNREACH,
+            rustix::io::Errno::CONNRESET,
+        ] {
             assert!(is_silence(&error.into()), "{error}");
         }
         assert!(

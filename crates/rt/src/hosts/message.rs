@@ -57,7 +57,11 @@ pub fn find_greeting(bytes: &[u8]) -> Result<Option<usize>, StreamError> {
         if let Some(version) = line.strip_prefix(GREETING.as_bytes()) {
             let Some(version) = version.strip_suffix(b"\n") else { return Ok(None) };
             let (found, own) = (String::from_utf8_lossy(version).into_owned(), own_version());
-            return if found == own { Ok(Some(end)) } else { Err(StreamError::Version { found, own }) };
+            return if found == own {
+                Ok(Some(end))
+            } else {
+                Err(StreamError::Version { found, own })
+            };
         }
         at = end;
     }
@@ -94,7 +98,10 @@ fn framed(kind: u8, write: impl FnOnce(&mut FieldWriter)) -> Vec<u8> {
     bytes
 }
 
-fn read<T>(bytes: &[u8], read: impl FnOnce(u8, &mut FieldReader<'_>) -> Option<T>) -> Result<T, StreamError> {
+fn read<T>(
+    bytes: &[u8],
+    read: impl FnOnce(u8, &mut FieldReader<'_>) -> Option<T>,
+) -> Result<T, StreamError> {
     let (kind, rest) = match bytes {
         [_, _, _, _, kind, rest @ ..] => (*kind, rest),
         _ => return Err(StreamError::Nonsense { kind: 0, length: bytes.len() }),

@@ -95,8 +95,9 @@ impl Opening {
 
     /// The command, for the user.
     pub fn shown(&self) -> String {
-        let shown =
-            |args: &[OsString]| args.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let shown = |args: &[OsString]| {
+            args.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
         match self {
             Opening::Command { args, .. } => shown(args),
             Opening::Daemon { node, .. } => {
@@ -134,5 +135,6 @@ impl Opening {
 }
 
 fn c_string(text: &OsStr) -> io::Result<CString> {
-    CString::new(text.as_bytes()).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+    CString::new(text.as_bytes())
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }

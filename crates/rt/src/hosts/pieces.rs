@@ -85,7 +85,8 @@ impl FileReceiver {
     /// Writes a piece. An error also if a name leads out of the directory, or to an existing file.
     pub(crate) fn take(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         if self.open.as_ref().is_none_or(|(open, _)| open != name) {
-            let is_within = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+            let is_within =
+                Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
             let path = self.base.join(name);
             let directory = path.parent().filter(|_| is_within && !name.is_empty());
             let directory = directory.ok_or(io::ErrorKind::InvalidFilename)?;
@@ -188,8 +189,11 @@ mod tests {
         let (one, other) = (make(), make());
         let mode = std::fs::metadata(one.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o700);
-        let name = |of: &ImageDirectory| of.path().file_name().unwrap().to_str().unwrap().to_string();
-        assert!(name(&one) != name(&other) && !name(&one).contains(&std::process::id().to_string()));
+        let name =
+            |of: &ImageDirectory| of.path().file_name().unwrap().to_str().unwrap().to_string();
+        assert!(
+            name(&one) != name(&other) && !name(&one).contains(&std::process::id().to_string())
+        );
         assert!(ImageDirectory::make_in(&[&place.join("nowhere")]).is_err());
         // As a process leaves it that was killed: its lock is gone.
         let left = place.join(format!("{PREFIX}left"));
@@ -208,7 +212,8 @@ mod tests {
 
     #[test]
     fn files_arrive_as_they_were() {
-        let scratch = ImageDirectory::make_in(&[Path::new("/nonexistent"), &std::env::temp_dir()]).unwrap();
+        let scratch =
+            ImageDirectory::make_in(&[Path::new("/nonexistent"), &std::env::temp_dir()]).unwrap();
         let other = ImageDirectory::make_in(&[&std::env::temp_dir()]).unwrap();
         assert_ne!(scratch.path(), other.path());
         let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));

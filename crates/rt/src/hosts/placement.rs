@@ -40,7 +40,9 @@ pub enum PlacementError {
     Slots { ranks: u32, slots: u64, hosts: String },
     #[error("{ranks} ranks, but the host file allows {most} (max-slots) on {hosts}")]
     MaxSlots { ranks: u32, most: u64, hosts: String },
-    #[error("{ranks} ranks with {each} on each host need {needed} hosts, and there are {there}: {hosts}")]
+    #[error(
+        "{ranks} ranks with {each} on each host need {needed} hosts, and there are {there}: {hosts}"
+    )]
     PerHost { ranks: u32, each: u32, needed: u32, there: usize, hosts: String },
 }
 
@@ -101,7 +103,12 @@ pub fn place(
                 continue;
             }
             let sum = |of: fn(&HostSlots) -> u32| {
-                crowd.hosts.iter().filter_map(|at| rooms.get(*at)).map(|room| u64::from(of(room))).sum()
+                crowd
+                    .hosts
+                    .iter()
+                    .filter_map(|at| rooms.get(*at))
+                    .map(|room| u64::from(of(room)))
+                    .sum()
             };
             if !may_grow {
                 let most = sum(|room| room.max_slots.unwrap_or(room.slots));
@@ -160,7 +167,12 @@ mod tests {
     }
 
     fn all(ranks: u32, rooms: &[HostSlots], by: By) -> Result<Vec<u32>, PlacementError> {
-        let crowd = RankGroup { ranks, hosts: (0..rooms.len()).collect(), per_host: None, is_seated: false };
+        let crowd = RankGroup {
+            ranks,
+            hosts: (0..rooms.len()).collect(),
+            per_host: None,
+            is_seated: false,
+        };
         place(rooms, &[crowd], by, true)
     }
 
@@ -182,7 +194,10 @@ mod tests {
         let two = rooms(&[(2, None), (1, None)]);
         let crowd = RankGroup { ranks: 4, hosts: vec![0, 1], per_host: None, is_seated: false };
         let error = place(&two, &[crowd], By::Slot, false).unwrap_err().to_string();
-        assert!(error.starts_with("4 ranks on 3 slots, which --nooversubscribe forbids"), "{error}");
+        assert!(
+            error.starts_with("4 ranks on 3 slots, which --nooversubscribe forbids"),
+            "{error}"
+        );
         let crowd = RankGroup { ranks: 5, hosts: vec![0, 1], per_host: Some(2), is_seated: false };
         let error = place(&two, &[crowd], By::Slot, true).unwrap_err().to_string();
         assert_eq!(error, "5 ranks with 2 on each host need 3 hosts, and there are 2: a, b");
@@ -200,7 +215,10 @@ mod tests {
         let error = seated(3, &[1], true).unwrap_err().to_string();
         assert_eq!(error, "3 ranks, but the host file allows 2 (max-slots) on b");
         let error = seated(3, &[0], false).unwrap_err().to_string();
-        assert!(error.starts_with("3 ranks on 2 slots, which --nooversubscribe forbids"), "{error}");
+        assert!(
+            error.starts_with("3 ranks on 2 slots, which --nooversubscribe forbids"),
+            "{error}"
+        );
     }
 
     #[test]

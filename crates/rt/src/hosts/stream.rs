@@ -171,7 +171,8 @@ impl Stream {
 
     /// Whether data wait for room.
     pub fn is_behind(&self) -> bool {
-        !self.waiting.is_empty() || self.sealed.as_ref().is_some_and(|channel| !channel.output().is_empty())
+        !self.waiting.is_empty()
+            || self.sealed.as_ref().is_some_and(|channel| !channel.output().is_empty())
     }
 
     /// The number of bytes that wait for room.
@@ -224,7 +225,8 @@ mod tests {
         carry(&mut b, &mut a);
         assert_eq!(carry(&mut a, &mut b), Some(DaemonMessage::Ask));
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let over = |socket: UnixStream, channel| Stream::over(socket.into(), Some(channel)).unwrap();
+        let over =
+            |socket: UnixStream, channel| Stream::over(socket.into(), Some(channel)).unwrap();
         (over(ours, a), over(theirs, b))
     }
 

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{
-    Action, EndPhase, Exit, FAILURE_GRACE, Glimpse, INTERRUPT_GRACE, Jobs, SIGINT, SIGKILL, SIGPIPE, SIGTERM,
-    TIMEOUT_CODE,
+    Action, EndPhase, Exit, FAILURE_GRACE, Glimpse, INTERRUPT_GRACE, Jobs, SIGINT, SIGKILL,
+    SIGPIPE, SIGTERM, TIMEOUT_CODE,
 };
 use crate::report::{self, Fault, Subject};
 
@@ -83,7 +83,8 @@ impl Jobs {
             return;
         }
         let code = report::shell_code(exit).max(1);
-        let report = report::daemon((node, pid, host.unwrap_or(&self.host)), (exit, why), others, code);
+        let report =
+            report::daemon((node, pid, host.unwrap_or(&self.host)), (exit, why), others, code);
         let text = report::first_line(&report);
         out.push(Action::Print(report));
         self.end(&worlds, code, SIGTERM, FAILURE_GRACE, &text, out);

@@ -4,12 +4,15 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::{Action, EndPhase, FAILURE_GRACE, Glimpse, JobState, Jobs, MpiStage, SIGTERM, WATCH_INTERVAL};
+use super::{
+    Action, EndPhase, FAILURE_GRACE, Glimpse, JobState, Jobs, MpiStage, SIGTERM, WATCH_INTERVAL,
+};
 use crate::report::{self, Fault, Subject};
 
 /// In how many consecutive checks others must be seen before MPI_Finalize: a rank that calls it
 /// within a second is not ended. The first check comes at once.
-pub(super) const CHECKS: u32 = 1 + (Duration::from_secs(1).as_millis() / WATCH_INTERVAL.as_millis()) as u32;
+pub(super) const CHECKS: u32 =
+    1 + (Duration::from_secs(1).as_millis() / WATCH_INTERVAL.as_millis()) as u32;
 
 #[derive(Debug)]
 pub(super) struct Leaver {
@@ -29,14 +32,22 @@ impl Jobs {
     /// Whether the job wants an [`super::JobEvent::Seen`] every [`super::WATCH_INTERVAL`].
     pub fn watches(&self) -> bool {
         // Processes that are bound to a job that is over may wait for it.
-        let may_wait = |world: &JobState| !world.is_over() || self.bonds.is_bound_to(world.processes.start);
-        let is_missed =
-            |world: &JobState| world.absent.is_some() || (world.leaver.is_some() && may_wait(world));
+        let may_wait =
+            |world: &JobState| !world.is_over() || self.bonds.is_bound_to(world.processes.start);
+        let is_missed = |world: &JobState| {
+            world.absent.is_some() || (world.leaver.is_some() && may_wait(world))
+        };
         self.left > 0 && self.worlds.values().any(|w| w.phase == EndPhase::Running && is_missed(w))
     }
 
     /// Reports a first status other than 0 after which the others continue for the present.
-    pub(super) fn note_code(&mut self, rank: u32, code: i32, seen: &Glimpse, out: &mut Vec<Action>) {
+    pub(super) fn note_code(
+        &mut self,
+        rank: u32,
+        code: i32,
+        seen: &Glimpse,
+        out: &mut Vec<Action>,
+    ) {
         if self.code.is_none() {
             self.code = Some(code);
             let name = self.name(rank);
@@ -66,11 +77,16 @@ impl Jobs {
     }
 
     fn check_absent(&mut self, world: u32, seen: &[(u32, Glimpse)], out: &mut Vec<Action>) {
-        let Some((rank, _)) = self.worlds.get(&world).and_then(|world| world.absent.as_ref()) else { return };
+        let Some((rank, _)) = self.worlds.get(&world).and_then(|world| world.absent.as_ref())
+        else {
+            return;
+        };
         let others: HashSet<u32> = self.running_in(&self.connected(*rank)).into_iter().collect();
-        let initialized = |(rank, seen): &&(u32, Glimpse)| seen.stage.is_inside() && others.contains(rank);
+        let initialized =
+            |(rank, seen): &&(u32, Glimpse)| seen.stage.is_inside() && others.contains(rank);
         let Some(other) = seen.iter().find(initialized).map(|(rank, _)| *rank) else { return };
-        let absent = self.worlds.get_mut(&world).and_then(|w| Some((w.absent.take()?, w.is_renewed)));
+        let absent =
+            self.worlds.get_mut(&world).and_then(|w| Some((w.absent.take()?, w.is_renewed)));
         if let Some(((rank, seen), is_later)) = absent {
             let other = self.name(other);
             self.fail(rank, &Fault::NoInit { other, is_later }, 1, &seen, out);
@@ -78,15 +94,17 @@ impl Jobs {
     }
 
     fn check_leaver(&mut self, world: u32, seen: &[(u32, Glimpse)], out: &mut Vec<Action>) {
-        let Some(&Leaver { rank, code, checks }) = self.worlds.get(&world).and_then(|w| w.leaver.as_ref())
+        let Some(&Leaver { rank, code, checks }) =
+            self.worlds.get(&world).and_then(|w| w.leaver.as_ref())
         else {
             return;
         };
         let worlds = self.connected(rank);
         let others: HashSet<u32> = self.running_in(&worlds).into_iter().collect();
         // A rank in MPI_Finalize waits for no rank that has left it.
-        let counts_on_it =
-            |(rank, seen): &&(u32, Glimpse)| seen.stage == MpiStage::Initialized && others.contains(rank);
+        let counts_on_it = |(rank, seen): &&(u32, Glimpse)| {
+            seen.stage == MpiStage::Initialized && others.contains(rank)
+        };
         let waiting: Vec<u32> = seen.iter().filter(counts_on_it).map(|(rank, _)| *rank).collect();
         let checks = if waiting.is_empty() { 0 } else { checks + 1 };
         if let Some(leaver) = self.worlds.get_mut(&world).and_then(|world| world.leaver.as_mut()) {

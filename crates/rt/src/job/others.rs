@@ -24,7 +24,13 @@ impl Jobs {
     }
 
     /// Jobs of another launcher have failed, and so have the connected jobs here.
-    pub(super) fn other_failed(&mut self, firsts: &[u32], code: i32, text: &str, out: &mut Vec<Action>) {
+    pub(super) fn other_failed(
+        &mut self,
+        firsts: &[u32],
+        code: i32,
+        text: &str,
+        out: &mut Vec<Action>,
+    ) {
         let mut worlds: Vec<u32> = firsts.iter().flat_map(|first| self.connected(*first)).collect();
         worlds.sort_unstable();
         worlds.dedup();
@@ -49,12 +55,14 @@ impl Jobs {
     pub(super) fn other_gone(&mut self, firsts: &[u32], text: &str, out: &mut Vec<Action>) {
         let missed = |first: &&u32| self.worlds.get(first).is_some_and(|world| !world.is_over());
         let missed: Vec<u32> = firsts.iter().filter(missed).copied().collect();
-        let failed =
-            |first: &&u32| self.worlds.get(first).is_some_and(|world| world.phase == EndPhase::Running);
+        let failed = |first: &&u32| {
+            self.worlds.get(first).is_some_and(|world| world.phase == EndPhase::Running)
+        };
         let failed: Vec<u32> = missed.iter().filter(failed).copied().collect();
         self.other_failed(&failed, 1, text, out);
         for first in missed {
-            let dead: Vec<u32> = self.worlds.get(&first).into_iter().flat_map(JobState::running).collect();
+            let dead: Vec<u32> =
+                self.worlds.get(&first).into_iter().flat_map(JobState::running).collect();
             for rank in dead {
                 self.note_end(rank);
                 if self.survives {

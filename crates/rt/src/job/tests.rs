@@ -13,7 +13,10 @@ fn exited(rank: u32, exit: Exit, stage: MpiStage) -> JobEvent {
 }
 
 fn printed(actions: &[Action]) -> String {
-    actions.iter().filter_map(|a| if let Action::Print(t) = a { Some(t.as_str()) } else { None }).collect()
+    actions
+        .iter()
+        .filter_map(|a| if let Action::Print(t) = a { Some(t.as_str()) } else { None })
+        .collect()
 }
 
 fn signals(actions: &[Action]) -> Vec<i32> {
@@ -74,7 +77,10 @@ fn rule_1_a_code_and_a_missing_finalize_fail_the_job() {
         let actions = job.on(exited(0, exit, MpiStage::Initialized));
         assert!(printed(&actions).contains(text), "{actions:?}");
         assert_eq!(signals(&actions), [15]);
-        assert_eq!(job.on(exited(1, Exit::Signal(15), MpiStage::Initialized)), [Action::Finish(code)]);
+        assert_eq!(
+            job.on(exited(1, Exit::Signal(15), MpiStage::Initialized)),
+            [Action::Finish(code)]
+        );
     }
 }
 
@@ -86,7 +92,8 @@ fn rule_2_a_rank_without_init_fails_the_job_once_another_has_it() {
     assert_eq!(job.on(check(&[MpiStage::Untouched, MpiStage::Untouched])), []);
     let actions = job.on(check(&[MpiStage::Untouched, MpiStage::Initialized]));
     assert!(
-        printed(&actions).contains("rank 0") && printed(&actions).contains("without ever calling MPI_Init")
+        printed(&actions).contains("rank 0")
+            && printed(&actions).contains("without ever calling MPI_Init")
     );
     assert_eq!(signals(&actions), [15]);
     assert_eq!(job.on(exited(1, Exit::Signal(15), MpiStage::Initialized)), [Action::Finish(1)]);
@@ -149,7 +156,8 @@ fn rule_3_a_rank_in_finalize_is_not_ended() {
     let mut job = Jobs::new(2, "h");
     job.on(exited(0, Exit::Code(4), MpiStage::Finalized));
     // Callbacks that MPI_Finalize runs may call MPI.
-    let inside = Glimpse { pid: 77, stage: MpiStage::Finalizing, last_call: Some("MPI_File_close") };
+    let inside =
+        Glimpse { pid: 77, stage: MpiStage::Finalizing, last_call: Some("MPI_File_close") };
     for _ in 0..20 {
         assert_eq!(job.on(JobEvent::Seen { all: vec![(1, inside.clone())], is_new: true }), []);
     }
@@ -187,7 +195,10 @@ fn rule_3_a_rank_that_waits_for_a_job_that_is_over_is_ended_after_a_code_other_t
     };
     let mut job = start();
     let actions = job.on(check(&stages));
-    assert!(printed(&actions).contains("rank 0 of spawned job 1 exited with code 3 after"), "{actions:?}");
+    assert!(
+        printed(&actions).contains("rank 0 of spawned job 1 exited with code 3 after"),
+        "{actions:?}"
+    );
     assert_eq!(struck(&actions), [0, 1]);
 
     let mut job = start();
@@ -266,8 +277,11 @@ fn rule_6_a_timeout_names_the_running_ranks() {
     let mut job = Jobs::new(2, "h");
     job.on(exited(0, Exit::Code(0), MpiStage::Finalized));
     let all = all_seen(&[MpiStage::Finalized, MpiStage::Initialized]);
-    let actions =
-        job.on(JobEvent::TimedOut { time: Duration::from_secs(5), seen: all, waits: String::new() });
+    let actions = job.on(JobEvent::TimedOut {
+        time: Duration::from_secs(5),
+        seen: all,
+        waits: String::new(),
+    });
     assert!(printed(&actions).contains("rank 1: pid 77") && !printed(&actions).contains("rank 0"));
     assert_eq!(job.on(exited(1, Exit::Signal(15), MpiStage::Initialized)), [Action::Finish(124)]);
 }
@@ -328,7 +342,8 @@ fn rule_4_an_abort_goes_over_bridges() {
     for rank in [1, 5] {
         job.on(JobEvent::Released { rank, bond: 12 });
     }
-    let abort = |rank| JobEvent::Abort { rank, code: 3, text: String::new(), seen: Glimpse::default() };
+    let abort =
+        |rank| JobEvent::Abort { rank, code: 3, text: String::new(), seen: Glimpse::default() };
     assert_eq!(struck(&job.on(abort(4))), [0, 1, 2, 3, 4]);
     assert_eq!(struck(&job.on(abort(5))), [5], "it is on its own");
     job.on(JobEvent::Bound { rank: 5, bond: 13, members: vec![5, 77] });
@@ -367,13 +382,23 @@ fn rule_11_the_end_of_a_daemon_ends_all_jobs_with_one_report() {
                 "the daemon of node 1 (pid 55, host h) was killed by SIGKILL (kill)",
                 137,
             ),
-            (Exit::Code(1), Some("no way"), "the daemon of node 1 (pid 55, host h) cannot go on: no way", 1),
+            (
+                Exit::Code(1),
+                Some("no way"),
+                "the daemon of node 1 (pid 55, host h) cannot go on: no way",
+                1,
+            ),
             (Exit::Code(0), None, "exited with code 0", 1),
         ] {
             let mut job = Jobs::new(2, "h").surviving(survives);
             job.on(JobEvent::Spawned { ranks: 1, parents: vec![0], bond: 5 });
-            let ended =
-                JobEvent::DaemonEnded { node: 1, pid: 55, host: None, exit, why: why.map(String::from) };
+            let ended = JobEvent::DaemonEnded {
+                node: 1,
+                pid: 55,
+                host: None,
+                exit,
+                why: why.map(String::from),
+            };
             let actions = job.on(ended.clone());
             assert!(printed(&actions).contains(words), "{}", printed(&actions));
             assert_eq!((signals(&actions), struck(&actions)), (vec![15], vec![0, 1, 2]));
@@ -396,7 +421,10 @@ fn rule_8_a_job_that_survives_failures_gets_notices_of_them() {
     for (exit, stage, text) in cases {
         let mut job = Jobs::new(3, "h").surviving(true);
         let actions = job.on(exited(1, exit, stage));
-        assert!(printed(&actions).contains(text) && printed(&actions).contains("2 ranks run"), "{actions:?}");
+        assert!(
+            printed(&actions).contains(text) && printed(&actions).contains("2 ranks run"),
+            "{actions:?}"
+        );
         assert_eq!(actions[1..], [Action::Announce(1)]);
         assert_eq!(job.on(exited(0, Exit::Code(0), MpiStage::Finalized)), []);
         assert_eq!(job.on(exited(2, Exit::Code(0), MpiStage::Finalized)), [Action::Finish(0)]);
@@ -447,9 +475,13 @@ fn rule_8_an_abort_and_a_death_before_init_end_the_job_all_the_same() {
 #[test]
 fn a_warning_is_printed_once_and_not_without_limit() {
     let mut job = Jobs::new(2, "h");
-    assert_eq!(job.on(JobEvent::Say { text: "slow".into() }), [Action::Print("mpirun: slow\n".into())]);
+    assert_eq!(
+        job.on(JobEvent::Say { text: "slow".into() }),
+        [Action::Print("mpirun: slow\n".into())]
+    );
     assert_eq!(job.on(JobEvent::Say { text: "slow".into() }), []);
-    let printed = (0..1000).filter(|i| !job.on(JobEvent::Say { text: i.to_string() }).is_empty()).count();
+    let printed =
+        (0..1000).filter(|i| !job.on(JobEvent::Say { text: i.to_string() }).is_empty()).count();
     assert_eq!(printed, MAX_SAID - 1);
 }
 
@@ -463,7 +495,8 @@ fn meeting() -> Jobs {
 
 #[test]
 fn rule_9_a_failure_elsewhere_ends_the_connected_ranks() {
-    let failed = || JobEvent::OtherFailed { first: 2, code: 7, text: "mpirun 77: rank 1 was killed".into() };
+    let failed =
+        || JobEvent::OtherFailed { first: 2, code: 7, text: "mpirun 77: rank 1 was killed".into() };
     let mut job = meeting();
     let actions = job.on(failed());
     assert!(printed(&actions).contains("mpirun 77: rank 1 was killed"), "{actions:?}");
@@ -552,7 +585,10 @@ fn rule_10_nothing_is_kept_of_jobs_that_are_over() {
             job.on(JobEvent::Bound { rank: 0, bond, members: vec![0, first, first + 1] });
             job.on(JobEvent::OtherExited { rank: first, is_well: true });
             assert_eq!(job.on(JobEvent::OtherExited { rank: first + 1, is_well: true }), []);
-            assert_eq!(job.on(JobEvent::Released { rank: 0, bond }), [Action::Forget(first..first + 2)]);
+            assert_eq!(
+                job.on(JobEvent::Released { rank: 0, bond }),
+                [Action::Forget(first..first + 2)]
+            );
         }
         assert_eq!(job.worlds.len(), 1);
     }
@@ -561,8 +597,11 @@ fn rule_10_nothing_is_kept_of_jobs_that_are_over() {
 
 fn events(ranks: u32) -> impl Strategy<Value = JobEvent> {
     let exit = prop_oneof![(0..3).prop_map(Exit::Code), (1..20).prop_map(Exit::Signal)];
-    let stage =
-        prop_oneof![Just(MpiStage::Untouched), Just(MpiStage::Initialized), Just(MpiStage::Finalized)];
+    let stage = prop_oneof![
+        Just(MpiStage::Untouched),
+        Just(MpiStage::Initialized),
+        Just(MpiStage::Finalized)
+    ];
     prop_oneof![
         4 => (0..ranks, exit, stage.clone()).prop_map(|(rank, exit, stage)| exited(rank, exit, stage)),
         1 => (0..ranks, -2..300).prop_map(|(rank, code)| JobEvent::Abort { rank, code, text: String::new(), seen: Glimpse::default() }),

@@ -57,7 +57,8 @@ impl Abroad {
     fn new(launch: &Launch, reach: Reach) -> Result<Option<Abroad>, LaunchError> {
         let is_one_host = reach == Reach::Loopback;
         let made =
-            listeners(launch, 1, Some(launch.params.socket_buffers()), is_one_host, is_one_host)?.pop();
+            listeners(launch, 1, Some(launch.params.socket_buffers()), is_one_host, is_one_host)?
+                .pop();
         Ok(made.map(|(listener, address)| Abroad { reach, listener: Some(listener), address }))
     }
 }
@@ -92,11 +93,18 @@ pub(crate) fn give_abroad(
 }
 
 /// Creates a listener if `need` requires one; returns whether one was created.
-fn widen(plug: &mut Option<Plug>, launch: &Launch, (own, need): (Reach, Reach)) -> Result<bool, LaunchError> {
+fn widen(
+    plug: &mut Option<Plug>,
+    launch: &Launch,
+    (own, need): (Reach, Reach),
+) -> Result<bool, LaunchError> {
     // Ranks whose messages go through daemons have no listener.
     let listens = plug.as_ref().is_some_and(|plug| !plug.address.is_empty());
     let own = if listens { own } else { Reach::Memory };
-    let has = plug.as_ref().and_then(|plug| plug.abroad.as_ref()).map_or(own, |abroad| abroad.reach.max(own));
+    let has = plug
+        .as_ref()
+        .and_then(|plug| plug.abroad.as_ref())
+        .map_or(own, |abroad| abroad.reach.max(own));
     if has >= need {
         return Ok(false);
     }
@@ -104,7 +112,8 @@ fn widen(plug: &mut Option<Plug>, launch: &Launch, (own, need): (Reach, Reach)) 
     let plug = match plug {
         Some(plug) => plug,
         None => {
-            let alarm = new_alarm().map_err(|e| LaunchError::Kernel("make an alarm (eventfd)", e))?;
+            let alarm =
+                new_alarm().map_err(|e| LaunchError::Kernel("make an alarm (eventfd)", e))?;
             plug.insert(Plug { alarm, listener: None, address: String::new(), abroad: None })
         }
     };
@@ -131,7 +140,12 @@ impl Launcher<'_> {
     }
 
     /// Makes a process of this host reachable on `need`, and notifies it if `notifies`.
-    fn reach_member_abroad(&mut self, wanted: u32, need: Reach, notifies: bool) -> Result<(), String> {
+    fn reach_member_abroad(
+        &mut self,
+        wanted: u32,
+        need: Reach,
+        notifies: bool,
+    ) -> Result<(), String> {
         let own = self.own_reach();
         let Some(member) = self.members.get_mut(&wanted).filter(|member| member.running) else {
             return Ok(());

@@ -41,7 +41,8 @@ impl Launcher<'_> {
             let Some(rank) = &member.rank else { continue };
             rank.segment.status().note_death();
             // The failed process may have been about to wake this one.
-            rank.segment.ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
+            rank.segment
+                .ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
         }
     }
 
@@ -75,7 +76,8 @@ impl Launcher<'_> {
     }
 
     pub(super) fn signal_running(&mut self, signal: Signal) {
-        let running = self.members.iter().filter(|(_, member)| member.running).map(|(rank, _)| *rank);
+        let running =
+            self.members.iter().filter(|(_, member)| member.running).map(|(rank, _)| *rank);
         let running: Vec<u32> = running.collect();
         self.signal(signal, running.into_iter());
     }

@@ -33,9 +33,8 @@ impl Launcher<'_> {
         };
         match Request::decode(&bytes[..n]) {
             Ok(request) => self.handle_request(rank, request, came),
-            Err(error) => {
-                self.handle_event(JobEvent::Say { text: format!("{}: {error}", self.job.name(rank)) })
-            }
+            Err(error) => self
+                .handle_event(JobEvent::Say { text: format!("{}: {error}", self.job.name(rank)) }),
         }
         true
     }
@@ -59,7 +58,8 @@ impl Launcher<'_> {
                 self.send_addresses(rank, wanted, reply);
             }
             Request::Spawn => {
-                let spawn = contents(came).and_then(|bytes| Spawn::decode(&bytes).ok_or_else(nonsense));
+                let spawn =
+                    contents(came).and_then(|bytes| Spawn::decode(&bytes).ok_or_else(nonsense));
                 let spawned = spawn.and_then(|spawn| self.spawn(rank, spawn));
                 self.conclude(rank, spawned.map(|(first, size)| (first, size.to_string())));
             }
@@ -72,7 +72,8 @@ impl Launcher<'_> {
             }
             Request::Bound { bond } => match contents(came) {
                 Ok(bytes) => {
-                    let members = decode_words(&bytes).into_iter().map(|word| word as u32).collect();
+                    let members =
+                        decode_words(&bytes).into_iter().map(|word| word as u32).collect();
                     self.handle_event(JobEvent::Bound { rank, bond, members });
                 }
                 Err(text) => self.handle_event(JobEvent::Say { text }),
@@ -107,7 +108,9 @@ impl Launcher<'_> {
                 let going = words.and_then(|words| self.ports.go(rank, accepts, &port, words));
                 match going {
                     Ok(PortVisit::Meets(words)) => self.give(rank, &words),
-                    Ok(PortVisit::Waits(ticket)) => self.conclude(rank, Ok((ticket, String::new()))),
+                    Ok(PortVisit::Waits(ticket)) => {
+                        self.conclude(rank, Ok((ticket, String::new())))
+                    }
                     Err(reason) => self.conclude(rank, Err(reason)),
                 }
             }
@@ -119,14 +122,19 @@ impl Launcher<'_> {
             }
             Request::Names => {
                 let numbers = contents(came).map(|bytes| decode_words(&bytes));
-                let numbers = numbers.map(|words| words.into_iter().map(|word| word as u32).collect());
+                let numbers =
+                    numbers.map(|words| words.into_iter().map(|word| word as u32).collect());
                 let names = numbers.and_then(|numbers: Vec<u32>| self.names(&numbers));
                 self.give_words(rank, names.map(|names| ProcessName::encode_all(&names)));
             }
             Request::Numbers => {
-                let names = contents(came).map(|bytes| ProcessName::decode_all(&decode_words(&bytes)));
+                let names =
+                    contents(came).map(|bytes| ProcessName::decode_all(&decode_words(&bytes)));
                 let numbers = names.and_then(|names| self.numbers(&names));
-                self.give_words(rank, numbers.map(|numbers| numbers.into_iter().map(u64::from).collect()));
+                self.give_words(
+                    rank,
+                    numbers.map(|numbers| numbers.into_iter().map(u64::from).collect()),
+                );
             }
             Request::Secret { universe } => {
                 let secret = self.secret_for(universe);
@@ -175,7 +183,8 @@ impl Launcher<'_> {
             Request::Postboxes => self.give_postboxes(rank),
             Request::Relay => self.give_relay(rank),
             Request::Nodes { from } => {
-                let nodes = (from..self.job.next()).map(|number| self.node_for(rank, number).into());
+                let nodes =
+                    (from..self.job.next()).map(|number| self.node_for(rank, number).into());
                 let nodes: Vec<u64> = nodes.collect();
                 self.give(rank, &encode_words(&nodes));
             }
@@ -213,7 +222,9 @@ impl Launcher<'_> {
         // Further aborts that are read meanwhile are queued: handled at once they would nest.
         if self.aborts.len() == 1 {
             self.read_all();
-            std::mem::take(&mut self.aborts).into_iter().for_each(|abort| self.handle_after_checks(abort));
+            std::mem::take(&mut self.aborts)
+                .into_iter()
+                .for_each(|abort| self.handle_after_checks(abort));
         }
     }
 
@@ -280,7 +291,8 @@ impl Launcher<'_> {
     }
 
     fn give_postboxes(&mut self, rank: u32) {
-        let found = self.rank(rank).map(|rank| (rank.segment.boot().local_rank, rank.postboxes.clone()));
+        let found =
+            self.rank(rank).map(|rank| (rank.segment.boot().local_rank, rank.postboxes.clone()));
         match found {
             Some((place, Some(file))) => {
                 let reply = Reply::Postboxes { shape: file.description(place) };
@@ -296,7 +308,8 @@ impl Launcher<'_> {
     fn give_listener(&mut self, rank: u32) {
         let plug = self.members.get_mut(&rank).and_then(|member| member.plug.as_mut());
         let listener = plug.and_then(|plug| plug.listener.take());
-        let reply = Reply::listener(rank, listener.is_some(), (self.incarnation(rank), &self.secret));
+        let reply =
+            Reply::listener(rank, listener.is_some(), (self.incarnation(rank), &self.secret));
         self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 
@@ -324,7 +337,8 @@ impl Launcher<'_> {
     }
 
     pub(super) fn send_addresses(&mut self, rank: u32, wanted: u32, mut reply: Reply) {
-        if let (Reply::Addresses { addresses, .. }, Some(contact)) = (&mut reply, self.contact(rank, wanted))
+        if let (Reply::Addresses { addresses, .. }, Some(contact)) =
+            (&mut reply, self.contact(rank, wanted))
         {
             *addresses = format!("{contact}\n{addresses}");
         }

@@ -67,7 +67,8 @@ impl Binding {
                 Ok(cores.chunks(each).take(ranks).map(all_of).collect())
             }
             Bind::Cores(each) => {
-                let wanted = if each == 1 { String::new() } else { format!(" with {each} cores each") };
+                let wanted =
+                    if each == 1 { String::new() } else { format!(" with {each} cores each") };
                 Err((format!("{ranks} ranks{wanted} do not fit on {few}"), true))
             }
             Bind::Split | Bind::HardwareThread => {
@@ -104,7 +105,8 @@ impl Binding {
             .map(|(at, _)| at)
             .collect();
         let covered: usize = whole.iter().map(|&at| self.cores[at].cpus.len()).sum();
-        let (what, numbers) = if covered == cpus.len() { ("core", &whole) } else { ("processor", cpus) };
+        let (what, numbers) =
+            if covered == cpus.len() { ("core", &whole) } else { ("processor", cpus) };
         let s = if numbers.len() == 1 { "" } else { "s" };
         format!("rank {rank} bound to {what}{s} {}: {}\n", ranges(numbers), self.picture(cpus))
     }
@@ -144,7 +146,11 @@ fn split(ranks: usize, cores: &[&Core]) -> Vec<Vec<usize>> {
 fn within(ranks: usize, cores: &[Core], part: fn(&Core) -> usize) -> Vec<Vec<usize>> {
     let of_rank = |rank: usize| {
         let own = cores.get(rank * cores.len() / ranks.max(1)).map(part);
-        cores.iter().filter(|core| Some(part(core)) == own).flat_map(|core| core.cpus.clone()).collect()
+        cores
+            .iter()
+            .filter(|core| Some(part(core)) == own)
+            .flat_map(|core| core.cpus.clone())
+            .collect()
     };
     (0..ranks).map(of_rank).collect()
 }
@@ -165,7 +171,8 @@ fn plural(n: usize, what: &str) -> String {
 fn ranges(numbers: &[usize]) -> String {
     let mut sorted = numbers.to_vec();
     sorted.sort_unstable();
-    let runs = sorted.chunk_by(|a, b| a + 1 == *b).filter_map(|run| Some((*run.first()?, *run.last()?)));
+    let runs =
+        sorted.chunk_by(|a, b| a + 1 == *b).filter_map(|run| Some((*run.first()?, *run.last()?)));
     let shown = runs.map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") });
     shown.collect::<Vec<_>>().join(",")
 }
@@ -213,7 +220,10 @@ mod tests {
                 all.sort_unstable();
                 assert_eq!(all, (0..cores).collect::<Vec<_>>(), "{ranks} on {cores}");
                 let sizes: Vec<usize> = binding.sets.iter().map(Vec::len).collect();
-                assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{sizes:?}");
+                assert!(
+                    sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1,
+                    "{sizes:?}"
+                );
             }
         }
     }
@@ -241,7 +251,10 @@ mod tests {
 
     #[test]
     fn a_requested_binding_is_made_or_refused_with_a_reason() {
-        assert_eq!(decide(Bind::None, 2, single(2)).report(1, 1), "rank 1 is not bound: as requested\n");
+        assert_eq!(
+            decide(Bind::None, 2, single(2)).report(1, 1),
+            "rank 1 is not bound: as requested\n"
+        );
         let two = decide(Bind::Cores(2), 2, single(5));
         assert_eq!(two.report(1, 1), "rank 1 bound to cores 2-3: [././B/B/.]\n");
         let six = decide(Bind::HardwareThread, 3, machine(1, 2));
@@ -262,9 +275,11 @@ mod tests {
                 .map(|rank| binding.report(rank, rank).split_once(": ").unwrap().1.to_string())
                 .collect::<String>()
         };
-        let packages = "[B/B/B/B][./././.]\n[B/B/B/B][./././.]\n[./././.][B/B/B/B]\n[./././.][B/B/B/B]\n";
+        let packages =
+            "[B/B/B/B][./././.]\n[B/B/B/B][./././.]\n[./././.][B/B/B/B]\n[./././.][B/B/B/B]\n";
         assert_eq!(four(Bind::Package), packages);
-        let nodes = "[B/B/./.][./././.]\n[././B/B][./././.]\n[./././.][B/B/./.]\n[./././.][././B/B]\n";
+        let nodes =
+            "[B/B/./.][./././.]\n[././B/B][./././.]\n[./././.][B/B/./.]\n[./././.][././B/B]\n";
         assert_eq!(four(Bind::Numa), nodes);
         let many = decide(Bind::Package, 9, single(4));
         assert_eq!(many.report(8, 8), "rank 8 bound to cores 0-3: [B/B/B/B]\n");
@@ -272,8 +287,10 @@ mod tests {
 
     #[test]
     fn processors_beyond_a_word_have_their_bit() {
-        let far =
-            vec![Core { package: 0, numa: 0, cpus: vec![3] }, Core { package: 0, numa: 0, cpus: vec![130] }];
+        let far = vec![
+            Core { package: 0, numa: 0, cpus: vec![3] },
+            Core { package: 0, numa: 0, cpus: vec![130] },
+        ];
         assert_eq!(decide(Bind::Split, 2, far).mask(1), Some(vec![0, 0, 4]));
     }
 }

@@ -10,8 +10,9 @@ use oxmpi_param::{Param, Params};
 const OF_CHECKPOINTS: [&str; 4] = ["cr_base_dir", "cr_keep", "cr_blcr_criu", "cr_blcr_options"];
 
 fn checkpoint_params(params: &Params) -> Vec<(String, String)> {
-    let set =
-        OF_CHECKPOINTS.iter().filter_map(|name| Param::find(name).filter(|param| !params.is_default(param)));
+    let set = OF_CHECKPOINTS
+        .iter()
+        .filter_map(|name| Param::find(name).filter(|param| !params.is_default(param)));
     set.map(|param| {
         let value = param.show(&params.value(param));
         // The tool may run in another directory.
@@ -34,9 +35,18 @@ impl Launcher<'_> {
                     supervision: self.launch.supervision,
                     transport: self.launch.transport.name.into(),
                     ranks: self.members.len() as u32,
-                    hosts: self.launch.spread.as_ref().map_or(1, |spread| spread.hosts.len() as u32),
+                    hosts: self
+                        .launch
+                        .spread
+                        .as_ref()
+                        .map_or(1, |spread| spread.hosts.len() as u32),
                     is_here: self.launch.spread.is_none(),
-                    program: self.launch.apps.first().map(|app| app.path.clone()).unwrap_or_default(),
+                    program: self
+                        .launch
+                        .apps
+                        .first()
+                        .map(|app| app.path.clone())
+                        .unwrap_or_default(),
                     params: checkpoint_params(&self.launch.params),
                 };
                 Reply::Done { number: 0, text: facts.encode() }
@@ -66,7 +76,9 @@ impl Launcher<'_> {
                 return None;
             }
             if member.rank.as_ref().is_none_or(|rank| !rank.is_child) {
-                return Some(format!("{name} was not started by this mpirun, and would not be in the image"));
+                return Some(format!(
+                    "{name} was not started by this mpirun, and would not be in the image"
+                ));
             }
             // A resting process may send messages again in a session.
             if member.rank.as_ref().is_some_and(|rank| rank.segment.status().has_left()) {

@@ -24,7 +24,9 @@ const DRAIN_STEP: Duration = Duration::from_millis(10);
 impl Launcher<'_> {
     /// Reads a rank's output. `kind` is 0 for standard output, 1 for standard error.
     pub(super) fn output(&mut self, rank: u32, kind: usize) {
-        let Some(Some(fd)) = self.members.get(&rank).map(|member| &member.outputs[kind]) else { return };
+        let Some(Some(fd)) = self.members.get(&rank).map(|member| &member.outputs[kind]) else {
+            return;
+        };
         match read_some(fd, &mut self.buffer[..]) {
             Came::Bytes(n) => {
                 let buffer = std::mem::take(&mut self.buffer);
@@ -47,7 +49,8 @@ impl Launcher<'_> {
             if !has_file || self.launch.output_files.as_ref().is_none_or(|files| files.print) {
                 lines.take(bytes, Instant::now(), self.sinks[sink].queue());
             }
-            if let Some(text) = self.files.as_mut().and_then(|files| files.write(rank, kind, bytes)) {
+            if let Some(text) = self.files.as_mut().and_then(|files| files.write(rank, kind, bytes))
+            {
                 self.handle_event(JobEvent::Say { text });
             }
         }
@@ -89,7 +92,9 @@ impl Launcher<'_> {
     /// Drops a member that no request can name, and that has no open outputs.
     pub(super) fn drop_forgotten(&mut self, rank: u32) {
         let is_done = |member: &JobMember| {
-            member.is_forgotten && member.outputs.iter().all(Option::is_none) && member.far_open == [false; 2]
+            member.is_forgotten
+                && member.outputs.iter().all(Option::is_none)
+                && member.far_open == [false; 2]
         };
         if self.members.get(&rank).is_some_and(is_done) {
             self.members.remove(&rank);
@@ -119,7 +124,11 @@ impl Launcher<'_> {
         while self.open_count > 0 {
             let full = self.sinks.iter().any(Sink::is_full);
             let now = Instant::now();
-            if now >= end && !full && !is_ready(&self.outputs, PollFlags::IN) && !self.is_far_busy(now) {
+            if now >= end
+                && !full
+                && !is_ready(&self.outputs, PollFlags::IN)
+                && !self.is_far_busy(now)
+            {
                 break;
             }
             self.grace = Some(if full { now + DRAIN_GRACE } else { end.max(now + DRAIN_STEP) });
@@ -144,7 +153,8 @@ impl Launcher<'_> {
     fn flush_sinks(&mut self) -> rustix::io::Result<()> {
         while self.interrupted.is_none() && self.sinks.iter().any(|s| s.waiting().is_some()) {
             self.sinks.iter_mut().for_each(Sink::write);
-            let waiting: Vec<BorrowedFd<'_>> = self.sinks.iter().filter_map(Sink::waiting).collect();
+            let waiting: Vec<BorrowedFd<'_>> =
+                self.sinks.iter().filter_map(Sink::waiting).collect();
             let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
             fds.extend(waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
             if fds.len() > 1 {
@@ -183,7 +193,8 @@ impl Launcher<'_> {
             return Ok(if code == 0 { 128 + signal } else { code });
         }
         let outputs = self.sinks.iter().zip(["the standard output", "the standard error"]);
-        let mut lost: Vec<String> = outputs.filter_map(|(sink, name)| sink.lost.shown(name)).collect();
+        let mut lost: Vec<String> =
+            outputs.filter_map(|(sink, name)| sink.lost.shown(name)).collect();
         lost.extend(self.files.iter().flat_map(Files::lost));
         if !lost.is_empty() {
             self.print(&report::lost_output(&lost, if code == 0 { LOST_CODE } else { code }));

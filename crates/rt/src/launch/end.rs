@@ -40,8 +40,10 @@ pub(crate) fn reap<'a>(ranks: impl Iterator<Item = &'a RankProcess> + Clone, gua
         let _ = waitid(WaitId::PidFd(rank.process.pidfd.as_fd()), WaitIdOptions::EXITED);
     }
     for _ in 0..100 {
-        let orphans: Vec<Pid> =
-            children().into_iter().filter(|pid| pid.as_raw_nonzero().get() != guard.pid()).collect();
+        let orphans: Vec<Pid> = children()
+            .into_iter()
+            .filter(|pid| pid.as_raw_nonzero().get() != guard.pid())
+            .collect();
         if orphans.is_empty() {
             break;
         }

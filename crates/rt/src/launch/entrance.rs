@@ -65,8 +65,8 @@ impl Entrance {
         let mut word = [0; 8];
         net::fill_random(&mut word).map_err(|e| LaunchError::Kernel("get random bytes", e))?;
         let name = format!("{ENTRANCE_PREFIX}{:016x}", u64::from_ne_bytes(word));
-        let listener =
-            local::listen_as(&name).map_err(|e| LaunchError::Kernel("listen under a local name", e))?;
+        let listener = local::listen_as(&name)
+            .map_err(|e| LaunchError::Kernel("listen under a local name", e))?;
         let secret = to_hex(&start::draw_secret()?);
         let (entrants, generations) = (BTreeMap::new(), BTreeMap::new());
         Ok(Entrance {
@@ -93,8 +93,8 @@ impl Entrance {
         (name, secret): (String, String),
         generation: u32,
     ) -> Result<Entrance, LaunchError> {
-        let listener =
-            local::listen_as(&name).map_err(|e| LaunchError::Kernel("listen under a local name", e))?;
+        let listener = local::listen_as(&name)
+            .map_err(|e| LaunchError::Kernel("listen under a local name", e))?;
         let generations = BTreeMap::from([(0, generation)]);
         let (entrants, is_for_ranks) = (BTreeMap::new(), true);
         Ok(Entrance {
@@ -122,7 +122,9 @@ impl Entrance {
     }
 
     fn waiting(&self) -> impl Iterator<Item = (u32, u32, Instant)> {
-        self.entrants.values().filter_map(|one| one.wants.map(|(number, since)| (number, one.pid, since)))
+        self.entrants
+            .values()
+            .filter_map(|one| one.wants.map(|(number, since)| (number, one.pid, since)))
     }
 
     pub(super) fn generation(&self, first: u32) -> u32 {
@@ -148,7 +150,9 @@ impl Launcher<'_> {
         while let Some(entrance) = &mut self.entrance {
             let Ok(Some(socket)) = local::accept(&entrance.listener) else { return };
             let own = rustix::process::geteuid().as_raw();
-            let Some(peer) = local::peer(&socket).ok().filter(|peer| [own, ROOT].contains(&peer.user)) else {
+            let Some(peer) =
+                local::peer(&socket).ok().filter(|peer| [own, ROOT].contains(&peer.user))
+            else {
                 continue;
             };
             if entrance.entrants.len() >= MOST {
@@ -207,7 +211,8 @@ impl Launcher<'_> {
         let is_known = entrance.is_for_ranks && secret == entrance.secret;
         let pid = entrant.pid;
         if !is_known || !self.descends(pid, number) {
-            return self.end_entrant(id, &Reply::Refused { rank: number, reason: "it is no rank".into() });
+            return self
+                .end_entrant(id, &Reply::Refused { rank: number, reason: "it is no rank".into() });
         }
         if returns {
             return self.take_back(id, number, pid);
@@ -216,7 +221,9 @@ impl Launcher<'_> {
             let reason = "it is the rank already".into();
             return self.end_entrant(id, &Reply::Refused { rank: number, reason });
         }
-        if let Some(entrant) = self.entrance.as_mut().and_then(|entrance| entrance.entrants.get_mut(&id)) {
+        if let Some(entrant) =
+            self.entrance.as_mut().and_then(|entrance| entrance.entrants.get_mut(&id))
+        {
             entrant.wants = Some((number, Instant::now()));
         }
         if let Some(entrance) = &mut self.entrance {
@@ -231,14 +238,18 @@ impl Launcher<'_> {
     }
 
     pub(super) fn end_entrant(&mut self, id: u32, reply: &Reply) {
-        if let Some(entrant) = self.entrance.as_mut().and_then(|entrance| entrance.entrants.remove(&id)) {
+        if let Some(entrant) =
+            self.entrance.as_mut().and_then(|entrance| entrance.entrants.remove(&id))
+        {
             let _ = fdpass::send(&entrant.socket, &reply.encode(), None);
         }
     }
 
     /// Sends a reply to a tool whose connection stays open.
     pub(super) fn tell_entrant(&self, id: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
-        if let Some(entrant) = self.entrance.as_ref().and_then(|entrance| entrance.entrants.get(&id)) {
+        if let Some(entrant) =
+            self.entrance.as_ref().and_then(|entrance| entrance.entrants.get(&id))
+        {
             let _ = fdpass::send(&entrant.socket, &reply.encode(), fd);
         }
     }
@@ -259,7 +270,8 @@ impl Launcher<'_> {
         let Some(Entrant { socket, .. }) = entrant else { return false };
         // Messages on the old socket come before those on the new one.
         while self.control_once(number) {}
-        let Some(rank) = self.members.get_mut(&number).and_then(|member| member.rank.as_mut()) else {
+        let Some(rank) = self.members.get_mut(&number).and_then(|member| member.rank.as_mut())
+        else {
             return false;
         };
         let _ = epoll::delete(&self.events, &rank.control);
@@ -271,8 +283,12 @@ impl Launcher<'_> {
 
     pub(super) fn check_entrants(&mut self, now: Instant) {
         let Some(entrance) = &mut self.entrance else { return };
-        let waiting: Vec<u32> =
-            entrance.entrants.iter().filter(|(_, one)| one.wants.is_some()).map(|(id, _)| *id).collect();
+        let waiting: Vec<u32> = entrance
+            .entrants
+            .iter()
+            .filter(|(_, one)| one.wants.is_some())
+            .map(|(id, _)| *id)
+            .collect();
         if waiting.is_empty()
             || entrance.next_check.is_some_and(|next_check| next_check > now)
             || self.job.is_ending()
@@ -395,8 +411,8 @@ impl Launcher<'_> {
     fn renew(&mut self, numbers: &[u32]) -> Result<(), LaunchError> {
         let mut made = Vec::new();
         for rank in numbers.iter().filter_map(|number| self.rank(*number)) {
-            let fd =
-                Segment::create(rank.segment.boot()).map_err(|e| LaunchError::Kernel("make a segment", e))?;
+            let fd = Segment::create(rank.segment.boot())
+                .map_err(|e| LaunchError::Kernel("make a segment", e))?;
             let segment = Segment::map(&fd).map_err(LaunchError::Segment)?;
             // A later process counts survived failures in the same way.
             self.deaths.iter().for_each(|_| segment.status().note_death());
@@ -446,7 +462,10 @@ impl Launcher<'_> {
 
     /// Whether a process has waited to be a rank for `limit`.
     pub(super) fn has_entrant_of(&self, limit: Duration) -> bool {
-        self.entrance.iter().flat_map(Entrance::waiting).any(|(_, _, since)| since.elapsed() >= limit)
+        self.entrance
+            .iter()
+            .flat_map(Entrance::waiting)
+            .any(|(_, _, since)| since.elapsed() >= limit)
     }
 }
 
@@ -484,7 +503,10 @@ fn is_owner_still(rank: &RankProcess, pid: u32) -> bool {
     maps.lines().any(is_it)
 }
 
-fn new_plugs(launch: &Launch, boots: &[oxmpi_shm::segment::Boot]) -> Result<Vec<Plug>, LaunchError> {
+fn new_plugs(
+    launch: &Launch,
+    boots: &[oxmpi_shm::segment::Boot],
+) -> Result<Vec<Plug>, LaunchError> {
     match boots.iter().any(|boot| boot.sockets) {
         true => plugs::plugs(launch, boots.len(), true, boots.len() > 1),
         false => Ok(Vec::new()),

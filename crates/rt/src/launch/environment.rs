@@ -16,14 +16,17 @@ fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
     // Variables that identify mpirun itself to another launcher, or to our mpirun, are not for its
     // ranks.
     let is_kept = |key: &OsStr| {
-        key != BOOT_VARIABLE && key != WAY_IN_VARIABLE && !key.to_str().is_some_and(is_of_other_launcher)
+        key != BOOT_VARIABLE
+            && key != WAY_IN_VARIABLE
+            && !key.to_str().is_some_and(is_of_other_launcher)
     };
     let mut env: Vec<_> = app.inherited.iter().filter(|(key, _)| is_kept(key)).cloned().collect();
     for (key, value) in launch.env.iter().chain(&app.env) {
         set(&mut env, key, value.clone());
     }
     if let Some(directory) = &launch.library_directory {
-        let path = env.iter().find(|(key, _)| key == "LD_LIBRARY_PATH").map(|(_, value)| value.clone());
+        let path =
+            env.iter().find(|(key, _)| key == "LD_LIBRARY_PATH").map(|(_, value)| value.clone());
         let mut value = directory.clone().into_os_string();
         if let Some(path) = path.filter(|p| !p.is_empty()) {
             value.push(":");
@@ -58,7 +61,11 @@ pub(super) fn environment(
         for (name, value) in
             [("RANK", rank), ("SIZE", size), ("LOCAL_RANK", local_rank), ("LOCAL_SIZE", local_size)]
         {
-            set(&mut env, OsStr::new(&format!("{prefix}_COMM_WORLD_{name}")), value.to_string().into());
+            set(
+                &mut env,
+                OsStr::new(&format!("{prefix}_COMM_WORLD_{name}")),
+                value.to_string().into(),
+            );
         }
     }
     // Environments and arguments have no zero bytes.

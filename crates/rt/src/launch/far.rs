@@ -219,8 +219,10 @@ impl Launcher<'_> {
                 let place = far.address_requests.iter().position(|(by, _)| *by == asker);
                 if let Some(place) = place {
                     let (asker, wanted) = far.address_requests.swap_remove(place);
-                    let refusal =
-                        |error| Reply::Refused { rank: wanted, reason: format!("its agent: {error}") };
+                    let refusal = |error| Reply::Refused {
+                        rank: wanted,
+                        reason: format!("its agent: {error}"),
+                    };
                     let reply = Reply::decode(&reply).unwrap_or_else(refusal);
                     self.send_addresses(asker, wanted, reply);
                 }
@@ -251,7 +253,8 @@ impl Launcher<'_> {
                 self.handle_hold_message(at, message);
             }
             _ => {
-                let error = io::Error::new(io::ErrorKind::InvalidData, "it has sent an unexpected message");
+                let error =
+                    io::Error::new(io::ErrorKind::InvalidData, "it has sent an unexpected message");
                 self.lose_host(at, Some(error));
             }
         }
@@ -272,14 +275,18 @@ impl Launcher<'_> {
         let came = contents.map(|bytes| blob::write(&bytes)).transpose();
         match (Request::decode(request), came) {
             (Ok(request), Ok(came)) => self.handle_request(rank, request, came),
-            (Err(error), _) => {
-                self.handle_event(JobEvent::Say { text: format!("{}: {error}", self.job.name(rank)) })
-            }
+            (Err(error), _) => self
+                .handle_event(JobEvent::Say { text: format!("{}: {error}", self.job.name(rank)) }),
             (_, Err(error)) => self.conclude(rank, Err(error.to_string())),
         }
     }
 
-    pub(super) fn answer_far(&mut self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) -> bool {
+    pub(super) fn answer_far(
+        &mut self,
+        rank: u32,
+        reply: &Reply,
+        fd: Option<BorrowedFd<'_>>,
+    ) -> bool {
         let Some(at) = self.members.get(&rank).and_then(|member| member.host) else { return false };
         let contents = match (reply, fd) {
             (Reply::Given, Some(fd)) => blob::read(fd).map(Some).map_err(|error| error.to_string()),
@@ -289,9 +296,11 @@ impl Launcher<'_> {
         };
         let message = match contents {
             Ok(blob) => ToAgent::Answer { rank, reply: reply.encode(), blob },
-            Err(reason) => {
-                ToAgent::Answer { rank, reply: Reply::Refused { rank, reason }.encode(), blob: None }
-            }
+            Err(reason) => ToAgent::Answer {
+                rank,
+                reply: Reply::Refused { rank, reason }.encode(),
+                blob: None,
+            },
         };
         self.note_answer_in_hold();
         self.post_far(at, &message);
@@ -340,7 +349,9 @@ impl Launcher<'_> {
 
     /// Forwards standard input to a process on another host.
     pub(super) fn far_input(&mut self, rank: u32) {
-        let Some(input) = self.far_inputs.iter_mut().find(|input| input.rank == rank) else { return };
+        let Some(input) = self.far_inputs.iter_mut().find(|input| input.rank == rank) else {
+            return;
+        };
         let Some(pipe) = &input.pipe else { return };
         let bytes = match read_some(pipe, &mut self.buffer[..]) {
             Came::Bytes(n) => self.buffer[..n].to_vec(),
@@ -359,7 +370,9 @@ impl Launcher<'_> {
     }
 
     fn input_taken(&mut self, rank: u32, bytes: u64) {
-        let Some(input) = self.far_inputs.iter_mut().find(|input| input.rank == rank) else { return };
+        let Some(input) = self.far_inputs.iter_mut().find(|input| input.rank == rank) else {
+            return;
+        };
         let was_full = input.under_way >= INPUT_WINDOW;
         input.under_way = input.under_way.saturating_sub(bytes);
         if let (true, Some(pipe)) = (was_full && input.under_way < INPUT_WINDOW, &input.pipe) {
@@ -392,7 +405,9 @@ impl Launcher<'_> {
                 far.is_behind = !far.is_behind;
                 let name = epoll::EventData::new_u64(AGENT_STREAM << 32 | at as u64);
                 let _ = match far.is_behind {
-                    true => epoll::add(&self.events, far.stream.output(), name, epoll::EventFlags::OUT),
+                    true => {
+                        epoll::add(&self.events, far.stream.output(), name, epoll::EventFlags::OUT)
+                    }
                     false => epoll::delete(&self.events, far.stream.output()),
                 };
             }
@@ -413,10 +428,13 @@ impl Launcher<'_> {
     /// Whether output from other hosts may be on its way.
     pub(super) fn is_far_busy(&self, now: Instant) -> bool {
         let is_open = |at| {
-            self.members.values().any(|member| member.host == Some(at) && member.far_open.contains(&true))
+            self.members
+                .values()
+                .any(|member| member.host == Some(at) && member.far_open.contains(&true))
         };
         let busy = |(at, far): (usize, &Option<RemoteAgent>)| {
-            far.as_ref().is_some_and(|far| far.unanswered_queries > 0 || now < far.last_message + QUIET)
+            far.as_ref()
+                .is_some_and(|far| far.unanswered_queries > 0 || now < far.last_message + QUIET)
                 && is_open(at)
         };
         self.far.iter().enumerate().any(busy)

@@ -31,7 +31,8 @@ impl OutputFiles {
             byte => vec![byte],
         });
         let plain: Vec<u8> = plain.collect();
-        let file = |name: &str| OsString::from_vec([&plain[..], b"/rank.%r/", name.as_bytes()].concat());
+        let file =
+            |name: &str| OsString::from_vec([&plain[..], b"/rank.%r/", name.as_bytes()].concat());
         OutputFiles { patterns: [Some(file("stdout")), Some(file("stderr"))], print }
     }
 
@@ -62,9 +63,8 @@ impl Named<'_> {
                 (b'%', Some(b'g')) => {
                     out.extend(self.rank.split_once('.').map_or("0", |(job, _)| job).bytes());
                 }
-                (b'%', Some(b'p')) => {
-                    out.extend(self.node.map_or_else(|| "*".into(), |node| node.to_string()).bytes())
-                }
+                (b'%', Some(b'p')) => out
+                    .extend(self.node.map_or_else(|| "*".into(), |node| node.to_string()).bytes()),
                 (b'%', Some(b'h')) => out.extend(self.host.bytes()),
                 (b'%', Some(b'%')) => out.push(b'%'),
                 _ => {
@@ -131,7 +131,8 @@ impl Files {
 
     pub(super) fn close(&mut self, number: u32) {
         let closed = self.ranks.remove(&number).into_iter().flatten().flatten();
-        self.short.extend(closed.map(|file| (file.path, file.lost)).filter(|(_, lost)| lost.is_any()));
+        self.short
+            .extend(closed.map(|file| (file.path, file.lost)).filter(|(_, lost)| lost.is_any()));
     }
 
     /// Appends a rank's output. `kind` is 0 for standard output, 1 for standard error. Returns a

@@ -57,13 +57,17 @@ pub(crate) fn returned<'s>(
 impl Launcher<'_> {
     pub(super) fn call_functions(&mut self, id: u32, saves: bool) {
         let reason = match self.why_not_imaged() {
-            _ if self.launch.params.cr() != Some("self") => "the job was started without 'cr self'".into(),
+            _ if self.launch.params.cr() != Some("self") => {
+                "the job was started without 'cr self'".into()
+            }
             Some(reason) => reason,
             None if !saves => "nothing was saved".into(),
             None if self.calling.is_some() => {
                 "its functions are being called already: try again when that is done".into()
             }
-            None if self.job.jobs() > 1 => "it has spawned another job, which has no such functions".into(),
+            None if self.job.jobs() > 1 => {
+                "it has spawned another job, which has no such functions".into()
+            }
             None => return self.begin_call(id, CheckpointCall::Save),
         };
         self.end_entrant(id, &Reply::Refused { rank: 0, reason });
@@ -123,8 +127,8 @@ impl Launcher<'_> {
             return;
         };
         let ranks = self.members.iter().filter(|(_, member)| member.running);
-        let here =
-            ranks.filter_map(|(number, member)| Some((*number, member.rank.as_ref()?.segment.status())));
+        let here = ranks
+            .filter_map(|(number, member)| Some((*number, member.rank.as_ref()?.segment.status())));
         match returned(calling.number, here) {
             Ok(all) => self.note_returns(calling.number, &all),
             Err(reason) => self.give_up_call(reason),
@@ -135,7 +139,9 @@ impl Launcher<'_> {
     }
 
     pub(super) fn note_returns(&mut self, number: u32, all: &[(u32, i32)]) {
-        let Some(calling) = self.calling.as_mut().filter(|calling| calling.number == number) else { return };
+        let Some(calling) = self.calling.as_mut().filter(|calling| calling.number == number) else {
+            return;
+        };
         calling.returned.extend(all.iter().copied());
         if let Some((number, _)) = self.members.iter().find(|(_, member)| !member.running) {
             let name = self.job.name(*number);
@@ -146,8 +152,11 @@ impl Launcher<'_> {
         }
         calling.look = None;
         let (asker, number) = (calling.asker, calling.number);
-        let bad =
-            calling.returned.iter().find(|(_, value)| **value != 0).map(|(rank, value)| (*rank, *value));
+        let bad = calling
+            .returned
+            .iter()
+            .find(|(_, value)| **value != 0)
+            .map(|(rank, value)| (*rank, *value));
         let names = self.launch.params.cr_self_functions();
         let name = names.map_or_else(
             |_| "the function".into(),

@@ -87,7 +87,8 @@ impl Launcher<'_> {
         // The heir has ended meanwhile, and was reaped.
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
         let heir = Process { pid: pid.as_raw_pid(), pidfd };
-        let Some(rank) = self.members.get_mut(&number).and_then(|member| member.rank.as_mut()) else {
+        let Some(rank) = self.members.get_mut(&number).and_then(|member| member.rank.as_mut())
+        else {
             return Ok(false);
         };
         let before = std::mem::replace(&mut rank.process, heir);
@@ -104,7 +105,8 @@ impl Launcher<'_> {
 
     fn heir_of(&self, number: u32, exit: Exit) -> Heir {
         let Some(member) = self.members.get(&number) else { return Heir::Nobody };
-        let Some(rank) = member.rank.as_ref().filter(|rank| rank.is_child && exit == Exit::Code(0)) else {
+        let Some(rank) = member.rank.as_ref().filter(|rank| rank.is_child && exit == Exit::Code(0))
+        else {
             return Heir::Nobody;
         };
         // Rule 1.
@@ -114,7 +116,8 @@ impl Launcher<'_> {
         }
         // Rule 5.
         if let Some(owner) = owner.filter(|owner| !is_alive(*owner)) {
-            let ended = children().into_iter().find(|pid| pid.as_raw_pid().cast_unsigned() == owner);
+            let ended =
+                children().into_iter().find(|pid| pid.as_raw_pid().cast_unsigned() == owner);
             return ended.map_or(Heir::Nobody, Heir::Is);
         }
         let own = self.own_children();
@@ -122,7 +125,8 @@ impl Launcher<'_> {
         let mut heir = Heir::Nobody;
         for pid in left.filter(|pid| is_of(*pid, number, rank)) {
             let child = pid.as_raw_pid().cast_unsigned();
-            let has_owner = |owner| line_of(owner, Some(std::process::id())).0.contains(&pid.as_raw_pid());
+            let has_owner =
+                |owner| line_of(owner, Some(std::process::id())).0.contains(&pid.as_raw_pid());
             let is_program = |pid| program_of(pid).is_ok_and(|program| is_standard(&program));
             if owner.is_some_and(has_owner) || is_program(child) || has_library(child) {
                 return Heir::Is(pid);
@@ -160,8 +164,10 @@ impl Launcher<'_> {
 fn is_of(pid: Pid, number: u32, rank: &RankProcess) -> bool {
     let folder = format!("/proc/{}", pid.as_raw_pid());
     let environment = std::fs::read(format!("{folder}/environ")).unwrap_or_default();
-    let texts: Vec<&str> =
-        environment.split(|byte| *byte == 0).filter_map(|text| std::str::from_utf8(text).ok()).collect();
+    let texts: Vec<&str> = environment
+        .split(|byte| *byte == 0)
+        .filter_map(|text| std::str::from_utf8(text).ok())
+        .collect();
     let value = |name| texts.iter().find_map(|text| text.strip_prefix(name)?.strip_prefix('='));
     if value(LAUNCHER_VARIABLE).is_some() && value(BOOT_VARIABLE).is_none() {
         // The user has made it a job of its own.
@@ -169,7 +175,8 @@ fn is_of(pid: Pid, number: u32, rank: &RankProcess) -> bool {
     }
     let control = std::fs::read_link(format!("{folder}/fd/{CONTROL_NUMBER}"));
     let socket = rank.peer.map(|peer| format!("socket:[{peer}]"));
-    let has_socket = control.is_ok_and(|control| socket.is_some() && control.to_str() == socket.as_deref());
+    let has_socket =
+        control.is_ok_and(|control| socket.is_some() && control.to_str() == socket.as_deref());
     let way_in = value(WAY_IN_VARIABLE).and_then(WayIn::read);
     has_socket || way_in.is_some_and(|way_in| way_in.number == number)
 }

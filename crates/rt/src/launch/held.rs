@@ -80,8 +80,10 @@ impl Layout {
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Layout> {
         let mut from = FieldReader::new(bytes);
-        let layout =
-            Layout { programs: from.list(HeldProgram::read)?, hosts: from.list(|from| from.text())? };
+        let layout = Layout {
+            programs: from.list(HeldProgram::read)?,
+            hosts: from.list(|from| from.text())?,
+        };
         from.is_empty().then_some(layout)
     }
 }

@@ -106,7 +106,8 @@ impl Launcher<'_> {
             Some(reason) => Err(reason),
             None => self.stand_still(id)?,
         };
-        let given = held.and_then(|held| blob::write(&held.encode()).map_err(|error| error.to_string()));
+        let given =
+            held.and_then(|held| blob::write(&held.encode()).map_err(|error| error.to_string()));
         match given {
             Ok(fd) => {
                 self.hold.iter_mut().for_each(|hold| hold.is_imaging = true);
@@ -150,7 +151,10 @@ impl Launcher<'_> {
             );
         }
         if let Some(dead) = self.deaths.first() {
-            return Some(format!("{} has died, and the others have survived it", self.job.name(*dead)));
+            return Some(format!(
+                "{} has died, and the others have survived it",
+                self.job.name(*dead)
+            ));
         }
         if self.ports.is_any() {
             return Some(
@@ -168,7 +172,8 @@ impl Launcher<'_> {
             let round = self.hold_rounds;
             self.hold = Some(HoldState { holder, round, ..HoldState::default() });
             self.post_all(&ToAgent::Hold { round });
-            let roots: Vec<u32> = self.ranks().map(|(_, rank)| rank.process.pid.cast_unsigned()).collect();
+            let roots: Vec<u32> =
+                self.ranks().map(|(_, rank)| rank.process.pid.cast_unsigned()).collect();
             match (still::stop(&roots, tool), &mut self.hold) {
                 (Ok(stopped), Some(hold)) => hold.stopped = stopped,
                 (Ok(_), None) => {}
@@ -184,7 +189,8 @@ impl Launcher<'_> {
             if let Err(reason) = self.await_far(|hold| hold.described_hosts)? {
                 return Ok(Err(reason));
             }
-            let is_requested = self.far.iter().flatten().any(|far| !far.address_requests.is_empty());
+            let is_requested =
+                self.far.iter().flatten().any(|far| !far.address_requests.is_empty());
             if !is_requested && !self.has_unread_answers() {
                 return Ok(self.describe_held());
             }
@@ -196,13 +202,18 @@ impl Launcher<'_> {
         )))
     }
 
-    fn await_far(&mut self, answers: impl Fn(&HoldState) -> usize) -> rustix::io::Result<Result<(), String>> {
+    fn await_far(
+        &mut self,
+        answers: impl Fn(&HoldState) -> usize,
+    ) -> rustix::io::Result<Result<(), String>> {
         let limit = Instant::now() + 2 * STOPPING;
         loop {
             match &self.hold {
                 None => return Ok(Err("the tool that requested it is gone".into())),
                 Some(HoldState { broken: Some(reason), .. }) => return Ok(Err(reason.clone())),
-                Some(hold) if answers(hold) >= self.far.iter().flatten().count() => return Ok(Ok(())),
+                Some(hold) if answers(hold) >= self.far.iter().flatten().count() => {
+                    return Ok(Ok(()));
+                }
                 Some(_) => {}
             }
             if limit <= Instant::now() {
@@ -216,10 +227,16 @@ impl Launcher<'_> {
     }
 
     pub(super) fn handle_hold_message(&mut self, at: usize, message: FromAgent) {
-        let host = self.far.get(at).and_then(Option::as_ref).map(|far| far.host.clone()).unwrap_or_default();
+        let host = self
+            .far
+            .get(at)
+            .and_then(Option::as_ref)
+            .map(|far| far.host.clone())
+            .unwrap_or_default();
         let failed = match &message {
             FromAgent::Stopped { round, error } | FromAgent::Described { round, error, .. } => {
-                (self.is_round(*round) && !error.is_empty()).then(|| format!("host {host}: {error}"))
+                (self.is_round(*round) && !error.is_empty())
+                    .then(|| format!("host {host}: {error}"))
             }
             _ => None,
         };
@@ -229,16 +246,20 @@ impl Launcher<'_> {
         let Some(hold) = &mut self.hold else { return };
         match message {
             FromAgent::Stopped { round, .. } if round == hold.round => hold.stopped_hosts += 1,
-            FromAgent::Described { round, is_unread, ranks, listeners, .. } if round == hold.round => {
+            FromAgent::Described { round, is_unread, ranks, listeners, .. }
+                if round == hold.round =>
+            {
                 hold.described_hosts += 1;
                 hold.is_unread |= is_unread;
                 hold.listeners.extend(listeners);
-                let ranks = ranks.into_iter().map(|rank| HeldRank { host: Some(host.clone()), ..rank });
+                let ranks =
+                    ranks.into_iter().map(|rank| HeldRank { host: Some(host.clone()), ..rank });
                 hold.far.extend(ranks);
             }
             FromAgent::Piece { round, name, bytes } if round == hold.round => {
                 let directory = &hold.directory;
-                let incoming = hold.incoming.entry(at).or_insert_with(|| FileReceiver::into(directory));
+                let incoming =
+                    hold.incoming.entry(at).or_insert_with(|| FileReceiver::into(directory));
                 if let Err(error) = incoming.take(&name, &bytes) {
                     let (holder, path) = (hold.holder, hold.directory.join(&name));
                     let reason = format!("{} cannot be written: {error}", path.display());
@@ -349,7 +370,8 @@ impl Launcher<'_> {
                 rank.partial = [0, 1].map(|kind| member.lines[kind].partial().to_vec());
             }
             if rank.host.is_some() {
-                self.add_far_input(rank).map_err(|error| format!("input cannot be read: {error}"))?;
+                self.add_far_input(rank)
+                    .map_err(|error| format!("input cannot be read: {error}"))?;
             }
         }
         if ranks.len() != self.members.len() {
@@ -448,7 +470,10 @@ impl Launcher<'_> {
             still::recover(&hold.stopped);
         }
         for (signal, ranks) in hold.signals {
-            ranks.iter().filter_map(|rank| self.rank(*rank)).for_each(|rank| signal_group(rank, signal));
+            ranks
+                .iter()
+                .filter_map(|rank| self.rank(*rank))
+                .for_each(|rank| signal_group(rank, signal));
         }
         self.post_all(&ToAgent::GoOn);
         hold.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
@@ -477,7 +502,9 @@ impl Launcher<'_> {
             Some(hold) if hold.is_imaging && signal != Signal::KILL => {
                 hold.signals.push((signal, ranks.collect()));
             }
-            _ => ranks.filter_map(|rank| self.rank(rank)).for_each(|rank| signal_group(rank, signal)),
+            _ => {
+                ranks.filter_map(|rank| self.rank(rank)).for_each(|rank| signal_group(rank, signal))
+            }
         }
     }
 }

@@ -105,12 +105,19 @@ impl Feed {
     /// Continues the feed of another launcher: for each rank its pipe, and the rest of the common
     /// input that it has not got.
     pub(super) fn of_rest(rest: Vec<(u32, OwnedFd, Vec<u8>)>, ended: bool) -> Feed {
-        let waiting =
-            rest.iter().map(|(_, _, rest)| rest).max_by_key(|rest| rest.len()).cloned().unwrap_or_default();
+        let waiting = rest
+            .iter()
+            .map(|(_, _, rest)| rest)
+            .max_by_key(|rest| rest.len())
+            .cloned()
+            .unwrap_or_default();
         let at = |rest: &[u8]| waiting.len() - rest.len();
         let readers = rest.iter().map(|(_, _, rest)| at(rest)).collect::<Vec<_>>();
-        let readers =
-            rest.into_iter().zip(readers).map(|((rank, fd, _), at)| PipeFeed { rank, fd, at }).collect();
+        let readers = rest
+            .into_iter()
+            .zip(readers)
+            .map(|((rank, fd, _), at)| PipeFeed { rank, fd, at })
+            .collect();
         Feed { readers, waiting, ended }
     }
 
@@ -234,7 +241,10 @@ mod tests {
         assert_eq!(own, [false, false, true, false]);
         assert!(!feed.wants_more());
         let (inputs, feed) = Inputs::open(Stdin::Rank(1), 4, true, Vec::new()).unwrap();
-        assert!((0..4).all(|rank| inputs.of(rank).as_raw_fd() != 0), "the terminal is the launcher's");
+        assert!(
+            (0..4).all(|rank| inputs.of(rank).as_raw_fd() != 0),
+            "the terminal is the launcher's"
+        );
         assert!(feed.wants_more());
         let (inputs, feed) = Inputs::open(Stdin::None, 4, true, Vec::new()).unwrap();
         assert!((0..4).all(|rank| inputs.of(rank).as_raw_fd() == inputs.null.as_raw_fd()));

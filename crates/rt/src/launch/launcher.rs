@@ -149,11 +149,13 @@ impl<'a> Launcher<'a> {
         signals: &'a Signals,
         started: StartedRanks,
     ) -> Result<Self, LaunchError> {
-        let StartedRanks { boot, nodes, ranks, outputs: pipes, guard, feed, plugs, secret, .. } = started;
+        let StartedRanks { boot, nodes, ranks, outputs: pipes, guard, feed, plugs, secret, .. } =
+            started;
         let StartedRanks { far, far_inputs, lifelines, entrance, deadline, .. } = started;
         let host = oxmpi_sys::host::name();
         let size = nodes.len() as u32;
-        let epoll = || start::kernel("wait for the ranks", epoll::create(epoll::CreateFlags::CLOEXEC));
+        let epoll =
+            || start::kernel("wait for the ranks", epoll::create(epoll::CreateFlags::CLOEXEC));
         let mut launcher = Launcher {
             launch,
             job: Jobs::new(size, &host)
@@ -213,16 +215,22 @@ impl<'a> Launcher<'a> {
         let app = |number| app_of(&launch.apps, number);
         let tag = |number: u32| launch.output.tags.then(|| number.to_string());
         let listened = listened.and_then(|()| launcher.await_lifelines());
-        let enlisted = listened.and_then(|()| launcher.enlist_far(&nodes, far_inputs)).and_then(|()| {
-            ranks
-                .into_iter()
-                .zip(pipes)
-                .map(|((number, rank), outputs)| {
-                    let tag = tag(number);
-                    launcher.enlist(number, (rank, outputs, plugs.next()), tag.as_deref(), app(number))
-                })
-                .collect::<rustix::io::Result<Vec<()>>>()
-        });
+        let enlisted =
+            listened.and_then(|()| launcher.enlist_far(&nodes, far_inputs)).and_then(|()| {
+                ranks
+                    .into_iter()
+                    .zip(pipes)
+                    .map(|((number, rank), outputs)| {
+                        let tag = tag(number);
+                        launcher.enlist(
+                            number,
+                            (rank, outputs, plugs.next()),
+                            tag.as_deref(),
+                            app(number),
+                        )
+                    })
+                    .collect::<rustix::io::Result<Vec<()>>>()
+            });
         if let Err(error) = enlisted {
             launcher.kill_all();
             return start::kernel("wait for the ranks", Err(error));
@@ -315,7 +323,8 @@ impl<'a> Launcher<'a> {
                 let path = self.launch.apps[member.app].path.display();
                 let on = self.launch.spread.as_ref().and_then(|spread| spread.host(*number));
                 let on = on.map(|host| format!(", host {}", host.name)).unwrap_or_default();
-                let pid = member.rank.as_ref().map_or(member.seen.pid, |r| r.process.pid.cast_unsigned());
+                let pid =
+                    member.rank.as_ref().map_or(member.seen.pid, |r| r.process.pid.cast_unsigned());
                 text += &format!("mpirun: rank {number}: pid {pid}{on}, {path}\n");
             }
             if let (true, Ok(at)) = (self.launch.report_bindings, here.binary_search(number)) {
@@ -552,7 +561,11 @@ impl<'a> Launcher<'a> {
         if self.timeout.is_some_and(|t| t <= now) {
             self.timeout = None;
             let time = self.launch.timeout.unwrap_or_default();
-            self.handle_after_checks(JobEvent::TimedOut { time, seen: Vec::new(), waits: String::new() });
+            self.handle_after_checks(JobEvent::TimedOut {
+                time,
+                seen: Vec::new(),
+                waits: String::new(),
+            });
         }
         self.handle_deferred(now);
         self.service_links(now);

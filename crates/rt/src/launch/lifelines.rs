@@ -102,7 +102,9 @@ impl Lifelines {
     /// Adds a connection, and returns its number with the connection that it displaces.
     fn add(&mut self, socket: Socket) -> Option<(u32, Option<Guest>)> {
         let channel = SecureChannel::acceptor(self.secret.as_ref()?, HEAD);
-        let old = self.loser(self.agents + MAX_UNAUTHENTICATED).and_then(|number| self.all.remove(&number));
+        let old = self
+            .loser(self.agents + MAX_UNAUTHENTICATED)
+            .and_then(|number| self.all.remove(&number));
         let number = self.next;
         self.next = self.next.checked_add(1)?;
         self.all.insert(number, Guest { socket, channel, node: None });
@@ -111,7 +113,10 @@ impl Lifelines {
 
     fn loser(&self, most: usize) -> Option<u32> {
         let candidates = self.all.iter().filter(|(_, guest)| guest.node.is_none());
-        unauthenticated::loser(candidates.map(|(number, guest)| (*number, guest.channel.has_greeted())), most)
+        unauthenticated::loser(
+            candidates.map(|(number, guest)| (*number, guest.channel.has_greeted())),
+            most,
+        )
     }
 
     fn is_complete(&self) -> bool {
@@ -122,7 +127,9 @@ impl Lifelines {
 impl Launcher<'_> {
     pub(super) fn await_lifelines(&self) -> rustix::io::Result<()> {
         match &self.lifelines.listener {
-            Some(listener) => self.listen(&self.events, listener.as_fd(), LIFELINES, LISTENER.into()),
+            Some(listener) => {
+                self.listen(&self.events, listener.as_fd(), LIFELINES, LISTENER.into())
+            }
             None => Ok(()),
         }
     }
@@ -149,8 +156,9 @@ impl Launcher<'_> {
                     drop(old);
                     let new = self.lifelines.all.get(&number);
                     let name = epoll::EventData::new_u64(LIFELINES << 32 | u64::from(number));
-                    let added =
-                        new.map(|guest| epoll::add(&self.events, &guest.socket, name, epoll::EventFlags::IN));
+                    let added = new.map(|guest| {
+                        epoll::add(&self.events, &guest.socket, name, epoll::EventFlags::IN)
+                    });
                     if !matches!(added, Some(Ok(()))) {
                         self.lifelines.all.remove(&number);
                     }

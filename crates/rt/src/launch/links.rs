@@ -170,7 +170,9 @@ impl Launcher<'_> {
                 }
             }
         }
-        Err(format!("{MAX_PLACE} mpiruns of this user communicate with others already, which is the limit"))
+        Err(format!(
+            "{MAX_PLACE} mpiruns of this user communicate with others already, which is the limit"
+        ))
     }
 
     /// Connects to the listener with a name, and sends a greeting.
@@ -196,18 +198,29 @@ impl Launcher<'_> {
     ) -> Result<u32, String> {
         self.links.connected = self.links.connected.wrapping_add(1);
         let number = self.links.connected;
-        self.listen(&self.events, socket.as_fd(), LINK, number.into()).map_err(|e| e.to_string())?;
+        self.listen(&self.events, socket.as_fd(), LINK, number.into())
+            .map_err(|e| e.to_string())?;
         let limit = Instant::now() + doors::patience(wanted.is_some());
         let (universe, queue) = (None, VecDeque::new());
         let (lasts, is_closing) = (false, false);
-        let connection =
-            LauncherConnection { socket, peer, wanted, universe, queue, search, limit, lasts, is_closing };
+        let connection = LauncherConnection {
+            socket,
+            peer,
+            wanted,
+            universe,
+            queue,
+            search,
+            limit,
+            lasts,
+            is_closing,
+        };
         self.links.connections.insert(number, connection);
         Ok(number)
     }
 
     fn post(&mut self, number: u32, bytes: Option<Vec<u8>>, fd: Option<OwnedFd>) {
-        let (Some(bytes), Some(connection)) = (bytes, self.links.connections.get_mut(&number)) else {
+        let (Some(bytes), Some(connection)) = (bytes, self.links.connections.get_mut(&number))
+        else {
             return;
         };
         connection.queue.push_back((bytes, fd));
@@ -253,7 +266,8 @@ impl Launcher<'_> {
                 Ok((n, fd)) => match LinkMessage::decode(&bytes[..n]) {
                     Ok(message) => self.take(number, message, fd),
                     Err(error) => {
-                        return self.lose(number, &format!("has sent a malformed message: {error}"));
+                        return self
+                            .lose(number, &format!("has sent a malformed message: {error}"));
                     }
                 },
             }
@@ -302,7 +316,11 @@ impl Launcher<'_> {
                 self.report_ended(universe, first, size);
             }
             (LinkMessage::Farewell, Some(universe)) => {
-                self.links.others.get_mut(&universe).into_iter().for_each(|other| other.has_parted = true);
+                self.links
+                    .others
+                    .get_mut(&universe)
+                    .into_iter()
+                    .for_each(|other| other.has_parted = true);
             }
             _ => self.lose(number, "has sent an unexpected message"),
         }

@@ -81,7 +81,8 @@ where
             entries.push((entry.d_tag(endian), entry.d_val(endian).into()));
         }
     }
-    let value = |tag| entries.iter().find(|(found, _)| *found == tag).map(|(_, value): &(_, u64)| *value);
+    let value =
+        |tag| entries.iter().find(|(found, _)| *found == tag).map(|(_, value): &(_, u64)| *value);
     let (Some(address), Some(size)) = (value(elf::DT_STRTAB), value(elf::DT_STRSZ)) else {
         return Ok(Vec::new());
     };
@@ -109,12 +110,19 @@ mod tests {
     fn other_libraries_are_known_by_their_names() {
         let other = |names: &[&str]| other_of(names.iter().map(ToString::to_string).collect());
         let whose = |names: &[&str]| other(names).map(|(_, owner)| owner);
-        assert_eq!(other(&["libc.so.6", "libmpi.so.40"]), Some(("libmpi.so.40".into(), "Open MPI")));
-        assert!(whose(&["libmpi.so.12"]).is_some_and(|owner| owner.starts_with("MPICH, Intel MPI")));
+        assert_eq!(
+            other(&["libc.so.6", "libmpi.so.40"]),
+            Some(("libmpi.so.40".into(), "Open MPI"))
+        );
+        assert!(
+            whose(&["libmpi.so.12"]).is_some_and(|owner| owner.starts_with("MPICH, Intel MPI"))
+        );
         assert_eq!(whose(&["libmpich.so.12"]), Some("MPICH"));
         assert_eq!(whose(&["libmpi_mpifh.so.40", "libm.so.6"]), Some("Open MPI"));
         // The standard ABI, also beside another library, and similar names.
-        for ours in [&["libmpi_abi.so.1"][..], &["libmpi_abi.so.0"], &["libmpi_abi.so.1", "libmpi.so.40"]] {
+        for ours in
+            [&["libmpi_abi.so.1"][..], &["libmpi_abi.so.0"], &["libmpi_abi.so.1", "libmpi.so.40"]]
+        {
             assert_eq!(other(ours), None, "{ours:?}");
         }
         assert_eq!(other(&["libmpi.so", "libmpimodel.so.1", "libmpifr.so.0"]), None);
@@ -126,7 +134,8 @@ mod tests {
         assert!(own.iter().any(|name| name.starts_with("libc.so")), "{own:?}");
         let directory = std::env::temp_dir().join(format!("oxmpi-needed-{}", std::process::id()));
         let whole = std::fs::read("/bin/sh").unwrap();
-        for bytes in [&b""[..], b"#!/bin/sh\n", b"\x7fELF", &whole[..64], &whole[..whole.len() / 2]] {
+        for bytes in [&b""[..], b"#!/bin/sh\n", b"\x7fELF", &whole[..64], &whole[..whole.len() / 2]]
+        {
             std::fs::write(&directory, bytes).unwrap();
             needed(&directory);
         }

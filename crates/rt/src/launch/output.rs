@@ -199,8 +199,8 @@ pub(crate) struct Sink<'a> {
 
 impl<'a> Sink<'a> {
     pub(crate) fn new(fd: BorrowedFd<'a>) -> Sink<'a> {
-        let is_file =
-            rustix::fs::fstat(fd).is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::RegularFile);
+        let is_file = rustix::fs::fstat(fd)
+            .is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::RegularFile);
         let piece = if is_file { usize::MAX } else { ATOMIC };
         Sink { fd, piece, queue: Vec::new(), written: 0, broken: false, lost: Lost::default() }
     }
@@ -317,7 +317,10 @@ mod tests {
     #[test]
     fn bytes_are_untouched_without_tags_and_each_line_is_tagged_with() {
         assert_eq!(all(&mut Lines::new(None, false), &[b"a\n\nb", b"c"]), "a\n\nbc");
-        assert_eq!(all(&mut Lines::new(Some("7"), false), &[b"a\n\nb", b"c"]), "[7] a\n[7] \n[7] bc\n");
+        assert_eq!(
+            all(&mut Lines::new(Some("7"), false), &[b"a\n\nb", b"c"]),
+            "[7] a\n[7] \n[7] bc\n"
+        );
         assert_eq!(all(&mut Lines::new(Some("7"), false), &[]), "");
     }
 
@@ -332,7 +335,8 @@ mod tests {
     #[test]
     fn an_empty_pipe_has_not_ended() {
         use rustix::pipe::PipeFlags;
-        let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
+        let (read, write) =
+            rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
         let mut buffer = [0; 8];
         assert_eq!(read_some(&read, &mut buffer), Came::Nothing);
         rustix::io::write(&write, b"abc").unwrap();

@@ -45,7 +45,9 @@ impl Launch {
             let host = self.spread.as_ref().and_then(|spread| spread.host(rank));
             let host = host.map_or(&here, |host| &host.name);
             let process = Named { rank: &rank.to_string(), node: Some(node), host };
-            files.add(rank, process, goes_on).map_err(|(path, error)| LaunchError::Files { path, error })?;
+            files
+                .add(rank, process, goes_on)
+                .map_err(|(path, error)| LaunchError::Files { path, error })?;
         }
         Ok(Some(files))
     }
@@ -96,13 +98,17 @@ mod tests {
                 let places = RankPlace::all(&blocks(size, nodes));
                 let node = |place: &RankPlace| place.node.unwrap_or(0);
                 for node_number in 0..nodes {
-                    let here: Vec<_> = places.iter().filter(|place| node(place) == node_number).collect();
+                    let here: Vec<_> =
+                        places.iter().filter(|place| node(place) == node_number).collect();
                     assert!(
                         [size / nodes, size.div_ceil(nodes)].contains(&(here.len() as u32)),
                         "{places:?}"
                     );
                     for (at, place) in here.iter().enumerate() {
-                        assert_eq!((place.local_rank, place.local_size), (at as u32, here.len() as u32));
+                        assert_eq!(
+                            (place.local_rank, place.local_size),
+                            (at as u32, here.len() as u32)
+                        );
                     }
                 }
                 assert!(places.is_sorted_by_key(node), "{places:?}");

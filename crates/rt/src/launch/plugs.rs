@@ -37,7 +37,8 @@ pub fn network(params: &Params) -> Result<net::Interface, LaunchError> {
 
 /// The networks for the sockets of a job, the best first; at least one.
 fn networks(params: &Params, is_one_host: bool) -> Result<Vec<net::Interface>, LaunchError> {
-    let there = net::interfaces().map_err(|e| LaunchError::Kernel("list the interfaces of this host", e))?;
+    let there = net::interfaces()
+        .map_err(|e| LaunchError::Kernel("list the interfaces of this host", e))?;
     let (include, exclude) = (params.btl_tcp_if_include(), params.btl_tcp_if_exclude());
     let chosen = interfaces::choose(&there, include, exclude, is_one_host)?;
     Ok(chosen.into_iter().cloned().collect())
@@ -78,15 +79,18 @@ pub(crate) fn listeners(
         chosen.truncate(1);
     }
     let name = host::name();
-    let announced: Vec<_> =
-        chosen.iter().map(|network| (launch.hostmap.announced(&name, network.address), network)).collect();
+    let announced: Vec<_> = chosen
+        .iter()
+        .map(|network| (launch.hostmap.announced(&name, network.address), network))
+        .collect();
     // The announced address is this host's own; or else a router between the hosts translates it.
     let own = announced
         .iter()
         .map(|(address, network)| if net::is_own(*address) { *address } else { network.address });
     let own: Vec<IpAddr> = own.collect();
     if has_near_sockets && let Some(address) = own.first() {
-        net::reach_own(*address).map_err(|error| LaunchError::NoLoopback { address: *address, error })?;
+        net::reach_own(*address)
+            .map_err(|error| LaunchError::NoLoopback { address: *address, error })?;
     }
     // For several addresses one socket listens on all addresses of the family.
     let at = match own[..] {
@@ -102,11 +106,16 @@ pub(crate) fn listeners(
             .iter()
             .zip(&own)
             .filter(|(_, own)| own.is_ipv4() == at.is_ipv4())
-            .map(|((address, network), _)| format!("{}%{}", SocketAddr::new(*address, port), network.name))
+            .map(|((address, network), _)| {
+                format!("{}%{}", SocketAddr::new(*address, port), network.name)
+            })
             .collect();
         addresses.dedup();
         // A word with a slash is the host's name for the reader.
-        Ok((listener, format!("{} /{}", addresses.join(" "), name.replace(char::is_whitespace, "-"))))
+        Ok((
+            listener,
+            format!("{} /{}", addresses.join(" "), name.replace(char::is_whitespace, "-")),
+        ))
     };
     (0..count).map(one).collect()
 }

@@ -87,7 +87,8 @@ impl Launcher<'_> {
         if !self.launch.transport.can_rest(&self.launch.params) {
             let name = self.launch.transport.name;
             let can = self.launch.transport.advice_to_rest();
-            let reason = format!("messages over '{name}' cannot be quiesced: start the job with {can}");
+            let reason =
+                format!("messages over '{name}' cannot be quiesced: start the job with {can}");
             return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
         }
         if self.hold.is_some() || self.rests_for_images() {
@@ -141,10 +142,15 @@ impl Launcher<'_> {
             return;
         }
         self.standing.awaited = None;
-        let running = || self.members.iter().filter(|(_, member)| member.running).map(|(number, _)| *number);
-        if let Some(number) = running().find(|number| self.phase_of(*number) == MpiPhase::BeforeInit) {
+        let running =
+            || self.members.iter().filter(|(_, member)| member.running).map(|(number, _)| *number);
+        if let Some(number) =
+            running().find(|number| self.phase_of(*number) == MpiPhase::BeforeInit)
+        {
             let name = self.job.name(number);
-            return self.refuse_asker(format!("{name} has not called MPI_Init yet: try again when it has"));
+            return self.refuse_asker(format!(
+                "{name} has not called MPI_Init yet: try again when it has"
+            ));
         }
         let taking_part: Vec<u32> =
             running().filter(|number| self.phase_of(*number) == MpiPhase::Active).collect();
@@ -152,8 +158,12 @@ impl Launcher<'_> {
             return self.refuse_asker("no process of the job sends messages any more".into());
         }
         let Some(step) = self.standing.processes.begin(taking_part.into_iter()) else { return };
-        self.standing.times =
-            Some(Times { began: now, quiet: None, next_check: now + CHECK_INTERVAL, is_reported: false });
+        self.standing.times = Some(Times {
+            began: now,
+            quiet: None,
+            next_check: now + CHECK_INTERVAL,
+            is_reported: false,
+        });
         self.request_step(step, false);
     }
 
@@ -161,13 +171,19 @@ impl Launcher<'_> {
         if let Some(rank) = self.rank(number) {
             return match rank.segment.status().state() {
                 RankState::Created | RankState::Loaded => MpiPhase::BeforeInit,
-                RankState::Initialized | RankState::Finalizing | RankState::Resting => MpiPhase::Active,
+                RankState::Initialized | RankState::Finalizing | RankState::Resting => {
+                    MpiPhase::Active
+                }
                 RankState::Aborting | RankState::Finalized => MpiPhase::Done,
             };
         }
         match self.members.get(&number) {
-            Some(JobMember { seen, .. }) if seen.stage == MpiStage::Untouched => MpiPhase::BeforeInit,
-            Some(JobMember { seen, rests, .. }) if *rests || seen.stage.is_inside() => MpiPhase::Active,
+            Some(JobMember { seen, .. }) if seen.stage == MpiStage::Untouched => {
+                MpiPhase::BeforeInit
+            }
+            Some(JobMember { seen, rests, .. }) if *rests || seen.stage.is_inside() => {
+                MpiPhase::Active
+            }
             _ => MpiPhase::Done,
         }
     }
@@ -177,7 +193,8 @@ impl Launcher<'_> {
         for member in self.members.values().filter(|member| member.running) {
             let Some(rank) = &member.rank else { continue };
             rank.segment.status().ask_quiesce_step(step);
-            rank.segment.ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
+            rank.segment
+                .ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
         }
     }
 
@@ -244,7 +261,8 @@ impl Launcher<'_> {
     /// Checks missing processes, and reports them if the wait is long.
     pub(super) fn check_missing(&mut self) {
         let now = Instant::now();
-        if let Some(limit) = self.standing.asker.as_ref().filter(|one| one.until <= now).map(|one| one.limit)
+        if let Some(limit) =
+            self.standing.asker.as_ref().filter(|one| one.until <= now).map(|one| one.limit)
         {
             let names: Vec<_> =
                 self.standing.processes.missing().map(|number| self.job.name(number)).collect();
@@ -254,21 +272,25 @@ impl Launcher<'_> {
                 if names.is_empty() { "other hosts".into() } else { names.join(", ") }
             ));
         }
-        let Some(times) = self.standing.times.as_mut().filter(|times| times.next_check <= now) else {
+        let Some(times) = self.standing.times.as_mut().filter(|times| times.next_check <= now)
+        else {
             return;
         };
         times.next_check = now + CHECK_INTERVAL;
-        let is_late =
-            now.duration_since(times.began) > PATIENCE && !std::mem::replace(&mut times.is_reported, true);
+        let is_late = now.duration_since(times.began) > PATIENCE
+            && !std::mem::replace(&mut times.is_reported, true);
         if self.are_checks_answered() {
             self.query_agents();
         }
         let is_over = |number: &u32| self.phase_of(*number) == MpiPhase::Done;
-        let (over, missing): (Vec<u32>, Vec<u32>) = self.standing.processes.missing().partition(is_over);
+        let (over, missing): (Vec<u32>, Vec<u32>) =
+            self.standing.processes.missing().partition(is_over);
         if is_late && !missing.is_empty() {
             let names: Vec<_> = missing.iter().map(|number| self.job.name(*number)).collect();
             let names = names.join(", ");
-            self.print(&format!("mpirun: quiescing waits for {names}: it ends when they call MPI\n"));
+            self.print(&format!(
+                "mpirun: quiescing waits for {names}: it ends when they call MPI\n"
+            ));
         }
         over.into_iter().for_each(|number| self.takes_no_step(number));
     }

@@ -60,14 +60,18 @@ impl Launcher<'_> {
         for SpawnCommand { processes, hosts, .. } in commands {
             let mut named = match hosts {
                 Some(hosts) => find_rooms(&rooms, hosts)?,
-                None => {
-                    rooms.iter().enumerate().filter(|(_, room)| room.is_offered).map(|(at, _)| at).collect()
-                }
+                None => rooms
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, room)| room.is_offered)
+                    .map(|(at, _)| at)
+                    .collect(),
             };
             if let Some(hosts) = hosts {
                 // Each mention is a slot.
                 let mut slots = named.iter().cycle();
-                let slots: Vec<usize> = (0..*processes).filter_map(|_| slots.next().copied()).collect();
+                let slots: Vec<usize> =
+                    (0..*processes).filter_map(|_| slots.next().copied()).collect();
                 if slots.is_empty() {
                     return Err(format!("info key host: '{hosts}' names no host"));
                 }
@@ -93,10 +97,13 @@ impl Launcher<'_> {
             taken: 0,
             is_offered,
         };
-        let Some(spread) = &self.launch.spread else { return vec![own(self.node.unwrap_or(0), true)] };
+        let Some(spread) = &self.launch.spread else {
+            return vec![own(self.node.unwrap_or(0), true)];
+        };
         let mut rooms = Vec::new();
         for (node, host) in (0..).zip(&spread.hosts) {
-            let is_its = |far: &Option<RemoteAgent>| far.as_ref().is_some_and(|far| far.node == node);
+            let is_its =
+                |far: &Option<RemoteAgent>| far.as_ref().is_some_and(|far| far.node == node);
             let agent = self.far.iter().position(is_its);
             if host.opening.is_some() && agent.is_none() {
                 continue;
@@ -145,8 +152,8 @@ impl Launcher<'_> {
             ..self.boot
         };
         self.raise_own_files();
-        let (inputs, _) =
-            Inputs::open(Stdin::None, size, false, Vec::new()).map_err(|e| io::Error::from(e).to_string())?;
+        let (inputs, _) = Inputs::open(Stdin::None, size, false, Vec::new())
+            .map_err(|e| io::Error::from(e).to_string())?;
         let nodes: Vec<u32> = homes.iter().map(|home| home.node).collect();
         let several = self.launch.spread.as_ref().is_some_and(|spread| spread.hosts.len() > 1);
         let mut places = RankPlace::all(&nodes);
@@ -156,7 +163,8 @@ impl Launcher<'_> {
         };
         places.iter_mut().zip(homes).for_each(|(place, home)| place.node = node(home));
         let way_in = self.entrance.as_ref().and_then(Entrance::way_in);
-        let crew = Crew { launch: self.launch, apps, boot, places, here, has_others: false, way_in };
+        let crew =
+            Crew { launch: self.launch, apps, boot, places, here, has_others: false, way_in };
         let prepared = match crew.here.is_empty() {
             true => None,
             false => Some(crew.prepare().map_err(text_of)?),
@@ -251,7 +259,10 @@ impl Launcher<'_> {
                 None => return Ok(()),
                 Some(late) if left.is_zero() => {
                     let seconds = PATIENCE.as_secs();
-                    return Err(format!("host '{}': its agent has not answered for {seconds} s", late.host));
+                    return Err(format!(
+                        "host '{}': its agent has not answered for {seconds} s",
+                        late.host
+                    ));
                 }
                 Some(_) => {}
             }
@@ -291,7 +302,9 @@ impl Launcher<'_> {
             self.open_files_of(*number, &name, Some(home));
             if self.launch.verbose {
                 let host = &home.host;
-                self.print(&format!("mpirun: rank {at} of spawned job {job}: pid {pid}, host {host}\n"));
+                self.print(&format!(
+                    "mpirun: rank {at} of spawned job {job}: pid {pid}, host {host}\n"
+                ));
             }
             let tag = self.launch.output.tags.then_some(&*name);
             self.enlist_far_one((agent, home.node), (*number, *pid), tag, program);
@@ -326,7 +339,12 @@ fn find_rooms(rooms: &[HostRoom], list: &str) -> Result<Vec<usize>, String> {
         let (name, slots) = match word.rsplit_once(':') {
             Some((name, slots)) if !name.contains(':') => {
                 let slots = slots.parse().ok().filter(|slots| (1..=1 << 20).contains(slots));
-                (name, slots.ok_or_else(|| format!("info key host: '{word}' states no number of slots"))?)
+                (
+                    name,
+                    slots.ok_or_else(|| {
+                        format!("info key host: '{word}' states no number of slots")
+                    })?,
+                )
             }
             _ => (word, 1usize),
         };

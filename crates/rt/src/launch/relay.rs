@@ -11,7 +11,9 @@ use oxmpi_sys::parcel;
 use oxmpi_sys::spawn::{Guard, Process, Program, Signals, spawn};
 use oxmpi_wire::relay::{MAX_ORDER, Order};
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Resource, Signal, WaitId, WaitIdOptions, getrlimit, pidfd_send_signal, waitid};
+use rustix::process::{
+    Resource, Signal, WaitId, WaitIdOptions, getrlimit, pidfd_send_signal, waitid,
+};
 
 use super::{LaunchError, start};
 use crate::job::Exit;
@@ -41,9 +43,12 @@ impl RelayProcess {
     ) -> Result<RelayProcess, LaunchError> {
         let kernel = |what| move |error| LaunchError::Kernel(what, error);
         let (control, theirs) = parcel::pair().map_err(kernel("make a socket pair"))?;
-        let path = oxmpi_sys::library::program().map_err(kernel("find the program of the daemons"))?;
-        let null =
-            start::kernel("open /dev/null", rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty()))?;
+        let path =
+            oxmpi_sys::library::program().map_err(kernel("find the program of the daemons"))?;
+        let null = start::kernel(
+            "open /dev/null",
+            rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty()),
+        )?;
         let run = |error| LaunchError::Run { program: path.clone(), error };
         let text = |bytes: &[u8]| CString::new(bytes).map_err(|error| run(error.into()));
         let env = std::env::vars_os().map(|(mut variable, value)| {
@@ -70,8 +75,12 @@ impl RelayProcess {
         // Fails only if the guard was killed; then the job runs unguarded.
         let _ = guard.watch(process.pid);
         let relay = RelayProcess { process, control, runs: true };
-        parcel::send(&relay.control, &[Bytes::from(&begin.encode()[..])], listener.map(AsFd::as_fd))
-            .map_err(kernel("send a daemon its first order"))?;
+        parcel::send(
+            &relay.control,
+            &[Bytes::from(&begin.encode()[..])],
+            listener.map(AsFd::as_fd),
+        )
+        .map_err(kernel("send a daemon its first order"))?;
         Ok(relay)
     }
 

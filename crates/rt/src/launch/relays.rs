@@ -82,9 +82,10 @@ impl Launcher<'_> {
             if self.launch.verbose {
                 self.print(&format!("mpirun: daemon of node {node}: pid {}\n", relay.pid()));
             }
-            let listened = self
-                .listen(&self.events, relay.control(), RELAY, node.into())
-                .and_then(|()| self.listen(&self.events, relay.end_seen(), RELAY_ENDED, node.into()));
+            let listened =
+                self.listen(&self.events, relay.control(), RELAY, node.into()).and_then(|()| {
+                    self.listen(&self.events, relay.end_seen(), RELAY_ENDED, node.into())
+                });
             self.relays.of.insert(node, relay);
             start::kernel("watch a daemon", listened)?;
         }
@@ -144,7 +145,8 @@ impl Launcher<'_> {
 
     fn connect_to_relay(&mut self, rank: u32) -> Result<OwnedFd, String> {
         let node = self.members.get(&rank).map_or(0, |member| member.node);
-        let relay = self.relays.of.get(&node).ok_or("the job was started without daemons (rpi lamd)")?;
+        let relay =
+            self.relays.of.get(&node).ok_or("the job was started without daemons (rpi lamd)")?;
         if !self.relays.supplied.insert(rank) {
             return Err("it has got its socket to the daemon".into());
         }
@@ -154,7 +156,9 @@ impl Launcher<'_> {
     /// Reports the end of a process to its relay, which forwards the process's messages before
     /// others learn of the end. An agent does this for its own processes.
     pub(super) fn report_end_to_relay(&self, rank: u32) {
-        let Some(member) = self.members.get(&rank).filter(|member| member.host.is_none()) else { return };
+        let Some(member) = self.members.get(&rank).filter(|member| member.host.is_none()) else {
+            return;
+        };
         if let Some(relay) = self.relays.of.get(&member.node) {
             let _ = relay.send(&Order::Ended { number: rank }, None);
         }

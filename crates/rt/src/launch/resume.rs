@@ -22,7 +22,8 @@ use oxmpi_sys::spawn::{Guard, PidNamespace, Process, Signals};
 use rustix::fs::{OFlags, fcntl_setfl, fstat};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitId, WaitIdOptions, pidfd_getfd, pidfd_open, waitid,
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitId, WaitIdOptions, pidfd_getfd, pidfd_open,
+    waitid,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -93,7 +94,11 @@ pub struct RestartSource<'a> {
 
 /// Restarts a job and runs it to its end. Returns the exit status for `mpirun`. After an error no
 /// process of the job is left.
-pub fn resume(launch: &Launch, held: &Held, source: &RestartSource<'_>) -> Result<i32, LaunchError> {
+pub fn resume(
+    launch: &Launch,
+    held: &Held,
+    source: &RestartSource<'_>,
+) -> Result<i32, LaunchError> {
     let size = held.ranks.len() as u32;
     let wanted: u32 = launch.apps.iter().map(|app| app.ranks).sum();
     if wanted != size {
@@ -136,7 +141,9 @@ impl Launcher<'_> {
         }
         self.post_all(&ToAgent::GoOn);
         for rank in restored {
-            if let Some(plug) = self.members.get(&rank.number).and_then(|member| member.plug.as_ref()) {
+            if let Some(plug) =
+                self.members.get(&rank.number).and_then(|member| member.plug.as_ref())
+            {
                 let_run(rank, plug);
             }
         }
@@ -224,8 +231,9 @@ fn namespaces(apart: &[ApartRanks]) -> Result<BTreeMap<u32, Arc<PidNamespace>>, 
     let mut all = BTreeMap::new();
     for ApartRanks { ranks, highest, needed, reason } in apart {
         let program = oxmpi_sys::library::program();
-        let made = program
-            .and_then(|program| PidNamespace::start_outside_of(needed, (&program, NAMESPACE_WORD, *highest)));
+        let made = program.and_then(|program| {
+            PidNamespace::start_outside_of(needed, (&program, NAMESPACE_WORD, *highest))
+        });
         let namespace = Arc::new(made.map_err(|error| {
             let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
             let ranks = ranks.join(", ");
@@ -257,16 +265,20 @@ fn take_all_over(
     plugs: Vec<Plug>,
     namespaces: &BTreeMap<u32, Arc<PidNamespace>>,
 ) -> Result<Back, LaunchError> {
-    let mut back = Back { ranks: Vec::new(), outputs: Vec::new(), plugs: Vec::new(), restored: Vec::new() };
+    let mut back =
+        Back { ranks: Vec::new(), outputs: Vec::new(), plugs: Vec::new(), restored: Vec::new() };
     for ((rank, ends), plug) in ranks.iter().zip(ends).zip(plugs) {
         let gone = |error: Box<dyn std::error::Error>| {
             let (number, pid) = (rank.number, rank.pid);
-            LaunchError::Restore(format!("rank {number} (process {pid}) cannot be taken over: {error}"))
+            LaunchError::Restore(format!(
+                "rank {number} (process {pid}) cannot be taken over: {error}"
+            ))
         };
         let namespace = namespaces.get(&rank.number);
         let here = numbered_here(rank, namespace.map(|namespace| &**namespace));
         let here = here.map_err(|error| gone(error.into()))?;
-        let (mut taken, plug) = take_over((rank, &here), ends.control, ends.peer, plug).map_err(gone)?;
+        let (mut taken, plug) =
+            take_over((rank, &here), ends.control, ends.peer, plug).map_err(gone)?;
         let owner = (rank.owner, here.owner);
         taken.nested = namespace.map(|namespace| Nested { namespace: namespace.clone(), owner });
         back.ranks.push(taken);
@@ -289,15 +301,16 @@ fn bring_all_back(
     let is_here = |rank: &HeldRank| here.binary_search(&rank.number).is_ok();
     let deadline = Deadline::of_rest(launch, held.time_left);
     let entrance = Entrance::open_as(held.entrance.clone(), held.generation)?;
-    let guard =
-        Guard::start_again(&held.mark).map_err(|e| LaunchError::Kernel("start the guard process", e))?;
+    let guard = Guard::start_again(&held.mark)
+        .map_err(|e| LaunchError::Kernel("start the guard process", e))?;
     let boot = boot(&launch.params, held.universe, (size, here.len() as u32), true);
     let step = Standing::restored(held.step).step();
     let own: Vec<&HeldRank> = held.ranks.iter().filter(|rank| is_here(rank)).collect();
     let run = || {
         // A rank on another host cannot inherit the launcher's own input.
-        let is_fed =
-            |rank: &&HeldRank| rank.outside[INPUT].is_some() && (rank.input.is_some() || !is_here(rank));
+        let is_fed = |rank: &&HeldRank| {
+            rank.outside[INPUT].is_some() && (rank.input.is_some() || !is_here(rank))
+        };
         let fed: Vec<u32> = held.ranks.iter().filter(is_fed).map(|rank| rank.number).collect();
         let inputs = Inputs::of_ranks(fed.iter().copied());
         let (mut inputs, writers) = kernel("open standard input for the ranks", inputs)?;
@@ -322,8 +335,11 @@ fn bring_all_back(
         RemoteAgent::prepare_all(&mut far, order, watch)?;
         clear().map_err(LaunchError::Restore)?;
         for far in far.iter_mut().filter(|far| far.wants_images) {
-            let ranks: Vec<u32> =
-                (0..).zip(&nodes).filter(|(_, node)| **node == far.node).map(|(rank, _)| rank).collect();
+            let ranks: Vec<u32> = (0..)
+                .zip(&nodes)
+                .filter(|(_, node)| **node == far.node)
+                .map(|(rank, _)| rank)
+                .collect();
             far.send_files(FileSender::of(&images.set, files_of(&ranks)), watch)?;
         }
         let restore = |ranks: &[Restored<'_>]| restore(images, ranks);
@@ -374,7 +390,8 @@ fn bring_all_back(
 }
 
 fn ends_of(rank: &HeldRank, inputs: &mut Inputs) -> Result<Ends, LaunchError> {
-    let (control, theirs) = fdpass::pair().map_err(|e| LaunchError::Kernel("make a socket pair", e))?;
+    let (control, theirs) =
+        fdpass::pair().map_err(|e| LaunchError::Kernel("make a socket pair", e))?;
     kernel("make a socket nonblocking", fcntl_setfl(&control, OFlags::NONBLOCK))?;
     let peer = kernel("see a socket", fstat(&theirs))?.st_ino;
     let mut given = vec![(RestoreInput::New(theirs), CONTROL)];
@@ -417,7 +434,8 @@ fn take_over(
     let alarm = rank.alarm.map(take).transpose()?.unwrap_or(plug.alarm);
     let process = Process { pid: rank.pid.cast_signed(), pidfd: open(rank.pid)? };
     let peer = Some(peer);
-    let clock_ahead_ns = clock_offset_ns("self").saturating_sub(clock_offset_ns(&rank.owner.to_string()));
+    let clock_ahead_ns =
+        clock_offset_ns("self").saturating_sub(clock_offset_ns(&rank.owner.to_string()));
     let rank = RankProcess {
         process,
         segment,
@@ -434,9 +452,11 @@ fn take_over(
 
 /// The offset of a process's monotonic clock to the kernel's (time_namespaces(7)).
 fn clock_offset_ns(process: &str) -> i64 {
-    let text = std::fs::read_to_string(format!("/proc/{process}/timens_offsets")).unwrap_or_default();
+    let text =
+        std::fs::read_to_string(format!("/proc/{process}/timens_offsets")).unwrap_or_default();
     let numbers = text.lines().find_map(|line| {
-        let mut words = line.strip_prefix("monotonic")?.split_ascii_whitespace().map(str::parse::<i64>);
+        let mut words =
+            line.strip_prefix("monotonic")?.split_ascii_whitespace().map(str::parse::<i64>);
         words.next()?.ok().zip(words.next()?.ok())
     });
     // A kernel without time namespaces has no such file.
@@ -452,7 +472,9 @@ fn bind_all(rank: &HeldRank, mask: &[u64]) {
     }
     for pid in &rank.stopped {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for task in tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).filter_map(Pid::from_raw)
+        for task in tasks
+            .filter_map(|task| task.file_name().to_str()?.parse().ok())
+            .filter_map(Pid::from_raw)
         {
             let _ = sched_setaffinity(Some(task), &cpus);
         }
@@ -461,7 +483,8 @@ fn bind_all(rank: &HeldRank, mask: &[u64]) {
 
 fn kill_restored<'r>(ranks: impl IntoIterator<Item = &'r HeldRank>) {
     for rank in ranks {
-        let is_ours = ProcessStat::of(rank.pid).is_some_and(|stat| stat.parent == std::process::id());
+        let is_ours =
+            ProcessStat::of(rank.pid).is_some_and(|stat| stat.parent == std::process::id());
         let Some(pid) = Pid::from_raw(rank.pid.cast_signed()).filter(|_| is_ours) else { continue };
         rank.stopped.iter().for_each(|pid| send(*pid, Signal::KILL));
         send(rank.pid, Signal::KILL);

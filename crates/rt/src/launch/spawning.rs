@@ -46,10 +46,13 @@ impl Launcher<'_> {
         if let Some(unknown) =
             spawn.parent.processes.iter().find(|process| self.job.first_of(**process).is_none())
         {
-            return Err(format!("process {unknown} is to be a parent, but there is no such process"));
+            return Err(format!(
+                "process {unknown} is to be a parent, but there is no such process"
+            ));
         }
         let program = self.members.get(&from).map_or(usize::MAX, |member| member.app);
-        let like = self.launch.apps.get(program).ok_or("the spawning process runs no known program")?;
+        let like =
+            self.launch.apps.get(program).ok_or("the spawning process runs no known program")?;
         let homes = self.homes(&spawn.commands)?;
         let is_spread = self.launch.spread.is_some();
         let app = |command: &SpawnCommand| {
@@ -83,7 +86,11 @@ impl Launcher<'_> {
             self.rank(rank).iter().for_each(|rank| end::signal_group(rank, Signal::KILL));
             self.members.get_mut(&rank).into_iter().for_each(|member| member.running = false);
             let seen = self.glimpse(rank);
-            self.handle_event(JobEvent::Exited { rank, exit: Exit::Signal(Signal::KILL.as_raw()), seen });
+            self.handle_event(JobEvent::Exited {
+                rank,
+                exit: Exit::Signal(Signal::KILL.as_raw()),
+                seen,
+            });
         }
         Ok((base, size as u32))
     }
@@ -107,8 +114,12 @@ impl Launcher<'_> {
                 self.print(&format!("mpirun: rank {number} of spawned job {job}: pid {pid}\n"));
             }
             let tag = self.launch.output.tags.then_some(&*name);
-            if let Err(error) = self.enlist(base + number, (rank, outputs, plugs.next()), tag, program) {
-                self.handle_event(JobEvent::Say { text: format!("rank {name} cannot be watched: {error}") });
+            if let Err(error) =
+                self.enlist(base + number, (rank, outputs, plugs.next()), tag, program)
+            {
+                self.handle_event(JobEvent::Say {
+                    text: format!("rank {name} cannot be watched: {error}"),
+                });
                 unwatched.push(base + number);
             }
             self.send_places(base + number, 1);
@@ -125,7 +136,10 @@ impl Launcher<'_> {
         let process = Named { rank: name, node: Some(node), host };
         let failed = self.files.as_mut().and_then(|files| files.add(number, process, false).err());
         if let Some((path, error)) = failed {
-            let text = format!("warning: output of rank {name} goes to no file: {}: {error}", path.display());
+            let text = format!(
+                "warning: output of rank {name} goes to no file: {}: {error}",
+                path.display()
+            );
             self.handle_event(JobEvent::Say { text });
         }
     }

@@ -17,7 +17,8 @@ use oxmpi_sys::{barrier, fdpass};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions, getrlimit, pidfd_open, setrlimit, waitid,
+    Pid, PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions, getrlimit, pidfd_open, setrlimit,
+    waitid,
 };
 
 use super::binding::Binding;
@@ -211,7 +212,8 @@ pub(crate) fn start(
         let fed: Vec<u32> = far_inputs.iter().map(|(rank, _)| *rank).collect();
         let agents = far.iter().filter(|far| far.needs_lifeline()).count();
         let (lifelines, offer) = Lifelines::listen(launch, agents);
-        let order = |far: &RemoteAgent| far.order(launch, (&boot, secret), &nodes, &fed, offer.as_ref());
+        let order =
+            |far: &RemoteAgent| far.order(launch, (&boot, secret), &nodes, &fed, offer.as_ref());
         RemoteAgent::prepare_all(&mut far, order, (signals, deadline))?;
         let recruits = crew.start(prepared, &guard, signals, &inputs, binding, open_files)?;
         if let Err(error) = RemoteAgent::start_all(&mut far, (signals, deadline)) {
@@ -367,11 +369,19 @@ impl Crew<'_> {
         for ((at, rank), made) in (0..).zip(self.here.iter().copied()).zip(segments) {
             let place = self.places[rank as usize];
             let app = &self.apps[self.app_of(rank)];
-            let way_in = self.way_in.clone().map(|way_in| WayIn { number: self.boot.base + rank, ..way_in });
+            let way_in =
+                self.way_in.clone().map(|way_in| WayIn { number: self.boot.base + rank, ..way_in });
             let way_in = way_in.as_ref().map(WayIn::write);
-            let env = environment(self.launch, app, (rank, self.boot.size), place, (guard.mark(), way_in));
+            let env = environment(
+                self.launch,
+                app,
+                (rank, self.boot.size),
+                place,
+                (guard.mark(), way_in),
+            );
             let cpus = binding.mask(at);
-            let hands = Hands { stdin: inputs.of(rank), signals, open_files, cpus: cpus.as_deref() };
+            let hands =
+                Hands { stdin: inputs.of(rank), signals, open_files, cpus: cpus.as_deref() };
             match start_one(app, &env, made, &hands) {
                 Ok((mut one, outputs)) => {
                     one.postboxes = postboxes.get(&place.node).cloned();
@@ -381,7 +391,10 @@ impl Crew<'_> {
                     recruits.outputs.push(outputs);
                 }
                 Err(error) => {
-                    recruits.ranks.drain(..).for_each(|rank| super::end::kill_and_reap(&rank, guard));
+                    recruits
+                        .ranks
+                        .drain(..)
+                        .for_each(|rank| super::end::kill_and_reap(&rank, guard));
                     return Err(error);
                 }
             }
@@ -398,7 +411,8 @@ impl Crew<'_> {
             let RankPlace { node, local_rank, local_size } = self.places[*number as usize];
             let (rank, app) = (self.boot.base + number, self.app_of(*number) as u32);
             let boot = Boot { rank, node, local_rank, local_size, app, ..self.boot };
-            let fd = Segment::create(&boot).map_err(|e| LaunchError::Kernel("make a segment", e))?;
+            let fd =
+                Segment::create(&boot).map_err(|e| LaunchError::Kernel("make a segment", e))?;
             let mapped = Segment::map(&fd).map_err(|e: SegmentError| LaunchError::Segment(e))?;
             Ok(NewSegment { fd, mapped })
         };
@@ -426,7 +440,11 @@ pub(super) fn postboxes_of(
 }
 
 /// The semaphores of `ranks` ranks of a node, if they sleep on semaphores.
-fn make_semaphores(launch: &Launch, sockets: bool, ranks: u32) -> Result<Option<SemaphoreSets>, LaunchError> {
+fn make_semaphores(
+    launch: &Launch,
+    sockets: bool,
+    ranks: u32,
+) -> Result<Option<SemaphoreSets>, LaunchError> {
     let switch = launch.transport.postboxes().and_then(|of| of.semaphores);
     if !switch.is_some_and(|switch| launch.params.is_on(switch)) {
         return Ok(None);
@@ -461,7 +479,8 @@ fn start_one(
     made: NewSegment,
     hands: &Hands<'_>,
 ) -> Result<(RankProcess, Outputs), LaunchError> {
-    let (control, theirs) = fdpass::pair().map_err(|e| LaunchError::Kernel("make a socket pair", e))?;
+    let (control, theirs) =
+        fdpass::pair().map_err(|e| LaunchError::Kernel("make a socket pair", e))?;
     kernel("make a socket nonblocking", rustix::fs::fcntl_setfl(&control, OFlags::NONBLOCK))?;
     let (out, out_write) = kernel("make a pipe", pipe_with(PipeFlags::CLOEXEC))?;
     let (err, err_write) = kernel("make a pipe", pipe_with(PipeFlags::CLOEXEC))?;
@@ -489,7 +508,10 @@ fn start_one(
     };
     let mut result = spawn(&program);
     let shell;
-    if result.as_ref().is_err_and(|e| e.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error())) {
+    if result
+        .as_ref()
+        .is_err_and(|e| e.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()))
+    {
         // A script without "#!": like execvp(3), runs the shell.
         shell = [&[c"sh".to_owned(), path.clone()], &args[1..]].concat();
         program.path = c"/bin/sh";
@@ -534,8 +556,12 @@ pub(crate) fn raise_open_files(
     let of_rank = wanted.min(hard);
     let relays = if launch.transport.has_daemons() { nodes_of(launch, size) } else { 0 };
     let unauthenticated = if hosts > 0 { lifelines::MAX_UNAUTHENTICATED as u64 } else { 0 };
-    let needed =
-        here as u64 * each + ranks * files + hosts + unauthenticated + nodes + relays * FDS_PER_DAEMON;
+    let needed = here as u64 * each
+        + ranks * files
+        + hosts
+        + unauthenticated
+        + nodes
+        + relays * FDS_PER_DAEMON;
     let needed = (needed + FDS_OTHERWISE).max(FDS_AT_LEAST);
     for (place, needed) in [("mpirun", needed), ("each rank", least)] {
         if needed > hard {
@@ -557,6 +583,9 @@ fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
     })
 }
 
-pub(crate) fn kernel<T>(what: &'static str, result: rustix::io::Result<T>) -> Result<T, LaunchError> {
+pub(crate) fn kernel<T>(
+    what: &'static str,
+    result: rustix::io::Result<T>,
+) -> Result<T, LaunchError> {
     result.map_err(|e| LaunchError::Kernel(what, e.into()))
 }

@@ -11,8 +11,12 @@ use oxmpi_sys::process_stat::ProcessStat;
 use oxmpi_sys::spawn;
 use rustix::fs::{Mode, OFlags, fstat};
 use rustix::net::{SocketAddrUnix, getpeername};
-use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, tee};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
+use rustix::pipe::{
+    PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, tee,
+};
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open,
+};
 
 use super::held::{CONTROL, HeldRank, INPUT, OUTPUTS};
 use super::start::{Outputs, RankProcess};
@@ -32,7 +36,9 @@ pub(crate) fn stop(roots: &[u32], tool: Option<u32>) -> Result<Vec<u32>, String>
     loop {
         let all = descendants(roots).map_err(|error| format!("/proc cannot be read: {error}"))?;
         if tool.is_some_and(|tool| all.contains_key(&tool)) {
-            return Err("a process of the job cannot ask for it: it would have to stop itself".into());
+            return Err(
+                "a process of the job cannot ask for it: it would have to stop itself".into()
+            );
         }
         let running: Vec<u32> =
             all.into_iter().filter(|(_, state)| !is_stopped(*state)).map(|(pid, _)| pid).collect();
@@ -63,8 +69,9 @@ pub(crate) fn stop(roots: &[u32], tool: Option<u32>) -> Result<Vec<u32>, String>
 pub(crate) fn recover(stopped: &[u32]) {
     let end = Instant::now() + RECOVERY;
     for pid in stopped {
-        let is_changing =
-            || ProcessStat::of(*pid).is_some_and(|stat| stat.state == 't' || !is_stopped(stat.state));
+        let is_changing = || {
+            ProcessStat::of(*pid).is_some_and(|stat| stat.state == 't' || !is_stopped(stat.state))
+        };
         while is_changing() && Instant::now() < end {
             std::thread::sleep(CHECK_INTERVAL);
         }
@@ -107,7 +114,8 @@ pub(crate) fn describe(
     };
     let rest = match input {
         Input::Fed(pipe, rest) => {
-            let waits = unread(pipe).map_err(|error| format!("its input cannot be read: {error}"))?;
+            let waits =
+                unread(pipe).map_err(|error| format!("its input cannot be read: {error}"))?;
             Some([&waits, *rest].concat())
         }
         Input::Own | Input::Other => None,
@@ -179,18 +187,21 @@ impl Descriptors {
     ) -> io::Result<Descriptors> {
         let mut found = Descriptors::default();
         let segment = fstat(&rank.segment_fd)?;
-        let alarm = alarm.map(|alarm| eventfd_id("self", alarm.as_raw_fd().cast_unsigned())).transpose()?;
+        let alarm =
+            alarm.map(|alarm| eventfd_id("self", alarm.as_raw_fd().cast_unsigned())).transpose()?;
         let own = rank.peer.map(|inode| format!("socket:[{inode}]"));
         let process = Pid::from_raw(owner.cast_signed()).ok_or(io::ErrorKind::NotFound)?;
         let process = pidfd_open(process, PidfdFlags::empty())?;
         for entry in std::fs::read_dir(format!("/proc/{owner}/fd"))? {
             let entry = entry?;
             let number = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
-            let (Some(number), Ok(link)) = (number, std::fs::read_link(entry.path())) else { continue };
+            let (Some(number), Ok(link)) = (number, std::fs::read_link(entry.path())) else {
+                continue;
+            };
             let link = link.to_string_lossy().into_owned();
             if link.starts_with("anon_inode:[eventfd") {
-                let is_it =
-                    alarm.flatten().is_some() && eventfd_id(&owner.to_string(), number)? == alarm.flatten();
+                let is_it = alarm.flatten().is_some()
+                    && eventfd_id(&owner.to_string(), number)? == alarm.flatten();
                 found.alarm = found.alarm.or(is_it.then_some(number));
             } else if link.starts_with("socket:") {
                 let copy = || pidfd_getfd(&process, number.cast_signed(), PidfdGetfdFlags::empty());
@@ -212,7 +223,8 @@ impl Descriptors {
 
 /// Whether a socket is a live connection with a launcher's entrance.
 fn leads_to(socket: &OwnedFd, entrance: &str) -> bool {
-    let peer = getpeername(socket).ok().flatten().and_then(|peer| SocketAddrUnix::try_from(peer).ok());
+    let peer =
+        getpeername(socket).ok().flatten().and_then(|peer| SocketAddrUnix::try_from(peer).ok());
     peer.is_some_and(|peer| peer.abstract_name() == Some(entrance.as_bytes()))
         && spawn::is_live_socket(socket.as_raw_fd())
 }
@@ -233,15 +245,16 @@ fn own_input(pid: u32) -> Option<String> {
     let link = |process: &str| std::fs::read_link(format!("/proc/{process}/fd/0")).ok();
     let own = link("self")?;
     let name = own.to_string_lossy().into_owned();
-    let is_it =
-        link(&pid.to_string()) == Some(own) && ["pipe:", "socket:"].iter().any(|kind| name.starts_with(kind));
+    let is_it = link(&pid.to_string()) == Some(own)
+        && ["pipe:", "socket:"].iter().any(|kind| name.starts_with(kind));
     is_it.then_some(name)
 }
 
 /// The unread bytes of a pipe, which stay in it.
 pub(crate) fn unread(pipe: impl AsFd) -> io::Result<Vec<u8>> {
     let end = format!("/proc/self/fd/{}", pipe.as_fd().as_raw_fd());
-    let reader = rustix::fs::open(end, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    let reader =
+        rustix::fs::open(end, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
     let (copy, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     fcntl_setpipe_size(&into, fcntl_getpipe_size(&reader)?)?;
     let mut bytes = vec![0; fcntl_getpipe_size(&into)?];

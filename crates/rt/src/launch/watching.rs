@@ -40,10 +40,14 @@ impl Hang {
         let seconds = limit.as_secs();
         match self {
             Hang::LongWait => {
-                format!("a rank has waited for {seconds} s, and nothing has come for it (mpi_watchdog)")
+                format!(
+                    "a rank has waited for {seconds} s, and nothing has come for it (mpi_watchdog)"
+                )
             }
             Hang::ForEnded => {
-                format!("a rank has waited for {seconds} s for one that has ended (mpi_watch_ended)")
+                format!(
+                    "a rank has waited for {seconds} s for one that has ended (mpi_watch_ended)"
+                )
             }
         }
     }
@@ -61,9 +65,13 @@ pub(super) struct Watchdog {
 
 impl Watchdog {
     pub(super) fn all(params: &Params) -> Vec<Watchdog> {
-        let hangs = [(Hang::LongWait, params.mpi_watchdog()), (Hang::ForEnded, params.mpi_watch_ended())];
+        let hangs =
+            [(Hang::LongWait, params.mpi_watchdog()), (Hang::ForEnded, params.mpi_watch_ended())];
         let ends_job = params.mpi_watchdog_abort();
-        hangs.into_iter().filter_map(|(hang, seconds)| Watchdog::new(hang, seconds, ends_job)).collect()
+        hangs
+            .into_iter()
+            .filter_map(|(hang, seconds)| Watchdog::new(hang, seconds, ends_job))
+            .collect()
     }
 
     /// A watchdog for hangs of `seconds`; none for 0.
@@ -122,9 +130,11 @@ impl Launcher<'_> {
     fn check_hang(&mut self, at: usize, now: Instant) {
         let Watchdog { hang, limit, ends_job, .. } = self.watchdogs[at];
         // Usually no rank waits long: then the kernel is not queried about processes.
-        let may_hang = self.job.is_running() && (self.has_wait_of(limit) || self.has_entrant_of(limit));
+        let may_hang =
+            self.job.is_running() && (self.has_wait_of(limit) || self.has_entrant_of(limit));
         let sights = if may_hang { self.sights() } else { Vec::new() };
-        let is_hung = hang.is_in(&sights, limit) || hang == Hang::LongWait && self.has_entrant_of(limit);
+        let is_hung =
+            hang.is_in(&sights, limit) || hang == Hang::LongWait && self.has_entrant_of(limit);
         if !self.watchdogs[at].sees(is_hung, now) {
             return;
         }
@@ -178,7 +188,10 @@ impl Launcher<'_> {
     /// All processes that are not released. The state of processes on other hosts is the last
     /// reported one.
     fn sights(&self) -> Vec<Sight> {
-        let held = self.members.iter().filter(|(_, member)| member.rank.is_some() || member.host.is_some());
+        let held = self
+            .members
+            .iter()
+            .filter(|(_, member)| member.rank.is_some() || member.host.is_some());
         held.map(|(&number, member)| {
             let seen = self.glimpse(number);
             let Some(rank) = &member.rank else {
@@ -186,7 +199,8 @@ impl Launcher<'_> {
                 return Sight { number, seen, doing, threads: 0, waits: Vec::new() };
             };
             let name = |waiting: LongWait| {
-                let call = Some(waiting.call).filter(|call| *call != 0).and_then(self.launch.call_name);
+                let call =
+                    Some(waiting.call).filter(|call| *call != 0).and_then(self.launch.call_name);
                 (waiting, call)
             };
             let (doing, threads) = match member.running {

@@ -135,8 +135,9 @@ impl Alarm {
         match &self.means {
             Means::Descriptors(poller) => poller.wait(timeout),
             Means::Semaphores { segment, .. } => {
-                let slept =
-                    segment.semaphore().map_or(SemaphoreWait::Gone, |semaphore| semaphore.wait(timeout));
+                let slept = segment
+                    .semaphore()
+                    .map_or(SemaphoreWait::Gone, |semaphore| semaphore.wait(timeout));
                 if slept == SemaphoreWait::Gone {
                     std::thread::sleep(WITHOUT_SEMAPHORE);
                 }
@@ -316,7 +317,14 @@ impl Door {
     #[inline]
     pub fn begin(&self) -> Wait<'_> {
         self.segment.set_waiting(true);
-        Wait { door: self, started: None, polls: 0, yields: 0, phase: Phase::Spin, turn: DoorTurn::default() }
+        Wait {
+            door: self,
+            started: None,
+            polls: 0,
+            yields: 0,
+            phase: Phase::Spin,
+            turn: DoorTurn::default(),
+        }
     }
 
     /// Wakes the sleeping threads of this process, after another thread has completed something.
@@ -513,8 +521,11 @@ impl ForeignLoad {
     fn shall_sleep(&self) -> bool {
         let left = self.left.load(Ordering::Relaxed);
         let count = if left > 0 { &self.left } else { &self.yielding };
-        let counted =
-            if left > 0 { left - 1 } else { self.yielding.load(Ordering::Relaxed).saturating_add(1) };
+        let counted = if left > 0 {
+            left - 1
+        } else {
+            self.yielding.load(Ordering::Relaxed).saturating_add(1)
+        };
         count.store(counted, Ordering::Relaxed);
         left > 0
     }
@@ -599,7 +610,8 @@ mod tests {
     }
 
     fn alone(oversubscribed: bool) -> Arc<Segment> {
-        let boot = crate::segment::Boot { oversubscribed, ..crate::segment::Boot::on_one_node(1, 0, 1) };
+        let boot =
+            crate::segment::Boot { oversubscribed, ..crate::segment::Boot::on_one_node(1, 0, 1) };
         Segment::map(Segment::create(&boot).unwrap()).unwrap()
     }
 
@@ -610,8 +622,13 @@ mod tests {
         let door = Door::new(segment, Policy { spin_ns: hour, ..Policy::new(false) });
         let mut wait = door.begin();
         assert!((0..10).all(|_| wait.is_spinning()), "it spins for an hour");
-        let policy =
-            Policy { spin_ns: 0, yield_ns: 0, slow_yield_ns: 7_000, sleeping_waits: 3, ..Policy::new(true) };
+        let policy = Policy {
+            spin_ns: 0,
+            yield_ns: 0,
+            slow_yield_ns: 7_000,
+            sleeping_waits: 3,
+            ..Policy::new(true)
+        };
         door.retune(&policy);
         assert!(!wait.is_spinning());
         assert!(matches!(wait.next(), Next::Sleep(_)), "and sleeps at once");
@@ -639,20 +656,28 @@ mod tests {
         assert!(to_its_sleep().is_some() && door.spins() && !door.is_oversubscribed());
         for (oversubscribed, spins) in [(true, false), (false, true)] {
             segment.status().note_restored(oversubscribed);
-            assert_ne!(door.is_oversubscribed(), oversubscribed, "not before a wait is about to sleep");
+            assert_ne!(
+                door.is_oversubscribed(),
+                oversubscribed,
+                "not before a wait is about to sleep"
+            );
             to_its_sleep();
             assert_eq!((door.is_oversubscribed(), door.spins()), (oversubscribed, spins));
         }
         segment.status().note_restored(true);
         to_its_sleep();
         door.retune(&policy);
-        assert!(door.is_oversubscribed() && !door.spins(), "a change of the policy is none of the host");
+        assert!(
+            door.is_oversubscribed() && !door.spins(),
+            "a change of the policy is none of the host"
+        );
         assert_eq!(to_its_sleep(), Some(32), "the yields of a process that shares its processor");
     }
 
     #[test]
     fn a_wait_that_shares_its_processor_yields_anew_when_something_came() {
-        let policy = Policy { slow_yield_ns: u64::MAX >> 24, yields_before_sleep: 4, ..Policy::new(true) };
+        let policy =
+            Policy { slow_yield_ns: u64::MAX >> 24, yields_before_sleep: 4, ..Policy::new(true) };
         let door = Door::new(alone(true), policy);
         let mut wait = door.begin();
         for yields in [3, 4] {

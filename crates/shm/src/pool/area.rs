@@ -110,7 +110,13 @@ impl PoolArea {
         debug_assert!(shape.check().is_ok() && shape.bytes > 0);
         // SAFETY: the data are inside the `area_bytes()` bytes of the caller.
         let data = unsafe { at.add(shape.data_offset()) };
-        PoolArea { states: at.cast(), data, shape, watched: Watched::new(shape.bytes as usize), _keep: keep }
+        PoolArea {
+            states: at.cast(),
+            data,
+            shape,
+            watched: Watched::new(shape.bytes as usize),
+            _keep: keep,
+        }
     }
 
     /// The pool's sizes.
@@ -138,7 +144,8 @@ impl PoolArea {
     /// Whether a piece of `len` bytes may be at `position` (rule 3).
     #[inline(always)]
     const fn holds(&self, position: u32, len: usize) -> bool {
-        position & (self.shape.block_bytes - 1) == 0 && len <= self.shape.bytes as usize - self.at(position)
+        position & (self.shape.block_bytes - 1) == 0
+            && len <= self.shape.bytes as usize - self.at(position)
     }
 
     #[inline(always)]

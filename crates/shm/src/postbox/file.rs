@@ -46,7 +46,8 @@ impl PostboxArea {
     pub fn create(shape: &PostboxShape) -> Result<OwnedFd, PostboxError> {
         shape.check().map_err(PostboxError::Shape)?;
         let bytes = shape.bytes();
-        let refused = |what| move |error: std::io::Error| PostboxError::Kernel { what, bytes, error };
+        let refused =
+            |what| move |error: std::io::Error| PostboxError::Kernel { what, bytes, error };
         let fd = nameless::create("oxmpi-postboxes").map_err(refused("make"))?;
         nameless::set_length(&fd, bytes).map_err(refused("make"))?;
         nameless::seal(&fd).map_err(refused("seal"))?;
@@ -69,9 +70,11 @@ impl PostboxArea {
             return Err(PostboxError::Length { found, expected });
         }
         let bytes = expected as usize;
-        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+        let (prot, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
-        let at = unsafe { mmap(std::ptr::null_mut(), bytes, prot, flags, fd, 0) }.map_err(refused("map"))?;
+        let at = unsafe { mmap(std::ptr::null_mut(), bytes, prot, flags, fd, 0) }
+            .map_err(refused("map"))?;
         let Some(at) = NonNull::new(at.cast::<u8>()) else {
             return Err(refused("map")(rustix::io::Errno::NOMEM));
         };

@@ -59,7 +59,11 @@ impl PostboxArea {
 
     /// The same by a semaphore, which then all users use (rule 7); the kernel opens it at a death.
     #[cfg(not(loom))]
-    pub fn lock_by(&self, semaphore: Semaphore, limit: std::time::Duration) -> Option<PoolLock<'_>> {
+    pub fn lock_by(
+        &self,
+        semaphore: Semaphore,
+        limit: std::time::Duration,
+    ) -> Option<PoolLock<'_>> {
         semaphore.lock(limit).then(|| PoolLock { area: self, by: LockedBy::Semaphore(semaphore) })
     }
 
@@ -68,7 +72,8 @@ impl PostboxArea {
         let lock = &self.head().lock.word;
         let now = lock.load(Ordering::Relaxed);
         let held = now & !CONTENDED == dead + 1;
-        let broken = held && lock.compare_exchange(now, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let broken =
+            held && lock.compare_exchange(now, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if broken && now & CONTENDED != 0 {
             self.wake_one();
         }
@@ -96,8 +101,13 @@ impl PostboxArea {
 
     /// Bytes of the pool that are taken now.
     pub fn taken(&self) -> u64 {
-        let bits: u32 =
-            self.head().map.words.iter().map(|word| word.load(Ordering::Relaxed).count_ones()).sum();
+        let bits: u32 = self
+            .head()
+            .map
+            .words
+            .iter()
+            .map(|word| word.load(Ordering::Relaxed).count_ones())
+            .sum();
         u64::from(bits) * self.shape.block()
     }
 
@@ -106,7 +116,8 @@ impl PostboxArea {
         let blocks = self.shape.blocks();
         let (mut start, mut at) = (0, 0);
         while at < blocks {
-            let word = self.head().map.words[(at / 64) as usize].load(Ordering::Acquire) >> (at % 64);
+            let word =
+                self.head().map.words[(at / 64) as usize].load(Ordering::Acquire) >> (at % 64);
             let left = (64 - at % 64).min(blocks - at);
             let free = u64::from(word.trailing_zeros()).min(left);
             at += free;

@@ -35,8 +35,10 @@ fn the_size_is_the_guides_formula() {
 #[test]
 fn each_pair_has_a_postbox_of_its_own() {
     let fd = PostboxArea::create(&SHAPE).unwrap();
-    let (here, there) = (PostboxArea::map(&fd, SHAPE).unwrap(), PostboxArea::map(&fd, SHAPE).unwrap());
-    let pairs = || (0..3).flat_map(|from| (0..3).map(move |to| (from, to))).filter(|(from, to)| from != to);
+    let (here, there) =
+        (PostboxArea::map(&fd, SHAPE).unwrap(), PostboxArea::map(&fd, SHAPE).unwrap());
+    let pairs =
+        || (0..3).flat_map(|from| (0..3).map(move |to| (from, to))).filter(|(from, to)| from != to);
     for (from, to) in pairs() {
         let mut sender = here.sender(from, to);
         assert!(sender.is_empty() && !sender.want_room());
@@ -48,7 +50,11 @@ fn each_pair_has_a_postbox_of_its_own() {
         let receiver = there.receiver(from, to);
         let Some(Packet::Frame { frame, total, first }) = receiver.peek() else { panic!() };
         assert!(frame.starts_with(format!("frame {from}{to}").as_bytes()));
-        assert!(total == 250 && first.len() == 100 && text(first).starts_with(&format!("{from} to {to} x")));
+        assert!(
+            total == 250
+                && first.len() == 100
+                && text(first).starts_with(&format!("{from} to {to} x"))
+        );
         if from == 0 {
             assert!(here.sender(from, to).want_room());
         }

@@ -84,13 +84,16 @@ impl RingSender {
             None => {
                 let gone = self.room_for_data(body_len, 1) && self.send_frame(tag, frame);
                 if gone {
-                    let mut plain = |offset, chunk: BytesMut<'_>| fill(offset, chunk, CopyKind::Plain);
+                    let mut plain =
+                        |offset, chunk: BytesMut<'_>| fill(offset, chunk, CopyKind::Plain);
                     self.send_chunks(0, 0, body_len, &mut plain);
                 }
                 gone
             }
             Some(mut pooling) => {
-                let Some(piece) = self.has_room_for_pieces(body_len, &mut pooling, 1) else { return false };
+                let Some(piece) = self.has_room_for_pieces(body_len, &mut pooling, 1) else {
+                    return false;
+                };
                 let gone = self.send_frame(tag, frame);
                 debug_assert!(gone, "there was a slot for it");
                 self.send_pieces(0, 0, body_len, piece, pooling, &mut fill);
@@ -100,7 +103,12 @@ impl RingSender {
     }
 
     #[inline]
-    fn has_room_for_pieces(&mut self, total: usize, pooling: &mut Pooling<'_>, more: u32) -> Option<u32> {
+    fn has_room_for_pieces(
+        &mut self,
+        total: usize,
+        pooling: &mut Pooling<'_>,
+        more: u32,
+    ) -> Option<u32> {
         let most = self.max_pooled(&pooling.pool.shape());
         assert!(
             total <= most,

@@ -106,7 +106,12 @@ impl RingReceiver {
     /// By one comparison, the tag and bytes of the next content, if it is a whole message of at
     /// most 56 bytes, of this context, whose tag is `tag` in the bits of `tag_mask`.
     #[inline(always)]
-    pub fn peek_expected(&mut self, tag: i32, tag_mask: i32, context: u16) -> Option<(i32, Bytes<'_>)> {
+    pub fn peek_expected(
+        &mut self,
+        tag: i32,
+        tag_mask: i32,
+        context: u16,
+    ) -> Option<(i32, Bytes<'_>)> {
         let header = self.header_word().load(Ordering::Acquire);
         let expected = header_of(tag, context, form::WHOLE, 0, self.lap);
         let mask = (tag_mask as u32 as u64) << 32 | 0xffff << 16 | NOT_WHOLE | 0xff;
@@ -238,7 +243,8 @@ impl RingReceiver {
         }
         self.area.watched.touch(at as usize, len as usize, Touch::Read);
         // SAFETY: `at + len <= size`: inside the data ring, which `self.area` keeps mapped.
-        let bytes = unsafe { Bytes::from_raw(self.area.data.as_ptr().add(at as usize), len as usize) };
+        let bytes =
+            unsafe { Bytes::from_raw(self.area.data.as_ptr().add(at as usize), len as usize) };
         RingSlot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
     }
 
@@ -249,7 +255,8 @@ impl RingReceiver {
         let Some(pool) = &self.pool else {
             panic!("broken ring: {len} bytes in a pool that the receiver does not know")
         };
-        let Some(bytes) = pool.bytes(position, len as usize).filter(|_| lies_inside(offset, len, total))
+        let Some(bytes) =
+            pool.bytes(position, len as usize).filter(|_| lies_inside(offset, len, total))
         else {
             panic!(
                 "broken ring: a chunk of {len} bytes at {position} of a pool, bytes {offset}.. of a message of {total}"

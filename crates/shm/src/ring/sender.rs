@@ -68,7 +68,11 @@ impl RingSender {
         if self.free == 0 {
             return false;
         }
-        assert!(bytes.len() <= INLINE_MAX, "a message of {} bytes does not fit a slot", bytes.len());
+        assert!(
+            bytes.len() <= INLINE_MAX,
+            "a message of {} bytes does not fit a slot",
+            bytes.len()
+        );
         // SAFETY: `slot` is inside the area, and free.
         let words = unsafe { &(*self.slot).words };
         // Separate, so that the path of the most frequent length is short.
@@ -221,7 +225,8 @@ impl RingSender {
             shape.max_data()
         );
         let total = total as u32;
-        let slots = ((total + (shape.chunk_bytes - 1)) >> shape.chunk_bytes.trailing_zeros()).max(1) + more;
+        let slots =
+            ((total + (shape.chunk_bytes - 1)) >> shape.chunk_bytes.trailing_zeros()).max(1) + more;
         let lines = whole_lines(total);
         let rest = shape.data_bytes - (self.data_tail & (shape.data_bytes - 1));
         // All chunks but the last have the same length, so the remainder is skipped at the end.
@@ -250,7 +255,8 @@ impl RingSender {
 #[cfg(not(loom))]
 #[inline(always)]
 fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
-    let (from, to, len) = (bytes.as_ptr(), words[1..].as_ptr().cast::<u8>().cast_mut(), bytes.len());
+    let (from, to, len) =
+        (bytes.as_ptr(), words[1..].as_ptr().cast::<u8>().cast_mut(), bytes.len());
     debug_assert!(len <= INLINE_MAX);
     // SAFETY: the caller's bytes and the slot's, which have the same length, and `at` is such that
     // none are behind them. Until the header is published no other process reads or writes the

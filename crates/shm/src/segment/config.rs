@@ -78,7 +78,10 @@ impl SegmentConfig {
             ));
         }
         if self.heap_bytes > HEAP_MOST {
-            return Err(format!("a heap of {} bytes: at most {HEAP_MOST} fit a segment", self.heap_bytes));
+            return Err(format!(
+                "a heap of {} bytes: at most {HEAP_MOST} fit a segment",
+                self.heap_bytes
+            ));
         }
         Ok(())
     }
@@ -101,11 +104,14 @@ impl SegmentConfig {
     /// These sizes for a file of `limit` bytes: a shorter heap, then smaller control sections.
     pub(super) fn within(&self, limit: u64) -> SegmentConfig {
         let mut within = *self;
-        while within.control_section_pool.bytes > LEAST_SEGMENT && within.heap_offset() as u64 >= limit {
+        while within.control_section_pool.bytes > LEAST_SEGMENT
+            && within.heap_offset() as u64 >= limit
+        {
             within.control_section_pool.bytes =
                 (within.control_section_pool.bytes / 2).next_multiple_of(LINE_BYTES as u32);
         }
-        within.heap_bytes = within.heap_bytes.min(limit.saturating_sub(within.heap_offset() as u64));
+        within.heap_bytes =
+            within.heap_bytes.min(limit.saturating_sub(within.heap_offset() as u64));
         within
     }
 
@@ -124,7 +130,10 @@ impl SegmentConfig {
     pub(super) const fn control_section_offset(&self, index: u32) -> usize {
         self.ring_offset(self.max_rings)
             + index as usize
-                * whole_pages(ControlSection::bytes(self.control_section_ranks, &self.control_section_pool))
+                * whole_pages(ControlSection::bytes(
+                    self.control_section_ranks,
+                    &self.control_section_pool,
+                ))
     }
 
     pub(super) const fn inbox_offset(&self) -> usize {

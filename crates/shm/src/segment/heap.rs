@@ -109,7 +109,8 @@ impl Segment {
         let (found, header) = (rustix::fs::fstat(fd)?.st_size, read_header(fd)?);
         // A shorter file would raise SIGBUS in the middle of a message.
         if found as u64 != config.bytes() as u64 || header.boot() != self.boot {
-            let text = format!("the file is not the segment of rank {} of this job", self.boot.rank);
+            let text =
+                format!("the file is not the segment of rank {} of this job", self.boot.rank);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let new = HeapMapping::new(fd, config.heap_offset(), config.heap_len(), access)?;
@@ -126,7 +127,12 @@ fn offset_within(at: u64, room: usize, address: u64, len: usize) -> Option<usize
 
 impl HeapMapping {
     /// Maps `bytes` bytes of `fd` from `offset` on to a multiple of [`HUGE_PAGE`].
-    fn new(fd: BorrowedFd<'_>, offset: usize, bytes: usize, access: Access) -> io::Result<HeapMapping> {
+    fn new(
+        fd: BorrowedFd<'_>,
+        offset: usize,
+        bytes: usize,
+        access: Access,
+    ) -> io::Result<HeapMapping> {
         debug_assert!(offset.is_multiple_of(HUGE_PAGE) && bytes.is_multiple_of(PAGE) && bytes > 0);
         // More addresses than needed, so that an aligned part can be chosen; the rest is unmapped.
         let reserved = bytes + HUGE_PAGE;
@@ -160,7 +166,8 @@ impl HeapMapping {
             // heap; if the kernel cannot leave it out here, the core is longer.
             let _ = unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxDontDump) };
         }
-        let at = NonNull::new(at.cast()).expect("mmap(2) gave a null pointer for a mapping of its choice");
+        let at = NonNull::new(at.cast())
+            .expect("mmap(2) gave a null pointer for a mapping of its choice");
         Ok(HeapMapping { at, bytes, writable: AtomicBool::new(access == Access::Own) })
     }
 }
@@ -201,7 +208,8 @@ mod tests {
     #[test]
     fn only_what_lies_inside_is_inside() {
         let (at, room) = (1 << 40, 4096);
-        for (address, len, offset) in [(at, 4096, 0), (at + 4096, 0, 4096), (at + 1, 4095, 1), (at + 8, 8, 8)]
+        for (address, len, offset) in
+            [(at, 4096, 0), (at + 4096, 0, 4096), (at + 1, 4095, 1), (at + 8, 8, 8)]
         {
             assert_eq!(offset_within(at, room, address, len), Some(offset));
         }
@@ -234,7 +242,10 @@ mod tests {
         assert!(at.as_ptr().addr().is_multiple_of(HUGE_PAGE));
         let address = at.as_ptr().addr() as u64;
         assert!(peer.is_in_heap(address, 5 << 20) && !peer.is_in_heap(address, (5 << 20) + 1));
-        assert!(!peer.is_in_heap(address - 1, 1) && !peer.is_in_heap(address.wrapping_neg(), usize::MAX));
+        assert!(
+            !peer.is_in_heap(address - 1, 1)
+                && !peer.is_in_heap(address.wrapping_neg(), usize::MAX)
+        );
         assert!(peer.heap_bytes(address, 8).is_none(), "it is not mapped here");
         peer.map_heap(&fd).unwrap();
         // SAFETY: the heap is mapped and no other code uses it.
@@ -250,7 +261,10 @@ mod tests {
         assert_eq!(config.within(u64::MAX), config);
         for limit in [config.bytes() as u64 - 1, 200 << 20, (200 << 20) + 1, 10 << 20] {
             let within = config.within(limit);
-            assert!(within.bytes() as u64 <= limit && within.bytes() + PAGE > limit as usize, "{limit}");
+            assert!(
+                within.bytes() as u64 <= limit && within.bytes() + PAGE > limit as usize,
+                "{limit}"
+            );
         }
         let none = config.within(1);
         assert_eq!((none.heap_len(), none.bytes()), (0, none.mapped_bytes()));

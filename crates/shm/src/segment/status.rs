@@ -63,7 +63,8 @@ pub enum CheckpointCall {
 }
 
 impl CheckpointCall {
-    const ALL: [CheckpointCall; 3] = [CheckpointCall::Continue, CheckpointCall::Save, CheckpointCall::Open];
+    const ALL: [CheckpointCall; 3] =
+        [CheckpointCall::Continue, CheckpointCall::Save, CheckpointCall::Open];
 
     /// The kind of the call with this number.
     pub fn of(number: u32) -> CheckpointCall {

@@ -21,13 +21,17 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, kind: CopyKi
         if len >= head + LINE {
             let whole = (len - head) / LINE * LINE;
             let lines: kernels::Lines = match kind {
-                CopyKind::Plain if std::arch::is_x86_feature_detected!("avx512f") => kernels::plain_avx512,
+                CopyKind::Plain if std::arch::is_x86_feature_detected!("avx512f") => {
+                    kernels::plain_avx512
+                }
                 CopyKind::Plain if std::arch::is_x86_feature_detected!("avx") => kernels::plain_avx,
                 CopyKind::Plain => kernels::plain_sse2,
                 CopyKind::Streaming if std::arch::is_x86_feature_detected!("avx512f") => {
                     kernels::streaming_avx512
                 }
-                CopyKind::Streaming if std::arch::is_x86_feature_detected!("avx") => kernels::streaming_avx,
+                CopyKind::Streaming if std::arch::is_x86_feature_detected!("avx") => {
+                    kernels::streaming_avx
+                }
                 CopyKind::Streaming => kernels::streaming_sse2,
             };
             // SAFETY: `head + whole <= len`, so all three parts lie inside the ranges that the
@@ -64,7 +68,8 @@ mod kernels {
                 for at in (0..len).step_by(crate::line::LINE_BYTES) {
                     // SAFETY: the line at `at` lies inside both ranges; `to` is aligned.
                     unsafe {
-                        let (from, to) = (from.add(at).cast::<$vector>(), to.add(at).cast::<$vector>());
+                        let (from, to) =
+                            (from.add(at).cast::<$vector>(), to.add(at).cast::<$vector>());
                         let line: [$vector; EACH] =
                             std::array::from_fn(|index| $load(from.add(index).cast()));
                         for (index, part) in line.into_iter().enumerate() {
@@ -93,8 +98,10 @@ mod tests {
         #[repr(align(64))]
         struct Aligned([u8; 512]);
         let from: [u8; 512] = std::array::from_fn(|at| (at * 7) as u8);
-        let (avx, avx512) =
-            (std::arch::is_x86_feature_detected!("avx"), std::arch::is_x86_feature_detected!("avx512f"));
+        let (avx, avx512) = (
+            std::arch::is_x86_feature_detected!("avx"),
+            std::arch::is_x86_feature_detected!("avx512f"),
+        );
         let kernels: [(Lines, bool); 6] = [
             (streaming_sse2, true),
             (streaming_avx, avx),

@@ -65,7 +65,8 @@ impl EnvironmentRequests {
         // SAFETY: the array is never freed, and has `all.len()` elements.
         let is_changed = unsafe { std::slice::from_raw_parts(ours, all.len()) } != all;
         let (ours, before) = (ours.cast_mut(), before.cast_mut());
-        if !is_changed && array().compare_exchange(ours, before, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        if !is_changed
+            && array().compare_exchange(ours, before, Ordering::AcqRel, Ordering::Acquire).is_ok()
         {
             return;
         }

@@ -42,7 +42,8 @@ fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
 
 fn is_same_mask(one: &libc::sigset_t, other: &libc::sigset_t) -> bool {
     // SAFETY: a mask is an array of numbers of at least `KNOWN` bytes.
-    let bytes = |mask: &libc::sigset_t| unsafe { std::ptr::from_ref(mask).cast::<[u8; KNOWN]>().read() };
+    let bytes =
+        |mask: &libc::sigset_t| unsafe { std::ptr::from_ref(mask).cast::<[u8; KNOWN]>().read() };
     bytes(one) == bytes(other)
 }
 
@@ -74,7 +75,8 @@ impl ThreadSignals {
         let parts = |stack: &libc::stack_t| (stack.ss_sp, stack.ss_size, stack.ss_flags);
         if parts(&now.stack) != parts(&self.stack) {
             // The kernel sets SS_ONSTACK while the thread runs on the stack, but refuses it here.
-            let stack = libc::stack_t { ss_flags: self.stack.ss_flags & !libc::SS_ONSTACK, ..self.stack };
+            let stack =
+                libc::stack_t { ss_flags: self.stack.ss_flags & !libc::SS_ONSTACK, ..self.stack };
             // SAFETY: this was the thread's signal stack, or the thread had none. The kernel
             // refuses the change while the thread runs on its signal stack.
             unsafe { libc::sigaltstack(&stack, null_mut()) };

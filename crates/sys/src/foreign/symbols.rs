@@ -76,7 +76,11 @@ impl ForeignLibrary {
         self.address("variable", symbol).map(<*mut c_void>::cast)
     }
 
-    fn address(&self, kind: &'static str, symbol: &'static str) -> Result<*mut c_void, LibraryError> {
+    fn address(
+        &self,
+        kind: &'static str,
+        symbol: &'static str,
+    ) -> Result<*mut c_void, LibraryError> {
         let name = CString::new(symbol).unwrap_or_default();
         // SAFETY: the handle is open, the name ends with a zero.
         let found = unsafe { libc::dlsym(self.handle, name.as_ptr()) };

@@ -11,7 +11,8 @@ fn exists(set: i32) -> bool {
 fn each_process_sleeps_on_semaphores_of_its_own() {
     let sets = SemaphoreSets::create(4).unwrap();
     let members = vec![10, 11, 12, 13];
-    let own = |place: u32| OwnSemaphores::new(10 + place, members.clone(), &sets.of(place)).unwrap();
+    let own =
+        |place: u32| OwnSemaphores::new(10 + place, members.clone(), &sets.of(place)).unwrap();
     let mut seen = Vec::new();
     for place in 0..4 {
         let own = own(place);
@@ -27,9 +28,12 @@ fn each_process_sleeps_on_semaphores_of_its_own() {
         }
         seen.push(anything);
     }
-    let words: std::collections::BTreeSet<u64> = seen.iter().map(|semaphore| semaphore.to_word()).collect();
+    let words: std::collections::BTreeSet<u64> =
+        seen.iter().map(|semaphore| semaphore.to_word()).collect();
     assert_eq!((seen.len(), words.len()), (28, 28), "no two have one in common");
-    assert!(seen.iter().all(|semaphore| Semaphore::from_word(semaphore.to_word()) == Some(*semaphore)));
+    assert!(
+        seen.iter().all(|semaphore| Semaphore::from_word(semaphore.to_word()) == Some(*semaphore))
+    );
     for word in [0, 7, 1 << 63 | 1, 0x1_0000] {
         assert_eq!(Semaphore::from_word(word), None, "{word:#x}");
     }
@@ -61,7 +65,8 @@ fn rule_2_a_raise_ends_the_sleep_and_so_does_the_removal() {
     semaphore.raise();
     semaphore.lower();
     assert_eq!(semaphore.wait(Some(Duration::from_millis(5))), SemaphoreWait::Interrupted);
-    let sleeper = std::thread::spawn(move || (semaphore.wait(Some(SOON)), semaphore.wait(Some(SOON))));
+    let sleeper =
+        std::thread::spawn(move || (semaphore.wait(Some(SOON)), semaphore.wait(Some(SOON))));
     std::thread::sleep(Duration::from_millis(20));
     semaphore.raise();
     std::thread::sleep(Duration::from_millis(20));
@@ -78,7 +83,9 @@ fn rule_3_the_lock_of_a_dead_process_is_open() {
     let lock = OwnSemaphores::new(0, vec![0, 1], &sets.of(0)).unwrap().pool_lock();
     assert!(lock.lock(SOON));
     let started = Instant::now();
-    assert!(!lock.lock(Duration::from_millis(10)) && started.elapsed() >= Duration::from_millis(10));
+    assert!(
+        !lock.lock(Duration::from_millis(10)) && started.elapsed() >= Duration::from_millis(10)
+    );
     lock.unlock();
     // SAFETY: the child makes only system calls, and ends.
     unsafe {
@@ -159,7 +166,8 @@ fn rule_4_a_guard_takes_its_launcher_for_dead() {
 #[test]
 fn rule_4_a_set_that_was_never_finished_is_removed_when_it_is_old() {
     // SAFETY: semget(2) takes numbers only.
-    let set = unsafe { libc::semget(MARK << 16 | 0x1234, OF_PAIR as c_int, libc::IPC_CREAT | 0o600) };
+    let set =
+        unsafe { libc::semget(MARK << 16 | 0x1234, OF_PAIR as c_int, libc::IPC_CREAT | 0o600) };
     assert!(set >= 0);
     let made = SemaphoreSets::create(2).unwrap();
     let made_s = listed().find(|row| row[1] == i64::from(set)).unwrap()[9];
@@ -171,7 +179,8 @@ fn rule_4_a_set_that_was_never_finished_is_removed_when_it_is_old() {
 
 #[test]
 fn the_list_of_the_kernel_is_read() {
-    let line = "1867776123     131075   600          6     0     0     0     0          0 1700000000";
+    let line =
+        "1867776123     131075   600          6     0     0     0     0          0 1700000000";
     assert_eq!(row(line), Some([1867776123, 131075, 600, 6, 0, 0, 0, 0, 0, 1700000000]));
     for line in ["", "key semid perms nsems uid gid cuid", "1 2 3 4 5 6 7 8 9"] {
         assert_eq!(row(line), None);

@@ -6,6 +6,7 @@ use crate::semaphore;
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
 /// A process that outlives the launcher for a moment. When the launcher has ended without
 /// [`Guard::dismiss`], the guard kills all watched process groups and all processes with its mark
@@ -45,7 +46,14 @@ impl Guard {
     }
 
     fn start_with(mark: String, ward: Option<Ward<'_>>) -> io::Result<Guard> {
-        if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
+        // A joined thread stands in /proc until the kernel has released it.
+        let has_threads =
+            || std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1);
+        let start = Instant::now();
+        while has_threads() && start.elapsed() < JOINED_LIMIT {
+            std::thread::yield_now();
+        }
+        if has_threads() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "a guard cannot be forked from a process with threads",
@@ -167,7 +175,8 @@ fn guard(pipe: RawFd, mark: &str, launcher: i32, ward: Option<&Ward<'_>>) -> ! {
         if let Some(ward) = ward
             && !(ward.has_left)()
         {
-            let signal = |number: c_int| libc::syscall(libc::SYS_pidfd_send_signal, 1, number, 0, 0);
+            let signal =
+                |number: c_int| libc::syscall(libc::SYS_pidfd_send_signal, 1, number, 0, 0);
             if signal(libc::SIGTERM) == 0 {
                 libc::write(2, WARD_TEXT.as_ptr().cast(), WARD_TEXT.len());
                 let mut ended = libc::pollfd { fd: 1, events: libc::POLLIN, revents: 0 };
@@ -189,6 +198,9 @@ fn clear_semaphores(launcher: i32) {
         std::thread::sleep(SEMAPHORE_POLL_INTERVAL);
     }
 }
+
+/// The longest wait for threads that were joined.
+const JOINED_LIMIT: Duration = Duration::from_secs(1);
 
 /// The limit of polls: sets of other launchers stay, and the guard cannot tell them apart.
 const SEMAPHORE_POLLS: u32 = 100;

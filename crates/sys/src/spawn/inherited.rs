@@ -43,7 +43,8 @@ pub fn take_inherited(number: RawFd) -> Option<OwnedFd> {
 
 /// Whether a descriptor is open, not close-on-exec, and a file without a name, such as a memfd.
 pub fn inherited_is_segment(number: RawFd) -> bool {
-    inherited_mode(number).is_some_and(|s| s.st_mode & libc::S_IFMT == libc::S_IFREG && s.st_nlink == 0)
+    inherited_mode(number)
+        .is_some_and(|s| s.st_mode & libc::S_IFMT == libc::S_IFREG && s.st_nlink == 0)
 }
 
 /// Whether a descriptor is open, not close-on-exec, and a socket that keeps message boundaries.
@@ -55,7 +56,13 @@ pub fn inherited_is_control(number: RawFd) -> bool {
     let mut length = size_of::<c_int>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes to `kind`.
     let failed = unsafe {
-        libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &raw mut length)
+        libc::getsockopt(
+            number,
+            libc::SOL_SOCKET,
+            libc::SO_TYPE,
+            (&raw mut kind).cast(),
+            &raw mut length,
+        )
     };
     failed == 0 && kind == libc::SOCK_SEQPACKET
 }
@@ -80,7 +87,8 @@ fn inherited_mode(number: RawFd) -> Option<libc::stat> {
     // SAFETY: both calls fail on a number that is no descriptor; fstat fills `stat` if it succeeds.
     unsafe {
         let flags = libc::fcntl(number, libc::F_GETFD);
-        if flags < 0 || flags & libc::FD_CLOEXEC != 0 || libc::fstat(number, stat.as_mut_ptr()) != 0 {
+        if flags < 0 || flags & libc::FD_CLOEXEC != 0 || libc::fstat(number, stat.as_mut_ptr()) != 0
+        {
             return None;
         }
         Some(stat.assume_init())
@@ -97,7 +105,9 @@ mod tests {
         let file = std::fs::File::open("/dev/null").unwrap();
         assert!(take_inherited(file.as_raw_fd()).is_none(), "close-on-exec: somebody's");
         assert!(
-            take_inherited(1).is_none() && take_inherited(-1).is_none() && take_inherited(9999).is_none()
+            take_inherited(1).is_none()
+                && take_inherited(-1).is_none()
+                && take_inherited(9999).is_none()
         );
         // SAFETY: a new descriptor, without close-on-exec, as an exec would leave it.
         let number = unsafe { libc::dup(file.as_raw_fd()) };

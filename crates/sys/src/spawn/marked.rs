@@ -30,7 +30,10 @@ pub(super) fn kill_all(mark: &str) {
 fn kill_once(mark: &str) -> usize {
     let Ok(entries) = fs::read_dir("/proc") else { return 0 };
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    numbers.filter_map(Pid::from_raw).filter(|pid| *pid != getpid() && kill_if_marked(*pid, mark)).count()
+    numbers
+        .filter_map(Pid::from_raw)
+        .filter(|pid| *pid != getpid() && kill_if_marked(*pid, mark))
+        .count()
 }
 
 fn kill_if_marked(pid: Pid, mark: &str) -> bool {
@@ -40,7 +43,8 @@ fn kill_if_marked(pid: Pid, mark: &str) -> bool {
     let is_marked = fs::read(format!("{folder}/environ"))
         .is_ok_and(|text| text.split(|byte| *byte == 0).any(|word| word == mark.as_bytes()));
     let is_guard = || {
-        fs::read(format!("{folder}/comm")).is_ok_and(|name| name.trim_ascii_end() == GUARD_NAME.to_bytes())
+        fs::read(format!("{folder}/comm"))
+            .is_ok_and(|name| name.trim_ascii_end() == GUARD_NAME.to_bytes())
     };
     is_marked && !is_guard() && pidfd_send_signal(&process, Signal::KILL).is_ok()
 }

@@ -128,8 +128,9 @@ impl PidNamespace {
                 && identity_of(*other).is_ok_and(|other| other == identity)
         };
         let init = processes()?.find(is_init);
-        let init =
-            init.ok_or_else(|| io::Error::other("the first process of its PID namespace is not seen"))?;
+        let init = init.ok_or_else(|| {
+            io::Error::other("the first process of its PID namespace is not seen")
+        })?;
         // Files opened through this directory belong to one process, even if its number is reused.
         let directory = File::open(format!("/proc/{init}"))?;
         let of_init = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
@@ -204,7 +205,8 @@ impl PidNamespace {
 
     /// The number, in this process's namespace, of the process with the number `inside` here.
     pub fn number_outside(&self, inside: u32) -> Option<u32> {
-        let is_it = |process: &u32| self.number_inside(*process) == Some(inside) && self.has(*process);
+        let is_it =
+            |process: &u32| self.number_inside(*process) == Some(inside) && self.has(*process);
         processes().ok()?.find(is_it)
     }
 }
@@ -247,7 +249,9 @@ fn prepare(above: u32) -> Result<(), String> {
     }
     // Mounts inside stay inside; mounts outside are visible inside as well.
     mount(c"none", c"/", c"", libc::MS_REC | libc::MS_SLAVE)
-        .and_then(|()| mount(c"proc", c"/proc", c"proc", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC))
+        .and_then(|()| {
+            mount(c"proc", c"/proc", c"proc", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC)
+        })
         .map_err(|error| format!("no /proc of its own: {error}"))?;
     // CRIU's own processes must not get the numbers that the restored processes need.
     fs::write("/proc/sys/kernel/ns_last_pid", above.to_string())
@@ -256,7 +260,9 @@ fn prepare(above: u32) -> Result<(), String> {
 
 fn mount(what: &CStr, place: &CStr, kind: &CStr, flags: libc::c_ulong) -> io::Result<()> {
     // SAFETY: strings that end with a zero, which the kernel copies; no data.
-    let done = unsafe { libc::mount(what.as_ptr(), place.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) };
+    let done = unsafe {
+        libc::mount(what.as_ptr(), place.as_ptr(), kind.as_ptr(), flags, std::ptr::null())
+    };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -287,7 +293,8 @@ fn why_foreign(process: &Path) -> io::Result<Option<String>> {
     if file(&process.join("ns/user"))? != file(&own.join("ns/user"))? {
         return Ok(Some("is in another user namespace".into()));
     }
-    let (users, user) = (users_in(&fs::read_to_string(process.join("status"))?), geteuid().as_raw());
+    let (users, user) =
+        (users_in(&fs::read_to_string(process.join("status"))?), geteuid().as_raw());
     if users.len() != 4 || users.iter().any(|found| *found != user) {
         return Ok(Some(format!("is not run by user {user}")));
     }

@@ -30,7 +30,8 @@ pub fn stands_for(number: i32) -> Option<i32> {
 /// # Errors
 /// `InvalidInput` for another signal; the error of kill(2).
 pub fn relay(child: Pid, signal: i32) -> io::Result<()> {
-    let at = RELAYED.iter().position(|relayed| *relayed == signal).ok_or(io::ErrorKind::InvalidInput)?;
+    let at =
+        RELAYED.iter().position(|relayed| *relayed == signal).ok_or(io::ErrorKind::InvalidInput)?;
     // SAFETY: kill(2) has no preconditions; the number is positive, so it means one process.
     match unsafe { libc::kill(child.as_raw_nonzero().get(), stand_ins()[at]) } {
         0 => Ok(()),
@@ -56,7 +57,8 @@ mod tests {
         assert_eq!(relayed.collect::<Vec<_>>(), [libc::SIGTERM; 2]);
         assert_eq!(all.iter().filter(|number| **number == libc::SIGTERM).count(), 1);
         assert!(
-            relay(rustix::process::getpid(), libc::SIGUSR1).is_err() && stands_for(libc::SIGTERM).is_none()
+            relay(rustix::process::getpid(), libc::SIGUSR1).is_err()
+                && stands_for(libc::SIGTERM).is_none()
         );
     }
 }

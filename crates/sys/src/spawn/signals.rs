@@ -68,7 +68,8 @@ pub fn without_signals<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> 
 }
 
 /// Signals that end or stop a program by default, and that its starter may ignore on purpose.
-pub const IGNORABLE: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP];
+pub const IGNORABLE: [i32; 5] =
+    [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP];
 
 pub(super) fn is_ignored(signal: c_int) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();

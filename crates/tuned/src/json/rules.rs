@@ -3,7 +3,9 @@
 use super::syntax::{JsonMember, JsonNode, JsonValue, parse as parse_json};
 use crate::collectives::{TUNABLE, UNTUNED};
 use crate::position::Problem;
-use crate::rules::{CommRules, Distribution, Matching, MessageRule, Rules, SizeRange, algorithm_of};
+use crate::rules::{
+    CommRules, Distribution, Matching, MessageRule, Rules, SizeRange, algorithm_of,
+};
 use oxmpi_param::nearest::nearest;
 use oxmpi_plan::Collective;
 
@@ -11,7 +13,8 @@ pub(crate) const VERSION: u64 = 3;
 
 pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<Problem>) -> Result<Rules, Problem> {
     let root = parse_json(text)?;
-    let members = object(&root, "an object", &["$schema", "rule_file_version", "module", "collectives"])?;
+    let members =
+        object(&root, "an object", &["$schema", "rule_file_version", "module", "collectives"])?;
     let version = needed(&root, members, "rule_file_version")?;
     if integer(version, "the version 3")? != VERSION {
         let text = format!("expected the version {VERSION}, found {}", version.value.shown());
@@ -36,7 +39,8 @@ pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<Problem>) -> Result<
                     .collect::<Result<_, _>>()?;
             }
             None => {
-                let text = format!("{name} has no algorithms to choose from; its rules are ignored");
+                let text =
+                    format!("{name} has no algorithms to choose from; its rules are ignored");
                 notes.push(Problem::new(*at, text));
             }
         }
@@ -86,7 +90,8 @@ fn message_rule(
         sizes,
         algorithm: None,
         fan_out: small(members, "faninout")?.unwrap_or(0),
-        segment_bytes: find(members, "seg_size").map_or(Ok(0), |node| integer(node, "a segment size"))?,
+        segment_bytes: find(members, "seg_size")
+            .map_or(Ok(0), |node| integer(node, "a segment size"))?,
         max_requests: small(members, "reqs")?,
         at: node.at,
     };
@@ -113,7 +118,8 @@ fn range(
     if range.min > range.max
         && let Some(node) = find(members, max)
     {
-        let text = format!("{max} is {}, which is less than {min}: the rule fits nothing", range.max);
+        let text =
+            format!("{max} is {}, which is less than {min}: the rule fits nothing", range.max);
         notes.push(Problem::new(node.at, text));
     }
     Ok(range)
@@ -123,7 +129,11 @@ fn find<'a>(members: &'a [JsonMember], name: &str) -> Option<&'a JsonNode> {
     members.iter().find(|member| member.name == name).map(|member| &member.node)
 }
 
-fn needed<'a>(whole: &JsonNode, members: &'a [JsonMember], name: &str) -> Result<&'a JsonNode, Problem> {
+fn needed<'a>(
+    whole: &JsonNode,
+    members: &'a [JsonMember],
+    name: &str,
+) -> Result<&'a JsonNode, Problem> {
     find(members, name).ok_or_else(|| {
         Problem::new(whole.at, format!("expected a member \"{name}\" in this object, found none"))
     })
@@ -140,11 +150,15 @@ fn object<'a>(node: &'a JsonNode, what: &str, known: &[&str]) -> Result<&'a [Jso
         if !known.contains(&name.as_str()) {
             let hint = nearest(name, known.iter().copied());
             let hint = hint.map(|name| format!(" (did you mean \"{name}\"?)")).unwrap_or_default();
-            let text = format!("expected one of the members {}, found \"{name}\"{hint}", known.join(", "));
+            let text =
+                format!("expected one of the members {}, found \"{name}\"{hint}", known.join(", "));
             return Err(Problem::new(*at, text));
         }
         if find(&members[..index], name).is_some() {
-            return Err(Problem::new(*at, format!("expected each member once, found \"{name}\" again")));
+            return Err(Problem::new(
+                *at,
+                format!("expected each member once, found \"{name}\" again"),
+            ));
         }
     }
     Ok(members)

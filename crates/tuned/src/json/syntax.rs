@@ -74,7 +74,10 @@ impl JsonParser<'_> {
         self.blanks();
         let at = self.cursor.at();
         if self.depth == MAX_DEPTH {
-            return Err(Problem::new(at, format!("expected at most {MAX_DEPTH} values in each other")));
+            return Err(Problem::new(
+                at,
+                format!("expected at most {MAX_DEPTH} values in each other"),
+            ));
         }
         self.depth += 1;
         let value = match self.cursor.peek() {
@@ -158,7 +161,9 @@ impl JsonParser<'_> {
             Some('u') => self.unicode(),
             _ => None,
         };
-        escaped.ok_or_else(|| Problem::new(at, "expected one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX"))
+        escaped.ok_or_else(|| {
+            Problem::new(at, "expected one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX")
+        })
     }
 
     fn unicode(&mut self) -> Option<char> {

@@ -44,11 +44,20 @@ fn only_available_components_serve_a_communicator() {
     assert_eq!(names(&stack(&[], &apart)), "tuned libnbc basic");
     assert_eq!(names(&stack(&[], &CommFacts { is_inter: true, ..apart })), "inter libnbc basic");
     let two = Nodes::new([0, 0, 1, 1]);
-    assert_eq!(names(&stack(&[], &CommFacts { nodes: Some(&two), ..PLAIN })), "smp tuned libnbc basic");
+    assert_eq!(
+        names(&stack(&[], &CommFacts { nodes: Some(&two), ..PLAIN })),
+        "smp tuned libnbc basic"
+    );
     let one = Nodes::new([0, 0, 0, 0]);
-    assert_eq!(names(&stack(&[], &CommFacts { nodes: Some(&one), ..PLAIN })), "shmem tuned libnbc basic");
+    assert_eq!(
+        names(&stack(&[], &CommFacts { nodes: Some(&one), ..PLAIN })),
+        "shmem tuned libnbc basic"
+    );
     let four = Nodes::new([0, 1, 2, 3]);
-    assert_eq!(names(&stack(&[], &CommFacts { nodes: Some(&four), ..PLAIN })), "tuned libnbc basic");
+    assert_eq!(
+        names(&stack(&[], &CommFacts { nodes: Some(&four), ..PLAIN })),
+        "tuned libnbc basic"
+    );
 }
 
 #[test]
@@ -57,11 +66,21 @@ fn priorities_order_the_selected_components() {
     assert_eq!(names(&stack(&[("coll", "^shmem")], &PLAIN)), "tuned libnbc basic");
     assert_eq!(names(&stack(&[("coll", "tuned,sm")], &PLAIN)), "shmem tuned base");
     let inter = CommFacts { is_inter: true, ..PLAIN };
-    assert_eq!(names(&stack(&[("coll", "tuned,self"), ("coll_tuned_priority", "0")], &inter)), "base");
+    assert_eq!(
+        names(&stack(&[("coll", "tuned,self"), ("coll_tuned_priority", "0")], &inter)),
+        "base"
+    );
     assert_eq!(names(&stack(&[("coll_basic_priority", "90")], &PLAIN)), "basic shmem tuned libnbc");
-    assert_eq!(names(&stack(&[("coll_lam_basic_priority", "30")], &PLAIN)), "shmem tuned basic libnbc");
+    assert_eq!(
+        names(&stack(&[("coll_lam_basic_priority", "30")], &PLAIN)),
+        "shmem tuned basic libnbc"
+    );
     let only = |component| Stack::new(&components(&[("coll", "self")]), &PLAIN, Some(component));
-    assert_eq!(names(&only(Component::Basic)), "basic", "named for the communicator, whatever coll selects");
+    assert_eq!(
+        names(&only(Component::Basic)),
+        "basic",
+        "named for the communicator, whatever coll selects"
+    );
     assert_eq!(names(&only(Component::Smp)), "");
 }
 
@@ -82,7 +101,11 @@ fn a_call_goes_to_the_first_component_that_can_serve_it() {
     assert_eq!(pick(Collective::Gatherv, Form::Persistent, false), Component::Libnbc);
     let allreduce = facts(Collective::Allreduce);
     let named = CallFacts { is_small: true, is_named: true, ..call(&allreduce) };
-    assert_eq!(plain.pick(&named, None), Ok(Component::Tuned), "a parameter names an algorithm of tuned");
+    assert_eq!(
+        plain.pick(&named, None),
+        Ok(Component::Tuned),
+        "a parameter names an algorithm of tuned"
+    );
     assert_eq!(stack(&[("coll", "^tuned")], &PLAIN).pick(&named, None), Ok(Component::Shmem));
     let some = stack(&[("coll", "tuned,sm"), ("coll_tuned_priority", "0")], &PLAIN);
     assert_eq!(some.pick(&named, None), Ok(Component::Tuned));
@@ -108,7 +131,11 @@ fn of_two_libraries_the_one_of_higher_priority_serves() {
     assert_eq!(picked(&[], Gather, true), Component::Tuned);
     let (ucc_first, equal) = (("coll_ucc_priority", "91"), ("coll_ucc_priority", "90"));
     assert_eq!(picked(&[ucc_first], Allreduce, true), Component::Ucc);
-    assert_eq!(picked(&[equal], Allreduce, true), Component::Ucc, "the table decides between equals");
+    assert_eq!(
+        picked(&[equal], Allreduce, true),
+        Component::Ucc,
+        "the table decides between equals"
+    );
     assert_eq!(picked(&[("coll_ucc_priority", "60")], Gather, true), Component::Ucc);
     assert_eq!(picked(&[("coll_hcoll_priority", "5")], Allreduce, true), Component::Tuned);
     assert_eq!(picked(&[ucc_first, ("coll", "hcoll,basic")], Allreduce, true), Component::Hcoll);
@@ -117,21 +144,29 @@ fn of_two_libraries_the_one_of_higher_priority_serves() {
 #[test]
 fn a_call_that_no_component_serves_is_an_error_with_reasons() {
     let only = |component| Stack::new(&Components::default(), &PLAIN, Some(component));
-    let error = only(Component::Libnbc).pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
-    let start =
-        "no collective component serves a blocking bcast here: libnbc: it has no such function; self, smp, ";
+    let error = only(Component::Libnbc)
+        .pick(&call(&facts(Collective::Bcast)), None)
+        .unwrap_err()
+        .to_string();
+    let start = "no collective component serves a blocking bcast here: libnbc: it has no such function; self, smp, ";
     assert!(error.starts_with(start), "{error}");
-    assert!(error.ends_with(", ucc, hcoll, basic: this communicator names another component"), "{error}");
-    for (collective, kind) in
-        [(Collective::Alltoallv, "alltoallv or alltoallw"), (Collective::Neighbor, "neighborhood collective")]
-    {
-        let error = only(Component::Own).pick(&call(&facts(collective)), None).unwrap_err().to_string();
+    assert!(
+        error.ends_with(", ucc, hcoll, basic: this communicator names another component"),
+        "{error}"
+    );
+    for (collective, kind) in [
+        (Collective::Alltoallv, "alltoallv or alltoallw"),
+        (Collective::Neighbor, "neighborhood collective"),
+    ] {
+        let error =
+            only(Component::Own).pick(&call(&facts(collective)), None).unwrap_err().to_string();
         assert!(
             error.starts_with(&format!("no collective component serves a blocking {kind} here: ")),
             "{error}"
         );
     }
-    let error = only(Component::Smp).pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
+    let error =
+        only(Component::Smp).pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
     assert!(error.contains("smp: it needs several nodes, with several ranks on one"), "{error}");
     assert!(error.contains("basic: this communicator names another component"), "{error}");
 }
@@ -171,13 +206,17 @@ fn strict_order_needs_basic() {
     assert!(error.contains("tuned: coll_base_associative is 0"), "{error}");
     let alone = CommFacts { ranks: 1, ..PLAIN };
     let facts = CollectiveFacts { ranks: 1, ..facts };
-    assert_eq!(stack(&[], &alone).pick(&CallFacts { facts: &facts, ..strict }, None), Ok(Component::Own));
+    assert_eq!(
+        stack(&[], &alone).pick(&CallFacts { facts: &facts, ..strict }, None),
+        Ok(Component::Own)
+    );
 }
 
 #[test]
 fn sync_adds_barriers_up_to_its_priority() {
     let with = |more: &[(&str, &str)], facts: &CommFacts<'_>| {
-        let said = [&[("coll_sync_barrier_before", "3"), ("coll_sync_barrier_after", "5")], more].concat();
+        let said =
+            [&[("coll_sync_barrier_before", "3"), ("coll_sync_barrier_after", "5")], more].concat();
         stack(&said, facts)
     };
     let barriers = Some(Barriers { before: 3, after: 5 });
@@ -185,11 +224,17 @@ fn sync_adds_barriers_up_to_its_priority() {
     assert_eq!(plain.barriers(Collective::Bcast, Component::Tuned), barriers);
     assert_eq!(plain.barriers(Collective::Reduce, Component::Shmem), barriers);
     assert_eq!(plain.barriers(Collective::Allreduce, Component::Tuned), None, "no rank runs ahead");
-    assert_eq!(with(&[("coll", "^sync")], &PLAIN).barriers(Collective::Bcast, Component::Tuned), None);
+    assert_eq!(
+        with(&[("coll", "^sync")], &PLAIN).barriers(Collective::Bcast, Component::Tuned),
+        None
+    );
     let low = with(&[("coll_sync_priority", "20")], &PLAIN);
     assert_eq!(low.barriers(Collective::Bcast, Component::Tuned), None);
     assert_eq!(low.barriers(Collective::Gatherv, Component::Basic), barriers);
-    assert_eq!(plain.to_string(), "shmem 50, tuned 30, libnbc 10, basic 0; around those to 50: sync");
+    assert_eq!(
+        plain.to_string(),
+        "shmem 50, tuned 30, libnbc 10, basic 0; around those to 50: sync"
+    );
     let alone = with(&[], &CommFacts { ranks: 1, ..PLAIN });
     assert_eq!(alone.barriers(Collective::Bcast, Component::Own), None);
 }
@@ -229,8 +274,14 @@ fn basic_has_an_algorithm_for_every_collective() {
 fn components_are_plain_unless_a_parameter_changes_the_choice() {
     assert!(Components::default().is_plain());
     assert!(components(&[("coll_crossover", "9")]).is_plain(), "basic serves the same calls");
-    assert!(components(&[("coll_ftagree_priority", "9")]).is_plain(), "ftagree serves no collective");
-    assert_eq!(components(&[("coll", "^ftagree")]).selected.with(Component::Ftagree), ComponentSet::ALL);
+    assert!(
+        components(&[("coll_ftagree_priority", "9")]).is_plain(),
+        "ftagree serves no collective"
+    );
+    assert_eq!(
+        components(&[("coll", "^ftagree")]).selected.with(Component::Ftagree),
+        ComponentSet::ALL
+    );
     for said in [
         ("coll", "tuned"),
         ("coll_tuned_priority", "60"),
@@ -239,13 +290,17 @@ fn components_are_plain_unless_a_parameter_changes_the_choice() {
     ] {
         assert!(!components(&[said]).is_plain(), "{said:?}");
     }
-    assert_eq!(components(&[("coll_smp_virtual_nodes", "2")]).virtual_nodes, Some(VirtualNodes::Many(2)));
+    assert_eq!(
+        components(&[("coll_smp_virtual_nodes", "2")]).virtual_nodes,
+        Some(VirtualNodes::Many(2))
+    );
 }
 
 #[test]
 fn agreements_are_served_by_ftagree_or_basic() {
     let served = |said: &[(&str, &str)], facts: &CommFacts<'_>| {
-        let agreement = stack(said, facts).agreement().map(|(component, how)| format!("{component}: {how}"));
+        let agreement =
+            stack(said, facts).agreement().map(|(component, how)| format!("{component}: {how}"));
         agreement.unwrap_or_else(|why| why)
     };
     let (plain, returning) =
@@ -263,7 +318,9 @@ fn agreements_are_served_by_ftagree_or_basic() {
         served(&[("coll", "ftagree,tuned")], &PLAIN),
         "no collective component serves an agreement here: ftagree: mpi_ft_enable is 0; basic: not selected (parameter coll)"
     );
-    for (said, served) in [(&[][..], format!("basic: {plain}")), (&[ft], format!("ftagree: {returning}"))] {
+    for (said, served) in
+        [(&[][..], format!("basic: {plain}")), (&[ft], format!("ftagree: {returning}"))]
+    {
         let named = Stack::new(&components(said), &PLAIN, Some(Component::Tuned));
         let agreement = named.agreement().map(|(component, how)| format!("{component}: {how}"));
         assert_eq!(agreement, Ok(served), "the named component serves collectives, not agreements");

@@ -8,8 +8,8 @@ use super::regions::RegionId;
 use super::{ATOMIC_SLOT, Adapter, AtomicScope, READ_SLOT, SlotId, WRITE, WRITE_SLOT};
 use crate::declarations::{
     AtomicOperands, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ,
-    IBV_ACCESS_REMOTE_WRITE, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ,
-    IBV_WR_RDMA_WRITE, Operands,
+    IBV_ACCESS_REMOTE_WRITE, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
+    IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, Operands,
 };
 use crate::library::VerbsError;
 use libc::c_int;
@@ -57,10 +57,17 @@ impl Adapter {
     ) -> Result<(), VerbsError> {
         let (opcode, compare_add, swap) = match operation {
             AtomicOperation::FetchAdd(add) => (IBV_WR_ATOMIC_FETCH_AND_ADD, add, 0),
-            AtomicOperation::CompareSwap { compare, new } => (IBV_WR_ATOMIC_CMP_AND_SWP, compare, new),
+            AtomicOperation::CompareSwap { compare, new } => {
+                (IBV_WR_ATOMIC_CMP_AND_SWP, compare, new)
+            }
         };
         let operands = Operands { atomic: AtomicOperands { compare_add, swap, rkey } };
-        self.access_by_slot(queue_pair, (slot, size_of::<u64>()), (opcode, ATOMIC_SLOT), (address, operands))
+        self.access_by_slot(
+            queue_pair,
+            (slot, size_of::<u64>()),
+            (opcode, ATOMIC_SLOT),
+            (address, operands),
+        )
     }
 
     /// Registers a contiguous buffer for writes of this process into memory of peers.

@@ -2,11 +2,11 @@
 
 use super::{Adapter, LocalEnd, QueuePair, RemoteEnd};
 use crate::declarations::{
-    IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN,
-    IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU,
-    IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN,
-    IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPT_RC, Qp,
-    QpAttr, QpCap, QpInitAttr,
+    IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, IBV_QP_ACCESS_FLAGS, IBV_QP_AV,
+    IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER,
+    IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY,
+    IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT,
+    IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPT_RC, Qp, QpAttr, QpCap, QpInitAttr,
 };
 use crate::library::VerbsError;
 use libc::c_int;
@@ -51,7 +51,11 @@ impl Adapter {
         self.settings.send_depth + self.own_receives()
     }
 
-    pub(super) fn create_with(&mut self, first_packet: u32, words: usize) -> Result<LocalEnd, VerbsError> {
+    pub(super) fn create_with(
+        &mut self,
+        first_packet: u32,
+        words: usize,
+    ) -> Result<LocalEnd, VerbsError> {
         let receives = self.own_receives();
         let mut init = QpInitAttr {
             qp_context: null_mut(),
@@ -97,9 +101,16 @@ impl Adapter {
         Ok(end)
     }
 
-    pub(super) fn modify(&self, raw: *mut Qp, mut attr: QpAttr, mask: c_int) -> Result<(), VerbsError> {
+    pub(super) fn modify(
+        &self,
+        raw: *mut Qp,
+        mut attr: QpAttr,
+        mask: c_int,
+    ) -> Result<(), VerbsError> {
         // SAFETY: the queue pair is open; the attributes live during the call.
-        self.check("ibv_modify_qp", unsafe { (self.library.symbols.ibv_modify_qp)(raw, &mut attr, mask) })
+        self.check("ibv_modify_qp", unsafe {
+            (self.library.symbols.ibv_modify_qp)(raw, &mut attr, mask)
+        })
     }
 
     /// Connects an end with a peer's: it can receive and send from now on. Post receives before.

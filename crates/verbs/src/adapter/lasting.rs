@@ -95,7 +95,9 @@ impl Adapter {
         }
         let buffer = memory.clone();
         let (mr, access, regions, used, is_too_long) = (null_mut(), 0, 0, 0, false);
-        self.lasting.all.insert(start, LastingMemory { buffer, len, mr, access, regions, used, is_too_long });
+        self.lasting
+            .all
+            .insert(start, LastingMemory { buffer, len, mr, access, regions, used, is_too_long });
     }
 
     /// Ends the registration of the memory at `start`, so that later reads of peers fail. Returns
@@ -177,7 +179,9 @@ impl Adapter {
             // and so its mapping. The device writes there only by `read`, into regions of
             // `register`, and for peers with keys of `open_to_peers`: callers of both guarantee
             // that writes are allowed.
-            let mr = unsafe { (symbols.ibv_reg_mr)(it.pd, start.cast_mut().cast::<c_void>(), len, access) };
+            let mr = unsafe {
+                (symbols.ibv_reg_mr)(it.pd, start.cast_mut().cast::<c_void>(), len, access)
+            };
             it.made("ibv_reg_mr", mr)
         })
     }
@@ -189,7 +193,8 @@ impl Adapter {
     ) -> Result<T, VerbsError> {
         loop {
             match make(self) {
-                Err(error) if error.is_out_of_memory() && self.lasting.give_up_one(&self.library) => {}
+                Err(error)
+                    if error.is_out_of_memory() && self.lasting.give_up_one(&self.library) => {}
                 made => return made,
             }
         }

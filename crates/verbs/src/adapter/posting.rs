@@ -69,8 +69,12 @@ impl Adapter {
         let Some(mut sge) = self.arena.lend(slot, self.settings.slot_len) else {
             return Err(self.error("ibv_post_recv", libc::EBUSY));
         };
-        let mut wr =
-            RecvWr { wr_id: RECEIVE | u64::from(slot.0), next: null_mut(), sg_list: &mut sge, num_sge: 1 };
+        let mut wr = RecvWr {
+            wr_id: RECEIVE | u64::from(slot.0),
+            next: null_mut(),
+            sg_list: &mut sge,
+            num_sge: 1,
+        };
         let mut bad = null_mut();
         let answer = match self.queue_pairs.get_mut(&queue_pair) {
             // SAFETY: the shared queue is open; the request is copied during the call, and its
@@ -82,7 +86,8 @@ impl Adapter {
                 pair.live += 1;
                 // SAFETY: the queue pair is open; the request is copied during the call, and its
                 // memory is registered and stays until the completion.
-                let answer = unsafe { ((*(*pair.raw).context).ops.post_recv)(pair.raw, &mut wr, &mut bad) };
+                let answer =
+                    unsafe { ((*(*pair.raw).context).ops.post_recv)(pair.raw, &mut wr, &mut bad) };
                 pair.live -= u32::from(answer != 0);
                 answer
             }

@@ -161,8 +161,15 @@ impl Adapter {
         let (mr, of) = made.inspect_err(|_| self.regions.free_checks.push(check))?;
         self.regions.word(check).store(0, Ordering::Release);
         self.regions.next = self.regions.next.wrapping_add(1);
-        let region =
-            RegisteredRegion { mr, of, buffer: buffer.clone(), start: start as u64, len, check, uses: 0 };
+        let region = RegisteredRegion {
+            mr,
+            of,
+            buffer: buffer.clone(),
+            start: start as u64,
+            len,
+            check,
+            uses: 0,
+        };
         self.regions.regions.insert(self.regions.next, region);
         Ok(RegionId(self.regions.next))
     }
@@ -183,7 +190,8 @@ impl Adapter {
 
     /// Ends a region. Returns `false` and does nothing while an operation of it is under way.
     pub fn deregister(&mut self, region: RegionId) -> bool {
-        let ended = self.regions.regions.extract_if(|at, known| *at == region.0 && known.uses == 0).next();
+        let ended =
+            self.regions.regions.extract_if(|at, known| *at == region.0 && known.uses == 0).next();
         if let Some((_, region)) = ended {
             self.regions.free_checks.push(region.check);
             if let Some(start) = region.of {

@@ -38,7 +38,9 @@ impl Adapter {
 
     /// The word of a connection that the peer writes.
     pub fn peer_word(&self, queue_pair: u32) -> u64 {
-        self.queue_pairs.get(&queue_pair).map_or(0, |pair| self.word(pair.words).load(Ordering::Acquire))
+        self.queue_pairs
+            .get(&queue_pair)
+            .map_or(0, |pair| self.word(pair.words).load(Ordering::Acquire))
     }
 
     /// Writes the word of a connection at the peer. Only one write at a time.

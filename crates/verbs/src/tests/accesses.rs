@@ -41,7 +41,10 @@ fn regions_and_slots_are_the_devices_until_the_ends_of_their_accesses() {
     let end = adapter.create(1).unwrap().queue_pair;
     let memory = Owned::new(vec![0u8; 5_000]);
     let region = adapter.source(&memory.buf()).unwrap();
-    assert!(adapter.write(end, region, (4_000, 1_001), (7, 7)).is_err(), "that is more than there is");
+    assert!(
+        adapter.write(end, region, (4_000, 1_001), (7, 7)).is_err(),
+        "that is more than there is"
+    );
     adapter.write(end, region, (0, 5_000), (7, 7)).unwrap();
     assert!(!adapter.deregister(region));
     let slots = adapter.more_slots().unwrap();
@@ -61,7 +64,9 @@ fn regions_and_slots_are_the_devices_until_the_ends_of_their_accesses() {
     assert_eq!(polled(&mut adapter), ended);
     assert!(adapter.deregister(region) && adapter.slot(slots[0]).len() == 256);
     // A failed post leaves the slot with the caller.
-    assert!(adapter.write_slot(77, slots[0], 3, (7, 7)).is_err() && adapter.slot(slots[0]).len() == 256);
+    assert!(
+        adapter.write_slot(77, slots[0], 3, (7, 7)).is_err() && adapter.slot(slots[0]).len() == 256
+    );
 }
 
 #[test]
@@ -77,7 +82,8 @@ fn refusals_of_a_peer_differ_from_losses_of_the_network() {
         with(|fake| fake.done.back_mut().unwrap().status = status);
         adapter.poll(&mut ends).unwrap();
     }
-    let said: Vec<_> = ends.iter().map(|end| (end.refusal, end.has_timed_out, end.error.is_some())).collect();
+    let said: Vec<_> =
+        ends.iter().map(|end| (end.refusal, end.has_timed_out, end.error.is_some())).collect();
     let expected = [
         (None, false, false),
         (None, false, true),
@@ -105,11 +111,16 @@ fn atomic_operations_change_words_of_peers_where_the_device_has_them() {
         let memory = Owned::new(vec![0u8; 64]);
         let region = adapter.open_to_peers(&memory.buf()).unwrap();
         let rights = with(|fake| fake.registered.last().map(|known| known.1));
-        assert_eq!(rights, Some(1 | 2 | 4 | 8), "local write, remote write, read and atomic operations");
+        assert_eq!(
+            rights,
+            Some(1 | 2 | 4 | 8),
+            "local write, remote write, read and atomic operations"
+        );
         let end = adapter.create(1).unwrap().queue_pair;
         assert_eq!(with(|fake| fake.access.clone()), [2 | 4 | 8]);
         let slots = adapter.more_slots().unwrap();
-        let (add, swap) = (AtomicOperation::FetchAdd(5), AtomicOperation::CompareSwap { compare: 1, new: 2 });
+        let (add, swap) =
+            (AtomicOperation::FetchAdd(5), AtomicOperation::CompareSwap { compare: 1, new: 2 });
         adapter.atomic(end, slots[0], add, (64, 7)).unwrap();
         adapter.atomic(end, slots[1], swap, (72, 9)).unwrap();
         assert!(adapter.atomic(end, slots[1], add, (64, 7)).is_err(), "it is the device's");

@@ -37,14 +37,19 @@ fn memory_that_lasts_is_registered_once_for_reads_of_both_kinds() {
     let place = adapter.exposed(first).unwrap();
     assert_eq!(place.memory.0, start(&memory) as u64 + 10);
     let second = adapter.register(&part(&memory, 0, LEN)).unwrap();
-    assert_ne!(adapter.exposed(second).unwrap().check, place.check, "each region has its own check");
+    assert_ne!(
+        adapter.exposed(second).unwrap().check,
+        place.check,
+        "each region has its own check"
+    );
     assert!(adapter.deregister(first) && adapter.deregister(second));
     for at in 0..1000 {
         let region = adapter.expose(&part(&memory, at, LEN - at)).unwrap();
         assert!(adapter.deregister(region));
     }
     assert_eq!(registrations(), 0);
-    let access = with(|fake| fake.registered.iter().find(|known| known.0 == start(&memory)).unwrap().1);
+    let access =
+        with(|fake| fake.registered.iter().find(|known| known.0 == start(&memory)).unwrap().1);
     assert_eq!(access, 1 | 4, "peers read it, and do not write");
     // Other memory is registered for each region anew.
     let other = Owned::new(vec![0u8; LEN]);
@@ -106,8 +111,9 @@ fn registrations_without_a_region_make_room_the_oldest_first() {
     adapter.deregister(region);
     let all: Vec<Owned<u8>> = (0..4).map(|_| Owned::new(vec![0u8; LEN])).collect();
     all.iter().for_each(|memory| adapter.keep(&memory.buf()));
-    let is_registered =
-        |memory: &Owned<u8>| with(|fake| fake.registered.iter().any(|known| known.0 == start(memory)));
+    let is_registered = |memory: &Owned<u8>| {
+        with(|fake| fake.registered.iter().any(|known| known.0 == start(memory)))
+    };
     with(|fake| fake.lockable = Some(fake.locked + 3 * LEN));
     let used = adapter.expose(&part(&all[0], 0, 20_000)).unwrap();
     for memory in &all[1..3] {

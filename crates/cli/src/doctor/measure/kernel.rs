@@ -43,7 +43,8 @@ fn run([own, other]: [usize; 2]) -> Result<Option<KernelRun>> {
     tracer::let_descendants_read(std::process::id());
     let region = vec![1u8; REGION_BYTES];
     let program = oxmpi_sys::library::program()?;
-    let words = [COPIES.to_string(), other.to_string(), std::process::id().to_string(), address(&region)];
+    let words =
+        [COPIES.to_string(), other.to_string(), std::process::id().to_string(), address(&region)];
     let mut child = Command::new(program)
         .arg("doctor")
         .args(words)
@@ -52,7 +53,9 @@ fn run([own, other]: [usize; 2]) -> Result<Option<KernelRun>> {
         .spawn()?;
     let (to_child, from_child) = (child.stdin.take(), child.stdout.take());
     let result = match (to_child, from_child) {
-        (Some(to_child), Some(from_child)) => talk(child.id(), to_child, BufReader::new(from_child)),
+        (Some(to_child), Some(from_child)) => {
+            talk(child.id(), to_child, BufReader::new(from_child))
+        }
         _ => Err(Error::other("no pipes to the other process")),
     };
     child.wait()?;
@@ -61,7 +64,11 @@ fn run([own, other]: [usize; 2]) -> Result<Option<KernelRun>> {
 }
 
 /// Runs both measurements with the process at the other end of these pipes.
-fn talk(pid: u32, mut to_child: impl Write, mut from_child: impl BufRead) -> Result<Option<KernelRun>> {
+fn talk(
+    pid: u32,
+    mut to_child: impl Write,
+    mut from_child: impl BufRead,
+) -> Result<Option<KernelRun>> {
     let mut next = || {
         let mut line = String::new();
         from_child.read_line(&mut line)?;
@@ -92,7 +99,9 @@ fn talk(pid: u32, mut to_child: impl Write, mut from_child: impl BufRead) -> Res
 /// The second process: reports the address of its region, and reads the other one when a line
 /// comes.
 pub(crate) fn other(processor: &str, pid: &str, address_there: &str) -> i32 {
-    let (Ok(processor), Ok(pid), Ok(there)) = (processor.parse(), pid.parse(), address_there.parse()) else {
+    let (Ok(processor), Ok(pid), Ok(there)) =
+        (processor.parse(), pid.parse(), address_there.parse())
+    else {
         return 2;
     };
     let source = RemoteRegion { process: RemoteProcess { pid }, address: there };

@@ -62,8 +62,11 @@ struct LeastCosts {
 /// A thread may not run on its processor, or the other one does not respond.
 pub(super) fn between(processors: [usize; 2]) -> Result<PoolRun, String> {
     let pool = || Memory::zeroed(POOL_BYTES, 4096).ok_or("no memory for a pool");
-    let shared =
-        Arc::new(PoolPair { turns: Default::default(), pools: [pool()?, pool()?], last: AtomicU64::new(0) });
+    let shared = Arc::new(PoolPair {
+        turns: Default::default(),
+        pools: [pool()?, pool()?],
+        last: AtomicU64::new(0),
+    });
     let threads = [0, 1].map(|me| {
         let shared = shared.clone();
         thread::spawn(move || Lockstep { me, at: 0, shared: &shared }.run(processors[me]))
@@ -144,7 +147,9 @@ impl Lockstep<'_> {
                     this.send(turn, &from)?;
                 }
                 this.wait(this.at)?;
-                this.message(1 - this.me, turn, bytes)?.as_bytes().copy_by_vectors(BytesMut::from(&mut *to));
+                this.message(1 - this.me, turn, bytes)?
+                    .as_bytes()
+                    .copy_by_vectors(BytesMut::from(&mut *to));
                 if this.me == 1 {
                     this.send(turn, &from)?;
                 }

@@ -177,7 +177,8 @@ pub(crate) fn topic(word: &str) -> Result<String, String> {
     if let Some(page) = PAGES.iter().find(|page| page.word == word) {
         return Ok(format!("{}\n\n{}\n{}", page.heading, page.text, options(page.topic)));
     }
-    let hint = nearest(word, PAGES.iter().map(|page| page.word)).map(|n| format!(" (did you mean '{n}'?)"));
+    let hint = nearest(word, PAGES.iter().map(|page| page.word))
+        .map(|n| format!(" (did you mean '{n}'?)"));
     Err(format!("no help on '{word}'{}; the topics are {}", hint.unwrap_or_default(), words()))
 }
 

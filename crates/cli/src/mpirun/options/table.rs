@@ -205,9 +205,21 @@ pub(super) const SPECS: &[Spec] = &[
         &["NAME,..."],
         "pass on these of mpirun's variables alone",
     ),
-    spec(Id::JobEnvAll, Environment, &["-genvall"], &[], "pass on all of mpirun's variables (the default)"),
+    spec(
+        Id::JobEnvAll,
+        Environment,
+        &["-genvall"],
+        &[],
+        "pass on all of mpirun's variables (the default)",
+    ),
     spec(Id::JobEnvNone, Environment, &["-genvnone"], &[], "pass on none of mpirun's variables"),
-    spec(Id::ProgramEnv, Environment, &["-env"], &["NAME", "VALUE"], "as -genv, for this program alone"),
+    spec(
+        Id::ProgramEnv,
+        Environment,
+        &["-env"],
+        &["NAME", "VALUE"],
+        "as -genv, for this program alone",
+    ),
     spec(
         Id::ProgramEnvList,
         Environment,
@@ -216,7 +228,13 @@ pub(super) const SPECS: &[Spec] = &[
         "as -genvlist, for this program alone",
     ),
     spec(Id::ProgramEnvAll, Environment, &["-envall"], &[], "as -genvall, for this program alone"),
-    spec(Id::ProgramEnvNone, Environment, &["-envnone"], &[], "as -genvnone, for this program alone"),
+    spec(
+        Id::ProgramEnvNone,
+        Environment,
+        &["-envnone"],
+        &[],
+        "as -genvnone, for this program alone",
+    ),
     spec(
         Id::TagOutput,
         Output,
@@ -260,8 +278,20 @@ pub(super) const SPECS: &[Spec] = &[
         "write standard output there alone: %r rank, %g job, %p and %h the host",
     ),
     spec(Id::ErrPattern, Output, &["-errfile-pattern"], &["FILE"], "the same for standard error"),
-    spec(Id::Stdin, Output, &["-stdin"], &["N|none|all"], "which rank gets the standard input (default 0)"),
-    spec(Id::Quiet, Output, &["-q", "--quiet"], &[], "print no warnings; failures are reported anyway"),
+    spec(
+        Id::Stdin,
+        Output,
+        &["-stdin"],
+        &["N|none|all"],
+        "which rank gets the standard input (default 0)",
+    ),
+    spec(
+        Id::Quiet,
+        Output,
+        &["-q", "--quiet"],
+        &[],
+        "print no warnings; failures are reported anyway",
+    ),
     spec(
         Id::Verbose,
         Output,
@@ -322,7 +352,13 @@ pub(super) const SPECS: &[Spec] = &[
         &[],
         "a slot for each processor of a core, which is the default",
     ),
-    spec(Id::ReportBindings, Binding, &["--report-bindings"], &[], "say what each rank is bound to"),
+    spec(
+        Id::ReportBindings,
+        Binding,
+        &["--report-bindings"],
+        &[],
+        "say what each rank is bound to",
+    ),
     spec(
         Id::Mca,
         Parameters,
@@ -373,7 +409,13 @@ pub(super) const SPECS: &[Spec] = &[
         &["ulfm|mpi|none"],
         "go on when a rank dies (ulfm, mpi), or end the job (none)",
     ),
-    spec(Id::GoOn, End, &["--enable-recovery", "-disable-auto-cleanup"], &[], "the same as --with-ft ulfm"),
+    spec(
+        Id::GoOn,
+        End,
+        &["--enable-recovery", "-disable-auto-cleanup"],
+        &[],
+        "the same as --with-ft ulfm",
+    ),
     spec(
         Id::Every,
         End,
@@ -388,7 +430,13 @@ pub(super) const SPECS: &[Spec] = &[
         &[],
         "SIGTERM makes a checkpoint and ends the job with exit code 75",
     ),
-    spec(Id::NoWait, End, &["-nw"], &[], "return when the job is about to start; it goes on without input"),
+    spec(
+        Id::NoWait,
+        End,
+        &["-nw"],
+        &[],
+        "return when the job is about to start; it goes on without input",
+    ),
     spec(
         Id::NoEffect,
         Hosts,
@@ -417,7 +465,13 @@ pub(super) const SPECS: &[Spec] = &[
         &[],
         "has no effect: one report names the first rank that failed",
     ),
-    spec(Id::NotYet, Ranks, &["-soft"], &["TRIPLET"], "numbers of ranks to choose from: not there yet"),
+    spec(
+        Id::NotYet,
+        Ranks,
+        &["-soft"],
+        &["TRIPLET"],
+        "numbers of ranks to choose from: not there yet",
+    ),
     spec(Id::NotYet, Hosts, &["-arch"], &["NAME"], "kind of host: not there yet"),
     spec(
         Id::NotYet,
@@ -461,7 +515,8 @@ mod tests {
 
     #[test]
     fn no_two_options_share_a_name() {
-        let mut names: Vec<_> = SPECS.iter().flat_map(|s| s.names).map(|n| bare(n).unwrap()).collect();
+        let mut names: Vec<_> =
+            SPECS.iter().flat_map(|s| s.names).map(|n| bare(n).unwrap()).collect();
         names.sort_unstable();
         let all = names.len();
         names.dedup();

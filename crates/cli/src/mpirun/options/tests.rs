@@ -18,7 +18,9 @@ fn program(line: &str) -> ProgramOptions {
 
 #[test]
 fn both_spellings_and_both_syntaxes_of_values_are_accepted() {
-    for line in ["-n 4 a", "-np 4 a", "--np 4 a", "--np=4 a", "-n=4 a", "--n 4 a", "-c 4 a", "-n 4 C a"] {
+    for line in
+        ["-n 4 a", "-np 4 a", "--np 4 a", "--np=4 a", "-n=4 a", "--n 4 a", "-c 4 a", "-n 4 C a"]
+    {
         assert_eq!(program(line).count, RankCount::Number(4), "{line}");
     }
     for line in ["-tag-output a", "--tag-output a", "-l a", "-prepend-rank a", "--prepend-rank a"] {
@@ -33,7 +35,9 @@ fn both_spellings_and_both_syntaxes_of_values_are_accepted() {
 fn fault_tolerance_has_options_of_open_mpi_and_mpich() {
     let set = |line: &str| run(line).unwrap().mca.last().map(|s| (s.name.clone(), s.value.clone()));
     let wanted = |value: &str| Some(("mpi_ft_enable".to_string(), value.to_string()));
-    for line in ["--with-ft ulfm a", "--with-ft=mpi a", "--enable-recovery a", "-disable-auto-cleanup a"] {
+    for line in
+        ["--with-ft ulfm a", "--with-ft=mpi a", "--enable-recovery a", "-disable-auto-cleanup a"]
+    {
         assert_eq!(set(line), wanted("1"), "{line}");
     }
     assert_eq!(set("--enable-recovery --with-ft none a"), wanted("0"));
@@ -77,7 +81,10 @@ fn a_colon_separates_programs_of_one_job() {
     assert_eq!(options.programs[0].words, ["a", "x"]);
     assert_eq!(options.env, [("A".into(), "1".into())]);
     assert_eq!(options.programs[1].env, [("B".into(), "2".into())]);
-    assert_eq!((&options.programs[0].directory, &options.programs[1].directory), (&None, &Some("/".into())));
+    assert_eq!(
+        (&options.programs[0].directory, &options.programs[1].directory),
+        (&None, &Some("/".into()))
+    );
     for line in ["a :", ": a", "a : : b", "a : -n 2"] {
         assert_eq!(run(line), Err(UsageError::EmptyProgram), "{line}");
     }
@@ -126,7 +133,9 @@ fn variables_are_for_all_or_for_one_program() {
 fn options_for_default_behaviour_are_accepted_and_impossible_ones_refused() {
     let line = "--oversubscribe --allow-run-as-root --map-by :OVERSUBSCRIBE a";
     assert_eq!(run(line).unwrap(), run("a").unwrap());
-    assert!(error("--bind-to board a").contains("--bind-to board: ranks cannot be bound to these yet"));
+    assert!(
+        error("--bind-to board a").contains("--bind-to board: ranks cannot be bound to these yet")
+    );
     assert!(error("--bind-to moon a").contains("not one of none, core, socket, numa, hwthread"));
     assert!(error("--map-by numa a").contains("cannot be placed so yet"));
     assert!(error("--map-by slot:PE=0 a").contains("not a number of cores"));
@@ -138,11 +147,16 @@ fn options_for_default_behaviour_are_accepted_and_impossible_ones_refused() {
 fn binding_is_chosen_by_kind_or_by_number_of_cores() {
     let bind = |line: &str| run(line).unwrap().bind();
     assert_eq!(bind("a"), Bind::Split);
-    for line in ["--bind-to none a", "-bind-to none a", "--bind-to-none a", "--bind-to core --bind-to none a"]
-    {
+    for line in [
+        "--bind-to none a",
+        "-bind-to none a",
+        "--bind-to-none a",
+        "--bind-to core --bind-to none a",
+    ] {
         assert_eq!(bind(line), Bind::None, "{line}");
     }
-    for line in ["--bind-to core a", "-bind-to=core a", "--bind-to-core a", "--map-by slot:PE=1 a"] {
+    for line in ["--bind-to core a", "-bind-to=core a", "--bind-to-core a", "--map-by slot:PE=1 a"]
+    {
         assert_eq!(bind(line), Bind::Cores(1), "{line}");
     }
     assert_eq!(bind("--bind-to hwthread a"), Bind::HardwareThread);
@@ -180,10 +194,14 @@ fn errors_name_the_option_and_the_nearest_one() {
     assert!(error("-n 0 a").contains("-n 0: not a number of ranks"));
     assert!(error("--tag-output=yes a").contains("takes no value, but got 'yes'"));
     assert!(error("-x =1 a").contains("not a variable"));
-    for value in ["never", "-1", "-0.5", "0", "0.0001", "NaN", "inf", "1e30", "1000000001", "1s", ""] {
+    for value in
+        ["never", "-1", "-0.5", "0", "0.0001", "NaN", "inf", "1e30", "1000000001", "1s", ""]
+    {
         let text = error(&format!("--timeout={value} a"));
         assert!(
-            text.contains(&format!("--timeout {value}: not a number of seconds from 0.001 to 1000000000")),
+            text.contains(&format!(
+                "--timeout {value}: not a number of seconds from 0.001 to 1000000000"
+            )),
             "{text}"
         );
     }
@@ -193,7 +211,8 @@ fn errors_name_the_option_and_the_nearest_one() {
 
 #[test]
 fn help_may_name_a_topic() {
-    let command = |words: &[&str]| parse(&words.iter().map(OsString::from).collect::<Vec<_>>()).unwrap();
+    let command =
+        |words: &[&str]| parse(&words.iter().map(OsString::from).collect::<Vec<_>>()).unwrap();
     assert_eq!(command(&["--help"]), MpirunAction::Help(None));
     assert_eq!(command(&["-n", "2", "-help", "hosts"]), MpirunAction::Help(Some("hosts".into())));
     assert_eq!(command(&["-version"]), MpirunAction::Version);
@@ -244,7 +263,10 @@ fn options_of_other_launchers_that_change_nothing_are_taken() {
         assert_eq!(run(line).unwrap().rank_by.unwrap().1, run(line).unwrap().by, "{line}");
     }
     for line in ["--rank-by node a", "--rank-by slot --map-by node a"] {
-        assert!(error(line).contains("ranks are numbered in the order in which they are placed"), "{line}");
+        assert!(
+            error(line).contains("ranks are numbered in the order in which they are placed"),
+            "{line}"
+        );
     }
     assert!(error("--rank-by board a").contains("not one of slot, node"));
 }
@@ -277,13 +299,24 @@ fn options_of_other_launchers_that_have_a_counterpart_are_taken() {
 
 #[test]
 fn each_launchers_options_for_ranks_per_host_are_accepted() {
-    for (line, again) in
-        [("--map-by ppr:2:node a", false), ("-N 2 a", false), ("-ppn 2 a", true), ("-perhost 2 a", true)]
-    {
-        assert_eq!((program(line).per_host, program(line).per_host_again), (Some(2), again), "{line}");
+    for (line, again) in [
+        ("--map-by ppr:2:node a", false),
+        ("-N 2 a", false),
+        ("-ppn 2 a", true),
+        ("-perhost 2 a", true),
+    ] {
+        assert_eq!(
+            (program(line).per_host, program(line).per_host_again),
+            (Some(2), again),
+            "{line}"
+        );
     }
     for (line, again) in [("--pernode a", false), ("-rr a", true)] {
-        assert_eq!((program(line).per_host, program(line).per_host_again), (Some(1), again), "{line}");
+        assert_eq!(
+            (program(line).per_host, program(line).per_host_again),
+            (Some(1), again),
+            "{line}"
+        );
     }
     for line in ["--map-by ppr:1:node:PE=2 a", "-cpus-per-proc 2 a"] {
         assert_eq!(run(line).unwrap().bind(), Bind::Cores(2), "{line}");

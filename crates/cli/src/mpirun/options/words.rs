@@ -20,7 +20,8 @@ pub(super) fn of_file(text: &str) -> Result<Vec<Vec<OsString>>, String> {
             })?;
             whole += next.1;
         }
-        let words = of_line(&whole).ok_or_else(|| format!("line {number}: a quote is not closed"))?;
+        let words =
+            of_line(&whole).ok_or_else(|| format!("line {number}: a quote is not closed"))?;
         if !words.is_empty() {
             all.push(words);
         }
@@ -66,8 +67,12 @@ mod tests {
     #[test]
     fn lines_become_programs() {
         let all =
-            of_file("# two programs\n-n 1 'a b' \"c \\\" d\"\n\n-n 2 e\\ f '' g#h #2\n  # end\n").unwrap();
-        assert_eq!(all, [vec!["-n", "1", "a b", "c \" d"], vec!["-n", "2", "e f", "", "g#h", "#2"]]);
+            of_file("# two programs\n-n 1 'a b' \"c \\\" d\"\n\n-n 2 e\\ f '' g#h #2\n  # end\n")
+                .unwrap();
+        assert_eq!(
+            all,
+            [vec!["-n", "1", "a b", "c \" d"], vec!["-n", "2", "e f", "", "g#h", "#2"]]
+        );
         assert_eq!(of_file("a\n'b").unwrap_err(), "line 2: a quote is not closed");
         assert!(of_file("").unwrap().is_empty());
     }

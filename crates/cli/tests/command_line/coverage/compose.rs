@@ -125,7 +125,8 @@ impl Snippet {
 }
 
 fn named_in(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| word.starts_with("MPI_"))
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| word.starts_with("MPI_"))
 }
 
 fn directive<'a>(text: &'a str, what: &str) -> Option<&'a str> {
@@ -142,7 +143,8 @@ fn collective_forms(name: &str, body: &str) -> Vec<(String, String)> {
             .map(|line| match line.trim_start().strip_prefix("collective ") {
                 None => format!("{line}\n"),
                 Some(rest) => {
-                    let (function, arguments) = rest.split_once(' ').expect("collective NAME ARGUMENTS");
+                    let (function, arguments) =
+                        rest.split_once(' ').expect("collective NAME ARGUMENTS");
                     format!("{}\n", way(function, arguments.trim()))
                 }
             })

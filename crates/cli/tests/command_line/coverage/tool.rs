@@ -85,7 +85,8 @@ pub(crate) fn source() -> String {
 pub(crate) fn own_calls() -> String {
     let mut text = format!("static unsigned long own_calls[{FUNCTION_COUNT}];\n");
     for id in FuncId::all() {
-        let _ = writeln!(text, "#define {id}(...) (++own_calls[{}], {id}(__VA_ARGS__))", id.index());
+        let _ =
+            writeln!(text, "#define {id}(...) (++own_calls[{}], {id}(__VA_ARGS__))", id.index());
     }
     let names: Vec<String> = FuncId::all().map(|id| format!("\"{id}\"")).collect();
     let _ = writeln!(text, "static const char *const function_names[] = {{{}}};", names.join(", "));
@@ -108,8 +109,10 @@ pub(crate) fn counted(directory: &Path) -> Vec<Counts> {
             continue;
         }
         let bytes = std::fs::read(path).unwrap();
-        let words: Vec<u64> =
-            bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect();
+        let words: Vec<u64> = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_ne_bytes(word.try_into().unwrap()))
+            .collect();
         assert_eq!(words.len(), 4 * FUNCTION_COUNT);
         for (at, sum) in all.iter_mut().enumerate() {
             let word = |kind: usize| words[kind * FUNCTION_COUNT + at];

@@ -42,7 +42,8 @@ pub(crate) fn rules(text: &str) -> BTreeMap<FuncId, Rule> {
     let mut rules = BTreeMap::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let (name, rest) = line.split_once(' ').expect("a name and a rule");
-        let id = FuncId::from_name(name).unwrap_or_else(|| panic!("wrong.txt: {name} is no function"));
+        let id =
+            FuncId::from_name(name).unwrap_or_else(|| panic!("wrong.txt: {name} is no function"));
         let rest = rest.trim();
         let rule = match rest.split_once(' ') {
             Some(("never", reason)) => Rule::Never(reason.to_owned()),
@@ -85,15 +86,17 @@ fn wrong_call(id: FuncId) -> String {
         if kind == "MPI_Info" && !id.name().starts_with("MPI_Info_") {
             continue;
         }
-        let place =
-            all.iter().position(|param| param.base == kind && (param.by_value() || is_both(id, param)));
+        let place = all
+            .iter()
+            .position(|param| param.base == kind && (param.by_value() || is_both(id, param)));
         if let Some(at) = place {
             return format!("{kind} wrong = {null}; FAILS({}, {class});", call(id, &all, Some(at)));
         }
     }
     let may_be_null =
         |param: &Param<'_>| param.base == "void" || (param.base == "MPI_Status" && all.len() > 2);
-    let place = all.iter().rposition(|param| !param.by_value() && !param.constant && !may_be_null(param));
+    let place =
+        all.iter().rposition(|param| !param.by_value() && !param.constant && !may_be_null(param));
     match place {
         Some(at) => format!("FAILS({}, MPI_ERR_ARG);", call(id, &all, Some(at))),
         // The compiler reports this line, together with all others of the kind.
@@ -103,7 +106,8 @@ fn wrong_call(id: FuncId) -> String {
 
 /// Whether the function reads and writes the handle at an address.
 fn is_both(id: FuncId, param: &Param<'_>) -> bool {
-    let ends = ["free", "disconnect", "close", "finalize", "commit", "Start", "Cancel", "recv", "recv_c"];
+    let ends =
+        ["free", "disconnect", "close", "finalize", "commit", "Start", "Cancel", "recv", "recv_c"];
     let is_handle = OBJECTS.iter().any(|(kind, ..)| *kind == param.base);
     is_handle && param.stars == 1 && ends.iter().any(|end| id.name().ends_with(end))
 }
@@ -130,7 +134,9 @@ fn right(param: &Param<'_>) -> String {
             "MPI_Op" => "MPI_SUM",
             "MPI_Info" => "MPI_INFO_NULL",
             "MPI_Errhandler" => "MPI_ERRORS_RETURN",
-            "int" | "MPI_Count" if ["count", "size", "n"].iter().any(|word| param.name.ends_with(word)) => {
+            "int" | "MPI_Count"
+                if ["count", "size", "n"].iter().any(|word| param.name.ends_with(word)) =>
+            {
                 "1"
             }
             _ => "0",

@@ -45,7 +45,9 @@ fn shown_commands(page: &str) -> Result<Vec<ShownCommand>, String> {
         if let Some(info) = line.strip_prefix("```") {
             fence = match fence {
                 Some(_) => None,
-                None => Some(language_and_time(info).map_err(|why| format!("line {number}: {why}"))?),
+                None => {
+                    Some(language_and_time(info).map_err(|why| format!("line {number}: {why}"))?)
+                }
             };
             continues = false;
             continue;
@@ -54,7 +56,9 @@ fn shown_commands(page: &str) -> Result<Vec<ShownCommand>, String> {
         let prompted = line.strip_prefix("$ ");
         if WITHOUT_COMMANDS.contains(&language) {
             if prompted.is_some() {
-                return Err(format!("line {number}: a command in a fence '{language}': write 'console'"));
+                return Err(format!(
+                    "line {number}: a command in a fence '{language}': write 'console'"
+                ));
             }
             continue;
         }
@@ -70,7 +74,12 @@ fn shown_commands(page: &str) -> Result<Vec<ShownCommand>, String> {
         }
         match shown.last_mut().filter(|_| continues) {
             Some(last) => last.text += &format!("\n{text}"),
-            None => shown.push(ShownCommand { line: number, when, text: text.into(), output: Vec::new() }),
+            None => shown.push(ShownCommand {
+                line: number,
+                when,
+                text: text.into(),
+                output: Vec::new(),
+            }),
         }
         continues = text.ends_with('\\');
     }
@@ -88,7 +97,9 @@ fn language_and_time(info: &str) -> Result<(&str, When), String> {
         },
     };
     if !["sh", "console"].contains(&language) && !WITHOUT_COMMANDS.contains(&language) {
-        return Err(format!("a fence of language '{language}': write sh, console, text, c, rust or json"));
+        return Err(format!(
+            "a fence of language '{language}': write sh, console, text, c, rust or json"
+        ));
     }
     Ok((language, when))
 }
@@ -121,20 +132,26 @@ impl Home {
 
     fn run(&self, shown: &ShownCommand) -> Result<(), String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let directories = [self.0.join("oxmpi/bin")].into_iter().chain(std::env::split_paths(&path));
+        let directories =
+            [self.0.join("oxmpi/bin")].into_iter().chain(std::env::split_paths(&path));
         let mut shell = Command::new("timeout");
-        shell.args(["-k", "1", LIMIT_S, "bash", "-c", &shown.text]).current_dir(&self.0).stdin(Stdio::null());
+        shell
+            .args(["-k", "1", LIMIT_S, "bash", "-c", &shown.text])
+            .current_dir(&self.0)
+            .stdin(Stdio::null());
         shell.env("HOME", &self.0).env("PATH", std::env::join_paths(directories).unwrap());
         let output = shell.output().map_err(|error| error.to_string())?;
-        let printed =
-            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let failed =
-            |why: String| format!("line {}: {}: {why}: {}", shown.line, shown.text, printed.concat());
+        let printed = [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let failed = |why: String| {
+            format!("line {}: {}: {why}: {}", shown.line, shown.text, printed.concat())
+        };
         if !output.status.success() {
             return Err(failed(output.status.to_string()));
         }
-        let is_printed =
-            |line: &&String| printed.iter().any(|text| text.lines().any(|one| one.trim() == **line));
+        let is_printed = |line: &&String| {
+            printed.iter().any(|text| text.lines().any(|one| one.trim() == **line))
+        };
         match shown.output.iter().find(|line| !is_printed(line)) {
             Some(missing) => Err(failed(format!("it does not print '{missing}'"))),
             None => Ok(()),
@@ -185,7 +202,8 @@ fn fences_have_a_language_and_say_when_their_commands_run() {
         command(14, When::Never, "e", &[]),
     ];
     assert_eq!(found, wanted);
-    for wrong in ["```\na\n```", "```sh later\na\n```", "```sh norun:\na\n```", "```text\n$ a\n```"] {
+    for wrong in ["```\na\n```", "```sh later\na\n```", "```sh norun:\na\n```", "```text\n$ a\n```"]
+    {
         let why = shown_commands(wrong).unwrap_err();
         assert!(why.starts_with("line "), "{wrong}: {why}");
     }

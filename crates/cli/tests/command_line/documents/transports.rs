@@ -15,14 +15,16 @@ const FOLDERS: [&str; 2] = ["crates/fabric/src", "crates/fabric/src/transports"]
 fn page(old: &str) -> String {
     let mut sections = old.split("\n## ");
     let mut out = sections.next().unwrap_or_default().trim_end().to_string();
-    let sections: Vec<(&str, &str)> = sections.filter_map(|section| section.split_once('\n')).collect();
+    let sections: Vec<(&str, &str)> =
+        sections.filter_map(|section| section.split_once('\n')).collect();
     for module in Module::all() {
         let text = fs::read_to_string(folder_page(module.name)).unwrap();
         let table = table(old, module.name).map_or(String::new(), |table| format!("\n{table}\n"));
         out += &format!("\n\n## `{}`\n\n{}\n{table}", module.name, text.trim());
         out.truncate(out.trim_end().len());
     }
-    let is_module = |title: &str| Module::all().iter().any(|module| title == format!("`{}`", module.name));
+    let is_module =
+        |title: &str| Module::all().iter().any(|module| title == format!("`{}`", module.name));
     for (title, text) in sections.iter().filter(|(title, _)| !is_module(title)) {
         out += &format!("\n\n## {title}\n{}", text.trim_end());
     }
@@ -30,7 +32,8 @@ fn page(old: &str) -> String {
 }
 
 fn folder_page(name: &str) -> PathBuf {
-    let folders = FOLDERS.iter().flat_map(|folder| fs::read_dir(root().join(folder)).into_iter().flatten());
+    let folders =
+        FOLDERS.iter().flat_map(|folder| fs::read_dir(root().join(folder)).into_iter().flatten());
     let mut pages = folders.flatten().map(|folder| folder.path().join(format!("{name}.md")));
     let found = pages.find(|page: &PathBuf| Path::exists(page));
     found.unwrap_or_else(|| panic!("the folder of the transport '{name}' has no page {name}.md"))

@@ -126,15 +126,23 @@ pub(crate) fn source() -> String {
     for &id in &chosen {
         text.push_str(&call(id));
     }
-    let table: Vec<String> = chosen.iter().map(|id| format!("[{}] = call_{id}", id.index())).collect();
-    let _ = writeln!(text, "static void (*const calls[{}])(void) = {{{}}};", names.len(), table.join(", "));
+    let table: Vec<String> =
+        chosen.iter().map(|id| format!("[{}] = call_{id}", id.index())).collect();
+    let _ = writeln!(
+        text,
+        "static void (*const calls[{}])(void) = {{{}}};",
+        names.len(),
+        table.join(", ")
+    );
     text
 }
 
 fn pool(kind: &'static str) -> String {
-    let of_kind = || CONSTANTS.iter().filter(|constant| constant.kind == ConstantKind::Handle(kind));
-    let null =
-        of_kind().find(|constant| constant.name.ends_with("_NULL")).map_or("0", |constant| constant.name);
+    let of_kind =
+        || CONSTANTS.iter().filter(|constant| constant.kind == ConstantKind::Handle(kind));
+    let null = of_kind()
+        .find(|constant| constant.name.ends_with("_NULL"))
+        .map_or("0", |constant| constant.name);
     let ends = ["MPI_ERRORS_ARE_FATAL", "MPI_ERRORS_ABORT"];
     let mut known: Vec<&str> = of_kind()
         .map(|constant| constant.name)
@@ -146,7 +154,16 @@ fn pool(kind: &'static str) -> String {
     if kind == "MPI_Datatype" {
         known.splice(
             0..0,
-            ["MPI_INT", "MPI_BYTE", "MPI_DOUBLE", "MPI_CHAR", "MPI_INT", "MPI_LONG", "MPI_FLOAT", "MPI_INT"],
+            [
+                "MPI_INT",
+                "MPI_BYTE",
+                "MPI_DOUBLE",
+                "MPI_CHAR",
+                "MPI_INT",
+                "MPI_LONG",
+                "MPI_FLOAT",
+                "MPI_INT",
+            ],
         );
     }
     format!("POOL({kind}, {null}, {})", known.join(", "))
@@ -159,7 +176,10 @@ fn answer(callback: &Callback) -> String {
     let result = if callback.result == "void" { "" } else { "return MPI_SUCCESS;" };
     let named: Vec<_> = params(callback.params).collect();
     let flag = if named.iter().any(|param| param.name == "flag") { "*flag = 0; " } else { "" };
-    format!("static {} answer_{}({}) {{ {flag}{result} }}\n", callback.result, callback.name, callback.params)
+    format!(
+        "static {} answer_{}({}) {{ {flag}{result} }}\n",
+        callback.result, callback.name, callback.params
+    )
 }
 
 fn call(id: FuncId) -> String {
@@ -178,14 +198,20 @@ fn call(id: FuncId) -> String {
             given.push(format!("p{at}"));
             let _ = writeln!(after, "    if (p{at}) settle_{kind}(b{at}, a{at});");
             if kind == "MPI_Win" {
-                let _ =
-                    writeln!(after, "    if (a{at} != b{at} && a{at} != MPI_WIN_NULL) tame_window(a{at});");
+                let _ = writeln!(
+                    after,
+                    "    if (a{at} != b{at} && a{at} != MPI_WIN_NULL) tame_window(a{at});"
+                );
             }
             if kind == "MPI_Datatype" {
-                let _ = writeln!(after, "    if (a{at} != b{at} && !once_in(8)) PMPI_Type_commit(&a{at});");
+                let _ = writeln!(
+                    after,
+                    "    if (a{at} != b{at} && !once_in(8)) PMPI_Type_commit(&a{at});"
+                );
             }
         } else {
-            let kind = if param.by_value() && !is_callback(param.base) { param.base } else { "void *" };
+            let kind =
+                if param.by_value() && !is_callback(param.base) { param.base } else { "void *" };
             let _ = writeln!(before, "    {kind} a{at} = {argument};");
             given.push(format!("a{at}"));
             if param.name.ends_with("keyval") && param.stars == 1 {
@@ -255,7 +281,9 @@ fn draw(id: FuncId, param: &Param<'_>) -> String {
             }
             .to_owned()
         }
-        ("MPI_Count", true) if name.ends_with("count") || name.starts_with("max") => "few()".to_owned(),
+        ("MPI_Count", true) if name.ends_with("count") || name.starts_with("max") => {
+            "few()".to_owned()
+        }
         ("MPI_Count" | "MPI_Aint" | "MPI_Offset", true) if name.ends_with("size") => {
             "once_in(2) ? few() : bytes()".to_owned()
         }
@@ -263,7 +291,8 @@ fn draw(id: FuncId, param: &Param<'_>) -> String {
         ("MPI_T_cb_safety", true) => "(MPI_T_cb_safety) below(5)".to_owned(),
         (_, true) => "0".to_owned(),
         ("int", false) if name.contains("weights") => {
-            if param.constant { "weights()" } else { "once_in(3) ? MPI_UNWEIGHTED : ints()" }.to_owned()
+            if param.constant { "weights()" } else { "once_in(3) ? MPI_UNWEIGHTED : ints()" }
+                .to_owned()
         }
         ("int", false) if param.name.ends_with("keyval") && !id.name().contains("reate") => {
             "keyvals + below(5)".to_owned()
@@ -271,20 +300,26 @@ fn draw(id: FuncId, param: &Param<'_>) -> String {
         ("int", false) => "ints()".to_owned(),
         ("MPI_Count" | "MPI_Aint" | "MPI_Offset", false) => "longs()".to_owned(),
         ("MPI_Status", false) => "statuses()".to_owned(),
-        ("char", false) => match (param.constant, param.stars + usize::from(!param.brackets.is_empty())) {
-            (true, 1) => "(void *) string()",
-            (false, 1) => "room()",
-            (_, 2) => "strings()",
-            _ => "NULL",
+        ("char", false) => {
+            match (param.constant, param.stars + usize::from(!param.brackets.is_empty())) {
+                (true, 1) => "(void *) string()",
+                (false, 1) => "room()",
+                (_, 2) => "strings()",
+                _ => "NULL",
+            }
+            .to_owned()
         }
-        .to_owned(),
         ("void", false) => match name {
-            "buffer" if id.name().contains("attach_buffer") || id.name().contains("Buffer_attach") => {
+            "buffer"
+                if id.name().contains("attach_buffer") || id.name().contains("Buffer_attach") =>
+            {
                 "attached()"
             }
             "baseptr" | "buffer_addr" => "room()",
             "attribute_val" if id.name().contains("get") || id.name().contains("Get") => "room()",
-            "base" | "location" | "extra_state" | "attribute_val" | "obj_handle" | "user_data" => "place()",
+            "base" | "location" | "extra_state" | "attribute_val" | "obj_handle" | "user_data" => {
+                "place()"
+            }
             "logical_true" | "logical_false" => "place()",
             // MPI_IN_PLACE is not valid for these functions.
             _ if id.name().starts_with("MPI_T_") => "place()",

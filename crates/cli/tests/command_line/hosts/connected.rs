@@ -27,7 +27,10 @@ impl Pair {
 
     fn run(&self, sides: [&[&str]; 2], mode: &str) -> [(Option<i32>, String, String); 2] {
         let _ = fs::remove_file(&self.port);
-        let all = ["0", "1"].into_iter().zip(sides).map(|(side, options)| self.start(side, options, mode));
+        let all = ["0", "1"]
+            .into_iter()
+            .zip(sides)
+            .map(|(side, options)| self.start(side, options, mode));
         let all: Vec<Child> = all.collect();
         let end = |child: Child| -> Output { child.wait_with_output().unwrap() };
         let [first, second] = <[Child; 2]>::try_from(all).unwrap();
@@ -38,7 +41,8 @@ impl Pair {
         let ends = self.run(sides, "0");
         for (side, (code, out, err)) in ends.iter().enumerate() {
             let line = format!("side {side}: {together} together");
-            let is_right = (*code, err.as_str(), sorted(out)) == (Some(0), "", vec![&*line, &*line]);
+            let is_right =
+                (*code, err.as_str(), sorted(out)) == (Some(0), "", vec![&*line, &*line]);
             // One side may wait for the other, so a failure shows the output of both.
             assert!(is_right, "side {side} of {sides:?}: {ends:#?}");
         }
@@ -82,9 +86,15 @@ fn a_death_ends_the_connected_jobs_of_other_hosts_and_no_others() {
         for (mode, dead) in [("2", 0), ("3", 1)] {
             let ends = pair.run(sides, mode);
             let (code, _, err) = &ends[dead];
-            assert!(*code == Some(137) && err.contains("was killed by SIGKILL"), "{sides:?} {mode}: {err}");
+            assert!(
+                *code == Some(137) && err.contains("was killed by SIGKILL"),
+                "{sides:?} {mode}: {err}"
+            );
             let (code, _, err) = &ends[1 - dead];
-            assert!(*code == Some(137) && err.contains("was killed by SIGKILL"), "{sides:?} {mode}: {err}");
+            assert!(
+                *code == Some(137) && err.contains("was killed by SIGKILL"),
+                "{sides:?} {mode}: {err}"
+            );
         }
         let [first, second] = pair.run(sides, "4");
         assert_eq!((first.0, &*first.2), (Some(0), ""), "{sides:?}");

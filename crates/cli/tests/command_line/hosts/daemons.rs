@@ -84,7 +84,10 @@ fn others_survive_the_loss_of_a_host_with_its_daemon() {
     job.all_end_with("begins");
     kill(bed.await_process(B, "oxmpi agent"));
     let (code, mut out, err) = job.end();
-    assert!(err.contains("host nodeb is lost, with 2 ranks") && err.contains("the job goes on"), "{err}");
+    assert!(
+        err.contains("host nodeb is lost, with 2 ranks") && err.contains("the job goes on"),
+        "{err}"
+    );
     out.sort_unstable();
     let left = ["rank 0: 3 are left", "rank 1: 3 are left", "rank 4: 3 are left"];
     assert_eq!((code, out), (Some(0), left.map(String::from).to_vec()), "{err}");
@@ -119,7 +122,8 @@ fn a_daemon_skips_an_unreachable_address_and_reports_it() {
     assert_eq!((code, &*out), (Some(0), "got 5\n"), "{err}");
     let text = "the daemon of host nodea does not reach the daemon of host nodeb at 10.99.0.2:";
     assert!(err.contains(text) && err.contains("other addresses"), "{err}");
-    let words = ["--mca", "btl_tcp_if_exclude", "10.99.0.0/16", "-n", "2", "-H", "nodea,nodeb", &program];
+    let words =
+        ["--mca", "btl_tcp_if_exclude", "10.99.0.0/16", "-n", "2", "-H", "nodea,nodeb", &program];
     let (code, _, err) = bed.run(&lamd(&words));
     assert_eq!((code, &*err), (Some(0), ""));
     bed.is_clean();
@@ -147,7 +151,8 @@ mod night {
         let Some(bed) = testbed() else { return };
         let program = bed.compile_text("stream", STREAM);
         let begin = |limit: &[&str]| {
-            let job = bed.begin(&[limit, &lamd(&["-n", "2", "-H", "nodea,nodeb", &program])].concat(), 1);
+            let job =
+                bed.begin(&[limit, &lamd(&["-n", "2", "-H", "nodea,nodeb", &program])].concat(), 1);
             assert_eq!(job.first, ["begun"]);
             job
         };
@@ -163,8 +168,14 @@ mod night {
         bed.set_link(B, false);
         let began = Instant::now();
         let (code, _, err) = job.end();
-        assert!(code.is_some_and(|code| ![0, 124].contains(&code)) && began.elapsed() < 2 * LIMIT, "{err}");
-        assert!(err.contains("host nodeb") && err.contains("nothing has come from it for 5 s"), "{err}");
+        assert!(
+            code.is_some_and(|code| ![0, 124].contains(&code)) && began.elapsed() < 2 * LIMIT,
+            "{err}"
+        );
+        assert!(
+            err.contains("host nodeb") && err.contains("nothing has come from it for 5 s"),
+            "{err}"
+        );
         assert_eq!(err.matches("Meaning:").count(), 1, "{err}");
         bed.set_link(B, true);
     }

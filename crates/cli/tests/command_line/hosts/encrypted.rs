@@ -73,7 +73,8 @@ fn messages_between_hosts_cannot_be_read_unless_encryption_is_off() {
         let mut line = String::new();
         BufReader::new(listener.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "listening\n");
-        let (code, out, err) = bed.run(&[options, &["-n", "2", "-H", "nodea,nodeb", &speak]].concat());
+        let (code, out, err) =
+            bed.run(&[options, &["-n", "2", "-H", "nodea,nodeb", &speak]].concat());
         listener.kill().unwrap();
         listener.wait().unwrap();
         assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "ok\n", ""), "{options:?}");
@@ -92,7 +93,8 @@ fn a_job_on_several_hosts_is_refused_if_the_transport_between_them_is_left_out()
     let Some(bed) = testbed() else { return };
     let speak = bed.compile_text("speak", SPEAK);
     for list in ["^tcp", "self,sm"] {
-        let (code, out, err) = bed.run(&["--mca", "btl", list, "-n", "2", "-H", "nodea,nodeb", &speak]);
+        let (code, out, err) =
+            bed.run(&["--mca", "btl", list, "-n", "2", "-H", "nodea,nodeb", &speak]);
         assert_eq!((code, out.as_str()), (Some(2), ""), "{list}: {err}");
         let said = format!("parameter 'btl' is '{list}' (from --mca btl {list})");
         for text in [&said, "2 hosts", "'--mca btl self,sm,tcp'", "run all ranks on one host"] {

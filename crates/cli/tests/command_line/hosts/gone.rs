@@ -13,8 +13,21 @@ const SILENCE: u64 = 3;
 const UNIVERSE: &str = "head schedule=no\nnodea cpu=1\nnodeb cpu=1\n";
 
 fn words<'w>(silence: &'w str, program: &[&'w str]) -> Vec<&'w str> {
-    [&["--timeout", "100", "--mca", "mpi_agent_silence_s", silence, "-n", "2", "-H", "nodea,nodeb"], program]
-        .concat()
+    [
+        &[
+            "--timeout",
+            "100",
+            "--mca",
+            "mpi_agent_silence_s",
+            silence,
+            "-n",
+            "2",
+            "-H",
+            "nodea,nodeb",
+        ],
+        program,
+    ]
+    .concat()
 }
 
 /// The open connections of a host with the head except those of ssh (proc(5): the state 01 is
@@ -86,7 +99,11 @@ fn stop_head(bed: &Testbed) {
     std::thread::sleep(Duration::from_secs(4 * SILENCE));
     for machine in [A, B] {
         let all = bed.processes(machine);
-        assert!(runs(bed, machine, " agent") && runs(bed, machine, "begins"), "{}: {all:?}", machine.name);
+        assert!(
+            runs(bed, machine, " agent") && runs(bed, machine, "begins"),
+            "{}: {all:?}",
+            machine.name
+        );
     }
     let rest = std::thread::spawn(move || {
         let mut rest = Vec::new();

@@ -48,7 +48,8 @@ fn namespaces(bed: &Testbed) -> usize {
 /// The number of lines in which the job reports ranks in a PID namespace.
 fn said_apart(bed: &Testbed) -> usize {
     let text = std::fs::read_to_string(bed.directory.join(format!("{SAID}.0"))).unwrap_or_default();
-    let is_it = |line: &&str| line.contains(" go on in a PID namespace, as their process numbers are ");
+    let is_it =
+        |line: &&str| line.contains(" go on in a PID namespace, as their process numbers are ");
     text.lines().filter(is_it).count()
 }
 
@@ -102,7 +103,8 @@ mod night {
         let program = bed.compile("jobs/cr_traffic");
         let spread = ["-H", "nodea:2,nodeb:2", "-stdin", "0"];
         let words = words(&program, "1000", "7");
-        let (code, alone, err) = outcome(mpirun_with(&bed, &criu, &spread, &words).output().unwrap());
+        let (code, alone, err) =
+            outcome(mpirun_with(&bed, &criu, &spread, &words).output().unwrap());
         assert_eq!(code, Some(7), "{alone}{err}");
         let (mut all, mut said, mut sets) = (Vec::new(), bed.directory.join(SAID), Vec::new());
         let mut job = mpirun_with(&bed, &criu, &spread, &words).spawn().unwrap();
@@ -111,11 +113,19 @@ mod night {
         for (at, (hosts, wanted)) in steps.into_iter().enumerate() {
             await_round(&mut lines, &mut all, &said);
             let report = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
-            assert!(report.contains(" of 4 ranks in ") && report.contains("and goes on"), "{report}");
+            assert!(
+                report.contains(" of 4 ranks in ") && report.contains("and goes on"),
+                "{report}"
+            );
             await_round(&mut lines, &mut all, &said);
             let report = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
             all.extend(lines);
-            assert_eq!(job.wait().unwrap().code(), Some(75), "{hosts} {:?}", std::fs::read_to_string(&said));
+            assert_eq!(
+                job.wait().unwrap().code(),
+                Some(75),
+                "{hosts} {:?}",
+                std::fs::read_to_string(&said)
+            );
             bed.is_clean();
             sets.push(report.lines().next().unwrap().to_string());
             let before = said_apart(&bed);

@@ -20,7 +20,8 @@ fn connections_between_hosts_are_made_anew_and_nothing_is_lost() {
         let times = TIMES.to_string();
         let words = ["--mca", "rpi", "crtcp", "-n", ranks, "-H", hosts, &program, &times];
         let mut child = bed.mpirun(&words).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+        let mut lines =
+            BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
         for _ in 0..ranks.parse().unwrap() {
             assert!(lines.next().unwrap().starts_with("rank "));
         }
@@ -31,7 +32,8 @@ fn connections_between_hosts_are_made_anew_and_nothing_is_lost() {
         assert_eq!(lines.next().as_deref(), Some("whole"), "{hosts}");
         let (code, _, err) = outcome(child.wait_with_output().unwrap());
         assert_eq!(code, Some(0), "{err}");
-        let count = err.matches(&format!("mpirun: the messages of {ranks} processes stood still")).count();
+        let count =
+            err.matches(&format!("mpirun: the messages of {ranks} processes stood still")).count();
         assert_eq!((count as u32, err.lines().count() as u32), (TIMES, TIMES), "{err}");
     }
     bed.is_clean();
@@ -52,7 +54,8 @@ fn a_job_after_quiesce_is_reached_by_jobs_of_other_launchers() {
                 .unwrap()
         };
         let (mut here, there) = (start("0", quiet), start("1", &spread));
-        let mut lines = BufReader::new(here.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+        let mut lines =
+            BufReader::new(here.stdout.take().unwrap()).lines().map(|line| line.unwrap());
         assert_eq!(lines.next().as_deref(), Some("met"), "{quiet:?}");
         request_quiesce(&bed, here.id());
         let mut line = String::new();

@@ -12,12 +12,22 @@ const ROUNDS: &str = "200";
 const SEED: &str = "5";
 const COMMON: &str = "data";
 
-fn mpirun(bed: &Testbed, criu: &Path, options: &[&str], (program, rounds): (&str, &str)) -> Command {
+fn mpirun(
+    bed: &Testbed,
+    criu: &Path,
+    options: &[&str],
+    (program, rounds): (&str, &str),
+) -> Command {
     mpirun_with(bed, criu, options, &[program, rounds, SEED, COMMON])
 }
 
 /// As [`mpirun`], with a program and its arguments.
-pub(crate) fn mpirun_with(bed: &Testbed, criu: &Path, options: &[&str], program: &[&str]) -> Command {
+pub(crate) fn mpirun_with(
+    bed: &Testbed,
+    criu: &Path,
+    options: &[&str],
+    program: &[&str],
+) -> Command {
     // CRIU images no process of a session that began outside its container, in which these tests
     // may run.
     let mut command = bed.on(HEAD, "sh");
@@ -32,13 +42,19 @@ pub(crate) fn mpirun_with(bed: &Testbed, criu: &Path, options: &[&str], program:
     command
 }
 
-pub(crate) fn checkpoint(bed: &Testbed, criu: &Path, (pid, base): (u32, &str), options: &[&str]) -> String {
+pub(crate) fn checkpoint(
+    bed: &Testbed,
+    criu: &Path,
+    (pid, base): (u32, &str),
+    options: &[&str],
+) -> String {
     // The tool enters the namespaces of the host: those of the test are of no host.
     let pid = pid.to_string();
     let mut ask = Command::new("nsenter");
     ask.args(["--target", &pid, "--net", "--uts", "--mount"]).arg(installed("oxmpi"));
     ask.args(["checkpoint", &pid]).args(options).arg("--dir").arg(bed.directory.join(base));
-    let (code, out, err) = outcome(ask.arg("--mca").arg("cr_blcr_criu").arg(criu).output().unwrap());
+    let (code, out, err) =
+        outcome(ask.arg("--mca").arg("cr_blcr_criu").arg(criu).output().unwrap());
     assert_eq!(code, Some(0), "{out}{err}");
     out
 }
@@ -50,7 +66,13 @@ pub(crate) fn results(text: &str) -> Vec<&str> {
 /// `oxmpi restart` on the head.
 pub(crate) fn restart_command(bed: &Testbed, criu: &Path, words: &[&str]) -> Command {
     let mut command = bed.on(HEAD, "setsid");
-    command.arg(installed("oxmpi")).arg("restart").args(words).arg("--mca").arg("cr_blcr_criu").arg(criu);
+    command
+        .arg(installed("oxmpi"))
+        .arg("restart")
+        .args(words)
+        .arg("--mca")
+        .arg("cr_blcr_criu")
+        .arg(criu);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command
 }
@@ -87,7 +109,8 @@ fn jobs_on_several_hosts_are_imaged_and_go_on_on_other_hosts() {
 fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
     let program = bed.compile("jobs/cr_traffic");
     let spread = ["-H", "nodea:2,nodeb:2", "-stdin", "0"];
-    let (code, alone, err) = outcome(mpirun(bed, criu, &spread, (&program, "400")).output().unwrap());
+    let (code, alone, err) =
+        outcome(mpirun(bed, criu, &spread, (&program, "400")).output().unwrap());
     assert_eq!(code, Some(0), "{alone}{err}");
     let (mut all, mut said) = (Vec::new(), PathBuf::new());
     let mut job = mpirun(bed, criu, &spread, (&program, "400")).spawn().unwrap();
@@ -137,7 +160,8 @@ fn files_that_other_hosts_have_are_cut_back_there() {
     let (file, other) = (format!("private:{PRIVATE}/data"), format!("private:{PRIVATE}/alone"));
     let words = |file| [&*program, "150", SEED, file];
     let spread = ["-H", "nodea:2,nodeb:2"];
-    let (code, alone, err) = outcome(mpirun_with(&bed, &criu, &spread, &words(&other)).output().unwrap());
+    let (code, alone, err) =
+        outcome(mpirun_with(&bed, &criu, &spread, &words(&other)).output().unwrap());
     assert_eq!(code, Some(0), "{alone}{err}");
     let mut job = mpirun_with(&bed, &criu, &spread, &words(&file)).spawn().unwrap();
     let mut lines = lines_of(&mut job);
@@ -158,14 +182,17 @@ fn files_that_other_hosts_have_are_cut_back_there() {
     let (code, out, err, _) = restart(&bed, &criu, &refuse, &program);
     assert!(code == Some(1) && err.contains("cr_files is 'refuse'"), "{code:?} {out}{err}");
     bed.is_clean();
-    let (code, after, err, there) = restart(&bed, &criu, &[&set, "--host", "nodea:2,nodeb:2"], &program);
+    let (code, after, err, there) =
+        restart(&bed, &criu, &[&set, "--host", "nodea:2,nodeb:2"], &program);
     assert_eq!((code, there), (Some(0), [0, 2, 2]), "{after}{err}");
     for host in ["nodea", "nodeb"] {
-        let is_it =
-            |line: &str| line.contains("/data is cut back to ") && line.ends_with(&format!(" on {host}"));
+        let is_it = |line: &str| {
+            line.contains("/data is cut back to ") && line.ends_with(&format!(" on {host}"))
+        };
         assert!(err.lines().any(is_it), "{host}: {err}");
     }
-    let whole = |text: &str| text.lines().find(|line| line.starts_with("whole")).map(str::to_string);
+    let whole =
+        |text: &str| text.lines().find(|line| line.starts_with("whole")).map(str::to_string);
     assert!(whole(&after).is_some() && whole(&after) == whole(&alone), "{after}{err}");
     bed.is_clean();
 }
@@ -176,7 +203,8 @@ fn files_that_other_hosts_have_are_cut_back_there() {
 fn a_job_that_runs_on_other_hosts_is_not_restarted_beside_itself() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     let program = bed.compile("jobs/cr_traffic");
-    let mut job = mpirun(&bed, &criu, &["-H", "nodea:2,nodeb:2"], (&program, "4000")).spawn().unwrap();
+    let mut job =
+        mpirun(&bed, &criu, &["-H", "nodea:2,nodeb:2"], (&program, "4000")).spawn().unwrap();
     let mut lines = lines_of(&mut job);
     let await_round = |lines: &mut dyn Iterator<Item = String>| {
         while !lines.next().unwrap().starts_with("round ") {}
@@ -186,7 +214,10 @@ fn a_job_that_runs_on_other_hosts_is_not_restarted_beside_itself() {
     let set = report.lines().next().unwrap();
     for words in [&[set][..], &[set, "--host", "nodea:4"], &[set, "--host", "nodeb:1,nodea:3"]] {
         let (code, out, err, there) = restart(&bed, &criu, words, &program);
-        assert!(code == Some(1) && err.contains("the job runs still: "), "{words:?} {code:?} {out}{err}");
+        assert!(
+            code == Some(1) && err.contains("the job runs still: "),
+            "{words:?} {code:?} {out}{err}"
+        );
         assert!(!err.contains("is cut back"), "{words:?} {err}");
         assert_eq!(there, [0, 2, 2], "{words:?} {err}");
         await_round(&mut lines);
@@ -194,7 +225,14 @@ fn a_job_that_runs_on_other_hosts_is_not_restarted_beside_itself() {
     // In a new PID namespace the launcher does not see their processes, but the agents do.
     let mut command = bed.on(B, "unshare");
     command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "setsid", "--wait"]);
-    command.arg(installed("oxmpi")).args(["restart", set, "--host", "nodea:4", "--mca", "cr_blcr_criu"]);
+    command.arg(installed("oxmpi")).args([
+        "restart",
+        set,
+        "--host",
+        "nodea:4",
+        "--mca",
+        "cr_blcr_criu",
+    ]);
     let (code, out, err) = outcome(command.arg(&criu).stdin(Stdio::null()).output().unwrap());
     let is_said = err.contains("host 'nodea'") && err.contains("the job runs still: ");
     assert!(code == Some(1) && is_said && !err.contains("is cut back"), "{code:?} {out}{err}");
@@ -212,7 +250,8 @@ fn a_host_without_criu_is_named_before_the_job_starts() {
     let own = bed.directory.join(PRIVATE).join("criu");
     std::fs::write(&own, format!("#!/bin/sh\nexec {} \"$@\"\n", shell_word(&criu))).unwrap();
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let job = |hosts| outcome(mpirun(&bed, &own, &["-H", hosts], (&program, "10")).output().unwrap());
+    let job =
+        |hosts| outcome(mpirun(&bed, &own, &["-H", hosts], (&program, "10")).output().unwrap());
     let (code, out, err) = job("localhost:2,nodeb:2");
     assert_eq!((code, &*out), (Some(1), ""), "{err}");
     assert!(err.contains("host 'nodeb'") && err.contains(own.to_str().unwrap()), "{err}");
@@ -228,8 +267,26 @@ fn programs_on_several_hosts_save_their_state() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     let program = bed.compile("jobs/cr_own");
     let mut command = bed.on(HEAD, installed("mpirun").to_str().unwrap());
-    command.args(["--timeout", "100", "--mca", "plm_rsh_agent", &bed.shell(), "-H", "nodea:2,nodeb:2"]);
-    command.args(["--mca", "cr", "self", "--mca", "cr_self_user_prefix", "own", "--mca", "rpi", "tcp"]);
+    command.args([
+        "--timeout",
+        "100",
+        "--mca",
+        "plm_rsh_agent",
+        &bed.shell(),
+        "-H",
+        "nodea:2,nodeb:2",
+    ]);
+    command.args([
+        "--mca",
+        "cr",
+        "self",
+        "--mca",
+        "cr_self_user_prefix",
+        "own",
+        "--mca",
+        "rpi",
+        "tcp",
+    ]);
     command.args(["-n", "4", &program, "1500", "1000"]).stdin(Stdio::null());
     let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = lines_of(&mut job);
@@ -260,7 +317,8 @@ mod night {
     fn ranks_go_on_on_other_hosts() {
         let Some((bed, criu)) = testbed().zip(criu()) else { return };
         let program = bed.compile("jobs/cr_traffic");
-        let (code, alone, err) = outcome(mpirun(&bed, &criu, &[], (&program, ROUNDS)).output().unwrap());
+        let (code, alone, err) =
+            outcome(mpirun(&bed, &criu, &[], (&program, ROUNDS)).output().unwrap());
         assert_eq!(code, Some(0), "{alone}{err}");
         let mut job = mpirun(&bed, &criu, &[], (&program, ROUNDS)).spawn().unwrap();
         let mut lines = lines_of(&mut job);
@@ -281,8 +339,11 @@ mod night {
         let run = line.split_once(&word).map(|(_, args)| format!("{word}{args}")).unwrap();
         assert_eq!(line, format!("-n 4 -H {}:4 {run}", HEAD.name), "{schema}");
         let edited = bed.directory.join("schema").display().to_string();
-        std::fs::write(&edited, format!("-n 1 -H nodeb {run}\n-n 2 -H nodea:2 {run}\n-n 1 -H nodeb {run}\n"))
-            .unwrap();
+        std::fs::write(
+            &edited,
+            format!("-n 1 -H nodeb {run}\n-n 2 -H nodea:2 {run}\n-n 1 -H nodeb {run}\n"),
+        )
+        .unwrap();
         for (words, wanted) in [
             (["-H", "nodea:4"], [0, 4, 0]),
             (["--hostfile", &hostfile], [0, 0, 4]),
@@ -292,7 +353,8 @@ mod night {
             (["--app", &edited], [0, 2, 2]),
         ] {
             let start = Instant::now();
-            let (code, after, err, there) = restart(&bed, &criu, &[&[&*set], &words[..]].concat(), &program);
+            let (code, after, err, there) =
+                restart(&bed, &criu, &[&[&*set], &words[..]].concat(), &program);
             assert_eq!(code, Some(0), "{words:?} {after}{err}");
             assert_eq!(there, wanted, "{words:?} {err}");
             let all = format!("{before}\n{after}");
@@ -311,12 +373,18 @@ mod night {
         ] {
             std::fs::write(&edited, lines).unwrap();
             let (code, _, err, _) = restart(&bed, &criu, &[&set, "--app", &edited], &program);
-            assert!(code == Some(2) && err.contains(wanted) && err.contains(&edited), "{code:?} {err}");
+            assert!(
+                code == Some(2) && err.contains(wanted) && err.contains(&edited),
+                "{code:?} {err}"
+            );
         }
         let aside = bed.directory.join("aside");
         std::fs::rename(Path::new(&set).join("image/rank.3"), &aside).unwrap();
         let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea:4"], &program);
-        assert!(code == Some(1) && err.contains("rank.3/") && err.contains("is damaged"), "{code:?} {err}");
+        assert!(
+            code == Some(1) && err.contains("rank.3/") && err.contains("is damaged"),
+            "{code:?} {err}"
+        );
         bed.is_clean();
     }
 

@@ -14,7 +14,8 @@ const SILENCE: &[&str] = &["--timeout", "120", "--mca", "mpi_agent_silence_s", "
 #[test]
 fn agents_of_quiet_ranks_are_not_taken_for_lost() {
     let Some(bed) = testbed() else { return };
-    let (code, _, err) = bed.run(&[SILENCE, &["-n", "2", "-H", "nodea,nodeb", "sleep", "12"]].concat());
+    let (code, _, err) =
+        bed.run(&[SILENCE, &["-n", "2", "-H", "nodea,nodeb", "sleep", "12"]].concat());
     assert_eq!((code, err.as_str()), (Some(0), ""));
     bed.is_clean();
 }
@@ -42,7 +43,13 @@ fn an_agent_that_is_stopped_is_taken_for_lost() {
     signal(Signal::STOP);
     let (code, _, err) = outcome(child.wait_with_output().unwrap());
     signal(Signal::CONT);
-    assert!(code.is_some_and(|code| ![0, 124].contains(&code)) && began.elapsed() < 2 * LIMIT, "{err}");
-    assert!(err.contains("host nodeb") && err.contains("nothing has come from it for 5 s"), "{err}");
+    assert!(
+        code.is_some_and(|code| ![0, 124].contains(&code)) && began.elapsed() < 2 * LIMIT,
+        "{err}"
+    );
+    assert!(
+        err.contains("host nodeb") && err.contains("nothing has come from it for 5 s"),
+        "{err}"
+    );
     bed.is_clean();
 }

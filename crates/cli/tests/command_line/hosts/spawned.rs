@@ -87,7 +87,8 @@ fn processes_are_spawned_on_hosts_of_the_job() {
         assert_eq!((code, &*err), (Some(0), ""), "{words:?}: {out}");
         sorted(&out).join(", ")
     };
-    let named = "2 together, child 0 on nodeb, child 1 on nodea, child 2 on nodeb".replace('2', "5");
+    let named =
+        "2 together, child 0 on nodeb, child 1 on nodea, child 2 on nodeb".replace('2', "5");
     let named = named.replace("child 5", "child 2");
     for rpi in ["shm", "tcp", "lamd", "crtcp"] {
         let options = ["--mca", "rpi", rpi];
@@ -100,7 +101,10 @@ fn processes_are_spawned_on_hosts_of_the_job() {
     let one = spawn(&[], "nodeb:2", ["-", "2", "-"]);
     assert_eq!(one, "4 together, child 0 on nodeb, child 1 on nodeb");
     let error = spawn(&[], "nodea,nodeb", ["nodea,other", "2", "-"]);
-    assert!(error.contains("host 'other' is not among the hosts of the job, nodea, nodeb"), "{error}");
+    assert!(
+        error.contains("host 'other' is not among the hosts of the job, nodea, nodeb"),
+        "{error}"
+    );
     bed.is_clean();
 }
 
@@ -112,7 +116,8 @@ fn the_end_of_a_spawned_process_is_reported_with_its_host() {
     let (code, _, err) = outcome(bed.mpirun(&words).output().unwrap());
     assert_eq!(code, Some(134), "{err}");
     assert!(
-        err.contains("rank 1 of spawned job 1 (pid ") && err.contains("host nodeb) was killed by SIGABRT"),
+        err.contains("rank 1 of spawned job 1 (pid ")
+            && err.contains("host nodeb) was killed by SIGABRT"),
         "{err}"
     );
     bed.is_clean();
@@ -274,7 +279,17 @@ fn the_end_of_a_job_does_not_wait_for_hosts_that_are_to_start_processes() {
     let program = bed.compile_text("often", OFTEN);
     let directory = bed.directory.to_str().unwrap().to_string();
     for timeout in ["50", "6"] {
-        let words = ["--timeout", timeout, "-n", "2", "-H", "localhost,nodeb", &program, &directory, "later"];
+        let words = [
+            "--timeout",
+            timeout,
+            "-n",
+            "2",
+            "-H",
+            "localhost,nodeb",
+            &program,
+            &directory,
+            "later",
+        ];
         let job = bed.begin(&words, 1);
         assert_eq!(job.first, ["ready"]);
         let agent = Pid::from_raw(bed.await_process(B, "oxmpi agent")).unwrap();
@@ -360,7 +375,10 @@ fn an_agent_that_stalls_when_it_is_to_kill_processes_loses_these_alone() {
     let report = errors.next().unwrap();
     assert!(report.contains("rank 0 of spawned job 1 (pid "), "{report}");
     let given_up = errors.find(|line| line.starts_with("mpirun: ")).unwrap();
-    assert!(given_up.contains("host nodeb has not confirmed the end of 1 of its ranks"), "{given_up}");
+    assert!(
+        given_up.contains("host nodeb has not confirmed the end of 1 of its ranks"),
+        "{given_up}"
+    );
     kill_process(agent, Signal::CONT).unwrap();
     fs::write(bed.directory.join("go"), "").unwrap();
     assert_eq!(job.lines.next().unwrap().unwrap(), "sum 1");

@@ -93,8 +93,8 @@ fn why_not() -> Option<String> {
         return Some("only root may make network namespaces".into());
     }
     for program in ["ip", "unshare", "ssh", "ssh-keygen", "sshd"] {
-        let there =
-            ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(|directory| Path::new(directory).join(program));
+        let there = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+            .map(|directory| Path::new(directory).join(program));
         if !there.iter().any(|path| path.exists()) {
             return Some(format!("'{program}' is missing"));
         }
@@ -116,12 +116,13 @@ pub(crate) fn run(words: &str) {
 impl Testbed {
     fn new(numbers_itself: bool) -> Testbed {
         sweep();
-        let directory =
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oxmpi-hosts-{}", std::process::id()));
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("oxmpi-hosts-{}", std::process::id()));
         fs::create_dir_all(directory.join(PRIVATE)).unwrap();
         let has_made_run = fs::create_dir(PRIVILEGE_SEPARATION).is_ok();
         let plain = TestDirectory::new("ssh");
-        let mut bed = Testbed { directory, plain, servers: Vec::new(), has_made_run, numbers_itself };
+        let mut bed =
+            Testbed { directory, plain, servers: Vec::new(), has_made_run, numbers_itself };
         bed.make_network();
         bed.make_keys();
         for machine in [A, B] {
@@ -141,7 +142,9 @@ impl Testbed {
         for machine in ALL {
             let (name, letter, address) = (machine.namespace(), machine.letter, machine.address);
             run(&format!("ip netns add {name}"));
-            run(&format!("ip -n {switch} link add {letter}0 type veth peer name eth0 netns {name}"));
+            run(&format!(
+                "ip -n {switch} link add {letter}0 type veth peer name eth0 netns {name}"
+            ));
             run(&format!("ip -n {switch} link set {letter}0 master br0 up"));
             run(&format!("ip -n {name} address add {address}/24 dev eth0"));
             run(&format!("ip -n {name} link set eth0 up"));
@@ -184,7 +187,17 @@ impl Testbed {
             machine.namespace()
         );
         let mut command = Command::new("unshare");
-        command.args(["--uts", "--mount", "--propagation", "private", "sh", "-c", &script, "sh", program]);
+        command.args([
+            "--uts",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            &script,
+            "sh",
+            program,
+        ]);
         command.current_dir(&self.directory);
         command
     }
@@ -242,7 +255,11 @@ impl Testbed {
         Begun { child, first, lines }
     }
 
-    pub(crate) fn oxmpi_on(&self, machine: Machine, words: &[&str]) -> (Option<i32>, String, String) {
+    pub(crate) fn oxmpi_on(
+        &self,
+        machine: Machine,
+        words: &[&str],
+    ) -> (Option<i32>, String, String) {
         let mut command = self.on(machine, "timeout");
         command.args(["-k", "1", "50", installed("oxmpi").to_str().unwrap()]).args(words);
         outcome(command.stdin(Stdio::null()).output().unwrap())
@@ -311,7 +328,8 @@ impl Testbed {
         let at = [A, B].iter().position(|other| other.name == machine.name).unwrap();
         let root = format!("/proc/{}/root", self.servers[at].id());
         let directory = self.directory.join(PRIVATE);
-        let entries = fs::read_dir(Path::new(&root).join(directory.strip_prefix("/").unwrap())).unwrap();
+        let entries =
+            fs::read_dir(Path::new(&root).join(directory.strip_prefix("/").unwrap())).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
@@ -357,7 +375,8 @@ impl Testbed {
 pub(crate) fn inside<T: Send>(namespace: &str, act: impl FnOnce() -> T + Send) -> T {
     let at = fs::File::open(Path::new("/run/netns").join(namespace)).unwrap();
     let within = || {
-        rustix::thread::move_into_link_name_space(at.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        rustix::thread::move_into_link_name_space(at.as_fd(), Some(LinkNameSpaceType::Network))
+            .unwrap();
         act()
     };
     std::thread::scope(|scope| scope.spawn(within).join().unwrap())
@@ -367,7 +386,8 @@ fn sweep() {
     let output = Command::new("ip").args(["netns", "list"]).output().unwrap();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let name = line.split_whitespace().next().unwrap_or_default();
-        let Some(pid) = name.strip_prefix("oxmpi-").map(|rest| rest.trim_end_matches(char::is_alphabetic))
+        let Some(pid) =
+            name.strip_prefix("oxmpi-").map(|rest| rest.trim_end_matches(char::is_alphabetic))
         else {
             continue;
         };
@@ -394,7 +414,9 @@ pub(crate) fn outcome(output: Output) -> (Option<i32>, String, String) {
 
 fn pids(namespace: &str) -> Vec<i32> {
     let output = Command::new("ip").args(["netns", "pids", namespace]).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let text = output
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .unwrap_or_default();
     text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 

@@ -11,7 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use oxmpi_rt::client::Client;
-use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with, sockopt,
+};
 
 use super::testbed::{A, B, HEAD, LIMIT, Machine, inside, run, switch, testbed};
 
@@ -38,11 +40,20 @@ impl Capture {
         let packets = inside(&switch(), || {
             // All protocols (packet(7): in network byte order).
             let all = Protocol::from_raw(NonZeroU32::new(u32::from(3u16.to_be())).unwrap());
-            let socket =
-                socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, Some(all)).unwrap();
+            let socket = socket_with(
+                AddressFamily::PACKET,
+                SocketType::RAW,
+                SocketFlags::CLOEXEC,
+                Some(all),
+            )
+            .unwrap();
             sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
-            sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(Duration::from_millis(50)))
-                .unwrap();
+            sockopt::set_socket_timeout(
+                &socket,
+                sockopt::Timeout::Recv,
+                Some(Duration::from_millis(50)),
+            )
+            .unwrap();
             socket
         });
         let is_over = Arc::new(AtomicBool::new(false));
@@ -89,7 +100,8 @@ fn nothing_of_a_job_in_a_universe_can_be_read_on_the_network() {
     let test = ["--exact", "hosts::wire::tells_the_secret_of_its_job", "--ignored", "--nocapture"];
     let (code, out, err) = bed.run(&[&["-x", variable, "C", program], &test[..]].concat());
     assert_eq!(code, Some(0), "{out}{err}");
-    let words = ["exec", "-x", variable, "n1", "sh", "-c", "cat /proc/self/environ; echo $A_VARIABLE >&2"];
+    let words =
+        ["exec", "-x", variable, "n1", "sh", "-c", "cat /proc/self/environ; echo $A_VARIABLE >&2"];
     let (code, out_of_exec, _) = bed.oxmpi_on(HEAD, &words);
     assert!(code == Some(0) && out_of_exec.contains("a-value-that"), "{out_of_exec}");
     bed.halt();
@@ -165,7 +177,9 @@ impl Between {
                 let ends = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
                 let said = said.clone();
                 std::thread::spawn(move || {
-                    pass(client, upstream, to, |bytes| said.lock().unwrap()[number].extend_from_slice(bytes));
+                    pass(client, upstream, to, |bytes| {
+                        said.lock().unwrap()[number].extend_from_slice(bytes)
+                    });
                 });
                 std::thread::spawn(move || pass(ends.1, ends.0, from, |_| ()));
             }
@@ -182,7 +196,9 @@ impl Between {
 fn pass(mut from: TcpStream, mut to: TcpStream, change: Option<usize>, note: impl Fn(&[u8])) {
     let (mut at, mut bytes) = (0, [0; 4096]);
     while let Ok(n @ 1..) = from.read(&mut bytes) {
-        if let Some(place) = change.and_then(|place| place.checked_sub(at)).filter(|place| *place < n) {
+        if let Some(place) =
+            change.and_then(|place| place.checked_sub(at)).filter(|place| *place < n)
+        {
             bytes[place] ^= 0x10;
         }
         at += n;

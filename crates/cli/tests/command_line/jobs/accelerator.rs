@@ -61,7 +61,9 @@ fn a_missing_required_driver_ends_the_job() {
     let without = (prepared.0, "/nonexistent/libcuda.so.1".to_string());
     let outcome = run(&without, 2, &wanted, &["all"], &[]);
     assert_ne!(outcome.code, 0, "{outcome:?}");
-    for text in ["/nonexistent/libcuda.so.1", "No such file", "accelerator_cuda_library", "with 'auto'"] {
+    for text in
+        ["/nonexistent/libcuda.so.1", "No such file", "accelerator_cuda_library", "with 'auto'"]
+    {
         assert!(outcome.err.contains(text), "{text}: {outcome:?}");
     }
     let outcome = run(&without, 2, &[], &["all"], &[]);
@@ -84,8 +86,11 @@ fn info_and_doctor_say_which_driver_there_is() {
     let (_programs, driver) = prepared();
     let said = |arguments: &[&str], name: &str| {
         let mut command = Command::new(crate::support::installed("oxmpi"));
-        let output =
-            command.args(arguments).env("OXMPI_MCA_accelerator_cuda_library", name).output().unwrap();
+        let output = command
+            .args(arguments)
+            .env("OXMPI_MCA_accelerator_cuda_library", name)
+            .output()
+            .unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let select = ["info", "--select", "--ranks", "2"];

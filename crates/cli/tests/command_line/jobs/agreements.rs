@@ -14,7 +14,13 @@ const TOLERANT: [&[(&str, &str)]; 7] = [
     &[("coll_ftagree_agreement", "2")],
 ];
 
-fn run(programs: &Programs, ranks: u32, said: &[(&str, &str)], program: &str, arguments: &[&str]) -> Outcome {
+fn run(
+    programs: &Programs,
+    ranks: u32,
+    said: &[(&str, &str)],
+    program: &str,
+    arguments: &[&str],
+) -> Outcome {
     let said = said.iter().flat_map(|(name, value)| ["--mca", name, value]);
     let options: Vec<&str> = ["--with-ft", "ulfm"].into_iter().chain(said).collect();
     programs.run(ranks, &options, program, arguments)
@@ -22,7 +28,8 @@ fn run(programs: &Programs, ranks: u32, said: &[(&str, &str)], program: &str, ar
 
 fn deaths(outcome: &Outcome) -> usize {
     let gone = "  none of the others runs any more.";
-    outcome.err.matches("  the job goes on without it; ").count() + outcome.err.matches(gone).count()
+    outcome.err.matches("  the job goes on without it; ").count()
+        + outcome.err.matches(gone).count()
 }
 
 #[test]
@@ -34,7 +41,11 @@ fn the_living_agree_by_each_algorithm_while_others_die() {
             let more = if seed % 2 == 0 { ("rpi", "tcp") } else { ("rpi", "shm") };
             let said = [said, &[more]].concat();
             let outcome = run(&programs, ranks, &said, "ftagree", &["kill", &seed.to_string()]);
-            assert_eq!((outcome.code, &*outcome.out), (0, "ok\n"), "{ranks} ranks, {said:?}: {outcome:?}");
+            assert_eq!(
+                (outcome.code, &*outcome.out),
+                (0, "ok\n"),
+                "{ranks} ranks, {said:?}: {outcome:?}"
+            );
             dead += deaths(&outcome);
         }
         assert!(dead > 4, "{said:?}: only {dead} have died");
@@ -47,9 +58,14 @@ fn programs_shrink_and_go_on_by_each_algorithm() {
     for said in TOLERANT {
         let mut dead = 0;
         for (ranks, seed) in [(4, 1), (5, 3), (7, 2), (7, 5)] {
-            let outcome = run(&programs, ranks, said, "ulfm_kill", &[&seed.to_string(), "messages"]);
+            let outcome =
+                run(&programs, ranks, said, "ulfm_kill", &[&seed.to_string(), "messages"]);
             let left = format!("{} of {ranks} are left\n", ranks as usize - deaths(&outcome));
-            assert_eq!((outcome.code, &outcome.out), (0, &left), "{said:?}, seed {seed}: {outcome:?}");
+            assert_eq!(
+                (outcome.code, &outcome.out),
+                (0, &left),
+                "{said:?}, seed {seed}: {outcome:?}"
+            );
             dead += deaths(&outcome);
         }
         assert!(dead > 0, "{said:?}: no rank has died");
@@ -64,7 +80,9 @@ fn programs_shrink_and_go_on_by_each_algorithm() {
 #[test]
 fn without_tolerance_a_failure_is_an_error_of_the_agreement() {
     let programs = compile(&["jobs/ftagree"]);
-    for said in [[("coll_ftagree_agreement", "0")], [("coll", "^ftagree")], [("coll_basic_priority", "31")]] {
+    for said in
+        [[("coll_ftagree_agreement", "0")], [("coll", "^ftagree")], [("coll_basic_priority", "31")]]
+    {
         for ranks in [2, 5] {
             let outcome = run(&programs, ranks, &said, "ftagree", &["fail"]);
             let ok = if ranks == 2 { "" } else { "ok\n" };
@@ -80,7 +98,11 @@ fn agreements_that_no_component_serves_are_errors() {
     let programs = compile(&["jobs/ftagree"]);
     for coll in ["^ftagree,basic", "shmem,tuned,libnbc"] {
         let outcome = run(&programs, 3, &[("coll", coll)], "ftagree", &["refused"]);
-        assert_eq!((outcome.code, &*outcome.out, &*outcome.err), (0, "ok\n", ""), "{coll}: {outcome:?}");
+        assert_eq!(
+            (outcome.code, &*outcome.out, &*outcome.err),
+            (0, "ok\n", ""),
+            "{coll}: {outcome:?}"
+        );
     }
 }
 
@@ -95,16 +117,21 @@ fn the_component_of_an_agreement_is_reported() {
         assert_eq!(outcome.err.matches(&line).count(), 1, "{options:?}, {line}: {outcome:?}");
         outcome.err
     };
-    let with_ft =
-        |options: &[&str], line: &str| reports(4, &[&["--with-ft", "ulfm"], options].concat(), line);
+    let with_ft = |options: &[&str], line: &str| {
+        reports(4, &[&["--with-ft", "ulfm"], options].concat(), line)
+    };
     let set = |name, value| ["--mca", name, value];
     let err = with_ft(&[], "algorithm 1 early returning, binary tree, component ftagree");
-    assert!(err.contains("is served by: shmem 50, tuned 30, ftagree 30, libnbc 10, basic 0\n"), "{err}");
+    assert!(
+        err.contains("is served by: shmem 50, tuned 30, ftagree 30, libnbc 10, basic 0\n"),
+        "{err}"
+    );
     for (tree, name) in [("1", "binary"), ("2", "star"), ("3", "string"), ("4", "binomial")] {
         let line = format!("algorithm 1 early returning, {name} tree, component ftagree");
         with_ft(&set("coll_ftagree_era_topology", tree), &line);
     }
-    let rebuilt = "algorithm 1 early returning, binary tree, rebuilt after failures, component ftagree";
+    let rebuilt =
+        "algorithm 1 early returning, binary tree, rebuilt after failures, component ftagree";
     with_ft(&set("coll_ftagree_era_rebuild", "1"), rebuilt);
     let terminating = "algorithm 2 early terminating, component ftagree";
     with_ft(&set("coll_ftagree_agreement", "2"), terminating);

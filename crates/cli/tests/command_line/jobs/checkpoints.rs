@@ -53,9 +53,15 @@ impl Sandbox {
         // tests may run.
         let mut command = Command::new(if is_outside { "setsid" } else { "nsenter" });
         command.args(is_outside.then_some("nsenter"));
-        command.arg(format!("--net=/proc/{}/ns/net", self.holder.id())).arg("--").arg(installed(program));
+        command
+            .arg(format!("--net=/proc/{}/ns/net", self.holder.id()))
+            .arg("--")
+            .arg(installed(program));
         command.env("OXMPI_MCA_cr_base_dir", self.sets()).env("OXMPI_MCA_cr_blcr_criu", &self.criu);
-        command.env("OXMPI_PARAM_FILES", "none").current_dir(&self.programs.directory).stdin(Stdio::null());
+        command
+            .env("OXMPI_PARAM_FILES", "none")
+            .current_dir(&self.programs.directory)
+            .stdin(Stdio::null());
         command
     }
 
@@ -137,7 +143,11 @@ impl ImagedJob<'_> {
         let (start, before) = (Instant::now(), self.text().matches(word).count());
         while self.text().matches(word).count() <= before {
             assert!(start.elapsed() < LIMIT, "no line '{word}':\n{}", self.text());
-            assert!(self.child.try_wait().unwrap().is_none(), "the job has ended:\n{}", self.text());
+            assert!(
+                self.child.try_wait().unwrap().is_none(),
+                "the job has ended:\n{}",
+                self.text()
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -146,7 +156,11 @@ impl ImagedJob<'_> {
         let start = Instant::now();
         while !is_so(self) {
             assert!(start.elapsed() < LIMIT, "{what}:\n{}{}", self.text(), restarted(self.sandbox));
-            assert!(self.child.try_wait().unwrap().is_none(), "the job has ended:\n{}", self.text());
+            assert!(
+                self.child.try_wait().unwrap().is_none(),
+                "the job has ended:\n{}",
+                self.text()
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -169,9 +183,9 @@ impl ImagedJob<'_> {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                let code = status
-                    .code()
-                    .unwrap_or_else(|| -std::os::unix::process::ExitStatusExt::signal(&status).unwrap());
+                let code = status.code().unwrap_or_else(|| {
+                    -std::os::unix::process::ExitStatusExt::signal(&status).unwrap()
+                });
                 return (code, self.text());
             }
             assert!(start.elapsed() < LIMIT, "the job does not end:\n{}", self.text());
@@ -206,12 +220,18 @@ fn without_capabilities(capabilities: &str, like: &Command) -> Command {
     command.args(like.get_args().take(before));
     command.args(["setpriv", "--bounding-set", capabilities, "--inh-caps", capabilities]);
     command.args(like.get_args().skip(before)).current_dir(like.get_current_dir().unwrap());
-    command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    command
+        .envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .stdin(Stdio::null());
     command
 }
 
 fn words(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 fn set_of(output: &Output) -> String {
@@ -228,8 +248,9 @@ fn refused(output: &Output, code: i32, texts: &[&str]) {
 
 /// The lines in which rank 0 prints results: each must be printed once, in order.
 fn results(out: &str) -> Vec<&str> {
-    let is_result =
-        |line: &&str| ["step ", "round ", "sum ", "whole"].iter().any(|word| line.starts_with(word));
+    let is_result = |line: &&str| {
+        ["step ", "round ", "sum ", "whole"].iter().any(|word| line.starts_with(word))
+    };
     out.lines().filter(is_result).collect()
 }
 
@@ -359,7 +380,8 @@ fn survives_crashes(options: &[&str], form: &[&str]) {
     let mut job = sandbox.start(options, "cr_heat", &["6000", "6000"]);
     job.await_line("step");
     let (mpirun, pause) = (job.mpirun(), sandbox.programs.path("pause"));
-    let checkpoint = |more: &[&str]| sandbox.oxmpi(&[&["checkpoint", &mpirun], form, more].concat());
+    let checkpoint =
+        |more: &[&str]| sandbox.oxmpi(&[&["checkpoint", &mpirun], form, more].concat());
     let mut newest = set_of(&run(checkpoint(&[])));
     for ends in [false, true] {
         for step in ["begun", "imaged", "synced", "sealed", "renamed", "published", "retired"] {
@@ -388,7 +410,11 @@ fn survives_crashes(options: &[&str], form: &[&str]) {
             let is_old = words(&output).contains(&format!("{newest}\n"));
             assert_eq!(is_old, !is_new, "{step}: {}", words(&output));
             newest = set_of(&run(checkpoint(&["--mca", "cr_keep", "0"])));
-            assert_eq!(sandbox.names(), [newest.rsplit('/').next().unwrap()], "{step} leaves something");
+            assert_eq!(
+                sandbox.names(),
+                [newest.rsplit('/').next().unwrap()],
+                "{step} leaves something"
+            );
         }
     }
     job.lose();
@@ -431,14 +457,17 @@ fn a_job_is_checkpointed_at_intervals_also_after_a_restart() {
     job.await_that("no third set", |_| numbers(&sandbox).last().is_some_and(|last| *last >= 3));
     let (report, name) =
         (job.text(), sandbox.sets().join(set_names(&sandbox)[0].rsplit_once('.').unwrap().0));
-    let line = format!("mpirun: the job is checkpointed every 0.3s; 'oxmpi restart {}'", name.display());
+    let line =
+        format!("mpirun: the job is checkpointed every 0.3s; 'oxmpi restart {}'", name.display());
     assert_eq!(report.matches(&line).count(), 1, "{report}");
     job.lose();
     let last = numbers(&sandbox).pop().unwrap();
     let described = run(sandbox.oxmpi(&["info", "--checkpoint", name.to_str().unwrap()]));
     assert!(words(&described).contains("every 0.3s by itself"), "{}", words(&described));
     let mut job = restart(&sandbox, name.to_str().unwrap(), &[]);
-    job.await_that("no set after the restart", |_| numbers(&sandbox).last().is_some_and(|new| *new > last));
+    job.await_that("no set after the restart", |_| {
+        numbers(&sandbox).last().is_some_and(|new| *new > last)
+    });
     set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
     let (code, out) = job.end();
     assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&sandbox));
@@ -469,7 +498,12 @@ fn the_supervisor_takes_the_signals_and_requests_of_mpirun() {
     assert!(job.goes_on(), "{}", restarted(&sandbox));
     job.signal(Signal::INT);
     let (code, out) = job.end();
-    assert_eq!((code, out.matches("mpirun: SIGINT").count()), (130, 1), "{out}\n{}", restarted(&sandbox));
+    assert_eq!(
+        (code, out.matches("mpirun: SIGINT").count()),
+        (130, 1),
+        "{out}\n{}",
+        restarted(&sandbox)
+    );
     await_nobody(&sandbox);
     let grouped = |mut command: Command| {
         // setsid(1) makes a process group as well, and would fork in a group leader.
@@ -479,8 +513,12 @@ fn the_supervisor_takes_the_signals_and_requests_of_mpirun() {
         command
     };
     for signal in [Signal::TERM, Signal::INT] {
-        let mut job =
-            sandbox.start_by(grouped(sandbox.command("mpirun")), &["--every", "1h"], "cr_heat", &heat);
+        let mut job = sandbox.start_by(
+            grouped(sandbox.command("mpirun")),
+            &["--every", "1h"],
+            "cr_heat",
+            &heat,
+        );
         job.await_line("step");
         rustix::process::kill_process_group(Pid::from_child(&job.child), signal).unwrap();
         let (code, out) = job.end();
@@ -514,7 +552,11 @@ fn failed_checkpoints_are_reported_once_and_wrong_settings_at_the_start() {
         2,
         "names /nonexistent/criu",
     );
-    refused_at(&["--checkpoint-on-term", "--mca", "cr_base_dir", "/proc/no"], 2, "/proc/no cannot be used");
+    refused_at(
+        &["--checkpoint-on-term", "--mca", "cr_base_dir", "/proc/no"],
+        2,
+        "/proc/no cannot be used",
+    );
     refused_at(&["--every", "1h", "-H", "a.invalid"], 2, "--every: an image of the whole tree");
     refused_at(
         &["-nw", "--every", "1h", "--mca", "cr_blcr_criu", "/nonexistent/criu"],
@@ -568,7 +610,8 @@ fn sigterm_ends_a_job_that_cannot_be_checkpointed_and_the_second_one_at_once() {
     let mut command = sandbox.command("mpirun");
     let pause = sandbox.programs.path("pause");
     command.env("OXMPI_CHECKPOINT_PAUSE", format!("begun:{}", pause.display()));
-    let mut job = sandbox.start_by(command, &["--checkpoint-on-term"], "cr_heat", &["6000", "6000"]);
+    let mut job =
+        sandbox.start_by(command, &["--checkpoint-on-term"], "cr_heat", &["6000", "6000"]);
     job.await_line("step");
     job.signal(Signal::TERM);
     job.await_that("no checkpoint is begun", |_| pause.exists());
@@ -579,7 +622,10 @@ fn sigterm_ends_a_job_that_cannot_be_checkpointed_and_the_second_one_at_once() {
     let start = Instant::now();
     let (code, out) = job.end();
     assert_eq!(code, 143, "{out}");
-    assert!(start.elapsed() < Duration::from_secs(10) && out.contains("SIGTERM once more"), "{out}");
+    assert!(
+        start.elapsed() < Duration::from_secs(10) && out.contains("SIGTERM once more"),
+        "{out}"
+    );
     await_nobody(&sandbox);
     assert!(numbers(&sandbox).is_empty(), "{:?}", sandbox.names());
 }
@@ -588,7 +634,8 @@ fn sigterm_ends_a_job_that_cannot_be_checkpointed_and_the_second_one_at_once() {
 fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat", "jobs/level"]) else { return };
     let report = |options: &[&str]| {
-        let command = with(sandbox.command("mpirun"), &["-n", "2", "--mca", "mpi_show_select", "1"]);
+        let command =
+            with(sandbox.command("mpirun"), &["-n", "2", "--mca", "mpi_show_select", "1"]);
         let command = with(command, options);
         let output = run(with(command, &[sandbox.programs.path("level").to_str().unwrap(), "0"]));
         assert!(output.status.success(), "{}", words(&output));
@@ -598,9 +645,15 @@ fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
     assert!(by_cr.contains("level 2\n") && by_cr.contains("rpi crtcp is selected"), "{by_cr}");
     assert!(by_cr.contains("8. cr blcr is selected"), "{by_cr}");
     let named = report(&["--mca", "cr", "blcr", "--mca", "rpi", "shm"]);
-    assert!(named.contains("rpi shm is selected") && named.contains("8. cr blcr is selected"), "{named}");
+    assert!(
+        named.contains("rpi shm is selected") && named.contains("8. cr blcr is selected"),
+        "{named}"
+    );
     let by_itself = report(&["--mca", "rpi", "crtcp"]);
-    assert!(by_itself.contains("cr blcr is dropped: it runs from MPI_THREAD_SERIALIZED on"), "{by_itself}");
+    assert!(
+        by_itself.contains("cr blcr is dropped: it runs from MPI_THREAD_SERIALIZED on"),
+        "{by_itself}"
+    );
     let none = report(&["--mca", "cr", "none"]);
     assert!(
         none.contains("rpi shm is selected") && none.contains("cr blcr is dropped: 'cr' is 'none'"),
@@ -667,7 +720,11 @@ fn a_criu_that_is_too_old_or_lacks_a_capability_is_named_at_the_start() {
         (sandbox.oxmpi(&[&["checkpoint", "--tree", &pid], &old[..]].concat()), 1),
     ] {
         let output = run(command);
-        refused(&output, code, &["/old is CRIU 4.1.1, which is too old", "CRIU 4.2 or newer is needed:\n"]);
+        refused(
+            &output,
+            code,
+            &["/old is CRIU 4.1.1, which is too old", "CRIU 4.2 or newer is needed:\n"],
+        );
         assert!(!words(&output).contains("started\n"), "{}", words(&output));
     }
     for (like, code) in [
@@ -675,7 +732,11 @@ fn a_criu_that_is_too_old_or_lacks_a_capability_is_named_at_the_start() {
         (sandbox.oxmpi(&["checkpoint", "--tree", &pid]), 1),
     ] {
         let output = run(without_capabilities("-sys_admin,-checkpoint_restore", &like));
-        refused(&output, code, &["CRIU cannot work here: ", "CAP_CHECKPOINT_RESTORE", "'sudo setcap "]);
+        refused(
+            &output,
+            code,
+            &["CRIU cannot work here: ", "CAP_CHECKPOINT_RESTORE", "'sudo setcap "],
+        );
         assert!(!words(&output).contains("started\n"), "{}", words(&output));
     }
     assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
@@ -685,7 +746,8 @@ fn a_criu_that_is_too_old_or_lacks_a_capability_is_named_at_the_start() {
 #[test]
 fn a_checkpoint_goes_where_the_parameters_of_its_job_say() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
-    let options = ["--mca", "cr", "blcr", "--mca", "cr_base_dir", "own = 1", "--mca", "cr_keep", "0"];
+    let options =
+        ["--mca", "cr", "blcr", "--mca", "cr_base_dir", "own = 1", "--mca", "cr_keep", "0"];
     let mut job = sandbox.start(&options, "cr_heat", &["2000", "6000"]);
     job.await_line("step");
     let tool = |options: &[&str]| {
@@ -761,8 +823,9 @@ fn a_full_disk_is_reported_and_leaves_the_job_and_the_old_set() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let small = sandbox.programs.directory.join("small");
     fs::create_dir(&small).unwrap();
-    let mount =
-        |args: &[&str]| Command::new(args[0]).args(&args[1..]).arg(&small).status().unwrap().success();
+    let mount = |args: &[&str]| {
+        Command::new(args[0]).args(&args[1..]).arg(&small).status().unwrap().success()
+    };
     assert!(mount(&["mount", "-t", "tmpfs", "-o", "size=3m", "none"]), "a small disk");
     let mut job = sandbox.start(&[], "cr_heat", &["2000", "6000"]);
     job.await_line("step");
@@ -770,7 +833,11 @@ fn a_full_disk_is_reported_and_leaves_the_job_and_the_old_set() {
     let full = run(sandbox.oxmpi(&["checkpoint", "--tree", &job.mpirun(), "--dir", dir]));
     let left = fs::read_dir(&small).unwrap().count();
     let unmounted = mount(&["umount"]);
-    refused(&full, 1, &["there is no new set, and the job goes on", "o space left on device", "'--dir DIR'"]);
+    refused(
+        &full,
+        1,
+        &["there is no new set, and the job goes on", "o space left on device", "'--dir DIR'"],
+    );
     assert_eq!((left, unmounted), (0, true));
     job.await_line("step");
     let set = set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
@@ -825,9 +892,17 @@ fn files_that_have_grown_are_cut_back_or_refused_and_others_are_refused() {
     );
     assert_eq!(fs::read(&out).unwrap().len(), was.len() + 5, "a refusal changes nothing");
     fs::rename(&out, &aside).unwrap();
-    refused(&run(sandbox.oxmpi(&["restart", &set])), 1, &["/out was open in the job, and is not there"]);
+    refused(
+        &run(sandbox.oxmpi(&["restart", &set])),
+        1,
+        &["/out was open in the job, and is not there"],
+    );
     fs::write(&out, was.iter().map(|byte| byte ^ 1).collect::<Vec<u8>>()).unwrap();
-    refused(&run(sandbox.oxmpi(&["restart", &set])), 1, &["/out is another file than at the checkpoint"]);
+    refused(
+        &run(sandbox.oxmpi(&["restart", &set])),
+        1,
+        &["/out is another file than at the checkpoint"],
+    );
     fs::rename(&aside, &out).unwrap();
     File::options().write(true).open(&out).unwrap().set_len(3).unwrap();
     refused(&run(sandbox.oxmpi(&["restart", &set])), 1, &["/out has 3 bytes, and had"]);
@@ -859,7 +934,10 @@ fn files_that_have_grown_are_cut_back_or_refused_and_others_are_refused() {
 fn keeps_code_signals_and_streams(options: &[&str], file: &str, form: &[&str]) {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_traffic"]) else { return };
     let mut command = sandbox.command("mpirun");
-    command.args(["-n", "4", "--timeout", "85"]).args(options).arg(sandbox.programs.path("cr_traffic"));
+    command
+        .args(["-n", "4", "--timeout", "85"])
+        .args(options)
+        .arg(sandbox.programs.path("cr_traffic"));
     command.args(["200", "3", file, "7", sandbox.programs.marker()]);
     let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -872,8 +950,12 @@ fn keeps_code_signals_and_streams(options: &[&str], file: &str, form: &[&str]) {
     assert_eq!(output.status.code(), Some(7), "{}", words(&output));
     assert!(out.contains("whole, sum") && !out.contains("round 10 "), "{out}");
     assert!(!words(&output).contains("output goes on in"), "{}", words(&output));
-    let mut job =
-        sandbox.oxmpi(&["restart", &set]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut job = sandbox
+        .oxmpi(&["restart", &set])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let pid = Pid::from_child(&job);
     let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.starts_with("round ")));
@@ -908,8 +990,20 @@ fn a_session_from_outside_is_reported_and_a_restart_makes_its_own() {
     command.env("heat", sandbox.programs.path("cr_heat")).env("mark", sandbox.programs.marker());
     let mut inside = Command::new("nsenter");
     inside.arg(format!("--net=/proc/{}/ns/net", sandbox.holder.id()));
-    inside.args(["--", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]);
-    inside.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    inside.args([
+        "--",
+        "unshare",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        "sh",
+        "-c",
+        script,
+    ]);
+    inside
+        .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .stdin(Stdio::null());
     inside.current_dir(&sandbox.programs.directory);
     let output = run(inside);
     let text = words(&output);
@@ -946,22 +1040,30 @@ fn a_job_with_a_terminal_goes_on_without_one() {
     let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.starts_with("step 20 ")));
     let all = processes_with(sandbox.programs.marker());
-    let of_mpirun =
-        all.iter().filter(|line| line.split_once(": ").is_some_and(|(_, args)| args.starts_with(&mpirun)));
-    let pids: Vec<i32> = of_mpirun.map(|line| line.split_once(':').unwrap().0.parse().unwrap()).collect();
+    let of_mpirun = all
+        .iter()
+        .filter(|line| line.split_once(": ").is_some_and(|(_, args)| args.starts_with(&mpirun)));
+    let pids: Vec<i32> =
+        of_mpirun.map(|line| line.split_once(':').unwrap().0.parse().unwrap()).collect();
     let pid = eldest(&pids).unwrap().to_string();
     let set = set_of(&run(sandbox.oxmpi(&["checkpoint", "--tree", "--kill", &pid])));
     shell.wait().unwrap();
     let output = run(sandbox.oxmpi(&["restart", &set]));
     let out = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && out.contains("\nsum ") && !out.contains('\r'), "{}", words(&output));
+    assert!(
+        output.status.success() && out.contains("\nsum ") && !out.contains('\r'),
+        "{}",
+        words(&output)
+    );
 }
 
 #[test]
 fn jobs_that_cannot_be_checkpointed_are_reported_with_the_remedy() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat", "jobs/cr_left"]) else { return };
     let own = std::process::id().to_string();
-    let ask = |pid: &str, more: &[&str]| run(sandbox.oxmpi(&[&["checkpoint", "--tree", pid], more].concat()));
+    let ask = |pid: &str, more: &[&str]| {
+        run(sandbox.oxmpi(&[&["checkpoint", "--tree", pid], more].concat()))
+    };
     refused(&ask(&own, &[]), 1, &["not mpirun of this installation"]);
     refused(&ask("nobody", &[]), 2, &["'nobody': not the number of a process"]);
     let mut job = sandbox.start(&[], "cr_heat", &["2000", "6000"]);
@@ -970,7 +1072,8 @@ fn jobs_that_cannot_be_checkpointed_are_reported_with_the_remedy() {
     let without = format!("'mpirun --mca cr blcr'); 'oxmpi checkpoint --tree {mpirun}'");
     refused(&run(sandbox.oxmpi(&["checkpoint", &mpirun])), 2, &[&without]);
     let ranks = processes_with(sandbox.programs.marker());
-    let rank = ranks.iter().find(|line| !line.contains("mpirun")).unwrap().split_once(':').unwrap().0;
+    let rank =
+        ranks.iter().find(|line| !line.contains("mpirun")).unwrap().split_once(':').unwrap().0;
     refused(&ask(rank, &[]), 1, &[&format!("its mpirun is process {mpirun}")]);
     refused(
         &ask(&mpirun, &["--mca", "cr_blcr_criu", "/nonexistent/criu"]),
@@ -1001,13 +1104,20 @@ fn jobs_that_cannot_be_checkpointed_are_reported_with_the_remedy() {
         refused(
             &run(missing),
             1,
-            &["no program 'criu' in PATH (/nonexistent", "CRIU 4.2 or newer is needed:\n", "cr_blcr_criu"],
+            &[
+                "no program 'criu' in PATH (/nonexistent",
+                "CRIU 4.2 or newer is needed:\n",
+                "cr_blcr_criu",
+            ],
         );
     }
     let there = sandbox.programs.directory.join("there");
     let base = ["--mca", "cr_base_dir", there.to_str().unwrap(), "--mca", "cr_keep", "1"];
     let sets: Vec<String> = (0..3).map(|_| set_of(&ask(&mpirun, &base))).collect();
-    assert_eq!(sets.iter().map(|set| Path::new(set).exists()).collect::<Vec<_>>(), [false, true, true]);
+    assert_eq!(
+        sets.iter().map(|set| Path::new(set).exists()).collect::<Vec<_>>(),
+        [false, true, true]
+    );
     let advice = run(sandbox.oxmpi(&[&["checkpoint", "--advise", "3600"], &base[..3]].concat()));
     assert!(
         words(&advice).contains("by Daly's formula, for a machine that fails every 3600 s"),

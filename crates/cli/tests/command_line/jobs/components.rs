@@ -5,13 +5,25 @@ use super::harness::{Outcome, Programs, compile};
 
 const COLLECTIVES: [&str; 14] = oxmpi_param::tuned::COLLECTIVES;
 
-fn run(programs: &Programs, ranks: u32, said: &[(&str, &str)], program: &str, arguments: &[&str]) -> Outcome {
+fn run(
+    programs: &Programs,
+    ranks: u32,
+    said: &[(&str, &str)],
+    program: &str,
+    arguments: &[&str],
+) -> Outcome {
     let options: Vec<&str> = said.iter().flat_map(|(name, value)| ["--mca", name, value]).collect();
     programs.run(ranks, &options, program, arguments)
 }
 
 /// The job reports success, and nothing else is printed.
-fn check(programs: &Programs, ranks: u32, said: &[(&str, &str)], program: &str, arguments: &[&str]) {
+fn check(
+    programs: &Programs,
+    ranks: u32,
+    said: &[(&str, &str)],
+    program: &str,
+    arguments: &[&str],
+) {
     let outcome = run(programs, ranks, said, program, arguments);
     let good = (outcome.code, outcome.out.as_str(), outcome.err.as_str()) == (0, "ok\n", "");
     assert!(good, "{ranks} ranks, {said:?}, {program} {arguments:?}: {outcome:?}");
@@ -47,11 +59,14 @@ fn mpi_init_aborts_when_no_component_is_left_for_the_world() {
         assert!(outcome.code != 0 && outcome.out.is_empty(), "{coll}: {outcome:?}");
         assert_eq!(outcome.err.matches(text).count(), 1, "{coll}: {outcome:?}");
         assert!(
-            outcome.err.contains("MPI_Init") && outcome.err.contains("not selected (parameter coll)"),
+            outcome.err.contains("MPI_Init")
+                && outcome.err.contains("not selected (parameter coll)"),
             "{outcome:?}"
         );
     }
-    for (coll, ranks) in [("self", 1), ("shmem", 2), ("libnbc", 2), ("self,basic", 2), ("self,base", 2)] {
+    for (coll, ranks) in
+        [("self", 1), ("shmem", 2), ("libnbc", 2), ("self,basic", 2), ("self,base", 2)]
+    {
         run(&programs, ranks, &[("coll", coll)], "many", &["init"]).is_fine(ranks as usize, " of ");
     }
 }
@@ -63,7 +78,8 @@ fn base_serves_collectives_that_no_listed_component_has() {
     let programs = compile(&["coll_gatherv", "jobs/components", "jobs/forced"]);
     check(&programs, 4, &[("coll", "tuned,sm")], "coll_gatherv", &[]);
     check(&programs, 3, &[("coll", "shmem,self")], "forced", &["reduce_scatter"]);
-    let report = run(&programs, 3, &[("coll", "tuned,sm"), ("coll_verbose", "1")], "components", &["mixed"]);
+    let report =
+        run(&programs, 3, &[("coll", "tuned,sm"), ("coll_verbose", "1")], "components", &["mixed"]);
     assert_eq!((report.code, &*report.out), (0, "ok\n"), "{report:?}");
     for text in [
         "coll: MPI_COMM_WORLD, 3 ranks is served by: shmem 50, tuned 30, base 0\n",
@@ -88,8 +104,12 @@ fn rank_order_and_repeated_results_hold_with_each_component() {
 #[test]
 fn strict_order_is_strict_until_the_program_changes_it() {
     let programs = compile(&["jobs/components"]);
-    for more in [("rpi", "shm"), ("rpi", "tcp"), ("coll_smp_virtual_nodes", "2"), ("mpi_virtual_nodes", "2")]
-    {
+    for more in [
+        ("rpi", "shm"),
+        ("rpi", "tcp"),
+        ("coll_smp_virtual_nodes", "2"),
+        ("mpi_virtual_nodes", "2"),
+    ] {
         check(&programs, 4, &[("coll_base_associative", "0"), more], "components", &["strict"]);
     }
 }
@@ -98,7 +118,13 @@ fn strict_order_is_strict_until_the_program_changes_it() {
 fn barriers_of_sync_hold_a_fast_rank_back() {
     let programs = compile(&["jobs/components"]);
     check(&programs, 3, &[("coll_sync_barrier_before", "4")], "components", &["sync", "4"]);
-    check(&programs, 3, &[("coll_sync_barrier_after", "1"), ("rpi", "tcp")], "components", &["sync", "1"]);
+    check(
+        &programs,
+        3,
+        &[("coll_sync_barrier_after", "1"), ("rpi", "tcp")],
+        "components",
+        &["sync", "1"],
+    );
 }
 
 #[test]
@@ -130,8 +156,12 @@ fn an_attribute_names_the_component_of_new_communicators() {
         assert_eq!(lines[..2].iter().filter(|first| **first == line).count(), 1, "{report}");
     }
     assert!(lines.iter().any(|line| line.ends_with(", 2 ranks is served by: basic 0")), "{report}");
-    assert!(lines.iter().any(|line| line.ends_with(", 2 ranks is served by: no component")), "{report}");
-    let served = "on basic only, 2 ranks: algorithm 1 basic_linear, by the crossovers, component basic";
+    assert!(
+        lines.iter().any(|line| line.ends_with(", 2 ranks is served by: no component")),
+        "{report}"
+    );
+    let served =
+        "on basic only, 2 ranks: algorithm 1 basic_linear, by the crossovers, component basic";
     assert!(lines.iter().any(|line| line.ends_with(served)), "{report}");
 }
 
@@ -143,17 +173,24 @@ fn an_info_names_the_component_of_the_communicator_that_is_made_with_it() {
     }
     check(&programs, 4, &[("rpi", "tcp")], "components", &["info"]);
     let report = run(&programs, 2, &[("coll_verbose", "1")], "components", &["info"]).err;
-    let served = "on named by info, 2 ranks: algorithm 1 basic_linear, by the crossovers, component basic";
+    let served =
+        "on named by info, 2 ranks: algorithm 1 basic_linear, by the crossovers, component basic";
     assert!(report.lines().any(|line| line.ends_with(served)), "{report}");
-    assert!(report.lines().any(|line| line.ends_with(", 2 ranks is served by: inter 40")), "{report}");
+    assert!(
+        report.lines().any(|line| line.ends_with(", 2 ranks is served by: inter 40")),
+        "{report}"
+    );
 }
 
 #[test]
 fn an_attribute_says_what_is_associative_on_one_communicator() {
     let programs = compile(&["jobs/components"]);
-    for said in
-        [&[][..], &[("rpi", "tcp")], &[("coll_smp_virtual_nodes", "2")], &[("coll_base_associative", "1")]]
-    {
+    for said in [
+        &[][..],
+        &[("rpi", "tcp")],
+        &[("coll_smp_virtual_nodes", "2")],
+        &[("coll_base_associative", "1")],
+    ] {
         check(&programs, 4, said, "components", &["associative"]);
     }
     check(&programs, 1, &[], "components", &["associative"]);
@@ -224,7 +261,11 @@ fn impossible_choices_are_refused_with_the_reason() {
             "there is no collective component 'shmen' (did you mean 'shmem'?): expected accelerator, ",
         ),
         ("coll", "^base", "'base' serves what no other collective component does"),
-        ("coll_smp_virtual_nodes", "two", "'two' is neither a number of nodes, from 1 on, nor a list"),
+        (
+            "coll_smp_virtual_nodes",
+            "two",
+            "'two' is neither a number of nodes, from 1 on, nor a list",
+        ),
     ] {
         let outcome = run(&programs, 2, &[(parameter, value)], "forced", &["bcast"]);
         let wanted = format!("mpirun: --mca {parameter} {value}: parameter '{parameter}': {text}");
@@ -238,7 +279,9 @@ fn impossible_choices_are_refused_with_the_reason() {
 #[test]
 fn ranks_of_two_jobs_choose_alike() {
     let programs = compile(&["jobs/merged"]);
-    for said in [&[][..], &[("coll", "basic")], &[("coll_base_associative", "0")], &[("coll", "^shmem")]] {
+    for said in
+        [&[][..], &[("coll", "basic")], &[("coll_base_associative", "0")], &[("coll", "^shmem")]]
+    {
         check(&programs, 2, said, "merged", &[]);
     }
 }

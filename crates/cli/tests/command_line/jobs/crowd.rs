@@ -62,13 +62,19 @@ fn ranks_sleep_instead_of_yielding_to_an_unrelated_process() {
         // ping-pong. Nearly all waits should sleep; half of them prove the rule.
         let slept = sleeps(&programs, &[], 2000);
         let [in_allreduces, in_messages] = slept;
-        assert!(in_allreduces >= 2000 * u64::from(RANKS - 1) / 2, "in 2000 operations each: {slept:?}");
+        assert!(
+            in_allreduces >= 2000 * u64::from(RANKS - 1) / 2,
+            "in 2000 operations each: {slept:?}"
+        );
         assert!(in_messages >= 2000 / 2, "in 2000 operations each: {slept:?}");
         // Without the rule ranks yield, so the counts above are due to it. (Few operations: each
         // costs a time slice of the other process.)
         let slept = sleeps(&programs, &["--mca", "wait_sleeping", "0"], 200);
         let [in_allreduces, in_messages] = slept;
-        assert!(in_allreduces < 200 * u64::from(RANKS - 1) / 4, "in 200 operations each: {slept:?}");
+        assert!(
+            in_allreduces < 200 * u64::from(RANKS - 1) / 4,
+            "in 200 operations each: {slept:?}"
+        );
         assert!(in_messages < 200 / 4, "in 200 operations each: {slept:?}");
     });
 }

@@ -12,8 +12,9 @@ fn options(nodes: &str) -> [&str; 6] {
 }
 
 fn daemons(job: &LaunchedJob) -> Vec<i32> {
-    let is_daemon =
-        |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == b"oxmpi\0relay\0");
+    let is_daemon = |pid: &i32| {
+        std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == b"oxmpi\0relay\0")
+    };
     job.children().into_iter().filter(is_daemon).collect()
 }
 
@@ -23,7 +24,8 @@ fn messages_arrive_while_programs_compute() {
     for nodes in ["1", "2"] {
         for what in ["isend", "many", "receiver"] {
             let gate = p.path(&format!("gate.{nodes}.{what}"));
-            p.run(2, &options(nodes), "background", &[what, gate.to_str().unwrap()]).is_fine(1, "ok");
+            p.run(2, &options(nodes), "background", &[what, gate.to_str().unwrap()])
+                .is_fine(1, "ok");
         }
     }
 }
@@ -87,5 +89,8 @@ fn the_selection_shows_the_daemons() {
     let options = ["--mca", "mpi_show_select", "1", "--mca", "rpi_ssi_lamd_priority", "99"];
     let outcome = p.run(2, &options, "level", &["3"]);
     assert_eq!(outcome.code, 0, "{outcome:?}");
-    assert!(outcome.err.contains("5. rpi lamd is selected: it has the highest priority, 99"), "{outcome:?}");
+    assert!(
+        outcome.err.contains("5. rpi lamd is selected: it has the highest priority, 99"),
+        "{outcome:?}"
+    );
 }

@@ -56,7 +56,8 @@ fn after_finalize_while_others_go_on() {
         for mode in ["wait", "session"] {
             let ended = run(&["--mca", "rpi", transport], mode);
             assert_eq!((ended.code, &*ended.out), (3, ""), "{ended:?}");
-            let lines: Vec<&str> = ended.err.lines().filter(|line| line.starts_with("mpirun: ")).collect();
+            let lines: Vec<&str> =
+                ended.err.lines().filter(|line| line.starts_with("mpirun: ")).collect();
             assert!(
                 lines[0].contains("rank 1 (pid ") && lines[0].contains("exited with code 3"),
                 "{ended:?}"
@@ -78,9 +79,11 @@ fn after_finalize_while_others_go_on() {
 #[test]
 fn nonzero_exit_codes_may_leave_the_job_running() {
     let p = compile(&["jobs/late"]);
-    for name in
-        ["mpi_abort_on_non_zero_status", "orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"]
-    {
+    for name in [
+        "mpi_abort_on_non_zero_status",
+        "orte_abort_on_non_zero_status",
+        "prte_abort_on_non_zero_status",
+    ] {
         let ended = p.run(3, &["--mca", name, "false"], "late", &["go on"]);
         ended.reports_once();
         assert_eq!((ended.code, ended.out.matches("is done").count()), (3, 2), "{ended:?}");
@@ -135,8 +138,10 @@ fn killed(place: &str, sleeps: bool, calls: [&str; 2], options: &[&str]) {
         }
         kill(pid);
         let outcome = job.end_within(SOON);
-        let call = if call.is_empty() { String::new() } else { format!("; its last MPI call was {call}") };
-        outcome.reports(137, &format!("{} was killed by SIGKILL (kill){call}\n", named(victim, pid)));
+        let call =
+            if call.is_empty() { String::new() } else { format!("; its last MPI call was {call}") };
+        outcome
+            .reports(137, &format!("{} was killed by SIGKILL (kill){call}\n", named(victim, pid)));
     }
 }
 

@@ -75,8 +75,7 @@ fn wrong_arguments_are_named_with_their_values() {
 #[test]
 fn calls_at_a_wrong_time() {
     let p = compile(&["jobs/errors"]);
-    let early =
-        "MPI_Comm_rank: MPI_ERR_OTHER: called before MPI_Init or MPI_Init_thread, and there is no session";
+    let early = "MPI_Comm_rank: MPI_ERR_OTHER: called before MPI_Init or MPI_Init_thread, and there is no session";
     fails(&p, "before", 16, &format!("{early}{OUTSIDE}"));
     let twice = "MPI_Init: MPI_ERR_OTHER: MPI was initialised before; it can be only once";
     fails(&p, "double", 16, &format!("{twice}{FATAL}"));
@@ -84,7 +83,9 @@ fn calls_at_a_wrong_time() {
         &p,
         "after",
         16,
-        &format!("MPI_Send: MPI_ERR_OTHER: called after MPI_Finalize, and there is no session{OUTSIDE}"),
+        &format!(
+            "MPI_Send: MPI_ERR_OTHER: called after MPI_Finalize, and there is no session{OUTSIDE}"
+        ),
     );
     fails(&p, "after-init", 16, &format!("{twice}{OUTSIDE}"));
     fails(&p, "after-finalize", 16, "MPI_Finalize: MPI_ERR_OTHER: called after MPI_Finalize");
@@ -93,7 +94,9 @@ fn calls_at_a_wrong_time() {
 #[test]
 fn the_initial_error_handler_is_the_choice_of_the_user() {
     let p = compile(&["jobs/errors"]);
-    let with = |handler: &'static str| p.run(2, &["--initial-errhandler", handler], "errors", &["initial"]);
+    let with = |handler: &'static str| {
+        p.run(2, &["--initial-errhandler", handler], "errors", &["initial"])
+    };
     with("mpi_errors_return").is_fine(2, "before 16, between 6, after 16, handlers return return");
     for handler in ["mpi_errors_are_fatal", "mpi_errors_abort"] {
         let outcome = with(handler);
@@ -102,7 +105,10 @@ fn the_initial_error_handler_is_the_choice_of_the_user() {
     }
     let outcome = with("mpi_errors_perhaps");
     assert_eq!(outcome.code, 2, "{outcome:?}");
-    assert!(outcome.err.contains("'mpi_errors_perhaps' is not one of mpi_errors_are_fatal"), "{outcome:?}");
+    assert!(
+        outcome.err.contains("'mpi_errors_perhaps' is not one of mpi_errors_are_fatal"),
+        "{outcome:?}"
+    );
 }
 
 #[test]
@@ -111,8 +117,9 @@ fn without_the_world_model_the_initial_error_handler_counts() {
     let text = "MPI_Comm_rank: MPI_ERR_COMM: the communicator is MPI_COMM_WORLD, which is there between MPI_Init and \
                 MPI_Finalize only";
     fails(&p, "session", 5, &format!("{text}{FATAL}"));
-    let with =
-        |arguments: &[&str]| p.run(2, &["--initial-errhandler", "mpi_errors_return"], "errors", arguments);
+    let with = |arguments: &[&str]| {
+        p.run(2, &["--initial-errhandler", "mpi_errors_return"], "errors", arguments)
+    };
     with(&["session"]).is_fine(2, "early 5");
     with(&["session", "7"]).reports(7, "rank ");
 }
@@ -135,7 +142,10 @@ fn a_call_from_a_signal_handler_is_one_report() {
     let p = compile(&["jobs/errors"]);
     let outcome = errors(&p, &["signal"]);
     outcome.reports(1, "rank 1 ");
-    assert!(outcome.err.contains("MPI_Iprobe: this thread is inside the library already"), "{outcome:?}");
+    assert!(
+        outcome.err.contains("MPI_Iprobe: this thread is inside the library already"),
+        "{outcome:?}"
+    );
     assert!(!outcome.err.contains("panicked") && outcome.err.lines().count() < 12, "{outcome:?}");
 }
 
@@ -151,7 +161,8 @@ fn a_user_handler_may_end_the_program() {
 #[test]
 fn a_returned_error_names_function_and_value() {
     let p = compile(&["jobs/errors"]);
-    errors(&p, &["return"]).is_fine(3, "MPI_Send: dest is 99; the communicator has the ranks 0 to 2");
+    errors(&p, &["return"])
+        .is_fine(3, "MPI_Send: dest is 99; the communicator has the ranks 0 to 2");
 }
 
 #[test]
@@ -178,7 +189,10 @@ fn a_misspelt_parameter_is_reported_with_the_nearest_name() {
     command.env(variable.0, variable.1);
     let outcome = p.start(command).end();
     assert_eq!((outcome.code, outcome.out.as_str()), (2, ""));
-    assert!(outcome.err.starts_with("mpirun: environment variable OXMPI_MCA_shm_ring_slot: "), "{outcome:?}");
+    assert!(
+        outcome.err.starts_with("mpirun: environment variable OXMPI_MCA_shm_ring_slot: "),
+        "{outcome:?}"
+    );
     assert!(outcome.err.contains(text), "{outcome:?}");
     let script = format!("{}={} exec {} init", variable.0, variable.1, shell_word(&p.path("many")));
     let mut command = Command::new(installed("mpirun"));
@@ -189,9 +203,13 @@ fn a_misspelt_parameter_is_reported_with_the_nearest_name() {
         outcome.err.contains(") ended the job:\nMPI_Init: ") && outcome.err.contains(text),
         "{outcome:?}"
     );
-    let output = Command::new(p.path("many")).arg("init").env(variable.0, variable.1).output().unwrap();
+    let output =
+        Command::new(p.path("many")).arg("init").env(variable.0, variable.1).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(16) && err.starts_with("MPI_Init: ") && err.contains(text), "{err}");
+    assert!(
+        output.status.code() == Some(16) && err.starts_with("MPI_Init: ") && err.contains(text),
+        "{err}"
+    );
 }
 
 #[test]
@@ -200,12 +218,14 @@ fn a_parameter_far_from_all_is_refused_too() {
     let mut command = p.mpirun(2, &[], "many", &["init"]);
     command.env("OXMPI_MCA_unknown", "1");
     let outcome = p.start(command).end();
-    assert!(outcome.code == 2 && outcome.err.contains("there is no parameter 'unknown'"), "{outcome:?}");
+    assert!(
+        outcome.code == 2 && outcome.err.contains("there is no parameter 'unknown'"),
+        "{outcome:?}"
+    );
     assert!(outcome.err.contains("'oxmpi info --params' lists them all"), "{outcome:?}");
     let outcome = p.run(2, &["--mca", "shm_max_rings", "many"], "many", &["init"]);
     assert_eq!((outcome.code, outcome.out.as_str()), (2, ""));
-    let text =
-        "mpirun: --mca shm_max_rings many: parameter 'shm_max_rings': 'many' is not a number from 0 to 1024";
+    let text = "mpirun: --mca shm_max_rings many: parameter 'shm_max_rings': 'many' is not a number from 0 to 1024";
     assert!(outcome.err.starts_with(text), "{outcome:?}");
 }
 
@@ -214,6 +234,7 @@ fn a_parameter_far_from_all_is_refused_too() {
 fn a_shorter_length_at_a_receiver_of_a_collective_is_an_error() {
     let p = compile(&["jobs/shorter"]);
     for rpi in ["shm", "tcp"] {
-        p.run(2, &["--mca", "coll", "^shmem", "--mca", "rpi", rpi], "shorter", &[]).is_fine(1, "ok");
+        p.run(2, &["--mca", "coll", "^shmem", "--mca", "rpi", rpi], "shorter", &[])
+            .is_fine(1, "ok");
     }
 }

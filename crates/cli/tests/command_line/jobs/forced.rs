@@ -19,9 +19,11 @@ fn refusal(collective: &str, id: &str, ranks: u32) -> Option<String> {
 
 fn refusal_with(collective: &str, id: &str, ranks: u32, more: &[&str]) -> Option<String> {
     let ranks = ranks.to_string();
-    let text = oxmpi(&[&["explain", "coll", collective, "--ranks", &ranks, "--json"], more].concat());
+    let text =
+        oxmpi(&[&["explain", "coll", collective, "--ranks", &ranks, "--json"], more].concat());
     let (explained, id): (Value, u8) = (serde_json::from_str(&text).unwrap(), id.parse().unwrap());
-    let row = explained["algorithms"].as_array().unwrap().iter().find(|row| row["id"] == id).unwrap();
+    let row =
+        explained["algorithms"].as_array().unwrap().iter().find(|row| row["id"] == id).unwrap();
     row["refusal"].as_str().map(String::from)
 }
 
@@ -37,7 +39,9 @@ fn run_with(programs: &Programs, ranks: u32, options: &[&str], args: &[&str]) ->
 fn served<'a>(outcome: &'a Outcome, collective: &str) -> Vec<&'a str> {
     let is_it = |line: &&str| {
         let line = line.strip_prefix(&format!("mpirun: coll: {collective}"));
-        line.is_some_and(|line| line.starts_with([' ', ':']) && line.contains(" on MPI_COMM_WORLD, "))
+        line.is_some_and(|line| {
+            line.starts_with([' ', ':']) && line.contains(" on MPI_COMM_WORLD, ")
+        })
     };
     outcome.err.lines().filter(is_it).collect()
 }
@@ -55,23 +59,41 @@ fn all_of(collective: &str) {
     for (index, row) in own.into_iter().enumerate() {
         let (id, name) = (row[1], row[2]);
         if name == "smp" {
-            assert!(refusal(collective, id, 4).is_some_and(|why| why.contains("the component smp")));
+            assert!(
+                refusal(collective, id, 4).is_some_and(|why| why.contains("the component smp"))
+            );
             continue;
         }
         let value = if index % 2 == 0 { id } else { name };
         for (turn, ranks) in [2, 3, 4, 7].into_iter().enumerate() {
             let transport = if (index + turn) % 3 == 1 { "tcp" } else { "shm" };
-            let options =
-                ["--mca", "rpi", transport, "--mca", "coll_verbose", "1", "--mca", &parameter, value];
+            let options = [
+                "--mca",
+                "rpi",
+                transport,
+                "--mca",
+                "coll_verbose",
+                "1",
+                "--mca",
+                &parameter,
+                value,
+            ];
             if let Some(reason) = refusal(collective, id, ranks) {
                 let outcome = run(&programs, ranks, &options, collective);
                 let text = format!("{parameter} forces the algorithm {id} {name} (");
                 assert_eq!(outcome.code, 3, "{outcome:?}");
-                assert!(outcome.out.contains(&text) && outcome.out.contains(&reason), "{outcome:?}");
+                assert!(
+                    outcome.out.contains(&text) && outcome.out.contains(&reason),
+                    "{outcome:?}"
+                );
                 continue;
             }
             let outcome = run_with(&programs, ranks, &options, &[collective, name]);
-            assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{collective} {name}: {outcome:?}");
+            assert_eq!(
+                (outcome.code, outcome.out.as_str()),
+                (0, "ok\n"),
+                "{collective} {name}: {outcome:?}"
+            );
             let served = served(&outcome, collective);
             let wanted = format!(" {ranks} ranks: algorithm {id} {name}, by {parameter} (");
             assert!(!served.is_empty(), "{outcome:?}");
@@ -152,14 +174,17 @@ fn a_rules_file_chooses_by_sizes_and_a_parameter_is_stronger() {
     let outcome = run(&programs, 4, &file, "allreduce");
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
     let lines = served(&outcome, "allreduce");
-    let has = |text: &str| assert!(lines.iter().any(|line| line.contains(text)), "{text}: {outcome:?}");
+    let has =
+        |text: &str| assert!(lines.iter().any(|line| line.contains(text)), "{text}: {outcome:?}");
     has(&format!(
         "of 4 bytes on MPI_COMM_WORLD, 4 ranks: algorithm 1 basic_linear, by the rule at {rules}:7:1 "
     ));
     has(
         "of 2800 bytes on MPI_COMM_WORLD, 4 ranks: through shared memory, as no algorithm is forced, component shmem",
     );
-    has(&format!("of 36000 bytes on MPI_COMM_WORLD, 4 ranks: algorithm 4 ring, by the rule at {rules}:9:1 "));
+    has(&format!(
+        "of 36000 bytes on MPI_COMM_WORLD, 4 ranks: algorithm 4 ring, by the rule at {rules}:9:1 "
+    ));
     let outcome = run(&programs, 3, &file, "allreduce");
     assert!(served(&outcome, "allreduce")[1].contains(": through shared memory, "), "{outcome:?}");
 
@@ -168,7 +193,9 @@ fn a_rules_file_chooses_by_sizes_and_a_parameter_is_stronger() {
     let outcome = run(&programs, 4, &forced, "allreduce");
     assert_eq!(outcome.out, "ok\n");
     assert!(
-        served(&outcome, "allreduce").iter().all(|line| line.contains("2 nonoverlapping, by coll_tuned"))
+        served(&outcome, "allreduce")
+            .iter()
+            .all(|line| line.contains("2 nonoverlapping, by coll_tuned"))
     );
 }
 
@@ -198,11 +225,15 @@ fn wrong_choices_are_reported_before_the_job_starts() {
     let outcome = run(&programs, 2, &["--mca", "coll_tuned_bcast_algorithm", "binomal"], "bcast");
     let text = "mpirun: --mca coll_tuned_bcast_algorithm binomal: parameter 'coll_tuned_bcast_algorithm': 'binomal' is no \
                 algorithm of bcast (did you mean 'binomial'?): expected 0 (fixed rules), 1 basic_linear, ";
-    assert!(outcome.code != 0 && outcome.out.is_empty() && outcome.err.starts_with(text), "{outcome:?}");
+    assert!(
+        outcome.code != 0 && outcome.out.is_empty() && outcome.err.starts_with(text),
+        "{outcome:?}"
+    );
 
     let rules = programs.file("bad.conf", b"1\n2\n1\n4 1\n0 three 0 0\n", 0o600);
     let rules = rules.to_str().unwrap();
-    let outcome = run(&programs, 2, &["--mca", "coll_tuned_dynamic_rules_filename", rules], "bcast");
+    let outcome =
+        run(&programs, 2, &["--mca", "coll_tuned_dynamic_rules_filename", rules], "bcast");
     let text = format!(
         "mpirun: {rules}:5:3: expected the number of an algorithm, a number from 0 on, found 'three'\n"
     );
@@ -212,9 +243,13 @@ fn wrong_choices_are_reported_before_the_job_starts() {
     alone.env("OXMPI_MCA_coll_tuned_use_dynamic_rules", "1").arg("bcast");
     let output = alone.env("OXMPI_MCA_coll_tuned_dynamic_rules_filename", rules).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
-    assert!(err.starts_with(&format!("MPI_Init: MPI_ERR_OTHER: {rules}:5:3: expected the number")), "{err}");
+    assert!(
+        err.starts_with(&format!("MPI_Init: MPI_ERR_OTHER: {rules}:5:3: expected the number")),
+        "{err}"
+    );
 
-    let outcome = programs.run(2, &["--mca", "coll_tuned_bcast_algorithm", "6"], "forced", &["bcast"]);
+    let outcome =
+        programs.run(2, &["--mca", "coll_tuned_bcast_algorithm", "6"], "forced", &["bcast"]);
     assert_eq!(outcome.out, "ok\n");
     assert_eq!(
         outcome.err,

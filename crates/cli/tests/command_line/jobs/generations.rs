@@ -37,7 +37,11 @@ fn the_programs_of_a_script_are_the_ranks_one_after_the_other() {
         let outcome = run(&p, 3, options, "./world $1 && ./world $1 && ./world $1");
         outcome.is_fine(9, "of 3");
         for rank in 0..3 {
-            assert_eq!(outcome.out.matches(&format!("rank {rank} ")).count(), 3, "{options:?}: {outcome:?}");
+            assert_eq!(
+                outcome.out.matches(&format!("rank {rank} ")).count(),
+                3,
+                "{options:?}: {outcome:?}"
+            );
         }
     }
 }
@@ -111,8 +115,8 @@ fn a_rank_that_waits_for_the_first_program_of_a_peer_is_named_with_it() {
     std::fs::write(p.path("go"), "").unwrap();
     let outcome = job.end();
     assert_eq!((outcome.code, outcome.out.matches("of 2").count()), (0, 4), "{outcome:?}");
-    let named =
-        outcome.err.contains("waits in MPI_Init") && outcome.err.contains("for rank 1, whose first program");
+    let named = outcome.err.contains("waits in MPI_Init")
+        && outcome.err.contains("for rank 1, whose first program");
     assert!(named, "{outcome:?}");
 }
 
@@ -121,7 +125,10 @@ fn a_script_that_runs_one_program_more_than_its_peers_ends_the_job() {
     let p = compile(&["jobs/world"]);
     let text = "./world $1; [ $OXMPI_COMM_WORLD_RANK = 0 ] || exit 0; sleep 0.5; ./world $1";
     let outcome = run(&p, 2, &[], text);
-    assert!(outcome.code != 0 && outcome.err.contains("that of rank 1, which has ended"), "{outcome:?}");
+    assert!(
+        outcome.code != 0 && outcome.err.contains("that of rank 1, which has ended"),
+        "{outcome:?}"
+    );
     let text = "./world $1; [ $OXMPI_COMM_WORLD_RANK = 0 ] || exit 0; env -u OXMPI_BOOT ./world $1";
     let outcome = run(&p, 2, &[], text);
     assert!(outcome.code == 0 && outcome.out.contains("rank 0 of 1"), "{outcome:?}");

@@ -130,7 +130,11 @@ fn unregistrable_memory_is_copied_with_one_warning() {
     let programs = compile(&["jobs/gm"]);
     let little = [("GM_EMULATION_REGISTERED", "1000000")];
     let outcome = run(&programs, 2, &[], ("gm", &["moved"]), &little);
-    assert_eq!((outcome.code, &*outcome.out), (0, "0 MiB put, 0 got, 4 copied\nok\n"), "{outcome:?}");
+    assert_eq!(
+        (outcome.code, &*outcome.out),
+        (0, "0 MiB put, 0 got, 4 copied\nok\n"),
+        "{outcome:?}"
+    );
     assert_eq!(outcome.err.lines().count(), 1, "{outcome:?}");
     for text in ["rank 0: gm, port ", "gm_register_memory says: out of memory", "rpi_gm_nopin"] {
         assert!(outcome.err.contains(text), "{outcome:?}");
@@ -156,7 +160,12 @@ fn ports_are_taken_from_2_on_and_a_rank_without_one_ends_the_job() {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     for (ranks, options, ports, texts) in [
         // 2 and 4: IP has port 3.
-        (3, &["--mca", "rpi_gm_maxport", "4"][..], "16", ["ports 2 to 4", "port is busy", "rpi_gm_maxport"]),
+        (
+            3,
+            &["--mca", "rpi_gm_maxport", "4"][..],
+            "16",
+            ["ports 2 to 4", "port is busy", "rpi_gm_maxport"],
+        ),
         (4, &[], "6", ["ports 2 to 32", "port is busy", "fewer processes"]),
         (
             2,
@@ -178,7 +187,11 @@ fn ports_are_taken_from_2_on_and_a_rank_without_one_ends_the_job() {
         }
     }
     let outcome = run(&programs, 3, &[], ("gm", &[]), &[("GM_EMULATION_PORTS", "6")]);
-    assert_eq!((outcome.code, outcome.out.as_str(), outcome.err.as_str()), (0, "ok\n", ""), "2, 4 and 5");
+    assert_eq!(
+        (outcome.code, outcome.out.as_str(), outcome.err.as_str()),
+        (0, "ok\n", ""),
+        "2, 4 and 5"
+    );
     let forced = ["--mca", "rpi_gm_port", "5"];
     let outcome = run(&programs, 1, &forced, ("gm", &[]), &[]);
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
@@ -194,7 +207,10 @@ fn missing_libraries_are_named_and_checkpoints_need_their_parameter() {
             &["--mca", "rpi_gm_library", "/nonexistent/libgm.so"][..],
             ["/nonexistent/libgm.so", "No such file", "install"],
         ),
-        (&["--mca", "rpi_gm_library", "libc.so.6"], ["'libc.so.6'", "no function gm_init", "no GM"]),
+        (
+            &["--mca", "rpi_gm_library", "libc.so.6"],
+            ["'libc.so.6'", "no function gm_init", "no GM"],
+        ),
         (&["--mca", "cr", "blcr"], ["rpi gm", "rpi_gm_cr is 0", "'--mca rpi_gm_cr 1'"]),
     ] {
         let outcome = run(&programs, 2, options, ("gm", &[]), &[]);
@@ -214,7 +230,9 @@ fn missing_libraries_are_named_and_checkpoints_need_their_parameter() {
 fn info(programs: &Programs, arguments: &[&str], parameters: &[(&str, &str)]) -> String {
     let mut command = Command::new(installed("oxmpi"));
     command.arg("info").args(arguments).current_dir(root());
-    command.env("GM_EMULATION_NETWORK", programs.marker()).env("OXMPI_MCA_rpi_gm_library", library());
+    command
+        .env("GM_EMULATION_NETWORK", programs.marker())
+        .env("OXMPI_MCA_rpi_gm_library", library());
     command.envs(parameters.iter().map(|(name, value)| (format!("OXMPI_MCA_{name}"), value)));
     let output = command.output().unwrap();
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
@@ -231,7 +249,8 @@ fn gm_is_selected_by_its_priority_where_there_is_a_library() {
     let text = info(&programs, &["--select"], &nowhere);
     assert!(text.contains("rpi gm is dropped: GM cannot be loaded as '/nonexistent.so'"), "{text}");
     let text = info(&programs, &["--gm"], &[]);
-    for part in ["libgm-of-tests.so", "would use port 2 of node 4097", "16           64", "2040\n"] {
+    for part in ["libgm-of-tests.so", "would use port 2 of node 4097", "16           64", "2040\n"]
+    {
         assert!(text.contains(part), "{text}");
     }
     let text = info(&programs, &["--gm"], &[("rpi_gm_library", "/nonexistent.so")]);
@@ -247,7 +266,8 @@ mod night {
     fn a_receiver_that_computes_for_longer_than_gm_waits_loses_nothing() {
         let programs = compile(&["jobs/gm"]);
         for fast in ["1", "0"] {
-            let outcome = run(&programs, 2, &["--mca", "rpi_gm_fast", fast], ("gm", &["compute", "33"]), &[]);
+            let outcome =
+                run(&programs, 2, &["--mca", "rpi_gm_fast", fast], ("gm", &["compute", "33"]), &[]);
             assert_eq!((outcome.code, &*outcome.out, &*outcome.err), (0, "ok\n", ""), "{fast}");
         }
     }
@@ -262,7 +282,11 @@ mod night {
             let options = ["--mca", "rpi_gm_fast", fast];
             for (ranks, mode) in [(2, "compute"), (5, "flood")] {
                 let outcome = run(&programs, ranks, &options, ("gm", &[mode]), &short);
-                assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{mode} {fast}: {outcome:?}");
+                assert_eq!(
+                    (outcome.code, outcome.out.as_str()),
+                    (0, "ok\n"),
+                    "{mode} {fast}: {outcome:?}"
+                );
                 assert_eq!(outcome.err, "");
             }
         }

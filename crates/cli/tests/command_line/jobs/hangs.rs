@@ -14,7 +14,8 @@ type Hang = (&'static str, &'static [ReportLine], &'static [ReportLine], &'stati
 type ReportLine = (&'static str, &'static str);
 
 const MESSAGE: &str = ": a message with tag 5 on MPI_COMM_WORLD of at most 8 bytes";
-const HEADS: &str = "A deadlock: rank 0 waits for rank 1, rank 1 waits for rank 0. None of them can go on.";
+const HEADS: &str =
+    "A deadlock: rank 0 waits for rank 1, rank 1 waits for rank 0. None of them can go on.";
 
 const HANGS: &[Hang] = &[
     (
@@ -142,7 +143,8 @@ fn watchdog(transport: &str) {
     for (job, (place, shm, tcp, both)) in jobs.into_iter().zip(HANGS) {
         let outcome = job.wait();
         assert_eq!(outcome.code, 124, "{place}: {outcome:?}");
-        let head = "mpirun: a rank has waited for 2 s, and nothing has come for it (mpi_watchdog):\n";
+        let head =
+            "mpirun: a rank has waited for 2 s, and nothing has come for it (mpi_watchdog):\n";
         assert!(outcome.err.starts_with(head), "{place}: {outcome:?}");
         let own = if transport == "shm" { shm } else { tcp };
         for line in own.iter().chain(*both) {
@@ -182,13 +184,18 @@ fn waits_for_ended_ranks_are_reported_without_a_request() {
     let soon = ["--mca", "mpi_watch_ended", "1"];
     let jobs = [("10", start("ended", &[])), ("1", start("ended", &soon))];
     let late = [&soon[..], &["--timeout", "5"]].concat();
-    let may_end = ["heads", "order", "barrier", "accept", "plan"].map(|place| (place, start(place, &late)));
+    let may_end =
+        ["heads", "order", "barrier", "accept", "plan"].map(|place| (place, start(place, &late)));
     for (seconds, job) in jobs {
         let outcome = job.wait();
-        let head =
-            format!("mpirun: a rank has waited for {seconds} s for one that has ended (mpi_watch_ended):\n");
+        let head = format!(
+            "mpirun: a rank has waited for {seconds} s for one that has ended (mpi_watch_ended):\n"
+        );
         assert!(outcome.code == 124 && outcome.err.starts_with(&head), "{outcome:?}");
-        assert!(has(&outcome.err, ("Rank 4 has ended, and rank 0 waits for it in vain.", "")), "{outcome:?}");
+        assert!(
+            has(&outcome.err, ("Rank 4 has ended, and rank 0 waits for it in vain.", "")),
+            "{outcome:?}"
+        );
     }
     for (place, job) in may_end {
         let outcome = job.wait();
@@ -210,7 +217,8 @@ fn both_watchdogs_make_one_report_of_one_hang() {
 fn the_time_limit_is_reported_with_the_waiting_ranks() {
     let p = compile(&["jobs/hang"]);
     for transport in ["shm", "tcp"] {
-        let options = ["--timeout", "5", "--mca", "mpi_watch_ended", "0", "--mca", "rpi", transport];
+        let options =
+            ["--timeout", "5", "--mca", "mpi_watch_ended", "0", "--mca", "rpi", transport];
         for (place, line) in [
             ("heads", (HEADS, "")),
             ("ended", ("Rank 4 has ended, and rank 0 waits for it in vain.", "")),
@@ -238,7 +246,8 @@ fn the_time_limit_is_reported_with_different_lengths() {
     let p = compile(&["jobs/hang"]);
     let outcome = p.run(5, &["--timeout", "4"], "hang", &["lengths"]);
     assert_eq!(outcome.code, 124, "{outcome:?}");
-    let short = " s, waiting for rank 0: allreduce of 524288 bytes on MPI_COMM_WORLD, in shared memory";
+    let short =
+        " s, waiting for rank 0: allreduce of 524288 bytes on MPI_COMM_WORLD, in shared memory";
     assert!(has(&outcome.err, ("ranks 1-4: in MPI_Allreduce since ", short)), "{outcome:?}");
     assert!(
         outcome.err.contains(": allreduce of 8388608 bytes on MPI_COMM_WORLD, algorithm "),
@@ -281,8 +290,10 @@ fn usr1_reports_the_waits_of_the_ranks() {
             " s, waiting for rank 1: a message with tag 5 on MPI_COMM_WORLD of at most 8 bytes",
         );
         reported(&p, &options, "heads", &[heads, (HEADS, ""), ("On host ", ".")]);
-        let accepting =
-            ("rank 0: in MPI_Comm_accept since ", " s, waiting for somebody to connect to the port");
+        let accepting = (
+            "rank 0: in MPI_Comm_accept since ",
+            " s, waiting for somebody to connect to the port",
+        );
         reported(&p, &options, "accept", &[accepting]);
     }
 }

@@ -29,7 +29,8 @@ pub(crate) struct Programs {
 /// Compiles `tests/c/NAME.c`. The programs have the last part of their names.
 pub(crate) fn compile(names: &[&str]) -> Programs {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let marker = format!("oxmpi-jobs-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let marker =
+        format!("oxmpi-jobs-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&marker);
     std::fs::create_dir_all(&directory).unwrap();
     let programs = Programs { directory, marker };
@@ -67,12 +68,19 @@ impl Programs {
 
     pub(crate) fn compile_text(&self, name: &str, text: &str) {
         let source = self.file(&format!("{name}.c"), text.as_bytes(), 0o644);
-        let status = Command::new(installed("mpicc")).arg(source).arg("-o").arg(self.path(name)).status();
+        let status =
+            Command::new(installed("mpicc")).arg(source).arg("-o").arg(self.path(name)).status();
         assert!(status.unwrap().success());
     }
 
     /// `mpirun -n RANKS OPTIONS PROGRAM ARGUMENTS MARKER`.
-    pub(crate) fn mpirun(&self, ranks: u32, options: &[&str], program: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn mpirun(
+        &self,
+        ranks: u32,
+        options: &[&str],
+        program: &str,
+        arguments: &[&str],
+    ) -> Command {
         let mut command = Command::new(installed("mpirun"));
         command.args(["-n", &ranks.to_string(), "--timeout", "50"]).args(options);
         command.arg(self.path(program)).args(arguments).arg(&self.marker);
@@ -103,7 +111,13 @@ impl Programs {
         LaunchedJob { child, out: Some(out), err: Some(err), lines, marker: self.marker.clone() }
     }
 
-    pub(crate) fn run(&self, ranks: u32, options: &[&str], program: &str, arguments: &[&str]) -> Outcome {
+    pub(crate) fn run(
+        &self,
+        ranks: u32,
+        options: &[&str],
+        program: &str,
+        arguments: &[&str],
+    ) -> Outcome {
         self.start(self.mpirun(ranks, options, program, arguments)).end()
     }
 }
@@ -152,7 +166,9 @@ impl LaunchedJob {
         let mut children = Vec::new();
         for entry in std::fs::read_dir("/proc").unwrap() {
             let name = entry.unwrap().file_name();
-            let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+            let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
+                continue;
+            };
             // The process has ended meanwhile.
             let Some(stat) = stat_of(pid) else { continue };
             if stat[PARENT] == launcher {
@@ -188,7 +204,10 @@ impl LaunchedJob {
         }
         let shared: Vec<_> =
             std::fs::read_dir("/dev/shm").unwrap().flatten().map(|e| e.file_name()).collect();
-        assert!(!shared.iter().any(|n| n.to_string_lossy().contains("oxmpi")), "in /dev/shm: {shared:?}");
+        assert!(
+            !shared.iter().any(|n| n.to_string_lossy().contains("oxmpi")),
+            "in /dev/shm: {shared:?}"
+        );
         outcome
     }
 
@@ -205,9 +224,9 @@ impl LaunchedJob {
             }
             std::thread::sleep(Duration::from_millis(2));
         };
-        let code = status
-            .code()
-            .unwrap_or_else(|| -std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(0));
+        let code = status.code().unwrap_or_else(|| {
+            -std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(0)
+        });
         let (out, err) = self.texts();
         Outcome { code, out, err }
     }

@@ -11,25 +11,38 @@ struct Prepared {
 
 fn prepare(names: &[&str]) -> Prepared {
     let programs = compile(names);
-    let library =
-        compiled_library("hcoll-emulation/hcoll.c", "libhcoll-emulation.so.1").display().to_string();
+    let library = compiled_library("hcoll-emulation/hcoll.c", "libhcoll-emulation.so.1")
+        .display()
+        .to_string();
     Prepared { programs, library }
 }
 
 impl Prepared {
-    fn run(&self, (ranks, program): (u32, &str), options: &[&str], variables: &[(&str, &str)]) -> Outcome {
+    fn run(
+        &self,
+        (ranks, program): (u32, &str),
+        options: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Outcome {
         let enabled = ["--mca", "coll_hcoll_enable", "1", "--mca", "coll_hcoll_verbose", "2"];
-        let options = [&enabled[..], &["--mca", "coll_hcoll_library", &self.library], options].concat();
+        let options =
+            [&enabled[..], &["--mca", "coll_hcoll_library", &self.library], options].concat();
         let mut command = self.programs.mpirun(ranks, &options, program, &[]);
         command.envs(variables.iter().copied());
         self.programs.start(command).end()
     }
 
     /// The calls by rank and function, and the contexts that each rank has not freed.
-    fn run_counted(&self, ranks: u32, program: &str, options: &[&str]) -> BTreeMap<(u32, String), u32> {
+    fn run_counted(
+        &self,
+        ranks: u32,
+        program: &str,
+        options: &[&str],
+    ) -> BTreeMap<(u32, String), u32> {
         let log = self.programs.directory.join("log");
         let _ = std::fs::remove_file(&log);
-        let outcome = self.run((ranks, program), options, &[("HCOLL_EMULATION_LOG", log.to_str().unwrap())]);
+        let outcome =
+            self.run((ranks, program), options, &[("HCOLL_EMULATION_LOG", log.to_str().unwrap())]);
         is_well(&outcome);
         let text = std::fs::read_to_string(&log).unwrap_or_default();
         let line = |line: &str| {
@@ -43,13 +56,22 @@ impl Prepared {
 fn is_well(outcome: &Outcome) {
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
     for text in ["has failed", "no context for a communicator of", "emulation:"] {
-        let wrong = outcome.err.lines().find(|line| line.contains(text) && !line.contains(" yet: "));
+        let wrong =
+            outcome.err.lines().find(|line| line.contains(text) && !line.contains(" yet: "));
         assert_eq!(wrong, None, "{outcome:?}");
     }
 }
 
-const FUNCTIONS: [&str; 8] =
-    ["ibarrier", "ibcast", "iallgather", "iallgatherv", "iallreduce", "ireduce", "igatherv", "ialltoallv"];
+const FUNCTIONS: [&str; 8] = [
+    "ibarrier",
+    "ibcast",
+    "iallgather",
+    "iallgatherv",
+    "iallreduce",
+    "ireduce",
+    "igatherv",
+    "ialltoallv",
+];
 
 /// Blocking and nonblocking, all operations on all elements, in place and not, on several
 /// communicators.
@@ -75,7 +97,8 @@ fn results_are_those_of_mpi() {
 
 #[test]
 fn programs_of_other_tests_run_over_hcoll() {
-    let names = ["coll_basic", "coll_nonblocking", "coll_types", "coll_later", "coll_uneven", "coll_order"];
+    let names =
+        ["coll_basic", "coll_nonblocking", "coll_types", "coll_later", "coll_uneven", "coll_order"];
     let prepared = prepare(&names);
     for name in names {
         is_well(&prepared.run((3, name), &[], &[("HCOLL_EMULATION_LATE", "3")]));
@@ -131,7 +154,10 @@ fn without_a_context_at_one_rank_plans_serve_all_ranks_with_the_reason() {
     ] {
         let outcome = prepared.run((3, "ucc"), &[], &[variable]);
         assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
-        assert!(outcome.err.contains(text) && outcome.err.contains("plans serve it"), "{outcome:?}");
+        assert!(
+            outcome.err.contains(text) && outcome.err.contains("plans serve it"),
+            "{outcome:?}"
+        );
     }
     prepared.library = "/nonexistent/libhcoll.so".to_string();
     let outcome = prepared.run((2, "ucc"), &[], &[]);
@@ -144,7 +170,11 @@ fn without_a_context_at_one_rank_plans_serve_all_ranks_with_the_reason() {
     ] {
         assert!(outcome.err.contains(text), "{text}: {outcome:?}");
     }
-    let silent =
-        prepared.programs.run(2, &["--mca", "coll_hcoll_library", "/nonexistent/libhcoll.so"], "ucc", &[]);
+    let silent = prepared.programs.run(
+        2,
+        &["--mca", "coll_hcoll_library", "/nonexistent/libhcoll.so"],
+        "ucc",
+        &[],
+    );
     assert_eq!((silent.code, silent.err.as_str()), (0, ""), "{silent:?}");
 }

@@ -22,11 +22,14 @@ fn has_device() -> bool {
 
 #[test]
 fn the_memory_of_envelopes_is_shown() {
-    let text = info(&[("rpi_ib_num_envelopes", "10"), ("rpi_ib_tinymsglen", "940"), ("rpi_ib_srq", "0")]);
+    let text =
+        info(&[("rpi_ib_num_envelopes", "10"), ("rpi_ib_tinymsglen", "940"), ("rpi_ib_srq", "0")]);
     assert!(text.contains("10 x 1000 bytes = 10000 bytes for each process"), "{text}");
     assert!(text.contains("in a receive queue of its own"), "{text}");
     assert!(info(&[]).contains("64 x 1084 bytes = 69376 bytes"), "{text}");
-    assert!(info(&[("rpi_ib_library", "/nonexistent.so")]).contains("64 x 1084 bytes = 69376 bytes"));
+    assert!(
+        info(&[("rpi_ib_library", "/nonexistent.so")]).contains("64 x 1084 bytes = 69376 bytes")
+    );
     assert!(info(&[]).contains("rpi_ib_priority 50"));
     assert!(info(&[("rpi_ib_priority", "0")]).contains("never chosen by itself"));
     assert!(info(&[]).contains("MPI_Put and MPI_Get go by the adapter"));
@@ -75,7 +78,11 @@ fn ranks_without_a_port_use_sockets_if_that_is_allowed() {
     let options = ["--mca", "rpi", "ib", "--mca", "rpi_ib_shm", "0", "--mca", "rpi_ib_fallback"];
     let outcome = programs.run(4, &[&options[..], &["1"]].concat(), "ofi", &[]);
     assert!(outcome.code == 0 && outcome.out.ends_with("ok\n"), "{outcome:?}");
-    assert_eq!(outcome.err.matches("has no port, so its ranks use sockets").count(), 1, "{outcome:?}");
+    assert_eq!(
+        outcome.err.matches("has no port, so its ranks use sockets").count(),
+        1,
+        "{outcome:?}"
+    );
     let outcome = programs.run(4, &[&options[..], &["0"]].concat(), "ofi", &[]);
     assert!(outcome.code != 0 && outcome.err.contains("rpi_ib_fallback 1"), "{outcome:?}");
 }

@@ -12,7 +12,11 @@ const TRANSPORTS: [&[&str]; 2] = [&[], &["--mca", "rpi", "tcp"]];
 /// `mpirun -n RANKS OPTIONS WORDS MARKER`, in the directory of the programs.
 fn under(p: &Programs, ranks: u32, options: &[&str], words: &[&str]) -> Outcome {
     let mut command = Command::new(installed("mpirun"));
-    command.args(["-n", &ranks.to_string(), "--timeout", "50"]).args(options).args(words).arg(p.marker());
+    command
+        .args(["-n", &ranks.to_string(), "--timeout", "50"])
+        .args(options)
+        .args(words)
+        .arg(p.marker());
     p.start(command).end()
 }
 
@@ -38,7 +42,10 @@ fn env_that_empties_the_environment_is_named() {
         is_refused(&script(&p, options, "env -i ./world $1; exit $?"), &named);
         is_refused(&script(&p, options, "exec 62>&- 63>&-; env -i ./world $1; exit $?"), &named);
         // The second program of a script would also be the rank.
-        is_refused(&script(&p, options, "./world $1 >/dev/null; env -i ./world $1; exit $?"), &named);
+        is_refused(
+            &script(&p, options, "./world $1 >/dev/null; env -i ./world $1; exit $?"),
+            &named,
+        );
     }
 }
 
@@ -81,7 +88,11 @@ fn processes_that_a_program_leaves_behind_end_with_the_job() {
     let p = compile(&["jobs/world"]);
     let is_silent = |text: &str| {
         let outcome = script(&p, &[], text);
-        assert_eq!((outcome.code, outcome.out.as_str(), outcome.err.as_str()), (0, "", ""), "{outcome:?}");
+        assert_eq!(
+            (outcome.code, outcome.out.as_str(), outcome.err.as_str()),
+            (0, "", ""),
+            "{outcome:?}"
+        );
     };
     is_silent("(exec -a $1 sleep 600) & exit 0");
     let text = "(env -u OXMPI_BOOT ./world $1; exec -a $1 sleep 600) > out.$OXMPI_COMM_WORLD_RANK & exit 0";

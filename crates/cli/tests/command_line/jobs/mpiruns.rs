@@ -27,7 +27,9 @@ fn is_fine(outcome: &Outcome, role: &str, lines: usize) {
 #[test]
 fn clients_connect_one_after_another_and_again() {
     let p = compile(&["jobs/meeting"]);
-    for (transport, servers, clients) in [("shm", 3, 2), ("tcp", 2, 2), ("shm", 1, 3), ("lamd", 2, 3)] {
+    for (transport, servers, clients) in
+        [("shm", 3, 2), ("tcp", 2, 2), ("shm", 1, 3), ("lamd", 2, 3)]
+    {
         let mut server = start(&p, servers, transport, &["server", "4"]);
         let port = server.line();
         for _ in 0..2 {
@@ -63,7 +65,8 @@ fn several_clients_come_at_once() {
     for transport in TRANSPORTS {
         let mut server = start(&p, 1, transport, &["server", "6"]);
         let port = server.line();
-        let clients: Vec<LaunchedJob> = (0..3).map(|_| start(&p, 1, transport, &["client", &port])).collect();
+        let clients: Vec<LaunchedJob> =
+            (0..3).map(|_| start(&p, 1, transport, &["client", &port])).collect();
         clients.into_iter().for_each(|client| is_fine(&client.wait(), "client", 0));
         is_fine(&server.end(), "server", 1);
     }
@@ -152,8 +155,14 @@ fn a_failure_ends_the_connected_job_of_the_other_mpirun() {
             let launcher = client.child.id();
             client.wait().reports(code, "rank 1 (pid ");
             let outcome = server.end_within(SOON);
-            outcome.reports(code, "a job of another mpirun, with which this one is connected, has failed:");
-            assert!(outcome.err.contains(&format!("mpirun {launcher}: rank 1 (pid ")), "{outcome:?}");
+            outcome.reports(
+                code,
+                "a job of another mpirun, with which this one is connected, has failed:",
+            );
+            assert!(
+                outcome.err.contains(&format!("mpirun {launcher}: rank 1 (pid ")),
+                "{outcome:?}"
+            );
             assert!(outcome.err.contains(words), "{outcome:?}");
         }
     }
@@ -174,7 +183,10 @@ fn a_killed_mpirun_is_noticed_by_the_other() {
             kill(number as i32);
             assert_eq!(victim.wait().code, -9);
             let outcome = other.end_within(SOON);
-            outcome.reports(1, "a job of another mpirun, with which this one is connected, has failed:");
+            outcome.reports(
+                1,
+                "a job of another mpirun, with which this one is connected, has failed:",
+            );
             assert!(outcome.err.contains(&format!("mpirun {number} has ended")), "{outcome:?}");
         }
     }
@@ -251,7 +263,9 @@ fn looking_up_names_leaves_no_descriptors_open() {
     assert_eq!(publisher.line(), "published");
     let mut searcher = start(&p, 1, "shm", &["searcher", &name, "gate"]);
     assert_eq!(searcher.line(), "sought");
-    let open = |job: &LaunchedJob| std::fs::read_dir(format!("/proc/{}/fd", job.child.id())).unwrap().count();
+    let open = |job: &LaunchedJob| {
+        std::fs::read_dir(format!("/proc/{}/fd", job.child.id())).unwrap().count()
+    };
     let counts = [open(&publisher), open(&searcher)];
     assert!(counts.iter().all(|count| *count < 60), "{counts:?}");
     p.file("gate", b"", 0o600);

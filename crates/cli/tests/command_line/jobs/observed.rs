@@ -15,13 +15,29 @@ use super::harness::root;
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
 const OBSERVED: &[Row] = &[
-    ("jobs/deaths.rs", "nonzero_exit_codes_may_leave_the_job_running", &["mpi_abort_on_non_zero_status"]),
+    (
+        "jobs/deaths.rs",
+        "nonzero_exit_codes_may_leave_the_job_running",
+        &["mpi_abort_on_non_zero_status"],
+    ),
     ("jobs/survivors.rs", "a_singleton_survives_its_children", &["mpi_ft_enable"]),
-    ("jobs/other_launchers.rs", "a_program_of_another_mpi_library_is_refused", &["mpi_allow_singletons"]),
+    (
+        "jobs/other_launchers.rs",
+        "a_program_of_another_mpi_library_is_refused",
+        &["mpi_allow_singletons"],
+    ),
     ("jobs/parameters.rs", "arguments_are_checked_or_trusted", &["mpi_param_check"]),
-    ("jobs/parameters.rs", "operations_beyond_the_standard_are_refused_on_request", &["mpi_strict"]),
+    (
+        "jobs/parameters.rs",
+        "operations_beyond_the_standard_are_refused_on_request",
+        &["mpi_strict"],
+    ),
     ("jobs/parameters.rs", "errors_go_to_the_named_handler", &["mpi_initial_errhandler"]),
-    ("jobs/selection.rs", "rank_0_prints_the_steps_of_the_selection_once", &["mpi_show_select", "btl"]),
+    (
+        "jobs/selection.rs",
+        "rank_0_prints_the_steps_of_the_selection_once",
+        &["mpi_show_select", "btl"],
+    ),
     ("jobs/hangs.rs", "usr1_is_passed_on_on_request", &["mpi_sigusr1"]),
     (
         "jobs/hangs.rs",
@@ -39,7 +55,12 @@ const OBSERVED: &[Row] = &[
     (
         "jobs/checkpoints/own.rs",
         "functions_are_found_by_their_names_or_the_job_ends",
-        &["cr_self_user_prefix", "cr_self_user_checkpoint", "cr_self_user_restart", "cr_self_user_continue"],
+        &[
+            "cr_self_user_prefix",
+            "cr_self_user_checkpoint",
+            "cr_self_user_restart",
+            "cr_self_user_continue",
+        ],
     ),
     (
         "jobs/checkpoints.rs",
@@ -68,13 +89,21 @@ const OBSERVED: &[Row] = &[
             "rpi_lamd_priority",
         ],
     ),
-    ("jobs/gm.rs", "messages_of_up_to_tinymsglen_leave_before_their_receive", &["rpi_gm_tinymsglen"]),
+    (
+        "jobs/gm.rs",
+        "messages_of_up_to_tinymsglen_leave_before_their_receive",
+        &["rpi_gm_tinymsglen"],
+    ),
     (
         "jobs/gm.rs",
         "ports_are_taken_from_2_on_and_a_rank_without_one_ends_the_job",
         &["rpi_gm_port", "rpi_gm_maxport"],
     ),
-    ("jobs/gm.rs", "missing_libraries_are_named_and_checkpoints_need_their_parameter", &["rpi_gm_library"]),
+    (
+        "jobs/gm.rs",
+        "missing_libraries_are_named_and_checkpoints_need_their_parameter",
+        &["rpi_gm_library"],
+    ),
     ("jobs/gm.rs", "gm_is_selected_by_its_priority_where_there_is_a_library", &["rpi_gm_priority"]),
     ("jobs/gm.rs", "receivers_that_compute_lose_nothing", &["rpi_gm_fast"]),
     (
@@ -107,7 +136,11 @@ const OBSERVED: &[Row] = &[
         &["mtl_ofi_library", "mtl_ofi_provider_include", "mtl_ofi_provider_exclude"],
     ),
     ("jobs/portals4.rs", "refusals_come_before_there_are_ranks", &["mtl_portals4_library"]),
-    ("jobs/portals4.rs", "memory_goes_before_the_network_within_a_node_alone", &["mtl_portals4_shm"]),
+    (
+        "jobs/portals4.rs",
+        "memory_goes_before_the_network_within_a_node_alone",
+        &["mtl_portals4_shm"],
+    ),
     (
         "jobs/portals4.rs",
         "parameters_reach_the_network",
@@ -122,7 +155,11 @@ const OBSERVED: &[Row] = &[
     ("jobs/ofi.rs", "tags_go_as_far_as_their_mode_says", &["mtl_ofi_tag_mode", "mtl_ofi_shm"]),
     ("hosts.rs", "a_job_between_hosts_with_a_fabric_goes_over_it", &["mtl_ofi_priority"]),
     ("jobs/ofi.rs", "completions_are_read_in_batches", &["mtl_ofi_progress_event_cnt"]),
-    ("jobs/ofi.rs", "communicators_have_their_own_contexts_on_request", &["mtl_ofi_thread_grouping"]),
+    (
+        "jobs/ofi.rs",
+        "communicators_have_their_own_contexts_on_request",
+        &["mtl_ofi_thread_grouping"],
+    ),
     (
         "jobs/ofi.rs",
         "the_network_carries_frames_and_all_messages_if_it_shall_not_match_them",
@@ -131,7 +168,13 @@ const OBSERVED: &[Row] = &[
     (
         "jobs/parameters.rs",
         "longer_messages_are_announced",
-        &["shm_eager_limit_bytes", "rpi_tcp_short", "rpi_crtcp_short", "rpi_usysv_short", "rpi_sysv_short"],
+        &[
+            "shm_eager_limit_bytes",
+            "rpi_tcp_short",
+            "rpi_crtcp_short",
+            "rpi_usysv_short",
+            "rpi_sysv_short",
+        ],
     ),
     (
         "jobs/parameters.rs",
@@ -150,12 +193,22 @@ const OBSERVED: &[Row] = &[
     (
         "jobs/postboxes.rs",
         "postboxes_and_pools_of_any_size_lose_nothing",
-        &["rpi_usysv_shmpoolsize", "rpi_usysv_shmmaxalloc", "rpi_sysv_shmpoolsize", "rpi_sysv_shmmaxalloc"],
+        &[
+            "rpi_usysv_shmpoolsize",
+            "rpi_usysv_shmmaxalloc",
+            "rpi_sysv_shmpoolsize",
+            "rpi_sysv_shmmaxalloc",
+        ],
     ),
     (
         "jobs/parameters.rs",
         "postboxes_are_polled_the_requested_number_of_times",
-        &["rpi_usysv_readlockpoll", "rpi_usysv_writelockpoll", "rpi_usysv_pollyield", "rpi_sysv_pollyield"],
+        &[
+            "rpi_usysv_readlockpoll",
+            "rpi_usysv_writelockpoll",
+            "rpi_usysv_pollyield",
+            "rpi_sysv_pollyield",
+        ],
     ),
     ("jobs/semaphores.rs", "limits_are_reported_with_the_remedy", &["rpi_sysv_semaphores"]),
     (
@@ -176,8 +229,16 @@ const OBSERVED: &[Row] = &[
         "a_rank_waits_awake_for_the_requested_time",
         &["wait_spin_us", "wait_yield_us", "wait_yields", "wait_sleeping", "wait_slow_yield_us"],
     ),
-    ("jobs/components.rs", "an_attribute_names_the_component_of_new_communicators", &["coll_verbose"]),
-    ("jobs/components.rs", "strict_order_is_strict_until_the_program_changes_it", &["coll_base_associative"]),
+    (
+        "jobs/components.rs",
+        "an_attribute_names_the_component_of_new_communicators",
+        &["coll_verbose"],
+    ),
+    (
+        "jobs/components.rs",
+        "strict_order_is_strict_until_the_program_changes_it",
+        &["coll_base_associative"],
+    ),
     (
         "jobs/components.rs",
         "barriers_of_sync_hold_a_fast_rank_back",
@@ -215,8 +276,16 @@ const OBSERVED: &[Row] = &[
             "coll_ftagree_priority",
         ],
     ),
-    ("jobs/components.rs", "long_vectors_travel_in_segments_between_nodes", &["coll_smp_segmentsize"]),
-    ("jobs/components.rs", "the_component_of_each_collective_is_reported", &["coll_smp_virtual_nodes"]),
+    (
+        "jobs/components.rs",
+        "long_vectors_travel_in_segments_between_nodes",
+        &["coll_smp_segmentsize"],
+    ),
+    (
+        "jobs/components.rs",
+        "the_component_of_each_collective_is_reported",
+        &["coll_smp_virtual_nodes"],
+    ),
     (
         "jobs/parameters.rs",
         "the_component_of_the_highest_priority_serves",
@@ -291,7 +360,10 @@ fn text_of(file: &str, test: &str) -> Result<String, String> {
         let (body, rest) = part.split_once("\n}\n").unwrap_or((part, ""));
         all += rest;
         // Tests of the nightly run are indented in a module.
-        let body = body.trim_start().trim_start_matches("#[ignore = \"cargo xtask nightly\"]").trim_start();
+        let body = body
+            .trim_start()
+            .trim_start_matches("#[ignore = \"cargo xtask nightly\"]")
+            .trim_start();
         if body.starts_with(&format!("fn {test}()")) {
             found = true;
             all += body;

@@ -22,7 +22,8 @@ fn each_provider_matches_messages_in_the_best_mode_that_it_has() {
     let all = format!("MPI_TAG_UB {}, messages were matched", i32::MAX);
     says(&exchange(&programs, 4, &[]), &all);
     for provider in ["tcp;ofi_rxm", "net", "sockets"] {
-        let options = ["--mca", "mtl_ofi_provider_include", provider, "--mca", "mtl_ofi_match", "provider"];
+        let options =
+            ["--mca", "mtl_ofi_provider_include", provider, "--mca", "mtl_ofi_match", "provider"];
         says(&exchange(&programs, 2, &options), &all);
     }
 }
@@ -35,7 +36,11 @@ fn providers_that_do_not_report_truncation_are_used_by_name_alone_and_match_no_m
     for provider in ["net", "udp;ofi_rxd"] {
         let named = ["--mca", "mtl_ofi_provider_include", provider];
         let outcome = programs.run(2, &[&ALONE, &named[..]].concat(), "p2p_truncate", &[]);
-        assert_eq!((outcome.code, &*outcome.out, &*outcome.err), (0, "ok\n", ""), "{provider}: {outcome:?}");
+        assert_eq!(
+            (outcome.code, &*outcome.out, &*outcome.err),
+            (0, "ok\n", ""),
+            "{provider}: {outcome:?}"
+        );
     }
     let others = ["--mca", "mtl_ofi_provider_exclude", "tcp;ofi_rxm,net;ofi_rxm,sockets,shm"];
     let outcome = programs.run(2, &[&ALONE, &others[..]].concat(), "p2p_truncate", &[]);
@@ -46,7 +51,9 @@ fn providers_that_do_not_report_truncation_are_used_by_name_alone_and_match_no_m
 #[test]
 fn tags_go_as_far_as_their_mode_says() {
     let programs = compile(&["jobs/ofi"]);
-    for (mode, limit) in [("ofi_tag_1", i32::MAX), ("ofi_tag_2", 524_287), ("ofi_tag_full", i32::MAX)] {
+    for (mode, limit) in
+        [("ofi_tag_1", i32::MAX), ("ofi_tag_2", 524_287), ("ofi_tag_full", i32::MAX)]
+    {
         let outcome = exchange(&programs, 2, &["--mca", "mtl_ofi_tag_mode", mode]);
         says(&outcome, &format!("MPI_TAG_UB {limit}, messages were matched"));
     }
@@ -72,21 +79,44 @@ fn refusals_come_before_there_are_ranks() {
             &["--mca", "mtl_ofi_library", "/nonexistent.so"][..],
             &["/nonexistent.so", "install it", "mtl_ofi_library"][..],
         ),
-        (&["--mca", "mtl_ofi_library", "libc.so.6"], &["'libc.so.6' has no function fi_", "no libfabric"]),
-        (&["--mca", "mtl_ofi_provider_include", "gni"], &["'gni' is no provider", "there are ", "shm"]),
+        (
+            &["--mca", "mtl_ofi_library", "libc.so.6"],
+            &["'libc.so.6' has no function fi_", "no libfabric"],
+        ),
+        (
+            &["--mca", "mtl_ofi_provider_include", "gni"],
+            &["'gni' is no provider", "there are ", "shm"],
+        ),
         (&["--mca", "mtl_ofi_provider_exclude", "gni"], &["'gni' is no provider"]),
         (
-            &["--mca", "mtl_ofi_provider_include", "shm", "--mca", "mtl_ofi_provider_exclude", "net"],
+            &[
+                "--mca",
+                "mtl_ofi_provider_include",
+                "shm",
+                "--mca",
+                "mtl_ofi_provider_exclude",
+                "net",
+            ],
             &["are both given", "leave out one of the two"],
         ),
         (
-            &["--mca", "mtl_ofi_provider_include", "sockets", "--mca", "mtl_ofi_tag_mode", "ofi_tag_full"],
+            &[
+                "--mca",
+                "mtl_ofi_provider_include",
+                "sockets",
+                "--mca",
+                "mtl_ofi_tag_mode",
+                "ofi_tag_full",
+            ],
             &["sockets: ofi_tag_full needs FI_DIRECTED_RECV", "oxmpi info --ofi"],
         ),
     ] {
         let outcome = exchange(&programs, 2, options);
         assert_eq!((outcome.code, outcome.out.as_str()), (2, ""), "{options:?}: {outcome:?}");
-        assert!(outcome.err.starts_with("mpirun: no transport 'ofi' for this job: "), "{outcome:?}");
+        assert!(
+            outcome.err.starts_with("mpirun: no transport 'ofi' for this job: "),
+            "{outcome:?}"
+        );
         let has = |text: &&&str| outcome.err.contains(**text);
         assert_eq!(texts.iter().find(|text| !has(text)), None, "{options:?}: {outcome:?}");
     }
@@ -108,10 +138,12 @@ fn jobs_over_libfabric_are_not_checkpointed() {
 #[test]
 fn completions_are_read_in_batches() {
     let programs = compile(&["jobs/ofi"]);
-    for (options, count, how) in
-        [(&[][..], "100", "in batches"), (&["--mca", "mtl_ofi_progress_event_cnt", "1"], "1", "one by one")]
-    {
-        let outcome = limited(&programs, 2, (options, &[("LIMITED_EVENTS", count)]), "ofi", &["batch"]);
+    for (options, count, how) in [
+        (&[][..], "100", "in batches"),
+        (&["--mca", "mtl_ofi_progress_event_cnt", "1"], "1", "one by one"),
+    ] {
+        let outcome =
+            limited(&programs, 2, (options, &[("LIMITED_EVENTS", count)]), "ofi", &["batch"]);
         assert_eq!(outcome.code, 0, "{outcome:?}");
         assert!(
             outcome.out.starts_with(&format!("completions were read {how}\n")),
@@ -126,11 +158,18 @@ fn completions_are_read_in_batches() {
 fn communicators_have_their_own_contexts_on_request() {
     let programs = compile(&["jobs/ofi_groups"]);
     let run = |provider: &str, grouping: &str, limits: &[(&str, &str)]| {
-        let options =
-            ["--mca", "mtl_ofi_provider_include", provider, "--mca", "mtl_ofi_thread_grouping", grouping];
+        let options = [
+            "--mca",
+            "mtl_ofi_provider_include",
+            provider,
+            "--mca",
+            "mtl_ofi_thread_grouping",
+            grouping,
+        ];
         let outcome = limited(&programs, 2, (&options, limits), "ofi_groups", &[]);
         assert_eq!(outcome.code, 0, "{outcome:?}");
-        let pairs = outcome.out.strip_suffix(" pairs\nok\n").and_then(|count| count.parse::<u32>().ok());
+        let pairs =
+            outcome.out.strip_suffix(" pairs\nok\n").and_then(|count| count.parse::<u32>().ok());
         (pairs.unwrap_or_else(|| panic!("{outcome:?}")), outcome.err)
     };
     assert_eq!(run("sockets", "0", &[]), (0, String::new()));
@@ -138,7 +177,10 @@ fn communicators_have_their_own_contexts_on_request() {
     assert!(pairs > 5 && said.is_empty(), "{pairs} {said}");
     assert_eq!(run("sockets", "1", &[("LIMITED_CONTEXTS", "5")]), (5, String::new()));
     let (pairs, said) = run("tcp;ofi_rxm", "1", &[]);
-    assert!(pairs == 0 && said.matches("mtl_ofi_thread_grouping has no effect").count() == 1, "{said}");
+    assert!(
+        pairs == 0 && said.matches("mtl_ofi_thread_grouping has no effect").count() == 1,
+        "{said}"
+    );
 }
 
 /// The provider that lacks something in most tests.
@@ -155,7 +197,8 @@ fn limited(
 ) -> Outcome {
     let library = compiled_library("c/libfabric/limited.c", "limited.so").display().to_string();
     let own = ["--mca", "mtl_ofi_library", &library];
-    let mut mpirun = programs.mpirun(ranks, &[&ALONE[..], &own, options].concat(), program, arguments);
+    let mut mpirun =
+        programs.mpirun(ranks, &[&ALONE[..], &own, options].concat(), program, arguments);
     mpirun.envs(limits.iter().copied());
     programs.start(mpirun).end()
 }
@@ -236,7 +279,8 @@ mod night {
         let programs = compile(&["jobs/ofi_frames"]);
         for provider in ["tcp;ofi_rxm", "sockets"] {
             for (who, matched) in [("provider", "messages were"), ("software", "nothing was")] {
-                let options = ["--mca", "mtl_ofi_provider_include", provider, "--mca", "mtl_ofi_match", who];
+                let options =
+                    ["--mca", "mtl_ofi_provider_include", provider, "--mca", "mtl_ofi_match", who];
                 let outcome = programs.run(3, &[&ALONE, &options[..]].concat(), "ofi_frames", &[]);
                 says(&outcome, &format!("{matched} matched, frames have come"));
             }

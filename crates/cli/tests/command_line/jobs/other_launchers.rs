@@ -34,7 +34,10 @@ fn variables_of_a_batch_script_make_a_singleton_and_one_line() {
     is_alone(&alone(&p, &[("SLURM_NTASKS", "1")], &[]), 0);
     let outcome = alone(&p, &[("SLURM_NTASKS", "4")], &[]);
     is_alone(&outcome, 1);
-    assert!(outcome.err.contains("SLURM_NTASKS=4") && outcome.err.contains("mpirun -n 4"), "{outcome:?}");
+    assert!(
+        outcome.err.contains("SLURM_NTASKS=4") && outcome.err.contains("mpirun -n 4"),
+        "{outcome:?}"
+    );
     is_alone(&alone(&p, &[("SLURM_NTASKS", "4"), ("OXMPI_MCA_mpi_allow_singletons", "1")], &[]), 0);
     is_alone(&alone(&p, &[("PMI_FD", "0"), ("PMI_SIZE", "4")], &[]), 1);
     let gone = [
@@ -106,8 +109,14 @@ fn ranks_do_not_inherit_the_identity_of_mpirun_under_another_launcher() {
     let p = compile(&[]);
     let mut command = Command::new(installed("mpirun"));
     command.args(["-n", "1", "--timeout", "50", "sh", "-c", "env", p.marker()]);
-    let others =
-        ["PMI_FD", "PMI_RANK", "PMIX_RANK", "PMI2_A", "OMPI_COMM_WORLD_NODE_RANK", "HYDI_CONTROL_FD"];
+    let others = [
+        "PMI_FD",
+        "PMI_RANK",
+        "PMIX_RANK",
+        "PMI2_A",
+        "OMPI_COMM_WORLD_NODE_RANK",
+        "HYDI_CONTROL_FD",
+    ];
     command.envs(others.map(|name| (name, "7"))).env("SLURM_NTASKS", "7").env("OMPI_MCA_x", "7");
     let outcome = p.start(command).end();
     let has = |name: &str| outcome.out.lines().any(|line| line.starts_with(&format!("{name}=")));
@@ -116,7 +125,8 @@ fn ranks_do_not_inherit_the_identity_of_mpirun_under_another_launcher() {
 }
 
 fn of_other_library(p: &Programs, library: &str) {
-    let source = p.file("other.c", b"int MPI_Initialized(int *flag) { *flag = 0; return 0; }\n", 0o644);
+    let source =
+        p.file("other.c", b"int MPI_Initialized(int *flag) { *flag = 0; return 0; }\n", 0o644);
     let program = b"int MPI_Initialized(int *), puts(const char *);\nint main(void) { int f; puts(\"ran\"); return MPI_Initialized(&f); }\n";
     let program = p.file("main.c", program, 0o644);
     let cc = |arguments: &[&str]| {

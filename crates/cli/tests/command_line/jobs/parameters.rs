@@ -75,9 +75,10 @@ fn the_kernel_buffers_the_requested_bytes() {
         text.trim().parse().unwrap()
     };
     let most = most("r").min(most("w"));
-    for (transport, name, short) in
-        [("tcp", "rpi_tcp_sockbuf", "rpi_tcp_short"), ("crtcp", "rpi_crtcp_sockbuf", "rpi_crtcp_short")]
-    {
+    for (transport, name, short) in [
+        ("tcp", "rpi_tcp_sockbuf", "rpi_tcp_short"),
+        ("crtcp", "rpi_crtcp_sockbuf", "rpi_crtcp_short"),
+    ] {
         check(&p, 2, &[("rpi", transport), (name, "100000")], &["buffers", "100000"]);
         // Room for the longest short message, and at least 1 MiB.
         for (limit, wanted) in [("65535", 1 << 20), ("2m", 2 << 20)] {
@@ -149,7 +150,8 @@ fn messages_are_copied_as_the_file_of_costs_says() {
 fn a_rank_waits_awake_for_the_requested_time() {
     let p = compile(&["jobs/parameters"]);
     if cores() >= 2 {
-        for (spin, offer, asleep) in [("0", "0", "1"), ("1000000", "0", "0"), ("0", "1000000", "0")] {
+        for (spin, offer, asleep) in [("0", "0", "1"), ("1000000", "0", "0"), ("0", "1000000", "0")]
+        {
             let said = [("wait_spin_us", spin), ("wait_yield_us", offer), ("wait_sleeping", "0")];
             check(&p, 2, &said, &["asleep", asleep]);
         }
@@ -158,8 +160,10 @@ fn a_rank_waits_awake_for_the_requested_time() {
     for (yields, asleep) in [("0", "1"), ("1000000", "0")] {
         check(&p, ranks, &[("wait_yields", yields), ("wait_sleeping", "0")], &["asleep", asleep]);
     }
-    for (slow, sleeping, asleep) in [("1", "1000", "1"), ("1", "0", "0"), ("1000000", "1000", "0")] {
-        let said = [("wait_yields", "1000000"), ("wait_slow_yield_us", slow), ("wait_sleeping", sleeping)];
+    for (slow, sleeping, asleep) in [("1", "1000", "1"), ("1", "0", "0"), ("1000000", "1000", "0")]
+    {
+        let said =
+            [("wait_yields", "1000000"), ("wait_slow_yield_us", slow), ("wait_sleeping", sleeping)];
         check(&p, ranks, &said, &["asleep", asleep]);
     }
 }
@@ -178,7 +182,8 @@ fn postboxes_are_polled_the_requested_number_of_times() {
     // A select() of 10 microseconds gives up the core each time; a yield only if another process
     // wants the core.
     for (value, least, most) in [("0", "50", "1000000"), ("1", "0", "10")] {
-        let often = [("rpi_usysv_readlockpoll", "0"), ("wait_yields", "1000000"), ("wait_sleeping", "0")];
+        let often =
+            [("rpi_usysv_readlockpoll", "0"), ("wait_yields", "1000000"), ("wait_sleeping", "0")];
         let said = [&[usysv, ("rpi_usysv_pollyield", value)], &often[..]].concat();
         check(&p, 2, &said, &["gives", least, most]);
     }
@@ -266,8 +271,13 @@ fn basic_crosses_over_at_the_parameters() {
 #[test]
 fn a_message_pool_needs_room_for_a_line_for_each_rank_in_its_segments() {
     let p = compile(&["jobs/parameters"]);
-    for (bytes, segments, serves) in [("4096", "64", false), ("4096", "8", true), ("65536", "64", true)] {
-        let said = [("coll_base_shmem_message_pool_size", bytes), ("coll_base_shmem_num_segments", segments)];
+    for (bytes, segments, serves) in
+        [("4096", "64", false), ("4096", "8", true), ("65536", "64", true)]
+    {
+        let said = [
+            ("coll_base_shmem_message_pool_size", bytes),
+            ("coll_base_shmem_num_segments", segments),
+        ];
         let report = component_report(&p, 4, &said);
         let by = "bcast of 64 bytes on MPI_COMM_WORLD, 4 ranks: through shared memory";
         assert_eq!(report.contains(by), serves, "{said:?}: {report}");
@@ -278,7 +288,8 @@ fn a_message_pool_needs_room_for_a_line_for_each_rank_in_its_segments() {
 fn the_tuning_of_a_forced_algorithm_counts() {
     let p = compile(&["jobs/parameters"]);
     let number = |ranks, said: Said<'_>, words: &[&str]| {
-        let outcome = run(&p, ranks, &[&[("coll_tuned_use_dynamic_rules", "1")], said].concat(), words);
+        let outcome =
+            run(&p, ranks, &[&[("coll_tuned_use_dynamic_rules", "1")], said].concat(), words);
         assert!(outcome.code == 0 && outcome.out.ends_with("ok\n"), "{said:?}: {outcome:?}");
         outcome.out.split(' ').next().unwrap().parse::<u32>().unwrap()
     };
@@ -291,8 +302,10 @@ fn the_tuning_of_a_forced_algorithm_counts() {
         assert_eq!(number(5, &said, &["sent"]), sent, "{said:?}");
     }
     for (children, sent) in [("2", 3), ("4", 4)] {
-        let said =
-            [("coll_tuned_bcast_algorithm", "knomial"), ("coll_tuned_bcast_algorithm_tree_fanout", children)];
+        let said = [
+            ("coll_tuned_bcast_algorithm", "knomial"),
+            ("coll_tuned_bcast_algorithm_tree_fanout", children),
+        ];
         assert_eq!(number(5, &said, &["sent"]), sent, "{said:?}");
     }
     for (most, announced) in [("1", 1), ("2", 2), ("8", 3)] {

@@ -10,8 +10,9 @@ const ALONE: [&str; 6] = ["--mca", "mtl", "portals4", "--mca", "mtl_portals4_shm
 
 fn prepared(names: &[&str]) -> (Programs, String) {
     let programs = compile(names);
-    let library =
-        compiled_library("portals-emulation/portals.c", "libportals-of-tests.so.4").display().to_string();
+    let library = compiled_library("portals-emulation/portals.c", "libportals-of-tests.so.4")
+        .display()
+        .to_string();
     (programs, library)
 }
 
@@ -29,7 +30,10 @@ fn run(
 }
 
 fn is_well(outcome: &Outcome) {
-    assert!(outcome.code == 0 && outcome.out.ends_with("ok\n") && outcome.err.is_empty(), "{outcome:?}");
+    assert!(
+        outcome.code == 0 && outcome.out.ends_with("ok\n") && outcome.err.is_empty(),
+        "{outcome:?}"
+    );
 }
 
 fn all_run(programs: &[(&str, u32)], options: &[&str], limits: &[(&str, &str)]) {
@@ -105,16 +109,21 @@ fn collectives_communicators_and_windows_work() {
 #[test]
 fn the_others_go_on_when_ranks_die() {
     let (programs, library) = prepared(&["jobs/ulfm_kill"]);
-    let options = [&ALONE[..], &["--with-ft", "ulfm", "--mca", "mtl_portals4_library", &library]].concat();
+    let options =
+        [&ALONE[..], &["--with-ft", "ulfm", "--mca", "mtl_portals4_library", &library]].concat();
     for seed in 1..=4 {
         let outcome = programs.run(4, &options, "ulfm_kill", &[&seed.to_string(), "messages"]);
-        assert!(outcome.code == 0 && outcome.out.contains(" of 4 are left"), "seed {seed}: {outcome:?}");
+        assert!(
+            outcome.code == 0 && outcome.out.contains(" of 4 are left"),
+            "seed {seed}: {outcome:?}"
+        );
     }
 }
 
 fn reported(outcome: &Outcome, name: &str) -> Vec<u64> {
     assert!(outcome.code == 0 && outcome.out.ends_with("ok\n"), "{outcome:?}");
-    let lines = outcome.err.lines().filter_map(|line| line.split_once("portals: ").map(|(_, line)| line));
+    let lines =
+        outcome.err.lines().filter_map(|line| line.split_once("portals: ").map(|(_, line)| line));
     let number = |line: &str| {
         let mut words = line.split(' ').skip_while(|word| *word != name).skip(1);
         words.next().unwrap().parse().unwrap()
@@ -127,8 +136,14 @@ const REPORT: (&str, &str) = ("PORTALS_EMULATION_REPORT", "1");
 #[test]
 fn no_message_is_lost_or_overtaken_when_there_is_no_room() {
     let programs = prepared(&["p2p_flood", "p2p_deep_queues", "p2p_order"]);
-    let blocks =
-        ["--mca", "mtl_portals4_short_recv_num", "1", "--mca", "mtl_portals4_short_recv_size", "4096"];
+    let blocks = [
+        "--mca",
+        "mtl_portals4_short_recv_num",
+        "1",
+        "--mca",
+        "mtl_portals4_short_recv_size",
+        "4096",
+    ];
     let mut disabled = 0;
     for (program, ranks) in [("p2p_deep_queues", 2), ("p2p_order", 4)] {
         let outcome = run(&programs, ranks, &blocks, program, &[REPORT]);
@@ -184,7 +199,8 @@ fn refusals_come_before_there_are_ranks() {
     for (options, texts) in [
         (
             &["--mca", "mtl_portals4_library", "/nonexistent/libportals.so.4"][..],
-            &["'/nonexistent/libportals.so.4'", "No such file", "install", "mtl_portals4_library"][..],
+            &["'/nonexistent/libportals.so.4'", "No such file", "install", "mtl_portals4_library"]
+                [..],
         ),
         (
             &["--mca", "mtl_portals4_library", "libc.so.6"],
@@ -193,7 +209,8 @@ fn refusals_come_before_there_are_ranks() {
         (&["--mca", "cr", "blcr"], &["portals4"]),
     ] {
         for parameter in ["mtl", "rpi"] {
-            let library = ["--mca", parameter, "portals4", "--mca", "mtl_portals4_library", &programs.1];
+            let library =
+                ["--mca", parameter, "portals4", "--mca", "mtl_portals4_library", &programs.1];
             let outcome = programs.0.run(2, &[&library, options].concat(), "ofi", &[]);
             assert!(outcome.code != 0 && outcome.out.is_empty(), "{options:?}: {outcome:?}");
             let missing = texts.iter().find(|text| !outcome.err.contains(**text));
@@ -211,12 +228,17 @@ fn the_interface_is_shown() {
     let info = |library: &str| {
         let mut command = Command::new(installed("oxmpi"));
         command.args(["info", "--portals4"]).current_dir(&programs.directory);
-        command.env("OXMPI_MCA_mtl_portals4_library", library).env("PORTALS_EMULATION_MAX_MSG", "12345");
+        command
+            .env("OXMPI_MCA_mtl_portals4_library", library)
+            .env("PORTALS_EMULATION_MAX_MSG", "12345");
         let output = command.output().unwrap();
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     };
     let text = info(&library);
-    assert!(text.contains(&library) && text.contains("12345") && text.contains("up to 2048 bytes"), "{text}");
+    assert!(
+        text.contains(&library) && text.contains("12345") && text.contains("up to 2048 bytes"),
+        "{text}"
+    );
     assert!(info("/nonexistent.so").contains("/nonexistent.so"), "{text}");
 }
 
@@ -229,7 +251,11 @@ mod night {
         all_run(&[("p2p_large", 2), ("p2p_large", 4)], &[], &[]);
         let parts = [("PORTALS_EMULATION_MAX_MSG", "3000")];
         all_run(&[("p2p_basic", 3), ("p2p_derived", 2), ("p2p_truncate", 2)], &[], &parts);
-        all_run(&[("p2p_basic", 2), ("p2p_mprobe", 2)], &["--mca", "mtl_portals4_eager_limit", "0"], &[]);
+        all_run(
+            &[("p2p_basic", 2), ("p2p_mprobe", 2)],
+            &["--mca", "mtl_portals4_eager_limit", "0"],
+            &[],
+        );
         // This program sends 3000 bytes around a ring before it receives.
         all_run(&[("p2p_communicators", 4)], &["--mca", "mtl_portals4_eager_limit", "4096"], &[]);
     }

@@ -31,10 +31,15 @@ fn postboxes_and_pools_of_any_size_lose_nothing() {
         &["rpi_usysv_priority", "90"],
         &["rpi_sysv_priority", "90"],
     ] {
-        let mca: Vec<&str> = options.chunks(2).flat_map(|pair| ["--mca", pair[0], pair[1]]).collect();
+        let mca: Vec<&str> =
+            options.chunks(2).flat_map(|pair| ["--mca", pair[0], pair[1]]).collect();
         for (ranks, program) in [(4, "postboxes"), (7, "postboxes"), (2, "p2p_derived")] {
             let outcome = p.run(ranks, &mca, program, &[]);
-            assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{options:?} {outcome:?}");
+            assert_eq!(
+                (outcome.code, outcome.out.as_str()),
+                (0, "ok\n"),
+                "{options:?} {outcome:?}"
+            );
         }
     }
 }
@@ -60,7 +65,10 @@ fn the_segment_is_gone_when_mpirun_is_killed() {
         job.signal(Signal::KILL);
         job.end_within(SOON);
         for pid in pids.values() {
-            assert!(!std::path::Path::new(&format!("/proc/{pid}/exe")).exists(), "rank {pid} has it still");
+            assert!(
+                !std::path::Path::new(&format!("/proc/{pid}/exe")).exists(),
+                "rank {pid} has it still"
+            );
         }
     }
 }

@@ -56,7 +56,10 @@ fn the_exit_code_of_a_shell_for_a_killed_program_is_understood() {
     command.args(["-n", "3", "--timeout", "50", "sh", "-c", &script]);
     let outcome = p.start(command).end();
     assert_eq!(outcome.code, 139, "{outcome:?}");
-    assert!(outcome.err.contains("exited with code 139; its last MPI call was MPI_Init"), "{outcome:?}");
+    assert!(
+        outcome.err.contains("exited with code 139; its last MPI call was MPI_Init"),
+        "{outcome:?}"
+    );
     assert!(outcome.err.contains("SIGSEGV (segmentation fault)"), "{outcome:?}");
 }
 

@@ -15,7 +15,10 @@ fn request_quiesce(job: &LaunchedJob) {
     let output = quiesce(&[&job.child.id().to_string()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("processes stood still after") && said.ends_with("they go on\n"), "{said}");
+    assert!(
+        said.contains("processes stood still after") && said.ends_with("they go on\n"),
+        "{said}"
+    );
 }
 
 fn refused(words: &[&str], code: i32, text: &str) {
@@ -37,8 +40,10 @@ fn made_anew(ranks: u32, options: &[&str]) {
     assert_eq!(job.line(), "whole");
     let outcome = job.end();
     assert_eq!(outcome.code, 0, "{outcome:?}");
-    let count =
-        outcome.err.matches(&format!("mpirun: the messages of {ranks} processes stood still")).count();
+    let count = outcome
+        .err
+        .matches(&format!("mpirun: the messages of {ranks} processes stood still"))
+        .count();
     assert_eq!((count as u32, outcome.err.lines().count() as u32), (TIMES, TIMES), "{outcome:?}");
 }
 
@@ -91,8 +96,7 @@ fn a_rank_that_does_not_call_mpi_is_named_at_the_time_limit() {
     let mut job = p.start(p.mpirun(2, &crtcp, "stuck", &["compute"]));
     job.pids(2);
     let pid = job.child.id().to_string();
-    let why =
-        "within 0.5 s no call of MPI has come from rank 0, rank 1; what has begun goes on when it comes";
+    let why = "within 0.5 s no call of MPI has come from rank 0, rank 1; what has begun goes on when it comes";
     refused(&["--timeout", "0.5", &pid], 1, why);
     refused(&[&pid], 1, "messages are being quiesced already");
     job.signal(Signal::TERM);

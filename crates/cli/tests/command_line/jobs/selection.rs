@@ -4,7 +4,12 @@ use super::harness::{Programs, compile};
 use oxmpi_fabric::Constructor;
 use oxmpi_param::{Job, Module, Params};
 
-fn run(programs: &Programs, options: &[&str], wanted: &str, variable: Option<&str>) -> (i32, String, String) {
+fn run(
+    programs: &Programs,
+    options: &[&str],
+    wanted: &str,
+    variable: Option<&str>,
+) -> (i32, String, String) {
     let mut command = programs.mpirun(2, options, "level", &[wanted]);
     command.env_remove("OXMPI_MPI_THREAD_LEVEL").env_remove("OMPI_MPI_THREAD_LEVEL");
     if let Some(value) = variable {
@@ -33,19 +38,24 @@ fn a_program_gets_its_thread_level_unless_the_environment_has_another_one() {
         }
     }
     let (code, _, err) = run(&programs, &[], "0", Some("lots"));
-    assert!(code != 0 && err.contains("OXMPI_MPI_THREAD_LEVEL: 'lots' is no thread level"), "{err}");
+    assert!(
+        code != 0 && err.contains("OXMPI_MPI_THREAD_LEVEL: 'lots' is no thread level"),
+        "{err}"
+    );
 }
 
 #[test]
 fn rank_0_prints_the_steps_of_the_selection_once() {
     let programs = compile(&["jobs/level"]);
-    let (code, _, err) = run(&programs, &["--mca", "mpi_show_select", "1", "--mca", "btl", "^sm"], "2", None);
+    let (code, _, err) =
+        run(&programs, &["--mca", "mpi_show_select", "1", "--mca", "btl", "^sm"], "2", None);
     assert_eq!(code, 0, "{err}");
     for number in 1..=8 {
         assert_eq!(err.matches(&format!("mpirun: selection: {number}. ")).count(), 1, "{err}");
     }
     assert!(
-        err.contains("rpi shm is dropped: 'btl' is '^sm'") && err.contains("5. rpi tcp is selected"),
+        err.contains("rpi shm is dropped: 'btl' is '^sm'")
+            && err.contains("5. rpi tcp is selected"),
         "{err}"
     );
     assert!(err.contains("1. the thread level is MPI_THREAD_SERIALIZED"), "{err}");
@@ -65,23 +75,34 @@ fn a_job_on_several_nodes_is_refused_if_the_transport_between_them_is_left_out()
             let (code, out, err) = run(&programs, &[&btl, &nodes[..], more].concat(), "0", None);
             assert_eq!((code, out.as_str()), (2, ""), "{list} {more:?}: {err}");
             let said = format!("parameter 'btl' is '{list}' (from --mca btl {list})");
-            for text in [&said, "2 virtual nodes", "'--mca btl self,sm,tcp'", "'--mca mpi_virtual_nodes 1'"] {
+            for text in
+                [&said, "2 virtual nodes", "'--mca btl self,sm,tcp'", "'--mca mpi_virtual_nodes 1'"]
+            {
                 assert!(err.contains(text), "{list} {more:?}: {err}");
             }
         }
         let command = programs.mpirun(1, &[&btl, &nodes[..]].concat(), "level", &["0"]);
         let outcome = programs.start(command).end();
-        assert_eq!((outcome.code, outcome.out.as_str()), (0, "level 0\n"), "{list}: {}", outcome.err);
+        assert_eq!(
+            (outcome.code, outcome.out.as_str()),
+            (0, "level 0\n"),
+            "{list}: {}",
+            outcome.err
+        );
     }
     for list in ["self,sm,tcp", "^ofi", "self,tcp"] {
-        let (code, _, err) = run(&programs, &[&["--mca", "btl", list], &nodes[..]].concat(), "0", None);
+        let (code, _, err) =
+            run(&programs, &[&["--mca", "btl", list], &nodes[..]].concat(), "0", None);
         assert_eq!((code, err.as_str()), (0, ""), "{list}");
     }
     let lamd = ["--mca", "rpi", "lamd", "--mca", "btl", "^tcp"];
     let (code, _, err) = run(&programs, &lamd, "0", None);
     assert_eq!((code, err.as_str()), (0, ""), "a daemon has no peers");
     let (code, _, err) = run(&programs, &[&lamd, &nodes[..]].concat(), "0", None);
-    assert!(code == 2 && err.contains("it leaves out 'tcp', by which messages go between nodes"), "{err}");
+    assert!(
+        code == 2 && err.contains("it leaves out 'tcp', by which messages go between nodes"),
+        "{err}"
+    );
 }
 
 #[test]

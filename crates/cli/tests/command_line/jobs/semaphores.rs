@@ -30,14 +30,18 @@ fn sets() -> Vec<(String, usize)> {
 fn users(set: &str) -> Vec<(i32, u32)> {
     let text = ipcs(&["-i", set]);
     let row = |line: &str| {
-        let words: Vec<i64> = line.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+        let words: Vec<i64> =
+            line.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
         (words.len() == 5).then(|| (words[4] as i32, words[2] as u32))
     };
     text.lines().filter_map(row).collect()
 }
 
 fn sets_of(launcher: i32) -> Vec<(String, usize)> {
-    sets().into_iter().filter(|(set, _)| users(set).iter().any(|(pid, _)| *pid == launcher)).collect()
+    sets()
+        .into_iter()
+        .filter(|(set, _)| users(set).iter().any(|(pid, _)| *pid == launcher))
+        .collect()
 }
 
 fn await_none(of: &[(String, usize)]) {
@@ -69,7 +73,11 @@ fn each_pair_has_six_semaphores_on_which_ranks_sleep() {
         let found = sets_of(job.child.id() as i32);
         let mut sizes: Vec<usize> = found.iter().map(|(_, size)| *size).collect();
         sizes.sort_unstable();
-        assert_eq!(sizes, [2, 6, 6, 6, 6, 6, 6], "one for the pool, and one for each of 4 * 3 / 2 pairs");
+        assert_eq!(
+            sizes,
+            [2, 6, 6, 6, 6, 6, 6],
+            "one for the pool, and one for each of 4 * 3 / 2 pairs"
+        );
         // Each waiting rank sleeps on one semaphore, and was the last to use it.
         let started = Instant::now();
         loop {
@@ -128,7 +136,10 @@ fn alone(before: &str, p: &super::harness::Programs, options: &[&str]) -> Option
     let mpirun = p.mpirun(4, options, "postboxes", &[]);
     let script = format!("{before}\n\"$@\"\ncode=$?\nipcs -s | grep 0x6f58\nexit $code");
     let mut command = Command::new("unshare");
-    command.args([flags, "sh", "-c", &script, "sh"]).arg(mpirun.get_program()).args(mpirun.get_args());
+    command
+        .args([flags, "sh", "-c", &script, "sh"])
+        .arg(mpirun.get_program())
+        .args(mpirun.get_args());
     Some(command)
 }
 
@@ -150,9 +161,12 @@ fn limits_are_reported_with_the_remedy() {
     if let Some(command) = alone("echo '250 32000 32 5' > /proc/sys/kernel/sem", &p, &OPTIONS) {
         let outcome = p.start(command).end();
         assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{outcome:?}");
-        for text in
-            ["need 7 System V semaphore sets", "gave 5", "sysctl -w kernel.sem=", "rpi_sysv_semaphores at 0"]
-        {
+        for text in [
+            "need 7 System V semaphore sets",
+            "gave 5",
+            "sysctl -w kernel.sem=",
+            "rpi_sysv_semaphores at 0",
+        ] {
             assert!(outcome.err.contains(text), "{}", outcome.err);
         }
     }
@@ -163,5 +177,9 @@ fn limits_are_reported_with_the_remedy() {
     let nodes = [&OPTIONS[..], &["--mca", "mpi_virtual_nodes", "2"]].concat();
     let outcome = p.run(4, &nodes, "postboxes", &[]);
     assert_eq!(outcome.code, 1, "{outcome:?}");
-    assert!(outcome.err.contains("is for jobs all of whose ranks are on one node"), "{}", outcome.err);
+    assert!(
+        outcome.err.contains("is for jobs all of whose ranks are on one node"),
+        "{}",
+        outcome.err
+    );
 }

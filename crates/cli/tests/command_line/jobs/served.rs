@@ -17,7 +17,10 @@ fn run(programs: &Programs, ranks: u32, said: &Said, arguments: &[&str]) -> Outc
     let said = said.iter().chain(&[("coll_verbose", "1")]);
     let options: Vec<&str> = said.flat_map(|(name, value)| ["--mca", name, value]).collect();
     let outcome = programs.run(ranks, &options, "every", arguments);
-    assert!(outcome.code == 0 && outcome.out.lines().all(|line| line == "ok"), "{arguments:?}: {outcome:?}");
+    assert!(
+        outcome.code == 0 && outcome.out.lines().all(|line| line == "ok"),
+        "{arguments:?}: {outcome:?}"
+    );
     outcome
 }
 
@@ -77,10 +80,16 @@ fn explain_names_the_components_of_a_job() {
             for form in FORMS {
                 let outcome = run(&programs, ranks, said, &["dup", &count.to_string(), form]);
                 let calls = served_calls(&outcome, "a communicator");
-                assert_eq!(calls.len(), 16, "MPI_Alltoallw is reported as alltoallv: {}", outcome.err);
+                assert_eq!(
+                    calls.len(),
+                    16,
+                    "MPI_Alltoallw is reported as alltoallv: {}",
+                    outcome.err
+                );
                 for call in calls {
                     let why = explained(&call, ranks, count, said);
-                    let case = format!("{said:?}, {ranks} ranks, {form}, {}: {why}", call.collective);
+                    let case =
+                        format!("{said:?}, {ranks} ranks, {form}, {}: {why}", call.collective);
                     assert_eq!(why["components"][form], call.component, "{case}");
                     // The explanation of the algorithm is for the blocking form, and for components
                     // that choose alike for all forms.
@@ -103,8 +112,16 @@ fn by_component<'a>(outcome: &'a Outcome, comm: &str) -> BTreeMap<&'a str, BTree
 }
 
 /// "SMP-optimized" in the guide's table of smp; reduce_scatter_block came later.
-const OF_SMP: [&str; 8] =
-    ["allgather", "allgatherv", "allreduce", "barrier", "bcast", "reduce", "reduce_scatter", "scan"];
+const OF_SMP: [&str; 8] = [
+    "allgather",
+    "allgatherv",
+    "allreduce",
+    "barrier",
+    "bcast",
+    "reduce",
+    "reduce_scatter",
+    "scan",
+];
 /// "Implemented using shared memory" in the guide's table of shmem.
 const OF_SHMEM: [&str; 8] =
     ["allgather", "allreduce", "alltoall", "barrier", "bcast", "gather", "reduce", "scatter"];
@@ -123,7 +140,15 @@ fn components_serve_the_collectives_of_the_guide_and_basic_the_rest() {
             "shmem",
             &[("coll", "shmem,basic")],
             &OF_SHMEM,
-            &["allgatherv", "alltoallv", "exscan", "gatherv", "reduce_scatter_block", "scan", "scatterv"],
+            &[
+                "allgatherv",
+                "alltoallv",
+                "exscan",
+                "gatherv",
+                "reduce_scatter_block",
+                "scan",
+                "scatterv",
+            ],
         ),
     ] {
         let outcome = run(&programs, 4, said, &["dup", "3", "blocking"]);
@@ -132,7 +157,11 @@ fn components_serve_the_collectives_of_the_guide_and_basic_the_rest() {
         assert_eq!(served[component], wanted, "{outcome:?}");
         assert_eq!(served[component].len() + served["basic"].len(), 16, "{outcome:?}");
         let alone = run(&programs, 2, said, &["self", "3", "blocking"]);
-        assert_eq!(by_component(&alone, "MPI_COMM_SELF").keys().collect::<Vec<_>>(), [&"basic"], "{alone:?}");
+        assert_eq!(
+            by_component(&alone, "MPI_COMM_SELF").keys().collect::<Vec<_>>(),
+            [&"basic"],
+            "{alone:?}"
+        );
     }
     // Only with two nodes at least, and two ranks on one of them.
     for (ranks, nodes) in [(4, "1"), (4, "4"), (2, "2")] {
@@ -200,7 +229,8 @@ fn ranks_of_several_jobs_keep_to_the_fixed_decisions_with_a_report() {
     let programs = compile(&["jobs/every"]);
     for said in [&[][..], &[("coll", "basic")], &[("rpi", "tcp")]] {
         let outcome = run(&programs, 2, said, &["several", "2", "blocking"]);
-        let end = ", 4 ranks of several jobs is served by: the fixed decisions, whatever parameters say";
+        let end =
+            ", 4 ranks of several jobs is served by: the fixed decisions, whatever parameters say";
         let lines = outcome.err.lines().filter(|line| line.ends_with(end)).count();
         assert_eq!(lines, 2, "{said:?}: {outcome:?}");
         assert_eq!(served_calls(&outcome, "a communicator").len(), 0, "{said:?}: {outcome:?}");

@@ -42,7 +42,10 @@ fn a_child_that_dies_after_a_disconnect_leaves_the_parents_alive() {
             let outcome = run(&p, transport, "disconnected", manner);
             outcome.reports(code, "rank 0 of spawned job 1 (pid ");
             assert!(outcome.err.contains(words), "{outcome:?}");
-            assert!(outcome.err.contains("1 rank still running will be ended"), "its sibling: {outcome:?}");
+            assert!(
+                outcome.err.contains("1 rank still running will be ended"),
+                "its sibling: {outcome:?}"
+            );
             assert_eq!(outcome.out, "parent fine\nparent fine\n", "{transport}");
         }
     }
@@ -69,7 +72,11 @@ fn children_outlive_parents_that_have_disconnected_and_are_waited_for() {
         assert_eq!((outcome.code, outcome.err.as_str()), (0, ""));
         // The children wait for one parent.
         let count = |text| outcome.out.matches(text).count();
-        assert_eq!((count("parent fine\n"), count("child fine\n")), (2, 2), "{transport}: {outcome:?}");
+        assert_eq!(
+            (count("parent fine\n"), count("child fine\n")),
+            (2, 2),
+            "{transport}: {outcome:?}"
+        );
     }
 }
 
@@ -78,7 +85,11 @@ fn parents_that_wait_for_children_that_have_left_are_ended_with_their_code() {
     let p = compile(&["jobs/spawner"]);
     for transport in TRANSPORTS {
         let outcome = run(&p, transport, "leaves", "3");
-        assert_eq!((outcome.code, outcome.out.contains("fine")), (3, false), "{transport}: {outcome:?}");
+        assert_eq!(
+            (outcome.code, outcome.out.contains("fine")),
+            (3, false),
+            "{transport}: {outcome:?}"
+        );
         let missed = "of spawned job 1 exited with code 3 after it had finalized MPI";
         assert!(outcome.err.contains(missed), "{transport}: {outcome:?}");
     }
@@ -90,7 +101,8 @@ fn a_spawned_program_that_does_not_use_mpi_is_reported() {
     let outcome = run(&p, "shm", "uninitialized", "-");
     outcome.reports(1, "rank ");
     assert!(
-        outcome.err.contains("of spawned job 1") && outcome.err.contains("without ever calling MPI_Init")
+        outcome.err.contains("of spawned job 1")
+            && outcome.err.contains("without ever calling MPI_Init")
     );
 }
 
@@ -108,7 +120,8 @@ fn the_tags_of_spawned_ranks_name_their_job() {
 fn a_killed_launcher_leaves_no_spawned_process() {
     let p = compile(&["jobs/spawner"]);
     for transport in TRANSPORTS {
-        let mut job = p.start(p.mpirun(2, &["--mca", "rpi", transport], "spawner", &["stuck", "-"]));
+        let mut job =
+            p.start(p.mpirun(2, &["--mca", "rpi", transport], "spawner", &["stuck", "-"]));
         stuck(&mut job, 4);
         kill(job.child.id() as i32);
         assert_eq!(job.end_within(SOON).code, -9);
@@ -120,7 +133,9 @@ fn a_singleton_spawns() {
     let p = compile(&["jobs/spawner"]);
     let outcome = singleton(&p, "disconnected", "0").end();
     assert_eq!(outcome.code, 0, "the singleton is none of its launcher's children: {outcome:?}");
-    assert!(outcome.out.starts_with("parent fine\n") && outcome.err.contains("rank 0 of spawned job 1"));
+    assert!(
+        outcome.out.starts_with("parent fine\n") && outcome.err.contains("rank 0 of spawned job 1")
+    );
     let outcome = singleton(&p, "outlives", "-").end();
     assert_eq!((outcome.code, outcome.err.as_str()), (0, ""));
     assert_eq!(outcome.out, "parent fine\nchild fine\nchild fine\n");
@@ -176,5 +191,8 @@ fn with_the_killed_launcher_of_a_singleton_everything_ends() {
     kill(all.iter().find(|(pid, _)| *pid != own).map(|(_, parent)| *parent).unwrap());
     let outcome = job.end_within(SOON);
     assert_eq!(outcome.code, -15, "{outcome:?}");
-    assert!(outcome.err.contains("was killed, and the processes that it had started with it"), "{outcome:?}");
+    assert!(
+        outcome.err.contains("was killed, and the processes that it had started with it"),
+        "{outcome:?}"
+    );
 }

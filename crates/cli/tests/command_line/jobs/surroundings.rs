@@ -39,7 +39,10 @@ fn valgrind_reports_no_memory_of_the_library() {
     let file = installed("mpirun").with_file_name("../share/oxmpi/valgrind.supp");
     let mut command = Command::new(installed("mpirun"));
     command.args(["valgrind", "-q", "--error-exitcode=9", "--leak-check=full"]);
-    command.arg(format!("--suppressions={}", file.display())).arg(p.path("level")).args(["3", p.marker()]);
+    command
+        .arg(format!("--suppressions={}", file.display()))
+        .arg(p.path("level"))
+        .args(["3", p.marker()]);
     let outcome = p.start(command).end();
     assert_eq!((outcome.code, outcome.out.as_str(), outcome.err.as_str()), (0, "level 3\n", ""));
 }
@@ -101,18 +104,22 @@ fn nothing_needs_to_be_writable() {
 #[test]
 fn few_descriptors_are_enough_or_the_error_is_clear() {
     let p = compile(&["jobs/many"]);
-    run(&p, false, "ulimit -S -n 64; exec \"$MPIRUN\" -n 9 --timeout 50 ./many work $1").is_fine(9, " of 9");
+    run(&p, false, "ulimit -S -n 64; exec \"$MPIRUN\" -n 9 --timeout 50 ./many work $1")
+        .is_fine(9, " of 9");
     let outcome = run(&p, false, "ulimit -n 64; exec \"$MPIRUN\" -n 9 --timeout 50 ./many work $1");
     assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{outcome:?}");
-    let text = "mpirun: 9 ranks need 69 open files in mpirun, but its limit is 64: raise the hard limit";
+    let text =
+        "mpirun: 9 ranks need 69 open files in mpirun, but its limit is 64: raise the hard limit";
     assert!(outcome.err.starts_with(text), "{outcome:?}");
-    run(&p, false, "ulimit -n 69; exec \"$MPIRUN\" -n 9 --timeout 50 ./many work $1").is_fine(9, " of 9");
+    run(&p, false, "ulimit -n 69; exec \"$MPIRUN\" -n 9 --timeout 50 ./many work $1")
+        .is_fine(9, " of 9");
 }
 
 #[test]
 fn jobs_run_with_64_open_files_also_over_sockets() {
     let p = compile(&["jobs/many"]);
-    run(&p, false, "ulimit -n 64; exec \"$MPIRUN\" -n 8 --timeout 50 ./many work $1").is_fine(8, " of 8");
+    run(&p, false, "ulimit -n 64; exec \"$MPIRUN\" -n 8 --timeout 50 ./many work $1")
+        .is_fine(8, " of 8");
     run(&p, false, "ulimit -n 64; exec \"$MPIRUN\" -n 2 --mca rpi tcp --timeout 50 ./many work $1")
         .is_fine(2, " of 2");
 }
@@ -122,11 +129,18 @@ fn a_home_that_cannot_be_read_is_left_out_with_a_warning() {
     let p = compile(&["jobs/many"]);
     // Root may read any file, but not a directory of this kind.
     let home = "mkdir -p home/.oxmpi; ln -sf mca-params.conf home/.oxmpi/mca-params.conf; export HOME=\"$PWD/home\";";
-    let outcome = run(&p, false, &format!("{home} exec \"$MPIRUN\" -n 2 --timeout 50 ./many work $1"));
+    let outcome =
+        run(&p, false, &format!("{home} exec \"$MPIRUN\" -n 2 --timeout 50 ./many work $1"));
     assert_eq!((outcome.code, outcome.out.matches(" of 2").count()), (0, 2), "{outcome:?}");
     let said = outcome.err.trim_end();
-    assert!(said.starts_with("mpirun: warning: parameter file ") && said.lines().count() == 1, "{outcome:?}");
-    assert!(said.contains("/home/.oxmpi/mca-params.conf: Too many levels of symbolic links"), "{outcome:?}");
+    assert!(
+        said.starts_with("mpirun: warning: parameter file ") && said.lines().count() == 1,
+        "{outcome:?}"
+    );
+    assert!(
+        said.contains("/home/.oxmpi/mca-params.conf: Too many levels of symbolic links"),
+        "{outcome:?}"
+    );
     run(&p, false, &format!("{home} ./many work $1")).is_fine(1, " of 1");
     let report = run(&p, false, &format!("{home} exec \"$OXMPI\" doctor"));
     assert!(report.out.contains("note     parameters     parameter file "), "{report:?}");
@@ -153,12 +167,16 @@ fn jobs_run_without_denied_system_calls() {
             ("sched_getaffinity,sched_setaffinity", ""),
         ] {
             let deny = format!("./deny {error} {calls}");
-            let text = format!("exec {deny} \"$MPIRUN\" -n 2 --timeout 50 {options} ./many work $1");
+            let text =
+                format!("exec {deny} \"$MPIRUN\" -n 2 --timeout 50 {options} ./many work $1");
             run(&p, false, &text).is_fine(2, " of 2");
             run(&p, false, &format!("exec {deny} ./many work $1")).is_fine(1, " of 1");
         }
-        let large =
-            run(&p, false, &format!("exec ./deny {error} memfd_create \"$MPIRUN\" -n 2 ./p2p_large $1"));
+        let large = run(
+            &p,
+            false,
+            &format!("exec ./deny {error} memfd_create \"$MPIRUN\" -n 2 ./p2p_large $1"),
+        );
         large.is_fine(1, "ok");
     }
 }
@@ -169,7 +187,8 @@ fn the_effects_of_denied_calls_are_reported() {
     let bind = "exec ./deny 1 sched_setaffinity \"$MPIRUN\" --bind-to core -n 2 --timeout 50 ./many work $1";
     let outcome = run(&p, false, bind);
     assert_eq!((outcome.code, outcome.out.matches(" of 2").count()), (0, 2), "{outcome:?}");
-    let refused = "the ranks are not bound: the kernel refuses: sched_setaffinity: Operation not permitted";
+    let refused =
+        "the ranks are not bound: the kernel refuses: sched_setaffinity: Operation not permitted";
     assert!(outcome.err.contains(refused), "{outcome:?}");
     for (call, area) in [("memfd_create", "shared memory"), ("sched_getaffinity", "cores")] {
         let report = run(&p, false, &format!("exec ./deny 1 {call} \"$OXMPI\" doctor"));
@@ -197,7 +216,9 @@ fn a_limit_on_the_size_of_files_is_named_by_the_process_that_it_stops() {
     }
     let report = run(&p, false, "ulimit -f 8; exec \"$OXMPI\" doctor");
     assert!(
-        report.code == 1 && report.out.contains("PROBLEM  shared memory") && report.out.contains(limit),
+        report.code == 1
+            && report.out.contains("PROBLEM  shared memory")
+            && report.out.contains(limit),
         "{report:?}"
     );
 }
@@ -221,7 +242,8 @@ fn without_proc_jobs_run_and_the_installation_is_found() {
 #[test]
 fn without_locked_memory() {
     let p = compile(&["jobs/many"]);
-    run(&p, false, "ulimit -l 0; exec \"$MPIRUN\" -n 4 --timeout 50 ./many work $1").is_fine(4, " of 4");
+    run(&p, false, "ulimit -l 0; exec \"$MPIRUN\" -n 4 --timeout 50 ./many work $1")
+        .is_fine(4, " of 4");
 }
 
 #[test]
@@ -252,12 +274,26 @@ fn small_buffers_lose_nothing() {
         &["shm_max_rings", "1"],
         &["shm_eager_limit_bytes", "0"],
         &["shm_ring_after", "0"],
-        &["shm_inbox_cells", "4", "shm_ring_slots", "4", "shm_max_rings", "1", "single_copy", "off"],
+        &[
+            "shm_inbox_cells",
+            "4",
+            "shm_ring_slots",
+            "4",
+            "shm_max_rings",
+            "1",
+            "single_copy",
+            "off",
+        ],
     ] {
-        let mca: Vec<&str> = options.chunks(2).flat_map(|pair| ["--mca", pair[0], pair[1]]).collect();
+        let mca: Vec<&str> =
+            options.chunks(2).flat_map(|pair| ["--mca", pair[0], pair[1]]).collect();
         for program in ["p2p_basic", "coll_basic"] {
             let outcome = p.run(4, &mca, program, &[]);
-            assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{options:?} {outcome:?}");
+            assert_eq!(
+                (outcome.code, outcome.out.as_str()),
+                (0, "ok\n"),
+                "{options:?} {outcome:?}"
+            );
         }
     }
 }
@@ -275,7 +311,11 @@ fn sockets_of_any_size_lose_nothing() {
         mca.extend(options.chunks(2).flat_map(|pair| ["--mca", pair[0], pair[1]]));
         for program in ["p2p_basic", "coll_basic"] {
             let outcome = p.run(4, &mca, program, &[]);
-            assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{options:?} {outcome:?}");
+            assert_eq!(
+                (outcome.code, outcome.out.as_str()),
+                (0, "ok\n"),
+                "{options:?} {outcome:?}"
+            );
         }
     }
 }
@@ -283,8 +323,9 @@ fn sockets_of_any_size_lose_nothing() {
 #[test]
 fn sockets_use_the_interfaces_that_are_named() {
     let p = compile(&["p2p_basic"]);
-    let run =
-        |name: &str, value: &str| p.run(2, &["--mca", "rpi", "tcp", "--mca", name, value], "p2p_basic", &[]);
+    let run = |name: &str, value: &str| {
+        p.run(2, &["--mca", "rpi", "tcp", "--mca", name, value], "p2p_basic", &[])
+    };
     for include in ["lo", "127.0.0.0/8"] {
         run("btl_tcp_if_include", include).is_fine(1, "ok");
     }
@@ -312,14 +353,15 @@ mod night {
             return;
         }
         let p = compile(&["jobs/lost"]);
-        let jobs =
-            [("world", "MPI_Finalize"), ("session", "MPI_Session_finalize")].map(|(user, function)| {
+        let jobs = [("world", "MPI_Finalize"), ("session", "MPI_Session_finalize")].map(
+            |(user, function)| {
                 let mpirun = p.mpirun(2, &["--mca", "rpi", "tcp"], "lost", &[user]);
                 let mut command = Command::new("unshare");
                 command.args(["--net", "sh", "-c", up, "sh"]);
                 command.arg(mpirun.get_program()).args(mpirun.get_args());
                 (p.start(command), function)
-            });
+            },
+        );
         for (job, function) in jobs {
             let outcome = job.end();
             let is_reported = |text: &str| outcome.err.contains(text);
@@ -351,7 +393,8 @@ mod night {
         command.arg(mpirun.get_program()).args(mpirun.get_args());
         let outcome = p.start(command).end();
         let place = format!(" on interface lo of host {}", oxmpi_sys::host::name());
-        for text in [" over sockets: ", "the last address was 127.0.0.1:", &place, "ended the job"] {
+        for text in [" over sockets: ", "the last address was 127.0.0.1:", &place, "ended the job"]
+        {
             assert!(outcome.code != 0 && outcome.err.contains(text), "{text}: {outcome:?}");
         }
     }

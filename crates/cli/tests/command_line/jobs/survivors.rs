@@ -17,14 +17,24 @@ fn survive(programs: &Programs, ranks: u32, options: &[&str], seeds: std::ops::R
     survive_at(programs, ranks, options, "messages", seeds);
 }
 
-fn survive_at(programs: &Programs, ranks: u32, options: &[&str], work: &str, seeds: std::ops::Range<u32>) {
+fn survive_at(
+    programs: &Programs,
+    ranks: u32,
+    options: &[&str],
+    work: &str,
+    seeds: std::ops::Range<u32>,
+) {
     let options = [&["--with-ft", "ulfm"], options].concat();
     let mut deaths = 0;
     for seed in seeds {
         let outcome = programs.run(ranks, &options, "ulfm_kill", &[&seed.to_string(), work]);
         let count = notes(&outcome);
         let left = format!("{} of {ranks} are left\n", ranks as usize - count);
-        assert_eq!((outcome.code, &*outcome.out), (0, &*left), "seed {seed}, {options:?}: {outcome:?}");
+        assert_eq!(
+            (outcome.code, &*outcome.out),
+            (0, &*left),
+            "seed {seed}, {options:?}: {outcome:?}"
+        );
         deaths += count;
     }
     assert!(deaths > 0, "no rank has failed");
@@ -89,7 +99,11 @@ fn survivors_get_the_errors_that_the_functions_define() {
                 let outcome = p.run(ranks, &options, "ulfm_rules", &[how]);
                 assert_eq!(outcome.code, 0, "{ranks} {transport} {how}: {outcome:?}");
                 assert_eq!(notes(&outcome), deaths, "{ranks} {transport} {how}: {outcome:?}");
-                assert_eq!(outcome.out, "went on\n".repeat(lines), "{ranks} {transport} {how}: {outcome:?}");
+                assert_eq!(
+                    outcome.out,
+                    "went on\n".repeat(lines),
+                    "{ranks} {transport} {how}: {outcome:?}"
+                );
             }
         }
     }
@@ -100,7 +114,8 @@ fn survivors_get_the_errors_that_the_functions_define() {
 #[test]
 fn remains_of_a_failed_communicator_reach_no_other_one() {
     let p = compile(&["jobs/ulfm_names"]);
-    let options = ["--with-ft", "ulfm", "--mca", "shm_max_rings", "0", "--mca", "shm_inbox_cells", "4"];
+    let options =
+        ["--with-ft", "ulfm", "--mca", "shm_max_rings", "0", "--mca", "shm_inbox_cells", "4"];
     let outcome = p.run(3, &options, "ulfm_names", &[]);
     assert_eq!((outcome.code, &*outcome.out), (0, "ok\n"), "{outcome:?}");
 }

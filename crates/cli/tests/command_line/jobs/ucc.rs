@@ -6,10 +6,24 @@ use crate::support::{installed_libraries, ucc};
 use std::path::Path;
 use std::process::Command;
 
-const ENABLED: [&str; 9] =
-    ["--mca", "coll_ucc_enable", "1", "--mca", "coll_ucc_priority", "100", "--mca", "coll_ucc_verbose", "2"];
+const ENABLED: [&str; 9] = [
+    "--mca",
+    "coll_ucc_enable",
+    "1",
+    "--mca",
+    "coll_ucc_priority",
+    "100",
+    "--mca",
+    "coll_ucc_verbose",
+    "2",
+];
 
-fn run(programs: &Programs, libraries: &Path, (ranks, program): (u32, &str), options: &[&str]) -> Outcome {
+fn run(
+    programs: &Programs,
+    libraries: &Path,
+    (ranks, program): (u32, &str),
+    options: &[&str],
+) -> Outcome {
     let loader = std::fs::read_dir(libraries).unwrap().flatten().map(|entry| entry.path());
     let mut loaders =
         loader.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("ld-linux"));
@@ -43,7 +57,10 @@ fn results_are_those_of_mpi() {
     let Some(libraries) = ucc() else { return };
     let programs = compile(&["jobs/ucc"]);
     for ranks in 2..=4 {
-        is_well(&run(&programs, &libraries, (ranks, "ucc"), &["--mca", "coll_ucc_cls", "basic"]), ranks);
+        is_well(
+            &run(&programs, &libraries, (ranks, "ucc"), &["--mca", "coll_ucc_cls", "basic"]),
+            ranks,
+        );
     }
     is_well(&run(&programs, &libraries, (2, "ucc"), &["--mca", "rpi", "tcp"]), 2);
 }
@@ -88,19 +105,25 @@ fn a_library_without_modules_is_reported() {
 #[test]
 fn without_the_library_plans_serve_with_the_reason() {
     let programs = compile(&["jobs/ucc"]);
-    let library = ["--mca", "coll_verbose", "1", "--mca", "coll_ucc_library", "/nonexistent/libucc.so"];
+    let library =
+        ["--mca", "coll_verbose", "1", "--mca", "coll_ucc_library", "/nonexistent/libucc.so"];
     let options = [&ENABLED[..], &library].concat();
     let outcome = programs.run(3, &options, "ucc", &[]);
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
-    for text in
-        ["no team for a communicator of 3 ranks", "/nonexistent/libucc.so", "install it", "coll_ucc_library"]
-    {
+    for text in [
+        "no team for a communicator of 3 ranks",
+        "/nonexistent/libucc.so",
+        "install it",
+        "coll_ucc_library",
+    ] {
         assert!(outcome.err.contains(text), "{text}: {outcome:?}");
     }
     assert!(
-        outcome.err.contains("not by UCC, which has no team for it") && !outcome.err.contains("offered to")
+        outcome.err.contains("not by UCC, which has no team for it")
+            && !outcome.err.contains("offered to")
     );
-    let silent = programs.run(2, &["--mca", "coll_ucc_library", "/nonexistent/libucc.so"], "ucc", &[]);
+    let silent =
+        programs.run(2, &["--mca", "coll_ucc_library", "/nonexistent/libucc.so"], "ucc", &[]);
     assert_eq!((silent.code, silent.err.as_str()), (0, ""), "{silent:?}");
 }
 

@@ -120,7 +120,9 @@ impl EarlyReturning {
         match message {
             AgreementMessage::Contribution(..) | AgreementMessage::Own(..) if known.is_some() => {
                 out.extend(
-                    known.map(|decision| (from, AgreementMessage::Decision(number, decision.clone()))),
+                    known.map(|decision| {
+                        (from, AgreementMessage::Decision(number, decision.clone()))
+                    }),
                 );
                 return;
             }
@@ -129,7 +131,11 @@ impl EarlyReturning {
                 self.inboxes.entry(number).or_default().votes.insert(from, vote);
             }
             AgreementMessage::Own(_, own) => {
-                self.inboxes.entry(number).or_default().coordinated.insert(from, Coordinated::Own(own));
+                self.inboxes
+                    .entry(number)
+                    .or_default()
+                    .coordinated
+                    .insert(from, Coordinated::Own(own));
             }
             // Before this rank has begun an agreement there are only contributions to it.
             _ if number >= ledger.next => return,
@@ -145,7 +151,9 @@ impl EarlyReturning {
             }
             AgreementMessage::Decision(_, decision) => {
                 let coordinator = self.coordinator(ledger, number);
-                if self.tree(number).is_some() && coordinator.is_none_or(|coordinator| coordinator == from) {
+                if self.tree(number).is_some()
+                    && coordinator.is_none_or(|coordinator| coordinator == from)
+                {
                     self.decide(ledger, number, decision, out); // rules 3 and 4
                 }
                 return;
@@ -198,7 +206,8 @@ impl EarlyReturning {
             return Some(decision.clone());
         }
         let children = tree.children(ledger.me, &ledger.lost);
-        let votes = children.iter().map(|child| inbox.votes.get(child)).collect::<Option<Vec<_>>>()?;
+        let votes =
+            children.iter().map(|child| inbox.votes.get(child)).collect::<Option<Vec<_>>>()?;
         let mut all = mine.clone();
         all.failed.unite(&ledger.lost);
         votes.into_iter().for_each(|vote| all.combine(vote));
@@ -272,10 +281,13 @@ impl EarlyReturning {
                 || matches!(inbox.coordinated.get(rank), Some(Coordinated::Known(_)))
         };
         let lacking = receivers.into_iter().filter(|rank| !has_it(rank));
-        out.extend(lacking.map(|rank| (rank, AgreementMessage::Decision(number, decision.clone()))));
+        out.extend(
+            lacking.map(|rank| (rank, AgreementMessage::Decision(number, decision.clone()))),
+        );
         let failed = decision.failed.clone();
         ledger.settle(number, decision);
-        let needed = ledger.decided.iter().map(|(number, _)| *number).chain(ledger.open.keys().copied());
+        let needed =
+            ledger.decided.iter().map(|(number, _)| *number).chain(ledger.open.keys().copied());
         let oldest = needed.min().unwrap_or(number);
         self.sent.retain(|number, _| *number >= oldest);
         self.learn(ledger, &failed, out);

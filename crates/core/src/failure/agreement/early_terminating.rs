@@ -81,12 +81,15 @@ impl EarlyTerminating {
                     self.consider(ledger, number, out);
                 }
             }
-            AgreementMessage::Decision(number, decision) | AgreementMessage::Parting(number, decision) => {
+            AgreementMessage::Decision(number, decision)
+            | AgreementMessage::Parting(number, decision) => {
                 if ledger.open.contains_key(&number) {
                     self.decide(ledger, number, decision, out);
                 }
             }
-            AgreementMessage::Contribution(..) | AgreementMessage::Own(..) | AgreementMessage::Known(..) => {}
+            AgreementMessage::Contribution(..)
+            | AgreementMessage::Own(..)
+            | AgreementMessage::Known(..) => {}
         }
     }
 
@@ -104,7 +107,11 @@ impl EarlyTerminating {
         let (round, state) = (*round, state.clone());
         // Before the state is sent (rule 1).
         let is_news = self.learn(ledger, &state.all.failed);
-        out.extend(ledger.others().map(|rank| (rank, AgreementMessage::Round(number, round, state.clone()))));
+        out.extend(
+            ledger
+                .others()
+                .map(|rank| (rank, AgreementMessage::Round(number, round, state.clone()))),
+        );
         if is_news {
             self.consider_all(ledger, out);
         }
@@ -133,7 +140,9 @@ impl EarlyTerminating {
         let sent = self.rounds.remove(&number).map_or(0, |(round, _)| round);
         let received = self.received.remove(&number).unwrap_or_default();
         let waiting = received.into_keys().filter(|(round, _)| *round > sent); // rule 3
-        out.extend(waiting.map(|(_, rank)| (rank, AgreementMessage::Decision(number, decision.clone()))));
+        out.extend(
+            waiting.map(|(_, rank)| (rank, AgreementMessage::Decision(number, decision.clone()))),
+        );
         let failed = decision.failed.clone();
         ledger.settle(number, decision);
         if self.learn(ledger, &failed) {
@@ -146,7 +155,9 @@ impl EarlyTerminating {
         let lost = ledger.newly_lost(failed);
         for rank in &lost {
             ledger.lost.insert(*rank);
-            self.received.values_mut().for_each(|received| received.retain(|(_, from), _| from != rank));
+            self.received
+                .values_mut()
+                .for_each(|received| received.retain(|(_, from), _| from != rank));
         }
         !lost.is_empty()
     }

@@ -42,11 +42,13 @@ const MOST_ROUNDS: u64 = 6;
 /// All algorithms that tolerate failures, with all trees.
 fn tolerant() -> Vec<AgreementSettings> {
     let algorithm = AgreementAlgorithm::EarlyReturning;
-    let trees = TreeShape::ALL
-        .into_iter()
-        .flat_map(|shape| [false, true].map(|rebuild| AgreementSettings { algorithm, shape, rebuild }));
-    let terminating =
-        AgreementSettings { algorithm: AgreementAlgorithm::EarlyTerminating, ..AgreementSettings::default() };
+    let trees = TreeShape::ALL.into_iter().flat_map(|shape| {
+        [false, true].map(|rebuild| AgreementSettings { algorithm, shape, rebuild })
+    });
+    let terminating = AgreementSettings {
+        algorithm: AgreementAlgorithm::EarlyTerminating,
+        ..AgreementSettings::default()
+    };
     trees.chain([terminating]).collect()
 }
 
@@ -97,7 +99,10 @@ impl AgreementWorld {
         for number in 0..agreements.ledger.next {
             if let Some(verdict) = agreements.verdict(number) {
                 let first = self.seen[me].entry(number).or_insert_with(|| verdict.clone());
-                assert_eq!(*first, verdict, "rank {rank} changes its decision of agreement {number}");
+                assert_eq!(
+                    *first, verdict,
+                    "rank {rank} changes its decision of agreement {number}"
+                );
             }
         }
     }
@@ -196,7 +201,8 @@ impl AgreementWorld {
                 return Err(format!("agreement {number}: {first:?} and {other:?}"));
             }
             let brought = |ranks: &[usize]| {
-                let flags = ranks.iter().filter_map(|rank| self.brought[*rank].get(number as usize));
+                let flags =
+                    ranks.iter().filter_map(|rank| self.brought[*rank].get(number as usize));
                 flags.fold(u32::MAX, |all, flag| all & flag)
             };
             let all: Vec<usize> = (0..self.alive.len()).collect();
@@ -226,7 +232,8 @@ fn run(settings: AgreementSettings, seed: u64, most: u64) {
 }
 
 fn run_all(settings: AgreementSettings, seeds: u64, most: u64) {
-    let number_of = |name: &str| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
+    let number_of =
+        |name: &str| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
     match number_of("OXMPI_SIM_SEED") {
         Some(seed) => run(settings, seed, most),
         None => {
@@ -290,8 +297,8 @@ impl AgreementWorld {
         }
         let waiting = |world: &AgreementWorld| {
             let channels = world.channels.iter();
-            let mut ready =
-                channels.filter(|((_, to), events)| world.alive[*to as usize] && !events.is_empty());
+            let mut ready = channels
+                .filter(|((_, to), events)| world.alive[*to as usize] && !events.is_empty());
             ready.next().map(|(at, _)| *at)
         };
         while let Some((from, to)) = waiting(self) {
@@ -320,9 +327,12 @@ fn sent(settings: AgreementSettings, size: u32) -> Vec<u64> {
 #[test]
 fn the_busiest_rank_sends_as_its_tree_requires() {
     let returning = |shape| AgreementSettings { shape, ..AgreementSettings::default() };
-    for (shape, busiest) in
-        [(TreeShape::Binary, 3), (TreeShape::Star, 63), (TreeShape::String, 2), (TreeShape::Binomial, 6)]
-    {
+    for (shape, busiest) in [
+        (TreeShape::Binary, 3),
+        (TreeShape::Star, 63),
+        (TreeShape::String, 2),
+        (TreeShape::Binomial, 6),
+    ] {
         let sent = sent(returning(shape), 64);
         assert_eq!(sent.iter().max(), Some(&busiest), "{shape:?}");
         assert_eq!(sent.iter().sum::<u64>(), 2 * 63, "{shape:?}");
@@ -364,7 +374,8 @@ fn a_failure_that_a_rank_has_not_acknowledged_is_news() {
         assert!(first.lose(1).is_empty());
         failed.insert(1);
         for (acknowledged, news) in [(RankSet::empty(2), true), (failed.clone(), false)] {
-            let mine = Contribution { flag: 5, name: 7, failed: failed.clone(), acknowledged, lacks: 0 };
+            let mine =
+                Contribution { flag: 5, name: 7, failed: failed.clone(), acknowledged, lacks: 0 };
             let (number, out) = first.begin(mine);
             assert!(out.is_empty());
             let Some(AgreementResult::Decided(decision)) = first.verdict(number) else {

@@ -36,7 +36,10 @@ fn children_of(shape: TreeShape, position: u32, size: u32) -> Vec<u32> {
         TreeShape::String => vec![at + 1],
         TreeShape::Binomial => (0..position.trailing_zeros()).map(|bit| at | 1 << bit).collect(),
     };
-    all.into_iter().filter_map(|child| u32::try_from(child).ok()).filter(|child| *child < size).collect()
+    all.into_iter()
+        .filter_map(|child| u32::try_from(child).ok())
+        .filter(|child| *child < size)
+        .collect()
 }
 
 impl MendedTree {

@@ -92,7 +92,9 @@ impl Untolerant {
         self.received.remove(&number);
         let children = self.tree.children(ledger.me, &self.none);
         out.extend(
-            children.into_iter().map(|child| (child, AgreementMessage::Decision(number, decision.clone()))),
+            children
+                .into_iter()
+                .map(|child| (child, AgreementMessage::Decision(number, decision.clone()))),
         );
         ledger.settle(number, decision);
     }

@@ -74,7 +74,9 @@ pub(super) fn of(
         Call::Gather { root, .. } | Call::Reduce { root, .. } if root != me => {
             RankRole { gives: (input.clone(), 0), needs: Needs::Nobody, ..part }
         }
-        Call::Gather { in_place: true, .. } => RankRole { writes: false, output: output.clone(), ..part },
+        Call::Gather { in_place: true, .. } => {
+            RankRole { writes: false, output: output.clone(), ..part }
+        }
         Call::Gather { .. } => {
             RankRole { writes: false, output: output.clone(), end: own(0, my_block), ..part }
         }
@@ -91,9 +93,12 @@ pub(super) fn of(
         Call::Allgather { in_place: true, .. } => {
             RankRole { gives: (output.clone(), my_block), output: output.clone(), ..part }
         }
-        Call::Allgather { .. } => {
-            RankRole { gives: (input.clone(), 0), output: output.clone(), end: own(0, my_block), ..part }
-        }
+        Call::Allgather { .. } => RankRole {
+            gives: (input.clone(), 0),
+            output: output.clone(),
+            end: own(0, my_block),
+            ..part
+        },
         Call::Alltoall { in_place: true, .. } => {
             RankRole { gives: (output.clone(), 0), output: output.clone(), ..part }
         }
@@ -126,9 +131,12 @@ fn combined(call: &Call, (me, ranks): (u32, u32), bytes: usize, part: RankRole) 
     match *call {
         // The root reads its own contribution in its input; in place the section has the only copy.
         Call::Reduce { in_place, .. } => RankRole { writes: in_place, ..part },
-        Call::Scan { in_place, .. } if me > 0 => {
-            RankRole { writes: has_readers || in_place, needs: Needs::Below, combined: me + 1, ..part }
-        }
+        Call::Scan { in_place, .. } if me > 0 => RankRole {
+            writes: has_readers || in_place,
+            needs: Needs::Below,
+            combined: me + 1,
+            ..part
+        },
         Call::Scan { in_place, .. } => {
             if !in_place {
                 part.output.copy_from(0, &part.gives.0, 0, bytes);

@@ -40,7 +40,11 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         let s = &self.steps;
         let blocks = blocks.filter(|(_, block)| !block.is_empty());
         // The starts differ, so that no two blocks count as the same data.
-        let edges = blocks.clone().map(|(peer, block)| Edge { peer, start: peer as usize, len: block.len() });
+        let edges = blocks.clone().map(|(peer, block)| Edge {
+            peer,
+            start: peer as usize,
+            len: block.len(),
+        });
         let room = s.room_along();
         let len = lay_out(edges.clone(), room, |_, _, _, _| {});
         s.wait_until_free(step)?;
@@ -65,7 +69,8 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         s.see(rank, step)?;
         let len = s.section.stated_length(rank, step).filter(|len| *len <= s.room_along());
         let no_part = || {
-            let text = format!("rank {rank} has called another collective than this one, or gives less");
+            let text =
+                format!("rank {rank} has called another collective than this one, or gives less");
             MpiError::new(abi::MPI_ERR_OTHER, text)
         };
         s.section.read(rank, step, len.ok_or_else(no_part)?, |all| {
@@ -137,7 +142,12 @@ impl<F: Fabric> ShortCollectives<'_, F> {
 
     /// `MPI_Allgatherv`: the length of the longest block, the own block, and all buffers.
     #[inline]
-    pub fn allgatherv(&self, longest: usize, own: PlainBuf, place: impl Fn(u32) -> PlainBuf) -> Result<()> {
+    pub fn allgatherv(
+        &self,
+        longest: usize,
+        own: PlainBuf,
+        place: impl Fn(u32) -> PlainBuf,
+    ) -> Result<()> {
         let s = &self.steps;
         let step = self.begin(Collective::Allgatherv, longest);
         s.wait_until_free(step)?;

@@ -1,8 +1,8 @@
 //! Passive target synchronization: locks and flushes (MPI-5.0 sections 12.5.3 and 12.5.4).
 
 use super::{
-    CLOSED, COMING, HELD_EXCLUSIVE, HELD_SHARED, LOCKED, LOCKED_ALL, OPEN, SHUT, STARTED, UNCHECKED,
-    check_assert, open_access, sync,
+    CLOSED, COMING, HELD_EXCLUSIVE, HELD_SHARED, LOCKED, LOCKED_ALL, OPEN, SHUT, STARTED,
+    UNCHECKED, check_assert, open_access, sync,
 };
 use crate::Process;
 use crate::process::Domain;
@@ -40,13 +40,16 @@ impl<F: Fabric> Process<F> {
                 return Ok(());
             }
             let reason = |_: &Domain<F>| {
-                let mut holders: Vec<u32> = window.count().filter(|rank| control.is_held_by(*rank)).collect();
+                let mut holders: Vec<u32> =
+                    window.count().filter(|rank| control.is_held_by(*rank)).collect();
                 holders.iter_mut().for_each(|rank| {
                     *rank = window.comm.team.map.process(*rank).unwrap_or(*rank);
                 });
                 let kind = if exclusive { "exclusive" } else { "shared" };
-                let text =
-                    format!("to give up the lock of rank {rank} of {} ({kind} wanted)", window.words());
+                let text = format!(
+                    "to give up the lock of rank {rank} of {} ({kind} wanted)",
+                    window.words()
+                );
                 Reason::new(text, Need::All, holders)
             };
             return self.wait_for_word(
@@ -95,7 +98,8 @@ impl<F: Fabric> Process<F> {
     #[inline]
     fn grant_others(&self, window: &Window) {
         let near_all = window.targets.iter().all(|target| {
-            target.routes.get().is_some_and(|routes| routes.bell.is_some()) || target.process == self.rank
+            target.routes.get().is_some_and(|routes| routes.bell.is_some())
+                || target.process == self.rank
         });
         if !near_all {
             let _ = self.with_service(window, |service, lane| {
@@ -106,7 +110,13 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Locks a target (MPI_Win_lock).
-    pub fn lock_window(&self, window: &Window, kind: LockType, rank: i32, assert: i32) -> Result<()> {
+    pub fn lock_window(
+        &self,
+        window: &Window,
+        kind: LockType,
+        rank: i32,
+        assert: i32,
+    ) -> Result<()> {
         check_assert(assert, abi::MPI_MODE_NOCHECK, "MPI_Win_lock")?;
         if rank == abi::MPI_PROC_NULL {
             return Ok(());
@@ -160,7 +170,9 @@ impl<F: Fabric> Process<F> {
         let target = window.target(rank)?;
         let held = target.open.load(Ordering::Relaxed);
         if window.access.load(Ordering::Relaxed) != LOCKED || held & OPEN == 0 {
-            return Err(sync(format!("MPI_Win_unlock of rank {rank}, which MPI_Win_lock has not locked")));
+            return Err(sync(format!(
+                "MPI_Win_unlock of rank {rank}, which MPI_Win_lock has not locked"
+            )));
         }
         let released = if held & UNCHECKED != 0 {
             self.look_sometimes(window);
@@ -192,7 +204,9 @@ impl<F: Fabric> Process<F> {
             for &rank in &far {
                 let message = RmaMessage::Lock { exclusive: false };
                 // If the message cannot be sent, the wait for the grant returns the error.
-                let _ = self.with_service(window, |service, lane| service.send_message(lane, rank, &message));
+                let _ = self.with_service(window, |service, lane| {
+                    service.send_message(lane, rank, &message)
+                });
             }
             let mut outcome = Ok(());
             let mut missing = Vec::new();
@@ -228,7 +242,10 @@ impl<F: Fabric> Process<F> {
             match window.access.load(Ordering::Relaxed) {
                 LOCKED_ALL => window.locks.swap(0, Ordering::Relaxed) > 0,
                 mode => {
-                    let text = format!("MPI_Win_unlock_all without MPI_Win_lock_all: {}", open_access(mode));
+                    let text = format!(
+                        "MPI_Win_unlock_all without MPI_Win_lock_all: {}",
+                        open_access(mode)
+                    );
                     return Err(sync(text));
                 }
             }

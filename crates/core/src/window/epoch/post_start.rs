@@ -23,7 +23,8 @@ impl Epochs {
     /// `window/control.rs`).
     fn have_all_completed(&self, control: &ControlWords, lost: &[u32]) -> bool {
         let opened = |rank: &u32| self.opened.get(rank).copied().unwrap_or(0);
-        let is_late = |rank: &u32| !lost.contains(rank) && control.completed_by(*rank) < opened(rank);
+        let is_late =
+            |rank: &u32| !lost.contains(rank) && control.completed_by(*rank) < opened(rank);
         !self.posted.iter().flatten().any(is_late)
     }
 }
@@ -32,7 +33,8 @@ impl<F: Fabric> Process<F> {
     fn ranks_of(&self, window: &Window, group: &Group) -> Result<Vec<u32>> {
         let rank = |(at, process)| {
             window.comm.team.map.rank(process).ok_or_else(|| {
-                let text = format!("the process with rank {at} in the group is not in the window's group");
+                let text =
+                    format!("the process with rank {at} in the group is not in the window's group");
                 MpiError::new(abi::MPI_ERR_GROUP, text)
             })
         };
@@ -53,7 +55,9 @@ impl<F: Fabric> Process<F> {
                 self.ring(window, rank);
                 Ok(())
             }
-            None => self.with_service(window, |service, lane| service.send_message(lane, rank, message)),
+            None => {
+                self.with_service(window, |service, lane| service.send_message(lane, rank, message))
+            }
         }
     }
 
@@ -100,7 +104,8 @@ impl<F: Fabric> Process<F> {
             match window.access.load(Ordering::Relaxed) {
                 STARTED => std::mem::take(&mut epochs.started),
                 mode => {
-                    let text = format!("MPI_Win_complete without MPI_Win_start: {}", open_access(mode));
+                    let text =
+                        format!("MPI_Win_complete without MPI_Win_start: {}", open_access(mode));
                     return Err(sync(text));
                 }
             }
@@ -111,7 +116,8 @@ impl<F: Fabric> Process<F> {
             let complete = self.complete_target(window, rank);
             target.open.store(SHUT, Ordering::Relaxed);
             let own = window.rank();
-            let signalled = self.signal(window, rank, |control| control.complete(own), &RmaMessage::Complete);
+            let signalled =
+                self.signal(window, rank, |control| control.complete(own), &RmaMessage::Complete);
             outcome = outcome.and(complete).and(signalled);
         }
         window.set_access(CLOSED);
@@ -126,7 +132,9 @@ impl<F: Fabric> Process<F> {
         {
             let mut epochs = locked(&window.epochs);
             if epochs.posted.is_some() {
-                return Err(sync("MPI_Win_post while an exposure epoch is open: call MPI_Win_wait before"));
+                return Err(sync(
+                    "MPI_Win_post while an exposure epoch is open: call MPI_Win_wait before",
+                ));
             }
             for rank in &ranks {
                 *epochs.opened.entry(*rank).or_default() += 1;
@@ -137,17 +145,21 @@ impl<F: Fabric> Process<F> {
         let own = window.rank();
         let mut outcome = Ok(());
         for rank in ranks {
-            let signalled = self.signal(window, rank, |control| control.post(own), &RmaMessage::Post);
-            outcome =
-                outcome.and(signalled.or_else(|error| if is_failure(&error) { Ok(()) } else { Err(error) }));
+            let signalled =
+                self.signal(window, rank, |control| control.post(own), &RmaMessage::Post);
+            outcome = outcome.and(
+                signalled.or_else(|error| if is_failure(&error) { Ok(()) } else { Err(error) }),
+            );
         }
         outcome
     }
 
     fn end_of_exposure(&self, window: &Window, function: &str) -> Result<u64> {
         let epochs = locked(&window.epochs);
-        let posted =
-            epochs.posted.as_ref().ok_or_else(|| sync(format!("{function} without MPI_Win_post")))?;
+        let posted = epochs
+            .posted
+            .as_ref()
+            .ok_or_else(|| sync(format!("{function} without MPI_Win_post")))?;
         Ok(epochs.completed + posted.len() as u64)
     }
 
@@ -160,7 +172,12 @@ impl<F: Fabric> Process<F> {
 
     /// Returns the new count of completed epochs, and the fault. Epochs of failed ranks do not
     /// count.
-    fn is_exposure_over(&self, window: &Window, lane: &Lane<F>, end: u64) -> Option<(u64, Option<Fault>)> {
+    fn is_exposure_over(
+        &self,
+        window: &Window,
+        lane: &Lane<F>,
+        end: u64,
+    ) -> Option<(u64, Option<Fault>)> {
         let control = &window.exposure.control;
         let nobody_is_lost = lane.lost().is_empty();
         if nobody_is_lost && control.completed() >= end {
@@ -173,7 +190,8 @@ impl<F: Fabric> Process<F> {
             // The window was revoked, so its epochs need no end.
             return fault.map(|fault| (end, Some(fault)));
         }
-        let lost: Vec<u32> = lane.lost().iter().filter_map(|lost| window.comm.team.map.rank(*lost)).collect();
+        let lost: Vec<u32> =
+            lane.lost().iter().filter_map(|lost| window.comm.team.map.rank(*lost)).collect();
         epochs.have_all_completed(control, &lost).then_some((end, fault))
     }
 
@@ -190,9 +208,13 @@ impl<F: Fabric> Process<F> {
             let control = &window.exposure.control;
             let epochs = locked(&window.epochs);
             let opened = |rank: u32| epochs.opened.get(&rank).copied().unwrap_or(0);
-            let late =
-                epochs.posted.iter().flatten().filter(|rank| control.completed_by(**rank) < opened(**rank));
-            let late: Vec<u32> = late.filter_map(|rank| window.comm.team.map.process(*rank)).collect();
+            let late = epochs
+                .posted
+                .iter()
+                .flatten()
+                .filter(|rank| control.completed_by(**rank) < opened(**rank));
+            let late: Vec<u32> =
+                late.filter_map(|rank| window.comm.team.map.process(*rank)).collect();
             Reason::new(format!("to call MPI_Win_complete on {}", window.words()), Need::All, late)
         };
         let over = self.wait_for(&Awaited::Described(&reason), |domain| {
@@ -204,8 +226,10 @@ impl<F: Fabric> Process<F> {
     /// Ends the exposure epoch if it is over (MPI_Win_test). Returns whether it is over.
     pub fn test_window(&self, window: &Window) -> Result<bool> {
         let end = self.end_of_exposure(window, "MPI_Win_test")?;
-        let over =
-            self.look_again(|domain| self.is_exposure_over(window, &domain.lane, end), |over| over.is_none());
+        let over = self.look_again(
+            |domain| self.is_exposure_over(window, &domain.lane, end),
+            |over| over.is_none(),
+        );
         over.map_or(Ok(false), |over| self.finish_exposure(window, over).map(|()| true))
     }
 }
@@ -237,7 +261,11 @@ mod tests {
         post(&mut epochs, &[1]);
         assert!(!epochs.have_all_completed(&control, &[2]));
         control.complete(1);
-        assert!(epochs.have_all_completed(&control, &[2]), "the count for all is {}", control.completed());
+        assert!(
+            epochs.have_all_completed(&control, &[2]),
+            "the count for all is {}",
+            control.completed()
+        );
         post(&mut epochs, &[2, 1]);
         assert!(!epochs.have_all_completed(&control, &[2]));
         control.complete(1);

@@ -25,11 +25,17 @@ impl Service {
     }
 
     #[inline]
-    pub(in crate::window) fn serve_request<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) -> bool {
+    pub(in crate::window) fn serve_request<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+    ) -> bool {
         let Some(boxes) = &self.boxes else { return false };
         let seen = boxes.seen[rank as usize];
         match self.exposure.control.mailboxes() {
-            Some(mailboxes) if mailboxes.has_posted(rank, seen) => self.take_request(lane, rank, seen),
+            Some(mailboxes) if mailboxes.has_posted(rank, seen) => {
+                self.take_request(lane, rank, seen)
+            }
             _ => false,
         }
     }
@@ -59,23 +65,30 @@ impl Service {
         request: &MailboxRequest,
         back: &mut [u64; CARRIED_WORDS],
     ) -> u64 {
-        let (Some(what), Ok(len)) = (RequestOp::of(request.what), usize::try_from(request.len)) else {
+        let (Some(what), Ok(len)) = (RequestOp::of(request.what), usize::try_from(request.len))
+        else {
             return OUTSIDE;
         };
         if request.what & BY_ADDRESS != 0 {
             return self.carry_out_long(lane, rank, (what, len), request);
         }
-        let (Some(given), Some(returned)) =
-            (len.checked_mul(2).map(|_| what.given(len)), (len <= BUFFER_BYTES).then(|| what.returned(len)))
-        else {
+        let (Some(given), Some(returned)) = (
+            len.checked_mul(2).map(|_| what.given(len)),
+            (len <= BUFFER_BYTES).then(|| what.returned(len)),
+        ) else {
             return OUTSIDE;
         };
         let exposure = self.exposure.clone();
         let Some(target) = exposure.bytes(request.at.cast_signed(), len) else { return OUTSIDE };
         if what.is_carried(len) {
             let (data, mut old) = (bytes_of(&request.data, given), [0; CARRIED_BYTES]);
-            let done =
-                self.apply(lane, what, Bytes::from(&data[..given]), target, (&mut old[..returned]).into());
+            let done = self.apply(
+                lane,
+                what,
+                Bytes::from(&data[..given]),
+                target,
+                (&mut old[..returned]).into(),
+            );
             *back = words_of(&old);
             return if done { DONE } else { OUTSIDE };
         }
@@ -115,12 +128,18 @@ impl Service {
             let (data, before) = (&mut data[..n.min(given)], &mut before[..n.min(returned)]);
             let place = |start: u64| start.wrapping_add(at as u64);
             let fabric = lane.fabric_mut();
-            if !data.is_empty() && fabric.read(process, place(operands), BytesMut::from(&mut *data)).is_err()
+            if !data.is_empty()
+                && fabric.read(process, place(operands), BytesMut::from(&mut *data)).is_err()
             {
                 return if at == 0 { UNREACHED } else { OUTSIDE };
             }
-            if !self.apply(lane, what, Bytes::from(&*data), target.slice(at, n), BytesMut::from(&mut *before))
-            {
+            if !self.apply(
+                lane,
+                what,
+                Bytes::from(&*data),
+                target.slice(at, n),
+                BytesMut::from(&mut *before),
+            ) {
                 return OUTSIDE;
             }
             if !before.is_empty()
@@ -152,7 +171,8 @@ impl Service {
                     accumulator.apply(data, target, old, || self.hold_elements(lane));
                     return true;
                 }
-                let (len, part) = (target.len(), PART_BYTES / accumulator.size() * accumulator.size());
+                let (len, part) =
+                    (target.len(), PART_BYTES / accumulator.size() * accumulator.size());
                 let operates = accumulator.op() != ReduceOp::NoOp;
                 for at in (0..len).step_by(part) {
                     let n = part.min(len - at);

@@ -26,7 +26,11 @@ impl Service {
         }
         let data = part(origin, len).ok_or(Fault::NoMemory)?;
         let id = self.number();
-        self.send_message(lane, rank, &RmaMessage::Put { place, len, data: MessageData::Apart(id) })?;
+        self.send_message(
+            lane,
+            rank,
+            &RmaMessage::Put { place, len, data: MessageData::Apart(id) },
+        )?;
         self.send_data(lane, rank, data, id, wanted)
     }
 
@@ -92,7 +96,11 @@ impl Service {
         self.check(lane, rank)?;
         let OriginAccumulate { operands, accumulator, fetch } = what;
         let sent = if accumulator.op() == oxmpi_mem::kernels::ReduceOp::NoOp { 0 } else { len };
-        let apart = if sent <= HERE_MOST { None } else { Some(part(&operands, len).ok_or(Fault::NoMemory)?) };
+        let apart = if sent <= HERE_MOST {
+            None
+        } else {
+            Some(part(&operands, len).ok_or(Fault::NoMemory)?)
+        };
         let (fetch, mut user) = match &fetch {
             Some(into) => {
                 let (id, user) = self.await_data(lane, rank, (into, len), wanted)?;
@@ -101,12 +109,14 @@ impl Service {
             None => (None, None),
         };
         let Some(data) = apart else {
-            let message = RmaMessage::Accumulate { place, len, data: MessageData::Here, accumulator, fetch };
+            let message =
+                RmaMessage::Accumulate { place, len, data: MessageData::Here, accumulator, fetch };
             self.send_with_data(lane, rank, &message, &operands, sent)?;
             return Ok(user);
         };
         let id = self.number();
-        let message = RmaMessage::Accumulate { place, len, data: MessageData::Apart(id), accumulator, fetch };
+        let message =
+            RmaMessage::Accumulate { place, len, data: MessageData::Apart(id), accumulator, fetch };
         self.send_message(lane, rank, &message)?;
         // If there is an answer, it comes after the operands have left.
         let left = self.send_data(lane, rank, data, id, wanted && user.is_none())?;
@@ -157,14 +167,17 @@ impl Service {
                 None => return self.give_up(lane, *rank, id),
                 // The answer may have come before the failure, which has dropped earlier
                 // operations.
-                Some(_) if self.check(lane, *rank).is_err() => return self.give_up(lane, *rank, id),
+                Some(_) if self.check(lane, *rank).is_err() => {
+                    return self.give_up(lane, *rank, id);
+                }
                 Some(_) => *rank,
             },
             _ => return Some(Ok(())),
         };
         // Separate data of earlier answers may still be on their way.
-        let coming =
-            |awaited: &AwaitedAnswer| awaited.rank == rank && matches!(awaited.what, Expected::Data { .. });
+        let coming = |awaited: &AwaitedAnswer| {
+            awaited.rank == rank && matches!(awaited.what, Expected::Data { .. })
+        };
         if self.awaited.values().any(coming) || self.sends.iter().any(|send| send.rank == rank) {
             return self.give_up(lane, rank, id);
         }
@@ -175,7 +188,12 @@ impl Service {
     }
 
     /// Drops the answer `id` if it will never come. Returns the fault.
-    fn give_up<F: Fabric>(&mut self, lane: &Lane<F>, rank: u32, id: u64) -> Option<Result<(), Fault>> {
+    fn give_up<F: Fabric>(
+        &mut self,
+        lane: &Lane<F>,
+        rank: u32,
+        id: u64,
+    ) -> Option<Result<(), Fault>> {
         let fault = self.check(lane, rank).err()?;
         self.awaited.remove(&id);
         Some(Err(fault))

@@ -1,6 +1,8 @@
 //! The operations of other ranks on the memory of this process.
 
-use super::{HERE_MOST, IncomingWork, ReceivedAccumulate, Service, part, tag_of_answer, tag_of_data};
+use super::{
+    HERE_MOST, IncomingWork, ReceivedAccumulate, Service, part, tag_of_answer, tag_of_data,
+};
 use crate::window::message::{MessageData, RmaMessage};
 use oxmpi_engine::{Lane, MatchSource, RequestId, Started, TagMatch};
 use oxmpi_fabric::Fabric;
@@ -51,8 +53,8 @@ impl Service {
         accumulate: ReceivedAccumulate,
         id: u64,
     ) -> Option<IncomingWork> {
-        let sound =
-            accumulate.len <= self.exposure.len() && self.exposure.buffer(&accumulate.place).is_some();
+        let sound = accumulate.len <= self.exposure.len()
+            && self.exposure.buffer(&accumulate.place).is_some();
         match zeros(accumulate.len).ok().filter(|_| sound) {
             Some(room) => {
                 let room = Owned::new(room);
@@ -106,11 +108,15 @@ impl Service {
             return;
         }
         let Some(data) = part(data, len) else { return self.refuse(lane, rank, id) };
-        let _ = self.send_message(lane, rank, &RmaMessage::Answer { id, data: MessageData::Apart(id) });
+        let _ =
+            self.send_message(lane, rank, &RmaMessage::Answer { id, data: MessageData::Apart(id) });
         let _ = self.send(lane, rank, data, tag_of_answer(id), None);
     }
 
-    pub(in crate::window) fn hold_elements<F: Fabric>(&self, lane: &mut Lane<F>) -> RobustGuard<'_> {
+    pub(in crate::window) fn hold_elements<F: Fabric>(
+        &self,
+        lane: &mut Lane<F>,
+    ) -> RobustGuard<'_> {
         self.exposure.control.hold_elements(self.team.rank, |rank| {
             let process = self.team.map.process(rank);
             process.is_some_and(|process| lane.fabric_mut().has_died(process))
@@ -126,11 +132,14 @@ impl Service {
     ) {
         let ReceivedAccumulate { place, len, accumulator, fetch } = accumulate;
         let target = self.exposure.buffer(place).filter(|_| *len <= self.exposure.len());
-        let Some((target, mut old)) = target.zip(zeros(if fetch.is_some() { *len } else { 0 }).ok()) else {
+        let Some((target, mut old)) =
+            target.zip(zeros(if fetch.is_some() { *len } else { 0 }).ok())
+        else {
             return self.decline(lane, rank, *fetch);
         };
         let room = fetch.is_some().then(|| BytesMut::from(&mut old[..]));
-        if accumulator.accumulate(operands, &target, 0, room, || self.hold_elements(lane)).is_err() {
+        if accumulator.accumulate(operands, &target, 0, room, || self.hold_elements(lane)).is_err()
+        {
             self.note_outside(rank);
         }
         if let Some(id) = fetch {

@@ -23,7 +23,12 @@ fn world_ranks(comm: &Communicator) -> Vec<u32> {
 }
 
 /// Each third of the ranks, in reverse order, by itself; then all together; then each node.
-pub(super) async fn groups(rank: &Rank, comm: &Communicator, phase: usize, len: usize) -> Result<()> {
+pub(super) async fn groups(
+    rank: &Rank,
+    comm: &Communicator,
+    phase: usize,
+    len: usize,
+) -> Result<()> {
     let (n, me) = (comm.size(), comm.rank());
     let mine: Vec<i32> = (0..n).rev().filter(|r| r % 3 == me % 3).collect();
     let group = comm.group()?.include(&mine)?;
@@ -40,7 +45,8 @@ pub(super) async fn groups(rank: &Rank, comm: &Communicator, phase: usize, len: 
 
     let node = |process: u32| process / RANKS_OF_A_NODE;
     let own = node(rank.rank());
-    let near: Vec<u32> = world_ranks(comm).into_iter().filter(|process| node(*process) == own).collect();
+    let near: Vec<u32> =
+        world_ranks(comm).into_iter().filter(|process| node(*process) == own).collect();
     let made = rank.split_type(comm, MPI_COMM_TYPE_SHARED, 0).await?.expect("a node has members");
     assert_eq!(world_ranks(&made), near);
     used(rank, &made, phase, len).await?;
@@ -97,7 +103,8 @@ pub(super) async fn inter(
     // The last rank of each group leads, which is the lowest rank of the group in the world.
     let leader = half.size() - 1;
     let peer = Peer { comm, leader: if low { first } else { 0 }, tag: phase as i32 };
-    let inter = rank.intercomm_create(&half, leader, (half.rank() == leader).then_some(peer)).await?;
+    let inter =
+        rank.intercomm_create(&half, leader, (half.rank() == leader).then_some(peer)).await?;
     assert_eq!((inter.size(), inter.remote_size()), (half.size(), comm.size() - half.size()));
     exchange_with_remote_group(rank, &inter, phase, len).await?;
     rank.process().close(&half);

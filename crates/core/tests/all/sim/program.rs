@@ -95,9 +95,10 @@ struct PlannedCollective {
 impl RandomProgram {
     pub(crate) fn new(random: &mut Random, ranks: u32, eager_limit: usize) -> RandomProgram {
         let phases = (0..1 + random.below(5)).map(|_| match random.below(10) {
-            0 => {
-                ProgramPhase::Ring { len: length(random, eager_limit), rounds: 1 + random.below(8) as usize }
-            }
+            0 => ProgramPhase::Ring {
+                len: length(random, eager_limit),
+                rounds: 1 + random.below(8) as usize,
+            },
             1..=3 => messages(random, ranks, eager_limit),
             4..=5 => {
                 let together = 1 + random.below(3);
@@ -105,9 +106,10 @@ impl RandomProgram {
                     (0..together).map(|_| planned(random, ranks, eager_limit)).collect(),
                 )
             }
-            6 if random.below(2) == 0 => {
-                ProgramPhase::Split { colors: 1 + random.below(4) as i32, len: length(random, eager_limit) }
-            }
+            6 if random.below(2) == 0 => ProgramPhase::Split {
+                colors: 1 + random.below(4) as i32,
+                len: length(random, eager_limit),
+            },
             7 => ProgramPhase::Groups { len: length(random, eager_limit) },
             8 if ranks > 1 => ProgramPhase::Inter {
                 first: 1 + random.below(u64::from(ranks - 1)) as u32,
@@ -120,29 +122,43 @@ impl RandomProgram {
     }
 
     pub(crate) async fn run(self: Rc<RandomProgram>, rank: Rank) -> Result<()> {
-        rank.process()
-            .attach(oxmpi_core::buffered::BufferOf::Process, Attached { address: 0, bytes: self.room })?;
+        rank.process().attach(
+            oxmpi_core::buffered::BufferOf::Process,
+            Attached { address: 0, bytes: self.room },
+        )?;
         let mut comm = rank.world();
         for (number, phase) in self.phases.iter().enumerate() {
             match phase {
-                ProgramPhase::Ring { len, rounds } => ring(&rank, &comm, number, *len, *rounds).await?,
+                ProgramPhase::Ring { len, rounds } => {
+                    ring(&rank, &comm, number, *len, *rounds).await?
+                }
                 ProgramPhase::Messages { messages, receive } => {
                     exchange(&rank, &comm, number, messages, *receive).await?;
-                    if matches!(receive, ReceiveMode::Anybody | ReceiveMode::Probed | ReceiveMode::Mixed) {
+                    if matches!(
+                        receive,
+                        ReceiveMode::Anybody | ReceiveMode::Probed | ReceiveMode::Mixed
+                    ) {
                         // A wildcard must not match a message of the next phase.
                         rank.barrier(&comm).await?;
                     }
                 }
                 ProgramPhase::Collectives(all) => collectives(&rank, &comm, number, all).await?,
                 ProgramPhase::Compute { longest_ns } => rank.compute(rank.below(*longest_ns)).await,
-                ProgramPhase::Split { colors, len } => split(&rank, &comm, number, *colors, *len).await?,
-                ProgramPhase::Groups { len } => communicators::groups(&rank, &comm, number, *len).await?,
+                ProgramPhase::Split { colors, len } => {
+                    split(&rank, &comm, number, *colors, *len).await?
+                }
+                ProgramPhase::Groups { len } => {
+                    communicators::groups(&rank, &comm, number, *len).await?
+                }
                 ProgramPhase::Inter { first, len } => {
                     communicators::inter(&rank, &comm, number, *first, *len).await?;
                 }
                 ProgramPhase::Dup => {
-                    let twin =
-                        if number % 2 == 0 { rank.dup(&comm).await? } else { rank.idup(&comm).await? };
+                    let twin = if number % 2 == 0 {
+                        rank.dup(&comm).await?
+                    } else {
+                        rank.idup(&comm).await?
+                    };
                     if comm.team.id != rank.world().team.id {
                         rank.process().close(&comm);
                     }
@@ -196,7 +212,8 @@ fn messages(random: &mut Random, ranks: u32, eager_limit: usize) -> ProgramPhase
                 (1, 1) | (3, _) => Mode::Buffered,
                 _ => Mode::Standard,
             };
-            let tag = if matches!(receive, ReceiveMode::Anybody) { 0 } else { random.below(tags) as i32 };
+            let tag =
+                if matches!(receive, ReceiveMode::Anybody) { 0 } else { random.below(tags) as i32 };
             messages.push(PlannedMessage { from, to, tag, len: length(random, eager_limit), mode });
         }
     }
@@ -223,14 +240,21 @@ fn pattern(phase: usize, n: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| start.wrapping_add((i as u8).wrapping_mul(step))).collect()
 }
 
-async fn ring(rank: &Rank, comm: &Communicator, phase: usize, len: usize, rounds: usize) -> Result<()> {
+async fn ring(
+    rank: &Rank,
+    comm: &Communicator,
+    phase: usize,
+    len: usize,
+    rounds: usize,
+) -> Result<()> {
     let size = comm.size();
     let (left, right) = ((comm.rank() + size - 1) % size, (comm.rank() + 1) % size);
     for round in 0..rounds {
         let n = |from: i32| from as usize * 1000 + round;
         let input = Owned::new(vec![0u8; len]);
         let receive = rank.irecv(comm, input.buf(), left, 1)?;
-        let sent = rank.send(comm, Mode::Standard, &pattern(phase, n(comm.rank()), len), right, 1).await;
+        let sent =
+            rank.send(comm, Mode::Standard, &pattern(phase, n(comm.rank()), len), right, 1).await;
         let done = rank.wait(receive).await?;
         sent?;
         assert_eq!((done.source, done.tag, done.bytes), (left, 1, len as u64));
@@ -243,7 +267,13 @@ async fn ring(rank: &Rank, comm: &Communicator, phase: usize, len: usize, rounds
 }
 
 /// The ranks of each part are in reverse order.
-async fn split(rank: &Rank, comm: &Communicator, phase: usize, colors: i32, len: usize) -> Result<()> {
+async fn split(
+    rank: &Rank,
+    comm: &Communicator,
+    phase: usize,
+    colors: i32,
+    len: usize,
+) -> Result<()> {
     let color = |r: i32| if r % (colors + 1) == colors { MPI_UNDEFINED } else { r % (colors + 1) };
     let mine = color(comm.rank());
     let part = rank.split(comm, mine, -comm.rank()).await?;
@@ -357,7 +387,10 @@ async fn exchange(
         let Some(done) = done else { panic!("a request was not waited for") };
         let data = data.into_vec().unwrap_or_else(|_| panic!("a buffer is still in use"));
         check.received(&data[..done.bytes as usize], &done, expected);
-        assert!(data[done.bytes as usize..].iter().all(|byte| *byte == 0xee), "written beyond the message");
+        assert!(
+            data[done.bytes as usize..].iter().all(|byte| *byte == 0xee),
+            "written beyond the message"
+        );
     }
     for request in sent {
         rank.wait(request).await?;
@@ -378,12 +411,17 @@ fn next_receive(
     queues: &mut HashMap<(u32, i32), VecDeque<usize>>,
 ) -> NextReceive {
     match how {
-        ReceiveMode::Anybody => return NextReceive { from: MPI_ANY_SOURCE, tag: 0, expected: None },
-        ReceiveMode::Probed => return NextReceive { from: MPI_ANY_SOURCE, tag: MPI_ANY_TAG, expected: None },
+        ReceiveMode::Anybody => {
+            return NextReceive { from: MPI_ANY_SOURCE, tag: 0, expected: None };
+        }
+        ReceiveMode::Probed => {
+            return NextReceive { from: MPI_ANY_SOURCE, tag: MPI_ANY_TAG, expected: None };
+        }
         ReceiveMode::Posted | ReceiveMode::Late | ReceiveMode::Mixed => {}
     }
     // Sorted: the order of a hash map would not repeat with a seed.
-    let mut keys: Vec<(u32, i32)> = queues.iter().filter(|(_, q)| !q.is_empty()).map(|(k, _)| *k).collect();
+    let mut keys: Vec<(u32, i32)> =
+        queues.iter().filter(|(_, q)| !q.is_empty()).map(|(k, _)| *k).collect();
     keys.sort_unstable();
     let mut key = keys[rank.below(keys.len() as u64) as usize];
     let (mut from, mut tag) = (key.0 as i32, key.1);
@@ -418,13 +456,20 @@ impl MessageCheck<'_> {
             let start = self.next.get(&key).copied().unwrap_or(0);
             let ours = |m: &PlannedMessage| m.to == self.me && (m.from as i32, m.tag) == key;
             let at = self.messages[start..].iter().position(ours);
-            start + at.unwrap_or_else(|| panic!("one message too many from {} with tag {}", key.0, key.1))
+            start
+                + at.unwrap_or_else(|| {
+                    panic!("one message too many from {} with tag {}", key.0, key.1)
+                })
         });
         self.next.insert(key, n + 1);
         let message = &self.messages[n];
         assert_eq!(key, (message.from as i32, message.tag), "message {n} at rank {}", self.me);
         assert_eq!(done.bytes, message.len as u64, "length of message {n} at rank {}", self.me);
-        assert!(data == pattern(self.phase, n, message.len), "content of message {n} at rank {}", self.me);
+        assert!(
+            data == pattern(self.phase, n, message.len),
+            "content of message {n} at rank {}",
+            self.me
+        );
     }
 }
 
@@ -440,7 +485,8 @@ fn composing() -> UserCall {
         let read = |buffer: &UserBuf| {
             let mut bytes = vec![0; buffer.packed_len()];
             buffer.pack(0, BytesMut::from(&mut bytes[..]));
-            let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|w| u64::from_ne_bytes(*w)).collect();
+            let words: Vec<u64> =
+                bytes.as_chunks::<8>().0.iter().map(|w| u64::from_ne_bytes(*w)).collect();
             words.as_chunks::<2>().0.to_vec()
         };
         let (left, right) = (read(&reduction.left), read(&reduction.right));
@@ -495,7 +541,11 @@ async fn collectives(
         rank.wait(request).await?;
         let got = output.into_vec().unwrap_or_else(|_| panic!("{what:?} still uses its buffer"));
         let got = &got[..expected.len()];
-        assert!(got == expected, "{what:?} at rank {}: {got:x?} instead of {expected:x?}", rank.rank());
+        assert!(
+            got == expected,
+            "{what:?} at rank {}: {got:x?} instead of {expected:x?}",
+            rank.rank()
+        );
     }
     Ok(())
 }
@@ -547,9 +597,12 @@ fn begin(
                 (false, _) => (call, vec![], untouched(1), own),
             }
         }
-        Collective::Allgather => {
-            (Call::Allgather { block: bytes, in_place }, mine, untouched(size), upto(size - 1).concat())
-        }
+        Collective::Allgather => (
+            Call::Allgather { block: bytes, in_place },
+            mine,
+            untouched(size),
+            upto(size - 1).concat(),
+        ),
         Collective::Alltoall => {
             let after = (0..size).flat_map(|r| block(&blocks(r, size), me)).collect();
             (Call::Alltoall { block: bytes, in_place }, blocks(me, size), untouched(size), after)
@@ -616,8 +669,11 @@ fn begin(
         }
         _ => buffer,
     };
-    let buffers =
-        Buffers { input: shaped(input.buf()), output: shaped(output.buf()), element: element.clone() };
+    let buffers = Buffers {
+        input: shaped(input.buf()),
+        output: shaped(output.buf()),
+        element: element.clone(),
+    };
     let sum = kernel(ReduceOp::Sum, Scalar::U64).expect("a kernel for a sum");
     let (combine, function) = match (reduces, user) {
         (false, _) => (Combine::Nothing, None),
@@ -639,12 +695,16 @@ fn with_count(call: Call, n: usize) -> Call {
         Call::Reduce { root, commutative, in_place, .. } => {
             Call::Reduce { root, count: n, commutative, in_place }
         }
-        Call::Allreduce { commutative, in_place, .. } => Call::Allreduce { count: n, commutative, in_place },
+        Call::Allreduce { commutative, in_place, .. } => {
+            Call::Allreduce { count: n, commutative, in_place }
+        }
         Call::ReduceScatterBlock { commutative, in_place, .. } => {
             Call::ReduceScatterBlock { block: n, commutative, in_place }
         }
         Call::Scan { commutative, in_place, .. } => Call::Scan { count: n, commutative, in_place },
-        Call::Exscan { commutative, in_place, .. } => Call::Exscan { count: n, commutative, in_place },
+        Call::Exscan { commutative, in_place, .. } => {
+            Call::Exscan { count: n, commutative, in_place }
+        }
         other => other,
     }
 }

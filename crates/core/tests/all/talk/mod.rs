@@ -10,7 +10,14 @@ pub(crate) fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 255 + number * 13 + from as usize * 31) as u8).collect()
 }
 
-pub(crate) fn send(p: &Process<Routes>, comm: &Communicator, mode: Mode, data: &[u8], to: i32, tag: i32) {
+pub(crate) fn send(
+    p: &Process<Routes>,
+    comm: &Communicator,
+    mode: Mode,
+    data: &[u8],
+    to: i32,
+    tag: i32,
+) {
     lend(data, |buffer| p.send(comm, mode, buffer, to, tag)).unwrap();
 }
 

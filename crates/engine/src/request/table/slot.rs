@@ -37,7 +37,8 @@ pub(super) struct RequestSlot {
 }
 
 const _: () = assert!(align_of::<RequestSlot>() == LINE_BYTES);
-const _: () = assert!(std::mem::offset_of!(RequestSlot, received) + size_of::<Received>() <= LINE_BYTES);
+const _: () =
+    assert!(std::mem::offset_of!(RequestSlot, received) + size_of::<Received>() <= LINE_BYTES);
 
 impl RequestSlot {
     pub(super) const fn empty() -> RequestSlot {

@@ -43,6 +43,8 @@ mod tests {
     fn memory_is_allocated_only_within_one_allocation() {
         let all = Allocated(BTreeMap::from([(100, 50), (150, 10)]));
         assert!(all.has(100, 50) && all.has(149, 1) && all.has(155, 5));
-        assert!(!all.has(99, 2) && !all.has(100, 51) && !all.has(160, 1) && !all.has(149, usize::MAX));
+        assert!(
+            !all.has(99, 2) && !all.has(100, 51) && !all.has(160, 1) && !all.has(149, usize::MAX)
+        );
     }
 }

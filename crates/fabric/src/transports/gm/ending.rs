@@ -16,7 +16,8 @@ pub(super) struct FailedSend {
 impl<P: GmPort> Gm<P> {
     pub(super) fn forget(&mut self, peer: u32) {
         self.unanswered.retain(|to| *to != peer);
-        let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut()) else {
+        let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut())
+        else {
             return;
         };
         if !std::mem::replace(&mut known.is_gone, true) {
@@ -40,7 +41,10 @@ impl<P: GmPort> Gm<P> {
         if self.is_resting {
             return;
         }
-        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
+        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut())
+        else {
+            return;
+        };
         if !peer.is_gone && !std::mem::replace(&mut peer.has_failed, true) {
             self.send_slots.extend(peer.gives_up());
             self.failed.push(FailedSend { peer: to, why, since: Instant::now() });
@@ -67,7 +71,8 @@ impl<P: GmPort> Gm<P> {
         let Gm { peers, sockets, lending, landings, owed, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<GmPeer>>)| {
             let at = at as u32;
-            let owes = || lending.owes(at) || landings.owes(at) || owed.iter().any(|(to, ..)| *to == at);
+            let owes =
+                || lending.owes(at) || landings.owes(at) || owed.iter().any(|(to, ..)| *to == at);
             peer.as_ref().is_none_or(|peer| peer.is_quiet() && !owes() || peer.is_detached)
                 || sockets.has_left(at)
         };

@@ -81,7 +81,10 @@ impl<P: GmPort> Gm<P> {
     }
 
     pub(super) fn end(&mut self, to: u32, operation: GmOperation, status: GmStatus) {
-        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
+        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut())
+        else {
+            return;
+        };
         let is_done = status == GmStatus::Done;
         let stops = matches!(status, GmStatus::TimedOut | GmStatus::Failed(_));
         let what = match operation {
@@ -120,7 +123,8 @@ impl<P: GmPort> Gm<P> {
         let (mut from, mut own) = (None, None);
         if let Some((head, rest)) = bytes.split_first_chunk::<HEAD>()
             && let Ok(got) = Frame::decode(rest)
-            && let Some(peer) = peers.get_mut(got.source as usize).and_then(|peer| peer.as_deref_mut())
+            && let Some(peer) =
+                peers.get_mut(got.source as usize).and_then(|peer| peer.as_deref_mut())
         {
             let [r0, r1, r2, r3, key @ ..] = *head;
             if u32::from_le_bytes(key) == peer.key && !peer.is_gone {
@@ -130,8 +134,11 @@ impl<P: GmPort> Gm<P> {
                 received.note(&got.frame, body.len());
                 *frames_received += 1;
                 let frame = dispatch(got.source, &got, body.len(), Bytes::from(body), sink);
-                own =
-                    frame.map(|frame| OwnFrame { frame, place: read_words(body), address: read_words(body) });
+                own = frame.map(|frame| OwnFrame {
+                    frame,
+                    place: read_words(body),
+                    address: read_words(body),
+                });
             }
         }
         if let Err(error) = self.port.provide(slot) {

@@ -28,9 +28,12 @@ impl<P: GmPort> Gm<P> {
     fn provide_spare(&mut self, wanted: u32) -> Result<(), String> {
         while self.spare < wanted {
             if self.receive_slots.is_empty() {
-                self.receive_slots = self.port.more_slots(SLOTS).map_err(|error| error.to_string())?;
+                self.receive_slots =
+                    self.port.more_slots(SLOTS).map_err(|error| error.to_string())?;
             }
-            let Some(slot) = self.receive_slots.pop() else { return Err("GM gives no memory".into()) };
+            let Some(slot) = self.receive_slots.pop() else {
+                return Err("GM gives no memory".into());
+            };
             if let Err(error) = self.port.provide(slot) {
                 self.receive_slots.push(slot);
                 return Err(error.to_string());
@@ -62,7 +65,8 @@ impl<P: GmPort> Gm<P> {
             granted
         };
         let mut key = [0; 4];
-        fill_random(&mut key).map_err(|error| format!("the system has no random numbers: {error}"))?;
+        fill_random(&mut key)
+            .map_err(|error| format!("the system has no random numbers: {error}"))?;
         let word = self.port.new_word().map_err(|error| error.to_string())?;
         if granted != UNCOUNTED {
             self.spare -= granted;
@@ -97,7 +101,12 @@ impl<P: GmPort> Gm<P> {
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
-    fn take_introduction(&mut self, from: u32, wants_answer: bool, body: &[u8]) -> Result<(), String> {
+    fn take_introduction(
+        &mut self,
+        from: u32,
+        wants_answer: bool,
+        body: &[u8],
+    ) -> Result<(), String> {
         let its = GmIntroduction::decode(body).ok_or("its introduction is invalid")?;
         let own = self.port.slot_len();
         if its.message as usize != own {
@@ -110,7 +119,12 @@ impl<P: GmPort> Gm<P> {
         let target = self.port.target(its.address).map_err(|error| error.to_string())?;
         let Some(peer) = self.peer(from).filter(|peer| !peer.is_gone) else { return Ok(()) };
         peer.was_answered |= !wants_answer;
-        peer.met.get_or_insert(PeerPort { target, key: its.key, word: its.word, allowed: its.granted });
+        peer.met.get_or_insert(PeerPort {
+            target,
+            key: its.key,
+            word: its.word,
+            allowed: its.granted,
+        });
         if wants_answer {
             self.unanswered.push(from);
         }

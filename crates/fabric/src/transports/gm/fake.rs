@@ -6,7 +6,9 @@
 
 use super::GmPort;
 use crate::sim::Random;
-use crate::{Body, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable};
+use crate::{
+    Body, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable,
+};
 use oxmpi_gm::{GmError, GmEvent, GmOperation, GmRegion, GmSlot, GmStatus, GmTarget, WordId};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
@@ -193,7 +195,8 @@ impl GmWorld {
                 }
                 let into = to.provided.pop_front().expect("there is one");
                 let from = GmTarget { node: 0, port: me as u32 };
-                to.done.push_back((GmEvent::Received { slot: into, len: bytes.len(), from }, bytes));
+                to.done
+                    .push_back((GmEvent::Received { slot: into, len: bytes.len(), from }, bytes));
             }
         }
         self.ended(me, operation, GmStatus::Done);
@@ -225,7 +228,8 @@ impl FakeGmPort {
 
     fn take_token(&self) -> Result<(), GmError> {
         let exhausted = GmError::Exhausted { port: self.me as u32, what: "send tokens" };
-        self.end(|end| end.send_tokens.checked_sub(1).map(|left| end.send_tokens = left)).ok_or(exhausted)
+        self.end(|end| end.send_tokens.checked_sub(1).map(|left| end.send_tokens = left))
+            .ok_or(exhausted)
     }
 }
 
@@ -306,7 +310,13 @@ impl GmPort for FakeGmPort {
     fn word_address(&self, word: WordId) -> u64 {
         word.0.into()
     }
-    fn put_word(&mut self, _: u32, _: GmTarget, _: WordId, at_peer: (u64, u64)) -> Result<(), GmError> {
+    fn put_word(
+        &mut self,
+        _: u32,
+        _: GmTarget,
+        _: WordId,
+        at_peer: (u64, u64),
+    ) -> Result<(), GmError> {
         self.take_token()?;
         self.end(|end| end.queue.push_back(FakeGmOperation::Word(at_peer.0, at_peer.1)));
         Ok(())
@@ -321,7 +331,10 @@ impl GmPort for FakeGmPort {
         assert!(buffer.as_contiguous().is_some_and(|bytes| !bytes.is_empty()));
         self.world.with(|world| {
             if world.cannot_register[self.me] {
-                return Err(GmError::Exhausted { port: self.me as u32, what: "memory to register" });
+                return Err(GmError::Exhausted {
+                    port: self.me as u32,
+                    what: "memory to register",
+                });
             }
             world.made_regions += 1;
             world.ends[self.me].regions.insert(world.made_regions, buffer.clone());
@@ -329,7 +342,10 @@ impl GmPort for FakeGmPort {
         })
     }
     fn deregister(&mut self, region: GmRegion) {
-        assert!(self.end(|end| end.regions.remove(&region.0)).is_some(), "a region is deregistered once");
+        assert!(
+            self.end(|end| end.regions.remove(&region.0)).is_some(),
+            "a region is deregistered once"
+        );
     }
     fn region_address(&self, region: GmRegion) -> u64 {
         region.0.into()
@@ -348,7 +364,8 @@ impl GmPort for FakeGmPort {
             let queue = std::mem::take(&mut end.queue);
             // The callback of the drop comes before or after those of the dropped sends.
             let is_first = world.random.below(2) == 0;
-            let end = GmEvent::Ended { label, operation: GmOperation::Drop, status: GmStatus::Done };
+            let end =
+                GmEvent::Ended { label, operation: GmOperation::Drop, status: GmStatus::Done };
             if is_first {
                 world.ends[self.me].done.push_back((end.clone(), Vec::new()));
             }

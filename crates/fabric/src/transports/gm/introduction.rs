@@ -25,7 +25,8 @@ impl GmIntroduction {
     pub(super) fn encode(&self) -> [u8; LEN] {
         let GmIntroduction { address, key, granted, message, word } = self;
         let mut out = [0; LEN];
-        for (at, number) in [address.0, address.1, *key, *granted, *message].into_iter().enumerate() {
+        for (at, number) in [address.0, address.1, *key, *granted, *message].into_iter().enumerate()
+        {
             out[4 * at..4 * at + 4].copy_from_slice(&number.to_le_bytes());
         }
         out[20..].copy_from_slice(&word.to_le_bytes());
@@ -40,7 +41,13 @@ impl GmIntroduction {
         }
         let [node, port, key, granted, message] = fields;
         let word = u64::from_le_bytes(word.try_into().ok()?);
-        (granted > 0).then_some(GmIntroduction { address: (node, port), key, granted, message, word })
+        (granted > 0).then_some(GmIntroduction {
+            address: (node, port),
+            key,
+            granted,
+            message,
+            word,
+        })
     }
 }
 

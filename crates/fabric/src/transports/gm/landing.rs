@@ -53,7 +53,8 @@ struct Landing {
 impl Landing {
     fn is_over(&self) -> bool {
         !self.step.is_under_way()
-            && (self.is_given_up || matches!(self.step, LandingStep::Here(_) | LandingStep::Refused))
+            && (self.is_given_up
+                || matches!(self.step, LandingStep::Here(_) | LandingStep::Refused))
     }
 }
 
@@ -121,10 +122,18 @@ impl<P: GmPort> Gm<P> {
                     self.owed.push_back((from, Frame::DataRead { number, whole: false }, None));
                     return;
                 };
-                let step = if self.settings.gets { LandingStep::WantsData } else { LandingStep::AwaitsPut };
+                let step = if self.settings.gets {
+                    LandingStep::WantsData
+                } else {
+                    LandingStep::AwaitsPut
+                };
                 if step == LandingStep::AwaitsPut {
                     let address = self.port.region_address(region);
-                    self.owed.push_back((from, Frame::DataRead { number, whole: true }, Some(address)));
+                    self.owed.push_back((
+                        from,
+                        Frame::DataRead { number, whole: true },
+                        Some(address),
+                    ));
                 }
                 self.landings.landings.push(Landing {
                     from,
@@ -161,14 +170,17 @@ impl<P: GmPort> Gm<P> {
         sink: &mut dyn FrameSink,
     ) -> Option<(GmRegion, (usize, usize))> {
         let buffer = sink.place_lent(from, 0, length).filter(|buffer| self.may_register(buffer))?;
-        let region = self.port.register(&buffer).inspect_err(|error| self.warn_of_registration(error));
+        let region =
+            self.port.register(&buffer).inspect_err(|error| self.warn_of_registration(error));
         Some((region.ok()?, pages(buffer.as_contiguous()?.as_ptr().addr(), length)))
     }
 
     /// The last token is for the return of buffers and for drops, half of them for messages.
     pub(super) fn target_of_move(&self, peer: u32) -> Option<GmTarget> {
         let most = (self.tokens as usize / 2).max(1);
-        if self.port.send_tokens() < 2 || self.lending.under_way() + self.landings.under_way() >= most {
+        if self.port.send_tokens() < 2
+            || self.lending.under_way() + self.landings.under_way() >= most
+        {
             return None;
         }
         let peer = self.peers.get(peer as usize)?.as_deref()?;
@@ -189,7 +201,11 @@ impl<P: GmPort> Gm<P> {
                     let begun = self.port.get_word(from, target, word, check);
                     begun.is_ok().then_some(LandingStep::GetsCheck(word))
                 }
-                _ => self.port.get(from, target, region, data).is_ok().then_some(LandingStep::GetsData),
+                _ => self
+                    .port
+                    .get(from, target, region, data)
+                    .is_ok()
+                    .then_some(LandingStep::GetsData),
             };
             if let Some(next) = next {
                 self.landings.landings[at].step = next;
@@ -200,7 +216,9 @@ impl<P: GmPort> Gm<P> {
     pub(super) fn get_ended(&mut self, region: GmRegion, status: &GmStatus) {
         let Gm { landings, port, .. } = self;
         landings.abandoned.retain(|one| one.region != region);
-        let Some(one) = landings.landings.iter_mut().find(|one| one.region == region) else { return };
+        let Some(one) = landings.landings.iter_mut().find(|one| one.region == region) else {
+            return;
+        };
         if one.step != LandingStep::GetsData {
             return;
         }
@@ -234,7 +252,8 @@ impl<P: GmPort> Gm<P> {
         if self.landings.landings.is_empty() {
             return false;
         }
-        let over: Vec<Landing> = self.landings.landings.extract_if(.., |one| one.is_over()).collect();
+        let over: Vec<Landing> =
+            self.landings.landings.extract_if(.., |one| one.is_over()).collect();
         for one in &over {
             self.port.deregister(one.region);
             if one.step == LandingStep::Here(true) && !one.is_given_up {
@@ -280,7 +299,9 @@ impl<P: GmPort> Gm<P> {
 
     pub(super) fn forget_landings(&mut self, peer: u32) {
         self.give_up_landings(|one| one.from == peer);
-        self.landings.abandoned.retain(|one| one.from != peer || one.step != LandingStep::AwaitsPut);
+        self.landings
+            .abandoned
+            .retain(|one| one.from != peer || one.step != LandingStep::AwaitsPut);
         self.owed.retain(|(to, ..)| *to != peer);
     }
 
@@ -301,7 +322,8 @@ impl<P: GmPort> Gm<P> {
             self.early.append(&mut self.events);
             std::thread::yield_now();
         }
-        let given_up: Vec<Landing> = self.landings.landings.extract_if(.., |one| one.is_given_up).collect();
+        let given_up: Vec<Landing> =
+            self.landings.landings.extract_if(.., |one| one.is_given_up).collect();
         for one in given_up {
             self.port.deregister(one.region);
             self.answer(&one);

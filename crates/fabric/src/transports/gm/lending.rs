@@ -91,7 +91,8 @@ impl<P: GmPort> Gm<P> {
     pub(super) fn may_register(&self, part: &UserBuf) -> bool {
         let Some(bytes) = part.as_contiguous() else { return false };
         let (start, len) = (bytes.as_ptr().addr(), bytes.len());
-        (self.settings.pins || self.allocated.has(start, len)) && !self.landings.is_abandoned(start, len)
+        (self.settings.pins || self.allocated.has(start, len))
+            && !self.landings.is_abandoned(start, len)
     }
 
     pub(super) fn lend(
@@ -102,7 +103,9 @@ impl<P: GmPort> Gm<P> {
         buffer: &UserBuf,
     ) -> Result<Sent, Unreachable> {
         let piece = LentPiece::new(to, message, place, buffer)?;
-        let part = piece.contiguous().filter(|part| piece.len() >= REGISTER_FROM && self.may_register(part));
+        let part = piece
+            .contiguous()
+            .filter(|part| piece.len() >= REGISTER_FROM && self.may_register(part));
         let Some(part) = part else { return Ok(self.stream(piece)) };
         if !self.has_room(to) {
             return Ok(Sent::Full);
@@ -183,7 +186,13 @@ impl<P: GmPort> Gm<P> {
     }
 
     /// A receiver has got a piece, requests a put to an address, or requests slots.
-    pub(super) fn was_answered(&mut self, from: u32, number: u64, whole: bool, address: Option<u64>) {
+    pub(super) fn was_answered(
+        &mut self,
+        from: u32,
+        number: u64,
+        whole: bool,
+        address: Option<u64>,
+    ) {
         let is_it = |one: &GmExposure| (one.to, one.number) == (from, number);
         let Some(at) = self.lending.exposures.iter().position(is_it) else { return };
         let one = &mut self.lending.exposures[at];
@@ -226,12 +235,16 @@ impl<P: GmPort> Gm<P> {
     }
 
     pub(super) fn put_ended(&mut self, region: GmRegion, status: &GmStatus) {
-        let Some(at) = self.lending.exposures.iter().position(|one| one.region == region) else { return };
+        let Some(at) = self.lending.exposures.iter().position(|one| one.region == region) else {
+            return;
+        };
         let one = &mut self.lending.exposures[at];
         let PutStep::UnderWay(address) = one.step else { return };
         let (length, is_released) = (one.length, one.piece.is_none());
         match status {
-            GmStatus::TimedOut | GmStatus::Dropped if !is_released => one.step = PutStep::Wanted(address),
+            GmStatus::TimedOut | GmStatus::Dropped if !is_released => {
+                one.step = PutStep::Wanted(address)
+            }
             GmStatus::Done if !is_released => {
                 self.lending.put_bytes += length;
                 let piece = self.end_put(at, length);
@@ -253,7 +266,8 @@ impl<P: GmPort> Gm<P> {
                 port.set_word(one.check, 0);
             }
         }
-        let is_it = |one: &GmExposure| one.piece.is_none() && matches!(one.step, PutStep::Wanted(_));
+        let is_it =
+            |one: &GmExposure| one.piece.is_none() && matches!(one.step, PutStep::Wanted(_));
         while let Some(at) = self.lending.exposures.iter().position(is_it) {
             self.end_put(at, 0);
         }

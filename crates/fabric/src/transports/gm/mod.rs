@@ -70,8 +70,8 @@ use crate::introductions::Introductions;
 use crate::routes::Nodes;
 use crate::transports::{Tell, Teller};
 use crate::{
-    Connected, Connections, Counts, FrameSink, LastingMemory, Limits, OutgoingMessage, Sent, Statistics,
-    Traffic, Transport, Unreachable,
+    Connected, Connections, Counts, FrameSink, LastingMemory, Limits, OutgoingMessage, Sent,
+    Statistics, Traffic, Transport, Unreachable,
 };
 use oxmpi_gm::{GmEvent, GmSlot};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
@@ -237,7 +237,10 @@ impl<P: GmPort> Transport for Gm<P> {
 
     fn limits(&self, to: u32) -> Limits {
         let Limits { eager, announced } = self.sockets.limits(to);
-        Limits { eager: eager.min(self.settings.tiny), announced: announced.min(self.settings.tiny) }
+        Limits {
+            eager: eager.min(self.settings.tiny),
+            announced: announced.min(self.settings.tiny),
+        }
     }
 
     fn piece_limit(&mut self, to: u32) -> usize {
@@ -309,7 +312,8 @@ impl<P: GmPort> Transport for Gm<P> {
         }
         self.read();
         self.early.append(&mut self.events);
-        let has_news = self.lending.pieces.has_news() || self.landings.has_news() || !self.lost.is_empty();
+        let has_news =
+            self.lending.pieces.has_news() || self.landings.has_news() || !self.lost.is_empty();
         self.sockets.before_sleep() && self.early.is_empty() && !has_news
     }
 

@@ -174,8 +174,9 @@ fn survey(params: &Params) -> Result<Survey, String> {
         Ok(library) => library.to_string(),
         Err(_) => format!("GM ('{name}') is not here"),
     };
-    let title =
-        format!("{title}; messages of up to {tiny} bytes leave at once, buffers of receivers {counted}");
+    let title = format!(
+        "{title}; messages of up to {tiny} bytes leave at once, buffers of receivers {counted}"
+    );
     let port = match not_found(params) {
         Some(why) => Err(why),
         None => open_port(params),

@@ -100,7 +100,8 @@ impl GmPeer {
     pub(super) fn report_due(&self) -> Option<u64> {
         let is_counted = self.granted != UNCOUNTED && self.granted > 0;
         let can = self.met.is_some() && !self.is_gone && !self.is_reporting && !self.is_stopped();
-        (is_counted && can && self.credits.is_report_due(self.granted)).then_some(self.credits.freed)
+        (is_counted && can && self.credits.is_report_due(self.granted))
+            .then_some(self.credits.freed)
     }
 
     pub(super) fn reports(&mut self) {
@@ -118,7 +119,9 @@ impl GmPeer {
 
     /// Ends a message, in GM's order. Returns whether its slot is free.
     pub(super) fn lands(&mut self, slot: GmSlot, is_over: bool) -> bool {
-        let Some(at) = self.in_flight.iter().position(|flight| flight.slot == slot) else { return true };
+        let Some(at) = self.in_flight.iter().position(|flight| flight.slot == slot) else {
+            return true;
+        };
         let flight = self.in_flight.remove(at);
         self.is_draining &= !self.in_flight.is_empty();
         let is_over = is_over || self.is_gone || self.has_failed;
@@ -165,7 +168,8 @@ impl GmPeer {
     }
 
     pub(super) fn is_quiet(&self) -> bool {
-        let has_all = self.in_flight.is_empty() && self.again.is_empty() && self.given_back.is_empty();
+        let has_all =
+            self.in_flight.is_empty() && self.again.is_empty() && self.given_back.is_empty();
         self.is_gone || has_all && !self.is_reporting
     }
 }

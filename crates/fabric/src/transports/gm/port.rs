@@ -38,14 +38,32 @@ pub trait GmPort: Debug + Send {
         at_peer: (u64, u64),
     ) -> Result<(), GmError>;
     fn set_word(&mut self, word: WordId, value: u64);
-    fn get_word(&mut self, label: u32, to: GmTarget, word: WordId, address: u64) -> Result<(), GmError>;
+    fn get_word(
+        &mut self,
+        label: u32,
+        to: GmTarget,
+        word: WordId,
+        address: u64,
+    ) -> Result<(), GmError>;
     fn register(&mut self, buffer: &UserBuf) -> Result<GmRegion, GmError>;
     fn deregister(&mut self, region: GmRegion);
     fn region_address(&self, region: GmRegion) -> u64;
     /// Writes a whole region into registered memory of a peer.
-    fn put(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError>;
+    fn put(
+        &mut self,
+        label: u32,
+        to: GmTarget,
+        region: GmRegion,
+        address: u64,
+    ) -> Result<(), GmError>;
     /// Reads registered memory of a peer into a whole region.
-    fn get(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError>;
+    fn get(
+        &mut self,
+        label: u32,
+        to: GmTarget,
+        region: GmRegion,
+        address: u64,
+    ) -> Result<(), GmError>;
     fn drop_sends(&mut self, label: u32, to: GmTarget) -> Result<(), GmError>;
     fn poll(&mut self, into: &mut Vec<GmEvent>);
 }
@@ -90,7 +108,9 @@ impl GmPort for ReopenedPort {
         self.port.as_ref().map_or((0, 0), |port| (port.node(), port.number()))
     }
     fn target(&self, (node, port): (u32, u32)) -> Result<GmTarget, GmError> {
-        let Some(own) = &self.port else { return Err(GmError::Exhausted { port: 0, what: "routes" }) };
+        let Some(own) = &self.port else {
+            return Err(GmError::Exhausted { port: 0, what: "routes" });
+        };
         Ok(GmTarget { node: own.resolve(node)?, port })
     }
     fn send_tokens(&self) -> u32 {
@@ -140,7 +160,13 @@ impl GmPort for ReopenedPort {
             port.set_word(word, value);
         }
     }
-    fn get_word(&mut self, label: u32, to: GmTarget, word: WordId, address: u64) -> Result<(), GmError> {
+    fn get_word(
+        &mut self,
+        label: u32,
+        to: GmTarget,
+        word: WordId,
+        address: u64,
+    ) -> Result<(), GmError> {
         self.opened("send tokens")?.get_word(label, to, word, address)
     }
     fn register(&mut self, buffer: &UserBuf) -> Result<GmRegion, GmError> {
@@ -154,10 +180,22 @@ impl GmPort for ReopenedPort {
     fn region_address(&self, region: GmRegion) -> u64 {
         self.port.as_ref().map_or(0, |port| port.region_address(region))
     }
-    fn put(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
+    fn put(
+        &mut self,
+        label: u32,
+        to: GmTarget,
+        region: GmRegion,
+        address: u64,
+    ) -> Result<(), GmError> {
         self.opened("send tokens")?.put(label, to, region, address)
     }
-    fn get(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
+    fn get(
+        &mut self,
+        label: u32,
+        to: GmTarget,
+        region: GmRegion,
+        address: u64,
+    ) -> Result<(), GmError> {
         self.opened("send tokens")?.get(label, to, region, address)
     }
     fn drop_sends(&mut self, label: u32, to: GmTarget) -> Result<(), GmError> {

@@ -11,7 +11,8 @@ impl<P: GmPort> Gm<P> {
     fn has_met_all(&mut self) -> bool {
         let Gm { peers, sockets, .. } = self;
         let mut waits = |(at, peer): (usize, &Option<Box<super::GmPeer>>)| {
-            peer.as_ref().is_some_and(|peer| peer.has_requested && !peer.was_answered && !peer.is_gone)
+            peer.as_ref()
+                .is_some_and(|peer| peer.has_requested && !peer.was_answered && !peer.is_gone)
                 && !sockets.has_left(at as u32)
         };
         !peers.iter().enumerate().any(&mut waits)
@@ -25,7 +26,9 @@ impl<P: GmPort> Gm<P> {
         self.drain(sink);
         self.port.close();
         self.is_closed = true;
-        for peer in self.peers.iter_mut().filter(|peer| peer.as_ref().is_some_and(|peer| !peer.is_gone)) {
+        for peer in
+            self.peers.iter_mut().filter(|peer| peer.as_ref().is_some_and(|peer| !peer.is_gone))
+        {
             *peer = None;
         }
         (self.provided, self.spare, self.made_send_slots) = (0, 0, 0);

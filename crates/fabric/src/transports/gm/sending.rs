@@ -39,7 +39,9 @@ impl<P: GmPort> Gm<P> {
         let (has_token, most) = (self.has_token(), self.most_in_flight());
         let Gm { peers, port, .. } = self;
         let known = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut());
-        let Some(peer) = known.filter(|peer| !peer.is_gone && peer.met.is_some()) else { return false };
+        let Some(peer) = known.filter(|peer| !peer.is_gone && peer.met.is_some()) else {
+            return false;
+        };
         if peer.credits() == 0 {
             peer.credits.take_returned(port.word(peer.word));
         }
@@ -79,7 +81,8 @@ impl<P: GmPort> Gm<P> {
     }
 
     fn dispatch_slot(&mut self, to: u32, met: PeerPort, flight: QueuedMessage) -> Sent {
-        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else {
+        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut())
+        else {
             self.send_slots.push(flight.slot);
             return Sent::Full;
         };
@@ -97,7 +100,10 @@ impl<P: GmPort> Gm<P> {
     }
 
     pub(super) fn report(&mut self, to: u32) {
-        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
+        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut())
+        else {
+            return;
+        };
         let (Some(number), Some(met)) = (peer.report_due(), peer.met) else { return };
         match self.port.put_word(to, met.target, peer.word, (met.word, number)) {
             Ok(()) => peer.reports(),
@@ -111,7 +117,10 @@ impl<P: GmPort> Gm<P> {
         self.begin_puts();
         for to in std::mem::take(&mut self.stopped) {
             self.start_again(to);
-            if self.peer(to).is_some_and(|peer| peer.is_stopped() && !peer.has_failed || peer.needs_drop) {
+            if self
+                .peer(to)
+                .is_some_and(|peer| peer.is_stopped() && !peer.has_failed || peer.needs_drop)
+            {
                 self.stopped.push(to);
             } else {
                 self.report(to);
@@ -125,8 +134,12 @@ impl<P: GmPort> Gm<P> {
     }
 
     /// The peers at a port: one process, and processes that had the port before it.
-    pub(super) fn peers_of(&mut self, target: GmTarget) -> impl Iterator<Item = (u32, &mut GmPeer)> {
-        let known = (0..).zip(&mut self.peers).filter_map(|(at, peer)| Some((at, peer.as_deref_mut()?)));
+    pub(super) fn peers_of(
+        &mut self,
+        target: GmTarget,
+    ) -> impl Iterator<Item = (u32, &mut GmPeer)> {
+        let known =
+            (0..).zip(&mut self.peers).filter_map(|(at, peer)| Some((at, peer.as_deref_mut()?)));
         known.filter(move |(_, peer)| peer.met.is_some_and(|met| met.target == target))
     }
 
@@ -151,7 +164,9 @@ impl<P: GmPort> Gm<P> {
     fn start_again(&mut self, to: u32) {
         self.drop_if_due(to);
         let Gm { peers, port, .. } = self;
-        let Some(peer) = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
+        let Some(peer) = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else {
+            return;
+        };
         let Some(met) = peer.met else { return };
         if !peer.gather() || peer.is_gone {
             return;

@@ -56,7 +56,8 @@ fn ranks(world: &SharedGmWorld, is_fast: [bool; 2]) -> [GmRank; 2] {
         let tell = Box::new(move |text: &str| hears.lock().unwrap().push(text.to_string()));
         let sockets = Box::new(GmSockets { world: world.clone(), me });
         let settings = GmSettings { tiny: 64, is_fast: is_fast[me], pins: true, gets: false };
-        let gm = Gm::new(me as u32, FakeGmPort::new(world.clone(), me), sockets, settings, tell, None);
+        let gm =
+            Gm::new(me as u32, FakeGmPort::new(world.clone(), me), sockets, settings, tell, None);
         GmRank { gm, arrivals: Arrivals::default(), sent: 0, said }
     };
     [rank(0), rank(1)]
@@ -116,13 +117,21 @@ fn run_with(
         }
         act(turns, &mut ranks);
         turns += 1;
-        assert!(turns < TURNS, "seed {seed}: nothing moves: {ranks:?}", ranks = ranks.map(|rank| rank.gm));
+        assert!(
+            turns < TURNS,
+            "seed {seed}: nothing moves: {ranks:?}",
+            ranks = ranks.map(|rank| rank.gm)
+        );
     }
     for (from, rank) in [(1, &ranks[0]), (0, &ranks[1])] {
-        let expected: Vec<_> =
-            (0..counts[from as usize]).map(|number| (number as i32, planned(from, number))).collect();
+        let expected: Vec<_> = (0..counts[from as usize])
+            .map(|number| (number as i32, planned(from, number)))
+            .collect();
         assert_eq!(rank.arrivals.came, expected, "seed {seed}");
-        assert!(rank.arrivals.lost.is_empty() && rank.said.lock().unwrap().is_empty(), "seed {seed}");
+        assert!(
+            rank.arrivals.lost.is_empty() && rank.said.lock().unwrap().is_empty(),
+            "seed {seed}"
+        );
     }
 }
 
@@ -240,7 +249,9 @@ fn the_first_peers_are_granted_all_credits_and_the_others_one_until_there_is_non
         assert!(grants.len() <= 256);
     }
     assert_eq!(grants.len(), 4 + 128);
-    assert!(grants[..4].iter().all(|grant| *grant == 32) && grants[4..].iter().all(|grant| *grant == 1));
+    assert!(
+        grants[..4].iter().all(|grant| *grant == 32) && grants[4..].iter().all(|grant| *grant == 1)
+    );
     let why = rank.gm.make_end(500).unwrap_err();
     assert!(why.contains("all 256 receive tokens") && why.contains("rpi_gm_fast"), "{why}");
     rank.gm.remove_failed(0);

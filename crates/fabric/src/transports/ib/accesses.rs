@@ -111,7 +111,8 @@ impl<P: IbPort> Ib<P> {
     }
 
     fn post_accesses_to(&mut self, number: u32) -> bool {
-        let is_gone = self.peer(number).is_some_and(|peer| peer.is_gone) || self.sockets.has_left(number);
+        let is_gone =
+            self.peer(number).is_some_and(|peer| peer.is_gone) || self.sockets.has_left(number);
         if is_gone {
             return self.end_accesses(number, &format!("process {number} is gone"));
         }
@@ -124,7 +125,8 @@ impl<P: IbPort> Ib<P> {
     }
 
     fn post_next(&mut self, number: u32) -> bool {
-        let Some(at) = self.accesses.waiting.get(&number).and_then(|queue| queue.front().copied()) else {
+        let Some(at) = self.accesses.waiting.get(&number).and_then(|queue| queue.front().copied())
+        else {
             self.accesses.waiting.remove(&number);
             return false;
         };
@@ -145,7 +147,9 @@ impl<P: IbPort> Ib<P> {
                 let len = READ_LEN.min(access.len - access.posted);
                 let place = (access.posted, len as u32);
                 let posted = match access.kind {
-                    AccessKind::Data(Direction::Put) => port.write(queue_pair, region, place, there),
+                    AccessKind::Data(Direction::Put) => {
+                        port.write(queue_pair, region, place, there)
+                    }
                     AccessKind::Data(Direction::Get) => port.read(queue_pair, region, place, there),
                     AccessKind::Atomic(_) => return false, // these go through slots
                 };
@@ -162,7 +166,9 @@ impl<P: IbPort> Ib<P> {
                     AccessKind::Data(Direction::Get) => {
                         port.read_into_slot(queue_pair, slot, access.len, there)
                     }
-                    AccessKind::Atomic(operation) => port.atomic(queue_pair, slot, operation, there),
+                    AccessKind::Atomic(operation) => {
+                        port.atomic(queue_pair, slot, operation, there)
+                    }
                 };
                 if posted.is_err() {
                     send_slots.push(slot);
@@ -193,16 +199,17 @@ impl<P: IbPort> Ib<P> {
         let Completion { queue_pair, operation, error, refusal, .. } = completion;
         let by = match *operation {
             Operation::Read(region) | Operation::Write(region) => OperationName::Region(region),
-            Operation::ReadSlot(slot) | Operation::WriteSlot(slot) | Operation::AtomicSlot(slot) => {
-                OperationName::Slot(slot)
-            }
+            Operation::ReadSlot(slot)
+            | Operation::WriteSlot(slot)
+            | Operation::AtomicSlot(slot) => OperationName::Slot(slot),
             Operation::Send(_) | Operation::Receive(..) | Operation::WriteWord => return,
         };
         let Some(at) = self.accesses.under_way.get(&by).copied() else { return };
         let Ib { accesses, port, send_slots, peers, .. } = self;
         let Some(access) = accesses.all.get_mut(&at) else { return };
         access.under_way -= 1;
-        if let Some(peer) = peers.get_mut(access.peer as usize).and_then(|peer| peer.as_deref_mut()) {
+        if let Some(peer) = peers.get_mut(access.peer as usize).and_then(|peer| peer.as_deref_mut())
+        {
             peer.accesses = peer.accesses.saturating_sub(1);
         }
         if let OperationName::Slot(slot) = by {
@@ -243,7 +250,9 @@ impl<P: IbPort> Ib<P> {
             self.finish_access(at, Err(why));
         } else if let Some(error) = &access.unknown {
             let what = access.kind.name();
-            let why = format!("{what} at process {peer} was perhaps carried out, and perhaps not: {error}");
+            let why = format!(
+                "{what} at process {peer} was perhaps carried out, and perhaps not: {error}"
+            );
             self.finish_access(at, Err(why.clone()));
             self.lose_unknown(peer, &why);
         } else if !access.has_failed && access.posted == access.len {
@@ -260,7 +269,8 @@ impl<P: IbPort> Ib<P> {
     /// The state of a peer's memory is unknown: the peer counts as failed. This process continues,
     /// and knows that one of its operations has failed.
     fn lose_unknown(&mut self, peer: u32, why: &str) {
-        let is_known = self.peer(peer).is_some_and(|peer| !peer.is_gone) && !self.sockets.has_left(peer);
+        let is_known =
+            self.peer(peer).is_some_and(|peer| !peer.is_gone) && !self.sockets.has_left(peer);
         if peer == self.own || !is_known || self.lost.contains(&peer) {
             return;
         }
@@ -283,7 +293,9 @@ impl<P: IbPort> Ib<P> {
     /// Repeats all unfinished accesses to a peer over another connection, from the beginning.
     pub(super) fn restart_accesses(&mut self, peer: u32) {
         let mut numbers = Vec::new();
-        for (number, access) in self.accesses.all.iter_mut().filter(|(_, access)| access.peer == peer) {
+        for (number, access) in
+            self.accesses.all.iter_mut().filter(|(_, access)| access.peer == peer)
+        {
             (access.posted, access.has_failed) = (0, false);
             numbers.push(*number);
         }
@@ -295,8 +307,11 @@ impl<P: IbPort> Ib<P> {
 
     /// No access may be under way.
     fn end_accesses(&mut self, peer: u32, why: &str) -> bool {
-        let to_it =
-            self.accesses.all.iter().filter(|(_, access)| access.peer == peer && access.under_way == 0);
+        let to_it = self
+            .accesses
+            .all
+            .iter()
+            .filter(|(_, access)| access.peer == peer && access.under_way == 0);
         let numbers: Vec<u64> = to_it.map(|(number, _)| *number).collect();
         for number in &numbers {
             let what = self.accesses.all.get(number).map_or("", |access| access.kind.name());
@@ -312,7 +327,9 @@ impl<P: IbPort> Ib<P> {
         }
         self.await_accesses(FORCE, |access| access.peer == peer);
         if self.accesses.all.values().any(|access| access.peer == peer && access.under_way > 0) {
-            self.say("an access over a closed connection does not end, so no memory is safe from it");
+            self.say(
+                "an access over a closed connection does not end, so no memory is safe from it",
+            );
             std::process::abort();
         }
         self.end_accesses(peer, "the process is lost");
@@ -359,8 +376,9 @@ impl<P: IbPort> Ib<P> {
     /// Other completions are kept for the next poll.
     fn await_accesses(&mut self, most: Duration, which: impl Fn(&Access) -> bool) {
         let start = Instant::now();
-        let is_used =
-            |it: &Self| it.accesses.all.values().any(|access| which(access) && access.under_way > 0);
+        let is_used = |it: &Self| {
+            it.accesses.all.values().any(|access| which(access) && access.under_way > 0)
+        };
         while is_used(self) && start.elapsed() < most {
             self.read();
             self.early.append(&mut self.events);
@@ -375,7 +393,8 @@ impl<P: IbPort> RemoteAccess for Ib<P> {
     }
 
     fn open(&mut self, memory: &UserBuf) -> Option<u64> {
-        let opened = self.port.open_to_peers(memory).inspect_err(|error| self.warn_of_registration(error));
+        let opened =
+            self.port.open_to_peers(memory).inspect_err(|error| self.warn_of_registration(error));
         let region = opened.ok()?;
         let (_, key) = self.port.exposed(region)?.memory;
         Some(u64::from(region.0) << 32 | u64::from(key))
@@ -408,7 +427,12 @@ impl<P: IbPort> RemoteAccess for Ib<P> {
             };
             Some(registered.inspect_err(|error| self.warn_of_registration(error)).ok()?)
         };
-        Some(self.begin_access(owner, peer, (AccessKind::Data(direction), buffer.clone(), region), at))
+        Some(self.begin_access(
+            owner,
+            peer,
+            (AccessKind::Data(direction), buffer.clone(), region),
+            at,
+        ))
     }
 
     fn atomics(&mut self) -> AtomicScope {
@@ -428,7 +452,12 @@ impl<P: IbPort> RemoteAccess for Ib<P> {
         if is_lost || !at.address.is_multiple_of(WORD as u64) || !self.reaches_memory(peer) {
             return None;
         }
-        Some(self.begin_access(owner, peer, (AccessKind::Atomic(operation), UserBuf::empty(), None), at))
+        Some(self.begin_access(
+            owner,
+            peer,
+            (AccessKind::Atomic(operation), UserBuf::empty(), None),
+            at,
+        ))
     }
 
     fn ended(&mut self, owner: u32) -> Vec<AccessEnd> {

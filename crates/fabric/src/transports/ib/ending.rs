@@ -22,7 +22,8 @@ impl<P: IbPort> Ib<P> {
     pub(super) fn forget(&mut self, peer: u32) -> Vec<u64> {
         self.unanswered.retain(|to| *to != peer);
         self.unconfirmed.retain(|to| *to != peer);
-        let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut()) else {
+        let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut())
+        else {
             return Vec::new();
         };
         if !std::mem::replace(&mut known.is_gone, true) {
@@ -74,7 +75,8 @@ impl<P: IbPort> Ib<P> {
             let at = at as u32;
             let owes = || lending.owes(at) || readings.owes(at) || accesses.owes(at);
             let is_quiet = |peer: &IbPeer| peer.is_quiet() && !owes();
-            peer.as_ref().is_none_or(|peer| is_quiet(peer) || peer.is_detached) || sockets.has_left(at)
+            peer.as_ref().is_none_or(|peer| is_quiet(peer) || peer.is_detached)
+                || sockets.has_left(at)
         };
         let has_arrived = peers.iter().enumerate().all(&mut is_over);
         let waiting = [&self.unconfirmed[..], &self.unanswered[..]].concat();

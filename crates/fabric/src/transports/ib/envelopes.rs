@@ -122,7 +122,10 @@ impl<P: IbPort> Ib<P> {
     }
 
     pub(super) fn report(&mut self, to: u32) {
-        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
+        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut())
+        else {
+            return;
+        };
         if let Some(number) = peer.report()
             && let Err(error) = self.port.write_word(peer.end.queue_pair, number)
         {
@@ -137,7 +140,8 @@ impl<P: IbPort> Ib<P> {
         sink: &mut dyn FrameSink,
     ) {
         let Ib { peers, port, received, frames_received, .. } = self;
-        let known = from.and_then(|from| Some((from, peers.get_mut(from as usize)?.as_deref_mut()?)));
+        let known =
+            from.and_then(|from| Some((from, peers.get_mut(from as usize)?.as_deref_mut()?)));
         let bytes = &port.slot(slot);
         let bytes = &bytes[..len.min(bytes.len())];
         let (mut own, mut is_ready) = (None, None);
@@ -182,7 +186,8 @@ impl<P: IbPort> Ib<P> {
             return false;
         }
         // The next end of the connection gets another slot for it.
-        if !is_shared && from.and_then(|from| self.peer(from)).is_some_and(|peer| peer.is_closing()) {
+        if !is_shared && from.and_then(|from| self.peer(from)).is_some_and(|peer| peer.is_closing())
+        {
             self.receive_slots.push(slot);
             return true;
         }

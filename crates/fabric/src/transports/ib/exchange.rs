@@ -13,7 +13,8 @@ use oxmpi_wire::Frame;
 impl<P: IbPort> Ib<P> {
     /// Whether messages go over the port: not to other launchers or processes without a port.
     pub(super) fn goes_by_port(&mut self, peer: u32) -> bool {
-        !self.portless.contains(&peer) && self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
+        !self.portless.contains(&peer)
+            && self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
 
     fn go_by_sockets(&mut self, peer: u32) {
@@ -50,7 +51,8 @@ impl<P: IbPort> Ib<P> {
             ));
         }
         let mut number = [0; 4];
-        fill_random(&mut number).map_err(|error| format!("the system has no random numbers: {error}"))?;
+        fill_random(&mut number)
+            .map_err(|error| format!("the system has no random numbers: {error}"))?;
         let first_packet = u32::from_le_bytes(number) & 0xff_ffff;
         let end = self.port.create(first_packet).map_err(|error| error.to_string())?;
         if let Err(why) = self.post_envelopes(end.queue_pair, granted) {
@@ -95,8 +97,9 @@ impl<P: IbPort> Ib<P> {
             return self.join_itself();
         }
         self.make_end(to).map_err(|why| Unreachable { peer: to, why })?;
-        let is_due =
-            self.peer(to).is_some_and(|peer| !peer.has_requested && !peer.is_connected && !peer.is_closing());
+        let is_due = self
+            .peer(to)
+            .is_some_and(|peer| !peer.has_requested && !peer.is_connected && !peer.is_closing());
         let has_requested = is_due && self.introduce(to, true)?;
         if let Some(peer) = self.peer(to) {
             peer.has_requested |= has_requested;
@@ -149,7 +152,9 @@ impl<P: IbPort> Ib<P> {
         let own = self.settings.envelope_len();
         if its.envelope as usize != own {
             let its = its.envelope;
-            return Err(format!("its envelopes are {its} bytes long, and those of this process {own}"));
+            return Err(format!(
+                "its envelopes are {its} bytes long, and those of this process {own}"
+            ));
         }
         if its.connection == NO_MORE {
             if self.peer(from).is_some_and(|peer| !peer.is_gone) {
@@ -159,7 +164,9 @@ impl<P: IbPort> Ib<P> {
             return Ok(());
         }
         self.make_end(from)?;
-        if self.peer(from).is_some_and(|peer| !peer.is_gone) && self.is_current(from, &its, wants_answer) {
+        if self.peer(from).is_some_and(|peer| !peer.is_gone)
+            && self.is_current(from, &its, wants_answer)
+        {
             return self.connect_end(from, &its, wants_answer);
         }
         Ok(())
@@ -171,7 +178,8 @@ impl<P: IbPort> Ib<P> {
         its: &IbIntroduction,
         wants_answer: bool,
     ) -> Result<(), String> {
-        let Some(peer) = self.peers.get_mut(from as usize).and_then(|peer| peer.as_deref_mut()) else {
+        let Some(peer) = self.peers.get_mut(from as usize).and_then(|peer| peer.as_deref_mut())
+        else {
             return Ok(());
         };
         if !peer.is_connected {

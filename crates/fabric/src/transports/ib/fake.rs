@@ -8,14 +8,14 @@ use super::settings::{ACCESSES, READS};
 use super::{IbPort, IbSettings};
 use crate::sim::Random;
 use crate::{
-    AtomicOperation, AtomicScope, Body, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics,
-    Transport, Unreachable,
+    AtomicOperation, AtomicScope, Body, FrameSink, Limits, Membership, OutgoingMessage, Sent,
+    Statistics, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_verbs::{
-    AdapterOperation as Operation, Completion, LocalEnd, Refusal, RegionId, RemoteEnd, RemoteMemory, SlotId,
-    VerbsError,
+    AdapterOperation as Operation, Completion, LocalEnd, Refusal, RegionId, RemoteEnd,
+    RemoteMemory, SlotId, VerbsError,
 };
 use oxmpi_wire::{Envelope, Frame};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -40,7 +40,9 @@ impl FakeIbOperation {
         match self {
             FakeIbOperation::Slot(slot, _) => Operation::Send(*slot),
             FakeIbOperation::Word(_) => Operation::WriteWord,
-            FakeIbOperation::Read(region, ..) | FakeIbOperation::Check(region, _) => Operation::Read(*region),
+            FakeIbOperation::Read(region, ..) | FakeIbOperation::Check(region, _) => {
+                Operation::Read(*region)
+            }
             FakeIbOperation::Write(region, ..) => Operation::Write(*region),
             FakeIbOperation::WriteSlot(slot, ..) => Operation::WriteSlot(*slot),
             FakeIbOperation::ReadSlot(slot, ..) => Operation::ReadSlot(*slot),
@@ -186,7 +188,8 @@ impl IbWorld {
         let slot = self.shared[me].pop_front().expect("the shared queue has a slot");
         let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
         let operation = Operation::Receive(slot, 0);
-        let ended = Completion { queue_pair, operation, error, has_timed_out: false, refusal: None };
+        let ended =
+            Completion { queue_pair, operation, error, has_timed_out: false, refusal: None };
         self.done[me].push_back((ended, Vec::new()));
     }
 
@@ -212,8 +215,8 @@ impl IbWorld {
         let has_timed_out = !is_flushed && (self.is_broken || !has_peer);
         let operation = sending.operation();
         let mut bytes = Vec::new();
-        let mut error =
-            has_timed_out.then(|| "transport retry counter exceeded (vendor error 0x81)".to_string());
+        let mut error = has_timed_out
+            .then(|| "transport retry counter exceeded (vendor error 0x81)".to_string());
         if is_flushed {
             error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
         } else if error.is_none() {
@@ -238,7 +241,8 @@ impl IbWorld {
     }
 
     fn opened(&self, (address, key): (u64, u32), len: usize) -> Option<BytesMut<'_>> {
-        let region = self.regions.get(&key).filter(|region| region.is_open && !self.denies_accesses)?;
+        let region =
+            self.regions.get(&key).filter(|region| region.is_open && !self.denies_accesses)?;
         Some(region.buffer.as_contiguous_mut()?.into_slice(address as usize, len))
     }
 
@@ -249,10 +253,14 @@ impl IbWorld {
         let end = self.ends.get_mut(&to).expect("the other end is there");
         assert!(end.remote.is_some(), "the receiver is connected before anybody sends to it");
         if end.is_in_error {
-            return (Some("transport retry counter exceeded (vendor error 0x81)".to_string()), Vec::new());
+            return (
+                Some("transport retry counter exceeded (vendor error 0x81)".to_string()),
+                Vec::new(),
+            );
         }
         match sending {
-            FakeIbOperation::Write(_, bytes, there) | FakeIbOperation::WriteSlot(_, bytes, there) => {
+            FakeIbOperation::Write(_, bytes, there)
+            | FakeIbOperation::WriteSlot(_, bytes, there) => {
                 let Some(memory) = self.opened(there, bytes.len()) else { return denied() };
                 Bytes::from(&bytes[..]).copy_to(memory);
                 self.written += bytes.len() as u64;
@@ -290,20 +298,25 @@ impl IbWorld {
             }
             FakeIbOperation::Read(region, (offset, len), (address, key)) => {
                 let may_read = |source: &&FakeRegion| {
-                    source.is_exposed && !self.denies_reads || source.is_open && !self.denies_accesses
+                    source.is_exposed && !self.denies_reads
+                        || source.is_open && !self.denies_accesses
                 };
                 let source = self.regions.get(&key).filter(may_read);
                 let Some(source) = source else { return denied() };
                 let bytes = source.buffer.as_contiguous().expect("it lies in one piece");
                 let bytes = bytes.slice(address as usize, len as usize);
-                let target = &self.regions.get(&region.0).expect("what is read into is registered").buffer;
+                let target =
+                    &self.regions.get(&region.0).expect("what is read into is registered").buffer;
                 let target = target.as_contiguous_mut().expect("it lies in one piece");
                 bytes.copy_to(target.into_slice(offset, len as usize));
                 self.read += u64::from(len);
             }
             FakeIbOperation::Check(region, key) => {
-                let Some(check) = self.regions.get(&key).map(|source| source.check) else { return denied() };
-                self.regions.get_mut(&region.0).expect("what is read into is registered").check = check;
+                let Some(check) = self.regions.get(&key).map(|source| source.check) else {
+                    return denied();
+                };
+                self.regions.get_mut(&region.0).expect("what is read into is registered").check =
+                    check;
             }
         }
         (None, Vec::new())
@@ -327,7 +340,11 @@ impl FakePort {
         VerbsError::Exhausted { device: self.describe(), what }
     }
 
-    fn add(&mut self, buffer: &UserBuf, (is_exposed, is_open): (bool, bool)) -> Result<RegionId, VerbsError> {
+    fn add(
+        &mut self,
+        buffer: &UserBuf,
+        (is_exposed, is_open): (bool, bool),
+    ) -> Result<RegionId, VerbsError> {
         self.world.with(|world| {
             if world.cannot_register[self.me] {
                 return Err(self.exhausted("memory that it may lock"));
@@ -337,7 +354,8 @@ impl FakePort {
             let mut lasting = world.lasting[self.me].iter();
             let of = lasting.find(|(start, room)| **start <= at && at + len <= **start + **room);
             let of = of.map(|(start, _)| *start);
-            let region = FakeRegion { buffer: buffer.clone(), check: 0, is_exposed, is_open, uses: 0, of };
+            let region =
+                FakeRegion { buffer: buffer.clone(), check: 0, is_exposed, is_open, uses: 0, of };
             world.regions.insert(world.made_regions, region);
             Ok(RegionId(world.made_regions))
         })
@@ -347,7 +365,10 @@ impl FakePort {
         self.world.with(|world| {
             let end = world.ends.get_mut(&queue_pair).expect("it is open");
             end.reads += 1;
-            assert!(end.reads <= READS + ACCESSES, "the send queue has room for {READS} reads and accesses");
+            assert!(
+                end.reads <= READS + ACCESSES,
+                "the send queue has room for {READS} reads and accesses"
+            );
             end.wire.push_back(sending);
             world.regions.get_mut(&region.0).expect("it is registered").uses += 1;
         });
@@ -368,7 +389,8 @@ impl IbPort for FakePort {
         format!("port {} of the world", self.me)
     }
     fn more_slots(&mut self) -> Result<Vec<SlotId>, VerbsError> {
-        let (len, count) = self.world.with(|world| (world.settings.envelope_len(), world.settings.envelopes));
+        let (len, count) =
+            self.world.with(|world| (world.settings.envelope_len(), world.settings.envelopes));
         let first = self.slots.len() as u32;
         self.slots.extend((0..count).map(|_| vec![0; len]));
         Ok((first..first + count).map(SlotId).collect())
@@ -411,7 +433,13 @@ impl IbPort for FakePort {
             let receives = end.receives.iter().map(|slot| Operation::Receive(*slot, 0));
             for operation in end.wire.iter().map(FakeIbOperation::operation).chain(receives) {
                 let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
-                let ended = Completion { queue_pair, operation, error, has_timed_out: false, refusal: None };
+                let ended = Completion {
+                    queue_pair,
+                    operation,
+                    error,
+                    has_timed_out: false,
+                    refusal: None,
+                };
                 world.done[self.me].push_back((ended, Vec::new()));
             }
             world.closed[self.me].push(queue_pair);
@@ -421,7 +449,8 @@ impl IbPort for FakePort {
         self.world.with(|world| {
             let done = &world.done[self.me];
             let is_used = |number: &u32| done.iter().any(|(ended, _)| ended.queue_pair == *number);
-            let (later, now) = std::mem::take(&mut world.closed[self.me]).into_iter().partition(is_used);
+            let (later, now) =
+                std::mem::take(&mut world.closed[self.me]).into_iter().partition(is_used);
             world.closed[self.me] = later;
             now
         })
@@ -557,13 +586,16 @@ impl IbPort for FakePort {
         })
     }
     fn is_of(&self, region: RegionId, start: usize) -> bool {
-        self.world.with(|world| world.regions.get(&region.0).is_some_and(|known| known.of == Some(start)))
+        self.world
+            .with(|world| world.regions.get(&region.0).is_some_and(|known| known.of == Some(start)))
     }
     fn exposed(&self, region: RegionId) -> Option<RemoteMemory> {
         Some(RemoteMemory { memory: (0, region.0), check: (0, region.0) })
     }
     fn set_check(&mut self, region: RegionId, value: u64) {
-        self.world.with(|world| world.regions.get_mut(&region.0).expect("it is registered").check = value);
+        self.world.with(|world| {
+            world.regions.get_mut(&region.0).expect("it is registered").check = value
+        });
     }
     fn check_of(&self, region: RegionId) -> u64 {
         self.world.with(|world| world.regions.get(&region.0).expect("it is registered").check)
@@ -578,7 +610,12 @@ impl IbPort for FakePort {
         self.post_read(queue_pair, region, FakeIbOperation::Read(region, place, from));
         Ok(())
     }
-    fn read_check(&mut self, queue_pair: u32, region: RegionId, from: (u64, u32)) -> Result<(), VerbsError> {
+    fn read_check(
+        &mut self,
+        queue_pair: u32,
+        region: RegionId,
+        from: (u64, u32),
+    ) -> Result<(), VerbsError> {
         self.post_read(queue_pair, region, FakeIbOperation::Check(region, from.1));
         Ok(())
     }
@@ -670,11 +707,12 @@ impl Transport for FakeSockets {
         }))
     }
     fn poll(&mut self, _: Option<u32>, sink: &mut dyn FrameSink) -> bool {
-        let came = self
-            .world
-            .with(|world| if world.random.below(3) == 0 { None } else { world.meets[self.me].pop_front() });
+        let came = self.world.with(|world| {
+            if world.random.below(3) == 0 { None } else { world.meets[self.me].pop_front() }
+        });
         let other = 1 - self.me as u32;
-        if let Some((envelope, body)) = self.world.with(|world| world.messages[self.me].pop_front()) {
+        if let Some((envelope, body)) = self.world.with(|world| world.messages[self.me].pop_front())
+        {
             sink.eager(other, 0, envelope, body.len(), Bytes::from(&body[..]));
         }
         let Some((wants_answer, body)) = came else { return false };

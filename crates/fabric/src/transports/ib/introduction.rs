@@ -35,7 +35,14 @@ pub(super) struct IbIntroduction {
 
 impl IbIntroduction {
     pub(super) const WITHOUT_PORT: IbIntroduction = IbIntroduction {
-        end: LocalEnd { queue_pair: 0, first_packet: 0, lid: 0, gid: [0; 16], word: (0, 0), reads: 0 },
+        end: LocalEnd {
+            queue_pair: 0,
+            first_packet: 0,
+            lid: 0,
+            gid: [0; 16],
+            word: (0, 0),
+            reads: 0,
+        },
         granted: 1,
         envelope: 0,
         connection: WITHOUT_PORT,

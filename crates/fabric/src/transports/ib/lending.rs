@@ -120,7 +120,9 @@ impl<P: IbPort> Ib<P> {
         let longest = self.settings.piece_len();
         for mut one in self.lending.pieces.take() {
             let before = one.len();
-            if let Err(error) = one.send(longest, |to, message| self.send_envelope(to, Some(message))) {
+            if let Err(error) =
+                one.send(longest, |to, message| self.send_envelope(to, Some(message)))
+            {
                 self.fail(one.to, error.why);
             }
             any |= one.len() < before;
@@ -157,7 +159,8 @@ impl<P: IbPort> Ib<P> {
         for one in &exposed {
             self.port.deregister(one.region);
         }
-        let mut tokens: Vec<u64> = exposed.into_iter().filter_map(|one| Some(one.piece?.token)).collect();
+        let mut tokens: Vec<u64> =
+            exposed.into_iter().filter_map(|one| Some(one.piece?.token)).collect();
         tokens.extend(self.lending.pieces.forget(peer));
         tokens
     }

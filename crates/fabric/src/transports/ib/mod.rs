@@ -226,7 +226,10 @@ impl<P: IbPort> Transport for Ib<P> {
 
     fn limits(&self, to: u32) -> Limits {
         let Limits { eager, announced } = self.sockets.limits(to);
-        Limits { eager: eager.min(self.settings.tiny), announced: announced.min(self.settings.tiny) }
+        Limits {
+            eager: eager.min(self.settings.tiny),
+            announced: announced.min(self.settings.tiny),
+        }
     }
 
     fn piece_limit(&mut self, to: u32) -> usize {
@@ -303,17 +306,22 @@ impl<P: IbPort> Transport for Ib<P> {
     }
 
     fn sleeps_lightly(&self) -> bool {
-        let waits = !(self.unanswered.is_empty() && self.unconfirmed.is_empty() && self.broken.is_empty())
-            || self.lending.pieces.wait_for_room()
-            || self.readings.waits_for_room()
-            || self.accesses.wait_for_room();
+        let waits =
+            !(self.unanswered.is_empty() && self.unconfirmed.is_empty() && self.broken.is_empty())
+                || self.lending.pieces.wait_for_room()
+                || self.readings.waits_for_room()
+                || self.accesses.wait_for_room();
         self.port.wait_fd().is_none() || waits || self.sockets.sleeps_lightly()
     }
 
     fn announce_waiting(&mut self, peer: u32) -> bool {
         let is_starved = |peer: &IbPeer| peer.is_ready && peer.credits() == 0;
         self.sockets.announce_waiting(peer)
-            && !self.peers.get(peer as usize).and_then(|peer| peer.as_deref()).is_some_and(is_starved)
+            && !self
+                .peers
+                .get(peer as usize)
+                .and_then(|peer| peer.as_deref())
+                .is_some_and(is_starved)
     }
 
     fn share_among_threads(&mut self) {

@@ -21,7 +21,8 @@ static IB: Module = Module {
     place: 750,
     help: "'ib' is InfiniBand or RoCE through libibverbs, with shared memory within a node.",
     params: &[
-        &HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &RMA, &FALLBACK, &LIBRARY, &PRIORITY,
+        &HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &RMA, &FALLBACK, &LIBRARY,
+        &PRIORITY,
     ],
     priority: Some(&PRIORITY),
     btl: Btl { names: &["openib"], left: BtlRule::ListedOrRequested },
@@ -32,7 +33,12 @@ static IB: Module = Module {
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
     not_found,
-    constructor: &Constructor { decide, survey: Some(survey), suits_hosts, ..Constructor::new(open) },
+    constructor: &Constructor {
+        decide,
+        survey: Some(survey),
+        suits_hosts,
+        ..Constructor::new(open)
+    },
     ..Module::NEW
 };
 
@@ -251,7 +257,9 @@ fn use_of(params: &Params, settings: &IbSettings) -> String {
     };
     let by_itself = match params.number(&PRIORITY) {
         0 => "it is never chosen by itself (rpi_ib_priority 0)".into(),
-        priority => format!("jobs on several hosts choose it by themselves (rpi_ib_priority {priority})"),
+        priority => {
+            format!("jobs on several hosts choose it by themselves (rpi_ib_priority {priority})")
+        }
     };
     let windows = if params.is_on(&RMA) { "by the adapter" } else { "by messages (rpi_ib_rma 0)" };
     let near = if params.is_on(&SHM) { "shared memory" } else { "the adapter as well" };
@@ -267,11 +275,21 @@ fn survey(params: &Params) -> Result<Survey, String> {
     let uses = use_of(params, &settings(params, 1));
     let (library, devices) = match found(params) {
         Ok(found) => found,
-        Err(why) => return Ok(Survey { title: uses, choice: Err(why), columns: &COLUMNS, rows: Vec::new() }),
+        Err(why) => {
+            return Ok(Survey {
+                title: uses,
+                choice: Err(why),
+                columns: &COLUMNS,
+                rows: Vec::new(),
+            });
+        }
     };
     let choice = ports::choose(&devices, &request(params))
         .map(|(device, port)| format!("port {} of device {device}", port.number));
-    let rows = devices.iter().flat_map(|device| device.ports.iter().map(|port| row(device, port))).collect();
+    let rows = devices
+        .iter()
+        .flat_map(|device| device.ports.iter().map(|port| row(device, port)))
+        .collect();
     Ok(Survey { title: format!("{library}; {uses}"), choice, columns: &COLUMNS, rows })
 }
 
@@ -290,7 +308,8 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
             // One process of each host reports it.
             if of.members(&**services)?.first() == Some(&of.rank) {
                 let host = oxmpi_sys::host::name();
-                services.say(&format!("ib: host {host} has no port, so its ranks use sockets: {why}"));
+                services
+                    .say(&format!("ib: host {host} has no port, so its ranks use sockets: {why}"));
             }
             let transport = WithoutPort::new(introductions::carrier(of, services)?);
             return Ok(Some(Offer::new(transport, Reach::Everybody, memory)));
@@ -323,7 +342,8 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
     let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
     let ib = Ib::new(of.rank, adapter, sockets, settings, (Some(&poller), tell), Some(nodes));
-    let ib = ib.map_err(|error| format!("the descriptor of device {device} cannot be watched: {error}"))?;
+    let ib = ib
+        .map_err(|error| format!("the descriptor of device {device} cannot be watched: {error}"))?;
     Ok(Some(Offer::new(ib, Reach::Everybody, memory)))
 }
 
@@ -347,7 +367,10 @@ mod tests {
         let params = Params::default().with("rpi_ib_library", file).unwrap();
         let Survey { title, choice, rows, .. } = survey(&params).unwrap();
         assert!(title.contains("64 x 1084 bytes = 69376 bytes"), "{title}");
-        assert!(choice.is_err_and(|why| why.contains(file) && why.contains("install it")) && rows.is_empty());
+        assert!(
+            choice.is_err_and(|why| why.contains(file) && why.contains("install it"))
+                && rows.is_empty()
+        );
     }
 
     #[test]

@@ -66,7 +66,8 @@ impl IbPeer {
     pub(super) fn connected(&mut self, with: &IbIntroduction) -> Vec<SlotId> {
         (self.is_connected, self.allowed) = (true, with.granted);
         self.credits.take_returned(with.freed);
-        let arrived = self.unacknowledged.iter().take_while(|(number, ..)| *number <= with.taken).count();
+        let arrived =
+            self.unacknowledged.iter().take_while(|(number, ..)| *number <= with.taken).count();
         self.unacknowledged.drain(..arrived).map(|(_, slot, _)| slot).collect()
     }
 

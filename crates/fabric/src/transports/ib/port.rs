@@ -3,8 +3,8 @@
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_verbs::{
-    Adapter, AtomicOperation, AtomicScope, Completion, LocalEnd, RegionId, RemoteEnd, RemoteMemory, SlotId,
-    VerbsError,
+    Adapter, AtomicOperation, AtomicScope, Completion, LocalEnd, RegionId, RemoteEnd, RemoteMemory,
+    SlotId, VerbsError,
 };
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
@@ -86,7 +86,12 @@ pub trait IbPort: Debug + Send {
         from: (u64, u32),
     ) -> Result<(), VerbsError>;
     /// Reads the check at a peer into that of a region, after all earlier reads.
-    fn read_check(&mut self, queue_pair: u32, region: RegionId, from: (u64, u32)) -> Result<(), VerbsError>;
+    fn read_check(
+        &mut self,
+        queue_pair: u32,
+        region: RegionId,
+        from: (u64, u32),
+    ) -> Result<(), VerbsError>;
     /// Reads completions. After an error the queue is unusable.
     fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError>;
     fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
@@ -213,7 +218,12 @@ impl IbPort for Adapter {
     ) -> Result<(), VerbsError> {
         Adapter::read(self, queue_pair, region, place, from)
     }
-    fn read_check(&mut self, queue_pair: u32, region: RegionId, from: (u64, u32)) -> Result<(), VerbsError> {
+    fn read_check(
+        &mut self,
+        queue_pair: u32,
+        region: RegionId,
+        from: (u64, u32),
+    ) -> Result<(), VerbsError> {
         Adapter::read_check(self, queue_pair, region, from)
     }
     fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError> {

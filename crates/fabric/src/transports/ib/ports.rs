@@ -17,9 +17,11 @@ pub(super) struct PortRequest {
 
 /// By the kernel's files, so that a machine without an active port opens no library.
 pub(super) fn has_active_port(devices: &Path) -> bool {
-    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_active =
-        |port: &Path| fs::read_to_string(port.join("state")).is_ok_and(|state| state.contains("ACTIVE"));
+    let entries =
+        |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_active = |port: &Path| {
+        fs::read_to_string(port.join("state")).is_ok_and(|state| state.contains("ACTIVE"))
+    };
     entries(devices).any(|device| entries(&device.join("ports")).any(|port| is_active(&port)))
 }
 
@@ -51,16 +53,21 @@ pub(super) fn choose<'a>(
     request: &PortRequest,
 ) -> Result<(&'a str, &'a DevicePort), String> {
     if !matches!(request.mtu, 256 | 512 | 1024 | 2048 | 4096) {
-        return Err(format!("rpi_ib_mtu is {}, and not one of 256, 512, 1024, 2048, 4096", request.mtu));
+        return Err(format!(
+            "rpi_ib_mtu is {}, and not one of 256, 512, 1024, 2048, 4096",
+            request.mtu
+        ));
     }
     let wanted = |device: &&Device| request.device.as_ref().is_none_or(|name| *name == device.name);
     let candidates: Vec<_> = devices.iter().filter(wanted).collect();
     if let (Some(name), true) = (&request.device, candidates.is_empty()) {
         return Err(format!("rpi_ib_hca_id names device '{name}': {}", listing(devices)));
     }
-    let suits =
-        |port: &&DevicePort| port.is_active() && request.port.is_none_or(|number| number == port.number);
-    let found = candidates.iter().find_map(|one| Some((one.name.as_str(), one.ports.iter().find(suits)?)));
+    let suits = |port: &&DevicePort| {
+        port.is_active() && request.port.is_none_or(|number| number == port.number)
+    };
+    let found =
+        candidates.iter().find_map(|one| Some((one.name.as_str(), one.ports.iter().find(suits)?)));
     let (device, port) = found.ok_or_else(|| match request.port {
         Some(number) => {
             format!("rpi_ib_port names port {number}, which is not active: {}", listing(devices))
@@ -82,7 +89,15 @@ mod tests {
     use oxmpi_verbs::AtomicScope;
 
     fn port(number: u8, state: i32) -> DevicePort {
-        DevicePort { number, state, mtu: 1024, max_mtu: 4096, lid: 1, is_ethernet: false, gid: None }
+        DevicePort {
+            number,
+            state,
+            mtu: 1024,
+            max_mtu: 4096,
+            lid: 1,
+            is_ethernet: false,
+            gid: None,
+        }
     }
 
     fn devices() -> Vec<Device> {

@@ -62,7 +62,8 @@ impl Readings {
     }
 
     pub(super) fn owes(&self, peer: u32) -> bool {
-        self.readings.iter().any(|one| one.from == peer) || self.owed.iter().any(|(to, _)| *to == peer)
+        self.readings.iter().any(|one| one.from == peer)
+            || self.owed.iter().any(|(to, _)| *to == peer)
     }
 
     pub(super) fn has_news(&self) -> bool {
@@ -115,7 +116,12 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    fn place_for(&mut self, from: u32, length: usize, sink: &mut dyn FrameSink) -> Option<RegionId> {
+    fn place_for(
+        &mut self,
+        from: u32,
+        length: usize,
+        sink: &mut dyn FrameSink,
+    ) -> Option<RegionId> {
         let buffer = sink.place_lent(from, 0, length)?;
         self.port.register(&buffer).inspect_err(|error| self.warn_of_registration(error)).ok()
     }
@@ -125,7 +131,9 @@ impl<P: IbPort> Ib<P> {
             loop {
                 let Ib { peers, port, readings, .. } = self;
                 let Some(one) = readings.readings.get_mut(at) else { break };
-                let Some(peer) = peers.get_mut(one.from as usize).and_then(|peer| peer.as_deref_mut()) else {
+                let Some(peer) =
+                    peers.get_mut(one.from as usize).and_then(|peer| peer.as_deref_mut())
+                else {
                     break;
                 };
                 if !peer.is_ready
@@ -192,7 +200,9 @@ impl<P: IbPort> Ib<P> {
                 sink.data(one.from, one.receiver, one.offset, one.length, Bytes::empty());
                 sink.placed(one.from, 0, one.length);
             }
-            self.readings.owed.push_back((one.from, Frame::DataRead { number: one.number, whole: true }));
+            self.readings
+                .owed
+                .push_back((one.from, Frame::DataRead { number: one.number, whole: true }));
         }
         self.post_reads();
         self.send_owed() || any
@@ -259,13 +269,18 @@ impl<P: IbPort> Ib<P> {
     /// Repeats all unfinished reads from a peer over another connection, from the beginning. A
     /// piece whose read fails repeatedly is requested in envelopes.
     pub(super) fn restart_readings(&mut self, peer: u32) {
-        let is_hopeless =
-            |one: &mut Reading| one.from == peer && one.has_failed && one.repetitions >= REPETITIONS;
+        let is_hopeless = |one: &mut Reading| {
+            one.from == peer && one.has_failed && one.repetitions >= REPETITIONS
+        };
         for one in extract(&mut self.readings.readings, is_hopeless) {
             self.port.deregister(one.region);
-            self.readings.owed.push_back((peer, Frame::DataRead { number: one.number, whole: false }));
+            self.readings
+                .owed
+                .push_back((peer, Frame::DataRead { number: one.number, whole: false }));
         }
-        for one in self.readings.readings.iter_mut().filter(|one| one.from == peer && !one.is_over()) {
+        for one in
+            self.readings.readings.iter_mut().filter(|one| one.from == peer && !one.is_over())
+        {
             one.repetitions += u32::from(one.has_failed);
             (one.posted, one.is_checked, one.has_failed) = (0, false, false);
         }
@@ -284,12 +299,18 @@ impl<P: IbPort> Ib<P> {
         let is_it = |one: &mut Reading| one.is_given_up && one.under_way == 0;
         for one in extract(&mut self.readings.readings, is_it) {
             self.port.deregister(one.region);
-            self.readings.owed.push_back((one.from, Frame::DataRead { number: one.number, whole: true }));
+            self.readings
+                .owed
+                .push_back((one.from, Frame::DataRead { number: one.number, whole: true }));
         }
     }
 
     fn stuck(&self) -> impl Iterator<Item = u32> + '_ {
-        self.readings.readings.iter().filter(|one| one.is_given_up && one.under_way > 0).map(|one| one.from)
+        self.readings
+            .readings
+            .iter()
+            .filter(|one| one.is_given_up && one.under_way > 0)
+            .map(|one| one.from)
     }
 
     /// Other completions are kept for the next poll.

@@ -44,7 +44,10 @@ impl<P: IbPort> Ib<P> {
         let now = Instant::now();
         let since = if has_timed_out { now.checked_sub(self.settings.timeout) } else { Some(now) };
         let due = now + self.settings.pause;
-        let Some(peer) = self.peer(number).filter(|peer| !peer.is_gone && !peer.is_closing()) else { return };
+        let Some(peer) = self.peer(number).filter(|peer| !peer.is_gone && !peer.is_closing())
+        else {
+            return;
+        };
         peer.connection += 1;
         (peer.is_connected, peer.is_ready, peer.has_requested, peer.was_sent_to) =
             (false, false, false, false);
@@ -104,7 +107,9 @@ impl<P: IbPort> Ib<P> {
     }
 
     fn connect_refused(&mut self, number: u32) -> Result<(), String> {
-        let Some(broken) = self.peer(number).and_then(|peer| peer.broken.as_mut()) else { return Ok(()) };
+        let Some(broken) = self.peer(number).and_then(|peer| peer.broken.as_mut()) else {
+            return Ok(());
+        };
         if !broken.is_made || Instant::now() < broken.due {
             return Ok(());
         }
@@ -122,7 +127,12 @@ impl<P: IbPort> Ib<P> {
     }
 
     /// An introduction for the next connection waits until the own end is made.
-    pub(super) fn is_current(&mut self, from: u32, its: &IbIntroduction, wants_answer: bool) -> bool {
+    pub(super) fn is_current(
+        &mut self,
+        from: u32,
+        its: &IbIntroduction,
+        wants_answer: bool,
+    ) -> bool {
         if self.peer(from).is_some_and(|peer| its.connection > peer.connection) {
             self.break_connection(from, "the process makes the connection anew".into(), false);
         }
@@ -145,7 +155,8 @@ impl<P: IbPort> Ib<P> {
 
     fn remake_end(&mut self, number: u32) -> Result<(), String> {
         let mut bytes = [0; 4];
-        fill_random(&mut bytes).map_err(|error| format!("the system has no random numbers: {error}"))?;
+        fill_random(&mut bytes)
+            .map_err(|error| format!("the system has no random numbers: {error}"))?;
         let first_packet = u32::from_le_bytes(bytes) & 0xff_ffff;
         let end = self.port.create(first_packet).map_err(|error| error.to_string())?;
         self.numbers.insert(end.queue_pair, number);
@@ -173,7 +184,9 @@ impl<P: IbPort> Ib<P> {
     /// First go the envelopes that have not arrived over the last connection.
     pub(super) fn becomes_ready(&mut self, number: u32) {
         let Ib { peers, port, .. } = self;
-        let Some(peer) = peers.get_mut(number as usize).and_then(|peer| peer.as_deref_mut()) else { return };
+        let Some(peer) = peers.get_mut(number as usize).and_then(|peer| peer.as_deref_mut()) else {
+            return;
+        };
         if std::mem::replace(&mut peer.is_ready, true) {
             return;
         }
@@ -209,7 +222,8 @@ impl<P: IbPort> Ib<P> {
             }
             let Some(peer) = self.peer(number).filter(|peer| !peer.is_gone) else { continue };
             let Some(broken) = &peer.broken else { continue };
-            let (is_made, may_make) = (broken.is_made, broken.is_closed && Instant::now() >= broken.due);
+            let (is_made, may_make) =
+                (broken.is_made, broken.is_closed && Instant::now() >= broken.due);
             if broken.since.elapsed() >= timeout && broken.noticed.elapsed() >= GRACE {
                 let why = broken.why.clone();
                 self.say(&format!("nothing goes to process {number} any more: {why}"));
@@ -225,7 +239,11 @@ impl<P: IbPort> Ib<P> {
             };
             let met = made.and_then(|()| {
                 let is_made = self.peer(number).is_some_and(|peer| !peer.is_closing());
-                if is_made { self.request_introduction(number).map_err(|error| error.why) } else { Ok(()) }
+                if is_made {
+                    self.request_introduction(number).map_err(|error| error.why)
+                } else {
+                    Ok(())
+                }
             });
             // A port that is down refuses connections.
             if let Err(why) = met {
@@ -248,7 +266,8 @@ impl<P: IbPort> Ib<P> {
         let is_itself = number == self.own;
         let Some(peer) = self.peer(number).filter(|_| !is_itself) else { return };
         let granted = peer.granted.max(1);
-        let last = IbIntroduction { connection: NO_MORE, granted, ..peer.introduction(envelope) }.encode();
+        let last =
+            IbIntroduction { connection: NO_MORE, granted, ..peer.introduction(envelope) }.encode();
         let body = Body::Bytes(Bytes::from(&last[..]));
         let frame = Frame::Meet { wants_answer: false };
         // A peer that gets no notice finds out by itself.

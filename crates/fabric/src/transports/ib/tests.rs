@@ -100,7 +100,8 @@ impl Rank {
     }
 
     fn check(&self, from: u32, count: u32) {
-        let expected: Vec<_> = (0..count).map(|number| (number as i32, planned(from, number))).collect();
+        let expected: Vec<_> =
+            (0..count).map(|number| (number as i32, planned(from, number))).collect();
         assert_eq!(self.mailbox.came, expected);
     }
 }
@@ -109,7 +110,8 @@ fn run(seed: u64, settings: IbSettings, counts: [u32; 2]) -> [Rank; 2] {
     let (_, mut ranks) = world(seed, settings);
     let mut turns = 0;
     let is_over = |ranks: &[Rank; 2]| {
-        ranks[0].mailbox.came.len() == counts[1] as usize && ranks[1].mailbox.came.len() == counts[0] as usize
+        ranks[0].mailbox.came.len() == counts[1] as usize
+            && ranks[1].mailbox.came.len() == counts[0] as usize
     };
     while !is_over(&ranks) {
         for (rank, count) in ranks.iter_mut().zip(counts) {
@@ -172,7 +174,10 @@ fn thousands_of_peers_have_an_envelope_each_and_the_first_ones_all() {
         }
     }
     assert_eq!(grants.len(), 32 + 2048, "half of the queue is for peers of one envelope");
-    assert!(grants[..32].iter().all(|grant| *grant == 64) && grants[32..].iter().all(|grant| *grant == 1));
+    assert!(
+        grants[..32].iter().all(|grant| *grant == 64)
+            && grants[32..].iter().all(|grant| *grant == 1)
+    );
     let why = rank.ib.make_end(4000).unwrap_err();
     assert!(why.contains("4096") && why.contains("rpi_ib_srq"), "{why}");
     rank.ib.spare = 1;
@@ -187,7 +192,10 @@ fn the_rest_of_the_first_half_is_granted_before_single_envelopes() {
         (rank.ib.posted, rank.ib.spare) = (posted, spare);
         rank.ib.grant()
     };
-    assert_eq!([grant(0, 0), grant(64, 0), grant(100, 0), grant(199, 0), grant(200, 0)], [64, 36, 1, 1, 0]);
+    assert_eq!(
+        [grant(0, 0), grant(64, 0), grant(100, 0), grant(199, 0), grant(200, 0)],
+        [64, 36, 1, 1, 0]
+    );
     assert_eq!([grant(200, 8), grant(200, 150), grant(200, 200)], [1, 50, 64]);
     // With a queue of one envelope the peer has one credit, which is enough.
     for seed in 0..20 {

@@ -4,8 +4,8 @@
 use super::introduction::IbIntroduction;
 use crate::introductions::Introductions;
 use crate::{
-    Body, Connected, Connections, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics,
-    Transport, Unreachable,
+    Body, Connected, Connections, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent,
+    Statistics, Transport, Unreachable,
 };
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
@@ -24,7 +24,8 @@ impl WithoutPort {
     }
 
     fn answer(&mut self, sink: &mut dyn FrameSink) {
-        let met = self.introductions.take().into_iter().filter(|(_, wants_answer, _)| *wants_answer);
+        let met =
+            self.introductions.take().into_iter().filter(|(_, wants_answer, _)| *wants_answer);
         self.unanswered.extend(met.map(|(from, ..)| from));
         let body = IbIntroduction::WITHOUT_PORT.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));

@@ -28,8 +28,8 @@ mod module;
 use crate::relay::PART;
 use crate::transports::Tell;
 use crate::{
-    Body, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Traffic, Transport,
-    Unreachable, dispatch,
+    Body, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Traffic,
+    Transport, Unreachable, dispatch,
 };
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::parcel;
@@ -76,7 +76,10 @@ pub struct Lamd {
 
 impl fmt::Debug for Lamd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lamd").field("own", &self.own).field("is_cut", &self.is_cut).finish_non_exhaustive()
+        f.debug_struct("Lamd")
+            .field("own", &self.own)
+            .field("is_cut", &self.is_cut)
+            .finish_non_exhaustive()
     }
 }
 
@@ -112,7 +115,8 @@ impl Lamd {
     fn post(&mut self, pieces: &[Bytes<'_>], file: Option<&OwnedFd>) -> Sent {
         let mut is_patient = true;
         while !self.is_cut {
-            let Err(error) = parcel::send(&self.socket, pieces, file.map(|file| file.as_fd())) else {
+            let Err(error) = parcel::send(&self.socket, pieces, file.map(|file| file.as_fd()))
+            else {
                 return Sent::Done;
             };
             if error.kind() == io::ErrorKind::WouldBlock {
@@ -137,7 +141,9 @@ impl Lamd {
             self.poller.set_clock(Some(STARVED));
         } else if parcel::is_bad_address(error) {
             let own = self.own;
-            self.give_up(&format!("rank {own} cannot send: the buffer of a message is not readable memory"));
+            self.give_up(&format!(
+                "rank {own} cannot send: the buffer of a message is not readable memory"
+            ));
         } else {
             self.cut();
         }
@@ -169,9 +175,10 @@ impl Lamd {
     fn take(&mut self, bytes: usize, file: Option<OwnedFd>, sink: &mut dyn FrameSink) {
         let packet = match Packet::read(&self.packet[..bytes], None) {
             Ok(packet) => packet,
-            Err(error) => {
-                self.give_up(&format!("rank {}: the daemon has sent an invalid packet: {error}", self.own))
-            }
+            Err(error) => self.give_up(&format!(
+                "rank {}: the daemon has sent an invalid packet: {error}",
+                self.own
+            )),
         };
         let (Packet { kind, peer, length, body, .. }, got) = (packet, packet.got);
         if let Some(got) = &got {
@@ -204,7 +211,10 @@ impl Lamd {
                 self.ended.insert(peer);
                 sink.left(peer);
             }
-            _ => self.give_up(&format!("rank {}: the daemon has sent {packet:?} without its data", self.own)),
+            _ => self.give_up(&format!(
+                "rank {}: the daemon has sent {packet:?} without its data",
+                self.own
+            )),
         }
     }
 
@@ -213,7 +223,8 @@ impl Lamd {
         if self.end_queries.contains(&peer) {
             return Sent::Done;
         }
-        let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer, length: 0 }.encode();
+        let question =
+            PacketHeader { kind: PacketKind::Question, frame: 0, peer, length: 0 }.encode();
         let sent = self.post(&[Bytes::from(&question)], None);
         if sent == Sent::Done {
             self.end_queries.insert(peer);
@@ -248,7 +259,8 @@ impl Transport for Lamd {
         let len = message.frame.encode(message.sequence, self.own, &mut frame);
         let (body, length) = (&message.body, message.body.len());
         let kind = if length <= INLINE { PacketKind::Message } else { PacketKind::File };
-        let header = PacketHeader { kind, frame: len as u8, peer: to, length: length as u64 }.encode();
+        let header =
+            PacketHeader { kind, frame: len as u8, peer: to, length: length as u64 }.encode();
         let (header, frame) = (Bytes::from(&header), Bytes::from(&frame[..len]));
         let sent = match (kind, body) {
             (PacketKind::File, body) => match self.pack(body) {
@@ -294,9 +306,8 @@ impl Transport for Lamd {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // There are no descriptors left for that of the packet, or a similar error.
-                Err(error) => {
-                    self.give_up(&format!("rank {} cannot receive from the daemon: {error}", self.own))
-                }
+                Err(error) => self
+                    .give_up(&format!("rank {} cannot receive from the daemon: {error}", self.own)),
             }
         }
         any

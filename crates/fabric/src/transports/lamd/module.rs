@@ -35,6 +35,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let Some(poller) = services.poller() else { return Ok(None) };
     let teller = services.clone();
     let tell: Tell = Box::new(move |text| teller.say(text));
-    let lamd = Lamd::new(of.rank, services.relay()?, poller, tell).map_err(|error| error.to_string())?;
+    let lamd =
+        Lamd::new(of.rank, services.relay()?, poller, tell).map_err(|error| error.to_string())?;
     Ok(Some(Offer::new(lamd, Reach::Launcher, Reach::Nobody)))
 }

@@ -14,7 +14,8 @@
 mod module;
 
 use crate::{
-    FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable, dispatch,
+    FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable,
+    dispatch,
 };
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
@@ -115,7 +116,8 @@ impl Transport for Loopback {
 
     fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         // Senders do not wait for the sink meanwhile, nor does the sink for its own answer.
-        let Some(packets) = self.queues.of(self.own).map(|own| std::mem::take(&mut *own.lock())) else {
+        let Some(packets) = self.queues.of(self.own).map(|own| std::mem::take(&mut *own.lock()))
+        else {
             return false;
         };
         for packet in &packets {

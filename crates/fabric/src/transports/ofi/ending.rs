@@ -72,18 +72,23 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     }
 
     pub(super) fn has_arrived_at(&mut self, at: u32) -> bool {
-        let Some(&mut OfiPeer { is_gone, sent, delivered, last_request, received, reported, .. }) =
-            self.peer(at)
+        let Some(&mut OfiPeer {
+            is_gone, sent, delivered, last_request, received, reported, ..
+        }) = self.peer(at)
         else {
             return true;
         };
         if is_gone {
             return true;
         }
-        let is_reported = reported == received || self.send_own(at, Frame::Arrived { number: received });
+        let is_reported =
+            reported == received || self.send_own(at, Frame::Arrived { number: received });
         let leaves = |name: &Name| {
             name.peer == at
-                && matches!(name.kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
+                && matches!(
+                    name.kind,
+                    OperationKind::Send | OperationKind::Frame | OperationKind::Part
+                )
         };
         let mut is_requested = delivered >= sent || last_request == sent;
         if !is_requested && !self.endpoint.is_live(leaves) {
@@ -101,13 +106,15 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         let (peers, sockets) = (&self.peers, &mut self.sockets);
         let waits: Vec<bool> = (0..peers.len() as u32)
             .map(|at| {
-                let is_there =
-                    peers[at as usize].as_ref().is_some_and(|peer| !peer.is_gone && !peer.is_detached);
+                let is_there = peers[at as usize]
+                    .as_ref()
+                    .is_some_and(|peer| !peer.is_gone && !peer.is_detached);
                 is_there && !sockets.has_left(at)
             })
             .collect();
         let is_needed = |name: &Name| {
-            name.kind == OperationKind::Frame && waits.get(name.peer as usize).is_some_and(|waits| *waits)
+            name.kind == OperationKind::Frame
+                && waits.get(name.peer as usize).is_some_and(|waits| *waits)
         };
         !self.endpoint.is_live(is_needed)
     }

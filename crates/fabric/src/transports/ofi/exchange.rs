@@ -32,7 +32,10 @@ impl Introduction {
     pub(super) fn decode(body: &[u8]) -> Option<Introduction> {
         let (cookie, address) = body.split_first_chunk::<COOKIE>()?;
         let is_one = !address.is_empty() && body.len() <= LONGEST;
-        is_one.then(|| Introduction { cookie: u64::from_le_bytes(*cookie), address: address.to_vec() })
+        is_one.then(|| Introduction {
+            cookie: u64::from_le_bytes(*cookie),
+            address: address.to_vec(),
+        })
     }
 }
 
@@ -72,7 +75,10 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     pub(super) fn end_introductions(&mut self, sink: &mut dyn FrameSink) {
         for (from, wants_answer, body) in self.introductions.take() {
             if let Err(why) = self.take_introduction(from, &body) {
-                (self.tell.0)(&format!("rank {}: there is no contact with process {from}: {why}", self.own));
+                (self.tell.0)(&format!(
+                    "rank {}: there is no contact with process {from}: {why}",
+                    self.own
+                ));
                 self.lost.push(from);
                 continue;
             }

@@ -101,7 +101,11 @@ impl BodyRest {
     pub(super) fn next(&self, cookie: u64, sender: u32) -> Option<([u8; HEAD], Bytes<'_>, bool)> {
         let part = self.bytes[self.at..].chunks(BODY).next()?;
         let left = self.bytes.len() - self.at - part.len();
-        Some((FrameHead { cookie, sender, left: left as u32 }.encode(), Bytes::from(part), left == 0))
+        Some((
+            FrameHead { cookie, sender, left: left as u32 }.encode(),
+            Bytes::from(part),
+            left == 0,
+        ))
     }
 
     pub(super) fn advance(&mut self) -> bool {
@@ -126,11 +130,14 @@ pub(super) fn first_part<'a>(message: &OutgoingMessage<'a>) -> FrameBody<'a> {
     let len = message.body.len().min(BODY);
     match (message.lent, &message.body) {
         (Some(buffer), body) if body.len() <= BODY => {
-            let offset = if let Frame::Data { offset, .. } = message.frame { offset as usize } else { 0 };
+            let offset =
+                if let Frame::Data { offset, .. } = message.frame { offset as usize } else { 0 };
             FrameBody::Lent { buffer, offset, len }
         }
         (_, Body::Bytes(bytes)) => FrameBody::Copied(bytes.slice(0, len)),
-        (_, Body::Packed { buffer, offset, .. }) => FrameBody::Packed { buffer, offset: *offset, len },
+        (_, Body::Packed { buffer, offset, .. }) => {
+            FrameBody::Packed { buffer, offset: *offset, len }
+        }
     }
 }
 
@@ -186,7 +193,8 @@ pub(super) fn take(
     }
     received.note(&got.frame, total);
     peer.received += u64::from(is_needed(&got.frame));
-    peer.arriving = (head.left > 0).then_some(ArrivingBody { offset: body.len(), left: head.left as usize });
+    peer.arriving =
+        (head.left > 0).then_some(ArrivingBody { offset: body.len(), left: head.left as usize });
     match dispatch(from, &got, total, Bytes::from(body), sink) {
         Some(own) => Delivery::Own(from, own),
         None => Delivery::Up,
@@ -194,7 +202,11 @@ pub(super) fn take(
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    pub(super) fn send_frame(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
+    pub(super) fn send_frame(
+        &mut self,
+        to: u32,
+        message: &OutgoingMessage<'_>,
+    ) -> Result<Sent, Unreachable> {
         let own = self.own;
         let Some(peer) = self.peer(to).filter(|peer| !peer.is_gone) else {
             return Err(Unreachable { peer: to, why: "it is gone".into() });
@@ -266,7 +278,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             peer.rest = None;
             return true;
         };
-        let name = Name { kind: OperationKind::Frame, token: if is_last { rest.token } else { 0 }, peer: to };
+        let name = Name {
+            kind: OperationKind::Frame,
+            token: if is_last { rest.token } else { 0 },
+            peer: to,
+        };
         match endpoint.send_frame(peer.address, &head, FrameBody::Copied(part), name) {
             Ok(Admission::NoRoom) if sockets.has_left(to) => {
                 let token = rest.token;
@@ -417,7 +433,8 @@ mod tests {
     #[test]
     fn messages_without_the_cookie_are_dropped() {
         let message = FrameOpening::new(COOKIE ^ 1, 1, (&eager(), 0), 0);
-        let (mut peers, mut received, mut sink) = (peers(), Traffic::default(), CountingSink::default());
+        let (mut peers, mut received, mut sink) =
+            (peers(), Traffic::default(), CountingSink::default());
         let bytes = message.as_bytes();
         let taken = take((bytes, bytes.len()), COOKIE, &mut peers, &mut received, &mut sink);
         assert_eq!((taken, received), (Delivery::Intruder, Traffic::default()));

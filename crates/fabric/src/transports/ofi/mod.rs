@@ -54,12 +54,13 @@ use crate::introductions::Introductions;
 use crate::routes::Nodes;
 use crate::transports::{Tell, Teller};
 use crate::{
-    Connected, Connections, Counts, FrameSink, Limits, MatchingTransport, Membership, OutgoingMessage,
-    Probed, Sent, Statistics, TaggedReceive, TaggedSend, Traffic, Transport, Unreachable,
+    Connected, Connections, Counts, FrameSink, Limits, MatchingTransport, Membership,
+    OutgoingMessage, Probed, Sent, Statistics, TaggedReceive, TaggedSend, Traffic, Transport,
+    Unreachable,
 };
 use oxmpi_libfabric::{
-    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameRoom, Label, PeerAddress, Provider,
-    ShortSend, TagFilter,
+    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameRoom, Label, PeerAddress,
+    Provider, ShortSend, TagFilter,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
@@ -274,11 +275,19 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     ) -> Result<Self, OfiError> {
         let layout = &settings.layout;
         if own > layout.last_source() {
-            return Err(OfiError::Processes { mode: layout.mode(), last: layout.last_source(), own });
+            return Err(OfiError::Processes {
+                mode: layout.mode(),
+                last: layout.last_source(),
+                own,
+            });
         }
         let mut endpoint = Endpoint::open(provider, settings.events)?;
         endpoint.keep_buffers(layout.first_part_bits());
-        endpoint.open_rooms(ROOMS, ROOM, Name { kind: OperationKind::Room, token: 0, peer: u32::MAX })?;
+        endpoint.open_rooms(
+            ROOMS,
+            ROOM,
+            Name { kind: OperationKind::Room, token: 0, peer: u32::MAX },
+        )?;
         let mut cookie = [0; 8];
         fill_random(&mut cookie).map_err(OfiError::Random)?;
         if let Some(fd) = endpoint.wait_fd() {
@@ -444,13 +453,17 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 self.count_came(from);
                 self.gave_up_first_part((from, parts), tag, order);
             }
-            (OperationKind::Room, Ending::NoFrame { room, why }) => self.post_failed_room(room, &why),
+            (OperationKind::Room, Ending::NoFrame { room, why }) => {
+                self.post_failed_room(room, &why)
+            }
             (OperationKind::Part, Ending::Sent) => self.sent_part(token, sink),
             (OperationKind::LaterPart, Ending::Came { .. }) => {
                 self.count_came(peer);
                 self.received_part(token);
             }
-            (OperationKind::Room, Ending::Frame { room, length }) => self.take_frame(room, length, sink),
+            (OperationKind::Room, Ending::Frame { room, length }) => {
+                self.take_frame(room, length, sink)
+            }
             (OperationKind::Receive, Ending::Cancelled) => sink.not_received(token),
             (
                 OperationKind::Send
@@ -573,7 +586,10 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         let start = Instant::now();
         while self.endpoint.is_live(|name| {
             is_it(name)
-                && !matches!(name.kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
+                && !matches!(
+                    name.kind,
+                    OperationKind::Send | OperationKind::Frame | OperationKind::Part
+                )
         }) {
             self.read();
             self.early.extend(self.events.drain(..));
@@ -671,7 +687,10 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
     fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
         let TaggedSend { context, tag, buffer, is_synchronous, token } = *message;
         let Some(address) = self.address_to(to) else {
-            return Err(Unreachable { peer: to, why: "the two have no contact, or it is lost".into() });
+            return Err(Unreachable {
+                peer: to,
+                why: "the two have no contact, or it is lost".into(),
+            });
         };
         if buffer.packed_len() > self.endpoint.max_message() {
             return self.send_in_parts(to, message);
@@ -695,7 +714,14 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
 
     /// Most short messages are complete at the first read of the queue.
     #[inline]
-    fn tsend_short(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>, token: u64) -> Sent {
+    fn tsend_short(
+        &mut self,
+        to: u32,
+        context: u32,
+        tag: i32,
+        bytes: Bytes<'_>,
+        token: u64,
+    ) -> Sent {
         if bytes.len() > Endpoint::<Name, GROUPED>::SHORT || !(0..=self.last_tag).contains(&tag) {
             return Sent::Full;
         }
@@ -738,7 +764,13 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         self.endpoint.cancel(|name| name.kind == OperationKind::Receive && name.token == token);
     }
 
-    fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed> {
+    fn tprobe(
+        &mut self,
+        from: Option<u32>,
+        context: u32,
+        tags: Tags,
+        takes: bool,
+    ) -> Option<Probed> {
         let wanted = self.wanted(context, from, tags);
         // A message that may have more parts is taken out only if its length is known.
         let mut known = None;
@@ -753,7 +785,12 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
                 self.take_in_parts(found.key, found.order);
             }
         }
-        Some(Probed { from: found.key.from, tag: found.parts.tag, length, name: takes.then_some(name) })
+        Some(Probed {
+            from: found.key.from,
+            tag: found.parts.tag,
+            length,
+            name: takes.then_some(name),
+        })
     }
 
     fn receive_probed(&mut self, name: u64, buffer: &UserBuf, token: u64) -> bool {
@@ -852,10 +889,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         if posted == Admission::NoRoom {
             return None;
         }
-        let Ending::Came { tag: bits, data, length, order } = self.wait_for(name) else { return None };
+        let Ending::Came { tag: bits, data, length, order } = self.wait_for(name) else {
+            return None;
+        };
         let parts = self.settings.layout.decode(bits);
-        let key =
-            parts::MessageKey { from: self.source(parts, data), label: self.settings.layout.label(bits) };
+        let key = parts::MessageKey {
+            from: self.source(parts, data),
+            label: self.settings.layout.label(bits),
+        };
         let is_whole = parts.protocol != TagProtocol::FirstPart;
         let length = if is_whole { Some(length) } else { self.length_in_parts(key, parts.context) };
         Some((ProbeResult { key, bits, parts, order, length }, name.token, claimed))

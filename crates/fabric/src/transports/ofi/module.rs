@@ -20,7 +20,17 @@ static OFI: Module = Module {
     name: "ofi",
     place: 700,
     help: "'ofi' is libfabric, with shared memory within a node ('--mca mtl ofi').",
-    params: &[&LIBRARY, &INCLUDE, &EXCLUDE, &TAG_MODE, &EVENT_COUNT, &GROUPING, &MATCH, &SHM, &PRIORITY],
+    params: &[
+        &LIBRARY,
+        &INCLUDE,
+        &EXCLUDE,
+        &TAG_MODE,
+        &EVENT_COUNT,
+        &GROUPING,
+        &MATCH,
+        &SHM,
+        &PRIORITY,
+    ],
     far_priority: Some(&PRIORITY),
     mtl: &["ofi"],
     btl: Btl { names: &["ofi"], left: BtlRule::ListedOrRequested },
@@ -30,7 +40,12 @@ static OFI: Module = Module {
     needs: Supplies::Listeners,
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
-    constructor: &Constructor { decide, survey: Some(survey), suits_hosts, ..Constructor::new(open) },
+    constructor: &Constructor {
+        decide,
+        survey: Some(survey),
+        suits_hosts,
+        ..Constructor::new(open)
+    },
     ..Module::NEW
 };
 
@@ -136,7 +151,12 @@ fn wanted(params: &Params, is_one_host: bool) -> ProviderRequest {
         let names = params.text(list).split(',').map(|name| name.trim().to_string());
         names.filter(|name| !name.is_empty()).collect()
     };
-    ProviderRequest { include: names(&INCLUDE), exclude: names(&EXCLUDE), mode: mode_of(params), is_one_host }
+    ProviderRequest {
+        include: names(&INCLUDE),
+        exclude: names(&EXCLUDE),
+        mode: mode_of(params),
+        is_one_host,
+    }
 }
 
 fn found(params: &Params, is_one_host: bool) -> Result<(Arc<Library>, Vec<Candidate>), String> {
@@ -153,7 +173,10 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
         (INCLUDE.name, provider.name.clone()),
         (EXCLUDE.name, String::new()),
         (TAG_MODE.name, layout.mode().to_string()),
-        (MATCH.name, if matches_itself(params, &provider) { "software" } else { "provider" }.into()),
+        (
+            MATCH.name,
+            if matches_itself(params, &provider) { "software" } else { "provider" }.into(),
+        ),
     ];
     let mut remarks = Vec::new();
     if params.is_on(&GROUPING) && providers::grouped(&library, &provider, layout)?.is_none() {
@@ -172,10 +195,14 @@ const DEVICES: &str = "/sys/class";
 /// By kinds of devices, as opening libfabric to find none takes some tenths of a second.
 fn has_fabric(kinds: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(kinds) else { return false };
-    let is_one = |name: &str| ["infiniband", "cxi", "hfi"].iter().any(|kind| name.starts_with(kind));
-    let has_devices =
-        |entry: &DirEntry| std::fs::read_dir(entry.path()).is_ok_and(|mut devices| devices.next().is_some());
-    entries.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_one) && has_devices(&entry))
+    let is_one =
+        |name: &str| ["infiniband", "cxi", "hfi"].iter().any(|kind| name.starts_with(kind));
+    let has_devices = |entry: &DirEntry| {
+        std::fs::read_dir(entry.path()).is_ok_and(|mut devices| devices.next().is_some())
+    };
+    entries
+        .flatten()
+        .any(|entry| entry.file_name().to_str().is_some_and(is_one) && has_devices(&entry))
 }
 
 /// A job on several hosts uses the provider for the fabric of this host, if that is the best one.
@@ -187,7 +214,8 @@ fn suits_hosts(params: &Params) -> Option<String> {
     let (library, candidates) = found(params, false).ok()?;
     let (provider, _) = providers::choose(&library, candidates, None).ok()?;
     let name = &provider.name;
-    providers::is_for_fabric(name).then(|| format!("provider {name} of {library}, which is for a fabric"))
+    providers::is_for_fabric(name)
+        .then(|| format!("provider {name} of {library}, which is for a fabric"))
 }
 
 fn survey(params: &Params) -> Result<Survey, String> {
@@ -217,7 +245,9 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let is_one_host = of.node.is_none() || of.params.mpi_virtual_nodes() > 1;
     let (library, candidates) = found(of.params, is_one_host)?;
     let own = match services.locate(of.rank) {
-        Ok(PeerLocation::At(addresses)) => addresses.into_iter().next().map(|address| address.interface),
+        Ok(PeerLocation::At(addresses)) => {
+            addresses.into_iter().next().map(|address| address.interface)
+        }
         _ => None,
     };
     let (provider, layout) = providers::choose(&library, candidates, own.as_deref())?;
@@ -230,7 +260,8 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
         provider
     };
     let matches_itself = matches_itself(of.params, &provider);
-    let settings = OfiSettings { events: of.params.count(&EVENT_COUNT), layout, grouped, matches_itself };
+    let settings =
+        OfiSettings { events: of.params.count(&EVENT_COUNT), layout, grouped, matches_itself };
     let (teller, located) = (services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
     let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());

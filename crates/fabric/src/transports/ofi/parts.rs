@@ -139,7 +139,11 @@ impl MessagesInParts {
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     /// The message is complete when all parts are, so it is always synchronous.
-    pub(super) fn send_in_parts(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
+    pub(super) fn send_in_parts(
+        &mut self,
+        to: u32,
+        message: &TaggedSend<'_>,
+    ) -> Result<Sent, Unreachable> {
         let TaggedSend { context, tag, buffer, token, .. } = *message;
         let (first, length) = (self.endpoint.max_message(), buffer.packed_len());
         let buffer = if buffer.as_contiguous().is_some() {
@@ -151,8 +155,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         };
         let Some(part) = buffer.packed_range(0, first) else { return Ok(Sent::Full) };
         let Some(address) = self.address_to(to) else { return Ok(Sent::Full) };
-        let label =
-            self.label(TagFields { context, source: self.own, protocol: TagProtocol::FirstPart, tag });
+        let label = self.label(TagFields {
+            context,
+            source: self.own,
+            protocol: TagProtocol::FirstPart,
+            tag,
+        });
         let name = Name { kind: OperationKind::Part, token, peer: to };
         match self.endpoint.send(address, label, &part, name) {
             Ok(Admission::Yes) => {}
@@ -181,8 +189,15 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Ok(Sent::Later)
     }
 
-    pub(super) fn parts_requested(&mut self, from: u32, number: u64, length: u64, sink: &mut dyn FrameSink) {
-        let found = |one: &&mut PartedSend| (one.to, one.number, one.is_requested) == (from, number, false);
+    pub(super) fn parts_requested(
+        &mut self,
+        from: u32,
+        number: u64,
+        length: u64,
+        sink: &mut dyn FrameSink,
+    ) {
+        let found =
+            |one: &&mut PartedSend| (one.to, one.number, one.is_requested) == (from, number, false);
         let Some(one) = self.in_parts.sending.iter_mut().find(found) else { return };
         one.is_requested = true;
         let rest = one.buffer.packed_len() - one.at;
@@ -212,7 +227,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         for at in 0..self.in_parts.sending.len() {
             loop {
                 let one = &self.in_parts.sending[at];
-                let (to, token, len) = (one.to, one.token, most.min(one.wanted.saturating_sub(one.at)));
+                let (to, token, len) =
+                    (one.to, one.token, most.min(one.wanted.saturating_sub(one.at)));
                 if !one.is_requested || len == 0 {
                     break;
                 }
@@ -250,18 +266,35 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     ) {
         let Some(buffer) = self.endpoint.take_kept(order) else { return };
         let label = self.settings.layout.label(bits);
-        let before = self.endpoint.receives_before(order, label, self.address_of(from), parts.context);
+        let before =
+            self.endpoint.receives_before(order, label, self.address_of(from), parts.context);
         let (key, what) = (MessageKey { from, label }, self.in_parts.of_probes.remove(&order));
         let (tag, is_given_up) = (parts.tag, false);
-        self.in_parts.begun.push(BegunReceive { key, token, tag, order, before, buffer, what, is_given_up });
+        self.in_parts.begun.push(BegunReceive {
+            key,
+            token,
+            tag,
+            order,
+            before,
+            buffer,
+            what,
+            is_given_up,
+        });
     }
 
-    pub(super) fn gave_up_first_part(&mut self, (from, parts): (u32, TagFields), bits: u64, order: u64) {
+    pub(super) fn gave_up_first_part(
+        &mut self,
+        (from, parts): (u32, TagFields),
+        bits: u64,
+        order: u64,
+    ) {
         let label = self.settings.layout.label(bits);
-        let before = self.endpoint.receives_before(order, label, self.address_of(from), parts.context);
+        let before =
+            self.endpoint.receives_before(order, label, self.address_of(from), parts.context);
         let (key, what) = (MessageKey { from, label }, self.in_parts.of_probes.remove(&order));
         let (tag, buffer) = (parts.tag, UserBuf::empty());
-        let one = BegunReceive { key, token: 0, tag, order, before, buffer, what, is_given_up: true };
+        let one =
+            BegunReceive { key, token: 0, tag, order, before, buffer, what, is_given_up: true };
         self.in_parts.begun.push(one);
     }
 
@@ -270,7 +303,9 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             match event.outcome {
                 _ if !is_it(&event.token) => self.early.push_back(event),
                 Ending::Unwanted { .. } => self.early.push_back(event),
-                Ending::Came { tag, data, order, .. } if event.token.kind == OperationKind::Receive => {
+                Ending::Came { tag, data, order, .. }
+                    if event.token.kind == OperationKind::Receive =>
+                {
                     let parts = self.settings.layout.decode(tag);
                     let from = self.source(parts, data);
                     self.count_came(from);
@@ -307,9 +342,13 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             };
             let Some(at) = self.in_parts.begun.iter().position(is_ready) else { break };
             let one = self.in_parts.begun.remove(at);
-            let Some(what) = one.what.or_else(|| self.in_parts.take_announcement(one.key, 0)) else { break };
+            let Some(what) = one.what.or_else(|| self.in_parts.take_announcement(one.key, 0))
+            else {
+                break;
+            };
             if one.is_given_up {
-                self.own_frames.push_back((one.key.from, Frame::AskParts { number: what.number, length: 0 }));
+                self.own_frames
+                    .push_back((one.key.from, Frame::AskParts { number: what.number, length: 0 }));
             } else {
                 self.begin_receiving(one, what);
             }
@@ -338,7 +377,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     ) {
         let from = key.from;
         let (first, room) = (what.part, buffer.packed_len());
-        let length = usize::try_from(what.length).unwrap_or(usize::MAX).min(room).saturating_sub(first);
+        let length =
+            usize::try_from(what.length).unwrap_or(usize::MAX).min(room).saturating_sub(first);
         let first = first.min(room);
         let in_place = buffer.as_contiguous().and_then(|_| buffer.packed_range(first, length));
         let (rest, scattered) = match in_place {
@@ -374,8 +414,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 let Some(part) = one.rest.packed_range(one.posted, len) else { break };
                 let later = self.later_part(from, one.what.number);
                 let tag = self.settings.layout.encode(later);
-                let wanted =
-                    TagFilter { context: later.context, from: self.directed(Some(from)), tag, ignore: 0 };
+                let wanted = TagFilter {
+                    context: later.context,
+                    from: self.directed(Some(from)),
+                    tag,
+                    ignore: 0,
+                };
                 let name = Name { kind: OperationKind::LaterPart, token: one.token, peer: from };
                 match self.endpoint.receive(wanted, &part, name) {
                     Ok(Admission::Yes) => {}

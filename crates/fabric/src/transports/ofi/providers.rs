@@ -99,7 +99,9 @@ fn verdict(facts: Facts<'_>, wanted: &ProviderRequest) -> Result<TagLayout, Stri
     if wanted.include.is_empty()
         && let Some(Defect { what, is_refused: true, .. }) = defect(name)
     {
-        return Err(format!("{what}; '--mca mtl_ofi_provider_include {name}' uses it all the same"));
+        return Err(format!(
+            "{what}; '--mca mtl_ofi_provider_include {name}' uses it all the same"
+        ));
     }
     if !wanted.is_one_host && name.split(';').any(|layer| ON_A_HOST.contains(&layer)) {
         return Err("it stays on a host, and the job is on several".into());
@@ -110,7 +112,8 @@ fn verdict(facts: Facts<'_>, wanted: &ProviderRequest) -> Result<TagLayout, Stri
     if max_message < ROOM {
         return Err(format!("its longest message has {max_message} bytes, and {ROOM} are needed"));
     }
-    TagLayout::choose(wanted.mode, tag_bits, data_bytes, is_directed).map_err(|error| error.to_string())
+    TagLayout::choose(wanted.mode, tag_bits, data_bytes, is_directed)
+        .map_err(|error| error.to_string())
 }
 
 /// The settings with which a provider fulfils MPI when a message is longer than its receive
@@ -129,7 +132,10 @@ pub(super) fn variables(name: &str, version: (u32, u32)) -> Vec<(&'static str, &
 
 /// The providers of libfabric, in its order, from the best to the worst. Fails if libfabric cannot
 /// list them, or the parameters contradict each other or name a provider that does not exist.
-pub(super) fn candidates(library: &Arc<Library>, wanted: &ProviderRequest) -> Result<Vec<Candidate>, String> {
+pub(super) fn candidates(
+    library: &Arc<Library>,
+    wanted: &ProviderRequest,
+) -> Result<Vec<Candidate>, String> {
     let ProviderRequest { include, exclude, .. } = wanted;
     if !include.is_empty() && !exclude.is_empty() {
         return Err(
@@ -139,10 +145,17 @@ pub(super) fn candidates(library: &Arc<Library>, wanted: &ProviderRequest) -> Re
     }
     let all = providers(library).map_err(|error| error.to_string())?;
     let names = names(all.iter().map(|provider| provider.name.as_str()));
-    if let Some(unknown) = include.iter().chain(exclude).find(|name| !names.contains(&name.as_str())) {
-        let there =
-            if names.is_empty() { "there is none".into() } else { format!("there are {}", names.join(", ")) };
-        return Err(format!("'{unknown}' is no provider of libfabric that matches tags here: {there}"));
+    if let Some(unknown) =
+        include.iter().chain(exclude).find(|name| !names.contains(&name.as_str()))
+    {
+        let there = if names.is_empty() {
+            "there is none".into()
+        } else {
+            format!("there are {}", names.join(", "))
+        };
+        return Err(format!(
+            "'{unknown}' is no provider of libfabric that matches tags here: {there}"
+        ));
     }
     let judged = |provider: Provider| {
         let facts = Facts {
@@ -161,9 +174,11 @@ pub(super) fn candidates(library: &Arc<Library>, wanted: &ProviderRequest) -> Re
 /// libfabric reports a capability only if it is requested, so there are several lists.
 fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
     let plain = library.providers(&ProviderQuery::default())?;
-    let mut directed = library.providers(&ProviderQuery { directed: true, ..ProviderQuery::default() })?;
+    let mut directed =
+        library.providers(&ProviderQuery { directed: true, ..ProviderQuery::default() })?;
     let is_same = |one: &Provider, other: &Provider| {
-        (&one.name, &one.domain, one.address_format) == (&other.name, &other.domain, other.address_format)
+        (&one.name, &one.domain, one.address_format)
+            == (&other.name, &other.domain, other.address_format)
     };
     let mut all: Vec<Provider> = Vec::new();
     for provider in plain {
@@ -185,7 +200,8 @@ pub(super) fn grouped(
     let query = ProviderQuery { name: Some(provider.name.clone()), directed, grouped: true };
     let all = library.providers(&query).map_err(|error| error.to_string())?;
     let is_it = |one: &Provider| {
-        one.contexts > 1 && (&one.domain, one.address_format) == (&provider.domain, provider.address_format)
+        one.contexts > 1
+            && (&one.domain, one.address_format) == (&provider.domain, provider.address_format)
     };
     Ok(all.into_iter().find(is_it))
 }
@@ -210,20 +226,32 @@ pub(super) fn choose(
     let Some(first) = good else { return Err(none_of(library, &candidates)) };
     let name = candidates[first].provider.name.clone();
     let is_there = |one: &Candidate| {
-        one.layout.is_ok() && one.provider.name == name && Some(one.provider.domain.as_str()) == interface
+        one.layout.is_ok()
+            && one.provider.name == name
+            && Some(one.provider.domain.as_str()) == interface
     };
     let at = candidates.iter().position(is_there).unwrap_or(first);
-    let Candidate { provider, layout } = candidates.into_iter().nth(at).ok_or("there is no provider")?;
+    let Candidate { provider, layout } =
+        candidates.into_iter().nth(at).ok_or("there is no provider")?;
     Ok((provider, layout?))
 }
 
-pub(super) const COLUMNS: [&str; 8] =
-    ["provider", "domain", "tag bits", "data bytes", "directed receive", "longest message", "order", "use"];
+pub(super) const COLUMNS: [&str; 8] = [
+    "provider",
+    "domain",
+    "tag bits",
+    "data bytes",
+    "directed receive",
+    "longest message",
+    "order",
+    "use",
+];
 
 pub(super) fn row(candidate: &Candidate) -> Vec<String> {
     let Candidate { provider, layout } = candidate;
     let yes = |is: bool| if is { "yes" } else { "no" }.to_string();
-    let how = layout.as_ref().map_or_else(|why| format!("no: {why}"), |layout| layout.mode().to_string());
+    let how =
+        layout.as_ref().map_or_else(|why| format!("no: {why}"), |layout| layout.mode().to_string());
     vec![
         provider.name.clone(),
         provider.domain.clone(),
@@ -275,8 +303,9 @@ mod tests {
     #[test]
     fn lists_name_providers_with_all_their_layers() {
         let listed = |include: &str, exclude: &str| {
-            let list =
-                |text: &str| text.split(',').filter(|name| !name.is_empty()).map(String::from).collect();
+            let list = |text: &str| {
+                text.split(',').filter(|name| !name.is_empty()).map(String::from).collect()
+            };
             ProviderRequest { include: list(include), exclude: list(exclude), ..wanted() }
         };
         assert!(verdict(TCP, &listed("", "")).is_ok());
@@ -307,9 +336,11 @@ mod tests {
     #[test]
     fn providers_within_a_host_are_for_jobs_on_one() {
         let several = ProviderRequest { is_one_host: false, ..wanted() };
-        for facts in
-            [Facts { name: "shm", ..TCP }, Facts { name: "sm2;ofi_x", ..TCP }, Facts { domain: "lo", ..TCP }]
-        {
+        for facts in [
+            Facts { name: "shm", ..TCP },
+            Facts { name: "sm2;ofi_x", ..TCP },
+            Facts { domain: "lo", ..TCP },
+        ] {
             assert!(verdict(facts, &wanted()).is_ok());
             assert!(why(facts, &several).contains("stays on a host"), "{facts:?}");
         }
@@ -318,7 +349,10 @@ mod tests {
 
     #[test]
     fn a_provider_with_short_messages_is_not_used() {
-        assert!(why(Facts { max_message: ROOM - 1, ..TCP }, &wanted()).contains("its longest message has"));
+        assert!(
+            why(Facts { max_message: ROOM - 1, ..TCP }, &wanted())
+                .contains("its longest message has")
+        );
         assert!(verdict(Facts { max_message: ROOM, ..TCP }, &wanted()).is_ok());
     }
 
@@ -327,7 +361,8 @@ mod tests {
      {
         let found = ["shm", "sm2", "net", "udp;ofi_rxd", "udp", "tcp", "net;ofi_rxm", "cxi"];
         let named = |name: &str| ProviderRequest { include: vec![name.into()], ..wanted() };
-        let is_used = |name, wanted: &ProviderRequest| verdict(Facts { name, ..TCP }, wanted).is_ok();
+        let is_used =
+            |name, wanted: &ProviderRequest| verdict(Facts { name, ..TCP }, wanted).is_ok();
         assert_eq!(found.map(matches_badly), [true, true, true, true, false, false, false, false]);
         let by_itself = found.map(|name| is_used(name, &wanted()));
         assert_eq!(by_itself, [true, true, false, false, true, true, true, true]);
@@ -341,11 +376,16 @@ mod tests {
 
     #[test]
     fn the_best_mode_that_a_provider_can_have_is_taken_and_none_instead_of_another() {
-        let mode =
-            |facts, mode| verdict(facts, &ProviderRequest { mode, ..wanted() }).map(|layout| layout.mode());
-        let (undirected, short) = (Facts { is_directed: false, ..TCP }, Facts { data_bytes: 3, ..TCP });
+        let mode = |facts, mode| {
+            verdict(facts, &ProviderRequest { mode, ..wanted() }).map(|layout| layout.mode())
+        };
+        let (undirected, short) =
+            (Facts { is_directed: false, ..TCP }, Facts { data_bytes: 3, ..TCP });
         assert_eq!(mode(TCP, None), Ok(TagMode::Full));
-        assert_eq!([mode(undirected, None), mode(short, None)], [Ok(TagMode::One), Ok(TagMode::One)]);
+        assert_eq!(
+            [mode(undirected, None), mode(short, None)],
+            [Ok(TagMode::One), Ok(TagMode::One)]
+        );
         assert_eq!(mode(undirected, Some(TagMode::Two)), Ok(TagMode::Two));
         assert!(mode(short, Some(TagMode::Full)).unwrap_err().contains("FI_REMOTE_CQ_DATA"));
     }

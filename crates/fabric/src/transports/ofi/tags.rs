@@ -215,7 +215,8 @@ impl TagLayout {
     /// The tag of a receive from this process or (`None`) any, and the bits that are ignored.
     pub fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> (u64, u64) {
         let source = from.unwrap_or(0);
-        let bits = self.encode(TagFields { context, source, protocol: TagProtocol::Plain, tag: tags.tag });
+        let bits =
+            self.encode(TagFields { context, source, protocol: TagProtocol::Plain, tag: tags.tag });
         let mut ignored = ones(PROTOCOL_BITS) << self.tag_bits;
         if tags.mask != -1 {
             // Any tag, but none of the library's.
@@ -247,7 +248,11 @@ mod tests {
         });
         assert_eq!(
             limits,
-            [(4095, 262_143, i32::MAX), (16_777_215, 262_143, 524_287), (268_435_455, u32::MAX, i32::MAX)]
+            [
+                (4095, 262_143, i32::MAX),
+                (16_777_215, 262_143, 524_287),
+                (268_435_455, u32::MAX, i32::MAX)
+            ]
         );
     }
 
@@ -264,8 +269,12 @@ mod tests {
         );
         for mode in MODES {
             let layout = TagLayout::new(mode, 60).unwrap();
-            let all =
-                TagFields { context: u32::MAX, source: u32::MAX, protocol: TagProtocol::FirstPart, tag: -1 };
+            let all = TagFields {
+                context: u32::MAX,
+                source: u32::MAX,
+                protocol: TagProtocol::FirstPart,
+                tag: -1,
+            };
             assert_eq!(layout.encode(all) >> 60, 0, "{mode}");
         }
     }
@@ -280,7 +289,10 @@ mod tests {
                         let source = if mode == TagMode::Full { 0 } else { source };
                         if protocol == TagProtocol::Plain && tag >= 0 {
                             let bits = layout.encode_plain(layout.bits_of(source), context, tag);
-                            assert_eq!(bits, layout.encode(TagFields { context, source, protocol, tag }));
+                            assert_eq!(
+                                bits,
+                                layout.encode(TagFields { context, source, protocol, tag })
+                            );
                         }
                         let parts = TagFields { context, source, protocol, tag };
                         assert_eq!(layout.decode(layout.encode(parts)), parts, "{mode}");
@@ -294,8 +306,12 @@ mod tests {
     fn a_receive_matches_only_its_messages() {
         for mode in MODES {
             let layout = TagLayout::new(mode, 64).unwrap();
-            let message =
-                |context, source, tag| TagFields { context, source, protocol: TagProtocol::Plain, tag };
+            let message = |context, source, tag| TagFields {
+                context,
+                source,
+                protocol: TagProtocol::Plain,
+                tag,
+            };
             let has_source = mode != TagMode::Full;
             let one = layout.wanted(5, Some(9), Tags::one(3));
             assert!(matches(&layout, one, message(5, 9, 3)));
@@ -303,8 +319,15 @@ mod tests {
                 assert!(matches(&layout, one, TagFields { protocol, ..message(5, 9, 3) }));
             }
             assert!(!matches(&layout, one, message(layout.own_context(), 9, 3)));
-            assert!(!matches(&layout, one, message(5, 9, 4)) && !matches(&layout, one, message(4, 9, 3)));
-            assert_eq!(matches(&layout, one, message(5, 8, 3)), !has_source, "else the address says it");
+            assert!(
+                !matches(&layout, one, message(5, 9, 4))
+                    && !matches(&layout, one, message(4, 9, 3))
+            );
+            assert_eq!(
+                matches(&layout, one, message(5, 8, 3)),
+                !has_source,
+                "else the address says it"
+            );
             let any = layout.wanted(5, None, Tags::ANY);
             assert!(
                 matches(&layout, any, message(5, 0, 0))
@@ -313,7 +336,10 @@ mod tests {
             assert!(!matches(&layout, any, message(5, 7, -3)), "a tag of the library's");
             assert!(!matches(&layout, any, message(6, 7, 3)));
             let own = layout.wanted(5, None, Tags::one(-3));
-            assert!(matches(&layout, own, message(5, 7, -3)) && !matches(&layout, own, message(5, 7, 3)));
+            assert!(
+                matches(&layout, own, message(5, 7, -3))
+                    && !matches(&layout, own, message(5, 7, 3))
+            );
         }
     }
 
@@ -330,6 +356,9 @@ mod tests {
             mode(Some(TagMode::Full), 64, 2, true),
             Err(ModeError::Lacks("4 bytes of FI_REMOTE_CQ_DATA"))
         );
-        assert_eq!(mode(Some(TagMode::Full), 64, 4, false), Err(ModeError::Lacks("FI_DIRECTED_RECV")));
+        assert_eq!(
+            mode(Some(TagMode::Full), 64, 4, false),
+            Err(ModeError::Lacks("FI_DIRECTED_RECV"))
+        );
     }
 }

@@ -98,7 +98,9 @@ mod tests {
     #[test]
     fn encoded_fields_are_decoded() {
         for protocol in [Plain, Synchronous, Announced] {
-            for (context, source, tag) in [(0, 0, 0), (LAST_CONTEXT, LAST_PROCESS, i32::MAX), (7, 9, -3)] {
+            for (context, source, tag) in
+                [(0, 0, 0), (LAST_CONTEXT, LAST_PROCESS, i32::MAX), (7, 9, -3)]
+            {
                 let one = label(context, source, protocol, tag);
                 assert_eq!(MessageLabel::decode(one.encode()), one);
             }
@@ -109,8 +111,9 @@ mod tests {
 
     #[test]
     fn a_receive_matches_only_its_messages() {
-        let takes =
-            |MatchCriteria { bits, ignored }, one: MessageLabel| (bits ^ one.encode()) & !ignored == 0;
+        let takes = |MatchCriteria { bits, ignored }, one: MessageLabel| {
+            (bits ^ one.encode()) & !ignored == 0
+        };
         let one = wanted(5, Some(9), Tags::one(3));
         for protocol in [Plain, Synchronous, Announced] {
             assert!(takes(one, label(5, 9, protocol, 3)));
@@ -119,7 +122,10 @@ mod tests {
             assert!(!takes(one, other), "{other:?}");
         }
         let any = wanted(5, None, Tags::ANY);
-        assert!(takes(any, label(5, 0, Plain, 0)) && takes(any, label(5, LAST_PROCESS, Announced, i32::MAX)));
+        assert!(
+            takes(any, label(5, 0, Plain, 0))
+                && takes(any, label(5, LAST_PROCESS, Announced, i32::MAX))
+        );
         assert!(!takes(any, label(5, 7, Plain, -3)), "a tag of the library's");
         let own = wanted(5, None, Tags::one(-3));
         assert!(takes(own, label(5, 7, Plain, -3)) && !takes(own, label(5, 7, Plain, 3)));

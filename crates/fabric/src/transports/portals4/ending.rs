@@ -48,7 +48,8 @@ impl Portals {
     }
 
     fn end_sends_to(&mut self, peer: u32, sink: &mut dyn FrameSink) {
-        let is_to = |(number, (to, token)): (&u32, &(u32, u64))| (*to == peer).then_some((*number, *token));
+        let is_to =
+            |(number, (to, token)): (&u32, &(u32, u64))| (*to == peer).then_some((*number, *token));
         for (number, token) in self.announced.iter().filter_map(is_to).collect::<Vec<_>>() {
             self.withdraw_exposed(number);
             self.announced.remove(&number);

@@ -57,9 +57,9 @@ impl Word {
         Some(match (kind, rest) {
             (0, rest) if body.len() == LEN => {
                 let (numbers, max_message) = rest.split_last_chunk::<8>()?;
-                let mut numbers = numbers
-                    .chunks_exact(4)
-                    .map(|number| number.iter().rev().fold(0u32, |sum, byte| sum << 8 | u32::from(*byte)));
+                let mut numbers = numbers.chunks_exact(4).map(|number| {
+                    number.iter().rev().fold(0u32, |sum, byte| sum << 8 | u32::from(*byte))
+                });
                 let mut next = || numbers.next();
                 let process = ProcessAddress { nid: next()?, pid: next()? };
                 let (messages, exposed) = (next()?, next()?);
@@ -93,8 +93,11 @@ impl Portals {
     pub(super) fn flush_outbox(&mut self) {
         let mut full = HashSet::new();
         for (to, wants_answer, body) in std::mem::take(&mut self.outbox) {
-            let sent =
-                if full.contains(&to) { Ok(Sent::Full) } else { self.send_word(to, wants_answer, &body) };
+            let sent = if full.contains(&to) {
+                Ok(Sent::Full)
+            } else {
+                self.send_word(to, wants_answer, &body)
+            };
             match sent {
                 Ok(Sent::Full) => {
                     full.insert(to);

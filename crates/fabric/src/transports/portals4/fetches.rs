@@ -128,7 +128,8 @@ impl Portals {
                 let (part, is_last) = one.under_way.take().unwrap_or_default();
                 one.at += part;
                 if is_last {
-                    let PortalsFetch { from, token, tag, length, .. } = self.fetches.swap_remove(place);
+                    let PortalsFetch { from, token, tag, length, .. } =
+                        self.fetches.swap_remove(place);
                     if token != 0 {
                         self.ended.push_back(ReceiveEnd::Received { token, from, tag, length });
                     }
@@ -146,8 +147,12 @@ impl Portals {
 
     /// Ends the gets into the memory of a receive, and notifies the sender.
     pub(super) fn release_fetches(&mut self, token: u64) {
-        let found: Vec<u64> =
-            self.fetches.iter().filter(|one| one.token == token && token != 0).map(|one| one.id).collect();
+        let found: Vec<u64> = self
+            .fetches
+            .iter()
+            .filter(|one| one.token == token && token != 0)
+            .map(|one| one.id)
+            .collect();
         for id in found {
             self.wait_while(|name| *name == PortalsName::Get { fetch: id });
             if let Some(one) = self.fetches.iter_mut().find(|one| one.id == id) {

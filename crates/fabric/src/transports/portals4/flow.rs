@@ -73,7 +73,8 @@ impl Portals {
         let Some(mut closed) = self.closed.take() else { return };
         closed.waiting.retain(|peer| {
             let at = *peer as usize;
-            let is_gone = self.peers.get(at).is_some_and(|one| one.as_ref().is_some_and(|one| one.is_gone));
+            let is_gone =
+                self.peers.get(at).is_some_and(|one| one.as_ref().is_some_and(|one| one.is_gone));
             !is_gone && !self.never_met.contains(peer) && !self.sockets.has_left(*peer)
         });
         if !closed.waiting.is_empty() {

@@ -1,7 +1,8 @@
 //! Sends and receives by tag.
 
 use super::bits::{
-    self, LAST_CONTEXT, LAST_PROCESS, LONGEST, MessageLabel, PortalsProtocol, announced, announcement,
+    self, LAST_CONTEXT, LAST_PROCESS, LONGEST, MessageLabel, PortalsProtocol, announced,
+    announcement,
 };
 use super::fetches::FetchReceive;
 use super::{Portals, PortalsName, ReceiveEnd};
@@ -29,7 +30,11 @@ pub(super) struct TakenMessage {
 }
 
 fn length_of(label: MessageLabel, arrival: &Arrival) -> u64 {
-    if label.protocol == PortalsProtocol::Announced { announced(arrival.header).1 } else { arrival.length }
+    if label.protocol == PortalsProtocol::Announced {
+        announced(arrival.header).1
+    } else {
+        arrival.length
+    }
 }
 
 fn packed(buffer: &UserBuf) -> Vec<u8> {
@@ -39,7 +44,13 @@ fn packed(buffer: &UserBuf) -> Vec<u8> {
 }
 
 impl Portals {
-    pub(super) fn came(&mut self, token: u64, wanted: MatchCriteria, arrival: Arrival, buffer: UserBuf) {
+    pub(super) fn came(
+        &mut self,
+        token: u64,
+        wanted: MatchCriteria,
+        arrival: Arrival,
+        buffer: UserBuf,
+    ) {
         let label = MessageLabel::decode(arrival.bits);
         let from = label.source;
         let Some(peer) = self.peer(from) else {
@@ -129,9 +140,10 @@ impl Portals {
             if let Some(at) = self.early.iter().position(is_it) {
                 let event = self.early.remove(at);
                 return match event {
-                    Some(PortalsEvent::Ended { ending: PortalsEnding::Found(arrival, bytes), .. }) => {
-                        Some((arrival, bytes))
-                    }
+                    Some(PortalsEvent::Ended {
+                        ending: PortalsEnding::Found(arrival, bytes),
+                        ..
+                    }) => Some((arrival, bytes)),
                     _ => None,
                 };
             }
@@ -151,7 +163,9 @@ impl Portals {
         let Some(peer) = self.peer(to) else { return Ok(Sent::Full) };
         let at = (peer.messages.process, peer.max_message);
         let (exposed, bytes) = match protocol {
-            PortalsProtocol::Announced if buffer.as_contiguous().is_some() => (buffer.clone(), Vec::new()),
+            PortalsProtocol::Announced if buffer.as_contiguous().is_some() => {
+                (buffer.clone(), Vec::new())
+            }
             PortalsProtocol::Announced => (Owned::new(packed(buffer)).buf(), Vec::new()),
             _ => (UserBuf::empty(), packed(buffer)),
         };
@@ -181,7 +195,8 @@ impl Portals {
         if is_synchronous {
             return self.announce(to, message, PortalsProtocol::Synchronous);
         }
-        let label = MessageLabel { context, source: self.own, protocol: PortalsProtocol::Plain, tag };
+        let label =
+            MessageLabel { context, source: self.own, protocol: PortalsProtocol::Plain, tag };
         let message = PutMessage { bits: label.encode(), header: 0, bytes: packed(buffer) };
         Ok(match self.put(to, self.next_put, message)? {
             Some(_) => Sent::Full,
@@ -217,7 +232,9 @@ impl MatchingTransport for Portals {
         }
         let length = message.buffer.packed_len() as u64;
         if length > LONGEST {
-            return Err(unreachable(format!("a message of {length} bytes is too long for portals4")));
+            return Err(unreachable(format!(
+                "a message of {length} bytes is too long for portals4"
+            )));
         }
         if self.sockets.has_left(to) {
             return Ok(Sent::Done);
@@ -246,15 +263,20 @@ impl MatchingTransport for Portals {
     }
 
     fn tcancel(&mut self, token: u64) {
-        let is_it =
-            |name: &PortalsName| matches!(name, PortalsName::Receive { token: of, .. } if *of == token);
+        let is_it = |name: &PortalsName| matches!(name, PortalsName::Receive { token: of, .. } if *of == token);
         // A receive that cannot be unlinked has a message.
         for _ in self.interface.unlink(is_it) {
             self.ended.push_back(ReceiveEnd::NotReceived { token });
         }
     }
 
-    fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed> {
+    fn tprobe(
+        &mut self,
+        from: Option<u32>,
+        context: u32,
+        tags: Tags,
+        takes: bool,
+    ) -> Option<Probed> {
         let wanted = bits::wanted(context, from, tags);
         let (arrival, _) = self.search(wanted, false)?;
         let label = MessageLabel::decode(arrival.bits);

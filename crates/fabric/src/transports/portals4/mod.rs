@@ -42,8 +42,8 @@ use crate::introductions::Introductions;
 use crate::routes::Nodes;
 use crate::transports::{Tell, Teller};
 use crate::{
-    Connected, Connections, Counts, FrameSink, Limits, MatchingTransport, Membership, OutgoingMessage, Sent,
-    Statistics, Traffic, Transport, Unreachable,
+    Connected, Connections, Counts, FrameSink, Limits, MatchingTransport, Membership,
+    OutgoingMessage, Sent, Statistics, Traffic, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_portals::{
@@ -351,9 +351,12 @@ impl Transport for Portals {
         for one in self.unmet.iter_mut().filter(|one| one.token == token) {
             (one.token, one.buffer) = (0, UserBuf::empty());
         }
-        self.wait_while(|name| matches!(name, PortalsName::Receive { token: of, .. } if *of == token));
+        self.wait_while(
+            |name| matches!(name, PortalsName::Receive { token: of, .. } if *of == token),
+        );
         for event in &mut self.early {
-            if let PortalsEvent::Ended { token: name, ending: PortalsEnding::Came(_, buffer) } = event
+            if let PortalsEvent::Ended { token: name, ending: PortalsEnding::Came(_, buffer) } =
+                event
                 && let PortalsName::Receive { token: of, .. } = name
                 && *of == token
             {

@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_survey_without_the_library_says_so() {
-        let params = Params::default().with("mtl_portals4_library", "/nonexistent/libportals.so.4").unwrap();
+        let params =
+            Params::default().with("mtl_portals4_library", "/nonexistent/libportals.so.4").unwrap();
         let why = survey(&params).unwrap_err();
         assert!(
             why.contains("/nonexistent/libportals.so.4") && why.contains("mtl_portals4_library"),

@@ -27,7 +27,12 @@ impl PostboxIn {
     }
 
     #[inline]
-    pub(super) fn poll(&mut self, from: u32, area: &PostboxArea, sink: &mut dyn FrameSink) -> PostboxPoll {
+    pub(super) fn poll(
+        &mut self,
+        from: u32,
+        area: &PostboxArea,
+        sink: &mut dyn FrameSink,
+    ) -> PostboxPoll {
         let mut seen = PostboxPoll::default();
         for _ in 0..BURST {
             let Some(packet) = self.receiver.peek() else { break };

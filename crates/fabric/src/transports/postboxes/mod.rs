@@ -28,7 +28,8 @@ use self::incoming::PostboxIn;
 use self::outgoing::PostboxOut;
 use crate::peer_segments::{PeerSegment, PeerSegments};
 use crate::{
-    Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable,
+    Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport,
+    Unreachable,
 };
 use oxmpi_shm::postbox::PostboxArea;
 use oxmpi_shm::segment::RankState;
@@ -96,7 +97,8 @@ impl Postboxes {
     ) -> Result<Postboxes, String> {
         let place = members.iter().position(|member| *member == me);
         let ranks = area.shape().ranks;
-        let (Some(place), true) = (place, members.len() == ranks as usize && members.is_sorted()) else {
+        let (Some(place), true) = (place, members.len() == ranks as usize && members.is_sorted())
+        else {
             return Err(format!(
                 "the shared segment is for {ranks} processes, and those of process {me}'s node are {members:?}"
             ));
@@ -132,7 +134,11 @@ impl Postboxes {
         let first = *self.members.first()?;
         let at = peer.wrapping_sub(first) as usize;
         // Mostly the ranks are consecutive.
-        if self.members.get(at) == Some(&peer) { Some(at) } else { self.members.binary_search(&peer).ok() }
+        if self.members.get(at) == Some(&peer) {
+            Some(at)
+        } else {
+            self.members.binary_search(&peer).ok()
+        }
     }
 
     #[inline]
@@ -164,7 +170,9 @@ impl Postboxes {
     /// Their segments may have been mapped only now.
     fn ring_unmet(&mut self) {
         for at in 0..self.peers.len() {
-            let Some(PostboxPeer { number, is_to_be_rung: true, .. }) = self.peers[at] else { continue };
+            let Some(PostboxPeer { number, is_to_be_rung: true, .. }) = self.peers[at] else {
+                continue;
+            };
             if self.connect(number).is_err()
                 && let Some(peer) = &mut self.peers[at]
             {
@@ -205,8 +213,9 @@ impl PostboxPeer {
 
     /// A finalized program gets only late notices, which it does not take out of a full postbox.
     fn is_over(&self) -> bool {
-        let is_over =
-            |segment_of_peer: &PeerSegment| segment_of_peer.segment.status().state() == RankState::Finalized;
+        let is_over = |segment_of_peer: &PeerSegment| {
+            segment_of_peer.segment.status().state() == RankState::Finalized
+        };
         self.is_dead || self.segment_of_peer.as_ref().is_some_and(is_over)
     }
 }
@@ -259,7 +268,9 @@ impl Transport for Postboxes {
             Sent::Full
         } else {
             let sent = match message.frame {
-                Frame::Data { .. } => peer.out.send_piece(me, message, (area, place), settings, counters),
+                Frame::Data { .. } => {
+                    peer.out.send_piece(me, message, (area, place), settings, counters)
+                }
                 _ => peer.out.send(me, message),
             };
             has_posted |= sent != Sent::Full;
@@ -315,8 +326,9 @@ impl Membership for Postboxes {
 
     fn has_ended(&mut self, peer: u32) -> bool {
         let segment_of_peer = self.peer_mut(peer).and_then(|peer| peer.segment_of_peer.as_ref());
-        segment_of_peer
-            .is_some_and(|segment_of_peer| segment_of_peer.segment.status().state() == RankState::Finalized)
+        segment_of_peer.is_some_and(|segment_of_peer| {
+            segment_of_peer.segment.status().state() == RankState::Finalized
+        })
     }
 
     fn leave(&mut self) -> bool {

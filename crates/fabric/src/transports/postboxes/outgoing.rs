@@ -45,7 +45,11 @@ impl PostboxOut {
 
     /// Whether the postbox is empty, perhaps after some polls and a pause.
     #[inline]
-    pub(super) fn wait(&mut self, settings: &PostboxSettings, counters: &mut PostboxCounts) -> bool {
+    pub(super) fn wait(
+        &mut self,
+        settings: &PostboxSettings,
+        counters: &mut PostboxCounts,
+    ) -> bool {
         if self.sender.is_empty() {
             return true;
         }

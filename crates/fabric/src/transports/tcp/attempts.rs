@@ -83,7 +83,10 @@ mod tests {
     fn a_silent_peer_is_tried_for_ever() {
         let mut failures = FailedAttempts::default();
         let pauses: Vec<_> = (0..1000).map(|_| failures.unclear()).collect();
-        assert_eq!((pauses[0], pauses[1], pauses[999]), (FIRST_PAUSE, 2 * FIRST_PAUSE, LONGEST_PAUSE));
+        assert_eq!(
+            (pauses[0], pauses[1], pauses[999]),
+            (FIRST_PAUSE, 2 * FIRST_PAUSE, LONGEST_PAUSE)
+        );
         assert_eq!(
             failures.failed(Duration::MAX, Duration::ZERO),
             Retry::Again(LONGEST_PAUSE),
@@ -95,7 +98,8 @@ mod tests {
     fn a_process_that_was_away_tries_some_times_more() {
         let mut failures = FailedAttempts::default();
         let hour = Duration::from_secs(3600);
-        let gave_up = (0..20).find(|n| matches!(failures.failed(hour * *n, hour / 60), Retry::GiveUp { .. }));
+        let gave_up =
+            (0..20).find(|n| matches!(failures.failed(hour * *n, hour / 60), Retry::GiveUp { .. }));
         assert_eq!(gave_up, Some(LEAST_TRIES - 1));
     }
 }

@@ -64,12 +64,14 @@ impl Tcp {
             peer.failures.over();
         }
         let tried = peer.tried.take();
-        let is_silent = matches!(peer.state, ConnectionState::Connecting { limit, .. } if limit <= now);
+        let is_silent =
+            matches!(peer.state, ConnectionState::Connecting { limit, .. } if limit <= now);
         // The peer refuses when attempts cross.
         let is_reached = matches!(peer.state, ConnectionState::Greeting { is_welcome: true, .. });
         if let Some(address) = &tried
             && !is_reached
-            && (is_silent || peer.alternatives > 1 && !was_up && failure.kind == FailureKind::Unreachable)
+            && (is_silent
+                || peer.alternatives > 1 && !was_up && failure.kind == FailureKind::Unreachable)
             && !peer.skipped.contains(&address.socket)
         {
             peer.skipped.push(address.socket);
@@ -102,9 +104,11 @@ impl Tcp {
             attempts::Retry::GiveUp { tries, time } => {
                 let to = match tried {
                     Some(address) => format!("the last address was {}", address.shown()),
-                    None => self.first_address(at).map_or("no address was found".into(), |address| {
-                        format!("its address is {}", address.shown())
-                    }),
+                    None => {
+                        self.first_address(at).map_or("no address was found".into(), |address| {
+                            format!("its address is {}", address.shown())
+                        })
+                    }
                 };
                 let text = format!(
                     "rank {own} cannot reach rank {at} over sockets: {}; tried {tries} times in {:.1} s, {to}",
@@ -112,8 +116,9 @@ impl Tcp {
                     time.as_secs_f64()
                 );
                 (self.tell)(&text);
-                let is_missed =
-                    self.known(at).is_some_and(|peer| peer.bond == Bond::Close && !peer.link.has_delivered());
+                let is_missed = self
+                    .known(at)
+                    .is_some_and(|peer| peer.bond == Bond::Close && !peer.link.has_delivered());
                 if is_missed {
                     self.undelivered.get_or_insert_with(|| text.clone());
                 }
@@ -157,8 +162,9 @@ impl Tcp {
         peer.attempts = peer.attempts.wrapping_add(1);
         let to = address.socket;
         peer.tried = Some(address);
-        let connected = Socket::connect(to, buffers)
-            .and_then(|socket| self.poller.add(&socket, PEER | u64::from(at), true).map(|()| socket));
+        let connected = Socket::connect(to, buffers).and_then(|socket| {
+            self.poller.add(&socket, PEER | u64::from(at), true).map(|()| socket)
+        });
         match connected {
             Ok(socket) => {
                 let limit = self.now() + CONNECTING;
@@ -184,7 +190,9 @@ impl Tcp {
             fill_random(&mut nonce)?;
             let encrypt = wants_encryption(encrypt, socket);
             let (mut greeting, hello) = match &peer.foreign {
-                Some((foreign, secret)) => Initiator::to_foreign(own, *foreign, secret, &nonce, encrypt),
+                Some((foreign, secret)) => {
+                    Initiator::to_foreign(own, *foreign, secret, &nonce, encrypt)
+                }
                 None => Initiator::new(own, at, &secret, &nonce, encrypt),
             }
             .map_err(std::io::Error::other)?;
@@ -200,8 +208,12 @@ impl Tcp {
                 if let ConnectionState::Connecting { socket, .. } =
                     std::mem::replace(&mut peer.state, ConnectionState::Apart)
                 {
-                    peer.state =
-                        ConnectionState::Greeting { socket, greeting, got: Vec::new(), is_welcome: false };
+                    peer.state = ConnectionState::Greeting {
+                        socket,
+                        greeting,
+                        got: Vec::new(),
+                        is_welcome: false,
+                    };
                 }
             }
             Err(error) => self.connection_failed(at, &error.into()),
@@ -305,17 +317,20 @@ impl Tcp {
     pub(super) fn on_greeting(&mut self, place: u64, sink: &mut dyn FrameSink) {
         loop {
             let secret = (&self.secret, self.settings.encrypt);
-            let is_good = match self.greetings.greeted(place, self.own, secret, &mut self.secret_of) {
+            let is_good = match self.greetings.greeted(place, self.own, secret, &mut self.secret_of)
+            {
                 Ok(GreetingEvent::Nothing) => return,
                 Ok(GreetingEvent::More) => true,
-                Ok(GreetingEvent::Early(from, record)) => match self.take_early(from, &record, sink) {
-                    Ok(true) => true,
-                    Ok(false) => {
-                        self.greetings.drop_early(place);
-                        true
+                Ok(GreetingEvent::Early(from, record)) => {
+                    match self.take_early(from, &record, sink) {
+                        Ok(true) => true,
+                        Ok(false) => {
+                            self.greetings.drop_early(place);
+                            true
+                        }
+                        Err(_) => false,
                     }
-                    Err(_) => false,
-                },
+                }
                 Ok(GreetingEvent::Proof(acceptor, point)) => {
                     if let Some(socket) = self.greetings.take(place) {
                         self.poller.remove(&socket);
@@ -345,8 +360,8 @@ impl Tcp {
             return Ok(false);
         }
         let peer = self.peer(at);
-        let is_first =
-            peer.connections == 0 && !matches!(peer.state, ConnectionState::Left | ConnectionState::Lost(_));
+        let is_first = peer.connections == 0
+            && !matches!(peer.state, ConnectionState::Left | ConnectionState::Lost(_));
         if !is_first || peer.incarnation.is_some_and(|known| known != incarnation) {
             return Ok(false);
         }
@@ -360,14 +375,17 @@ impl Tcp {
 
     fn judge(&mut self, mut acceptor: Acceptor, socket: Socket, point: Point) {
         let (at, incarnation) = acceptor.from();
-        if !matches!(socket.receive(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
+        if !matches!(socket.receive(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+        {
             // The peer has given this attempt up for a better one, or sends an impossible point.
             return;
         }
         let (poller, is_leaving) = (self.poller.clone(), self.leaving.is_some());
         let peer = self.peer(at);
-        let own_attempt =
-            matches!(peer.state, ConnectionState::Connecting { .. } | ConnectionState::Greeting { .. });
+        let own_attempt = matches!(
+            peer.state,
+            ConnectionState::Connecting { .. } | ConnectionState::Greeting { .. }
+        );
         let is_old = peer.incarnation.is_some_and(|known| incarnation < known);
         let is_new = peer.incarnation.is_some_and(|known| incarnation > known);
         if is_new {

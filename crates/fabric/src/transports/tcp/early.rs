@@ -23,7 +23,8 @@ pub(super) const EARLY_HEAD: usize = 32;
 pub const EARLY_BYTES: usize = 16 << 10;
 
 /// The most bytes of an early message without the body.
-const LONGEST_REST: usize = EARLY_HEAD + RECORD_HEADER + MAX_LEAD + MAX_FRAME_LEN + (ALIGNMENT - 1) + MAC;
+const LONGEST_REST: usize =
+    EARLY_HEAD + RECORD_HEADER + MAX_LEAD + MAX_FRAME_LEN + (ALIGNMENT - 1) + MAC;
 const SHORTEST: usize = (RECORD_HEADER + HEADER_LEN).next_multiple_of(ALIGNMENT);
 const _: () = assert!((EARLY_HEAD + MAC).is_multiple_of(ALIGNMENT));
 
@@ -66,7 +67,8 @@ impl Early {
     pub(super) fn length(&self, head: &[u8]) -> Result<usize, GreetingError> {
         let word = |at: usize| head.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
         let len = word(16).and_then(|len| usize::try_from(len).ok()).unwrap_or(0);
-        let is_next = word(0) == Some(KIND_EARLY.into()) && word(8) == Some(self.next) && word(24) == Some(0);
+        let is_next =
+            word(0) == Some(KIND_EARLY.into()) && word(8) == Some(self.next) && word(24) == Some(0);
         let fits = len >= SHORTEST && len.is_multiple_of(ALIGNMENT) && len <= EARLY_BYTES;
         match EARLY_HEAD + len + MAC {
             all if is_next && fits && all <= self.left => Ok(all),

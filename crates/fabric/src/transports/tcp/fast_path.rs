@@ -84,7 +84,8 @@ impl Tcp {
         let Some(header) = header else { return false };
         let mut frame = [0; MAX_FRAME_LEN];
         let envelope = Envelope { context: Context::Local(context), tag };
-        let frame_len = Frame::Eager { envelope }.encode(sequence, peer.source(self.own.rank), &mut frame);
+        let frame_len =
+            Frame::Eager { envelope }.encode(sequence, peer.source(self.own.rank), &mut frame);
         self.record.clear();
         self.record.extend_from_slice(&header.encode());
         self.record.extend_from_slice(&frame[..frame_len]);
@@ -134,8 +135,11 @@ impl Tcp {
         let Tcp { peers, ahead, .. } = self;
         let Some(Some(peer)) = peers.get_mut(from as usize) else { return Taken::Other };
         let ConnectionState::Up(socket) = &peer.state else { return Taken::Other };
-        let Some((header, got, total)) = peer.link.peek(from, ahead.rest()) else { return Taken::Other };
-        let Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } } = got.frame else {
+        let Some((header, got, total)) = peer.link.peek(from, ahead.rest()) else {
+            return Taken::Other;
+        };
+        let Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } } = got.frame
+        else {
             return Taken::Other;
         };
         let is_wanted = index == context && tags.fit(tag) && total <= into.len();
@@ -181,7 +185,11 @@ impl Tcp {
         if owes {
             self.write(from);
         }
-        if stored < total { Taken::Begun { tag, total, stored } } else { Taken::Message { tag, len: total } }
+        if stored < total {
+            Taken::Begun { tag, total, stored }
+        } else {
+            Taken::Message { tag, len: total }
+        }
     }
 }
 
@@ -192,7 +200,9 @@ mod tests {
 
     #[test]
     fn bodies_below_the_direct_limit_fit_the_buffer_with_any_lead() {
-        for (lead, body) in [(0, DIRECT - 1), (MAX_LEAD, DIRECT - 1), (MAX_LEAD, DIRECT - ALIGNMENT)] {
+        for (lead, body) in
+            [(0, DIRECT - 1), (MAX_LEAD, DIRECT - 1), (MAX_LEAD, DIRECT - ALIGNMENT)]
+        {
             let length = (HEADER_LEN + body) as u32;
             let header = RecordHeader {
                 kind: RecordKind::Frame,
@@ -204,7 +214,10 @@ mod tests {
                 lead: lead as u8,
             };
             let record = header.len() + length as usize + header.padding();
-            assert!(record <= Ahead::new().bytes.len(), "{record} bytes, of which {lead} are its lead");
+            assert!(
+                record <= Ahead::new().bytes.len(),
+                "{record} bytes, of which {lead} are its lead"
+            );
         }
     }
 }

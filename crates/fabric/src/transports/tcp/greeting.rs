@@ -206,7 +206,8 @@ impl Initiator {
         encrypt: bool,
     ) -> Result<(Initiator, [u8; HELLO]), GreetingError> {
         let mut transcript = Transcript::new(secret, ROOM);
-        let mut hello = Writer::new(KIND_HELLO).u64(own.job).u32(known_as).u32(number).u64(own.incarnation).0;
+        let mut hello =
+            Writer::new(KIND_HELLO).u64(own.job).u32(known_as).u32(number).u64(own.incarnation).0;
         hello.extend(nonce);
         debug_assert_eq!(hello.len(), HELLO_ENCRYPT);
         hello.extend(u64::from(encrypt).to_le_bytes());
@@ -216,7 +217,10 @@ impl Initiator {
         let hello = transcript.seal(KIND_HELLO, &hello);
         let handshake = Some(Box::new(handshake));
         let expected = (job, number, known_as);
-        Ok((Initiator { expected, transcript, encrypt, handshake, cipher: None, early: None }, hello))
+        Ok((
+            Initiator { expected, transcript, encrypt, handshake, cipher: None, early: None },
+            hello,
+        ))
     }
 
     /// Allows early records until the Welcome has come, if records need not be encrypted (rule 7).
@@ -349,7 +353,8 @@ impl Acceptor {
         if job != wanted || to != own.rank || from == own.rank {
             return Err(GreetingError::Elsewhere);
         }
-        let mut welcome = Writer(Vec::new()).u64(own.job).u32(own.rank).u32(from).u64(own.incarnation).0;
+        let mut welcome =
+            Writer(Vec::new()).u64(own.job).u32(own.rank).u32(from).u64(own.incarnation).0;
         welcome.extend(nonce);
         debug_assert_eq!(welcome.len(), WELCOME_ENCRYPT);
         let (is_wanted, message) = encryption(hello, HELLO_ENCRYPT)?;
@@ -385,7 +390,9 @@ impl Acceptor {
 
     /// Whether the greeting allows early records to be handed up (rules 7 and 9).
     pub fn may_take_early(&self) -> bool {
-        self.cipher.is_none() && self.job == self.own.job && self.incarnation >= self.own.incarnation
+        self.cipher.is_none()
+            && self.job == self.own.job
+            && self.incarnation >= self.own.incarnation
     }
 
     /// The cipher of the records, if they are encrypted; `None` at the second call.
@@ -450,7 +457,8 @@ mod tests {
             (true, 1, Some(GreetingError::Keys(NoiseError::Forged))),
             (false, 2, Some(GreetingError::NotGreeting)),
         ] {
-            let (mut initiator, hello) = Initiator::new(own(0), 1, &secret, &[1; 32], wants).unwrap();
+            let (mut initiator, hello) =
+                Initiator::new(own(0), 1, &secret, &[1; 32], wants).unwrap();
             let mut transcript = Transcript::new(&secret, ROOM);
             transcript.open(KIND_HELLO, &hello).unwrap();
             let mut welcome = Writer(Vec::new()).u64(5).u32(1).u32(0).u64(1).0;

@@ -56,7 +56,14 @@ impl Greetings {
         let number = self.next;
         self.next += 1;
         let got = Vec::new();
-        let new = Greeting { socket, got, acceptor: None, cannot_answer: false, takes_early: false, number };
+        let new = Greeting {
+            socket,
+            got,
+            acceptor: None,
+            cannot_answer: false,
+            takes_early: false,
+            number,
+        };
         if let Some(place) = self.places.iter().position(Option::is_none) {
             self.places[place] = Some(new);
             return (place as u64, None);
@@ -125,7 +132,8 @@ impl Greetings {
                     GreetingEvent::More
                 });
             }
-            let (Some(mut acceptor), Some(proof)) = (acceptor.take(), got.first_chunk::<PROOF>()) else {
+            let (Some(mut acceptor), Some(proof)) = (acceptor.take(), got.first_chunk::<PROOF>())
+            else {
                 return Ok(GreetingEvent::Nothing);
             };
             let point = acceptor.proved(proof)?;
@@ -135,7 +143,11 @@ impl Greetings {
         let mut nonce = [0; 32];
         oxmpi_sys::net::fill_random(&mut nonce).map_err(|_| GreetingError::NotGreeting)?;
         let job = job_of(hello);
-        let other = if job == own.job { None } else { Some(secret_of(job).ok_or(GreetingError::WrongMac)?) };
+        let other = if job == own.job {
+            None
+        } else {
+            Some(secret_of(job).ok_or(GreetingError::WrongMac)?)
+        };
         let secret = other.as_ref().unwrap_or(secret);
         let (new, welcome) =
             Acceptor::of_job(own, job, secret, hello, &nonce, wants_encryption(encrypt, socket))?;
@@ -167,7 +179,12 @@ pub(super) fn receive_up_to(socket: &Socket, got: &mut Vec<u8>, whole: usize) ->
         let read = socket.receive(&mut got[have..]);
         got.truncate(have + *read.as_ref().unwrap_or(&0));
         match read {
-            Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed")),
+            Ok(0) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the connection was closed",
+                ));
+            }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(error),
@@ -179,5 +196,9 @@ pub(super) fn receive_up_to(socket: &Socket, got: &mut Vec<u8>, whole: usize) ->
 /// There is room, as the connection has sent hardly anything.
 pub(super) fn send_whole(socket: &Socket, message: &[u8]) -> io::Result<()> {
     let sent = socket.send(&[Bytes::from(message)])?;
-    if sent == message.len() { Ok(()) } else { Err(io::Error::other("the connection takes no greeting")) }
+    if sent == message.len() {
+        Ok(())
+    } else {
+        Err(io::Error::other("the connection takes no greeting"))
+    }
 }

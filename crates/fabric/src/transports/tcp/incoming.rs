@@ -104,7 +104,9 @@ impl IncomingRecords {
 
     /// Whether an acknowledgement should be sent even if nothing else is.
     pub fn owes(&self) -> bool {
-        self.wanted || self.unacknowledged_bytes >= ACK_BYTES || self.unacknowledged_records >= ACK_RECORDS
+        self.wanted
+            || self.unacknowledged_bytes >= ACK_BYTES
+            || self.unacknowledged_records >= ACK_RECORDS
     }
 
     /// Requests that received records are acknowledged soon, if any are not.
@@ -142,8 +144,12 @@ impl IncomingRecords {
 
     /// The missing part of a begun body: its offset in the body, and its length.
     pub fn missing(&self) -> Option<(usize, usize)> {
-        let begun = self.begun.as_ref().filter(|_| matches!(self.stage, Stage::Body) && self.zeros == 0)?;
-        Some(((self.point.bytes - begun.frame) as usize, (begun.length - self.point.bytes) as usize))
+        let begun =
+            self.begun.as_ref().filter(|_| matches!(self.stage, Stage::Body) && self.zeros == 0)?;
+        Some((
+            (self.point.bytes - begun.frame) as usize,
+            (begun.length - self.point.bytes) as usize,
+        ))
     }
 
     /// At most [`IncomingRecords::missing`] bytes were stored in the memory of the receive.
@@ -175,7 +181,8 @@ impl IncomingRecords {
         let (header, rest) = bytes.split_first_chunk::<RECORD_HEADER>()?;
         let header = RecordHeader::decode(header).ok()?;
         let is_next = self.is_between()
-            && (header.kind, header.number, header.start) == (RecordKind::Frame, self.point.records, 0);
+            && (header.kind, header.number, header.start)
+                == (RecordKind::Frame, self.point.records, 0);
         let (lead, rest) = rest.split_at_checked(header.lead.into())?;
         if !is_next || rest.len() < HEADER_LEN || lead.iter().any(|byte| *byte != 0) {
             return None;
@@ -195,7 +202,11 @@ impl IncomingRecords {
     }
 
     /// Takes the next bytes of the connection. After an error the connection is unusable.
-    pub fn take(&mut self, mut bytes: &[u8], upper: &mut impl RecordSink) -> Result<(), RecordError> {
+    pub fn take(
+        &mut self,
+        mut bytes: &[u8],
+        upper: &mut impl RecordSink,
+    ) -> Result<(), RecordError> {
         while !bytes.is_empty() {
             bytes = match self.stage {
                 _ if self.zeros > 0 => {
@@ -261,7 +272,12 @@ impl IncomingRecords {
         let Point { records, bytes } = self.point;
         let same = self.begun.is_none_or(|begun| begun.length == header.length);
         if header.number != records || header.start != bytes || !same {
-            return Err(RecordError::Place { records, bytes, number: header.number, start: header.start });
+            return Err(RecordError::Place {
+                records,
+                bytes,
+                number: header.number,
+                start: header.start,
+            });
         }
         self.wanted_when_whole = header.wanted;
         self.stage = match self.begun {
@@ -274,7 +290,12 @@ impl IncomingRecords {
     fn begin_again(&mut self, header: &RecordHeader) -> Result<(), RecordError> {
         let (records, bytes) = (self.acknowledged(), 0);
         if header.number != records || header.start != 0 {
-            return Err(RecordError::Place { records, bytes, number: header.number, start: header.start });
+            return Err(RecordError::Place {
+                records,
+                bytes,
+                number: header.number,
+                start: header.start,
+            });
         }
         self.wanted_when_whole = header.wanted;
         self.stage = Stage::Again(header.length);
@@ -366,7 +387,12 @@ mod tests {
     struct Seen(Vec<(&'static str, usize, usize)>);
 
     impl RecordSink for Seen {
-        fn frame(&mut self, _: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError> {
+        fn frame(
+            &mut self,
+            _: &Received,
+            total: usize,
+            first: Bytes<'_>,
+        ) -> Result<(), RecordError> {
             self.0.push(("frame", total, first.len()));
             Ok(())
         }
@@ -419,7 +445,10 @@ mod tests {
         assert!(came.owes() && !came.is_between());
         assert_eq!(came.take_zeros(&vec![0; padding + 2]).map(<[u8]>::len), Ok(2));
         assert!(came.is_between());
-        assert_eq!(seen.0, [("frame", 100, 0), ("more", 0, 30), ("placed", 30, 50), ("placed", 80, 20)]);
+        assert_eq!(
+            seen.0,
+            [("frame", 100, 0), ("more", 0, 30), ("placed", 30, 50), ("placed", 80, 20)]
+        );
     }
 
     #[test]
@@ -442,7 +471,8 @@ mod tests {
         }
         bytes[50] = 0x4f;
         assert_eq!(came.take(&bytes, &mut seen), Err(RecordError::Padding(0x4f)));
-        let lead = RecordHeader { lead: ALIGNMENT as u8, length: 100, kind: RecordKind::Frame, ..header };
+        let lead =
+            RecordHeader { lead: ALIGNMENT as u8, length: 100, kind: RecordKind::Frame, ..header };
         assert!(matches!(RecordHeader::decode(&lead.encode()), Err(RecordError::Header(_))));
     }
 }

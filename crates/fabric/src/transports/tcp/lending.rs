@@ -26,7 +26,8 @@ impl Tcp {
         message: &OutgoingMessage<'_>,
         buffer: &UserBuf,
     ) -> Result<Sent, Unreachable> {
-        let sent = self.lend_by(to, |link, source| link.lend_whole(source, message, buffer.clone()))?;
+        let sent =
+            self.lend_by(to, |link, source| link.lend_whole(source, message, buffer.clone()))?;
         if sent == Sent::Later && !self.lenders.contains(&to) {
             (self.vain, self.uncopied) = (0, 0);
             self.lenders.push(to);

@@ -69,7 +69,12 @@ impl Link {
 
     /// The header of a record with a frame and a body of these lengths, for a message to be written
     /// at once by [`Link::keep_written`]; `None`: it must wait, or `most` records are retained.
-    pub(super) fn header_now(&self, frame: usize, body: usize, most: usize) -> Option<RecordHeader> {
+    pub(super) fn header_now(
+        &self,
+        frame: usize,
+        body: usize,
+        most: usize,
+    ) -> Option<RecordHeader> {
         if !self.out.is_free(most) {
             return None;
         }
@@ -105,7 +110,10 @@ impl Link {
     }
 
     /// Takes the acknowledgement in a header. On an error nothing has happened.
-    pub(super) fn take_acknowledgement(&mut self, header: &RecordHeader) -> Result<(), RecordError> {
+    pub(super) fn take_acknowledgement(
+        &mut self,
+        header: &RecordHeader,
+    ) -> Result<(), RecordError> {
         self.out.acknowledge(header.acknowledged)
     }
 
@@ -148,7 +156,13 @@ impl Link {
     /// Lends an eager message until the peer has it or [`Link::copy_oldest`] has copied it.
     pub fn lend_whole(&mut self, me: u32, message: &OutgoingMessage<'_>, buffer: UserBuf) {
         debug_assert!(body_fits(&message.body));
-        self.out.lend_whole(message.frame, message.sequence, me, (buffer, message.body.len()), message.token);
+        self.out.lend_whole(
+            message.frame,
+            message.sequence,
+            me,
+            (buffer, message.body.len()),
+            message.token,
+        );
     }
 
     /// The number of incomplete messages of [`Link::lend_whole`].
@@ -227,7 +241,12 @@ impl Link {
     }
 
     /// Takes bytes of process `from`. After an error the connection is unusable.
-    pub fn take(&mut self, from: u32, bytes: &[u8], sink: &mut dyn FrameSink) -> Result<(), RecordError> {
+    pub fn take(
+        &mut self,
+        from: u32,
+        bytes: &[u8],
+        sink: &mut dyn FrameSink,
+    ) -> Result<(), RecordError> {
         let Link { out, came, has_left, received } = self;
         let mut hands = LinkSink { from, out, has_left, received, sink };
         came.take(bytes, &mut hands)

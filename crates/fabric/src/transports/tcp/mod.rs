@@ -96,8 +96,8 @@ use self::lending::LEND_FROM;
 use self::peer::{Bond, ConnectionState, TcpPeer};
 use self::poll_set::RecentPeer;
 use crate::{
-    Body, Connected, Connections, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics,
-    Taken, Traffic, Transport, Unreachable,
+    Body, Connected, Connections, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent,
+    Statistics, Taken, Traffic, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -164,9 +164,16 @@ pub struct Tcp {
 
 impl fmt::Debug for Tcp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let states: Vec<_> =
-            self.peers.iter().enumerate().flat_map(|(at, p)| Some((at, &p.as_ref()?.state))).collect();
-        f.debug_struct("Tcp").field("own", &self.own).field("states", &states).finish_non_exhaustive()
+        let states: Vec<_> = self
+            .peers
+            .iter()
+            .enumerate()
+            .flat_map(|(at, p)| Some((at, &p.as_ref()?.state)))
+            .collect();
+        f.debug_struct("Tcp")
+            .field("own", &self.own)
+            .field("states", &states)
+            .finish_non_exhaustive()
     }
 }
 
@@ -328,7 +335,9 @@ impl Tcp {
             return self.send_copy(to, message);
         }
         match self.lend_whole(to, message, buffer)? {
-            Sent::Full if self.peer(to).takes_early(message.body.len()) => self.send_copy(to, message),
+            Sent::Full if self.peer(to).takes_early(message.body.len()) => {
+                self.send_copy(to, message)
+            }
             sent => Ok(sent),
         }
     }
@@ -383,7 +392,14 @@ impl Transport for Tcp {
         Ok(sent)
     }
 
-    fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {
+    fn send_now(
+        &mut self,
+        to: u32,
+        context: u32,
+        tag: i32,
+        sequence: u8,
+        bytes: Bytes<'_>,
+    ) -> bool {
         self.send_fast(to, (context, tag, sequence), bytes)
     }
 
@@ -510,6 +526,7 @@ impl Tcp {
         let listener = Listener::bind(std::net::Ipv4Addr::LOCALHOST.into(), None).unwrap();
         let find: Find = Box::new(|_| Ok(PeerLocation::Left));
         let tell: Tell = Box::new(|text| panic!("{text}"));
-        Tcp::new(own, Secret([0; 32]), TcpSettings::default(), (listener, poller), find, tell).unwrap()
+        Tcp::new(own, Secret([0; 32]), TcpSettings::default(), (listener, poller), find, tell)
+            .unwrap()
     }
 }

@@ -84,7 +84,14 @@ static CR_PRIORITY: Param = Param::priority(
 );
 
 const fn short(name: &'static str) -> Param {
-    Param { name, unit: Unit::Bytes, default: 65535, max: 1 << 30, change: ChangeRule::Always, ..Param::NEW }
+    Param {
+        name,
+        unit: Unit::Bytes,
+        default: 65535,
+        max: 1 << 30,
+        change: ChangeRule::Always,
+        ..Param::NEW
+    }
 }
 
 const fn buffers(name: &'static str) -> Param {

@@ -31,12 +31,19 @@ impl Writing {
         let mut head = [0; RECORD_HEADER + MAX_LEAD];
         head[..RECORD_HEADER].copy_from_slice(&header.encode());
         let (is_record, padding) = (header.kind == RecordKind::Frame, header.padding());
-        let (len, padding) = if is_record { (header.len(), padding) } else { (header.len() + padding, 0) };
+        let (len, padding) =
+            if is_record { (header.len(), padding) } else { (header.len() + padding, 0) };
         Writing { head, len, done: 0, is_record, padding }
     }
 
     fn padding(zeros: usize) -> Writing {
-        Writing { head: [0; RECORD_HEADER + MAX_LEAD], len: zeros, done: 0, is_record: false, padding: 0 }
+        Writing {
+            head: [0; RECORD_HEADER + MAX_LEAD],
+            len: zeros,
+            done: 0,
+            is_record: false,
+            padding: 0,
+        }
     }
 }
 
@@ -97,7 +104,14 @@ impl OutgoingRecords {
             && self.copies.may_take(len)
     }
 
-    pub(super) fn push(&mut self, frame: Frame, sequence: u8, me: u32, body: &Body<'_>, token: u64) {
+    pub(super) fn push(
+        &mut self,
+        frame: Frame,
+        sequence: u8,
+        me: u32,
+        body: &Body<'_>,
+        token: u64,
+    ) {
         let data = self.copies.take(body);
         self.keep(frame, sequence, me, RecordBody::Copied(data), CompletionPoint::Written(token));
     }
@@ -124,7 +138,12 @@ impl OutgoingRecords {
         bytes[..frame.len()].copy_from_slice(frame);
         let data = RecordBody::Copied(self.copies.take(&Body::Bytes(body)));
         self.append(
-            RetainedRecord { frame: bytes, frame_len: frame.len(), data, completes: CompletionPoint::Never },
+            RetainedRecord {
+                frame: bytes,
+                frame_len: frame.len(),
+                data,
+                completes: CompletionPoint::Never,
+            },
             true,
         );
         self.writing = Some(Writing::of(header));
@@ -175,12 +194,13 @@ impl OutgoingRecords {
         if self.lent == 0 {
             return None;
         }
-        let found = self.retained.iter().take(self.current).enumerate().find_map(|(at, retained)| {
-            match retained.completes {
-                CompletionPoint::Copied(token) => Some((at, token)),
-                _ => None,
-            }
-        });
+        let found =
+            self.retained.iter().take(self.current).enumerate().find_map(|(at, retained)| {
+                match retained.completes {
+                    CompletionPoint::Copied(token) => Some((at, token)),
+                    _ => None,
+                }
+            });
         found.filter(|(at, _)| self.copies.may_take(self.retained[*at].data.len()))
     }
 
@@ -199,7 +219,14 @@ impl OutgoingRecords {
         (retained.data, retained.completes) = (data, CompletionPoint::Never);
     }
 
-    fn keep(&mut self, frame: Frame, sequence: u8, me: u32, data: RecordBody, completes: CompletionPoint) {
+    fn keep(
+        &mut self,
+        frame: Frame,
+        sequence: u8,
+        me: u32,
+        data: RecordBody,
+        completes: CompletionPoint,
+    ) {
         let mut bytes = [0; MAX_FRAME_LEN];
         let frame_len = frame.encode(sequence, me, &mut bytes);
         let is_needed = !frame.is_hint();
@@ -266,8 +293,9 @@ impl OutgoingRecords {
             let retained = record.as_ref().map(|(retained, _)| *retained);
             *writing = Some(Writing::of(&RecordHeader {
                 kind,
-                wanted: retained
-                    .is_some_and(|retained| matches!(retained.completes, CompletionPoint::Acknowledged(_))),
+                wanted: retained.is_some_and(|retained| {
+                    matches!(retained.completes, CompletionPoint::Acknowledged(_))
+                }),
                 number: retained.map_or(0, |_| self.first + *current as u64),
                 acknowledged: say(),
                 length: retained.map_or(0, |retained| retained.len() as u32),
@@ -311,8 +339,9 @@ impl OutgoingRecords {
             self.current += 1;
             self.wrote(bytes - now);
         }
-        self.written =
-            self.written.max(Point { records: self.first + self.current as u64, bytes: self.at as u32 });
+        self.written = self
+            .written
+            .max(Point { records: self.first + self.current as u64, bytes: self.at as u32 });
     }
 
     /// The peer has `records` complete records. Fails if fewer were written.
@@ -408,7 +437,13 @@ mod tests {
         for is_lost in [false, true] {
             let mut out = OutgoingRecords::default();
             let body = Body::Bytes(Bytes::from(b"body"));
-            out.push(Frame::Learn { id: oxmpi_wire::ContextId::new(0, 0), index: 0 }, 0, 0, &body, 7);
+            out.push(
+                Frame::Learn { id: oxmpi_wire::ContextId::new(0, 0), index: 0 },
+                0,
+                0,
+                &body,
+                7,
+            );
             out.clear(is_lost);
             assert!(out.is_acknowledged());
             assert_eq!(out.gone, if is_lost { vec![] } else { vec![7] });
@@ -441,7 +476,10 @@ mod tests {
             buffer.unpack(0, Bytes::from(&[1; 10_000][..]));
             assert!(!out.resume(Point::default()).unwrap());
             let again = out.pending(false, || 0).unwrap().as_slice()[2].to_vec();
-            assert!(again.len() == 10_000 && again.iter().all(|byte| *byte == 7), "what was there then");
+            assert!(
+                again.len() == 10_000 && again.iter().all(|byte| *byte == 7),
+                "what was there then"
+            );
             assert!(out.lent() == 0 && !out.copy_oldest());
         }
     }
@@ -458,7 +496,9 @@ mod tests {
         let (mut out, _buffer) = lent();
         out.acknowledge(1).unwrap();
         assert_eq!(out.gone, [5]);
-        assert!(out.lent() == 0 && out.copies.is_empty() && !out.copy_oldest() && out.is_acknowledged());
+        assert!(
+            out.lent() == 0 && out.copies.is_empty() && !out.copy_oldest() && out.is_acknowledged()
+        );
         let (mut out, _buffer) = lent();
         out.clear(true);
         assert!(out.lent() == 0 && out.gone.is_empty());

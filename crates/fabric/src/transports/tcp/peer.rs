@@ -50,9 +50,8 @@ impl ConnectionState {
 
     pub(super) fn socket(&self) -> Option<&Socket> {
         match self {
-            ConnectionState::Connecting { socket, .. } | ConnectionState::Greeting { socket, .. } => {
-                Some(socket)
-            }
+            ConnectionState::Connecting { socket, .. }
+            | ConnectionState::Greeting { socket, .. } => Some(socket),
             _ => self.connection(),
         }
     }
@@ -200,12 +199,14 @@ impl TcpPeer {
     pub(super) fn takes_early(&self, len: usize) -> bool {
         let ConnectionState::Greeting { greeting, .. } = &self.state else { return false };
         let records = greeting.early_records(len);
-        records.is_some_and(|records| self.link.has_written_only(records)) && self.link.has_room(len)
+        records.is_some_and(|records| self.link.has_written_only(records))
+            && self.link.has_room(len)
     }
 
     /// Reads the next message of the own greeting. At its end: the peer's received point.
     pub(super) fn greeted(&mut self) -> Result<Option<Point>, ConnectionFailure> {
-        let ConnectionState::Greeting { socket, greeting, got, is_welcome } = &mut self.state else {
+        let ConnectionState::Greeting { socket, greeting, got, is_welcome } = &mut self.state
+        else {
             return Ok(None);
         };
         let whole = if *is_welcome { VERDICT } else { WELCOME };
@@ -216,9 +217,12 @@ impl TcpPeer {
             return greeting.judged(verdict).map(Some).map_err(ConnectionFailure::from);
         }
         let Some(welcome) = got.first_chunk::<WELCOME>() else { return Ok(None) };
-        let (incarnation, proof): (u64, [u8; PROOF]) = greeting.welcomed(welcome, self.link.point())?;
+        let (incarnation, proof): (u64, [u8; PROOF]) =
+            greeting.welcomed(welcome, self.link.point())?;
         if self.incarnation.is_some_and(|known| known != incarnation) {
-            return Err(format!("incarnation {incarnation} answered instead of the one known").into());
+            return Err(
+                format!("incarnation {incarnation} answered instead of the one known").into()
+            );
         }
         self.incarnation = Some(incarnation);
         send_whole(socket, &proof)?;

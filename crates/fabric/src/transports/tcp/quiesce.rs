@@ -27,8 +27,10 @@ impl Connections for Tcp {
         let now = self.now();
         for at in 0..self.peers.len() as u32 {
             let Some(peer) = self.known(at) else { continue };
-            if matches!(peer.state, ConnectionState::Apart | ConnectionState::Left | ConnectionState::Lost(_))
-            {
+            if matches!(
+                peer.state,
+                ConnectionState::Apart | ConnectionState::Left | ConnectionState::Lost(_)
+            ) {
                 continue;
             }
             // A peer that was not quiesced belongs to another launcher, and is connected again.
@@ -46,7 +48,11 @@ impl Connections for Tcp {
     fn give_up_lost_connections(&mut self, sink: &mut dyn FrameSink) {
         // The restored process has other descriptors in their place, which would stay open.
         self.listeners.iter_mut().for_each(Listener::adopt);
-        self.peers.iter_mut().flatten().filter_map(|peer| peer.state.socket_mut()).for_each(Socket::adopt);
+        self.peers
+            .iter_mut()
+            .flatten()
+            .filter_map(|peer| peer.state.socket_mut())
+            .for_each(Socket::adopt);
         self.greetings.adopt();
         self.give_up_connections(sink);
     }

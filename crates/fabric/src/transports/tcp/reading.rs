@@ -51,14 +51,21 @@ impl Tcp {
     }
 
     /// Polls all descriptors, but does not read data of the peer `except`.
-    pub(super) fn poll_descriptors(&mut self, except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
+    pub(super) fn poll_descriptors(
+        &mut self,
+        except: Option<u32>,
+        sink: &mut dyn FrameSink,
+    ) -> bool {
         self.recent.note_poll();
         let mut ready = std::mem::take(&mut self.ready);
         self.poller.look(&mut ready);
         let out = self.recent.out().filter(|at| Some(*at) != except);
         let mut any = out.is_some_and(|at| self.poll_peer(at, sink));
         for one in &mut ready {
-            if one.name & PEER == PEER && Some(one.name as u32) == except && self.is_up(one.name as u32) {
+            if one.name & PEER == PEER
+                && Some(one.name as u32) == except
+                && self.is_up(one.name as u32)
+            {
                 one.readable = false;
             }
             let index = one.name & u64::from(u32::MAX);
@@ -135,7 +142,8 @@ impl Tcp {
     fn read_sealed(&mut self, at: u32, sink: &mut dyn FrameSink) -> bool {
         let Tcp { peers, buffer, plain, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at as usize) else { return false };
-        let TcpPeer { state: ConnectionState::Sealed(sealed), link, failures, .. } = &mut **peer else {
+        let TcpPeer { state: ConnectionState::Sealed(sealed), link, failures, .. } = &mut **peer
+        else {
             return false;
         };
         let (mut any, mut end, before) = (false, None, link.progress());

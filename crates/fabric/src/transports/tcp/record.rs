@@ -100,7 +100,9 @@ impl RecordHeader {
             lead: bytes[3],
         };
         let fits = match kind {
-            RecordKind::Frame => header.length as usize >= HEADER_LEN && header.start < header.length.max(1),
+            RecordKind::Frame => {
+                header.length as usize >= HEADER_LEN && header.start < header.length.max(1)
+            }
             _ => {
                 (header.number, header.length, header.start, header.lead, header.wanted)
                     == (0, 0, 0, 0, false)

@@ -41,7 +41,15 @@ pub(super) struct Sealed {
 
 impl Sealed {
     pub(super) fn new(socket: Socket, cipher: Box<Cipher>) -> Sealed {
-        Sealed { socket, cipher, out: Vec::new(), sent: 0, carried: 0, written: 0, came: Vec::new() }
+        Sealed {
+            socket,
+            cipher,
+            out: Vec::new(),
+            sent: 0,
+            carried: 0,
+            written: 0,
+            came: Vec::new(),
+        }
     }
 
     pub(super) fn socket(&self) -> &Socket {
@@ -58,7 +66,11 @@ impl Sealed {
 
     /// Seals as much of the pieces as a batch holds, when everything before is sent. `plain` is
     /// memory to gather them in. Fails if the keys are used up.
-    pub(super) fn seal(&mut self, pieces: &Pieces<'_>, plain: &mut Vec<u8>) -> Result<(), NoiseError> {
+    pub(super) fn seal(
+        &mut self,
+        pieces: &Pieces<'_>,
+        plain: &mut Vec<u8>,
+    ) -> Result<(), NoiseError> {
         debug_assert!(self.is_sent());
         plain.clear();
         for piece in pieces.as_slice() {

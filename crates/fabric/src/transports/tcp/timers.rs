@@ -42,9 +42,8 @@ impl Tcp {
             }
         }
         let peers = self.peers.iter().flatten().filter_map(|peer| match peer.state {
-            ConnectionState::Pause { until: time } | ConnectionState::Connecting { limit: time, .. } => {
-                Some(time)
-            }
+            ConnectionState::Pause { until: time }
+            | ConnectionState::Connecting { limit: time, .. } => Some(time),
             _ => peer.starved_until,
         });
         let next = peers.chain(self.accepts_after).min();

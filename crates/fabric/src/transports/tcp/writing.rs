@@ -45,7 +45,8 @@ impl Tcp {
     pub(super) fn write_newest(&mut self, to: u32) {
         let Tcp { peers, record, .. } = self;
         let Some(Some(peer)) = peers.get_mut(to as usize) else { return };
-        let TcpPeer { state: ConnectionState::Greeting { socket, greeting, .. }, link, .. } = &mut **peer
+        let TcpPeer { state: ConnectionState::Greeting { socket, greeting, .. }, link, .. } =
+            &mut **peer
         else {
             return self.write(to);
         };
@@ -108,7 +109,8 @@ impl Tcp {
         let mut starved_until = None;
         let Tcp { peers, plain, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at as usize) else { return };
-        let TcpPeer { state: ConnectionState::Sealed(sealed), link, is_blocked, is_broken, .. } = &mut **peer
+        let TcpPeer { state: ConnectionState::Sealed(sealed), link, is_blocked, is_broken, .. } =
+            &mut **peer
         else {
             return;
         };

@@ -51,7 +51,9 @@ fn await_boot(channel: &mut SecureChannel) -> Result<Option<DaemonMessage>, Stri
         match read_input(channel) {
             Ok(true) => {}
             Ok(false) => return Ok(None),
-            Err(error) => return Err(format!("{not_boot}: cannot read its standard input: {error}")),
+            Err(error) => {
+                return Err(format!("{not_boot}: cannot read its standard input: {error}"));
+            }
         }
     }
 }
@@ -66,24 +68,28 @@ pub(super) fn read_seed(boot: &mut SecureChannel) -> Result<Seed, String> {
     match await_boot(boot)? {
         Some(DaemonMessage::Seed(seed)) if seed.node < seed.size => Ok(seed),
         Some(other) => Err(wrong(&other)),
-        None => Err("it is started by 'oxmpi boot', not by hand: its standard input is empty".into()),
+        None => {
+            Err("it is started by 'oxmpi boot', not by hand: its standard input is empty".into())
+        }
     }
 }
 
 /// Becomes a daemon with a table of all nodes. `None` if `oxmpi boot` has ended.
 pub(super) fn prepare(seed: Seed, boot: &mut SecureChannel) -> Result<Option<Daemon>, String> {
     check_suffix(&seed.suffix)?;
-    let door = local::bind_stream(&socket_name(&seed.suffix)).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => taken(&seed.suffix),
-        _ => format!("cannot take the name of the daemon's socket: {error}"),
-    })?;
+    let door =
+        local::bind_stream(&socket_name(&seed.suffix)).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => taken(&seed.suffix),
+            _ => format!("cannot take the name of the daemon's socket: {error}"),
+        })?;
     let listeners = if seed.size > 1 { listen(&seed)? } else { Vec::new() };
     let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>();
     let ready = DaemonMessage::Ready {
         version: VERSION,
         host: host::name(),
         cpus: cpus::usable() as u32,
-        addresses: addresses.map_err(|error| format!("cannot query the address of a socket: {error}"))?,
+        addresses: addresses
+            .map_err(|error| format!("cannot query the address of a socket: {error}"))?,
     };
     let failed = |error: io::Error| format!("cannot answer 'oxmpi boot': {error}");
     report_to_boot(&ready).map_err(failed)?;
@@ -153,9 +159,11 @@ fn listen(seed: &Seed) -> Result<Vec<Listener>, String> {
     let ranked = interfaces::ranked(&there, &seed.include, &seed.exclude, false);
     let ranked = ranked.map_err(|error| error.to_string())?;
     let listen = |address| {
-        Listener::bind(address, None).map_err(|error| format!("cannot listen at {address}: {error}"))
+        Listener::bind(address, None)
+            .map_err(|error| format!("cannot listen at {address}: {error}"))
     };
-    let far: Vec<_> = ranked.iter().filter(|interface| !interface.is_loopback).take(MAX_ADDRESSES).collect();
+    let far: Vec<_> =
+        ranked.iter().filter(|interface| !interface.is_loopback).take(MAX_ADDRESSES).collect();
     if far.is_empty() {
         return Err(format!(
             "{} has no network that the other nodes could reach (btl_tcp_if_include '{}', btl_tcp_if_exclude '{}')",
@@ -194,7 +202,8 @@ impl Daemon {
         // after the fork.
         let signals = Signals::new(&wanted)?;
         self.poller.add(&signals, SIGNALS, false)?;
-        let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
+        let null =
+            rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
         rustix::stdio::dup2_stdin(&null)?;
         rustix::stdio::dup2_stderr(&null)?;
         let programs = Programs::new(&self.seed.suffix, self.open_files)?;

@@ -35,7 +35,9 @@ impl Daemon {
         self.end();
         let (own, peers) = (self.seed.node, self.peers.len() as u32);
         if let Some(ending) = &mut self.ending {
-            ending.missing.extend((0..peers).filter(|node| *node != own && !waiting.contains(node)));
+            ending
+                .missing
+                .extend((0..peers).filter(|node| *node != own && !waiting.contains(node)));
             ending.waiting.extend(waiting);
             ending.clients.push(client);
         }
@@ -43,7 +45,8 @@ impl Daemon {
 
     /// Another daemon requests the end of this one, or has ended itself.
     pub(super) fn halt_from(&mut self, number: u64) {
-        let Some(DaemonConnection { role: Role::Peer(node), .. }) = self.connections.get(&number) else {
+        let Some(DaemonConnection { role: Role::Peer(node), .. }) = self.connections.get(&number)
+        else {
             return;
         };
         let node = *node;
@@ -89,10 +92,9 @@ impl Daemon {
         self.door = None;
         let Some(ending) = self.ending.take() else { return };
         let missing = ending.missing.iter().chain(&ending.waiting).copied().collect();
-        ending
-            .clients
-            .iter()
-            .for_each(|client| self.send(*client, &DaemonMessage::Halted { missing: Vec::clone(&missing) }));
+        ending.clients.iter().for_each(|client| {
+            self.send(*client, &DaemonMessage::Halted { missing: Vec::clone(&missing) })
+        });
         ending.peers.iter().for_each(|peer| self.send(*peer, &DaemonMessage::Halt));
         let limit = Instant::now() + FAREWELL;
         let mut ready = Vec::new();

@@ -25,7 +25,9 @@ impl Daemon {
         }
         let held = match connection.link {
             PeerSocket::Near(_) => match self.connections.remove(&number) {
-                Some(DaemonConnection { link: PeerSocket::Near(socket), .. }) => PendingStream::Near(socket),
+                Some(DaemonConnection { link: PeerSocket::Near(socket), .. }) => {
+                    PendingStream::Near(socket)
+                }
                 _ => return,
             },
             PeerSocket::Far(_) => {
@@ -34,7 +36,9 @@ impl Daemon {
             }
         };
         match self.connections.get_mut(&of) {
-            Some(DaemonConnection { role: Role::Control(streams), .. }) => _ = streams.insert(stream, held),
+            Some(DaemonConnection { role: Role::Control(streams), .. }) => {
+                _ = streams.insert(stream, held)
+            }
             _ => self.drop_stream(held),
         }
     }
@@ -52,12 +56,19 @@ impl Daemon {
         };
         let answer = match started {
             Ok(pid) => DaemonMessage::Started { id: exec.id, pid: pid.cast_unsigned() },
-            Err(ExecFailure { error, reason }) => DaemonMessage::Failed { id: exec.id, error, reason },
+            Err(ExecFailure { error, reason }) => {
+                DaemonMessage::Failed { id: exec.id, error, reason }
+            }
         };
         self.send(number, &answer);
     }
 
-    fn start(&mut self, number: u64, exec: &Exec, held: [PendingStream; 2]) -> Result<i32, ExecFailure> {
+    fn start(
+        &mut self,
+        number: u64,
+        exec: &Exec,
+        held: [PendingStream; 2],
+    ) -> Result<i32, ExecFailure> {
         let kernel = |error: io::Error| failure(error.to_string());
         let mut ends = Vec::new();
         let mut passages = Vec::new();
@@ -93,8 +104,9 @@ impl Daemon {
     }
 
     pub(super) fn pass(&mut self, number: u64) {
-        let Some(DaemonConnection { link: PeerSocket::Far(socket), channel, role, interests, .. }) =
-            self.connections.get_mut(&number)
+        let Some(DaemonConnection {
+            link: PeerSocket::Far(socket), channel, role, interests, ..
+        }) = self.connections.get_mut(&number)
         else {
             return;
         };
@@ -104,7 +116,8 @@ impl Daemon {
                 let new = passage.interests(channel);
                 let sides: [(BorrowedFd<'_>, u64); 2] =
                     [(socket.as_fd(), number), (passage.program().as_fd(), number | PROGRAM)];
-                for ((fd, name), (old, new)) in sides.into_iter().zip(interests.iter_mut().zip(new)) {
+                for ((fd, name), (old, new)) in sides.into_iter().zip(interests.iter_mut().zip(new))
+                {
                     // Fails without memory; the data are then seen with the next event of the other
                     // side.
                     if self.poller.set_interest(fd, name, *old, new).is_ok() {
@@ -133,7 +146,8 @@ impl Daemon {
         };
         let all = self.connections.iter().filter(|(_, connection)| belongs(connection));
         let all: Vec<u64> = all.map(|(number, _)| *number).collect();
-        all.into_iter().for_each(|number| self.lose(number, "the client that requested it is gone"));
+        all.into_iter()
+            .for_each(|number| self.lose(number, "the client that requested it is gone"));
     }
 
     fn drop_stream(&mut self, held: PendingStream) {
@@ -146,7 +160,9 @@ impl Daemon {
     pub(super) fn pass_last(&mut self) -> bool {
         let mut is_done = true;
         for (number, connection) in &mut self.connections {
-            let DaemonConnection { link: PeerSocket::Far(socket), channel, role, interests, .. } = connection
+            let DaemonConnection {
+                link: PeerSocket::Far(socket), channel, role, interests, ..
+            } = connection
             else {
                 continue;
             };

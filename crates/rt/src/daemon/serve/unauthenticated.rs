@@ -28,7 +28,11 @@ impl Daemon {
                     let own = rustix::process::geteuid().as_raw();
                     if local::peer(&socket).is_ok_and(|peer| peer.user == own) {
                         self.make_room(true, MAX_UNAUTHENTICATED);
-                        self.add(PeerSocket::Near(socket), SecureChannel::trusted(), Role::Unidentified);
+                        self.add(
+                            PeerSocket::Near(socket),
+                            SecureChannel::trusted(),
+                            Role::Unidentified,
+                        );
                     }
                 }
                 Ok(None) => return,

@@ -15,7 +15,9 @@ use crate::launch::parts::{INCARNATION, Reach, give_abroad, plug_whereabouts, re
 impl Agent<'_> {
     /// Handles one message of a rank; returns whether there may be more.
     pub(super) fn control_once(&mut self, rank: u32) -> bool {
-        let Some(socket) = self.members.get(&rank).map(|member| &member.rank.control) else { return false };
+        let Some(socket) = self.members.get(&rank).map(|member| &member.rank.control) else {
+            return false;
+        };
         let mut bytes = [0; MAX_MESSAGE];
         let (n, came) = match fdpass::receive(socket, &mut bytes) {
             Ok((0, _)) => {
@@ -35,7 +37,13 @@ impl Agent<'_> {
         true
     }
 
-    fn handle_request(&mut self, rank: u32, request: &Request, bytes: &[u8], came: Option<OwnedFd>) {
+    fn handle_request(
+        &mut self,
+        rank: u32,
+        request: &Request,
+        bytes: &[u8],
+        came: Option<OwnedFd>,
+    ) {
         match *request {
             Request::Segment { rank: wanted } => {
                 let member = self.members.get(&wanted);
@@ -103,9 +111,12 @@ impl Agent<'_> {
             return Reply::Refused { rank: wanted, reason };
         }
         match self.members.get(&wanted) {
-            Some(member) => {
-                plug_whereabouts(wanted, (&member.rank, is_far), member.plug.as_ref(), member.running)
-            }
+            Some(member) => plug_whereabouts(
+                wanted,
+                (&member.rank, is_far),
+                member.plug.as_ref(),
+                member.running,
+            ),
             None => match self.relics.get(&wanted) {
                 Some(relic) if relic.has_left => Reply::Left { rank: wanted },
                 Some(_) => Reply::Refused { rank: wanted, reason: "its process has ended".into() },
@@ -129,7 +140,12 @@ impl Agent<'_> {
         if !member.running {
             return Ok(());
         }
-        reach_abroad((&member.rank.segment, &mut member.plug), launch, (own, Reach::Networks), notifies)
+        reach_abroad(
+            (&member.rank.segment, &mut member.plug),
+            launch,
+            (own, Reach::Networks),
+            notifies,
+        )
     }
 
     fn give_abroad(&mut self, rank: u32) {
@@ -146,7 +162,9 @@ impl Agent<'_> {
         match contents.map(|bytes| blob::write(&bytes)).transpose() {
             // A process that sends requests without reading the answers loses them.
             Ok(fd) => _ = fdpass::send(&member.rank.control, reply, fd.as_ref().map(AsFd::as_fd)),
-            Err(error) => self.answer(rank, &Reply::Refused { rank, reason: error.to_string() }, None),
+            Err(error) => {
+                self.answer(rank, &Reply::Refused { rank, reason: error.to_string() }, None)
+            }
         }
     }
 

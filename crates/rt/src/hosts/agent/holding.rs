@@ -73,8 +73,10 @@ impl Agent<'_> {
     }
 
     pub(super) fn describe(&mut self, round: u32) {
-        let is_unread =
-            self.members.values().any(|member| fdpass::has_unread(&member.rank.control).unwrap_or(false));
+        let is_unread = self
+            .members
+            .values()
+            .any(|member| fdpass::has_unread(&member.rank.control).unwrap_or(false));
         let described = if is_unread { Ok(Vec::new()) } else { self.describe_all() };
         let (error, ranks) = match described {
             Ok(ranks) => (String::new(), ranks),
@@ -92,7 +94,9 @@ impl Agent<'_> {
             match member.rank.segment.status().state() {
                 RankState::Initialized => {}
                 RankState::Created | RankState::Loaded => {
-                    return Err(named("it has not called MPI_Init yet: try again when it has".into()));
+                    return Err(named(
+                        "it has not called MPI_Init yet: try again when it has".into(),
+                    ));
                 }
                 _ => return Err(named("it has called MPI_Finalize".into())),
             }
@@ -125,18 +129,23 @@ impl Agent<'_> {
     pub(super) fn begin_imaging(&mut self, round: u32, place: String) {
         let Some(params) = self.launch.as_ref().map(|launch| launch.params.clone()) else { return };
         let is_given_up = Arc::new(AtomicBool::new(false));
-        let task =
-            ImageTask { place, params, ranks: self.described.clone(), is_given_up: is_given_up.clone() };
+        let task = ImageTask {
+            place,
+            params,
+            ranks: self.described.clone(),
+            is_given_up: is_given_up.clone(),
+        };
         let image = self.setup.image;
-        let begun = pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from).and_then(|(done, end)| {
-            let work = move || {
-                let _end = end;
-                image(&task)
-            };
-            let thread = std::thread::Builder::new().name("images".into()).spawn(work)?;
-            self.listen(&self.events, done.as_fd(), IMAGED, 0)?;
-            Ok(Imaging { round, done, thread, is_given_up, signals: Vec::new() })
-        });
+        let begun =
+            pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from).and_then(|(done, end)| {
+                let work = move || {
+                    let _end = end;
+                    image(&task)
+                };
+                let thread = std::thread::Builder::new().name("images".into()).spawn(work)?;
+                self.listen(&self.events, done.as_fd(), IMAGED, 0)?;
+                Ok(Imaging { round, done, thread, is_given_up, signals: Vec::new() })
+            });
         match begun {
             Ok(imaging) => self.imaging = Some(imaging),
             Err(error) => {
@@ -147,9 +156,13 @@ impl Agent<'_> {
     }
 
     pub(super) fn finish_imaging(&mut self) {
-        let Some(Imaging { round, done, thread, is_given_up, signals }) = self.imaging.take() else { return };
+        let Some(Imaging { round, done, thread, is_given_up, signals }) = self.imaging.take()
+        else {
+            return;
+        };
         drop(done);
-        let made = thread.join().unwrap_or_else(|_| Err("the thread that made images has failed".into()));
+        let made =
+            thread.join().unwrap_or_else(|_| Err("the thread that made images has failed".into()));
         if made.is_err() {
             recover(&self.stopped);
         }
@@ -160,7 +173,8 @@ impl Agent<'_> {
         let begun = made.and_then(|ImagesMade { facts, files }| match files {
             None => Ok((facts, None)),
             Some(scratch) => {
-                let files = FileSender::all_of(scratch.path()).map_err(|error| error.to_string())?;
+                let files =
+                    FileSender::all_of(scratch.path()).map_err(|error| error.to_string())?;
                 Ok((Vec::new(), Some(ImageTransfer { round, files, facts, _scratch: scratch })))
             }
         });
@@ -218,7 +232,8 @@ impl Agent<'_> {
     pub(super) fn check_calls(&mut self) {
         let Some(number) = self.calling else { return };
         let ranks = self.members.iter().filter(|(_, member)| member.running);
-        let found = returned(number, ranks.map(|(rank, member)| (*rank, member.rank.segment.status())));
+        let found =
+            returned(number, ranks.map(|(rank, member)| (*rank, member.rank.segment.status())));
         let count = self.members.values().filter(|member| member.running).count();
         let (error, values) = match found {
             Ok(values) if values.len() < count => return,
@@ -233,7 +248,8 @@ impl Agent<'_> {
     pub(super) fn receive_piece(&mut self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         if self.received.is_none() {
             let order = self.ready.as_ref().and_then(|ready| ready.order.restore.as_ref());
-            let beside = order.and_then(|restore| restore.images.set.parent()).unwrap_or("/".as_ref());
+            let beside =
+                order.and_then(|restore| restore.images.set.parent()).unwrap_or("/".as_ref());
             let scratch = ImageDirectory::make_in(&[beside, &std::env::temp_dir()])?;
             self.received = Some((FileReceiver::into(scratch.path()), scratch));
         }

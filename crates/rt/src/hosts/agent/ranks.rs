@@ -49,7 +49,8 @@ impl LocalRank {
     }
 
     pub(super) fn open_input(&mut self, fd: OwnedFd) {
-        self.input = Some(Input { fd, waiting: Vec::new(), has_ended: false, is_listened_to: false });
+        self.input =
+            Some(Input { fd, waiting: Vec::new(), has_ended: false, is_listened_to: false });
     }
 
     /// The pipe of the standard input, and the bytes that are not written yet.
@@ -116,7 +117,8 @@ impl Agent<'_> {
     /// An output of a rank, or of a process whose job is over.
     fn output_of(&mut self, rank: u32, kind: usize) -> Option<&mut Option<OwnedFd>> {
         let of_member = self.members.get_mut(&rank).map(|member| &mut member.outputs);
-        let outputs = of_member.or_else(|| self.relics.get_mut(&rank).map(|relic| &mut relic.outputs));
+        let outputs =
+            of_member.or_else(|| self.relics.get_mut(&rank).map(|relic| &mut relic.outputs));
         outputs?.get_mut(kind)
     }
 
@@ -155,7 +157,8 @@ impl Agent<'_> {
         while self.control_once(rank) {}
         for kind in [0, 1] {
             let is_there = |agent: &Self| {
-                let pipe = agent.members.get(&rank).and_then(|member| member.outputs[kind].as_ref());
+                let pipe =
+                    agent.members.get(&rank).and_then(|member| member.outputs[kind].as_ref());
                 agent.under_way < WINDOW && pipe.is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
             };
             while is_there(self) {

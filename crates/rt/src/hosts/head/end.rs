@@ -29,7 +29,8 @@ impl RemoteAgent {
         let how = self.how_ended(error);
         let said = String::from_utf8_lossy(&self.said).trim().replace('\n', "\n    ");
         let words = if said.is_empty() { message::shown(self.stream.came()) } else { said };
-        let words = if words.is_empty() { String::new() } else { format!(" and said:\n    {words}") };
+        let words =
+            if words.is_empty() { String::new() } else { format!(" and said:\n    {words}") };
         let host = &self.host;
         let next = match how {
             Some(CarrierExit::Code(127 | 126)) => {
@@ -45,7 +46,10 @@ impl RemoteAgent {
         let how = how.map_or("has closed the stream".to_string(), |exit| exit.to_string());
         host_error(
             host,
-            format!("cannot start an agent there: '{}' {how}{words}\n  Next:    {next}", self.shown),
+            format!(
+                "cannot start an agent there: '{}' {how}{words}\n  Next:    {next}",
+                self.shown
+            ),
         )
     }
 
@@ -83,7 +87,8 @@ impl RemoteAgent {
     /// Why the stream has ended while ranks run, for the user.
     pub(crate) fn why_lost(&mut self, error: Option<io::Error>) -> String {
         let how = self.how_ended(error);
-        let how = how.map_or("the stream has ended".to_string(), |exit| format!("'{}' {exit}", self.shown));
+        let how = how
+            .map_or("the stream has ended".to_string(), |exit| format!("'{}' {exit}", self.shown));
         let said = String::from_utf8_lossy(&self.said);
         let said = said.trim();
         if said.is_empty() { how } else { format!("{how}; its last output:\n    {said}") }

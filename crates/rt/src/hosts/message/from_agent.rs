@@ -230,11 +230,17 @@ impl FromAgent {
                     relay: from.text()?,
                 },
                 kind::OF_RELAY => FromAgent::Relay { notice: from.bytes()? },
-                kind::RELAY_ENDED => FromAgent::RelayEnded { pid: from.word()?, exit: read_exit(from)? },
-                kind::STARTED => FromAgent::Started { pids: from.list(|from| from.word().zip(from.word()))? },
-                kind::FAILED => {
-                    FromAgent::Failed { base: from.word()?, is_program: from.bool()?, text: from.text()? }
+                kind::RELAY_ENDED => {
+                    FromAgent::RelayEnded { pid: from.word()?, exit: read_exit(from)? }
                 }
+                kind::STARTED => {
+                    FromAgent::Started { pids: from.list(|from| from.word().zip(from.word()))? }
+                }
+                kind::FAILED => FromAgent::Failed {
+                    base: from.word()?,
+                    is_program: from.bool()?,
+                    text: from.text()?,
+                },
                 kind::TEXT => FromAgent::Text { text: from.text()? },
                 kind::REQUEST => FromAgent::Request {
                     rank: from.word()?,
@@ -242,15 +248,21 @@ impl FromAgent {
                     blob: from.option()?,
                     seen: Seen::read(from)?,
                 },
-                kind::OUTPUT => {
-                    FromAgent::Output { rank: from.word()?, is_error: from.bool()?, bytes: from.bytes()? }
-                }
-                kind::EXITED => {
-                    FromAgent::Exited { rank: from.word()?, exit: read_exit(from)?, seen: Seen::read(from)? }
-                }
+                kind::OUTPUT => FromAgent::Output {
+                    rank: from.word()?,
+                    is_error: from.bool()?,
+                    bytes: from.bytes()?,
+                },
+                kind::EXITED => FromAgent::Exited {
+                    rank: from.word()?,
+                    exit: read_exit(from)?,
+                    seen: Seen::read(from)?,
+                },
                 kind::SEEN => FromAgent::Seen(from.list(|from| from.word().zip(Seen::read(from)))?),
                 kind::FOUND => FromAgent::Answer { asker: from.word()?, reply: from.bytes()? },
-                kind::INPUT_TAKEN => FromAgent::InputTaken { rank: from.word()?, bytes: from.number()? },
+                kind::INPUT_TAKEN => {
+                    FromAgent::InputTaken { rank: from.word()?, bytes: from.number()? }
+                }
                 kind::STOPPED => FromAgent::Stopped { round: from.word()?, error: from.text()? },
                 kind::DESCRIBED => FromAgent::Described {
                     round: from.word()?,
@@ -259,18 +271,22 @@ impl FromAgent {
                     ranks: from.list(HeldRank::read)?,
                     listeners: read_addresses(from)?,
                 },
-                kind::OF_PIECE => {
-                    FromAgent::Piece { round: from.word()?, name: from.text()?, bytes: from.bytes()? }
-                }
+                kind::OF_PIECE => FromAgent::Piece {
+                    round: from.word()?,
+                    name: from.text()?,
+                    bytes: from.bytes()?,
+                },
                 kind::RETURNED => FromAgent::Returned {
                     number: from.word()?,
                     error: from.text()?,
                     values: from.list(|from| from.word().zip(from.word().map(u32::cast_signed)))?,
                 },
                 kind::WANTS_IMAGES => FromAgent::WantsImages,
-                kind::IMAGED => {
-                    FromAgent::Imaged { round: from.word()?, error: from.text()?, facts: from.bytes()? }
-                }
+                kind::IMAGED => FromAgent::Imaged {
+                    round: from.word()?,
+                    error: from.text()?,
+                    facts: from.bytes()?,
+                },
                 kind::ALIVE => FromAgent::Alive,
                 _ => return None,
             })

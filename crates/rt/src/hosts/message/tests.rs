@@ -4,14 +4,11 @@ use crate::launch::{Bind, HeldRank, Images};
 use proptest::prelude::*;
 
 fn seen() -> impl Strategy<Value = Seen> {
-    let stages = vec![MpiStage::Untouched, MpiStage::Initialized, MpiStage::Finalizing, MpiStage::Finalized];
+    let stages =
+        vec![MpiStage::Untouched, MpiStage::Initialized, MpiStage::Finalizing, MpiStage::Finalized];
     let stage = proptest::sample::select(stages);
-    (any::<u32>(), stage, any::<u16>(), any::<bool>()).prop_map(|(pid, stage, last_call, rests)| Seen {
-        pid,
-        stage,
-        last_call,
-        rests,
-    })
+    (any::<u32>(), stage, any::<u16>(), any::<bool>())
+        .prop_map(|(pid, stage, last_call, rests)| Seen { pid, stage, last_call, rests })
 }
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -31,12 +28,19 @@ fn from_agents() -> impl Strategy<Value = FromAgent> {
             .prop_map(|(addresses, relay)| FromAgent::Ready { addresses, relay }),
         bytes().prop_map(|notice| FromAgent::Relay { notice }),
         (any::<u32>(), ".{0,20}").prop_map(|(round, error)| FromAgent::Stopped { round, error }),
-        (any::<(u32, bool)>(), ".{0,20}").prop_map(|((round, is_unread), error)| FromAgent::Described {
-            round,
-            error,
-            is_unread,
-            ranks: vec![HeldRank { number: 1, pid: 7, input: Some(vec![7]), ..HeldRank::default() }],
-            listeners: vec!["10.0.0.1:77".parse().unwrap(), "[fe80::1]:5".parse().unwrap()],
+        (any::<(u32, bool)>(), ".{0,20}").prop_map(|((round, is_unread), error)| {
+            FromAgent::Described {
+                round,
+                error,
+                is_unread,
+                ranks: vec![HeldRank {
+                    number: 1,
+                    pid: 7,
+                    input: Some(vec![7]),
+                    ..HeldRank::default()
+                }],
+                listeners: vec!["10.0.0.1:77".parse().unwrap(), "[fe80::1]:5".parse().unwrap()],
+            }
         }),
         (any::<u32>(), ".{0,20}", bytes()).prop_map(|(round, error, facts)| FromAgent::Imaged {
             round,
@@ -52,24 +56,25 @@ fn from_agents() -> impl Strategy<Value = FromAgent> {
         (any::<u32>(), ".{0,20}", proptest::collection::vec(any::<(u32, i32)>(), 0..4))
             .prop_map(|(number, error, values)| FromAgent::Returned { number, error, values }),
         (any::<u32>(), exit()).prop_map(|(pid, exit)| FromAgent::RelayEnded { pid, exit }),
-        proptest::collection::vec(any::<(u32, u32)>(), 0..4).prop_map(|pids| FromAgent::Started { pids }),
-        (any::<(u32, bool)>(), ".{0,40}").prop_map(|((base, is_program), text)| FromAgent::Failed {
-            base,
-            is_program,
-            text
-        }),
+        proptest::collection::vec(any::<(u32, u32)>(), 0..4)
+            .prop_map(|pids| FromAgent::Started { pids }),
+        (any::<(u32, bool)>(), ".{0,40}")
+            .prop_map(|((base, is_program), text)| FromAgent::Failed { base, is_program, text }),
         ".{0,40}".prop_map(|text| FromAgent::Text { text }),
-        (any::<u32>(), bytes(), proptest::option::of(bytes()), seen())
-            .prop_map(|(rank, request, blob, seen)| FromAgent::Request { rank, request, blob, seen }),
-        (any::<u32>(), any::<bool>(), bytes()).prop_map(|(rank, is_error, bytes)| FromAgent::Output {
+        (any::<u32>(), bytes(), proptest::option::of(bytes()), seen()).prop_map(
+            |(rank, request, blob, seen)| FromAgent::Request { rank, request, blob, seen }
+        ),
+        (any::<u32>(), any::<bool>(), bytes())
+            .prop_map(|(rank, is_error, bytes)| FromAgent::Output { rank, is_error, bytes }),
+        (any::<u32>(), exit(), seen()).prop_map(|(rank, exit, seen)| FromAgent::Exited {
             rank,
-            is_error,
-            bytes
+            exit,
+            seen
         }),
-        (any::<u32>(), exit(), seen()).prop_map(|(rank, exit, seen)| FromAgent::Exited { rank, exit, seen }),
         proptest::collection::vec((any::<u32>(), seen()), 0..4).prop_map(FromAgent::Seen),
         (any::<u32>(), bytes()).prop_map(|(asker, reply)| FromAgent::Answer { asker, reply }),
-        (any::<u32>(), any::<u64>()).prop_map(|(rank, bytes)| FromAgent::InputTaken { rank, bytes }),
+        (any::<u32>(), any::<u64>())
+            .prop_map(|(rank, bytes)| FromAgent::InputTaken { rank, bytes }),
         Just(FromAgent::Alive),
     ]
 }
@@ -134,9 +139,9 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
     ];
     let words = || proptest::collection::vec(any::<u32>(), 0..5);
     prop_oneof![
-        (any::<u64>(), words(), bind, words()).prop_map(|(universe, nodes, bind, fed)| ToAgent::Order(
-            Box::new(order(universe, nodes, bind, fed))
-        )),
+        (any::<u64>(), words(), bind, words()).prop_map(|(universe, nodes, bind, fed)| {
+            ToAgent::Order(Box::new(order(universe, nodes, bind, fed)))
+        }),
         Just(ToAgent::Go),
         Just(ToAgent::GoOn),
         any::<u32>().prop_map(|round| ToAgent::Hold { round }),

@@ -107,18 +107,24 @@ impl ToAgent {
             ToAgent::Go => framed(kind::GO, |_| {}),
             ToAgent::GoOn => framed(kind::GO_ON, |_| {}),
             ToAgent::Hold { round } => framed(kind::HOLD, |out| out.number((*round).into())),
-            ToAgent::Describe { round } => framed(kind::DESCRIBE, |out| out.number((*round).into())),
+            ToAgent::Describe { round } => {
+                framed(kind::DESCRIBE, |out| out.number((*round).into()))
+            }
             ToAgent::Image { round, place } => framed(kind::IMAGE, |out| {
                 out.number((*round).into());
                 out.bytes(place.as_bytes());
             }),
-            ToAgent::CallFunctions { number } => framed(kind::CALL, |out| out.number((*number).into())),
+            ToAgent::CallFunctions { number } => {
+                framed(kind::CALL, |out| out.number((*number).into()))
+            }
             ToAgent::Piece { name, bytes } => framed(kind::TO_PIECE, |out| {
                 out.bytes(name.as_bytes());
                 out.bytes(bytes);
             }),
             ToAgent::Abandon { base } => framed(kind::ABANDON, |out| out.number((*base).into())),
-            ToAgent::ReleaseJob { base, size } => framed(kind::RELEASE_JOB, |out| range(out, *base, *size)),
+            ToAgent::ReleaseJob { base, size } => {
+                framed(kind::RELEASE_JOB, |out| range(out, *base, *size))
+            }
             ToAgent::Forget { base, size } => framed(kind::FORGET, |out| range(out, *base, *size)),
             ToAgent::Answer { rank, reply, blob } => framed(kind::ANSWER, |out| {
                 out.number((*rank).into());
@@ -165,9 +171,11 @@ impl ToAgent {
                 kind::ABANDON => ToAgent::Abandon { base: from.word()? },
                 kind::RELEASE_JOB => ToAgent::ReleaseJob { base: from.word()?, size: from.word()? },
                 kind::FORGET => ToAgent::Forget { base: from.word()?, size: from.word()? },
-                kind::ANSWER => {
-                    ToAgent::Answer { rank: from.word()?, reply: from.bytes()?, blob: from.option()? }
-                }
+                kind::ANSWER => ToAgent::Answer {
+                    rank: from.word()?,
+                    reply: from.bytes()?,
+                    blob: from.option()?,
+                },
                 kind::SIGNAL => ToAgent::Signal {
                     number: from.word()?.cast_signed(),
                     ranks: from.list(FieldReader::word)?,

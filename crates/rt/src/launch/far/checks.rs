@@ -49,7 +49,9 @@ impl Launcher<'_> {
     pub(in super::super) fn handle_deferred(&mut self, now: Instant) {
         let is_known = self.are_checks_answered();
         self.begin_quiescing(now, is_known);
-        if self.deferred.is_empty() || !(is_known || self.deferred_until.is_some_and(|until| until <= now)) {
+        if self.deferred.is_empty()
+            || !(is_known || self.deferred_until.is_some_and(|until| until <= now))
+        {
             return;
         }
         self.deferred_until = None;

@@ -16,7 +16,9 @@ impl Launcher<'_> {
     pub(super) fn give_up(&mut self, unanswered: &[(usize, u32)]) {
         let mut hosts = BTreeMap::new();
         for (at, rank) in unanswered {
-            let Some(member) = self.members.get_mut(rank).filter(|member| member.running) else { continue };
+            let Some(member) = self.members.get_mut(rank).filter(|member| member.running) else {
+                continue;
+            };
             member.running = false;
             hosts.entry(*at).or_insert_with(Vec::new).push(*rank);
         }
@@ -58,7 +60,8 @@ impl Launcher<'_> {
         let requests = std::mem::take(&mut far.address_requests);
         drop(far);
         let mut ranks = Vec::new();
-        for (rank, member) in self.members.iter_mut().filter(|(_, member)| member.host == Some(at)) {
+        for (rank, member) in self.members.iter_mut().filter(|(_, member)| member.host == Some(at))
+        {
             if std::mem::take(&mut member.running) {
                 ranks.push(*rank);
             }

@@ -76,7 +76,10 @@ impl Launcher<'_> {
             if may_ask(&request) {
                 return Some((request, came));
             }
-            self.conclude(rank, Err("a process of another mpirun may not send this request".to_string()));
+            self.conclude(
+                rank,
+                Err("a process of another mpirun may not send this request".to_string()),
+            );
             return None;
         }
         let (to, request, question) = match request {
@@ -136,7 +139,11 @@ impl Launcher<'_> {
                 }
                 _ => why,
             };
-            return self.answer_forwarded(&ForwardedRequest { universe, asker, question }, Err(why), None);
+            return self.answer_forwarded(
+                &ForwardedRequest { universe, asker, question },
+                Err(why),
+                None,
+            );
         }
         let job = self.job.first_of(asker).zip(self.job.size_of(asker));
         let Some((first, size)) = job else { return };
@@ -159,7 +166,8 @@ impl Launcher<'_> {
 
     /// Notes the launchers with members in a communicator that our process is about to free.
     pub(in super::super) fn note_parts(&mut self, rank: u32, bond: u64) {
-        let jobs = self.job.bound_by(rank, bond).iter().filter_map(|first| self.links.jobs.get(first));
+        let jobs =
+            self.job.bound_by(rank, bond).iter().filter_map(|first| self.links.jobs.get(first));
         let mut parts: Vec<u64> = jobs.map(|job| job.universe).collect();
         parts.sort_unstable();
         parts.dedup();
@@ -187,7 +195,12 @@ impl Launcher<'_> {
         }
     }
 
-    pub(super) fn handle_answer(&mut self, (universe, id): (u64, u32), reply: &[u8], fd: Option<OwnedFd>) {
+    pub(super) fn handle_answer(
+        &mut self,
+        (universe, id): (u64, u32),
+        reply: &[u8],
+        fd: Option<OwnedFd>,
+    ) {
         let forwarded = match self.links.asking.questions.remove(&id) {
             Some(forwarded) if forwarded.universe == universe => forwarded,
             _ => return,
@@ -206,15 +219,22 @@ impl Launcher<'_> {
         let reply = reply.unwrap_or_else(|reason| Reply::Refused { rank: asker, reason });
         let reply = match (question, reply) {
             (Question::Bond, reply) => return self.count_bond(asker, &reply),
-            (Question::About(rank), Reply::Segment { contact, .. }) => Reply::Segment { rank, contact },
+            (Question::About(rank), Reply::Segment { contact, .. }) => {
+                Reply::Segment { rank, contact }
+            }
             (Question::About(rank), Reply::Addresses { addresses, .. }) => {
                 let secret = self.links.others.get(&universe).map_or([0; 32], |other| other.secret);
                 let (contact, addresses) = addresses.split_once('\n').unwrap_or_default();
-                Reply::Addresses { rank, addresses: format!("{contact}\n{}\n{addresses}", to_hex(&secret)) }
+                Reply::Addresses {
+                    rank,
+                    addresses: format!("{contact}\n{}\n{addresses}", to_hex(&secret)),
+                }
             }
             (Question::About(rank), Reply::Alarm { .. }) => Reply::Alarm { rank },
             (Question::About(rank), Reply::Left { .. }) => Reply::Left { rank },
-            (Question::About(rank), Reply::Refused { reason, .. }) => Reply::Refused { rank, reason },
+            (Question::About(rank), Reply::Refused { reason, .. }) => {
+                Reply::Refused { rank, reason }
+            }
             (_, reply) => reply,
         };
         self.answer(asker, &reply, fd.as_ref().map(AsFd::as_fd));

@@ -105,7 +105,9 @@ fn holder(name: &str, mut attempts: u32) -> io::Result<Holder> {
                     Err(why) => Holder::Untrusted(why),
                 });
             }
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(Holder::Nobody),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                return Ok(Holder::Nobody);
+            }
             // A launcher of this user accepts all connections soon.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 attempts -= 1;
@@ -150,7 +152,10 @@ mod tests {
         let first = claim(&name).unwrap();
         assert!(matches!(claim(&name), Err(Refused::Taken)));
         drop(squatter);
-        assert!(matches!(claim(&name), Err(Refused::Taken)), "the holder of the longer form is seen");
+        assert!(
+            matches!(claim(&name), Err(Refused::Taken)),
+            "the holder of the longer form is seen"
+        );
         let free = claim(&other).unwrap();
         drop(first);
         let plain = claim(&name).unwrap();

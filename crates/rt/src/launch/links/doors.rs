@@ -61,7 +61,8 @@ impl Launcher<'_> {
         let silent = self.links.connections.iter();
         let silent = silent.filter(|(_, other)| other.universe.is_none() && other.wanted.is_none());
         // A greeting here identifies the peer, so none of these has greeted.
-        let Some(number) = unauthenticated::loser(silent.map(|(number, _)| (*number, false)), most) else {
+        let Some(number) = unauthenticated::loser(silent.map(|(number, _)| (*number, false)), most)
+        else {
             return false;
         };
         self.lose(number, "newer connections needed its slot");
@@ -86,7 +87,8 @@ impl Launcher<'_> {
             }
         }
         let late = self.links.connections.iter();
-        let late = late.filter(|(_, connection)| connection.universe.is_none() && connection.limit <= now);
+        let late =
+            late.filter(|(_, connection)| connection.universe.is_none() && connection.limit <= now);
         let late: Vec<u32> = late.map(|(number, _)| *number).collect();
         late.into_iter().for_each(|number| self.lose(number, "it does not greet"));
     }
@@ -105,9 +107,11 @@ impl Launcher<'_> {
             return;
         }
         let Some(connection) = self.links.connections.get_mut(&number) else { return };
-        let is_used = self.links.others.get(&universe).is_some_and(|other| other.connection == Some(number));
+        let is_used =
+            self.links.others.get(&universe).is_some_and(|other| other.connection == Some(number));
         if !is_used && connection.queue.is_empty() {
-            connection.is_closing = rustix::net::shutdown(&connection.socket, Shutdown::Write).is_ok();
+            connection.is_closing =
+                rustix::net::shutdown(&connection.socket, Shutdown::Write).is_ok();
         }
     }
 }

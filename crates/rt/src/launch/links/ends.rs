@@ -32,13 +32,17 @@ impl Launcher<'_> {
         if !all.values().any(|other| other.leads_to() == Some(universe)) {
             return self.lose_other(universe, connection.peer.pid, HAS_ENDED);
         }
-        let is_next = |other: &LauncherConnection| other.universe == Some(universe) && !other.is_closing;
+        let is_next =
+            |other: &LauncherConnection| other.universe == Some(universe) && !other.is_closing;
         let next = all.iter().find(|(_, other)| is_next(other)).map(|(next, _)| *next);
         if let Some(other) = self.links.others.get_mut(&universe)
             && other.connection == Some(number)
         {
             other.connection = next;
-            connection.queue.into_iter().for_each(|(bytes, fd)| self.post_to(universe, Some(bytes), fd));
+            connection
+                .queue
+                .into_iter()
+                .for_each(|(bytes, fd)| self.post_to(universe, Some(bytes), fd));
         }
     }
 
@@ -104,9 +108,18 @@ impl Launcher<'_> {
         }
     }
 
-    pub(in super::super) fn report_failure_to_others(&mut self, firsts: &[u32], code: i32, text: &str) {
+    pub(in super::super) fn report_failure_to_others(
+        &mut self,
+        firsts: &[u32],
+        code: i32,
+        text: &str,
+    ) {
         for first in firsts {
-            self.send_to_others(&LinkMessage::Ending { first: *first, code, text: text.to_string() });
+            self.send_to_others(&LinkMessage::Ending {
+                first: *first,
+                code,
+                text: text.to_string(),
+            });
         }
     }
 
@@ -121,7 +134,12 @@ impl Launcher<'_> {
         let limit = Instant::now() + PATIENCE;
         let all: Vec<u32> = self.links.connections.keys().copied().collect();
         for number in all {
-            if self.links.connections.get(&number).is_some_and(|connection| connection.universe.is_some()) {
+            if self
+                .links
+                .connections
+                .get(&number)
+                .is_some_and(|connection| connection.universe.is_some())
+            {
                 self.post(number, LinkMessage::Farewell.encode(), None);
             }
             while let Some(connection) = self.links.connections.get(&number)

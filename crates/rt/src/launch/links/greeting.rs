@@ -11,7 +11,14 @@ use crate::universe::ProcessName;
 impl Launcher<'_> {
     pub(super) fn own_hello(&self, wanted: u64, place: u32) -> Hello {
         let (is_near, is_spread) = (self.is_near(), self.is_spread());
-        Hello { universe: self.universe, wanted, place, is_near, is_spread, secret: self.links.secret }
+        Hello {
+            universe: self.universe,
+            wanted,
+            place,
+            is_near,
+            is_spread,
+            secret: self.links.secret,
+        }
     }
 
     /// How the processes of a launcher and ours reach each other.
@@ -45,7 +52,9 @@ impl Launcher<'_> {
 
     pub(super) fn decide(&mut self) {
         if self.reach_of_all().is_some() {
-            std::mem::take(&mut self.links.undecided).into_iter().for_each(|rank| self.give_abroad(rank));
+            std::mem::take(&mut self.links.undecided)
+                .into_iter()
+                .for_each(|rank| self.give_abroad(rank));
         }
     }
 
@@ -77,8 +86,11 @@ impl Launcher<'_> {
             self.post(number, LinkMessage::Hello(answer).encode(), None);
         }
         let reach = self.reach_with(&hello);
-        let other =
-            self.links.others.entry(hello.universe).or_insert_with(|| Other::new(hello.place, peer.pid));
+        let other = self
+            .links
+            .others
+            .entry(hello.universe)
+            .or_insert_with(|| Other::new(hello.place, peer.pid));
         (other.secret, other.reach) = (hello.secret, Some(reach));
         if other.connection.is_none() {
             other.connection = Some(number);
@@ -93,7 +105,8 @@ impl Launcher<'_> {
             self.close_if_needless(number, hello.universe);
         }
         if let Some((asker, service)) = search {
-            let to = ProcessName { universe: hello.universe, place: hello.place, ..ProcessName::NONE };
+            let to =
+                ProcessName { universe: hello.universe, place: hello.place, ..ProcessName::NONE };
             self.forward_to_other(to, asker, &Request::LookUp { service }, None, Question::Plain);
         }
     }

@@ -24,7 +24,8 @@ impl Links {
     /// The number here of another launcher's process, if it has one.
     pub(super) fn number(&self, universe: u64, number: u32) -> Option<u32> {
         let of_it = |(_, job): &(&u32, &OtherJob)| {
-            job.universe == universe && number.checked_sub(job.first).is_some_and(|rank| rank < job.size)
+            job.universe == universe
+                && number.checked_sub(job.first).is_some_and(|rank| rank < job.size)
         };
         let (here, job) = self.jobs.iter().find(of_it)?;
         Some(here + (number - job.first))
@@ -71,7 +72,8 @@ impl Launcher<'_> {
 
     pub(in super::super) fn names(&self, numbers: &[u32]) -> Result<Vec<ProcessName>, String> {
         let name = |number: &u32| {
-            if let Some((universe, Resident { number, first, size })) = self.links.resident(*number) {
+            if let Some((universe, Resident { number, first, size })) = self.links.resident(*number)
+            {
                 let place = self.links.others.get(&universe).map(|other| other.place);
                 let place = place.ok_or("its mpirun has ended")?;
                 return Ok(ProcessName { universe, place, number, first, size });

@@ -17,7 +17,11 @@ fn service_name(service: &str) -> String {
 
 impl Launcher<'_> {
     /// Publishes a name for other launchers; an error if another launcher has published it.
-    pub(in super::super) fn publish_everywhere(&mut self, owner: u32, service: &str) -> Result<(), String> {
+    pub(in super::super) fn publish_everywhere(
+        &mut self,
+        owner: u32,
+        service: &str,
+    ) -> Result<(), String> {
         self.reach()?;
         let listener = claims::claim(&service_name(service)).map_err(|refused| match refused {
             Refused::Taken => format!(

@@ -10,7 +10,7 @@ const FORMS: [(&[&str], &[&str]); 2] = [(&ranks::BY_RANK, &[]), (&[], &["--tree"
 fn each_of_three_sets_is_restarted_repeatedly() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     for (options, form) in FORMS {
-        let args = ["300", "6000"];
+        let args = ["700", "6000"];
         let (code, alone) = sandbox.start(options, "cr_heat", &args).end();
         assert_eq!(code, 0, "{alone}");
         let mut job = sandbox.start(options, "cr_heat", &args);
@@ -18,7 +18,9 @@ fn each_of_three_sets_is_restarted_repeatedly() {
         for _ in 0..3 {
             // Two steps are so far apart that most jobs are lost before they repeat the next one.
             (0..2).for_each(|_| job.await_line("step"));
-            sets.push(set_of(&run(sandbox.oxmpi(&[&["checkpoint", &job.mpirun()], form].concat()))));
+            sets.push(set_of(
+                &run(sandbox.oxmpi(&[&["checkpoint", &job.mpirun()], form].concat())),
+            ));
         }
         job.await_line("step");
         job.lose();
@@ -37,7 +39,12 @@ fn each_of_three_sets_is_restarted_repeatedly() {
         }
         for at in [2, 1] {
             let (code, out) = restart(&sandbox, &sets[at], &[]).end();
-            assert_eq!((code, results(&out)), (0, results(&alone)), "{at}: {}", restarted(&sandbox));
+            assert_eq!(
+                (code, results(&out)),
+                (0, results(&alone)),
+                "{at}: {}",
+                restarted(&sandbox)
+            );
             await_nobody(&sandbox);
         }
         fs::remove_dir_all(sandbox.sets()).unwrap();
@@ -50,8 +57,10 @@ fn each_of_three_sets_is_restarted_repeatedly() {
 fn a_restart_that_fails_leaves_files_as_they_were() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let failing = |act: &str| {
-        let text =
-            format!("#!/bin/sh\n[ \"$1\" = {act} ] && exit 1\nexec {} \"$@\"\n", shell_word(&sandbox.criu));
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = {act} ] && exit 1\nexec {} \"$@\"\n",
+            shell_word(&sandbox.criu)
+        );
         sandbox.programs.file(act, text.as_bytes(), 0o755).display().to_string()
     };
     for (options, form) in FORMS {
@@ -109,14 +118,18 @@ impl Drop for Mounted {
 fn a_file_under_another_device_number_is_known_by_its_contents() {
     use std::os::unix::fs::MetadataExt as _;
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
-    let (disk, aside) = (sandbox.programs.directory.join("disk"), sandbox.programs.directory.join("aside"));
+    let (disk, aside) =
+        (sandbox.programs.directory.join("disk"), sandbox.programs.directory.join("aside"));
     fs::create_dir(&disk).unwrap();
     for (options, form) in FORMS {
         let _old = Mounted::at(&disk);
         let out = disk.join("out");
         let start = || {
             let mut command = sandbox.command("mpirun");
-            command.args(["-n", "4", "--timeout", "85"]).args(options).arg(sandbox.programs.path("cr_heat"));
+            command
+                .args(["-n", "4", "--timeout", "85"])
+                .args(options)
+                .arg(sandbox.programs.path("cr_heat"));
             command.args(["300", "6000"]).arg(sandbox.programs.marker()).current_dir(&disk);
             let file = File::create(&out).unwrap();
             let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
@@ -141,7 +154,8 @@ fn a_file_under_another_device_number_is_known_by_its_contents() {
         let another = "/out is another file than at the checkpoint, with other contents";
         refused(&run(sandbox.oxmpi(&["restart", &set])), 1, &[another, "--files accept"]);
         assert_eq!(fs::read(&out).unwrap(), other, "a refusal changes nothing");
-        let accept = |options: &[&str]| ImagedJob { out: out.clone(), ..restart(&sandbox, &set, options) };
+        let accept =
+            |options: &[&str]| ImagedJob { out: out.clone(), ..restart(&sandbox, &set, options) };
         let mut job = accept(&["--files", "accept"]);
         assert!(job.goes_on(), "{}", restarted(&sandbox));
         job.lose();

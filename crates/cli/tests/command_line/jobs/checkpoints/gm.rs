@@ -73,7 +73,11 @@ fn quiesce_over_gm_needs_the_parameter() {
     let mut job = sandbox.start(with_switch, "cr_heat", &["6000", "6000"]);
     job.await_line("step");
     let output = run(sandbox.oxmpi(&["quiesce", &job.mpirun()]));
-    assert!(words(&output).contains("the messages of 4 processes stood still"), "{}", words(&output));
+    assert!(
+        words(&output).contains("the messages of 4 processes stood still"),
+        "{}",
+        words(&output)
+    );
     job.await_line("step");
     job.lose();
 }

@@ -88,7 +88,8 @@ fn goes_on_after_an_interruption(options: &[&str], form: &[&str]) {
                 refused(&run(sandbox.oxmpi(&["quiesce", &job.mpirun()])), 1, &said);
             }
             let next = sandbox.oxmpi(&[&["checkpoint", &job.mpirun()], form].concat());
-            let next = with(next, &["--mca", "cr_keep", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+            let next =
+                with(next, &["--mca", "cr_keep", "0"]).stdout(Stdio::piped()).spawn().unwrap();
             waiting.let_go();
             let output = next.wait_with_output().unwrap();
             assert!(output.status.success(), "{stage:?} {signal:?}: {}", words(&output));
@@ -134,8 +135,10 @@ fn an_interrupted_image_on_other_hosts_lets_the_job_go_on() {
     let mut tool = waiting.checkpoint(&mut job, &[]);
     kill_process(Pid::from_child(&tool), Signal::KILL).unwrap();
     tool.wait().unwrap();
-    let said =
-        ["cannot be checkpointed: host ", "CRIU still makes images there for a checkpoint that was given up"];
+    let said = [
+        "cannot be checkpointed: host ",
+        "CRIU still makes images there for a checkpoint that was given up",
+    ];
     refused(&run(sandbox.oxmpi(&["checkpoint", &job.mpirun()])), 1, &said);
     waiting.let_go();
     job.await_line("step");
@@ -154,7 +157,11 @@ fn a_signal_waits_for_criu() {
     let tool = waiting.checkpoint(&mut job, &[]);
     job.signal(Signal::USR2);
     // mpirun reads the signal before this request.
-    refused(&run(sandbox.oxmpi(&["quiesce", &job.mpirun()])), 1, &["images of the job are being made"]);
+    refused(
+        &run(sandbox.oxmpi(&["quiesce", &job.mpirun()])),
+        1,
+        &["images of the job are being made"],
+    );
     waiting.let_go();
     let said = ["there is no new set", "mpirun had a signal for them"];
     refused(&tool.wait_with_output().unwrap(), 1, &said);
@@ -185,7 +192,11 @@ fn a_killed_criu_and_a_stopped_rank_are_reported() {
     job.await_line("step");
     for form in [&[][..], &["--tree"]] {
         // The code of CRIU in a rank gets SIGPIPE when it writes to a CRIU that has ended.
-        let harm = if form.is_empty() { "until [ \"$1\" = -t ]; do shift; done; kill -PIPE $2;" } else { "" };
+        let harm = if form.is_empty() {
+            "until [ \"$1\" = -t ]; do shift; done; kill -PIPE $2;"
+        } else {
+            ""
+        };
         let text = format!(
             "#!/bin/sh\n[ \"$1\" = dump ] || exec '{}' \"$@\"\n{harm} kill -9 $$\n",
             sandbox.criu.display()

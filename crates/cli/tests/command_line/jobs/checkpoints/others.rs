@@ -19,12 +19,17 @@ fn run_for(seconds: u32, command: &Command) -> Output {
 }
 
 /// A job that has ended with a set, in a directory where all users may write.
-fn ended_with_a_set<'p>(sandbox: &'p Sandbox, options: &[&str], form: &[&str]) -> (String, ImagedJob<'p>) {
+fn ended_with_a_set<'p>(
+    sandbox: &'p Sandbox,
+    options: &[&str],
+    form: &[&str],
+) -> (String, ImagedJob<'p>) {
     fs::create_dir(sandbox.sets()).unwrap();
     set_mode(&sandbox.sets(), 0o1777);
     let mut job = sandbox.start(options, "cr_heat", &["2000", "6000"]);
     job.await_line("step");
-    let set = set_of(&run(sandbox.oxmpi(&[&["checkpoint", "--kill", &job.mpirun()], form].concat())));
+    let set =
+        set_of(&run(sandbox.oxmpi(&[&["checkpoint", "--kill", &job.mpirun()], form].concat())));
     (set, job)
 }
 
@@ -44,7 +49,10 @@ fn a_set_of_another_user_is_skipped_or_refused_by_its_name() {
     }
     let passed_over = format!("{theirs} is passed over: {why}");
     let described = words(&run(sandbox.oxmpi(&["info", "--checkpoint", &name])));
-    assert!(described.contains(&passed_over) && described.contains(&format!("{own}\n")), "{described}");
+    assert!(
+        described.contains(&passed_over) && described.contains(&format!("{own}\n")),
+        "{described}"
+    );
     // Files and directories in the set must have the same owner, and no write permission for
     // others.
     for path in ["manifest", "image", "image/rank.0", "image/rank.1/inventory.img"] {
@@ -60,7 +68,11 @@ fn a_set_of_another_user_is_skipped_or_refused_by_its_name() {
         set_mode(&path, mode);
     }
     set_mode(&sandbox.sets(), 0o777);
-    refused(&run(sandbox.oxmpi(&["restart", &own])), 1, &["others can replace the sets in ", "chmod +t"]);
+    refused(
+        &run(sandbox.oxmpi(&["restart", &own])),
+        1,
+        &["others can replace the sets in ", "chmod +t"],
+    );
     let request = with(sandbox.command("mpirun"), &["--mca", "cr", "blcr", "-n", "1", "true"]);
     refused(&run(request), 2, &["others can replace the sets in ", "chmod +t"]);
     set_mode(&sandbox.sets(), 0o1777);
@@ -68,7 +80,8 @@ fn a_set_of_another_user_is_skipped_or_refused_by_its_name() {
     assert!(job.goes_on(), "{}", restarted(&sandbox));
     assert!(restarted(&sandbox).contains(&passed_over), "{}", restarted(&sandbox));
     let options = ["--mca", "cr_keep", "0"];
-    let next = set_of(&run(sandbox.oxmpi(&[&["checkpoint", &job.mpirun()], &options[..]].concat())));
+    let next =
+        set_of(&run(sandbox.oxmpi(&[&["checkpoint", &job.mpirun()], &options[..]].concat())));
     assert_eq!(next, format!("{name}.3"));
     assert_eq!((Path::new(&own).exists(), Path::new(&theirs).exists()), (false, true));
     job.lose();
@@ -85,7 +98,8 @@ fn a_manifest_that_is_a_fifo_or_has_no_end_is_refused_at_once() {
     for set in [&fifo, &zero, &last] {
         fs::create_dir(set).unwrap();
     }
-    mknodat(CWD, Path::new(&fifo).join("manifest"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    mknodat(CWD, Path::new(&fifo).join("manifest"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+        .unwrap();
     std::os::unix::fs::symlink("/dev/zero", Path::new(&zero).join("manifest")).unwrap();
     for (set, kind) in [(&fifo, "a FIFO"), (&zero, "a symbolic link")] {
         for words in [&["restart", set][..], &["info", "--checkpoint", set]] {
@@ -131,7 +145,8 @@ fn no_program_comes_from_a_set() {
         job.await_line("step");
         let by = ["--mca", "cr_blcr_criu", marking.to_str().unwrap()];
         let pid = job.mpirun();
-        let set = set_of(&run(sandbox.oxmpi(&[&["checkpoint", "--kill", &pid], form, &by].concat())));
+        let set =
+            set_of(&run(sandbox.oxmpi(&[&["checkpoint", "--kill", &pid], form, &by].concat())));
         job.lose();
         let marked = fs::read_to_string(&mark).unwrap();
         assert!(marked.contains("dump"), "{marked}");
@@ -150,7 +165,8 @@ fn the_scratch_directory_of_a_restart_is_private_and_removed() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let scratch = sandbox.programs.directory.join("scratch");
     fs::create_dir(&scratch).unwrap();
-    let inside = || fs::read_dir(&scratch).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let inside =
+        || fs::read_dir(&scratch).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
     let (seen, fails) = (sandbox.programs.path("seen"), sandbox.programs.path("fails"));
     let text = format!(
         "#!/bin/sh\n[ \"$1\" = restore ] && find {} -mindepth 1 -type d -printf '%m %p\\n' >> {}\n[ \"$1\" = restore ] && [ -e {} ] && exit 1\nexec {} \"$@\"\n",
@@ -163,11 +179,18 @@ fn the_scratch_directory_of_a_restart_is_private_and_removed() {
     for (options, form) in [(&ranks::BY_RANK[..], &[][..]), (&[], &["--tree"])] {
         let mut job = sandbox.start(options, "cr_heat", &["2000", "6000"]);
         job.await_line("step");
-        let set = set_of(&run(sandbox.oxmpi(&[&["checkpoint", "--kill", &job.mpirun()], form].concat())));
+        let set =
+            set_of(&run(sandbox.oxmpi(&[&["checkpoint", "--kill", &job.mpirun()], form].concat())));
         job.lose();
         fs::write(&fails, "").unwrap();
         for is_back in [false, true] {
-            let like = sandbox.oxmpi(&["restart", &set, "--mca", "cr_blcr_criu", watching.to_str().unwrap()]);
+            let like = sandbox.oxmpi(&[
+                "restart",
+                &set,
+                "--mca",
+                "cr_blcr_criu",
+                watching.to_str().unwrap(),
+            ]);
             let mut command = behind(&["sh", "-c", "umask 0; exec \"$0\" \"$@\""], &like);
             command.env("TMPDIR", &scratch);
             let mut job = restart_by(&sandbox, command);
@@ -178,7 +201,10 @@ fn the_scratch_directory_of_a_restart_is_private_and_removed() {
             }
             assert_eq!(inside(), Vec::<PathBuf>::new(), "it goes if the job is not to be had");
             let modes = fs::read_to_string(&seen).unwrap();
-            assert!(!modes.is_empty() && modes.lines().all(|line| line.starts_with("700 ")), "{modes}");
+            assert!(
+                !modes.is_empty() && modes.lines().all(|line| line.starts_with("700 ")),
+                "{modes}"
+            );
             let pid = format!("-{}", job.child.id());
             assert!(!modes.contains(&pid), "{modes}");
             job.lose();

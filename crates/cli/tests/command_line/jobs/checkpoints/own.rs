@@ -24,14 +24,22 @@ fn a_program_saves_its_state_and_restores_it_in_mpi_init() {
         let mut job = sandbox.start(&[&OWN[..], transport].concat(), "cr_own", &ROUNDS);
         job.await_line("round");
         let output = run(sandbox.oxmpi(&["checkpoint", &job.mpirun()]));
-        assert!(words(&output).contains("the program has saved its state in "), "{}", words(&output));
+        assert!(
+            words(&output).contains("the program has saved its state in "),
+            "{}",
+            words(&output)
+        );
         set_of(&output);
         job.await_line("round");
         let pid = job.mpirun();
-        let set = set_of(&run(with(sandbox.command("lamcheckpoint"), &["-ssi", "cr", "self", "-pid", &pid])));
+        let set = set_of(&run(with(
+            sandbox.command("lamcheckpoint"),
+            &["-ssi", "cr", "self", "-pid", &pid],
+        )));
         let said = words(&run(sandbox.oxmpi(&["info", "--checkpoint", &set])));
         assert!(
-            said.contains("none; the program has saved its state") && said.contains("whole:      yes"),
+            said.contains("none; the program has saved its state")
+                && said.contains("whole:      yes"),
             "{said}"
         );
         job.await_line("round");
@@ -61,16 +69,32 @@ fn a_set_of_cr_self_has_an_app_schema_by_which_the_job_starts_anew() {
     let own_prefix = format!("{}/", sandbox.programs.directory.display());
     let schema = fs::read_to_string(&file).unwrap();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let line =
-        format!("\n-n 4 -H {host}:4 {} {} ", shell_word(&sandbox.programs.path("cr_own")), ROUNDS.join(" "));
-    assert!(schema.starts_with("# oxmpi restart --app FILE SET") && schema.contains(&line), "{schema}");
+    let line = format!(
+        "\n-n 4 -H {host}:4 {} {} ",
+        shell_word(&sandbox.programs.path("cr_own")),
+        ROUNDS.join(" ")
+    );
+    assert!(
+        schema.starts_with("# oxmpi restart --app FILE SET") && schema.contains(&line),
+        "{schema}"
+    );
     assert_eq!(schema.lines().count(), 2, "{schema}");
     let mut job = restart(&sandbox, &set, &["--app", &file]);
     job.await_line("begins after round");
     job.lose();
     // The arguments are split at blanks, which a relative path does not have.
     let args = format!("--app {}", file.strip_prefix(&own_prefix).unwrap());
-    let lam = ["-ssi", "cr", "self", "-ssi", "cr_self_user_prefix", "own", "-ssi", "cr_restart_args", &args];
+    let lam = [
+        "-ssi",
+        "cr",
+        "self",
+        "-ssi",
+        "cr_self_user_prefix",
+        "own",
+        "-ssi",
+        "cr_restart_args",
+        &args,
+    ];
     let out = File::create(sandbox.programs.path("out")).unwrap();
     let mut command = with(sandbox.command("lamrestart"), &lam);
     let child = command.stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
@@ -86,24 +110,29 @@ fn a_damaged_set_names_the_one_before_it_and_the_command() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_own"]) else { return };
     let mut job = sandbox.start(&OWN, "cr_own", &ROUNDS);
     job.await_line("round");
-    let sets = [&[][..], &[], &["--kill"]]
-        .map(|options| set_of(&run(sandbox.oxmpi(&[&["checkpoint", &job.mpirun()], options].concat()))));
+    let sets = [&[][..], &[], &["--kill"]].map(|options| {
+        set_of(&run(sandbox.oxmpi(&[&["checkpoint", &job.mpirun()], options].concat())))
+    });
     job.end();
     let name = sets[0].strip_suffix(".1").unwrap();
     let damage = |set: &str| {
-        let mut file = File::options().append(true).open(Path::new(set).join("image/environment")).unwrap();
+        let mut file =
+            File::options().append(true).open(Path::new(set).join("image/environment")).unwrap();
         file.write_all(b"x").unwrap();
     };
     damage(&sets[2]);
     let is_damaged = format!("{}/image/environment is damaged: ", sets[2]);
-    let command =
-        format!("; the set before it is whole: oxmpi restart {}\n", shell_word(Path::new(&sets[1])));
+    let command = format!(
+        "; the set before it is whole: oxmpi restart {}\n",
+        shell_word(Path::new(&sets[1]))
+    );
     for args in [["restart", name], ["restart", &sets[2]]] {
         refused(&run(sandbox.oxmpi(&args)), 1, &[&is_damaged, &command]);
     }
     refused(&run(sandbox.oxmpi(&["info", "--checkpoint", name])), 1, &[&is_damaged, &command]);
     let options = ["restart", "--files", "cut", name, "--host", "a b"];
-    let command = format!("oxmpi restart --files cut {} --host 'a b'\n", shell_word(Path::new(&sets[1])));
+    let command =
+        format!("oxmpi restart --files cut {} --host 'a b'\n", shell_word(Path::new(&sets[1])));
     refused(&run(sandbox.oxmpi(&options)), 1, &[&is_damaged, &command]);
     damage(&sets[1]);
     fs::remove_file(Path::new(&sets[0]).join("manifest")).unwrap();
@@ -139,12 +168,15 @@ fn a_set_that_a_function_refuses_is_discarded_and_mpi_is_closed_to_the_function(
     let set = set_of(&run(sandbox.oxmpi(&["checkpoint", &job.mpirun()])));
     let (code, out) = job.end();
     assert!(code == 0 && is_whole(&out), "{code} {out}");
-    let why =
-        "called by a function that the program has for checkpoints (cr self): MPI is closed until it returns";
+    let why = "called by a function that the program has for checkpoints (cr self): MPI is closed until it returns";
     assert_eq!(out.matches(why).count(), 4, "{out}");
     fs::remove_file(flag("own.2")).unwrap();
     let (code, out) = restart(&sandbox, &set, &[]).end();
-    assert!(code != 0 && out.contains("own_restart has returned 3"), "{code} {out}{}", restarted(&sandbox));
+    assert!(
+        code != 0 && out.contains("own_restart has returned 3"),
+        "{code} {out}{}",
+        restarted(&sandbox)
+    );
 }
 
 /// A rank that has saved its state sends nothing before the last rank has saved its own.
@@ -192,7 +224,10 @@ fn functions_are_found_by_their_names_or_the_job_ends() {
         "{code} {out}"
     );
     let (code, out) = job(&["--mca", "cr_self_user_prefix", "other"]);
-    assert!(code == 1 && out.contains("the program has no function 'other_checkpoint'"), "{code} {out}");
+    assert!(
+        code == 1 && out.contains("the program has no function 'other_checkpoint'"),
+        "{code} {out}"
+    );
     // Three names of a function: from its own parameter, which overrides the prefix; with the
     // spelling of a Fortran compiler; from a parameter in the guide.
     let own = |end: &'static str| ["--mca", "cr_self_user_continue", end];
@@ -201,7 +236,14 @@ fn functions_are_found_by_their_names_or_the_job_ends() {
         code == 1 && out.contains("no function 'nothing' (parameter cr_self_user_continue)"),
         "{code} {out}"
     );
-    let all = ["--mca", "cr_self_user_checkpoint", "OWN_SAVE", "--mca", "cr_ssi_user_restart", "own_restart"];
+    let all = [
+        "--mca",
+        "cr_self_user_checkpoint",
+        "OWN_SAVE",
+        "--mca",
+        "cr_ssi_user_restart",
+        "own_restart",
+    ];
     let (code, out) = job(&[&all[..], &own("own_continue")].concat());
     assert!(code == 0 && out.ends_with("sum 10\n"), "{code} {out}");
     let (code, out) = job(&["--mca", "cr_ssi_user_prefix", "own"]);

@@ -45,17 +45,24 @@ fn each_rank_has_an_image_and_the_job_can_end_with_it() {
     let pid = job.mpirun();
     let output = run(sandbox.oxmpi(&["checkpoint", &pid]));
     let set = set_of(&output);
-    assert!(words(&output).contains(" of 4 ranks in ") && words(&output).contains(" s and goes on"));
+    assert!(
+        words(&output).contains(" of 4 ranks in ") && words(&output).contains(" s and goes on")
+    );
     let entries = fs::read_dir(Path::new(&set).join("image")).unwrap();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    assert_eq!(names, ["appschema", "environment", "mpirun", "rank.0", "rank.1", "rank.2", "rank.3"]);
+    assert_eq!(
+        names,
+        ["appschema", "environment", "mpirun", "rank.0", "rank.1", "rank.2", "rank.3"]
+    );
     job.await_line("step");
     let set = set_of(&run(sandbox.oxmpi(&["checkpoint", "--kill", &pid])));
     let (code, out) = job.end();
     assert_eq!(code, 75, "{out}");
-    let report =
-        format!("mpirun: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back\n");
+    let report = format!(
+        "mpirun: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back\n"
+    );
     assert!(out.ends_with(&report), "{out}");
     let described = words(&run(sandbox.oxmpi(&["info", "--checkpoint", &set])));
     assert!(
@@ -75,7 +82,10 @@ fn a_rank_that_computes_is_imaged_with_input_and_unfinished_lines() {
     fs::write(&input, "1\n20\n300\n").unwrap();
     let is_busy = |pid: &i32| {
         let used = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
-        used.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).is_some_and(|ns| ns > 400_000_000)
+        used.split(' ')
+            .next()
+            .and_then(|ns| ns.parse::<u64>().ok())
+            .is_some_and(|ns| ns > 400_000_000)
     };
     for stdin in [&[][..], &["-stdin", "all"]] {
         let mut command = sandbox.command("mpirun");
@@ -96,7 +106,8 @@ fn a_rank_that_computes_is_imaged_with_input_and_unfinished_lines() {
         std::thread::sleep(Duration::from_millis(200));
         job.signal(Signal::USR1);
         job.await_that("nothing is said of waits", |job| job.text().contains("waiting for rank 1"));
-        let since = job.text().split(" since ").nth(1).unwrap().split(' ').next().unwrap().to_string();
+        let since =
+            job.text().split(" since ").nth(1).unwrap().split(' ').next().unwrap().to_string();
         let most = there + begun.elapsed();
         assert!(since.parse::<u64>().unwrap() <= most.as_secs() + 1, "{most:?}: {}", job.text());
         let (code, out) = job.end();
@@ -120,7 +131,11 @@ fn files_with_the_output_of_ranks_are_cut_back() {
     let file = sandbox.programs.directory.join("files/rank.0/stdout");
     let (code, out) = restart(&sandbox, &set, &[]).end();
     assert_eq!(code, 0, "{out}{}", restarted(&sandbox));
-    assert!(restarted(&sandbox).contains("files/rank.0/stdout is cut back to "), "{}", restarted(&sandbox));
+    assert!(
+        restarted(&sandbox).contains("files/rank.0/stdout is cut back to "),
+        "{}",
+        restarted(&sandbox)
+    );
     assert_eq!(results(&fs::read_to_string(file).unwrap()), results(&alone));
     assert_eq!(results(&out), results(&alone));
 }
@@ -180,7 +195,11 @@ fn the_commands_of_the_guide_make_an_image_of_each_rank_where_cr_blcr_is_chosen(
     ] {
         let set = set_of(&run(with(sandbox.command(name), words)));
         assert_eq!(by_rank(&set), is_by_rank, "{name} {words:?}");
-        assert_eq!(Path::new(&set).join("image/appschema").exists(), is_by_rank, "{name} {words:?}");
+        assert_eq!(
+            Path::new(&set).join("image/appschema").exists(),
+            is_by_rank,
+            "{name} {words:?}"
+        );
     }
     job.lose();
 }
@@ -193,8 +212,14 @@ fn a_device_of_another_mount_namespace_comes_back_and_a_file_is_named() {
     let start = |opened: &str, options: &[&str]| {
         let like = sandbox.command("mpirun");
         // sh may accept only descriptors up to 9.
-        let script = format!("exec {opened}; exec unshare -m sh -c 'exec \"$@\" >> out 2>&1' sh \"$@\"");
-        sandbox.start_by(behind(&["bash", "-c", &script, "sh"], &like), options, "cr_heat", &["2000", "6000"])
+        let script =
+            format!("exec {opened}; exec unshare -m sh -c 'exec \"$@\" >> out 2>&1' sh \"$@\"");
+        sandbox.start_by(
+            behind(&["bash", "-c", &script, "sh"], &like),
+            options,
+            "cr_heat",
+            &["2000", "6000"],
+        )
     };
     let checkpoint = |job: &ImagedJob<'_>, options: &[&str]| {
         let like = sandbox.oxmpi(&[&["checkpoint"], options, &[&job.mpirun()]].concat());
@@ -216,7 +241,8 @@ fn a_device_of_another_mount_namespace_comes_back_and_a_file_is_named() {
     let mut job = start("11< /etc/passwd", &BY_RANK);
     job.await_line("step");
     for form in [&[][..], &["--tree"]] {
-        let report = "has descriptor 11 open, /etc/passwd, which was opened in another mount namespace";
+        let report =
+            "has descriptor 11 open, /etc/passwd, which was opened in another mount namespace";
         refused(&checkpoint(&job, form), 1, &["there is no new set", report, "'mpirun ... 11>&-'"]);
     }
     job.lose();
@@ -225,7 +251,8 @@ fn a_device_of_another_mount_namespace_comes_back_and_a_file_is_named() {
 #[test]
 fn the_file_of_further_output_is_reported() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
-    let (out, directory) = (sandbox.programs.path("out"), sandbox.programs.directory.display().to_string());
+    let (out, directory) =
+        (sandbox.programs.path("out"), sandbox.programs.directory.display().to_string());
     let whole = format!("oxmpi restart: output goes on in {}\n", out.display());
     let of_ranks = format!(
         "oxmpi restart: output goes on in {directory}/f/rank.*/stdout, errors in {directory}/f/rank.*/stderr\n"
@@ -237,8 +264,12 @@ fn the_file_of_further_output_is_reported() {
         [(&[][..], &["--tree"][..], (&out, &whole)), (&nocopy, &[], (&file, &of_ranks))]
     {
         let mut job = sandbox.start(options, "cr_heat", &["60", "1000", gate.to_str().unwrap()]);
-        job.await_that("no step", |_| fs::read_to_string(first).is_ok_and(|text| text.contains("step")));
-        let set = set_of(&run(sandbox.oxmpi(&[&["checkpoint"], form, &["--kill", &job.mpirun()]].concat())));
+        job.await_that("no step", |_| {
+            fs::read_to_string(first).is_ok_and(|text| text.contains("step"))
+        });
+        let set = set_of(&run(
+            sandbox.oxmpi(&[&["checkpoint"], form, &["--kill", &job.mpirun()]].concat())
+        ));
         job.end();
         File::create(&gate).unwrap();
         let output = run(sandbox.oxmpi(&["restart", &set]));
@@ -272,7 +303,8 @@ fn a_job_that_ends_during_its_image_is_reported() {
     let mut job = sandbox.start(&[], "cr_heat", &["6000", "6000"]);
     job.await_line("step");
     let mut request = sandbox.oxmpi(&["checkpoint", "--tree", &job.mpirun()]);
-    request.env("OXMPI_MCA_cr_blcr_criu", criu_after(&sandbox, &format!("kill -9 {}", job.mpirun())));
+    request
+        .env("OXMPI_MCA_cr_blcr_criu", criu_after(&sandbox, &format!("kill -9 {}", job.mpirun())));
     refused(&run(request), 1, &["there is no new set: the job has ended meanwhile (CRIU "]);
     job.lose();
 }
@@ -290,7 +322,11 @@ fn a_signal_during_the_images_ends_the_job_without_a_set() {
         let ranks = ranks_of(&sandbox);
         ranks.len() == 4 && ranks.into_iter().all(is_stopped)
     });
-    refused(&run(sandbox.oxmpi(&["quiesce", &job.mpirun()])), 1, &["images of the job are being made"]);
+    refused(
+        &run(sandbox.oxmpi(&["quiesce", &job.mpirun()])),
+        1,
+        &["images of the job are being made"],
+    );
     job.signal(Signal::TERM);
     refused(&tool.wait_with_output().unwrap(), 1, &["there is no new set"]);
     let (code, out) = job.end();
@@ -306,19 +342,29 @@ fn a_job_is_imaged_rank_by_rank_at_intervals_and_at_sigterm() {
     let (code, alone) = sandbox.start(&BY_RANK, "cr_heat", &args).end();
     assert_eq!(code, 0, "{alone}");
     let options =
-        [&BY_RANK[..], &["--every", "0.4s", "--checkpoint-on-term", "--mca", "cr_keep", "1"]].concat();
+        [&BY_RANK[..], &["--every", "0.4s", "--checkpoint-on-term", "--mca", "cr_keep", "1"]]
+            .concat();
     let mut job = sandbox.start(&options, "cr_heat", &args);
     job.await_that("no second set", |_| numbers(&sandbox).last().is_some_and(|last| *last >= 2));
     job.lose();
-    let name = sandbox.sets().join(set_names(&sandbox)[0].rsplit_once('.').unwrap().0).display().to_string();
+    let name = sandbox
+        .sets()
+        .join(set_names(&sandbox)[0].rsplit_once('.').unwrap().0)
+        .display()
+        .to_string();
     let last = numbers(&sandbox).pop().unwrap();
     let mut job = restart(&sandbox, &name, &[]);
-    job.await_that("no set after the restart", |_| numbers(&sandbox).last().is_some_and(|new| *new > last));
+    job.await_that("no set after the restart", |_| {
+        numbers(&sandbox).last().is_some_and(|new| *new > last)
+    });
     job.signal(Signal::TERM);
     let (code, out) = job.end();
     let report = restarted(&sandbox);
     assert_eq!(code, 75, "{out}{report}");
-    assert!(report.contains("oxmpi restart: SIGTERM: the job was checkpointed and has ended; "), "{report}");
+    assert!(
+        report.contains("oxmpi restart: SIGTERM: the job was checkpointed and has ended; "),
+        "{report}"
+    );
     await_nobody(&sandbox);
     let set = format!("{name}.{}", numbers(&sandbox).pop().unwrap());
     let mut job = restart(&sandbox, &set, &["--every", "none"]);
@@ -340,7 +386,8 @@ fn jobs_that_cannot_be_imaged_by_rank_are_reported() {
     let heat = sandbox.programs.path("cr_heat").display().to_string();
     let left = sandbox.programs.path("cr_left").display().to_string();
     let port = sandbox.programs.path("quiesced_port").display().to_string();
-    let (marker, file) = (sandbox.programs.marker(), sandbox.programs.path("port").display().to_string());
+    let (marker, file) =
+        (sandbox.programs.marker(), sandbox.programs.path("port").display().to_string());
     let script = format!(
         "'{heat}' 2000 6000 {marker} & sleep 1; if [ $OXMPI_COMM_WORLD_RANK = 0 ]; then '{}' checkpoint $PPID; \
          else sleep 2; fi; kill $!",
@@ -349,14 +396,22 @@ fn jobs_that_cannot_be_imaged_by_rank_are_reported() {
     let mut command = sandbox.command("mpirun");
     command.args(["-n", "2", "--timeout", "60"]).args(BY_RANK).args(["sh", "-c", &script]);
     let output = run(command);
-    assert!(words(&output).contains("a process of the job cannot ask for it"), "{}", words(&output));
+    assert!(
+        words(&output).contains("a process of the job cannot ask for it"),
+        "{}",
+        words(&output)
+    );
     for (program, reason) in [
         (&["sleep", "60"][..], "rank 0 has not called MPI_Init yet: try again when it has"),
         (&[&left, marker], "rank 1 has called MPI_Finalize"),
         (&[&port, "0", &file, marker], "a port is open (MPI_Open_port)"),
     ] {
         let mut job = sandbox.command("mpirun");
-        job.args(["-n", "2"]).args(BY_RANK).args(program).stdout(Stdio::null()).stderr(Stdio::null());
+        job.args(["-n", "2"])
+            .args(BY_RANK)
+            .args(program)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let mut job = job.spawn().unwrap();
         let start = Instant::now();
         loop {
@@ -382,7 +437,10 @@ fn jobs_that_cannot_be_imaged_by_rank_are_reported() {
     let (code, out) = restart(&sandbox, &set, &[]).end();
     assert!(code == 0 && out.contains("whole"), "{code} {out}{}", restarted(&sandbox));
     refused(
-        &run(with(sandbox.command("mpirun"), &["--oxmpi-resume", "/nonexistent", "-n", "2", "true"])),
+        &run(with(
+            sandbox.command("mpirun"),
+            &["--oxmpi-resume", "/nonexistent", "-n", "2", "true"],
+        )),
         1,
         &["--oxmpi-resume is for 'oxmpi restart', not for you: /nonexistent/plan"],
     );
@@ -401,11 +459,18 @@ fn a_job_goes_on_on_another_host() {
     let mut inside = Command::new("unshare");
     inside.args(["--net", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]);
     inside.arg("ip link set lo up && hostname elsewhere && setsid --wait \"$0\" restart \"$1\"");
-    inside.arg(installed("oxmpi")).arg(&set).stdin(Stdio::null()).current_dir(&sandbox.programs.directory);
+    inside
+        .arg(installed("oxmpi"))
+        .arg(&set)
+        .stdin(Stdio::null())
+        .current_dir(&sandbox.programs.directory);
     inside.env("OXMPI_MCA_cr_blcr_criu", &sandbox.criu).env("OXMPI_PARAM_FILES", "none");
     let output = run(inside);
     let report = words(&output);
-    assert!(output.status.success() && report.contains("and goes on here, on elsewhere"), "{report}");
+    assert!(
+        output.status.success() && report.contains("and goes on here, on elsewhere"),
+        "{report}"
+    );
     let out = fs::read_to_string(sandbox.programs.path("out")).unwrap();
     assert_eq!(results(&out), results(&alone), "{report}");
 }
@@ -445,7 +510,11 @@ fn ranks_whose_numbers_are_taken_go_on_in_a_namespace() {
     let like = sandbox.oxmpi(&["restart", &set]);
     let named = format!("these are in use: {rank} (sleep)");
     let command = without_capabilities("-sys_admin", &like);
-    refused(&run(command), 1, &[&named, "unshare -p -f --mount-proc oxmpi restart SET", "CAP_SYS_ADMIN"]);
+    refused(
+        &run(command),
+        1,
+        &[&named, "unshare -p -f --mount-proc oxmpi restart SET", "CAP_SYS_ADMIN"],
+    );
     let mut job = restart(&sandbox, &set, &[]);
     assert!(job.goes_on(), "{}", restarted(&sandbox));
     assert!(ranks_of(&sandbox).len() == 4 && holder.try_wait().unwrap().is_none());

@@ -67,7 +67,11 @@ fn exchange(seed: u64, world: &SharedGmWorld, sides: &mut [LongSide; 2]) -> [u64
     let mut expected = Vec::new();
     for number in 0..8u64 {
         let values = pattern(number, lens[random.below(lens.len() as u64) as usize]);
-        let buffer = if random.below(4) == 0 { scattered(&values) } else { Owned::new(values.clone()).buf() };
+        let buffer = if random.below(4) == 0 {
+            scattered(&values)
+        } else {
+            Owned::new(values.clone()).buf()
+        };
         sides[1].sink.post(number, values.len(), random.below(4) == 0);
         let mut sent = None;
         until(seed, sides, |sides| {
@@ -78,7 +82,8 @@ fn exchange(seed: u64, world: &SharedGmWorld, sides: &mut [LongSide; 2]) -> [u64
     }
     let later: Vec<u64> = expected.iter().filter(|one| one.2).map(|one| 100 + one.0).collect();
     until(seed, sides, |sides| {
-        sides[0].sink.sent.len() == later.len() && (0..8).all(|number| sides[1].sink.is_over(number))
+        sides[0].sink.sent.len() == later.len()
+            && (0..8).all(|number| sides[1].sink.is_over(number))
     });
     let mut sent = sides[0].sink.sent.clone();
     sent.sort_unstable();
@@ -100,7 +105,10 @@ fn long_messages_are_moved_where_both_sides_have_them_in_one_piece() {
             for tokens in [2, 3, 16] {
                 let world = SharedGmWorld::new(seed, tokens, 4);
                 let [got, put, copied] = exchange(seed, &world, &mut sides(&world, gets, true));
-                assert_eq!((got + put, if gets { put } else { got }), (world.with(|world| world.moved), 0));
+                assert_eq!(
+                    (got + put, if gets { put } else { got }),
+                    (world.with(|world| world.moved), 0)
+                );
                 all[0] += got + put;
                 all[1] += copied;
             }
@@ -175,7 +183,10 @@ fn a_sender_that_takes_its_buffer_back_spoils_no_receive() {
             until(seed, &mut both, |sides| !sides[0].owes(1) && !sides[1].owes(0));
             if both[1].sink.is_over(1) {
                 whole += 1;
-                assert!(both[1].sink.bytes(1) == values, "seed {seed}: what was changed is no message");
+                assert!(
+                    both[1].sink.bytes(1) == values,
+                    "seed {seed}: what was changed is no message"
+                );
             } else {
                 none += 1;
                 assert_eq!(both[1].sink.all[&1].stored, 0);
@@ -208,7 +219,10 @@ fn nothing_is_written_into_a_receive_that_was_released() {
             let (start, len) = (released.memory.buf().as_ptr().addr(), before.len());
             abandoned += u32::from(was_begun && both[1].gm.landings.is_abandoned(start + 9, len));
             until(seed, &mut both, |sides| sides[0].sink.sent == [7]);
-            assert!(released.memory.buf().as_contiguous().unwrap().to_vec() == before, "seed {seed}");
+            assert!(
+                released.memory.buf().as_contiguous().unwrap().to_vec() == before,
+                "seed {seed}"
+            );
             until(seed, &mut both, |sides| sides[0].gm.leave() & sides[1].gm.leave());
             both[1].poll();
             assert!(!both[1].gm.landings.is_abandoned(start, len), "seed {seed}");
@@ -252,7 +266,8 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
         for round in 0..3u64 {
             let mut numbers = Vec::new();
             for at in 0..random.below(4) {
-                let (number, len) = (round * 10 + at, [100, 3000, 20_000, 70_000][random.below(4) as usize]);
+                let (number, len) =
+                    (round * 10 + at, [100, 3000, 20_000, 70_000][random.below(4) as usize]);
                 both[1].sink.post(number, len, false);
                 let buffer = Owned::new(pattern(number, len)).buf();
                 until(seed, &mut both, |sides| send(sides, &buffer, number, number).is_some());
@@ -279,7 +294,10 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
                 side.gm.give_up_connections(&mut side.sink);
             }
             for (number, len) in numbers {
-                assert!(both[1].sink.bytes(number) == pattern(number, len), "seed {seed}: {number}");
+                assert!(
+                    both[1].sink.bytes(number) == pattern(number, len),
+                    "seed {seed}: {number}"
+                );
             }
             // They open their ports one after the other, and exchange introductions in between.
             let first = random.below(2) as usize;

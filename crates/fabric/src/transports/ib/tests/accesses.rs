@@ -5,8 +5,8 @@ use crate::sim::Random;
 use crate::transports::ib::IbSettings;
 use crate::transports::ib::lending::REGISTER_FROM;
 use crate::{
-    AccessEnd, AtomicOperation, AtomicScope, Direction, Membership, RemoteAccess, RemotePlace, Statistics,
-    Transport,
+    AccessEnd, AtomicOperation, AtomicScope, Direction, Membership, RemoteAccess, RemotePlace,
+    Statistics, Transport,
 };
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;
@@ -101,7 +101,8 @@ fn data_go_into_the_window_and_come_out_of_it_whole() {
         for (number, len) in lens.iter().copied().enumerate() {
             let is_put = random.below(2) == 0;
             let direction = if is_put { Direction::Put } else { Direction::Get };
-            let memory = Owned::new(if is_put { pattern(number as u64, len) } else { vec![0; len] });
+            let memory =
+                Owned::new(if is_put { pattern(number as u64, len) } else { vec![0; len] });
             all.push((is_put, pair.start(direction, &memory, at), memory, at, len));
             at += len;
             if seed % 4 > 1 {
@@ -114,10 +115,14 @@ fn data_go_into_the_window_and_come_out_of_it_whole() {
         let (mut put, mut got) = (0, 0);
         for ((is_put, number, memory, at, len), (ended, how)) in all.into_iter().zip(ended) {
             assert_eq!((number, how), (ended, Ok(0)), "seed {seed}");
-            let here =
-                memory.into_vec().unwrap_or_else(|_| panic!("seed {seed}: the transport holds it still"));
+            let here = memory
+                .into_vec()
+                .unwrap_or_else(|_| panic!("seed {seed}: the transport holds it still"));
             assert!(pair.window()[at..at + len] == here, "seed {seed}: {len} bytes at {at}");
-            assert!(is_put || here == before[at..at + len], "seed {seed}: a window that was read is changed");
+            assert!(
+                is_put || here == before[at..at + len],
+                "seed {seed}: a window that was read is changed"
+            );
             if is_put { put += len } else { got += len }
         }
         let counts = pair.ranks[0].ib.counts();
@@ -155,7 +160,10 @@ fn nothing_is_lost_or_comes_late_over_connections_that_fail() {
             assert!(pair.ends(5).iter().all(|(_, how)| how.is_ok()));
             for at in 0..5 {
                 let at = at * APART;
-                assert!(pair.window()[at..at + 40] == [round as u8; 40], "seed {seed}, round {round}");
+                assert!(
+                    pair.window()[at..at + 40] == [round as u8; 40],
+                    "seed {seed}, round {round}"
+                );
             }
             let back = Owned::new(vec![0; 100]);
             pair.start(Direction::Get, &back, APART);
@@ -206,7 +214,8 @@ fn a_refused_access_fails_with_the_adapters_text_and_no_peer_is_lost() {
 #[test]
 fn accesses_to_a_peer_that_dies_end_with_an_error_and_touch_nothing_afterwards() {
     for seed in 0..40 {
-        let mut pair = AccessPair::new(seed, settings(4, (seed % 2 == 0).then_some(64)), pattern(1, 4 << 20));
+        let mut pair =
+            AccessPair::new(seed, settings(4, (seed % 2 == 0).then_some(64)), pattern(1, 4 << 20));
         let long = Owned::new(vec![0; 3 << 20]);
         let short = Owned::new(vec![0; 30]);
         pair.start(Direction::Get, &long, 0);
@@ -218,7 +227,10 @@ fn accesses_to_a_peer_that_dies_end_with_an_error_and_touch_nothing_afterwards()
         pair.ended.extend(pair.ranks[0].ib.ended(OWNER));
         assert_eq!(pair.ended.len(), 2, "seed {seed}");
         for (_, how) in &pair.ended {
-            assert!(how.as_ref().err().is_none_or(|why| why.contains("process 1")), "seed {seed}: {how:?}");
+            assert!(
+                how.as_ref().err().is_none_or(|why| why.contains("process 1")),
+                "seed {seed}: {how:?}"
+            );
         }
         let at = RemotePlace { address: 0, key: pair.key };
         assert!(pair.ranks[0].ib.start(OWNER, 1, Direction::Get, &short.buf(), at).is_none());
@@ -320,13 +332,16 @@ fn atomic_operations_tell_the_values_from_before_in_their_order() {
             values.push(words[word]);
             match operation {
                 AtomicOperation::FetchAdd(add) => words[word] = words[word].wrapping_add(add),
-                AtomicOperation::CompareSwap { compare, new } if compare == words[word] => words[word] = new,
+                AtomicOperation::CompareSwap { compare, new } if compare == words[word] => {
+                    words[word] = new
+                }
                 AtomicOperation::CompareSwap { .. } => {}
             }
         }
         let mut ended = pair.ends(200);
         ended.sort_by_key(|(number, _)| *number);
-        let expected: Vec<AccessEnd> = numbers.into_iter().zip(values.into_iter().map(Ok)).collect();
+        let expected: Vec<AccessEnd> =
+            numbers.into_iter().zip(values.into_iter().map(Ok)).collect();
         assert_eq!(ended, expected, "seed {seed}");
         assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(|word| pair.word(word)), words, "seed {seed}");
         assert_eq!(pair.ranks[0].ib.counts().rdma_atomics, 200);
@@ -368,7 +383,8 @@ fn a_process_and_its_peer_change_the_same_word() {
 fn an_atomic_operation_is_never_repeated_and_its_peer_is_lost_with_it() {
     let (mut lost, mut unharmed) = (0, 0);
     for seed in 0..60 {
-        let mut pair = AccessPair::new(seed, settings(3, (seed % 2 == 0).then_some(64)), vec![0; 64]);
+        let mut pair =
+            AccessPair::new(seed, settings(3, (seed % 2 == 0).then_some(64)), vec![0; 64]);
         pair.world.with(|world| world.failures = 60);
         let (mut begun, mut well) = (0, 0);
         for _ in 0..40 {
@@ -383,7 +399,9 @@ fn an_atomic_operation_is_never_repeated_and_its_peer_is_lost_with_it() {
         for (_, how) in &ended {
             match how {
                 Ok(_) => well += 1,
-                Err(why) => assert!(why.contains("process 1") && why.contains("MPI_Accumulate"), "{why}"),
+                Err(why) => {
+                    assert!(why.contains("process 1") && why.contains("MPI_Accumulate"), "{why}")
+                }
             }
         }
         let (changes, word) = (pair.world.with(|world| world.changes), pair.word(2));
@@ -410,7 +428,8 @@ fn an_atomic_operation_that_is_refused_fails_and_no_peer_is_lost() {
     let mut pair = AccessPair::new(3, settings(4, None), vec![0; 64]);
     // The operations behind the refused one had no effect either.
     pair.world.with(|world| world.denies_accesses = true);
-    let numbers: Vec<u64> = (0..5).map(|_| pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0)).collect();
+    let numbers: Vec<u64> =
+        (0..5).map(|_| pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0)).collect();
     let mut ended = pair.ends(5);
     ended.sort_by_key(|(number, _)| *number);
     for (number, (at, how)) in numbers.into_iter().zip(ended) {
@@ -438,7 +457,11 @@ fn operations_behind_a_refused_one_go_over_the_next_connection() {
             pair.start_atomic(0, AtomicOperation::FetchAdd(1), 7);
         }
         let ended = pair.ends(7);
-        assert_eq!(ended.iter().filter(|(_, how)| how.is_ok()).count(), 6, "seed {seed}: {ended:?}");
+        assert_eq!(
+            ended.iter().filter(|(_, how)| how.is_ok()).count(),
+            6,
+            "seed {seed}: {ended:?}"
+        );
         assert_eq!(pair.word(7), 6, "seed {seed}");
         assert!(pair.ranks[0].mailbox.lost.is_empty(), "seed {seed}");
     }

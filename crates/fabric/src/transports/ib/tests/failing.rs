@@ -42,7 +42,9 @@ fn messages_arrive_once_and_in_order_over_connections_that_fail() {
         ranks[0].check(1, MESSAGES);
         ranks[1].check(0, MESSAGES);
         assert!(
-            ranks.iter().all(|rank| rank.mailbox.lost.is_empty() && rank.said.lock().unwrap().is_empty())
+            ranks
+                .iter()
+                .all(|rank| rank.mailbox.lost.is_empty() && rank.said.lock().unwrap().is_empty())
         );
         failed += world.with(|world| world.failed);
     }
@@ -122,11 +124,15 @@ fn connections_that_fail_at_any_step_of_their_making_are_made_in_the_end() {
     for seed in 0..600 {
         let shared = (seed % 2 == 0).then_some(64);
         let timeout = Duration::from_secs(60);
-        let settings =
-            IbSettings { timeout, pause: Duration::ZERO, ..settings([1, 2, 4][seed as usize % 3], shared) };
+        let settings = IbSettings {
+            timeout,
+            pause: Duration::ZERO,
+            ..settings([1, 2, 4][seed as usize % 3], shared)
+        };
         let (world, mut ranks) = world(seed, settings);
         world.with(|world| {
-            (world.refusals, world.failures) = ([2, 3, 8][seed as usize / 6 % 3], seed / 18 % 3 * 10)
+            (world.refusals, world.failures) =
+                ([2, 3, 8][seed as usize / 6 % 3], seed / 18 % 3 * 10)
         });
         exchange(seed, &world, &mut ranks, 12);
         ranks[0].check(1, 12);
@@ -150,7 +156,11 @@ fn ports_that_are_down_before_the_first_message_connect_the_ends_that_were_made(
         assert!(ranks.iter().all(|rank| !rank.ib.broken.is_empty()));
         world.with(|world| world.refuses = false);
         exchange(seed, &world, &mut ranks, MESSAGES);
-        assert!(ranks.iter().all(|rank| rank.ib.numbers.len() == 1 && rank.said.lock().unwrap().is_empty()));
+        assert!(
+            ranks
+                .iter()
+                .all(|rank| rank.ib.numbers.len() == 1 && rank.said.lock().unwrap().is_empty())
+        );
         assert_eq!(world.with(|world| world.ends_made()), 2, "no other ends were needed");
     }
 }

@@ -26,7 +26,8 @@ impl IbLongSide {
 
 fn sides(seed: u64, settings: IbSettings) -> (SharedIbWorld, [IbLongSide; 2]) {
     let (world, ranks) = world(seed, settings);
-    let side = |rank: super::Rank| IbLongSide { ib: rank.ib, sink: Receives::default(), said: rank.said };
+    let side =
+        |rank: super::Rank| IbLongSide { ib: rank.ib, sink: Receives::default(), said: rank.said };
     (world, ranks.map(side))
 }
 
@@ -44,7 +45,11 @@ fn send(
     (sent != Sent::Full).then_some(sent)
 }
 
-fn until(seed: u64, sides: &mut [IbLongSide; 2], mut is_so: impl FnMut(&mut [IbLongSide; 2]) -> bool) {
+fn until(
+    seed: u64,
+    sides: &mut [IbLongSide; 2],
+    mut is_so: impl FnMut(&mut [IbLongSide; 2]) -> bool,
+) {
     for _ in 0..TURNS {
         if is_so(sides) {
             return;
@@ -55,7 +60,11 @@ fn until(seed: u64, sides: &mut [IbLongSide; 2], mut is_so: impl FnMut(&mut [IbL
 }
 
 /// Messages of lengths around the limits, each kind of memory on both sides.
-fn exchange(seed: u64, settings: IbSettings, cannot: [bool; 2]) -> (SharedIbWorld, [IbLongSide; 2]) {
+fn exchange(
+    seed: u64,
+    settings: IbSettings,
+    cannot: [bool; 2],
+) -> (SharedIbWorld, [IbLongSide; 2]) {
     let (world, mut sides) = sides(seed, settings);
     world.with(|world| world.cannot_register = cannot);
     let lens = [200, REGISTER_FROM - 2, REGISTER_FROM, 100_000, (2 << 20) + 6];
@@ -64,7 +73,11 @@ fn exchange(seed: u64, settings: IbSettings, cannot: [bool; 2]) -> (SharedIbWorl
     for number in 0..10u64 {
         let len = lens[random.below(lens.len() as u64) as usize];
         let values = pattern(number, len);
-        let buffer = if random.below(4) == 0 { scattered(&values) } else { Owned::new(values.clone()).buf() };
+        let buffer = if random.below(4) == 0 {
+            scattered(&values)
+        } else {
+            Owned::new(values.clone()).buf()
+        };
         sides[1].sink.post(number, len, random.below(4) == 0);
         let mut is_later = false;
         until(seed, &mut sides, |sides| {
@@ -76,7 +89,8 @@ fn exchange(seed: u64, settings: IbSettings, cannot: [bool; 2]) -> (SharedIbWorl
     }
     let later: Vec<u64> = expected.iter().filter(|one| one.2).map(|one| 100 + one.0).collect();
     until(seed, &mut sides, |sides| {
-        sides[0].sink.sent.len() == later.len() && (0..10).all(|number| sides[1].sink.is_over(number))
+        sides[0].sink.sent.len() == later.len()
+            && (0..10).all(|number| sides[1].sink.is_over(number))
     });
     let mut sent = sides[0].sink.sent.clone();
     sent.sort_unstable();
@@ -110,8 +124,12 @@ fn unregistrable_memory_goes_in_envelopes_with_one_warning() {
         for cannot in [[true, false], [false, true], [true; 2]] {
             let (world, sides) = exchange(seed, settings(8, None), cannot);
             assert_eq!(world.with(|world| world.read), 0);
-            let said: Vec<String> = sides.iter().flat_map(|side| side.said.lock().unwrap().clone()).collect();
-            assert!(said.len() <= 2 && said.iter().all(|text| text.contains("ulimit -l")), "{said:?}");
+            let said: Vec<String> =
+                sides.iter().flat_map(|side| side.said.lock().unwrap().clone()).collect();
+            assert!(
+                said.len() <= 2 && said.iter().all(|text| text.contains("ulimit -l")),
+                "{said:?}"
+            );
         }
     }
 }
@@ -132,7 +150,8 @@ fn a_sender_that_takes_its_buffer_back_spoils_no_receive() {
         sides[0].ib.release(7);
         memory.buf().unpack(0, Bytes::from(&vec![0xabu8; len][..]));
         let is_over = |sides: &mut [IbLongSide; 2]| {
-            let owes = |side: &IbLongSide, peer| side.ib.lending.owes(peer) || side.ib.readings.owes(peer);
+            let owes =
+                |side: &IbLongSide, peer| side.ib.lending.owes(peer) || side.ib.readings.owes(peer);
             !owes(&sides[0], 1) && !owes(&sides[1], 0)
         };
         until(seed, &mut sides, is_over);
@@ -233,16 +252,25 @@ fn long_messages_arrive_once_over_connections_that_fail() {
         world.with(|world| world.failures = 12);
         for number in 0..6u64 {
             let values = pattern(number, len);
-            let buffer = if number == 3 { scattered(&values) } else { Owned::new(values.clone()).buf() };
+            let buffer =
+                if number == 3 { scattered(&values) } else { Owned::new(values.clone()).buf() };
             sides[1].sink.post(number, len, false);
-            patiently(&mut sides, |sides| send(sides, &buffer, (number, 0), 100 + number).is_some());
+            patiently(&mut sides, |sides| {
+                send(sides, &buffer, (number, 0), 100 + number).is_some()
+            });
         }
         patiently(&mut sides, |sides| (0..6).all(|number| sides[1].sink.is_over(number)));
         world.with(|world| world.failures = 0);
         patiently(&mut sides, |sides| sides[0].ib.leave() & sides[1].ib.leave());
         for number in 0..6 {
-            assert!(sides[1].sink.bytes(number) == pattern(number, len), "seed {seed}: message {number}");
-            assert_eq!(sides[1].sink.all[&number].stored, len, "seed {seed}: message {number} comes once");
+            assert!(
+                sides[1].sink.bytes(number) == pattern(number, len),
+                "seed {seed}: message {number}"
+            );
+            assert_eq!(
+                sides[1].sink.all[&number].stored, len,
+                "seed {seed}: message {number} comes once"
+            );
         }
         assert_eq!(world.with(|world| world.regions()), 0);
         failed += world.with(|world| world.failed);
@@ -283,7 +311,10 @@ fn memory_that_goes_and_comes_again_has_the_new_data() {
             until(seed, &mut sides, |sides| {
                 sides[1].sink.is_over(number) && std::mem::take(&mut sides[0].sink.sent) == [7]
             });
-            assert!(sides[1].sink.bytes(number) == pattern(number, len), "seed {seed}: message {number}");
+            assert!(
+                sides[1].sink.bytes(number) == pattern(number, len),
+                "seed {seed}: message {number}"
+            );
             sides[0].ib.forget_memory(start);
             sides[1].ib.forget_memory(into.as_ptr() as usize);
         }

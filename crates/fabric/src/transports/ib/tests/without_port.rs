@@ -23,8 +23,8 @@ fn run(seed: u64, shared: Option<u32>, counts: [u32; 2]) -> Rank {
     let mut other = WithoutPort::new(Box::new(FakeSockets { world: world.clone(), me: 1 }));
     let (mut mailbox, mut sent, mut turns) = (Mailbox::default(), 0, 0);
     loop {
-        let has_all =
-            rank.mailbox.came.len() == counts[1] as usize && mailbox.came.len() == counts[0] as usize;
+        let has_all = rank.mailbox.came.len() == counts[1] as usize
+            && mailbox.came.len() == counts[0] as usize;
         if has_all && rank.ib.leave() & other.leave() {
             break;
         }
@@ -38,7 +38,8 @@ fn run(seed: u64, shared: Option<u32>, counts: [u32; 2]) -> Rank {
         assert!(turns < TURNS, "seed {seed}: nothing moves");
     }
     rank.check(1, counts[1]);
-    let expected: Vec<_> = (0..counts[0]).map(|number| (number as i32, planned(0, number))).collect();
+    let expected: Vec<_> =
+        (0..counts[0]).map(|number| (number as i32, planned(0, number))).collect();
     assert_eq!(mailbox.came, expected);
     assert!(rank.mailbox.lost.is_empty() && mailbox.lost.is_empty());
     // The envelopes posted for the peer are for others.
