@@ -17,9 +17,9 @@
 //! - [`header()`]: the text of `mpi.h`, for C and C++;
 //! - [`coverage`]: the functions that the C library defines, read from its sources.
 //!
-//! The crate has no dependencies and no state. Its tests compile the generated header with
-//! `tests/c/abi_assert.c`, which has the same data a second time, independently, and compare it
-//! with the header of another library (`tests/other_header`).
+//! The crate has no dependencies and no state. One test compiles `tests/c/abi_assert.c`, an
+//! independent second list of the data, with the generated header. Another compares the generated
+//! header with that of another library (`tests/other_header`).
 //!
 //! Source: MPI-5.0, the chapter on the application binary interface, and Annex A.
 #![forbid(unsafe_code)]

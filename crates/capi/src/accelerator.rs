@@ -5,12 +5,13 @@
 //!
 //! On a machine without a device the library never examines addresses. On a machine with one,
 //! addresses are *watched*: no datatype is plain any more ([`forget_plain_sizes`]), so each call
-//! goes through [`Running::buffer`], which calls [`Accelerator::locate`]. As long as the program
-//! has not loaded the driver, this call compares one number of the dynamic linker; afterwards it
-//! queries the driver.
+//! goes through [`Running::buffer`], which calls [`Accelerator::locate`]. Until the program
+//! loads the driver, this call only compares the number of libraries that the program has loaded.
+//! After that it queries the driver.
 //!
-//! A buffer on a device becomes a [`UserBuf`] that the driver packs and unpacks. It is an error
-//! (MPI_ERR_BUFFER) with `accelerator null`, and in functions that access memory in place.
+//! A buffer on a device becomes a [`UserBuf`] that the driver packs and unpacks. Such a
+//! buffer is an error (MPI_ERR_BUFFER) with `accelerator null`, and in functions that access memory
+//! in place.
 //! `docs/accelerator.md` lists the functions.
 
 use crate::library::{Running, library};
@@ -42,7 +43,8 @@ struct OnDevice<'a> {
     context: CudaContext,
 }
 
-/// No program has loaded this number of libraries.
+/// The first value of `loads`, which no count of libraries reaches: the first call searches for the
+/// driver.
 const NEVER: u64 = u64::MAX;
 
 impl Accelerator {
@@ -60,7 +62,7 @@ impl Accelerator {
         if wanted == Use::Cuda {
             let failed = |error: LibraryError| {
                 let text = format!(
-                    "{error}. The parameter accelerator is 'cuda', which needs it; with 'auto' it is used only by programs that load it"
+                    "{error}. The parameter accelerator is 'cuda', which needs the driver; with 'auto' only programs that load the driver use it"
                 );
                 MpiError::new(abi::MPI_ERR_OTHER, text)
             };

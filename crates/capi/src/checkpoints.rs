@@ -4,8 +4,9 @@
 //!
 //! While such a function runs, MPI is closed ([`library::Closed`]): the function's own calls are
 //! refused, and new calls of other threads wait. Calls that have begun continue. MPI stays closed
-//! until the functions that save have returned on all ranks: otherwise a saved rank could have
-//! received a message that its saved sender had not sent yet.
+//! until the save functions of all ranks have returned. Otherwise a rank that has saved its state
+//! could send to a rank that has not, whose saved state would then have a message that the state of
+//! the sender lacks.
 
 use crate::errors::end_job;
 use crate::library::{Closed, Running};
@@ -81,8 +82,8 @@ pub(crate) fn begin(library: &'static Running) {
 }
 
 fn call(function: Function, closed: &Closed) -> c_int {
-    // SAFETY: by the parameters of `cr self` the program declares that the function has this name
-    // and no arguments.
+    // SAFETY: the user names this function in a parameter of `cr self`, and thereby promises the
+    // type `int f(void)`.
     closed.run(|| unsafe { function() })
 }
 
@@ -91,8 +92,8 @@ fn find(params: &Params) -> Result<CheckpointFunctions, String> {
     let found = |name: String, parameter: &str| {
         let function = look_up(&name).ok_or_else(|| {
             format!(
-                "symbol lookup failed: the program has no function '{name}' (parameter {parameter}) among its dynamic symbols; mpicc and \
-                 mpifort link so that all of them are found, other linkers need -Wl,--export-dynamic"
+                "symbol lookup failed: the program exports no function '{name}' (parameter \
+                 {parameter}): link it with mpicc, or add -Wl,--export-dynamic"
             )
         })?;
         Ok::<_, String>((function, name))

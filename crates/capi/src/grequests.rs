@@ -20,7 +20,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// The generalized requests that the program has not completed or freed.
+/// The generalized requests whose free function was not called yet.
 #[derive(Debug, Default)]
 pub(crate) struct GeneralizedRequests {
     all: Mutex<HashMap<u64, GeneralizedRequest>>,
@@ -94,7 +94,8 @@ fn no_request(request: Request) -> MpiError {
 /// The generalized requests, or `None` if the program has never made one.
 fn requests() -> Option<MutexGuard<'static, HashMap<u64, GeneralizedRequest>>> {
     let requests = &objects().generalized;
-    // A thread can have a handle only from the thread that made the request.
+    // Relaxed is enough: a thread has a handle from the thread that made the request, after the
+    // increment.
     (requests.made.load(Ordering::Relaxed) > 0).then(|| locked(&requests.all))
 }
 
@@ -152,7 +153,7 @@ pub(crate) fn free(library: &Running, request: Request) -> Option<Result<()>> {
 }
 
 mpi! {
-    /// Test: tests/c/grequest_basic.c, like all of this module.
+    /// Test: tests/c/grequest_basic.c.
     fn MPI_Grequest_start(
         query_fn: Option<GrequestQueryFunction>,
         free_fn: Option<GrequestFreeFunction>,

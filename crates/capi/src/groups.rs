@@ -1,7 +1,7 @@
 //! Groups (MPI-5.0 section 7.3). All functions are local.
 //!
-//! A group has no error handler, so errors go to MPI_COMM_SELF; with a communicator argument they
-//! go to the communicator.
+//! A group has no error handler: errors go to the handler of MPI_COMM_SELF, and errors of functions
+//! with a communicator argument to the handler of that communicator.
 
 use crate::errors::{on_comm, on_none};
 use crate::library::{Running, array, fetch, null, put};

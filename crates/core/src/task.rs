@@ -25,7 +25,7 @@ pub(crate) enum RequestTask {
 pub(crate) enum Stand {
     /// It waits for messages, or for data in shared memory.
     Waiting,
-    /// [`Stand::Waiting`] after an advance.
+    /// The task waits, but has advanced in this call: the process must not sleep yet.
     Moved,
     /// A user's function is due; the task does not advance before [`RequestTask::callback_done`].
     NeedCallback(UserReduction),
@@ -88,7 +88,8 @@ impl RequestTask {
         }
     }
 
-    /// The context of the operation, unless a request of the lane has it (persistent requests).
+    /// The context of the operation. `None` for a persistent request, whose context the request of
+    /// the lane has, and for a call of another library.
     pub(crate) fn context(&self) -> Option<u32> {
         match self {
             RequestTask::Once(single) => Some(single.run.team().collective),

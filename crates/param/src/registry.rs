@@ -540,9 +540,8 @@ parameters! {
     wait_slow_yield_us: u64 {
         unit: Unit::Micros, default: 500, limits: 1..=1000000, power_of_two: false,
         aliases: [], level: Tune, change: Always,
-        help: "With more ranks than cores: a yield that takes longer than this means that another \
-               program computes on the core, and waiting ranks then sleep at once for a while \
-               (wait_sleeping).",
+        help: "A yield that takes longer than this means that another program computes on the core, \
+               and waiting ranks then sleep at once for a while (wait_sleeping).",
     }
     wait_sleeping: u32 {
         unit: Unit::Count, default: 1000, limits: 0..=1000000000, power_of_two: false,

@@ -1,4 +1,4 @@
-//! Communicators of the virtual world.
+//! Communicator calls of a simulated rank.
 
 use super::{Doing, Rank};
 use crate::Communicator;

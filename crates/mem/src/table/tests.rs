@@ -30,7 +30,7 @@ fn handles_are_never_predefined_and_errors_name_the_cause() {
 }
 
 #[test]
-fn a_freed_object_stays_for_those_who_hold_it() {
+fn a_freed_object_stays_for_its_holders() {
     let table = Table::new();
     let value = Arc::new(5);
     let handle = table.insert(Arc::clone(&value));
@@ -108,8 +108,8 @@ fn every_slot_has_its_own_place() {
     assert_eq!(place((1 << 30) - FIRST_CHUNK).0, CHUNKS);
 }
 
-/// Threads look up, hold, free and insert over the same few slots. Each value knows its handle's
-/// owner, none is seen after its drop, and all are dropped once.
+/// Threads find, hold, free and insert objects over the same few slots. A living value is 7, and its
+/// drop writes 0: no thread reads 0, and each value is dropped once.
 #[test]
 fn threads_agree_on_living_objects() {
     static ALIVE: AtomicUsize = AtomicUsize::new(0);

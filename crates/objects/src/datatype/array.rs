@@ -64,8 +64,8 @@ fn bad<T>(text: String) -> Result<T> {
     Err(MpiError::new(abi::MPI_ERR_ARG, text))
 }
 
-/// The blocks along a dimension, in elements: the offset of the first, their length, distance and
-/// count, and the length of a shorter block behind them.
+/// The blocks of one dimension, in elements: `count` blocks of `length`, `distance` apart, the first
+/// at `first`; behind them one block of `rest`. A subarray has only the last one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DimensionBlocks {
     first: i64,
@@ -124,7 +124,7 @@ impl ArrayPart for Layout {
 }
 
 impl DimensionBlocks {
-    /// These blocks of `child`, whose elements are `extent` bytes apart.
+    /// The blocks, filled with copies of `child` at distances of `extent` bytes.
     fn of<E: ArrayPart>(self, extent: isize, child: &E) -> Result<E, LayoutError> {
         let overflow = LayoutError::Overflow { what: "extent" };
         let bytes = |elements: i64| extent.checked_mul(elements as isize).ok_or(overflow);
@@ -144,8 +144,9 @@ impl DimensionBlocks {
     }
 }
 
-/// The blocks along dimensions, each with the length of the dimension, from the smallest stride on;
-/// the result has the extent of the whole array.
+/// Builds the selected part of an array of `old`. `dimensions` gives the length and the blocks of
+/// each dimension, the one with adjacent elements first. The result has the extent of the whole
+/// array.
 pub(super) fn in_array<E: ArrayPart>(
     dimensions: impl Iterator<Item = (i64, DimensionBlocks)>,
     old: &E,
@@ -197,7 +198,7 @@ impl Datatype {
         let ndims = sizes.len();
         if ndims == 0 || subsizes.len() != ndims || starts.len() != ndims {
             return bad(format!(
-                "ndims is {ndims}; there must be one size, subsize and start for each"
+                "ndims is {ndims}: it must be positive, with one size, subsize and start for each dimension"
             ));
         }
         for (i, &size) in sizes.iter().enumerate() {
@@ -283,7 +284,7 @@ impl Distribution<'_> {
         let ndims = self.gsizes.len();
         if ndims == 0 || [self.distribs.len(), self.dargs.len(), self.psizes.len()] != [ndims; 3] {
             return bad(format!(
-                "ndims is {ndims}; there must be one entry for each in all arrays"
+                "ndims is {ndims}: it must be positive, with one entry for each dimension in all arrays"
             ));
         }
         if self.size < 1 || !(0..self.size).contains(&self.rank) {
@@ -322,7 +323,7 @@ impl Distribution<'_> {
             abi::MPI_DISTRIBUTE_BLOCK if default => (all - 1) / processes + 1,
             abi::MPI_DISTRIBUTE_BLOCK if given.saturating_mul(processes) < all => {
                 return bad(format!(
-                    "array_of_dargs[{i}] is {given}: {processes} blocks of it do not hold {all} elements"
+                    "array_of_dargs[{i}] is {given}: {processes} processes with one block of {given} each cannot hold array_of_gsizes[{i}] = {all} elements"
                 ));
             }
             abi::MPI_DISTRIBUTE_CYCLIC if default => 1,
@@ -337,8 +338,8 @@ impl Distribution<'_> {
                 return bad(format!("array_of_distribs[{i}] is {other}, which is no distribution"));
             }
         };
-        // Block number b, of `length` but for the last one, belongs to the process at b modulo
-        // `processes`.
+        // The array is cut into blocks of `length`; the last may be shorter. Block b belongs to the
+        // process whose coordinate is b modulo `processes`.
         let (whole, last) = (all / length, all % length);
         let mine_of =
             |blocks: i64| if blocks > place { (blocks - place - 1) / processes + 1 } else { 0 };

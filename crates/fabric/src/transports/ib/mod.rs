@@ -35,8 +35,8 @@
 //!    made again when everything received over it was taken. Both ends state the number of
 //!    envelopes received from the other; the others are sent again from their slots, in order, and
 //!    unfinished reads are repeated: so nothing is lost, and nothing arrives twice
-//!    (`reconnecting.rs`). If a peer's next connections bring nothing for `rpi_ib_timeout`, the
-//!    peer is lost, and the error is reported.
+//!    (`reconnecting.rs`). A peer that no packet has reached for
+//!    `rpi_ib_timeout`, and no new connection for 1 s, is lost, and the error is reported.
 //! 8. An adapter writes into the memory of a receive only by its own reads. Before such memory
 //!    returns to the program ([`Transport::release`], a lost peer) the transport waits for their
 //!    end: they end soon, as no process takes part in them, or else their connection is closed,
