@@ -34,10 +34,10 @@ fn own_arguments() -> Vec<Box<[u8]>> {
 /// `argv` must be null or point to `argc` strings, or fewer and a null pointer.
 unsafe fn arguments(argc: c_int, argv: *const *mut c_char) -> Vec<Box<[u8]>> {
     let mut words = Vec::new();
-    for n in 0..usize::try_from(argc).unwrap_or(0) {
+    let given = if argv.is_null() { 0 } else { usize::try_from(argc).unwrap_or(0) };
+    for n in 0..given {
         // SAFETY: by the contract of this function.
-        let word =
-            if argv.is_null() { std::ptr::null_mut() } else { unsafe { argv.add(n).read() } };
+        let word = unsafe { argv.add(n).read() };
         if word.is_null() {
             break;
         }

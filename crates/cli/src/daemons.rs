@@ -21,10 +21,11 @@ pub(crate) const NAMES: [(&str, &str); 4] =
 
 /// Start a daemon for you on each of some hosts
 ///
-/// This host must be in the file. A host with schedule=no has a daemon, but N and C leave it out. cpu=N
-/// is the number of ranks that a host takes: by default one for each of its processors. Daemons on
-/// other hosts are started by ssh, which must not prompt for a password. If one daemon cannot be
-/// started, none is. Daemons run until 'oxmpi halt'. LAM/MPI's name for this command is lamboot.
+/// This host must be in the file. A host with schedule=no has a daemon, but N and C leave it out.
+/// cpu=N is the number of ranks that a host takes: by default one for each of its processors.
+/// Daemons on other hosts are started by ssh, which must not prompt for a password. If one daemon
+/// cannot be started, none is. Daemons run until 'oxmpi halt'. LAM/MPI's name for this command is
+/// lamboot.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BootArgs {
     /// The hosts, a line each: HOST [cpu=N] [user=NAME] [schedule=no] [prefix=/DIR]; without it,

@@ -96,13 +96,10 @@ impl InboxArea {
     pub(crate) unsafe fn from_raw(at: NonNull<u8>, cells: u32, keep: Keep) -> Self {
         debug_assert!(InboxArea::check(cells).is_ok());
         let hint: NonNull<Line> = at.cast();
+        let shift = cells.trailing_zeros();
         // SAFETY: the third line is inside the caller's bytes.
-        InboxArea {
-            hint,
-            cells: unsafe { hint.add(2) },
-            shift: cells.trailing_zeros(),
-            _keep: keep,
-        }
+        let cells = unsafe { hint.add(2) };
+        InboxArea { hint, cells, shift, _keep: keep }
     }
 
     fn hint(&self) -> &AtomicU64 {
@@ -290,10 +287,8 @@ impl InboxReceiver {
         // SAFETY: the cell has `CELL_PAYLOAD` bytes from its third word on, mapped while
         // `self.area` lives (under loom: the copy has `len` bytes and lives as long as the borrow
         // of `self`).
-        Some(ReadCell {
-            producer: (word >> 32) as u32,
-            bytes: unsafe { Bytes::from_raw(start, len) },
-        })
+        let bytes = unsafe { Bytes::from_raw(start, len) };
+        Some(ReadCell { producer: (word >> 32) as u32, bytes })
     }
 
     /// Frees the cell of the last [`InboxReceiver::peek`].

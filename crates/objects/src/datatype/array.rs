@@ -64,8 +64,8 @@ fn bad<T>(text: String) -> Result<T> {
     Err(MpiError::new(abi::MPI_ERR_ARG, text))
 }
 
-/// The blocks of one dimension, in elements: `count` blocks of `length`, `distance` apart, the first
-/// at `first`; behind them one block of `rest`. A subarray has only the last one.
+/// The blocks of one dimension, in elements: `count` blocks of `length`, `distance` apart, the
+/// first at `first`; behind them one block of `rest`. A subarray has only the last one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DimensionBlocks {
     first: i64,
