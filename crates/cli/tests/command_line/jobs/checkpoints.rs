@@ -600,9 +600,13 @@ fn sigterm_makes_a_checkpoint_and_ends_the_job_on_request() {
 fn sigterm_ends_a_job_that_cannot_be_checkpointed_and_the_second_one_at_once() {
     let Some(sandbox) = Sandbox::new(&["jobs/cr_heat"]) else { return };
     let mut command = sandbox.command("mpirun");
-    command.args(["-n", "2", "--checkpoint-on-term", "sleep", "80"]).stderr(Stdio::piped());
-    let job = command.spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    command.args(["-n", "2", "--checkpoint-on-term", "sh", "-c", "echo up; exec sleep 80"]);
+    let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    // It stays open for the other rank's line.
+    let mut out = BufReader::new(job.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "up\n");
     kill_process(Pid::from_child(&job), Signal::TERM).unwrap();
     let output = job.wait_with_output().unwrap();
     let why = "mpirun: SIGTERM: no checkpoint can be made, and the job ends without one: rank 0 has not called MPI_Init";
