@@ -55,8 +55,10 @@ pub(crate) fn begin(library: &'static Running) {
         }
     }
     let status = library.client.segment().status();
+    // Not by the helper: on a busy machine it may begin long after MPI_Init has returned. A call
+    // until then waits for it.
+    status.note_return(0, OwnerStatus::HELPED);
     let serve = move || {
-        status.note_return(0, OwnerStatus::HELPED);
         let (mut last, mut closed) = (0, None);
         loop {
             last = status.await_call(last);

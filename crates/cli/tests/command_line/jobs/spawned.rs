@@ -192,7 +192,9 @@ fn with_the_killed_launcher_of_a_singleton_everything_ends() {
     let outcome = job.end_within(SOON);
     assert_eq!(outcome.code, -15, "{outcome:?}");
     assert!(
-        outcome.err.contains("was killed, and the processes that it had started were ended with it"),
+        outcome
+            .err
+            .contains("was killed, and the processes that it had started were ended with it"),
         "{outcome:?}"
     );
 }

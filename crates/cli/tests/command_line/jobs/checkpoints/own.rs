@@ -225,7 +225,7 @@ fn functions_are_found_by_their_names_or_the_job_ends() {
     );
     let (code, out) = job(&["--mca", "cr_self_user_prefix", "other"]);
     assert!(
-        code == 1 && out.contains("the program has no function 'other_checkpoint'"),
+        code == 1 && out.contains("the program exports no function 'other_checkpoint'"),
         "{code} {out}"
     );
     // Three names of a function: from its own parameter, which overrides the prefix; with the
