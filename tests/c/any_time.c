@@ -1,7 +1,7 @@
 // ranks: 1 2 4
 // transports: one
 /* Calls that do not need MPI_Init give the same results before it, after it, after MPI_Finalize
- * and beside a session: the binary interface, versions, arithmetic of addresses, fields of
+ * and during a session: the binary interface, versions, arithmetic of addresses, fields of
  * statuses, the environment. */
 #include "sessions.h"
 

@@ -2,7 +2,7 @@
 // transports: all
 // not over: gm, because it makes more calls than the emulation has time for
 /* Collectives of up to 12 bytes in any order, with any roots, on the fast path of short ones,
- * and sometimes beside a nonblocking collective, which disables the fast path. Single ranks
+ * and sometimes during a nonblocking collective, which disables the fast path. Single ranks
  * leave it too: with a datatype with a gap, late, or in place. */
 #include "check.h"
 

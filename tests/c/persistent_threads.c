@@ -2,7 +2,7 @@
 // transports: all
 // every day: lamd ofi
 /* MPI_THREAD_MULTIPLE: each thread starts persistent collectives and neighbourhood collectives
- * on its own communicator, in its own order, with operations of the program, beside nonblocking
+ * on its own communicator, in its own order, with operations of the program, during nonblocking
  * ones; and threads start requests that one thread made. */
 #include "check.h"
 

@@ -1,6 +1,6 @@
 // ranks: 1 2 4 7
 // transports: one
-/* Sessions that another thread makes beside a World Model of one thread, whose thread is in the
+/* Sessions that another thread makes next to a World Model of one thread, whose thread is in the
  * library meanwhile: they have the level of the process, whatever they request, and the World
  * Model's thread uses them. After a session of that thread has requested more, sessions of other
  * threads have it, too. */

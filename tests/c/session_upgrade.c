@@ -1,6 +1,6 @@
 // ranks: 1 2 4 7
 // transports: one
-/* A session that requests threads, beside a World Model without them. */
+/* A session that requests threads, next to a World Model without them. */
 #include "sessions.h"
 
 #include <pthread.h>

@@ -127,7 +127,7 @@ static void failures(char *program) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
-// The number of descriptors of the launcher; 0 if the kernel does not permit a look.
+// The number of descriptors of the launcher; 0 if the kernel does not permit to read it.
 static int kept_by_launcher(void) {
     char path[64];
     int count = 0;

@@ -102,7 +102,7 @@ static void exchange(struct window *w, int round, int epoch, int len, unsigned c
     MPI_Group_free(&after);
 }
 
-/* Many short ones before one flush, of all ranks to all others, beside accumulates, which are
+/* Many short ones before one flush, of all ranks to all others, during accumulates, which are
  * messages. */
 static void many(struct window *w)
 {

@@ -2,7 +2,7 @@
 // transports: all
 /* Accumulates to words of eight bytes, which an adapter may carry out, in windows with the hint
  * that accumulates are short: counters of all ranks at all ranks, also at themselves, all
- * operations and types of that length, elements at odd places beside words, and requests. With
+ * operations and types of that length, elements at odd places next to words, and requests. With
  * CHECK_ATOMICS set the adapter must have changed words (--mca rpi ib); with CHECK_ATOMICS=0 it
  * must not have. */
 #include "mpit.h"

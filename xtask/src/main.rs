@@ -1,4 +1,4 @@
-//! The verbs of `cargo xtask`. [`Verb`] lists them; the options of each stand beside its code.
+//! The verbs of `cargo xtask`. [`Verb`] lists them; the options of each stand next to its code.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -64,7 +64,7 @@ enum Verb {
     Soak(SoakOptions),
     /// Build and install programs, library, header files and manual pages
     Install(InstallOptions),
-    /// Measure OxMPI beside other MPI libraries and beside the limit of the machine
+    /// Measure OxMPI next to other MPI libraries and to the limit of the machine
     ///
     /// Tables (report.md), figures (results.json) and pictures go into the directory of --out.
     Bench(BenchOptions),

@@ -37,9 +37,9 @@ use crate::files::{Contents, WrittenFile};
 use crate::set::{JobName, Set};
 use crate::trust::{Folder, TrustError};
 
-/// The end of the directory's name beside the sets of the job.
+/// The end of the directory's name next to the sets of the job.
 const BESIDE_SETS: &str = ".tails";
-/// The same on a host that gets the images from another host and so has no sets beside it.
+/// The same on a host that gets the images from another host and so has no sets next to it.
 const ALONE: &str = ".far-tails";
 const HEAD: u64 = 1 << 16;
 

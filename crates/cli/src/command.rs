@@ -1,4 +1,5 @@
-//! Common parts of the commands beside `mpirun`: their command lines, read by clap, and their ends.
+//! Common parts of the commands other than `mpirun`: their command lines, read by clap, and their
+//! ends.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -69,7 +70,9 @@ pub(crate) fn parse<A: clap::Parser>(args: &[OsString]) -> Result<A, CommandLine
     let inner = args.first().and_then(|word| command.find_subcommand(word)).unwrap_or(&command);
     let words = args.iter().map(|word| with_two_dashes(inner, word));
     let words: Vec<OsString> = std::iter::once(command.get_name().into()).chain(words).collect();
-    A::try_parse_from(words).map_err(|error| match error.kind() {
+    let matches = command.try_get_matches_from(words);
+    let read = matches.and_then(|matches| A::from_arg_matches(&matches));
+    read.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -80,8 +83,11 @@ pub(crate) fn parse<A: clap::Parser>(args: &[OsString]) -> Result<A, CommandLine
 }
 
 /// A long option of `command` that was given with one dash, with two: users of other MPI libraries
-/// type `-mca`.
+/// type `-mca`. The words of `oxmpi exec` stay, as those after its program are the program's.
 fn with_two_dashes(command: &clap::Command, word: &OsString) -> OsString {
+    if command.get_positionals().any(clap::Arg::is_trailing_var_arg_set) {
+        return word.clone();
+    }
     let bare = word.to_str().and_then(|text| text.strip_prefix('-')).filter(|bare| bare.len() > 1);
     let name = bare.map(|bare| bare.split('=').next().unwrap_or(bare));
     let is_long = |name| {
@@ -211,16 +217,8 @@ pub(crate) fn within(text: &str, limits: std::ops::RangeInclusive<u64>) -> Resul
 
 /// Reads a number of bytes with the suffix k or m for KiB and MiB.
 pub(crate) fn bytes(text: &str) -> Result<usize, String> {
-    let lower = text.to_ascii_lowercase();
-    let (digits, factor) = match (lower.strip_suffix('k'), lower.strip_suffix('m')) {
-        (Some(digits), _) => (digits, 1 << 10),
-        (_, Some(digits)) => (digits, 1 << 20),
-        _ => (lower.as_str(), 1),
-    };
-    let number = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(factor));
-    let limit = isize::MAX as usize;
-    let wrong = || format!("expected a whole number from 0 to {limit}");
-    number.filter(|bytes| *bytes <= limit).ok_or_else(wrong)
+    oxmpi_param::bytes(text)
+        .ok_or_else(|| format!("expected a whole number from 0 to {}", isize::MAX))
 }
 
 /// The part of a message that names the nearest of some words.
@@ -310,6 +308,12 @@ mod tests {
                 && read_line("restart -ssi cr_keep 1 set").is_ok()
         );
         assert!(read_line("nodes -nc").is_ok() && read_line("checkpoint -tree --kill 7").is_ok());
+        match read_line("exec N find -help --help").map(|oxmpi| oxmpi.verb) {
+            Ok(crate::Verb::Exec(args)) => {
+                assert_eq!(args.words, ["N", "find", "-help", "--help"]);
+            }
+            other => panic!("{other:?}"),
+        }
         for line in ["", "info -help", "quiesce", "checkpoint", "restart", "explain", "exec --help"]
         {
             assert!(matches!(read_line(line), Err(CommandLineError::Text(_))), "{line}");

@@ -16,7 +16,7 @@ const FILE: &str = "share/oxmpi/installed";
 /// Remove the files that the installation has put below its prefix
 ///
 /// Links, and directories that were made for the files and are empty, go too. A file of parameters
-/// for all users that somebody has changed stays.
+/// for all users that was changed stays.
 #[derive(Debug, clap::Args)]
 pub(crate) struct UninstallArgs {
     /// List what would be removed, and remove nothing

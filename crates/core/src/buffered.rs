@@ -5,9 +5,9 @@
 //! allowance of bytes; its memory is not used. A message counts in the buffer of its communicator;
 //! without one, in that of the communicator's session; without that, in the process's.
 //!
-//! A message is charged [`OVERHEAD`] bytes beside its data, less than MPI_BSEND_OVERHEAD: a program
-//! written for another library may attach a buffer by the overhead of that library, 88 to 128
-//! bytes.
+//! A message is charged [`OVERHEAD`] bytes in addition to its data, less than MPI_BSEND_OVERHEAD: a
+//! program written for another library may attach a buffer by the overhead of that library, 88 to
+//! 128 bytes.
 
 use crate::comm::Communicator;
 use crate::process::{Domain, Process};
@@ -67,7 +67,7 @@ pub(crate) struct AttachedBuffers {
     pub(crate) is_strict: bool,
 }
 
-/// Bytes charged for a buffered message beside its data.
+/// Bytes charged for a buffered message in addition to its data.
 const OVERHEAD: usize = 96;
 
 impl AttachedBuffers {

@@ -62,7 +62,7 @@ fn associative(stored: u8) -> Option<bool> {
     (stored != UNSET).then_some(stored != 0)
 }
 
-/// The inputs of the choice of a plan beside the call's arguments and communicator:
+/// The inputs of the choice of a plan other than the call's arguments and communicator:
 /// [`Process::selection_key_of`].
 pub(crate) type SelectionKey = u8;
 
@@ -519,7 +519,7 @@ impl<F: Fabric> Process<F> {
         self.needs_selection() && self.is_of_this_job(comm)
     }
 
-    /// The inputs of the choice of a plan beside the call's arguments.
+    /// The inputs of the choice of a plan other than the call's arguments.
     pub(crate) fn selection_key_of(
         &self,
         comm: &Communicator,

@@ -5,7 +5,7 @@
 //!
 //! - [`spawn`]: the root has the launcher start a job. The launcher sends the new job the processes
 //!   of its parents and the name of the intercommunicator, so no process waits for a message.
-//! - [`meet`]: two roots go to a port. The launcher tells the second root about the first; the
+//! - [`meet`]: two roots go to a port. The launcher notifies the second root of the first; the
 //!   second sends a message to the first, in a context of no communicator.
 //! - [`join`]: two processes exchange their names over a socket of the program.
 //!

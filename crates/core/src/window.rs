@@ -289,7 +289,7 @@ impl Target {
         }
         // Without the control words there is no lock for the elements.
         if routes.control.is_some() && self.size == 0 {
-            // Programs compute the addresses of the parts beside an empty part from its address.
+            // Programs compute the addresses of the parts next to an empty part from its address.
             let shared = flavor == Flavor::Shared;
             let heap = if shared { fabric.map_heap(self.owner) } else { None };
             let place = heap.and_then(|heap| part(heap, self.base, 0));

@@ -55,7 +55,7 @@ pub struct WorldOptions {
     pub sockets: Option<Sockets>,
     /// The ranks of a node; then only messages between nodes go over sockets.
     pub ranks_of_a_node: Option<u32>,
-    /// For messages over libfabric beside the sockets: the provider and the tags.
+    /// For messages over libfabric in addition to the sockets: the provider and the tags.
     pub ofi: Option<(String, Option<TagMode>)>,
     /// For messages through daemons, one on each node; of `sockets` only the settings are used.
     pub daemons: bool,

@@ -291,7 +291,7 @@ impl<F: Fabric> Lane<F> {
 
     /// Whether certainly no message from the rank `source` of a context's team (`None`: from any
     /// rank) is unexpected or has arrived, and no work is due. False also if the process of the
-    /// rank is not noted, or if only a poll could tell.
+    /// rank is not noted, or if only a poll could show it.
     #[inline(always)]
     pub fn has_none(&self, context: u32, source: Option<i32>) -> bool {
         let Some(own) = self.state.contexts.get(context) else { return false };

@@ -100,7 +100,7 @@ pub(crate) struct Unexpected {
     pub(crate) content: UnexpectedData,
 }
 
-/// The longest message whose data are kept beside its envelope, in bytes.
+/// The longest message whose data are kept with its envelope, in bytes.
 pub(crate) const SHORT: usize = 56;
 
 #[derive(Debug)]
@@ -384,7 +384,7 @@ pub const WORLD: u32 = 0;
 
 #[derive(Debug)]
 pub(crate) struct Contexts {
-    /// Context [`WORLD`], here so that fast paths need no look-up. Before it is opened no envelope
+    /// Context [`WORLD`], here so that fast paths need no search. Before it is opened no envelope
     /// names it.
     world: Context,
     others: Vec<Context>,

@@ -89,7 +89,7 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     }
 
     /// Copies the next message of a peer into the buffer of a receive if the message is complete,
-    /// lies in a few bytes beside its header, fits, and has this context and one of these tags. The
+    /// lies in a few bytes after its header, fits, and has this context and one of these tags. The
     /// caller has made sure that no older message of that peer waits elsewhere.
     #[inline]
     fn receive_short_now(

@@ -110,7 +110,7 @@ pub struct Shm {
     peer_segments: PeerSegments,
     settings: ShmSettings,
     plan: Arc<CopyPlan>,
-    /// The longest eager message beside its header, in bytes.
+    /// The longest eager message without its header, in bytes.
     inline_limit: usize,
     pool: Option<Pool>,
     streaming: Streaming,

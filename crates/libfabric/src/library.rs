@@ -52,7 +52,7 @@ pub struct Provider {
     pub domain: String,
     /// The number of usable bits at the lower end of a tag.
     pub tag_bits: u32,
-    /// Bytes of remote CQ data beside a message (FI_REMOTE_CQ_DATA).
+    /// Bytes of remote CQ data with a message (FI_REMOTE_CQ_DATA).
     pub data_bytes: usize,
     /// Whether a receive can name the address of its source, and then matches no other source.
     pub is_directed: bool,

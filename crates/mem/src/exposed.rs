@@ -23,7 +23,8 @@ impl From<PlainBuf> for Exposed {
 
 impl From<Memory> for Exposed {
     fn from(memory: Memory) -> Exposed {
-        // SAFETY: the bytes are mapped and writable as long as `memory`, beside the value.
+        // SAFETY: the bytes are mapped and writable as long as `memory`, which lies next to the
+        // value.
         let plain = unsafe { PlainBuf::new(memory.start().as_ptr(), memory.len()) };
         Exposed { plain, memory: Some(memory) }
     }

@@ -55,7 +55,7 @@ pub use choices::{Accelerator, Encrypt, InitialErrhandler, SingleCopy};
 pub use definition::{ChangeRule, Level, Param, Value};
 pub use load::{Found, Ignored};
 pub use module::Module;
-pub use parse::{ParamError, SWITCH_WORDS, Unit};
+pub use parse::{ParamError, SWITCH_WORDS, Unit, bytes};
 pub use registry::Params;
 pub use select::modules::LEAST_SOCKET_BUFFERS;
 pub use select::{Job, ModuleSelection, NodeCount, SelectError, ThreadLevel};

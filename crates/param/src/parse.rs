@@ -96,6 +96,12 @@ pub(crate) fn number(text: &str, unit: Unit) -> Option<i64> {
     number.checked_mul(factor)
 }
 
+/// Reads a number of bytes as the value of a parameter: with the suffixes `k` and `m`, also `KiB`
+/// and `MiB`. `None`: `text` is no such number, or it is negative.
+pub fn bytes(text: &str) -> Option<usize> {
+    number(text, Unit::Bytes).and_then(|bytes| usize::try_from(bytes).ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,7 +30,7 @@
 //!    each piece it adds the length to the bytes given, by a compare-exchange (relaxed) that finds
 //!    "not stopped". Either side may set "stopped" for good: the sender without room, the receiver
 //!    when the sender has left the library. Then the receiver reads the rest at the announced
-//!    address. The turn in the word protects the next message of the entry; the highest bit tells
+//!    address. The turn in the word protects the next message of the entry; the highest bit says
 //!    the word from an address.
 
 use oxmpi_sys::line::Keep;

@@ -3,6 +3,7 @@
 use crate::calls::sizes;
 use crate::campaign::CampaignSettings;
 use crate::simulate::{MACHINE, MAX_RANKS, MAX_WALKED_RANKS, WALKED_RANKS, ranks};
+use oxmpi_param::bytes;
 use oxmpi_param::nearest::nearest;
 use oxmpi_plan::Collective;
 use oxmpi_plan::cost::{LogGp, Machine};
@@ -210,19 +211,7 @@ fn walked(text: &str) -> Result<u32, String> {
 }
 
 fn sizes_of(text: &str) -> Result<(usize, usize), String> {
-    let number = |text: &str| {
-        let lower = text.to_ascii_lowercase();
-        let (digits, factor) = match (lower.strip_suffix('k'), lower.strip_suffix('m')) {
-            (Some(digits), _) => (digits.to_string(), 1_usize << 10),
-            (_, Some(digits)) => (digits.to_string(), 1 << 20),
-            _ => (lower, 1),
-        };
-        digits
-            .parse::<usize>()
-            .ok()?
-            .checked_mul(factor)
-            .filter(|bytes| (1..=1 << 28).contains(bytes))
-    };
+    let number = |text: &str| bytes(text).filter(|bytes| (1..=1 << 28).contains(bytes));
     let both = text.split_once(':').and_then(|(min, max)| number(min).zip(number(max)));
     both.filter(|(min, max)| min <= max)
         .ok_or_else(|| "expected MIN:MAX in bytes, from 1 to 256m, such as 8:64k".to_string())

@@ -1,6 +1,6 @@
 /* Heat spreads over a plate whose rows the ranks share. Rank 0 prints the residual at intervals,
  * and at the end the sum of all cells: integers, the same in any order of the ranks, which one
- * wrong message changes. Arguments: steps, microseconds of each step beside its work, and
+ * wrong message changes. Arguments: steps, microseconds of each step after its work, and
  * optionally a file for whose existence the ranks wait before they end (the last argument is the
  * mark of the test). */
 #include <mpi.h>

@@ -41,7 +41,7 @@ pub(crate) struct RestartArgs {
     ///
     /// cut (the default): cut back files that have grown, and put back parts that another restart
     /// has cut off; refuse: refuse changed files; accept: as cut, but accept other files under the
-    /// same paths. Cut parts are kept beside the sets.
+    /// same paths. Cut parts are kept next to the sets.
     #[arg(long, value_name = "HOW", value_parser = ["cut", "refuse", "accept"])]
     files: Option<String>,
     /// The hosts on which the ranks go on, as mpirun has them (nodea:2,nodeb:2)

@@ -34,7 +34,7 @@ use crate::command::{Settings, Stop, did_you_mean, failed, usage};
 pub(crate) struct ExecArgs {
     /// Options, places, the program and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<OsString>,
+    pub(crate) words: Vec<OsString>,
 }
 
 /// The longest part of an unfinished line that waits for its end, in bytes.

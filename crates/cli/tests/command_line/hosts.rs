@@ -1,4 +1,4 @@
-//! Jobs on several hosts, by the installed `mpirun`, agents and library: two hosts beside the head,
+//! Jobs on several hosts, by the installed `mpirun`, agents and library: two hosts and the head,
 //! each with an sshd, in network namespaces (`testbed.rs`). Where these cannot be made the tests
 //! fail, or are skipped if that is allowed.
 

@@ -204,7 +204,7 @@ fn c_and_cxx_compile_without_warnings_and_run_where_paths_have_blanks() {
     assert!(preprocessed.contains("int MPI_Allreduce("));
 }
 
-/// Build systems look for functions with their own declarations, for pkg-config packages under
+/// Build systems search for functions with their own declarations, for pkg-config packages under
 /// several names, and for Fortran. Without Fortran here they take that of another MPI.
 #[test]
 fn build_systems_find_this_installation_and_no_other() {

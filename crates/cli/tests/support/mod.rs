@@ -188,7 +188,7 @@ pub(crate) fn compiled_library(source: &str, name: &str) -> PathBuf {
     compile_once(&source, cc, name).unwrap()
 }
 
-/// Runs a compiler, unless a result exists for the same arguments, source, headers beside it and
+/// Runs a compiler, unless a result exists for the same arguments, source, headers next to it and
 /// installed headers.
 fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<PathBuf, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", source.display());

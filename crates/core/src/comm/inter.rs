@@ -6,8 +6,8 @@ use oxmpi_fabric::Fabric;
 use oxmpi_wire::ContextId;
 use std::sync::Arc;
 
-/// The parts of an intercommunicator beside its team. It has three pairs of contexts: one for both
-/// groups, and one for each group.
+/// The parts of an intercommunicator other than its team. It has three pairs of contexts: one for
+/// both groups, and one for each group.
 #[derive(Debug)]
 pub struct Inter {
     pub local: Arc<Team>,

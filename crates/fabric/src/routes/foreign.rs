@@ -1,6 +1,6 @@
 //! Processes of other launchers that share no memory with this one. At the first contact with one,
 //! this process gets sockets if it had none, or is reached on one more network. A process whose
-//! messages go through relays then has sockets beside them.
+//! messages go through relays then has sockets in addition.
 //!
 //! Processes of two launchers use memory if both jobs are on one machine and have no other
 //! transport; else they use sockets. The launcher decides, and makes the listening sockets.

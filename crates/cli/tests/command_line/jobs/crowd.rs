@@ -1,4 +1,4 @@
-//! More ranks than cores, beside an unrelated process that computes on their core.
+//! More ranks than cores, together with an unrelated process that computes on their core.
 //!
 //! The promise (`oxmpi_shm::door::Policy`): ranks yield the core to each other without sleeping. If
 //! another process takes the yielded time they sleep instead, because the kernel prefers a process

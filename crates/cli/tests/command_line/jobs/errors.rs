@@ -39,7 +39,7 @@ fn abort_ends_the_job_with_its_code() {
         );
     }
     errors(&p, &["abort-all", "7"]).reports(7, "rank ");
-    // A code whose last 8 bits are 0 must not look like success.
+    // A code whose last 8 bits are 0 must not count as success.
     errors(&p, &["abort-one", "0"]).reports(1, "rank 1 ");
     errors(&p, &["abort-all", "256"]).reports(1, "rank ");
     errors(&p, &["abort-one", "-1"]).reports(255, "rank 1 ");

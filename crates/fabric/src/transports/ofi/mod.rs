@@ -20,7 +20,7 @@
 //!    ([`Frame::Matched`]) with the tag of the message. Of several messages with one tag the
 //!    acknowledgement counts for the oldest: the sender cannot see the difference.
 //! 3. In the full mode a receive from one process names it by its address, and its rank travels
-//!    beside the message; in the other modes both are in the tag.
+//!    with the message; in the other modes both are in the tag.
 //! 4. A process sleeps on the provider's descriptor together with those of the sockets. A provider
 //!    without a descriptor is polled.
 //! 5. A failed operation names the peer, which is lost: nothing can be sent to it any more. A
@@ -189,7 +189,7 @@ struct FailedOperation {
 }
 
 /// The transport of one process over libfabric. Properties that are the same for all messages are
-/// constant parameters, so that no message tests them: `FULL`, the source travels beside a message
+/// constant parameters, so that no message tests them: `FULL`, the source travels with a message
 /// ([`TagMode::Full`]); `GROUPED`, each context has a pair of transmit and receive contexts of a
 /// scalable endpoint (`mtl_ofi_thread_grouping`).
 #[derive(Debug)]

@@ -21,7 +21,7 @@ pub enum TagMode {
     One,
     /// `ofi_tag_2`: more communicators, fewer tags.
     Two,
-    /// `ofi_tag_full`: the source is sent beside the message (FI_REMOTE_CQ_DATA), and receives name
+    /// `ofi_tag_full`: the source is sent with the message (FI_REMOTE_CQ_DATA), and receives name
     /// it by its address (FI_DIRECTED_RECV).
     Full,
 }
@@ -105,7 +105,7 @@ impl TagLayout {
     }
 
     /// The layout for a provider: of the requested mode, or else the first possible one of the full
-    /// mode and the other two. `data_bytes` travel beside a message; `is_directed`: the provider
+    /// mode and the other two. `data_bytes` travel with a message; `is_directed`: the provider
     /// receives from one source by its address. Fails if the requested mode, or all, are
     /// impossible.
     pub fn choose(

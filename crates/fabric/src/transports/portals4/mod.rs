@@ -21,7 +21,7 @@
 //!    acknowledgement alone does not end it, as the message may be in a block: the receiver's get,
 //!    when it is matched, does.
 //! 4. The network keeps the order of puts, even if it refuses some (`flow.rs`).
-//! 5. There is no descriptor on which to wait for events of Portals beside others, so a process
+//! 5. There is no descriptor on which to wait for events of Portals and others, so a process
 //!    that waits polls, with short sleeps.
 //! 6. A process leaves when all its puts are acknowledged, and all its gets and exposures have
 //!    ended. A process that has left needs nothing more. Of a lost process, completely put messages

@@ -11,7 +11,7 @@ use std::io;
 
 /// Connections accepted in one poll.
 pub(super) const AT_ONCE: usize = 16;
-/// Places for unauthenticated processes, beside one for each process of the job.
+/// Places for unauthenticated processes, in addition to one for each process of the job.
 const EXTRA_PLACES: usize = 32;
 
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::MAX_FRAME_LEN;
 
-/// The most copied bytes that are retained for one peer, beside one message.
+/// The most copied bytes that are retained for one peer, in addition to one message.
 const MAX_COPIED: usize = 4 << 20;
 /// The number of bytes of a layout with gaps that are packed at a time.
 const STAGE: usize = 64 << 10;
