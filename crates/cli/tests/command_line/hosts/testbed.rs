@@ -15,6 +15,9 @@ use crate::support::{TestDirectory, compiled, eldest, installed, root, shell_wor
 
 /// The empty directory that sshd requires.
 const PRIVILEGE_SEPARATION: &str = "/run/sshd";
+/// The users of the hosts. Root has a plain shell and a home without start files: those of this
+/// machine can be slow, and can wait for a lock for a minute.
+const USERS: &str = "passwd";
 /// Longer than any step of these tests.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
@@ -119,6 +122,11 @@ impl Testbed {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("oxmpi-hosts-{}", std::process::id()));
         fs::create_dir_all(directory.join(PRIVATE)).unwrap();
+        let users = fs::read_to_string("/etc/passwd").unwrap();
+        let others = users.lines().filter(|line| !line.starts_with("root:"));
+        let root = "root:x:0:0:root:/proc:/bin/sh";
+        let users: Vec<&str> = std::iter::once(root).chain(others).collect();
+        fs::write(directory.join(USERS), users.join("\n") + "\n").unwrap();
         let has_made_run = fs::create_dir(PRIVILEGE_SEPARATION).is_ok();
         let plain = TestDirectory::new("ssh");
         let mut bed =
@@ -181,8 +189,10 @@ impl Testbed {
             name if name == HEAD.name => String::new(),
             _ => format!("mount -t tmpfs t {}; ", shell_word(&self.directory.join(PRIVATE))),
         };
+        let users = shell_word(&self.directory.join(USERS));
         let script = format!(
-            "hostname {}; mount -t tmpfs t /dev/shm; {private}exec ip netns exec {} \"$@\"",
+            "hostname {}; mount -t tmpfs t /dev/shm; {private}mount --bind {users} /etc/passwd; \
+             exec ip netns exec {} \"$@\"",
             machine.name,
             machine.namespace()
         );

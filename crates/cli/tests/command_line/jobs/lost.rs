@@ -64,9 +64,9 @@ fn su_is_named_where_it_makes_a_login_shell() {
     let p = compile(&["jobs/world"]);
     let command = format!("{} {}", shell_word(&p.path("world")), p.marker());
     for options in TRANSPORTS {
-        let outcome = under(&p, 2, options, &["su", "-", "root", "-c", &command]);
+        let outcome = under(&p, 2, options, &["su", "-s", "/bin/sh", "-", "root", "-c", &command]);
         is_refused(&outcome, &["'su' has taken the variables of OxMPI", "su -m"]);
-        under(&p, 2, options, &["su", "root", "-c", &command]).is_fine(2, "of 2");
+        under(&p, 2, options, &["su", "-s", "/bin/sh", "root", "-c", &command]).is_fine(2, "of 2");
     }
 }
 
