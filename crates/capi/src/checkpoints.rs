@@ -12,7 +12,7 @@ use crate::errors::end_job;
 use crate::library::{Closed, Running};
 use crate::objects::locked;
 use oxmpi_param::Params;
-use oxmpi_rt::client::RESTART_VARIABLE;
+use oxmpi_rt_client::client::RESTART_VARIABLE;
 use oxmpi_shm::segment::{CheckpointCall, OwnerStatus};
 use std::ffi::{CString, c_int};
 use std::sync::Mutex;

@@ -18,7 +18,7 @@ use oxmpi_abi::types::{Comm, CommErrhandlerFunction, Errhandler};
 use oxmpi_core::Communicator;
 use oxmpi_core::handler::HandlerCell;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_rt::client::Client;
+use oxmpi_rt_client::client::Client;
 use oxmpi_shm::segment::RankState;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int};

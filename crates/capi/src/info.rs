@@ -11,7 +11,7 @@ use oxmpi_abi::types::{Aint, Count, Info as InfoHandle, Offset};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
-use oxmpi_rt::client::Client;
+use oxmpi_rt_client::client::Client;
 use std::ffi::{CStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;

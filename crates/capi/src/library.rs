@@ -27,7 +27,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
 use oxmpi_objects::op::{self, Op};
 use oxmpi_objects::predefined::Predefined;
-use oxmpi_rt::client::Client;
+use oxmpi_rt_client::client::Client;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;

@@ -14,7 +14,7 @@ use oxmpi_core::Communicator;
 use oxmpi_core::dynamic::join::{INTRODUCTION, Introduction};
 use oxmpi_core::dynamic::meet::{Broker, MeetOptions, PortAnswer};
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_rt::client::{Client, Meeting, UniverseError};
+use oxmpi_rt_client::client::{Client, Meeting, UniverseError};
 use oxmpi_sys::socket;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 use crate::errorcodes;
 use crate::library::Running;
 use oxmpi_abi::constants as abi;
-use oxmpi_rt::client::{Client, UNIVERSE_SIZE_VARIABLE};
+use oxmpi_rt_client::client::{Client, UNIVERSE_SIZE_VARIABLE};
 use std::ffi::c_int;
 
 /// The values that are fixed when MPI is initialised.

@@ -13,8 +13,8 @@ use oxmpi_core::dynamic::spawn::{Children, Parents, failed};
 use oxmpi_core::dynamic::spawn_info;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_rt::client::UniverseError;
-use oxmpi_rt::universe::{Parent, Spawn, SpawnCommand};
+use oxmpi_rt_client::client::UniverseError;
+use oxmpi_rt_client::universe::{Parent, Spawn, SpawnCommand};
 use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
 

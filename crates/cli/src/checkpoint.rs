@@ -16,8 +16,8 @@ use oxmpi_checkpoint::commit;
 use oxmpi_checkpoint::criu::Criu;
 use oxmpi_checkpoint::making::{self, Checkpoint, CheckpointRequest, MakeError};
 use oxmpi_checkpoint::manifest::Supervision;
+use oxmpi_launcher::inquiry::{self, InquiryError};
 use oxmpi_param::{Module, Param, Params};
-use oxmpi_rt::inquiry::{self, InquiryError};
 use oxmpi_sys::process_stat::ProcessStat;
 
 use crate::command::{Settings, Stop, failed, pid, usage};
@@ -142,7 +142,10 @@ pub(crate) fn checkpoint(args: &CheckpointArgs) -> Result<i32, Stop> {
 }
 
 /// The parameters, completed by the checkpoint parameters with which the job was started.
-fn with_those_of_job(params: &Params, facts: &inquiry::JobFacts) -> Result<Params, Stop> {
+fn with_those_of_job(
+    params: &Params,
+    facts: &oxmpi_rt_proto::tool::JobFacts,
+) -> Result<Params, Stop> {
     let mut params = params.clone();
     for (name, value) in &facts.params {
         if Param::find(name).is_some_and(|param| params.is_default(param)) {

@@ -7,8 +7,8 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use oxmpi_daemon::{Boot, BootError, Host, Node, Universe, Wish};
 use oxmpi_param::Params;
-use oxmpi_rt::daemon::{self, Boot, BootError, Host, Node, Universe, Wish};
 use oxmpi_sys::host;
 
 pub(crate) use self::exec::{ExecArgs, exec};
@@ -93,7 +93,7 @@ pub(crate) fn suffix(params: &Params) -> Result<String, String> {
         }
         value => ("boot_session_suffix", value.to_string()),
     };
-    daemon::check_suffix(&value).map_err(|why| format!("{name}: {why}"))?;
+    oxmpi_daemon::check_suffix(&value).map_err(|why| format!("{name}: {why}"))?;
     Ok(value)
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn boot(args: &BootArgs) -> Result<i32, Stop> {
         Some(file) => {
             let wrong = |error: &dyn Display| usage(format!("{}: {error}", file.display()));
             let text = oxmpi_param::file::read_text(file).map_err(|error| wrong(&error))?;
-            let hosts = daemon::hosts(&text).map_err(|error| wrong(&error))?;
+            let hosts = oxmpi_daemon::hosts(&text).map_err(|error| wrong(&error))?;
             resolve(hosts.iter().map(|host| host.name.as_str()));
             hosts.into_iter().map(|host| Wish { is_here: is_here(&host.name), host }).collect()
         }
@@ -125,7 +125,7 @@ pub(crate) fn boot(args: &BootArgs) -> Result<i32, Stop> {
             oxmpi_sys::complain!("oxmpi boot: {text}");
         }
     };
-    let nodes = daemon::boot(&boot, &mut say).map_err(|error| match error {
+    let nodes = oxmpi_daemon::boot(&boot, &mut say).map_err(|error| match error {
         BootError::NotHere { .. } | BootError::Twice { .. } => usage(error),
         BootError::Already { .. } => failed(error),
         _ => failed(format!("{error}\nno daemon is left running")),
@@ -170,7 +170,7 @@ pub(crate) fn nodes(args: &NodesArgs) -> Result<i32, Stop> {
     if !args.places.is_empty() {
         wanted.clear();
         for word in &args.places {
-            let places = daemon::places(word, &nodes, universe.own()).map_err(usage)?;
+            let places = oxmpi_daemon::places(word, &nodes, universe.own()).map_err(usage)?;
             wanted.extend(places.iter().map(|place| place.node));
         }
     }
@@ -205,5 +205,5 @@ fn addresses(node: &Node) -> String {
 
 /// Runs as the daemon that `oxmpi boot` starts.
 pub(crate) fn serve() -> i32 {
-    daemon::serve()
+    oxmpi_daemon::serve()
 }

@@ -7,8 +7,8 @@ mod probe;
 
 use oxmpi_core::copy_costs;
 use oxmpi_fabric::{Constructor, Survey};
+use oxmpi_launcher::launch::network;
 use oxmpi_param::{Accelerator, Found, Job, Module, NodeCount, Params, ThreadLevel};
-use oxmpi_rt::launch::network;
 use oxmpi_sys::net;
 use serde_json::{Value, json};
 

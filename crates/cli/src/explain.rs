@@ -9,7 +9,7 @@ use oxmpi_core::shmem::limits::{fits_later, has_room, serves, serves_later};
 use oxmpi_param::{Module, Source};
 use oxmpi_plan::table::{Parameter, algorithms, by_name};
 use oxmpi_plan::{Algorithm, Collective, PlanUnit, Restriction, Setup};
-use oxmpi_rt::client::control_section_pool;
+use oxmpi_rt_client::client::control_section_pool;
 use oxmpi_shm::control_section::PoolSegments;
 use oxmpi_tuned::selection::refusal;
 use oxmpi_tuned::settings::Settings as TunedSettings;

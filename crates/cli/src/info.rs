@@ -9,11 +9,11 @@ mod world;
 use std::path::PathBuf;
 
 use oxmpi_fabric::Survey;
+use oxmpi_launcher::launch::network;
 use oxmpi_param::Param;
 use oxmpi_param::{
     Found, Job, Module, ModuleSelection, NodeCount, Params, SelectError, Source, ThreadLevel,
 };
-use oxmpi_rt::launch::network;
 
 use crate::checkpoint;
 use crate::command::{Settings, Stop, usage, within};

@@ -37,7 +37,7 @@ use std::path::Path;
 use std::process::exit;
 
 use crate::command::Stop;
-use oxmpi_rt::launch::{NAMESPACE_WORD, RELAY_WORD};
+use oxmpi_launcher::launch::{NAMESPACE_WORD, RELAY_WORD};
 use oxmpi_sys::stdio;
 use wrapper::Language;
 

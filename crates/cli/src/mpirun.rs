@@ -1,4 +1,5 @@
-//! `mpirun`: reads its command line, finds the programs and hands the job to [`oxmpi_rt::launch`].
+//! `mpirun`: reads its command line, finds the programs and hands the job to
+//! [`oxmpi_launcher::launch`].
 
 mod hosts;
 mod options;
@@ -14,19 +15,19 @@ use std::time::Duration;
 
 use oxmpi_abi::FuncId;
 use oxmpi_core::copy_costs;
+use oxmpi_daemon::Universe;
 use oxmpi_fabric::{Constructor, Decided};
+use oxmpi_launcher::hostmap::Hostmap;
+use oxmpi_launcher::hosts::agent::{self, Setup};
+use oxmpi_launcher::launch::{
+    self, App, Bind, Launch, LaunchError, OutputFiles, OutputStyle, ProgramSearch, Stdin,
+    Supervision,
+};
 use oxmpi_param::module::Supplies;
 use oxmpi_param::profile::{self, Profile};
 use oxmpi_param::{Found, Job, Module, NodeCount, Param, Params, SelectError, Source, ThreadLevel};
-use oxmpi_rt::client::{
-    SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT, UNIVERSE_SIZE_VARIABLE, raised_buffers,
-};
-use oxmpi_rt::daemon::Universe;
-use oxmpi_rt::hostmap::Hostmap;
-use oxmpi_rt::hosts::agent::{self, Setup};
-use oxmpi_rt::launch::{
-    self, App, Bind, Launch, LaunchError, OutputFiles, OutputStyle, ProgramSearch, Stdin,
-    Supervision,
+use oxmpi_rt_client::client::{
+    CONTROL_NUMBER, SEGMENT_NUMBER, SERVE_OPTION, UNIVERSE_SIZE_VARIABLE, raised_buffers,
 };
 use oxmpi_sys::{host, spawn};
 use oxmpi_tuned::settings::Settings;
@@ -203,9 +204,9 @@ fn serve_singleton() -> Result<i32, MpirunError> {
     };
     spawn::detach().map_err(|error| no(&error))?;
     // Descriptors of the program that this process inherited would otherwise stay open.
-    spawn::close_others(&[SERVED_SEGMENT, SERVED_CONTROL]);
+    spawn::close_others(&[SEGMENT_NUMBER, CONTROL_NUMBER]);
     let (Some(segment), Some(control)) =
-        (spawn::take_inherited(SERVED_SEGMENT), spawn::take_inherited(SERVED_CONTROL))
+        (spawn::take_inherited(SEGMENT_NUMBER), spawn::take_inherited(CONTROL_NUMBER))
     else {
         return Err(no(&"no process has passed the descriptors"));
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use oxmpi_rt::inquiry;
+use oxmpi_launcher::inquiry;
 
 use crate::command::{Stop, failed, pid, timeout};
 

@@ -2,7 +2,7 @@
 //! starts it.
 
 use oxmpi_fabric::relay::Relay;
-use oxmpi_rt::launch::RELAY_CONTROL;
+use oxmpi_launcher::launch::RELAY_CONTROL;
 use oxmpi_sys::spawn::{close_others, inherited_is_control, take_inherited};
 use rustix::process::{Resource, getrlimit};
 

@@ -30,7 +30,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_engine::RankMap;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_rt::universe::ProcessName;
+use oxmpi_rt_client::universe::ProcessName;
 use oxmpi_wire::ContextId;
 use std::collections::HashMap;
 use std::ops::Range;

@@ -30,7 +30,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
-use oxmpi_rt::waiting::Need;
+use oxmpi_rt_client::waiting::Need;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_tuned::AgreementSettings;
 use oxmpi_wire::ContextId;

@@ -2,7 +2,7 @@
 
 pub use oxmpi_param::select::{LEVEL_VARIABLE, ThreadLevel};
 use oxmpi_param::{Job, Module, ModuleSelection, NodeCount, Params, SelectError};
-use oxmpi_rt::client::Client;
+use oxmpi_rt_client::client::Client;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -9,7 +9,7 @@ use oxmpi_coll::Run;
 use oxmpi_engine::{CopiedSends, MatchSource, Outlook, RequestId, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_plan::{Call, Shared};
-use oxmpi_rt::waiting::{LongWait, MOST_PEERS, Need};
+use oxmpi_rt_client::waiting::{LongWait, MOST_PEERS, Need};
 use oxmpi_shm::door::Door;
 use oxmpi_shm::wait_note::WaitNote;
 use oxmpi_sys::clock;

@@ -29,7 +29,7 @@ use oxmpi_fabric::shm::{Shm, ShmSettings};
 use oxmpi_fabric::tcp::{self, Address, Identity, PeerLocation, Secret, Tcp};
 use oxmpi_fabric::transports::ofi::{self, TagLayout, TagMode};
 use oxmpi_libfabric::{Library, ProviderQuery};
-use oxmpi_rt::client::{Directory, ThreadDirectory};
+use oxmpi_rt_client::client::{Directory, ThreadDirectory};
 use oxmpi_shm::door::{Door, Policy};
 use oxmpi_shm::heap::Heap;
 use oxmpi_shm::postbox::{PostboxArea, PostboxShape};

@@ -8,7 +8,7 @@ use oxmpi_core::start::{self, StartedProcess};
 use oxmpi_core::world::{WorldOptions, world_shared};
 use oxmpi_fabric::routes::Routes;
 use oxmpi_objects::error::MpiError;
-use oxmpi_rt::client::Client;
+use oxmpi_rt_client::client::Client;
 use oxmpi_shm::segment::RankState;
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 
-use oxmpi_rt::client::RESTART_VARIABLE;
+use oxmpi_rt_client::client::RESTART_VARIABLE;
 
 use super::{BLCR, OWN};
 use crate::command::{Stop, answer, failed, sets_parameter, split, usage, words};

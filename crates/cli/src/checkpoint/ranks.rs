@@ -1,9 +1,9 @@
 //! Checkpoints with an image of each rank, and restarts from them.
 //!
-//! A checkpoint: the launcher holds all ranks ([`oxmpi_rt::inquiry::hold`]) while CRIU makes an
-//! image of each, and reports its own state. A restart: this program executes itself as `mpirun`,
+//! A checkpoint: the launcher holds all ranks ([`oxmpi_launcher::inquiry::hold`]) while CRIU makes
+//! an image of each, and reports its own state. A restart: this program executes itself as `mpirun`,
 //! with the command line, environment and directory of the job, and restores the ranks as its
-//! children ([`oxmpi_rt::launch::resume`]).
+//! children ([`oxmpi_launcher::launch::resume`]).
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
@@ -25,11 +25,13 @@ use oxmpi_checkpoint::origins::NamespaceGroup;
 use oxmpi_checkpoint::ranks::{self, Given, HostImages, Making, StillJob, StillRank};
 use oxmpi_checkpoint::restart::{self, FittedFiles, RESUME_OPTION};
 use oxmpi_checkpoint::set::{Set, SetError};
+use oxmpi_launcher::hosts::agent::{ImageDirectory, ImageTask, ImagesMade};
+use oxmpi_launcher::inquiry;
+use oxmpi_launcher::launch::{
+    self, ApartRanks, Held, Images, Launch, Layout, RestartSource, Restored,
+};
 use oxmpi_param::Params;
-use oxmpi_rt::client::RESTART_VARIABLE;
-use oxmpi_rt::hosts::agent::{ImageDirectory, ImageTask, ImagesMade};
-use oxmpi_rt::inquiry;
-use oxmpi_rt::launch::{self, ApartRanks, Held, Images, Launch, Layout, RestartSource, Restored};
+use oxmpi_rt_client::client::RESTART_VARIABLE;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};

@@ -9,9 +9,9 @@ use oxmpi_checkpoint::manifest;
 use oxmpi_checkpoint::restart::{FittedFiles, RestartError, bring_back, check, fit_files};
 use oxmpi_checkpoint::set::{Set, SetError};
 use oxmpi_checkpoint::tree::session_of;
+use oxmpi_launcher::hosts::agent::ImageDirectory;
+use oxmpi_launcher::launch::Supervision;
 use oxmpi_param::{Param, Params};
-use oxmpi_rt::hosts::agent::ImageDirectory;
-use oxmpi_rt::launch::Supervision;
 use oxmpi_sys::spawn::Signals;
 use rustix::process::{Pid, setsid};
 

@@ -1,7 +1,7 @@
 //! The app schema of a set: which ranks were on which hosts, as a file for `mpirun --app`. The user
 //! may edit it to restart the job elsewhere (`oxmpi restart --app FILE SET`).
 
-use oxmpi_rt::launch::HeldProgram;
+use oxmpi_launcher::launch::HeldProgram;
 
 /// The schema of a job with these programs, and the host of each rank: a line for consecutive ranks
 /// of one program on one host. `None`: an argument has a line end, for which such files have no

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use oxmpi_checkpoint::making::Checkpoint;
 use oxmpi_checkpoint::set::JobName;
+use oxmpi_launcher::launch::Supervision;
 use oxmpi_param::Params;
-use oxmpi_rt::launch::Supervision;
 use oxmpi_sys::process_stat::ProcessStat;
 use oxmpi_sys::spawn::{self, RELAYED, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

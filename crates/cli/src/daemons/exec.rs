@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-use oxmpi_rt::daemon::{self, Program, ProgramEnd, Running, Stdio, Stream, UniverseError};
+use oxmpi_daemon::{Program, ProgramEnd, Running, Stdio, Stream, UniverseError};
 use oxmpi_sys::stdio;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -90,7 +90,7 @@ fn read(args: &[OsString]) -> Result<ExecOptions, Stop> {
                 let hint = did_you_mean(&text, ["-x", "-wd", "--tag-output", "--mca", "--help"]);
                 return Err(usage(format!("unknown option '{text}'{hint}")));
             }
-            _ if daemon::is_notation(&text) => options.places.push(text),
+            _ if oxmpi_daemon::is_notation(&text) => options.places.push(text),
             _ => {
                 options.words.push(arg);
                 options.words.extend(args.by_ref());
@@ -133,7 +133,7 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<i32, Stop> {
     let nodes = universe.nodes();
     let mut places = Vec::new();
     for word in &options.places {
-        places.extend(daemon::places(word, &nodes, universe.own()).map_err(usage)?);
+        places.extend(oxmpi_daemon::places(word, &nodes, universe.own()).map_err(usage)?);
     }
     let directory = match &options.directory {
         Some(directory) => std::path::absolute(directory),
@@ -146,7 +146,7 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<i32, Stop> {
             .map_err(|error| failed(format!("cannot read the working directory: {error}")))?,
         is_strict: options.directory.is_some(),
         silence: Duration::from_secs(params.mpi_agent_silence_s()),
-        patience: daemon::PATIENCE,
+        patience: oxmpi_daemon::PATIENCE,
     };
     let mut shows = Vec::new();
     for place in &places {

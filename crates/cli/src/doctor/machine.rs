@@ -4,7 +4,7 @@ use std::fs::read_to_string;
 use std::os::fd::OwnedFd;
 
 use oxmpi_param::Params;
-use oxmpi_rt::client::Client;
+use oxmpi_rt_client::client::Client;
 use oxmpi_sys::{cpus, nameless};
 use rustix::process::{Resource, getrlimit};
 

@@ -8,7 +8,7 @@ use oxmpi_fabric::shm::copy_policy::{
     CopyDecision, CopyFacts, CopyPlan, Protocol, Proximity, Streaming, Traffic, predict,
 };
 use oxmpi_fabric::shm::{ShmSettings, SingleCopyMode};
-use oxmpi_rt::client::segment_config;
+use oxmpi_rt_client::client::segment_config;
 use oxmpi_shm::pool::PoolShape;
 use oxmpi_sys::bytes::CopyKind;
 use serde_json::{Value as Json, json};

@@ -8,8 +8,8 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use oxmpi_daemon::Universe;
 use oxmpi_param::nearest::nearest;
-use oxmpi_rt::daemon::Universe;
 use oxmpi_sys::host;
 use oxmpi_sys::net::is_own;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -16,11 +16,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use oxmpi_daemon::is_notation;
+use oxmpi_launcher::hosts::placement::By;
+use oxmpi_launcher::launch::{Bind, OutputFiles, OutputStyle, Stdin};
 use oxmpi_param::Param;
 use oxmpi_param::nearest::nearest;
-use oxmpi_rt::daemon::is_notation;
-use oxmpi_rt::hosts::placement::By;
-use oxmpi_rt::launch::{Bind, OutputFiles, OutputStyle, Stdin};
 
 use self::table::{Id, SPECS, Spec};
 use super::hosts::Hosts;

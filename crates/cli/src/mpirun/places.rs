@@ -1,6 +1,6 @@
 //! Ranks at named places of a job's hosts: `n0-3`, `c1`, and the rest of the guide's notation.
 
-use oxmpi_rt::daemon::{Node, Universe, places};
+use oxmpi_daemon::{Node, Universe, places};
 use oxmpi_sys::cpus;
 
 use super::hosts::{Hosts, NamedHost};

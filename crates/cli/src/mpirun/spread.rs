@@ -4,11 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use oxmpi_daemon::{PATIENCE, Universe};
+use oxmpi_launcher::hosts::opening::Opening;
+use oxmpi_launcher::hosts::placement::{self, By, HostSlots, RankGroup};
+use oxmpi_launcher::launch::{Host, Spread};
 use oxmpi_param::{Params, Source};
-use oxmpi_rt::daemon::{PATIENCE, Universe};
-use oxmpi_rt::hosts::opening::Opening;
-use oxmpi_rt::hosts::placement::{self, By, HostSlots, RankGroup};
-use oxmpi_rt::launch::{Host, Spread};
 use oxmpi_sys::{cpus, host};
 
 use super::hosts::{Hosts, NamedHost, NodeOf};

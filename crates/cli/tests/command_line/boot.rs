@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use oxmpi_rt::client::{Client, Directory as _, DirectoryError};
+use oxmpi_rt_client::client::{Client, Directory as _, DirectoryError};
 use oxmpi_shm::segment::{RankState, Segment};
 
 use crate::support::texts;

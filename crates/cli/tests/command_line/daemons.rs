@@ -149,7 +149,7 @@ fn when_a_universe_is_halted_another_can_be_booted_at_once() {
         assert_eq!((code, err.as_str()), (0, ""), "round {round}");
         // A command starts more slowly than the old daemon ends, so this is done in the process of
         // the test.
-        let found = oxmpi_rt::daemon::Universe::find(&universe.suffix).unwrap().unwrap();
+        let found = oxmpi_daemon::Universe::find(&universe.suffix).unwrap().unwrap();
         assert!(found.halt().unwrap().is_empty());
         oxmpi_sys::local::bind_stream(&universe.name()).unwrap();
     }

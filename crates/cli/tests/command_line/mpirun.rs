@@ -911,8 +911,8 @@ fn a_slow_reader_gets_all_output_of_other_hosts() {
 
 #[test]
 fn messages_behind_the_report_of_started_ranks_are_read() {
-    use oxmpi_rt::hosts::message::{FromAgent, Seen, greeting};
-    use oxmpi_rt::job::Exit;
+    use oxmpi_launcher::job::Exit;
+    use oxmpi_rt_proto::agent::{FromAgent, Seen, greeting};
     let scratch = TestDirectory::new("far-said");
     let shell =
         scratch.script("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec cat 3>&1 >/dev/null\n");
@@ -958,7 +958,7 @@ fn files_without_an_end_are_refused() {
 
 #[test]
 fn the_time_of_a_job_ends_while_agents_hang() {
-    use oxmpi_rt::hosts::message::{FromAgent, greeting};
+    use oxmpi_rt_proto::agent::{FromAgent, greeting};
     let scratch = TestDirectory::new("hanging-agents");
     let shell = scratch.script("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec sleep 100\n");
     let ready = FromAgent::Ready { addresses: vec![(0, String::new())], relay: String::new() };

@@ -9,7 +9,7 @@ use oxmpi_engine::Completion;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_plan::Call;
-use oxmpi_rt::waiting::Need;
+use oxmpi_rt_client::waiting::Need;
 use std::time::{Duration, Instant};
 
 /// The pause of a disconnect before it queries the launcher for living peers; it doubles each time.

@@ -19,7 +19,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Shared};
-use oxmpi_rt::universe::ProcessName;
+use oxmpi_rt_client::universe::ProcessName;
 use oxmpi_wire::ContextId;
 
 /// The route of a leader to the other leader.

@@ -15,8 +15,8 @@ use oxmpi_engine::{Completion, MatchSource, Mode, RankMap, RequestId, Started, T
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_rt::universe::ProcessName;
-use oxmpi_rt::waiting::Need;
+use oxmpi_rt_client::universe::ProcessName;
+use oxmpi_rt_client::waiting::Need;
 use oxmpi_wire::ContextId;
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
 use oxmpi_param::file::{MAX_BYTES, read_at_most};
 use oxmpi_param::{ENV_PREFIX, Params};
-use oxmpi_rt::universe::SpawnCommand;
+use oxmpi_rt_client::universe::SpawnCommand;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;

@@ -26,7 +26,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::Result;
 use oxmpi_plan::{Call, Collective};
-use oxmpi_rt::waiting::Need;
+use oxmpi_rt_client::waiting::Need;
 use oxmpi_shm::control_section::{ControlSection, SHORT_BYTES, Stated};
 use part::{FinalCopy, Needs, RankRole};
 use std::sync::Arc;

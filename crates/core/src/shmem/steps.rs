@@ -16,7 +16,7 @@ use oxmpi_engine::{Fault, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
 use oxmpi_plan::Collective;
-use oxmpi_rt::waiting::Need;
+use oxmpi_rt_client::waiting::Need;
 use oxmpi_shm::control_section::{ControlSection, Extent, SHORT_BYTES, Stated};
 use oxmpi_shm::door::Next;
 use oxmpi_sys::bytes::{Bytes, BytesMut};

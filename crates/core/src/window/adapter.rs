@@ -19,7 +19,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::exposed::Exposed;
 use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_rt::waiting::Need;
+use oxmpi_rt_client::waiting::Need;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@ use oxmpi_mem::exposed::Exposed;
 use oxmpi_objects::attribute::Attributes;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::window_hints::WindowHints;
-use oxmpi_rt::waiting::Need;
+use oxmpi_rt_client::waiting::Need;
 use oxmpi_sys::memory::Memory;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};

@@ -15,7 +15,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_rt::waiting::Need;
+use oxmpi_rt_client::waiting::Need;
 use oxmpi_sys::clock::{pass_ticks, ticks_of_ns};
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -22,7 +22,7 @@ use oxmpi_engine::{Fault, Lane};
 use oxmpi_fabric::{Fabric, Unreachable};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
-use oxmpi_rt::waiting::Need;
+use oxmpi_rt_client::waiting::Need;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

@@ -13,7 +13,7 @@ use crate::window::{Target, Window, locked};
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
-use oxmpi_rt::waiting::Need;
+use oxmpi_rt_client::waiting::Need;
 use std::sync::atomic::{Ordering, fence};
 
 /// The type of a lock of a target.

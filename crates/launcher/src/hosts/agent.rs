@@ -1,0 +1,711 @@
+//! The agent: starts the ranks of one host for the head on another, and supervises them.
+//!
+//! One thread with one loop, as the launcher. The agent sends at most [`WINDOW`] bytes of output
+//! more than the head has printed, so that neither side buffers output that no process reads.
+
+mod answers;
+mod holding;
+mod ranks;
+mod relay;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use oxmpi_param::Params;
+use oxmpi_shm::segment::Boot;
+use oxmpi_sys::net::Listener;
+use oxmpi_sys::spawn::{Guard, Signals};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::process::Signal;
+
+use self::holding::{ImageTransfer, Imaging};
+pub(crate) use self::ranks::stage;
+use self::ranks::{EndedProcess, LocalRank};
+use super::lifeline::{Fate, Lifeline};
+use super::pieces::FileReceiver;
+pub use super::pieces::ImageDirectory;
+use crate::hostmap::Hostmap;
+use crate::launch::parts::{
+    Back, CALL_LOOK, Crew, Inputs, PreparedRanks, RankPlace, Recruits, RelayProcess, boot,
+    bring_back, plugs, raise_open_files,
+};
+use crate::launch::{
+    ApartRanks, App, HeldRank, Images, Launch, LaunchError, OutputStyle, ProgramSearch, Restored,
+    Stdin, binding_of, end,
+};
+use oxmpi_daemon::orphans::Orphans;
+use oxmpi_daemon::stream::Stream;
+use oxmpi_rt_proto::agent::{AgentOrder, FromAgent, OrderedProgram, ToAgent, greeting};
+
+/// Bytes of output that may be on their way to the head.
+pub(crate) const WINDOW: u64 = 1 << 20;
+/// The longest interval between signs of life.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// The upper half of an event's 64 bits; 0 and 1 are the ranks' outputs.
+const CONTROL: u64 = 2;
+const ENDED: u64 = 3;
+const SIGNALS: u64 = 4;
+const HEAD: u64 = 5;
+const HEAD_ROOM: u64 = 6;
+const INPUT: u64 = 7;
+const RELAY: u64 = 8;
+const RELAY_ENDED: u64 = 9;
+const LIFELINE: u64 = 10;
+const IMAGED: u64 = 11;
+
+/// Checks the images of these ranks: returns the PID namespaces that they need, and lines for the
+/// user; or why they cannot be restored.
+pub type CheckRanks = fn(&Images, &[u32]) -> Result<(Vec<ApartRanks>, String), String>;
+
+/// The functions and settings of the agent's program.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Put in front of LD_LIBRARY_PATH.
+    pub library_directory: Option<PathBuf>,
+    /// Finds a program that is not at the head's path.
+    pub find_program: fn(&ProgramSearch<'_>) -> Result<PathBuf, String>,
+    /// Checks the images of ranks before their restore.
+    pub apart: CheckRanks,
+    /// Checks that no process of a job with one of these marks
+    /// ([`oxmpi_sys::spawn::GUARD_VARIABLE`]) runs here.
+    pub has_ended: fn(&[String]) -> Result<(), String>,
+    pub restore: fn(&Images, &[Restored<'_>]) -> Result<String, String>,
+    pub sees: fn(&Images) -> bool,
+    pub check_images: fn(&Params) -> Result<(), String>,
+    pub image: fn(&ImageTask) -> Result<ImagesMade, String>,
+}
+
+/// The result of imaging.
+#[derive(Debug)]
+pub struct ImagesMade {
+    /// For the tool that requested the images.
+    pub facts: Vec<u8>,
+    /// The directory of the images, if not that of the set: all its files are sent to the head.
+    pub files: Option<ImageDirectory>,
+}
+
+/// A request to make images.
+#[derive(Clone, Debug)]
+pub struct ImageTask {
+    /// The directory, in the form that the requesting tool uses.
+    pub place: String,
+    pub params: Params,
+    pub ranks: Vec<HeldRank>,
+    /// Whether the request is withdrawn: no further image is begun then.
+    pub is_given_up: Arc<AtomicBool>,
+}
+
+/// Serves the head over standard input and output; returns the exit status.
+pub fn serve(setup: &Setup) -> Result<i32, LaunchError> {
+    let kernel =
+        |error: rustix::io::Errno| LaunchError::Kernel("take over standard input", error.into());
+    let input = rustix::io::dup(rustix::stdio::stdin()).map_err(kernel)?;
+    let output = rustix::io::dup(rustix::stdio::stdout()).map_err(kernel)?;
+    for fd in [&input, &output] {
+        rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC).map_err(kernel)?;
+    }
+    // No other code may write to the stream.
+    let null =
+        std::fs::File::open("/dev/null").map_err(|e| LaunchError::Kernel("open /dev/null", e))?;
+    rustix::stdio::dup2_stdin(&null).map_err(kernel)?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(kernel)?;
+    let signals = crate::launch::prepare(false)?;
+    let stream =
+        Stream::new(input, output).map_err(|e| LaunchError::Kernel("use the stream", e))?;
+    Agent::new(setup, &signals, stream)?.run()
+}
+
+struct Over;
+
+struct Agent<'a> {
+    setup: &'a Setup,
+    signals: &'a Signals,
+    head: Stream,
+    is_waiting_for_room: bool,
+    events: OwnedFd,
+    /// The ranks' outputs, polled while fewer than [`WINDOW`] bytes are unprinted.
+    outputs: OwnedFd,
+    under_way: u64,
+    ready: Option<ReadyRanks>,
+    launch: Option<Launch>,
+    guard: Option<Guard>,
+    /// Of a job whose messages go through daemons.
+    relay: Option<RelayProcess>,
+    members: BTreeMap<u32, LocalRank>,
+    relics: BTreeMap<u32, EndedProcess>,
+    /// Restored ranks, whose memory describes the host of their image.
+    restored: Vec<HeldRank>,
+    /// Stopped processes, which continue with SIGCONT.
+    stopped: Vec<u32>,
+    /// The descriptions of held ranks, as sent to the head.
+    described: Vec<HeldRank>,
+    imaging: Option<Imaging>,
+    sending: Option<ImageTransfer>,
+    received: Option<(FileReceiver, ImageDirectory)>,
+    /// A call of the program's checkpoint functions that has not returned on all ranks.
+    calling: Option<u32>,
+    secret: [u8; 32],
+    /// Detects the end of the head's host, if the stream goes through ssh.
+    lifeline: Option<Lifeline>,
+    alive: Duration,
+    next_alive: Instant,
+    orphans: Orphans,
+    buffer: Vec<u8>,
+}
+
+struct ReadyRanks {
+    order: AgentOrder,
+    launch: Launch,
+    crew_places: Vec<RankPlace>,
+    here: Vec<u32>,
+    boot: oxmpi_shm::segment::Boot,
+    prepared: PreparedRanks,
+    relay: Option<Listener>,
+}
+
+impl<'a> Agent<'a> {
+    fn new(setup: &'a Setup, signals: &'a Signals, mut head: Stream) -> Result<Self, LaunchError> {
+        let kernel =
+            |error: rustix::io::Errno| LaunchError::Kernel("wait for the head", error.into());
+        let create = || epoll::create(epoll::CreateFlags::CLOEXEC).map_err(kernel);
+        let (events, outputs) = (create()?, create()?);
+        head.post(greeting().as_bytes());
+        let agent = Agent {
+            setup,
+            signals,
+            head,
+            is_waiting_for_room: false,
+            events,
+            outputs,
+            under_way: 0,
+            ready: None,
+            launch: None,
+            guard: None,
+            relay: None,
+            members: BTreeMap::new(),
+            relics: BTreeMap::new(),
+            restored: Vec::new(),
+            stopped: Vec::new(),
+            described: Vec::new(),
+            imaging: None,
+            sending: None,
+            received: None,
+            calling: None,
+            secret: [0; 32],
+            lifeline: None,
+            alive: ALIVE,
+            next_alive: Instant::now() + ALIVE,
+            orphans: Orphans::default(),
+            buffer: vec![0; 64 << 10],
+        };
+        agent.listen(&agent.events, agent.head.input(), HEAD, 0).map_err(kernel)?;
+        agent.listen(&agent.events, signals.as_fd(), SIGNALS, 0).map_err(kernel)?;
+        Ok(agent)
+    }
+
+    fn listen(
+        &self,
+        set: &OwnedFd,
+        fd: BorrowedFd<'_>,
+        kind: u64,
+        rank: u32,
+    ) -> rustix::io::Result<()> {
+        let data = epoll::EventData::new_u64(kind << 32 | u64::from(rank));
+        epoll::add(set, fd, data, epoll::EventFlags::IN)
+    }
+
+    fn run(mut self) -> Result<i32, LaunchError> {
+        let result = loop {
+            match self.wait() {
+                Ok(Ok(())) => {}
+                Ok(Err(Over)) => break Ok(0),
+                Err(error) => break Err(LaunchError::Kernel("wait for the ranks", error.into())),
+            }
+        };
+        self.head.flush();
+        if let Some(guard) = self.guard.take() {
+            self.relay.into_iter().for_each(|relay| relay.end(&guard));
+            end::reap(self.members.values().map(|member| &member.rank), guard);
+        }
+        result
+    }
+
+    fn wait(&mut self) -> rustix::io::Result<Result<(), Over>> {
+        let now = Instant::now();
+        if self.next_alive <= now {
+            self.next_alive = now + self.alive;
+            self.post(&FromAgent::Alive);
+        }
+        self.send_pieces();
+        self.check_calls();
+        self.head.flush();
+        self.await_room()?;
+        self.reap_orphans(now);
+        let call = self.calling.map(|_| now + CALL_LOOK);
+        let next = self.orphans.time().into_iter().chain(call).fold(self.next_alive, Instant::min);
+        let left = next.saturating_duration_since(now);
+        let left =
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let may_send = self.under_way < WINDOW;
+        let mut fds = vec![PollFd::new(&self.events, PollFlags::IN)];
+        if may_send {
+            fds.push(PollFd::new(&self.outputs, PollFlags::IN));
+        }
+        match poll(&mut fds, Some(&left)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        drop(fds);
+        // Outputs before the ends of ranks: a rank's output comes before the report on its failure.
+        if may_send && let Err(over) = self.take_events(false)? {
+            return Ok(Err(over));
+        }
+        self.take_events(true)
+    }
+
+    fn reap_orphans(&mut self, now: Instant) {
+        let ranks = self.members.values().map(|member| member.rank.process.pid);
+        let others = self
+            .relay
+            .as_ref()
+            .map(RelayProcess::pid)
+            .into_iter()
+            .chain(self.guard.as_ref().map(Guard::pid));
+        self.orphans.reap(now, || ranks.chain(others).collect());
+    }
+
+    /// Polls the stream for room while data wait.
+    fn await_room(&mut self) -> rustix::io::Result<()> {
+        let is_behind = self.head.is_behind();
+        if is_behind != self.is_waiting_for_room {
+            self.is_waiting_for_room = is_behind;
+            let name = epoll::EventData::new_u64(HEAD_ROOM << 32);
+            match is_behind {
+                true => epoll::add(&self.events, self.head.output(), name, epoll::EventFlags::OUT)?,
+                false => epoll::delete(&self.events, self.head.output())?,
+            }
+        }
+        Ok(())
+    }
+
+    fn take_events(&mut self, urgent: bool) -> rustix::io::Result<Result<(), Over>> {
+        let mut list = Vec::with_capacity(128);
+        let set = if urgent { &self.events } else { &self.outputs };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match epoll::wait(set, rustix::buffer::spare_capacity(&mut list), Some(&now)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        for event in list {
+            let data = event.data.u64();
+            let rank = data as u32;
+            match data >> 32 {
+                CONTROL => _ = self.control_once(rank),
+                ENDED => self.ended(rank)?,
+                INPUT => self.feed(rank),
+                RELAY => self.read_relay(),
+                RELAY_ENDED => self.relay_ended()?,
+                HEAD_ROOM => self.head.flush(),
+                IMAGED => self.finish_imaging(),
+                LIFELINE => {
+                    let fate = self.lifeline.as_mut().map(|lifeline| lifeline.ready(&self.events));
+                    if fate == Some(Fate::Broken) {
+                        return Ok(Err(Over));
+                    }
+                }
+                SIGNALS => {
+                    if let Err(over) = self.signalled() {
+                        return Ok(Err(over));
+                    }
+                }
+                HEAD => {
+                    if let Err(over) = self.read_head() {
+                        return Ok(Err(over));
+                    }
+                }
+                kind => self.output(rank, kind as usize),
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn post(&mut self, message: &FromAgent) {
+        self.head.post(&message.encode());
+    }
+
+    /// A signal to the agent itself requests its end; the head forwards the user's signals.
+    fn signalled(&mut self) -> Result<(), Over> {
+        while let Ok(Some(number)) = self.signals.next() {
+            let signal = Signal::from_named_raw(number);
+            match signal {
+                Some(Signal::CHILD) => self.orphans.note(),
+                Some(Signal::USR1 | Signal::USR2 | Signal::TSTP | Signal::XFSZ) => {}
+                _ => return Err(Over),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_head(&mut self) -> Result<(), Over> {
+        let goes_on = matches!(self.head.read(), Ok(true));
+        loop {
+            let message = match self.head.next() {
+                Ok(Some(bytes)) => ToAgent::decode(bytes),
+                Ok(None) => break,
+                Err(error) => Err(error),
+            };
+            match message {
+                Ok(message) => self.handle_head_message(message)?,
+                Err(error) => {
+                    self.fail(
+                        u32::MAX,
+                        false,
+                        format!("the agent cannot read a message of its mpirun: {error}"),
+                    );
+                    return Err(Over);
+                }
+            }
+        }
+        if goes_on { Ok(()) } else { Err(Over) }
+    }
+
+    fn handle_head_message(&mut self, message: ToAgent) -> Result<(), Over> {
+        match message {
+            ToAgent::Order(order) => {
+                let base = order.base;
+                let prepared = self.prepare(*order);
+                self.conclude(base, prepared);
+            }
+            ToAgent::Go => {
+                let base = self.ready.as_ref().map_or(0, |ready| ready.order.base);
+                let started = self.start();
+                self.conclude(base, started);
+            }
+            ToAgent::GoOn => {
+                self.sending = None;
+                self.go_on();
+            }
+            ToAgent::CallFunctions { number } => self.call_functions(number),
+            ToAgent::Piece { name, bytes } => {
+                if let Err(error) = self.receive_piece(&name, &bytes) {
+                    self.fail(0, false, format!("an image cannot be written there: {error}"));
+                }
+            }
+            ToAgent::Hold { round } => self.hold(round),
+            ToAgent::Describe { round } => self.describe(round),
+            ToAgent::Image { round, place } => self.begin_imaging(round, place),
+            ToAgent::Abandon { base } => self.abandon(base),
+            ToAgent::ReleaseJob { base, size } => self.release_job(base..base.saturating_add(size)),
+            ToAgent::Forget { base, size } => self.forget(base..base.saturating_add(size)),
+            ToAgent::Answer { rank, reply, blob } => self.pass_answer(rank, &reply, blob),
+            ToAgent::Signal { number, ranks } => {
+                if let Some(signal) = Signal::from_named_raw(number) {
+                    self.signal(signal, ranks);
+                }
+            }
+            ToAgent::Relay { order } => {
+                if let Some(relay) = &self.relay {
+                    let _ = relay.pass(&order, None);
+                }
+            }
+            ToAgent::Died { count } => self.announce(count),
+            ToAgent::Step { number, closes } => self.request_step(number, closes),
+            ToAgent::QueryState => {
+                // All messages of the ranks and the relay so far go before the answer.
+                for rank in self.members.keys().copied().collect::<Vec<_>>() {
+                    while self.control_once(rank) {}
+                }
+                self.read_relay();
+                let all =
+                    self.members.iter().map(|(rank, member)| (*rank, member.seen())).collect();
+                self.post(&FromAgent::Seen(all));
+            }
+            ToAgent::Where { asker, rank } => {
+                let reply = self.whereabouts(rank, true).encode();
+                self.post(&FromAgent::Answer { asker, reply });
+            }
+            ToAgent::Input { rank, bytes } => self.take_input(rank, &bytes),
+            ToAgent::Taken { bytes } => self.under_way = self.under_way.saturating_sub(bytes),
+            ToAgent::End => return Err(Over),
+        }
+        Ok(())
+    }
+
+    fn conclude(&mut self, base: u32, result: Result<(), LaunchError>) {
+        if let Err(error) = result {
+            self.fail(base, matches!(error, LaunchError::Run { .. }), error.to_string());
+        }
+    }
+
+    fn fail(&mut self, base: u32, is_program: bool, text: String) {
+        self.post(&FromAgent::Failed { base, is_program, text });
+    }
+
+    fn prepare(&mut self, order: AgentOrder) -> Result<(), LaunchError> {
+        let size = order.nodes.len() as u32;
+        let here: Vec<u32> =
+            (0..size).filter(|rank| order.nodes.get(*rank as usize) == Some(&order.node)).collect();
+        let launch = launch(self.setup, &order)?;
+        self.alive = ALIVE.min(Duration::from_secs(launch.params.mpi_agent_silence_s()) / 4);
+        self.next_alive = Instant::now() + self.alive;
+        if let (Some(offer), None) = (&order.lifeline, &self.lifeline) {
+            let silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
+            let events = (&self.events, LIFELINE << 32);
+            self.lifeline = Some(Lifeline::begin(offer, (order.node, silence), events));
+        }
+        let given: u64 = launch.apps.iter().map(|app| u64::from(app.ranks)).sum();
+        if here.is_empty() || given != u64::from(size) {
+            let why = format!("{} ranks of {size}, whose programs have {given}", here.len());
+            return Err(LaunchError::Order(why));
+        }
+        for app in &launch.apps {
+            let directory = app.directory.as_deref().unwrap_or("/".as_ref());
+            if let Err(error) = std::env::set_current_dir(directory) {
+                return Err(LaunchError::Directory { directory: directory.into(), error });
+            }
+        }
+        if order.base == 0 && launch.params.cr().is_some() {
+            (self.setup.check_images)(&launch.params).map_err(LaunchError::Restore)?;
+        }
+        if let Some(restore) = &order.restore {
+            // Every host answers before any restores ranks, so a process found here belongs to the
+            // job of the images.
+            (self.setup.has_ended)(&restore.marks).map_err(LaunchError::Restore)?;
+            if !(self.setup.sees)(&restore.images) {
+                self.post(&FromAgent::WantsImages);
+            }
+        }
+        let near = here.len() as u32 + self.running();
+        let boot = boot(&launch.params, order.universe, (size, near), order.sockets);
+        let boot = Boot { base: order.base, rank: order.base, ..boot };
+        let mut places = RankPlace::all(&order.nodes);
+        let nodes = places.iter_mut().zip(&order.nodes);
+        nodes.for_each(|(place, node)| place.node = order.several.then_some(*node));
+        let crew = Crew {
+            launch: &launch,
+            apps: &launch.apps,
+            boot,
+            places: places.clone(),
+            here: here.clone(),
+            has_others: order.several,
+            way_in: None,
+        };
+        let prepared = match &order.restore {
+            None => crew.prepare()?,
+            Some(_) => {
+                PreparedRanks::to_restore(plugs(&launch, here.len(), false, here.len() > 1)?)
+            }
+        };
+        let address = |at: usize| {
+            prepared.plugs.get(at).map_or_else(String::new, |plug| plug.address.clone())
+        };
+        let addresses =
+            here.iter().enumerate().map(|(at, rank)| (order.base + rank, address(at))).collect();
+        let plug = if self.relay.is_none() { relay::listen(&launch)? } else { None };
+        let (listener, relay) = plug.unzip();
+        self.secret = order.secret;
+        self.ready = Some(ReadyRanks {
+            order,
+            launch,
+            crew_places: places,
+            here,
+            boot,
+            prepared,
+            relay: listener,
+        });
+        self.post(&FromAgent::Ready { addresses, relay: relay.unwrap_or_default() });
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<(), LaunchError> {
+        let none = || LaunchError::Order("no ranks are prepared".to_string());
+        let ready = self.ready.take().ok_or_else(none)?;
+        let mark = ready.order.restore.as_ref().map(|restore| restore.mark.clone());
+        let guard = match (self.guard.take(), mark) {
+            (Some(guard), _) => guard,
+            (None, Some(mark)) => Guard::start_again(&mark)
+                .map_err(|e| LaunchError::Kernel("start the guard process", e))?,
+            (None, None) => {
+                Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?
+            }
+        };
+        let base = ready.order.base;
+        let started = self.start_with(ready, &guard);
+        if started.is_err() {
+            // Removes those ranks that have started.
+            let gone = self.members.split_off(&base);
+            gone.values().for_each(|member| end::kill_and_reap(&member.rank, &guard));
+        }
+        match (&started, self.members.is_empty()) {
+            (Err(_), true) => guard.dismiss(),
+            _ => self.guard = Some(guard),
+        }
+        started
+    }
+
+    fn running(&self) -> u32 {
+        self.members.values().filter(|member| member.running).count() as u32
+    }
+
+    fn abandon(&mut self, base: u32) {
+        self.ready = None;
+        let gone = self.members.split_off(&base);
+        if let Some(guard) = &self.guard {
+            gone.values().for_each(|member| end::kill_and_reap(&member.rank, guard));
+        }
+    }
+
+    fn start_with(&mut self, ready: ReadyRanks, guard: &Guard) -> Result<(), LaunchError> {
+        let ReadyRanks { order, launch, crew_places, here, boot, prepared, relay } = ready;
+        // The new ranks may communicate with the running ones, whose descriptors stay in use.
+        let running = self.running();
+        let numbers = (boot.size.saturating_add(running), here.len() + running as usize);
+        let open_files = raise_open_files(&launch, numbers, boot.sockets)?;
+        let binding = binding_of(launch.bind, here.len());
+        if let Some(listener) = relay {
+            self.start_relay((&order, &launch), guard, &listener)?;
+        }
+        let inputs = Inputs::of_ranks(order.fed.iter().copied());
+        let (mut inputs, fed) = crate::launch::kernel("open standard input for the ranks", inputs)?;
+        let crew = Crew {
+            launch: &launch,
+            apps: &launch.apps,
+            boot,
+            places: crew_places,
+            here,
+            has_others: order.several,
+            way_in: None,
+        };
+        let mut text = String::new();
+        let Recruits { ranks, outputs, plugs } = match &order.restore {
+            None => crew.start(prepared, guard, self.signals, &inputs, &binding, open_files)?,
+            Some(restore) => {
+                let ranks: Vec<&HeldRank> = restore.ranks.iter().collect();
+                let received = self.received.take();
+                let images = match &received {
+                    Some((_, scratch)) => {
+                        Images { set: scratch.path().to_path_buf(), ..restore.images.clone() }
+                    }
+                    None => restore.images.clone(),
+                };
+                let mut of_apart = String::new();
+                let apart = |ranks: &[u32]| {
+                    let (apart, said) = (self.setup.apart)(&images, ranks)?;
+                    of_apart = said;
+                    Ok(apart)
+                };
+                let by = |ranks: &[Restored<'_>]| {
+                    (self.setup.restore)(&images, ranks).map(|said| text = said)
+                };
+                let restored_as = (restore.step, boot.oversubscribed);
+                let Back { ranks, outputs, plugs, restored } = bring_back(
+                    &ranks,
+                    prepared.plugs,
+                    &mut inputs,
+                    restored_as,
+                    (&binding, guard),
+                    apart,
+                    by,
+                )?;
+                text += &of_apart;
+                self.stopped = restored.iter().flat_map(|rank| &rank.stopped).copied().collect();
+                self.restored = restored;
+                Recruits { ranks, outputs, plugs }
+            }
+        };
+        text += &binding.warning().unwrap_or_default();
+        let mut plugs = plugs.into_iter();
+        let (mut pids, mut enlisted) = (Vec::new(), Ok(()));
+        let numbered = (0..).zip(crew.here.iter().copied());
+        for (((at, number), rank), outputs) in numbered.zip(ranks).zip(outputs) {
+            let number = order.base + number;
+            // The spawning job knows these failures, and the new ranks may be connected with it.
+            (0..order.deaths).for_each(|_| rank.segment.status().note_death());
+            if order.restore.is_none() {
+                rank.segment.status().ask_quiesce_step(order.step);
+            }
+            if order.report_bindings {
+                text += &binding.report(at, number);
+            }
+            pids.push((number, rank.process.pid.cast_unsigned()));
+            // All become members before an error in one ends them all.
+            enlisted =
+                enlisted.and(self.enlist(number, LocalRank::new(rank, outputs, plugs.next())));
+        }
+        crate::launch::kernel("wait for the ranks", enlisted)?;
+        for (rank, fd) in fed {
+            if let Some(member) = self.members.get_mut(&rank) {
+                member.open_input(fd);
+            }
+        }
+        if !text.is_empty() {
+            self.post(&FromAgent::Text { text });
+        }
+        self.launch = Some(launch);
+        self.post(&FromAgent::Started { pids });
+        Ok(())
+    }
+}
+
+/// The job as the launcher's code on this host needs it.
+fn launch(setup: &Setup, order: &AgentOrder) -> Result<Launch, LaunchError> {
+    let params = Params::from_vars(order.env.iter().map(|(name, value)| (name, value)));
+    let params = params.map_err(|error| LaunchError::Order(error.to_string()))?;
+    let own: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let app = |program: &OrderedProgram| {
+        let inherited = program.inherited.clone().unwrap_or_else(|| own.clone());
+        let path = match program.path.exists() {
+            true => program.path.clone(),
+            // The program may be at another path here.
+            false => {
+                let name = program.args.first().map_or(OsStr::new(""), |name| name);
+                let wanted = ProgramSearch {
+                    program: name,
+                    directory: &program.directory,
+                    path: None,
+                    hosts: None,
+                };
+                (setup.find_program)(&wanted).unwrap_or_else(|_| program.path.clone())
+            }
+        };
+        App {
+            ranks: program.ranks,
+            path,
+            args: program.args.clone(),
+            inherited,
+            inherits_chosen: false,
+            env: program.env.clone(),
+            directory: Some(program.directory.clone()),
+        }
+    };
+    let address = |(host, address): &(String, String)| {
+        address.parse::<IpAddr>().map(|address| (host.clone(), address)).ok()
+    };
+    Ok(Launch {
+        apps: order.apps.iter().map(app).collect(),
+        env: order.env.clone(),
+        transport: params.rpi(),
+        hostmap: Hostmap::of_pairs(order.hostmap.iter().filter_map(address)),
+        params,
+        output: OutputStyle::default(),
+        output_files: None,
+        stdin: Stdin::None,
+        bind: order.bind,
+        report_bindings: order.report_bindings,
+        verbose: false,
+        quiet: false,
+        timeout: None,
+        library_directory: setup.library_directory.clone(),
+        find_program: setup.find_program,
+        call_name: |_| None,
+        spread: None,
+        supervision: None,
+    })
+}

@@ -1,0 +1,258 @@
+//! Holding the ranks of an agent while they are imaged (see `launch/hold.rs`).
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use oxmpi_shm::segment::{CheckpointCall, RankState};
+use oxmpi_sys::fdpass;
+use oxmpi_sys::poller::raise_alarm;
+use rustix::event::PollFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Signal;
+
+use super::super::pieces::{FileReceiver, FileSender, ImageDirectory, PIECES_WAITING};
+use super::{Agent, IMAGED, ImageTask, ImagesMade, LocalRank};
+use crate::launch::HeldRank;
+use crate::launch::end::signal_group;
+use crate::launch::parts::{HeldInput, Plug, describe, is_ready, recover, returned, send, stop};
+use oxmpi_rt_proto::agent::FromAgent;
+
+/// Imaging in a thread of its own: the agent serves the head meanwhile.
+pub(super) struct Imaging {
+    round: u32,
+    /// Closed at its other end when the images are made.
+    done: OwnedFd,
+    thread: JoinHandle<Result<ImagesMade, String>>,
+    /// The request is withdrawn: the processes continue after imaging.
+    is_given_up: Arc<AtomicBool>,
+    /// Signals that are sent after imaging.
+    signals: Vec<(Signal, Vec<u32>)>,
+}
+
+/// Images on their way to the head, which has no access to their directory.
+pub(super) struct ImageTransfer {
+    round: u32,
+    files: FileSender,
+    facts: Vec<u8>,
+    _scratch: ImageDirectory,
+}
+
+impl Agent<'_> {
+    /// Stops all processes, and forwards all their messages and output.
+    pub(super) fn hold(&mut self, round: u32) {
+        self.sending = None;
+        self.go_on();
+        if self.imaging.is_some() {
+            let error = "CRIU still makes images there for a checkpoint that was given up: try again when it has ended";
+            return self.post(&FromAgent::Stopped { round, error: error.into() });
+        }
+        let roots: Vec<u32> =
+            self.members.values().map(|member| member.rank.process.pid.cast_unsigned()).collect();
+        let error = match stop(&roots, None) {
+            Ok(stopped) => {
+                self.stopped = stopped;
+                String::new()
+            }
+            Err(error) => error,
+        };
+        let all: Vec<u32> = self.members.keys().copied().collect();
+        for rank in all {
+            while self.control_once(rank) {}
+            for kind in [0, 1] {
+                // Ends, as the writers are stopped.
+                while self.members.get(&rank).is_some_and(|member| {
+                    member.outputs[kind].as_ref().is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
+                }) {
+                    self.output(rank, kind);
+                }
+            }
+        }
+        self.post(&FromAgent::Stopped { round, error });
+    }
+
+    pub(super) fn describe(&mut self, round: u32) {
+        let is_unread = self
+            .members
+            .values()
+            .any(|member| fdpass::has_unread(&member.rank.control).unwrap_or(false));
+        let described = if is_unread { Ok(Vec::new()) } else { self.describe_all() };
+        let (error, ranks) = match described {
+            Ok(ranks) => (String::new(), ranks),
+            Err(error) => (error, Vec::new()),
+        };
+        self.described.clone_from(&ranks);
+        let listeners = self.members.values().filter_map(|member| member.plug.as_ref());
+        let listeners = listeners.flat_map(Plug::sockets).collect();
+        self.post(&FromAgent::Described { round, error, is_unread, ranks, listeners });
+    }
+
+    fn describe_all(&self) -> Result<Vec<HeldRank>, String> {
+        let describe = |(number, member): (&u32, &LocalRank)| {
+            let named = |why: String| format!("rank {number}: {why}");
+            match member.rank.segment.status().state() {
+                RankState::Initialized => {}
+                RankState::Created | RankState::Loaded => {
+                    return Err(named(
+                        "it has not called MPI_Init yet: try again when it has".into(),
+                    ));
+                }
+                _ => return Err(named("it has called MPI_Finalize".into())),
+            }
+            let input = match member.left() {
+                Some((pipe, rest)) => HeldInput::Fed(pipe, rest),
+                None => HeldInput::Other,
+            };
+            let rank = (&member.rank, member.plug.as_ref().map(|plug| &plug.alarm));
+            describe(*number, rank, &member.outputs, &input, ("", &self.stopped)).map_err(named)
+        };
+        self.members.iter().map(describe).collect()
+    }
+
+    /// Continues stopped and restored processes; while CRIU works, after its end (rule 4 of
+    /// [`crate::launch`]'s `hold`).
+    pub(super) fn go_on(&mut self) {
+        if let Some(imaging) = &self.imaging {
+            imaging.is_given_up.store(true, Ordering::Relaxed);
+            return;
+        }
+        if self.stopped.is_empty() {
+            return;
+        }
+        self.stopped.drain(..).for_each(|pid| send(pid, Signal::CONT));
+        // A restored rank may sleep on connections of its former life, or on none.
+        let plugs = self.members.values().filter_map(|member| member.plug.as_ref());
+        plugs.for_each(|plug| raise_alarm(&plug.alarm));
+    }
+
+    pub(super) fn begin_imaging(&mut self, round: u32, place: String) {
+        let Some(params) = self.launch.as_ref().map(|launch| launch.params.clone()) else { return };
+        let is_given_up = Arc::new(AtomicBool::new(false));
+        let task = ImageTask {
+            place,
+            params,
+            ranks: self.described.clone(),
+            is_given_up: is_given_up.clone(),
+        };
+        let image = self.setup.image;
+        let begun =
+            pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from).and_then(|(done, end)| {
+                let work = move || {
+                    let _end = end;
+                    image(&task)
+                };
+                let thread = std::thread::Builder::new().name("images".into()).spawn(work)?;
+                self.listen(&self.events, done.as_fd(), IMAGED, 0)?;
+                Ok(Imaging { round, done, thread, is_given_up, signals: Vec::new() })
+            });
+        match begun {
+            Ok(imaging) => self.imaging = Some(imaging),
+            Err(error) => {
+                let error = error.to_string();
+                self.post(&FromAgent::Imaged { round, error, facts: Vec::new() });
+            }
+        }
+    }
+
+    pub(super) fn finish_imaging(&mut self) {
+        let Some(Imaging { round, done, thread, is_given_up, signals }) = self.imaging.take()
+        else {
+            return;
+        };
+        drop(done);
+        let made =
+            thread.join().unwrap_or_else(|_| Err("the thread that made images has failed".into()));
+        if made.is_err() {
+            recover(&self.stopped);
+        }
+        signals.into_iter().for_each(|(signal, ranks)| self.signal(signal, ranks));
+        if is_given_up.load(Ordering::Relaxed) {
+            return self.go_on();
+        }
+        let begun = made.and_then(|ImagesMade { facts, files }| match files {
+            None => Ok((facts, None)),
+            Some(scratch) => {
+                let files =
+                    FileSender::all_of(scratch.path()).map_err(|error| error.to_string())?;
+                Ok((Vec::new(), Some(ImageTransfer { round, files, facts, _scratch: scratch })))
+            }
+        });
+        let (error, facts) = match begun {
+            Ok((facts, None)) => (String::new(), facts),
+            Ok((_, sending)) => {
+                self.sending = sending;
+                return;
+            }
+            Err(error) => (error, Vec::new()),
+        };
+        self.post(&FromAgent::Imaged { round, error, facts });
+    }
+
+    /// Sends a signal to processes, after imaging if that is going on. SIGKILL does not wait.
+    pub(super) fn signal(&mut self, signal: Signal, ranks: Vec<u32>) {
+        match &mut self.imaging {
+            Some(imaging) if signal != Signal::KILL => imaging.signals.push((signal, ranks)),
+            _ => {
+                let members = ranks.iter().filter_map(|rank| self.members.get(rank));
+                members.for_each(|member| signal_group(&member.rank, signal));
+            }
+        }
+    }
+
+    pub(super) fn send_pieces(&mut self) {
+        while self.head.behind() < PIECES_WAITING
+            && let Some(sending) = &mut self.sending
+        {
+            let round = sending.round;
+            let message = match sending.files.next() {
+                Ok(Some((name, bytes))) => FromAgent::Piece { round, name, bytes },
+                Ok(None) => {
+                    let facts = std::mem::take(&mut sending.facts);
+                    self.sending = None;
+                    FromAgent::Imaged { round, error: String::new(), facts }
+                }
+                Err(error) => {
+                    self.sending = None;
+                    FromAgent::Imaged { round, error: error.to_string(), facts: Vec::new() }
+                }
+            };
+            self.post(&message);
+            self.head.flush();
+        }
+    }
+
+    pub(super) fn call_functions(&mut self, number: u32) {
+        self.calling = (CheckpointCall::of(number) != CheckpointCall::Open).then_some(number);
+        let running = self.members.values().filter(|member| member.running);
+        running.for_each(|member| member.rank.segment.status().want_call(number));
+    }
+
+    /// Sends the head the return values when all functions have returned.
+    pub(super) fn check_calls(&mut self) {
+        let Some(number) = self.calling else { return };
+        let ranks = self.members.iter().filter(|(_, member)| member.running);
+        let found =
+            returned(number, ranks.map(|(rank, member)| (*rank, member.rank.segment.status())));
+        let count = self.members.values().filter(|member| member.running).count();
+        let (error, values) = match found {
+            Ok(values) if values.len() < count => return,
+            Ok(values) => (String::new(), values),
+            Err(error) => (error, Vec::new()),
+        };
+        self.calling = None;
+        self.post(&FromAgent::Returned { number, error, values });
+    }
+
+    /// Writes a piece of an image that is to be restored here.
+    pub(super) fn receive_piece(&mut self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+        if self.received.is_none() {
+            let order = self.ready.as_ref().and_then(|ready| ready.order.restore.as_ref());
+            let beside =
+                order.and_then(|restore| restore.images.set.parent()).unwrap_or("/".as_ref());
+            let scratch = ImageDirectory::make_in(&[beside, &std::env::temp_dir()])?;
+            self.received = Some((FileReceiver::into(scratch.path()), scratch));
+        }
+        self.received.as_mut().map_or(Ok(()), |(incoming, _)| incoming.take(name, bytes))
+    }
+}

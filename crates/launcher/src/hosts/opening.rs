@@ -1,0 +1,140 @@
+//! How the stream to an agent is opened: as the standard input and output of a program such as ssh,
+//! or by a daemon, which starts the agent with its end of a socket.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oxmpi_sys::spawn::{Process, Program, Signals, spawn};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use oxmpi_daemon::stream::Stream;
+use oxmpi_daemon::{Running, Universe};
+
+/// How to reach the agent of a host.
+#[derive(Clone, Debug)]
+pub enum Opening {
+    /// A program that forwards its standard input and output to the agent, as ssh does.
+    Command { path: PathBuf, args: Vec<OsString> },
+    /// The user's daemon on a node starts the agent.
+    Daemon {
+        universe: Arc<Universe>,
+        node: usize,
+        /// The agent's program; `None`: that of the daemon.
+        program: Option<PathBuf>,
+    },
+}
+
+/// The daemon's program, in a process that the daemon starts.
+const OF_DAEMON: &str = "/proc/self/exe";
+
+/// The process at the other end of a stream.
+#[derive(Debug)]
+pub(crate) enum Carrier {
+    Process(Process),
+    Agent(Box<Running>),
+}
+
+pub(crate) struct OpenedStream {
+    pub(crate) stream: Stream,
+    /// The error output of the agent, or of the program that opened the stream.
+    pub(crate) errors: Stream,
+    pub(crate) carrier: Carrier,
+}
+
+impl Opening {
+    /// Begins to open the stream. A daemon's agent ends when this host has not answered for
+    /// `silence`; `patience` is the limit for the daemon's answer.
+    pub(crate) fn open(
+        &self,
+        (silence, patience): (Duration, Duration),
+        signals: &Signals,
+    ) -> io::Result<OpenedStream> {
+        let (path, args) = match self {
+            Opening::Command { path, args } => (path, args),
+            Opening::Daemon { universe, node, .. } => {
+                let program = oxmpi_daemon::Program { patience, ..self.agent(silence) };
+                let (running, stdio) = universe.exec(*node, &program).map_err(io::Error::other)?;
+                return Ok(OpenedStream {
+                    stream: stdio.stream,
+                    errors: stdio.errors,
+                    carrier: Carrier::Agent(Box::new(running)),
+                });
+            }
+        };
+        let (their_input, our_output) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (our_input, their_output) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (errors, their_errors) = pipe_with(PipeFlags::CLOEXEC)?;
+        let env: Vec<CString> = std::env::vars_os()
+            .filter_map(|(mut name, value)| {
+                name.push("=");
+                name.push(value);
+                CString::new(name.into_vec()).ok()
+            })
+            .collect();
+        let args = args.iter().map(|word| c_string(word)).collect::<io::Result<Vec<_>>>()?;
+        let process = spawn(&Program {
+            path: &c_string(path.as_os_str())?,
+            args: &args,
+            env: &env,
+            directory: None,
+            fds: &[(their_input.as_fd(), 0), (their_output.as_fd(), 1), (their_errors.as_fd(), 2)],
+            mask: signals.before(),
+            ignores_none: false,
+            open_files: None,
+            cpus: None,
+            is_tied: true,
+        })?;
+        let (stream, errors) = (Stream::new(our_input, our_output)?, Stream::over(errors, None)?);
+        Ok(OpenedStream { stream, errors, carrier: Carrier::Process(process) })
+    }
+
+    /// The command, for the user.
+    pub fn shown(&self) -> String {
+        let shown = |args: &[OsString]| {
+            args.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        match self {
+            Opening::Command { args, .. } => shown(args),
+            Opening::Daemon { node, .. } => {
+                format!("oxmpi exec n{node} {}", shown(&self.agent(Duration::ZERO).args))
+            }
+        }
+    }
+
+    /// The user's remedy if opening fails.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Opening::Command { .. } => "install ssh, or name the program with --mca plm_rsh_agent",
+            Opening::Daemon { .. } => {
+                "'oxmpi nodes' shows which daemons answer; 'oxmpi halt' and 'oxmpi boot' start them anew"
+            }
+        }
+    }
+
+    fn agent(&self, silence: Duration) -> oxmpi_daemon::Program {
+        let program = match self {
+            Opening::Daemon { program: Some(program), .. } => program.as_os_str(),
+            // The daemon's child resolves this before execve(2): it names the daemon's file on any
+            // host.
+            _ => OsStr::new(OF_DAEMON),
+        };
+        oxmpi_daemon::Program {
+            args: vec![program.into(), "agent".into()],
+            env: Vec::new(),
+            directory: "/".into(),
+            is_strict: true,
+            silence,
+            patience: oxmpi_daemon::PATIENCE,
+        }
+    }
+}
+
+fn c_string(text: &OsStr) -> io::Result<CString> {
+    CString::new(text.as_bytes())
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+}

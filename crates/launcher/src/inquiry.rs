@@ -1,0 +1,403 @@
+//! A tool's requests to a running `mpirun`, which the tool knows by its process number.
+//!
+//! A launcher listens at its entrance, an abstract socket whose name ranks have in their
+//! environment. A tool finds that name in /proc, by the numbers of the sockets among the launcher's
+//! descriptors.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use oxmpi_sys::{fdpass, local};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{RecvFlags, recv};
+
+use oxmpi_rt_client::blob;
+use oxmpi_rt_client::codec::FieldReader;
+use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
+use oxmpi_rt_client::programs::{LAUNCHERS, RESTARTS, command_of, is_named, program_of};
+use oxmpi_rt_proto::held::{Held, Layout};
+use oxmpi_rt_proto::tool::JobFacts;
+
+pub(crate) const ENTRANCE_PREFIX: &str = "oxmpi.rank.";
+/// The limit for an answer: a launcher may be stopped, or blocked by its output.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The limit for holding all processes of a job.
+const HOLDING: Duration = Duration::from_secs(90);
+
+/// The limit for images on other hosts, whose time depends on the memory of the ranks.
+const IMAGING: Duration = Duration::from_secs(24 * 3600);
+
+/// Why a request to a job failed.
+#[derive(Debug, thiserror::Error)]
+pub enum InquiryError {
+    #[error("process {0}: {1}")]
+    Process(u32, io::Error),
+    #[error("process {pid} is {program}, not mpirun of this installation{}", parent.map(|pid| format!("; its mpirun is process {pid}")).unwrap_or_default())]
+    NotMpirun {
+        pid: u32,
+        program: String,
+        /// The parent process, if that is an `mpirun`.
+        parent: Option<u32>,
+    },
+    #[error("mpirun (process {0}) is only starting its job, or ending it: try again")]
+    NotListening(u32),
+    #[error("mpirun (process {0}) has ended")]
+    Ended(u32),
+    #[error(
+        "mpirun (process {0}) does not answer: is it stopped (kill -CONT {0}), or does nobody read its output?"
+    )]
+    Silent(u32),
+    #[error(
+        "mpirun (process {0}) is in another network namespace, which this command cannot reach: nsenter --net=/proc/{0}/ns/net \
+         oxmpi ..."
+    )]
+    Elsewhere(u32),
+    #[error("mpirun (process {0}) cannot be reached: {1}")]
+    Unreachable(u32, io::Error),
+    #[error("{0}")]
+    Refused(String),
+    #[error("mpirun (process {0}) has sent a malformed answer: is it of another version?")]
+    Nonsense(u32),
+}
+
+/// Queries the job of the `mpirun` with this process number. `pid` may also be that of its
+/// supervisor, a process that makes checkpoints, or of `oxmpi restart`. An error also if the job
+/// cannot be imaged now.
+pub fn job_of(pid: u32) -> Result<JobFacts, InquiryError> {
+    let (pid, name) = launcher_of(pid)?;
+    match ask(&name, pid, &Request::Describe, PATIENCE)? {
+        Reply::Done { text, .. } => JobFacts::decode(&text).ok_or(InquiryError::Nonsense(pid)),
+        Reply::Refused { reason, .. } => Err(InquiryError::Refused(reason)),
+        _ => Err(InquiryError::Nonsense(pid)),
+    }
+}
+
+/// Quiesces the messages of the job of this `mpirun` and makes their connections anew, within
+/// `limit`. Returns a line for the user. An error also if the job does not support it, or processes
+/// have not come to rest in that time.
+pub fn quiesce(pid: u32, limit: Duration) -> Result<String, InquiryError> {
+    let (pid, name) = launcher_of(pid)?;
+    let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+    match ask(&name, pid, &Request::Quiesce { limit_ms }, limit.saturating_add(PATIENCE))? {
+        Reply::Done { text, .. } => Ok(text),
+        Reply::Refused { reason, .. } => Err(InquiryError::Refused(reason)),
+        _ => Err(InquiryError::Nonsense(pid)),
+    }
+}
+
+/// A job whose processes are held as long as this value lives.
+#[derive(Debug)]
+pub struct Hold {
+    pid: u32,
+    socket: OwnedFd,
+    held: Held,
+    bytes: Vec<u8>,
+    refusal: OnceLock<String>,
+}
+
+/// Holds all processes of the job of this `mpirun`, so that an image of each rank can be made.
+/// Programs that this process starts meanwhile inherit the connection with `mpirun`: the ranks
+/// continue when this process and all CRIUs that it has started have ended, for any reason. An
+/// error also if the job cannot be held, or not now.
+pub fn hold(pid: u32) -> Result<Hold, InquiryError> {
+    let (pid, name) = launcher_of(pid)?;
+    let socket = connect(&name, pid)?;
+    match question(&socket, pid, &Request::Hold, HOLDING)? {
+        (Reply::Given, Some(fd)) => {
+            let bytes = blob::read(fd).map_err(|error| InquiryError::Unreachable(pid, error))?;
+            let held = Held::decode(&bytes).ok_or(InquiryError::Nonsense(pid))?;
+            let inherited = fcntl_setfd(&socket, FdFlags::empty());
+            inherited.map_err(|error| InquiryError::Unreachable(pid, error.into()))?;
+            Ok(Hold { pid, socket, held, bytes, refusal: OnceLock::new() })
+        }
+        (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
+        _ => Err(InquiryError::Nonsense(pid)),
+    }
+}
+
+impl Hold {
+    /// The processes to image.
+    pub fn held(&self) -> &Held {
+        &self.held
+    }
+
+    /// The encoded [`Held`], which a restart reads ([`Held::decode`]).
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether the images are still valid; otherwise the reason, and no further image should begin.
+    pub fn goes_on(&self) -> Result<(), String> {
+        if let Some(refusal) = self.refusal.get() {
+            return Err(refusal.clone());
+        }
+        let mut bytes = [0; MAX_MESSAGE];
+        // Peeks, as answers are read by the function that has sent the request.
+        match recv(&self.socket, &mut bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => Err(InquiryError::Ended(self.pid).to_string()),
+            Ok((read, _)) => match Reply::decode(&bytes[..read]) {
+                Ok(Reply::Refused { reason, .. }) => Err(reason),
+                _ => Ok(()),
+            },
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Images the processes on other hosts there, in a directory in the form that their agents'
+    /// program reads. Returns the agents' results by host. Has no practical time limit.
+    pub fn image_far(&self, place: String) -> Result<Vec<(String, Vec<u8>)>, InquiryError> {
+        match question(&self.socket, self.pid, &Request::ImageFar { place }, IMAGING)? {
+            (Reply::Given, Some(fd)) => {
+                let bytes =
+                    blob::read(fd).map_err(|error| InquiryError::Unreachable(self.pid, error))?;
+                let mut from = FieldReader::new(&bytes);
+                from.list(|from| from.text().zip(from.bytes()))
+                    .ok_or(InquiryError::Nonsense(self.pid))
+            }
+            (Reply::Refused { reason, .. }, _) => {
+                let reason = self.refusal.get_or_init(|| reason);
+                Err(InquiryError::Refused(reason.clone()))
+            }
+            _ => Err(InquiryError::Nonsense(self.pid)),
+        }
+    }
+
+    /// Reports that all images are complete: the processes continue, unless the job `ends`.
+    /// [`InquiryError::Refused`]: the processes were not held throughout, and the images are
+    /// invalid.
+    pub fn imaged(&self, ends: bool) -> Result<(), InquiryError> {
+        self.say(&Request::Imaged { ends })
+    }
+
+    /// Ends the job, whose checkpoint is in `set`. After an error the job continues.
+    pub fn end(self, set: &Path) -> Result<(), InquiryError> {
+        self.say(&Request::EndHeld { set: set.display().to_string() })
+    }
+
+    fn say(&self, request: &Request) -> Result<(), InquiryError> {
+        match question(&self.socket, self.pid, request, PATIENCE)? {
+            (Reply::Done { .. }, _) => Ok(()),
+            (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
+            _ => Err(InquiryError::Nonsense(self.pid)),
+        }
+    }
+}
+
+/// A job whose program has saved its state by functions of its own.
+#[derive(Debug)]
+pub struct Saved {
+    pid: u32,
+    socket: OwnedFd,
+    layout: Layout,
+}
+
+/// Calls the checkpoint functions of the program of this `mpirun`'s job that save its state, and
+/// waits for them. An error also if the job has no such functions, or one has not returned 0.
+pub fn save(pid: u32) -> Result<Saved, InquiryError> {
+    let (pid, name) = launcher_of(pid)?;
+    let socket = connect(&name, pid)?;
+    match question(&socket, pid, &Request::CallFunctions { saves: true }, IMAGING)? {
+        (Reply::Given, Some(fd)) => {
+            let bytes = blob::read(fd).map_err(|error| InquiryError::Unreachable(pid, error))?;
+            let layout = Layout::decode(&bytes).ok_or(InquiryError::Nonsense(pid))?;
+            Ok(Saved { pid, socket, layout })
+        }
+        (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
+        _ => Err(InquiryError::Nonsense(pid)),
+    }
+}
+
+impl Saved {
+    /// The programs of the job, and the hosts of its ranks.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Calls the functions that continue the program, as its checkpoint is on disk. An error also
+    /// if one has not returned 0.
+    pub fn go_on(self) -> Result<(), InquiryError> {
+        self.say(&Request::CallFunctions { saves: false }, IMAGING)
+    }
+
+    /// Ends the job, as its checkpoint is on disk. After an error the job continues.
+    pub fn end(self, set: &Path) -> Result<(), InquiryError> {
+        self.say(&Request::EndHeld { set: set.display().to_string() }, PATIENCE)
+    }
+
+    fn say(&self, request: &Request, patience: Duration) -> Result<(), InquiryError> {
+        match question(&self.socket, self.pid, request, patience)? {
+            (Reply::Done { .. }, _) => Ok(()),
+            (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
+            _ => Err(InquiryError::Nonsense(self.pid)),
+        }
+    }
+}
+
+/// The launcher for a process number, and the name of its entrance.
+fn launcher_of(pid: u32) -> Result<(u32, String), InquiryError> {
+    let checked = check_mpirun(pid);
+    if checked.is_ok()
+        && let Some(found) = entrance_of(pid).map_err(|error| InquiryError::Process(pid, error))?
+    {
+        return Ok((pid, found));
+    }
+    let is_ours = checked.is_ok() || is_of_this_installation(pid).unwrap_or(false);
+    match (is_ours.then(|| launcher_below(pid)).flatten(), checked) {
+        (Some(found), _) => Ok(found),
+        (None, Ok(())) => Err(InquiryError::NotListening(pid)),
+        // The restart has not started its mpirun yet, or that mpirun has ended.
+        (None, Err(_)) if is_ours && has_name(pid, &RESTARTS) => {
+            Err(InquiryError::NotListening(pid))
+        }
+        (None, Err(error)) => Err(error),
+    }
+}
+
+/// The launcher of a supervisor: its child, or a child's child if the child is of this installation
+/// and no launcher, as where `oxmpi restart` needs a session of its own.
+fn launcher_below(pid: u32) -> Option<(u32, String)> {
+    children_of(pid).into_iter().find_map(|child| match check_mpirun(child) {
+        Ok(()) => entrance_of(child).ok().flatten().map(|name| (child, name)),
+        Err(_) if is_of_this_installation(child).unwrap_or(false) => launcher_below(child),
+        Err(_) => None,
+    })
+}
+
+fn check_mpirun(pid: u32) -> Result<(), InquiryError> {
+    let is_ours =
+        is_of_this_installation(pid).map_err(|error| InquiryError::Process(pid, error))?;
+    if is_ours && has_name(pid, &LAUNCHERS) {
+        return Ok(());
+    }
+    let is_launcher = |parent: &u32| {
+        is_of_this_installation(*parent).unwrap_or(false) && has_name(*parent, &LAUNCHERS)
+    };
+    let parent = parent_of(pid).filter(is_launcher);
+    let program = program_of(pid).map_err(|error| InquiryError::Process(pid, error))?;
+    Err(InquiryError::NotMpirun { pid, program: program.display().to_string(), parent })
+}
+
+fn is_of_this_installation(pid: u32) -> io::Result<bool> {
+    Ok(program_of(pid)? == std::fs::read_link("/proc/self/exe")?)
+}
+
+fn has_name(pid: u32, names: &[&str]) -> bool {
+    is_named(&command_of(pid), names)
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+fn children_of(pid: u32) -> Vec<u32> {
+    let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|number| parent_of(*number) == Some(pid)).collect()
+}
+
+/// The name of a launcher's entrance: that of a socket among its descriptors.
+fn entrance_of(pid: u32) -> io::Result<Option<String>> {
+    let mut sockets = Vec::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))? {
+        let Ok(link) = std::fs::read_link(entry?.path()) else { continue };
+        let link = link.to_string_lossy().into_owned();
+        sockets.extend(
+            link.strip_prefix("socket:[").and_then(|link| link.strip_suffix(']')).map(String::from),
+        );
+    }
+    let table = std::fs::read_to_string(format!("/proc/{pid}/net/unix"))?;
+    Ok(entrance_in(&table, &sockets))
+}
+
+/// The name of an entrance among these sockets (proc_net(5): the seventh word is the number, the
+/// last the name).
+fn entrance_in(table: &str, sockets: &[String]) -> Option<String> {
+    table.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(6);
+        let (number, name) = (words.next()?, words.next()?);
+        let name = name.strip_prefix('@').filter(|name| name.starts_with(ENTRANCE_PREFIX))?;
+        sockets.iter().any(|socket| socket == number).then(|| name.to_string())
+    })
+}
+
+fn ask(name: &str, pid: u32, request: &Request, patience: Duration) -> Result<Reply, InquiryError> {
+    question(&connect(name, pid)?, pid, request, patience).map(|(reply, _)| reply)
+}
+
+fn connect(name: &str, pid: u32) -> Result<OwnedFd, InquiryError> {
+    let network = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
+    let unreachable = |error: io::Error| {
+        if error.kind() == io::ErrorKind::ConnectionRefused
+            && network("self") != network(&pid.to_string())
+        {
+            return InquiryError::Elsewhere(pid);
+        }
+        InquiryError::Unreachable(pid, error)
+    };
+    let socket = local::connect(name).map_err(unreachable)?;
+    if local::peer(&socket).map_err(unreachable)?.pid.cast_unsigned() != pid {
+        return Err(unreachable(io::Error::other(
+            "a process of another user listens under its name",
+        )));
+    }
+    Ok(socket)
+}
+
+/// Sends a request, and waits for the reply, which may have a descriptor.
+fn question(
+    socket: &OwnedFd,
+    pid: u32,
+    request: &Request,
+    patience: Duration,
+) -> Result<(Reply, Option<OwnedFd>), InquiryError> {
+    let unreachable = |error: io::Error| InquiryError::Unreachable(pid, error);
+    fdpass::send(socket, &request.encode(), None).map_err(unreachable)?;
+    let (tv_sec, tv_nsec) = (patience.as_secs() as i64, i64::from(patience.subsec_nanos()));
+    let patience = Timespec { tv_sec, tv_nsec };
+    let mut fds = [PollFd::new(socket, PollFlags::IN)];
+    let ready = rustix::io::retry_on_intr(|| poll(&mut fds, Some(&patience)));
+    if ready.map_err(|error| unreachable(error.into()))? == 0 {
+        return Err(InquiryError::Silent(pid));
+    }
+    let mut bytes = [0; MAX_MESSAGE];
+    match fdpass::receive(socket, &mut bytes) {
+        Ok((0, _)) => Err(InquiryError::Ended(pid)),
+        Ok((n, fd)) => {
+            let reply = Reply::decode(&bytes[..n]).map_err(|_| InquiryError::Nonsense(pid))?;
+            Ok((reply, fd))
+        }
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+            Err(InquiryError::Ended(pid))
+        }
+        Err(error) => Err(unreachable(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entrance_is_found_among_the_sockets() {
+        let table = "Num RefCount Protocol Flags Type St Inode Path\n\
+                     0000000000000000: 00000002 00000000 00010000 0005 01 77 @oxmpi.rank.00ff\n\
+                     0000000000000000: 00000002 00000000 00010000 0005 01 78 @oxmpi.1000.3\n\
+                     0000000000000000: 00000003 00000000 00000000 0001 03 79\n";
+        let sockets = |all: &[&str]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(entrance_in(table, &sockets(&["79", "77"])), Some("oxmpi.rank.00ff".into()));
+        assert_eq!(entrance_in(table, &sockets(&["78", "79"])), None);
+    }
+
+    #[test]
+    fn another_program_is_reported() {
+        let text = job_of(std::process::id()).unwrap_err().to_string();
+        assert!(text.contains("not mpirun of this installation"), "{text}");
+        let text = job_of(u32::MAX >> 1).unwrap_err().to_string();
+        assert!(text.contains("No such file or directory"), "{text}");
+    }
+}

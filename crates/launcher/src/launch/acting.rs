@@ -1,0 +1,90 @@
+//! Carrying out the decisions of the state machine.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use oxmpi_sys::poller::raise_alarm;
+use rustix::process::Signal;
+
+use super::end;
+use super::launcher::Launcher;
+use crate::job::{Action, JobEvent, MpiStage};
+use oxmpi_rt_proto::agent::ToAgent;
+
+impl Launcher<'_> {
+    /// Passes an event to the state machine, and carries out its actions.
+    pub(super) fn handle_event(&mut self, event: JobEvent) {
+        for action in self.job.on(event) {
+            match action {
+                Action::Print(text) => self.print(&text),
+                Action::Signal { number, ranks } => {
+                    if let Some(signal) = Signal::from_named_raw(number) {
+                        self.signal(signal, ranks.iter().copied());
+                    }
+                }
+                Action::Grace(time) => self.grace = Some(Instant::now() + time),
+                Action::Announce(dead) => self.announce(dead),
+                Action::Over(processes) => self.release_job(processes),
+                Action::Forget(processes) => self.forget(processes),
+                Action::ReportFailure { firsts, code, text } => {
+                    self.report_failure_to_others(&firsts, code, &text)
+                }
+                Action::Finish(code) => self.finished = Some(code),
+            }
+        }
+    }
+
+    fn announce(&mut self, dead: u32) {
+        self.deaths.push(dead);
+        self.announce_far();
+        for member in self.members.values().filter(|member| member.running) {
+            let Some(rank) = &member.rank else { continue };
+            rank.segment.status().note_death();
+            // The failed process may have been about to wake this one.
+            rank.segment
+                .ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
+        }
+    }
+
+    /// Releases the state of a finished spawned job, except its segments.
+    fn release_job(&mut self, processes: Range<u32>) {
+        let (base, size) = (processes.start, processes.len() as u32);
+        self.post_homes(&processes, &ToAgent::ReleaseJob { base, size });
+        for number in processes {
+            let has_left = self.glimpse(number).stage == MpiStage::Finalized;
+            let Some(member) = self.members.get_mut(&number) else { continue };
+            (member.plug, member.has_left) = (None, has_left);
+            if let Some(rank) = member.rank.take() {
+                end::kill_and_reap(&rank, &self.guard);
+                member.relic = Some(rank.segment_fd);
+            }
+        }
+    }
+
+    /// Drops the segments of processes that no request can name any more.
+    fn forget(&mut self, processes: Range<u32>) {
+        self.parents.remove(&processes.start);
+        let (base, size) = (processes.start, processes.len() as u32);
+        self.post_homes(&processes, &ToAgent::Forget { base, size });
+        self.links.forget(processes.start);
+        for number in processes {
+            if let Some(member) = self.members.get_mut(&number) {
+                (member.relic, member.is_forgotten) = (None, true);
+                self.drop_forgotten(number);
+            }
+        }
+    }
+
+    pub(super) fn signal_running(&mut self, signal: Signal) {
+        let running =
+            self.members.iter().filter(|(_, member)| member.running).map(|(rank, _)| *rank);
+        let running: Vec<u32> = running.collect();
+        self.signal(signal, running.into_iter());
+    }
+
+    fn signal(&mut self, signal: Signal, ranks: impl Iterator<Item = u32> + Clone) {
+        self.break_hold(|| "mpirun had a signal for them".into());
+        self.signal_here(signal, ranks.clone());
+        self.signal_far(signal, ranks);
+    }
+}

@@ -1,0 +1,385 @@
+//! The launcher's answers to requests and reports on the control sockets.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use oxmpi_shm::segment::RankState;
+use oxmpi_sys::fdpass;
+use rustix::event::epoll;
+
+use super::launcher::Launcher;
+use super::plugs::Plug;
+use super::start::RankProcess;
+use crate::job::JobEvent;
+use crate::ports::{PortName, PortVisit, Ticket};
+use oxmpi_rt_client::blob;
+use oxmpi_rt_client::client::to_hex;
+use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
+use oxmpi_rt_client::universe::{Contact, Parent, ProcessName, Spawn, decode_words, encode_words};
+
+/// The incarnation of each rank where generations are not counted.
+pub(crate) const INCARNATION: u32 = 1;
+
+impl Launcher<'_> {
+    pub(super) fn control_once(&mut self, rank: u32) -> bool {
+        let Some(socket) = self.rank(rank).map(|rank| &rank.control) else { return false };
+        let mut bytes = [0; MAX_MESSAGE];
+        let (n, came) = match fdpass::receive(socket, &mut bytes) {
+            Ok((0, _)) => {
+                let _ = epoll::delete(&self.events, socket);
+                return false;
+            }
+            Ok(got) => got,
+            Err(_) => return false,
+        };
+        match Request::decode(&bytes[..n]) {
+            Ok(request) => self.handle_request(rank, request, came),
+            Err(error) => self
+                .handle_event(JobEvent::Say { text: format!("{}: {error}", self.job.name(rank)) }),
+        }
+        true
+    }
+
+    /// Carries out a request of a process of this launcher or another.
+    pub(super) fn handle_request(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
+        let Some((request, came)) = self.pass_on(rank, request, came) else { return };
+        match request {
+            Request::Segment { rank: wanted } => self.give_segment(rank, wanted),
+            Request::Listener => self.give_listener(rank),
+            Request::Abroad => self.give_abroad(rank),
+            Request::Addresses { rank: wanted } if self.is_far(wanted) => {
+                self.request_addresses(rank, wanted)
+            }
+            Request::Addresses { rank: wanted } => {
+                let is_other = self.links.is_other(rank);
+                let reply = match self.reach_for(rank, wanted) {
+                    Ok(()) => self.whereabouts(wanted, is_other),
+                    Err(reason) => Reply::Refused { rank: wanted, reason },
+                };
+                self.send_addresses(rank, wanted, reply);
+            }
+            Request::Spawn => {
+                let spawn =
+                    contents(came).and_then(|bytes| Spawn::decode(&bytes).ok_or_else(nonsense));
+                let spawned = spawn.and_then(|spawn| self.spawn(rank, spawn));
+                self.conclude(rank, spawned.map(|(first, size)| (first, size.to_string())));
+            }
+            Request::Parent => {
+                let parent = self.job.first_of(rank).and_then(|first| self.parents.get(&first));
+                match parent.map(Parent::encode) {
+                    Some(parent) => self.give(rank, &parent),
+                    None => self.conclude(rank, Err("nobody has spawned it".into())),
+                }
+            }
+            Request::Bound { bond } => match contents(came) {
+                Ok(bytes) => {
+                    let members =
+                        decode_words(&bytes).into_iter().map(|word| word as u32).collect();
+                    self.handle_event(JobEvent::Bound { rank, bond, members });
+                }
+                Err(text) => self.handle_event(JobEvent::Say { text }),
+            },
+            Request::Bond { bond } => {
+                if self.links.is_other(rank) {
+                    // Reports of our processes that have come count before another launcher gets
+                    // the answer.
+                    self.read_all();
+                }
+                let is_over = !self.job.is_bound(bond);
+                self.conclude(rank, Ok((is_over.into(), String::new())));
+            }
+            Request::Released { bond } => {
+                self.note_parts(rank, bond);
+                self.handle_event(JobEvent::Released { rank, bond });
+            }
+            Request::OpenPort => {
+                let opened = self.reach().map(|place| {
+                    let name = PortName { universe: self.universe, place };
+                    let word = format!("{:016x}", self.links.port_word());
+                    (0, self.ports.open(rank, &name.prefix(&word)))
+                });
+                self.conclude(rank, opened);
+            }
+            Request::ClosePort { port } => {
+                let closed = self.ports.close(rank, &port);
+                self.conclude(rank, closed.map(|()| (0, String::new())));
+            }
+            Request::Meet { accepts, port } => {
+                let words = contents(came);
+                let going = words.and_then(|words| self.ports.go(rank, accepts, &port, words));
+                match going {
+                    Ok(PortVisit::Meets(words)) => self.give(rank, &words),
+                    Ok(PortVisit::Waits(ticket)) => {
+                        self.conclude(rank, Ok((ticket, String::new())))
+                    }
+                    Err(reason) => self.conclude(rank, Err(reason)),
+                }
+            }
+            Request::Ticket { ticket, .. } => self.show_ticket(rank, ticket, false),
+            Request::GiveBack { ticket, .. } => self.show_ticket(rank, ticket, true),
+            Request::Reach => {
+                let place = self.reach();
+                self.conclude(rank, place.map(|place| (place, String::new())));
+            }
+            Request::Names => {
+                let numbers = contents(came).map(|bytes| decode_words(&bytes));
+                let numbers =
+                    numbers.map(|words| words.into_iter().map(|word| word as u32).collect());
+                let names = numbers.and_then(|numbers: Vec<u32>| self.names(&numbers));
+                self.give_words(rank, names.map(|names| ProcessName::encode_all(&names)));
+            }
+            Request::Numbers => {
+                let names =
+                    contents(came).map(|bytes| ProcessName::decode_all(&decode_words(&bytes)));
+                let numbers = names.and_then(|names| self.numbers(&names));
+                self.give_words(
+                    rank,
+                    numbers.map(|numbers| numbers.into_iter().map(u64::from).collect()),
+                );
+            }
+            Request::Secret { universe } => {
+                let secret = self.secret_for(universe);
+                self.conclude(rank, secret.map(|secret| (0, to_hex(&secret))));
+            }
+            Request::Publish { port, service, everywhere } => {
+                let mut done = self.ports.publish(rank, &service, &port);
+                if done.is_ok() && everywhere {
+                    done = self.publish_everywhere(rank, &service);
+                    if done.is_err() {
+                        // Then it is not published here either.
+                        let _ = self.ports.unpublish(&service, &port);
+                    }
+                }
+                self.conclude(rank, done.map(|()| (0, String::new())));
+            }
+            Request::Unpublish { port, service } => {
+                let done = self.ports.unpublish(&service, &port);
+                if done.is_ok() {
+                    self.unpublish_everywhere(&service);
+                }
+                self.conclude(rank, done.map(|()| (0, String::new())));
+            }
+            Request::LookUp { service } => {
+                let found = self.ports.look_up(&service).map(|port| (0, port.to_string()));
+                if found.is_err() && !self.links.is_other(rank) {
+                    // Another launcher answers if the name is published there.
+                    if let Err(reason) = self.search(rank, &service) {
+                        self.conclude(rank, Err(reason));
+                    }
+                } else {
+                    self.conclude(rank, found);
+                }
+            }
+            Request::Death { number } => {
+                let reply = match self.deaths.get(number as usize) {
+                    Some(process) => Reply::Death { process: *process },
+                    None => {
+                        let reason = format!("{} processes have died", self.deaths.len());
+                        Reply::Refused { rank, reason }
+                    }
+                };
+                self.answer(rank, &reply, None);
+            }
+            Request::Alarm { rank: wanted } => self.give_alarm(rank, wanted),
+            Request::Postboxes => self.give_postboxes(rank),
+            Request::Relay => self.give_relay(rank),
+            Request::Nodes { from } => {
+                let nodes =
+                    (from..self.job.next()).map(|number| self.node_for(rank, number).into());
+                let nodes: Vec<u64> = nodes.collect();
+                self.give(rank, &encode_words(&nodes));
+            }
+            Request::Quiesced { step } => self.step_taken(rank, step),
+            Request::Abort { code, text } => {
+                let seen = self.glimpse(rank);
+                self.take_abort(JobEvent::Abort { rank, code, text, seen });
+            }
+            // Only valid as the first message of a new connection.
+            Request::Enter { .. }
+            | Request::Return { .. }
+            | Request::Describe
+            | Request::Quiesce { .. }
+            | Request::Hold
+            | Request::Imaged { .. }
+            | Request::ImageFar { .. }
+            | Request::CallFunctions { .. }
+            | Request::EndHeld { .. } => {
+                let reason = "it has its control socket".into();
+                self.answer(rank, &Reply::Refused { rank, reason }, None);
+            }
+            Request::Say { .. } if self.launch.quiet => {}
+            Request::Say { text } => self.handle_event(JobEvent::Say { text }),
+        }
+    }
+
+    /// Aborts a job and all connected jobs. A process that has freed the communicator is not
+    /// connected; all have reported that before a disconnect returns, but the reports may not be
+    /// read yet.
+    fn take_abort(&mut self, abort: JobEvent) {
+        if self.job.jobs() == 1 && !self.links.is_any() {
+            return self.handle_in_order(abort);
+        }
+        self.aborts.push(abort);
+        // Further aborts that are read meanwhile are queued: handled at once they would nest.
+        if self.aborts.len() == 1 {
+            self.read_all();
+            std::mem::take(&mut self.aborts)
+                .into_iter()
+                .for_each(|abort| self.handle_after_checks(abort));
+        }
+    }
+
+    /// Sends an answer. A process that sends requests without reading the answers loses them.
+    pub(super) fn answer(&mut self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
+        if self.answer_other(rank, reply, fd) || self.answer_far(rank, reply, fd) {
+            return;
+        }
+        if let Some(rank) = self.rank(rank) {
+            let _ = fdpass::send(&rank.control, &reply.encode(), fd);
+        }
+    }
+
+    pub(super) fn conclude(&mut self, rank: u32, result: Result<(u32, String), String>) {
+        let reply = match result {
+            Ok((number, text)) => Reply::Done { number, text },
+            Err(reason) => Reply::Refused { rank, reason },
+        };
+        self.answer(rank, &reply, None);
+    }
+
+    fn give_segment(&mut self, rank: u32, wanted: u32) {
+        let member = self.members.get(&wanted);
+        let fd = member.and_then(|m| m.rank.as_ref().map(|r| &r.segment_fd).or(m.relic.as_ref()));
+        let fd = fd.map(|fd| fd.try_clone().map_err(|error| error.to_string()));
+        match fd.unwrap_or_else(|| Err(self.why_gone(wanted))) {
+            Ok(fd) => {
+                let contact = self.contact(rank, wanted).map(|contact| contact.to_string());
+                let reply = Reply::Segment { rank: wanted, contact: contact.unwrap_or_default() };
+                self.answer(rank, &reply, Some(fd.as_fd()));
+            }
+            Err(reason) => self.answer(rank, &Reply::Refused { rank: wanted, reason }, None),
+        }
+    }
+
+    /// The contact beside an answer about `wanted` to a process of another launcher.
+    fn contact(&self, asker: u32, wanted: u32) -> Option<Contact> {
+        let contact = Contact { universe: self.universe, number: wanted, known_as: asker };
+        self.links.is_other(asker).then_some(contact)
+    }
+
+    fn give_words(&mut self, rank: u32, words: Result<Vec<u64>, String>) {
+        match words {
+            Ok(words) => self.give(rank, &encode_words(&words)),
+            Err(reason) => self.conclude(rank, Err(reason)),
+        }
+    }
+
+    fn give(&mut self, rank: u32, bytes: &[u8]) {
+        match blob::write(bytes) {
+            Ok(fd) => self.answer(rank, &Reply::Given, Some(fd.as_fd())),
+            Err(error) => self.conclude(rank, Err(error.to_string())),
+        }
+    }
+
+    fn give_alarm(&mut self, rank: u32, wanted: u32) {
+        let plug = self.members.get(&wanted).and_then(|member| member.plug.as_ref());
+        let alarm = plug.and_then(|plug| plug.alarm.try_clone().ok());
+        let reply = match alarm {
+            Some(_) => Reply::Alarm { rank: wanted },
+            None => Reply::Refused { rank: wanted, reason: "there is no alarm for it".into() },
+        };
+        self.answer(rank, &reply, alarm.as_ref().map(AsFd::as_fd));
+    }
+
+    fn give_postboxes(&mut self, rank: u32) {
+        let found =
+            self.rank(rank).map(|rank| (rank.segment.boot().local_rank, rank.postboxes.clone()));
+        match found {
+            Some((place, Some(file))) => {
+                let reply = Reply::Postboxes { shape: file.description(place) };
+                self.answer(rank, &reply, Some(file.fd.as_fd()));
+            }
+            _ => {
+                let reason = "its job has no shared segment with postboxes".into();
+                self.answer(rank, &Reply::Refused { rank, reason }, None);
+            }
+        }
+    }
+
+    fn give_listener(&mut self, rank: u32) {
+        let plug = self.members.get_mut(&rank).and_then(|member| member.plug.as_mut());
+        let listener = plug.and_then(|plug| plug.listener.take());
+        let reply =
+            Reply::listener(rank, listener.is_some(), (self.incarnation(rank), &self.secret));
+        self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
+    }
+
+    fn show_ticket(&mut self, rank: u32, ticket: u32, back: bool) {
+        let number = match self.ports.query(rank, ticket, back) {
+            Ok(Ticket::Waits) => Ok(0),
+            Ok(Ticket::Met(other)) if self.job.runs(other) => Ok(other + 1),
+            Ok(Ticket::Met(other)) => Err(format!("{} has ended meanwhile", self.job.name(other))),
+            Err(reason) => Err(reason),
+        };
+        self.conclude(rank, number.map(|number| (number, String::new())));
+    }
+
+    fn whereabouts(&self, wanted: u32, is_other: bool) -> Reply {
+        let refused = |reason| Reply::Refused { rank: wanted, reason };
+        let Some(member) = self.members.get(&wanted) else { return refused(self.why_gone(wanted)) };
+        let Some(rank) = &member.rank else {
+            return if member.has_left {
+                Reply::Left { rank: wanted }
+            } else {
+                refused(self.why_gone(wanted))
+            };
+        };
+        plug_whereabouts(wanted, (rank, is_other), member.plug.as_ref(), member.running)
+    }
+
+    pub(super) fn send_addresses(&mut self, rank: u32, wanted: u32, mut reply: Reply) {
+        if let (Reply::Addresses { addresses, .. }, Some(contact)) =
+            (&mut reply, self.contact(rank, wanted))
+        {
+            *addresses = format!("{contact}\n{addresses}");
+        }
+        self.answer(rank, &reply, None);
+    }
+
+    pub(super) fn why_gone(&self, wanted: u32) -> String {
+        match wanted < self.job.next() {
+            true => "its process has ended, and its job is over".into(),
+            false if self.job.jobs() == 1 => format!("the job has {} ranks", self.members.len()),
+            false => format!("all jobs have had {} processes", self.job.next()),
+        }
+    }
+}
+
+/// The socket addresses of a process of this host, for a process of its own launcher or of another.
+pub(crate) fn plug_whereabouts(
+    wanted: u32,
+    (rank, for_other): (&RankProcess, bool),
+    plug: Option<&Plug>,
+    running: bool,
+) -> Reply {
+    let refused = |reason: &str| Reply::Refused { rank: wanted, reason: reason.to_string() };
+    let Some(plug) = plug else { return refused("the job was started without sockets") };
+    match rank.segment.status().state() {
+        RankState::Finalized => Reply::Left { rank: wanted },
+        // A resting process may return as long as it runs.
+        RankState::Resting if !running => Reply::Left { rank: wanted },
+        _ if !running => refused("its process has ended"),
+        _ => {
+            let address = if for_other { plug.address_abroad() } else { &plug.address };
+            Reply::Addresses { rank: wanted, addresses: address.to_string() }
+        }
+    }
+}
+
+fn contents(came: Option<OwnedFd>) -> Result<Vec<u8>, String> {
+    let fd = came.ok_or("no descriptor came with the message")?;
+    blob::read(fd).map_err(|error| error.to_string())
+}
+
+fn nonsense() -> String {
+    "the description of the spawn is malformed".into()
+}

@@ -1,0 +1,87 @@
+//! The environment of ranks.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+
+use oxmpi_sys::spawn::GUARD_VARIABLE;
+
+use super::places::RankPlace;
+use super::{App, Launch};
+use oxmpi_rt_client::client::{
+    BOOT_VARIABLE, BOOT_VERSION, CONTROL_NUMBER, SEGMENT_NUMBER, WAY_IN_VARIABLE,
+};
+use oxmpi_rt_client::foreign::LAUNCHER_VARIABLE;
+use oxmpi_rt_client::foreign::is_of_other_launcher;
+
+fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
+    // Variables that identify mpirun itself to another launcher, or to our mpirun, are not for its
+    // ranks.
+    let is_kept = |key: &OsStr| {
+        key != BOOT_VARIABLE
+            && key != WAY_IN_VARIABLE
+            && !key.to_str().is_some_and(is_of_other_launcher)
+    };
+    let mut env: Vec<_> = app.inherited.iter().filter(|(key, _)| is_kept(key)).cloned().collect();
+    for (key, value) in launch.env.iter().chain(&app.env) {
+        set(&mut env, key, value.clone());
+    }
+    if let Some(directory) = &launch.library_directory {
+        let path =
+            env.iter().find(|(key, _)| key == "LD_LIBRARY_PATH").map(|(_, value)| value.clone());
+        let mut value = directory.clone().into_os_string();
+        if let Some(path) = path.filter(|p| !p.is_empty()) {
+            value.push(":");
+            value.push(path);
+        }
+        set(&mut env, OsStr::new("LD_LIBRARY_PATH"), value);
+    }
+    env
+}
+
+/// The environment of one rank. Scripts read the numbers, under our names and under Open MPI's.
+pub(super) fn environment(
+    launch: &Launch,
+    app: &App,
+    (rank, size): (u32, u32),
+    place: RankPlace,
+    (mark, way_in): (&str, Option<String>),
+) -> Vec<CString> {
+    let mut env = base_environment(launch, app);
+    if let Some(directory) = &app.directory {
+        set(&mut env, OsStr::new("PWD"), directory.clone().into_os_string());
+    }
+    let boot = format!("{BOOT_VERSION}:{SEGMENT_NUMBER}:{CONTROL_NUMBER}");
+    set(&mut env, OsStr::new(BOOT_VARIABLE), boot.into());
+    set(&mut env, OsStr::new(LAUNCHER_VARIABLE), std::process::id().to_string().into());
+    set(&mut env, OsStr::new(GUARD_VARIABLE), mark.into());
+    if let Some(way_in) = way_in {
+        set(&mut env, OsStr::new(WAY_IN_VARIABLE), way_in.into());
+    }
+    for prefix in ["OXMPI", "OMPI"] {
+        let RankPlace { local_rank, local_size, .. } = place;
+        for (name, value) in
+            [("RANK", rank), ("SIZE", size), ("LOCAL_RANK", local_rank), ("LOCAL_SIZE", local_size)]
+        {
+            set(
+                &mut env,
+                OsStr::new(&format!("{prefix}_COMM_WORLD_{name}")),
+                value.to_string().into(),
+            );
+        }
+    }
+    // Environments and arguments have no zero bytes.
+    env.into_iter()
+        .filter_map(|(mut key, value)| {
+            key.push("=");
+            key.push(value);
+            CString::new(key.into_vec()).ok()
+        })
+        .collect()
+}
+
+fn set(env: &mut Vec<(OsString, OsString)>, key: &OsStr, value: OsString) {
+    match env.iter_mut().find(|(k, _)| k == key) {
+        Some(entry) => entry.1 = value,
+        None => env.push((key.to_owned(), value)),
+    }
+}

@@ -1,0 +1,447 @@
+//! Processes on other hosts, behind their agents.
+
+mod checks;
+mod loss;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFlags, epoll};
+use rustix::process::Signal;
+
+use super::Launch;
+use super::launcher::{AGENT_ERRORS, AGENT_STREAM, JobMember, Launcher, REMOTE_INPUT};
+use super::output::{Came, Lines, Sink, is_ready, read_some};
+use super::start::{RankProcess, app_of};
+use crate::hosts::agent::WINDOW;
+use crate::hosts::head::RemoteAgent;
+use crate::job::{Glimpse, JobEvent};
+use oxmpi_rt_client::blob;
+use oxmpi_rt_client::control::{Reply, Request};
+use oxmpi_rt_proto::agent::{FromAgent, Seen, ToAgent};
+
+/// The most bytes of standard input on their way to a process.
+const INPUT_WINDOW: u64 = 256 << 10;
+/// How long output may follow a host's last message.
+const QUIET: Duration = Duration::from_millis(200);
+
+pub(super) struct FarInput {
+    pub(super) rank: u32,
+    /// The source; `None` after its end.
+    pub(super) pipe: Option<OwnedFd>,
+    under_way: u64,
+}
+
+/// The host of each rank, if they are not all on this one, whose name is `own`.
+pub(super) fn hosts_of(launch: &Launch, own: &str) -> Vec<String> {
+    let Some(spread) = &launch.spread else { return Vec::new() };
+    let name = |node: &u32| match spread.hosts.get(*node as usize) {
+        Some(host) if host.opening.is_some() => host.name.clone(),
+        _ => own.to_string(),
+    };
+    spread.nodes.iter().map(name).collect()
+}
+
+/// The number of this host's node, if there are several; a number of its own if no rank is here.
+pub(super) fn own_node(launch: &Launch, ranks: &[(u32, RankProcess)]) -> Option<u32> {
+    match (ranks.first(), &launch.spread) {
+        // The boot record of a restored rank has the node of its image.
+        (Some((number, _)), Some(spread)) if spread.hosts.len() > 1 => {
+            spread.nodes.get(*number as usize).copied()
+        }
+        (Some((_, rank)), _) => rank.segment.boot().node,
+        (None, spread) => spread.as_ref().map(|spread| spread.hosts.len() as u32),
+    }
+}
+
+impl Launcher<'_> {
+    /// Makes the processes on other hosts members.
+    pub(super) fn enlist_far(
+        &mut self,
+        nodes: &[u32],
+        inputs: Vec<(u32, OwnedFd)>,
+    ) -> rustix::io::Result<()> {
+        for at in 0..self.far.len() {
+            let Some(far) = &self.far[at] else { continue };
+            self.listen(&self.events, far.stream.input(), AGENT_STREAM, at as u64)?;
+            if let Some(errors) = &far.errors {
+                self.listen(&self.events, errors.input(), AGENT_ERRORS, at as u64)?;
+            }
+            let pids = far.pids.clone();
+            for (number, pid) in pids {
+                let Some(node) = nodes.get(number as usize) else { continue };
+                let tag = self.launch.output.tags.then(|| number.to_string());
+                let app = app_of(&self.launch.apps, number);
+                self.enlist_far_one((at, *node), (number, pid), tag.as_deref(), app);
+            }
+        }
+        for (rank, pipe) in inputs {
+            self.listen(&self.events, pipe.as_fd(), REMOTE_INPUT, rank.into())?;
+            self.far_inputs.push(FarInput { rank, pipe: Some(pipe), under_way: 0 });
+        }
+        Ok(())
+    }
+
+    pub(super) fn enlist_far_one(
+        &mut self,
+        (at, node): (usize, u32),
+        (number, pid): (u32, u32),
+        tag: Option<&str>,
+        app: usize,
+    ) {
+        let times = self.launch.output.times;
+        let member = JobMember {
+            rank: None,
+            relic: None,
+            has_left: false,
+            is_forgotten: false,
+            running: true,
+            outputs: [None, None],
+            lines: [0, 1].map(|_| Lines::new(tag, times)),
+            plug: None,
+            node,
+            host: Some(at),
+            far_open: [true; 2],
+            seen: Glimpse { pid, ..Glimpse::default() },
+            rests: false,
+            app,
+        };
+        self.open_count += 2;
+        self.members.insert(number, member);
+    }
+
+    pub(super) fn is_far(&self, rank: u32) -> bool {
+        self.members.get(&rank).is_some_and(|member| member.host.is_some())
+    }
+
+    pub(super) fn post_far(&mut self, at: usize, message: &ToAgent) {
+        if let Some(Some(far)) = self.far.get_mut(at) {
+            far.post(message);
+        }
+    }
+
+    pub(super) fn post_homes(&mut self, processes: &Range<u32>, message: &ToAgent) {
+        let homes = self.members.range(processes.clone()).filter_map(|(_, member)| member.host);
+        let homes: BTreeSet<usize> = homes.collect();
+        homes.into_iter().for_each(|at| self.post_far(at, message));
+    }
+
+    pub(super) fn post_all(&mut self, message: &ToAgent) {
+        self.far.iter_mut().flatten().for_each(|far| far.post(message));
+    }
+
+    /// Handles messages of an agent, and room in its stream.
+    pub(super) fn far_ready(&mut self, at: usize) {
+        let Some(Some(far)) = self.far.get_mut(at) else { return };
+        far.stream.flush();
+        let ended = match far.stream.read() {
+            Ok(true) => None,
+            Ok(false) => Some(None),
+            Err(error) => Some(Some(error)),
+        };
+        far.last_message = Instant::now();
+        self.read_agent(at);
+        if let Some(error) = ended {
+            self.lose_host(at, error);
+        }
+    }
+
+    /// Handles messages that came with the agents' last start-up message, without a further event.
+    pub(super) fn read_all_agents(&mut self) {
+        let now = Instant::now();
+        // Starting may have taken longer than the silence limit of agents.
+        self.far.iter_mut().flatten().for_each(|far| far.last_message = now);
+        (0..self.far.len()).for_each(|at| self.read_agent(at));
+    }
+
+    /// Handles all complete messages; a single read limits their number.
+    pub(super) fn read_agent(&mut self, at: usize) {
+        loop {
+            let Some(Some(far)) = self.far.get_mut(at) else { return };
+            match far.next() {
+                Ok(Some(message)) => self.handle_agent_message(at, message),
+                Ok(None) => return,
+                Err(error) => return self.lose_senseless(at, &error),
+            }
+        }
+    }
+
+    fn handle_agent_message(&mut self, at: usize, message: FromAgent) {
+        // An agent reports only on its own processes.
+        let is_own = |launcher: &Self, rank: u32| {
+            launcher.members.get(&rank).is_some_and(|member| member.host == Some(at))
+        };
+        match message {
+            FromAgent::Alive => {}
+            // About a spawn that was abandoned.
+            FromAgent::Ready { .. } | FromAgent::Started { .. } | FromAgent::Failed { .. } => {}
+            FromAgent::Text { text } => self.print(&text),
+            // About processes that are forgotten, given up, or of an abandoned spawn.
+            FromAgent::Request { rank, .. } | FromAgent::Exited { rank, .. }
+                if self.members.get(&rank).is_none_or(|member| !member.running) => {}
+            FromAgent::Request { rank, request, blob, seen } if is_own(self, rank) => {
+                self.note_seen(rank, seen);
+                self.request_of_far(rank, &request, blob);
+            }
+            FromAgent::Output { rank, is_error, bytes } if is_own(self, rank) => {
+                if let Some(Some(far)) = self.far.get_mut(at) {
+                    far.owed += bytes.len() as u64;
+                }
+                self.take_output(rank, usize::from(is_error), &bytes);
+            }
+            FromAgent::Exited { rank, exit, seen } if is_own(self, rank) => {
+                self.note_seen(rank, seen);
+                let seen = self.glimpse(rank);
+                self.far_inputs.retain(|input| input.rank != rank);
+                self.note_end(rank, exit, seen);
+            }
+            FromAgent::Output { rank, bytes, .. } if !self.members.contains_key(&rank) => {
+                if let Some(Some(far)) = self.far.get_mut(at) {
+                    far.owed += bytes.len() as u64;
+                }
+            }
+            FromAgent::Seen(all) => {
+                for (rank, seen) in all {
+                    if is_own(self, rank) {
+                        self.note_seen(rank, seen);
+                    }
+                }
+                if let Some(Some(far)) = self.far.get_mut(at) {
+                    far.note_answer();
+                }
+                self.handle_deferred(Instant::now());
+            }
+            FromAgent::Answer { asker, reply } => {
+                let Some(Some(far)) = self.far.get_mut(at) else { return };
+                let place = far.address_requests.iter().position(|(by, _)| *by == asker);
+                if let Some(place) = place {
+                    let (asker, wanted) = far.address_requests.swap_remove(place);
+                    let refusal = |error| Reply::Refused {
+                        rank: wanted,
+                        reason: format!("its agent: {error}"),
+                    };
+                    let reply = Reply::decode(&reply).unwrap_or_else(refusal);
+                    self.send_addresses(asker, wanted, reply);
+                }
+            }
+            FromAgent::Relay { notice } => {
+                if let Some(node) = self.node_of_agent(at) {
+                    self.handle_relay_notice(node, &notice);
+                }
+            }
+            FromAgent::RelayEnded { pid, exit } => {
+                if let Some(node) = self.node_of_agent(at) {
+                    self.note_relay_end(node, pid.cast_signed(), exit);
+                }
+            }
+            FromAgent::InputTaken { rank, bytes } => self.input_taken(rank, bytes),
+            FromAgent::Returned { number, error, values } => match error.is_empty() {
+                true => self.note_returns(number, &values),
+                false if self.calling.as_ref().is_some_and(|calling| calling.number == number) => {
+                    self.give_up_call(error);
+                }
+                // About a call that was given up.
+                false => {}
+            },
+            FromAgent::Stopped { .. }
+            | FromAgent::Described { .. }
+            | FromAgent::Piece { .. }
+            | FromAgent::Imaged { .. } => {
+                self.handle_hold_message(at, message);
+            }
+            _ => {
+                let error =
+                    io::Error::new(io::ErrorKind::InvalidData, "it has sent an unexpected message");
+                self.lose_host(at, Some(error));
+            }
+        }
+    }
+
+    fn node_of_agent(&self, at: usize) -> Option<u32> {
+        self.far.get(at)?.as_ref().map(|far| far.node)
+    }
+
+    fn note_seen(&mut self, rank: u32, Seen { pid, stage, last_call, rests }: Seen) {
+        let last_call = self.call_name(last_call);
+        if let Some(member) = self.members.get_mut(&rank) {
+            (member.seen, member.rests) = (Glimpse { pid, stage, last_call }, rests);
+        }
+    }
+
+    fn request_of_far(&mut self, rank: u32, request: &[u8], contents: Option<Vec<u8>>) {
+        let came = contents.map(|bytes| blob::write(&bytes)).transpose();
+        match (Request::decode(request), came) {
+            (Ok(request), Ok(came)) => self.handle_request(rank, request, came),
+            (Err(error), _) => self
+                .handle_event(JobEvent::Say { text: format!("{}: {error}", self.job.name(rank)) }),
+            (_, Err(error)) => self.conclude(rank, Err(error.to_string())),
+        }
+    }
+
+    pub(super) fn answer_far(
+        &mut self,
+        rank: u32,
+        reply: &Reply,
+        fd: Option<BorrowedFd<'_>>,
+    ) -> bool {
+        let Some(at) = self.members.get(&rank).and_then(|member| member.host) else { return false };
+        let contents = match (reply, fd) {
+            (Reply::Given, Some(fd)) => blob::read(fd).map(Some).map_err(|error| error.to_string()),
+            (_, None) => Ok(None),
+            // Memory and sockets do not leave their host.
+            _ => Err("it is on another host".to_string()),
+        };
+        let message = match contents {
+            Ok(blob) => ToAgent::Answer { rank, reply: reply.encode(), blob },
+            Err(reason) => ToAgent::Answer {
+                rank,
+                reply: Reply::Refused { rank, reason }.encode(),
+                blob: None,
+            },
+        };
+        self.note_answer_in_hold();
+        self.post_far(at, &message);
+        true
+    }
+
+    pub(super) fn request_addresses(&mut self, asker: u32, wanted: u32) {
+        let at = self.members.get(&wanted).and_then(|member| member.host);
+        match at.and_then(|at| self.far.get_mut(at)?.as_mut()) {
+            Some(far) => {
+                far.address_requests.push((asker, wanted));
+                far.post(&ToAgent::Where { asker, rank: wanted });
+            }
+            None => {
+                let reason = "the agent of its host is lost".to_string();
+                self.answer(asker, &Reply::Refused { rank: wanted, reason }, None);
+            }
+        }
+    }
+
+    pub(super) fn signal_far(&mut self, signal: Signal, ranks: impl Iterator<Item = u32>) {
+        let mut by_host: Vec<Vec<u32>> = vec![Vec::new(); self.far.len()];
+        for rank in ranks {
+            if let Some(at) = self.members.get(&rank).and_then(|member| member.host) {
+                by_host[at].push(rank);
+            }
+        }
+        for (at, ranks) in by_host.into_iter().enumerate().filter(|(_, ranks)| !ranks.is_empty()) {
+            match self.far.get_mut(at) {
+                Some(Some(far)) if signal == Signal::KILL => far.kill(ranks, Instant::now()),
+                _ => self.post_far(at, &ToAgent::Signal { number: signal.as_raw(), ranks }),
+            }
+        }
+    }
+
+    pub(super) fn announce_far(&mut self) {
+        self.post_all(&ToAgent::Died { count: 1 });
+    }
+
+    pub(super) fn print_agent_errors(&mut self, at: usize) {
+        let Some(Some(far)) = self.far.get_mut(at) else { return };
+        let said = far.read_errors();
+        self.sinks[1].queue().extend_from_slice(&said);
+        self.sinks[1].write();
+    }
+
+    /// Forwards standard input to a process on another host.
+    pub(super) fn far_input(&mut self, rank: u32) {
+        let Some(input) = self.far_inputs.iter_mut().find(|input| input.rank == rank) else {
+            return;
+        };
+        let Some(pipe) = &input.pipe else { return };
+        let bytes = match read_some(pipe, &mut self.buffer[..]) {
+            Came::Bytes(n) => self.buffer[..n].to_vec(),
+            Came::Nothing => return,
+            Came::End => Vec::new(),
+        };
+        input.under_way += bytes.len() as u64;
+        if bytes.is_empty() {
+            input.pipe = None;
+        } else if input.under_way >= INPUT_WINDOW {
+            let _ = epoll::delete(&self.events, pipe);
+        }
+        if let Some(at) = self.members.get(&rank).and_then(|member| member.host) {
+            self.post_far(at, &ToAgent::Input { rank, bytes });
+        }
+    }
+
+    fn input_taken(&mut self, rank: u32, bytes: u64) {
+        let Some(input) = self.far_inputs.iter_mut().find(|input| input.rank == rank) else {
+            return;
+        };
+        let was_full = input.under_way >= INPUT_WINDOW;
+        input.under_way = input.under_way.saturating_sub(bytes);
+        if let (true, Some(pipe)) = (was_full && input.under_way < INPUT_WINDOW, &input.pipe) {
+            let name = epoll::EventData::new_u64(REMOTE_INPUT << 32 | u64::from(rank));
+            let _ = epoll::add(&self.events, pipe, name, epoll::EventFlags::IN);
+        }
+    }
+
+    pub(super) fn far_time(&self) -> Option<Instant> {
+        self.far.iter().flatten().map(RemoteAgent::next_limit).min()
+    }
+
+    /// Acknowledges output to agents, polls for room in streams, and finds silent agents.
+    pub(super) fn service_agents(&mut self) {
+        let full = self.sinks.iter().any(Sink::is_full);
+        let now = Instant::now();
+        let (mut silent, mut unanswered) = (Vec::new(), Vec::new());
+        for (at, far) in self.far.iter_mut().enumerate() {
+            let Some(far) = far else { continue };
+            if far.owed > WINDOW / 4 && !full {
+                let bytes = std::mem::take(&mut far.owed);
+                far.post(&ToAgent::Taken { bytes });
+                if self.finished.is_some() {
+                    // The output that follows is awaited.
+                    far.query();
+                }
+            }
+            far.stream.flush();
+            if far.is_behind != far.stream.is_behind() {
+                far.is_behind = !far.is_behind;
+                let name = epoll::EventData::new_u64(AGENT_STREAM << 32 | at as u64);
+                let _ = match far.is_behind {
+                    true => {
+                        epoll::add(&self.events, far.stream.output(), name, epoll::EventFlags::OUT)
+                    }
+                    false => epoll::delete(&self.events, far.stream.output()),
+                };
+            }
+            if far.silence_ends() < now {
+                silent.push(at);
+            }
+            // This process may have been stopped itself, so it reads first.
+            if far.next_limit() <= now && !is_ready(far.stream.input(), PollFlags::IN) {
+                unanswered.extend(far.take_unanswered(now).into_iter().map(|rank| (at, rank)));
+            }
+        }
+        self.give_up(&unanswered);
+        for at in silent {
+            self.far_ready_if_there(at);
+        }
+    }
+
+    /// Whether output from other hosts may be on its way.
+    pub(super) fn is_far_busy(&self, now: Instant) -> bool {
+        let is_open = |at| {
+            self.members
+                .values()
+                .any(|member| member.host == Some(at) && member.far_open.contains(&true))
+        };
+        let busy = |(at, far): (usize, &Option<RemoteAgent>)| {
+            far.as_ref()
+                .is_some_and(|far| far.unanswered_queries > 0 || now < far.last_message + QUIET)
+                && is_open(at)
+        };
+        self.far.iter().enumerate().any(busy)
+    }
+
+    pub(super) fn end_far(&mut self) {
+        let mut all: Vec<RemoteAgent> = self.far.iter_mut().filter_map(Option::take).collect();
+        RemoteAgent::end_all(&mut all);
+    }
+}

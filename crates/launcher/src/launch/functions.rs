@@ -1,0 +1,206 @@
+//! Calls of the program's checkpoint functions (`cr self`) on all ranks together, by a helper
+//! thread in each of them (`OwnerStatus::want_call`).
+//!
+//! 1. A tool requests the functions that save the state of the program. All must return 0. From
+//!    this call on, MPI is closed on a rank.
+//! 2. When all have returned, MPI is opened again, and the job continues while the tool publishes
+//!    the checkpoint.
+//! 3. Then the tool requests the functions that continue the program, or the end of the job.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use oxmpi_shm::segment::{CheckpointCall, OwnerStatus};
+
+use super::far::hosts_of;
+use super::hold::CHECKPOINTED;
+use super::launcher::Launcher;
+use oxmpi_rt_client::blob;
+use oxmpi_rt_client::control::{Reply, Request};
+use oxmpi_rt_proto::agent::ToAgent;
+use oxmpi_rt_proto::held::Layout;
+
+/// The interval of reading the ranks' memory while functions run.
+pub(crate) const LOOK: Duration = Duration::from_millis(2);
+
+#[derive(Debug)]
+pub(super) struct Calling {
+    /// The tool's connection at the entrance.
+    asker: u32,
+    pub(super) number: u32,
+    /// When the ranks are polled next; `None`: all have returned.
+    look: Option<Instant>,
+    returned: BTreeMap<u32, i32>,
+}
+
+/// The return values on ranks of one host so far; an error if a rank cannot call the functions.
+pub(crate) fn returned<'s>(
+    number: u32,
+    ranks: impl Iterator<Item = (u32, &'s OwnerStatus)>,
+) -> Result<Vec<(u32, i32)>, String> {
+    let mut all = Vec::new();
+    for (rank, status) in ranks {
+        match status.returned() {
+            None => {
+                return Err(format!(
+                    "rank {rank} cannot call them: it has not left MPI_Init yet, or has not called it but MPI_Session_init"
+                ));
+            }
+            Some((last, value)) if last == number => all.push((rank, value)),
+            Some(_) => {}
+        }
+    }
+    Ok(all)
+}
+
+impl Launcher<'_> {
+    pub(super) fn call_functions(&mut self, id: u32, saves: bool) {
+        let reason = match self.why_not_imaged() {
+            _ if self.launch.params.cr() != Some("self") => {
+                "the job was started without 'cr self'".into()
+            }
+            Some(reason) => reason,
+            None if !saves => "nothing was saved".into(),
+            None if self.calling.is_some() => {
+                "its functions are being called already: try again when that is done".into()
+            }
+            None if self.job.jobs() > 1 => {
+                "it has spawned another job, which has no such functions".into()
+            }
+            None => return self.begin_call(id, CheckpointCall::Save),
+        };
+        self.end_entrant(id, &Reply::Refused { rank: 0, reason });
+    }
+
+    fn begin_call(&mut self, asker: u32, call: CheckpointCall) {
+        let (number, look) = (self.post_call(call), Some(Instant::now()));
+        self.calling = Some(Calling { asker, number, look, returned: BTreeMap::new() });
+    }
+
+    /// Requests a call from the helpers of all ranks; returns its number.
+    fn post_call(&mut self, call: CheckpointCall) -> u32 {
+        let number = call.next_after(self.last_call);
+        self.last_call = number;
+        for member in self.members.values().filter(|member| member.running) {
+            member.rank.iter().for_each(|rank| rank.segment.status().want_call(number));
+        }
+        self.post_all(&ToAgent::CallFunctions { number });
+        number
+    }
+
+    /// Whether this connection has requested the present call.
+    pub(super) fn is_caller(&self, id: u32) -> bool {
+        self.calling.as_ref().is_some_and(|calling| calling.asker == id)
+    }
+
+    /// Handles a message of that tool; `None`: the tool is gone.
+    pub(super) fn handle_caller_message(&mut self, id: u32, said: Option<&Request>) {
+        let is_over = self.calling.as_ref().is_some_and(|calling| calling.look.is_none());
+        let done = Reply::Done { number: 0, text: String::new() };
+        match said {
+            Some(Request::CallFunctions { saves: false }) if is_over => {
+                return self.begin_call(id, CheckpointCall::Continue);
+            }
+            Some(Request::EndHeld { set }) if is_over => {
+                self.ended_by_checkpoint = Some(CHECKPOINTED);
+                if self.launch.supervision.is_none() {
+                    oxmpi_sys::complain!(
+                        "mpirun: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back"
+                    );
+                }
+            }
+            _ => {}
+        }
+        self.end_calling();
+        self.end_entrant(id, &done);
+    }
+
+    pub(super) fn calling_time(&self) -> Option<Instant> {
+        self.calling.as_ref()?.look
+    }
+
+    pub(super) fn check_calls(&mut self, now: Instant) {
+        let Some(calling) =
+            self.calling.as_ref().filter(|calling| calling.look.is_some_and(|look| look <= now))
+        else {
+            return;
+        };
+        let ranks = self.members.iter().filter(|(_, member)| member.running);
+        let here = ranks
+            .filter_map(|(number, member)| Some((*number, member.rank.as_ref()?.segment.status())));
+        match returned(calling.number, here) {
+            Ok(all) => self.note_returns(calling.number, &all),
+            Err(reason) => self.give_up_call(reason),
+        }
+        if let Some(calling) = self.calling.as_mut().filter(|calling| calling.look.is_some()) {
+            calling.look = Some(now + LOOK);
+        }
+    }
+
+    pub(super) fn note_returns(&mut self, number: u32, all: &[(u32, i32)]) {
+        let Some(calling) = self.calling.as_mut().filter(|calling| calling.number == number) else {
+            return;
+        };
+        calling.returned.extend(all.iter().copied());
+        if let Some((number, _)) = self.members.iter().find(|(_, member)| !member.running) {
+            let name = self.job.name(*number);
+            return self.give_up_call(format!("{name} has ended"));
+        }
+        if calling.look.is_none() || calling.returned.len() < self.members.len() {
+            return;
+        }
+        calling.look = None;
+        let (asker, number) = (calling.asker, calling.number);
+        let bad = calling
+            .returned
+            .iter()
+            .find(|(_, value)| **value != 0)
+            .map(|(rank, value)| (*rank, *value));
+        let names = self.launch.params.cr_self_functions();
+        let name = names.map_or_else(
+            |_| "the function".into(),
+            |[save, _, go_on]| {
+                if CheckpointCall::of(number) == CheckpointCall::Save { save.0 } else { go_on.0 }
+            },
+        );
+        match bad {
+            Some((rank, value)) => {
+                let name_of_rank = self.job.name(rank);
+                self.give_up_call(format!("{name} has returned {value} in {name_of_rank}"));
+            }
+            None if CheckpointCall::of(number) == CheckpointCall::Save => {
+                self.post_call(CheckpointCall::Open);
+                match blob::write(&self.layout().encode()) {
+                    Ok(fd) => self.tell_entrant(asker, &Reply::Given, Some(fd.as_fd())),
+                    Err(error) => self.give_up_call(error.to_string()),
+                }
+            }
+            None => {
+                self.end_calling();
+                self.end_entrant(asker, &Reply::Done { number, text: String::new() });
+            }
+        }
+    }
+
+    fn layout(&self) -> Layout {
+        let own = oxmpi_sys::host::name();
+        let mut hosts = hosts_of(self.launch, &own);
+        hosts.resize(self.members.len(), own);
+        Layout { programs: self.launch.apps.iter().map(super::App::held).collect(), hosts }
+    }
+
+    fn end_calling(&mut self) -> Option<Calling> {
+        let calling = self.calling.take()?;
+        if CheckpointCall::of(self.last_call) == CheckpointCall::Save {
+            self.post_call(CheckpointCall::Open);
+        }
+        Some(calling)
+    }
+
+    pub(super) fn give_up_call(&mut self, reason: String) {
+        if let Some(calling) = self.end_calling() {
+            self.end_entrant(calling.asker, &Reply::Refused { rank: 0, reason });
+        }
+    }
+}

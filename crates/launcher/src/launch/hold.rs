@@ -1,0 +1,510 @@
+//! Holding all processes of a job while a tool images each rank.
+//!
+//! Rules
+//! 0. If the transport needs it ([`Module::rests_for_images`](oxmpi_param::Module)), the messages
+//!    are quiesced first and all connections closed (`quiesce.rs`). They resume after rule 4, or
+//!    after a restart.
+//! 1. All processes of all ranks are stopped (SIGSTOP) before the first image is made, and continue
+//!    only when the tool reports that all images are complete. So the images show one moment of the
+//!    job. No rank has to call MPI for this: data in the kernel on their way between two ranks are
+//!    also kept by the sender, and sent again after a restart (rule 11 of the transport tcp).
+//! 2. Nothing is in flight between a rank and the launcher: all its requests are read, and all
+//!    replies to it. A rank that was stopped between a request and its reply runs for a moment, and
+//!    then all are stopped again.
+//! 3. The ranks' output is read from the pipes and forwarded.
+//! 4. The processes continue when the tool requests it, or when its connection has ended. CRIU
+//!    inherits that connection, so it lasts until the last CRIU ends, even if the tool was killed.
+//!    Until then the ranks must not run: a process that runs while CRIU has its code in it makes
+//!    CRIU fail, is ended by SIGPIPE when it writes to CRIU, or stays stopped for good, because
+//!    CRIU stops again what it has found stopped.
+//! 5. If a rank needs action (a signal, an end), the images are invalid, and the tool gets an
+//!    error. If images are being made, the tool begins no further one and ends its connection;
+//!    signals except SIGKILL wait for that. Otherwise the ranks continue at once.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use oxmpi_sys::fdpass;
+use rustix::event::PollFlags;
+use rustix::process::Signal;
+
+use super::end::signal_group;
+use super::launcher::Launcher;
+use super::output::is_ready;
+use super::plugs::Plug;
+use super::start::RankProcess;
+use super::still::{self, Input, STOPPING, send, unread};
+use crate::hosts::pieces::FileReceiver;
+use oxmpi_rt_client::blob;
+use oxmpi_rt_client::codec::FieldWriter;
+use oxmpi_rt_client::control::{Reply, Request};
+use oxmpi_rt_client::foreign::is_alive;
+use oxmpi_rt_proto::agent::{FromAgent, ToAgent};
+use oxmpi_rt_proto::held::{Held, HeldRank};
+
+/// The most attempts to stop the processes with nothing in flight, and how long they run in
+/// between.
+const ATTEMPTS: u32 = 100;
+const BETWEEN: Duration = Duration::from_millis(2);
+/// The exit status of a job that has ended with a checkpoint: EX_TEMPFAIL of sysexits(3), "try
+/// again".
+pub(super) const CHECKPOINTED: i32 = 75;
+
+#[derive(Debug, Default)]
+pub(super) struct HoldState {
+    /// The tool's connection at the entrance.
+    holder: u32,
+    /// The processes of this host that continue with SIGCONT.
+    stopped: Vec<u32>,
+    /// Whether images may be being made: from the tool's answer until it reports that all images
+    /// are complete.
+    is_imaging: bool,
+    broken: Option<String>,
+    /// Signals for the ranks of this host that wait until no image is being made.
+    signals: Vec<(Signal, Vec<u32>)>,
+    /// The number of the attempt, also in the agents' answers.
+    round: u32,
+    stopped_hosts: usize,
+    /// The agents' descriptions, and the number of agents that have sent theirs.
+    far: Vec<HeldRank>,
+    listeners: Vec<SocketAddr>,
+    described_hosts: usize,
+    /// Whether a process has an unread answer, or got one since it was described.
+    is_unread: bool,
+    /// The agents' results of imaging, by host.
+    facts: Vec<(String, Vec<u8>)>,
+    /// The directory for images that come in pieces, and the receiver for each agent.
+    directory: PathBuf,
+    incoming: BTreeMap<usize, FileReceiver>,
+}
+
+impl Launcher<'_> {
+    pub(super) fn hold(&mut self, id: u32) {
+        match self.why_not_held() {
+            None if self.launch.transport.rests_for_images => self.rest_for_images(id),
+            // Messages of other hosts are handled before it begins.
+            None => self.hold_wanted = Some(id),
+            Some(_) if self.is_left_to_criu() => self.hold_next.push(id),
+            Some(reason) => self.end_entrant(id, &Reply::Refused { rank: 0, reason }),
+        }
+    }
+
+    /// Carries out the request outside of event handling.
+    pub(super) fn begin_hold(&mut self) -> rustix::io::Result<()> {
+        let Some(id) = self.hold_wanted.take() else { return Ok(()) };
+        if self.entrance.as_ref().is_none_or(|entrance| entrance.pid_of(id).is_none()) {
+            self.end_rest();
+            return Ok(()); // the tool is gone
+        }
+        // The processes may have advanced until their messages were quiescent.
+        let refused = if self.rests_for_images() { self.why_not_held() } else { None };
+        let held = match refused {
+            Some(reason) => Err(reason),
+            None => self.stand_still(id)?,
+        };
+        let given =
+            held.and_then(|held| blob::write(&held.encode()).map_err(|error| error.to_string()));
+        match given {
+            Ok(fd) => {
+                self.hold.iter_mut().for_each(|hold| hold.is_imaging = true);
+                self.tell_entrant(id, &Reply::Given, Some(fd.as_fd()));
+            }
+            Err(reason) => {
+                self.go_on_from_hold();
+                self.end_entrant(id, &Reply::Refused { rank: 0, reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the tool that holds the processes is gone, and its CRIU is not.
+    fn is_left_to_criu(&self) -> bool {
+        let holder = self.hold.as_ref().map(|hold| hold.holder);
+        let holder = holder.and_then(|id| self.entrance.as_ref()?.pid_of(id));
+        holder.is_some_and(|pid| !is_alive(pid))
+    }
+
+    /// Why ranks cannot be imaged one by one; `None` if they can.
+    fn why_not_held(&self) -> Option<String> {
+        if !self.launch.transport.can_rest(&self.launch.params) {
+            let name = self.launch.transport.name;
+            let can = self.launch.transport.advice_to_rest();
+            return Some(format!(
+                "messages over '{name}' are not in an image of one rank alone: start the job with {can}, or make an image of all its \
+                 processes together (--tree)"
+            ));
+        }
+        if self.hold.is_some() || self.hold_wanted.is_some() {
+            return Some("images of it are being made already: try again when that is done".into());
+        }
+        if self.standing.is_on() {
+            return Some("its messages are being quiesced: try again when that is done".into());
+        }
+        if self.job.jobs() > 1 {
+            return Some(
+                "it has spawned another job, which is not in images of single ranks: make one of all its processes together (--tree)"
+                    .into(),
+            );
+        }
+        if let Some(dead) = self.deaths.first() {
+            return Some(format!(
+                "{} has died, and the others have survived it",
+                self.job.name(*dead)
+            ));
+        }
+        if self.ports.is_any() {
+            return Some(
+                "a port is open (MPI_Open_port), which is not there after a restart: close it first".into(),
+            );
+        }
+        self.why_not_imaged()
+    }
+
+    /// Stops the processes (rules 1 to 3).
+    fn stand_still(&mut self, holder: u32) -> rustix::io::Result<Result<Held, String>> {
+        let tool = self.entrance.as_ref().and_then(|entrance| entrance.pid_of(holder));
+        for _ in 0..ATTEMPTS {
+            self.hold_rounds = self.hold_rounds.wrapping_add(1);
+            let round = self.hold_rounds;
+            self.hold = Some(HoldState { holder, round, ..HoldState::default() });
+            self.post_all(&ToAgent::Hold { round });
+            let roots: Vec<u32> =
+                self.ranks().map(|(_, rank)| rank.process.pid.cast_unsigned()).collect();
+            match (still::stop(&roots, tool), &mut self.hold) {
+                (Ok(stopped), Some(hold)) => hold.stopped = stopped,
+                (Ok(_), None) => {}
+                (Err(reason), _) => return Ok(Err(reason)),
+            }
+            if let Err(reason) = self.await_far(|hold| hold.stopped_hosts)? {
+                return Ok(Err(reason));
+            }
+            self.read_all();
+            self.read_outputs();
+            self.hold.iter_mut().for_each(|hold| hold.is_unread = false);
+            self.post_all(&ToAgent::Describe { round });
+            if let Err(reason) = self.await_far(|hold| hold.described_hosts)? {
+                return Ok(Err(reason));
+            }
+            let is_requested =
+                self.far.iter().flatten().any(|far| !far.address_requests.is_empty());
+            if !is_requested && !self.has_unread_answers() {
+                return Ok(self.describe_held());
+            }
+            self.let_run();
+            std::thread::sleep(BETWEEN);
+        }
+        Ok(Err(format!(
+            "ranks had requests to mpirun in flight each time that they were stopped, {ATTEMPTS} times: try again"
+        )))
+    }
+
+    fn await_far(
+        &mut self,
+        answers: impl Fn(&HoldState) -> usize,
+    ) -> rustix::io::Result<Result<(), String>> {
+        let limit = Instant::now() + 2 * STOPPING;
+        loop {
+            match &self.hold {
+                None => return Ok(Err("the tool that requested it is gone".into())),
+                Some(HoldState { broken: Some(reason), .. }) => return Ok(Err(reason.clone())),
+                Some(hold) if answers(hold) >= self.far.iter().flatten().count() => {
+                    return Ok(Ok(()));
+                }
+                Some(_) => {}
+            }
+            if limit <= Instant::now() {
+                return Ok(Err("the agents of other hosts have not answered in time".into()));
+            }
+            self.hold_until = Some(limit);
+            let waited = self.wait();
+            self.hold_until = None;
+            waited?;
+        }
+    }
+
+    pub(super) fn handle_hold_message(&mut self, at: usize, message: FromAgent) {
+        let host = self
+            .far
+            .get(at)
+            .and_then(Option::as_ref)
+            .map(|far| far.host.clone())
+            .unwrap_or_default();
+        let failed = match &message {
+            FromAgent::Stopped { round, error } | FromAgent::Described { round, error, .. } => {
+                (self.is_round(*round) && !error.is_empty())
+                    .then(|| format!("host {host}: {error}"))
+            }
+            _ => None,
+        };
+        if let Some(reason) = failed {
+            return self.break_hold(|| reason);
+        }
+        let Some(hold) = &mut self.hold else { return };
+        match message {
+            FromAgent::Stopped { round, .. } if round == hold.round => hold.stopped_hosts += 1,
+            FromAgent::Described { round, is_unread, ranks, listeners, .. }
+                if round == hold.round =>
+            {
+                hold.described_hosts += 1;
+                hold.is_unread |= is_unread;
+                hold.listeners.extend(listeners);
+                let ranks =
+                    ranks.into_iter().map(|rank| HeldRank { host: Some(host.clone()), ..rank });
+                hold.far.extend(ranks);
+            }
+            FromAgent::Piece { round, name, bytes } if round == hold.round => {
+                let directory = &hold.directory;
+                let incoming =
+                    hold.incoming.entry(at).or_insert_with(|| FileReceiver::into(directory));
+                if let Err(error) = incoming.take(&name, &bytes) {
+                    let (holder, path) = (hold.holder, hold.directory.join(&name));
+                    let reason = format!("{} cannot be written: {error}", path.display());
+                    self.tell_entrant(holder, &Reply::Refused { rank: 0, reason }, None);
+                }
+            }
+            FromAgent::Imaged { round, error, facts } if round == hold.round => {
+                let holder = hold.holder;
+                // A file that is open in this process would count as one of the job's.
+                hold.incoming.remove(&at);
+                hold.facts.push((host.clone(), facts));
+                if !error.is_empty() {
+                    let reason = format!("host {host}: {error}");
+                    self.tell_entrant(holder, &Reply::Refused { rank: 0, reason }, None);
+                } else if hold.facts.len() == self.far.iter().flatten().count() {
+                    self.give_facts(holder);
+                }
+            }
+            // About an attempt that was given up.
+            _ => {}
+        }
+    }
+
+    fn is_round(&self, round: u32) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.round == round)
+    }
+
+    /// Sends a tool the agents' results of imaging.
+    fn give_facts(&self, holder: u32) {
+        let mut out = FieldWriter::default();
+        let facts = self.hold.as_ref().map(|hold| &*hold.facts).unwrap_or_default();
+        out.list(facts, |out, (host, facts)| {
+            out.bytes(host.as_bytes());
+            out.bytes(facts);
+        });
+        match blob::write(&out.into_bytes()) {
+            Ok(fd) => self.tell_entrant(holder, &Reply::Given, Some(fd.as_fd())),
+            Err(error) => {
+                let reason = error.to_string();
+                self.tell_entrant(holder, &Reply::Refused { rank: 0, reason }, None);
+            }
+        }
+    }
+
+    pub(super) fn note_answer_in_hold(&mut self) {
+        self.hold.iter_mut().for_each(|hold| hold.is_unread = true);
+    }
+
+    fn ranks(&self) -> impl Iterator<Item = (u32, &RankProcess)> {
+        self.members.iter().filter_map(|(number, member)| Some((*number, member.rank.as_ref()?)))
+    }
+
+    /// Reads the pipes until they are empty; their writers are stopped.
+    fn read_outputs(&mut self) {
+        let all: Vec<u32> = self.members.keys().copied().collect();
+        for (rank, kind) in all.into_iter().flat_map(|rank| [(rank, 0), (rank, 1)]) {
+            while self
+                .members
+                .get(&rank)
+                .and_then(|member| member.outputs[kind].as_ref())
+                .is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
+            {
+                self.output(rank, kind);
+            }
+        }
+    }
+
+    fn has_unread_answers(&self) -> bool {
+        // A socket with an error has no reply to read.
+        self.hold.as_ref().is_some_and(|hold| hold.is_unread)
+            || self.ranks().any(|(_, rank)| fdpass::has_unread(&rank.control).unwrap_or(false))
+    }
+
+    fn describe_held(&mut self) -> Result<Held, String> {
+        let Some(entrance) = &self.entrance else { return Err("it has no entrance".into()) };
+        let mut held = Held {
+            ranks: Vec::new(),
+            listeners: self
+                .members
+                .values()
+                .filter_map(|member| member.plug.as_ref())
+                .flat_map(Plug::sockets)
+                .collect(),
+            universe: self.universe,
+            entrance: entrance.names(),
+            generation: entrance.generation(0),
+            mark: self.guard.mark().into(),
+            secret: self.secret,
+            step: self.standing.step(),
+            time_left: self.time_left(Instant::now()),
+            queued: [0, 1].map(|at| self.sinks[at].unwritten().to_vec()),
+            input_ended: self.feed.has_ended(),
+            programs: self.launch.apps.iter().map(super::App::held).collect(),
+        };
+        let name = held.entrance.0.clone();
+        let describe = |(number, _): (u32, &RankProcess)| {
+            let rank = self.describe_rank(number, &name);
+            rank.map_err(|why| format!("{}: {why}", self.job.name(number)))
+        };
+        let mut ranks = self.ranks().map(describe).collect::<Result<Vec<_>, _>>()?;
+        if let Some(hold) = &mut self.hold {
+            held.listeners.append(&mut hold.listeners);
+            ranks.append(&mut hold.far);
+        }
+        ranks.sort_unstable_by_key(|rank| rank.number);
+        for rank in &mut ranks {
+            if let Some(member) = self.members.get(&rank.number) {
+                rank.partial = [0, 1].map(|kind| member.lines[kind].partial().to_vec());
+            }
+            if rank.host.is_some() {
+                self.add_far_input(rank)
+                    .map_err(|error| format!("input cannot be read: {error}"))?;
+            }
+        }
+        if ranks.len() != self.members.len() {
+            return Err("processes on other hosts have ended".into());
+        }
+        Ok(Held { ranks, ..held })
+    }
+
+    /// Adds the part of a remote rank's input that is still here.
+    fn add_far_input(&self, rank: &mut HeldRank) -> io::Result<()> {
+        let Some(rest) = &mut rank.input else { return Ok(()) };
+        let input = self.far_inputs.iter().find(|input| input.rank == rank.number);
+        if let Some(pipe) = input.and_then(|input| input.pipe.as_ref()) {
+            rest.extend(unread(pipe)?);
+        }
+        if let Some((_, left)) = self.feed.left(rank.number) {
+            rest.extend(left);
+        }
+        Ok(())
+    }
+
+    fn describe_rank(&self, number: u32, entrance: &str) -> Result<HeldRank, String> {
+        let member = self.members.get(&number).ok_or("it is gone")?;
+        let rank = member.rank.as_ref().ok_or("it is gone")?;
+        let alarm = member.plug.as_ref().map(|plug| &plug.alarm);
+        let input = match self.feed.left(number) {
+            Some((pipe, rest)) => Input::Fed(pipe, rest),
+            // The launcher's own input, which differs after a restart.
+            None if self.launch.stdin == super::Stdin::Rank(number) => Input::Own,
+            None => Input::Other,
+        };
+        let stopped = self.hold.as_ref().map(|hold| &*hold.stopped).unwrap_or_default();
+        still::describe(number, (rank, alarm), &member.outputs, &input, (entrance, stopped))
+    }
+
+    pub(super) fn is_holder(&self, id: u32) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.holder == id)
+    }
+
+    /// Handles a message of the tool; `None`: the tool is gone, with all its CRIUs.
+    pub(super) fn handle_holder_message(&mut self, id: u32, said: Option<&Request>) {
+        if let (Some(_), Some(refusal)) = (said, self.refusal_of_holder()) {
+            // CRIUs of the tool may still work: the end of the connection is awaited.
+            return self.tell_entrant(id, &refusal, None);
+        }
+        let reply = Reply::Done { number: 0, text: String::new() };
+        match said {
+            Some(Request::EndHeld { set }) => {
+                // Unwritten output is in the checkpoint.
+                self.ended_by_checkpoint = Some(CHECKPOINTED);
+                if self.launch.supervision.is_none() {
+                    oxmpi_sys::complain!(
+                        "mpirun: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back"
+                    );
+                }
+            }
+            Some(Request::ImageFar { place }) => {
+                let Some(hold) = &mut self.hold else { return };
+                // A word that only the set can interpret, and its directory.
+                hold.directory =
+                    place.split_once(' ').map_or(place.as_str(), |(_, directory)| directory).into();
+                let round = hold.round;
+                return self.post_all(&ToAgent::Image { round, place: place.clone() });
+            }
+            Some(Request::Imaged { ends }) => {
+                self.hold.iter_mut().for_each(|hold| hold.is_imaging = false);
+                if *ends {
+                    return self.tell_entrant(id, &reply, None);
+                }
+                self.go_on_from_hold();
+            }
+            _ => self.go_on_from_hold(),
+        }
+        self.end_entrant(id, &reply);
+    }
+
+    /// The answer once the images are invalid.
+    fn refusal_of_holder(&self) -> Option<Reply> {
+        let why = self.hold.as_ref()?.broken.as_ref()?;
+        Some(Reply::Refused {
+            rank: 0,
+            reason: format!("its processes do not stand still any longer: {why}"),
+        })
+    }
+
+    /// Lets the processes and their messages continue, or serves the next tool.
+    fn go_on_from_hold(&mut self) {
+        self.let_run();
+        self.end_rest();
+        std::mem::take(&mut self.hold_next).into_iter().for_each(|id| self.hold(id));
+    }
+
+    fn let_run(&mut self) {
+        let Some(hold) = self.hold.take() else { return };
+        if hold.is_imaging {
+            still::recover(&hold.stopped);
+        }
+        for (signal, ranks) in hold.signals {
+            ranks
+                .iter()
+                .filter_map(|rank| self.rank(*rank))
+                .for_each(|rank| signal_group(rank, signal));
+        }
+        self.post_all(&ToAgent::GoOn);
+        hold.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
+    }
+
+    /// Invalidates the images, as the processes need action (rule 5).
+    pub(super) fn break_hold(&mut self, why: impl FnOnce() -> String) {
+        let Some(hold) = &mut self.hold else { return };
+        if hold.broken.is_some() {
+            return;
+        }
+        hold.broken = Some(why());
+        let holder = hold.holder;
+        if !hold.is_imaging {
+            hold.stopped.drain(..).for_each(|pid| send(pid, Signal::CONT));
+            self.post_all(&ToAgent::GoOn);
+            self.end_rest();
+        } else if let Some(refusal) = self.refusal_of_holder() {
+            self.tell_entrant(holder, &refusal, None);
+        }
+    }
+
+    /// Sends a signal to processes of this host, at once or when no image is being made.
+    pub(super) fn signal_here(&mut self, signal: Signal, ranks: impl Iterator<Item = u32>) {
+        match &mut self.hold {
+            Some(hold) if hold.is_imaging && signal != Signal::KILL => {
+                hold.signals.push((signal, ranks.collect()));
+            }
+            _ => {
+                ranks.filter_map(|rank| self.rank(rank)).for_each(|rank| signal_group(rank, signal))
+            }
+        }
+    }
+}

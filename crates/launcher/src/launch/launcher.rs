@@ -1,0 +1,612 @@
+//! The launcher's loop: it sleeps in poll(2) until a rank writes, sends a request or ends, a signal
+//! comes, or a time limit is over.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use oxmpi_shm::segment::Boot;
+use oxmpi_sys::spawn::{Guard, RELAYED, Signals, stands_for};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::process::{Signal, getppid, kill_process};
+
+use super::binding::Binding;
+use super::entrance::{ENTRANCE, ENTRANT, Entrance};
+use super::far::{FarInput, hosts_of, own_node};
+use super::files::Files;
+use super::functions::Calling;
+use super::heirs::Heirs;
+use super::hold::HoldState;
+use super::input::Feed;
+use super::lifelines::Lifelines;
+use super::links::Links;
+use super::output::{Lines, Sink, is_ready};
+use super::plugs::Plug;
+use super::quiesce::Standing;
+use super::relays::{RELAY, RELAY_ENDED, Relays};
+use super::start::{Outputs, RankProcess, StartedRanks, app_of};
+use super::watching::Watchdog;
+use super::{Launch, LaunchError, end, start};
+use crate::hosts::agent::stage;
+use crate::hosts::head::RemoteAgent;
+use crate::job::{Exit, Glimpse, JobEvent, Jobs, MpiStage, WATCH_INTERVAL};
+use crate::ports::Ports;
+use oxmpi_daemon::orphans::Orphans;
+use oxmpi_rt_client::universe::Parent;
+
+/// The upper half of an event's 64 bits.
+const OUTPUT: [u64; 2] = [0, 1];
+pub(super) const CONTROL: u64 = 2;
+pub(super) const ENDED: u64 = 3;
+const SIGNALS: u64 = 4;
+pub(super) const LINK: u64 = 5;
+pub(super) const LAUNCHER_LISTENERS: u64 = 6;
+
+pub(super) const AGENT_STREAM: u64 = 7;
+/// The error output of an agent, or of the process that forwards its stream.
+pub(super) const AGENT_ERRORS: u64 = 8;
+pub(super) const REMOTE_INPUT: u64 = 9;
+pub(super) const LIFELINES: u64 = 12;
+
+pub(super) struct JobMember {
+    /// `None` when the spawned job is over, or the process is on another host.
+    pub(super) rank: Option<RankProcess>,
+    /// The segment of a process that is gone, for later requests.
+    pub(super) relic: Option<OwnedFd>,
+    /// Whether a process that is gone had called MPI_Finalize.
+    pub(super) has_left: bool,
+    /// No request can name the process any more: it is kept while its outputs are open.
+    pub(super) is_forgotten: bool,
+    pub(super) running: bool,
+    pub(super) outputs: Outputs,
+    pub(super) lines: [Lines; 2],
+    pub(super) plug: Option<Plug>,
+    pub(super) node: u32,
+    /// The index of the process's agent; `None`: this launcher's own process.
+    pub(super) host: Option<usize>,
+    /// The last reported state of a process on another host.
+    pub(super) seen: Glimpse,
+    /// Whether a process on another host had left MPI for a time in that report.
+    pub(super) rests: bool,
+    /// The open outputs of a process on another host.
+    pub(super) far_open: [bool; 2],
+    /// The program of the process in the launcher's list, also through spawning.
+    pub(super) app: usize,
+}
+
+pub(super) struct Launcher<'a> {
+    pub(super) launch: &'a Launch,
+    pub(super) job: Jobs,
+    pub(super) signals: &'a Signals,
+    pub(super) members: BTreeMap<u32, JobMember>,
+    pub(super) guard: Guard,
+    /// The agents on other hosts; `None`: the stream has ended.
+    pub(super) far: Vec<Option<RemoteAgent>>,
+    pub(super) far_inputs: Vec<FarInput>,
+    pub(super) lifelines: Lifelines,
+    /// Agents with messages that are not handled yet.
+    pub(super) late: Vec<usize>,
+    /// Events that are handled when all agents have answered a state query.
+    pub(super) deferred: Vec<JobEvent>,
+    pub(super) deferred_until: Option<Instant>,
+    /// The common part of the first job's boot records.
+    pub(super) boot: Boot,
+    /// The number of this host's node, if there are several.
+    pub(super) node: Option<u32>,
+    /// The parent of each spawned job, by the number of its first process.
+    pub(super) parents: HashMap<u32, Parent>,
+    pub(super) links: Links,
+    pub(super) relays: Relays,
+    /// The listener for later ranks and tools.
+    pub(super) entrance: Option<Entrance>,
+    pub(super) universe: u64,
+    pub(super) ports: Ports,
+    pub(super) secret: [u8; 32],
+    /// The limits on open files for ranks, if they are not the launcher's own.
+    pub(super) open_files: Option<(u64, u64)>,
+    /// Events that are always polled: control sockets, processes, signals.
+    pub(super) events: OwnedFd,
+    /// The ranks' outputs, polled while our own outputs have room.
+    pub(super) outputs: OwnedFd,
+    pub(super) open_count: usize,
+    pub(super) sinks: [Sink<'static>; 2],
+    /// The outputs of processes with an incomplete line that is due at some time.
+    pub(super) half_lines: BTreeSet<(u32, usize)>,
+    pub(super) feed: Feed,
+    pub(super) files: Option<Files>,
+    /// Aborts that wait until all messages so far are read.
+    pub(super) aborts: Vec<JobEvent>,
+    /// The failed processes that the others were notified of, in order.
+    pub(super) deaths: Vec<u32>,
+    pub(super) standing: Standing,
+    /// The present call of checkpoint functions, and the number of the last call.
+    pub(super) calling: Option<Calling>,
+    pub(super) last_call: u32,
+    pub(super) hold: Option<HoldState>,
+    /// The tool that has requested a hold, by its connection at the entrance; the number of
+    /// attempts, and the limit for other processes.
+    pub(super) hold_wanted: Option<u32>,
+    /// Tools that wait until CRIU of an abandoned hold has ended.
+    pub(super) hold_next: Vec<u32>,
+    pub(super) hold_rounds: u32,
+    pub(super) hold_until: Option<Instant>,
+    /// The exit status, once the job ends with a checkpoint.
+    pub(super) ended_by_checkpoint: Option<i32>,
+    pub(super) grace: Option<Instant>,
+    orphans: Orphans,
+    pub(super) heirs: Heirs,
+    timeout: Option<Instant>,
+    watch: Option<Instant>,
+    pub(super) watchdogs: Vec<Watchdog>,
+    pub(super) finished: Option<i32>,
+    pub(super) interrupted: Option<i32>,
+    pub(super) buffer: Vec<u8>,
+}
+
+impl<'a> Launcher<'a> {
+    pub(super) fn new(
+        launch: &'a Launch,
+        signals: &'a Signals,
+        started: StartedRanks,
+    ) -> Result<Self, LaunchError> {
+        let StartedRanks { boot, nodes, ranks, outputs: pipes, guard, feed, plugs, secret, .. } =
+            started;
+        let StartedRanks { far, far_inputs, lifelines, entrance, deadline, .. } = started;
+        let host = oxmpi_sys::host::name();
+        let size = nodes.len() as u32;
+        let epoll =
+            || start::kernel("wait for the ranks", epoll::create(epoll::CreateFlags::CLOEXEC));
+        let mut launcher = Launcher {
+            launch,
+            job: Jobs::new(size, &host)
+                .surviving(launch.params.mpi_ft_enable())
+                .failing_by_codes(launch.params.mpi_abort_on_non_zero_status())
+                .spread_over(hosts_of(launch, &host)),
+            signals,
+            members: BTreeMap::new(),
+            guard,
+            far: far.into_iter().map(Some).collect(),
+            far_inputs: Vec::new(),
+            lifelines,
+            late: Vec::new(),
+            deferred: Vec::new(),
+            deferred_until: None,
+            boot,
+            node: own_node(launch, &ranks),
+            parents: HashMap::new(),
+            links: Links::default(),
+            relays: Relays::default(),
+            entrance,
+            universe: boot.job_id,
+            ports: Ports::default(),
+            secret,
+            open_files: None,
+            events: epoll()?,
+            outputs: epoll()?,
+            open_count: 0,
+            sinks: [Sink::new(rustix::stdio::stdout()), Sink::new(rustix::stdio::stderr())],
+            half_lines: BTreeSet::new(),
+            feed,
+            files: None,
+            aborts: Vec::new(),
+            deaths: Vec::new(),
+            standing: Standing::default(),
+            hold: None,
+            hold_wanted: None,
+            hold_next: Vec::new(),
+            hold_rounds: 0,
+            hold_until: None,
+            calling: None,
+            last_call: 0,
+            ended_by_checkpoint: None,
+            grace: None,
+            orphans: Orphans::default(),
+            heirs: Heirs::default(),
+            timeout: deadline.map(|deadline| Instant::now() + deadline.left()),
+            watch: None,
+            watchdogs: Watchdog::all(&launch.params),
+            finished: None,
+            interrupted: None,
+            buffer: vec![0; 64 << 10],
+        };
+        let listened = launcher.listen(&launcher.events, signals.as_fd(), SIGNALS, 0);
+        let listened = listened.and_then(|()| launcher.watch_entrance());
+        let mut plugs = plugs.into_iter();
+        let app = |number| app_of(&launch.apps, number);
+        let tag = |number: u32| launch.output.tags.then(|| number.to_string());
+        let listened = listened.and_then(|()| launcher.await_lifelines());
+        let enlisted =
+            listened.and_then(|()| launcher.enlist_far(&nodes, far_inputs)).and_then(|()| {
+                ranks
+                    .into_iter()
+                    .zip(pipes)
+                    .map(|((number, rank), outputs)| {
+                        let tag = tag(number);
+                        launcher.enlist(
+                            number,
+                            (rank, outputs, plugs.next()),
+                            tag.as_deref(),
+                            app(number),
+                        )
+                    })
+                    .collect::<rustix::io::Result<Vec<()>>>()
+            });
+        if let Err(error) = enlisted {
+            launcher.kill_all();
+            return start::kernel("wait for the ranks", Err(error));
+        }
+        Ok(launcher)
+    }
+
+    pub(super) fn listen(
+        &self,
+        set: &OwnedFd,
+        fd: BorrowedFd<'_>,
+        kind: u64,
+        rank: u64,
+    ) -> rustix::io::Result<()> {
+        epoll::add(set, fd, epoll::EventData::new_u64(kind << 32 | rank), epoll::EventFlags::IN)
+    }
+
+    pub(super) fn enlist(
+        &mut self,
+        number: u32,
+        (rank, outputs, plug): (RankProcess, Outputs, Option<Plug>),
+        tag: Option<&str>,
+        app: usize,
+    ) -> rustix::io::Result<()> {
+        let name = u64::from(number);
+        let listened = self
+            .listen(&self.events, rank.control.as_fd(), CONTROL, name)
+            .and_then(|()| self.listen(&self.events, rank.process.pidfd.as_fd(), ENDED, name))
+            .and_then(|()| {
+                let mut pipes = OUTPUT.into_iter().zip(outputs.iter());
+                pipes.try_for_each(|(kind, pipe)| match pipe {
+                    Some(pipe) => self.listen(&self.outputs, pipe.as_fd(), kind, name),
+                    None => Ok(()),
+                })
+            });
+        self.open_count += outputs.iter().flatten().count();
+        let times = self.launch.output.times;
+        let lines = [0, 1].map(|_| Lines::new(tag, times));
+        let node = rank.segment.boot().node.unwrap_or(0);
+        let rank = Some(rank);
+        let member = JobMember {
+            rank,
+            relic: None,
+            has_left: false,
+            is_forgotten: false,
+            running: true,
+            outputs,
+            lines,
+            plug,
+            node,
+            host: None,
+            seen: Glimpse::default(),
+            rests: false,
+            far_open: [false; 2],
+            app,
+        };
+        self.members.insert(number, member);
+        listened
+    }
+
+    /// Runs until all jobs have ended, and leaves no process behind.
+    pub(super) fn run_to_the_end(mut self) -> Result<i32, LaunchError> {
+        let code = self.run();
+        self.part_with_others();
+        self.end_far();
+        self.kill_all();
+        start::kernel("wait for the ranks", code)
+    }
+
+    pub(super) fn kill_all(mut self) {
+        self.relays.end(&self.guard);
+        end::reap(self.members.values().filter_map(|member| member.rank.as_ref()), self.guard);
+    }
+
+    pub(super) fn rank(&self, number: u32) -> Option<&RankProcess> {
+        self.members.get(&number)?.rank.as_ref()
+    }
+
+    pub(super) fn print(&mut self, text: &str) {
+        self.sinks[1].queue().extend_from_slice(text.as_bytes());
+        self.sinks[1].write();
+    }
+
+    /// Prints the started ranks, as far as requested.
+    pub(super) fn introduce(&mut self, binding: &Binding) {
+        let mut text = binding.warning().filter(|_| !self.launch.quiet).unwrap_or_default();
+        let here = self.launch.here(self.members.len() as u32);
+        for (number, member) in &self.members {
+            if self.launch.verbose {
+                let path = self.launch.apps[member.app].path.display();
+                let on = self.launch.spread.as_ref().and_then(|spread| spread.host(*number));
+                let on = on.map(|host| format!(", host {}", host.name)).unwrap_or_default();
+                let pid =
+                    member.rank.as_ref().map_or(member.seen.pid, |r| r.process.pid.cast_unsigned());
+                text += &format!("mpirun: rank {number}: pid {pid}{on}, {path}\n");
+            }
+            if let (true, Ok(at)) = (self.launch.report_bindings, here.binary_search(number)) {
+                text += &binding.report(at as u32, *number);
+            }
+        }
+        self.print(&text);
+    }
+
+    fn run(&mut self) -> rustix::io::Result<i32> {
+        self.read_all_agents();
+        loop {
+            if let Some(code) = self.ended_by_checkpoint {
+                return Ok(code);
+            }
+            if let Some(code) = self.finished {
+                self.drain()?;
+                return self.settle(code);
+            }
+            self.begin_hold()?;
+            self.wait()?;
+            self.times();
+        }
+    }
+
+    pub(super) fn wait(&mut self) -> rustix::io::Result<()> {
+        while let Some(at) = self.late.pop() {
+            self.read_agent(at);
+        }
+        let watchdogs = self.watchdogs.iter().map(Watchdog::time).min();
+        let full = self.sinks.iter().any(Sink::is_full);
+        let times = [
+            self.grace,
+            self.timeout,
+            self.watch,
+            self.links.time(),
+            self.deferred_until,
+            self.far_time(),
+            self.standing.time(),
+            self.orphans.time(),
+            self.heirs.time(),
+            self.hold_until,
+            self.calling_time(),
+            self.entrance.as_ref().and_then(Entrance::time),
+            watchdogs,
+            (!full).then(|| self.half_lines_time()).flatten(),
+        ];
+        let timeout = times.into_iter().flatten().min().map(|t| {
+            let left = t.saturating_duration_since(Instant::now());
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+        });
+        let stdin = rustix::stdio::stdin();
+        let mut fds = vec![PollFd::new(&self.events, PollFlags::IN)];
+        if !full {
+            fds.push(PollFd::new(&self.outputs, PollFlags::IN));
+        }
+        let waiting: Vec<BorrowedFd<'_>> = self.sinks.iter().filter_map(Sink::waiting).collect();
+        fds.extend(waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
+        if self.feed.wants_more() {
+            fds.push(PollFd::new(&stdin, PollFlags::IN));
+        }
+        let behind: Vec<BorrowedFd<'_>> = self.feed.behind().collect();
+        fds.extend(behind.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        drop(fds);
+        self.feed.pass(rustix::stdio::stdin(), &mut self.buffer[..4096]);
+        if !full {
+            // Outputs before the ends of ranks: a rank's output comes before the report on its
+            // failure.
+            self.take_events(false)?;
+            // After reading: the end of a line may have come while this process was late.
+            self.pass_half_lines(Instant::now());
+        }
+        self.take_events(true)?;
+        self.sinks.iter_mut().for_each(Sink::write);
+        self.service_agents();
+        self.reap_orphans(Instant::now());
+        self.check_heirs(Instant::now())
+    }
+
+    fn take_events(&mut self, urgent: bool) -> rustix::io::Result<()> {
+        let mut list = Vec::with_capacity(128);
+        let set = if urgent { &self.events } else { &self.outputs };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match epoll::wait(set, rustix::buffer::spare_capacity(&mut list), Some(&now)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        for event in list {
+            let data = event.data.u64();
+            let rank = data as u32;
+            match data >> 32 {
+                CONTROL => _ = self.control_once(rank),
+                ENDED => self.ended(rank)?,
+                SIGNALS => self.signalled()?,
+                LINK => self.link_ready(rank),
+                LAUNCHER_LISTENERS => self.welcome_others(),
+                ENTRANCE => self.welcome_entrants(),
+                ENTRANT => self.read_entrant(rank),
+                RELAY => self.read_relay(rank),
+                RELAY_ENDED => self.relay_ended(rank)?,
+                AGENT_STREAM => self.far_ready(rank as usize),
+                AGENT_ERRORS => self.print_agent_errors(rank as usize),
+                REMOTE_INPUT => self.far_input(rank),
+                LIFELINES => self.lifeline_ready(rank),
+                kind => self.output(rank, kind as usize),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn ended(&mut self, rank: u32) -> rustix::io::Result<()> {
+        let Some(ended) = self.rank(rank) else { return Ok(()) };
+        let Some(exit) = start::exit_of(ended)? else { return Ok(()) };
+        if !self.heirs.is_awaited(rank) {
+            epoll::delete(&self.events, &ended.process.pidfd)?;
+        }
+        if self.is_succeeded(rank, exit)? {
+            return Ok(());
+        }
+        while self.control_once(rank) {}
+        for kind in [0, 1] {
+            while !self.sinks[self.launch.output.sink(kind)].is_full()
+                && self
+                    .members
+                    .get(&rank)
+                    .and_then(|member| member.outputs[kind].as_ref())
+                    .is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
+            {
+                self.output(rank, kind);
+            }
+        }
+        let seen = self.glimpse(rank);
+        self.note_end(rank, exit, seen);
+        Ok(())
+    }
+
+    /// Handles the end of a process of this launcher, here or on another host.
+    pub(super) fn note_end(&mut self, rank: u32, exit: Exit, seen: Glimpse) {
+        let name = self.job.name(rank);
+        self.break_hold(|| format!("{name} has ended"));
+        let may_be_bound = self.job.jobs() > 1 || self.links.is_any();
+        if may_be_bound && seen.stage != MpiStage::Finalized {
+            // A process that has released the bond must not die with this one: before a disconnect
+            // returns anywhere all have reported it.
+            self.read_all();
+        }
+        if let Some(member) = self.members.get_mut(&rank) {
+            member.running = false;
+            if let Some(plug) = &mut member.plug {
+                // If the rank has never requested its listener, peers must not connect to it any
+                // more.
+                plug.listener = None;
+                plug.abroad.iter_mut().for_each(|abroad| abroad.listener = None);
+            }
+        }
+        self.forget_services(rank);
+        self.report_end_to_relay(rank);
+        self.ports.ended(rank);
+        self.takes_no_step(rank);
+        let is_well = self.job.ends_well(exit, seen.stage);
+        let event = JobEvent::Exited { rank, exit, seen };
+        if may_be_bound && !is_well {
+            // Other launchers must not know earlier either: their reaction would come back.
+            self.handle_after_checks(event);
+        } else {
+            self.handle_event(event);
+            self.report_end_to_others(rank, is_well);
+        }
+    }
+
+    pub(super) fn read_all(&mut self) {
+        let all: Vec<u32> = self.members.keys().copied().collect();
+        for rank in all {
+            while self.control_once(rank) {}
+        }
+    }
+
+    pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
+        self.timeout.map(|limit| limit.saturating_duration_since(now))
+    }
+
+    /// Whether the user has ended the job, or its time limit is over and not handled yet.
+    pub(super) fn is_to_end(&self, now: Instant) -> bool {
+        self.job.is_ending() || self.timeout.is_some_and(|limit| limit <= now)
+    }
+
+    pub(super) fn signalled(&mut self) -> rustix::io::Result<()> {
+        while let Ok(Some(number)) = self.signals.next() {
+            let relayed = stands_for(number);
+            let number = relayed.unwrap_or(number);
+            let Some(signal) = Signal::from_named_raw(number) else { continue };
+            if relayed.is_none() && self.launch.supervision.is_some() && RELAYED.contains(&number) {
+                // If the signal was for the whole group, the supervisor treats its own and this one
+                // as one. If the supervisor has ended, this process ends too.
+                let _ = getppid().map(|supervisor| kill_process(supervisor, signal));
+            } else if signal == Signal::USR1 {
+                let (reports, forwards) = self.launch.params.mpi_sigusr1();
+                if reports {
+                    self.report_state();
+                }
+                if forwards {
+                    self.signal_running(signal);
+                }
+            } else if signal == Signal::USR2 {
+                self.signal_running(signal);
+            } else if signal == Signal::CHILD {
+                self.orphans.note();
+            } else if signal == Signal::XFSZ {
+                // The failed write reports the same.
+            } else if signal == Signal::TSTP {
+                self.signal_running(Signal::STOP);
+                kill_process(rustix::process::getpid(), Signal::STOP)?;
+                self.signal_running(Signal::CONT);
+            } else if self.finished.is_some() {
+                // The ranks have ended; only the wait for the reader of the output is left.
+                self.interrupted = Some(number);
+            } else {
+                self.handle_event(JobEvent::Signal(number));
+            }
+        }
+        Ok(())
+    }
+
+    fn times(&mut self) {
+        let now = Instant::now();
+        if self.grace.is_some_and(|t| t <= now) {
+            self.grace = None;
+            self.handle_event(JobEvent::GraceOver);
+        }
+        if self.timeout.is_some_and(|t| t <= now) {
+            self.timeout = None;
+            let time = self.launch.timeout.unwrap_or_default();
+            self.handle_after_checks(JobEvent::TimedOut {
+                time,
+                seen: Vec::new(),
+                waits: String::new(),
+            });
+        }
+        self.handle_deferred(now);
+        self.service_links(now);
+        self.check_hangs(now);
+        if !self.job.watches() {
+            self.watch = None;
+        } else if self.watch.is_none_or(|t| t <= now) {
+            let is_new = self.watch_far(self.watch.is_none());
+            self.watch = Some(now + WATCH_INTERVAL);
+            let all = self.glimpses();
+            self.handle_event(JobEvent::Seen { all, is_new });
+        }
+        self.check_missing();
+        self.check_calls(now);
+        self.check_entrants(now);
+        self.check_sinks();
+    }
+
+    fn reap_orphans(&mut self, now: Instant) {
+        let mut orphans = std::mem::take(&mut self.orphans);
+        orphans.reap(now, || self.awaited_children());
+        self.orphans = orphans;
+    }
+
+    pub(super) fn glimpses(&self) -> Vec<(u32, Glimpse)> {
+        self.members.keys().map(|rank| (*rank, self.glimpse(*rank))).collect()
+    }
+
+    pub(super) fn glimpse(&self, rank: u32) -> Glimpse {
+        let Some(member @ RankProcess { segment, process, .. }) = self.rank(rank) else {
+            return self.members.get(&rank).map(|member| member.seen.clone()).unwrap_or_default();
+        };
+        let status = segment.status();
+        Glimpse {
+            pid: member.owner().unwrap_or(process.pid.cast_unsigned()),
+            stage: stage(status.state()),
+            last_call: self.call_name(status.last_call()),
+        }
+    }
+
+    pub(super) fn call_name(&self, call: u16) -> Option<&'static str> {
+        Some(call).filter(|&call| call != 0).and_then(self.launch.call_name)
+    }
+}

@@ -1,0 +1,176 @@
+//! The listener for the agents' lifelines.
+//!
+//! An agent that ssh has started has only ssh's stream to its head, which does not notice for hours
+//! that answers are missing. So it makes one more, idle connection to the head, whose kernel
+//! answers keepalive probes (`hosts/lifeline.rs`). Both sides authenticate with a secret that came
+//! over ssh. Without such a connection jobs run without this check. An agent that a daemon has
+//! started needs none: it ends with the daemon's connection.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use oxmpi_sys::net::{self, Listener, Socket};
+use oxmpi_wire::Secret;
+use rustix::event::epoll;
+
+use super::Launch;
+use super::launcher::{LIFELINES, Launcher};
+use super::plugs::listeners;
+use super::start::draw_secret;
+use crate::hosts::lifeline::HEAD;
+use oxmpi_daemon::channel::SecureChannel;
+use oxmpi_daemon::unauthenticated::{self, AT_ONCE};
+use oxmpi_rt_proto::agent::LifelineOffer;
+use oxmpi_rt_proto::daemon::{DaemonMessage, Purpose};
+
+/// The most unauthenticated connections, beside one for each agent.
+pub(super) const MAX_UNAUTHENTICATED: usize = 8;
+/// The listener's number among the events; connections have numbers from 1 on.
+const LISTENER: u32 = 0;
+
+#[derive(Debug, Default)]
+pub(crate) struct Lifelines {
+    listener: Option<Listener>,
+    secret: Option<Secret>,
+    agents: usize,
+    silence: Duration,
+    all: BTreeMap<u32, Guest>,
+    next: u32,
+}
+
+#[derive(Debug)]
+struct Guest {
+    socket: Socket,
+    channel: SecureChannel,
+    /// The node of the agent, once it is authenticated.
+    node: Option<u32>,
+}
+
+impl Lifelines {
+    /// Listens for `agents` agents, if they may reach a network of this host; returns the offer.
+    pub(crate) fn listen(launch: &Launch, agents: usize) -> (Lifelines, Option<LifelineOffer>) {
+        let none = (Lifelines::default(), None);
+        if agents == 0 {
+            return none;
+        }
+        let found = listeners(launch, 1, None, false, false).ok().and_then(|mut all| all.pop());
+        let (Some((listener, announced)), Ok(secret)) = (found, draw_secret()) else { return none };
+        // Each address is followed by the name of its network.
+        let address = |word: &str| word.split('%').next()?.parse::<SocketAddr>().ok();
+        let addresses = announced.split_whitespace().filter_map(address).collect();
+        let lifelines = Lifelines {
+            listener: Some(listener),
+            secret: Some(Secret(secret)),
+            agents,
+            silence: Duration::from_secs(launch.params.mpi_agent_silence_s()),
+            all: BTreeMap::new(),
+            next: LISTENER + 1,
+        };
+        (lifelines, Some(LifelineOffer { addresses, secret }))
+    }
+
+    /// Handles a connection's data; `None`: it has ended or is not an agent's.
+    fn read(&mut self, number: u32) -> Option<()> {
+        let silence = self.silence;
+        let guest = self.all.get_mut(&number)?;
+        let mut bytes = [0; 512];
+        loop {
+            match guest.socket.receive(&mut bytes) {
+                Ok(0) => return None,
+                Ok(n) => guest.channel.feed(&bytes[..n]),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(_) => return None,
+            }
+            match guest.channel.next().ok()? {
+                Some(DaemonMessage::Purpose(Purpose::Peer { node })) if guest.node.is_none() => {
+                    guest.node = Some(node);
+                    // A kernel without this option keeps the lifeline until the job ends.
+                    let _ = net::end_when_unanswered(&guest.socket, silence);
+                }
+                Some(_) => return None,
+                None => {}
+            }
+            // The socket always has room for the answer to a greeting.
+            let sent = guest.socket.send_bytes(guest.channel.output()).ok()?;
+            guest.channel.sent(sent);
+        }
+        Some(())
+    }
+
+    /// Adds a connection, and returns its number with the connection that it displaces.
+    fn add(&mut self, socket: Socket) -> Option<(u32, Option<Guest>)> {
+        let channel = SecureChannel::acceptor(self.secret.as_ref()?, HEAD);
+        let old = self
+            .loser(self.agents + MAX_UNAUTHENTICATED)
+            .and_then(|number| self.all.remove(&number));
+        let number = self.next;
+        self.next = self.next.checked_add(1)?;
+        self.all.insert(number, Guest { socket, channel, node: None });
+        Some((number, old))
+    }
+
+    fn loser(&self, most: usize) -> Option<u32> {
+        let candidates = self.all.iter().filter(|(_, guest)| guest.node.is_none());
+        unauthenticated::loser(
+            candidates.map(|(number, guest)| (*number, guest.channel.has_greeted())),
+            most,
+        )
+    }
+
+    fn is_complete(&self) -> bool {
+        self.all.values().filter(|guest| guest.node.is_some()).count() >= self.agents
+    }
+}
+
+impl Launcher<'_> {
+    pub(super) fn await_lifelines(&self) -> rustix::io::Result<()> {
+        match &self.lifelines.listener {
+            Some(listener) => {
+                self.listen(&self.events, listener.as_fd(), LIFELINES, LISTENER.into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn lifeline_ready(&mut self, number: u32) {
+        if number == LISTENER {
+            return self.welcome_lifelines();
+        }
+        if self.lifelines.read(number).is_none() {
+            self.lifelines.all.remove(&number);
+        }
+        if self.lifelines.is_complete() {
+            self.lifelines.listener = None;
+            self.lifelines.all.retain(|_, guest| guest.node.is_some());
+        }
+    }
+
+    fn welcome_lifelines(&mut self) {
+        for _ in 0..AT_ONCE {
+            let Some(listener) = &self.lifelines.listener else { return };
+            match listener.accept() {
+                Ok(Some((socket, _))) => {
+                    let Some((number, old)) = self.lifelines.add(socket) else { return };
+                    drop(old);
+                    let new = self.lifelines.all.get(&number);
+                    let name = epoll::EventData::new_u64(LIFELINES << 32 | u64::from(number));
+                    let added = new.map(|guest| {
+                        epoll::add(&self.events, &guest.socket, name, epoll::EventFlags::IN)
+                    });
+                    if !matches!(added, Some(Ok(()))) {
+                        self.lifelines.all.remove(&number);
+                    }
+                }
+                Ok(None) => return,
+                // Without descriptors, unauthenticated connections are closed first, then the
+                // listener.
+                Err(_) => match self.lifelines.loser(1) {
+                    Some(number) => _ = self.lifelines.all.remove(&number),
+                    None => self.lifelines.listener = None,
+                },
+            }
+        }
+    }
+}

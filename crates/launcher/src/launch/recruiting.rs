@@ -1,0 +1,366 @@
+//! The hosts of spawned processes, and their start, here and on other hosts.
+//!
+//! All processes start, or none: first they are prepared on each host, then they run. Meanwhile the
+//! launcher waits for the agents involved, and keeps their other messages for later.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use oxmpi_shm::segment::Boot;
+use oxmpi_sys::host;
+use oxmpi_sys::net::is_own;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::binding::Binding;
+use super::entrance::Entrance;
+use super::input::Inputs;
+use super::launcher::{JobMember, Launcher};
+use super::places::RankPlace;
+use super::start::{Crew, Recruits};
+use super::{App, Bind, LaunchError, Stdin, end};
+use crate::hosts::head::{RemoteAgent, program, timespec};
+use oxmpi_rt_client::client::{is_oversubscribed, segment_config};
+use oxmpi_rt_client::universe::SpawnCommand;
+use oxmpi_rt_proto::agent::{AgentOrder, ToAgent};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Debug)]
+pub(super) struct Home {
+    pub(super) node: u32,
+    /// The index of its agent; `None`: this launcher.
+    pub(super) agent: Option<usize>,
+    pub(super) host: String,
+}
+
+struct HostRoom {
+    home: Home,
+    slots: u32,
+    taken: u32,
+    /// Whether the host takes processes that name no host.
+    is_offered: bool,
+}
+
+impl HostRoom {
+    /// How many times the slots are filled.
+    fn round(&self) -> u32 {
+        self.taken / self.slots.max(1)
+    }
+}
+
+impl Launcher<'_> {
+    /// The hosts of the commands' processes: the hosts that a command names, otherwise hosts with
+    /// free slots, otherwise all round robin. An error about a host that is not of the job is for
+    /// the user.
+    pub(super) fn homes(&self, commands: &[SpawnCommand]) -> Result<Vec<Home>, String> {
+        let mut rooms = self.rooms();
+        let mut homes = Vec::new();
+        for SpawnCommand { processes, hosts, .. } in commands {
+            let mut named = match hosts {
+                Some(hosts) => find_rooms(&rooms, hosts)?,
+                None => rooms
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, room)| room.is_offered)
+                    .map(|(at, _)| at)
+                    .collect(),
+            };
+            if let Some(hosts) = hosts {
+                // Each mention is a slot.
+                let mut slots = named.iter().cycle();
+                let slots: Vec<usize> =
+                    (0..*processes).filter_map(|_| slots.next().copied()).collect();
+                if slots.is_empty() {
+                    return Err(format!("info key host: '{hosts}' names no host"));
+                }
+                slots.iter().for_each(|at| rooms[*at].taken += 1);
+                homes.extend(slots.iter().map(|at| rooms[*at].home.clone()));
+                continue;
+            }
+            named.dedup();
+            for _ in 0..*processes {
+                let at = named.iter().copied().min_by_key(|at| rooms[*at].round());
+                let at = at.ok_or("all hosts of the job are lost")?;
+                rooms[at].taken += 1;
+                homes.push(rooms[at].home.clone());
+            }
+        }
+        Ok(homes)
+    }
+
+    fn rooms(&self) -> Vec<HostRoom> {
+        let own = |node, is_offered| HostRoom {
+            home: Home { node, agent: None, host: host::name() },
+            slots: u32::MAX,
+            taken: 0,
+            is_offered,
+        };
+        let Some(spread) = &self.launch.spread else {
+            return vec![own(self.node.unwrap_or(0), true)];
+        };
+        let mut rooms = Vec::new();
+        for (node, host) in (0..).zip(&spread.hosts) {
+            let is_its =
+                |far: &Option<RemoteAgent>| far.as_ref().is_some_and(|far| far.node == node);
+            let agent = self.far.iter().position(is_its);
+            if host.opening.is_some() && agent.is_none() {
+                continue;
+            }
+            let on_it = |member: &&JobMember| member.running && member.node == node;
+            let home = Home { node, agent, host: host.name.clone() };
+            let taken = self.members.values().filter(on_it).count() as u32;
+            rooms.push(HostRoom { home, slots: host.slots, taken, is_offered: true });
+        }
+        // With several hosts this one can be named, even without ranks.
+        if spread.hosts.len() > 1 && spread.hosts.iter().all(|host| host.opening.is_some()) {
+            rooms.push(own(spread.hosts.len() as u32, false));
+        }
+        rooms
+    }
+
+    /// Starts all processes or none; returns those of this host, and the others' process numbers.
+    pub(super) fn recruit(
+        &mut self,
+        apps: &[App],
+        base: u32,
+        homes: &[Home],
+    ) -> Result<(Recruits, Vec<(u32, u32)>), String> {
+        let size = homes.len() as u32;
+        let of = |agent: Option<usize>| {
+            let its = homes.iter().enumerate().filter(move |(_, home)| home.agent == agent);
+            its.map(|(at, _)| at as u32)
+        };
+        let here: Vec<u32> = of(None).collect();
+        let mut agents: Vec<usize> = homes.iter().filter_map(|home| home.agent).collect();
+        agents.sort_unstable();
+        agents.dedup();
+        let is_running = |member: &&JobMember| member.running && member.host.is_none();
+        let running = self.members.values().filter(is_running).count() as u32;
+        let oversubscribed = is_oversubscribed(running + here.len() as u32);
+        let boot = Boot {
+            rank: base,
+            base,
+            size,
+            local_rank: 0,
+            local_size: here.len() as u32,
+            app: 0,
+            oversubscribed,
+            config: segment_config(&self.launch.params, oversubscribed),
+            // Barriers, transport and job number are the same for all processes of a launcher.
+            ..self.boot
+        };
+        self.raise_own_files();
+        let (inputs, _) = Inputs::open(Stdin::None, size, false, Vec::new())
+            .map_err(|e| io::Error::from(e).to_string())?;
+        let nodes: Vec<u32> = homes.iter().map(|home| home.node).collect();
+        let several = self.launch.spread.as_ref().is_some_and(|spread| spread.hosts.len() > 1);
+        let mut places = RankPlace::all(&nodes);
+        let node = |home: &Home| match &self.launch.spread {
+            Some(_) => several.then_some(home.node),
+            None => self.node,
+        };
+        places.iter_mut().zip(homes).for_each(|(place, home)| place.node = node(home));
+        let way_in = self.entrance.as_ref().and_then(Entrance::way_in);
+        let crew =
+            Crew { launch: self.launch, apps, boot, places, here, has_others: false, way_in };
+        let prepared = match crew.here.is_empty() {
+            true => None,
+            false => Some(crew.prepare().map_err(text_of)?),
+        };
+        for at in &agents {
+            let Some(Some(far)) = self.far.get_mut(*at) else {
+                return Err("the agent of a host is lost".into());
+            };
+            (far.addresses, far.pids, far.refused) = (Vec::new(), Vec::new(), None);
+            let order = AgentOrder {
+                universe: self.universe,
+                node: far.node,
+                base,
+                several,
+                deaths: self.deaths.len() as u32,
+                step: self.standing.step(),
+                sockets: boot.sockets,
+                nodes: nodes.clone(),
+                apps: apps.iter().map(program).collect(),
+                env: self.launch.env.clone(),
+                secret: self.secret,
+                hostmap: self.launch.hostmap.pairs(),
+                bind: Bind::None,
+                report_bindings: false,
+                fed: Vec::new(),
+                lifeline: None,
+                restore: None,
+            };
+            far.post(&ToAgent::Order(Box::new(order)));
+        }
+        let started = self
+            .await_agents(&agents, base, |far| !far.addresses.is_empty())
+            .and_then(|()| match prepared {
+                Some(prepared) => {
+                    let (guard, none) = (&self.guard, Binding::none());
+                    crew.start(prepared, guard, self.signals, &inputs, &none, self.open_files)
+                        .map_err(text_of)
+                }
+                None => Ok(Recruits { ranks: Vec::new(), outputs: Vec::new(), plugs: Vec::new() }),
+            })
+            .and_then(|recruits| {
+                agents.iter().for_each(|at| self.post_far(*at, &ToAgent::Go));
+                let run = self.await_agents(&agents, base, |far| !far.pids.is_empty());
+                if run.is_err() {
+                    recruits.ranks.iter().for_each(|rank| end::kill_and_reap(rank, &self.guard));
+                }
+                run.map(|()| recruits)
+            });
+        self.late.extend(&agents);
+        match started {
+            Ok(recruits) => {
+                let pids = agents.iter().filter_map(|at| self.far.get(*at)?.as_ref());
+                let pids = pids.flat_map(|far| far.pids.clone()).collect();
+                Ok((recruits, pids))
+            }
+            Err(why) => {
+                agents.iter().for_each(|at| self.post_far(*at, &ToAgent::Abandon { base }));
+                Err(why)
+            }
+        }
+    }
+
+    fn await_agents(
+        &mut self,
+        agents: &[usize],
+        base: u32,
+        has_answered: fn(&RemoteAgent) -> bool,
+    ) -> Result<(), String> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let mut waiting = Vec::new();
+            for at in agents {
+                let Some(Some(far)) = self.far.get_mut(*at) else {
+                    return Err("the agent of a host is lost".into());
+                };
+                far.stream.flush();
+                far.take_answers(base).map_err(|error| format!("host '{}': {error}", far.host))?;
+                if let Some(why) = far.refused.take() {
+                    return Err(format!("host '{}': {why}", far.host));
+                }
+                if !has_answered(far) {
+                    waiting.push(*at);
+                }
+            }
+            let now = Instant::now();
+            if self.is_to_end(now) {
+                return Err("the job is about to end".into());
+            }
+            let left = end.saturating_duration_since(now);
+            let late = waiting.first().and_then(|at| self.far.get(*at)?.as_ref());
+            match late {
+                None => return Ok(()),
+                Some(late) if left.is_zero() => {
+                    let seconds = PATIENCE.as_secs();
+                    return Err(format!(
+                        "host '{}': its agent has not answered for {seconds} s",
+                        late.host
+                    ));
+                }
+                Some(_) => {}
+            }
+            let fars = waiting.iter().filter_map(|at| self.far.get(*at)?.as_ref());
+            let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
+            fars.for_each(|far| far.poll_into(&mut fds));
+            let left = self.time_left(now).map_or(left, |time| time.min(left));
+            match poll(&mut fds, Some(&timespec(left))) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(io::Error::from(error).to_string()),
+            }
+            drop(fds);
+            self.signalled().map_err(|error| io::Error::from(error).to_string())?;
+            for at in waiting {
+                let Some(Some(far)) = self.far.get_mut(at) else { continue };
+                if !matches!(far.stream.read(), Ok(true)) {
+                    return Err(format!("host '{}' is lost", far.host));
+                }
+                far.last_message = Instant::now();
+            }
+        }
+    }
+
+    /// Makes new processes on other hosts members. Returns the processes that are not members then.
+    pub(super) fn admit_far(
+        &mut self,
+        pids: &[(u32, u32)],
+        homes: &[Home],
+        (base, job): (u32, usize),
+        program: usize,
+    ) -> Vec<u32> {
+        for (number, pid) in pids {
+            let at = number.wrapping_sub(base);
+            let Some(home) = homes.get(at as usize) else { continue };
+            let Some(agent) = home.agent else { continue };
+            let name = format!("{job}.{at}");
+            self.open_files_of(*number, &name, Some(home));
+            if self.launch.verbose {
+                let host = &home.host;
+                self.print(&format!(
+                    "mpirun: rank {at} of spawned job {job}: pid {pid}, host {host}\n"
+                ));
+            }
+            let tag = self.launch.output.tags.then_some(&*name);
+            self.enlist_far_one((agent, home.node), (*number, *pid), tag, program);
+            self.send_places(*number, 1);
+        }
+        let all = (base..).zip(homes);
+        all.map(|(number, _)| number).filter(|number| !self.members.contains_key(number)).collect()
+    }
+
+    /// Raises this process's limit on open files, as more processes need more.
+    fn raise_own_files(&mut self) {
+        if self.open_files.is_none() {
+            let before = getrlimit(Resource::Nofile);
+            let raised = Rlimit { current: before.maximum, maximum: before.maximum };
+            // The old limit may suffice.
+            if setrlimit(Resource::Nofile, raised).is_ok() {
+                self.open_files =
+                    Some((before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX)));
+            }
+        }
+    }
+}
+
+fn text_of(error: LaunchError) -> String {
+    error.to_string()
+}
+
+/// The hosts of a list `a,b:2`, each as often as it has slots there.
+fn find_rooms(rooms: &[HostRoom], list: &str) -> Result<Vec<usize>, String> {
+    let mut found = Vec::new();
+    for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        let (name, slots) = match word.rsplit_once(':') {
+            Some((name, slots)) if !name.contains(':') => {
+                let slots = slots.parse().ok().filter(|slots| (1..=1 << 20).contains(slots));
+                (
+                    name,
+                    slots.ok_or_else(|| {
+                        format!("info key host: '{word}' states no number of slots")
+                    })?,
+                )
+            }
+            _ => (word, 1usize),
+        };
+        let is_this = name.eq_ignore_ascii_case("localhost")
+            || name.eq_ignore_ascii_case(&host::name())
+            || name.parse().is_ok_and(|address: IpAddr| is_own(address));
+        let at = rooms.iter().position(|room| room.home.host.eq_ignore_ascii_case(name));
+        let at = at.or_else(|| rooms.iter().position(|room| is_this && room.home.agent.is_none()));
+        let names = || rooms.iter().map(|room| &*room.home.host).collect::<Vec<_>>().join(", ");
+        let at = at.ok_or_else(|| {
+            format!(
+                "host '{name}' is not among the hosts of the job, {}: start the job on it as well",
+                names()
+            )
+        })?;
+        found.extend(std::iter::repeat_n(at, slots));
+    }
+    Ok(found)
+}

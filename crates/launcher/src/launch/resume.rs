@@ -1,0 +1,504 @@
+//! Restarting a job from images of its ranks: a new launcher restores them as its children, each
+//! with a new control socket, new pipes and a new listener, and continues from the old launcher's
+//! state ([`Held`]).
+//!
+//! The processes are restored stopped, as they were imaged. While none of them runs, each segment
+//! is marked ([`oxmpi_shm::segment::OwnerStatus::note_restored`]): a rank then adopts its new
+//! control socket, drops its old connections, and requests its new listener. It requests the
+//! addresses of its peers when it connects.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use oxmpi_shm::segment::Segment;
+use oxmpi_sys::fdpass;
+use oxmpi_sys::poller::raise_alarm;
+use oxmpi_sys::process_stat::ProcessStat;
+use oxmpi_sys::spawn::{Guard, PidNamespace, Process, Signals};
+use rustix::fs::{OFlags, fcntl_setfl, fstat};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitId, WaitIdOptions, pidfd_getfd, pidfd_open,
+    waitid,
+};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::binding::Binding;
+use super::entrance::Entrance;
+use super::input::{Feed, Inputs};
+use super::launcher::Launcher;
+use super::lifelines::Lifelines;
+use super::plugs::{Plug, plugs};
+use super::quiesce::Standing;
+use super::start::{Nested, Outputs, RankProcess, StartedRanks, boot, kernel, raise_open_files};
+use super::still::send;
+use super::{Deadline, Launch, LaunchError, binding_of, prepare};
+use crate::hosts::head::RemoteAgent;
+use crate::hosts::pieces::FileSender;
+use oxmpi_rt_proto::agent::{AgentOrder, RestoreOrder, ToAgent};
+use oxmpi_rt_proto::held::{CONTROL, Held, HeldRank, INPUT, Images, OUTPUTS};
+
+/// The argument that makes this program the init of a PID namespace ([`oxmpi_sys::spawn::init`]).
+pub const NAMESPACE_WORD: &str = "pid-namespace";
+
+/// A rank to restore.
+#[derive(Debug)]
+pub struct Restored<'f> {
+    pub number: u32,
+    /// The PID namespace of its processes, if not that of this process.
+    pub namespace: Option<&'f PidNamespace>,
+    /// The new sockets and pipes, each with the name of the old one that it replaces.
+    pub given: Vec<(BorrowedFd<'f>, String)>,
+}
+
+/// Restores images of ranks as stopped children of the calling thread. The error is for the user.
+pub type Restore<'a> = dyn Fn(&Images, &[Restored<'_>]) -> Result<(), String> + 'a;
+
+/// Ranks whose process numbers are in use on this host, and which need a PID namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApartRanks {
+    pub ranks: Vec<u32>,
+    pub highest: u32,
+    /// Process numbers of ranks that are restored without a namespace.
+    pub needed: Vec<u32>,
+    /// Why they need a namespace, as a part of a sentence.
+    pub reason: String,
+}
+
+/// Selects the ranks that need PID namespaces, from those of this host. The error is for the user.
+pub type ApartOf<'a> = dyn Fn(&[u32]) -> Result<Vec<ApartRanks>, String> + 'a;
+
+/// The paths of all files that are needed to restore these ranks, relative to the set's directory.
+pub type FilesOf<'a> = dyn Fn(&[u32]) -> Vec<PathBuf> + 'a;
+
+/// The images and actions of a restart.
+pub struct RestartSource<'a> {
+    pub images: Images,
+    /// All marks that processes of the job may have ([`oxmpi_sys::spawn::GUARD_VARIABLE`]).
+    pub marks: Vec<String>,
+    /// Called when agents have found no process of the job on other hosts, before any rank is
+    /// restored: checks this host, and truncates files. The error is for the user.
+    pub clear: &'a dyn Fn() -> Result<(), String>,
+    /// Selects the ranks of this host that need PID namespaces.
+    pub apart: &'a ApartOf<'a>,
+    pub restore: &'a Restore<'a>,
+    /// What other hosts have to get that do not see the set.
+    pub files_of: &'a FilesOf<'a>,
+    /// Is called when all processes are restored on all hosts, before any of them runs.
+    pub back: &'a dyn Fn(),
+}
+
+/// Restarts a job and runs it to its end. Returns the exit status for `mpirun`. After an error no
+/// process of the job is left.
+pub fn resume(
+    launch: &Launch,
+    held: &Held,
+    source: &RestartSource<'_>,
+) -> Result<i32, LaunchError> {
+    let size = held.ranks.len() as u32;
+    let wanted: u32 = launch.apps.iter().map(|app| app.ranks).sum();
+    if wanted != size {
+        return Err(LaunchError::Restore(format!(
+            "the command line of the job has {wanted} ranks, and its set has {size}: it is not the set of this job"
+        )));
+    }
+    let signals = prepare(launch.supervision.is_some())?;
+    let here = launch.here(size).len();
+    let open_files = raise_open_files(launch, (size, here), true)?;
+    let files = launch.files(size, true)?;
+    let binding = binding_of(launch.bind, here);
+    let (started, restored) = bring_all_back(launch, held, source, (&signals, &binding))?;
+    let mut launcher = Launcher::new(launch, &signals, started)?;
+    launcher.files = files;
+    launcher.open_files = open_files;
+    (source.back)();
+    launcher.take_up(held, &restored);
+    launcher.introduce(&binding);
+    launcher.run_to_the_end()
+}
+
+impl Launcher<'_> {
+    /// Takes over the old launcher's state, and lets the processes run; `restored` are those of
+    /// this host.
+    fn take_up(&mut self, held: &Held, restored: &[HeldRank]) {
+        self.standing = Standing::restored(held.step);
+        for (sink, queued) in self.sinks.iter_mut().zip(&held.queued) {
+            sink.queue().extend_from_slice(queued);
+        }
+        let nodes = self.launch.nodes(held.ranks.len() as u32);
+        for (rank, node) in held.ranks.iter().zip(nodes) {
+            let Some(member) = self.members.get_mut(&rank.number) else { continue };
+            // The boot record has the node of the image.
+            member.node = node;
+            for (lines, partial) in member.lines.iter_mut().zip(&rank.partial) {
+                lines.go_on(partial, Instant::now());
+            }
+            [0, 1].into_iter().for_each(|kind| self.note_half_line(rank.number, kind));
+        }
+        self.post_all(&ToAgent::GoOn);
+        for rank in restored {
+            if let Some(plug) =
+                self.members.get(&rank.number).and_then(|member| member.plug.as_ref())
+            {
+                let_run(rank, plug);
+            }
+        }
+    }
+}
+
+fn let_run(rank: &HeldRank, plug: &Plug) {
+    rank.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
+    // The rank may sleep on connections of its former life, or on none.
+    raise_alarm(&plug.alarm);
+}
+
+/// A new launcher's descriptors for a rank, and the replacements for its process.
+struct Ends {
+    control: OwnedFd,
+    peer: u64,
+    outputs: Outputs,
+    given: Vec<(RestoreInput, String)>,
+}
+
+enum RestoreInput {
+    New(OwnedFd),
+    Own,
+}
+
+impl RestoreInput {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            RestoreInput::New(fd) => fd.as_fd(),
+            RestoreInput::Own => rustix::stdio::stdin(),
+        }
+    }
+}
+
+/// Ranks that were restored on this host, with their descriptors.
+pub(crate) struct Back {
+    pub(crate) ranks: Vec<RankProcess>,
+    pub(crate) outputs: Vec<Outputs>,
+    pub(crate) plugs: Vec<Plug>,
+    /// Each with its process numbers on this host.
+    pub(crate) restored: Vec<HeldRank>,
+}
+
+/// Restores ranks on this host by `restore`, with these listeners and inputs; the ranks that
+/// `apart` selects in PID namespaces. Their segments get the restored mark with `step`, and whether
+/// the host is oversubscribed; the ranks do not run yet. After an error none is left.
+pub(crate) fn bring_back(
+    ranks: &[&HeldRank],
+    plugs: Vec<Plug>,
+    inputs: &mut Inputs,
+    (step, oversubscribed): (u32, bool),
+    (binding, guard): (&Binding, &Guard),
+    apart: impl FnOnce(&[u32]) -> Result<Vec<ApartRanks>, String>,
+    restore: impl FnOnce(&[Restored<'_>]) -> Result<(), String>,
+) -> Result<Back, LaunchError> {
+    let numbers: Vec<u32> = ranks.iter().map(|rank| rank.number).collect();
+    let namespaces = namespaces(&apart(&numbers).map_err(LaunchError::Restore)?)?;
+    let mut ends = Vec::new();
+    for rank in ranks {
+        ends.push(ends_of(rank, inputs)?);
+    }
+    let restored = ranks.iter().zip(&ends).map(|(rank, ends)| Restored {
+        number: rank.number,
+        namespace: namespaces.get(&rank.number).map(|namespace| &**namespace),
+        given: ends.given.iter().map(|(fd, name)| (fd.as_fd(), name.clone())).collect(),
+    });
+    let done = restore(&restored.collect::<Vec<_>>()).map_err(LaunchError::Restore);
+    let taken = done.and_then(|()| take_all_over(ranks, ends, plugs, &namespaces));
+    // Ranks in namespaces end with their namespace; their numbers are other processes' here.
+    let is_here = |rank: &&&HeldRank| !namespaces.contains_key(&rank.number);
+    let back = taken.inspect_err(|_| kill_restored(ranks.iter().filter(is_here).copied()))?;
+    for ((at, rank), taken) in (0..).zip(&back.restored).zip(&back.ranks) {
+        // Fails only if the guard was killed; then the job runs unguarded.
+        let _ = guard.watch(taken.process.pid);
+        taken.segment.status().note_restored(oversubscribed);
+        taken.segment.status().ask_quiesce_step(step);
+        if let Some(mask) = binding.mask(at) {
+            bind_all(rank, &mask);
+        }
+    }
+    Ok(back)
+}
+
+fn namespaces(apart: &[ApartRanks]) -> Result<BTreeMap<u32, Arc<PidNamespace>>, LaunchError> {
+    let mut all = BTreeMap::new();
+    for ApartRanks { ranks, highest, needed, reason } in apart {
+        let program = oxmpi_sys::library::program();
+        let made = program.and_then(|program| {
+            PidNamespace::start_outside_of(needed, (&program, NAMESPACE_WORD, *highest))
+        });
+        let namespace = Arc::new(made.map_err(|error| {
+            let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+            let ranks = ranks.join(", ");
+            LaunchError::Restore(format!(
+                "ranks {ranks} need a PID namespace, as {reason}; none can be made here: {error}; end what has the numbers, give the ranks \
+                 other hosts (--host), or permit it: in a container by '--cap-add SYS_ADMIN --security-opt apparmor=unconfined', and \
+                 where / is the root of a chroot by making it a mount point (mount --bind)"
+            ))
+        })?);
+        all.extend(ranks.iter().map(|rank| (*rank, namespace.clone())));
+    }
+    Ok(all)
+}
+
+/// A restored rank with its process numbers on this host.
+fn numbered_here(rank: &HeldRank, namespace: Option<&PidNamespace>) -> io::Result<HeldRank> {
+    let Some(namespace) = namespace else { return Ok(rank.clone()) };
+    let outside = |pid: u32| {
+        let gone = || io::Error::other(format!("process {pid} of its PID namespace is not there"));
+        namespace.number_outside(pid).ok_or_else(gone)
+    };
+    let stopped = rank.stopped.iter().map(|pid| outside(*pid)).collect::<io::Result<_>>()?;
+    Ok(HeldRank { pid: outside(rank.pid)?, owner: outside(rank.owner)?, stopped, ..rank.clone() })
+}
+
+fn take_all_over(
+    ranks: &[&HeldRank],
+    ends: Vec<Ends>,
+    plugs: Vec<Plug>,
+    namespaces: &BTreeMap<u32, Arc<PidNamespace>>,
+) -> Result<Back, LaunchError> {
+    let mut back =
+        Back { ranks: Vec::new(), outputs: Vec::new(), plugs: Vec::new(), restored: Vec::new() };
+    for ((rank, ends), plug) in ranks.iter().zip(ends).zip(plugs) {
+        let gone = |error: Box<dyn std::error::Error>| {
+            let (number, pid) = (rank.number, rank.pid);
+            LaunchError::Restore(format!(
+                "rank {number} (process {pid}) cannot be taken over: {error}"
+            ))
+        };
+        let namespace = namespaces.get(&rank.number);
+        let here = numbered_here(rank, namespace.map(|namespace| &**namespace));
+        let here = here.map_err(|error| gone(error.into()))?;
+        let (mut taken, plug) =
+            take_over((rank, &here), ends.control, ends.peer, plug).map_err(gone)?;
+        let owner = (rank.owner, here.owner);
+        taken.nested = namespace.map(|namespace| Nested { namespace: namespace.clone(), owner });
+        back.ranks.push(taken);
+        back.restored.push(here);
+        back.outputs.push(ends.outputs);
+        back.plugs.push(plug);
+    }
+    Ok(back)
+}
+
+/// Restores all processes on all hosts, and collects the state of this host's.
+fn bring_all_back(
+    launch: &Launch,
+    held: &Held,
+    RestartSource { images, marks, clear, apart, restore, files_of, back: _ }: &RestartSource<'_>,
+    (signals, binding): (&Signals, &Binding),
+) -> Result<(StartedRanks, Vec<HeldRank>), LaunchError> {
+    let size = held.ranks.len() as u32;
+    let (nodes, here) = (launch.nodes(size), launch.here(size));
+    let is_here = |rank: &HeldRank| here.binary_search(&rank.number).is_ok();
+    let deadline = Deadline::of_rest(launch, held.time_left);
+    let entrance = Entrance::open_as(held.entrance.clone(), held.generation)?;
+    let guard = Guard::start_again(&held.mark)
+        .map_err(|e| LaunchError::Kernel("start the guard process", e))?;
+    let boot = boot(&launch.params, held.universe, (size, here.len() as u32), true);
+    let step = Standing::restored(held.step).step();
+    let own: Vec<&HeldRank> = held.ranks.iter().filter(|rank| is_here(rank)).collect();
+    let run = || {
+        // A rank on another host cannot inherit the launcher's own input.
+        let is_fed = |rank: &&HeldRank| {
+            rank.outside[INPUT].is_some() && (rank.input.is_some() || !is_here(rank))
+        };
+        let fed: Vec<u32> = held.ranks.iter().filter(is_fed).map(|rank| rank.number).collect();
+        let inputs = Inputs::of_ranks(fed.iter().copied());
+        let (mut inputs, writers) = kernel("open standard input for the ranks", inputs)?;
+        let mut far_inputs = Vec::new();
+        for number in fed.iter().filter(|number| here.binary_search(number).is_err()) {
+            far_inputs.extend(inputs.take(*number).map(|pipe| (*number, pipe)));
+        }
+        let is_one_host = launch.spread.is_none();
+        let plugs = plugs(launch, own.len(), is_one_host, own.len() > 1)?;
+        let watch = (signals, deadline);
+        let mut far = RemoteAgent::open_all(launch, watch)?;
+        let agents = far.iter().filter(|far| far.needs_lifeline()).count();
+        let (lifelines, offer) = Lifelines::listen(launch, agents);
+        let order = |far: &RemoteAgent| {
+            let of_node = |rank: &&HeldRank| nodes.get(rank.number as usize) == Some(&far.node);
+            let ranks = held.ranks.iter().filter(of_node).cloned().collect();
+            let (images, mark, marks) = (images.clone(), held.mark.clone(), marks.clone());
+            let restore = RestoreOrder { images, mark, marks, step, ranks };
+            let order = far.order(launch, (&boot, held.secret), &nodes, &fed, offer.as_ref());
+            AgentOrder { restore: Some(restore), ..order }
+        };
+        RemoteAgent::prepare_all(&mut far, order, watch)?;
+        clear().map_err(LaunchError::Restore)?;
+        for far in far.iter_mut().filter(|far| far.wants_images) {
+            let ranks: Vec<u32> = (0..)
+                .zip(&nodes)
+                .filter(|(_, node)| **node == far.node)
+                .map(|(rank, _)| rank)
+                .collect();
+            far.send_files(FileSender::of(&images.set, files_of(&ranks)), watch)?;
+        }
+        let restore = |ranks: &[Restored<'_>]| restore(images, ranks);
+        let back = bring_back(
+            &own,
+            plugs,
+            &mut inputs,
+            (step, boot.oversubscribed),
+            (binding, &guard),
+            apart,
+            restore,
+        )?;
+        if let Err(error) = RemoteAgent::start_all(&mut far, watch) {
+            kill_restored(&back.restored);
+            return Err(error);
+        }
+        let rest = |(number, pipe): (u32, OwnedFd)| {
+            let rank = held.ranks.iter().find(|rank| rank.number == number);
+            (number, pipe, rank.and_then(|rank| rank.input.clone()).unwrap_or_default())
+        };
+        let feed = Feed::of_rest(writers.into_iter().map(rest).collect(), held.input_ended);
+        Ok((back, feed, far, far_inputs, lifelines))
+    };
+    match run() {
+        Ok((Back { ranks, outputs, plugs, restored }, feed, far, far_inputs, lifelines)) => {
+            let started = StartedRanks {
+                boot,
+                nodes,
+                ranks: here.iter().copied().zip(ranks).collect(),
+                outputs,
+                guard,
+                feed,
+                plugs,
+                secret: held.secret,
+                deadline,
+                far,
+                far_inputs,
+                lifelines,
+                entrance: Some(entrance),
+            };
+            Ok((started, restored))
+        }
+        Err(error) => {
+            guard.dismiss();
+            Err(error)
+        }
+    }
+}
+
+fn ends_of(rank: &HeldRank, inputs: &mut Inputs) -> Result<Ends, LaunchError> {
+    let (control, theirs) =
+        fdpass::pair().map_err(|e| LaunchError::Kernel("make a socket pair", e))?;
+    kernel("make a socket nonblocking", fcntl_setfl(&control, OFlags::NONBLOCK))?;
+    let peer = kernel("see a socket", fstat(&theirs))?.st_ino;
+    let mut given = vec![(RestoreInput::New(theirs), CONTROL)];
+    let mut outputs: Outputs = [None, None];
+    for (output, at) in outputs.iter_mut().zip(OUTPUTS) {
+        if rank.outside[at].is_some() {
+            let (read, write) = kernel("make a pipe", pipe_with(PipeFlags::CLOEXEC))?;
+            *output = Some(read);
+            given.push((RestoreInput::New(write), at));
+        }
+    }
+    if rank.outside[INPUT].is_some() {
+        let pipe = inputs.take(rank.number);
+        given.push((pipe.map_or(RestoreInput::Own, RestoreInput::New), INPUT));
+    }
+    let named = given.into_iter().filter_map(|(fd, at)| Some((fd, rank.outside[at].clone()?)));
+    Ok(Ends { control, peer, outputs, given: named.collect() })
+}
+
+/// Takes a restored process over with its segment and alarm: `inside` has the process numbers of
+/// its PID namespace, `rank` those of this host.
+fn take_over(
+    (inside, rank): (&HeldRank, &HeldRank),
+    control: OwnedFd,
+    peer: u64,
+    plug: Plug,
+) -> Result<(RankProcess, Plug), Box<dyn std::error::Error>> {
+    let open = |pid: u32| {
+        let pid = Pid::from_raw(pid.cast_signed()).ok_or(rustix::io::Errno::SRCH)?;
+        pidfd_open(pid, PidfdFlags::empty())
+    };
+    let owner = open(rank.owner)?;
+    let take = |number: u32| pidfd_getfd(&owner, number.cast_signed(), PidfdGetfdFlags::empty());
+    let segment_fd = take(rank.segment)?;
+    let segment = Segment::map(&segment_fd)?;
+    let (found, wanted) = (segment.boot().rank, rank.number);
+    if found != wanted || segment.status().pid() != Some(inside.owner) {
+        return Err(io::Error::other(format!("its memory is that of rank {found}")).into());
+    }
+    let alarm = rank.alarm.map(take).transpose()?.unwrap_or(plug.alarm);
+    let process = Process { pid: rank.pid.cast_signed(), pidfd: open(rank.pid)? };
+    let peer = Some(peer);
+    let clock_ahead_ns =
+        clock_offset_ns("self").saturating_sub(clock_offset_ns(&rank.owner.to_string()));
+    let rank = RankProcess {
+        process,
+        segment,
+        segment_fd,
+        control,
+        peer,
+        is_child: true,
+        clock_ahead_ns,
+        postboxes: None,
+        nested: None,
+    };
+    Ok((rank, Plug { alarm, ..plug }))
+}
+
+/// The offset of a process's monotonic clock to the kernel's (time_namespaces(7)).
+fn clock_offset_ns(process: &str) -> i64 {
+    let text =
+        std::fs::read_to_string(format!("/proc/{process}/timens_offsets")).unwrap_or_default();
+    let numbers = text.lines().find_map(|line| {
+        let mut words =
+            line.strip_prefix("monotonic")?.split_ascii_whitespace().map(str::parse::<i64>);
+        words.next()?.ok().zip(words.next()?.ok())
+    });
+    // A kernel without time namespaces has no such file.
+    numbers.map_or(0, |(seconds, ns)| seconds.saturating_mul(1_000_000_000).saturating_add(ns))
+}
+
+fn bind_all(rank: &HeldRank, mask: &[u64]) {
+    let mut cpus = CpuSet::new();
+    for cpu in 0..CpuSet::MAX_CPU.min(mask.len() * 64) {
+        if mask[cpu / 64] >> (cpu % 64) & 1 == 1 {
+            cpus.set(cpu);
+        }
+    }
+    for pid in &rank.stopped {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks
+            .filter_map(|task| task.file_name().to_str()?.parse().ok())
+            .filter_map(Pid::from_raw)
+        {
+            let _ = sched_setaffinity(Some(task), &cpus);
+        }
+    }
+}
+
+fn kill_restored<'r>(ranks: impl IntoIterator<Item = &'r HeldRank>) {
+    for rank in ranks {
+        let is_ours =
+            ProcessStat::of(rank.pid).is_some_and(|stat| stat.parent == std::process::id());
+        let Some(pid) = Pid::from_raw(rank.pid.cast_signed()).filter(|_| is_ours) else { continue };
+        rank.stopped.iter().for_each(|pid| send(*pid, Signal::KILL));
+        send(rank.pid, Signal::KILL);
+        let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_the_clock_of_its_host_and_a_missing_process_has_no_offset() {
+        assert_eq!(clock_offset_ns("self"), clock_offset_ns(&std::process::id().to_string()));
+        assert_eq!(clock_offset_ns("no process"), 0);
+    }
+}

@@ -1,0 +1,184 @@
+//! Starting processes at the request of ranks (MPI_Comm_spawn and MPI_Comm_spawn_multiple).
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use oxmpi_sys::host;
+use rustix::process::Signal;
+
+use super::files::Named;
+use super::launcher::Launcher;
+use super::links::MAX_NUMBER;
+use super::recruiting::Home;
+use super::start::Recruits;
+use super::{App, MAX_RANKS, ProgramSearch, end};
+use crate::job::{Exit, JobEvent};
+use oxmpi_rt_client::universe::{Spawn, SpawnCommand};
+
+impl Launcher<'_> {
+    /// Starts the processes that `from` requests: all or none. Returns the number of the first
+    /// process, and their count. The error is for the user.
+    pub(super) fn spawn(&mut self, from: u32, spawn: Spawn) -> Result<(u32, u32), String> {
+        let size: u64 = spawn.commands.iter().map(|command| u64::from(command.processes)).sum();
+        let running = self.members.values().filter(|member| member.running).count() as u64;
+        if size == 0 {
+            return Err("no process is to be started".into());
+        }
+        if running + size > u64::from(MAX_RANKS) {
+            return Err(format!(
+                "{size} processes are too many beside the {running} that run: one mpirun has at most {MAX_RANKS}"
+            ));
+        }
+        if self.launch.transport.is_over_sockets() && !self.boot.sockets {
+            let rpi = self.launch.transport.name;
+            return Err(format!(
+                "this program was started without mpirun, and has neither sockets nor daemons for the messages of 'rpi {rpi}': start \
+                 it with 'mpirun -n 1 --mca rpi {rpi} PROGRAM', or leave rpi out"
+            ));
+        }
+        let base = self.job.next();
+        if self.links.place() != 0 && u64::from(base) + size > u64::from(MAX_NUMBER) {
+            return Err(format!(
+                "{size} processes are too many after {base}: an mpirun that communicates with others has at most {MAX_NUMBER} in \
+                 its life"
+            ));
+        }
+        if let Some(unknown) =
+            spawn.parent.processes.iter().find(|process| self.job.first_of(**process).is_none())
+        {
+            return Err(format!(
+                "process {unknown} is to be a parent, but there is no such process"
+            ));
+        }
+        let program = self.members.get(&from).map_or(usize::MAX, |member| member.app);
+        let like =
+            self.launch.apps.get(program).ok_or("the spawning process runs no known program")?;
+        let homes = self.homes(&spawn.commands)?;
+        let is_spread = self.launch.spread.is_some();
+        let app = |command: &SpawnCommand| {
+            app(self.launch.find_program, command, &spawn.directory, like, is_spread)
+        };
+        let apps = spawn.commands.iter().map(app).collect::<Result<Vec<_>, _>>()?;
+        let recruited = self.recruit(&apps, base, &homes);
+        if recruited.is_err() && is_spread {
+            // Late messages about started processes must not be taken for later ones.
+            self.job.skip(size as u32);
+        }
+        let (recruits, far) = recruited?;
+        let (job, mut parent) = (self.job.jobs(), spawn.parent);
+        let (parents, bond) = (parent.processes.clone(), parent.context);
+        parent.is_mixed = parents.iter().any(|parent| self.links.is_other(*parent));
+        self.parents.insert(base, parent);
+        // Their count of failures must match that of connected processes.
+        for rank in &recruits.ranks {
+            self.deaths.iter().for_each(|_| rank.segment.status().note_death());
+            rank.segment.status().ask_quiesce_step(self.standing.step());
+        }
+        let here = homes.iter().enumerate().filter(|(_, home)| home.agent.is_none());
+        let here: Vec<u32> = here.map(|(at, _)| at as u32).collect();
+        let mut unwatched = self.admit(recruits, (base, job), program, &here);
+        unwatched.extend(self.admit_far(&far, &homes, (base, job), program));
+        if is_spread {
+            self.job.place_next(homes.iter().map(|home| home.host.clone()).collect());
+        }
+        self.handle_event(JobEvent::Spawned { ranks: size as u32, parents, bond });
+        for rank in unwatched {
+            self.rank(rank).iter().for_each(|rank| end::signal_group(rank, Signal::KILL));
+            self.members.get_mut(&rank).into_iter().for_each(|member| member.running = false);
+            let seen = self.glimpse(rank);
+            self.handle_event(JobEvent::Exited {
+                rank,
+                exit: Exit::Signal(Signal::KILL.as_raw()),
+                seen,
+            });
+        }
+        Ok((base, size as u32))
+    }
+
+    /// Makes new processes members. Returns the ones that the kernel does not let us poll.
+    fn admit(
+        &mut self,
+        recruits: Recruits,
+        (base, job): (u32, usize),
+        program: usize,
+        here: &[u32],
+    ) -> Vec<u32> {
+        let mut unwatched = Vec::new();
+        let Recruits { ranks, outputs, plugs } = recruits;
+        let mut plugs = plugs.into_iter();
+        for ((number, rank), outputs) in here.iter().copied().zip(ranks).zip(outputs) {
+            let name = format!("{job}.{number}");
+            self.open_files_of(base + number, &name, None);
+            if self.launch.verbose {
+                let pid = rank.process.pid;
+                self.print(&format!("mpirun: rank {number} of spawned job {job}: pid {pid}\n"));
+            }
+            let tag = self.launch.output.tags.then_some(&*name);
+            if let Err(error) =
+                self.enlist(base + number, (rank, outputs, plugs.next()), tag, program)
+            {
+                self.handle_event(JobEvent::Say {
+                    text: format!("rank {name} cannot be watched: {error}"),
+                });
+                unwatched.push(base + number);
+            }
+            self.send_places(base + number, 1);
+        }
+        unwatched
+    }
+}
+
+impl Launcher<'_> {
+    /// Opens the files for a new process's output; `home`: its host, if not this one.
+    pub(super) fn open_files_of(&mut self, number: u32, name: &str, home: Option<&Home>) {
+        let here = host::name();
+        let (node, host) = home.map_or((0, &*here), |home| (home.node, &*home.host));
+        let process = Named { rank: name, node: Some(node), host };
+        let failed = self.files.as_mut().and_then(|files| files.add(number, process, false).err());
+        if let Some((path, error)) = failed {
+            let text = format!(
+                "warning: output of rank {name} goes to no file: {}: {error}",
+                path.display()
+            );
+            self.handle_event(JobEvent::Say { text });
+        }
+    }
+}
+
+/// The program of a command, with the inherited variables of the spawning process's program.
+fn app(
+    find: fn(&ProgramSearch<'_>) -> Result<PathBuf, String>,
+    command: &SpawnCommand,
+    directory: &Path,
+    like: &App,
+    is_spread: bool,
+) -> Result<App, String> {
+    let directory = match &command.directory {
+        None => directory.to_owned(),
+        Some(wanted) => {
+            let bad = |why: &dyn std::fmt::Display| format!("wdir '{}': {why}", wanted.display());
+            match std::fs::canonicalize(directory.join(wanted)) {
+                Ok(found) if found.is_dir() => found,
+                Ok(_) => return Err(bad(&"it is not a directory")),
+                Err(error) => return Err(bad(&error)),
+            }
+        }
+    };
+    let path = find(&ProgramSearch {
+        program: &command.program,
+        directory: &directory,
+        path: command.path.as_deref(),
+        // With several hosts their names are resolved already.
+        hosts: command.hosts.as_deref().filter(|_| !is_spread),
+    })?;
+    let name: OsString = command.program.clone();
+    Ok(App {
+        ranks: command.processes,
+        path,
+        args: [name].into_iter().chain(command.arguments.iter().cloned()).collect(),
+        inherited: like.inherited.clone(),
+        inherits_chosen: like.inherits_chosen,
+        env: like.env.iter().chain(&command.env).cloned().collect(),
+        directory: Some(directory),
+    })
+}

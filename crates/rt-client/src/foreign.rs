@@ -1,0 +1,317 @@
+//! Whether another launcher has started this process as one task of several.
+//!
+//! A program under Slurm's srun, Hydra, or Open MPI's mpirun does not find OxMPI's `mpirun` and
+//! would be a singleton: N jobs of one process in place of one job of N, with wrong results and no
+//! error. So MPI_Init fails there. Environment variables alone do not suffice: every batch script
+//! sets them, and all its programs inherit them. Only *live* evidence counts:
+//!
+//! | launcher | evidence of several tasks | evidence that it is live |
+//! |---|---|---|
+//! | PMI-1, PMI-2 (Hydra, Slurm, Intel MPI) | PMI_SIZE | PMI_FD is a socket with an open peer |
+//! | PMIx (Open MPI, PRRTE, Slurm) | next line, or neither | a server of PMIX_SERVER_URI* accepts |
+//! | | OMPI_COMM_WORLD_SIZE, SLURM_STEP_NUM_TASKS | |
+//! | Slurm's srun | SLURM_STEP_NUM_TASKS | SLURM_TASK_PID is this process or an ancestor |
+//!
+//! [`verdict`] is pure; `Evidence::gather` reads the system. For descendants of our own `mpirun`
+//! only later evidence counts: `mpirun` removes the variables of PMI and PMIx from its ranks'
+//! environment ([`is_of_other_launcher`]), and tasks of Slurm count only below it.
+
+mod evidence;
+
+use std::fmt;
+
+use oxmpi_param::Params;
+
+use self::evidence::Evidence;
+pub use self::evidence::{is_alive, line_of, parent_of};
+
+use crate::lost::lost_rank;
+pub use crate::lost::{LAUNCHER_VARIABLE, LostRank};
+
+/// Prefixes of variables by which other launchers identify their processes. Variables that users
+/// set (OMPI_MCA_, HYDRA_, MPIR_CVAR_, I_MPI_) are not among them, nor is SLURM_, which scripts
+/// read.
+const OTHERS: [&str; 10] = [
+    "PMI_",
+    "PMI2_",
+    "PMIX_",
+    "PMIXT_",
+    "OMPI_COMM_WORLD_",
+    "OMPI_UNIVERSE_SIZE",
+    "OMPI_FILE_LOCATION",
+    "HYDI_",
+    "MPI_LOCALNRANKS",
+    "MPI_LOCALRANKID",
+];
+
+/// Whether another launcher identifies its processes by this variable.
+pub fn is_of_other_launcher(name: &str) -> bool {
+    OTHERS.iter().any(|other| name.starts_with(other))
+}
+
+/// A launcher other than OxMPI's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForeignLauncher {
+    Pmi,
+    Pmix,
+    Slurm,
+}
+
+impl fmt::Display for ForeignLauncher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ForeignLauncher::Pmi => "a launcher that speaks PMI (such as Hydra's mpiexec, or srun)",
+            ForeignLauncher::Pmix => {
+                "a launcher that speaks PMIx (such as Open MPI's mpirun, or srun)"
+            }
+            ForeignLauncher::Slurm => "Slurm's srun",
+        })
+    }
+}
+
+/// The conclusion from the evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SingletonVerdict {
+    /// A job of one rank, such as a program typed by a user.
+    Alone,
+    /// A job of one rank. Variables indicate more tasks: the line is for the user.
+    Doubtful(String),
+    /// One of several tasks of another launcher.
+    OneOfSeveral(ForeignTask),
+}
+
+/// A process that another launcher has started as one of several.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{launcher} has started {number} processes of this program ({found}), and OxMPI cannot join them: each would be a \
+     job of one rank. Start the program with OxMPI's own launcher: mpirun -n {wanted} PROGRAM. If jobs of one rank are \
+     what you want: export OXMPI_MCA_mpi_allow_singletons=1", number = self.number(), wanted = self.wanted()
+)]
+pub struct ForeignTask {
+    pub launcher: ForeignLauncher,
+    pub tasks: Option<u32>,
+    pub found: String,
+}
+
+impl ForeignTask {
+    fn number(&self) -> String {
+        self.tasks.map_or_else(|| "several".into(), |tasks| tasks.to_string())
+    }
+
+    fn wanted(&self) -> String {
+        self.tasks.map_or_else(|| "N".into(), |tasks| tasks.to_string())
+    }
+}
+
+/// Why a process must not be a job of one rank.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAlone {
+    #[error(transparent)]
+    OtherLauncher(#[from] ForeignTask),
+    /// Our `mpirun` has started it as one of several ranks, but the process cannot find that
+    /// `mpirun`.
+    #[error(transparent)]
+    Lost(#[from] LostRank),
+}
+
+/// Checks whether this process, which is no rank, may be a job of one rank. An error if our
+/// `mpirun` or another launcher started it as one of several.
+pub fn may_be_singleton(params: &Params) -> Result<(), NotAlone> {
+    if params.mpi_allow_singletons() {
+        return Ok(());
+    }
+    if let Some(lost) = lost_rank() {
+        return Err(lost.into());
+    }
+    match verdict(&Evidence::gather()) {
+        SingletonVerdict::Alone => Ok(()),
+        SingletonVerdict::Doubtful(line) => {
+            oxmpi_sys::complain!("{line}");
+            Ok(())
+        }
+        SingletonVerdict::OneOfSeveral(task) => Err(task.into()),
+    }
+}
+
+fn verdict(evidence: &Evidence) -> SingletonVerdict {
+    let Evidence { pmi, pmix, slurm, .. } = evidence;
+    if let (Some(size @ 2..), Some(socket)) = (pmi.size, pmi.open_socket) {
+        let found = format!("PMI_SIZE={size}, and PMI_FD={socket} is an open socket");
+        return one_of(ForeignLauncher::Pmi, Some(size), found);
+    }
+    // The launcher with the server sets the first variable, if it is Open MPI's.
+    let named = [("OMPI_COMM_WORLD_SIZE", pmix.size), ("SLURM_STEP_NUM_TASKS", slurm.step_tasks)];
+    let named = named.into_iter().find_map(|(name, size)| Some((name, size?)));
+    if let Some(server) = &pmix.server
+        && named.is_none_or(|(_, size)| size > 1)
+    {
+        let size = named.map(|(name, size)| format!("{name}={size}, and ")).unwrap_or_default();
+        let found = format!("{size}a PMIx server answers at {server}");
+        return one_of(ForeignLauncher::Pmix, named.map(|(_, size)| size), found);
+    }
+    // Process 1 is an ancestor of all processes, and is not started by srun.
+    if let (Some(tasks @ 2..), Some(task @ 2..)) = (slurm.step_tasks, slurm.task)
+        && evidence.line.contains(&task)
+    {
+        let found = format!("SLURM_STEP_NUM_TASKS={tasks}, and SLURM_TASK_PID={task} is this task");
+        return one_of(ForeignLauncher::Slurm, Some(tasks), found);
+    }
+    doubt(evidence).map_or(SingletonVerdict::Alone, SingletonVerdict::Doubtful)
+}
+
+fn one_of(launcher: ForeignLauncher, tasks: Option<u32>, found: String) -> SingletonVerdict {
+    SingletonVerdict::OneOfSeveral(ForeignTask { launcher, tasks, found })
+}
+
+/// The line for a user whose environment indicates several tasks, to which this process does not
+/// belong. Only one of N tasks returns it, and no descendant of our ranks.
+fn doubt(evidence: &Evidence) -> Option<String> {
+    let Evidence { pmi, pmix, slurm, .. } = evidence;
+    if evidence.is_below_mpirun || evidence.task_rank.is_some_and(|rank| rank > 0) {
+        return None;
+    }
+    let said = [
+        ("PMI_SIZE", pmi.size),
+        ("OMPI_COMM_WORLD_SIZE", pmix.size),
+        ("SLURM_STEP_NUM_TASKS", slurm.step_tasks),
+        ("SLURM_NTASKS", slurm.tasks),
+    ];
+    let (name, tasks) =
+        said.into_iter().find_map(|(name, size)| Some((name, size.filter(|size| *size > 1)?)))?;
+    Some(format!(
+        "OxMPI: this is a job of one rank, although {name}={tasks}; for {tasks} ranks: mpirun -n {tasks} PROGRAM \
+         (mpi_allow_singletons 1 leaves this line out)"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::evidence::{Pmi, Pmix, Slurm};
+    use super::*;
+
+    const SERVER: &str = "tcp4://127.0.0.1:4711";
+
+    fn pmi(size: u32, is_open: bool) -> Evidence {
+        let pmi = Pmi { size: Some(size), open_socket: is_open.then_some(7) };
+        Evidence { pmi, ..Evidence::default() }
+    }
+
+    fn pmix(size: Option<u32>, answers: bool) -> Evidence {
+        let pmix = Pmix { size, server: answers.then(|| SERVER.into()) };
+        Evidence { pmix, ..Evidence::default() }
+    }
+
+    /// A process 30 of a shell 20 that process 10 has started.
+    fn slurm(tasks: Option<u32>, step_tasks: Option<u32>, task: Option<i32>) -> Evidence {
+        Evidence {
+            slurm: Slurm { tasks, step_tasks, task },
+            line: vec![30, 20, 10],
+            ..Evidence::default()
+        }
+    }
+
+    #[test]
+    fn only_live_evidence_of_several_tasks_refuses_a_singleton() {
+        let alone = "alone";
+        let doubtful = "doubtful";
+        let table = [
+            ("nothing", Evidence::default(), alone),
+            ("PMI", pmi(4, true), "4 by Pmi"),
+            ("PMI, whose socket is gone", pmi(4, false), doubtful),
+            ("PMI of one", pmi(1, true), alone),
+            ("PMIx", pmix(Some(3), true), "3 by Pmix"),
+            ("PMIx of nobody knows how many", pmix(None, true), "? by Pmix"),
+            ("PMIx of one", pmix(Some(1), true), alone),
+            ("PMIx without a server", pmix(Some(3), false), doubtful),
+            ("a batch script", slurm(Some(4), None, Some(20)), doubtful),
+            ("a batch script of one", slurm(Some(1), None, Some(20)), alone),
+            ("a task", slurm(Some(4), Some(4), Some(30)), "4 by Slurm"),
+            ("below a task", slurm(Some(4), Some(4), Some(10)), "4 by Slurm"),
+            ("variables of a task elsewhere", slurm(Some(4), Some(4), Some(99)), doubtful),
+            (
+                "process 1",
+                Evidence { line: vec![30, 1], ..slurm(Some(4), Some(4), Some(1)) },
+                doubtful,
+            ),
+            ("a task of one in an allocation of four", slurm(Some(1), Some(1), Some(30)), alone),
+            (
+                "PMIx by srun, of one task",
+                Evidence { pmix: pmix(None, true).pmix, ..slurm(None, Some(1), Some(30)) },
+                alone,
+            ),
+            (
+                "PMIx by srun",
+                Evidence { pmix: pmix(None, true).pmix, ..slurm(None, Some(2), Some(30)) },
+                "2 by Pmix",
+            ),
+            (
+                "a tool of a rank",
+                Evidence { is_below_mpirun: true, ..slurm(Some(4), None, None) },
+                alone,
+            ),
+            ("not the first", Evidence { task_rank: Some(1), ..pmi(4, false) }, alone),
+            ("the first", Evidence { task_rank: Some(0), ..pmi(4, false) }, doubtful),
+        ];
+        for (what, evidence, wanted) in table {
+            let found = match verdict(&evidence) {
+                SingletonVerdict::Alone => alone.to_string(),
+                SingletonVerdict::Doubtful(_) => doubtful.to_string(),
+                SingletonVerdict::OneOfSeveral(ForeignTask { launcher, tasks, .. }) => {
+                    let tasks = tasks.map_or_else(|| "?".into(), |tasks: u32| tasks.to_string());
+                    format!("{tasks} by {launcher:?}")
+                }
+            };
+            assert_eq!(found, wanted, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_what_was_found_and_what_to_type() {
+        let SingletonVerdict::OneOfSeveral(task) = verdict(&pmi(4, true)) else {
+            panic!("it is one of several")
+        };
+        let text = task.to_string();
+        for part in
+            ["PMI_SIZE=4", "PMI_FD=7", "mpirun -n 4 PROGRAM", "OXMPI_MCA_mpi_allow_singletons=1"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let SingletonVerdict::OneOfSeveral(task) = verdict(&pmix(None, true)) else {
+            panic!("it is one of several")
+        };
+        assert!(
+            task.to_string().contains("several processes") && task.to_string().contains(SERVER),
+            "{task}"
+        );
+        let SingletonVerdict::Doubtful(line) = verdict(&slurm(Some(4), None, None)) else {
+            panic!("it is doubtful")
+        };
+        assert!(
+            line.contains("SLURM_NTASKS=4") && line.contains("mpirun -n 4") && !line.contains('\n')
+        );
+    }
+
+    #[test]
+    fn launchers_variables_are_distinguished_from_users_variables() {
+        let others = [
+            "PMI_FD",
+            "PMI_RANK",
+            "PMI2_x",
+            "PMIX_RANK",
+            "PMIX_SERVER_URI2",
+            "OMPI_COMM_WORLD_NODE_RANK",
+            "HYDI_CONTROL_FD",
+        ];
+        assert!(others.iter().all(|name| is_of_other_launcher(name)));
+        let ours = [
+            "SLURM_NTASKS",
+            "OMPI_MCA_btl",
+            "HYDRA_LAUNCHER",
+            "OXMPI_BOOT",
+            "PMI",
+            "MPIR_CVAR_X",
+            "PATH",
+        ];
+        assert!(!ours.iter().any(|name| is_of_other_launcher(name)));
+    }
+}
