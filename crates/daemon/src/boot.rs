@@ -397,7 +397,7 @@ fn read_messages(
             None => channel.feed(&bytes[..n]),
         }
         while noise.is_none()
-            && let Some(message) = channel.next().map_err(|error| error.to_string())?
+            && let Some(message) = channel.next_message().map_err(|error| error.to_string())?
         {
             if events.send((number, BootEvent::Said(message))).is_err() {
                 return Ok(());

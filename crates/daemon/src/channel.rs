@@ -26,7 +26,7 @@
 use oxmpi_wire::Secret;
 use oxmpi_wire::noise::{Cipher, HANDSHAKE, Handshake, MAX_RECORD, NoiseError};
 
-use oxmpi_rt_proto::daemon::{DaemonMessage, Nonsense};
+use oxmpi_rt_proto::daemon::{DaemonMessage, MalformedMessage};
 
 /// In bytes.
 pub const MAX_MESSAGE: usize = 4 << 20;
@@ -38,6 +38,7 @@ const LENGTH: usize = 4;
 /// The most bytes of a program's stream in a frame, so that a frame is one record.
 const MAX_PIECE: usize = MAX_RECORD - LENGTH;
 
+/// Why a channel has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelError {
     #[error("it has sent no greeting of a daemon of this version")]
@@ -47,9 +48,10 @@ pub enum ChannelError {
     #[error("a message of {0} bytes is longer than the {MAX_MESSAGE} that are allowed")]
     TooLong(u64),
     #[error(transparent)]
-    Nonsense(#[from] Nonsense),
+    Malformed(#[from] MalformedMessage),
 }
 
+/// A part of a program's stream that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamItem {
     Bytes,
@@ -68,6 +70,7 @@ enum ChannelStage {
     Trusted,
 }
 
+/// One side of a connection, without its socket: the owner feeds received bytes and sends output.
 #[derive(Debug)]
 pub struct SecureChannel {
     stage: ChannelStage,
@@ -114,6 +117,7 @@ impl SecureChannel {
         Ok(channel)
     }
 
+    /// The side of the node's daemon.
     pub fn acceptor(secret: &Secret, node: u32) -> SecureChannel {
         SecureChannel::new(ChannelStage::Hello(secret.clone(), prologue(node)))
     }
@@ -142,10 +146,12 @@ impl SecureChannel {
         self.write()
     }
 
+    /// The bytes to send.
     pub fn output(&self) -> &[u8] {
         &self.output[self.sent..]
     }
 
+    /// Drops bytes of the output, which have been sent.
     pub fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
         // So the bytes that are moved are fewer than the bytes sent since the last move.
@@ -155,6 +161,7 @@ impl SecureChannel {
         }
     }
 
+    /// Takes received bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
         match self.stage {
             ChannelStage::Trusted => self.plain.extend_from_slice(bytes),
@@ -167,6 +174,7 @@ impl SecureChannel {
         !self.input.is_empty() || !self.plain.is_empty()
     }
 
+    /// Whether the peer has proved that it knows the secret.
     pub fn is_open(&self) -> bool {
         matches!(self.stage, ChannelStage::Trusted | ChannelStage::Records { is_proved: true, .. })
     }
@@ -176,9 +184,9 @@ impl SecureChannel {
         matches!(self.stage, ChannelStage::Records { .. })
     }
 
-    /// The number of bytes until [`SecureChannel::next`] can progress, at least 1. A caller that
-    /// reads at most that many leaves the next message in the socket, where poll(2) sees it: each
-    /// message has records of its own.
+    /// The number of bytes until [`SecureChannel::next_message`] can progress, at least 1. A caller
+    /// that reads at most that many leaves the next message in the socket, where poll(2) sees it:
+    /// each message has records of its own.
     pub fn wanted(&self) -> usize {
         let (whole, have) = match &self.stage {
             ChannelStage::Hello(..) => (HELLO, &self.input),
@@ -194,7 +202,7 @@ impl SecureChannel {
     }
 
     /// The next complete message. After an error the channel is unusable.
-    pub fn next(&mut self) -> Result<Option<DaemonMessage>, ChannelError> {
+    pub fn next_message(&mut self) -> Result<Option<DaemonMessage>, ChannelError> {
         loop {
             if let Some(end) = self.frame() {
                 if end > LENGTH + MAX_MESSAGE {
@@ -323,11 +331,11 @@ mod tests {
         let (mut a, mut b) = pair(5, 5, 3);
         a.send(&DaemonMessage::Ask).unwrap();
         carry(&mut a, &mut b, 1000);
-        assert_eq!(b.next(), Ok(None));
+        assert_eq!(b.next_message(), Ok(None));
         carry(&mut b, &mut a, 1000);
-        assert_eq!(a.next(), Ok(None));
+        assert_eq!(a.next_message(), Ok(None));
         carry(&mut a, &mut b, 1000);
-        assert_eq!(b.next(), Ok(Some(DaemonMessage::Ask)));
+        assert_eq!(b.next_message(), Ok(Some(DaemonMessage::Ask)));
         (a, b)
     }
 
@@ -340,26 +348,26 @@ mod tests {
             a.send(&DaemonMessage::Ask).unwrap();
             b.send(&DaemonMessage::Go).unwrap();
             carry(&mut a, &mut b, step);
-            assert_eq!(b.next(), Ok(None));
+            assert_eq!(b.next_message(), Ok(None));
             assert!(b.has_greeted() && !b.is_open(), "it may be a recording");
             assert_eq!(b.output().len(), HANDSHAKE, "which learns nothing");
             carry(&mut b, &mut a, step);
-            assert_eq!(a.next(), Ok(None));
+            assert_eq!(a.next_message(), Ok(None));
             carry(&mut a, &mut b, step);
-            assert_eq!(b.next(), Ok(Some(DaemonMessage::Ask)));
+            assert_eq!(b.next_message(), Ok(Some(DaemonMessage::Ask)));
             carry(&mut b, &mut a, step);
-            assert_eq!(a.next(), Ok(Some(DaemonMessage::Go)));
+            assert_eq!(a.next_message(), Ok(Some(DaemonMessage::Go)));
             assert!(!a.has_input() && !b.has_input());
             a.send(&DaemonMessage::Halt).unwrap();
             let bytes = a.output().to_vec();
             b.feed(&bytes);
-            assert_eq!(b.next(), Ok(Some(DaemonMessage::Halt)));
+            assert_eq!(b.next_message(), Ok(Some(DaemonMessage::Halt)));
             b.feed(&bytes);
-            assert_eq!(b.next(), Err(FORGED), "the same again");
+            assert_eq!(b.next_message(), Err(FORGED), "the same again");
             a.sent(bytes.len());
             a.send(&DaemonMessage::Ask).unwrap();
             carry(&mut a, &mut b, step);
-            assert_eq!(b.next(), Err(FORGED), "nothing is believed any more");
+            assert_eq!(b.next_message(), Err(FORGED), "nothing is believed any more");
         }
     }
 
@@ -369,7 +377,7 @@ mod tests {
         a.send(&DaemonMessage::Refused { reason: "a word".into() }).unwrap();
         assert!(!a.output().windows(6).any(|window| window == b"a word"));
         carry(&mut a, &mut b, 1000);
-        assert_eq!(b.next(), Ok(Some(DaemonMessage::Refused { reason: "a word".into() })));
+        assert_eq!(b.next_message(), Ok(Some(DaemonMessage::Refused { reason: "a word".into() })));
         a.send_bytes(b"a word").unwrap();
         assert!(!a.output().windows(6).any(|window| window == b"a word"));
     }
@@ -388,7 +396,7 @@ mod tests {
             a.sent(piece.len());
             b.feed(&piece);
             if said.is_none() {
-                said = b.next().unwrap();
+                said = b.next_message().unwrap();
             }
             while said.is_some()
                 && let Some(piece) = b.next_piece(&mut came).unwrap()
@@ -414,11 +422,11 @@ mod tests {
             while b.wanted() <= on_the_way.len() && came.is_empty() {
                 let bytes: Vec<u8> = on_the_way.drain(..b.wanted()).collect();
                 b.feed(&bytes);
-                came.extend(b.next().unwrap());
+                came.extend(b.next_message().unwrap());
             }
             a.feed(b.output());
             b.sent(b.output().len());
-            assert_eq!(a.next(), Ok(None));
+            assert_eq!(a.next_message(), Ok(None));
         }
         assert_eq!(came, [DaemonMessage::Ask]);
         assert!(!on_the_way.is_empty() && !b.has_input(), "the second message is not read yet");
@@ -431,33 +439,33 @@ mod tests {
             let (mut a, mut b) = pair(5, secret, node);
             a.send(&DaemonMessage::Halt).unwrap();
             carry(&mut a, &mut b, 1000);
-            assert_eq!(b.next(), Err(FORGED));
+            assert_eq!(b.next_message(), Err(FORGED));
             assert!(b.output().is_empty() && !b.is_open() && !b.has_greeted());
             b.feed(&[4, 0, 0, 0]);
-            assert_eq!(b.next(), Err(FORGED), "and stays so");
+            assert_eq!(b.next_message(), Err(FORGED), "and stays so");
         }
         let (mut a, mut b) = pair(5, 5, 3);
         a.send(&DaemonMessage::Halt).unwrap();
         let mut recorded = a.output().to_vec();
         carry(&mut a, &mut b, 1000);
-        assert_eq!(b.next(), Ok(None));
+        assert_eq!(b.next_message(), Ok(None));
         carry(&mut b, &mut a, 1000);
-        assert_eq!(a.next(), Ok(None));
+        assert_eq!(a.next_message(), Ok(None));
         recorded.extend_from_slice(a.output());
         let (_, mut other) = pair(5, 5, 3);
         other.feed(&recorded);
-        assert_eq!(other.next(), Err(FORGED));
+        assert_eq!(other.next_message(), Err(FORGED));
         assert!(!other.is_open());
         let (mut a, _) = pair(5, 5, 3);
         a.feed(&[0; HANDSHAKE]);
-        assert_eq!(a.next(), Err(FORGED));
+        assert_eq!(a.next_message(), Err(FORGED));
         assert!(!a.is_open());
         let mut old = SecureChannel::acceptor(&Secret([5; 32]), 3);
         old.feed(b"OxMPI daemon 001");
-        assert_eq!(old.next(), Err(ChannelError::Foreign));
+        assert_eq!(old.next_message(), Err(ChannelError::Foreign));
         let mut long = SecureChannel::trusted();
         long.feed(&(MAX_MESSAGE as u32 + 1).to_le_bytes());
-        assert_eq!(long.next(), Err(ChannelError::TooLong(MAX_MESSAGE as u64 + 1)));
+        assert_eq!(long.next_message(), Err(ChannelError::TooLong(MAX_MESSAGE as u64 + 1)));
     }
 
     proptest! {
@@ -479,7 +487,7 @@ mod tests {
                     loop {
                         let came = match is_stream {
                             true => channel.next_piece(&mut plain).map(|piece| piece.is_some()),
-                            false => channel.next().map(|message| message.is_some()),
+                            false => channel.next_message().map(|message| message.is_some()),
                         };
                         match came {
                             Ok(true) => prop_assert!(!is_sealed),

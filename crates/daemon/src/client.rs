@@ -375,7 +375,7 @@ impl ClientConnection {
         let mut bytes = [0; 1 << 14];
         loop {
             // Only the bytes of one message, so that [`Running::end`] reports the next one.
-            let next = self.channel.next();
+            let next = self.channel.next_message();
             self.flush()?;
             match next {
                 Ok(Some(message)) => return Ok(message),

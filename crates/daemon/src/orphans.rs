@@ -19,12 +19,14 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Processes that became children of this one because their parent has ended.
 #[derive(Debug, Default)]
 pub struct Orphans {
     due: Option<Instant>,
 }
 
 impl Orphans {
+    /// Checks for ended orphans after a pause: a child has ended.
     pub fn note(&mut self) {
         self.due.get_or_insert_with(|| Instant::now() + PAUSE);
     }

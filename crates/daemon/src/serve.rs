@@ -279,7 +279,7 @@ impl Daemon {
                 if matches!(connection.role, Role::Parked(..)) {
                     return;
                 }
-                match connection.channel.next() {
+                match connection.channel.next_message() {
                     Ok(Some(message)) => self.handle_message(number, message),
                     Ok(None) => break,
                     Err(error) => return self.refuse(number, &error),

@@ -112,7 +112,8 @@ impl Stream {
         &self.came[from..self.taken]
     }
 
-    pub fn next(&mut self) -> Result<Option<&[u8]>, StreamError> {
+    /// Consumes the next message with its length in front, if it has come whole.
+    pub fn next_frame(&mut self) -> Result<Option<&[u8]>, StreamError> {
         Ok(agent::next(self.came())?.map(|len| self.take(len)))
     }
 
@@ -219,7 +220,7 @@ mod tests {
         let carry = |from: &mut SecureChannel, to: &mut SecureChannel| {
             to.feed(from.output());
             from.sent(from.output().len());
-            to.next().unwrap()
+            to.next_message().unwrap()
         };
         carry(&mut a, &mut b);
         carry(&mut b, &mut a);

@@ -16,11 +16,11 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{RecvFlags, recv};
 
 use oxmpi_rt_client::blob;
-use oxmpi_rt_client::codec::FieldReader;
-use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
+use oxmpi_rt_client::codec;
+use oxmpi_rt_client::control::MAX_MESSAGE;
 use oxmpi_rt_client::programs::{LAUNCHERS, RESTARTS, command_of, is_named, program_of};
 use oxmpi_rt_proto::held::{Held, Layout};
-use oxmpi_rt_proto::tool::JobFacts;
+use oxmpi_rt_proto::tool::{FarImages, JobFacts, ToolReply, ToolRequest};
 
 pub(crate) const ENTRANCE_PREFIX: &str = "oxmpi.rank.";
 /// The limit for an answer: a launcher may be stopped, or blocked by its output.
@@ -69,11 +69,8 @@ pub enum InquiryError {
 /// cannot be imaged now.
 pub fn job_of(pid: u32) -> Result<JobFacts, InquiryError> {
     let (pid, name) = launcher_of(pid)?;
-    match ask(&name, pid, &Request::Describe, PATIENCE)? {
-        Reply::Done { text, .. } => JobFacts::decode(&text).ok_or(InquiryError::Nonsense(pid)),
-        Reply::Refused { reason, .. } => Err(InquiryError::Refused(reason)),
-        _ => Err(InquiryError::Nonsense(pid)),
-    }
+    let bytes = given(&connect(&name, pid)?, pid, &ToolRequest::Describe, PATIENCE)?;
+    codec::decode(&bytes).ok_or(InquiryError::Nonsense(pid))
 }
 
 /// Quiesces the messages of the job of this `mpirun` and makes their connections anew, within
@@ -82,11 +79,8 @@ pub fn job_of(pid: u32) -> Result<JobFacts, InquiryError> {
 pub fn quiesce(pid: u32, limit: Duration) -> Result<String, InquiryError> {
     let (pid, name) = launcher_of(pid)?;
     let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
-    match ask(&name, pid, &Request::Quiesce { limit_ms }, limit.saturating_add(PATIENCE))? {
-        Reply::Done { text, .. } => Ok(text),
-        Reply::Refused { reason, .. } => Err(InquiryError::Refused(reason)),
-        _ => Err(InquiryError::Nonsense(pid)),
-    }
+    let request = ToolRequest::Quiesce { limit_ms };
+    done(&connect(&name, pid)?, pid, &request, limit.saturating_add(PATIENCE))
 }
 
 /// A job whose processes are held as long as this value lives.
@@ -106,17 +100,11 @@ pub struct Hold {
 pub fn hold(pid: u32) -> Result<Hold, InquiryError> {
     let (pid, name) = launcher_of(pid)?;
     let socket = connect(&name, pid)?;
-    match question(&socket, pid, &Request::Hold, HOLDING)? {
-        (Reply::Given, Some(fd)) => {
-            let bytes = blob::read(fd).map_err(|error| InquiryError::Unreachable(pid, error))?;
-            let held = Held::decode(&bytes).ok_or(InquiryError::Nonsense(pid))?;
-            let inherited = fcntl_setfd(&socket, FdFlags::empty());
-            inherited.map_err(|error| InquiryError::Unreachable(pid, error.into()))?;
-            Ok(Hold { pid, socket, held, bytes, refusal: OnceLock::new() })
-        }
-        (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
-        _ => Err(InquiryError::Nonsense(pid)),
-    }
+    let bytes = given(&socket, pid, &ToolRequest::Hold, HOLDING)?;
+    let held = Held::decode(&bytes).ok_or(InquiryError::Nonsense(pid))?;
+    let inherited = fcntl_setfd(&socket, FdFlags::empty());
+    inherited.map_err(|error| InquiryError::Unreachable(pid, error.into()))?;
+    Ok(Hold { pid, socket, held, bytes, refusal: OnceLock::new() })
 }
 
 impl Hold {
@@ -139,8 +127,8 @@ impl Hold {
         // Peeks, as answers are read by the function that has sent the request.
         match recv(&self.socket, &mut bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Ok((_, 0)) => Err(InquiryError::Ended(self.pid).to_string()),
-            Ok((read, _)) => match Reply::decode(&bytes[..read]) {
-                Ok(Reply::Refused { reason, .. }) => Err(reason),
+            Ok((read, _)) => match ToolReply::decode(&bytes[..read]) {
+                Some(ToolReply::Refused { reason }) => Err(reason),
                 _ => Ok(()),
             },
             Err(_) => Ok(()),
@@ -149,20 +137,14 @@ impl Hold {
 
     /// Images the processes on other hosts there, in a directory in the form that their agents'
     /// program reads. Returns the agents' results by host. Has no practical time limit.
-    pub fn image_far(&self, place: String) -> Result<Vec<(String, Vec<u8>)>, InquiryError> {
-        match question(&self.socket, self.pid, &Request::ImageFar { place }, IMAGING)? {
-            (Reply::Given, Some(fd)) => {
-                let bytes =
-                    blob::read(fd).map_err(|error| InquiryError::Unreachable(self.pid, error))?;
-                let mut from = FieldReader::new(&bytes);
-                from.list(|from| from.text().zip(from.bytes()))
-                    .ok_or(InquiryError::Nonsense(self.pid))
-            }
-            (Reply::Refused { reason, .. }, _) => {
+    pub fn image_far(&self, place: String) -> Result<Vec<FarImages>, InquiryError> {
+        match given(&self.socket, self.pid, &ToolRequest::ImageFar { place }, IMAGING) {
+            Ok(bytes) => codec::decode(&bytes).ok_or(InquiryError::Nonsense(self.pid)),
+            Err(InquiryError::Refused(reason)) => {
                 let reason = self.refusal.get_or_init(|| reason);
                 Err(InquiryError::Refused(reason.clone()))
             }
-            _ => Err(InquiryError::Nonsense(self.pid)),
+            Err(error) => Err(error),
         }
     }
 
@@ -170,20 +152,16 @@ impl Hold {
     /// [`InquiryError::Refused`]: the processes were not held throughout, and the images are
     /// invalid.
     pub fn imaged(&self, ends: bool) -> Result<(), InquiryError> {
-        self.say(&Request::Imaged { ends })
+        self.say(&ToolRequest::Imaged { ends })
     }
 
     /// Ends the job, whose checkpoint is in `set`. After an error the job continues.
     pub fn end(self, set: &Path) -> Result<(), InquiryError> {
-        self.say(&Request::EndHeld { set: set.display().to_string() })
+        self.say(&ToolRequest::EndHeld { set: set.display().to_string() })
     }
 
-    fn say(&self, request: &Request) -> Result<(), InquiryError> {
-        match question(&self.socket, self.pid, request, PATIENCE)? {
-            (Reply::Done { .. }, _) => Ok(()),
-            (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
-            _ => Err(InquiryError::Nonsense(self.pid)),
-        }
+    fn say(&self, request: &ToolRequest) -> Result<(), InquiryError> {
+        done(&self.socket, self.pid, request, PATIENCE).map(drop)
     }
 }
 
@@ -200,15 +178,9 @@ pub struct Saved {
 pub fn save(pid: u32) -> Result<Saved, InquiryError> {
     let (pid, name) = launcher_of(pid)?;
     let socket = connect(&name, pid)?;
-    match question(&socket, pid, &Request::CallFunctions { saves: true }, IMAGING)? {
-        (Reply::Given, Some(fd)) => {
-            let bytes = blob::read(fd).map_err(|error| InquiryError::Unreachable(pid, error))?;
-            let layout = Layout::decode(&bytes).ok_or(InquiryError::Nonsense(pid))?;
-            Ok(Saved { pid, socket, layout })
-        }
-        (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
-        _ => Err(InquiryError::Nonsense(pid)),
-    }
+    let bytes = given(&socket, pid, &ToolRequest::CallFunctions { saves: true }, IMAGING)?;
+    let layout = codec::decode(&bytes).ok_or(InquiryError::Nonsense(pid))?;
+    Ok(Saved { pid, socket, layout })
 }
 
 impl Saved {
@@ -220,20 +192,16 @@ impl Saved {
     /// Calls the functions that continue the program, as its checkpoint is on disk. An error also
     /// if one has not returned 0.
     pub fn go_on(self) -> Result<(), InquiryError> {
-        self.say(&Request::CallFunctions { saves: false }, IMAGING)
+        self.say(&ToolRequest::CallFunctions { saves: false }, IMAGING)
     }
 
     /// Ends the job, as its checkpoint is on disk. After an error the job continues.
     pub fn end(self, set: &Path) -> Result<(), InquiryError> {
-        self.say(&Request::EndHeld { set: set.display().to_string() }, PATIENCE)
+        self.say(&ToolRequest::EndHeld { set: set.display().to_string() }, PATIENCE)
     }
 
-    fn say(&self, request: &Request, patience: Duration) -> Result<(), InquiryError> {
-        match question(&self.socket, self.pid, request, patience)? {
-            (Reply::Done { .. }, _) => Ok(()),
-            (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
-            _ => Err(InquiryError::Nonsense(self.pid)),
-        }
+    fn say(&self, request: &ToolRequest, patience: Duration) -> Result<(), InquiryError> {
+        done(&self.socket, self.pid, request, patience).map(drop)
     }
 }
 
@@ -325,8 +293,32 @@ fn entrance_in(table: &str, sockets: &[String]) -> Option<String> {
     })
 }
 
-fn ask(name: &str, pid: u32, request: &Request, patience: Duration) -> Result<Reply, InquiryError> {
-    question(&connect(name, pid)?, pid, request, patience).map(|(reply, _)| reply)
+/// Sends a request whose answer is a text for the user.
+fn done(
+    socket: &OwnedFd,
+    pid: u32,
+    request: &ToolRequest,
+    patience: Duration,
+) -> Result<String, InquiryError> {
+    match question(socket, pid, request, patience)? {
+        (ToolReply::Done { text }, _) => Ok(text),
+        _ => Err(InquiryError::Nonsense(pid)),
+    }
+}
+
+/// Sends a request whose answer comes in a file.
+fn given(
+    socket: &OwnedFd,
+    pid: u32,
+    request: &ToolRequest,
+    patience: Duration,
+) -> Result<Vec<u8>, InquiryError> {
+    match question(socket, pid, request, patience)? {
+        (ToolReply::Given, Some(fd)) => {
+            blob::read(fd).map_err(|error| InquiryError::Unreachable(pid, error))
+        }
+        _ => Err(InquiryError::Nonsense(pid)),
+    }
 }
 
 fn connect(name: &str, pid: u32) -> Result<OwnedFd, InquiryError> {
@@ -348,13 +340,13 @@ fn connect(name: &str, pid: u32) -> Result<OwnedFd, InquiryError> {
     Ok(socket)
 }
 
-/// Sends a request, and waits for the reply, which may have a descriptor.
+/// Sends a request, and waits for the reply, which may have a descriptor. A refusal is an error.
 fn question(
     socket: &OwnedFd,
     pid: u32,
-    request: &Request,
+    request: &ToolRequest,
     patience: Duration,
-) -> Result<(Reply, Option<OwnedFd>), InquiryError> {
+) -> Result<(ToolReply, Option<OwnedFd>), InquiryError> {
     let unreachable = |error: io::Error| InquiryError::Unreachable(pid, error);
     fdpass::send(socket, &request.encode(), None).map_err(unreachable)?;
     let (tv_sec, tv_nsec) = (patience.as_secs() as i64, i64::from(patience.subsec_nanos()));
@@ -367,10 +359,11 @@ fn question(
     let mut bytes = [0; MAX_MESSAGE];
     match fdpass::receive(socket, &mut bytes) {
         Ok((0, _)) => Err(InquiryError::Ended(pid)),
-        Ok((n, fd)) => {
-            let reply = Reply::decode(&bytes[..n]).map_err(|_| InquiryError::Nonsense(pid))?;
-            Ok((reply, fd))
-        }
+        Ok((n, fd)) => match ToolReply::decode(&bytes[..n]) {
+            Some(ToolReply::Refused { reason }) => Err(InquiryError::Refused(reason)),
+            Some(reply) => Ok((reply, fd)),
+            None => Err(InquiryError::Nonsense(pid)),
+        },
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
             Err(InquiryError::Ended(pid))
         }

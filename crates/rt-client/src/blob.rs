@@ -9,6 +9,7 @@ use rustix::fs::fstat;
 /// In bytes: a limit against faulty senders.
 const LONGEST: u64 = 64 << 20;
 
+/// Writes a new file.
 pub fn write(bytes: &[u8]) -> io::Result<OwnedFd> {
     let fd = nameless::create("oxmpi-blob")?;
     nameless::check_length(bytes.len() as u64)?;

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use oxmpi_fabric::Listening;
 use oxmpi_param::{LEAST_SOCKET_BUFFERS, Params};
 use oxmpi_shm::control_section::PoolSegments;
+use oxmpi_shm::postbox::PostboxShape;
 use oxmpi_shm::segment::{Boot, RankState, Segment, SegmentConfig, SegmentError};
 use oxmpi_sys::descriptor::Descriptor;
 use oxmpi_sys::{cpus, fdpass, local, spawn, tracer};
@@ -31,8 +32,8 @@ use oxmpi_sys::{cpus, fdpass, local, spawn, tracer};
 use self::entering::Entered;
 use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
 use crate::foreign::is_alive;
-use crate::postboxes::{SharedPostboxes, parse_description};
-use crate::universe::{Contact, decode_words};
+use crate::postboxes::SharedPostboxes;
+use crate::universe::Contact;
 
 /// The environment variable with the descriptors of a rank's segment and control socket.
 pub const BOOT_VARIABLE: &str = "OXMPI_BOOT";
@@ -296,6 +297,7 @@ impl Client {
     }
 }
 
+/// A random number that identifies all jobs of a launcher.
 pub fn new_universe() -> u64 {
     // At least one of the two hash keys is random.
     RandomState::new().hash_one(std::process::id()).max(1)
@@ -344,20 +346,8 @@ impl Client {
     /// The socket addresses of a rank. `None`: the rank has finalized.
     pub fn addresses(&self, rank: u32) -> Result<Option<SocketAddresses>, DirectoryError> {
         match self.ask(rank, &Request::Addresses { rank })? {
-            (Reply::Addresses { rank: found, addresses }, _) if found == rank => {
-                let lines: Vec<&str> = addresses.split('\n').collect();
-                let (contact, addresses) = match lines[..] {
-                    [addresses] => (Ok(None), addresses),
-                    [contact, secret, addresses] => {
-                        let contact: Result<Contact, String> = contact.parse();
-                        let secret =
-                            from_hex(secret).ok_or_else(|| "its secret makes no sense".to_string());
-                        (contact.and_then(|contact| Ok(Some((contact, secret?)))), addresses)
-                    }
-                    _ => (Err(format!("'{addresses}' does not say where it is")), ""),
-                };
-                let contact = contact.map_err(|reason| refused(rank, reason))?;
-                Ok(Some(SocketAddresses { addresses: addresses.to_string(), contact }))
+            (Reply::Addresses { rank: found, addresses, contact }, _) if found == rank => {
+                Ok(Some(SocketAddresses { addresses, contact }))
             }
             (Reply::Left { rank: found }, _) if found == rank => Ok(None),
             (other, _) => Err(unexpected(rank, other)),
@@ -375,18 +365,17 @@ impl Client {
     /// The nodes of all processes from number `from` on. Processes of other launchers and forgotten
     /// ones have [`NOWHERE`].
     pub fn nodes(&self, from: u32) -> Result<Vec<u32>, UniverseError> {
-        let words = decode_words(&self.given(&Request::Nodes { from }, None)?);
-        Ok(words.into_iter().map(|word| word as u32).collect())
+        self.given(&Request::Nodes { from }, None, "nodes")
     }
 
     /// The postbox segment of this rank's job on its node.
     pub fn postboxes(&self) -> Result<SharedPostboxes, DirectoryError> {
         let own = self.segment.boot().rank;
         match self.ask(own, &Request::Postboxes)? {
-            (Reply::Postboxes { shape }, Some(fd)) => match parse_description(&shape) {
-                Some((shape, semaphores)) => Ok(SharedPostboxes { fd, shape, semaphores }),
-                None => Err(refused(own, format!("mpirun says '{shape}' of the shared segment"))),
-            },
+            (Reply::Postboxes { ranks, short, pool, semaphores }, Some(fd)) => {
+                let shape = PostboxShape { ranks, short, pool };
+                Ok(SharedPostboxes { fd, shape, semaphores })
+            }
             (other, _) => Err(unexpected(own, other)),
         }
     }
@@ -452,12 +441,9 @@ fn question(
 
 fn listening(rank: u32, answer: (Reply, Option<OwnedFd>)) -> Result<Listening, DirectoryError> {
     match answer {
-        (Reply::Listener { incarnation, secret }, Some(socket)) => match from_hex(&secret) {
-            Some(secret) => Ok(Listening { socket, incarnation: incarnation.into(), secret }),
-            None => {
-                Err(refused(rank, "mpirun's secret of the job has no 64 hexadecimal digits".into()))
-            }
-        },
+        (Reply::Listener { incarnation, secret }, Some(socket)) => {
+            Ok(Listening { socket, incarnation: incarnation.into(), secret })
+        }
         (other, _) => Err(unexpected(rank, other)),
     }
 }
@@ -473,27 +459,11 @@ fn unexpected(rank: u32, reply: Reply) -> DirectoryError {
     }
 }
 
-/// 32 bytes from 64 hexadecimal digits.
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let digits: Vec<u8> =
-        text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
-    let bytes: Vec<u8> =
-        digits.as_chunks::<2>().0.iter().map(|[high, low]| high << 4 | low).collect();
-    if digits.len() == 64 { bytes.try_into().ok() } else { None }
-}
-
-/// 64 hexadecimal digits, as [`from_hex`] reads them.
-pub fn to_hex(bytes: &[u8; 32]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 impl Directory for Client {
     fn open_peer(&self, rank: u32) -> Result<(OwnedFd, Option<Contact>), DirectoryError> {
         match self.ask(rank, &Request::Segment { rank })? {
             (Reply::Segment { rank: found, contact }, Some(fd)) if found == rank => {
-                let contact = Some(contact).filter(|contact| !contact.is_empty());
-                let contact = contact.map(|contact| contact.parse()).transpose();
-                contact.map(|contact| (fd, contact)).map_err(|reason| refused(rank, reason))
+                Ok((fd, contact))
             }
             (other, _) => Err(unexpected(rank, other)),
         }
@@ -611,16 +581,6 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_survives_its_digits() {
-        let secret = std::array::from_fn(|at| (at * 37) as u8);
-        assert_eq!(from_hex(&to_hex(&secret)), Some(secret));
-        for wrong in ["", "00", &"g".repeat(64), &"0".repeat(63), &"0".repeat(66), &"ä".repeat(64)]
-        {
-            assert_eq!(from_hex(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
     fn socket_buffers_hold_short_messages_and_have_a_least_size() {
         let buffers = |name, value| Params::default().with(name, value).unwrap().socket_buffers();
         assert_eq!(Params::default().socket_buffers(), 1 << 20);
@@ -662,7 +622,7 @@ mod tests {
                 };
                 if rank == 1 {
                     let null = std::fs::File::open("/dev/null").unwrap();
-                    let reply = Reply::Segment { rank, contact: String::new() };
+                    let reply = Reply::Segment { rank, contact: None };
                     fdpass::send(&theirs, &reply.encode(), Some(null.as_fd())).unwrap();
                 } else {
                     let reason = "the job has 2 ranks".into();

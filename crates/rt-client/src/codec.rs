@@ -1,92 +1,82 @@
-//! The encoding of the launcher's longer messages: a number is 8 bytes, little endian; a text or a
-//! list has its length in front.
+//! The one encoding of the launcher's messages: [postcard], version 1 of its wire format, in which
+//! a number has a variable length, and a list or a text its length in front.
+//!
+//! [postcard]: https://postcard.jamesmunns.com/wire-format
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-#[derive(Default)]
-pub struct FieldWriter(Vec<u8>);
+/// Encodes a message.
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    // Fails only for a list of unknown length, which no message has; nobody decodes an empty one.
+    postcard::to_stdvec(message).unwrap_or_default()
+}
 
-impl FieldWriter {
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.0
+/// Decodes a message, which must have no byte more.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let (message, rest) = postcard::take_from_bytes(bytes).ok()?;
+    rest.is_empty().then_some(message)
+}
+
+/// Encodes a message, with the version of its protocol in front.
+pub fn encode_versioned<T: Serialize>(version: u8, message: &T) -> Vec<u8> {
+    let mut bytes = vec![version];
+    bytes.extend(encode(message));
+    bytes
+}
+
+/// As [`encode_versioned`] for a message of at most `most` bytes: its `text` is cut if it is
+/// longer.
+pub fn encode_packet<T: Serialize + Clone>(
+    version: u8,
+    most: usize,
+    message: &T,
+    text: impl Fn(&mut T) -> Option<&mut String>,
+) -> Vec<u8> {
+    let bytes = encode_versioned(version, message);
+    let Some(excess) = bytes.len().checked_sub(most).filter(|excess| *excess > 0) else {
+        return bytes;
+    };
+    let mut cut = message.clone();
+    if let Some(text) = text(&mut cut) {
+        text.truncate(text.floor_char_boundary(text.len().saturating_sub(excess)));
     }
+    encode_versioned(version, &cut)
+}
 
-    pub fn number(&mut self, number: u64) {
-        self.0.extend(number.to_le_bytes());
-    }
+/// Why a message with a version is malformed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// The sender has this version of the protocol.
+    Version(u8),
+    /// The version fits, and the bytes are no message of it.
+    Message,
+}
 
-    pub fn bytes(&mut self, bytes: &[u8]) {
-        self.number(bytes.len() as u64);
-        self.0.extend(bytes);
-    }
-
-    pub fn option(&mut self, bytes: Option<&[u8]>) {
-        self.number(bytes.is_some().into());
-        if let Some(bytes) = bytes {
-            self.bytes(bytes);
-        }
-    }
-
-    pub fn list<T>(&mut self, all: &[T], write: impl Fn(&mut FieldWriter, &T)) {
-        self.number(all.len() as u64);
-        all.iter().for_each(|one| write(self, one));
+/// Decodes a message of [`encode_versioned`].
+pub fn decode_versioned<T: DeserializeOwned>(version: u8, bytes: &[u8]) -> Result<T, Malformed> {
+    match bytes.split_first() {
+        Some((found, rest)) if *found == version => decode(rest).ok_or(Malformed::Message),
+        Some((found, _)) => Err(Malformed::Version(*found)),
+        None => Err(Malformed::Message),
     }
 }
 
-/// Bytes that are being read; each method returns `None` if the bytes do not fit.
-pub struct FieldReader<'a>(&'a [u8]);
+/// Encodes a path as its bytes, for `#[serde(with = "oxmpi_rt_client::codec::path")]`: serde
+/// refuses paths that are not UTF-8.
+pub mod path {
+    use std::ffi::{OsStr, OsString};
+    use std::path::{Path, PathBuf};
 
-impl<'a> FieldReader<'a> {
-    pub fn new(bytes: &'a [u8]) -> FieldReader<'a> {
-        FieldReader(bytes)
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    /// Encodes a path.
+    pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        OsStr::serialize(path.as_os_str(), to)
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub fn number(&mut self) -> Option<u64> {
-        let (number, rest) = self.0.split_first_chunk::<8>()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*number))
-    }
-
-    pub fn word(&mut self) -> Option<u32> {
-        self.number().and_then(|number| u32::try_from(number).ok())
-    }
-
-    pub fn bool(&mut self) -> Option<bool> {
-        match self.number()? {
-            0 => Some(false),
-            1 => Some(true),
-            _ => None,
-        }
-    }
-
-    pub fn bytes(&mut self) -> Option<Vec<u8>> {
-        let len = usize::try_from(self.number()?).ok()?;
-        let (bytes, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(bytes.to_vec())
-    }
-
-    pub fn text(&mut self) -> Option<String> {
-        self.bytes().and_then(|bytes| String::from_utf8(bytes).ok())
-    }
-
-    pub fn os_string(&mut self) -> Option<OsString> {
-        self.bytes().map(OsString::from_vec)
-    }
-
-    pub fn option(&mut self) -> Option<Option<Vec<u8>>> {
-        if self.bool()? { self.bytes().map(Some) } else { Some(None) }
-    }
-
-    /// A list of elements of at least one number each, which limits its length.
-    pub fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        let count =
-            usize::try_from(self.number()?).ok().filter(|count| *count <= self.0.len() / 8)?;
-        (0..count).map(|_| read(self)).collect()
+    /// Decodes a path.
+    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<PathBuf, D::Error> {
+        OsString::deserialize(from).map(PathBuf::from)
     }
 }

@@ -1,8 +1,8 @@
 //! A rank's side of the start-up, and the messages between a rank and its launcher.
 //!
 //! `mpirun`, or the agent on another host, starts the ranks of a job and stays their parent. For
-//! each rank it creates a *segment* (a memfd with the rank's inbox, its rings and a header page with
-//! the rank's number and state) and a *control* socket. The rank's process inherits both; start-up
+//! each rank it creates a *segment* (a memfd with the rank's inbox, its rings and a header page
+//! with the rank's number and state) and a *control* socket. The rank's process inherits both; start-up
 //! needs no file, no port and no barrier. When a rank first sends to a peer, it requests the peer's
 //! segment over the control socket.
 //!
@@ -19,7 +19,7 @@
 //! | [`postboxes`] | the postbox segments of a job |
 //! | [`waiting`] | the description of a long wait, which a rank leaves for its launcher |
 //! | [`programs`] | what /proc tells about a process and its program |
-//! | [`blob`], [`codec`] | byte strings that are too long for a message; the encoding of longer messages |
+//! | [`blob`], [`codec`] | answers that are too long for a message; the encoding of messages |
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic if the stream is closed
 

@@ -5,7 +5,8 @@ use oxmpi_param::module::{Module, PostboxSizes};
 use oxmpi_shm::postbox::{PostboxArea, PostboxError, PostboxShape};
 use oxmpi_sys::semaphore::SemaphoreSets;
 use std::os::fd::OwnedFd;
-use std::str::FromStr;
+
+use crate::control::Reply;
 
 /// The sizes of the segment that `ranks` ranks of a node share, and the longest piece of a message
 /// in its pool, in bytes. `None`: the transport has no postboxes.
@@ -33,14 +34,12 @@ impl PostboxFile {
         Ok(PostboxFile { fd: PostboxArea::create(&shape)?, shape, semaphores: None })
     }
 
-    /// The description that a rank receives: ranks, short, pool, and the semaphore sets of the rank
-    /// at `place`.
-    pub fn description(&self, place: u32) -> String {
+    /// The answer to the request of the rank with this number among those of the job on its node.
+    pub fn reply(&self, local_rank: u32) -> Reply {
         let PostboxShape { ranks, short, pool } = self.shape;
-        let mut text = format!("{ranks} {short} {pool}");
-        let sets = self.semaphores.as_ref().map_or(Vec::new(), |sets| sets.of(place));
-        sets.iter().for_each(|set| text += &format!(" {set}"));
-        text
+        let sets = self.semaphores.as_ref();
+        let semaphores = sets.map_or(Vec::new(), |sets| sets.of(local_rank));
+        Reply::Postboxes { ranks, short, pool, semaphores }
     }
 }
 
@@ -58,19 +57,6 @@ impl SharedPostboxes {
     pub fn map(&self) -> Result<PostboxArea, PostboxError> {
         PostboxArea::map(&self.fd, self.shape)
     }
-}
-
-pub(crate) fn parse_description(text: &str) -> Option<(PostboxShape, Vec<i32>)> {
-    fn next<N: FromStr>(words: &mut std::str::Split<'_, char>) -> Option<N> {
-        words.next()?.parse().ok()
-    }
-    let mut words = text.split(' ');
-    let shape = PostboxShape {
-        ranks: next(&mut words)?,
-        short: next(&mut words)?,
-        pool: next(&mut words)?,
-    };
-    Some((shape, words.map(|word| word.parse().ok()).collect::<Option<_>>()?))
 }
 
 #[cfg(test)]
@@ -109,24 +95,10 @@ mod tests {
     }
 
     #[test]
-    fn a_description_is_read_as_it_was_written() {
-        let shape = PostboxShape { ranks: 3, short: 100, pool: 1 << 20 };
-        let mut file = PostboxFile::create(shape).unwrap();
-        assert_eq!(parse_description(&file.description(1)), Some((shape, vec![])));
-        let sets = SemaphoreSets::create(3).unwrap();
-        let of_one = sets.of(1);
-        assert_eq!(of_one.len(), 3);
-        file.semaphores = Some(sets);
-        assert_eq!(parse_description(&file.description(1)), Some((shape, of_one)));
-        for text in ["", "1 2", "1 2 3 x", "1 2 x", "-1 2 3", "1 2 3 "] {
-            assert_eq!(parse_description(text), None, "{text}");
-        }
-    }
-
-    #[test]
     fn as_many_semaphore_sets_as_there_can_be_fit_in_a_message() {
-        let longest = i32::MAX.to_string().len() + 1;
-        let sets = oxmpi_sys::semaphore::MOST_RANKS as usize;
-        assert!(64 + sets * longest <= crate::control::MAX_MESSAGE);
+        let semaphores = vec![i32::MAX; oxmpi_sys::semaphore::MOST_RANKS as usize];
+        let (short, pool) = (u64::MAX, u64::MAX);
+        let reply = Reply::Postboxes { ranks: u32::MAX, short, pool, semaphores };
+        assert!(reply.encode().len() <= crate::control::MAX_MESSAGE);
     }
 }

@@ -1,25 +1,26 @@
-//! Messages between processes of several jobs that go through the launcher: spawns, parents, port
-//! meetings, and names of processes. Pure encoding and decoding; a number is 8 bytes, little
-//! endian, and a text has its length in front.
+//! The contents of messages between processes of several jobs that go through the launcher: spawns,
+//! parents, and names of processes.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use crate::codec::{FieldReader, FieldWriter};
+use serde::{Deserialize, Serialize};
+
+use crate::codec;
 
 /// A spawn (MPI-5.0 section 11.8.2 "Starting Processes and Establishing Communication").
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spawn {
     /// The new ranks are numbered in this order.
     pub commands: Vec<SpawnCommand>,
     /// The directory of the spawning process, in which the programs start by default.
+    #[serde(with = "codec::path")]
     pub directory: PathBuf,
     pub parent: Parent,
 }
 
 /// One program of a spawn.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnCommand {
     /// As a shell would search for it.
     pub program: OsString,
@@ -27,7 +28,7 @@ pub struct SpawnCommand {
     pub arguments: Vec<OsString>,
     pub processes: u32,
     /// Where the program starts (info key "wdir").
-    pub directory: Option<PathBuf>,
+    pub directory: Option<OsString>,
     /// Directories searched before PATH, with colons between them (info key "path").
     pub path: Option<OsString>,
     /// Hosts for the program (info key "host").
@@ -37,7 +38,7 @@ pub struct SpawnCommand {
 }
 
 /// The spawning processes of a job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
     /// The first context of the intercommunicator between parents and children.
     pub context: u64,
@@ -47,96 +48,11 @@ pub struct Parent {
     pub is_mixed: bool,
 }
 
-impl Spawn {
-    /// Encodes the spawn.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = FieldWriter::default();
-        out.number(self.commands.len() as u64);
-        for command in &self.commands {
-            out.bytes(command.program.as_bytes());
-            out.number(command.arguments.len() as u64);
-            command.arguments.iter().for_each(|word| out.bytes(word.as_bytes()));
-            out.number(command.processes.into());
-            out.option(command.directory.as_ref().map(|d| d.as_os_str().as_bytes()));
-            out.option(command.path.as_ref().map(|path| path.as_bytes()));
-            out.option(command.hosts.as_ref().map(|hosts| hosts.as_bytes()));
-            out.number(command.env.len() as u64);
-            for (name, value) in &command.env {
-                out.bytes(name.as_bytes());
-                out.bytes(value.as_bytes());
-            }
-        }
-        out.bytes(self.directory.as_os_str().as_bytes());
-        self.parent.write(&mut out);
-        out.into_bytes()
-    }
-
-    /// Reads an encoded spawn; `None` if the bytes are not one.
-    pub fn decode(bytes: &[u8]) -> Option<Spawn> {
-        let mut from = FieldReader::new(bytes);
-        let mut commands = Vec::new();
-        for _ in 0..from.number()? {
-            let program = from.os_string()?;
-            let count = from.number()?;
-            let arguments = (0..count).map(|_| from.os_string()).collect::<Option<_>>()?;
-            let processes = u32::try_from(from.number()?).ok()?;
-            let directory = from.option()?.map(|bytes| PathBuf::from(OsString::from_vec(bytes)));
-            let path = from.option()?.map(OsString::from_vec);
-            let hosts = from.option()?.map(String::from_utf8).transpose().ok()?;
-            let count = from.number()?;
-            let env = (0..count)
-                .map(|_| from.os_string().zip(from.os_string()))
-                .collect::<Option<_>>()?;
-            commands.push(SpawnCommand {
-                program,
-                arguments,
-                processes,
-                directory,
-                path,
-                hosts,
-                env,
-            });
-        }
-        let directory = from.os_string()?.into();
-        let parent = Parent::read(&mut from)?;
-        from.is_empty().then_some(Spawn { commands, directory, parent })
-    }
-}
-
-impl Parent {
-    fn write(&self, out: &mut FieldWriter) {
-        out.number(self.context);
-        out.list(&self.processes, |out, process| out.number((*process).into()));
-        out.number(self.is_mixed.into());
-    }
-
-    fn read(from: &mut FieldReader<'_>) -> Option<Parent> {
-        let context = from.number()?;
-        let processes = from.list(FieldReader::word)?;
-        let is_mixed = from.bool()?;
-        Some(Parent { context, processes, is_mixed })
-    }
-
-    /// Encodes the parent.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = FieldWriter::default();
-        self.write(&mut out);
-        out.into_bytes()
-    }
-
-    /// Reads an encoded parent; `None` if the bytes are not one.
-    pub fn decode(bytes: &[u8]) -> Option<Parent> {
-        let mut from = FieldReader::new(bytes);
-        let parent = Parent::read(&mut from)?;
-        from.is_empty().then_some(parent)
-    }
-}
-
 /// The name of a process that is valid under every launcher.
 ///
 /// A launcher numbers its own processes, and gives numbers of its own to processes of another
 /// launcher, those of one job consecutively. So messages between launchers carry names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessName {
     /// Identifies all jobs of the process's launcher.
     pub universe: u64,
@@ -186,7 +102,7 @@ impl ProcessName {
 }
 
 /// How a process of another launcher identifies this connection's two ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contact {
     /// Identifies all jobs of the peer's launcher.
     pub universe: u64,
@@ -195,40 +111,11 @@ pub struct Contact {
     pub known_as: u32,
 }
 
-impl std::fmt::Display for Contact {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:x} {} {}", self.universe, self.number, self.known_as)
-    }
-}
-
-impl std::str::FromStr for Contact {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Contact, String> {
-        let wrong = || format!("'{text}' does not identify a process");
-        let mut words = text.split(' ');
-        let mut next = || words.next().ok_or_else(wrong);
-        let universe = u64::from_str_radix(next()?, 16).map_err(|_| wrong())?;
-        let number = next()?.parse().map_err(|_| wrong())?;
-        let known_as = next()?.parse().map_err(|_| wrong())?;
-        Ok(Contact { universe, number, known_as })
-    }
-}
-
-/// Encodes words as bytes.
-pub fn encode_words(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
-}
-
-/// Reads words from bytes; an incomplete last word is dropped.
-pub fn decode_words(bytes: &[u8]) -> Vec<u64> {
-    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::os::unix::ffi::OsStringExt as _;
 
     #[test]
     fn a_spawn_comes_back_and_a_part_of_it_is_none() {
@@ -236,43 +123,28 @@ mod tests {
             program: "./a b".into(),
             arguments: vec!["".into(), "x y".into(), OsString::from_vec(vec![0xff])],
             processes: 3,
-            directory: Some("/tmp".into()),
+            directory: Some(OsString::from_vec(vec![b'/', 0xfe])),
             path: Some("/bin:/usr/bin".into()),
             hosts: Some("localhost".into()),
             env: vec![("A".into(), "b=c".into())],
         };
         let parent = Parent { context: 77 << 32, processes: vec![3, 1], is_mixed: true };
         let plain = SpawnCommand { program: "b".into(), processes: 1, ..SpawnCommand::default() };
-        let spawn =
-            Spawn { commands: vec![command, plain], directory: "/".into(), parent: parent.clone() };
-        let bytes = spawn.encode();
-        assert_eq!(Spawn::decode(&bytes), Some(spawn));
+        let directory = OsString::from_vec(vec![b'/', 0xff]).into();
+        let spawn = Spawn { commands: vec![command, plain], directory, parent };
+        let bytes = codec::encode(&spawn);
+        assert_eq!(codec::decode(&bytes), Some(spawn));
         for end in 0..bytes.len() {
-            assert_eq!(Spawn::decode(&bytes[..end]), None, "{end} of {} bytes", bytes.len());
+            assert_eq!(codec::decode::<Spawn>(&bytes[..end]), None, "{end} of {}", bytes.len());
         }
-        assert_eq!(Parent::decode(&parent.encode()), Some(parent));
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Some(spawn) = Spawn::decode(&bytes) {
-                prop_assert_eq!(spawn.encode(), bytes);
-            }
-        }
-
-        #[test]
-        fn names_and_contacts_come_back(universe: u64, place: u32, number: u32, first: u32, size: u32) {
+        fn names_come_back(universe: u64, place: u32, number: u32, first: u32, size: u32) {
             let name = ProcessName { universe, place, number, first, size };
             let words = ProcessName::encode_all(&[name, name]);
             prop_assert_eq!(ProcessName::decode_all(&words), [name, name]);
-            let contact = Contact { universe, number, known_as: first };
-            prop_assert_eq!(contact.to_string().parse(), Ok(contact));
-        }
-
-        #[test]
-        fn words_come_back(words in proptest::collection::vec(any::<u64>(), 0..20)) {
-            prop_assert_eq!(decode_words(&encode_words(&words)), words);
         }
     }
 }

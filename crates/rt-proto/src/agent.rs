@@ -3,8 +3,8 @@
 //!
 //! They travel over a byte stream in each direction. The agent's stream begins with the line
 //! [`greeting`], possibly after output of a login script. Each message has its length in front (4
-//! bytes, little endian) and a byte with its kind, below 64 to an agent and above from an agent;
-//! the rest is encoded as in the module `codec`. Processes have their numbers in the head.
+//! bytes, little endian), and is encoded by [`oxmpi_rt_client::codec`]. Processes have their
+//! numbers in the head.
 
 mod from_agent;
 mod order;
@@ -14,10 +14,12 @@ pub use self::from_agent::{FromAgent, Seen};
 pub use self::order::{AgentOrder, LifelineOffer, OrderedProgram, RestoreOrder, Variable};
 pub use self::to_agent::ToAgent;
 
-use oxmpi_rt_client::codec::{FieldReader, FieldWriter};
+use oxmpi_rt_client::codec;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Head and agent must come from one installation: different versions are refused.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// In bytes: a limit against faulty senders.
 pub const MAX_MESSAGE: usize = 128 << 20;
 /// The beginning of the line by which an agent announces itself.
@@ -35,8 +37,8 @@ pub enum StreamError {
     Version { found: String, own: String },
     #[error("it does not begin with an agent's greeting, but with: {0}")]
     NoAgent(String),
-    #[error("a message of kind {kind} with {length} bytes makes no sense")]
-    Nonsense { kind: u8, length: usize },
+    #[error("a message of {length} bytes makes no sense")]
+    Malformed { length: usize },
 }
 
 fn own_version() -> String {
@@ -57,10 +59,11 @@ pub fn find_greeting(bytes: &[u8]) -> Result<Option<usize>, StreamError> {
         if let Some(version) = line.strip_prefix(GREETING.as_bytes()) {
             let Some(version) = version.strip_suffix(b"\n") else { return Ok(None) };
             let (found, own) = (String::from_utf8_lossy(version).into_owned(), own_version());
-            return if found == own {
-                Ok(Some(end))
-            } else {
-                Err(StreamError::Version { found, own })
+            // Releases with the same messages understand each other.
+            let messages = |version: &str| version.rsplit_once(" (").map(|(_, of)| of.to_string());
+            return match messages(&found) == messages(&own) {
+                true => Ok(Some(end)),
+                false => Err(StreamError::Version { found, own }),
             };
         }
         at = end;
@@ -82,33 +85,24 @@ pub fn next(bytes: &[u8]) -> Result<Option<usize>, StreamError> {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*length) as usize;
     if length == 0 || length > MAX_MESSAGE {
-        return Err(StreamError::Nonsense { kind: rest.first().copied().unwrap_or(0), length });
+        return Err(StreamError::Malformed { length });
     }
     Ok((rest.len() >= length).then_some(4 + length))
 }
 
-fn framed(kind: u8, write: impl FnOnce(&mut FieldWriter)) -> Vec<u8> {
-    let mut out = FieldWriter::default();
-    write(&mut out);
-    let rest = out.into_bytes();
-    let mut bytes = Vec::with_capacity(5 + rest.len());
-    bytes.extend((rest.len() as u32 + 1).to_le_bytes());
-    bytes.push(kind);
-    bytes.extend(rest);
+/// Encodes a message, with its length in front.
+fn encode(message: &impl Serialize) -> Vec<u8> {
+    let message = codec::encode(message);
+    let mut bytes = Vec::with_capacity(4 + message.len());
+    bytes.extend((message.len() as u32).to_le_bytes());
+    bytes.extend(message);
     bytes
 }
 
-fn read<T>(
-    bytes: &[u8],
-    read: impl FnOnce(u8, &mut FieldReader<'_>) -> Option<T>,
-) -> Result<T, StreamError> {
-    let (kind, rest) = match bytes {
-        [_, _, _, _, kind, rest @ ..] => (*kind, rest),
-        _ => return Err(StreamError::Nonsense { kind: 0, length: bytes.len() }),
-    };
-    let mut from = FieldReader::new(rest);
-    let message = read(kind, &mut from).filter(|_| from.is_empty());
-    message.ok_or(StreamError::Nonsense { kind, length: bytes.len() })
+/// Decodes a message with its length in front.
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StreamError> {
+    let message = bytes.split_at_checked(4).and_then(|(_, message)| codec::decode(message));
+    message.ok_or(StreamError::Malformed { length: bytes.len() })
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Facts about a rank's process that cross hosts.
 
+use serde::{Deserialize, Serialize};
+
 /// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exit {
     Code(i32),
     Signal(i32),
@@ -10,7 +12,7 @@ pub enum Exit {
 }
 
 /// The progress of a rank's use of MPI.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MpiStage {
     #[default]
     Untouched,
@@ -28,7 +30,7 @@ impl MpiStage {
 }
 
 /// The binding of ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bind {
     #[default]
     Split,

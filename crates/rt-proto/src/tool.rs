@@ -1,12 +1,107 @@
-//! The description of a job, for a tool.
+//! The requests of a tool (`oxmpi checkpoint`, `oxmpi ps`, ...) to a running `mpirun`.
+//!
+//! They travel over a connection to the launcher's entrance, a socket that keeps message
+//! boundaries. A packet is the byte [`VERSION`] and the message as [`oxmpi_rt_client::codec`]
+//! encodes it. Ranks connect to the same entrance with messages of [`oxmpi_rt_client::control`].
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use oxmpi_rt_client::codec;
+use oxmpi_rt_client::control::MAX_MESSAGE;
+use serde::{Deserialize, Serialize};
+
+/// Counts changes of these messages; the high bit distinguishes them from those of ranks.
+pub const VERSION: u8 = 0x81;
+
+/// A request of a tool. All but the answers of [`ToolRequest::Imaged`], [`ToolRequest::ImageFar`]
+/// and [`ToolRequest::EndHeld`] begin a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToolRequest {
+    /// Queries the job and whether it can be imaged now. Answered by [`ToolReply::Given`]
+    /// ([`JobFacts`]) or a refusal.
+    Describe,
+    /// Quiesces the messages of all jobs and makes their connections anew. Answered by
+    /// [`ToolReply::Done`] with a line for the user when all ranks continue, or by a refusal.
+    Quiesce {
+        /// Time after which processes that have not come to rest cause a refusal.
+        limit_ms: u32,
+    },
+    /// Holds all processes of the job for imaging, until [`ToolRequest::Imaged`] or the end of the
+    /// connection. Answered by [`ToolReply::Given`] ([`crate::held::Held`]) or a refusal.
+    Hold,
+    /// From the sender of [`ToolRequest::Hold`], on the same connection: all images are complete.
+    /// Answered by [`ToolReply::Done`], or by a refusal if the processes have not been held
+    /// throughout. The processes continue unless the job is to end.
+    Imaged { ends: bool },
+    /// From the same sender: images the processes on other hosts there. Answered by
+    /// [`ToolReply::Given`] (a list of [`FarImages`]) or a refusal.
+    ImageFar {
+        /// The directory, in the form that the agents' program reads.
+        place: String,
+    },
+    /// Calls the program's checkpoint functions (`cr self`), which save its state, or continue it
+    /// afterwards. Answered when all have returned 0, by [`ToolReply::Given`]
+    /// ([`crate::held::Layout`]) or [`ToolReply::Done`]; or by a refusal.
+    CallFunctions { saves: bool },
+    /// From the same sender: the checkpoint is on disk, end the job. Answered as
+    /// [`ToolRequest::Imaged`].
+    EndHeld { set: String },
+}
+
+/// An answer of `mpirun` to a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToolReply {
+    Done {
+        /// For the user.
+        text: String,
+    },
+    /// The descriptor is a file with the answer.
+    Given,
+    Refused {
+        reason: String,
+    },
+}
+
+/// The images that were made on another host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FarImages {
+    pub host: String,
+    /// The result of the host's agent, for the tool.
+    pub facts: Vec<u8>,
+}
+
+impl ToolRequest {
+    /// Encodes the message.
+    pub fn encode(&self) -> Vec<u8> {
+        codec::encode_versioned(VERSION, self)
+    }
+
+    /// Decodes a message; `None` if it is malformed, or of another version.
+    pub fn decode(bytes: &[u8]) -> Option<ToolRequest> {
+        codec::decode_versioned(VERSION, bytes).ok()
+    }
+}
+
+impl ToolReply {
+    /// Encodes the message in at most [`MAX_MESSAGE`] bytes: a longer text is cut.
+    pub fn encode(&self) -> Vec<u8> {
+        codec::encode_packet(VERSION, MAX_MESSAGE, self, |reply| match reply {
+            ToolReply::Done { text } | ToolReply::Refused { reason: text } => Some(text),
+            ToolReply::Given => None,
+        })
+    }
+
+    /// Decodes a message; `None` if it is malformed, or of another version.
+    pub fn decode(bytes: &[u8]) -> Option<ToolReply> {
+        codec::decode_versioned(VERSION, bytes).ok()
+    }
+}
+
 /// The automatic checkpoints of a launcher's parent, the supervisor, which is outside of the imaged
 /// process tree. The supervisor handles signals that end the job: the launcher acts on signals
 /// that the supervisor relays ([`oxmpi_sys::spawn::relay`]), and forwards others to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supervision {
     pub every: Option<Duration>,
     /// Whether a checkpoint is made when SIGTERM ends the job.
@@ -14,7 +109,7 @@ pub struct Supervision {
 }
 
 /// A job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobFacts {
     /// The process number of its `mpirun`, not of a supervisor.
     pub mpirun: u32,
@@ -28,124 +123,8 @@ pub struct JobFacts {
     pub cr: Option<String>,
     /// The automatic checkpoints, if any.
     pub supervision: Option<Supervision>,
+    #[serde(with = "codec::path")]
     pub program: PathBuf,
     /// The checkpoint parameters of `mpirun`. Directories are absolute.
     pub params: Vec<(String, String)>,
-}
-
-impl JobFacts {
-    /// As [`JobFacts::decode`] reads it. Paths and parameters are last and end with zeros: those
-    /// beyond the length of a message are lost.
-    pub fn encode(&self) -> String {
-        let JobFacts {
-            mpirun,
-            id,
-            transport,
-            ranks,
-            hosts,
-            is_here,
-            cr,
-            supervision,
-            program,
-            params,
-        } = self;
-        let hosts = format!("{hosts}/{}", u8::from(*is_here));
-        let cr = cr.as_deref().unwrap_or("-");
-        let supervision = supervision.map_or("-".into(), |Supervision { every, on_term }| {
-            format!("{}/{}", every.map_or(0, |time| time.as_millis()), u8::from(on_term))
-        });
-        let params: String =
-            params.iter().map(|(name, value)| format!("{name}={value}\0")).collect();
-        let program = program.display();
-        format!(
-            "{mpirun} {id:016x} {ranks} {hosts} {transport} {cr} {supervision} {program}\0{params}"
-        )
-    }
-
-    /// Reads a description; `None` if it is malformed.
-    pub fn decode(text: &str) -> Option<JobFacts> {
-        let mut words = text.splitn(8, ' ');
-        let mpirun = words.next()?.parse().ok()?;
-        let id = u64::from_str_radix(words.next()?, 16).ok()?;
-        let ranks = words.next()?.parse().ok()?;
-        let (hosts, is_here) = words.next()?.split_once('/')?;
-        let (hosts, is_here) = (hosts.parse().ok()?, is_here == "1");
-        let transport = words.next()?.into();
-        let cr = words.next().map(|word| Some(word.to_string()).filter(|word| word != "-"))?;
-        let supervision = match words.next()? {
-            "-" => None,
-            text => {
-                let (every_ms, on_term) = text.split_once('/')?;
-                let every_ms: u64 = every_ms.parse().ok()?;
-                let every = (every_ms > 0).then(|| Duration::from_millis(every_ms));
-                Some(Supervision { every, on_term: on_term == "1" })
-            }
-        };
-        let mut rest = words.next()?.split_inclusive('\0');
-        let program = rest.next()?.trim_end_matches('\0').into();
-        let whole = rest.filter_map(|word| word.strip_suffix('\0')?.split_once('='));
-        let params = whole.map(|(name, value)| (name.into(), value.into())).collect();
-        Some(JobFacts {
-            mpirun,
-            id,
-            transport,
-            ranks,
-            hosts,
-            is_here,
-            cr,
-            supervision,
-            program,
-            params,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn facts_come_back_as_they_were() {
-        let supervised = |every_ms: Option<u64>, on_term| Supervision {
-            every: every_ms.map(Duration::from_millis),
-            on_term,
-        };
-        for supervision in [None, Some(supervised(None, true)), Some(supervised(Some(1500), false))]
-        {
-            let (transport, program) = ("shm".into(), "/home/a b/heat".into());
-            let cr = supervision.map(|_| "blcr".to_string());
-            let (mpirun, id, ranks, hosts, is_here) = (7, 0xabc, 4, 2, cr.is_some());
-            let params =
-                vec![("cr_base_dir".to_string(), "/a = b".into()), ("cr_keep".into(), "0".into())];
-            let mut facts = JobFacts {
-                mpirun,
-                id,
-                transport,
-                ranks,
-                hosts,
-                is_here,
-                cr,
-                supervision,
-                program,
-                params,
-            };
-            let text = facts.encode();
-            assert_eq!(JobFacts::decode(&text).as_ref(), Some(&facts));
-            facts.params.pop();
-            assert_eq!(
-                JobFacts::decode(&text[..text.len() - 1]),
-                Some(facts),
-                "what has no end does not count"
-            );
-        }
-        for text in [
-            "",
-            "7 x 4 1/1 shm - - /p",
-            "7 1 4 1/1 shm - -",
-            "7 1 4 1/1 shm - 5 /p",
-            "7 1 4 1 shm - - /p",
-        ] {
-            assert_eq!(JobFacts::decode(text), None, "{text}");
-        }
-    }
 }

@@ -1,5 +1,6 @@
-//! Messages between a head and its agents, from bytes that nobody has encoded, or that were changed
-//! on their way. OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays one case.
+//! All messages of launchers, agents, daemons, tools and ranks, from bytes that nobody has encoded,
+//! or that were changed on their way. OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays
+//! one case.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 #[path = "../../wire/tests/support/random.rs"]
@@ -7,145 +8,139 @@ mod random;
 #[path = "../../wire/tests/support/seeds.rs"]
 mod seeds;
 
-use oxmpi_rt_proto::agent::{
-    AgentOrder, FromAgent, LifelineOffer, OrderedProgram, Seen, ToAgent, find_greeting, greeting,
-    next,
-};
-use oxmpi_rt_proto::process::{Bind, Exit, MpiStage};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use oxmpi_rt_client::codec;
+use oxmpi_rt_client::control::{Reply, Request};
+use oxmpi_rt_client::universe::{Parent, ProcessName, Spawn};
+use oxmpi_rt_proto::agent::{AgentOrder, FromAgent, ToAgent, find_greeting, greeting, next};
+use oxmpi_rt_proto::daemon::DaemonMessage;
+use oxmpi_rt_proto::held::{Held, HeldRank, Layout};
+use oxmpi_rt_proto::link::LinkMessage;
+use oxmpi_rt_proto::tool::{FarImages, JobFacts, ToolReply, ToolRequest};
 use random::Random;
-
-impl Random {
-    fn bytes(&mut self, most: usize) -> Vec<u8> {
-        (0..self.below(most)).map(|_| self.draw() as u8).collect()
-    }
-
-    fn numbers(&mut self) -> Vec<u32> {
-        (0..self.below(6)).map(|_| self.draw() as u32).collect()
-    }
-}
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 fn fuzz(case: impl Fn(&mut Random)) {
     seeds::each_seed(|seed| case(&mut Random(seed)));
 }
 
-fn to_agent(random: &mut Random) -> ToAgent {
-    match random.below(6) {
-        0 => {
-            let variables = vec![("A".into(), "b".into())];
-            let program = OrderedProgram {
-                ranks: random.draw() as u32,
-                path: "/bin/true".into(),
-                args: vec!["true".into()],
-                inherited: (random.below(2) == 0).then(|| variables.clone()),
-                env: variables.clone(),
-                directory: "/".into(),
-            };
-            ToAgent::Order(Box::new(AgentOrder {
-                universe: random.draw(),
-                node: random.draw() as u32,
-                base: 0,
-                several: true,
-                deaths: 0,
-                step: 0,
-                sockets: random.below(2) == 0,
-                nodes: random.numbers(),
-                apps: vec![program],
-                env: variables,
-                secret: [9; 32],
-                hostmap: vec![("a".into(), "10.0.0.1".into())],
-                bind: Bind::Cores(2),
-                report_bindings: random.below(2) == 0,
-                fed: random.numbers(),
-                lifeline: (random.below(2) == 0).then(|| LifelineOffer {
-                    addresses: vec!["10.0.0.1:77".parse().unwrap(), "[fe80::1]:5".parse().unwrap()],
-                    secret: [3; 32],
-                }),
-                restore: None,
-            }))
-        }
-        1 => ToAgent::Answer {
-            rank: random.draw() as u32,
-            reply: random.bytes(50),
-            blob: Some(random.bytes(50)),
-        },
-        2 => ToAgent::Signal { number: random.draw() as i32, ranks: random.numbers() },
-        3 => ToAgent::Input { rank: random.draw() as u32, bytes: random.bytes(200) },
-        4 => ToAgent::Where { asker: random.draw() as u32, rank: random.draw() as u32 },
-        _ => ToAgent::Taken { bytes: random.draw() },
-    }
-}
-
-fn from_agent(random: &mut Random) -> FromAgent {
-    let seen = Seen {
-        pid: random.draw() as u32,
-        stage: MpiStage::Initialized,
-        last_call: random.draw() as u16,
-        rests: false,
+fn bytes(random: &mut Random, most: usize) -> Vec<u8> {
+    // Small numbers are variants, lengths and flags; zeros alone make the longest messages. Others
+    // are the contents of texts.
+    let (zeros, small) = (random.below(8), random.below(4));
+    let draw = |random: &mut Random| match (random.below(8) < zeros, random.below(4) < small) {
+        (true, _) => 0,
+        (_, true) => random.below(3) as u8,
+        _ => random.draw() as u8,
     };
-    let rank = random.draw() as u32;
-    match random.below(5) {
-        0 => FromAgent::Request { rank, request: random.bytes(50), blob: None, seen },
-        1 => FromAgent::Output { rank, is_error: true, bytes: random.bytes(200) },
-        2 => FromAgent::Exited { rank, exit: Exit::Signal(random.draw() as i32), seen },
-        3 => FromAgent::Seen(random.numbers().into_iter().map(|rank| (rank, seen)).collect()),
-        _ => FromAgent::Failed { base: 3, is_program: false, text: "no".into() },
-    }
+    (0..random.below(most)).map(|_| draw(random)).collect()
 }
 
-/// What can be read is written again as it was.
-fn is_canonical(bytes: &[u8]) {
-    if let Ok(message) = ToAgent::decode(bytes) {
-        assert_eq!(message.encode()[4..], bytes[4..], "{message:?}");
+/// A message from random bytes. `None`: the bytes are none.
+fn message<T: Serialize + DeserializeOwned + PartialEq + Debug>(
+    random: &mut Random,
+    most: usize,
+) -> Option<T> {
+    // Of a longer sequence of bytes a message is the beginning.
+    let mut all = vec![random.below(48) as u8];
+    all.extend(bytes(random, most));
+    let message = (1..=all.len()).find_map(|end| codec::decode::<T>(&all[..end]))?;
+    let encoded = codec::encode(&message);
+    assert_eq!(codec::decode::<T>(&encoded).as_ref(), Some(&message), "it comes back");
+    Some(message)
+}
+
+/// Changes a message, which then is another one or none.
+fn change<T: Serialize + DeserializeOwned + PartialEq + Debug>(random: &mut Random, message: &T) {
+    let mut bytes = codec::encode(message);
+    let end = random.below(bytes.len());
+    assert_eq!(codec::decode::<T>(&bytes[..end]), None, "a part of {message:?}");
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len());
+        bytes[at] = random.draw() as u8;
     }
-    if let Ok(message) = FromAgent::decode(bytes) {
-        assert_eq!(message.encode()[4..], bytes[4..], "{message:?}");
+    if let Some(other) = codec::decode::<T>(&bytes) {
+        assert_eq!(codec::decode(&codec::encode(&other)), Some(other));
     }
 }
 
 #[test]
-fn any_bytes_are_read_or_refused() {
-    fuzz(|random| {
-        let bytes = random.bytes(300);
-        is_canonical(&bytes);
-        let _ = (next(&bytes), find_greeting(&bytes));
-        let mut kinds = vec![0, 0, 0, 0, random.below(80) as u8];
-        kinds.extend(random.bytes(80));
-        is_canonical(&kinds);
-    });
-}
-
-#[test]
-fn messages_that_were_changed_are_others_or_none() {
-    fuzz(|random| {
-        let mut bytes = if random.below(2) == 0 {
-            to_agent(random).encode()
-        } else {
-            from_agent(random).encode()
+fn any_bytes_are_a_message_that_comes_back_or_none() {
+    let found = RefCell::new(BTreeMap::new());
+    macro_rules! try_all {
+        ($($type:ty),*) => {
+            fuzz(|random| {
+                $(
+                    let drawn = message::<$type>(random, 120);
+                    *found.borrow_mut().entry(stringify!($type)).or_insert(0u64) +=
+                        u64::from(drawn.is_some());
+                    if let Some(drawn) = drawn {
+                        change(random, &drawn);
+                    }
+                )*
+            });
         };
-        is_canonical(&bytes);
-        for _ in 0..=random.below(4) {
-            let at = random.below(bytes.len());
-            bytes[at] = random.draw() as u8;
+    }
+    try_all!(
+        Request,
+        Reply,
+        Spawn,
+        Parent,
+        ProcessName,
+        ToAgent,
+        AgentOrder,
+        FromAgent,
+        DaemonMessage,
+        LinkMessage,
+        ToolRequest,
+        ToolReply,
+        JobFacts,
+        FarImages,
+        Held,
+        HeldRank,
+        Layout
+    );
+    let found = found.into_inner();
+    if std::env::var_os("OXMPI_FUZZ_SEED").is_none() {
+        assert!(found.values().all(|found| *found > 0), "no bytes made a message: {found:?}");
+    }
+}
+
+#[test]
+fn packets_and_frames_of_any_bytes_are_read_or_refused() {
+    fuzz(|random| {
+        let mut all = vec![[oxmpi_rt_client::control::VERSION, 0x81, 4][random.below(3)]];
+        all.extend(bytes(random, 80));
+        if let Ok(message) = Request::decode(&all) {
+            assert_eq!(Request::decode(&message.encode()), Ok(message));
         }
-        if random.below(4) == 0 {
-            bytes.truncate(random.below(bytes.len()));
+        if let Ok(message) = Reply::decode(&all) {
+            assert_eq!(Reply::decode(&message.encode()), Ok(message));
         }
-        is_canonical(&bytes);
-        let _ = next(&bytes);
+        if let Ok(message) = LinkMessage::decode(&all) {
+            assert_eq!(LinkMessage::decode(&message.encode().unwrap()), Ok(message));
+        }
+        let _ = (ToolRequest::decode(&all), ToolReply::decode(&all), Held::decode(&all));
+        let _ = (DaemonMessage::decode(&all), ToAgent::decode(&all), FromAgent::decode(&all));
+        let _ = (next(&all), find_greeting(&all));
     });
 }
 
 #[test]
 fn a_stream_is_the_same_however_it_is_cut() {
     fuzz(|random| {
-        let messages: Vec<FromAgent> = (0..random.below(6)).map(|_| from_agent(random)).collect();
-        let mut stream = [&random.bytes(40)[..], b"\n", greeting().as_bytes()].concat();
+        let messages: Vec<FromAgent> = (0..6).filter_map(|_| message(random, 60)).collect();
+        let mut stream = [&bytes(random, 40)[..], b"\n", greeting().as_bytes()].concat();
         messages.iter().for_each(|message| stream.extend(message.encode()));
         let (mut came, mut has_greeted, mut read) = (Vec::new(), false, Vec::new());
         for byte in stream {
             came.push(byte);
             if !has_greeted {
-                // What comes before may be anything, but no greeting of another version.
+                // The bytes before the greeting may be anything but a greeting of another version.
                 match find_greeting(&came) {
                     Ok(Some(length)) => (has_greeted, _) = (true, came.drain(..length)),
                     other => assert_eq!(other, Ok(None)),

@@ -1,9 +1,9 @@
 //! Checkpoints with an image of each rank, and restarts from them.
 //!
 //! A checkpoint: the launcher holds all ranks ([`oxmpi_launcher::inquiry::hold`]) while CRIU makes
-//! an image of each, and reports its own state. A restart: this program executes itself as `mpirun`,
-//! with the command line, environment and directory of the job, and restores the ranks as its
-//! children ([`oxmpi_launcher::launch::resume`]).
+//! an image of each, and reports its own state. A restart: this program executes itself as
+//! `mpirun`, with the command line, environment and directory of the job, and restores the ranks as
+//! its children ([`oxmpi_launcher::launch::resume`]).
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
@@ -32,6 +32,7 @@ use oxmpi_launcher::launch::{
 };
 use oxmpi_param::Params;
 use oxmpi_rt_client::client::RESTART_VARIABLE;
+use oxmpi_rt_proto::tool::FarImages;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
@@ -75,7 +76,7 @@ pub(super) fn make(
         let made = hold
             .image_far(format!("{word} {}", directory.display()))
             .map_err(|error| error.to_string())?;
-        let part = |(host, facts): (String, Vec<u8>)| {
+        let part = |FarImages { host, facts }| {
             let part: HostImages =
                 serde_json::from_slice(&facts).map_err(|error| format!("host {host}: {error}"))?;
             Ok((host, part))

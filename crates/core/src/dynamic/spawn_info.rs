@@ -74,8 +74,7 @@ pub fn command(
         program: os(program),
         arguments: arguments.into_iter().map(OsString::from_vec).collect(),
         processes,
-        directory: value("wdir")
-            .map(|wdir| Path::new(std::ffi::OsStr::from_bytes(wdir)).to_owned()),
+        directory: value("wdir").map(os),
         path: value("path").map(os),
         hosts: text("host"),
         env,

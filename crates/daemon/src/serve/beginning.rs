@@ -43,7 +43,7 @@ fn read_input(channel: &mut SecureChannel) -> io::Result<bool> {
 fn await_boot(channel: &mut SecureChannel) -> Result<Option<DaemonMessage>, String> {
     let not_boot = "it is started by 'oxmpi boot', not by hand";
     loop {
-        match channel.next() {
+        match channel.next_message() {
             Ok(Some(message)) => return Ok(Some(message)),
             Ok(None) => {}
             Err(error) => return Err(format!("{not_boot}: {error}")),
@@ -179,7 +179,7 @@ impl Daemon {
     pub(super) fn read_boot(&mut self) -> Result<bool, String> {
         let Some(mut boot) = self.boot.take() else { return Ok(true) };
         let is_there = read_input(&mut boot).unwrap_or(false);
-        match boot.next() {
+        match boot.next_message() {
             Ok(Some(DaemonMessage::Go)) => {
                 self.boot = Some(boot);
                 self.go_into_background()

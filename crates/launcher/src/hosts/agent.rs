@@ -356,7 +356,7 @@ impl<'a> Agent<'a> {
     fn read_head(&mut self) -> Result<(), Over> {
         let goes_on = matches!(self.head.read(), Ok(true));
         loop {
-            let message = match self.head.next() {
+            let message = match self.head.next_frame() {
                 Ok(Some(bytes)) => ToAgent::decode(bytes),
                 Ok(None) => break,
                 Err(error) => Err(error),

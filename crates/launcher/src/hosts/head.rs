@@ -420,7 +420,7 @@ impl RemoteAgent {
     pub(crate) fn next(&mut self) -> Result<Option<FromAgent>, StreamError> {
         match self.held.pop_front() {
             Some(message) => Ok(Some(message)),
-            None => self.stream.next()?.map(FromAgent::decode).transpose(),
+            None => self.stream.next_frame()?.map(FromAgent::decode).transpose(),
         }
     }
 
@@ -428,7 +428,7 @@ impl RemoteAgent {
     pub(crate) fn take_answers(&mut self, base: u32) -> Result<(), StreamError> {
         // An answer about an earlier spawn, which failed elsewhere, may come late.
         let is_new = |all: &[(u32, u32)]| all.iter().all(|(rank, _)| *rank >= base);
-        while let Some(message) = self.stream.next()?.map(FromAgent::decode).transpose()? {
+        while let Some(message) = self.stream.next_frame()?.map(FromAgent::decode).transpose()? {
             match message {
                 FromAgent::Ready { addresses, .. }
                     if addresses.iter().all(|(rank, _)| *rank >= base) =>

@@ -127,7 +127,7 @@ impl LifelineSocket {
                 Err(error) => return Err(error),
             }
             // The head sends nothing after its greeting.
-            if self.channel.next().map_err(io::Error::other)?.is_some() {
+            if self.channel.next_message().map_err(io::Error::other)?.is_some() {
                 return Err(io::ErrorKind::InvalidData.into());
             }
             self.flush()?;
@@ -203,7 +203,7 @@ mod tests {
                 }
             };
             channel.feed(&bytes[..n]);
-            let said = channel.next();
+            let said = channel.next_message();
             socket.send_bytes(channel.output()).unwrap();
             channel.sent(channel.output().len());
             said

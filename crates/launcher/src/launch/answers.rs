@@ -12,9 +12,11 @@ use super::start::RankProcess;
 use crate::job::JobEvent;
 use crate::ports::{PortName, PortVisit, Ticket};
 use oxmpi_rt_client::blob;
-use oxmpi_rt_client::client::to_hex;
+use oxmpi_rt_client::codec;
 use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
-use oxmpi_rt_client::universe::{Contact, Parent, ProcessName, Spawn, decode_words, encode_words};
+use oxmpi_rt_client::universe::{Contact, Spawn};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// The incarnation of each rank where generations are not counted.
 pub(crate) const INCARNATION: u32 = 1;
@@ -58,24 +60,18 @@ impl Launcher<'_> {
                 self.send_addresses(rank, wanted, reply);
             }
             Request::Spawn => {
-                let spawn =
-                    contents(came).and_then(|bytes| Spawn::decode(&bytes).ok_or_else(nonsense));
-                let spawned = spawn.and_then(|spawn| self.spawn(rank, spawn));
+                let spawned = decoded(came).and_then(|spawn: Spawn| self.spawn(rank, spawn));
                 self.conclude(rank, spawned.map(|(first, size)| (first, size.to_string())));
             }
             Request::Parent => {
                 let parent = self.job.first_of(rank).and_then(|first| self.parents.get(&first));
-                match parent.map(Parent::encode) {
+                match parent.map(codec::encode) {
                     Some(parent) => self.give(rank, &parent),
                     None => self.conclude(rank, Err("nobody has spawned it".into())),
                 }
             }
-            Request::Bound { bond } => match contents(came) {
-                Ok(bytes) => {
-                    let members =
-                        decode_words(&bytes).into_iter().map(|word| word as u32).collect();
-                    self.handle_event(JobEvent::Bound { rank, bond, members });
-                }
+            Request::Bound { bond } => match decoded(came) {
+                Ok(members) => self.handle_event(JobEvent::Bound { rank, bond, members }),
                 Err(text) => self.handle_event(JobEvent::Say { text }),
             },
             Request::Bond { bond } => {
@@ -121,24 +117,20 @@ impl Launcher<'_> {
                 self.conclude(rank, place.map(|place| (place, String::new())));
             }
             Request::Names => {
-                let numbers = contents(came).map(|bytes| decode_words(&bytes));
-                let numbers =
-                    numbers.map(|words| words.into_iter().map(|word| word as u32).collect());
-                let names = numbers.and_then(|numbers: Vec<u32>| self.names(&numbers));
-                self.give_words(rank, names.map(|names| ProcessName::encode_all(&names)));
+                let names = decoded(came).and_then(|numbers: Vec<u32>| self.names(&numbers));
+                self.give_result(rank, names);
             }
             Request::Numbers => {
-                let names =
-                    contents(came).map(|bytes| ProcessName::decode_all(&decode_words(&bytes)));
-                let numbers = names.and_then(|names| self.numbers(&names));
-                self.give_words(
-                    rank,
-                    numbers.map(|numbers| numbers.into_iter().map(u64::from).collect()),
-                );
+                let names = decoded(came);
+                let numbers = names.and_then(|names: Vec<_>| self.numbers(&names));
+                self.give_result(rank, numbers);
             }
             Request::Secret { universe } => {
-                let secret = self.secret_for(universe);
-                self.conclude(rank, secret.map(|secret| (0, to_hex(&secret))));
+                let reply = match self.secret_for(universe) {
+                    Ok(secret) => Reply::Secret { secret },
+                    Err(reason) => Reply::Refused { rank, reason },
+                };
+                self.answer(rank, &reply, None);
             }
             Request::Publish { port, service, everywhere } => {
                 let mut done = self.ports.publish(rank, &service, &port);
@@ -183,10 +175,9 @@ impl Launcher<'_> {
             Request::Postboxes => self.give_postboxes(rank),
             Request::Relay => self.give_relay(rank),
             Request::Nodes { from } => {
-                let nodes =
-                    (from..self.job.next()).map(|number| self.node_for(rank, number).into());
-                let nodes: Vec<u64> = nodes.collect();
-                self.give(rank, &encode_words(&nodes));
+                let numbers = from..self.job.next();
+                let nodes: Vec<u32> = numbers.map(|number| self.node_for(rank, number)).collect();
+                self.give(rank, &codec::encode(&nodes));
             }
             Request::Quiesced { step } => self.step_taken(rank, step),
             Request::Abort { code, text } => {
@@ -194,15 +185,7 @@ impl Launcher<'_> {
                 self.take_abort(JobEvent::Abort { rank, code, text, seen });
             }
             // Only valid as the first message of a new connection.
-            Request::Enter { .. }
-            | Request::Return { .. }
-            | Request::Describe
-            | Request::Quiesce { .. }
-            | Request::Hold
-            | Request::Imaged { .. }
-            | Request::ImageFar { .. }
-            | Request::CallFunctions { .. }
-            | Request::EndHeld { .. } => {
+            Request::Enter { .. } | Request::Return { .. } => {
                 let reason = "it has its control socket".into();
                 self.answer(rank, &Reply::Refused { rank, reason }, None);
             }
@@ -252,8 +235,7 @@ impl Launcher<'_> {
         let fd = fd.map(|fd| fd.try_clone().map_err(|error| error.to_string()));
         match fd.unwrap_or_else(|| Err(self.why_gone(wanted))) {
             Ok(fd) => {
-                let contact = self.contact(rank, wanted).map(|contact| contact.to_string());
-                let reply = Reply::Segment { rank: wanted, contact: contact.unwrap_or_default() };
+                let reply = Reply::Segment { rank: wanted, contact: self.contact(rank, wanted) };
                 self.answer(rank, &reply, Some(fd.as_fd()));
             }
             Err(reason) => self.answer(rank, &Reply::Refused { rank: wanted, reason }, None),
@@ -266,9 +248,9 @@ impl Launcher<'_> {
         self.links.is_other(asker).then_some(contact)
     }
 
-    fn give_words(&mut self, rank: u32, words: Result<Vec<u64>, String>) {
-        match words {
-            Ok(words) => self.give(rank, &encode_words(&words)),
+    fn give_result(&mut self, rank: u32, result: Result<impl Serialize, String>) {
+        match result {
+            Ok(answer) => self.give(rank, &codec::encode(&answer)),
             Err(reason) => self.conclude(rank, Err(reason)),
         }
     }
@@ -295,8 +277,7 @@ impl Launcher<'_> {
             self.rank(rank).map(|rank| (rank.segment.boot().local_rank, rank.postboxes.clone()));
         match found {
             Some((place, Some(file))) => {
-                let reply = Reply::Postboxes { shape: file.description(place) };
-                self.answer(rank, &reply, Some(file.fd.as_fd()));
+                self.answer(rank, &file.reply(place), Some(file.fd.as_fd()));
             }
             _ => {
                 let reason = "its job has no shared segment with postboxes".into();
@@ -337,10 +318,9 @@ impl Launcher<'_> {
     }
 
     pub(super) fn send_addresses(&mut self, rank: u32, wanted: u32, mut reply: Reply) {
-        if let (Reply::Addresses { addresses, .. }, Some(contact)) =
-            (&mut reply, self.contact(rank, wanted))
-        {
-            *addresses = format!("{contact}\n{addresses}");
+        if let Reply::Addresses { contact, .. } = &mut reply {
+            // The launcher of `rank` knows the secret that both launchers share.
+            *contact = self.contact(rank, wanted).map(|contact| (contact, [0; 32]));
         }
         self.answer(rank, &reply, None);
     }
@@ -370,7 +350,8 @@ pub(crate) fn plug_whereabouts(
         _ if !running => refused("its process has ended"),
         _ => {
             let address = if for_other { plug.address_abroad() } else { &plug.address };
-            Reply::Addresses { rank: wanted, addresses: address.to_string() }
+            let addresses = address.to_string();
+            Reply::Addresses { rank: wanted, addresses, contact: None }
         }
     }
 }
@@ -380,6 +361,7 @@ fn contents(came: Option<OwnedFd>) -> Result<Vec<u8>, String> {
     blob::read(fd).map_err(|error| error.to_string())
 }
 
-fn nonsense() -> String {
-    "the description of the spawn is malformed".into()
+fn decoded<T: DeserializeOwned>(came: Option<OwnedFd>) -> Result<T, String> {
+    codec::decode(&contents(came)?)
+        .ok_or_else(|| "the file with the message makes no sense".to_string())
 }

@@ -3,7 +3,7 @@
 use super::launcher::Launcher;
 use super::quiesce::MpiPhase;
 use oxmpi_param::{Param, Params};
-use oxmpi_rt_client::control::Reply;
+use oxmpi_rt_client::codec;
 use oxmpi_rt_proto::tool::JobFacts;
 
 /// The job's parameters that `oxmpi checkpoint` uses as defaults.
@@ -24,9 +24,10 @@ fn checkpoint_params(params: &Params) -> Vec<(String, String)> {
 }
 
 impl Launcher<'_> {
-    pub(super) fn description(&self) -> Reply {
+    /// Describes the job to a tool.
+    pub(super) fn describe(&mut self, id: u32) {
         match self.why_not_imaged() {
-            Some(reason) => Reply::Refused { rank: 0, reason },
+            Some(reason) => self.refuse_tool(id, reason),
             None => {
                 let facts = JobFacts {
                     mpirun: std::process::id(),
@@ -49,7 +50,10 @@ impl Launcher<'_> {
                         .unwrap_or_default(),
                     params: checkpoint_params(&self.launch.params),
                 };
-                Reply::Done { number: 0, text: facts.encode() }
+                match self.give_tool(id, &codec::encode(&facts)) {
+                    Ok(()) => self.close_entrant(id),
+                    Err(reason) => self.refuse_tool(id, reason),
+                }
             }
         }
     }

@@ -22,10 +22,12 @@ use super::start::{self, RankProcess, postboxes_of};
 use super::{Launch, LaunchError};
 use crate::inquiry::ENTRANCE_PREFIX;
 use crate::job::JobEvent;
-use oxmpi_rt_client::client::{BOOT_VARIABLE, WayIn, to_hex};
+use oxmpi_rt_client::blob;
+use oxmpi_rt_client::client::{BOOT_VARIABLE, WayIn};
 use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
 use oxmpi_rt_client::foreign::{is_alive, line_of};
 use oxmpi_rt_client::generation::{Admission, Owner, RankSeat, admit, why_awaited};
+use oxmpi_rt_proto::tool::{ToolReply, ToolRequest};
 
 pub(super) const ENTRANCE: u64 = 30;
 pub(super) const ENTRANT: u64 = 31;
@@ -67,7 +69,7 @@ impl Entrance {
         let name = format!("{ENTRANCE_PREFIX}{:016x}", u64::from_ne_bytes(word));
         let listener = local::listen_as(&name)
             .map_err(|e| LaunchError::Kernel("listen under a local name", e))?;
-        let secret = to_hex(&start::draw_secret()?);
+        let secret = start::draw_secret()?.iter().map(|byte| format!("{byte:02x}")).collect();
         let (entrants, generations) = (BTreeMap::new(), BTreeMap::new());
         Ok(Entrance {
             listener,
@@ -182,27 +184,24 @@ impl Launcher<'_> {
         let Some(entrance) = &mut self.entrance else { return };
         let Some(entrant) = entrance.entrants.get_mut(&id) else { return };
         let mut bytes = [0; MAX_MESSAGE];
-        let said = match fdpass::receive(&entrant.socket, &mut bytes) {
-            Ok((n @ 1.., _)) if entrant.wants.is_none() => Request::decode(&bytes[..n]).ok(),
+        let packet = match fdpass::receive(&entrant.socket, &mut bytes) {
+            Ok((n, _)) if entrant.wants.is_none() => &bytes[..n],
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
-            _ => None,
+            _ => &[],
         };
+        let of_tool = ToolRequest::decode(packet);
         if is_holder {
-            return self.handle_holder_message(id, said.as_ref());
+            return self.handle_holder_message(id, of_tool.as_ref());
         }
         if is_caller {
-            return self.handle_caller_message(id, said.as_ref());
+            return self.handle_caller_message(id, of_tool.as_ref());
         }
-        let (number, secret, returns) = match said {
-            Some(Request::Enter { number, secret }) => (number, secret, false),
-            Some(Request::Return { number, secret }) => (number, secret, true),
-            Some(Request::Describe) => {
-                let reply = self.description();
-                return self.end_entrant(id, &reply);
-            }
-            Some(Request::Quiesce { limit_ms }) => return self.quiesce(id, limit_ms),
-            Some(Request::Hold) => return self.hold(id),
-            Some(Request::CallFunctions { saves }) => return self.call_functions(id, saves),
+        if let Some(request) = of_tool {
+            return self.begin_for_tool(id, &request);
+        }
+        let (number, secret, returns) = match Request::decode(packet) {
+            Ok(Request::Enter { number, secret }) => (number, secret, false),
+            Ok(Request::Return { number, secret }) => (number, secret, true),
             _ => {
                 entrance.entrants.remove(&id);
                 return;
@@ -231,22 +230,62 @@ impl Launcher<'_> {
         }
     }
 
+    /// Carries out the first request of a tool.
+    fn begin_for_tool(&mut self, id: u32, request: &ToolRequest) {
+        match request {
+            ToolRequest::Describe => self.describe(id),
+            ToolRequest::Quiesce { limit_ms } => self.quiesce(id, *limit_ms),
+            ToolRequest::Hold => self.hold(id),
+            ToolRequest::CallFunctions { saves } => self.call_functions(id, *saves),
+            ToolRequest::Imaged { .. }
+            | ToolRequest::ImageFar { .. }
+            | ToolRequest::EndHeld { .. } => {
+                self.refuse_tool(id, "its processes are not held for this tool".into());
+            }
+        }
+    }
+
     /// Whether a process was started as a rank, or descends from that process.
     fn descends(&self, pid: u32, number: u32) -> bool {
         let Some(rank) = self.rank(number).filter(|rank| rank.is_child) else { return false };
         line_of(pid, Some(std::process::id())).0.contains(&rank.process.pid)
     }
 
-    pub(super) fn end_entrant(&mut self, id: u32, reply: &Reply) {
+    fn end_entrant(&mut self, id: u32, reply: &Reply) {
+        self.send_last(id, &reply.encode());
+    }
+
+    fn send_last(&mut self, id: u32, packet: &[u8]) {
         if let Some(entrant) =
             self.entrance.as_mut().and_then(|entrance| entrance.entrants.remove(&id))
         {
-            let _ = fdpass::send(&entrant.socket, &reply.encode(), None);
+            let _ = fdpass::send(&entrant.socket, packet, None);
         }
     }
 
+    /// Sends a reply to a tool, and ends its connection.
+    pub(super) fn end_tool(&mut self, id: u32, reply: &ToolReply) {
+        self.send_last(id, &reply.encode());
+    }
+
+    pub(super) fn close_entrant(&mut self, id: u32) {
+        self.entrance.iter_mut().for_each(|entrance| _ = entrance.entrants.remove(&id));
+    }
+
+    /// Refuses the request of a tool, and ends its connection.
+    pub(super) fn refuse_tool(&mut self, id: u32, reason: String) {
+        self.end_tool(id, &ToolReply::Refused { reason });
+    }
+
+    /// Sends a tool an answer that may be longer than a message.
+    pub(super) fn give_tool(&self, id: u32, answer: &[u8]) -> Result<(), String> {
+        let fd = blob::write(answer).map_err(|error| error.to_string())?;
+        self.answer_tool(id, &ToolReply::Given, Some(fd.as_fd()));
+        Ok(())
+    }
+
     /// Sends a reply to a tool whose connection stays open.
-    pub(super) fn tell_entrant(&self, id: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
+    pub(super) fn answer_tool(&self, id: u32, reply: &ToolReply, fd: Option<BorrowedFd<'_>>) {
         if let Some(entrant) =
             self.entrance.as_ref().and_then(|entrance| entrance.entrants.get(&id))
         {
@@ -373,7 +412,7 @@ impl Launcher<'_> {
         }
         let file = self.rank(number).and_then(|rank| rank.segment_fd.try_clone().ok());
         if self.take_control(id, number) {
-            let reply = Reply::Segment { rank: number, contact: String::new() };
+            let reply = Reply::Segment { rank: number, contact: None };
             self.answer(number, &reply, file.as_ref().map(AsFd::as_fd));
         }
     }

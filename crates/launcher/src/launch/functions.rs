@@ -8,7 +8,6 @@
 //! 3. Then the tool requests the functions that continue the program, or the end of the job.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use oxmpi_shm::segment::{CheckpointCall, OwnerStatus};
@@ -16,10 +15,10 @@ use oxmpi_shm::segment::{CheckpointCall, OwnerStatus};
 use super::far::hosts_of;
 use super::hold::CHECKPOINTED;
 use super::launcher::Launcher;
-use oxmpi_rt_client::blob;
-use oxmpi_rt_client::control::{Reply, Request};
+use oxmpi_rt_client::codec;
 use oxmpi_rt_proto::agent::ToAgent;
 use oxmpi_rt_proto::held::Layout;
+use oxmpi_rt_proto::tool::{ToolReply, ToolRequest};
 
 /// The interval of reading the ranks' memory while functions run.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
@@ -70,7 +69,7 @@ impl Launcher<'_> {
             }
             None => return self.begin_call(id, CheckpointCall::Save),
         };
-        self.end_entrant(id, &Reply::Refused { rank: 0, reason });
+        self.refuse_tool(id, reason);
     }
 
     fn begin_call(&mut self, asker: u32, call: CheckpointCall) {
@@ -95,14 +94,14 @@ impl Launcher<'_> {
     }
 
     /// Handles a message of that tool; `None`: the tool is gone.
-    pub(super) fn handle_caller_message(&mut self, id: u32, said: Option<&Request>) {
+    pub(super) fn handle_caller_message(&mut self, id: u32, said: Option<&ToolRequest>) {
         let is_over = self.calling.as_ref().is_some_and(|calling| calling.look.is_none());
-        let done = Reply::Done { number: 0, text: String::new() };
+        let done = ToolReply::Done { text: String::new() };
         match said {
-            Some(Request::CallFunctions { saves: false }) if is_over => {
+            Some(ToolRequest::CallFunctions { saves: false }) if is_over => {
                 return self.begin_call(id, CheckpointCall::Continue);
             }
-            Some(Request::EndHeld { set }) if is_over => {
+            Some(ToolRequest::EndHeld { set }) if is_over => {
                 self.ended_by_checkpoint = Some(CHECKPOINTED);
                 if self.launch.supervision.is_none() {
                     oxmpi_sys::complain!(
@@ -113,7 +112,7 @@ impl Launcher<'_> {
             _ => {}
         }
         self.end_calling();
-        self.end_entrant(id, &done);
+        self.end_tool(id, &done);
     }
 
     pub(super) fn calling_time(&self) -> Option<Instant> {
@@ -171,14 +170,13 @@ impl Launcher<'_> {
             }
             None if CheckpointCall::of(number) == CheckpointCall::Save => {
                 self.post_call(CheckpointCall::Open);
-                match blob::write(&self.layout().encode()) {
-                    Ok(fd) => self.tell_entrant(asker, &Reply::Given, Some(fd.as_fd())),
-                    Err(error) => self.give_up_call(error.to_string()),
+                if let Err(reason) = self.give_tool(asker, &codec::encode(&self.layout())) {
+                    self.give_up_call(reason);
                 }
             }
             None => {
                 self.end_calling();
-                self.end_entrant(asker, &Reply::Done { number, text: String::new() });
+                self.end_tool(asker, &ToolReply::Done { text: String::new() });
             }
         }
     }
@@ -200,7 +198,7 @@ impl Launcher<'_> {
 
     pub(super) fn give_up_call(&mut self, reason: String) {
         if let Some(calling) = self.end_calling() {
-            self.end_entrant(calling.asker, &Reply::Refused { rank: 0, reason });
+            self.refuse_tool(calling.asker, reason);
         }
     }
 }

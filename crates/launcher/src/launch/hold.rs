@@ -24,7 +24,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -39,12 +38,11 @@ use super::plugs::Plug;
 use super::start::RankProcess;
 use super::still::{self, Input, STOPPING, send, unread};
 use crate::hosts::pieces::FileReceiver;
-use oxmpi_rt_client::blob;
-use oxmpi_rt_client::codec::FieldWriter;
-use oxmpi_rt_client::control::{Reply, Request};
+use oxmpi_rt_client::codec;
 use oxmpi_rt_client::foreign::is_alive;
 use oxmpi_rt_proto::agent::{FromAgent, ToAgent};
 use oxmpi_rt_proto::held::{Held, HeldRank};
+use oxmpi_rt_proto::tool::{FarImages, ToolReply, ToolRequest};
 
 /// The most attempts to stop the processes with nothing in flight, and how long they run in
 /// between.
@@ -76,7 +74,7 @@ pub(super) struct HoldState {
     /// Whether a process has an unread answer, or got one since it was described.
     is_unread: bool,
     /// The agents' results of imaging, by host.
-    facts: Vec<(String, Vec<u8>)>,
+    facts: Vec<FarImages>,
     /// The directory for images that come in pieces, and the receiver for each agent.
     directory: PathBuf,
     incoming: BTreeMap<usize, FileReceiver>,
@@ -89,7 +87,7 @@ impl Launcher<'_> {
             // Messages of other hosts are handled before it begins.
             None => self.hold_wanted = Some(id),
             Some(_) if self.is_left_to_criu() => self.hold_next.push(id),
-            Some(reason) => self.end_entrant(id, &Reply::Refused { rank: 0, reason }),
+            Some(reason) => self.refuse_tool(id, reason),
         }
     }
 
@@ -106,16 +104,11 @@ impl Launcher<'_> {
             Some(reason) => Err(reason),
             None => self.stand_still(id)?,
         };
-        let given =
-            held.and_then(|held| blob::write(&held.encode()).map_err(|error| error.to_string()));
-        match given {
-            Ok(fd) => {
-                self.hold.iter_mut().for_each(|hold| hold.is_imaging = true);
-                self.tell_entrant(id, &Reply::Given, Some(fd.as_fd()));
-            }
+        match held.and_then(|held| self.give_tool(id, &held.encode())) {
+            Ok(()) => self.hold.iter_mut().for_each(|hold| hold.is_imaging = true),
             Err(reason) => {
                 self.go_on_from_hold();
-                self.end_entrant(id, &Reply::Refused { rank: 0, reason });
+                self.refuse_tool(id, reason);
             }
         }
         Ok(())
@@ -263,17 +256,17 @@ impl Launcher<'_> {
                 if let Err(error) = incoming.take(&name, &bytes) {
                     let (holder, path) = (hold.holder, hold.directory.join(&name));
                     let reason = format!("{} cannot be written: {error}", path.display());
-                    self.tell_entrant(holder, &Reply::Refused { rank: 0, reason }, None);
+                    self.answer_tool(holder, &ToolReply::Refused { reason }, None);
                 }
             }
             FromAgent::Imaged { round, error, facts } if round == hold.round => {
                 let holder = hold.holder;
                 // A file that is open in this process would count as one of the job's.
                 hold.incoming.remove(&at);
-                hold.facts.push((host.clone(), facts));
+                hold.facts.push(FarImages { host: host.clone(), facts });
                 if !error.is_empty() {
                     let reason = format!("host {host}: {error}");
-                    self.tell_entrant(holder, &Reply::Refused { rank: 0, reason }, None);
+                    self.answer_tool(holder, &ToolReply::Refused { reason }, None);
                 } else if hold.facts.len() == self.far.iter().flatten().count() {
                     self.give_facts(holder);
                 }
@@ -289,18 +282,9 @@ impl Launcher<'_> {
 
     /// Sends a tool the agents' results of imaging.
     fn give_facts(&self, holder: u32) {
-        let mut out = FieldWriter::default();
         let facts = self.hold.as_ref().map(|hold| &*hold.facts).unwrap_or_default();
-        out.list(facts, |out, (host, facts)| {
-            out.bytes(host.as_bytes());
-            out.bytes(facts);
-        });
-        match blob::write(&out.into_bytes()) {
-            Ok(fd) => self.tell_entrant(holder, &Reply::Given, Some(fd.as_fd())),
-            Err(error) => {
-                let reason = error.to_string();
-                self.tell_entrant(holder, &Reply::Refused { rank: 0, reason }, None);
-            }
+        if let Err(reason) = self.give_tool(holder, &codec::encode(&facts)) {
+            self.answer_tool(holder, &ToolReply::Refused { reason }, None);
         }
     }
 
@@ -412,14 +396,14 @@ impl Launcher<'_> {
     }
 
     /// Handles a message of the tool; `None`: the tool is gone, with all its CRIUs.
-    pub(super) fn handle_holder_message(&mut self, id: u32, said: Option<&Request>) {
+    pub(super) fn handle_holder_message(&mut self, id: u32, said: Option<&ToolRequest>) {
         if let (Some(_), Some(refusal)) = (said, self.refusal_of_holder()) {
             // CRIUs of the tool may still work: the end of the connection is awaited.
-            return self.tell_entrant(id, &refusal, None);
+            return self.answer_tool(id, &refusal, None);
         }
-        let reply = Reply::Done { number: 0, text: String::new() };
+        let reply = ToolReply::Done { text: String::new() };
         match said {
-            Some(Request::EndHeld { set }) => {
+            Some(ToolRequest::EndHeld { set }) => {
                 // Unwritten output is in the checkpoint.
                 self.ended_by_checkpoint = Some(CHECKPOINTED);
                 if self.launch.supervision.is_none() {
@@ -428,7 +412,7 @@ impl Launcher<'_> {
                     );
                 }
             }
-            Some(Request::ImageFar { place }) => {
+            Some(ToolRequest::ImageFar { place }) => {
                 let Some(hold) = &mut self.hold else { return };
                 // A word that only the set can interpret, and its directory.
                 hold.directory =
@@ -436,23 +420,22 @@ impl Launcher<'_> {
                 let round = hold.round;
                 return self.post_all(&ToAgent::Image { round, place: place.clone() });
             }
-            Some(Request::Imaged { ends }) => {
+            Some(ToolRequest::Imaged { ends }) => {
                 self.hold.iter_mut().for_each(|hold| hold.is_imaging = false);
                 if *ends {
-                    return self.tell_entrant(id, &reply, None);
+                    return self.answer_tool(id, &reply, None);
                 }
                 self.go_on_from_hold();
             }
             _ => self.go_on_from_hold(),
         }
-        self.end_entrant(id, &reply);
+        self.end_tool(id, &reply);
     }
 
     /// The answer once the images are invalid.
-    fn refusal_of_holder(&self) -> Option<Reply> {
+    fn refusal_of_holder(&self) -> Option<ToolReply> {
         let why = self.hold.as_ref()?.broken.as_ref()?;
-        Some(Reply::Refused {
-            rank: 0,
+        Some(ToolReply::Refused {
             reason: format!("its processes do not stand still any longer: {why}"),
         })
     }
@@ -492,7 +475,7 @@ impl Launcher<'_> {
             self.post_all(&ToAgent::GoOn);
             self.end_rest();
         } else if let Some(refusal) = self.refusal_of_holder() {
-            self.tell_entrant(holder, &refusal, None);
+            self.answer_tool(holder, &refusal, None);
         }
     }
 

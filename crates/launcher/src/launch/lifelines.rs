@@ -83,7 +83,7 @@ impl Lifelines {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
                 Err(_) => return None,
             }
-            match guest.channel.next().ok()? {
+            match guest.channel.next_message().ok()? {
                 Some(DaemonMessage::Purpose(Purpose::Peer { node })) if guest.node.is_none() => {
                     guest.node = Some(node);
                     // A kernel without this option keeps the lifeline until the job ends.

@@ -11,8 +11,8 @@ use super::launcher::{JobMember, Launcher};
 use super::plugs::plugs;
 use crate::job::MpiStage;
 use crate::quiesce::{Next, Quiescence};
-use oxmpi_rt_client::control::Reply;
 use oxmpi_rt_proto::agent::ToAgent;
+use oxmpi_rt_proto::tool::ToolReply;
 
 /// The interval of checks for missing processes: a process that has finalized takes no more steps.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -89,15 +89,15 @@ impl Launcher<'_> {
             let can = self.launch.transport.advice_to_rest();
             let reason =
                 format!("messages over '{name}' cannot be quiesced: start the job with {can}");
-            return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
+            return self.refuse_tool(id, reason);
         }
         if self.hold.is_some() || self.rests_for_images() {
             let reason = "images of the job are being made: try again when that is done".into();
-            return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
+            return self.refuse_tool(id, reason);
         }
         if self.standing.asker.is_some() || self.standing.processes.is_on() {
             let reason = "messages are being quiesced already: try again when that is done".into();
-            return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
+            return self.refuse_tool(id, reason);
         }
         self.await_rest(id, Duration::from_millis(limit_ms.into()), false);
     }
@@ -125,14 +125,14 @@ impl Launcher<'_> {
         self.begin_quiescing(now, self.are_checks_answered());
     }
 
-    fn answer_asker(&mut self, reply: &Reply) {
+    fn answer_asker(&mut self, reply: &ToolReply) {
         if let Some(asker) = self.standing.asker.take() {
-            self.end_entrant(asker.id, reply);
+            self.end_tool(asker.id, reply);
         }
     }
 
     fn refuse_asker(&mut self, reason: String) {
-        self.answer_asker(&Reply::Refused { rank: 0, reason });
+        self.answer_asker(&ToolReply::Refused { reason });
     }
 
     /// Begins, if requested, when the progress of all processes is known or the wait for it is
@@ -240,7 +240,7 @@ impl Launcher<'_> {
                         ms(Some(Instant::now()))
                     );
                     self.print(&format!("mpirun: {text}\n"));
-                    self.answer_asker(&Reply::Done { number: all as u32, text });
+                    self.answer_asker(&ToolReply::Done { text });
                 }
             }
         }

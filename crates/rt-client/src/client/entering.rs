@@ -23,6 +23,7 @@ const VERSION: &str = "1";
 /// How long a connection waits for room in the launcher's accept queue.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The launcher's address, for a process that wants to be a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WayIn {
     pub name: String,
@@ -36,6 +37,7 @@ impl WayIn {
         WayIn::read(&std::env::var(WAY_IN_VARIABLE).ok()?)
     }
 
+    /// Reads the value of the variable; `None` if it has another form.
     pub fn read(value: &str) -> Option<WayIn> {
         let mut parts = value.split(':');
         let (Some(VERSION), Some(name), Some(number), Some(secret), None) =

@@ -3,10 +3,13 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::{Client, DirectoryError, from_hex};
+use serde::de::DeserializeOwned;
+
+use super::{Client, DirectoryError};
 use crate::blob;
+use crate::codec;
 use crate::control::{Reply, Request};
-use crate::universe::{Parent, ProcessName, Spawn, decode_words, encode_words};
+use crate::universe::{Parent, ProcessName, Spawn};
 
 /// Why the launcher did not carry out a request.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +39,7 @@ impl Client {
     /// Spawns processes; returns the number of the first, and their count. Nothing on an error.
     pub fn spawn(&self, spawn: &Spawn) -> Answer<(u32, u32)> {
         self.need_launcher()?;
-        let (first, size) = self.done(&Request::Spawn, Some(&spawn.encode()))?;
+        let (first, size) = self.done(&Request::Spawn, Some(&codec::encode(spawn)))?;
         match size.parse() {
             Ok(size) => Ok((first, size)),
             Err(_) => Err(UniverseError::Refused(format!(
@@ -50,10 +53,7 @@ impl Client {
         if self.segment.boot().base == 0 {
             return Ok(None);
         }
-        let bytes = self.given(&Request::Parent, None)?;
-        let parent = Parent::decode(&bytes).ok_or_else(|| {
-            UniverseError::Refused("mpirun's account of the parent makes no sense".into())
-        })?;
+        let parent: Parent = self.given(&Request::Parent, None, "parent")?;
         if parent.is_mixed {
             self.reach()?;
         }
@@ -93,9 +93,8 @@ impl Client {
             };
             return Ok(numbers.iter().map(name).collect());
         }
-        let words: Vec<u64> = numbers.iter().map(|number| u64::from(*number)).collect();
-        let names = self.given(&Request::Names, Some(&encode_words(&words)))?;
-        let names = ProcessName::decode_all(&decode_words(&names));
+        let names: Vec<ProcessName> =
+            self.given(&Request::Names, Some(&codec::encode(&numbers)), "names")?;
         if names.len() == numbers.len() { Ok(names) } else { Err(lost("names")) }
     }
 
@@ -106,24 +105,23 @@ impl Client {
             return Ok(names.iter().map(|name| name.number).collect());
         }
         self.reach()?;
-        let numbers =
-            self.given(&Request::Numbers, Some(&encode_words(&ProcessName::encode_all(names))))?;
         let numbers: Vec<u32> =
-            decode_words(&numbers).into_iter().map(|word| word as u32).collect();
+            self.given(&Request::Numbers, Some(&codec::encode(&names)), "numbers")?;
         if numbers.len() == names.len() { Ok(numbers) } else { Err(lost("numbers")) }
     }
 
     /// The secret by which processes of another launcher authenticate over sockets.
     pub fn secret_for(&self, universe: u64) -> Answer<[u8; 32]> {
-        let (_, secret) = self.done(&Request::Secret { universe }, None)?;
-        from_hex(&secret).ok_or_else(|| lost("secret"))
+        match self.ask(self.number(), &Request::Secret { universe })? {
+            (Reply::Secret { secret }, _) => Ok(secret),
+            (other, _) => Err(unexpected(other)),
+        }
     }
 
     /// Reports a communicator that this process shares with `members`, some of them of other jobs.
     pub fn bound(&self, bond: u64, members: &[u32]) {
-        let words: Vec<u64> = members.iter().map(|member| u64::from(*member)).collect();
         // Otherwise the launcher ends one job without the other, as if they were not connected.
-        if let Ok(fd) = blob::write(&encode_words(&words)) {
+        if let Ok(fd) = blob::write(&codec::encode(&members)) {
             self.report_with(&Request::Bound { bond }, Some(&fd));
         }
     }
@@ -155,10 +153,13 @@ impl Client {
     pub fn meet(&self, accepts: bool, port: &str, words: &[u64]) -> Answer<Meeting> {
         self.reach()?;
         let request = Request::Meet { accepts, port: port.into() };
-        let words = blob::write(&encode_words(words))?;
+        let words = blob::write(&codec::encode(&words))?;
         match self.ask_with(self.number(), &request, Some(words.as_fd()))? {
             (Reply::Done { number, .. }, _) => Ok(Meeting::Waits { ticket: number }),
-            (Reply::Given, Some(fd)) => Ok(Meeting::Met { words: decode_words(&blob::read(fd)?) }),
+            (Reply::Given, Some(fd)) => {
+                let words = codec::decode(&blob::read(fd)?).ok_or_else(|| lost("words"))?;
+                Ok(Meeting::Met { words })
+            }
             (Reply::Refused { reason, .. }, _) if !reason.contains(port) => Err(
                 UniverseError::Refused(format!("the port '{port}' cannot be reached: {reason}")),
             ),
@@ -210,10 +211,18 @@ impl Client {
         }
     }
 
-    pub(super) fn given(&self, request: &Request, bytes: Option<&[u8]>) -> Answer<Vec<u8>> {
+    /// The answer in the file of a [`Reply::Given`]; `contents` names it in an error.
+    pub(super) fn given<T: DeserializeOwned>(
+        &self,
+        request: &Request,
+        bytes: Option<&[u8]>,
+        contents: &str,
+    ) -> Answer<T> {
         let fd = bytes.map(blob::write).transpose()?;
         match self.ask_with(self.number(), request, fd.as_ref().map(AsFd::as_fd))? {
-            (Reply::Given, Some(fd)) => Ok(blob::read(fd)?),
+            (Reply::Given, Some(fd)) => {
+                codec::decode(&blob::read(fd)?).ok_or_else(|| lost(contents))
+            }
             (other, _) => Err(unexpected(other)),
         }
     }
@@ -223,8 +232,8 @@ impl Client {
     }
 }
 
-fn lost(what: &str) -> UniverseError {
-    UniverseError::Refused(format!("mpirun's answer does not have the requested {what}"))
+fn lost(contents: &str) -> UniverseError {
+    UniverseError::Refused(format!("mpirun's answer does not have the requested {contents}"))
 }
 
 fn unexpected(reply: Reply) -> UniverseError {

@@ -95,6 +95,7 @@ pub fn line_of(process: u32, mpirun: Option<u32>) -> (Vec<i32>, bool) {
     (line, false)
 }
 
+/// Whether a process runs; a zombie does not.
 pub fn is_alive(process: u32) -> bool {
     ProcessStat::of(process).is_some_and(|stat| !stat.has_ended())
 }

@@ -51,7 +51,7 @@ impl Agent<'_> {
                 let fd = member.map(|member| &member.rank.segment_fd).or(relic);
                 let fd = fd.and_then(|fd| fd.try_clone().ok());
                 let reply = match fd {
-                    Some(_) => Reply::Segment { rank: wanted, contact: String::new() },
+                    Some(_) => Reply::Segment { rank: wanted, contact: None },
                     None => elsewhere(wanted),
                 };
                 self.answer(rank, &reply, fd.as_ref().map(AsFd::as_fd));
@@ -78,7 +78,7 @@ impl Agent<'_> {
                 let place = member.map_or(0, |rank| rank.segment.boot().local_rank);
                 let file = member.and_then(|rank| rank.postboxes.clone());
                 let reply = match &file {
-                    Some(file) => Reply::Postboxes { shape: file.description(place) },
+                    Some(file) => file.reply(place),
                     None => Reply::Refused { rank, reason: "its job has no postboxes".into() },
                 };
                 self.answer(rank, &reply, file.as_ref().map(|file| file.fd.as_fd()));

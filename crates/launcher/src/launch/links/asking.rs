@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::super::launcher::Launcher;
 use crate::ports::PortName;
-use oxmpi_rt_client::client::to_hex;
 use oxmpi_rt_client::control::{Reply, Request};
 use oxmpi_rt_client::universe::ProcessName;
 use oxmpi_rt_proto::link::{LinkMessage, Resident};
@@ -222,13 +221,10 @@ impl Launcher<'_> {
             (Question::About(rank), Reply::Segment { contact, .. }) => {
                 Reply::Segment { rank, contact }
             }
-            (Question::About(rank), Reply::Addresses { addresses, .. }) => {
+            (Question::About(rank), Reply::Addresses { addresses, contact, .. }) => {
                 let secret = self.links.others.get(&universe).map_or([0; 32], |other| other.secret);
-                let (contact, addresses) = addresses.split_once('\n').unwrap_or_default();
-                Reply::Addresses {
-                    rank,
-                    addresses: format!("{contact}\n{}\n{addresses}", to_hex(&secret)),
-                }
+                let contact = contact.map(|(contact, _)| (contact, secret));
+                Reply::Addresses { rank, addresses, contact }
             }
             (Question::About(rank), Reply::Alarm { .. }) => Reply::Alarm { rank },
             (Question::About(rank), Reply::Left { .. }) => Reply::Left { rank },
