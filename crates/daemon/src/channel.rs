@@ -32,7 +32,7 @@ use oxmpi_rt_proto::daemon::{DaemonMessage, MalformedMessage};
 pub const MAX_MESSAGE: usize = 4 << 20;
 
 /// The first bytes of an initiator, with the version of the protocol.
-const MAGIC: [u8; 16] = *b"OxMPI daemon 003";
+const MAGIC: [u8; 16] = *b"OxMPI daemon 004";
 pub const HELLO: usize = MAGIC.len() + HANDSHAKE;
 const LENGTH: usize = 4;
 /// The most bytes of a program's stream in a frame, so that a frame is one record.

@@ -1,6 +1,6 @@
 //! A rank's side of the start-up: its identity, its peers' segments, and the end of the job.
 //!
-//! `mpirun` names two descriptors in the environment, `OXMPI_BOOT=1:<segment>:<control>`. The first
+//! `mpirun` names two descriptors in the environment, `OXMPI_BOOT=VERSION:SEGMENT:CONTROL`. The first
 //! process of a rank that calls [`Client::from_env`] takes them and becomes the rank. If the
 //! descriptors are closed or belong to an earlier program, the process contacts the launcher by
 //! name (`entering.rs`). Without a launcher, or in a process that a rank itself started, the
@@ -30,7 +30,7 @@ use oxmpi_sys::descriptor::Descriptor;
 use oxmpi_sys::{cpus, fdpass, local, spawn, tracer};
 
 use self::entering::Entered;
-use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
+use crate::control::{self, DecodeError, MAX_MESSAGE, Reply, Request};
 use crate::foreign::is_alive;
 use crate::postboxes::SharedPostboxes;
 use crate::universe::Contact;
@@ -51,7 +51,9 @@ pub const CONTROL_NUMBER: i32 = 63;
 const CONTROL: &str = "OxMPI's connection with mpirun";
 /// The node of a process whose node is unknown.
 pub const NOWHERE: u32 = u32::MAX;
-pub const BOOT_VERSION: u32 = 1;
+/// The version in [`BOOT_VARIABLE`], by which a library and a launcher of two releases notice each
+/// other before the first message.
+pub const BOOT_VERSION: u32 = control::VERSION as u32;
 
 /// Opens the segments of a job.
 pub trait Directory: Send + Sync {
@@ -74,11 +76,11 @@ pub enum DirectoryError {
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     #[error(
-        "{BOOT_VARIABLE}={value}: this library understands version {BOOT_VERSION} only; mpirun and libmpi_abi.so.1 must come from one installation"
+        "mpirun speaks version {found} of OxMPI's protocol with its ranks, and the libmpi_abi.so.1 of this process version {BOOT_VERSION}: start the program by the mpirun of its library's installation, or let it load the library of mpirun's (LD_LIBRARY_PATH; in a container, bind that directory)"
     )]
-    Version { value: String },
+    Version { found: u32 },
     #[error(
-        "{BOOT_VARIABLE}={value} is not of the form 1:SEGMENT:CONTROL; unset it to run without mpirun"
+        "{BOOT_VARIABLE}={value} is not of the form VERSION:SEGMENT:CONTROL; unset it to run without mpirun"
     )]
     Syntax { value: String },
     #[error("this process cannot become a rank of its job: {0}")]
@@ -544,8 +546,9 @@ pub fn is_oversubscribed(ranks: u32) -> bool {
 fn parse_boot(value: &str) -> Result<(i32, i32), BootError> {
     let syntax = || BootError::Syntax { value: value.to_string() };
     let (version, rest) = value.split_once(':').ok_or_else(syntax)?;
-    if version.parse::<u32>().map_err(|_| syntax())? != BOOT_VERSION {
-        return Err(BootError::Version { value: value.to_string() });
+    let found = version.parse::<u32>().map_err(|_| syntax())?;
+    if found != BOOT_VERSION {
+        return Err(BootError::Version { found });
     }
     let (segment, control) = rest.split_once(':').ok_or_else(syntax)?;
     Ok((segment.parse().map_err(|_| syntax())?, control.parse().map_err(|_| syntax())?))
@@ -558,9 +561,10 @@ mod tests {
 
     #[test]
     fn a_boot_variable_is_read_or_refused_with_its_value() {
-        assert!(matches!(parse_boot("1:62:63"), Ok((62, 63))));
-        assert!(matches!(parse_boot("2:62:63"), Err(BootError::Version { .. })));
-        for bad in ["", "1", "1:2", "x:2:3", "1:a:3", "1:2:3:4"] {
+        let own = BOOT_VERSION;
+        assert!(matches!(parse_boot(&format!("{own}:62:63")), Ok((62, 63))));
+        assert!(matches!(parse_boot("3:62:63"), Err(BootError::Version { found: 3 })));
+        for bad in ["", "4", "4:2", "x:2:3", "4:a:3", "4:2:3:4"] {
             assert!(
                 matches!(parse_boot(bad), Err(BootError::Syntax { value }) if value == bad),
                 "{bad}"
@@ -575,7 +579,11 @@ mod tests {
         let numbers = [9990, file.as_raw_fd(), a.as_raw_fd(), b.as_raw_fd()];
         for segment in numbers {
             for control in numbers {
-                assert!(Client::from_value(&format!("1:{segment}:{control}")).unwrap().is_none());
+                assert!(
+                    Client::from_value(&format!("{BOOT_VERSION}:{segment}:{control}"))
+                        .unwrap()
+                        .is_none()
+                );
             }
         }
     }

@@ -23,17 +23,13 @@ pub const MAX_MESSAGE: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// Requests the segment of this rank. Answered by a [`Reply`].
-    Segment {
-        rank: u32,
-    },
+    Segment { rank: u32 },
     /// Requests the sender's own listening socket, in a job over sockets. Answered by
     /// [`Reply::Listener`] or a refusal.
     Listener,
     /// Requests a rank's socket addresses. Answered by [`Reply::Addresses`], [`Reply::Left`] or a
     /// refusal.
-    Addresses {
-        rank: u32,
-    },
+    Addresses { rank: u32 },
     /// Spawns the processes in the file beside this message ([`crate::universe::Spawn`]). Answered
     /// by [`Reply::Done`] with the number of the first process and, as the text, the number of
     /// processes; or a refusal.
@@ -43,22 +39,16 @@ pub enum Request {
     Parent,
     /// The sender has a communicator with processes of other jobs; the file beside this message
     /// lists the numbers of all. Not answered.
-    Bound {
-        bond: u64,
-    },
+    Bound { bond: u64 },
     /// The sender has freed that communicator. Not answered.
-    Released {
-        bond: u64,
-    },
+    Released { bond: u64 },
     /// Queries whether every process has freed this communicator. Answered by [`Reply::Done`]: 1,
     /// or 0 if a process still has it.
-    Bond {
-        bond: u64,
-    },
+    Bond { bond: u64 },
+    /// Opens a port. Answered by [`Reply::Done`] with its name, or a refusal.
     OpenPort,
-    ClosePort {
-        port: String,
-    },
+    /// Closes a port. Answered by [`Reply::Done`] or a refusal.
+    ClosePort { port: String },
     /// Meets another process at a port; the file beside this message is for that process. Answered
     /// by [`Reply::Given`] if the other process waits there, which the sender must then contact; by
     /// [`Reply::Done`] with the number of a ticket if none waits; or by a refusal.
@@ -70,15 +60,9 @@ pub enum Request {
     /// Queries a ticket. Answered by [`Reply::Done`]: 0 if the ticket waits, else 1 more than the
     /// process that it has met. Refused if it can meet nobody, or the process that it met has
     /// ended.
-    Ticket {
-        ticket: u32,
-        port: String,
-    },
+    Ticket { ticket: u32, port: String },
     /// As `Ticket`, and gives a waiting ticket back.
-    GiveBack {
-        ticket: u32,
-        port: String,
-    },
+    GiveBack { ticket: u32, port: String },
     /// Makes the sender's launcher reachable for other launchers. Answered by [`Reply::Done`] with
     /// the launcher's number among the user's launchers on this machine, or a refusal.
     Reach,
@@ -90,32 +74,24 @@ pub enum Request {
     Numbers,
     /// Requests the secret by which processes of another launcher authenticate over sockets.
     /// Answered by [`Reply::Secret`] or a refusal.
-    Secret {
-        universe: u64,
-    },
+    Secret { universe: u64 },
+    /// Publishes a port under a name. Answered by [`Reply::Done`] or a refusal.
     Publish {
         port: String,
         service: String,
         /// Also to the user's other launchers on this machine.
         everywhere: bool,
     },
-    Unpublish {
-        port: String,
-        service: String,
-    },
-    LookUp {
-        service: String,
-    },
+    /// Takes a published name back. Answered by [`Reply::Done`] or a refusal.
+    Unpublish { port: String, service: String },
+    /// Requests the port with this name. Answered by [`Reply::Done`] with the port, or a refusal.
+    LookUp { service: String },
     /// Requests the process of a failure. Failures are numbered from 0; the status line of the
     /// segment has their count. Answered by [`Reply::Death`] or a refusal.
-    Death {
-        number: u32,
-    },
+    Death { number: u32 },
     /// Requests the alarm of a process, in a job with sockets. Answered by [`Reply::Alarm`] or a
     /// refusal.
-    Alarm {
-        rank: u32,
-    },
+    Alarm { rank: u32 },
     /// Requests the sender's socket to the daemon of its node, in a job whose messages go through
     /// daemons. Answered by [`Reply::Relay`] or a refusal.
     Relay,
@@ -125,30 +101,20 @@ pub enum Request {
     Abroad,
     /// Requests the nodes of the processes from a number on. Answered by [`Reply::Given`], a number
     /// for each.
-    Nodes {
-        from: u32,
-    },
+    Nodes { from: u32 },
     /// The sender has taken the step of a quiescence (or of its end) with this number, as in its
     /// segment. Not answered.
-    Quiesced {
-        step: u32,
-    },
+    Quiesced { step: u32 },
     /// Requests the postbox segment of the sender's job on its node. Answered by
     /// [`Reply::Postboxes`] or a refusal.
     Postboxes,
     /// The sender descends from a rank's process and wants to be the rank. The first message of a
     /// new connection. Answered, possibly later, by [`Reply::Segment`], by [`Reply::Refused`] if
     /// the sender is a singleton, or by [`Reply::Failed`].
-    Enter {
-        number: u32,
-        secret: String,
-    },
+    Enter { number: u32, secret: String },
     /// The sender is the rank, and its control socket was closed: this connection replaces it.
     /// Answered by [`Reply::Done`] or a refusal.
-    Return {
-        number: u32,
-        secret: String,
-    },
+    Return { number: u32, secret: String },
     /// Ends the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did
     /// not handle. Not answered.
     Abort {
@@ -158,28 +124,25 @@ pub enum Request {
         text: String,
     },
     /// Prints this warning once, even if several ranks send it. Not answered.
-    Say {
-        text: String,
-    },
+    Say { text: String },
 }
 
 /// An answer of `mpirun`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
+    /// The descriptor is the segment of `rank`.
     Segment {
         rank: u32,
         /// If the peer belongs to another launcher.
         contact: Option<Contact>,
     },
     /// The descriptor is the alarm of `rank`, which wakes it from a sleep on descriptors.
-    Alarm {
-        rank: u32,
-    },
-    Listener {
-        incarnation: u32,
-        secret: [u8; 32],
-    },
+    Alarm { rank: u32 },
+    /// The descriptor is a listening socket of the rank, for connections with this secret.
+    Listener { incarnation: u32, secret: [u8; 32] },
+    /// The descriptor is the rank's socket to the daemon of its node.
     Relay,
+    /// The socket addresses of `rank`.
     Addresses {
         rank: u32,
         /// Separated by blanks.
@@ -187,13 +150,10 @@ pub enum Reply {
         /// If the peer belongs to another launcher: its contact, and the secret shared with it.
         contact: Option<(Contact, [u8; 32])>,
     },
-    Left {
-        rank: u32,
-    },
-    Done {
-        number: u32,
-        text: String,
-    },
+    /// `rank` has finalized MPI.
+    Left { rank: u32 },
+    /// The request was carried out.
+    Done { number: u32, text: String },
     /// The shape of the postbox segment.
     Postboxes {
         ranks: u32,
@@ -205,23 +165,18 @@ pub enum Reply {
         semaphores: Vec<i32>,
     },
     /// The secret by which processes of another launcher authenticate.
-    Secret {
-        secret: [u8; 32],
-    },
+    Secret { secret: [u8; 32] },
     /// The descriptor is a file with the answer.
     Given,
+    /// The process of a failure.
     Death {
         /// The number among all processes of the launcher.
         process: u32,
     },
     /// The process cannot be the rank that it wants to be, and must not be a singleton.
-    Failed {
-        reason: String,
-    },
-    Refused {
-        rank: u32,
-        reason: String,
-    },
+    Failed { reason: String },
+    /// The request was not carried out.
+    Refused { rank: u32, reason: String },
 }
 
 /// Why a message is malformed.

@@ -2,9 +2,9 @@
 //!
 //! `mpirun`, or the agent on another host, starts the ranks of a job and stays their parent. For
 //! each rank it creates a *segment* (a memfd with the rank's inbox, its rings and a header page
-//! with the rank's number and state) and a *control* socket. The rank's process inherits both; start-up
-//! needs no file, no port and no barrier. When a rank first sends to a peer, it requests the peer's
-//! segment over the control socket.
+//! with the rank's number and state) and a *control* socket. The rank's process inherits both;
+//! start-up needs no file, no port and no barrier. When a rank first sends to a peer, it requests
+//! the peer's segment over the control socket.
 //!
 //! The library below MPI knows this crate alone of the launcher: a change of a message between
 //! launcher, agents, daemons and tools (crate `oxmpi-rt-proto`) does not rebuild it.

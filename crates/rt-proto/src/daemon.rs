@@ -126,55 +126,47 @@ impl PartialEq for View {
 pub enum DaemonMessage {
     /// The first message of each connection.
     Purpose(Purpose),
-    Accepted {
-        connection: u64,
-    },
-    Refused {
-        reason: String,
-    },
+    /// The answer to a purpose. The number identifies the connection.
+    Accepted { connection: u64 },
+    /// The answer to a purpose that the daemon does not serve.
+    Refused { reason: String },
+    /// Requests the daemon's view of the universe. Answered by [`DaemonMessage::View`].
     Ask,
+    /// The universe, as the daemon sees it.
     View(View),
     /// Runs a program. Answered by [`DaemonMessage::Started`] or [`DaemonMessage::Failed`], and
     /// later by [`DaemonMessage::Ended`].
     Exec(Exec),
-    Started {
-        id: u32,
-        pid: u32,
-    },
+    /// The program runs.
+    Started { id: u32, pid: u32 },
+    /// The program cannot be run.
     Failed {
         id: u32,
         /// errno, or 0.
         error: i32,
         reason: String,
     },
-    Ended {
-        id: u32,
-        how: ProgramEnd,
-    },
+    /// The program has ended.
+    Ended { id: u32, how: ProgramEnd },
     /// From a program: ends the universe; answered by [`DaemonMessage::Halted`]. From another
     /// daemon: ends this one; answered by the same message after all its programs.
     Halt,
-    Halted {
-        missing: Vec<u32>,
-    },
+    /// The universe has ended; the daemons of the missing nodes have not answered.
+    Halted { missing: Vec<u32> },
+    /// From `oxmpi boot` to a new daemon: the facts that it needs.
     Seed(Seed),
     /// From a new daemon: its addresses.
-    Ready {
-        version: u32,
-        host: String,
-        cpus: u32,
-        addresses: Vec<SocketAddr>,
-    },
-    Table {
-        nodes: Vec<Node>,
-    },
+    Ready { version: u32, host: String, cpus: u32, addresses: Vec<SocketAddr> },
+    /// From `oxmpi boot` to a new daemon: all nodes, to which it connects.
+    Table { nodes: Vec<Node> },
+    /// From a new daemon: it has a link with each other daemon.
     Connected,
     /// To a new daemon: go into the background. Answered by [`DaemonMessage::Gone`].
     Go,
+    /// From a new daemon: it is in the background.
     Gone,
-    Trouble {
-        reason: String,
-    },
+    /// From a new daemon: it cannot continue.
+    Trouble { reason: String },
 }
 
 /// Bytes that are no message.

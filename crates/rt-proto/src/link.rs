@@ -16,21 +16,16 @@ pub const VERSION: u8 = 4;
 /// A message between two launchers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkMessage {
+    /// The first message of each side.
     Hello(Hello),
-    Refused {
-        reason: String,
-    },
+    /// In place of a greeting: the sender does not connect.
+    Refused { reason: String },
     /// A request of a process of the sender. Answered by [`LinkMessage::Answer`], with the answer's
     /// descriptor.
-    Ask {
-        id: u32,
-        process: Resident,
-        request: Vec<u8>,
-    },
-    Answer {
-        id: u32,
-        reply: Vec<u8>,
-    },
+    Ask { id: u32, process: Resident, request: Vec<u8> },
+    /// The answer to [`LinkMessage::Ask`], with its descriptor.
+    Answer { id: u32, reply: Vec<u8> },
+    /// A process of the sender has ended.
     Exited {
         number: u32,
         /// Whether other launchers need not react.
@@ -85,7 +80,7 @@ pub struct Resident {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     #[error(
-        "it speaks version {0} of the protocol between launchers, and this is version {VERSION}"
+        "it speaks version {0} of the protocol between launchers, and this is version {VERSION}: start both jobs by the mpirun of one installation"
     )]
     Version(u8),
     #[error("a message makes no sense")]

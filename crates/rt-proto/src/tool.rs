@@ -52,15 +52,15 @@ pub enum ToolRequest {
 /// An answer of `mpirun` to a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolReply {
+    /// The request was carried out.
     Done {
         /// For the user.
         text: String,
     },
     /// The descriptor is a file with the answer.
     Given,
-    Refused {
-        reason: String,
-    },
+    /// The request was not carried out.
+    Refused { reason: String },
 }
 
 /// The images that were made on another host.

@@ -3,6 +3,7 @@
 //! `commands` runs the commands in documents.
 
 mod commands;
+mod messages;
 mod parameters;
 mod transports;
 

@@ -16,9 +16,8 @@ pub enum FromAgent {
         /// The address of the host's relay; empty if there is none.
         relay: String,
     },
-    Started {
-        pids: Vec<(u32, u32)>,
-    },
+    /// The ranks run: their numbers and those of their processes.
+    Started { pids: Vec<(u32, u32)> },
     /// The ranks cannot be started, and none of them is left.
     Failed {
         base: u32,
@@ -31,14 +30,10 @@ pub enum FromAgent {
         /// Of `oxmpi_wire::relay`, encoded.
         notice: Vec<u8>,
     },
-    RelayEnded {
-        pid: u32,
-        exit: Exit,
-    },
+    /// The relay on the agent's host has ended.
+    RelayEnded { pid: u32, exit: Exit },
     /// Whole lines for the user.
-    Text {
-        text: String,
-    },
+    Text { text: String },
     /// A request or report of a process.
     Request {
         rank: u32,
@@ -47,6 +42,7 @@ pub enum FromAgent {
         blob: Option<Vec<u8>>,
         seen: Seen,
     },
+    /// Output of a process.
     Output {
         rank: u32,
         is_error: bool,
@@ -54,22 +50,18 @@ pub enum FromAgent {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
-    Exited {
-        rank: u32,
-        exit: Exit,
-        seen: Seen,
-    },
+    /// A process has ended.
+    Exited { rank: u32, exit: Exit, seen: Seen },
     /// The progress of all processes.
     Seen(Vec<(u32, Seen)>),
+    /// The answer to [`super::ToAgent::Where`].
     Answer {
         asker: u32,
         /// Of [`oxmpi_rt_client::control`], encoded.
         reply: Vec<u8>,
     },
-    InputTaken {
-        rank: u32,
-        bytes: u64,
-    },
+    /// A process has read this much of its standard input.
+    InputTaken { rank: u32, bytes: u64 },
     /// All processes are stopped, and all their messages and output were forwarded before.
     Stopped {
         /// Numbers the attempts.
@@ -77,6 +69,7 @@ pub enum FromAgent {
         /// Empty: success.
         error: String,
     },
+    /// The answer to [`super::ToAgent::Describe`].
     Described {
         round: u32,
         /// Empty: success.
@@ -113,6 +106,7 @@ pub enum FromAgent {
         /// For the tool that requested the images.
         facts: Vec<u8>,
     },
+    /// A sign of life, when nothing else was sent for a while.
     Alive,
 }
 

@@ -18,9 +18,9 @@ pub enum ToAgent {
         round: u32,
     },
     /// Describes the stopped processes. Answered by [`super::FromAgent::Described`].
-    Describe {
-        round: u32,
-    },
+    Describe { round: u32 },
+    /// Makes images of the stopped processes. Answered by [`super::FromAgent::Piece`]s, if the host
+    /// cannot write the directory of the set, and [`super::FromAgent::Imaged`].
     Image {
         round: u32,
         /// The directory, in the form that the requesting tool uses.
@@ -39,21 +39,15 @@ pub enum ToAgent {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
+    /// Lets the stopped processes run.
     GoOn,
     /// Abandons a spawned job, and removes all of it.
-    Abandon {
-        base: u32,
-    },
+    Abandon { base: u32 },
     /// The spawned job with these numbers is over: only state for later requests is kept.
-    ReleaseJob {
-        base: u32,
-        size: u32,
-    },
+    ReleaseJob { base: u32, size: u32 },
     /// No request will name these processes any more.
-    Forget {
-        base: u32,
-        size: u32,
-    },
+    Forget { base: u32, size: u32 },
+    /// The answer to a process's request.
     Answer {
         rank: u32,
         /// Of [`oxmpi_rt_client::control`], encoded.
@@ -61,19 +55,15 @@ pub enum ToAgent {
         /// The contents of the file beside it, if any.
         blob: Option<Vec<u8>>,
     },
-    Signal {
-        number: i32,
-        ranks: Vec<u32>,
-    },
+    /// Sends a signal to processes.
+    Signal { number: i32, ranks: Vec<u32> },
     /// An order for the relay of the agent's host (rpi lamd).
     Relay {
         /// Of `oxmpi_wire::relay`, encoded.
         order: Vec<u8>,
     },
     /// A failure notice about `count` further processes, which the others survive.
-    Died {
-        count: u32,
-    },
+    Died { count: u32 },
     /// Requests a step of a quiescence from all processes.
     Step {
         number: u32,
@@ -83,10 +73,8 @@ pub enum ToAgent {
     /// Queries the progress of the processes. Answered by [`super::FromAgent::Seen`].
     QueryState,
     /// Requests the socket addresses of a process. Answered by [`super::FromAgent::Answer`].
-    Where {
-        asker: u32,
-        rank: u32,
-    },
+    Where { asker: u32, rank: u32 },
+    /// Standard input of a process.
     Input {
         rank: u32,
         /// Empty: the end.
@@ -94,9 +82,7 @@ pub enum ToAgent {
         bytes: Vec<u8>,
     },
     /// Acknowledges printed output, which makes room for as much more.
-    Taken {
-        bytes: u64,
-    },
+    Taken { bytes: u64 },
     /// Kills all processes, and ends the agent.
     End,
 }

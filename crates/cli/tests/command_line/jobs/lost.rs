@@ -60,6 +60,16 @@ fn sudo_is_named_unless_it_keeps_the_environment() {
 }
 
 #[test]
+fn a_library_of_another_release_names_both_versions() {
+    let p = compile(&["jobs/world"]);
+    let outcome = under(&p, 2, &[], &["env", "OXMPI_BOOT=3:62:63", "./world"]);
+    assert!(outcome.code != 0 && !outcome.out.contains("rank"), "{outcome:?}");
+    for part in ["mpirun speaks version 3", "of this process version 4", "LD_LIBRARY_PATH"] {
+        assert!(outcome.err.contains(part), "{part}: {outcome:?}");
+    }
+}
+
+#[test]
 fn su_is_named_where_it_makes_a_login_shell() {
     let p = compile(&["jobs/world"]);
     let command = format!("{} {}", shell_word(&p.path("world")), p.marker());
