@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 static int called = 0;
 static MPI_File called_for = 0;
@@ -80,7 +81,10 @@ static void opening(void)
     if (rank == 0) {
         CHECK_OK(MPI_File_delete(file_name, MPI_INFO_NULL));
         CHECK_CLASS(MPI_File_delete(file_name, MPI_INFO_NULL), MPI_ERR_NO_SUCH_FILE);
-        CHECK_CLASS(MPI_File_delete("/tmp", MPI_INFO_NULL), MPI_ERR_BAD_FILE);
+        /* The kernel permits this user to delete the directory, but not as a file. */
+        CHECK(mkdir(file_name, 0700) == 0);
+        CHECK_CLASS(MPI_File_delete(file_name, MPI_INFO_NULL), MPI_ERR_BAD_FILE);
+        CHECK(rmdir(file_name) == 0);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     char text[MPI_MAX_ERROR_STRING];
