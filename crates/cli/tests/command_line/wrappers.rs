@@ -475,8 +475,9 @@ fn integers_of_fortran_are_there_unless_the_interface_is_to_be_strict() {
     let mut pkg_config = Command::new("pkg-config");
     pkg_config.args(["--cflags", "oxmpi"]).env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
     for options in [shown, ok(&mut pkg_config)] {
-        let mut compile = Command::new("cc");
-        ok(compile.arg("-fsyntax-only").args(options.split_whitespace()).arg(&source));
+        // The shell reads the quotes around a path with blanks.
+        let line = format!("cc -fsyntax-only {} \"$1\"", options.trim());
+        ok(Command::new("sh").args(["-c", &line, "sh"]).arg(&source));
     }
 }
 

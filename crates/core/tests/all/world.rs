@@ -16,6 +16,7 @@ use oxmpi_mem::memory::{Owned, lend, lend_mut};
 use oxmpi_plan::{Call, Shared};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 const LENGTHS: [usize; 17] = [
     0, 1, 8, 55, 56, 57, 400, 500, 2048, 2049, 16000, 16384, 16385, 65536, 65537, 300_000,
@@ -91,6 +92,7 @@ fn messages_of_all_lengths_arrive_by_all_copy_protocols() {
 fn long_messages_go_through_the_pool_in_pieces_if_the_policy_says_so() {
     const LEN: usize = 3 << 20;
     const ROUNDS: usize = 10;
+    const LIMIT: Duration = Duration::from_secs(30);
     let moved = |family: &'static str, single_copy, both_directions: bool| {
         let mut options = WorldOptions::default();
         options.config.pool_bytes = 1 << 20;
@@ -129,10 +131,18 @@ fn long_messages_go_through_the_pool_in_pieces_if_the_policy_says_so() {
     for both_directions in [false, true] {
         let all = if both_directions { 2 * LEN as u64 } else { LEN as u64 };
         // The receiver reads the data that a sender outside of the library does not copy.
-        let pooled = moved("AMD family 26", SingleCopyMode::Auto, both_directions);
-        let [pieces, read] = [0, 1].map(|what| pooled.iter().map(|moved| moved[what]).sum::<u64>());
-        assert_eq!(pieces + read, all * ROUNDS as u64, "{both_directions}: {pooled:?}");
-        assert!(pieces > 0, "{both_directions}: {pooled:?}");
+        // On busy processors that can be all data of a world.
+        let start = Instant::now();
+        loop {
+            let pooled = moved("AMD family 26", SingleCopyMode::Auto, both_directions);
+            let [pieces, read] =
+                [0, 1].map(|what| pooled.iter().map(|moved| moved[what]).sum::<u64>());
+            assert_eq!(pieces + read, all * ROUNDS as u64, "{both_directions}: {pooled:?}");
+            if pieces > 0 {
+                break;
+            }
+            assert!(start.elapsed() < LIMIT, "{both_directions}: no piece in {LIMIT:?}");
+        }
         let denied = moved("AMD family 26", SingleCopyMode::Off, both_directions);
         let given: u64 = denied.iter().map(|moved| moved[0]).sum();
         assert_eq!(

@@ -25,6 +25,15 @@ fn script(p: &Programs, options: &[&str], text: &str) -> Outcome {
     under(p, 2, options, &["bash", "-c", text, "bash"])
 }
 
+/// Whether `sudo` and `su` run a program without a password; otherwise the test is skipped.
+fn may_change_user() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        skip("only root may use sudo and su without a password");
+    }
+    is_root
+}
+
 fn is_refused(outcome: &Outcome, parts: &[&str]) {
     assert!(outcome.code != 0 && !outcome.out.contains("rank"), "{outcome:?}");
     let common = ["has started 2 ranks", "OXMPI_MCA_mpi_allow_singletons=1"];
@@ -51,6 +60,9 @@ fn env_that_empties_the_environment_is_named() {
 
 #[test]
 fn sudo_is_named_unless_it_keeps_the_environment() {
+    if !may_change_user() {
+        return;
+    }
     let p = compile(&["jobs/world"]);
     for options in TRANSPORTS {
         let outcome = under(&p, 2, options, &["sudo", "./world"]);
@@ -71,6 +83,9 @@ fn a_library_of_another_release_names_both_versions() {
 
 #[test]
 fn su_is_named_where_it_makes_a_login_shell() {
+    if !may_change_user() {
+        return;
+    }
     let p = compile(&["jobs/world"]);
     let command = format!("{} {}", shell_word(&p.path("world")), p.marker());
     for options in TRANSPORTS {
@@ -143,7 +158,8 @@ fn mpirun_may_belong_to_a_session_outside_its_pid_namespace() {
 fn a_tool_with_an_empty_environment_is_a_job_of_one() {
     let p = compile(&["jobs/world"]);
     p.compile_text("tool", TOOL);
-    for tool in ["env -i ./world", "sudo ./world"] {
+    let sudo = may_change_user().then_some("sudo ./world");
+    for tool in ["env -i ./world"].into_iter().chain(sudo) {
         let outcome = under(&p, 2, &[], &["./tool", tool]);
         outcome.is_fine(4, "rank 0 of 1");
     }

@@ -12,7 +12,7 @@ fn postboxes_and_pools_of_any_size_lose_nothing() {
         &["rpi", "usysv", "rpi_ssi_usysv_short", "64", "rpi_usysv_shmpoolsize", "64k"][..],
         &["rpi", "sysv", "rpi_ssi_sysv_short", "100", "rpi_ssi_sysv_shmpoolsize", "64k"],
         &["rpi", "sysv", "rpi_sysv_shmpoolsize", "64k", "rpi_sysv_pollyield", "0"],
-        &["rpi", "usysv", "rpi_usysv_shmmaxalloc", "1000", "rpi_usysv_readlockpoll", "0"],
+        &["rpi", "usysv", "rpi_usysv_shmmaxalloc", "4000", "rpi_usysv_readlockpoll", "0"],
         &["rpi", "usysv", "rpi_usysv_pollyield", "0", "rpi_usysv_writelockpoll", "0"],
         &["rpi", "sysv", "rpi_ssi_sysv_shmmaxalloc", "1m", "rpi_sysv_shmpoolsize", "0"],
         &["rpi", "usysv", "mpi_virtual_nodes", "2"],

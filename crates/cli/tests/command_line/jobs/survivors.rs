@@ -69,8 +69,8 @@ fn survivors_shrink_and_go_on_over_sockets() {
 fn survivors_shrink_and_go_on_over_postboxes() {
     let p = compile(&["jobs/ulfm_kill"]);
     survive(&p, 4, &["--mca", "rpi", "usysv", "--mca", "rpi_usysv_shmpoolsize", "64k"], 1..6);
-    survive(&p, 7, &["--mca", "rpi", "sysv", "--mca", "rpi_sysv_short", "64"], 1..11);
-    survive(&p, 7, &["--mca", "rpi", "sysv", "--mca", "rpi_sysv_semaphores", "1"], 1..11);
+    survive(&p, 7, &["--mca", "rpi", "sysv", "--mca", "rpi_sysv_short", "64"], 1..6);
+    survive(&p, 7, &["--mca", "rpi", "sysv", "--mca", "rpi_sysv_semaphores", "1"], 1..6);
 }
 
 #[test]
