@@ -1,13 +1,9 @@
-//! Buffers for buffered sends (MPI-5.0 section 3.6): one of the process, and at most one of each
-//! session and each communicator.
+//! Buffers for buffered sends (MPI-5.0 section 3.6).
 //!
-//! The lane keeps the data of buffered messages in its own memory, so an attached buffer is only an
-//! allowance of bytes; its memory is not used. A message counts in the buffer of its communicator;
-//! without one, in that of the communicator's session; without that, in the process's.
-//!
-//! A message is charged [`OVERHEAD`] bytes in addition to its data, less than MPI_BSEND_OVERHEAD: a
-//! program written for another library may attach a buffer by the overhead of that library, 88 to
-//! 128 bytes.
+//! The lane keeps the data itself, so an attached buffer only limits the bytes. A message counts in
+//! the buffer of its communicator, else of its session, else of the process. It counts [`OVERHEAD`]
+//! bytes more than its data: less than MPI_BSEND_OVERHEAD, since a program for another library may
+//! attach a buffer with that library's overhead, 88 to 128 bytes.
 
 use crate::comm::Communicator;
 use crate::process::{Domain, Process};
@@ -22,7 +18,6 @@ use std::collections::HashMap;
 /// A buffer that the program has attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// As the program passed it, for MPI_Buffer_detach.
     pub address: usize,
     /// In bytes; `usize::MAX` for MPI_BUFFER_AUTOMATIC.
     pub bytes: usize,
@@ -36,11 +31,10 @@ pub enum BufferOf<'a> {
     Session(Origin),
 }
 
-/// The number of a buffer in the lane: the point-to-point context of its communicator; [`SESSION`]
-/// plus the number of its session; or none for the process's.
+/// The number of a buffer in the lane: the point-to-point context of its communicator, or
+/// [`SESSION`] plus the number of its session; `None` for the buffer of the process.
 type Owner = Option<u32>;
 
-/// Above all contexts.
 const SESSION: u32 = 1 << 31;
 
 const _: () = assert!(Origin::SESSIONS < SESSION - 1, "u32::MAX is no number of a buffer");
@@ -63,26 +57,22 @@ fn owner_of(origin: Origin) -> Owner {
 pub(crate) struct AttachedBuffers {
     buffers: HashMap<Owner, Attached>,
     of_sessions: HashMap<u32, Origin>,
-    /// Whether a message is charged MPI_BSEND_OVERHEAD (parameter mpi_strict).
+    /// Whether a message counts MPI_BSEND_OVERHEAD (parameter mpi_strict).
     pub(crate) is_strict: bool,
 }
 
-/// Bytes charged for a buffered message in addition to its data.
 const OVERHEAD: usize = 96;
 
 impl AttachedBuffers {
     fn owner(&self, context: u32) -> Owner {
-        let own = Some(context);
-        let of_session = || self.of_sessions.get(&context).and_then(|origin| owner_of(*origin));
-        let candidates = [own, of_session()];
-        candidates
+        let of_session = self.of_sessions.get(&context).and_then(|origin| owner_of(*origin));
+        [Some(context), of_session]
             .into_iter()
             .find(|owner| owner.is_some() && self.buffers.contains_key(owner))
             .flatten()
     }
 
-    /// Drops a communicator's buffer. Returns whether its messages may count in another buffer than
-    /// the process's.
+    /// Drops a communicator's buffer. Returns whether its messages could count in another buffer.
     pub(crate) fn forget(&mut self, context: u32) -> bool {
         let had_own = self.buffers.remove(&Some(context)).is_some();
         self.of_sessions.remove(&context).is_some() || had_own
@@ -119,8 +109,8 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Checks that a buffered send of `len` bytes in this context fits its buffer. Errors:
-    /// MPI_ERR_BUFFER if it does not fit, or no buffer is attached.
+    /// Errors: MPI_ERR_BUFFER if a buffered send of `len` bytes in this context does not fit the
+    /// free room of its buffer, or if no buffer is attached.
     pub(crate) fn check_room(&self, context: u32, len: usize) -> std::result::Result<(), NoRoom> {
         self.check_attached(context, len).map_err(NoRoom)
     }
@@ -157,14 +147,13 @@ impl<F: Fabric> Domain<F> {
 
 pub(crate) struct NoRoom(MpiError);
 
-/// The limit of progress calls of [`Process::start_with_room`]: peers that send all the time must
-/// not keep it for ever.
+/// The limit of progress calls of [`Process::start_with_room`] while peers send all the time.
 const PROGRESS_FOR_ROOM: usize = 1000;
 
 impl<F: Fabric> Process<F> {
-    /// Starts a buffered send by `attempt`. Without room it is tried again while frames arrive, as
-    /// these can complete earlier messages. One lock of the lane covers the search for room and its
-    /// use, as another thread may take the room in between.
+    /// Starts a buffered send by `attempt`. Without room it tries again while frames arrive, since
+    /// these can complete earlier messages. `attempt` checks for room and uses the room under one
+    /// lock of the lane, since another thread could otherwise take the room in between.
     pub(crate) fn start_with_room<R>(
         &self,
         mut attempt: impl FnMut(&mut Domain<F>) -> std::result::Result<Result<R>, NoRoom>,
@@ -186,7 +175,7 @@ impl<F: Fabric> Process<F> {
         Err(lacks.0)
     }
 
-    /// Attaches a buffer. Errors: MPI_ERR_BUFFER if one is attached already.
+    /// Errors: MPI_ERR_BUFFER if a buffer is attached already.
     pub fn attach(&self, of: BufferOf<'_>, buffer: Attached) -> Result<()> {
         let mut domain = self.domain.lock();
         match domain.attached_buffer(of.owner()) {
@@ -206,7 +195,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Waits until all buffered messages are delivered, then detaches the buffer.
+    /// Waits until all messages of the buffer are delivered, then detaches it.
     pub fn detach(&self, of: BufferOf<'_>) -> Result<Attached> {
         self.flush(of)?;
         let mut domain = self.domain.lock();
@@ -216,9 +205,9 @@ impl<F: Fabric> Process<F> {
         Ok(buffer)
     }
 
-    /// Waits until all buffered messages are delivered.
+    /// Waits until all present messages of the buffer are delivered.
     pub fn flush(&self, of: BufferOf<'_>) -> Result<()> {
-        // Only the present messages: other threads may continue to send.
+        // Other threads may continue to send.
         let mut sends = {
             let domain = self.domain.lock();
             domain.attached_buffer(of.owner())?;

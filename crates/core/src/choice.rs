@@ -1,10 +1,9 @@
 //! The choice of the component and the algorithm for a collective of the program.
 //!
-//! It is made once for each call, from facts that all its ranks share: the components of the
-//! communicator (`oxmpi_tuned::stack`), parameters, a rules file, and the fixed decisions. With
-//! default parameters on one node, one flag skips all this (`Process::needs_selection`): shared
-//! memory serves the calls that it can, the fixed decisions the rest. The library's own collectives
-//! are always served so, as a choice forced for the program must not make them fail.
+//! It depends only on facts that all ranks of the call share: the components of the communicator
+//! (`oxmpi_tuned::stack`), parameters, a rules file, and the fixed decisions. With default
+//! parameters on one node, one flag skips it (`Process::needs_selection`). It never concerns the
+//! library's own collectives, since a choice that the program forces must not make them fail.
 
 mod execution;
 mod servers;
@@ -39,18 +38,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Prints a message for the user, once for the job even if several ranks call it.
+/// Prints a message for the user. If several ranks print the same message, the job prints it once.
 pub type Say = Box<dyn Fn(&str) + Send + Sync>;
 
 pub(crate) struct Choice {
     selection: Selection,
     components: Components,
     job: Range<u32>,
-    /// Whether the first rank of each communicator reports its choices.
     is_verbose: bool,
     say: Say,
     handed: HandedSettings,
-    /// Rules already reported as unfit.
     refused: Mutex<BTreeSet<Position>>,
     /// The parameter coll_base_associative: [`UNSET`], 0 or 1.
     associative: AtomicU8,
@@ -62,8 +59,7 @@ fn associative(stored: u8) -> Option<bool> {
     (stored != UNSET).then_some(stored != 0)
 }
 
-/// The inputs of the choice of a plan other than the call's arguments and communicator:
-/// [`Process::selection_key_of`].
+/// The inputs of the choice of a plan beyond the call and its communicator, as a number.
 pub(crate) type SelectionKey = u8;
 
 pub(crate) const FIXED: SelectionKey = 0;
@@ -144,7 +140,6 @@ impl Choice {
         }
     }
 
-    /// The decision for a call. A rule that does not fit is reported once.
     fn decide(&self, facts: &CollectiveFacts) -> Result<AlgorithmDecision<'_>> {
         let decision = self
             .selection
@@ -189,7 +184,6 @@ impl Choice {
         self.pick_among(comm, call, (element, combine), (form, is_small, hands_over), setup)
     }
 
-    /// [`Choice::pick`], which may also choose ucc and hcoll if `can_hand_over` is set.
     fn pick_among<'a>(
         &'a self,
         comm: &'a Communicator,
@@ -223,8 +217,7 @@ impl Choice {
         Ok(Picked { component, facts, reduction, decision, serving })
     }
 
-    /// The settings of a communicator's agreements. Ranks of several jobs, whose parameters may
-    /// differ, use the defaults.
+    /// The settings of a communicator's agreements. Ranks of several jobs use the defaults.
     pub(crate) fn agreement(&self, comm: &Communicator) -> Result<AgreementSettings> {
         if !self.is_of_job(&comm.collective_team().map) {
             return Ok(AgreementSettings::default());
@@ -242,7 +235,6 @@ impl Choice {
         Ok(settings)
     }
 
-    /// The plan of a call, which it reports if `is_verbose` is set.
     fn plan(&self, comm: &Communicator, call: &Call, picked: &Picked<'_>) -> Result<AnyPlan> {
         let Picked { component, facts, reduction, decision, serving } = picked;
         let team = comm.collective_team();
@@ -292,7 +284,6 @@ impl Choice {
         Ok(plan)
     }
 
-    /// Reports the choice for calls of this size class, once, if this rank is the reporter.
     fn report_choice(
         &self,
         comm: &Communicator,
@@ -315,7 +306,8 @@ impl Choice {
         }
     }
 
-    /// Step 7 of the selection of modules: at least one component must be left for a communicator.
+    /// Step 7 of the selection of modules. Errors: MPI_ERR_OTHER if no component is left for a
+    /// communicator.
     pub(crate) fn check_served(&self, comm: &Communicator) -> Result<()> {
         if self.components.selected == ComponentSet::ALL
             || !self.is_of_job(&comm.collective_team().map)
@@ -328,15 +320,14 @@ impl Choice {
         }
         let why: Vec<_> = stack.left_out().collect();
         let text = format!(
-            "no component of collectives is left for {}; {}. The parameter coll says which are selected ('oxmpi info --select' shows \
-             what comes of it)",
+            "no component of collectives is left for {}; {}. The parameter coll says which components are selected: 'oxmpi info --select' \
+            shows the result",
             name_of(comm),
             reasons(&why)
         );
         Err(MpiError::new(abi::MPI_ERR_OTHER, text))
     }
 
-    /// Reports the components of a new communicator, if this rank is the reporter.
     pub(crate) fn report_components(&self, comm: &Communicator) {
         if !self.is_verbose || comm.collective_team().rank != 0 {
             return;
@@ -373,7 +364,6 @@ fn facts_of(ranks: u32, call: &Call, element: Option<&Arc<Layout>>) -> Collectiv
     CollectiveFacts::of_call(call, ranks, element.map_or(1, |element| element.size()))
 }
 
-/// The plan by the fixed decisions, for the library's own calls and for programs without tuning.
 pub(crate) fn fixed_plan(
     team: &Team,
     call: &Call,
@@ -390,8 +380,7 @@ pub(crate) fn fixed_plan(
 impl<F: Fabric> Process<F> {
     /// Chooses by `selection` among the algorithms of the component tuned, and by `components`
     /// among the components. With `is_verbose`, rank 0 of each communicator reports its components,
-    /// and the algorithm of each collective with the reason, once for each power of two of sizes.
-    /// `associative` is the parameter coll_base_associative.
+    /// and each choice once for each power of two of sizes. `associative` is coll_base_associative.
     #[must_use]
     pub fn with_selection(
         mut self,
@@ -416,7 +405,6 @@ impl<F: Fabric> Process<F> {
         self
     }
 
-    /// Uses these settings for agreements and the defaults for all other collectives.
     #[must_use]
     pub(crate) fn with_agreement(mut self, agreement: AgreementSettings) -> Process<F> {
         let components = Components { agreement, ..Components::default() };
@@ -426,14 +414,14 @@ impl<F: Fabric> Process<F> {
         self
     }
 
-    /// Whether at least one component serves the world communicator; MPI_Init aborts otherwise.
-    /// Errors: No component is left; the text has the reason for each.
+    /// Errors: MPI_ERR_OTHER if no component serves the world communicator; the text has the reason
+    /// for each component. MPI_Init then aborts.
     pub fn check_world_is_served(&self) -> Result<()> {
         self.choice.check_served(self.world())
     }
 
     /// The facts about processors that all ranks of a team share. The launcher sends the same facts
-    /// to all ranks of a job on one node; other jobs and nodes may have different ones.
+    /// to all ranks of a job on one node. Other jobs and nodes may have other facts.
     pub(crate) fn setup_of(&self, team: &Team) -> Shared<Setup> {
         let is_known = self.is_alike && self.is_oversubscribed;
         Shared(match is_known && self.world().team.map.contains_all(&team.map) {
@@ -442,7 +430,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Sets the parameter coll_base_associative for later reductions. All ranks must call it
+    /// Sets the parameter coll_base_associative for later reductions. All ranks must call this
     /// between the same collectives.
     pub(crate) fn take_associative(&self, associative: Option<bool>) {
         self.choice.associative.store(associative.map_or(UNSET, u8::from), Ordering::Relaxed);
@@ -451,8 +439,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// [`Process::take_associative`] for one communicator; `None`: the value of the process.
-    /// Errors: MPI_ERR_ARG for ranks of several jobs, which the fixed decisions serve.
+    /// [`Process::take_associative`] for one communicator; `None` restores the value of the
+    /// process. Errors: MPI_ERR_ARG for ranks of several jobs, which the fixed decisions serve.
     pub fn take_associative_on(
         &self,
         comm: &Communicator,
@@ -469,10 +457,9 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Communicators made of this one from now on use this component alone; `None`: the components
-    /// of the parameters. All ranks must call it between the same calls that make communicators. A
-    /// communicator with processes of another job (MPI_Comm_spawn) keeps to the fixed decisions.
-    /// Errors: MPI_ERR_ARG for ranks of several jobs, which the fixed decisions serve.
+    /// Makes communicators that are made of this one from now on use this component alone; `None`
+    /// restores the parameters. All ranks must call this between the same calls that make
+    /// communicators. Errors: MPI_ERR_ARG for ranks of several jobs.
     pub fn name_component(&self, comm: &Communicator, component: Option<Component>) -> Result<()> {
         if component.is_some() && !self.is_of_this_job(comm) {
             return Err(MpiError::new(abi::MPI_ERR_ARG, KEEPS_TO_FIXED));
@@ -482,8 +469,7 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Selects components from now on, if an info key names one for a new communicator. Errors:
-    /// MPI_ERR_INFO_VALUE if a component is named for processes of several jobs.
+    /// Notes that an info key names a component. Errors: MPI_ERR_INFO_VALUE with several jobs.
     pub(crate) fn follow_component(
         &self,
         component: Option<Component>,
@@ -506,20 +492,18 @@ impl<F: Fabric> Process<F> {
         self.world().team.map.contains_all(&comm.collective_team().map)
     }
 
-    /// Whether calls need a selection: parameters, rules or an info key differ from the defaults.
     #[inline]
     pub(crate) fn needs_selection(&self) -> bool {
         self.needs_selection.load(Ordering::Relaxed)
     }
 
-    /// [`Process::needs_selection`] for a communicator: false with ranks of several jobs, which
-    /// must choose alike and may have other parameters.
+    /// [`Process::needs_selection`] for a communicator. False with ranks of several jobs, which may
+    /// have different parameters but must choose alike.
     #[inline]
     pub(crate) fn needs_selection_on(&self, comm: &Communicator) -> bool {
         self.needs_selection() && self.is_of_this_job(comm)
     }
 
-    /// The inputs of the choice of a plan other than the call's arguments.
     pub(crate) fn selection_key_of(
         &self,
         comm: &Communicator,

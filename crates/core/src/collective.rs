@@ -1,8 +1,5 @@
-//! Collectives (MPI-5.0 chapter 6): an algorithm is chosen for a call, and its plan is executed.
-//!
-//! A blocking collective starts a run and waits for its request; a nonblocking one returns the
-//! request. Only blocking collectives on one node, and short nonblocking ones, go through shared
-//! memory without a plan (`shmem.rs`).
+//! Collectives (MPI-5.0 chapter 6): an algorithm is chosen, and its plan is executed as a run with
+//! a request. On one node, blocking and short nonblocking ones need no plan (`shmem.rs`).
 
 use crate::choice::{FIXED, SelectionKey, fixed_plan};
 use crate::comm::{Communicator, taken};
@@ -39,8 +36,8 @@ impl Communicator {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Starts a collective. `call` has the operation and its counts, `memory` its buffers, `user`
-    /// the function of [`Combine::User`].
+    /// Starts a collective. `call` has the operation and its counts, `memory` its buffers, and
+    /// `user` the function of [`Combine::User`].
     pub fn start(
         &self,
         comm: &Communicator,
@@ -53,28 +50,6 @@ impl<F: Fabric> Process<F> {
         if let Some(request) = self.start_past_plans(comm, &call, &memory, &combine)? {
             return Ok(request);
         }
-        if self.needs_selection_on(comm) {
-            return self.start_chosen(comm, call, memory, combine, user);
-        }
-        let plan = |call: &Call, (memory, _): (&Memory, &Combine)| {
-            let team = comm.collective_team();
-            fixed_plan(team, call, memory.element.as_ref(), self.setup_of(team))
-        };
-        let tag = Communicator::next_immediate_tag;
-        let single = self.prepare(comm, (call, FIXED), memory, combine, tag, plan)?;
-        self.launch(single, user, None)
-    }
-
-    /// [`Process::start`] with a selection, without shared memory.
-    #[inline(never)]
-    fn start_chosen(
-        &self,
-        comm: &Communicator,
-        call: Call,
-        memory: Memory,
-        combine: Combine,
-        user: Option<UserCall>,
-    ) -> Result<RequestId> {
         if self.choice.hands_over()
             && let Some(request) =
                 self.start_handed_over(comm, &call, (&memory, combine), Form::Nonblocking)?
@@ -95,8 +70,8 @@ impl<F: Fabric> Process<F> {
         self.launch(single, user, None)
     }
 
-    /// A call of the program, ready to run: a cached earlier run of the same call, or a new one by
-    /// `plan`. A call with wrong arguments takes no part and draws no tag.
+    /// A call of the program that is ready to run: a cached earlier run of the same call, or a new
+    /// run by `plan`. A call with wrong arguments takes no part and draws no tag.
     pub(crate) fn prepare(
         &self,
         comm: &Communicator,
@@ -117,8 +92,8 @@ impl<F: Fabric> Process<F> {
         Ok(Box::new(Single { run, call: Some((call, key)) }))
     }
 
-    /// Starts one of the library's own collectives in a team; its tag separates it from others
-    /// there. `then` runs after the collective and before the request is complete.
+    /// Starts one of the library's own collectives in a team, with a tag that no other collective
+    /// there has. `then` runs after the collective and before the request is complete.
     pub(crate) fn start_in(
         &self,
         (team, tag): (&Arc<Team>, i32),
@@ -133,9 +108,9 @@ impl<F: Fabric> Process<F> {
         self.launch(Box::new(Single { run, call: None }), user, then)
     }
 
-    /// A persistent collective (`MPI_*_init`); arguments as in [`Process::start`]. Its plan and its
-    /// temporaries are made here, once. Errors: As [`Process::start`]; or a live request has the
-    /// next tag, which can happen after 2^29 calls on one communicator.
+    /// A persistent collective (`MPI_*_init`), with the arguments of [`Process::start`]. Its plan
+    /// and its temporaries are made here, once. Errors: those of [`Process::start`]; MPI_ERR_OTHER
+    /// if a live request has the next tag, which can happen after 2^29 calls on one communicator.
     pub fn collective_init(
         &self,
         comm: &Communicator,
@@ -149,8 +124,7 @@ impl<F: Fabric> Process<F> {
         let (tag, is_again) = comm.next_persistent_tag();
         let mut domain = self.domain.lock();
         if is_again && domain.persistent.has_tag(team.collective, tag) {
-            let text =
-                "the communicator has had 2^29 persistent collectives since one that was not freed";
+            let text = "the communicator has had 2^29 persistent collectives since one whose request is not freed: free requests that are not used";
             return Err(MpiError::new(abi::MPI_ERR_OTHER, text));
         }
         let run = new_run(plan, (team, tag), memory, combine)?;
@@ -161,7 +135,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Starts a collective without a reduction as one step of a longer operation. Its request is
-    /// detached, and its first messages leave at the next progress.
+    /// detached. Its first messages leave at the next progress.
     pub(crate) fn start_step(
         &self,
         (team, tag): (&Arc<Team>, i32),
@@ -201,16 +175,15 @@ impl<F: Fabric> Process<F> {
             }
             Ok(()) => domain.start(single, user, then),
             Err(Fault::Revoked) => return Err(errors::of_fault(Fault::Revoked)),
-            // The start does not fail because of a failed process: the request reports the failure.
+            // The start must not fail because of a failed process; the request reports the failure.
             Err(fault) => domain.start_failed(fault, single.run.team(), then),
         };
         drop(domain);
-        // The first messages leave now.
         self.look(|_| ());
         Ok(request)
     }
 
-    /// Executes a blocking collective; arguments as in [`Process::start`].
+    /// Executes a blocking collective, with the arguments of [`Process::start`].
     pub fn execute(
         &self,
         comm: &Communicator,
@@ -225,8 +198,9 @@ impl<F: Fabric> Process<F> {
         self.execute_plan(comm, call, buffers, combine, user)
     }
 
-    /// [`Process::execute`] without a plan, if shared memory serves the call; `false`: nothing
-    /// happened. `element` is that of a reduction; the one in `buffers` is not used.
+    /// [`Process::execute`] without a plan. `false` means that nothing happened, because shared
+    /// memory does not serve the call. `element` is that of a reduction; the one in `buffers` is
+    /// not used.
     #[inline]
     pub fn execute_past_plans(
         &self,
@@ -245,9 +219,10 @@ impl<F: Fabric> Process<F> {
         Ok(true)
     }
 
-    /// Executes a call with buffers in device memory (component accelerator): `run` receives host
-    /// memory instead, and results are copied back after it. The choice of the other component is
-    /// not affected. Errors: Those of `run`; the component is not selected; the driver cannot copy.
+    /// Executes a call with buffers in device memory (component accelerator). `run` receives host
+    /// memory instead; results are copied back after it. This does not change the choice of the
+    /// component that serves the call. Errors: those of `run`; MPI_ERR_BUFFER if the component is
+    /// not selected or the driver cannot copy.
     #[cold]
     pub fn execute_staged(
         &self,
@@ -258,8 +233,7 @@ impl<F: Fabric> Process<F> {
         Self::run_staged(memory, run)
     }
 
-    /// [`Process::execute_staged`] for a call that is no collective and needs no component. Errors:
-    /// Those of `run`; the driver cannot copy.
+    /// [`Process::execute_staged`] for a call that is no collective and needs no component.
     #[cold]
     pub fn run_staged(mut memory: Memory, run: impl FnOnce(Memory) -> Result<()>) -> Result<()> {
         match Staging::of(&mut memory).map_err(of_coll)? {
@@ -272,7 +246,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Checks that a collective can use this memory.
+    /// Errors: MPI_ERR_BUFFER if a collective cannot use this memory.
     #[inline]
     pub fn check_devices(&self, memory: &Memory) -> Result<()> {
         let is_on_device = memory.input.is_on_device() || memory.output.is_on_device();
@@ -289,8 +263,7 @@ impl<F: Fabric> Process<F> {
         self.run_own(comm, Call::Barrier, buffers, Combine::Nothing)
     }
 
-    /// [`Process::meet_own`] for a barrier that other ranks enter only after this rank has served
-    /// their requests: it polls for requests from the beginning of the wait.
+    /// [`Process::meet_own`] where other ranks wait for this rank's answers to their requests.
     pub(crate) fn meet_with_requests(&self, comm: &Communicator) -> Result<()> {
         let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
         if let Some(mut served) = Served::of(comm, &Call::Barrier, &buffers, &Combine::Nothing)
@@ -304,7 +277,7 @@ impl<F: Fabric> Process<F> {
         self.meet_own(comm)
     }
 
-    /// An allgather of words; all ranks pass the same number.
+    /// An allgather of words. All ranks must pass the same number of words.
     pub(crate) fn words_of_all(&self, comm: &Communicator, mine: Vec<u64>) -> Result<Vec<u64>> {
         if comm.team.size() == 1 {
             return Ok(mine);
@@ -317,7 +290,7 @@ impl<F: Fabric> Process<F> {
         taken(all)
     }
 
-    /// A broadcast; the other ranks pass vectors of the same length.
+    /// A broadcast. The other ranks must pass vectors of the root's length.
     pub(crate) fn words_of_root<T: Plain>(
         &self,
         comm: &Communicator,
@@ -341,7 +314,7 @@ impl<F: Fabric> Process<F> {
         buffers: Buffers,
         combine: Combine,
     ) -> Result<()> {
-        // In shared memory a rank that needs no data of the failed rank would succeed.
+        // Through shared memory, a rank that needs no data of the failed rank would succeed.
         check_alive(&self.domain.lock().lane, comm.collective_team()).map_err(errors::of_fault)?;
         if let Some(served) = Served::of(comm, &call, &buffers, &combine)
             && let Some(place) = self.section_of(comm)?
@@ -400,10 +373,8 @@ impl<F: Fabric> Process<F> {
                 },
             );
         }
-        let plan = |call: &Call, (memory, _): (&Memory, &Combine)| {
-            let team = comm.collective_team();
-            fixed_plan(team, call, memory.element.as_ref(), self.setup_of(team))
-        };
+        let plan =
+            |call: &Call, of: (&Memory, &Combine)| self.plan_of(comm, call, of, Form::Blocking);
         finish(self.prepare(comm, (call, key), memory, combine, Communicator::next_tag, plan)?)
     }
 
@@ -418,6 +389,10 @@ impl<F: Fabric> Process<F> {
         let call = Call::Neighbor { edges: Paired(edges) };
         let plan = fixed_plan(team, &call, None, self.setup_of(team))?;
         let run = new_run(plan, (team, tag), memory, Combine::Nothing)?;
+        self.execute_run(run)
+    }
+
+    fn execute_run(&self, run: Run) -> Result<()> {
         let request = self.launch(Box::new(Single { run, call: None }), None, None)?;
         self.wait(request).map(drop)
     }
@@ -430,8 +405,7 @@ impl<F: Fabric> Process<F> {
         combine: Combine,
     ) -> Result<()> {
         let run = new_run(plan, (comm.collective_team(), comm.next_tag()), memory, combine)?;
-        let request = self.launch(Box::new(Single { run, call: None }), None, None)?;
-        self.wait(request).map(drop)
+        self.execute_run(run)
     }
 
     /// [`Process::execute`] without a user's function.
@@ -467,8 +441,7 @@ mod tests {
     use oxmpi_plan::Blocks;
     use std::sync::atomic::Ordering;
 
-    /// Persistent collectives whose tags wrap, started in a different order on each rank. The tag
-    /// of a live request is not reused.
+    /// The tag of a live request is not reused when tags wrap.
     #[test]
     fn tags_of_persistent_ones_go_round() {
         const CALLS: u64 = 12;
@@ -529,7 +502,7 @@ mod tests {
                         let all = Owned::new(vec![0_u64; 4]);
                         let buffers =
                             Buffers { input: mine.buf(), output: all.buf(), element: None };
-                        // Shared memory does not serve this call: its collectives have no tags.
+                        // Shared memory does not serve this call. Collectives there have no tags.
                         let blocks = || Paired(Blocks::new([8; 4]).unwrap());
                         let what =
                             Call::Alltoallv { send: blocks(), receive: blocks(), in_place: false };

@@ -1,15 +1,11 @@
 //! Communicators (MPI-5.0 chapter 7).
 //!
-//! A new communicator needs a name that all its members know and no other communicator has: its
-//! first rank draws the name and broadcasts it (`name`). The functions that make one (`dup`,
-//! `split`, `create_group`, `intercomm`, `merge`) differ only in how they find the members.
+//! The first rank of a new communicator draws its name and broadcasts it (`name`). The team of an
+//! intercommunicator (`inter`) has the map of the *remote* group and the rank of this process in
+//! the *local* group. So its messages take the same route as those of an intracommunicator.
 //!
-//! The team of an intercommunicator (`inter`) has the map of the *remote* group and the rank of
-//! this process in the *local* one, so its messages take the same route as those of an
-//! intracommunicator.
-//!
-//! Messages of the library outside collectives have negative tags, which no wildcard matches: those
-//! of leaders are in the point-to-point context of their peer communicator, those of
+//! Messages of the library outside collectives have negative tags, which no wildcard matches. The
+//! messages of leaders are in the point-to-point context of their peer communicator, those of
 //! MPI_Comm_create_group in the collective context.
 
 mod close;
@@ -49,27 +45,23 @@ use oxmpi_tuned::Component;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-/// The bit in the tags of nonblocking and persistent collectives.
 const IMMEDIATE: u32 = 1 << 30;
 
-/// The bit that marks tags with [`IMMEDIATE`] as those of persistent collectives.
+/// The bit that separates tags of persistent collectives from other tags with [`IMMEDIATE`].
 const PERSISTENT: u32 = 1 << 29;
 
-/// A communicator.
+/// A communicator (MPI_Comm).
 #[derive(Debug)]
 pub struct Communicator {
-    /// Its processes and contexts; in an intercommunicator the map is that of the remote group.
+    /// Its processes and contexts. In an intercommunicator the map is that of the remote group.
     pub team: Arc<Team>,
     inter: Option<Inter>,
     errhandler: Arc<HandlerCell>,
-    /// Its session, or the World Model.
     origin: Origin,
     pub attributes: Attributes,
-    /// The bits of [`CommHints`].
     hints: AtomicU8,
-    /// In bytes, as C has them.
+    /// As bytes, since C defines no encoding.
     name: SharedName,
-    /// The number of blocking collectives so far: their tags.
     pub(crate) collectives: AtomicU32,
     pub(crate) immediates: AtomicU32,
     pub(crate) persistents: AtomicU64,
@@ -86,7 +78,6 @@ pub struct Communicator {
 pub struct Heritage {
     pub errhandler: ErrorHandler,
     pub origin: Origin,
-    /// The sole component of its collectives, if one is named.
     pub component: Option<Component>,
 }
 
@@ -161,39 +152,37 @@ impl Communicator {
         self.heritage_with(None)
     }
 
-    /// [`Communicator::heritage`] with a sole component, if one is named.
     pub(crate) fn heritage_with(&self, component: Option<Component>) -> Heritage {
         let component = component.or_else(|| self.component_of_heirs());
         Heritage { errhandler: self.errhandler(), origin: self.origin, component }
     }
 
-    /// Checks that another communicator of a call comes from the same session; `what` is its
-    /// argument name. Errors: MPI_ERR_COMM if it does not.
+    /// Checks that another communicator of a call comes from the same session. `what` is the name
+    /// of its argument. Errors: MPI_ERR_COMM.
     pub fn check_origin(&self, other: &Communicator, what: &str) -> Result<()> {
         self.origin.check_same(other.origin, abi::MPI_ERR_COMM, what)
     }
 
-    /// The cell of its error handler, for errors that occur after the communicator is freed.
+    /// The cell of the error handler, for errors that occur after the communicator is freed.
     pub fn errhandler_cell(&self) -> &Arc<HandlerCell> {
         &self.errhandler
     }
 
-    /// The same communicator with the error handler's cell of the object that contains it.
     pub(crate) fn with_errhandler_cell(self, errhandler: Arc<HandlerCell>) -> Communicator {
         Communicator { errhandler, ..self }
     }
 
-    /// The promises of the program about it (MPI_Comm_get_info).
+    /// The promises of the program about the communicator (MPI_Comm_get_info).
     pub fn hints(&self) -> CommHints {
         CommHints::from_bits(self.hints.load(Ordering::Relaxed))
     }
 
-    /// Sets the promises of the program about it (MPI_Comm_set_info).
+    /// MPI_Comm_set_info.
     pub fn set_hints(&self, hints: CommHints) {
         self.hints.store(hints.bits(), Ordering::Relaxed);
     }
 
-    /// The name, or nothing (MPI_Comm_get_name).
+    /// The name; empty if it has none (MPI_Comm_get_name).
     pub fn name(&self) -> Box<[u8]> {
         self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -202,29 +191,30 @@ impl Communicator {
         &self.name
     }
 
-    /// Sets the name (MPI_Comm_set_name).
+    /// MPI_Comm_set_name.
     pub fn set_name(&self, name: &[u8]) {
         *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name.into();
     }
 
     /// The tag of the next blocking collective. All ranks call the collectives of a communicator in
-    /// the same order (MPI-5.0 section 6.1), so all draw the same tag; it wraps after 2^30 calls.
+    /// the same order (MPI-5.0 section 6.1), so all draw the same tag. Tags wrap after 2^30 calls.
     pub(crate) fn next_tag(&self) -> i32 {
         (self.collectives.fetch_add(1, Ordering::Relaxed) & (IMMEDIATE - 1)) as i32
     }
 
-    /// The tag of the next nonblocking collective. A separate count lets ranks start it before and
-    /// after the same blocking collective, which the standard forbids but programs do.
+    /// The tag of the next nonblocking collective. Its own counter allows programs, against the
+    /// standard, to start it before the same blocking collective at one rank and after it at
+    /// another.
     pub(crate) fn next_immediate_tag(&self) -> i32 {
         (IMMEDIATE | (self.immediates.fetch_add(1, Ordering::Relaxed) & (PERSISTENT - 1))) as i32
     }
 
-    /// The tag of the next persistent collective, and whether these tags have wrapped, so that a
-    /// live request may have it. The request keeps its tag, so the ranks may start their requests
-    /// in different orders (MPI-5.0, "Persistent Collective Operations").
+    /// The tag of the next persistent collective, and whether these tags have wrapped. After that a
+    /// live request may have the tag. A request keeps its tag, so the ranks may start their
+    /// requests in different orders (MPI-5.0, "Persistent Collective Operations").
     pub(crate) fn next_persistent_tag(&self) -> (i32, bool) {
         let drawn = self.persistents.fetch_add(1, Ordering::Relaxed);
-        // The greatest tag is that of failure notices.
+        // The greatest tag is for failure notices.
         const { assert!(NOTICE_TAG as u32 == IMMEDIATE | PERSISTENT | (PERSISTENT - 1)) };
         let tag = IMMEDIATE | PERSISTENT | (drawn % u64::from(PERSISTENT - 1)) as u32;
         (tag as i32, drawn >= u64::from(PERSISTENT - 1))
@@ -238,8 +228,8 @@ impl Communicator {
         tags[0] + tags[1] + persistent + sections.map(|control| control.operations()).sum::<u64>()
     }
 
-    /// The process with this rank, as the peer of a message; `what` is the argument name. Errors:
-    /// MPI_ERR_RANK if there is no such rank.
+    /// The process with this rank, as the peer of a message. `what` is the name of the argument.
+    /// Errors: MPI_ERR_RANK.
     #[inline]
     pub fn process(&self, rank: i32, what: &str) -> Result<u32> {
         match u32::try_from(rank).ok().and_then(|r| self.team.map.process(r)) {
@@ -259,7 +249,7 @@ impl Communicator {
         )
     }
 
-    /// Checks the root of a collective. Errors: MPI_ERR_ROOT if there is no such rank.
+    /// Checks the root of a collective. Errors: MPI_ERR_ROOT.
     pub fn root(&self, root: i32) -> Result<u32> {
         match u32::try_from(root) {
             Ok(r) if r < self.team.size() => Ok(r),

@@ -1,6 +1,6 @@
 //! The wait and test families (MPI-5.0 sections 3.7.3 to 3.7.5).
 //!
-//! A request is passed as its raw number. MPI_REQUEST_NULL is complete with an empty status, and
+//! A request is passed as its raw number. MPI_REQUEST_NULL counts as complete with an empty status;
 //! calls for several requests skip it.
 
 use crate::errors::of_fault;
@@ -14,11 +14,10 @@ use oxmpi_objects::error::{MpiError, Result};
 /// MPI_REQUEST_NULL as a raw number.
 pub const NULL: u64 = abi::MPI_REQUEST_NULL as u64;
 
-/// The number of polls of one collective in shared memory, or of one peer, before a wait polls
-/// everything: about two microseconds.
+/// The polls of one collective or peer before a wait polls everything: about two microseconds.
 const SHORT_POLLS: u32 = 100;
 
-/// A complete request of several, by its index.
+/// A complete request of an array, by its index.
 pub type Indexed = (usize, Completion);
 
 /// The error of a failed operation.
@@ -26,7 +25,6 @@ pub fn error_of(completion: &Completion) -> Option<MpiError> {
     completion.fault.map(of_fault)
 }
 
-/// The completion of a successful operation, or the error.
 pub(crate) fn outcome(completion: Completion) -> Result<Completion> {
     error_of(&completion).map_or(Ok(completion), Err)
 }
@@ -35,13 +33,10 @@ pub(crate) fn outcome(completion: Completion) -> Result<Completion> {
 pub(crate) fn stale(request: u64) -> MpiError {
     MpiError::new(
         abi::MPI_ERR_REQUEST,
-        format!(
-            "{request:#x} is no request of this process, or one that was completed or freed before"
-        ),
+        format!("{request:#x} is no request of this process, or it was completed or freed before"),
     )
 }
 
-/// The completion of a request, which this frees.
 fn take<F: Fabric>(domain: &mut Domain<F>, request: u64) -> Result<Option<Completion>> {
     if request == NULL {
         return Ok(Some(Completion::EMPTY));
@@ -49,19 +44,16 @@ fn take<F: Fabric>(domain: &mut Domain<F>, request: u64) -> Result<Option<Comple
     domain.lane.test(RequestId::from_raw(request)).ok_or_else(|| stale(request))
 }
 
-/// Whether a request is open or complete: no null request and no inactive persistent one.
 fn counts<F: Fabric>(domain: &Domain<F>, request: u64) -> bool {
     request != NULL && !domain.lane.is_inactive(RequestId::from_raw(request))
 }
 
-/// Whether any of these requests counts for a call that completes some of several.
 fn any_counts<F: Fabric>(process: &Process<F>, requests: &[u64]) -> Result<bool> {
     let domain = process.domain.lock();
     check_all(process, &domain, requests)?;
     Ok(requests.iter().any(|request| counts(&domain, *request)))
 }
 
-/// The completion of a request, which stays.
 fn peek<F: Fabric>(domain: &mut Domain<F>, request: u64) -> Result<Option<Completion>> {
     if request == NULL {
         return Ok(Some(Completion::EMPTY));
@@ -69,10 +61,14 @@ fn peek<F: Fabric>(domain: &mut Domain<F>, request: u64) -> Result<Option<Comple
     domain.lane.peek(RequestId::from_raw(request)).ok_or_else(|| stale(request))
 }
 
-fn take_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Option<Indexed>> {
+fn first_of<F: Fabric>(
+    domain: &mut Domain<F>,
+    requests: &[u64],
+    get: impl Fn(&mut Domain<F>, u64) -> Result<Option<Completion>>,
+) -> Result<Option<Indexed>> {
     for (at, &request) in requests.iter().enumerate() {
         if counts(domain, request)
-            && let Some(completion) = take(domain, request)?
+            && let Some(completion) = get(domain, request)?
         {
             return Ok(Some((at, completion)));
         }
@@ -83,24 +79,13 @@ fn take_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Opt
 fn take_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<Indexed>> {
     let mut done = Vec::new();
     for (at, &request) in requests.iter().enumerate() {
-        // A request in the list twice is freed once; `COMPLETE` stands for any number of requests.
+        // A request that is twice in the list is freed once. `COMPLETE` stands for many requests.
         let taken = |done: &[Indexed]| done.iter().any(|(before, _)| requests[*before] == request);
         if counts(domain, request) && (request == RequestId::COMPLETE.raw() || !taken(&done)) {
             done.extend(take(domain, request)?.map(|completion| (at, completion)));
         }
     }
     Ok(done)
-}
-
-fn peek_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Option<Indexed>> {
-    for (at, &request) in requests.iter().enumerate() {
-        if counts(domain, request)
-            && let Some(completion) = peek(domain, request)?
-        {
-            return Ok(Some((at, completion)));
-        }
-    }
-    Ok(None)
 }
 
 fn peek_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<Indexed>> {
@@ -113,7 +98,7 @@ fn peek_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<
     Ok(done)
 }
 
-/// Checks all handles before a wait, which otherwise finds a bad handle only at its turn.
+/// Checks all handles before a wait, which may otherwise complete some requests before the error.
 fn check_all<F: Fabric>(process: &Process<F>, domain: &Domain<F>, requests: &[u64]) -> Result<()> {
     if !process.checks {
         return Ok(());
@@ -121,7 +106,6 @@ fn check_all<F: Fabric>(process: &Process<F>, domain: &Domain<F>, requests: &[u6
     check_each(domain, requests.iter().copied())
 }
 
-/// [`check_all`] without regard to [`Process::without_checks`].
 #[inline]
 fn check_each<F: Fabric>(
     domain: &Domain<F>,
@@ -135,8 +119,7 @@ fn check_each<F: Fabric>(
     check_origins(domain, requests)
 }
 
-/// Checks that the requests of a call belong to one session, or to the World Model (MPI-5.0, "The
-/// Sessions Model").
+/// Checks that the requests of a call belong all to one session or all to the World Model.
 fn check_origins<F: Fabric>(domain: &Domain<F>, requests: impl Iterator<Item = u64>) -> Result<()> {
     if !domain.has_sessions {
         return Ok(());
@@ -162,7 +145,7 @@ impl<F: Fabric> Process<F> {
         self.error_of(&completion).map_or(Ok(completion), Err)
     }
 
-    /// [`error_of`] with the text that the file's error handler has.
+    /// [`error_of`], with the text that the error handler of the file has noted.
     pub fn error_of(&self, completion: &Completion) -> Option<MpiError> {
         let error = error_of(completion)?;
         let Some(Fault::File { class, note }) = completion.fault else { return Some(error) };
@@ -170,17 +153,17 @@ impl<F: Fabric> Process<F> {
         Some(known.map_or(error, |text| MpiError::new(class, text)))
     }
 
-    /// The status of a successful request, which this frees. `None`: the request is open, failed or
-    /// generalized, and nothing happened; [`Process::wait_raw`] and [`Process::test_raw`] serve
-    /// these.
+    /// The status of a successful request; the request is freed. `None` means that nothing
+    /// happened, because the request is open, failed or generalized; use [`Process::wait_raw`] or
+    /// [`Process::test_raw`].
     #[inline]
     pub fn take_good(&self, request: u64) -> Option<Received> {
         self.domain.lock().lane.take_good(RequestId::from_raw(request))
     }
 
-    /// [`Process::take_good`] for requests in order, persistent ones included. `report` receives
-    /// the index of each, its status, and whether the request stays. Returns the number before the
-    /// first that is not successful.
+    /// [`Process::take_good`] for requests in order, which may be persistent. `report` receives the
+    /// index of each, its status, and whether the request stays. Returns the number of requests
+    /// before the first that is not successful.
     #[inline(always)]
     pub fn take_good_ones(
         &self,
@@ -211,7 +194,8 @@ impl<F: Fabric> Process<F> {
         self.domain.home()?.lane.take_good(RequestId::from_raw(request))
     }
 
-    /// Waits for a request (MPI_Wait). A failed operation is no error here; see [`error_of`].
+    /// Waits for a request (MPI_Wait). Returns the completion of a failed operation; see
+    /// [`error_of`].
     #[inline]
     pub fn wait_raw(&self, request: u64) -> Result<Completion> {
         if request == NULL || request == RequestId::COMPLETE.raw() {
@@ -236,8 +220,8 @@ impl<F: Fabric> Process<F> {
     }
 
     /// While the request is a posted receive from one process, polls that process alone for a short
-    /// time: later messages stay queued for later receives. Returns whether the request may be
-    /// complete.
+    /// time, so that later messages stay in its ring for later receives. Returns whether the
+    /// request may be complete.
     #[inline(never)]
     pub fn poll_for(&self, request: u64) -> bool {
         let request = RequestId::from_raw(request);
@@ -263,7 +247,7 @@ impl<F: Fabric> Process<F> {
         false
     }
 
-    /// While the only open operation above the lane is one collective in shared memory, polls that
+    /// If a collective in shared memory is the only open operation above the lane, polls that
     /// collective for a short time. Returns whether it is complete.
     #[inline]
     fn polls_shortly(&self) -> bool {
@@ -277,17 +261,17 @@ impl<F: Fabric> Process<F> {
         false
     }
 
-    /// Tests a request of the program (MPI_Test).
+    /// MPI_Test.
     pub fn test_raw(&self, request: u64) -> Result<Option<Completion>> {
         self.look_again(|domain| take(domain, request), |answer| matches!(answer, Ok(None)))
     }
 
-    /// Tests without freeing (MPI_Request_get_status).
+    /// MPI_Request_get_status.
     pub fn peek_raw(&self, request: u64) -> Result<Option<Completion>> {
         self.look_again(|domain| peek(domain, request), |answer| matches!(answer, Ok(None)))
     }
 
-    /// The statuses of all requests if all are complete (MPI_Request_get_status_all).
+    /// The completions of all requests if all are complete (MPI_Request_get_status_all).
     pub fn peek_all(&self, requests: &[u64]) -> Result<Option<Vec<Completion>>> {
         check_all(self, &self.domain.lock(), requests)?;
         self.look_again(
@@ -296,16 +280,19 @@ impl<F: Fabric> Process<F> {
         )
     }
 
-    /// MPI_Request_get_status_any. The outer `None`: no request is active.
+    /// MPI_Request_get_status_any. The outer `None` means that no request is active.
     pub fn peek_any(&self, requests: &[u64]) -> Result<Option<Option<Indexed>>> {
         if !any_counts(self, requests)? {
             return Ok(None);
         }
-        self.look_again(|domain| peek_first(domain, requests), |answer| matches!(answer, Ok(None)))
-            .map(Some)
+        self.look_again(
+            |domain| first_of(domain, requests, peek),
+            |answer| matches!(answer, Ok(None)),
+        )
+        .map(Some)
     }
 
-    /// MPI_Request_get_status_some. `None`: no request is active.
+    /// MPI_Request_get_status_some. `None` means that no request is active.
     pub fn peek_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
         if !any_counts(self, requests)? {
             return Ok(None);
@@ -325,8 +312,8 @@ impl<F: Fabric> Process<F> {
         check_each(&self.domain.lock(), requests)
     }
 
-    /// Waits for all (MPI_Waitall) and frees all, also failed ones. Errors: MPI_ERR_REQUEST if one
-    /// does not exist; then there was no wait.
+    /// Waits for all requests and frees all, even failed ones (MPI_Waitall). Errors:
+    /// MPI_ERR_REQUEST before any wait if a request does not exist.
     pub fn wait_all(
         &self,
         requests: &[u64],
@@ -346,7 +333,7 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Tests all, and frees them only if all are complete (MPI_Testall).
+    /// Tests all requests, and frees them only if all are complete (MPI_Testall).
     pub fn test_all(
         &self,
         requests: &[u64],
@@ -371,25 +358,28 @@ impl<F: Fabric> Process<F> {
         self.look_again(question, |answer| matches!(answer, Ok(false)))
     }
 
-    /// Waits for one of several (MPI_Waitany). `None`: no request is active.
+    /// MPI_Waitany. `None` means that no request is active.
     pub fn wait_any(&self, requests: &[u64]) -> Result<Option<Indexed>> {
         if !any_counts(self, requests)? {
             return Ok(None);
         }
-        let first = |domain: &mut Domain<F>| take_first(domain, requests).transpose();
+        let first = |domain: &mut Domain<F>| first_of(domain, requests, take).transpose();
         self.wait_for(&Awaited::Any(requests), first).map(Some)
     }
 
-    /// Tests for one of several (MPI_Testany). The outer `None`: no request is active.
+    /// MPI_Testany. The outer `None` means that no request is active.
     pub fn test_any(&self, requests: &[u64]) -> Result<Option<Option<Indexed>>> {
         if !any_counts(self, requests)? {
             return Ok(None);
         }
-        self.look_again(|domain| take_first(domain, requests), |answer| matches!(answer, Ok(None)))
-            .map(Some)
+        self.look_again(
+            |domain| first_of(domain, requests, take),
+            |answer| matches!(answer, Ok(None)),
+        )
+        .map(Some)
     }
 
-    /// Waits for at least one of several (MPI_Waitsome). `None`: no request is active.
+    /// MPI_Waitsome. `None` means that no request is active.
     pub fn wait_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
         if !any_counts(self, requests)? {
             return Ok(None);
@@ -402,7 +392,7 @@ impl<F: Fabric> Process<F> {
         Ok(Some(some))
     }
 
-    /// Tests several (MPI_Testsome). `None`: no request is active.
+    /// MPI_Testsome. `None` means that no request is active.
     pub fn test_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
         if !any_counts(self, requests)? {
             return Ok(None);
@@ -419,12 +409,12 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().lane.context_of(RequestId::from_raw(request))
     }
 
-    /// The request or matched message of an integer (MPI_Request_fromint, MPI_Message_fromint).
+    /// The request or matched message with this integer (MPI_Request_fromint, MPI_Message_fromint).
     pub fn request_of_int(&self, int: u32) -> u64 {
         self.domain.lock().lane.request_of_int(int).raw()
     }
 
-    /// Frees a request at the end of its operation (MPI_Request_free).
+    /// Frees a request when its operation ends (MPI_Request_free).
     pub fn free_request(&self, request: u64) -> Result<()> {
         let id = RequestId::from_raw(request);
         let mut domain = self.domain.lock();
@@ -438,7 +428,7 @@ impl<F: Fabric> Process<F> {
         if persistent_key.is_some() && !domain.lane.is_inactive(id) {
             return Err(MpiError::new(
                 abi::MPI_ERR_REQUEST,
-                "the request is active: one of a persistent collective or a partitioned message must be completed before it is freed",
+                "the request is active: complete the persistent collective or partitioned message before you free it",
             ));
         }
         match domain.lane.detach(id) {
@@ -451,22 +441,21 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Ends a request at once, without a wait: the library does not use its buffer any more. An
-    /// open message is lost; after a collective its communicator is unusable. For a program that
-    /// panics.
+    /// Ends a request at once, for a program that panics. After this the library does not use its
+    /// buffer. An open message is lost; after a collective its communicator is unusable.
     pub fn abandon(&self, request: u64) {
         if request != NULL && request != RequestId::COMPLETE.raw() {
-            // Another thread may be in the user's function of a collective, which ends by itself.
+            // Another thread may be in the user's function of a collective; wait until it returns.
             while !self.enter(|domain| domain.abandon(RequestId::from_raw(request))) {
                 std::thread::yield_now();
             }
         }
     }
 
-    /// Cancels a receive or send that is not matched (MPI_Cancel). The receiver of a send that has
-    /// left answers at its next progress. Errors: MPI_ERR_REQUEST if there is no such request, or
-    /// it is that of a collective or a partitioned message, which must not be cancelled (MPI-5.0,
-    /// "Nonblocking Collective Operations").
+    /// Cancels a receive or send that is not matched (MPI_Cancel). For a send that has left, the
+    /// receiver answers at its next progress. Errors: MPI_ERR_REQUEST if there is no such request,
+    /// or if it is the request of a collective or a partitioned message (MPI-5.0, "Nonblocking
+    /// Collective Operations").
     pub fn cancel(&self, request: u64) -> Result<()> {
         let id = RequestId::from_raw(request);
         self.enter(|domain| {

@@ -1,5 +1,5 @@
-//! The copy costs of this machine: built in for its processor, or read from a file of `oxmpi doctor
-//! --measure`:
+//! The copy costs of this machine, built in for its processor or read from a file of `oxmpi doctor
+//! --measure`, which has the form of a parameter file:
 //!
 //! ```text
 //! vendor = AuthenticAMD
@@ -10,9 +10,7 @@
 //! ...
 //! ```
 //!
-//! The file has each measured figure once, in the form of a parameter file. A file with an error,
-//! or of another processor or kernel, is not used and never ends a job; `oxmpi explain copy` and
-//! `oxmpi doctor` give the reason. Each rank reads its node's file.
+//! A file with an error, or of another processor or kernel, is not used, but never ends a job.
 
 use oxmpi_fabric::shm::copy_policy::CopyFacts;
 use oxmpi_param::{Params, file};
@@ -22,11 +20,12 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Below the home directory.
+/// The path of the file below the home directory.
 pub const COSTS_FILE: &str = ".oxmpi/copy-costs.conf";
-/// The limit of the file's size in bytes.
+/// The largest size of the file, in bytes.
 pub const MAX_BYTES: usize = 16 << 10;
-/// The allowed ratio of a measured figure to the built-in one; outside it the measurement is wrong.
+/// The allowed ratio of a measured figure to the built-in figure. Outside it, the measurement is
+/// wrong.
 pub const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.3..=3.0;
 
 const MOST_NS: f64 = 1e9;
@@ -35,14 +34,14 @@ const MOST_NS: f64 = 1e9;
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyCosts {
     pub facts: CopyFacts,
-    /// The file that exists, or that the parameter names.
+    /// The file that exists or that the parameter names.
     pub file: Option<PathBuf>,
     pub unused: Option<CostsError>,
     is_named: bool,
 }
 
 impl CopyCosts {
-    /// The launcher's warning about a wrong file; none for a file of another machine.
+    /// The launcher's warning about a wrong file; `None` for a file of another machine.
     pub fn complaint(&self) -> Option<String> {
         let (file, error) = (self.file.as_ref()?, self.unused.as_ref()?);
         let is_wrong = match error {
@@ -60,7 +59,6 @@ pub struct Platform {
     pub vendor: String,
     pub family: u32,
     pub model: u32,
-    /// The release, as `uname -r` prints it.
     pub kernel: String,
 }
 
@@ -88,16 +86,9 @@ impl fmt::Display for Platform {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CostsError {
     Unreadable(String),
-    Line {
-        /// Counted from 1.
-        line: usize,
-        error: String,
-    },
+    Line { line: usize, error: String },
     Missing(&'static str),
-    Elsewhere {
-        measured: Platform,
-        here: Platform,
-    },
+    Elsewhere { measured: Platform, here: Platform },
 }
 
 impl fmt::Display for CostsError {
@@ -134,7 +125,7 @@ pub fn figures(facts: &mut CopyFacts) -> [(&'static str, &mut f64); 14] {
     ]
 }
 
-/// The file for a value of `shm_copy_costs`.
+/// The file for a value of the parameter `shm_copy_costs`.
 pub fn path(value: &str, home: Option<OsString>) -> Option<PathBuf> {
     match value {
         "none" => None,
@@ -164,7 +155,6 @@ fn find_at(path: Option<PathBuf>, is_named: bool) -> CopyCosts {
     }
 }
 
-/// Rejects figures of another machine.
 fn of_here(measured: Platform, facts: CopyFacts) -> Result<CopyFacts, CostsError> {
     let here = Platform::here();
     if measured == here { Ok(facts) } else { Err(CostsError::Elsewhere { measured, here }) }
@@ -200,14 +190,13 @@ pub fn parse(bytes: &[u8]) -> Result<(Platform, CopyFacts), CostsError> {
         return Err(CostsError::Missing(name));
     }
     let Platform { vendor, family, model, .. } = &platform;
-    // These figures are not measured.
+    // These two figures are not measured.
     let CopyFacts { past_caches_one_way_ns, pull_ns, .. } = CopyFacts::built_in(vendor, *family);
     (facts.past_caches_one_way_ns, facts.pull_ns) = (past_caches_one_way_ns, pull_ns);
     facts.of = format!("{vendor} family {family} model {model}, measured").into();
     Ok((platform, facts))
 }
 
-/// Parses one value; the error is the expected form.
 fn take(
     platform: &mut Platform,
     facts: &mut CopyFacts,
@@ -239,11 +228,11 @@ fn names() -> impl Iterator<Item = &'static str> {
     ["vendor", "family", "model", "kernel"].into_iter().chain(figures)
 }
 
-/// The text of a file. `not_measured` are figures with built-in values.
+/// The text of a file. `not_measured` names figures that have built-in values.
 pub fn render(platform: &Platform, facts: &CopyFacts, not_measured: &[&str]) -> String {
     let Platform { vendor, family, model, kernel } = platform;
     let mut text = format!(
-        "# What copies cost on one machine, nanoseconds, and for each KiB where a length counts: 'oxmpi doctor --measure'.\n\
+        "# Copy costs of this machine, from 'oxmpi doctor --measure': nanoseconds, or nanoseconds for each KiB of a copy.\n\
          vendor = \"{vendor}\"\nfamily = {family}\nmodel = {model}\nkernel = \"{kernel}\"\n"
     );
     for (name, figure) in figures(&mut facts.clone()) {

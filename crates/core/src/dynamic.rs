@@ -1,21 +1,12 @@
-//! Communicators with processes of other jobs (MPI-5.0 chapter 11).
+//! Communicators with processes of other jobs (MPI-5.0 chapter 11): [`spawn`], [`meet`], [`join`].
 //!
-//! A launcher numbers the processes of all its jobs in one sequence, so messages, contexts and
-//! communicators work between jobs as within one. A communicator comes by:
+//! A launcher numbers the processes of all its jobs in one sequence. So messages, contexts and
+//! communicators work between jobs as within one. Processes of another launcher get numbers of this
+//! launcher, too. A message that may go to another launcher's process has [`ProcessName`]s instead
+//! of numbers. The names of contexts begin with the launcher's place (`Process::creator`).
 //!
-//! - [`spawn`]: the root has the launcher start a job. The launcher sends the new job the processes
-//!   of its parents and the name of the intercommunicator, so no process waits for a message.
-//! - [`meet`]: two roots go to a port. The launcher notifies the second root of the first; the
-//!   second sends a message to the first, in a context of no communicator.
-//! - [`join`]: two processes exchange their names over a socket of the program.
-//!
-//! Processes of another launcher get numbers of this launcher, too, so the rest of the library
-//! treats them alike. Messages that may go to another launcher's process carry a [`ProcessName`]
-//! instead of a number, and the names of contexts begin with the launcher's place
-//! (`Process::creator`).
-//!
-//! An abort ends all connected jobs, so the launcher must know the connections. `Foreign` reports
-//! each communicator with processes of other jobs.
+//! An abort ends all connected jobs. So `Foreign` reports each communicator with processes of other
+//! jobs to the launcher.
 
 pub mod join;
 pub mod meet;
@@ -40,27 +31,24 @@ use std::sync::Arc;
 pub trait Bonds: Send + Sync {
     /// This process opened the communicator `bond` with these processes.
     fn bound(&self, bond: u64, members: &[u32]);
-    /// This process closed it.
+    /// This process closed the communicator `bond`.
     fn released(&self, bond: u64);
-    /// Whether no process has it any more: each has closed it, or has ended.
+    /// Whether no process has the communicator `bond` any more: each has closed it or has ended.
     fn is_over(&self, bond: u64) -> bool;
-    /// The launcher's place among connected launchers; 0 without connections.
     fn place(&self) -> u32;
-    /// Prepares connections with other launchers.
     fn reach(&self) -> Result<()>;
     /// The names of processes for other launchers. Errors: MPI_ERR_PORT if the launcher does not
     /// know them.
     fn names(&self, numbers: &[u32]) -> Result<Vec<ProcessName>>;
-    /// The numbers that processes have here. Errors: MPI_ERR_PORT if one cannot be reached.
+    /// The numbers that processes have at this launcher. Errors: MPI_ERR_PORT if one cannot be
+    /// reached.
     fn numbers(&self, names: &[ProcessName]) -> Result<Vec<u32>>;
 }
 
-/// The communicators with processes of other jobs.
 pub(crate) struct Foreign {
     job: Range<u32>,
     pub(crate) bonds: Option<Arc<dyn Bonds>>,
     counts: HashMap<u32, u32>,
-    /// The number of meetings of this process by the hash of the call.
     meetings: HashMap<u32, u32>,
 }
 
@@ -71,12 +59,10 @@ impl std::fmt::Debug for Foreign {
 }
 
 impl Foreign {
-    /// Processes outside `job` belong to other jobs.
     pub(crate) fn new(job: Range<u32>) -> Foreign {
         Foreign { job, bonds: None, counts: HashMap::new(), meetings: HashMap::new() }
     }
 
-    /// Counts a meeting; the first is 1.
     pub(crate) fn next_meeting(&mut self, call: u32) -> u32 {
         let count = self.meetings.entry(call).or_default();
         *count = count.wrapping_add(1);
@@ -92,7 +78,7 @@ impl Foreign {
         }
     }
 
-    /// A new communicator. Returns the processes that have no other communicator with this one.
+    /// Reports a communicator. Returns the processes that are in no other one of this process.
     pub(crate) fn bound(&mut self, comm: &Communicator) -> Vec<u32> {
         let mut others = self.of(comm);
         if others.is_empty() {
@@ -109,8 +95,8 @@ impl Foreign {
         others
     }
 
-    /// A communicator is about to be freed. Returns `None` without processes of other jobs, else
-    /// the processes that have no other communicator with this one.
+    /// Reports that a communicator will be freed. Returns `None` if it has no processes of other
+    /// jobs; otherwise the processes that are in no other communicator of this process.
     pub(crate) fn released(&mut self, comm: &Communicator) -> Option<Vec<u32>> {
         let mut others = self.of(comm);
         if others.is_empty() {
@@ -130,7 +116,6 @@ impl Foreign {
     }
 }
 
-/// The result of the root, for all ranks of the communicator.
 struct RootResult {
     id: u64,
     is_first: bool,
@@ -138,8 +123,7 @@ struct RootResult {
 }
 
 impl<F> Process<F> {
-    /// Whether all these processes belong to this process's job. Always true before a connection
-    /// with another launcher.
+    /// Whether all these processes belong to this process's job.
     pub(crate) fn are_near(&self, map: &RankMap) -> bool {
         let is_linked = self.bonds.as_ref().is_some_and(|bonds| bonds.place() != 0);
         let world = &self.meeting.team.map;
@@ -149,8 +133,8 @@ impl<F> Process<F> {
 
 impl<F: Fabric> Process<F> {
     /// Reports communicators with processes of other jobs to `bonds`. `universe` determines the
-    /// first context name: a later launcher with the same place starts elsewhere, so peers do not
-    /// mistake its contexts for old ones.
+    /// first context name. So a later launcher with the same place draws other names, and peers do
+    /// not mistake its contexts for old ones.
     pub fn with_bonds(mut self, bonds: Arc<dyn Bonds>, universe: u64) -> Process<F> {
         self.domain.lock().foreign.bonds = Some(bonds.clone());
         *self.next_context.get_mut() += first_name(universe);
@@ -158,8 +142,7 @@ impl<F: Fabric> Process<F> {
         self
     }
 
-    /// The creator in the names of contexts: this process's number, and the launcher's place once
-    /// there are connections with other launchers.
+    /// The creator in the names of contexts: this process's number, and the launcher's place.
     pub(crate) fn creator(&self) -> u32 {
         let place = self.bonds.as_ref().map_or(0, |bonds| bonds.place());
         place << NUMBER_BITS | self.rank()
@@ -169,8 +152,8 @@ impl<F: Fabric> Process<F> {
         self.bonds.as_ref().map_or(Ok(()), |bonds| bonds.reach())
     }
 
-    /// The identities of processes of several launchers, equal at all of them. They do not contain
-    /// the launcher's place, which another launcher may have at another time.
+    /// The identities of processes, equal at all launchers. They do not contain a launcher's place,
+    /// since another launcher may have that place at another time.
     pub(crate) fn identities(&self, processes: &[u32]) -> Result<Vec<(u64, u32)>> {
         let names = ProcessName::decode_all(&self.names_of(processes)?);
         Ok(names.iter().map(|name| (name.universe, name.number)).collect())
@@ -193,7 +176,6 @@ impl<F: Fabric> Process<F> {
             return Ok(names.into_iter().map(|name| name.number).collect());
         };
         let numbers = bonds.numbers(&names)?;
-        // Processes of this launcher are reached by the present routes.
         let own = bonds.names(&[self.rank()])?.first().map(|own| own.universe);
         if names.iter().any(|name| Some(name.universe) != own) {
             self.reach_foreign()?;
@@ -201,7 +183,7 @@ impl<F: Fabric> Process<F> {
         Ok(numbers)
     }
 
-    /// Makes processes of other launchers reachable, which may share no memory with this one.
+    /// Makes processes of other launchers reachable. They may share no memory with this process.
     pub fn reach_foreign(&self) -> Result<()> {
         let unreachable = |why: String| MpiError::new(abi::MPI_ERR_PORT, why);
         let mut domain = self.domain.lock();
@@ -210,15 +192,15 @@ impl<F: Fabric> Process<F> {
         if let (Some(poller), Some(door)) = (sleeps_on, &self.door)
             && !door.sleep_on(poller)
         {
-            let why = "this process sleeps on System V semaphores (rpi_sysv_semaphores), and cannot await messages over sockets at the \
+            let why = "this process sleeps on System V semaphores (rpi_sysv_semaphores) and cannot wait for messages over sockets at the \
                        same time: leave that parameter out";
             return Err(unreachable(why.to_string()));
         }
         Ok(())
     }
 
-    /// Makes the intercommunicator that the root has arranged. `from_root` is read at the root
-    /// alone; its error becomes the error of all ranks.
+    /// Makes the intercommunicator that the root has arranged. Only the root reads `from_root`; an
+    /// error there becomes the error of all ranks.
     fn make_known(
         &self,
         comm: &Communicator,
@@ -267,7 +249,7 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// The number of context names that the processes of a universe skip: fewer than half.
+/// The number of context names that the processes of a universe skip, less than half of all names.
 fn first_name(universe: u64) -> u32 {
     hash_of(b"", [universe].into_iter()) >> 3
 }
@@ -275,7 +257,7 @@ fn first_name(universe: u64) -> u32 {
 /// The bits of a process's number in the name of a context; the rest is the launcher's place.
 const NUMBER_BITS: u32 = 20;
 
-/// The argument of ranks other than the root.
+/// The argument of [`Process::make_known`] at ranks other than the root.
 fn nothing_known() -> Result<RootResult> {
     Ok(RootResult { id: 0, is_first: false, remote: Vec::new() })
 }

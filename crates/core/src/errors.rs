@@ -1,4 +1,4 @@
-//! Translation of errors of the lower layers to those of MPI.
+//! The MPI errors for errors of the lower layers.
 
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED};
@@ -8,7 +8,6 @@ use oxmpi_mem::buffer::StagingError;
 use oxmpi_objects::error::MpiError;
 use oxmpi_plan::PlanError;
 
-/// The error of an operation that failed after its start.
 pub(crate) fn of_fault(fault: Fault) -> MpiError {
     let class = match fault {
         Fault::Truncated { .. } => abi::MPI_ERR_TRUNCATE,
@@ -27,14 +26,14 @@ pub(crate) fn of_fault(fault: Fault) -> MpiError {
     MpiError::new(class, fault.to_string())
 }
 
-/// The version and file of the CUDA driver with this name (`accelerator_cuda_library`).
+/// The version and file of the CUDA driver that `library` names (`accelerator_cuda_library`).
 pub fn find_cuda(library: &str) -> Result<String, String> {
     oxmpi_cuda::Driver::open(library)
         .map(|driver| driver.to_string())
         .map_err(|error| error.to_string())
 }
 
-/// Whether the kernel has a driver of CUDA devices.
+/// Whether the kernel has a driver for CUDA devices.
 pub fn has_device() -> bool {
     oxmpi_cuda::has_device()
 }
@@ -47,8 +46,8 @@ pub fn staging_error(error: StagingError) -> MpiError {
 fn of_device(address: u64, code: i32) -> MpiError {
     let name = oxmpi_cuda::error_name(code);
     let text = format!(
-        "the CUDA driver could not copy the buffer at {address:#x}, which is in the memory of a device: {name} ({code}). Work that the \
-         program has given to the device before may have failed, or the buffer ends before its count says (compute-sanitizer finds both)"
+        "the CUDA driver could not copy the buffer at {address:#x}, which is in the memory of a device: {name} ({code}). Either work \
+        that the program gave to the device earlier has failed, or the buffer ends before its count says; compute-sanitizer finds both"
     );
     MpiError::new(abi::MPI_ERR_BUFFER, text)
 }
@@ -61,7 +60,6 @@ pub(crate) fn fault_of(error: CollError) -> Fault {
     }
 }
 
-/// The error of a collective without a plan.
 pub(crate) fn of_plan(error: PlanError) -> MpiError {
     let class = match error {
         PlanError::NoSuchRank { .. } => abi::MPI_ERR_ROOT,

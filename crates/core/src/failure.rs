@@ -1,18 +1,19 @@
 //! Continuation after failures of processes (User-Level Failure Mitigation, the proposal of the MPI
 //! Forum's fault tolerance working group; the functions `MPIX_Comm_*` of `mpi-ext.h`).
 //!
-//! The fabric reports lost processes. Operations that need a lost process fail: messages in the
-//! engine, collectives here. All others continue, so a program may
+//! The fabric reports lost processes. An operation that needs a lost process fails; the engine
+//! fails the messages, this module fails the collectives. All other operations continue. The
+//! program can then
 //!
-//! - *revoke* a communicator: all its members are notified, and no operation in it waits any more
+//! - *revoke* a communicator: all its members are notified, and every wait in it ends
 //!   ([`Process::revoke`]);
-//! - *agree* with the other living members in spite of failures meanwhile
-//!   ([`Process::start_agree`]; module [`agreement`]);
+//! - *agree* with the other living members while more members fail ([`Process::start_agree`];
+//!   module [`agreement`]);
 //! - *shrink* a communicator to its living members ([`Process::start_shrink`]).
 //!
-//! For this, processes send each other *notices* ([`notice`]), which every wait and every progress
-//! of a process reads. A process that receives a revocation sends it to all members itself, so it
-//! reaches all although the first process may have failed in between.
+//! For these three, processes send each other *notices* ([`notice`]). Each progress of a process
+//! reads them. A process that receives a revocation sends it to all members. So the revocation
+//! reaches all members even if the first sender fails before it has notified all.
 
 mod agreement;
 mod notice;
@@ -41,20 +42,18 @@ use std::time::{Duration, Instant};
 
 pub(crate) use agreement::Decision;
 
-/// Called for a decision, with the lane locked, as [`Then`](crate::process::Then); returns the
-/// fault of the agreement's request.
+/// Called for a decision, with the lane locked. Returns the fault of the agreement's request.
 type Conclude<F> = Box<dyn FnOnce(&mut Domain<F>, &Decision) -> Option<Fault> + Send>;
 
 pub(crate) struct Failures<F> {
-    /// The number of the lane's lost processes that are processed.
+    /// The number of the lane's lost processes that [`Domain::attend`] has handled.
     seen: usize,
-    /// The agreements of each communicator, by its collective context, with the team that agrees.
+    /// By collective context of the communicator, with the team that agrees.
     agreements: HashMap<u32, (Arc<Team>, Agreements)>,
-    /// Messages for the first agreement of a communicator, which this process has not begun, so
-    /// that it does not know the algorithm; with the sender's rank, by collective context.
+    /// Messages with their senders' ranks, by collective context, for communicators in which this
+    /// process has begun no agreement. Until then this process does not know the algorithm.
     unopened: HashMap<u32, Vec<(u32, AgreementMessage)>>,
     waiting: Vec<OpenAgreement<F>>,
-    /// Notices for communicators that this process has not made yet.
     early: Vec<TeamNotice>,
     /// The processes that have confirmed a revocation, by collective context.
     revoked: HashMap<u32, HashSet<u32>>,
@@ -65,7 +64,6 @@ impl<F> Failures<F> {
         self.waiting.iter().any(|waiting| waiting.context == context)
     }
 
-    /// Removes a completed agreement of this collective context, and returns its result.
     fn take_over(&mut self, context: u32) -> Option<(OpenAgreement<F>, AgreementResult)> {
         let (_, agreements) = self.agreements.get(&context)?;
         let here = |waiting: &OpenAgreement<F>| waiting.context == context;
@@ -85,7 +83,6 @@ impl<F> Failures<F> {
     }
 }
 
-/// The time after which a wait for the others searches for finalized ones.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
 struct OpenAgreement<F> {
@@ -117,7 +114,6 @@ impl<F> std::fmt::Debug for Failures<F> {
 }
 
 impl<F: Fabric> Domain<F> {
-    /// Handles the events for which the lane has raised its alarm.
     #[cold]
     #[inline(never)]
     pub(crate) fn attend(&mut self) {
@@ -152,7 +148,8 @@ impl<F: Fabric> Domain<F> {
     fn notice(&mut self, notice: TeamNotice) {
         let team =
             self.lane.team_of(notice.context).filter(|team| team.id.collective() == notice.id);
-        // Without a team only a revocation makes sense, whose text does not depend on the size.
+        // A process without the team can use only a revocation, whose text does not depend on the
+        // size.
         let size = team.as_ref().map_or(1, |team| team.size());
         match (Text::decode(&notice.text, size), team) {
             (Some(Text::Revoke(id)), team) if id.collective() == notice.id => {
@@ -165,7 +162,6 @@ impl<F: Fabric> Domain<F> {
             (Some(Text::Revoked(id)), Some(_)) if id.collective() == notice.id => {
                 self.failures.revoked.entry(notice.context).or_default().insert(notice.from);
             }
-            // The communicator was closed here meanwhile.
             (Some(Text::Revoked(_)), None) => self.lane.forget_context(notice.context),
             (Some(Text::Agreement(message)), Some(team)) => {
                 let Some(from) = team.map.rank(notice.from) else { return };
@@ -187,8 +183,9 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Keeps a notice for a communicator that this process has not made yet, or has closed. A
-    /// notice that follows this process's contribution can only be for a closed one.
+    /// Keeps a notice for a communicator that this process has not made yet, and drops one for a
+    /// communicator that this process has closed. A notice that another process sends only after
+    /// this process's contribution is for a closed communicator.
     fn keep_early(&mut self, notice: TeamNotice) {
         if Text::follows_contribution(&notice.text) {
             self.lane.forget_context(notice.context);
@@ -204,7 +201,7 @@ impl<F: Fabric> Domain<F> {
     }
 
     fn send_revocation(&mut self, id: ContextId) {
-        // Without a team [`Domain::note_opened`] notifies the members later.
+        // Without a team, [`Domain::note_opened`] notifies the members later.
         let Some(team) = self.lane.team_called(id.collective()) else { return };
         let text = Text::Revoke(id).encode();
         let me = self.lane.me();
@@ -213,7 +210,6 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// A communicator was made, perhaps after notices for it.
     pub(crate) fn note_opened(&mut self, union: &Team) {
         if union.is_revoked() {
             self.send_revocation(union.id);
@@ -223,8 +219,7 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// The communicator with this collective context is freed: other ranks may still need its
-    /// decisions. A process that waits for a decision itself does not leave.
+    /// Sends the decisions that other ranks may need before this communicator is freed.
     pub(crate) fn leave_agreements_of(&mut self, context: u32) {
         if !self.failures.is_agreeing(context) {
             self.with_agreements(context, |_, agreements| agreements.leave());
@@ -255,7 +250,6 @@ impl<F: Fabric> Domain<F> {
         self.failures.agreements.insert(context, (team.clone(), agreements));
     }
 
-    /// Calls `act` with a communicator's agreements, if it has any, and carries out the result.
     fn with_agreements(
         &mut self,
         context: u32,
@@ -277,11 +271,11 @@ impl<F: Fabric> Domain<F> {
     }
 
     fn conclude(&mut self, context: u32) {
-        // Each time from the beginning: a conclusion can complete other agreements.
+        // Search from the beginning each time: a conclusion can complete other agreements.
         while let Some((OpenAgreement { request, conclude, .. }, verdict)) =
             self.failures.take_over(context)
         {
-            // Before the conclusion, which may open a communicator and so have this one freed.
+            // `conclude` can open a communicator, after which the program may free this one.
             if self.closing.iter().any(|team| team.collective == context) {
                 self.leave_agreements_of(context);
             }
@@ -298,7 +292,7 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Begins an agreement of a communicator on `flag` and on one of the names of all ranks.
+    /// Begins an agreement on `flag`, and on one `name` out of those of all ranks.
     fn agree(
         &mut self,
         (union, settings): (&Arc<Team>, AgreementSettings),
@@ -335,13 +329,10 @@ impl<F: Fabric> Domain<F> {
     }
 }
 
-/// The lost ranks of a team, in the order of the reports.
 fn lost_of<'a, F: Fabric>(lane: &'a Lane<F>, team: &'a Team) -> impl Iterator<Item = u32> + 'a {
     lane.lost().iter().filter_map(|process| team.map.rank(*process))
 }
 
-/// Checks before the start of an operation that the communicator is not revoked. Errors:
-/// MPIX_ERR_REVOKED if it is.
 pub(crate) fn check_not_revoked(comm: &Communicator) -> Result<()> {
     match comm.union().is_revoked() {
         false => Ok(()),
@@ -358,22 +349,21 @@ impl Communicator {
 
 impl<F: Fabric> Process<F> {
     /// Revokes a communicator: at all its members all open and new operations in it fail with
-    /// MPIX_ERR_REVOKED, except agreements and shrinking (MPIX_Comm_revoke). Not collective;
-    /// returns at once.
+    /// MPIX_ERR_REVOKED, except agreements and shrinking (MPIX_Comm_revoke). The call is local.
     pub fn revoke(&self, comm: &Communicator) {
         self.enter(|domain| domain.revoke(comm.union().id));
         self.look(|_| ());
     }
 
-    /// [`Process::revoke`] of a file: its collective calls wait no more; the only remaining call is
-    /// to close it (MPIX_File_revoke).
+    /// [`Process::revoke`] of a file: its collective calls end. The program can then only close it
+    /// (MPIX_File_revoke).
     pub fn revoke_file(&self, file: &File) {
         self.revoke(file.communicator());
     }
 
     /// Waits until each living member of a revoked communicator on this node knows of the
-    /// revocation, or has finalized, so that none acts in the communicator without this process.
-    /// Members on other nodes cannot reach this process's memory by themselves.
+    /// revocation or has finalized. After that no member writes into this process's memory for the
+    /// communicator.
     pub(crate) fn wait_for_revoked(&self, comm: &Communicator) {
         let team = comm.union();
         let mut awaited = team.map.processes();
@@ -388,7 +378,7 @@ impl<F: Fabric> Process<F> {
             });
             awaited.is_empty().then_some(())
         };
-        // A finalizing process rings no door.
+        // A finalizing process rings no door, so the wait below polls.
         let reason = |domain: &Domain<F>| {
             let text =
                 format!("to learn of the revocation{}", domain.place(team.point_to_point, None));
@@ -399,8 +389,8 @@ impl<F: Fabric> Process<F> {
         while self.wait_until(Instant::now() + LOOK_AFTER, &mut note_writer, &mut over).is_none() {}
     }
 
-    /// The known failed processes of a communicator, of both groups of an intercommunicator, in the
-    /// order of the reports (MPIX_Comm_get_failed).
+    /// The known failed processes of a communicator, in the order of the reports
+    /// (MPIX_Comm_get_failed). In an intercommunicator, those of both groups.
     pub fn failed(&self, comm: &Communicator) -> Vec<u32> {
         self.look(|domain| {
             let team = comm.union();
@@ -413,20 +403,19 @@ impl<F: Fabric> Process<F> {
         Group::new(&self.failed(comm))
     }
 
-    /// Makes progress, to receive notices of others.
+    /// Makes progress, so that waiting notices are handled.
     pub fn receive_notices(&self) {
         self.look_again(|_| (), |()| true);
     }
 
-    /// Acknowledges the first `count` processes of [`Process::failed`]: receives from any source
-    /// wait again, if no others have failed (MPIX_Comm_ack_failed). Returns the number of
-    /// acknowledged processes.
+    /// Acknowledges the first `count` processes of [`Process::failed`] (MPIX_Comm_ack_failed).
+    /// Receives from any source wait again, unless more processes have failed. Returns the number
+    /// of acknowledged processes.
     pub fn acknowledge(&self, comm: &Communicator, count: usize) -> usize {
         self.look(|domain| {
             let union = comm.union();
             let known = count.min(lost_of(&domain.lane, union).count());
             domain.lane.acknowledge(union.collective, known);
-            // In an intercommunicator messages come from the remote group alone.
             let known = domain.lane.acknowledged(union.collective);
             let senders = lost_of(&domain.lane, union)
                 .take(known)
@@ -438,13 +427,14 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Starts an agreement of all living processes of a communicator, also a revoked one, on the
+    /// Starts an agreement of all living processes of a communicator, which may be revoked, on the
     /// bits that all have set (MPIX_Comm_iagree). `flag` is an `int`, which receives the result.
     /// Collective.
     ///
-    /// The request fails with MPIX_ERR_PROC_FAILED, on all ranks and with the same result, if a
-    /// failure is not acknowledged by all. Without tolerance of failures (`coll_ftagree_agreement
-    /// 0`) it fails at any failure, leaves the flag unchanged, and other ranks may have a result.
+    /// If some rank has not acknowledged a failure, the request fails with MPIX_ERR_PROC_FAILED on
+    /// all ranks, with the same result in `flag`. Without tolerance of failures
+    /// (`coll_ftagree_agreement 0`) the request fails at any failure and leaves the flag unchanged,
+    /// while other ranks may have a result.
     pub fn start_agree(&self, comm: &Communicator, flag: UserBuf) -> Result<RequestId> {
         let settings = self.choice.agreement(comm)?;
         let mut bytes = [0; 4];
@@ -463,10 +453,10 @@ impl<F: Fabric> Process<F> {
         Ok(request)
     }
 
-    /// Starts to make a communicator of the living processes of this one, also of a revoked one, in
-    /// the same order (MPIX_Comm_ishrink). Collective. `deliver` receives it just before the
-    /// request is complete, with the lane locked. Errors: This process has no context names left;
-    /// MPI_ERR_OTHER if no component serves agreements.
+    /// Starts to make a communicator of the living processes of `comm`, which may be revoked, in
+    /// the same order (MPIX_Comm_ishrink). Collective. `deliver` receives the new communicator just
+    /// before the request is complete, with the lane locked. Errors: this process has no context
+    /// names left; MPI_ERR_OTHER if no component serves agreements.
     pub fn start_shrink(
         &self,
         comm: &Communicator,
@@ -487,7 +477,7 @@ impl<F: Fabric> Process<F> {
                     deliver(domain.open_unshared(shape, ContextId(decision.name), heritage));
                     None
                 }
-                // The others have declared this process failed.
+                // The other ranks have declared this process failed.
                 None => Some(Fault::Lost { peer: domain.lane.me() }),
             }
         });
@@ -497,20 +487,20 @@ impl<F: Fabric> Process<F> {
         Ok(request)
     }
 
-    /// Blocking [`Process::start_agree`] (MPIX_Comm_agree). The flag has the result also after
-    /// MPIX_ERR_PROC_FAILED.
+    /// Blocking [`Process::start_agree`] (MPIX_Comm_agree). The flag has the result even if the
+    /// call fails with MPIX_ERR_PROC_FAILED.
     pub fn agree(&self, comm: &Communicator, flag: UserBuf) -> Result<()> {
         let request = self.start_agree(comm, flag)?;
         self.wait(request).map(drop)
     }
 
-    /// Whether a nonblocking receive from any source stays open after it has reported a failed
-    /// member (MPIX_ERR_PROC_FAILED_PENDING). Otherwise its request is freed and its buffer unused.
+    /// Sets whether a nonblocking receive from any source stays open after it has reported a failed
+    /// member (MPIX_ERR_PROC_FAILED_PENDING). If not, its request is freed.
     pub fn keep_pending(&self, keeps: bool) {
         self.domain.lock().lane.keep_vain(keeps);
     }
 
-    /// A request with a fault: the start of an operation does not fail because of a failed process.
+    /// A request with a fault, for a nonblocking call whose start must not fail on a lost process.
     pub(crate) fn failed_request(&self, fault: Fault, context: u32) -> RequestId {
         let mut domain = self.domain.lock();
         let request = domain.lane.open_external();
@@ -519,12 +509,10 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// Whether an error means that the other ranks cannot be met any more.
 pub(crate) fn is_failure(error: &MpiError) -> bool {
     [MPIX_ERR_PROC_FAILED, MPIX_ERR_REVOKED].contains(&error.class())
 }
 
-/// Checks that a collective of a team can complete.
 #[inline]
 pub(crate) fn check_alive<F: Fabric>(
     lane: &Lane<F>,

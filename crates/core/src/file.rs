@@ -1,21 +1,10 @@
 //! Files (MPI-5.0, chapter "I/O").
 //!
 //! A [`File`] has a file of the system, which each rank opens for itself, a private duplicate of
-//! the communicator, and a view. The crate `oxmpi_io` has the parts that concern one rank only.
-//!
-//! | module | calls |
-//! |---|---|
-//! | `open` | open, close, delete |
-//! | `settings` | size, info, view, atomicity, sync |
-//! | `pointers` | the individual and the shared file pointer |
-//! | `shared_pointer` | the storage of the shared file pointer |
-//! | `independent` | access by one rank |
-//! | `collective`, `two_phase`, `ordered` | access by all ranks, nonblocking in all forms |
-//! | `split` | collective access in two calls |
-//! | `representation` | the representation of data in a file |
+//! the communicator, and a view. The crate `oxmpi_io` has the parts that concern one rank alone.
 //!
 //! A rank whose collective call is wrong takes part, and all ranks exchange their outcomes at the
-//! end: so all return an error of the same class, and no rank waits for ever.
+//! end. So all ranks return an error of the same class, and no rank waits for ever.
 
 mod agree;
 mod collective;
@@ -55,7 +44,7 @@ use split::SplitAccess;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An open file.
+/// An open file (MPI_File).
 #[derive(Debug)]
 pub struct File {
     comm: Communicator,
@@ -72,11 +61,11 @@ pub struct File {
     dirty: AtomicBool,
 }
 
-/// A view with its arguments.
+/// A view with its arguments (MPI_File_set_view).
 #[derive(Debug)]
 pub struct FileView {
     pub(crate) view: View,
-    /// Bytes from the beginning of the file.
+    /// In bytes from the beginning of the file.
     pub displacement: u64,
     pub etype: Arc<Datatype>,
     pub filetype: Arc<Datatype>,
@@ -96,7 +85,6 @@ pub enum FilePosition {
     /// An explicit offset, in elementary types of the view.
     Offset(i64),
     Individual,
-    /// The shared file pointer. In a collective access in the order of the ranks.
     Shared,
 }
 
@@ -160,7 +148,6 @@ impl File {
         MpiError::new(class, format!("file \"{}\": {why}", self.name))
     }
 
-    /// The fault of a request that failed with this error. Notes the text of the error.
     fn fault(&self, error: &MpiError) -> Fault {
         Fault::File { class: error.class(), note: self.comm.errhandler_cell().note(error.detail()) }
     }
@@ -187,7 +174,6 @@ impl File {
         self.check_random(at)
     }
 
-    /// Refuses all pointers but the shared one for a file opened with MPI_MODE_SEQUENTIAL.
     fn check_random(&self, at: FilePosition) -> Result<()> {
         if at == FilePosition::Shared {
             Ok(())
@@ -196,12 +182,12 @@ impl File {
         }
     }
 
-    /// MPI_MODE_SEQUENTIAL excludes moves of the shared pointer (MPI-5.0, "Shared File Pointers").
+    /// With MPI_MODE_SEQUENTIAL the program cannot move the shared pointer.
     fn check_seekable(&self) -> Result<()> {
         self.not_if_sequential("its shared file pointer cannot be moved or read")
     }
 
-    /// Refuses a call that MPI_MODE_SEQUENTIAL excludes; `so` is the consequence for the message.
+    /// Refuses a call that MPI_MODE_SEQUENTIAL excludes. `so` is the consequence, for the message.
     fn not_if_sequential(&self, so: &str) -> Result<()> {
         if !self.mode.is_sequential() {
             return Ok(());
@@ -256,7 +242,8 @@ impl File {
 
     fn in_bytes(&self, shown: &FileView, etypes: u64) -> Result<u64> {
         etypes.checked_mul(shown.view.etype_size()).ok_or_else(|| {
-            let why = format!("{etypes} elementary types are more bytes than an offset can tell");
+            let why =
+                format!("{etypes} elementary types have more bytes than an offset can express");
             self.refused(abi::MPI_ERR_ARG, &why)
         })
     }

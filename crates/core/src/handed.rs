@@ -1,31 +1,25 @@
 //! Collectives that another library serves: the components ucc and hcoll.
 //!
-//! The text below is about UCC. It holds for HCOLL too, whose teams are called contexts; `hcoll`
-//! has the differences. A call for the library may be nonblocking, so it is a task
-//! ([`HandedOver`]):
+//! The text is about UCC; `hcoll` has the differences. Each call is a task ([`HandedOver`]):
 //!
 //! 1. The calls of a communicator begin in the order of the program, which all ranks have in
 //!    common.
-//! 2. The first call makes the context of this process and the team (`creation`): the ranks agree
-//!    that all of them have UCC and on the number of the team, and exchange UCC's data by
-//!    allgathers.
-//! 3. For a new kind of call the ranks agree whether UCC supports it at all of them. HCOLL's
-//!    interface gives the same answer at all ranks; only for calls whose lengths each rank knows
-//!    for itself do they agree whether HCOLL can count them.
-//! 4. The call is posted, and complete when UCC reports it.
+//! 2. The first call makes the context of this process and the team (`creation`).
+//! 3. For a new kind of call the ranks agree whether UCC supports it at all ranks. HCOLL's ranks
+//!    agree only for calls whose lengths each rank alone knows.
+//! 4. The call is posted. It is complete when UCC says so.
 //!
-//! A plan must not serve a call that fails at one rank alone, because the other ranks do not know
-//! of the failure: the call and all later ones of its communicator fail at this rank
-//! ([`TeamState::Failed`]). If UCC fails in a call that it has begun, or the call is given up, UCC
-//! may still write into its buffers: it makes no more progress and serves no communicator
-//! ([`Handed::poison`]).
+//! If a call fails at one rank alone, the other ranks do not know it, so no plan can serve the
+//! call: it and all later calls of its communicator fail at this rank ([`TeamState::Failed`]). If
+//! UCC fails in a call that it has begun, or the program gives up such a call, UCC may still write
+//! into its buffers, so it makes no more progress ([`Handed::poison`]).
 //!
-//! If UCC cannot serve a call and all ranks know it, the call's own plan serves it. A rank may
-//! learn this earlier than others, so [`oxmpi_tuned::handed`] alone decides which component serves
-//! a call, and the call always takes a tag for the plan.
+//! If all ranks know that UCC cannot serve a call, the call's own plan does. A rank may learn this
+//! earlier than others, so [`oxmpi_tuned::handed`] alone decides which component serves a call, and
+//! the call always takes a tag for the plan.
 //!
-//! UCC has no descriptor on which a process could sleep: while UCC may need progress, a wait sleeps
-//! for short times ([`Handed::nap`]).
+//! UCC has no descriptor on which a process could sleep: a wait sleeps for short times
+//! ([`Handed::nap`]).
 
 mod arguments;
 mod creation;
@@ -52,23 +46,21 @@ use std::time::Duration;
 
 /// The longest sleep of a process while UCC works on its calls.
 const NAP: Duration = Duration::from_micros(50);
-/// The longest sleep while only other ranks may need UCC's progress in this process.
+/// The longest sleep while only other ranks may need UCC's progress here.
 const LONG_NAP: Duration = Duration::from_millis(1);
 
 pub(crate) struct Handed {
     library: CollLibrary,
     verbose: u32,
     context: Result<Backend, String>,
-    /// The teams, by the collective context of the communicator.
     teams: HashMap<u32, CommTeam>,
-    /// Numbers of teams that UCC still has though their communicators are gone.
+    /// The numbers of teams that UCC still has although their communicators are gone.
     lost: Vec<u64>,
     active: usize,
-    /// A team was made: other ranks may need UCC's progress in this process.
     has_made: bool,
     /// The reason why UCC must make no more progress in this process.
     poison: Option<String>,
-    /// The process ends: other processes may have closed their connections.
+    /// Whether the process ends, so that other processes may have closed their connections.
     has_left: bool,
 }
 
@@ -78,22 +70,21 @@ impl std::fmt::Debug for Handed {
     }
 }
 
-/// A kind of call. All ranks of a call have the same one, and agree once whether UCC supports it.
+/// A kind of call. All ranks of a call have the same kind, and agree once whether UCC supports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct CallKind {
     kind: UccCollective,
     datatype: UccDatatype,
     operation: UccOperation,
     in_place: bool,
-    /// The logarithm of the bytes, where all ranks know them.
+    /// The logarithm of the bytes if all ranks know the bytes; otherwise 0.
     class: u32,
 }
 
 struct CommTeam {
-    /// The first rank writes messages for the user.
     is_first: bool,
     state: TeamState,
-    /// Calls for the library, and how many of them have begun.
+    /// The number of calls for the library; `begun` of these have begun.
     calls: u64,
     begun: u64,
     agreed: HashMap<CallKind, bool>,
@@ -105,14 +96,13 @@ enum TeamState {
         team: MadeTeam,
         id: u64,
     },
-    /// No rank has a team, and none will be made.
     Refused,
     /// A step has failed at this rank, and the other ranks do not know it.
     Failed(String),
 }
 
 impl CommTeam {
-    /// Lets all calls fail at this rank; UCC keeps its team. Returns the number of the team.
+    /// Makes all calls fail at this rank. UCC keeps its team. Returns the number of the team.
     fn fail<F: Fabric>(&mut self, why: &str, lane: &mut Lane<F>) -> Option<u64> {
         if let TeamState::Failed(_) = self.state {
             return None;
@@ -132,7 +122,6 @@ impl CommTeam {
 }
 
 impl Handed {
-    /// Opens the library and makes the context; `world` is the team of the job's processes.
     pub(crate) fn new<F: Fabric>(
         library: CollLibrary,
         settings: &HandedSettings,
@@ -177,7 +166,7 @@ impl Handed {
         }
     }
 
-    /// The longest sleep. Other ranks may need UCC's progress here until this process leaves.
+    /// The longest sleep; `None` for no limit.
     pub(crate) fn nap(&self) -> Option<Duration> {
         if self.active > 0 {
             return Some(NAP);
@@ -185,11 +174,11 @@ impl Handed {
         (self.has_made && !self.has_left && self.poison.is_none()).then_some(LONG_NAP)
     }
 
-    /// Ends all progress of UCC, which may write into the program's memory. Calls of its teams
-    /// fail; for a communicator without a team all ranks will agree that there is none.
+    /// Ends all progress of UCC, so that UCC no longer writes into the program's memory. Calls of
+    /// its teams fail. For a communicator without a team all ranks will agree that there is none.
     fn poison<F: Fabric>(&mut self, why: &str, lane: &mut Lane<F>) {
         let why = format!("{} cannot be used any more in this process: {why}", self.library);
-        // A communicator without a team has plans at all ranks.
+        // A communicator without a team has plans at all ranks, so its calls need not fail.
         for (context, team) in
             self.teams.iter_mut().filter(|(_, team)| !matches!(team.state, TeamState::Refused))
         {
@@ -210,7 +199,6 @@ impl Handed {
         }
     }
 
-    /// The library does not report this itself.
     fn fault(&mut self, context: u32) -> Option<String> {
         match &mut self.context {
             Ok(Backend::Hcoll(process)) => process.fault(context),
@@ -218,7 +206,6 @@ impl Handed {
         }
     }
 
-    /// Whether calls of a communicator can be served: by UCC, or by a plan at all ranks.
     fn check(&self, context: u32) -> Result<(), String> {
         match self.teams.get(&context).map(|team| &team.state) {
             Some(TeamState::Failed(why)) => Err(why.clone()),
@@ -226,7 +213,7 @@ impl Handed {
         }
     }
 
-    /// The process sends no more messages: other processes may close their connections from now on.
+    /// The process sends no messages after this, since other processes may close their connections.
     pub(crate) fn leave(&mut self) {
         if self.has_left {
             return;
@@ -236,7 +223,6 @@ impl Handed {
             && self.active == 0
             && self.poison.is_none()
         {
-            // The contexts end with the library.
             self.teams.values_mut().for_each(|team| team.state = TeamState::Refused);
             process.finalize();
             self.poison = Some("HCOLL has ended in this process".to_string());
@@ -247,7 +233,6 @@ impl Handed {
         matches!(&self.context, Ok(Backend::Hcoll(process)) if process.is_busy(context))
     }
 
-    /// Removes a communicator that is gone, and without calls under way.
     pub(crate) fn forget<F: Fabric>(&mut self, context: u32, lane: &mut Lane<F>) {
         self.teams.remove(&context);
         if let Ok(Backend::Hcoll(process)) = &mut self.context {
@@ -255,7 +240,6 @@ impl Handed {
         }
     }
 
-    /// Whether a team of another communicator than `but` has this number.
     fn uses(&self, number: u64, but: u32) -> bool {
         self.lost.contains(&number)
             || self.teams.iter().any(|(context, team)| {
@@ -281,7 +265,6 @@ impl Handed {
         comm.calls - 1
     }
 
-    /// Whether this rank knows no reason why the library could not serve calls of this team.
     pub(crate) fn may_have(&self, team: &Team) -> bool {
         let is_refused =
             |comm: &CommTeam| matches!(comm.state, TeamState::Refused | TeamState::Failed(_));
@@ -306,7 +289,7 @@ mod tests {
     use super::*;
     use crate::world::world;
 
-    /// Without the library, which the job tests have.
+    /// Without the library; the job tests have it.
     #[test]
     fn failed_teams_stay_failed_and_refused_ones_have_plans() {
         let absent = LibrarySettings {
@@ -332,7 +315,6 @@ mod tests {
             handed.fail_team(context, "no memory", lane);
             handed.fail_team(context, "another reason", lane);
             assert_eq!(handed.check(context), Err("no memory".to_string()));
-            // A new communicator with this context has no state.
             handed.forget(context, lane);
             assert_eq!((handed.draw(team), handed.check(context)), (0, Ok(())));
             handed.poison("another call was given up", lane);

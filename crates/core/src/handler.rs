@@ -1,7 +1,4 @@
-//! Error handlers of objects (MPI-5.0 section 9.3).
-//!
-//! The C interface decides the effect of a handler. Here it is a handle, and an object that keeps
-//! the handle valid.
+//! Error handlers of objects (MPI-5.0 section 9.3), as handles that the C interface carries out.
 
 use oxmpi_abi::constants as abi;
 use std::any::Any;
@@ -9,12 +6,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An error handler.
+/// An error handler (MPI_Errhandler).
 #[derive(Clone, Debug)]
 pub struct ErrorHandler {
-    /// As the C interface knows it.
     pub handle: usize,
-    /// Dropped when no object has the handler any more.
+    /// Frees the handler when its last copy is dropped.
     #[expect(dead_code, reason = "only its drop has an effect")]
     keep: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -25,34 +21,33 @@ impl ErrorHandler {
         ErrorHandler { handle, keep: None }
     }
 
-    /// A handler of the program, which is valid as long as `keep`.
+    /// A handler of the program, which is valid while `keep` lives.
     pub fn made(handle: usize, keep: Arc<dyn Any + Send + Sync>) -> ErrorHandler {
         ErrorHandler { handle, keep: Some(keep) }
     }
 }
 
-/// The current error handler of an object. Requests of a communicator keep it after the
+/// The current error handler of an object. Requests of a communicator keep the cell after the
 /// communicator is freed.
 #[derive(Debug)]
 pub struct HandlerCell {
     current: Mutex<ErrorHandler>,
-    /// The handle of the object, or MPI_COMM_NULL.
     object: AtomicUsize,
     notes: Mutex<ErrorTexts>,
 }
 
-/// Texts of the last failed operations of an object whose requests have no room for them.
+/// The texts of the last failed operations of an object. Its requests have no room for texts.
 #[derive(Debug)]
 struct ErrorTexts {
     texts: VecDeque<String>,
     first: u32,
 }
 
-/// The number of texts; older operations report only their class.
+/// The number of kept texts. Older operations report only their error class.
 const NOTES: usize = 64;
 
 impl HandlerCell {
-    /// The cell of an object without a handle.
+    /// A cell with `handler`; the object has no handle yet.
     pub const fn new(handler: ErrorHandler) -> HandlerCell {
         let notes = Mutex::new(ErrorTexts { texts: VecDeque::new(), first: 0 });
         HandlerCell {
@@ -67,7 +62,8 @@ impl HandlerCell {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the handler. The old one is dropped without a lock.
+    /// Replaces the handler. The old handler is dropped after the lock is released, since its drop
+    /// may call into the program.
     pub fn set(&self, handler: ErrorHandler) {
         let before = {
             let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,8 +77,8 @@ impl HandlerCell {
         self.object.load(Ordering::Relaxed)
     }
 
-    /// Stores the text of a failed operation. Returns its number; an equal text in sequence has the
-    /// same.
+    /// Stores the text of a failed operation, and returns the number of the text. A text that
+    /// equals the last one is not stored again.
     pub fn note(&self, text: &str) -> u32 {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.texts.back().is_none_or(|last| last != text) {
@@ -95,7 +91,7 @@ impl HandlerCell {
         notes.first.wrapping_add(notes.texts.len() as u32 - 1)
     }
 
-    /// The text with this number, if it is not overwritten.
+    /// The text with this number, unless newer texts have replaced it.
     pub fn noted(&self, number: u32) -> Option<String> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.texts.get(number.wrapping_sub(notes.first) as usize).cloned()

@@ -1,13 +1,10 @@
 //! The semantics of MPI calls.
 //!
-//! A [`Process`] is one rank as a value: its lane (requests, matching), its door (waiting) and its
-//! communicators. The C library has one for the program; [`world::world`] makes several, on
-//! threads, over the real shared-memory code; [`sim::SimWorld`] makes thousands over a virtual
-//! network.
+//! A [`Process`] is one rank as a value. The C library has one for the program; [`world::world`]
+//! makes several on threads, [`sim::SimWorld`] thousands over a virtual network.
 //!
-//! Functions here take Rust values (a [`Communicator`], a `UserBuf`, ranks and tags as in the
-//! standard), check them, and return a `Result` whose error names the argument and its value. C
-//! pointers and handles are converted above.
+//! Functions take Rust values (a [`Communicator`], a `UserBuf`, ranks and tags as in the standard)
+//! and check them. The error in their `Result` names the argument and its value.
 #![forbid(unsafe_code)]
 
 pub mod buffered;

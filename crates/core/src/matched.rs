@@ -1,4 +1,4 @@
-//! Matched probes (MPI-5.0 sections 3.8.2 and 3.8.3): the probe removes the message from the
+//! Matched probes (MPI-5.0 sections 3.8.2 and 3.8.3). The probe removes the message from the
 //! unexpected queue, so that no other thread can receive it.
 
 use crate::comm::Communicator;
@@ -22,7 +22,7 @@ pub const NO_PROC: u64 = abi::MPI_MESSAGE_NO_PROC as u64;
 pub type MatchedMessage = (u64, Completion);
 
 impl<F: Fabric> Process<F> {
-    /// Takes the message that a receive would match, if it has arrived (MPI_Improbe).
+    /// Takes the message that a receive would match, if the message has arrived (MPI_Improbe).
     pub fn improbe(
         &self,
         comm: &Communicator,
@@ -53,8 +53,8 @@ impl<F: Fabric> Process<F> {
         found.map(|(message, completion)| (message.raw(), completion)).map_err(of_fault)
     }
 
-    /// Receives a matched message (MPI_Mrecv). A failed message is no error, as in
-    /// [`Process::recv_whatever`].
+    /// Receives a matched message (MPI_Mrecv). Like [`Process::recv_whatever`] it returns the
+    /// completion of a failed message.
     pub fn mrecv(&self, message: u64, buffer: UserBuf) -> Result<Completion> {
         match self.start_matched(message, buffer)? {
             Started::Complete(completion) => Ok(completion),
@@ -62,13 +62,13 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Starts the receive of a matched message (MPI_Imrecv).
+    /// MPI_Imrecv.
     pub fn imrecv(&self, message: u64, buffer: UserBuf) -> Result<RequestId> {
         let started = self.start_matched(message, buffer)?;
         Ok(self.request_of(started))
     }
 
-    /// [`Process::mrecv`] with the error of the message.
+    /// [`Process::mrecv`], except that a failed message is an error.
     pub fn receive_matched(&self, message: u64, buffer: UserBuf) -> Result<Completion> {
         outcome(self.mrecv(message, buffer)?)
     }

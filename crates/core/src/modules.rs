@@ -18,9 +18,9 @@ pub struct Modules {
 impl Modules {
     pub(crate) fn new(params: &Params, client: &Arc<Client>) -> Result<Modules, SelectError> {
         let boot = client.segment().boot();
-        // The parents of a spawned job count, since they need a route.
+        // A spawned job also counts its parents' ranks, since it needs a route to them.
         let ranks = Some(boot.base.saturating_add(boot.size));
-        // mpirun counts the hosts; a spawned job may be the first on several virtual nodes.
+        // mpirun counts hosts, but a spawned job may be the first one on several virtual nodes.
         let nodes = boot.node.and_then(|_| NodeCount::virtual_ones(params, None));
         let mut job = Job { ranks, nodes, ..Job::default() };
         let found = params.select(&job, ThreadLevel::Single)?;
@@ -45,8 +45,8 @@ impl Modules {
         &self.params
     }
 
-    /// Selects the modules for a program that requests this thread level. The first time rank 0
-    /// prints the steps of the selection, if `mpi_show_select` is 1.
+    /// Selects the modules for a program that requests this thread level. The first call at rank 0
+    /// prints the steps of the selection if `mpi_show_select` is 1.
     pub fn settle(&self, wanted: ThreadLevel) -> Result<ModuleSelection, SelectError> {
         let found = self.params.select(&self.job, wanted)?;
         if !self.is_reported.swap(true, Ordering::Relaxed) {

@@ -1,29 +1,25 @@
-//! Short waits for one rank on an oversubscribed node.
+//! Short waits for one rank on a node with more ranks than processors.
 
 use oxmpi_shm::door::{Next, Wait};
 use oxmpi_sys::clock::{pass_ticks_from, ticks, ticks_of_ns};
 
-/// The number of times that such a wait yields the processor before it becomes an ordinary wait.
+/// The number of times that such a wait yields the processor before an ordinary wait begins.
 const ASIDE: u32 = 12;
 /// The longest time of polling while the awaited rank runs on another processor, in nanoseconds:
 /// about the time of two context switches.
 const SHORTLY_NS: u64 = 2_000;
-/// The time between two polls, in nanoseconds.
 const GAP_NS: u64 = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PollPause {
-    /// A short pause.
     Shortly,
-    /// The processor was yielded.
     Aside,
-    /// Nothing: the caller should start an ordinary wait.
+    /// No pause: the caller should start an ordinary wait.
     Over,
 }
 
-/// A wait for one rank with more ranks than processors. While the awaited rank runs on another
-/// processor, its message may arrive before a context switch would be over. So two ranks that
-/// exchange messages run at the same time, and other ranks before or after them.
+/// A wait for one rank. While the awaited rank runs on another processor, its message may arrive
+/// sooner than a context switch would take.
 #[derive(Debug)]
 pub(crate) struct OversubscribedWait<'d> {
     wait: Wait<'d>,
@@ -36,8 +32,7 @@ impl<'d> OversubscribedWait<'d> {
         OversubscribedWait { wait, since: None, aside: 0 }
     }
 
-    /// Lets time pass before the next poll. `is_away`: the awaited rank did not run at the last
-    /// poll.
+    /// Pauses before the next poll. `is_away`: the awaited rank did not run at the last poll.
     pub(crate) fn pass(&mut self, is_away: bool) -> PollPause {
         let now = ticks();
         let since = *self.since.get_or_insert(now);

@@ -50,8 +50,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Checks the rank and tag of a send and of a receive, for callers with much work before the
-    /// call.
+    /// Checks the rank and tag of a send and of a receive before a caller's longer work.
     pub fn check_exchange(
         &self,
         comm: &Communicator,
@@ -67,7 +66,6 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// The tags of a receive on a fast path; `None` if the tag is wrong.
 #[inline(always)]
 fn plain_tags(tag: i32) -> Option<Tags> {
     match tag {
@@ -88,10 +86,9 @@ pub(crate) fn source_of(comm: &Communicator, source: i32) -> Result<Option<Match
 }
 
 impl<F: Fabric> Process<F> {
-    /// Sends contiguous bytes without a request: the low-latency path, inlined as a whole. `false`:
-    /// this path cannot serve the message, or an argument is wrong, and nothing happened; use
-    /// [`Process::send_now`]. With `MAY_WAIT` it may wait until the message has left, which no
-    /// nonblocking call may.
+    /// Sends contiguous bytes without a request: the low-latency path, inlined as a whole. `false`
+    /// means that nothing happened; use [`Process::send_now`]. With `MAY_WAIT` the call may wait
+    /// until the message has left, so no nonblocking call sets it.
     #[inline(always)]
     pub fn try_send<const MAY_WAIT: bool>(
         &self,
@@ -141,7 +138,7 @@ impl<F: Fabric> Process<F> {
         true
     }
 
-    /// [`Process::try_send`] by a second attempt that reads the credits of the ring, or by tag.
+    /// A second attempt of [`Process::try_send`], by newly read credits or by tag.
     #[inline(never)]
     fn sent_otherwise<const MAY_WAIT: bool>(
         &self,
@@ -156,7 +153,6 @@ impl<F: Fabric> Process<F> {
         }
         let Some(to) = domain.lane.process_of(context, dest) else { return false };
         let sent = domain.lane.send_now(context, to, tag, bytes);
-        // The receiver's index may be known only since the route was noted.
         domain.lane.note_route(context, dest as u32, to);
         let look = sent && domain.lane.is_look_due(1);
         drop(domain);
@@ -166,8 +162,8 @@ impl<F: Fabric> Process<F> {
         sent
     }
 
-    /// [`Process::try_send`] by tag. It waits until the message has left; a loss of the peer
-    /// meanwhile is reported by the next call.
+    /// [`Process::try_send`] by tag. It waits until the message has left. If the peer is lost
+    /// meanwhile, the next call reports the loss.
     fn sent_by_tag(
         &self,
         mut domain: impl DerefMut<Target = Domain<F>>,
@@ -189,7 +185,7 @@ impl<F: Fabric> Process<F> {
         true
     }
 
-    /// The rare work after a send on the fast path: its receiver sleeps, or progress is due.
+    /// Wakes a sleeping receiver after a send on the fast path, and makes progress if it is due.
     #[cold]
     #[inline(never)]
     fn see_to_sent(&self, context: u32, dest: i32) {
@@ -205,9 +201,9 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// A blocking eager send of contiguous bytes without a request; later sends to that rank use
-    /// [`Process::try_send`]. `false`: nothing was sent; use [`Process::send`], which reports wrong
-    /// arguments.
+    /// A blocking eager send of contiguous bytes without a request, after which
+    /// [`Process::try_send`] may serve the rank. `false` means that nothing was sent; use
+    /// [`Process::send`].
     pub fn send_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
         if (dest | tag) < 0 {
             return false;
@@ -226,22 +222,22 @@ impl<F: Fabric> Process<F> {
         sent
     }
 
-    /// Notes the route of a receive's source. Returns whether it is new, so that a receive may now
-    /// use [`Process::receive_soon`].
+    /// Notes the route of a receive's source. Returns whether the route is new, so that the receive
+    /// may use [`Process::receive_soon`] from now on.
     pub fn note_source(&self, comm: &Communicator, source: i32) -> bool {
         let Ok(rank) = u32::try_from(source) else { return false };
         let Some(process) = comm.team.map.process(rank) else { return false };
         self.domain.lock().lane.note_route(comm.team.point_to_point, rank, process)
     }
 
-    /// Progress of everything: due from time to time on fast paths, and before a wait.
+    /// Makes progress of everything: from time to time on fast paths, and before a wait.
     #[cold]
     #[inline(never)]
     pub fn look_now_and_then(&self) {
         self.look(|_| ());
     }
 
-    /// Counts a call that did not wait, and makes progress if it is due: programs poll in loops
+    /// Counts a call that did not wait, and makes progress if it is due. Programs poll in loops
     /// around such calls.
     pub fn look_if_due(&self) {
         let due = self.domain.lock().lane.is_look_due(1);
@@ -250,8 +246,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// [`Process::look_now_and_then`] without the frames of the rank whose messages are being
-    /// received one by one.
+    /// Makes progress, but leaves the frames of one rank in its ring for later receives.
     #[cold]
     #[inline(never)]
     fn look_elsewhere(&self, context: u32, rank: i32) {
@@ -336,9 +331,8 @@ impl<F: Fabric> Process<F> {
         Ok(started)
     }
 
-    /// Receives a short message directly from the ring, if it is there: the low-latency path,
-    /// inlined as a whole. `None`: it is not there, an argument is wrong, or the process has
-    /// threads, and nothing happened; use [`Process::receive_soon`].
+    /// Receives a short message directly from the ring: the low-latency path, inlined as a whole.
+    /// `None` means that nothing happened; use [`Process::receive_soon`].
     #[inline(always)]
     pub fn try_receive(
         &self,
@@ -358,11 +352,10 @@ impl<F: Fabric> Process<F> {
         Some(received)
     }
 
-    /// A blocking receive into contiguous memory from a rank with a known route, without a request
-    /// unless the message takes long. It polls for a while; on an oversubscribed node only while
-    /// the source runs, else it yields the processor. Between polls, and between messages,
-    /// everything else makes progress from time to time. `None`: the message did not come this way;
-    /// use [`Process::recv`], which reports wrong arguments.
+    /// A blocking receive into contiguous memory from a rank with a known route. It makes a request
+    /// only if the message takes long: it polls for a while, on an oversubscribed node only while
+    /// the source runs. `None` means that this path did not receive the message; use
+    /// [`Process::recv`].
     #[inline(never)]
     pub fn receive_soon(
         &self,
@@ -371,7 +364,6 @@ impl<F: Fabric> Process<F> {
         source: i32,
         tag: i32,
     ) -> Result<Option<Completion>> {
-        /// Polls for the one message between two progress calls.
         const POLLS: u32 = 32;
         let Some(tags) = plain_tags(tag) else { return Ok(None) };
         if source == abi::MPI_ANY_SOURCE {
@@ -380,7 +372,7 @@ impl<F: Fabric> Process<F> {
         let (mut wait, mut oversubscribed) = (None, None);
         loop {
             for _ in 0..POLLS {
-                // After a wait the message is most often short and there.
+                // After a wait the message is most often short and has arrived.
                 if let Some(received) = self.try_receive(context, into.bytes_mut(), source, tag) {
                     return Ok(Some(received.into()));
                 }
@@ -469,7 +461,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// [`Fabric::comes_soon`]; `None` with threads, as another thread may want to poll.
+    /// [`Fabric::comes_soon`]; `None` in a process with threads, in which another thread may poll.
     #[inline]
     pub(crate) fn comes_soon(&self, from: u32) -> Option<bool> {
         if !self.door.as_ref().is_some_and(Door::spins) {
@@ -478,15 +470,14 @@ impl<F: Fabric> Process<F> {
         self.domain.home()?.lane.fabric().comes_soon(from)
     }
 
-    /// Whether a receive may use [`Process::receive_soon`]: its arguments are right and the route
-    /// is known.
+    /// Whether a receive may use [`Process::receive_soon`].
     #[inline(always)]
     pub fn may_receive(&self, context: u32, source: i32, tag: i32) -> bool {
         plain_tags(tag).is_some() && self.domain.lock().lane.process_of(context, source).is_some()
     }
 
-    /// A blocking receive from a rank with a known route. A failed message is no error, as in
-    /// [`Process::recv_whatever`].
+    /// A blocking receive from a rank with a known route. Like [`Process::recv_whatever`] it
+    /// returns the completion of a failed message.
     #[inline(never)]
     pub fn receive_from(
         &self,
@@ -507,8 +498,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// A nonblocking receive into contiguous memory, from a rank with a known route or from
-    /// MPI_ANY_SOURCE. `None`: this path cannot serve the receive, or an argument is wrong, and
-    /// nothing happened; use [`Process::irecv`].
+    /// MPI_ANY_SOURCE. `None` means that nothing happened; use [`Process::irecv`].
     #[inline(always)]
     pub fn try_irecv(
         &self,
@@ -569,8 +559,8 @@ impl<F: Fabric> Process<F> {
         outcome(self.recv_whatever(comm, buffer, source, tag)?)
     }
 
-    /// [`Process::recv`], except that a failed message is no error: the standard requires its
-    /// completion in the status.
+    /// [`Process::recv`], except that it returns the completion of a failed message, since the
+    /// standard requires the fields of its status.
     pub fn recv_whatever(
         &self,
         comm: &Communicator,
@@ -592,8 +582,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Ends a blocking receive from any source that would continue to wait although a possible
-    /// sender has failed.
+    /// Ends a blocking receive from any source after a possible sender has failed.
     pub(crate) fn given_up(&self, request: RequestId, completion: Completion) -> Completion {
         match completion.fault {
             Some(Fault::Pending { peer }) => {
@@ -604,7 +593,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// The request of a nonblocking operation whose peer has failed before.
+    /// The failed request of a nonblocking operation whose peer had failed before the call.
     fn late(&self, error: MpiError, comm: &Communicator, peer: i32) -> Result<RequestId> {
         if error.class() != MPIX_ERR_PROC_FAILED {
             return Err(error);
@@ -627,16 +616,11 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// The request of a receive. A complete one has a status, so it needs its own request.
+    /// The request of a receive. A complete receive has a status, so it needs its own request.
     pub(crate) fn request_of(&self, started: Started) -> RequestId {
         match started {
             Started::Pending(request) => request,
-            Started::Complete(completion) => {
-                let mut domain = self.domain.lock();
-                let request = domain.lane.open_external();
-                domain.lane.complete_external(request, completion);
-                request
-            }
+            Started::Complete(completion) => self.domain.lock().completed(completion),
         }
     }
 
@@ -657,10 +641,8 @@ impl<F: Fabric> Process<F> {
             .map_err(of_fault)
     }
 
-    /// Whether there is certainly no message for a probe from MPI_ANY_SOURCE or a rank with a known
-    /// route, found without any change of state. Always `false` with threads, or on an
-    /// oversubscribed node, where a probe yields the processor; then use [`Process::iprobe`], which
-    /// reports wrong arguments.
+    /// Whether there is certainly no message for a probe from MPI_ANY_SOURCE or from a rank with a
+    /// known route. Changes no state. If it returns `false`, use [`Process::iprobe`].
     #[inline(always)]
     pub fn has_none(&self, context: u32, source: i32, tag: i32) -> bool {
         // The xor is 0 for MPI_ANY_TAG, negative for a tag, and positive for other negative
@@ -695,7 +677,8 @@ impl<F: Fabric> Process<F> {
             .map_err(of_fault)
     }
 
-    /// MPI_Sendrecv. A failed received message is no error, as in [`Process::recv_whatever`].
+    /// MPI_Sendrecv. Returns the completion of a failed received message, as
+    /// [`Process::recv_whatever`] does.
     pub fn sendrecv(
         &self,
         comm: &Communicator,
@@ -703,14 +686,14 @@ impl<F: Fabric> Process<F> {
         receive: SendrecvReceive,
     ) -> Result<Completion> {
         let (sent, received) = self.start_both(comm, send, receive)?;
-        // During the wait for the receive the peer may read the sent data in place, so that they
-        // need no copy.
+        // While this rank waits for the receive, the peer may read the sent data in place, without
+        // a copy.
         let received = self.wait_raw(received.raw());
         self.wait(sent)?;
         received
     }
 
-    /// MPI_Isendrecv: one request for both.
+    /// MPI_Isendrecv: one request for the send and the receive.
     pub fn isendrecv(
         &self,
         comm: &Communicator,
@@ -727,14 +710,12 @@ impl<F: Fabric> Process<F> {
         send: SendrecvSend,
         receive: SendrecvReceive,
     ) -> Result<(RequestId, RequestId)> {
-        // A call with a wrong argument must not receive a message, so all are checked before the
-        // receive is posted.
         self.check_exchange(comm, (send.dest, send.tag), (receive.source, receive.tag))?;
         let received = self.irecv(comm, receive.buffer, receive.source, receive.tag)?;
         match self.isend(comm, Mode::Standard, send.buffer, send.dest, send.tag) {
             Ok(sent) => Ok((sent, received)),
             Err(error) => {
-                // The buffer belongs to the program again when this call returns.
+                // When this call returns, the buffer belongs to the program again.
                 self.enter(|domain| domain.lane.abandon(received));
                 Err(error)
             }
@@ -742,7 +723,7 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// The send of a sendrecv.
+/// The arguments of the send of a sendrecv.
 #[derive(Debug)]
 pub struct SendrecvSend {
     pub buffer: UserBuf,
@@ -751,7 +732,7 @@ pub struct SendrecvSend {
     pub tag: i32,
 }
 
-/// The receive of a sendrecv.
+/// The arguments of the receive of a sendrecv.
 #[derive(Debug)]
 pub struct SendrecvReceive {
     pub buffer: UserBuf,

@@ -1,21 +1,23 @@
 //! Partitioned point-to-point communication (MPI-5.0 chapter 4).
 //!
-//! 1. The two sides are matched once, at their initialization. The sender describes its *channel*
-//!    to the receiver: a number, the number of partitions and their length. This message has the
-//!    program's tag, in a context of the communicator for nothing else, and the receiver posts a
-//!    receive for it. So the k-th send with a tag matches the k-th receive with it, in whatever
-//!    order they start.
-//! 2. Ready partitions are announced by a *note* on the channel, which has their numbers and short
-//!    data; longer data follow as a message. The messages of a channel arrive in order, so the k-th
-//!    note with separate data belongs to the k-th data message, and the notes of one start come
-//!    before those of the next. A message of few long partitions has no notes: each partition has
-//!    its own tag, and receives for all are posted at the start, so that data arrive in place.
-//! 3. A receiver takes notes from its start until it has all partitions of the sender. The sides
-//!    may have different partitions: the receiver counts the missing bytes of each of its own.
+//! 1. The two sides are matched once, at their initialization. The sender sends the receiver a
+//!    description of its *channel*: a number, the number of partitions and their length. The
+//!    description has the program's tag, in a context of the communicator that nothing else uses.
+//!    The receiver posts a receive for it. So the k-th send with a tag matches the k-th receive
+//!    with this tag, in whatever order the two are started.
+//! 2. The sender announces ready partitions by a *note* on the channel. The note has their numbers,
+//!    and their data if these are short. Longer data follow as a message of their own. The messages
+//!    of a channel arrive in order. So the k-th note without data belongs to the k-th data message,
+//!    and the notes of one start come before those of the next start. A message of few long
+//!    partitions has no notes: each partition has its own tag. The receiver posts receives for all
+//!    partitions at the start, so that the data arrive in place.
+//! 3. From its start on, a receiver takes notes until it has all partitions of the sender. The two
+//!    sides may have different partitions; the receiver counts the missing bytes of each of its
+//!    own.
 //!
-//! A channel has two negative tags, or one for each partition, which the messages of rule 1 never
-//! have. A channel number stands for two tags. Numbers wrap after 2^30; the sender skips those in
-//! use.
+//! A channel has two negative tags, or one for each partition; the descriptions of rule 1 have no
+//! negative tags. A channel number stands for two tags. Numbers wrap after 2^30; the sender skips
+//! numbers in use.
 
 mod receive;
 mod send;
@@ -39,7 +41,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct PartitionedBuffer {
     pub buffer: UserBuf,
-    /// The number of partitions, which have equal numbers of elements.
+    /// The number of partitions; each has the same number of elements.
     pub partitions: usize,
 }
 
@@ -56,7 +58,7 @@ impl PartitionedBuffer {
 /// Partitions that are ready to be sent.
 #[derive(Debug, Clone, Copy)]
 pub enum Ready<'a> {
-    /// From `low` to `high` inclusive (MPI_Pready, MPI_Pready_range).
+    /// From `low` to `high`, inclusive (MPI_Pready, MPI_Pready_range).
     Range {
         low: i32,
         high: i32,
@@ -64,27 +66,22 @@ pub enum Ready<'a> {
     List(&'a [i32]),
 }
 
-/// The sender's description of a message.
 #[derive(Debug, Clone, Copy)]
 struct Channel {
     number: u32,
-    /// Of the sender.
     partitions: usize,
-    /// The packed bytes of each partition.
     bytes: usize,
 }
 
-/// The number of channel numbers.
 const CHANNELS: u32 = 1 << 30;
 
-/// The longest data in a note, in bytes: beyond this length a second copy costs more than a
-/// message.
+/// The longest data in a note, in bytes: for longer data a second copy costs more than a message.
 const WITH_NOTE: usize = 4080;
 
-/// The largest number of partitions with their own tags: each progress tests all their receives.
+/// The most partitions with tags of their own, whose receives each progress tests.
 const FEW: usize = 64;
 
-/// The bytes of a note before its data: the first partition and their number.
+/// The bytes of a note before its data: the number of the first partition, and how many they are.
 const NOTE: usize = 16;
 
 impl Channel {
@@ -94,7 +91,6 @@ impl Channel {
         self.partitions <= FEW && self.bytes > WITH_NOTE
     }
 
-    /// The first number after this channel.
     const fn end(&self) -> u32 {
         self.number + if self.is_direct() { (self.partitions as u32).div_ceil(2) } else { 1 }
     }
@@ -103,12 +99,10 @@ impl Channel {
         !((self.number << 1) as i32)
     }
 
-    /// The tag of separate data.
     const fn data(&self) -> i32 {
         !((self.number << 1 | 1) as i32)
     }
 
-    /// The tag of a partition with its own tag.
     const fn of_partition(&self, partition: usize) -> i32 {
         !(((self.number << 1) + partition as u32) as i32)
     }
@@ -127,12 +121,11 @@ impl Channel {
     }
 }
 
-/// The word with this index; 0 beyond the end.
+/// The word with index `at`; 0 beyond the end.
 fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.as_chunks::<8>().0.get(at).map_or(0, |word| u64::from_le_bytes(*word))
 }
 
-/// The contexts of partitioned messages, by the point-to-point context of the communicator.
 #[derive(Debug, Default)]
 pub(crate) struct Contexts {
     open: HashMap<u32, ChannelContext>,
@@ -141,12 +134,10 @@ pub(crate) struct Contexts {
 #[derive(Debug)]
 struct ChannelContext {
     context: u32,
-    /// The number of channel numbers used so far, including skipped ones.
     used: u64,
 }
 
 impl ChannelContext {
-    /// A channel whose numbers no live send uses.
     fn next_channel(&mut self, parts: &PartitionedBuffer, persistent: &PersistentOps) -> Channel {
         const LAP: u64 = CHANNELS as u64;
         let (partitions, bytes) = (parts.partitions, parts.bytes());
@@ -233,7 +224,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// A partitioned receive (MPI_Precv_init), without wildcards.
+    /// A partitioned receive (MPI_Precv_init); it has no wildcards.
     pub fn precv_init(
         &self,
         comm: &Communicator,
@@ -257,15 +248,14 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Marks partitions of an active send as ready (MPI_Pready and related calls): all, or none
-    /// after an error. Errors: MPI_ERR_REQUEST if the request is no active partitioned send;
-    /// MPI_ERR_ARG if there is no such partition or it was ready before.
+    /// Marks partitions of an active send as ready (MPI_Pready and related calls). After an error
+    /// none is marked. Errors: MPI_ERR_REQUEST if the request is no active partitioned send;
+    /// MPI_ERR_ARG if a partition does not exist or is ready already.
     pub fn pready(&self, request: u64, ready: Ready<'_>) -> Result<()> {
         let look = self.enter(|domain| {
             let key = key_of(domain, request, PartitionedSide::Send)?;
             if domain.lane.is_inactive(RequestId::from_raw(request)) {
-                let text =
-                    format!("the request {request:#x} is not active: it must be started before");
+                let text = format!("the request {request:#x} is not active: start it first");
                 return Err(MpiError::new(abi::MPI_ERR_REQUEST, text));
             }
             let Domain { lane, persistent, .. } = &mut *domain;
@@ -285,9 +275,9 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Whether a partition of a receive has arrived (MPI_Parrived); makes progress. True for an
-    /// inactive request. Errors: MPI_ERR_REQUEST if the request is no partitioned receive;
-    /// MPI_ERR_ARG if there is no such partition.
+    /// Makes progress, and returns whether a partition of a receive has arrived (MPI_Parrived). For
+    /// an inactive request it returns true. Errors: MPI_ERR_REQUEST if the request is no
+    /// partitioned receive; MPI_ERR_ARG if there is no such partition.
     pub fn parrived(&self, request: u64, partition: i32) -> Result<bool> {
         let question = |domain: &mut Domain<F>| {
             let key = key_of(domain, request, PartitionedSide::Receive)?;
@@ -347,8 +337,8 @@ mod tests {
                     *used = u64::from(CHANNELS) - 3;
                 }
             }
-            // 0 to 3, then three up to the end, then again from 0 without the first four, which are
-            // live.
+            // 0 to 3; then three numbers up to the end; then again from 0, without the first four,
+            // which are in use.
             let last = u64::from(CHANNELS);
             assert_eq!(numbers, [0, 1, 2, 3, last - 3, last - 2, last - 1, 4, 5, 6, 7, 8]);
             for (send, receive) in requests.iter().rev() {
@@ -386,7 +376,7 @@ mod tests {
         assert_eq!(tags, [(-1, -2), (-3, -4), (i32::MIN + 1, i32::MIN)]);
     }
 
-    /// A channel of long partitions has a tag for each, and does not exceed the numbers.
+    /// A channel of long partitions has a tag for each, and its numbers do not wrap.
     #[test]
     fn long_partitions_have_tags_of_their_own() {
         let persistent = PersistentOps::default();

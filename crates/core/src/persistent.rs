@@ -56,10 +56,10 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Starts a persistent request (MPI_Start). Errors: MPI_ERR_REQUEST if the request is not
-    /// persistent, or is active; the errors of the operation.
+    /// persistent or is active; the errors of the operation.
     pub fn start_request(&self, request: u64) -> Result<()> {
         let id = RequestId::from_raw(request);
-        // Only a buffered send can lack room; all others start at the first attempt.
+        // Only a buffered send can lack room; all other operations start at the first attempt.
         let look_is_due = self.start_with_room(|domain| {
             match domain.lane.startable(id) {
                 Ok(Operation::External { key, .. }) => {
@@ -78,13 +78,12 @@ impl<F: Fabric> Process<F> {
             Ok(started.map(|()| domain.lane.is_look_due(1)))
         })?;
         if look_is_due {
-            // The first messages of a collective leave now.
             self.look(|_| ());
         }
         Ok(())
     }
 
-    /// Starts a persistent request with another buffer until its completion.
+    /// Starts a persistent request once with another buffer.
     pub fn start_request_with(&self, request: u64, buffer: UserBuf) -> Result<()> {
         let id = RequestId::from_raw(request);
         self.enter(|domain| {
@@ -92,7 +91,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Checks that all can be started (MPI_Startall starts all or none).
+    /// Checks that all requests can be started, since MPI_Startall starts all or none.
     pub fn check_startable(&self, mut requests: impl Iterator<Item = u64>) -> Result<()> {
         if !self.checks {
             return Ok(());

@@ -11,18 +11,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The state of one persistent request.
 pub(crate) enum PersistentOp {
     Collective(Box<PersistentCollective>),
     Send(Box<PartitionedSend>),
     Receive(Box<PartitionedReceive>),
 }
 
-/// A persistent collective. Everything independent of the data is made once.
 pub(crate) struct PersistentCollective {
     run: Run,
     call: Option<UserCall>,
-    /// The starts of all persistent collectives of the communicator.
     starts: Arc<AtomicU64>,
 }
 
@@ -37,7 +34,6 @@ impl PersistentCollective {
     }
 }
 
-/// The persistent requests by key.
 #[derive(Default)]
 pub(crate) struct PersistentOps {
     places: Vec<Option<PersistentOp>>,
@@ -73,7 +69,6 @@ impl PersistentOps {
         self.places.get_mut(key)?.as_mut()
     }
 
-    /// Begins a round. Returns the user's function.
     pub(crate) fn begin(&mut self, key: usize) -> Option<UserCall> {
         match self.get_mut(key)? {
             PersistentOp::Collective(collective) => {
@@ -107,7 +102,7 @@ impl PersistentOps {
         }
     }
 
-    /// Ends a round at once; the library does not use the program's memory any more.
+    /// Ends a round at once. After this the library does not use the program's memory.
     pub(crate) fn abandon<F: Fabric>(&mut self, key: usize, lane: &mut Lane<F>) {
         match self.get_mut(key) {
             Some(PersistentOp::Collective(collective)) => collective.run.abandon(lane),
@@ -145,7 +140,6 @@ impl PersistentOps {
         })
     }
 
-    /// Whether a partitioned send in this context uses one of these channel numbers.
     pub(crate) fn uses_channels(&self, context: u32, numbers: &Range<u32>) -> bool {
         self.places.iter().flatten().any(|op| match op {
             PersistentOp::Send(sending) => sending.uses_channels(context, numbers),

@@ -40,30 +40,29 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// A user's reduction function, bound to its datatype; called without a lock.
 pub type UserCall = Arc<dyn Fn(&UserReduction) + Send + Sync>;
 
-/// The continuation of a collective, after success or failure. It runs in progress with the lane
-/// locked, just before the request is complete: it must not wait or call the program's functions.
+/// The continuation of a collective, after success or failure. Progress calls it with the lane
+/// locked, just before the request is complete. It must not wait or call the program's functions.
 pub(crate) type Then<F> = Box<dyn FnOnce(&mut Domain<F>, std::result::Result<(), Fault>) + Send>;
 
-/// A continuation that takes longer than progress may. It runs without a lock, on the thread that
-/// made progress, and must not wait for other ranks.
+/// A continuation that would take too long for progress. The thread that made progress calls it
+/// without a lock. It must not wait for other ranks.
 pub(crate) type Work<F> = Box<dyn FnOnce(&Process<F>) + Send>;
 
 /// One rank: the whole state of a process of an MPI job.
 pub struct Process<F> {
     pub(crate) rank: u32,
-    /// The largest tag that the transport has room for.
     pub(crate) last_tag: i32,
-    /// Whether the node was oversubscribed at the start of the process. Ranks of a collective
-    /// decide by this value alike; the waits of the process follow its door instead, also after a
-    /// restart on another host.
+    /// Whether the node was oversubscribed at the start of the process. All ranks of a collective
+    /// decide by this value. The waits of the process follow its door instead, which is right even
+    /// after a restart on another host.
     pub(crate) is_oversubscribed: bool,
-    /// Whether all ranks of the job have the same value, as on one host.
+    /// Whether all ranks of the job have the same `is_oversubscribed`, as on one host.
     pub(crate) is_alike: bool,
     pub(crate) domain: LaneLock<Domain<F>>,
-    /// The door for its sleeping threads; none in the virtual world, which never waits.
+    /// The door for this process's sleeping threads; `None` in the virtual world.
     pub(crate) door: Option<Door>,
     threaded: AtomicBool,
-    /// Whether whole arrays of requests are checked before the first is used.
+    /// Whether a call checks its whole array of requests before it uses the first.
     pub(crate) checks: bool,
     pub(crate) next_context: AtomicU32,
     world: Arc<Communicator>,
@@ -71,17 +70,15 @@ pub struct Process<F> {
     /// All processes of the job, for calls without a communicator ([`Process::create_from_group`]).
     pub(crate) meeting: Communicator,
     pub(crate) bonds: Option<Arc<dyn Bonds>>,
-    /// Memory for the program that peers can read; none in the virtual world.
+    /// Memory for the program that peers can read; `None` in the virtual world.
     heap: Option<Arc<Heap>>,
     pub(crate) tool: Tool,
     /// Processes with the same number can share memory.
     pub(crate) node: u64,
-    /// Whether each rank has an image of its own, so that ranks share nothing but messages.
+    /// Whether ranks must share nothing but messages, since each has its own checkpoint image.
     pub(crate) is_imaged_alone: bool,
     pub(crate) choice: Arc<Choice>,
-    /// Whether calls need a selection of a component.
     pub(crate) needs_selection: AtomicBool,
-    /// Whether a transport keeps the registration of lasting memory.
     keeps_memory: bool,
 }
 
@@ -95,19 +92,19 @@ impl<F> std::fmt::Debug for Process<F> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Process `rank` of a job of `size`, over `fabric`, with the predefined communicators.
+    /// Process `rank` of a job of `size` processes, with the predefined communicators.
     pub fn new(rank: u32, size: u32, fabric: F, door: Option<Door>) -> Process<F> {
         Process::of_job(rank, 0..size, fabric, door)
     }
 
-    /// Process `number` of the job with the processes `job`, among others of its launcher.
+    /// Process `number` of the job with the processes `job`. Its launcher may have more jobs.
     pub fn of_job(number: u32, job: Range<u32>, fabric: F, door: Option<Door>) -> Process<F> {
         let (rank, base) = (number, job.start);
         let is_oversubscribed = door.as_ref().is_some_and(Door::is_oversubscribed);
         let mut lane = Lane::new(rank, fabric);
         let keeps_memory = lane.fabric_mut().lasting_memory().is_some();
         let last_tag = lane.fabric_mut().matching().map_or(i32::MAX, |network| network.last_tag());
-        // In this order, so that all processes have the same indices for them.
+        // All processes open the three in this order, so that the contexts have the same indices.
         let map = RankMap::new(job.clone().collect());
         let world = lane.open_team(map.clone(), rank - base, ContextId::new(base, 0), true);
         let own = lane.open_team(RankMap::new(vec![rank]), 0, ContextId::new(rank, 1), true);
@@ -128,7 +125,7 @@ impl<F: Fabric> Process<F> {
             comm.errhandler_cell().set_object(handle);
             comm.set_name(name.as_bytes());
         }
-        // The component smp serves ranks on several nodes by default.
+        // By default the component smp serves ranks on several nodes.
         let needs_selection = world.is_hierarchy();
         let (world, own) = (Arc::new(world), Arc::new(own));
         let calls = Arc::<Calls>::default();
@@ -190,30 +187,29 @@ impl<F: Fabric> Process<F> {
         Process { heap: Some(Arc::new(heap)), ..self }
     }
 
-    /// Sets the node: processes with equal numbers can share memory.
+    /// Sets the number of the node: processes with equal numbers can share memory.
     pub fn on_node(self, node: u64) -> Process<F> {
         Process { node, ..self }
     }
 
-    /// Sets whether each rank has an image of its own, so that ranks share nothing but messages.
     #[must_use]
     pub(crate) fn imaged_alone(self, is_so: bool) -> Process<F> {
         Process { is_imaged_alone: is_so, ..self }
     }
 
-    /// For a job on several hosts, some of which may be oversubscribed and others not.
+    /// For a job on several hosts, of which only some may be oversubscribed.
     #[must_use]
     pub(crate) fn on_several_hosts(self) -> Process<F> {
         Process { is_alike: false, ..self }
     }
 
-    /// Drops the checks of whole arrays of requests before the first is used. A bad handle is still
-    /// an error, but the requests before it may be freed by then.
+    /// Drops the checks of whole arrays of requests. A bad handle is still an error, but by then
+    /// the requests before it in the array may be freed.
     pub fn without_checks(self) -> Process<F> {
         Process { checks: false, ..self }
     }
 
-    /// Charges each buffered send MPI_BSEND_OVERHEAD, as the standard defines it.
+    /// Charges MPI_BSEND_OVERHEAD for each buffered send, as the standard defines it.
     #[must_use]
     pub(crate) fn with_whole_overhead(self) -> Process<F> {
         self.domain.lock().attached.is_strict = true;
@@ -230,7 +226,7 @@ impl<F: Fabric> Process<F> {
         self.keeps_memory
     }
 
-    /// This memory stays valid until [`Process::forget_memory`], and may be kept registered.
+    /// Lets transports keep this memory registered until [`Process::forget_memory`].
     pub fn keep_memory(&self, memory: &Memory) {
         if self.keeps_memory
             && let Some(lasting) = self.domain.lock().lane.fabric_mut().lasting_memory()
@@ -241,7 +237,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Drops all registrations of the memory that begins at this address.
+    /// Drops all registrations of the memory that begins at address `start`.
     pub fn forget_memory(&self, start: usize) {
         if self.keeps_memory
             && let Some(lasting) = self.domain.lock().lane.fabric_mut().lasting_memory()
@@ -262,7 +258,7 @@ impl<F: Fabric> Process<F> {
         &self.own
     }
 
-    /// The number of this process at its launcher; in the first job the rank in the world.
+    /// The number of this process at its launcher; in the first job, its rank in MPI_COMM_WORLD.
     pub fn rank(&self) -> u32 {
         self.rank
     }
@@ -272,8 +268,8 @@ impl<F: Fabric> Process<F> {
         self.world.team.size()
     }
 
-    /// Several threads may call from now on (MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE). Must be
-    /// called before they do. Errors: Another thread was the first to call.
+    /// Lets several threads call the library (MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE). Errors:
+    /// the calling thread is not the home thread.
     pub fn set_threaded(&self) -> Result<()> {
         self.domain.set_threaded().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
         let mut domain = self.domain.lock();
@@ -284,17 +280,16 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// A name for a new pair of contexts, unique among all connected processes, and the `pairs - 1`
-    /// names after it.
+    /// `pairs` consecutive names for new pairs of contexts, unique among all connected processes.
+    /// Returns the first name.
     pub(crate) fn new_context_ids(&self, pairs: u32) -> Result<ContextId> {
-        // The number of values of the counter in a name.
         const MOST: u32 = 1 << 30;
         let next = |before: u32| before.checked_add(pairs).filter(|after| *after <= MOST);
         let taken = self.next_context.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         let Ok(counter) = taken else {
             return Err(MpiError::new(
                 abi::MPI_ERR_OTHER,
-                "this process has named as many pairs of contexts for communicators as it can, 2^29 at least",
+                "this process has created too many communicators: it has used all its 2^30 names for pairs of contexts",
             ));
         };
         Ok(ContextId::new(self.creator(), counter))
@@ -305,16 +300,16 @@ impl<F: Fabric> Process<F> {
         self.threaded.load(Ordering::Relaxed)
     }
 
-    /// The error handler for a failed operation: that of its communicator.
+    /// The error handler of the communicator of a failed operation.
     pub fn errhandler_of(&self, failed: &Completion) -> Option<Arc<HandlerCell>> {
         let domain = self.domain.lock();
         let (cell, _) = domain.handlers.get(failed.context as usize)?.as_ref()?;
         Some(cell.clone())
     }
 
-    /// Waits until each sent message is with its receiver, or will get there without this process,
-    /// and until receives with freed requests are complete (the part of MPI_Finalize for messages,
-    /// MPI-5.0 section 11.2.2). Then it closes the connections.
+    /// Waits until each sent message has arrived or will arrive without this process, and until
+    /// receives with freed requests are complete (the part of MPI_Finalize for messages, MPI-5.0
+    /// section 11.2.2). Then closes the connections.
     pub fn drain(&self) {
         self.domain.lock().leave_agreements();
         self.wait_for(&Awaited::Described(&Domain::reason_of_end), |domain| {
@@ -323,7 +318,7 @@ impl<F: Fabric> Process<F> {
                 .then_some(())
         });
         let mut domain = self.domain.lock();
-        // Until now other ranks may have needed this process's part of a library.
+        // Until now other ranks may have needed this process in operations of UCC or hcoll.
         domain.handed.leave();
         domain.reap();
     }

@@ -1,6 +1,5 @@
-//! A cache of completed collectives. A program repeats a few collectives, so a run with its plan,
-//! temporaries and lists serves a later call of the same shape on the same communicator, with other
-//! memory.
+//! A cache of completed collectives. A later call of the same shape on the same communicator uses
+//! the run again, with its plan, temporaries and lists; only the user's memory differs.
 
 use crate::choice::SelectionKey;
 use oxmpi_coll::Run;
@@ -10,18 +9,17 @@ use oxmpi_plan::Call;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The number of cached runs: a program may use several ranks as root, one after another.
+/// The number of cached runs: enough for a program that uses several ranks as root.
 const PLACES: usize = 16;
 
-/// In bytes of temporaries. New memory of some MiB takes longer to allocate than to fill.
+/// Bytes of temporaries. New memory of some MiB takes longer to allocate than to fill.
 const MOST_BYTES: usize = 16 << 20;
 
-/// A run of one call of the program.
 #[derive(Debug)]
 pub(crate) struct Single {
     pub(crate) run: Run,
-    /// The call and the inputs of the choice of its plan. `None` if the run cannot serve another
-    /// call, as the caller made its plan.
+    /// The call, and the inputs that selected its plan. `None` if the run cannot serve another
+    /// call, since the caller made its plan.
     pub(crate) call: Option<(Call, SelectionKey)>,
 }
 
@@ -46,13 +44,11 @@ impl Single {
 
 #[derive(Debug, Default)]
 pub(crate) struct RunCache {
-    /// Boxed as during the run, so that they are not moved.
     runs: VecDeque<Box<Single>>,
     bytes: usize,
 }
 
 impl RunCache {
-    /// A run that serves this call, to be renewed by [`Run::renew`].
     pub(crate) fn take(
         &mut self,
         team: &Arc<Team>,
@@ -65,7 +61,6 @@ impl RunCache {
         Some(single)
     }
 
-    /// Caches a completed run, if it is useful.
     pub(crate) fn give(&mut self, mut single: Box<Single>) {
         let bytes = single.run.temporary_bytes();
         if single.call.is_none() || bytes > MOST_BYTES {
@@ -73,7 +68,6 @@ impl RunCache {
         }
         single.run.release();
         while self.bytes + bytes > MOST_BYTES || self.runs.len() >= PLACES {
-            // The one that has waited longest.
             let Some(old) = self.runs.pop_front() else { break };
             self.bytes -= old.run.temporary_bytes();
         }

@@ -1,5 +1,5 @@
 //! The end of a session, or of the World Model while a session is open (MPI-5.0, "The Sessions
-//! Model"), and the time without either.
+//! Model"); and the state of a process that has neither.
 
 use crate::buffered::BufferOf;
 use crate::comm::Communicator;
@@ -13,10 +13,10 @@ use oxmpi_objects::origin::Origin;
 use std::sync::Arc;
 
 impl<F: Fabric> Process<F> {
-    /// Ends a session: frees its communicators `comms` as if by disconnects, and detaches its
+    /// Ends a session: frees its communicators `comms` as disconnects would, and detaches its
     /// buffer. If the session is the last user of the process, all sent messages are delivered
-    /// first. Errors: MPI_ERR_PENDING if the program has requests of open operations, and those of
-    /// [`Process::deliver_all`]; then nothing is freed.
+    /// first. Errors: MPI_ERR_PENDING if the program has requests of open operations; the errors of
+    /// [`Process::deliver_all`]. After an error nothing is freed.
     pub fn end_session(
         &self,
         origin: Origin,
@@ -34,7 +34,7 @@ impl<F: Fabric> Process<F> {
         });
         if held > 0 {
             let text = format!(
-                "operations on communicators of the session go on, {held} of them: complete them before (MPI_Wait and its kin)"
+                "{held} operations on communicators of the session are not complete: complete them first (MPI_Wait, MPI_Waitall)"
             );
             return Err(MpiError::new(abi::MPI_ERR_PENDING, text));
         }
@@ -42,16 +42,16 @@ impl<F: Fabric> Process<F> {
         if is_last {
             self.deliver_all()?;
         }
-        // Fails without a buffer.
+        // An error means that the session has no buffer.
         let _ = self.detach(BufferOf::Session(origin));
         self.close_all(comms);
         Ok(())
     }
 
-    /// Waits until each message sent in these communicators is with its receiver, or will get there
-    /// without this process, and until the detached collectives are complete. Then it frees the
-    /// communicators, except predefined ones. A receive with a freed request keeps its context
-    /// until its message arrives.
+    /// Waits until each message sent in these communicators has arrived or will arrive without this
+    /// process, and until the detached collectives are complete. Then frees the communicators,
+    /// except predefined ones. A receive with a freed request keeps its context until its message
+    /// arrives.
     pub fn end_communicators(&self, comms: &[Arc<Communicator>]) {
         self.await_quiet(comms);
         self.close_all(comms);
@@ -78,11 +78,11 @@ impl<F: Fabric> Process<F> {
         [self.world(), self.own()].into_iter().any(|known| Arc::ptr_eq(known, comm))
     }
 
-    /// Waits until each sent message is with its receiver, or will get there without this process,
-    /// and until receives with freed requests are complete. Unlike after [`Process::drain`],
-    /// messages are possible later ([`Process::resume`]).
+    /// Waits until each sent message has arrived or will arrive without this process, and until
+    /// receives with freed requests are complete. Unlike after [`Process::drain`], messages are
+    /// possible again later ([`Process::resume`]).
     pub fn rest(&self) {
-        // The others may still wait for an agreement whose coordinator has failed.
+        // Other ranks may still wait for an agreement whose coordinator has failed.
         self.domain.lock().leave_agreements();
         self.wait_for(&Awaited::Described(&Domain::reason_of_end), |domain| {
             let lane = &mut domain.lane;
@@ -92,15 +92,15 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().reap();
     }
 
-    /// [`Process::rest`] with a check.
+    /// [`Process::rest`], then [`Process::check_delivered`].
     pub fn deliver_all(&self) -> Result<()> {
         self.rest();
         self.check_delivered().inspect_err(|_| self.resume())
     }
 
-    /// Checks after [`Process::rest`] or [`Process::drain`] that the sent messages are with their
-    /// receivers. Errors: MPI_ERR_OTHER if the transport has given up a receiver that runs but
-    /// could not be reached.
+    /// Checks after [`Process::rest`] or [`Process::drain`] that the sent messages have arrived.
+    /// Errors: MPI_ERR_OTHER if the transport has given up a receiver that runs but could not be
+    /// reached.
     pub fn check_delivered(&self) -> Result<()> {
         match self.domain.lock().lane.fabric_mut().lost_messages() {
             Some(why) => {
@@ -110,15 +110,15 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Allows sends after [`Process::rest`]. Does nothing on a thread that may not call.
+    /// Allows sends after [`Process::rest`]. Does nothing on a thread that may not call MPI.
     pub fn resume(&self) {
         if let Ok(mut domain) = self.domain.try_enter() {
             domain.lane.resume();
         }
     }
 
-    /// Serves requests that peers have sent before they could see that this process has left MPI:
-    /// they may wait for answers, and this process makes no progress later.
+    /// Serves requests that peers sent before they could see that this process has left MPI. The
+    /// peers may wait for answers, and this process makes no progress later.
     pub fn answer_last(&self) {
         self.domain.lock().lane.look_last();
         self.wait_for(&Awaited::Described(&Domain::reason_of_sends), |domain| {
@@ -126,11 +126,12 @@ impl<F: Fabric> Process<F> {
         });
     }
 
-    /// Closes the connections after [`Process::rest`] without a wait: the program is about to end.
+    /// Closes the connections after [`Process::rest`] without a wait, as the program is about to
+    /// end.
     pub fn take_leave(&self) {
         if let Ok(mut domain) = self.domain.try_enter() {
             domain.lane.end();
-            // Everything is acknowledged, so a lost goodbye does no harm.
+            // All messages are acknowledged, so a lost goodbye does no harm.
             let _ = domain.lane.fabric_mut().leave();
         }
     }

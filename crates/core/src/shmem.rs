@@ -1,33 +1,16 @@
 //! Collectives of one node through shared memory, without plans: the component `shmem`.
 //!
 //! Each intracommunicator whose processes share memory has two control sections with message pools
-//! in the segment of its lowest rank (`Control`; `oxmpi_shm::control_section` has the protocol), as
-//! long as that segment has free ones: a few communicators at a time, of at most 64 ranks. One
-//! section serves blocking collectives, the other one nonblocking ones, so neither kind waits for
-//! the other. A collective is a few numbered steps: in each, the ranks with data for others write a
-//! piece and publish it, and the ranks that need it read it where it lies. Long data go through the
-//! segments of the pool piece by piece.
+//! in the segment of its lowest rank (`Control`; `oxmpi_shm::control_section` has the protocol).
+//! A segment has sections for only a few communicators at a time, of at most 64 ranks. One section
+//! serves blocking collectives, the other nonblocking ones, so that neither kind waits for the
+//! other. A collective is a few numbered steps. In each step the ranks with data for others write a
+//! piece and publish it, and the ranks that need the piece read it in place. A rank waits for
+//! readers only if it needs a segment that they still read.
 //!
-//! Each rank waits only for the ranks whose data it needs, and for readers only if it needs a
-//! segment that they still read.
-//!
-//! Whether a call is served follows from values that all its ranks have in common ([`limits`], and
-//! the shape of the pool). Reductions combine in the order of the ranks, in any order of arrival:
-//! the results of floating-point operations do not depend on timing.
-//!
-//! | module | contents |
-//! |---|---|
-//! | [`limits`] | which collectives of which lengths are served |
-//! | `steps` | one collective of one rank: numbering, waiting, waking |
-//! | `moves` | barrier, bcast, gather, scatter, allgather, alltoall |
-//! | [`short`] | the fast path of short collectives, one step each |
-//! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
-//! | `combining` | reduction of the data of a step in the order of the ranks |
-//! | `lengths` | ranks that call with different lengths |
-//! | `elements` | reductions by functions of the program, and of elements with padding |
-//! | `edges` | the v and w forms, and neighbourhoods |
-//! | `spread` | the layout of blocks for all other ranks in a segment |
-//! | `later` | nonblocking collectives: written when called, completed within any progress |
+//! Values that all ranks of a call have in common decide whether the call is served ([`limits`],
+//! and the shape of the pool). Reductions combine in the order of the ranks whatever the order of
+//! arrival, so that results of floating-point operations do not depend on timing.
 
 mod combining;
 mod edges;
@@ -66,25 +49,22 @@ pub(crate) use lengths::length_of;
 pub(crate) struct Control {
     leader: u32,
     index: u32,
-    /// There are more ranks than processors; all ranks of the communicator have the same value.
+    /// Whether there are more ranks than processors, as all ranks of the communicator see it.
     is_oversubscribed: bool,
     /// Mapped at the first use; `None` if the processes share no memory.
     section: OnceLock<Option<ControlSection>>,
     step: AtomicU64,
-    /// The last step that may be written without reading the other ranks' progress; 0: unknown.
+    /// The last step that may be written without reading the other ranks' progress; 0 if unknown.
     free_to: AtomicU64,
     begun: AtomicU64,
-    /// Nonblocking collectives that this rank has not completed.
     open: AtomicU32,
     /// The first step of the nonblocking collective that may read now (rule 9).
     turn: AtomicU64,
-    /// The communicator was freed while nonblocking collectives were open.
     is_left: AtomicBool,
 }
 
 impl Control {
-    /// The sections for blocking (`index`) and nonblocking collectives. `step`: the last step of
-    /// either.
+    /// The sections for blocking and nonblocking collectives. `step` is the last used step of both.
     pub(crate) fn pair(
         leader: u32,
         index: u32,
@@ -114,28 +94,26 @@ impl Control {
     }
 
     fn note_mapped(&self, section: &ControlSection) {
-        // This team has not used any segment (rule 7).
+        // This team has used no segment yet (rule 7).
         self.free_to
             .fetch_max(self.step.load(Ordering::Relaxed) + section.segments(), Ordering::Relaxed);
     }
 }
 
-/// The section for the collectives of a communicator: it is mapped and has room for all ranks.
 #[derive(Clone, Copy)]
 pub(crate) struct MappedSection<'c> {
     control: &'c Control,
     section: &'c ControlSection,
 }
 
-/// A collective that is served here if its communicator has a [`MappedSection`].
 pub(crate) struct Served<'a> {
     call: &'a Call,
     buffers: &'a Buffers,
     kernel: Option<Kernel>,
     collective: Collective,
-    /// Bytes of a block, or of the vector of a broadcast, reduction or scan; 0 for a barrier.
+    /// The bytes of a block, or of the vector of a broadcast, reduction or scan; 0 for a barrier.
     bytes: usize,
-    /// Other ranks may arrive only after this rank has carried out their requests.
+    /// Whether this rank has open requests, which other ranks may need before they arrive.
     pub(crate) has_requests: bool,
 }
 
@@ -164,7 +142,6 @@ impl<'a> Served<'a> {
     }
 }
 
-/// The bytes are those of [`Served`].
 #[inline]
 fn kind_of(call: &Call, combine: &Combine) -> Option<(Collective, usize, Option<Kernel>)> {
     let (collective, count, kernel) = match (call, combine) {
@@ -174,7 +151,7 @@ fn kind_of(call: &Call, combine: &Combine) -> Option<(Collective, usize, Option<
         (Call::Scatter { block, .. }, _) => (Collective::Scatter, block.0, None),
         (Call::Allgather { block, .. }, _) => (Collective::Allgather, block.0, None),
         (Call::Alltoall { block, .. }, _) => (Collective::Alltoall, block.0, None),
-        // Elements with padding cannot be packed in pieces.
+        // Elements with padding cannot be packed piece by piece.
         (_, Combine::Kernel(kernel)) if kernel.size() == kernel.extent() => {
             let (collective, count) = match call {
                 Call::Reduce { count, .. } => (Collective::Reduce, count.0),
@@ -227,8 +204,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// The section for blocking collectives, if there is shared memory: all ranks get the same
-    /// result.
+    /// The section for blocking collectives. All ranks get the same answer.
     #[inline]
     pub(crate) fn section_of<'c>(
         &self,
@@ -251,8 +227,8 @@ impl<F: Fabric> Process<F> {
         Ok(has_room.then_some(MappedSection { control, section }))
     }
 
-    /// Whether shared memory serves such a blocking collective, and no parameter selects a
-    /// component.
+    /// Whether shared memory serves such a blocking collective. A parameter that selects a
+    /// component prevents this.
     pub fn serves_in_memory(
         &self,
         comm: &Communicator,
@@ -274,10 +250,8 @@ impl<F: Fabric> Process<F> {
         if comm.team.is_revoked() {
             return Err(of_fault(Fault::Revoked));
         }
-        let steps = match served.has_requests {
-            true => Steps::new(self, comm, control, section).with_requests(),
-            false => Steps::new(self, comm, control, section),
-        };
+        let has_requests = served.has_requests;
+        let steps = Steps { has_requests, ..Steps::new(self, comm, control, section) };
         steps.count(served.collective, served.bytes);
         match served.kernel {
             None => moves::run(steps, served)?,
@@ -289,7 +263,7 @@ impl<F: Fabric> Process<F> {
 
     pub(crate) fn leave_sections(&self, comm: &Communicator) {
         for control in comm.blocking.iter().chain(&comm.nonblocking) {
-            // A section that cannot be reached stays taken; a segment has only a few.
+            // A section that cannot be reached stays in use, although a segment has only a few.
             let mapped = matches!(self.section(comm, control), Ok(Some(_)));
             let mut domain = self.domain.lock();
             match control.has_open() {
@@ -302,7 +276,7 @@ impl<F: Fabric> Process<F> {
 }
 
 impl Control {
-    /// Counts a collective. The calls of one communicator come one after another.
+    /// Counts a collective. No two threads call collectives of one communicator at the same time.
     #[inline]
     fn count(&self) {
         self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -327,7 +301,6 @@ impl Control {
 
     #[inline]
     fn has_open(&self) -> bool {
-        // Acquire: another thread may have ended the last one.
         self.open.load(Ordering::Acquire) != 0
     }
 

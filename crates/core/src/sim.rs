@@ -1,9 +1,9 @@
 //! The deterministic world: ranks as async functions over a virtual network and clock.
 //!
 //! A [`SimWorld`] runs one script as many ranks in one thread. A script is an async function of its
-//! [`Rank`]. When it waits, the world polls another rank, which the seed picks; when none can
-//! continue, the virtual clock advances to the next event of the network. So everything follows
-//! from the seed, which repeats a failure.
+//! [`Rank`]. When a script waits, the world polls another rank, which the seed picks. When no rank
+//! can continue, the virtual clock advances to the next event of the network. So everything follows
+//! from the seed, and the seed repeats a failure.
 //!
 //! ```
 //! use oxmpi_core::sim::{RankEnd, SimWorld};
@@ -25,10 +25,11 @@
 //! The rules of the world:
 //!
 //! - A rank that is polled and cannot continue sleeps until a frame arrives for it, as a process
-//!   does at its door. A rank that could continue and was left asleep appears as a deadlock.
-//! - A script that returns an error has met a fatal error (MPI_ERRORS_ARE_FATAL): the rank dies and
-//!   the others are notified. So after one death all ranks end, finished or failed.
-//! - A script that returns a result has finalized: its rank stays until all its messages have left.
+//!   does at its door. A rank that was left asleep although it could continue appears as a
+//!   deadlock.
+//! - A script that returns an error has met a fatal error (MPI_ERRORS_ARE_FATAL): the rank dies,
+//!   and the other ranks are notified. So after one death all ranks end, finished or failed.
+//! - A script that returns a result has finalized. Its rank stays until all its messages have left.
 //! - A rank in [`Rank::compute`] makes no progress.
 
 mod communicators;
@@ -60,7 +61,7 @@ pub struct SimWorld {
 /// The end of a rank.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RankEnd<R> {
-    /// Its script returned this, and all its messages had left.
+    /// Its script returned this value, and all its messages had left.
     Finished(R),
     Failed(MpiError),
     Dead,
@@ -69,23 +70,20 @@ pub enum RankEnd<R> {
 /// The result of a world.
 #[derive(Debug)]
 pub struct Outcome<R> {
-    /// By rank.
     pub ends: Vec<RankEnd<R>>,
-    /// The virtual time of the last end.
     pub virtual_ns: u64,
     pub frames: u64,
     pub events: u64,
-    /// A hash that differs for worlds that differ in any event.
     pub trace: u64,
 }
 
-/// A world that does not end.
+/// The error of a world that does not end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stuck {
     pub ranks: u32,
     pub seed: u64,
     pub virtual_ns: u64,
-    /// Whether there were still events, so that it is no deadlock but an endless exchange.
+    /// Whether there were events left, so that this is an endless exchange and no deadlock.
     pub busy: bool,
     pub waiting: Vec<(u32, Doing)>,
 }
@@ -113,14 +111,13 @@ impl fmt::Display for Stuck {
 
 impl std::error::Error for Stuck {}
 
-/// More events than any test needs.
 const MOST_EVENTS: u64 = 100_000_000;
 
-/// The number of turns of 256 in which the clock advances although a rank could run.
+/// Of 256 turns, the number in which the clock advances although a rank could run.
 const SLOWNESS: u8 = 64;
 
 impl SimWorld {
-    /// A world of `ranks` ranks with this seed, with the default link faults and without deaths.
+    /// A world of `ranks` ranks, with the default link faults and without deaths.
     pub fn new(ranks: u32, seed: u64) -> SimWorld {
         SimWorld {
             ranks,
@@ -139,7 +136,7 @@ impl SimWorld {
         self
     }
 
-    /// Kills a rank at a virtual time, if it has not ended by then.
+    /// Kills a rank at a virtual time unless it has ended by then.
     #[must_use]
     pub fn kill(mut self, rank: u32, at_ns: u64) -> SimWorld {
         self.deaths.push((rank, at_ns));
@@ -163,7 +160,7 @@ impl SimWorld {
     /// Runs `script` as all ranks until all have ended.
     ///
     /// # Panics
-    /// If a script panics; its rank is printed before.
+    /// If a script panics, after its rank is printed.
     pub fn run<R, S>(&self, script: impl Fn(Rank) -> S) -> Result<Outcome<R>, Stuck>
     where
         S: Future<Output = Result<R>>,
@@ -194,7 +191,7 @@ enum SimTask<R, S> {
         script: Pin<Box<S>>,
         rank: Rank,
     },
-    /// The script has returned; some of its messages have not left.
+    /// The script has returned, but some of its messages have not left.
     Finalizing {
         result: R,
         rank: Rank,
@@ -204,7 +201,7 @@ enum SimTask<R, S> {
 
 struct SimRun<R, S> {
     tasks: Vec<SimTask<R, S>>,
-    /// The ranks that may be polled, each once.
+    /// The ranks that may be polled; each is there once.
     ready: Vec<u32>,
     is_ready: Vec<bool>,
     left: u32,
@@ -324,7 +321,6 @@ impl<R, S: Future<Output = Result<R>>> SimRun<R, S> {
     }
 }
 
-/// Prints the rank of a panic.
 struct Naming {
     rank: u32,
     seed: u64,

@@ -1,4 +1,4 @@
-//! A process from the data of the launcher, or without a launcher (a singleton).
+//! Starts a process from the data of the launcher, or without a launcher (a singleton).
 
 mod launcher;
 
@@ -33,14 +33,11 @@ use std::sync::Arc;
 pub struct StartedProcess {
     pub process: Process<Routes>,
     pub client: Arc<Client>,
-    /// Whether calls check arguments where this costs time (parameter mpi_param_check).
     pub checks: bool,
     /// Whether operations accept only the datatypes that the standard names (parameter mpi_strict).
     pub strict: bool,
-    /// Of buffers in device memory, with the file of the driver (parameters accelerator,
-    /// accelerator_cuda_library).
+    /// The handling of buffers in device memory, and the file of the driver.
     pub accelerator: (Accelerator, String),
-    /// The intercommunicator with the parents of a spawned job.
     pub parent: Option<Communicator>,
     pub modules: Modules,
 }
@@ -51,7 +48,7 @@ pub enum StartError {
     Param(ParamError),
     Select(SelectError),
     Boot(BootError),
-    /// The process is no rank, and was started as one of several.
+    /// The process is no rank, but was started as one of several processes.
     NotAlone(NotAlone),
     /// A parameter names an unknown algorithm of a collective, or a rules file is wrong.
     Tuned(SettingsError),
@@ -59,7 +56,7 @@ pub enum StartError {
         name: &'static str,
         why: String,
     },
-    /// The process was spawned, and cannot determine its parents.
+    /// The process was spawned but cannot determine its parents.
     Parent(String),
 }
 
@@ -88,7 +85,7 @@ pub fn start() -> std::result::Result<StartedProcess, StartError> {
     start_changed(&[])
 }
 
-/// [`start`] with parameters that the program has changed: names and values.
+/// [`start`] with the names and values of parameters that the program has changed.
 pub fn start_changed(
     changes: &[(&str, String)],
 ) -> std::result::Result<StartedProcess, StartError> {
@@ -96,7 +93,7 @@ pub fn start_changed(
     for (name, value) in changes {
         params.set(name, value).map_err(StartError::Param)?;
     }
-    // Before the process takes over anything of the launcher.
+    // Errors of the settings must come before the process takes anything from the launcher.
     let tuned = settings::Settings::new(&params, read_rules).map_err(StartError::Tuned)?;
     let client = match Client::from_env().map_err(StartError::Boot)? {
         Some(client) => client,
@@ -110,7 +107,8 @@ pub fn start_changed(
     let module = modules.transport();
     let own = client.segment().clone();
     let boot = *own.boot();
-    // Registers for asymmetric barriers, before any peer's segment is mapped.
+    // The door registers for asymmetric barriers, which must precede the mapping of peers'
+    // segments.
     let mut door =
         Door::new(own.clone(), policy(&params, module, boot.oversubscribed, boot.local_size));
     own.advertise();
@@ -131,14 +129,14 @@ pub fn start_changed(
     };
     let launcher = LauncherServices::new(client.clone(), poller, door.kind());
     let (routes, door) = assemble(module, &situation, launcher, door)?;
-    // Over sockets, too: all processes of a node have shared windows.
+    // Also with sockets, since the processes of a node have shared windows.
     let opener = client.clone();
     let heap = Heap::new(own, Box::new(move || opener.segment_file()));
     let mut process = Process::of_job(boot.rank, job, routes, Some(door))
         .on_node(node_identity(boot.node))
         .with_heap(heap);
     process = process.imaged_alone(module.can_rest(&params) && params.cr() == Some("blcr"));
-    // Virtual nodes are all on one host, and share its processors.
+    // All virtual nodes are on one host and share its processors.
     if boot.node.is_some() && params.mpi_virtual_nodes() <= 1 {
         process = process.on_several_hosts();
     }
@@ -196,12 +194,12 @@ fn assemble(
     let (params, client) = (situation.params, launcher.client().clone());
     let facts = Arc::new(copy_costs::find(params).facts);
     let shm = Shm::new(launcher.peer_segments(), shm_settings(params, facts));
-    // Also without a launcher, as a spawn starts one.
+    // Even without a launcher, since a spawn starts one.
     let mut routes = Routes::new(shm).with_additions(launcher.additions(params));
     let has_sockets = launcher.poller().is_some();
     let services: Arc<dyn Services> = Arc::new(launcher);
     let mut memory = Reach::Everybody;
-    // Some transport carries all messages of this launcher's processes, and none of others.
+    // Whether a transport carries all messages between processes of this launcher, and no others.
     let mut knows_own = false;
     for offer in offers(module, situation, &services, has_sockets)? {
         memory = memory.min(offer.memory);
@@ -230,14 +228,14 @@ fn assemble(
     Ok((routes, door))
 }
 
-/// The offers of the process's transport, and of one between nodes if it does not leave the node.
+/// The offer of the process's transport, and of one between nodes if that one stays on the node.
 fn offers(
     module: &Module,
     situation: &Situation<'_>,
     services: &Arc<dyn Services>,
     has_sockets: bool,
 ) -> std::result::Result<Vec<Offer>, StartError> {
-    // Daemons are the route to other nodes.
+    // Daemons are themselves the route to other nodes.
     let stays = module.between == BetweenNodes::Another && !module.has_daemons();
     let between = Module::between_nodes().filter(|_| stays && has_sockets);
     let all = [(Some(module), false), (between, true)];
@@ -263,15 +261,14 @@ fn poller(client: &Arc<Client>, module: &Module) -> std::result::Result<Arc<Poll
     Ok(poller)
 }
 
-/// A number that exactly the processes of a node have.
+/// A number that only the processes of a node have, and all of them.
 fn node_identity(node: Option<u32>) -> u64 {
     // Several nodes of a job may be one host.
     host::identity().wrapping_add(node.map_or(0, u64::from))
 }
 
 impl Process<Routes> {
-    /// Applies the parameters that may change at any time. Errors: This thread or another one is
-    /// inside the lane.
+    /// Applies the parameters that may change at any time. Errors: a thread is inside the lane.
     pub fn retune(&self, params: &Params) -> std::result::Result<(), LockError> {
         let mut domain = self.domain.try_enter()?;
         let fabric = domain.lane.fabric_mut();
@@ -280,7 +277,7 @@ impl Process<Routes> {
         drop(domain);
         self.take_associative(params.coll_base_associative());
         if let Some(door) = &self.door {
-            // Oversubscription is no parameter.
+            // No parameter makes a node oversubscribed.
             door.retune(&policy(params, params.rpi(), false, 1));
         }
         Ok(())
@@ -308,7 +305,7 @@ fn policy(params: &Params, module: &Module, oversubscribed: bool, local_size: u3
     Constructor::of(module).map_or(policy, |made| (made.wait)(params, policy, local_size))
 }
 
-/// The settings of shared memory by these parameters and copy costs.
+/// The settings of the transport through shared memory.
 pub fn shm_settings(params: &Params, facts: Arc<CopyFacts>) -> ShmSettings {
     ShmSettings {
         eager_limit: params.shm_eager_limit_bytes(),

@@ -1,4 +1,4 @@
-//! Operations above the lane, executed in steps until their request is complete.
+//! Operations above the lane, which advance in steps until their request is complete.
 
 use crate::choice::Choice;
 use crate::errors;
@@ -10,24 +10,20 @@ use oxmpi_coll::{Progress, Run, UserReduction};
 use oxmpi_engine::{Completion, Lane, NO_CONTEXT, Team};
 use oxmpi_fabric::Fabric;
 
-/// The operation of a request above the lane.
 pub(crate) enum RequestTask {
     Once(Box<Single>),
-    /// The persistent request with this key.
     Persistent(usize),
     Later(Box<Later>),
-    /// A collective of UCC or hcoll, or the plan instead of it.
     Handed(Box<HandedOver>),
-    /// The progress of UCC or hcoll as long as the process lives. It has no request.
+    /// The progress of UCC or hcoll while the process lives. It has no request.
     Library(CollLibrary),
 }
 
 pub(crate) enum Stand {
-    /// It waits for messages, or for data in shared memory.
     Waiting,
-    /// The task waits, but has advanced in this call: the process must not sleep yet.
+    /// The task waits, but has advanced in this call, so the process must not sleep yet.
     Moved,
-    /// A user's function is due; the task does not advance before [`RequestTask::callback_done`].
+    /// A user's function is due. The task advances only after [`RequestTask::callback_done`].
     NeedCallback(UserReduction),
     Done(Completion),
 }
@@ -62,7 +58,7 @@ impl RequestTask {
         }
     }
 
-    /// Ends the operation at once; the library does not use the program's memory any more.
+    /// Ends the operation at once. After this the library does not use the program's memory.
     pub(crate) fn abandon<F: Fabric>(
         self,
         lane: &mut Lane<F>,
@@ -80,23 +76,24 @@ impl RequestTask {
 
     pub(crate) fn team<'a>(&'a self, persistent: &'a PersistentOps) -> Option<&'a Team> {
         match self {
-            RequestTask::Once(single) => Some(single.run.team()),
             RequestTask::Persistent(key) => persistent.team(*key),
-            RequestTask::Later(later) => Some(later.team()),
-            RequestTask::Handed(call) => Some(call.team()),
-            RequestTask::Library(_) => None,
+            _ => self.own_team(),
         }
     }
 
-    /// The context of the operation. `None` for a persistent request, whose context the request of
-    /// the lane has, and for a call of another library.
-    pub(crate) fn context(&self) -> Option<u32> {
+    /// [`RequestTask::team`], but `None` for a persistent request.
+    fn own_team(&self) -> Option<&Team> {
         match self {
-            RequestTask::Once(single) => Some(single.run.team().collective),
+            RequestTask::Once(single) => Some(single.run.team()),
+            RequestTask::Later(later) => Some(later.team()),
+            RequestTask::Handed(call) => Some(call.team()),
             RequestTask::Persistent(_) | RequestTask::Library(_) => None,
-            RequestTask::Later(later) => Some(later.team().collective),
-            RequestTask::Handed(call) => Some(call.team().collective),
         }
+    }
+
+    /// The context of the operation. `None` for a persistent request, whose context the lane has.
+    pub(crate) fn context(&self) -> Option<u32> {
+        self.own_team().map(|team| team.collective)
     }
 }
 

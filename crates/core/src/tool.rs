@@ -1,13 +1,9 @@
 //! The MPI tool interface (MPI-5.0 chapter 15, "The MPI Tool Information Interface").
 //!
-//! There is one table each of the performance variables ([`pvars`]), the event types ([`events`])
-//! and the categories ([`categories`]), for the C interface and `oxmpi info`. [`gauge`] has the
-//! handles of variables, `measure` the sources of their values.
-//!
-//! A process without a tool pays nothing: most values exist for other reasons (sequence numbers,
-//! positions of queues), the others are counted outside fast paths. Events are recorded only for a
-//! process that is *observed* ([`Process::observe`](crate::Process::observe)), which then takes the
-//! paths of a process with threads.
+//! A process without a tool pays nothing: most values exist for other reasons, the others are
+//! counted outside fast paths. Events are recorded only in a process that is *observed*
+//! ([`Process::observe`](crate::Process::observe)), which takes the paths of a process with
+//! threads.
 
 pub mod categories;
 pub mod enums;

@@ -1,7 +1,7 @@
 //! Virtual topologies (MPI-5.0 chapter 8).
 //!
-//! Ranks are never reordered: the standard leaves that to the library, and on one host with
-//! messages through shared memory there is little to gain.
+//! Ranks are never reordered, which the standard leaves to the library. Through shared memory on
+//! one host, another order gains little.
 
 use crate::Process;
 use crate::comm::{Communicator, taken};
@@ -17,7 +17,7 @@ use oxmpi_plan::{Blocks, Call, Edge, Edges, Paired, Shared};
 use oxmpi_tuned::Component;
 use std::sync::Arc;
 
-/// An edge of a distributed graph, as any rank may pass it.
+/// An edge of a distributed graph; any rank may pass it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedEdge {
     pub source: u32,
@@ -64,8 +64,7 @@ impl Communicator {
         }
     }
 
-    /// Checks a rank of the communicator; `what` is the argument name. Errors: MPI_ERR_RANK if
-    /// there is no such rank.
+    /// Checks a rank of the communicator. `what` is the name of the argument. Errors: MPI_ERR_RANK.
     pub fn member(&self, rank: i32, what: &str) -> Result<u32> {
         self.process(rank, what)?;
         Ok(rank.cast_unsigned())
@@ -90,17 +89,17 @@ impl Neighborhood<'_> {
         self.topology.degrees(self.rank)
     }
 
-    /// Whether each block of the receive buffer comes from a process, not from `MPI_PROC_NULL`.
+    /// Whether each block of the receive buffer comes from a process; `false` for `MPI_PROC_NULL`.
     pub fn received(&self) -> Vec<bool> {
         used(self.degrees().0, self.topology.sources(self.rank))
     }
 
-    /// Whether each block of the send buffer goes to a process.
+    /// Whether each block of the send buffer goes to a process; `false` for `MPI_PROC_NULL`.
     pub fn sent(&self) -> Vec<bool> {
         used(self.degrees().1, self.topology.destinations(self.rank))
     }
 
-    /// The messages. `send` and `receive` return the offset and length of a block.
+    /// The messages of this rank. `send` and `receive` return the offset and length of a block.
     pub fn edges(
         &self,
         send: impl Fn(usize) -> (usize, usize),
@@ -141,11 +140,11 @@ impl<F: Fabric> Process<F> {
         self.part_with(comm, inside, comm.rank(), Topology::Cartesian(grid))
     }
 
-    /// Communicators of the parts of a grid with some dimensions left (MPI_Cart_sub). Collective.
-    /// Errors: MPI_ERR_TOPOLOGY if the communicator has no grid.
+    /// Communicators of the parts of a grid in which only some dimensions remain (MPI_Cart_sub).
+    /// Collective. Errors: MPI_ERR_TOPOLOGY if the communicator has no grid.
     ///
     /// # Panics
-    /// If `remain` has not one value for each dimension.
+    /// If `remain` does not have one value for each dimension.
     pub fn cart_sub(&self, comm: &Communicator, remain: &[bool]) -> Result<Communicator> {
         let grid = comm.cartesian()?;
         let (part, place) = grid.sub_place(remain, comm.team.rank);
@@ -168,9 +167,9 @@ impl<F: Fabric> Process<F> {
 
     /// A communicator with a graph of which each rank passes its own edges
     /// (MPI_Dist_graph_create_adjacent). Collective: a rank with wrong arguments takes part with
-    /// its error, so that no rank waits for ever. A sole component serves the collectives if one is
-    /// named; all ranks must name the same. Errors: The error that was passed; MPI_ERR_OTHER if
-    /// another rank passed one; MPI_ERR_COMM for an intercommunicator.
+    /// its error. If a component is named, only this one serves the collectives; all ranks must
+    /// name the same. Errors: the error that was passed; MPI_ERR_OTHER if another rank passed one;
+    /// MPI_ERR_COMM for an intercommunicator.
     pub fn dist_graph_create_adjacent(
         &self,
         comm: &Communicator,
@@ -183,7 +182,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// A communicator with a graph of which each rank passes any edges (MPI_Dist_graph_create).
-    /// Collective, also for a rank with wrong arguments.
+    /// Collective: a rank with wrong arguments takes part with its error.
     pub fn dist_graph_create(
         &self,
         comm: &Communicator,
@@ -224,7 +223,6 @@ impl<F: Fabric> Process<F> {
         Ok(self.split(comm, color, key)?.map(|made| with_topology(made, topology)))
     }
 
-    /// The value of this rank, if no rank has an error.
     fn agreed<T>(&self, comm: &Communicator, mine: Result<T>) -> Result<T> {
         let input = Owned::new(vec![i32::from(mine.is_err())]);
         let output = Owned::new(vec![0_i32]);
@@ -238,16 +236,13 @@ impl<F: Fabric> Process<F> {
         let wrong = taken(output)?.first() != Some(&0);
         let mine = mine?;
         if wrong {
-            return Err(MpiError::new(
-                abi::MPI_ERR_OTHER,
-                "another rank of the call gave wrong arguments",
-            ));
+            return Err(MpiError::new(abi::MPI_ERR_OTHER, "another rank passed wrong arguments"));
         }
         Ok(mine)
     }
 
-    /// Sends each edge to the ranks at its ends. The received edges are in the order of the
-    /// senders, and of each sender's list: so both ends have parallel edges in the same order.
+    /// Sends each edge to the ranks at its ends. The received edges have the order of the senders'
+    /// lists, so both ends have parallel edges in the same order.
     fn spread(&self, comm: &Communicator, edges: &[NamedEdge]) -> Result<Vec<[i32; 3]>> {
         const WORDS: usize = 3;
         let size = comm.team.size() as usize;
@@ -291,7 +286,7 @@ fn with_topology(mut made: Communicator, topology: Topology) -> Communicator {
     made
 }
 
-/// Checks that a grid fits a communicator. Errors: MPI_ERR_DIMS otherwise.
+/// Errors: MPI_ERR_DIMS if a grid has more ranks than the communicator.
 pub fn check_cartesian_size(comm: &Communicator, grid: &Cartesian) -> Result<()> {
     if grid.size() > comm.size() {
         let text = format!(
@@ -305,7 +300,7 @@ pub fn check_cartesian_size(comm: &Communicator, grid: &Cartesian) -> Result<()>
     Ok(())
 }
 
-/// Checks that a graph fits a communicator. Errors: MPI_ERR_ARG otherwise.
+/// Errors: MPI_ERR_ARG if a graph has more nodes than the communicator has ranks.
 pub fn check_graph_size(comm: &Communicator, nodes: usize) -> Result<()> {
     if nodes > comm.size() as usize {
         let text =

@@ -1,5 +1,5 @@
 //! Descriptions of long waits. A wait of at least [`NOTE_AFTER`] writes a *note* into the segment
-//! of the process ([`WaitNoteWriter`]), which the launcher reads. A shorter wait composes no text.
+//! of the process ([`WaitNoteWriter`]), where the launcher reads it.
 
 use crate::Process;
 use crate::process::Domain;
@@ -17,20 +17,17 @@ use oxmpi_sys::semaphore::Awaits;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// After this time a wait writes its note, and renews it at this interval while messages arrive.
+/// The time before a wait writes its note, and between two writes.
 const NOTE_AFTER: Duration = Duration::from_secs(1);
 
-/// The operation that a thread waits for.
 pub(crate) enum Awaited<'a, F> {
     Request(u64),
     All(&'a [u64]),
     Any(&'a [u64]),
     Message(u32, MatchSource, TagMatch),
-    /// Any other condition; the function describes it.
     Described(&'a dyn Fn(&Domain<F>) -> Reason),
 }
 
-/// The description of a wait and the processes that can end it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reason {
     pub(crate) text: String,
@@ -48,7 +45,7 @@ impl Reason {
         Reason { text: text.into(), need, processes: processes.into() }
     }
 
-    /// Joins several reasons: all of them must be resolved, or with `is_any` only one.
+    /// Joins several reasons. The wait ends when all have ended, or with `is_any` when one has.
     pub(crate) fn join(mut reasons: Vec<Reason>, is_any: bool) -> Reason {
         let more = match reasons.len() {
             0 => return Reason::new("a request", Need::Attention, []),
@@ -60,8 +57,8 @@ impl Reason {
         processes.sort_unstable();
         processes.dedup();
         let has = |need| reasons.iter().any(|reason| reason.need == need);
-        // The weakest need counts for "all", the strongest for "any": the launcher must not take a
-        // wait for a deadlock that can still end.
+        // The launcher must not take a wait for a deadlock if the wait can still end. So of several
+        // needs the one counts that says least about the processes.
         let need = if has(Need::Outside) {
             Need::Outside
         } else if has(Need::Attention) {
@@ -113,7 +110,7 @@ impl<F: Fabric> Domain<F> {
             }
             Awaited::Message(..) | Awaited::Described(_) => return Awaits::Anything,
         };
-        // With many requests it is rarely only one peer, so the search stops early.
+        // Many requests rarely wait for one peer only, so the search stops early.
         let mut sole = None;
         for request in requests.iter().take(MOST_PEERS) {
             for outlook in self.lane.outlook(RequestId::from_raw(*request)) {
@@ -134,14 +131,13 @@ impl<F: Fabric> Domain<F> {
         sole.filter(|_| requests.len() <= MOST_PEERS).unwrap_or(Awaits::Anything)
     }
 
-    /// Which unsent data the lane keeps as private copies during this wait.
     pub(crate) fn kept(&self, awaited: &Awaited<'_, F>) -> CopiedSends {
         let is_receiving = |request: &u64| self.lane.is_receiving(RequestId::from_raw(*request));
         let needs_message = match awaited {
             Awaited::Request(request) => is_receiving(request),
             Awaited::All(requests) => requests.iter().any(is_receiving),
             Awaited::Message(..) => true,
-            // A send alone can complete the wait.
+            // Such a wait may need only a send.
             Awaited::Any(_) | Awaited::Described(_) => false,
         };
         if needs_message { CopiedSends::InPieces } else { CopiedSends::All }
@@ -203,7 +199,7 @@ impl<F: Fabric> Domain<F> {
             None => {
                 let mut processes =
                     self.lane.team_of(context).map_or(Vec::new(), |team| team.map.processes());
-                // Another thread of this process may send the message.
+                // Another thread of this process may also send the message.
                 processes.retain(|process| *process != self.lane.me());
                 Reason::new(text, Need::Any, processes)
             }
@@ -257,7 +253,7 @@ impl<F: Fabric> Domain<F> {
         Reason::new(text, need, processes)
     }
 
-    /// The reason why MPI_Finalize waits: open sends, or else receives with freed requests.
+    /// The reason why MPI_Finalize waits: open sends; without these, receives with freed requests.
     pub(crate) fn reason_of_end(&self) -> Reason {
         let receives = self.lane.outlook_of_freed_receives();
         if receives.is_empty() || !self.lane.outlook_of_sends().is_empty() {
@@ -274,8 +270,7 @@ impl<F: Fabric> Domain<F> {
         Reason::new(format!("to receive {number} sent messages"), need, processes)
     }
 
-    /// " on COMMUNICATOR", with the rank of `process` in that communicator if it differs from its
-    /// rank in the launcher.
+    /// " on COMMUNICATOR", with the rank of `process` there if it differs from its number.
     pub(crate) fn place(&self, context: u32, process: Option<u32>) -> String {
         let name = self.name_of(context);
         let Some(team) = self.lane.team_of(context) else { return format!(" on {name}") };
@@ -302,8 +297,8 @@ fn ranks(team: &Team) -> String {
     if team.size() == 1 { "1 rank".to_string() } else { format!("{} ranks", team.size()) }
 }
 
-/// The length of a collective's data in bytes, if all ranks must pass the same: ranks that wait for
-/// each other for ever may have passed different ones.
+/// The length of a collective's data in bytes if the standard requires the same length of all
+/// ranks. The text shows it because ranks that wait for ever may have passed different lengths.
 fn length_of(call: &Call, element_bytes: usize) -> Option<String> {
     let Shared(length) = match call {
         Call::Bcast { bytes: length, .. }
@@ -328,7 +323,7 @@ fn bytes(count: u64) -> String {
 fn tagged(tag: Option<i32>) -> String {
     match tag {
         None => " with any tag".to_string(),
-        // Negative tags are the library's own.
+        // The program's tags are not negative.
         Some(tag) if tag < 0 => " of the library".to_string(),
         Some(tag) => format!(" with tag {tag}"),
     }
@@ -338,20 +333,19 @@ pub(crate) fn others(team: &Team, own: u32) -> Vec<u32> {
     team.map.processes().into_iter().filter(|process| *process != own).collect()
 }
 
-/// Writes the note of one wait, if the wait becomes long.
 pub(crate) struct WaitNoteWriter<'a, F> {
     process: &'a Process<F>,
     awaited: &'a Awaited<'a, F>,
-    /// The begin of the first sleep; 0 before it.
+    /// The time of the first sleep; 0 before it.
     begun_ns: u64,
-    /// The time of the last arrival.
     moved_ns: u64,
     due_ns: Option<u64>,
     note: Option<&'a WaitNote>,
 }
 
 impl<F: Fabric> Process<F> {
-    /// The note of a wait, or of waits in sequence for one operation; its drop removes the note.
+    /// The note writer of one wait, or of several waits for one operation. Its drop removes the
+    /// note.
     pub(crate) fn wait_note_writer<'a>(
         &'a self,
         awaited: &'a Awaited<'a, F>,
@@ -372,7 +366,6 @@ impl<'a, F: Fabric> WaitNoteWriter<'a, F> {
         self.awaited
     }
 
-    /// Frames have arrived, but not for the awaited operation.
     #[inline]
     pub(crate) fn note_news(&mut self) {
         if self.begun_ns != 0 {
@@ -381,7 +374,7 @@ impl<'a, F: Fabric> WaitNoteWriter<'a, F> {
         }
     }
 
-    /// The thread is about to sleep. Returns the longest time to sleep, if a note is due after it.
+    /// Called before a sleep. Returns the time until the next note is due.
     #[inline]
     pub(crate) fn before_sleep(&mut self) -> Option<Duration> {
         if self.begun_ns == 0 {
@@ -398,23 +391,17 @@ impl<'a, F: Fabric> WaitNoteWriter<'a, F> {
         self.write();
         None
     }
-}
-
-impl<F: Fabric> WaitNoteWriter<'_, F> {
-    /// The part of the wait that decides where the thread sleeps.
     #[cold]
     pub(crate) fn awaits(&self) -> Awaits {
         self.process.domain.lock().awaits(self.awaited)
     }
-}
 
-impl<'a, F: Fabric> WaitNoteWriter<'a, F> {
     #[cold]
     #[inline(never)]
     fn write(&mut self) {
         let Some(segment) = self.process.door.as_ref().map(Door::segment) else { return };
         if self.note.is_none() {
-            // If all notes are taken, enough other threads describe a wait.
+            // If all notes are in use, enough other threads of this process describe a wait.
             self.note = segment.wait_notes().iter().find(|note| note.take());
         }
         let Some(note) = self.note else { return };

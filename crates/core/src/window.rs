@@ -3,17 +3,18 @@
 //! A [`Window`] has one entry for each target with its memory and the route to it:
 //!
 //! - *mapped*: this process maps the target's heap with the memory (MPI_Win_allocate,
-//!   MPI_Alloc_mem). Accesses are loads, stores and atomic instructions; locks and signals are
-//!   words too (`control`).
-//! - *single copy*: the kernel copies other memory of a process of this node, if it permits that.
-//! - *mailbox*: accumulates to such memory, and short puts and gets, are requests in shared memory
-//!   that the target carries out (`mailbox`).
+//!   MPI_Alloc_mem). Accesses are loads, stores and atomic instructions. Locks and signals are
+//!   words in shared memory (`control`).
+//! - *single copy*: the kernel copies other memory of a process of this node, if the kernel permits
+//!   that.
+//! - *mailbox*: accumulates to such other memory, and short puts and gets, are requests in shared
+//!   memory, which the target carries out (`mailbox`).
 //! - *adapter*: puts and gets to memory that the target has opened to its adapter (`adapter`).
-//! - *messages*: the target carries out all other accesses from messages (`service`).
+//! - *messages*: for all other accesses, which the target carries out (`service`).
 //!
-//! All accesses to a target take one route, except that puts and gets may take another one than
-//! accumulates. All routes share the functions for accumulates ([`oxmpi_mem::atomics`]). An open
-//! epoch allows accesses (`epoch`).
+//! All accumulates to a target take one route. All puts and gets take one route, which may be
+//! another. All routes share the functions for accumulates ([`oxmpi_mem::atomics`]). An open epoch
+//! allows accesses (`epoch`).
 
 mod access;
 mod adapter;
@@ -52,41 +53,40 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use words::WordOwner;
 
-/// A window.
+/// A window (MPI_Win).
 #[derive(Debug)]
 pub struct Window {
-    /// A duplicate of the program's communicator, for messages and barriers of the window.
     comm: Communicator,
     flavor: Flavor,
     exposure: Arc<WindowExposure>,
-    /// The memory of all ranks of a shared window, at the rank that has allocated it.
+    /// The memory of all ranks of a shared window, at the rank that allocated it.
     whole: Option<Exposed>,
     targets: Arc<[Target]>,
-    /// One of the constants of `epoch`: the accesses that the present epoch allows.
+    /// The accesses that the present epoch allows: one of the constants of `epoch`.
     access: AtomicU32,
     epochs: Mutex<Epochs>,
-    /// Targets locked by MPI_Win_lock; 1 after MPI_Win_lock_all. Guarded by `epochs`, or changed
-    /// by the only thread.
+    /// The number of targets locked by MPI_Win_lock; 1 after MPI_Win_lock_all. In a process with
+    /// threads `epochs` guards it.
     locks: AtomicU32,
-    /// Set *after* stores to mapped memory: a thread that reads `false` knows that they have left
-    /// the processor.
+    /// Set *after* stores to mapped memory. A thread that reads `false` knows that all such stores
+    /// have left the processor.
     stored: AtomicBool,
-    /// An operation has ever gone by messages, or a target has failed.
+    /// Whether an operation has ever gone by messages, or a target has failed.
     far: Arc<AtomicBool>,
     calls: AtomicU32,
     pub attributes: Attributes,
-    /// The values of the predefined attributes, at addresses that stay.
+    /// The values of the predefined attributes, at addresses that do not change.
     pub facts: Facts,
-    /// The key by which adapters of other processes reach the exposed memory; 0 if they do not.
+    /// The key by which other processes' adapters reach the exposed memory; 0 if none does.
     key: u64,
-    /// Only the adapter may change the words of some rank, so the fast path changes no element.
+    /// Whether only the adapter may change the words of some rank. Then the fast path changes none.
     adapter_owns_words: bool,
     has_atomics: bool,
     name: Mutex<Box<[u8]>>,
     hints: Mutex<WindowHints>,
 }
 
-/// The values of predefined attributes (MPI-5.0 section 12.2.6).
+/// The values of the predefined attributes (MPI-5.0 section 12.2.6).
 #[derive(Debug)]
 pub struct Facts {
     pub base: usize,
@@ -96,43 +96,40 @@ pub struct Facts {
     pub model: i32,
 }
 
-/// The exposed memory of one rank, as other ranks know it.
 #[derive(Debug)]
 struct Target {
     process: u32,
-    /// The process in whose heap the memory lies, if it lies in a heap.
+    /// The process in whose heap the memory lies, if it lies in one.
     owner: u32,
-    /// The address in that process.
+    /// The address in the process `owner`.
     base: u64,
     size: u64,
     disp_unit: i64,
-    /// The address of the control words in the process of the rank; 0 if they are not shared.
+    /// The address of the control words in the process of the rank; 0 if it does not share them.
     control: u64,
-    /// The key by which adapters reach the memory; 0 if they do not.
+    /// The key by which adapters reach the memory; 0 if none does.
     key: u64,
     words: WordOwner,
     routes: OnceLock<TargetRoutes>,
-    /// One of the constants of `epoch`: whether an epoch is open to this target alone.
+    /// Whether an epoch is open to this target alone: one of the constants of `epoch`.
     open: AtomicU32,
-    /// Number of exposure epochs of the target that MPI_Win_start has used.
+    /// The number of exposure epochs of the target that MPI_Win_start has used.
     posts_taken: AtomicU64,
-    /// Operations issued by messages, and how many are complete. `issued` has the bit [`GONE`] if
-    /// the target has failed or the window was revoked.
+    /// The number of operations issued by messages. Has the bit [`GONE`] if the target has failed
+    /// or the window was revoked.
     issued: AtomicU64,
     complete: AtomicU64,
 }
 
-/// The bit of [`Target::issued`] for a target that has failed.
 const GONE: u64 = 1 << 63;
 
-/// The routes to a target.
 #[derive(Debug, Default)]
 struct TargetRoutes {
     memory: Option<Exposed>,
-    /// For dynamic windows: the address of the target's heap in the target, and the heap.
+    /// For a dynamic window, the address of the target's heap in the target, and the heap here.
     heap: Option<(u64, Exposed)>,
     control: Option<ControlWords>,
-    /// `None` for this process itself, and where words in shared memory wake no process.
+    /// `None` for this process, and for a target that no word in shared memory wakes.
     bell: Option<Bell>,
     single_copy: bool,
     by_adapter: bool,
@@ -142,7 +139,7 @@ struct TargetRoutes {
 pub(crate) struct WindowExposure {
     memory: Exposed,
     control: ControlWords,
-    /// For a dynamic window, the attached regions: address and memory.
+    /// For a dynamic window, the addresses and memory of the attached regions.
     regions: Option<Mutex<Vec<(u64, Exposed)>>>,
 }
 
@@ -154,7 +151,7 @@ impl WindowExposure {
         }
     }
 
-    /// The `len` bytes at `at` of a window with memory; `None` if some of them are not exposed.
+    /// The `len` bytes at offset `at`; `None` if the window does not expose all of them.
     fn bytes(&self, at: i64, len: usize) -> Option<BytesMut<'_>> {
         match self.regions {
             None => self.memory.bytes(usize::try_from(at).ok()?, len),
@@ -162,7 +159,6 @@ impl WindowExposure {
         }
     }
 
-    /// The exposed memory of an access; `None` if some of it is not exposed.
     fn buffer(&self, place: &TargetPlace) -> Option<UserBuf> {
         let TargetPlace { at, count, layout } = place;
         match &self.regions {
@@ -186,18 +182,18 @@ impl WindowExposure {
     }
 }
 
-/// Bytes of all attached regions. Saturates: a program may attach regions of any length.
+/// Bytes of all attached regions. The sum saturates, since a program may attach any length.
 fn all_bytes(regions: &[(u64, Exposed)]) -> usize {
     regions.iter().fold(0, |all, (_, memory)| memory.len().saturating_add(all))
 }
 
-/// The value behind a lock. No code under the locks of this module panics half-way.
+/// No code panics while it holds a lock of this module, so poison has no meaning.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Window {
-    /// Number of ranks.
+    /// The number of ranks.
     pub fn size(&self) -> u32 {
         self.targets.len() as u32
     }
@@ -207,7 +203,7 @@ impl Window {
         self.comm.team.rank
     }
 
-    /// The function that made the window.
+    /// The kind of the window: the function that made it.
     pub fn flavor(&self) -> Flavor {
         self.flavor
     }
@@ -222,7 +218,6 @@ impl Window {
         locked(&self.name).clone()
     }
 
-    /// The window in messages for users: by its name, if it has one.
     pub(crate) fn words(&self) -> String {
         let name = self.name();
         match String::from_utf8_lossy(&name) {
@@ -241,7 +236,7 @@ impl Window {
         locked(&self.hints).clone()
     }
 
-    /// MPI_Win_set_info. Hints about memory have an effect only when a window is made.
+    /// MPI_Win_set_info. Hints about memory have an effect only when the window is made.
     pub fn set_hints(&self, hints: WindowHints) {
         *locked(&self.hints) = hints;
     }
@@ -276,7 +271,7 @@ impl Target {
     fn find_routes(&self, fabric: &mut impl Fabric, ranks: u32, flavor: Flavor) -> &TargetRoutes {
         let mut routes =
             TargetRoutes { bell: fabric.bell(self.process), ..TargetRoutes::default() };
-        // Over sockets only windows that need shared memory use it.
+        // Between processes over sockets, only a shared window uses shared memory.
         let shares = routes.bell.is_some() || flavor == Flavor::Shared;
         let part = |(there, heap): (u64, oxmpi_sys::memory::Memory), at: u64, len: u64| {
             heap.part(usize::try_from(at.checked_sub(there)?).ok()?, usize::try_from(len).ok()?)
@@ -287,9 +282,9 @@ impl Target {
                 fabric.map_heap(self.process).and_then(|heap| part(heap, self.control, bytes));
             routes.control = words.map(|words| ControlWords::new(words, ranks, flavor));
         }
-        // Without the control words there is no lock for the elements.
+        // Without the control words an accumulate has no element lock.
         if routes.control.is_some() && self.size == 0 {
-            // Programs compute the addresses of the parts next to an empty part from its address.
+            // From the address of an empty part, programs compute the addresses of its neighbours.
             let shared = flavor == Flavor::Shared;
             let heap = if shared { fabric.map_heap(self.owner) } else { None };
             let place = heap.and_then(|heap| part(heap, self.base, 0));
@@ -326,9 +321,9 @@ impl<F: Fabric> Process<F> {
         target.find_routes(self.domain.lock().lane.fabric_mut(), window.size(), window.flavor)
     }
 
-    /// The address of a rank's memory here, its length and displacement unit
-    /// (MPI_Win_shared_query); 0 and 0 for memory that is not mapped. MPI_PROC_NULL: the lowest
-    /// rank that exposes memory.
+    /// The address of a rank's memory in this process, its length and its displacement unit
+    /// (MPI_Win_shared_query). Address and length are 0 for memory that is not mapped here. With
+    /// MPI_PROC_NULL, of the lowest rank that exposes memory.
     pub fn shared_query(&self, window: &Window, rank: i32) -> Result<(usize, usize, i64)> {
         if window.flavor == Flavor::Dynamic {
             let text = "a window made by MPI_Win_create_dynamic has no memory of its own to query";
@@ -346,10 +341,8 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Exposes memory in a dynamic window (MPI_Win_attach).
-    ///
-    /// # Errors
-    /// MPI_ERR_RMA_FLAVOR; MPI_ERR_RMA_ATTACH if some of the memory is attached already.
+    /// Exposes memory in a dynamic window (MPI_Win_attach). Errors: MPI_ERR_RMA_FLAVOR if the
+    /// window is not dynamic; MPI_ERR_RMA_ATTACH if some of the memory is attached already.
     pub fn attach_memory(&self, window: &Window, memory: Exposed) -> Result<()> {
         let mut regions = window.regions("MPI_Win_attach")?;
         let (start, len) = (memory.address() as u64, memory.len() as u64);
@@ -371,7 +364,8 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Removes memory from a dynamic window (MPI_Win_detach). MPI_ERR_BASE: none is attached there.
+    /// Removes memory from a dynamic window (MPI_Win_detach). Errors: MPI_ERR_RMA_FLAVOR if the
+    /// window is not dynamic; MPI_ERR_BASE if nothing is attached at `address`.
     pub fn detach_memory(&self, window: &Window, address: usize) -> Result<()> {
         let mut regions = window.regions("MPI_Win_detach")?;
         let Some(at) = regions.iter().position(|(start, _)| *start == address as u64) else {
@@ -385,7 +379,8 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Orders stores before all accesses that follow (MPI_Win_sync). Programs poll with it.
+    /// Orders earlier stores before all later accesses (MPI_Win_sync). It makes progress, since
+    /// programs poll with it.
     pub fn sync_window(&self, _window: &Window) {
         std::sync::atomic::fence(Ordering::SeqCst);
         self.look(|_| ());

@@ -1,4 +1,4 @@
-//! Several ranks in one program, on threads, over the real shared-memory code or over real sockets.
+//! Several ranks in one program, on threads, over the real shared-memory code or real sockets.
 //!
 //! ```
 //! use oxmpi_core::world::world;
@@ -50,14 +50,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct WorldOptions {
     pub config: SegmentConfig,
     pub settings: ShmSettings,
-    /// For ranks with postboxes: the bytes of a postbox, the bytes of the pool, and the settings.
+    /// With postboxes: the bytes of a postbox, the bytes of the pool, and the settings.
     pub postboxes: Option<(u64, u64, postboxes::PostboxSettings)>,
     pub sockets: Option<Sockets>,
-    /// The ranks of a node; then only messages between nodes go over sockets.
+    /// The number of ranks on a node, if only messages between nodes go over sockets.
     pub ranks_of_a_node: Option<u32>,
-    /// For messages over libfabric in addition to the sockets: the provider and the tags.
+    /// With libfabric in addition to the sockets: the provider and the tags.
     pub ofi: Option<(String, Option<TagMode>)>,
-    /// For messages through daemons, one on each node; of `sockets` only the settings are used.
+    /// Whether messages go through daemons, one on each node. Of `sockets` only the settings count.
     pub daemons: bool,
     pub transport: Option<MakeTransport>,
 }
@@ -67,7 +67,7 @@ pub struct WorldOptions {
 pub struct MakeTransport(Arc<dyn Fn(u32) -> Box<dyn Transport> + Send + Sync>);
 
 impl MakeTransport {
-    /// `make` receives the number of the rank.
+    /// `make` receives the rank.
     pub fn new<T: Transport + 'static>(
         make: impl Fn(u32) -> T + Send + Sync + 'static,
     ) -> MakeTransport {
@@ -91,15 +91,15 @@ impl WorldOptions {
     }
 }
 
-/// Sockets on the loopback.
+/// Sockets on the loopback interface.
 #[derive(Clone, Default)]
 pub struct Sockets {
     pub settings: tcp::TcpSettings,
-    /// Replaces the addresses to which ranks connect.
+    /// Replaces each address to which a rank connects.
     pub detour: Option<Detour>,
 }
 
-/// The replacement of an address.
+/// A function that replaces an address.
 pub type Detour = Arc<dyn Fn(SocketAddr) -> SocketAddr + Send + Sync>;
 
 impl fmt::Debug for Sockets {
@@ -111,14 +111,12 @@ impl fmt::Debug for Sockets {
     }
 }
 
-/// The sockets of a world. The listeners wait for their ranks.
 struct Plugs {
     listeners: Vec<Mutex<Option<Listener>>>,
     addresses: Vec<SocketAddr>,
     secret: [u8; 32],
     alarms: Vec<OwnedFd>,
     daemons: Option<Daemons>,
-    /// By rank.
     left: Vec<AtomicBool>,
 }
 
@@ -152,7 +150,7 @@ impl Plugs {
         let own = Identity { job: boot.job_id, rank: boot.rank, size: boot.size, incarnation: 1 };
         let place = self.listeners[boot.rank as usize].lock();
         let listener = place.unwrap_or_else(PoisonError::into_inner).take();
-        let listener = listener.ok_or_else(|| io::Error::other("the listener was taken before"))?;
+        let listener = listener.ok_or_else(|| io::Error::other("the listener is taken already"))?;
         let plugs = self.clone();
         let find: tcp::Find = Box::new(move |peer| {
             if plugs.left.get(peer as usize).is_some_and(|left| left.load(Ordering::Acquire)) {
@@ -170,11 +168,11 @@ impl Plugs {
     }
 }
 
-/// Runs `program` as `ranks` ranks, one thread each, and returns the results by rank.
+/// Runs `program` as `ranks` ranks, one thread each. Returns the results by rank.
 ///
 /// # Panics
-/// If there is no memory for a segment, or no socket. A rank that panics ends the program, because
-/// the others would wait for it.
+/// If there is no memory for a segment, or no socket. A rank that panics ends the program, since
+/// the other ranks would wait for it.
 pub fn world<R: Send>(ranks: u32, program: impl Fn(&Process<Routes>) -> R + Sync) -> Vec<R> {
     world_with(ranks, WorldOptions::default(), program)
 }
@@ -188,7 +186,7 @@ pub fn world_with<R: Send>(
     world_shared(ranks, options, |process| program(process))
 }
 
-/// [`world_with`] for programs that store their rank in other values.
+/// [`world_with`] for programs that keep their rank in other values.
 pub fn world_shared<R: Send>(
     ranks: u32,
     options: WorldOptions,
@@ -289,7 +287,7 @@ fn process(
 ) -> Process<Routes> {
     let (fd, _) = directory.open_peer(rank).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
     let own = Segment::map(&fd).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
-    // All ranks are this process; each claims its segment for it.
+    // All ranks are this process, and each rank claims its segment for this process.
     own.status()
         .claim(std::process::id())
         .unwrap_or_else(|pid| panic!("rank {rank} is process {pid} already"));

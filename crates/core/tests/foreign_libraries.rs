@@ -8,7 +8,6 @@ use oxmpi_libfabric::{Endpoint, ProviderQuery};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The library in `tests/foreign`, which installs signal handlers.
 fn compiled() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/foreign/library.c");
     let library =
@@ -103,7 +102,8 @@ thread_local! {
     static BEFORE: std::cell::RefCell<(Vec<String>, u32)> = std::cell::RefCell::default();
 }
 
-/// Signal handlers were installed `times` times, and the program's signals are in force.
+/// Checks that signal handlers were installed `times` times, and that the program's signals are in
+/// force.
 fn check(step: &str, times: u32) {
     BEFORE.with_borrow(|(before, taken_before)| {
         assert_eq!(taken() - taken_before, times, "{step}");
@@ -125,7 +125,7 @@ fn every_library_leaves_the_signals_to_the_program() {
         ("cuda", cuda),
     ];
     for (name, open_and_start) in table {
-        // The loader does not open a library again that is loaded already.
+        // The loader does not open a library again that it has loaded.
         let own = library.with_extension(name);
         std::fs::copy(&library, &own).unwrap();
         BEFORE.set((signals(), taken()));

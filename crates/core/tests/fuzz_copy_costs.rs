@@ -1,4 +1,5 @@
-//! Random files of copy costs: OXMPI_FUZZ_SECONDS (1), OXMPI_FUZZ_SEED for one case again.
+//! Random files of copy costs, for OXMPI_FUZZ_SECONDS (default 1). OXMPI_FUZZ_SEED repeats one
+//! case.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 #[path = "../../wire/tests/support/random.rs"]

@@ -20,9 +20,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+const CHOSEN_IN_MEMORY: &str = "through shared memory, as no algorithm is forced, component shmem";
 impl<F: Fabric> Process<F> {
-    /// Executes a collective by a given algorithm, for measurements; all ranks must pass the same.
-    /// The collective must not combine by a user's function.
+    /// Executes a collective by a given algorithm, for measurements. All ranks must pass the same
+    /// algorithm. The collective must not combine by a user's function.
     pub fn execute_by(
         &self,
         comm: &Communicator,
@@ -37,8 +38,8 @@ impl<F: Fabric> Process<F> {
         self.execute_made(comm, plan, memory.into(), combine)
     }
 
-    /// Executes a blocking call through shared memory without a plan, with the barriers of sync, if
-    /// that is chosen and possible; `false`: nothing happened.
+    /// Executes a blocking call through shared memory without a plan, with the barriers of sync.
+    /// `false` means that nothing happened, because shared memory is not chosen or not possible.
     #[cold]
     pub(crate) fn execute_past_plans_if_chosen(
         &self,
@@ -51,8 +52,6 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Executes a blocking v form or neighbourhood collective through shared memory, if that is
-    /// chosen and possible; `false`: nothing happened.
     pub(crate) fn execute_along_if_chosen(
         &self,
         comm: &Communicator,
@@ -64,7 +63,6 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// [`Process::execute_along_if_chosen`] for a blocking reduction element by element.
     pub(crate) fn execute_elements_if_chosen(
         &self,
         comm: &Communicator,
@@ -76,7 +74,6 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Executes a call by `run`, if shared memory is chosen and present.
     fn run_in_memory(
         &self,
         comm: &Communicator,
@@ -91,7 +88,6 @@ impl<F: Fabric> Process<F> {
         self.run_in_memory_if_chosen(comm, call, of, run)
     }
 
-    /// [`Process::run_in_memory`] with a selection and the barriers of sync.
     fn run_in_memory_if_chosen(
         &self,
         comm: &Communicator,
@@ -110,13 +106,12 @@ impl<F: Fabric> Process<F> {
         if !run(place)? {
             return Ok(false);
         }
-        let what = "through shared memory, as no algorithm is forced, component shmem";
-        self.choice.report_choice(comm, &picked.facts, picked.component, || what.to_string());
+        let what = || CHOSEN_IN_MEMORY.to_string();
+        self.choice.report_choice(comm, &picked.facts, picked.component, what);
         self.put_barrier(comm, picked.serving, barriers, SyncSide::After)?;
         Ok(true)
     }
 
-    /// Whether shared memory is chosen for a nonblocking call that it can serve.
     #[cold]
     pub(crate) fn chooses_shared_memory(
         &self,
@@ -129,14 +124,13 @@ impl<F: Fabric> Process<F> {
         let picked = self.choice.pick(comm, call, of, (Form::Nonblocking, true), setup)?;
         let is_chosen = picked.component == Component::Shmem;
         if is_chosen {
-            let what = "through shared memory, as no algorithm is forced, component shmem";
-            self.choice.report_choice(comm, &picked.facts, picked.component, || what.to_string());
+            let what = || CHOSEN_IN_MEMORY.to_string();
+            self.choice.report_choice(comm, &picked.facts, picked.component, what);
         }
         Ok(is_chosen)
     }
 
-    /// Starts a call by UCC or hcoll if one is chosen; `None`: nothing happened. A blocking call
-    /// waits for the request.
+    /// Starts a call by UCC or hcoll; a blocking call waits. `None` if neither is chosen.
     #[cold]
     pub(crate) fn start_handed_over(
         &self,
@@ -161,7 +155,7 @@ impl<F: Fabric> Process<F> {
             let picked = self.choice.pick_among(comm, call, of, (form, false, false), setup)?;
             self.choice.plan(comm, call, &picked)
         };
-        // Before anything can fail at this rank alone.
+        // All ranks draw a number, before anything can fail at this rank alone.
         let (number, has_team) = (Cell::new(None), Cell::new(true));
         let of_process = (self.world().collective_team(), self.is_threaded());
         let draw = |comm: &Communicator| {
@@ -174,7 +168,6 @@ impl<F: Fabric> Process<F> {
         };
         let key = self.selection_key_of(comm, &combine, form);
         let plan = self.prepare(comm, (call.clone(), key), memory.clone(), combine, draw, stand_in);
-        // No number was drawn, so the arguments are wrong and the call takes no part.
         let Some(number) = number.get() else { return plan.map(|_| None) };
 
         let component = library.component();
@@ -198,13 +191,11 @@ impl<F: Fabric> Process<F> {
             }
         };
         drop(domain);
-        // The first messages leave now.
         self.look(|_| ());
         Ok(Some(request))
     }
 
-    /// Executes a blocking call by UCC or hcoll, with the barriers of sync, if one is chosen;
-    /// `false`: nothing happened.
+    /// Executes a blocking call by UCC or hcoll. `false` if neither is chosen.
     #[cold]
     pub(crate) fn execute_handed_over(
         &self,
@@ -234,8 +225,7 @@ impl<F: Fabric> Process<F> {
         Ok(true)
     }
 
-    /// Executes a blocking call by a plan, with the barriers of sync. `run` receives the function
-    /// that makes the plan.
+    /// Executes a blocking call by a plan. `run` receives the function that makes the plan.
     #[cold]
     pub(crate) fn execute_plan_if_chosen(
         &self,
@@ -253,7 +243,6 @@ impl<F: Fabric> Process<F> {
         self.put_barrier(comm, picked.serving, barriers, SyncSide::After)
     }
 
-    /// The barrier of sync before or after an operation, if it is due.
     fn put_barrier(
         &self,
         comm: &Communicator,

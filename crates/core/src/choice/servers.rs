@@ -10,7 +10,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The reported choices: collective, size class (log2 of bytes) and component.
+/// The reported choices: collective, size class (log2 of bytes) and component; and whether the
+/// settings of agreements are reported.
 #[derive(Debug, Default)]
 pub(crate) struct ReportedChoices(
     pub(super) Mutex<BTreeSet<(Collective, u32, Component)>>,
@@ -19,23 +20,21 @@ pub(crate) struct ReportedChoices(
 
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
-    /// The sole component, if the parent communicator named one.
+    /// The only component, if the parent communicator named one.
     pub(super) only: Option<Component>,
-    /// The sole component of communicators made of this one.
+    /// The only component of communicators that are made of this one.
     pub(super) heirs: Mutex<Option<Component>>,
-    /// The parameter coll_base_associative for this communicator plus one; 0: that of the process.
+    /// coll_base_associative for this communicator, plus one; 0 for the value of the process.
     pub(super) associative: AtomicU8,
     pub(super) nodes: Option<Nodes>,
-    /// Made at the first use: most programs need none.
     pub(super) serving: OnceLock<Box<ServingStack>>,
 }
 
-/// The components that serve a communicator, in order of priority.
 #[derive(Debug)]
 pub(super) struct ServingStack {
     pub(super) stack: Stack,
     pub(super) nodes: Option<Nodes>,
-    /// Operations since the last barrier of sync before an operation, and after one.
+    /// The number of operations since the last barrier of sync before an operation, and after one.
     pub(super) since: [AtomicU32; 2],
 }
 
@@ -50,17 +49,15 @@ impl Communicator {
         self.servers.nodes = nodes;
     }
 
-    /// Drops the sole component that the parent communicators named.
     pub(crate) fn forget_component(&mut self) {
         self.servers.only = None;
     }
 
-    /// Whether the ranks are on several nodes, with several ranks on one of them.
     pub(crate) fn is_hierarchy(&self) -> bool {
         self.servers.nodes.as_ref().is_some_and(Nodes::is_hierarchy)
     }
 
-    /// The sole component of this communicator's collectives, if one is named.
+    /// The only component of this communicator's collectives, if one is named.
     pub fn component(&self) -> Option<Component> {
         self.servers.only
     }
@@ -70,8 +67,7 @@ impl Communicator {
     }
 }
 
-/// The nodes of a team's ranks, in a job on several nodes. `None` on one node, or with processes of
-/// other jobs, whose nodes not all ranks know.
+/// The nodes of a team's ranks. `None` on one node, or if not all ranks know their nodes.
 pub(crate) fn nodes_of(fabric: &mut impl Fabric, map: &RankMap, job: &Range<u32>) -> Option<Nodes> {
     let node = |rank| {
         map.process(rank).filter(|process| job.contains(process)).and_then(|p| fabric.node(p))

@@ -12,18 +12,17 @@ use oxmpi_plan::Call;
 use oxmpi_rt_client::waiting::Need;
 use std::time::{Duration, Instant};
 
-/// The pause of a disconnect before it queries the launcher for living peers; it doubles each time.
+/// The pause of a disconnect before it queries the launcher for living peers. It doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 impl<F: Fabric> Process<F> {
-    /// Frees a communicator; operations under way continue (MPI_Comm_free).
+    /// Frees a communicator; its operations under way continue (MPI_Comm_free).
     pub fn close(&self, comm: &Communicator) {
         self.domain.lock().foreign.released(comm);
         self.forget(comm);
     }
 
-    /// Frees a communicator without a word to the launcher.
     pub(super) fn forget(&self, comm: &Communicator) {
         self.leave_sections(comm);
         let mut domain = self.domain.lock();
@@ -33,16 +32,14 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Waits until no operation of this process is under way in the communicator, then frees it
-    /// (MPI_Comm_disconnect). Collective. With ranks of one job only, no rank waits for calls of
-    /// the others.
-    ///
-    /// With ranks of other jobs, a return at any rank means that all ranks have called it: from
-    /// then on the end of one job does not affect the other.
+    /// (MPI_Comm_disconnect). Collective. If ranks belong to several jobs, a return at any rank
+    /// means that all have made the call: from then on the end of one job does not affect the
+    /// other.
     pub fn disconnect(&self, comm: &Communicator) {
         let reason = |domain: &Domain<F>| {
             let place = domain.place(comm.team.point_to_point, None);
             Reason::new(
-                format!("the end of all that is under way{place}"),
+                format!("the end of all operations that are under way{place}"),
                 Need::All,
                 self.others_in(comm),
             )
@@ -53,22 +50,22 @@ impl<F: Fabric> Process<F> {
         let released = self.domain.lock().foreign.released(comm);
         if let Some(others) = released {
             self.wait_for_released(comm);
-            // After a failure this rank may still owe a decision to another rank.
+            // After a failure another rank may still need a decision from this rank.
             self.domain.lock().leave_agreements_of(comm.union().collective);
             self.take_leave_of(&others);
         }
         self.forget(comm);
     }
 
-    /// Waits in a barrier until all processes of the communicator have released it. A process that
-    /// has left the barrier may have exited with the other ranks of its job, so the launcher is
-    /// queried from time to time for living peers.
+    /// Waits in a barrier until all processes of the communicator have released it. It queries the
+    /// launcher from time to time, since a process that has left the barrier may have ended with
+    /// its job.
     fn wait_for_released(&self, comm: &Communicator) {
         let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
         let at = (comm.union(), comm.next_tag());
         let Ok(barrier) = self.start_in(at, Call::Barrier, buffers, Combine::Nothing, None, None)
         else {
-            // A process has failed, so there is nobody to wait for.
+            // A process has failed, so no process can be awaited.
             return;
         };
         let bonds = self.domain.lock().foreign.bonds.clone();
@@ -90,11 +87,10 @@ impl<F: Fabric> Process<F> {
         crate::wait_reason::others(comm.union(), self.rank)
     }
 
-    /// Detaches peers without a common communicator, after they have received their last data.
     fn take_leave_of(&self, others: &[u32]) {
         let settled = |domain: &mut Domain<F>| {
             let fabric = domain.lane.fabric_mut();
-            // The call for each process starts its part before the wait for any.
+            // This calls `settle` for each process, so that all start their part before the wait.
             let waiting = others.iter().filter(|process| !fabric.settle(**process)).count();
             (waiting == 0).then_some(())
         };

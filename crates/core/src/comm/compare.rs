@@ -36,7 +36,7 @@ impl Communicator {
         Ok(group_of(self.remote_map())?.from_origin(self.origin()))
     }
 
-    /// Checks for an intercommunicator. Errors: MPI_ERR_COMM otherwise.
+    /// Errors: MPI_ERR_COMM if this is no intercommunicator.
     pub fn check_inter(&self) -> Result<()> {
         if self.is_inter() {
             return Ok(());
@@ -45,7 +45,7 @@ impl Communicator {
         Err(MpiError::new(abi::MPI_ERR_COMM, text))
     }
 
-    /// Checks for an intracommunicator. Errors: MPI_ERR_COMM otherwise.
+    /// Errors: MPI_ERR_COMM if this is no intracommunicator.
     pub fn check_intra(&self) -> Result<()> {
         if !self.is_inter() {
             return Ok(());
@@ -54,8 +54,8 @@ impl Communicator {
         Err(MpiError::new(abi::MPI_ERR_COMM, text))
     }
 
-    /// Compares two communicators (MPI_Comm_compare); for intercommunicators both groups count.
-    /// Errors: MPI_ERR_COMM if they come from different sessions.
+    /// MPI_Comm_compare. For intercommunicators both groups count. Errors: MPI_ERR_COMM if the two
+    /// come from different sessions.
     pub fn compare(&self, other: &Communicator) -> Result<CommComparison> {
         self.check_origin(other, "comm2")?;
         if self.team.id == other.team.id {
@@ -77,7 +77,6 @@ impl Communicator {
         })
     }
 
-    /// Checks that all processes of a group are in the local group, else MPI_ERR_GROUP.
     pub(super) fn check_members(&self, group: &Group) -> Result<()> {
         let outsider =
             group.processes().position(|process| self.local_map().rank(process).is_none());

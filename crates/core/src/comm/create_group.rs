@@ -1,4 +1,4 @@
-//! MPI_Comm_create_group, which only the members call (MPI-5.0 section 7.4.2).
+//! MPI_Comm_create_group, which only the members of the group call (MPI-5.0 section 7.4.2).
 
 use super::name::Naming;
 use super::{CommShape, Communicator, Heritage};
@@ -12,15 +12,14 @@ use std::sync::Arc;
 /// A communicator that the members of a group are making.
 #[derive(Debug)]
 pub struct CreateGroup {
-    /// Complete when this process knows the name.
     pub request: RequestId,
     naming: Naming,
     shape: CommShape,
 }
 
 impl<F: Fabric> Process<F> {
-    /// A communicator of the members of `group`, the only callers (MPI_Comm_create_group); `None`
-    /// for other callers. Tags separate simultaneous calls.
+    /// A communicator of the members of `group` (MPI_Comm_create_group). Only these members call;
+    /// any other caller gets `None`. Different tags separate simultaneous calls.
     pub fn create_group(
         &self,
         comm: &Communicator,
@@ -53,7 +52,7 @@ impl<F: Fabric> Process<F> {
         comm.check_members(group)?;
         let Some(rank) = group.rank_of(self.rank) else { return Ok(None) };
         let (map, rank) = (RankMap::new(group.processes().collect()), rank as u32);
-        // A temporary team in the collective context of the communicator. Its tags are negative,
+        // A temporary team in the collective context of the communicator. Its tags are negative;
         // those of collectives are not.
         let members = Arc::new(comm.team.part(map.clone(), rank));
         let naming = self.start_naming((&members, !tag), false)?;

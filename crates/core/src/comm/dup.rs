@@ -3,6 +3,7 @@
 use super::Communicator;
 use super::name::Naming;
 use crate::Process;
+use crate::process::Domain;
 use oxmpi_engine::RequestId;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
@@ -11,7 +12,6 @@ use oxmpi_tuned::Component;
 /// A communicator that is being duplicated.
 #[derive(Debug)]
 pub struct Dup {
-    /// Complete when this process knows the name.
     pub request: RequestId,
     naming: Naming,
 }
@@ -22,9 +22,9 @@ impl<F: Fabric> Process<F> {
         self.dup_served_by(comm, None)
     }
 
-    /// [`Process::dup`] with a sole component for the collectives of the duplicate, if one is
-    /// named. All ranks must name the same. Errors: MPI_ERR_INFO_VALUE if a component is named and
-    /// there are ranks of several jobs.
+    /// [`Process::dup`] with this component as the only one for the collectives of the duplicate,
+    /// if it is `Some`. All ranks must name the same. Errors: MPI_ERR_INFO_VALUE if a component is
+    /// named and the ranks belong to several jobs.
     pub fn dup_served_by(
         &self,
         comm: &Communicator,
@@ -48,11 +48,10 @@ impl<F: Fabric> Process<F> {
         Communicator { topology: comm.topology.clone(), ..made }
     }
 
-    /// Nonblocking [`Process::dup_served_by`] (MPI_Comm_idup). The duplicate inherits the present
-    /// properties of `comm`. `deliver` receives the communicator just before the request is
-    /// complete. The thread that makes progress calls it with the lane locked: it must not wait or
-    /// call the process. Errors: The start failed. If a process fails later, the request reports
-    /// the failure, and `deliver` is not called.
+    /// Nonblocking [`Process::dup_served_by`] (MPI_Comm_idup). Progress passes the communicator to
+    /// `deliver` just before the request is complete, with the lane locked, so `deliver` must not
+    /// wait or call the process. If a process fails after the start, the request reports the
+    /// failure and `deliver` is not called.
     pub fn idup(
         &self,
         comm: &Communicator,
@@ -62,16 +61,20 @@ impl<F: Fabric> Process<F> {
         self.follow_component(component, self.is_of_this_job(comm))?;
         let heir = (comm.shape(), comm.heritage_with(component));
         let topology = comm.topology.clone();
-        let deliver = move |made| deliver(Communicator { topology, ..made });
+        let deliver = move |_: &mut _, made| deliver(Communicator { topology, ..made });
         self.start_naming_then((comm.union(), comm.next_immediate_tag()), heir, deliver)
     }
 
-    /// Takes part in [`Process::idup`] although this rank has an error, so that the other ranks
-    /// need not wait.
+    /// Takes part in [`Process::idup`] at a rank with an error, so that the other ranks need not
+    /// wait.
     pub fn idup_for_others(&self, comm: &Communicator) -> Result<()> {
         let heir = (comm.shape(), comm.heritage());
-        let request =
-            self.start_naming_for_others((comm.union(), comm.next_immediate_tag()), heir)?;
+        let close = |domain: &mut Domain<F>, made: Communicator| {
+            domain.closing.extend(made.teams().cloned());
+            domain.foreign.released(&made);
+        };
+        let at = (comm.union(), comm.next_immediate_tag());
+        let request = self.start_naming_then(at, heir, close)?;
         self.domain.lock().lane.detach(request);
         Ok(())
     }

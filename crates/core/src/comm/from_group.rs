@@ -1,11 +1,9 @@
-//! Communicators from groups alone (MPI-5.0 sections 7.4.2 and 7.6.2): the call has no communicator
-//! for the exchange of the name.
+//! Communicators from groups alone (MPI-5.0 sections 7.4.2 and 7.6.2).
 //!
-//! The exchange uses an internal communicator with all processes of the job, which is there also
-//! without the World Model. For members of several jobs it uses a communicator for this one call,
-//! whose name each member computes from the string tag, the group and the number of earlier equal
-//! calls. The hash of the string tag and the group separates simultaneous calls. Two string tags
-//! can have the same hash, which matters only for simultaneous calls of the same processes.
+//! Members of one job exchange the name over an internal communicator of all processes of the job.
+//! Members of several jobs use a communicator for this one call. Its name is the hash of the string
+//! tag, the group, and the number of earlier equal calls. Two string tags can have the same hash;
+//! that matters only for simultaneous calls of the same processes.
 
 use super::{Communicator, Heritage, Peer};
 use crate::Process;
@@ -22,15 +20,14 @@ fn tag_of(string: &[u8], processes: impl Iterator<Item = u32>) -> i32 {
     (hash_of(string, processes.map(u64::from)) & 0x7fff_ffff) as i32
 }
 
-/// The hash of a string and words (FNV-1a).
 pub(crate) fn hash_of(string: &[u8], words: impl Iterator<Item = u64>) -> u32 {
     let words = words.flat_map(u64::to_le_bytes);
     let bytes = string.iter().copied().chain(words);
     bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The name of a communicator for one call with a string. Each member is the universe of its
-/// launcher and its number there. `turn` counts the calls with the same hash.
+/// The name of a communicator for one call with a string. A member is the universe of its launcher
+/// and its number there. `turn` counts the calls with the same hash.
 fn name_of_meeting(
     string: &[u8],
     members: &[(u64, u32)],
@@ -44,14 +41,13 @@ fn name_of_meeting(
     ContextId::new(NOBODY, name)
 }
 
-/// The creator in the names of communicators for one call: no process has this number. The first
-/// name is that of meetings at ports.
+/// The creator in the names of communicators for one call, since no process has this number.
 const NOBODY: u32 = u32::MAX;
 const NAMES: u32 = (1 << 30) - 1;
 
 impl<F: Fabric> Process<F> {
     /// A communicator of the members of `group`, which all call (MPI_Comm_create_from_group);
-    /// `None` for an empty group. It has the session of the group, and a sole component if one is
+    /// `None` for an empty group. It has the session of the group, and only one component if one is
     /// named. Errors: MPI_ERR_GROUP if this process is no member; MPI_ERR_INFO_VALUE if a component
     /// is named for processes of several jobs.
     pub fn create_from_group(
@@ -88,12 +84,11 @@ impl<F: Fabric> Process<F> {
         processes.iter().any(|process| self.meeting.team.map.rank(*process).is_none())
     }
 
-    /// The communicator of these processes, including this one, for one call with a string.
     fn meeting_of(&self, processes: Vec<u32>, string_tag: &[u8]) -> Result<Communicator> {
         let members = self.identities(&processes)?;
         let map = RankMap::new(processes);
         let rank = map.rank(self.rank).ok_or_else(|| {
-            MpiError::new(abi::MPI_ERR_INTERN, "the calling process is not among those that meet")
+            MpiError::new(abi::MPI_ERR_INTERN, "the calling process is no member of the group")
         })?;
         let mut domain = self.domain.lock();
         let name = name_of_meeting(string_tag, &members, |hash| domain.foreign.next_meeting(hash));
@@ -102,11 +97,11 @@ impl<F: Fabric> Process<F> {
     }
 
     /// An intercommunicator of two groups, whose members all call
-    /// (MPI_Intercomm_create_from_groups). The leaders are ranks in their groups. A sole component
-    /// serves its collectives if one is named. Errors: MPI_ERR_GROUP if this process is no member
-    /// of the local group, or the groups overlap or come from different sessions; MPI_ERR_RANK if
-    /// there is no such leader; MPI_ERR_INFO_VALUE if a component is named for processes of several
-    /// jobs.
+    /// (MPI_Intercomm_create_from_groups). The leaders are ranks in their groups. If a component is
+    /// named, only this one serves its collectives. Errors: MPI_ERR_GROUP if this process is no
+    /// member of the local group, or if the groups overlap or come from different sessions;
+    /// MPI_ERR_RANK if there is no such leader; MPI_ERR_INFO_VALUE if a component is named for
+    /// processes of several jobs.
     pub fn intercomm_create_from_groups(
         &self,
         (local, local_leader): (&Group, i32),
@@ -147,7 +142,6 @@ impl<F: Fabric> Process<F> {
             false => None,
         };
         let comm = meeting.as_ref().unwrap_or(&self.meeting);
-        // Only the leader uses this rank.
         let leader = comm.team.map.rank(leader).unwrap_or(0) as i32;
         let made = self.intercomm_create(&own, local_leader, Ok(Some(Peer { comm, leader, tag })));
         meeting.iter().for_each(|meeting| self.forget(meeting));
@@ -174,8 +168,8 @@ mod tests {
     }
 
     /// A server meets processes of one launcher, then processes of another launcher that have the
-    /// same numbers and perhaps the same address: the calls of the former must not count for the
-    /// latter.
+    /// same numbers and perhaps the same address. The calls of the first must not count for the
+    /// second.
     #[test]
     fn processes_of_a_later_launcher_take_the_first_turn() {
         type Turns = HashMap<u32, u32>;

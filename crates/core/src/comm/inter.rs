@@ -6,24 +6,19 @@ use oxmpi_fabric::Fabric;
 use oxmpi_wire::ContextId;
 use std::sync::Arc;
 
-/// The parts of an intercommunicator other than its team. It has three pairs of contexts: one for
-/// both groups, and one for each group.
+/// The parts of an intercommunicator other than its team. An intercommunicator has three pairs of
+/// contexts: one for both groups together, and one for each group.
 #[derive(Debug)]
 pub struct Inter {
     pub local: Arc<Team>,
-    /// Both groups, the first before the second, in the collective context of the communicator.
+    /// Both groups, the first one first, in the collective context of the communicator.
     pub union: Arc<Team>,
-    /// Whether the local group comes first in `union`.
     pub is_first: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum CommShape {
-    Intra {
-        map: RankMap,
-        /// Of this process.
-        rank: u32,
-    },
+    Intra { map: RankMap, rank: u32 },
     Inter(InterShape),
 }
 
@@ -31,14 +26,13 @@ pub(crate) enum CommShape {
 pub(crate) struct InterShape {
     pub(crate) local: RankMap,
     pub(crate) remote: RankMap,
-    /// Of this process in the local group.
     pub(crate) rank: u32,
     pub(crate) is_first: bool,
 }
 
 impl CommShape {
     /// The shape with only the processes for which `stays` is true, in the same order. `None` if
-    /// this process is dropped.
+    /// this process does not stay.
     pub(crate) fn without(self, stays: impl Fn(u32) -> bool) -> Option<CommShape> {
         let reduced = |map: &RankMap| {
             RankMap::new(map.processes().into_iter().filter(|p| stays(*p)).collect())
@@ -68,7 +62,7 @@ impl CommShape {
 }
 
 impl InterShape {
-    /// Opens the contexts, named from `id` on: for both groups, for the first, for the second.
+    /// Opens the contexts. Their names are `id` for both groups, then one for each group.
     pub(super) fn open<F: Fabric>(self, lane: &mut Lane<F>, id: ContextId) -> (Arc<Team>, Inter) {
         let InterShape { local, remote, rank, is_first } = self;
         let (first, second) = if is_first { (&local, &remote) } else { (&remote, &local) };
@@ -82,13 +76,13 @@ impl InterShape {
 }
 
 impl Communicator {
-    /// Whether it is an intercommunicator (MPI_Comm_test_inter, MPI-5.0 section 7.6.1).
+    /// Whether this is an intercommunicator (MPI_Comm_test_inter, MPI-5.0 section 7.6.1).
     #[inline]
     pub fn is_inter(&self) -> bool {
         self.inter.is_some()
     }
 
-    /// The parts of an intercommunicator.
+    /// The parts that only an intercommunicator has.
     pub fn inter(&self) -> Option<&Inter> {
         self.inter.as_ref()
     }
@@ -101,18 +95,18 @@ impl Communicator {
         }
     }
 
-    /// The processes of the remote group of an intercommunicator; of an intracommunicator, all.
+    /// The processes of the remote group; in an intracommunicator, all processes.
     pub fn remote_map(&self) -> &RankMap {
         &self.team.map
     }
 
-    /// The number of ranks that messages can be sent to (MPI_Comm_remote_size).
+    /// The number of ranks to which messages can be sent (MPI_Comm_remote_size).
     pub fn remote_size(&self) -> i32 {
         self.team.size() as i32
     }
 
-    /// The team of its collectives: all processes, in an order that they share. Both groups draw
-    /// the tags of this team alike.
+    /// The team of the collectives: all processes, in an order in which both groups agree. Both
+    /// groups draw the same tags for this team.
     pub fn union(&self) -> &Arc<Team> {
         match &self.inter {
             None => &self.team,
@@ -120,7 +114,7 @@ impl Communicator {
         }
     }
 
-    /// The ranks of [`Communicator::union`] in the local group, and those in the remote group.
+    /// The ranks of [`Communicator::union`] in the local group, and in the remote group.
     pub fn sides(&self) -> (std::ops::Range<u32>, std::ops::Range<u32>) {
         let all = self.union().size();
         let first = match &self.inter {

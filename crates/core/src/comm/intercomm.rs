@@ -1,8 +1,7 @@
 //! MPI_Intercomm_create (MPI-5.0 section 7.6.2).
 //!
 //! The leaders exchange the processes of their groups by messages that no receive of the program
-//! matches; each leader broadcasts the result to its group. A leader broadcasts its error, too, so
-//! that its group does not wait for ever.
+//! matches. Then each leader broadcasts the result or its error to its group.
 
 use super::inter::InterShape;
 use super::name::Name;
@@ -31,8 +30,8 @@ pub struct Peer<'a> {
     pub tag: i32,
 }
 
-/// An intercommunicator that is being made by a sequence of requests: [`IntercommCreate::step`]
-/// starts each after the completion of the one before.
+/// An intercommunicator that is being made by a sequence of requests. [`IntercommCreate::step`]
+/// starts each request after the one before it is complete.
 #[derive(Debug)]
 pub struct IntercommCreate<'a> {
     local: &'a Communicator,
@@ -41,40 +40,21 @@ pub struct IntercommCreate<'a> {
     stage: IntercommStage,
     sends: Vec<RequestId>,
     error: Option<MpiError>,
-    /// Whether the broadcast to the group has started: all ranks see later errors by themselves.
     is_verdict_sent: bool,
     id: ContextId,
     is_first: bool,
     remote: Vec<u32>,
 }
 
+#[derive(Debug)]
 enum IntercommStage {
     Begin,
-    /// A leader waits for the other leader's head.
     Head(Owned<u64>),
-    /// A leader waits for the other group's processes.
     Processes(Owned<u64>),
-    /// A leader waits for the completion of its sends.
     Sent,
-    /// The leader broadcasts the result or its error.
     Verdict(Owned<u64>),
-    /// The leader broadcasts the processes of the remote group.
     Remote(Owned<u64>),
     Done,
-}
-
-impl std::fmt::Debug for IntercommStage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            IntercommStage::Begin => "Begin",
-            IntercommStage::Head(_) => "Head",
-            IntercommStage::Processes(_) => "Processes",
-            IntercommStage::Sent => "Sent",
-            IntercommStage::Verdict(_) => "Verdict",
-            IntercommStage::Remote(_) => "Remote",
-            IntercommStage::Done => "Done",
-        })
-    }
 }
 
 /// The words of a leader's head: the size of its group, and the context that it proposes.
@@ -86,8 +66,9 @@ const VERDICT: usize = 4;
 
 impl<'a> IntercommCreate<'a> {
     /// Begins at one process. Only the local leader reads `peer`: the route to the other leader, or
-    /// the error in the leader's arguments. Errors: MPI_ERR_COMM for an intercommunicator,
-    /// MPI_ERR_RANK if there is no such leader. All processes of the group see these by themselves.
+    /// the error in the leader's arguments. Errors: MPI_ERR_COMM for an intercommunicator;
+    /// MPI_ERR_RANK if there is no such leader. All processes of the group see these errors by
+    /// themselves.
     pub fn new(
         local: &'a Communicator,
         leader: i32,
@@ -117,8 +98,9 @@ impl<'a> IntercommCreate<'a> {
         self.local.team.rank == self.leader
     }
 
-    /// Continues after the request of the last call ended with `last` (first call: `Ok`). Returns
-    /// the next request, or `None` when [`IntercommCreate::finish`] can make the communicator.
+    /// Continues after the request of the last call ended with `last`; at the first call `last` is
+    /// `Ok`. Returns the next request, or `None` when [`IntercommCreate::finish`] can make the
+    /// communicator.
     pub fn step<F: Fabric>(
         &mut self,
         process: &Process<F>,
@@ -126,8 +108,8 @@ impl<'a> IntercommCreate<'a> {
     ) -> Result<Option<RequestId>> {
         match last.and_then(|()| self.go_on(process)) {
             Err(error) if self.leads() && !self.is_verdict_sent => {
-                // The group waits for the verdict, and the other leader may wait for messages on
-                // their way.
+                // The group waits for the verdict. The other leader may wait for messages that are
+                // under way.
                 self.error.get_or_insert(error);
                 self.stage = IntercommStage::Sent;
                 self.go_on(process)
@@ -192,7 +174,7 @@ impl<'a> IntercommCreate<'a> {
             return Err(MpiError::new(abi::MPI_ERR_INTERN, "a head is cut off"));
         };
         let peer = self.peer()?;
-        // Both launchers know the names of contexts, but each has its own numbers of processes.
+        // Names of contexts mean the same at both launchers; numbers of processes do not.
         self.is_first = self.id.0 < id;
         if !self.is_first {
             self.id = ContextId(id);
@@ -260,7 +242,7 @@ impl<'a> IntercommCreate<'a> {
         Ok(request)
     }
 
-    /// Makes the communicator, after [`IntercommCreate::step`] has returned `None`.
+    /// Makes the communicator after [`IntercommCreate::step`] has returned `None`.
     pub fn finish<F: Fabric>(self, process: &Process<F>) -> Communicator {
         let Team { map, rank, .. } = &*self.local.team;
         let shape = InterShape {
@@ -274,7 +256,7 @@ impl<'a> IntercommCreate<'a> {
     }
 }
 
-/// The negative tag of a message between leaders, which no receive of the program matches.
+/// The tag of a message between leaders. It is negative, so no receive of the program matches it.
 const fn apart(tag: i32) -> i32 {
     !tag
 }
@@ -289,7 +271,7 @@ fn request_of(started: Started) -> Result<RequestId> {
 impl<F: Fabric> Process<F> {
     /// An intercommunicator between the group of `local` and another group, each with a leader
     /// (MPI_Intercomm_create). Collective in each group. [`IntercommCreate::new`] describes `peer`.
-    /// Errors: MPI_ERR_COMM if `local` is an intercommunicator or the groups overlap; MPI_ERR_RANK,
+    /// Errors: MPI_ERR_COMM if `local` is an intercommunicator or the groups overlap; MPI_ERR_RANK;
     /// MPI_ERR_TAG.
     pub fn intercomm_create(
         &self,

@@ -12,20 +12,13 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Shared};
 
 /// An intercommunicator that is being merged.
+#[derive(Debug)]
 pub struct Merge {
-    /// Complete when this process has the entries of all.
     pub request: RequestId,
     entries: Owned<u64>,
     mine: Option<Name>,
 }
 
-impl std::fmt::Debug for Merge {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Merge").field("request", &self.request).finish_non_exhaustive()
-    }
-}
-
-/// The words of one rank's entry: whether its group is high, and a name.
 const WORDS: usize = 1 + Name::WORDS;
 
 impl<F: Fabric> Process<F> {
@@ -33,7 +26,6 @@ impl<F: Fabric> Process<F> {
     /// If both groups pass the same value, the first group comes first. Collective.
     pub fn merge(&self, comm: &Communicator, high: bool) -> Result<Communicator> {
         let merge = self.start_merge(comm, high)?;
-        // After a failure here the name stays reserved: other ranks may know it.
         self.wait(merge.request)?;
         self.finish_merge(comm, merge)
     }
@@ -42,7 +34,7 @@ impl<F: Fabric> Process<F> {
     pub fn start_merge(&self, comm: &Communicator, high: bool) -> Result<Merge> {
         comm.check_inter()?;
         let all = comm.union();
-        // Only the first rank of a group can be the first of the result.
+        // Only the first rank of a group can be the first rank of the result.
         let mine = if comm.team.rank == 0 { Some(self.new_name(all, false)?) } else { None };
         let mut entry = vec![u64::from(high)];
         entry.extend(mine.unwrap_or(Name::NONE).encode());
@@ -79,8 +71,9 @@ fn merged(comm: &Communicator, words: &[u64]) -> Result<(CommShape, Name)> {
     let is_high = |rank: u32| words.get(rank as usize * WORDS).is_some_and(|high| *high != 0);
     for (group, side) in [("first", &first), ("second", &second)] {
         if side.clone().any(|rank| is_high(rank) != is_high(side.start)) {
-            let text =
-                format!("the processes of the {group} group do not all say the same of high");
+            let text = format!(
+                "the processes of the {group} group do not all pass the same value of high"
+            );
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
     }

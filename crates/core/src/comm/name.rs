@@ -1,4 +1,4 @@
-//! Names of new communicators, and their broadcast.
+//! Names of new communicators, and the broadcast of a name.
 
 use super::{CommShape, Communicator, Heritage, words};
 use crate::Process;
@@ -17,8 +17,9 @@ use oxmpi_sys::bytes::BytesMut;
 use oxmpi_wire::ContextId;
 use std::sync::Arc;
 
-/// The name of a new communicator: its context, and the first of two control sections of its lowest
-/// rank. An intercommunicator also has the next two contexts, for its groups, and no section.
+/// The name of a new communicator: its context, and the index and generation of the first of two
+/// control sections of its lowest rank. An intercommunicator also has the next two contexts, for
+/// its groups, and no section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(super) id: ContextId,
@@ -31,7 +32,6 @@ impl Name {
     const NO_SECTION: u64 = u64::MAX;
     pub(super) const NONE: Name = Name::of_inter(ContextId(0));
 
-    /// The name of an intercommunicator, from the first of its three contexts.
     pub(crate) const fn of_inter(id: ContextId) -> Name {
         Name { id, section: None }
     }
@@ -49,7 +49,6 @@ impl Name {
     }
 }
 
-/// The broadcast of a new communicator's name by the first rank of a team.
 #[derive(Debug)]
 pub(crate) struct Naming {
     pub(super) request: RequestId,
@@ -71,20 +70,20 @@ impl NameBroadcast {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Draws a name for a communicator of a team's processes, of which this one is the lowest, or
-    /// for an intercommunicator.
+    /// Draws a name for an intercommunicator, or for a communicator of a team's processes in which
+    /// this process has the lowest rank.
     pub(super) fn new_name(&self, team: &Team, inter: bool) -> Result<Name> {
         if inter {
             return Ok(Name::of_inter(self.new_context_ids(3)?));
         }
         let id = self.new_context_ids(1)?;
-        // All processes must use a control section alike, and other launchers can have other
-        // parameters.
+        // All processes must use a control section alike, but processes of other launchers can have
+        // other parameters.
         if !self.are_near(&team.map) {
             return Ok(Name { id, section: None });
         }
         let mut domain = self.domain.lock();
-        // After a failure there will be no communicator: see `release_name`.
+        // After a failure no communicator is made; see `release_name`.
         let section = match check_alive(&domain.lane, team) {
             Ok(()) => domain.lane.fabric_mut().reserve_control_sections(),
             Err(_) => None,
@@ -92,12 +91,11 @@ impl<F: Fabric> Process<F> {
         Ok(Name { id, section })
     }
 
-    /// Releases a name that no process uses: it was sent to none, or all processes decide alike.
+    /// Releases a name that no process uses: it was sent to none, or all processes decide so.
     ///
-    /// A name whose broadcast a failure has interrupted is never released. Some processes may know
-    /// it, use its control section until they learn of the failure, and leave words there that the
-    /// next team would take for its own. Such a section stays reserved, as does that of a
-    /// communicator with a failed process.
+    /// A name whose broadcast a failure has interrupted stays reserved: some processes may use its
+    /// control section until they learn of the failure, and the next team would take those words
+    /// for its own.
     pub(super) fn release_name(&self, name: Name) {
         self.domain.lock().release_name(name);
     }
@@ -130,39 +128,21 @@ impl<F: Fabric> Process<F> {
         self.start_broadcast(at, self.new_broadcast(at.0, inter)?, None)
     }
 
-    /// [`Process::start_naming`], which makes the communicator just before the request is complete.
-    /// The thread that makes progress calls `deliver` with the lane locked.
+    /// [`Process::start_naming`], which makes the communicator and passes it to `deliver` just
+    /// before the request is complete.
     pub(super) fn start_naming_then(
         &self,
         at: (&Arc<Team>, i32),
         (shape, heritage): (CommShape, Heritage),
-        deliver: impl FnOnce(Communicator) + Send + 'static,
+        deliver: impl FnOnce(&mut Domain<F>, Communicator) + Send + 'static,
     ) -> Result<RequestId> {
         let broadcast = self.new_broadcast(at.0, shape.is_inter())?;
         let received = broadcast.clone();
-        // After a failure here the name stays reserved: see `release_name`.
-        let then: Then<F> = Box::new(move |domain, outcome| {
-            if outcome.is_ok() {
-                deliver(domain.open(shape, received.name(), heritage));
-            }
-        });
-        self.start_broadcast(at, broadcast, Some(then)).map(|naming| naming.request)
-    }
-
-    /// [`Process::start_naming_then`], which closes the communicator at once.
-    pub(super) fn start_naming_for_others(
-        &self,
-        at: (&Arc<Team>, i32),
-        (shape, heritage): (CommShape, Heritage),
-    ) -> Result<RequestId> {
-        let broadcast = self.new_broadcast(at.0, shape.is_inter())?;
-        let received = broadcast.clone();
-        // After a failure here the name stays reserved: see `release_name`.
+        // After a failure here the name stays reserved; see `release_name`.
         let then: Then<F> = Box::new(move |domain, outcome| {
             if outcome.is_ok() {
                 let made = domain.open(shape, received.name(), heritage);
-                domain.closing.extend(made.teams().cloned());
-                domain.foreign.released(&made);
+                deliver(domain, made);
             }
         });
         self.start_broadcast(at, broadcast, Some(then)).map(|naming| naming.request)
@@ -183,7 +163,7 @@ impl<F: Fabric> Process<F> {
         shape: CommShape,
         heritage: Heritage,
     ) -> Result<Communicator> {
-        // After a failure here the name stays reserved: see `release_name`.
+        // After a failure here the name stays reserved; see `release_name`.
         self.wait(naming.request)?;
         Ok(self.finish_naming(naming, shape, heritage))
     }
@@ -201,7 +181,7 @@ impl<F: Fabric> Domain<F> {
             CommShape::Intra { map, rank } => {
                 let control = match (map.process(0), name.section) {
                     (Some(leader), Some((index, generation))) if self.may_share_section(&map) => {
-                        // Processes of another job may have another value.
+                        // Processes of other jobs may have another value.
                         let is_oversubscribed =
                             self.is_oversubscribed && self.choice.is_of_job(&map);
                         Some(Control::pair(leader, index, generation, is_oversubscribed))

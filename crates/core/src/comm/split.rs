@@ -1,7 +1,7 @@
 //! MPI_Comm_split, MPI_Comm_split_type and MPI_Comm_create (MPI-5.0 section 7.4.2).
 //!
-//! All three are an allgather: each rank sends its colour, its key, and a word that other ranks of
-//! its part must send alike, so that a disagreement is an error at each of these ranks.
+//! All three are an allgather. Each rank sends its colour, its key, and a word that all ranks of
+//! its part must have in common. If the words differ, each rank of the part returns an error.
 
 use super::name::Name;
 use super::{CommShape, Communicator, InterShape, taken};
@@ -19,23 +19,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 /// A communicator that is being split.
+#[derive(Debug)]
 pub struct Split {
-    /// Complete when this process has the entries of all.
     pub request: RequestId,
     arguments: SplitArguments,
     mine: Name,
     entries: Owned<u64>,
-    /// The sole component of the new communicators, if one is named.
     component: Option<Component>,
-}
-
-impl std::fmt::Debug for Split {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Split")
-            .field("request", &self.request)
-            .field("arguments", &self.arguments)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The named process sets (MPI-5.0 section 11.3.2).
@@ -46,7 +36,7 @@ pub enum ProcessSet {
 }
 
 impl ProcessSet {
-    /// In the order of MPI_Session_get_nth_pset.
+    /// All sets, in the order of MPI_Session_get_nth_pset.
     pub const ALL: [ProcessSet; 2] = [ProcessSet::World, ProcessSet::Own];
 
     /// The URI of the set.
@@ -57,37 +47,33 @@ impl ProcessSet {
         }
     }
 
-    /// The set of a URI. Upper and lower case are equal in URIs of this form (RFC 3986).
+    /// The set with this URI. Upper and lower case are equal in URIs of this form (RFC 3986).
     pub fn named(name: &str) -> Option<ProcessSet> {
         ProcessSet::ALL.into_iter().find(|set| set.name().eq_ignore_ascii_case(name))
     }
 }
 
-/// The arguments of one rank.
 #[derive(Debug)]
 struct SplitArguments {
-    /// Ranks with the same colour are in one part; `None`: in no part.
+    /// Ranks with the same colour are in one part; a rank with `None` is in no part.
     color: Option<u64>,
     key: i32,
     common: Common,
-    /// The error of this rank. It takes part all the same, with no colour, as the others must not
-    /// wait for ever.
+    /// The error of this rank, which takes part without a colour, so that no rank waits for ever.
     wrong: Option<MpiError>,
 }
 
-/// A value that all ranks of a part must pass alike.
 #[derive(Debug)]
 enum Common {
     Nothing,
-    /// The type of a split by type, which all ranks with a colour must pass alike. With the flag, a
-    /// part must be less than the whole.
+    /// The type of a split by type, which all ranks with a colour must pass. With the flag, a part
+    /// must be smaller than the whole.
     Type(i32, bool),
-    /// The group of a new communicator, as ranks of the old one.
     Group(Vec<u32>),
 }
 
 impl Common {
-    /// A word for comparisons: in the upper 32 bits the number of ranks, if it is known.
+    /// A word for comparisons. For a group, the upper 32 bits are its number of ranks.
     fn word(&self) -> u64 {
         match self {
             Common::Nothing => 0,
@@ -101,7 +87,6 @@ impl Common {
     }
 }
 
-/// The arguments of one rank, as sent.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     color: Option<u64>,
@@ -133,13 +118,13 @@ impl Entry {
     }
 }
 
-/// The value of the key "mpi_hw_resource_type" that means the same as MPI_COMM_TYPE_SHARED.
+/// The value of the info key "mpi_hw_resource_type" with the meaning of MPI_COMM_TYPE_SHARED.
 const SHARED_MEMORY: &str = "mpi_shared_memory";
 
 impl<F: Fabric> Process<F> {
     /// Communicators of the ranks with equal colour, ordered by key, then by old rank
     /// (MPI_Comm_split). `None` for MPI_UNDEFINED. Collective. An intercommunicator is split into
-    /// intercommunicators, with `None` for a colour that the remote group lacks. Errors:
+    /// intercommunicators, with `None` for a colour that no rank of the remote group has. Errors:
     /// MPI_ERR_ARG if the colour is negative.
     pub fn split(&self, comm: &Communicator, color: i32, key: i32) -> Result<Option<Communicator>> {
         self.wait_for_split(comm, self.start_split(comm, color, key)?)
@@ -158,13 +143,13 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Communicators of the ranks with a common resource (MPI_Comm_split_type). `resource` is the
-    /// value in the info: a kind of hardware or, with MPI_COMM_TYPE_RESOURCE_GUIDED, the name of a
-    /// process set. `None` for MPI_UNDEFINED, and for all ranks if the resource is unknown.
+    /// value of the info key: a kind of hardware, or for MPI_COMM_TYPE_RESOURCE_GUIDED the name of
+    /// a process set. `None` for MPI_UNDEFINED, and for all ranks if the resource is unknown.
     /// Collective.
     ///
     /// The only known hardware is memory that processes share. So MPI_COMM_TYPE_HW_UNGUIDED gives
-    /// the nodes if there are several, as a part must be less than the whole. Errors: MPI_ERR_ARG
-    /// for an unknown type, or different types on different ranks.
+    /// the nodes if there are several, since a part must be smaller than the whole. Errors:
+    /// MPI_ERR_ARG for an unknown type, or if ranks pass different types.
     pub fn split_type(
         &self,
         comm: &Communicator,
@@ -175,9 +160,9 @@ impl<F: Fabric> Process<F> {
         self.split_type_served_by(comm, (split_type, key), resource, None)
     }
 
-    /// [`Process::split_type`] with a sole component for the new communicators, if one is named.
-    /// All ranks of a part must name the same. Errors: MPI_ERR_INFO_VALUE if a component is named
-    /// and `comm` has ranks of several jobs; the errors of [`Process::split_type`].
+    /// [`Process::split_type`] with this component as the only one for the new communicators, if it
+    /// is `Some`. All ranks of a part must name the same. Errors: MPI_ERR_INFO_VALUE if a component
+    /// is named and `comm` has ranks of several jobs; the errors of [`Process::split_type`].
     pub fn split_type_served_by(
         &self,
         comm: &Communicator,
@@ -221,7 +206,6 @@ impl<F: Fabric> Process<F> {
         self.start_parting(comm, SplitArguments { color, key, common, wrong })
     }
 
-    /// A colour for the ranks of a process set that no rank outside the set has.
     fn color_of_set(&self, comm: &Communicator, set: ProcessSet) -> u64 {
         let all = comm.union();
         match set {
@@ -236,10 +220,10 @@ impl<F: Fabric> Process<F> {
     }
 
     /// A communicator of the members of `group` (MPI_Comm_create); `None` for other ranks.
-    /// Collective over `comm`; each rank passes the group that it belongs to, or any other group.
-    /// For an intercommunicator the group is of the local side, and all ranks get `None` if one
-    /// side passes an empty group. Errors: MPI_ERR_GROUP if a member is not in the local group of
-    /// `comm`, or the members pass different groups.
+    /// Collective over `comm`. A member passes its group, another rank any group. For an
+    /// intercommunicator the group is of the local side, and all ranks get `None` if one side
+    /// passes an empty group. Errors: MPI_ERR_GROUP if a member is not in the local group of
+    /// `comm`, or if the members pass different groups.
     pub fn create(&self, comm: &Communicator, group: &Group) -> Result<Option<Communicator>> {
         self.wait_for_split(comm, self.start_create(comm, group)?)
     }
@@ -251,7 +235,7 @@ impl<F: Fabric> Process<F> {
         let ranks: Vec<u32> = group.processes().filter_map(|p| comm.local_map().rank(p)).collect();
         let color = match (rank, comm.is_inter()) {
             (None, _) => None,
-            // The ranks may pass several groups; the first member identifies each.
+            // The ranks may pass several groups. The first member identifies each.
             (Some(_), false) => ranks.first().map(|first| u64::from(*first)),
             (Some(_), true) => Some(0),
         };
@@ -278,13 +262,12 @@ impl<F: Fabric> Process<F> {
     }
 
     fn wait_for_split(&self, comm: &Communicator, split: Split) -> Result<Option<Communicator>> {
-        // After a failure here the name stays reserved: other ranks may know it.
         self.wait(split.request)?;
         self.finish_split(comm, split)
     }
 
     /// Completes [`Process::start_split`], [`Process::start_split_type`] or
-    /// [`Process::start_create`] after the request succeeded, with the errors of the blocking call.
+    /// [`Process::start_create`] after the request succeeded. Errors: those of the blocking call.
     pub fn finish_split(&self, comm: &Communicator, split: Split) -> Result<Option<Communicator>> {
         let Split { arguments, mine, entries, component, .. } = split;
         let part = match arguments.wrong {
@@ -303,17 +286,14 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// The entries of all ranks, as seen by one rank.
 struct Parting<'a> {
     comm: &'a Communicator,
-    /// By the rank in the union.
     entries: Vec<Entry>,
     color: Option<u64>,
     common: Common,
 }
 
 impl Parting<'_> {
-    /// The part of this rank, and the name that its first member proposes.
     fn part(&self) -> Result<Option<(CommShape, Name)>> {
         let Some(color) = self.color else { return Ok(None) };
         let (local, remote) = self.comm.sides();
@@ -384,20 +364,19 @@ impl Parting<'_> {
                 }
             }
             Common::Group(ranks) => {
-                // As ranks of the union.
                 let named = ranks.iter().map(|rank| side.start + rank);
                 let agree =
                     named.clone().all(|r| self.entry(r).is_some_and(|entry| entry.common == mine));
                 if agree && named.eq(locals.iter().copied()) {
                     return Ok(());
                 }
-                let text = "the members of the group have not all named the same group";
+                let text = "the members of the group have not all passed the same group";
                 Err(MpiError::new(abi::MPI_ERR_GROUP, text))
             }
         }
     }
 
-    /// Checks that the members on the other side have passed one group, with exactly these members.
+    /// Checks that all members on the other side have passed the group of exactly these members.
     fn check_remote(&self, remotes: &[u32]) -> Result<()> {
         if !matches!(self.common, Common::Group(_)) {
             return Ok(());
@@ -409,7 +388,7 @@ impl Parting<'_> {
         {
             return Ok(());
         }
-        let text = "the members of the remote group have not all named the same group";
+        let text = "the members of the remote group have not all passed the same group";
         Err(MpiError::new(abi::MPI_ERR_GROUP, text))
     }
 }

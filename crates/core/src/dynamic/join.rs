@@ -9,16 +9,15 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt_client::universe::ProcessName;
 use oxmpi_wire::ContextId;
 
-/// The data that each process sends the other.
+/// The data that each of the two processes sends to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Introduction {
     name: [u64; ProcessName::WORDS],
-    /// The context that this process proposes.
     context: u64,
 }
 
 const MAGIC: [u8; 8] = *b"OxMPIjn2";
-/// The bytes of an introduction.
+/// The length of an introduction, in bytes.
 pub const INTRODUCTION: usize = 40;
 
 impl Introduction {
@@ -33,7 +32,7 @@ impl Introduction {
         bytes
     }
 
-    /// Decodes an introduction; `None` for other bytes.
+    /// Decodes an introduction; `None` if the bytes are none.
     pub fn decode(bytes: &[u8; INTRODUCTION]) -> Option<Introduction> {
         let [magic, words @ ..] = bytes.as_chunks::<8>().0 else { return None };
         let [a, b, c, context] = *words.first_chunk()?;
@@ -44,7 +43,7 @@ impl Introduction {
 
 impl<F: Fabric> Process<F> {
     /// An intercommunicator with the process at the other end of a socket (MPI_Comm_join).
-    /// `exchange` sends this process's introduction and returns the other one's.
+    /// `exchange` sends this process's introduction and returns that of the other process.
     pub fn join(
         &self,
         exchange: impl FnOnce(Introduction) -> Result<Introduction>,
@@ -57,7 +56,7 @@ impl<F: Fabric> Process<F> {
         let mine = Introduction { name, context: self.new_context_ids(3)?.0 };
         let other = exchange(mine)?;
         if other.name == mine.name {
-            let text = "the process at the other end of the socket is the calling one";
+            let text = "the process at the other end of the socket is the calling process";
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
         let remote = self.numbers_of(&other.name)?;

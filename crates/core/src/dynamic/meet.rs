@@ -1,8 +1,6 @@
-//! Two groups that meet at a port (MPI-5.0 section 11.9).
-//!
-//! Both roots go to the launcher. The first root gets a ticket and waits for a message in the
-//! context of meetings, with a tag that it has left at the port. The second root receives this tag
-//! from the launcher and sends the message.
+//! Two groups that meet at a port (MPI-5.0 section 11.9). The root that comes first gets a ticket
+//! and leaves a tag at the port. The other root gets the tag from the launcher, and sends the first
+//! one a message with it in the context of meetings.
 
 use super::{RootResult, nothing_known};
 use crate::comm::Communicator;
@@ -20,44 +18,37 @@ use oxmpi_rt_client::waiting::Need;
 use oxmpi_wire::ContextId;
 use std::time::{Duration, Instant};
 
-/// The interval of queries to the launcher about a ticket.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// The launcher's answer to a root at a port.
 #[derive(Debug)]
 pub enum PortAnswer {
-    /// No peer is there yet; the ticket is the number for queries.
+    /// No peer has come yet. The ticket is the number for queries.
     Waits(u32),
-    /// A peer came before and left these words.
+    /// A peer has come before and has left these words.
     Meets(Vec<u64>),
 }
 
-/// The launcher, for roots that go to a port.
+/// The launcher, for a root that goes to a port.
 pub trait Broker {
     fn reach(&self) -> Result<()>;
 
     fn go(&self, words: &[u64]) -> Result<PortAnswer>;
 
-    /// How often the launcher has sent this process's address to other launchers.
     fn sought(&self) -> u32;
 
-    /// Whether a ticket still waits; with `back` it is then withdrawn. Otherwise the peer is about
-    /// to send its message.
+    /// Whether the peer of a ticket has still not come; if so, `back` withdraws the ticket.
     fn waits(&self, ticket: u32, back: bool) -> Result<bool>;
 }
 
 /// The side and the time limit of a meeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeetOptions {
-    /// Whether this side accepts; else it connects.
     pub accepts: bool,
-    /// The longest wait for the peer; `None`: without limit.
     pub patience: Option<Duration>,
 }
 
-/// The words that a root leaves for its peer or sends to it.
 struct Card {
-    /// The tag of messages to this root.
     tag: u32,
     id: u64,
     names: Vec<u64>,
@@ -113,10 +104,10 @@ impl<F: Fabric> Process<F> {
         options: MeetOptions,
         broker: &dyn Broker,
     ) -> Result<RootResult> {
-        // First, as the names below depend on the launcher's place.
+        // The names below depend on the launcher's place, which this call determines.
         broker.reach()?;
         let id = self.new_context_ids(3)?;
-        // Each context number is drawn once, so it also serves as a tag.
+        // Each context number is drawn once, so it is also unique as a tag.
         let tag = (id.0 >> 1) as u32 & (i32::MAX as u32);
         let all = [&[self.rank()], &*comm.team.map.processes()].concat();
         let mine = Card { tag, id: id.0, names: self.names_of(&all)? };
@@ -144,12 +135,9 @@ impl<F: Fabric> Process<F> {
         Ok(RootResult { id, is_first: options.accepts, remote: processes.to_vec() })
     }
 
-    /// The context of meetings: only this process is in its team, but every process that knows a
-    /// tag may send.
     fn meetings(&self) -> u32 {
         let mut domain = self.domain.lock();
         let map = RankMap::new(vec![self.rank()]);
-        // An open team is found again.
         let context =
             domain.lane.open_team(map, 0, ContextId::new(u32::MAX, 0), false).point_to_point;
         domain.lane.keep_to_frames(context);
@@ -209,14 +197,14 @@ impl<F: Fabric> Process<F> {
             };
             match self.wait_until(next, &mut note_writer, done) {
                 Some(Ok(Some(came))) => break came,
-                // The peer is about to send its message over a socket.
+                // The peer is another launcher's process, about to send its message over a socket.
                 Some(Ok(None)) => {
                     sought = broker.sought();
                     self.reach_foreign()?;
                     continue;
                 }
-                // A failed member of this group prevents the meeting; but a peer that has come
-                // already waits for an answer.
+                // A failed member of this group prevents the meeting, unless the peer has come
+                // already and waits for an answer.
                 Some(Err(fault)) => {
                     is_given_up = true;
                     if broker.waits(ticket, true)? {
@@ -254,7 +242,6 @@ impl<F: Fabric> Process<F> {
         Card::decode(&words)
     }
 
-    /// Starts a receive from any process with this tag.
     fn expect<T: Plain>(&self, context: u32, tag: u32, buffer: &Owned<T>) -> Result<RequestId> {
         let (buffer, tag) = (buffer.buf(), TagMatch::Is(tag.cast_signed()));
         let started =

@@ -8,12 +8,10 @@ use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_wire::ContextId;
 
-/// The parents of a spawned job, as the root describes them to the launcher.
+/// The parents of a spawned job, which the root sends to the launcher.
 #[derive(Debug)]
 pub struct Parents {
-    /// The name of the intercommunicator between parents and children.
     pub context: u64,
-    /// By rank.
     pub processes: Vec<u32>,
 }
 
@@ -22,7 +20,7 @@ pub struct Parents {
 pub struct Children {
     pub first: u32,
     pub size: u32,
-    /// For each requested process MPI_SUCCESS or the error.
+    /// MPI_SUCCESS or an error class for each requested process.
     pub codes: Vec<i32>,
 }
 
@@ -30,14 +28,14 @@ pub struct Children {
 #[derive(Debug)]
 pub struct Spawned {
     pub made: Result<Communicator>,
-    /// The code of each requested process; empty if nothing was started and the root does not know
+    /// The code of each requested process. Empty if the root has started nothing and does not know
     /// the number.
     pub codes: Vec<i32>,
 }
 
 impl<F: Fabric> Process<F> {
-    /// The root starts processes by `start` (MPI_Comm_spawn, MPI_Comm_spawn_multiple), whose error
-    /// includes the codes of the requested processes. Collective over `comm`.
+    /// Starts processes (MPI_Comm_spawn, MPI_Comm_spawn_multiple). Only the root calls `start`,
+    /// whose error has the codes of the requested processes. Collective over `comm`.
     pub fn spawn(
         &self,
         comm: &Communicator,

@@ -10,14 +10,13 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
-/// The parameter that the key of the same name sets for the children.
 const INITIAL_ERRHANDLER: &str = "mpi_initial_errhandler";
 
 /// The command of a spawn with its info. The keys are "wdir", "path", "host", "arch", "soft",
 /// "file" (the name of a file with lines KEY = VALUE for keys that the info lacks), "env" (a line
-/// NAME=VALUE for each variable) and "mpi_initial_errhandler"; others have no effect. Errors:
+/// NAME=VALUE for each variable) and "mpi_initial_errhandler". Other keys have no effect. Errors:
 /// MPI_ERR_ARG if `most` is negative; MPI_ERR_INFO_VALUE for a wrong value; MPI_ERR_SPAWN if there
-/// is no such machine.
+/// is no machine of this "arch".
 pub fn command(
     program: &[u8],
     arguments: Vec<Vec<u8>>,
@@ -112,7 +111,7 @@ fn with_file(info: &Info) -> Result<Info> {
     Ok(all)
 }
 
-/// The largest number of processes in a set such as "1,2:8:2" that is at most `most`.
+/// The largest number of processes, at most `most`, in a set such as "1,2:8:2".
 fn soft_number(soft: &str, most: u32) -> Result<u32> {
     let mut best = None;
     for part in soft.split(',') {
@@ -129,7 +128,8 @@ fn soft_number(soft: &str, most: u32) -> Result<u32> {
                 ));
             }
         };
-        // As in Fortran: from, from + step, ..., not beyond `to`; then sorted.
+        // The numbers are `from`, `from` + `step` and so on, up to `to`, as in Fortran; then
+        // sorted.
         if [from, to, step].iter().any(|number| i32::try_from(*number).is_err())
             || (to < from) == (step > 0) && to != from
         {

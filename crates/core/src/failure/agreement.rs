@@ -1,9 +1,9 @@
 //! State machines of agreements among the processes of a communicator, some of which may fail.
 //!
-//! A state machine answers each event with messages to send. It knows ranks, and neither processes
-//! nor the network. It requires: messages between two living ranks arrive, in order; only failed
-//! ranks are reported lost; and each failed rank is reported to all at some time. A rank ignores
-//! messages of ranks that it knows to be lost.
+//! A state machine answers each event with messages to send. It uses ranks; it knows no processes
+//! and no network. It requires that messages between two living ranks arrive in order, that only
+//! failed ranks are reported lost, and that each failed rank is at some time reported to all ranks.
+//! A rank ignores messages of ranks that it knows to be lost.
 //!
 //! The agreements of one communicator are numbered in the order in which all ranks begin them.
 //! Several may be open at a time. All ranks of a communicator use one algorithm:
@@ -14,15 +14,15 @@
 //! | [`early_terminating`] | rounds of all to all | 2n(n-1) |
 //! | [`untolerant`] | a binomial tree; fails with the first failure | 2(n-1) |
 //!
-//! The first two guarantee: all living ranks that have begun an agreement get the same decision,
-//! with only bits that all living ranks have set, and no living rank named as failed. Common to
-//! all:
+//! The first two guarantee that all living ranks that have begun an agreement get the same
+//! decision. The decision has only bits that all living ranks have set, and names no living rank as
+//! failed. All three have in common:
 //!
-//! - A rank answers a message for a decided agreement with the decision. A contribution has the
-//!   number of the first agreement whose decision its rank lacks, and a decision the minimum of
-//!   these: no rank can need an earlier decision.
-//! - A rank that frees the communicator or finalizes sends all decisions that a rank may lack to
-//!   all, and nothing after that. It waits for none itself.
+//! - A rank answers a message for a decided agreement with the decision. A contribution contains
+//!   the number of the first agreement whose decision its rank lacks. A decision contains the
+//!   minimum of these numbers: no rank can need an earlier decision.
+//! - A rank that frees the communicator or finalizes sends all ranks each decision that some rank
+//!   may lack, and sends nothing after that. It waits for no answer.
 
 mod early_returning;
 mod early_terminating;
@@ -41,9 +41,9 @@ pub(crate) use early_terminating::RoundState;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contribution {
-    /// The decision has the bits that all have set.
+    /// In the decision, the bits that all ranks have set.
     pub(crate) flag: u32,
-    /// A context name that no other rank uses; the decision has that of the deciding rank.
+    /// A context name that no other rank uses; in the decision, the name of the deciding rank.
     pub(crate) name: u64,
     pub(crate) failed: RankSet,
     pub(crate) acknowledged: RankSet,
@@ -52,7 +52,6 @@ pub(crate) struct Contribution {
 }
 
 impl Contribution {
-    /// Combines two contributions. The name stays.
     fn combine(&mut self, other: &Contribution) {
         self.flag &= other.flag;
         self.failed.unite(&other.failed);
@@ -72,28 +71,27 @@ pub(crate) struct Decision {
     pub(crate) flag: u32,
     pub(crate) name: u64,
     pub(crate) failed: RankSet,
-    /// Whether some rank has not acknowledged all failures.
     pub(crate) news: bool,
-    /// All living ranks have the decisions of the agreements before this one.
+    /// The number of the first agreement whose decision some living rank may lack.
     pub(crate) settled: u64,
-    /// The rank that made it; 0 if all ranks compute it.
+    /// The rank that made this decision; 0 if all ranks compute it.
     pub(crate) by: u32,
 }
 
-/// The messages between ranks; each begins with the number of the agreement.
+/// The messages between ranks. The first field is the number of the agreement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AgreementMessage {
     /// To the parent in the tree: the vote of a rank and its descendants.
     Contribution(u64, Contribution),
-    /// To the coordinator: the contribution of one rank.
+    /// To the coordinator: the sender's contribution.
     Own(u64, Contribution),
-    /// To the coordinator instead of `Own`, from a rank with a decision.
+    /// To the coordinator instead of `Own`, if the sender has a decision.
     Known(u64, Decision),
     /// To the children, or in answer to a vote.
     Decision(u64, Decision),
-    /// To all, by a leaving rank.
+    /// To all ranks, from a leaving rank.
     Parting(u64, Decision),
-    /// To all, in this round.
+    /// To all ranks: the number of the round, and the sender's state.
     Round(u64, u64, RoundState),
 }
 
@@ -115,7 +113,6 @@ pub(crate) type Outbox = Vec<(u32, AgreementMessage)>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AgreementResult {
     Decided(Decision),
-    /// The loss of this rank, as the algorithm tolerates no failure.
     Failed(u32),
 }
 
@@ -134,8 +131,7 @@ enum Algorithm {
 }
 
 impl Agreements {
-    /// The state of rank `me` of `size` before the first agreement. All ranks must have the same
-    /// settings.
+    /// All ranks must have the same settings.
     pub(crate) fn new(me: u32, size: u32, settings: AgreementSettings) -> Agreements {
         let AgreementSettings { shape, rebuild, .. } = settings;
         let algorithm = match settings.algorithm {
@@ -150,8 +146,7 @@ impl Agreements {
         Agreements { ledger: Ledger::new(me, size), algorithm, has_left: false }
     }
 
-    /// Begins the next agreement, and sets the `lacks` of the contribution. Returns its number and
-    /// the messages to send.
+    /// Begins the next agreement. Returns its number and the messages to send.
     pub(crate) fn begin(&mut self, contribution: Contribution) -> (u64, Outbox) {
         debug_assert!(!self.has_left, "a rank that has left begins no agreement");
         let (ledger, mut out) = (&mut self.ledger, Outbox::new());
@@ -167,7 +162,6 @@ impl Agreements {
         (number, out)
     }
 
-    /// The result of an agreement whose decision some rank may lack.
     pub(crate) fn verdict(&self, number: u64) -> Option<AgreementResult> {
         let failure = match &self.algorithm {
             Algorithm::Untolerant(untolerant) => untolerant.failure(number),
@@ -209,7 +203,6 @@ impl Agreements {
         out
     }
 
-    /// This rank will not answer any more. Returns its last messages, once.
     pub(crate) fn leave(&mut self) -> Outbox {
         let is_tolerant = !matches!(self.algorithm, Algorithm::Untolerant(_));
         if std::mem::replace(&mut self.has_left, true) || !is_tolerant {

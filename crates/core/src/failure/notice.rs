@@ -8,19 +8,18 @@
 //! | 4 | | `lacks` | `settled` |
 //! | 5- | | failed, acknowledged; of a round also contributors, round | deciding rank, failed |
 //!
-//! A process that has the communicator answers a revocation by sending it to all members; one that
-//! does not have it (any more) answers the sender with *revoked*. So each member knows which
-//! processes will not act in the communicator any more.
+//! A process that has the communicator answers a revocation by sending the revocation to all
+//! members. A process without the communicator answers the sender with *revoked*. From the answers
+//! each member knows which processes will no longer act in the communicator.
 
 use super::agreement::{AgreementMessage, Contribution, Decision, RoundState};
 use super::ranks::RankSet;
 use oxmpi_wire::ContextId;
 
-/// A notice about a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Text {
     Revoke(ContextId),
-    /// The answer to a revocation from a process that does not have the communicator.
+    /// A process without the communicator answers a revocation with this.
     Revoked(ContextId),
     Agreement(AgreementMessage),
 }
@@ -63,8 +62,8 @@ impl Text {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// Whether the receiver of this notice must have contributed to its agreement, independent of
-    /// the size of the communicator: a decision, or a round after the first.
+    /// Whether a process sends this notice only after the receiver's contribution to the agreement:
+    /// a decision, or a round after the first. The size of the communicator is not needed.
     pub(crate) fn follows_contribution(bytes: &[u8]) -> bool {
         let word = |bytes: Option<&[u8; 8]>| bytes.map(|word| u64::from_le_bytes(*word));
         match word(bytes.first_chunk()) {

@@ -14,7 +14,7 @@ impl RankSet {
         (size as usize).div_ceil(64)
     }
 
-    /// The set with these bits; `None` if one of them is no rank of a team of `size`.
+    /// The set with these bits; `None` if a bit is no rank of a team of `size`.
     pub(crate) fn from_words(words: &[u64], size: u32) -> Option<RankSet> {
         let last = size as usize % 64;
         let spare = if last == 0 { 0 } else { u64::MAX << last };

@@ -1,4 +1,4 @@
-//! Agreements of the ranks of a file: numbers, and outcomes.
+//! Agreements of the ranks of a file on numbers and outcomes.
 
 use crate::comm::Communicator;
 use crate::process::Process;
@@ -7,12 +7,12 @@ use oxmpi_abi::errors::{error_class_name, error_class_text};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 
-/// An outcome as a number for the other ranks: the error class, or 0.
+/// An outcome as a number for the other ranks: 0, or the error class.
 pub(super) fn verdict<T>(outcome: &Result<T>) -> u64 {
     outcome.as_ref().err().map_or(0, |error| u64::from(error.class().cast_unsigned()))
 }
 
-/// The error of the lowest rank with one, at all ranks; `mine` keeps its text.
+/// Returns the error of the lowest failed rank at all ranks. An error in `mine` keeps its text.
 pub(super) fn settle<T>(
     name: &str,
     verdicts: impl IntoIterator<Item = u64>,
@@ -25,8 +25,8 @@ pub(super) fn settle<T>(
         Err(error) if error.class() == class => Err(error),
         Err(error) => Err(MpiError::new(class, error.detail().to_owned())),
         Ok(_) => {
-            let what = error_class_name(class).unwrap_or("an error of the program's");
-            let text = error_class_text(class).unwrap_or("no more is known here");
+            let what = error_class_name(class).unwrap_or("an error class of the program");
+            let text = error_class_text(class).unwrap_or("only that rank has its text");
             let text = format!(
                 "the call failed at rank {rank} of the file \"{name}\" with {what}: {text}"
             );
@@ -37,7 +37,7 @@ pub(super) fn settle<T>(
 
 pub(super) fn not_same(name: &str, what: &str, mine: &str) -> MpiError {
     let text = format!(
-        "file \"{name}\": {what} is {mine} here and something else at another rank; all must pass the same"
+        "file \"{name}\": {what} is {mine} here and something else at another rank; all ranks must pass the same"
     );
     MpiError::new(abi::MPI_ERR_NOT_SAME, text)
 }

@@ -1,12 +1,13 @@
 //! Access by all ranks (MPI-5.0, "Data Access with Explicit Offsets", functions in `_all`).
 //!
 //! A [`CollectiveAccess`] goes through a chain of collectives on the file's own communicator. The
-//! code between two of them is *work*: it runs without a lock within the progress of a thread, and
-//! waits for no other rank. All collectives of an access have one tag, taken at the call, so
+//! code between two collectives is *work*: progress of any thread runs it without a lock, and it
+//! waits for no other rank. All collectives of an access have one tag, which the call takes. So
 //! several accesses of a file may be under way.
 //!
 //! 1. All ranks exchange the bytes that they access, and errors in their arguments.
-//! 2. If their pieces interleave, they continue together (`two_phase`), else each moves its data.
+//! 2. If their pieces interleave, they continue together (`two_phase`). Otherwise each moves its
+//!    own data.
 //! 3. All ranks exchange their outcomes.
 
 use super::agree::{settle, verdict};
@@ -28,7 +29,6 @@ use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CollectivePosition {
-    /// Each rank has its own position.
     Known(FilePosition),
     /// The shared file pointer, in the order of the ranks.
     Ordered,
@@ -41,19 +41,16 @@ pub(super) struct CollectiveAccess {
     tag: i32,
     request: RequestId,
     pub(super) direction: Direction,
-    /// The first byte in the view's stream.
     pub(super) start: u64,
-    /// The data in their file representation, or room for them.
     pub(super) data: UserBuf,
     incoming: Option<ReadBuffer>,
-    /// Of a write, bytes in memory.
+    /// The bytes in memory of a write, or after a read the bytes that arrived in memory.
     native: u64,
     pub(super) outcome: Result<()>,
     pub(super) received: u64,
     pub(super) rounds: Option<Box<TwoPhaseRounds>>,
 }
 
-/// The code after a collective: it gets the access and the received bytes.
 pub(super) type Next<F> = fn(&Process<F>, Box<CollectiveAccess>, Vec<u8>);
 
 pub(super) fn bytes_of(words: &[u64]) -> Vec<u8> {
@@ -72,8 +69,6 @@ struct PreparedAccess {
 }
 
 impl File {
-    /// Checks the arguments and moves the pointer, unless the order of the ranks decides the
-    /// position.
     fn prepare<F: Fabric>(
         &self,
         process: &Process<F>,
@@ -109,11 +104,9 @@ impl File {
 }
 
 impl<F: Fabric + 'static> Process<F> {
-    /// Starts to read or write together with the other ranks (MPI_File_iwrite_all and the like;
-    /// with [`FilePosition::Shared`] MPI_File_write_ordered).
-    ///
-    /// # Errors
-    /// Errors in the arguments of this rank. The requests of other ranks report them too.
+    /// Starts to read or write together with the other ranks (MPI_File_iwrite_all and related
+    /// calls; MPI_File_write_ordered with [`FilePosition::Shared`]). Errors: those in the arguments
+    /// of this rank, which the requests of other ranks report, too.
     pub fn start_file_collective(
         &self,
         file: &Arc<File>,
@@ -132,7 +125,7 @@ impl<F: Fabric + 'static> Process<F> {
         }
     }
 
-    /// Reads or writes together with the other ranks (MPI_File_write_all and the like).
+    /// Reads or writes together with the other ranks (MPI_File_write_all and related calls).
     pub fn file_collective(
         &self,
         file: &Arc<File>,
@@ -144,7 +137,6 @@ impl<F: Fabric + 'static> Process<F> {
         self.wait(request)
     }
 
-    /// Starts an access. Also returns the error in its arguments.
     pub(super) fn launch_collective(
         &self,
         file: &Arc<File>,
@@ -192,7 +184,6 @@ impl<F: Fabric + 'static> Process<F> {
         (request, wrong)
     }
 
-    /// Starts the next collective of an access. `output` has the length of the received bytes.
     pub(super) fn step(
         &self,
         access: Box<CollectiveAccess>,
@@ -222,12 +213,12 @@ impl<F: Fabric + 'static> Process<F> {
             },
         );
         if let Err(error) = self.start_step((&file.comm.team, tag), call, buffers, then) {
-            // There was no memory: the other ranks wait, but this rank returns the error.
+            // Without memory this rank returns the error, although the other ranks wait for it.
             self.complete_task(&file, request, Err(error));
         }
     }
 
-    /// All ranks exchange the same number of words; `next` gets the words of all.
+    /// All ranks exchange the same number of words. `next` gets the words of all ranks.
     pub(super) fn step_all(&self, access: Box<CollectiveAccess>, words: &[u64], next: Next<F>) {
         let block = 8 * words.len();
         let output = vec![0; block * access.file.ranks() as usize];

@@ -1,7 +1,7 @@
 //! Access by one rank (MPI-5.0, "Data Access with Explicit Offsets", "... Individual File
 //! Pointers", "... Shared File Pointers").
 //!
-//! A nonblocking access is carried out at once: its request is complete when the call returns.
+//! A nonblocking access is carried out at once. Its request is complete when the call returns.
 
 use super::representation::FileElements;
 use super::{Direction, File, FilePosition, FileView};
@@ -17,7 +17,6 @@ pub(super) fn completion(bytes: u64) -> Completion {
 }
 
 impl File {
-    /// Moves data in their file representation. Returns the number of bytes.
     pub(super) fn transfer(
         &self,
         shown: &FileView,
@@ -38,12 +37,11 @@ impl File {
         result.map(|bytes| bytes as u64).map_err(|error| self.error(doing, error.into()))
     }
 
-    /// Reads or writes (MPI_File_read_at, MPI_File_write and the like).
+    /// Reads or writes (MPI_File_read_at, MPI_File_write and related calls).
     ///
-    /// # Errors
-    /// MPI_ERR_ACCESS, MPI_ERR_READ_ONLY, MPI_ERR_UNSUPPORTED_OPERATION: the access mode.
-    /// MPI_ERR_ARG: the offset, or not whole elementary types. Errors of the system and of the
-    /// program's conversion.
+    /// Errors: MPI_ERR_ACCESS, MPI_ERR_READ_ONLY or MPI_ERR_UNSUPPORTED_OPERATION if the access
+    /// mode does not allow it; MPI_ERR_ARG for a wrong offset, or if the data are not whole
+    /// elementary types; errors of the system and of the program's conversion.
     pub fn access<F: Fabric>(
         &self,
         process: &Process<F>,
@@ -66,7 +64,7 @@ impl File {
                 let bytes = data.packed_len() as u64;
                 let start = self.claim(process, &shown, at, self.whole_etypes(&shown, bytes)?)?;
                 let written = self.transfer(&shown, direction, start, &data)?;
-                // A view without data takes no bytes.
+                // Through a view without data, no bytes are written.
                 let all = written == bytes;
                 Ok(completion(if all { elements.buffer.packed_len() as u64 } else { 0 }))
             }
@@ -75,7 +73,7 @@ impl File {
 }
 
 impl<F: Fabric> Process<F> {
-    /// [`File::access`] with a complete request (MPI_File_iread_at and the like).
+    /// [`File::access`] with a request, which is complete (MPI_File_iread_at and related calls).
     pub fn start_file_access(
         &self,
         file: &File,
@@ -84,11 +82,7 @@ impl<F: Fabric> Process<F> {
         elements: FileElements,
     ) -> Result<RequestId> {
         let completion = file.access(self, direction, at, elements)?;
-        Ok(self.enter(|domain| {
-            let request = domain.lane.open_external();
-            domain.lane.complete_external(request, completion);
-            request
-        }))
+        Ok(self.enter(|domain| domain.completed(completion)))
     }
 }
 

@@ -29,11 +29,9 @@ pub struct OpenArguments<'a> {
     pub amode: i32,
     pub info: Result<Info>,
     pub errhandler: ErrorHandler,
-    /// MPI_BYTE, for the first view.
     pub byte: Arc<Datatype>,
 }
 
-/// The facts about the file that rank 0 sends after it has opened it.
 #[derive(Clone, Copy, Debug)]
 struct FileFacts {
     class: u64,
@@ -74,7 +72,8 @@ impl FileFacts {
     }
 }
 
-/// Two ranks of one node that have opened different files; the last words: node, device, number.
+/// Two ranks of one node that have opened different files. The last three words of each rank are
+/// its node, and the device and number of its file.
 fn different_files(words: &[[u64; 5]]) -> Option<(usize, usize)> {
     let mut first_of_node = BTreeMap::new();
     for (rank, words) in words.iter().enumerate() {
@@ -88,11 +87,8 @@ fn different_files(words: &[[u64; 5]]) -> Option<(usize, usize)> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Opens a file (MPI_File_open). Collective.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM for an intercommunicator; MPI_ERR_AMODE; MPI_ERR_NOT_SAME if the modes or the
-    /// files differ; the system's errors.
+    /// Opens a file (MPI_File_open). Collective. Errors: MPI_ERR_COMM for an intercommunicator;
+    /// MPI_ERR_AMODE; MPI_ERR_NOT_SAME if the modes or the files differ; the system's errors.
     pub fn open_file(&self, comm: &Communicator, open: OpenArguments<'_>) -> Result<Arc<File>> {
         if comm.is_inter() {
             let text =
@@ -149,7 +145,6 @@ impl<F: Fabric> Process<F> {
             return Err(not_same(text, "amode", &amode.to_string()));
         }
         let (name, mode, info) = settle(text, all.iter().map(|one| one[1]), mine)?;
-        // Rank 0 creates the file if necessary, before the other ranks open it.
         let mut first = None;
         let mut mine = Ok(());
         if comm.team.rank == 0 {
@@ -240,7 +235,7 @@ impl<F: Fabric> Process<F> {
         Ok((store, facts.pointer.and_then(SharedPointer::attach)))
     }
 
-    /// The shared pointer of ranks on several nodes, which is unusable unless all ranks reach it.
+    /// The shared pointer of ranks on several nodes, unusable unless all ranks reach its file.
     fn pointer_beside(
         &self,
         comm: &Communicator,
@@ -269,12 +264,11 @@ impl<F: Fabric> Process<F> {
         Ok(pointer.filter(|_| found).unwrap_or_else(SharedPointer::nowhere))
     }
 
-    /// Closes a file (MPI_File_close). Collective. The inner result is an error with which it was
-    /// closed. The outer one is MPI_ERR_OTHER: a split access has not ended, and the file stays
-    /// open.
+    /// Closes a file (MPI_File_close). Collective. The outer error is MPI_ERR_OTHER: a split access
+    /// has not ended, and the file stays open. With an inner error the file is closed.
     pub fn close_file(&self, file: &Arc<File>) -> Result<Result<()>> {
         let may = file.check_no_split();
-        // A file that is deleted need not be on the device.
+        // The data of a file that is deleted need not be on the device.
         let written =
             may.is_ok() && !file.mode.deletes() && file.dirty.swap(false, Ordering::Relaxed);
         let synced = match written {
@@ -311,7 +305,7 @@ impl<F: Fabric> Process<F> {
 
     fn close_alone(&self, file: &File, error: MpiError) -> Result<()> {
         if file.mode.deletes() {
-            // Another rank may have deleted the file already.
+            // Another rank may have deleted the file before.
             let _ = file.store.delete();
         }
         self.abandon_pointer(file);

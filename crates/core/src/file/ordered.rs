@@ -8,7 +8,6 @@ use oxmpi_fabric::Fabric;
 use oxmpi_plan::{Call, Shared};
 
 impl<F: Fabric + 'static> Process<F> {
-    /// Rank 0 moves the pointer by the lengths of all ranks and sends its old value.
     pub(super) fn exchange_shares(&self, access: Box<CollectiveAccess>) {
         let etypes = access.data.packed_len() as u64 / access.shown.view.etype_size();
         let words = [verdict(&access.outcome), etypes];
@@ -20,7 +19,7 @@ impl<F: Fabric + 'static> Process<F> {
             }
             let shares = || all.iter().map(|one| one[1]);
             let before = shares().take(access.file.rank() as usize).fold(0, u64::saturating_add);
-            // In elementary types behind the pointer, until the pointer is known.
+            // Until the pointer is known: in elementary types after the pointer.
             access.start = before;
             let mut pointer = 0;
             if access.file.rank() == 0 {

@@ -8,20 +8,23 @@ use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 
 impl File {
-    /// The individual file pointer in elementary types (MPI_File_get_position).
+    /// The individual file pointer, in elementary types (MPI_File_get_position).
     pub fn position(&self) -> Result<u64> {
         self.check_random(FilePosition::Individual)?;
         Ok(*locked(&self.position))
     }
 
-    /// The offset in the file of an offset in the view (MPI_File_get_byte_offset).
+    /// The offset in the file for an offset in the view (MPI_File_get_byte_offset).
     pub fn byte_offset(&self, offset: i64) -> Result<u64> {
         self.check_random(FilePosition::Offset(offset))?;
         let shown = self.shown();
         let start = self.in_bytes(&shown, self.checked_offset(offset)?)?;
         shown.view.check(start, 0)?;
         let too_large = || {
-            self.refused(abi::MPI_ERR_ARG, &format!("offset is {offset}, more than there can be"))
+            self.refused(
+                abi::MPI_ERR_ARG,
+                &format!("offset is {offset}, more than a file can have"),
+            )
         };
         shown.view.offset_of(start).ok_or_else(too_large)
     }
@@ -44,7 +47,7 @@ impl File {
         };
         base.checked_add_signed(offset).ok_or_else(|| {
             let why = format!(
-                "offset is {offset} from {base} on: that is before the beginning of the view"
+                "offset is {offset}, counted from {base}: this is before the beginning of the view"
             );
             self.refused(abi::MPI_ERR_ARG, &why)
         })
@@ -61,7 +64,7 @@ impl File {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The shared file pointer in elementary types (MPI_File_get_position_shared).
+    /// The shared file pointer, in elementary types (MPI_File_get_position_shared).
     pub fn shared_position(&self, file: &File) -> Result<u64> {
         file.check_seekable()?;
         self.current_shared_position(file)
@@ -76,7 +79,7 @@ impl<F: Fabric> Process<F> {
             let mine = format!("{offset} with whence {whence}");
             return Err(not_same(&file.name, "offset", &mine));
         }
-        // All ranks are in this call, so no rank uses the pointer before rank 0 has moved it.
+        // All ranks are in this call, so no rank uses the pointer before rank 0 moves it.
         let moved = if file.rank() == 0 {
             file.target(offset, whence, || self.shared_position(file))
                 .and_then(|target| self.move_pointer_to(file, target))
@@ -86,7 +89,6 @@ impl<F: Fabric> Process<F> {
         self.outcome_of_first(file, moved)
     }
 
-    /// The outcome of an operation of rank 0, at all ranks.
     pub(super) fn outcome_of_first(&self, file: &File, mine: Result<()>) -> Result<()> {
         let [class] = self.numbers_of_first(&file.comm, [verdict(&mine)])?;
         agree::settle(&file.name, [class], mine)
@@ -95,7 +97,7 @@ impl<F: Fabric> Process<F> {
     pub(super) fn rewind(&self, file: &File) -> Result<(), MpiError> {
         *locked(&file.position) = 0;
         match file.rank() {
-            // There may be no place for a shared pointer.
+            // An error of this class means that the file has no shared pointer.
             0 => self.move_pointer_to(file, 0).or_else(|error| match error.class() {
                 abi::MPI_ERR_UNSUPPORTED_OPERATION => Ok(()),
                 _ => Err(error),

@@ -1,8 +1,7 @@
 //! The representation of data in a file (MPI-5.0, "File Interoperability").
 //!
-//! "native" and "internal" are the representation in memory; "external32" is the same on all
-//! machines; a program can register its own representations. Data in another representation than
-//! that of memory are converted as a whole, before they are written or after they are read.
+//! "native" and "internal" are the representation in memory. Data in another representation are
+//! converted as a whole, before a write or after a read.
 
 use super::FileView;
 use oxmpi_abi::constants as abi;
@@ -24,19 +23,15 @@ pub enum Representation {
     Registered(Arc<dyn Conversion>),
 }
 
-/// A registered representation. Its functions belong to the program, and no lock is held when they
-/// are called.
+/// A representation that the program has registered. Its functions belong to the program, so they
+/// are called without a lock.
 pub trait Conversion: fmt::Debug + Send + Sync {
-    /// The name of the representation.
     fn name(&self) -> &[u8];
 
-    /// Bytes of a predefined type in the file.
     fn size_of(&self, facts: &'static PredefinedType) -> Result<usize>;
 
-    /// Converts all elements; `to` has their length in the file.
     fn write(&self, from: &FileElements, to: BytesMut<'_>) -> Result<()>;
 
-    /// Converts the first `items` basic elements of `from`.
     fn read(&self, from: Bytes<'_>, to: &FileElements, items: usize) -> Result<()>;
 }
 
@@ -58,7 +53,7 @@ impl Representation {
         }
     }
 
-    /// The predefined representation of this name; as in Fortran the name may be in capitals.
+    /// The predefined representation of this name, which may be in capitals, as in Fortran.
     pub fn predefined(name: &[u8]) -> Option<Representation> {
         let all = [Representation::Native, Representation::Internal, Representation::External32];
         all.into_iter().find(|representation| is_predefined_name(name, representation.name()))
@@ -68,7 +63,7 @@ impl Representation {
         matches!(self, Representation::Native | Representation::Internal)
     }
 
-    /// The datatype with the layout of its data in the file.
+    /// The datatype with the layout that its data have in the file.
     pub fn in_file(&self, datatype: &Arc<Datatype>) -> Result<Arc<Datatype>> {
         match self {
             Representation::Native | Representation::Internal => Ok(Arc::clone(datatype)),
@@ -82,7 +77,7 @@ impl Representation {
 
 #[derive(Debug)]
 pub(super) struct ReadBuffer {
-    /// The program's own memory if no conversion is needed.
+    /// The program's own memory, if no conversion is needed.
     pub(super) room: UserBuf,
     convert: Option<(FileElements, Arc<FileView>)>,
 }
@@ -132,7 +127,6 @@ impl FileView {
 }
 
 impl ReadBuffer {
-    /// Converts the `received` bytes that were read. Returns their number in memory.
     pub(super) fn deliver(&self, received: u64) -> Result<u64> {
         let Some((elements, shown)) = &self.convert else { return Ok(received) };
         let Some(all) = self.room.as_contiguous() else { return Ok(0) };
@@ -146,7 +140,7 @@ impl ReadBuffer {
     }
 }
 
-/// Number of basic elements in `bytes` of the file; a partial element counts if they are all equal.
+/// The basic elements in `bytes` of the file; part of one counts only if all are equal.
 fn items_in(shown: &FileView, elements: &FileElements, bytes: usize) -> Result<usize> {
     let per_element = elements.datatype.signature().elements();
     let size = shown.representation.in_file(&elements.datatype)?.size();

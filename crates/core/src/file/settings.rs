@@ -1,4 +1,4 @@
-//! Settings of a file by all its ranks: size, hints, view, atomicity; and sync.
+//! Settings of a file that all its ranks make: size, hints, view, atomicity; and sync.
 
 use super::agree::{not_same, settle, verdict};
 use super::{File, FileView, Representation, locked};
@@ -24,7 +24,6 @@ pub struct NewView {
     pub info: Info,
 }
 
-/// A hash of a name, the same at all ranks.
 fn hash(name: &[u8]) -> u64 {
     name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -76,19 +75,22 @@ impl File {
         })
     }
 
-    /// Bytes from one element to the next in the file (MPI_File_get_type_extent).
+    /// The bytes from one element to the next in the file (MPI_File_get_type_extent).
     pub fn type_extent(&self, datatype: &Arc<Datatype>) -> Result<i64> {
         Ok(self.shown().representation.in_file(datatype)?.bounds().extent() as i64)
+    }
+
+    fn take_hints(&self, words: &[u64]) {
+        let mut hints = [0; HINT_WORDS];
+        hints.copy_from_slice(words);
+        *locked(&self.hints) = Hints::decode(hints);
     }
 }
 
 impl<F: Fabric> Process<F> {
-    /// Sets the view of this rank (MPI_File_set_view). Collective; the pointers move to its
-    /// beginning.
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG for wrong arguments, MPI_ERR_NOT_SAME if the etypes have different sizes or the
-    /// representations differ.
+    /// Sets the view of this rank (MPI_File_set_view). Collective. The file pointers move to the
+    /// beginning of the view. Errors: MPI_ERR_ARG for wrong arguments; MPI_ERR_NOT_SAME if the
+    /// etypes have different sizes or the representations differ.
     pub fn set_view(&self, file: &File, new: Result<NewView>) -> Result<()> {
         let mine = file
             .check_no_split()
@@ -111,15 +113,13 @@ impl<F: Fabric> Process<F> {
             let mine = format!("{} bytes", shown.view.etype_size());
             return Err(not_same(&file.name, "the size of etype", &mine));
         }
-        let mut hints = [0; HINT_WORDS];
-        hints.copy_from_slice(&all[0][3..]);
-        *locked(&file.hints) = Hints::decode(hints);
+        file.take_hints(&all[0][3..]);
         *locked(&file.shown) = Arc::new(shown);
-        // Rank 0 moves the shared pointer before any rank returns.
+        // The agreement makes rank 0 move the shared pointer before any rank returns.
         self.agree_on_file(&file.comm, &file.name, self.rewind(file))
     }
 
-    /// Changes hints (MPI_File_set_info). Collective; the values of rank 0 hold.
+    /// Changes hints (MPI_File_set_info). Collective. The values of rank 0 count.
     pub fn set_file_info(&self, file: &File, info: Result<Info>) -> Result<()> {
         let mut words = [0; 1 + HINT_WORDS];
         words[0] = verdict(&info);
@@ -128,17 +128,13 @@ impl<F: Fabric> Process<F> {
         }
         let all = self.exchange_numbers(&file.comm, words)?;
         settle(&file.name, all.iter().map(|one| one[0]), info)?;
-        let mut hints = [0; HINT_WORDS];
-        hints.copy_from_slice(&all[0][1..]);
-        *locked(&file.hints) = Hints::decode(hints);
+        file.take_hints(&all[0][1..]);
         Ok(())
     }
 
-    /// Sets the length in bytes (MPI_File_set_size). Collective.
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG if it is negative, MPI_ERR_NOT_SAME, MPI_ERR_READ_ONLY,
-    /// MPI_ERR_UNSUPPORTED_OPERATION with MPI_MODE_SEQUENTIAL; the system's errors.
+    /// Sets the length in bytes (MPI_File_set_size). Collective. Errors: MPI_ERR_ARG if it is
+    /// negative; MPI_ERR_NOT_SAME; MPI_ERR_READ_ONLY; MPI_ERR_UNSUPPORTED_OPERATION with
+    /// MPI_MODE_SEQUENTIAL; the system's errors.
     pub fn set_file_size(&self, file: &File, size: i64) -> Result<()> {
         self.resize(file, size, |file, size| {
             file.store.set_size(size).map_err(|failure| file.error("setting the size of", failure))
@@ -192,7 +188,7 @@ impl<F: Fabric> Process<F> {
     pub fn sync_file(&self, file: &File) -> Result<()> {
         file.dirty.store(false, Ordering::Relaxed);
         let done =
-            file.store.sync().map_err(|failure| file.error("bringing to the device", failure));
+            file.store.sync().map_err(|failure| file.error("writing to the device", failure));
         self.agree_on_file(&file.comm, &file.name, done)
     }
 }

@@ -1,9 +1,8 @@
 //! The storage of the shared file pointer of an open file.
 //!
-//! Usually it is a number in a small file that all ranks have open ([`SharedPointer`]): no other
-//! process takes part when it moves. In a job with a separate image of each rank (`cr blcr`) the
-//! ranks can share only messages: there rank 0 has the number in a window of one word, and the
-//! other ranks use MPI_Fetch_and_op. They wait for calls of rank 0.
+//! Usually it is a number in a small file that all ranks have open ([`SharedPointer`]). If ranks
+//! can share only messages (`cr blcr`), rank 0 has the number in a window of one word, and
+//! MPI_Fetch_and_op needs calls of rank 0 to complete.
 
 use super::{File, error_of};
 use crate::comm::Communicator;
@@ -21,13 +20,12 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::window_hints::WindowHints;
 use std::sync::Arc;
 
-/// The rank with the number, if it is in a window.
+/// The rank that has the number if it is in a window.
 const OWNER: i32 = 0;
 const WORD: usize = size_of::<u64>();
 
 #[derive(Debug)]
 pub(super) enum SharedFilePointer {
-    /// In memory or a file that all ranks have open.
     Common(SharedPointer),
     Window(Box<Window>),
 }
@@ -57,12 +55,11 @@ impl<F: Fabric> Process<F> {
         if comm.team.rank == 0 {
             self.change_word(&window, PointerUpdate::To(value))?;
         }
-        // No rank moves the pointer before it has its value.
+        // No rank may move the pointer before it has its value.
         self.numbers_of_first(comm, [0])?;
         Ok(SharedFilePointer::Window(Box::new(window)))
     }
 
-    /// Ends the use of the pointer when all ranks close the file.
     pub(super) fn release_pointer(&self, file: &File) -> Result<()> {
         match &file.shared {
             SharedFilePointer::Common(_) => Ok(()),
@@ -73,7 +70,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// [`Process::release_pointer`] without the other ranks, one of which has failed.
     pub(super) fn abandon_pointer(&self, file: &File) {
         if let SharedFilePointer::Window(window) = &file.shared {
             self.abandon_window(window);
@@ -90,7 +86,6 @@ impl<F: Fabric> Process<F> {
             .map(drop)
     }
 
-    /// Moves the pointer forward. Returns its old value.
     pub(super) fn advance_pointer(&self, file: &File, by: u64) -> Result<u64> {
         self.change_pointer(file, PointerUpdate::By(by), "moving the shared pointer of")
     }
@@ -114,7 +109,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Changes the word of a window that all ranks have locked. Returns its old value.
     fn change_word(&self, window: &Window, update: PointerUpdate) -> Result<u64> {
         let (op, operand) = match update {
             PointerUpdate::Nothing => (ReduceOp::NoOp, 0),
@@ -136,7 +130,7 @@ impl<F: Fabric> Process<F> {
         self.flush_window(window, OWNER)?;
         let before = before.as_slice().and_then(|words| words.first().copied());
         before.ok_or_else(|| {
-            MpiError::new(abi::MPI_ERR_INTERN, "an access that is complete holds its buffer")
+            MpiError::new(abi::MPI_ERR_INTERN, "a complete access still has its buffer")
         })
     }
 }

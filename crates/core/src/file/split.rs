@@ -1,5 +1,5 @@
-//! Collective access in two calls (MPI-5.0, "Split Collective Data Access Routines"). A file
-//! has at most one at a time.
+//! Collective access in two calls (MPI-5.0, "Split Collective Data Access Routines"). A file has
+//! at most one at a time.
 
 use super::representation::FileElements;
 use super::{Direction, File, FilePosition, locked};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitKind {
     pub direction: Direction,
-    /// The name of the functions without `_begin` and `_end`.
+    /// The name of the two functions without `_begin` and `_end`.
     pub name: &'static str,
 }
 
@@ -33,14 +33,16 @@ impl File {
     pub(super) fn check_no_split(&self) -> Result<()> {
         match &*locked(&self.split) {
             None => Ok(()),
-            Some(split) => Err(self
-                .split_error(&format!("{}_begin was called, and not its _end", split.kind.name))),
+            Some(split) => Err(self.split_error(&format!(
+                "{}_begin was called: call its _end first",
+                split.kind.name
+            ))),
         }
     }
 }
 
 impl<F: Fabric + 'static> Process<F> {
-    /// Begins a split access (MPI_File_write_all_begin and the like). A file has at most one.
+    /// Begins a split access (MPI_File_write_all_begin and related calls). A file has at most one.
     pub fn begin_split(
         &self,
         file: &Arc<File>,
@@ -48,7 +50,8 @@ impl<F: Fabric + 'static> Process<F> {
         at: FilePosition,
         elements: Result<FileElements>,
     ) -> Result<()> {
-        // A rank with an open access takes part with an error: the other ranks wait for it.
+        // A rank with an open split access takes part with an error, since the other ranks wait for
+        // it.
         let elements = file.check_no_split().and(elements);
         let address = elements
             .as_ref()
@@ -60,7 +63,8 @@ impl<F: Fabric + 'static> Process<F> {
         Ok(())
     }
 
-    /// Ends a split access (MPI_File_write_all_end and the like), with the buffer of its beginning.
+    /// Ends a split access (MPI_File_write_all_end and related calls) with the buffer of its
+    /// beginning.
     pub fn end_split(&self, file: &File, kind: SplitKind, address: usize) -> Result<Completion> {
         let request = {
             let mut split = locked(&file.split);

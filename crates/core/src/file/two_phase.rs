@@ -1,9 +1,9 @@
 //! The rounds of a two-phase access (see [`oxmpi_io::domain`]).
 //!
-//! In each round a rank sends each aggregator one message: the length of its runs of pieces (8
-//! bytes), the runs, and the data of a write. For a read the aggregator answers with the number of
+//! In each round a rank sends one message to each aggregator: the length of its runs of pieces (8
+//! bytes), the runs, and for a write the data. For a read the aggregator answers with the number of
 //! bytes before the end of the file (8 bytes) and all requested bytes. All ranks take part in all
-//! rounds, and report errors at the end.
+//! rounds. They report errors at the end.
 
 use super::collective::{CollectiveAccess, bytes_of, words_of};
 use super::{Direction, File};
@@ -26,11 +26,9 @@ pub(super) struct TwoPhaseRounds {
     own: Option<u32>,
     window: FileWindow,
     outbox: Vec<u8>,
-    /// The length of the message to each rank.
     lengths: Vec<usize>,
-    /// Of each aggregator: the part of the stream that this rank accesses there.
+    /// For each aggregator, the part of the view's stream that this rank accesses there.
     parts: Vec<(u64, u64)>,
-    /// The length of the message from each rank.
     expected: Vec<usize>,
 }
 
@@ -50,7 +48,7 @@ impl TwoPhaseRounds {
     }
 }
 
-/// In a message to an aggregator, the bytes before the runs: their length.
+/// The bytes before the runs in a message to an aggregator. They have the length of the runs.
 const HEAD: usize = 8;
 
 fn parts_of(message: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -59,7 +57,7 @@ fn parts_of(message: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn garbled(file: &File) -> MpiError {
-    file.refused(abi::MPI_ERR_INTERN, "a message of a collective access makes no sense")
+    file.refused(abi::MPI_ERR_INTERN, "a message of a collective access is malformed")
 }
 
 fn cut<'a>(mut bytes: &'a [u8], lengths: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
@@ -70,7 +68,6 @@ fn cut<'a>(mut bytes: &'a [u8], lengths: &'a [usize]) -> impl Iterator<Item = &'
     })
 }
 
-/// The exchange of messages of these lengths. `None`: they do not fit into memory.
 fn exchange(send: &[usize], receive: &[usize]) -> Option<(Call, usize)> {
     let send = Blocks::new(send.iter().copied())?;
     let receive = Blocks::new(receive.iter().copied())?;
@@ -126,7 +123,7 @@ impl<F: Fabric + 'static> Process<F> {
         if access.outcome.is_ok() {
             access.outcome = failure;
         }
-        // Each aggregator with a part of this rank's data answers.
+        // An aggregator answers if it has a part of this rank's data.
         rounds.expected.fill(0);
         for (aggregator, (from, to)) in
             rounds.parts.iter().enumerate().filter(|(_, part)| part.0 < part.1)
@@ -153,7 +150,7 @@ impl<F: Fabric + 'static> Process<F> {
 }
 
 impl TwoPhaseRounds {
-    /// The longest message in this round: each byte of the window in its own run, and its data.
+    /// The longest message in this round: each byte of the window in a run of its own.
     fn longest_message(&self) -> usize {
         let (start, end) = self.own.map_or((0, 0), |own| self.domains.window(own, self.round));
         let bytes = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
@@ -202,7 +199,6 @@ impl TwoPhaseRounds {
         self.window.write(&file.store).map_err(|error| file.error("writing", error.into()))
     }
 
-    /// Reads the requested bytes: returns the answers, their lengths, and the outcome.
     fn read_window(
         &mut self,
         file: &File,

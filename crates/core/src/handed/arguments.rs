@@ -1,8 +1,8 @@
 //! The arguments of a call for a library.
 //!
-//! Data that are only moved are bytes. A contiguous copy stands for a buffer with gaps, for
-//! MPI_IN_PLACE where a library does not have it, and for blocks for HCOLL that lie further apart
-//! than its displacements of 32 bits reach. Each rank decides this for itself.
+//! Data that are only moved are passed as bytes. A contiguous copy stands for a buffer with gaps,
+//! for MPI_IN_PLACE where a library lacks it, and for blocks for HCOLL that lie further apart than
+//! its displacements of 32 bits reach. Each rank decides alone whether it makes a copy.
 
 use super::{CallKind, CollLibrary};
 use crate::errors::staging_error;
@@ -15,7 +15,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::Call;
 use oxmpi_ucc::{UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation};
 
-/// The operation and element type of a reduction, if the libraries have them.
 fn reduction(kernel: &Kernel) -> Option<(UccOperation, UccDatatype)> {
     let (op, scalar) = kernel.kind();
     let operation = match op {
@@ -50,7 +49,6 @@ fn reduction(kernel: &Kernel) -> Option<(UccOperation, UccDatatype)> {
     Some((operation, datatype))
 }
 
-/// The bytes of a call, where all ranks have the same number.
 fn shared_bytes(call: &Call, unit: usize) -> Option<usize> {
     Some(match call {
         Call::Barrier => 0,
@@ -67,7 +65,7 @@ fn shared_bytes(call: &Call, unit: usize) -> Option<usize> {
     })
 }
 
-/// Whether a library may get a call: all ranks get the same result.
+/// Whether a library may get a call. All ranks get the same answer.
 pub(crate) fn can_hand_over(call: &Call, combine: &Combine) -> bool {
     // A plan completes a call without data at once.
     let has_data =
@@ -83,7 +81,7 @@ pub(crate) fn can_hand_over(call: &Call, combine: &Combine) -> bool {
 pub(super) struct PreparedCall {
     pub(super) call_kind: CallKind,
     pub(super) arguments: UccArguments,
-    /// The copy to make after the call, from the buffer to the area.
+    /// The copy to make after the call: from the buffer to the area.
     pub(super) results: Option<(UserBuf, Area)>,
 }
 
@@ -126,7 +124,6 @@ fn read_blocks(area: &Area, lengths: &[usize], library: CollLibrary) -> Result<U
     }))
 }
 
-/// Whether a library can address all these blocks.
 fn is_in_reach(blocks: &[UserBuf], library: CollLibrary) -> bool {
     let starts =
         || blocks.iter().filter(|block| !block.is_empty()).map(|block| block.as_ptr().addr());
@@ -134,7 +131,6 @@ fn is_in_reach(blocks: &[UserBuf], library: CollLibrary) -> bool {
     library == CollLibrary::Ucc || i32::try_from(span).is_ok()
 }
 
-/// The blocks without a copy, if each of them is contiguous.
 fn blocks_in_place(area: &Area, lengths: &[usize], library: CollLibrary) -> Option<Vec<UserBuf>> {
     let mut start = 0;
     let mut block = |len: &usize| {
@@ -146,7 +142,7 @@ fn blocks_in_place(area: &Area, lengths: &[usize], library: CollLibrary) -> Opti
     is_in_reach(&blocks, library).then_some(blocks)
 }
 
-/// A buffer for results: the program's own, or a copy of it to copy back.
+/// A buffer for results: the program's own, or a copy, which is copied back after the call.
 struct ResultBuffer {
     buffer: Area,
     results: Option<(UserBuf, Area)>,
@@ -169,7 +165,6 @@ struct CollectiveArguments {
     results: Option<(UserBuf, Area)>,
 }
 
-/// The arguments of a call at the rank `rank`; `None`: the library has no such collective.
 pub(super) fn prepare(
     library: CollLibrary,
     (call, memory, combine): (&Call, &Memory, &Combine),
@@ -182,7 +177,7 @@ pub(super) fn prepare(
         },
         _ => (UccOperation::Sum, UccDatatype::Uint8),
     };
-    // A fault of an earlier start of a persistent collective does not count.
+    // A fault of an earlier start of a persistent collective must not count.
     memory.input.renew();
     memory.output.renew();
     let Some(arguments) = arguments(library, (call, memory), rank)? else { return Ok(None) };
@@ -213,27 +208,31 @@ fn arguments(
 ) -> Result<Option<CollectiveArguments>> {
     let Memory { input, output, .. } = memory;
     let in_pieces = |area: &Area| !area.as_whole().is_some_and(is_in_one_piece);
+    let nothing = |kind| CollectiveArguments {
+        kind,
+        source: UccOperand::Nothing,
+        target: UccOperand::Nothing,
+        root: 0,
+        in_place: false,
+        results: None,
+    };
+    let source_of = |in_place: bool| -> Result<UccOperand> {
+        if in_place { Ok(UccOperand::Nothing) } else { read_whole(input) }
+    };
     let whole = |kind, root, in_place: bool| -> Result<CollectiveArguments> {
-        let target = result_buffer(output, in_pieces(output), in_place)?;
-        let source = if in_place { UccOperand::Nothing } else { read_whole(input)? };
-        Ok(CollectiveArguments {
-            kind,
-            source,
-            target: UccOperand::Whole(one(target.buffer)),
-            root,
-            in_place,
-            results: target.results,
-        })
+        let ResultBuffer { buffer, results } = result_buffer(output, in_pieces(output), in_place)?;
+        let (source, target) = (source_of(in_place)?, UccOperand::Whole(one(buffer)));
+        Ok(CollectiveArguments { kind, source, target, root, in_place, results })
     };
     let only_source = |kind, root| -> Result<CollectiveArguments> {
-        Ok(CollectiveArguments {
-            kind,
-            source: read_whole(input)?,
-            target: UccOperand::Nothing,
-            root,
-            in_place: false,
-            results: None,
-        })
+        Ok(CollectiveArguments { source: read_whole(input)?, root, ..nothing(kind) })
+    };
+    let received = |in_place: bool| -> Result<(UccOperand, Option<(UserBuf, Area)>)> {
+        if in_place {
+            return Ok((UccOperand::Nothing, None));
+        }
+        let target = result_buffer(output, in_pieces(output), false)?;
+        Ok((UccOperand::Whole(one(target.buffer)), target.results))
     };
     let target_blocks =
         |lengths: &[usize], keeps: bool| -> Result<(UccOperand, Option<(UserBuf, Area)>)> {
@@ -246,30 +245,24 @@ fn arguments(
                 target.results,
             ))
         };
+    let reduce_scatter = |kind, count: usize, in_place: bool| {
+        let source = if in_place { UccOperand::Whole(copied(output)?) } else { read_whole(input)? };
+        let unit = one(output.clone()).element_size();
+        let part = output.packed_range(0, count.saturating_mul(unit)).unwrap_or(UserBuf::empty());
+        let ResultBuffer { buffer, results } =
+            result_buffer(&part.clone().into(), !is_in_one_piece(&part), false)?;
+        Ok::<_, MpiError>((CollectiveArguments { source, results, ..nothing(kind) }, one(buffer)))
+    };
     let lengths = |blocks: &oxmpi_plan::Blocks| -> Vec<usize> {
         (0..blocks.how_many()).map(|at| blocks.length(at)).collect()
     };
     Ok(Some(match call {
-        Call::Barrier => CollectiveArguments {
-            kind: UccCollective::Barrier,
-            source: UccOperand::Nothing,
-            target: UccOperand::Nothing,
-            root: 0,
-            in_place: false,
-            results: None,
-        },
+        Call::Barrier => nothing(UccCollective::Barrier),
         Call::Bcast { root, .. } => {
             let target = result_buffer(output, in_pieces(output), true)?;
             let results = if rank == *root { None } else { target.results };
             let source = UccOperand::Whole(one(target.buffer));
-            CollectiveArguments {
-                kind: UccCollective::Bcast,
-                source,
-                target: UccOperand::Nothing,
-                root: *root,
-                in_place: false,
-                results,
-            }
+            CollectiveArguments { source, root: *root, results, ..nothing(UccCollective::Bcast) }
         }
         Call::Gather { root, in_place, .. } if rank == *root => {
             whole(UccCollective::Gather, *root, *in_place)?
@@ -280,20 +273,9 @@ fn arguments(
         }
         Call::Reduce { root, .. } => only_source(UccCollective::Reduce, *root)?,
         Call::Scatter { root, in_place, .. } => {
-            let target = result_buffer(output, in_pieces(output), false)?;
             let source = if rank == *root { read_whole(input)? } else { UccOperand::Nothing };
-            let (side, results) = match in_place {
-                true => (UccOperand::Nothing, None),
-                false => (UccOperand::Whole(one(target.buffer)), target.results),
-            };
-            CollectiveArguments {
-                kind: UccCollective::Scatter,
-                source,
-                target: side,
-                root: *root,
-                in_place: *in_place,
-                results,
-            }
+            let ((target, results), kind) = (received(*in_place)?, UccCollective::Scatter);
+            CollectiveArguments { kind, source, target, root: *root, in_place: *in_place, results }
         }
         Call::Allgather { in_place, .. } => whole(UccCollective::Allgather, 0, *in_place)?,
         Call::Allreduce { in_place, .. } => whole(UccCollective::Allreduce, 0, *in_place)?,
@@ -305,44 +287,23 @@ fn arguments(
             arguments
         }
         Call::ReduceScatterBlock { block, in_place, .. } => {
-            let source =
-                if *in_place { UccOperand::Whole(copied(output)?) } else { read_whole(input)? };
-            let unit = one(output.clone()).element_size();
-            let part =
-                output.packed_range(0, block.0.saturating_mul(unit)).unwrap_or(UserBuf::empty());
-            let target = result_buffer(&part.clone().into(), !is_in_one_piece(&part), false)?;
-            CollectiveArguments {
-                kind: UccCollective::ReduceScatter,
-                source,
-                target: UccOperand::Whole(one(target.buffer)),
-                root: 0,
-                in_place: false,
-                results: target.results,
-            }
+            let (arguments, buffer) =
+                reduce_scatter(UccCollective::ReduceScatter, block.0, *in_place)?;
+            CollectiveArguments { target: UccOperand::Whole(buffer), ..arguments }
         }
         Call::ReduceScatter { blocks, in_place, .. } => {
-            let source =
-                if *in_place { UccOperand::Whole(copied(output)?) } else { read_whole(input)? };
-            let unit = one(output.clone()).element_size();
-            let length = blocks.0.length(rank as usize).saturating_mul(unit);
-            let part = output.packed_range(0, length).unwrap_or(UserBuf::empty());
-            let target = result_buffer(&part.clone().into(), !is_in_one_piece(&part), false)?;
+            let count = blocks.0.length(rank as usize);
+            let (arguments, buffer) =
+                reduce_scatter(UccCollective::ReduceScatterv, count, *in_place)?;
             let counts = lengths(&blocks.0).into_iter().map(|count| count as u64).collect();
-            CollectiveArguments {
-                kind: UccCollective::ReduceScatterv,
-                source,
-                target: UccOperand::Counted(one(target.buffer), counts),
-                root: 0,
-                in_place: false,
-                results: target.results,
-            }
+            CollectiveArguments { target: UccOperand::Counted(buffer, counts), ..arguments }
         }
         Call::Gatherv { root, all, in_place, .. } => match all.get() {
             Some(blocks) if rank == *root => {
                 let (target, results) = target_blocks(&lengths(blocks), *in_place)?;
-                let source = if *in_place { UccOperand::Nothing } else { read_whole(input)? };
+                let (source, kind) = (source_of(*in_place)?, UccCollective::Gatherv);
                 CollectiveArguments {
-                    kind: UccCollective::Gatherv,
+                    kind,
                     source,
                     target,
                     root: *root,
@@ -357,35 +318,16 @@ fn arguments(
                 Some(blocks) if rank == *root => read_blocks(input, &lengths(blocks), library)?,
                 _ => UccOperand::Nothing,
             };
-            let target = result_buffer(output, in_pieces(output), false)?;
-            let (side, results) = match in_place {
-                true => (UccOperand::Nothing, None),
-                false => (UccOperand::Whole(one(target.buffer)), target.results),
-            };
-            CollectiveArguments {
-                kind: UccCollective::Scatterv,
-                source,
-                target: side,
-                root: *root,
-                in_place: *in_place,
-                results,
-            }
+            let ((target, results), kind) = (received(*in_place)?, UccCollective::Scatterv);
+            CollectiveArguments { kind, source, target, root: *root, in_place: *in_place, results }
         }
         Call::Allgatherv { blocks, in_place } if library == CollLibrary::Hcoll => {
             let (target, results) = target_blocks(&lengths(&blocks.0), *in_place)?;
-            let source = if *in_place { UccOperand::Nothing } else { read_whole(input)? };
-            CollectiveArguments {
-                kind: UccCollective::Allgatherv,
-                source,
-                target,
-                root: 0,
-                in_place: *in_place,
-                results,
-            }
+            let (source, kind) = (source_of(*in_place)?, UccCollective::Allgatherv);
+            CollectiveArguments { kind, source, target, root: 0, in_place: *in_place, results }
         }
         Call::Allgatherv { blocks, in_place } => {
-            // UCC's own ring (1.9) needs a context that all processes have made together, and fails
-            // without it.
+            // UCC's own ring (1.9) fails without a context that all processes have made together.
             let lengths = lengths(&blocks.0);
             let source = match in_place {
                 true => {
@@ -406,14 +348,7 @@ fn arguments(
             };
             let (target, results) = target_blocks(&lengths, false)?;
             let source = UccOperand::Blocks(vec![source; lengths.len()]);
-            CollectiveArguments {
-                kind: UccCollective::Alltoallv,
-                source,
-                target,
-                root: 0,
-                in_place: false,
-                results,
-            }
+            CollectiveArguments { source, target, results, ..nothing(UccCollective::Alltoallv) }
         }
         Call::Alltoallv { send, receive, in_place } => {
             let receive = lengths(&receive.0);
@@ -422,14 +357,7 @@ fn arguments(
                 true => UccOperand::Blocks(split(&copied(output)?, receive.iter().copied())),
                 false => read_blocks(input, &lengths(&send.0), library)?,
             };
-            CollectiveArguments {
-                kind: UccCollective::Alltoallv,
-                source,
-                target,
-                root: 0,
-                in_place: false,
-                results,
-            }
+            CollectiveArguments { source, target, results, ..nothing(UccCollective::Alltoallv) }
         }
         _ => return Ok(None),
     }))

@@ -1,7 +1,5 @@
-//! The creation of a UCC team, and agreements of a communicator's ranks about it: rounds of
-//! allgathers over the engine.
-//!
-//! All rounds of one creation have one tag. They follow one another, so the messages of a later
+//! The creation of a UCC team, and agreements of a communicator's ranks about the team, in rounds
+//! of allgathers over the engine. All rounds of one creation have one tag: messages of a later
 //! round match later receives.
 
 use crate::choice::fixed_plan;
@@ -30,7 +28,7 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// Starts a round. All ranks contribute the same length.
+    /// Starts a round. All ranks must contribute the same length.
     pub(super) fn start(channel: &RoundChannel, mine: Vec<u8>) -> Result<Round, String> {
         let RoundChannel { team, tag, setup } = channel;
         let call = Call::Allgather { block: Shared(mine.len()), in_place: false };
@@ -49,7 +47,7 @@ impl Round {
         self.run.abandon(lane);
     }
 
-    /// Advances the round, and removes it when it is complete. Returns all contributions.
+    /// Advances the round in `place`. Removes a complete round and returns all contributions.
     pub(super) fn poll<F: Fabric>(
         place: &mut Option<Round>,
         lane: &mut Lane<F>,
@@ -125,17 +123,14 @@ impl OutOfBand for Exchanges {
     }
 }
 
-/// The first word of a rank in a round.
 pub(super) mod vote {
-    /// The rank has UCC, and the number of the team is free there.
+    /// The rank has UCC, and the number of the team is free at the rank.
     pub(in crate::handed) const HERE: u64 = 1;
-    /// Another team of the rank has the number.
     pub(in crate::handed) const TAKEN: u64 = 2;
-    /// UCC needs an exchange with the second word as its length.
+    /// UCC needs an exchange of data; the second word is their length.
     pub(in crate::handed) const EXCHANGE: u64 = 3;
     pub(in crate::handed) const MADE: u64 = 4;
     pub(in crate::handed) const FAILED: u64 = 5;
-    /// The rank makes a context for another communicator.
     pub(in crate::handed) const BUSY: u64 = 6;
 }
 
@@ -168,10 +163,10 @@ impl Default for UccTeamInCreation {
     }
 }
 
-/// The most team numbers that are tried: [`candidate`] has this many for a name.
+/// The number of team numbers that are tried, as [`candidate`] has this number for a name.
 const MAX_ATTEMPTS: u32 = 256;
 
-/// All ranks try the same numbers, and two communicators seldom do.
+/// All ranks of a communicator try the same numbers. Two communicators seldom do.
 fn candidate(name: u64, attempt: u32) -> u64 {
     let mixed = (name ^ u64::from(attempt) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40 & 0x7fff_u64
@@ -183,11 +178,10 @@ pub(super) enum CreationStep {
         team: MadeTeam,
         id: u64,
     },
-    /// All ranks know that there is none. The text is this rank's reason.
     Refused(String),
-    /// All ranks know that there is none yet, and that the next call tries again.
+    /// All ranks know that there is no team yet, and the next call tries again.
     Later(String),
-    /// This rank has none, and the other ranks do not know it.
+    /// This rank has no team, and the other ranks do not know it.
     Failed(String),
 }
 
@@ -196,7 +190,6 @@ impl UccTeamInCreation {
         self.number
     }
 
-    /// Proposes the next number. Returns the words for the round.
     fn propose(&mut self, handed: &Handed, channel: &RoundChannel) -> Option<[u64; 2]> {
         if self.words.is_some() || !matches!(self.state, UccTeamState::Nothing) {
             return None;
@@ -225,7 +218,7 @@ impl UccTeamInCreation {
         };
         match self.step((proposal, context), channel, lane) {
             Ok(making) => making,
-            // The engine cannot carry this rank's messages, for which the other ranks wait.
+            // The engine cannot send this rank's messages, and the other ranks wait for them.
             Err(why) => {
                 self.release(lane);
                 CreationStep::Failed(why)

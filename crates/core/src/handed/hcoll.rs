@@ -1,14 +1,12 @@
 //! The component hcoll: contexts of HCOLL, and the messages that it sends through this process.
 //!
-//! HCOLL's messages of a communicator have an engine context of their own ([`Lane::open_handed`]),
-//! so their tags do not meet others. Each progress takes HCOLL's sends and receives from the queue
-//! of its group ([`HcollProcess::progress`]).
+//! HCOLL's messages of a communicator have an engine context of their own ([`Lane::open_handed`]).
 //!
-//! All ranks of a communicator make its context together, in a call of HCOLL that waits, and HCOLL
-//! makes one at a time. Two ranks that begin with different communicators would wait for each
-//! other, so the ranks agree first: each reports that it is free, and is then reserved for this
-//! communicator, or that it is busy with another one. If one rank is busy, all are released, a plan
-//! serves the call, and the next call of the communicator tries again.
+//! All ranks of a communicator make its context together, in a call of HCOLL that waits. HCOLL
+//! makes one context at a time, so two ranks that begin with different communicators would wait for
+//! each other. Therefore each rank first reports that it is free, and is then reserved for this
+//! communicator, or busy. If one rank is busy, all are released, a plan serves the call, and the
+//! next call tries again.
 
 use super::creation::{CreationStep, Round, RoundChannel, pairs, vote};
 use super::libraries::{Backend, MadeTeam};
@@ -23,7 +21,7 @@ use std::sync::Arc;
 
 pub(super) struct HcollProcess {
     library: Arc<Hcoll>,
-    /// The first group is MPI_COMM_WORLD, which HCOLL needs from the beginning.
+    /// The first group is that of MPI_COMM_WORLD, which HCOLL needs from the beginning.
     groups: Vec<GroupMessages>,
     /// The collective context of the communicator whose HCOLL context is in creation.
     reserved: Option<u32>,
@@ -38,7 +36,6 @@ struct GroupMessages {
 
 fn members<F: Fabric>(team: &Team, lane: &mut Lane<F>) -> HcollMembers {
     let processes = team.map.processes();
-    // Without node numbers all processes are on one node.
     let node = |process: &u32| lane.fabric_mut().node(*process).unwrap_or(u32::MAX);
     HcollMembers { rank: team.rank, nodes: processes.iter().map(node).collect(), processes }
 }
@@ -93,7 +90,7 @@ impl GroupMessages {
         }
     }
 
-    /// Ends the use of the program's memory.
+    /// Gives up all messages, so that HCOLL's group no longer uses the program's memory.
     fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         self.group.close();
         self.active.drain(..).for_each(|(request, _)| lane.abandon(request));
@@ -101,7 +98,6 @@ impl GroupMessages {
 }
 
 impl HcollProcess {
-    /// Opens the library for a process of the job with the team `world`.
     pub(super) fn open<F: Fabric>(
         library: &str,
         (world, job): (&Arc<Team>, u32),
@@ -128,8 +124,7 @@ impl HcollProcess {
         self.groups.iter_mut().for_each(|group| group.start(lane));
     }
 
-    /// Whether a message has not left: other ranks may wait for it after all calls here are
-    /// complete.
+    /// Whether a message has not left yet, for which other ranks may wait after the calls here.
     pub(super) fn is_busy(&self, context: u32) -> bool {
         let of = self.groups.iter().filter(|group| group.team.collective == context);
         of.flat_map(|group| &group.active).any(|(_, transfer)| transfer.is_send)
@@ -159,7 +154,6 @@ impl HcollProcess {
         }
     }
 
-    /// Removes a communicator that is gone, and without messages under way.
     pub(super) fn forget<F: Fabric>(&mut self, context: u32, lane: &mut Lane<F>) {
         let is_gone = |group: &GroupMessages| group.team.collective == context;
         if let Some(at) = self.groups.iter().position(is_gone) {
@@ -169,9 +163,8 @@ impl HcollProcess {
         }
     }
 
-    /// Ends the use of HCOLL in this process, without messages under way.
     pub(super) fn finalize(&mut self) {
-        // The thread that creates an abandoned context may have the turn.
+        // Another thread has the turn if it creates an abandoned context.
         if let Some(turn) = HcollTurn::take() {
             self.library.finalize(turn);
         }
@@ -182,7 +175,6 @@ impl HcollProcess {
 enum HcollContextState {
     #[default]
     Nothing,
-    /// The ranks exchange whether they are free.
     Proposed,
     Going(ContextCreation),
     Made(HcollContext),
@@ -310,7 +302,7 @@ impl HcollContextInCreation {
 }
 
 impl CollLibrary {
-    /// The turn of this thread to call the library. `None`: another thread has it.
+    /// Takes the turn to call the library; `None` if another thread has the turn.
     pub(super) fn enter(self) -> Option<Entered> {
         match self {
             CollLibrary::Ucc => Some(Entered(None)),
@@ -319,5 +311,4 @@ impl CollLibrary {
     }
 }
 
-/// Permission for this thread to call the library.
 pub(super) struct Entered(pub(super) Option<HcollTurn>);

@@ -32,7 +32,7 @@ impl LibraryRequest {
     }
 }
 
-/// Makes the library's request. No data move yet.
+/// Makes the library's request. The inner error means that the library does not support it.
 pub(super) fn describe(
     (team, arguments): (&MadeTeam, LibraryCall),
     handed: &Handed,
@@ -55,7 +55,7 @@ pub(super) fn describe(
     })
 }
 
-/// Posts a request. If HCOLL does not support it, this holds at all ranks, and a plan serves it.
+/// Posts a request. If HCOLL does not support it, no rank's HCOLL does, and a plan serves the call.
 pub(super) fn post<F: Fabric>(
     request: LibraryRequest,
     entered: &Entered,
@@ -82,14 +82,12 @@ pub(super) fn post<F: Fabric>(
     }
 }
 
-/// The call in the types of HCOLL; `None`: it has no such collective.
 pub(super) fn for_hcoll(arguments: UccArguments) -> Option<Invocation> {
     let UccArguments { kind, source, target, datatype, operation, root, .. } = arguments;
     let whole = |side| match side {
         UccOperand::Whole(buffer) => buffer,
         _ => UserBuf::empty(),
     };
-    // A call in place has no source.
     let given = |side| match side {
         UccOperand::Nothing => None,
         side => Some(whole(side)),

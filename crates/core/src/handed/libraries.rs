@@ -1,4 +1,4 @@
-//! The two libraries: their parameters, and their state in a process and its communicators.
+//! UCC and HCOLL: their parameters, and their state in a process and in its communicators.
 
 use super::Handed;
 use super::creation::UccTeamInCreation;
@@ -22,11 +22,10 @@ pub struct HandedSettings {
 /// The parameters of one library.
 #[derive(Clone, Debug, Default)]
 pub struct LibrarySettings {
-    /// Its file (`coll_ucc_library`, `coll_hcoll_library`).
+    /// The file of the library (`coll_ucc_library`, `coll_hcoll_library`).
     pub library: String,
-    /// The layers that it may use (`coll_ucc_cls`).
+    /// The layers that UCC may use (`coll_ucc_cls`).
     pub layers: String,
-    /// The level of messages for the user (`coll_ucc_verbose`, `coll_hcoll_verbose`).
     pub verbose: u32,
 }
 
@@ -52,7 +51,6 @@ impl CollLibrary {
         }
     }
 
-    /// The library's word for the state of a communicator.
     pub(super) fn team(self) -> &'static str {
         match self {
             CollLibrary::Ucc => "team",
@@ -70,7 +68,6 @@ impl fmt::Display for CollLibrary {
     }
 }
 
-/// The libraries in this process, each after the first call for it.
 #[derive(Debug, Default)]
 pub(crate) struct HandedLibraries {
     ucc: Option<Box<Handed>>,
@@ -89,12 +86,10 @@ impl HandedLibraries {
         [&mut self.ucc, &mut self.hcoll].into_iter().flatten().map(Box::as_mut)
     }
 
-    /// The longest sleep of the process; `None`: no library needs progress.
     pub(crate) fn nap(&self) -> Option<Duration> {
         [&self.ucc, &self.hcoll].into_iter().flatten().filter_map(|handed| handed.nap()).min()
     }
 
-    /// The process sends no more messages: other processes may close their connections from now on.
     pub(crate) fn leave(&mut self) {
         self.all().for_each(Handed::leave);
     }
@@ -128,7 +123,7 @@ pub(super) enum MadeTeam {
 }
 
 impl MadeTeam {
-    /// Leaves the team to its library for good, with all calls under way in it.
+    /// Leaves the team to its library for good, with all calls that are under way in it.
     pub(super) fn abandon(self) {
         match self {
             MadeTeam::Ucc(team) => team.abandon(),
@@ -165,14 +160,14 @@ impl TeamInCreation {
     }
 }
 
-/// The version and file of the library UCC with this name, or the reason why it cannot be used.
+/// The version and file of the UCC library with this name, or the reason why it cannot be used.
 pub fn find_ucc(library: &str) -> Result<String, String> {
     let found = UccLibrary::open(library)
         .and_then(|found| found.find_modules().map(|()| found.to_string()));
     found.map_err(|error| error.to_string())
 }
 
-/// The version and file of the library HCOLL with this name, or the reason why it cannot be used.
+/// The version and file of the HCOLL library with this name, or the reason why it cannot be used.
 pub fn find_hcoll(library: &str) -> Result<String, String> {
     Hcoll::open(library).map(|library| library.to_string()).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! One call for a library, from the first step to the last.
+//! One call for a library, from its first step to its last.
 
 use super::arguments::{PreparedCall, prepare};
 use super::creation::{CreationStep, Round, RoundChannel, pairs};
@@ -27,24 +27,19 @@ pub(crate) struct HandedOver {
     stage: CallStage,
     arguments: Option<LibraryCall>,
     results: Option<(UserBuf, Area)>,
-    /// Serves the call if the library does not.
     plan: Option<Box<Single>>,
 }
 
 pub(super) enum CallStage {
-    /// Earlier calls come first, or there is no team yet.
     Waiting,
-    /// The ranks agree whether the library supports the kind of call.
-    Agreeing {
-        request: std::result::Result<LibraryRequest, String>,
-        round: Option<Round>,
-    },
+    Agreeing { request: std::result::Result<LibraryRequest, String>, round: Option<Round> },
     Posted(LibraryRequest),
     Planned,
 }
 
 impl HandedOver {
-    /// `plan` serves the call if the library does not. `number` comes from [`Handed::draw`].
+    /// `plan` serves the call if the library does not. `number` comes from [`Handed::draw`]. The
+    /// inner error returns the plan if the library has no such collective.
     pub(crate) fn new(
         handed: &mut Handed,
         (call, memory, combine): (&Call, &Memory, &Combine),
@@ -92,7 +87,6 @@ impl HandedOver {
         self.plan.as_ref().map(|plan| &plan.run)
     }
 
-    /// Returns the plan, for the cache.
     pub(crate) fn into_plan(self) -> Option<Box<Single>> {
         self.plan
     }
@@ -122,7 +116,6 @@ impl HandedOver {
         }
     }
 
-    /// Works on one stage. `None`: the next stage may begin.
     fn step<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -146,7 +139,7 @@ impl HandedOver {
                 Ok(None)
             }
             CallStage::Posted(request) => match request.state() {
-                // No progress is made on it any more.
+                // A poisoned library makes no more progress.
                 UccState::Going if handed.poison.is_some() => {
                     Err(handed.poison.clone().unwrap_or_default())
                 }
@@ -200,7 +193,7 @@ impl HandedOver {
         }
     }
 
-    /// A library that works on the call would write into the program's memory: its progress ends.
+    /// Gives up the call; a library that works on it makes no more progress.
     pub(crate) fn abandon<F: Fabric>(
         mut self,
         lane: &mut Lane<F>,
@@ -215,12 +208,12 @@ impl HandedOver {
                         format!("a collective was given up while {} worked on it", self.library);
                     handed.poison(&why, lane);
                 }
-                // Later calls would wait for this one, and the other ranks for its words.
+                // Later calls would wait for this call, and the other ranks for its words.
                 CallStage::Waiting | CallStage::Agreeing { .. } => {
                     let context = self.channel.team.collective;
                     handed.fail_team(
                         context,
-                        "a collective before it was given up at this rank",
+                        "an earlier collective was given up at this rank",
                         lane,
                     );
                 }
@@ -294,7 +287,7 @@ impl HandedOver {
                         1,
                         &format!("no {what} {of}: {why}; plans serve it"),
                     );
-                    // The library may still have a part of the team.
+                    // The library may still have its part of the team.
                     handed.lost.extend(creation.number());
                     comm.state = TeamState::Refused;
                 }
@@ -321,7 +314,7 @@ impl HandedOver {
             TeamState::Made { team, .. } => {
                 let agreed = comm.agreed.get(&self.call_kind).copied();
                 self.stage = self.initialise((team, agreed), entered, handed, lane)?;
-                // The next call must not begin before the ranks have agreed.
+                // The next call must not begin before the ranks have agreed on this one.
                 let is_agreeing = matches!(self.stage, CallStage::Agreeing { .. });
                 comm.begun += u64::from(!is_agreeing);
                 if !is_agreeing {
@@ -333,7 +326,6 @@ impl HandedOver {
         }
     }
 
-    /// HCOLL decides for each call, so this reports a kind of call when its component changes.
     fn note_served(&self, comm: &mut CommTeam, handed: &Handed, say: &Say, why: &str) {
         if self.library != CollLibrary::Hcoll {
             return;
@@ -346,7 +338,6 @@ impl HandedOver {
         }
     }
 
-    /// Whether all ranks know the lengths of all blocks of the call.
     fn is_alike(&self) -> bool {
         !matches!(self.call_kind.kind, UccCollective::Gatherv | UccCollective::Alltoallv)
     }
@@ -370,9 +361,9 @@ impl HandedOver {
             (_, Ok(request)) if is_known => post(request, entered, handed, lane),
             (_, Err(_)) if is_known => Ok(CallStage::Planned),
             (Some(true), Ok(request)) => post(request, entered, handed, lane),
-            // The other ranks post their requests, so no plan or agreement would meet them.
+            // The other ranks post their requests and take no part in a plan or an agreement.
             (Some(true), Err(why)) => {
-                Err(format!("{why}, though UCC supports such calls at all ranks"))
+                Err(format!("{why}, although UCC supports such calls at all ranks"))
             }
             (_, request) => {
                 let round = Round::of_words(&self.channel, [u64::from(request.is_ok()), 0])?;
@@ -422,12 +413,13 @@ impl HandedOver {
             handed.report(say, is_first, 2, &format!("{of} is served by UCC"));
             return Ok(());
         }
-        // If only some ranks support the call, UCC's counts of the team's calls differ from now on.
+        // If only some ranks support the call, their UCC libraries count different calls from now
+        // on.
         if yes > 0
             && let TeamState::Made { team, id } =
                 std::mem::replace(&mut comm.state, TeamState::Refused)
         {
-            // The team stays if earlier calls are under way in it.
+            // Dropping the team keeps it in UCC while earlier calls are under way in it.
             drop(team);
             handed.lost.push(id);
         }

@@ -1,4 +1,4 @@
-//! The receive side.
+//! The receive side of partitioned messages.
 
 use super::{Channel, NOTE, PartitionedBuffer, WITH_NOTE, no_partition, word};
 use crate::p2p::NO_PROCESS;
@@ -17,13 +17,12 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct PartitionedReceive {
     parts: PartitionedBuffer,
-    /// The point-to-point context, whose error handler gets the errors.
+    /// The point-to-point context. Its error handler gets the errors.
     error_context: u32,
     /// The route from the sender; `None` for MPI_PROC_NULL.
     route: Option<SenderRoute>,
     note: Option<RequestId>,
     pieces: Vec<PartitionData>,
-    /// The sender's partitions announced in this round.
     noted: usize,
     /// The missing bytes of each partition; empty before the channel is known.
     missing: Vec<u64>,
@@ -37,7 +36,7 @@ struct SenderRoute {
     tag: i32,
     context: u32,
     channel: ChannelState,
-    /// The buffer for the channel's description, then for notes.
+    /// The buffer for the channel's description, and after that for notes.
     note: UserBuf,
 }
 
@@ -48,17 +47,15 @@ enum ChannelState {
     Never(Fault),
 }
 
-/// A data message of some of the sender's partitions.
 #[derive(Debug)]
 struct PartitionData {
     request: RequestId,
     of: Range<usize>,
-    /// Data that must be unpacked: the buffer, and the packed offset to which they belong.
+    /// For data that must be unpacked: their buffer, and the packed offset at which they belong.
     staged: Option<(UserBuf, usize)>,
 }
 
 impl PartitionedReceive {
-    /// A receive from MPI_PROC_NULL.
     pub(super) fn new(
         parts: PartitionedBuffer,
         error_context: u32,
@@ -77,7 +74,6 @@ impl PartitionedReceive {
         })
     }
 
-    /// Connects it with a sender, and posts the receive of the channel's description.
     pub(super) fn connect<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -111,8 +107,8 @@ impl PartitionedReceive {
         }
     }
 
-    /// The lengths of a partition of the sender and of one of this side. For empty data the unit is
-    /// such that both messages have equal length.
+    /// The lengths of a partition of the sender and of a partition of this side. For empty data the
+    /// unit is chosen so that the whole messages have equal length.
     fn measures(&self, channel: &Channel) -> (u64, u64) {
         match (channel.bytes, self.parts.bytes()) {
             (0, _) | (_, 0) => (self.parts.partitions as u64, channel.partitions as u64),
@@ -146,7 +142,6 @@ impl PartitionedReceive {
         Stand::Done(Completion { context, ..completion })
     }
 
-    /// The channel, if all data have arrived.
     fn receive_data<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -238,7 +233,7 @@ impl PartitionedReceive {
         Ok(())
     }
 
-    /// Unpacks a data message. A lack of room is reported at the end.
+    /// Unpacks a data message. [`PartitionedReceive::advance`] reports a lack of room.
     fn settle(
         &self,
         completion: Option<Completion>,
@@ -285,7 +280,7 @@ impl PartitionedReceive {
         self.expect(lane, channel, of, channel.data())
     }
 
-    /// The packed offset for partitions of the sender, and the bytes of room there.
+    /// The packed offset of partitions of the sender, and the bytes of room at this offset.
     fn place(&self, channel: &Channel, of: &Range<usize>) -> (usize, usize) {
         let room = self.parts.buffer.packed_len();
         let at = (of.start * channel.bytes).min(room);
@@ -319,7 +314,6 @@ impl PartitionedReceive {
         Ok(())
     }
 
-    /// Subtracts arrived partitions of the sender from the missing bytes.
     fn credit(&mut self, channel: &Channel, of: Range<usize>) {
         let (theirs, own) = self.measures(channel);
         if own == 0 {
@@ -351,7 +345,8 @@ impl PartitionedReceive {
         under_way.for_each(|request| lane.abandon(request));
     }
 
-    /// The request is freed. Its open receive stays posted: the next receive must not match it.
+    /// Called when the request is freed. The open receive of the channel's description stays
+    /// posted, since the next receive with this tag must not match that description.
     pub(crate) fn release<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         if let Some(SenderRoute { channel: ChannelState::NotYet(request), .. }) = self.route {
             lane.detach(request);

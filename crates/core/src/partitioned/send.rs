@@ -1,4 +1,4 @@
-//! The send side.
+//! The send side of partitioned messages.
 
 use super::{Channel, PartitionedBuffer, Ready, WITH_NOTE, no_partition};
 use crate::task::Stand;
@@ -34,7 +34,6 @@ struct ReceiverRoute {
 }
 
 impl PartitionedSend {
-    /// A send to MPI_PROC_NULL.
     pub(super) fn new(
         parts: PartitionedBuffer,
         error_context: u32,
@@ -57,7 +56,6 @@ impl PartitionedSend {
         })
     }
 
-    /// Connects it with a receiver, and sends the channel's description.
     pub(super) fn connect<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -68,7 +66,7 @@ impl PartitionedSend {
         self.route = Some(ReceiverRoute { to, is_own, context, channel });
         let description = Owned::new(channel.encode()).buf();
         match lane.start_send(context, Mode::Standard, description, to, tag) {
-            // It leaves by itself. The next start notices a lost receiver.
+            // The message needs no request. If the receiver is lost, the next start fails.
             Ok(Started::Pending(request)) => drop(lane.detach(request)),
             Ok(Started::Complete(_)) | Err(_) => {}
         }
@@ -101,7 +99,6 @@ impl PartitionedSend {
                     );
                     return Err(MpiError::new(abi::MPI_ERR_ARG, text));
                 }
-                // The bounds first, as the range may be long.
                 self.place(low)?;
                 self.place(high)?;
                 self.mark(low..=high)?;
@@ -126,7 +123,7 @@ impl PartitionedSend {
         }
     }
 
-    /// Marks partitions as ready; none if one is wrong.
+    /// Marks partitions as ready. Marks none if one is wrong.
     fn mark(&mut self, partitions: impl Iterator<Item = i32> + Clone) -> Result<()> {
         for (count, partition) in partitions.clone().enumerate() {
             let wrong = match self.place(partition) {
@@ -174,7 +171,8 @@ impl PartitionedSend {
         if with_note {
             let at = self.note.len();
             self.note.resize(at + bytes, 0);
-            // The device may have changed this partition since it was read ahead with another one.
+            // The device may have changed this partition since it was read ahead together with
+            // another.
             data.refresh();
             data.pack(0, BytesMut::from(&mut self.note[at..]));
             if let Err(fault) = data.settle() {

@@ -23,39 +23,33 @@ use oxmpi_objects::origin::Origin;
 use oxmpi_plan::Collective;
 use std::sync::Arc;
 
-/// The state under the lane lock.
 #[derive(Debug)]
 pub(crate) struct Domain<F> {
     pub(crate) lane: Lane<F>,
     pub(crate) is_oversubscribed: bool,
     pub(super) runs: Vec<Active<F>>,
-    /// Whether a collective in shared memory has advanced since this process last announced its
-    /// sleep.
+    /// Whether a collective in shared memory has advanced since the last announced sleep.
     pub(super) moved: bool,
     pub(crate) persistent: PersistentOps,
-    /// The state of UCC and hcoll.
     pub(crate) handed: HandedLibraries,
     pub(crate) partitioned: Contexts,
-    /// The cache of completed collectives.
     pub(crate) run_cache: RunCache,
-    /// Freed communicators with operations under way.
     pub(crate) closing: Vec<Arc<Team>>,
-    /// The error handler of each context's communicator, by the context's index. It stays after the
-    /// communicator is freed, as a failed request may be completed later.
+    /// The error handler of each context's communicator, by the context's index. The entry stays
+    /// after the communicator is freed, because a failed request may be completed later.
     pub(super) handlers: Vec<Option<(Arc<HandlerCell>, Origin)>>,
-    /// The name of each context's communicator, likewise.
+    /// The name of each context's communicator, by the context's index. It stays likewise.
     pub(crate) names: Vec<Option<SharedName>>,
     pub(crate) has_sessions: bool,
     pub(crate) attached: AttachedBuffers,
     pub(crate) failures: Failures<F>,
     pub(super) calls: Arc<Calls>,
-    /// The collectives to be reported to a tool.
     pub(crate) notes: CollectiveEvents,
     pub(crate) peaks: Peaks,
     pub(super) works: Works<F>,
     pub(crate) foreign: Box<Foreign>,
     pub(crate) windows: Vec<Service>,
-    /// Whether a window may have work without a new frame.
+    /// Whether a window may have work although no new frame has come.
     pub(crate) serving: bool,
     pub(crate) choice: Arc<Choice>,
 }
@@ -76,7 +70,6 @@ pub(super) struct Active<F> {
     call: Option<UserCall>,
     then: Option<Then<F>>,
     in_call: bool,
-    /// The fault that prevents its completion.
     fault: Option<Fault>,
 }
 
@@ -86,7 +79,6 @@ impl<F> std::fmt::Debug for Active<F> {
     }
 }
 
-/// Work for a collective, without a lock.
 pub(super) enum DueWork<F> {
     Call { request: RequestId, call: UserCall, reduction: UserReduction },
     Works(Vec<Work<F>>),
@@ -102,19 +94,27 @@ impl<F: Fabric> Domain<F> {
         let request = self.lane.open_external();
         self.calls.count(&single.run);
         self.notes.collective(&single.run);
-        self.runs.push(Active {
-            request,
-            task: RequestTask::Once(single),
-            call,
-            then,
-            in_call: false,
-            fault: None,
-        });
+        self.add(request, RequestTask::Once(single), call, then);
         request
     }
 
-    /// Adds a collective without a continuation, and advances it. Most short ones are then complete
-    /// and need no request.
+    fn add(
+        &mut self,
+        request: RequestId,
+        task: RequestTask,
+        call: Option<UserCall>,
+        then: Option<Then<F>>,
+    ) {
+        self.runs.push(Active { request, task, call, then, in_call: false, fault: None });
+    }
+
+    pub(crate) fn completed(&mut self, completion: Completion) -> RequestId {
+        let request = self.lane.open_external();
+        self.lane.complete_external(request, completion);
+        request
+    }
+
+    /// Adds a collective and advances it. Most short collectives then need no request.
     pub(crate) fn start_at_once(
         &mut self,
         mut single: Box<Single>,
@@ -128,52 +128,34 @@ impl<F: Fabric> Domain<F> {
                     self.run_cache.give(single);
                     return RequestId::COMPLETE;
                 }
-                Stand::Done(failed) => {
-                    let request = self.lane.open_external();
-                    self.lane.complete_external(request, failed);
-                    return request;
-                }
+                Stand::Done(failed) => return self.completed(failed),
                 Stand::Waiting | Stand::Moved => {}
                 Stand::NeedCallback(_) => single.run.callback_done(),
             }
         }
         let request = self.lane.open_external();
-        let task = RequestTask::Once(single);
-        self.runs.push(Active { request, task, call, then: None, in_call: false, fault: None });
+        self.add(request, RequestTask::Once(single), call, None);
         request
     }
 
-    /// Adds a collective in shared memory, and advances it.
     pub(crate) fn start_later(&mut self, mut later: Later, collective: Collective) -> RequestId {
         self.calls.count_small(collective, true);
         match later.advance(&mut self.lane) {
             Stand::Done(Completion { fault: None, .. }) => return RequestId::COMPLETE,
-            Stand::Done(completion) => {
-                let request = self.lane.open_external();
-                self.lane.complete_external(request, completion);
-                return request;
-            }
+            Stand::Done(completion) => return self.completed(completion),
             _ => {}
         }
         self.moved = true;
-        // Another thread may be about to sleep without an announcement for this collective.
+        // Another thread may be about to sleep, and may not have announced its sleep to the peers
+        // of this collective.
         self.lane.note_news();
         let request = self.lane.open_external();
-        let task = RequestTask::Later(Box::new(later));
-        self.runs.push(Active {
-            request,
-            task,
-            call: None,
-            then: None,
-            in_call: false,
-            fault: None,
-        });
+        self.add(request, RequestTask::Later(Box::new(later)), None, None);
         request
     }
 
-    /// The state of a library, made at its first use. It then advances as the first of the
-    /// collectives, so that progress of processes without a library has no test for it. `world` is
-    /// the team of the job's processes.
+    /// The state of a library, made at its first use, at the first place among the collectives: so
+    /// progress without such a library needs no test. `world` is the team of the job's processes.
     pub(crate) fn handed_or_new(
         &mut self,
         library: CollLibrary,
@@ -194,8 +176,8 @@ impl<F: Fabric> Domain<F> {
         })
     }
 
-    /// Makes later calls of this team by this library fail at this rank, because of a call that the
-    /// other ranks have begun.
+    /// Makes all later calls of this team by this library fail at this rank, since the other ranks
+    /// have begun a call that failed here.
     #[cold]
     pub(crate) fn fail_handed(&mut self, library: CollLibrary, team: &Team, why: &str) {
         if let Some(handed) = self.handed.of(library) {
@@ -203,27 +185,18 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Adds a collective of UCC or hcoll. It counts as its stand-in algorithm.
+    /// Adds a collective of UCC or hcoll, which counts as a call of the algorithm that stands in.
     pub(crate) fn start_handed(&mut self, call: HandedOver) -> RequestId {
         if let Some(run) = call.stand_in() {
             self.calls.count(run);
             self.notes.collective(run);
         }
         let request = self.lane.open_external();
-        let task = RequestTask::Handed(Box::new(call));
-        self.runs.push(Active {
-            request,
-            task,
-            call: None,
-            then: None,
-            in_call: false,
-            fault: None,
-        });
+        self.add(request, RequestTask::Handed(Box::new(call)), None, None);
         self.lane.note_news();
         request
     }
 
-    /// The request of a collective that `fault` prevents.
     #[cold]
     pub(crate) fn start_failed(
         &mut self,
@@ -234,10 +207,7 @@ impl<F: Fabric> Domain<F> {
         if let Some(then) = then {
             then(self, Err(fault));
         }
-        let request = self.lane.open_external();
-        let failed = Completion { context: team.collective, ..Completion::failed(fault) };
-        self.lane.complete_external(request, failed);
-        request
+        self.completed(Completion { context: team.collective, ..Completion::failed(fault) })
     }
 
     pub(crate) fn start_persistent(
@@ -264,12 +234,12 @@ impl<F: Fabric> Domain<F> {
         Ok(())
     }
 
-    /// Adds work for [`Then`], to be done without a lock before the next answer.
+    /// Adds work of a [`Then`] that runs without the lock, before this call of the library returns.
     pub(crate) fn leave(&mut self, work: Work<F>) {
         self.works.0.push(work);
     }
 
-    /// Advances all collectives, until one needs its user's function.
+    /// Advances all collectives, until one has work that must run without the lock.
     pub(super) fn advance(&mut self) -> Option<DueWork<F>> {
         let mut at = 0;
         while let Some(active) = self.runs.get_mut(at) {
@@ -298,10 +268,10 @@ impl<F: Fabric> Domain<F> {
                             if let Some(plan) = call.into_plan() {
                                 self.run_cache.give(plan);
                             }
-                            // The completion may allow one earlier in this list to advance.
+                            // An earlier collective in this list may have waited for this
+                            // completion.
                             at = 0;
                         }
-                        // The completion may allow one earlier in this list to advance.
                         RequestTask::Later(_) => (self.moved, at) = (true, 0),
                         _ => {}
                     }
@@ -323,7 +293,6 @@ impl<F: Fabric> Domain<F> {
         if works.is_empty() { None } else { Some(DueWork::Works(works)) }
     }
 
-    /// Marks collectives of teams with a fault: they cannot complete.
     pub(crate) fn fail_collectives(&mut self, why: impl Fn(&Team) -> Option<Fault>) {
         for active in &mut self.runs {
             if let Some(team) = active.task.team(&self.persistent) {
@@ -356,8 +325,8 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Advances a collective in shared memory, if it is the only operation above the lane; returns
-    /// whether it is complete. Much cheaper than progress.
+    /// Advances a collective in shared memory if it is the only operation above the lane, which is
+    /// much cheaper than progress. Returns whether the collective is complete.
     #[inline]
     pub(crate) fn advance_sole(&mut self) -> Option<bool> {
         let [Active { task: RequestTask::Later(later), request, fault: None, .. }] =
@@ -372,7 +341,7 @@ impl<F: Fabric> Domain<F> {
         Some(true)
     }
 
-    /// The process is about to sleep: the peers of its collectives in shared memory must wake it.
+    /// Before a sleep of this process: makes the peers of its collectives in shared memory wake it.
     pub(super) fn announce_sleep_above(&mut self) {
         self.moved = false;
         for active in &self.runs {
@@ -382,21 +351,19 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Whether an operation above the lane is under way: a collective, or a request to a window.
     #[inline(always)]
     pub(crate) fn goes_on_above(&self) -> bool {
-        // One comparison for both.
+        // One comparison for two conditions.
         self.runs.len() | usize::from(self.serving) != 0
     }
 
-    /// [`Domain::goes_on_above`] without the polls of mailboxes of windows.
+    /// [`Domain::goes_on_above`], where windows count only if they wait for messages.
     #[inline]
     pub(crate) fn awaits_above(&self) -> bool {
         self.goes_on_above()
             && (!self.runs.is_empty() || self.windows.iter().any(Service::awaits_messages))
     }
 
-    /// Advances all windows. Returns whether there were requests in mailboxes.
     #[inline(never)]
     pub(crate) fn serve(&mut self) -> bool {
         self.serving = false;
@@ -435,7 +402,7 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// An exception has left the user's function, so the collective cannot complete.
+    /// After an exception has left the user's function: its collective fails.
     #[cold]
     pub(super) fn callback_left(&mut self, request: RequestId) {
         if let Some(active) = self.runs.iter_mut().find(|a| a.request == request) {
@@ -444,8 +411,7 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Ends a request at once. `false`: its user's function is being called, so its buffers are in
-    /// use; try again.
+    /// Ends a request at once. `false` while a thread is in its user's function; try again.
     pub(crate) fn abandon(&mut self, request: RequestId) -> bool {
         let part = self.lane.active_part(request).unwrap_or(request);
         if let Some(at) = self.runs.iter().position(|a| a.request == part) {
@@ -465,7 +431,6 @@ impl<F: Fabric> Domain<F> {
         true
     }
 
-    /// Closes freed communicators without operations under way.
     pub(crate) fn reap(&mut self) {
         let (lane, runs, partitioned) = (&mut self.lane, &self.runs, &mut self.partitioned);
         let (failures, handed) = (&mut self.failures, &mut self.handed);
@@ -490,8 +455,7 @@ impl<F: Fabric> Domain<F> {
         });
     }
 
-    /// The numbers of collectives in the contexts of a team: those with a request of the program,
-    /// and the detached ones.
+    /// The numbers of open collectives of a team: with a request of the program, and detached.
     pub(crate) fn collectives_in(&self, team: &Team) -> (usize, usize) {
         let ours = self.runs.iter().filter(|active| active.task.context() == Some(team.collective));
         let (detached, held): (Vec<_>, Vec<_>) =
@@ -504,8 +468,8 @@ impl<F: Fabric> Domain<F> {
     }
 }
 
-/// A collective may have no message under way and still have some to send. The context decides, as
-/// some collectives are of a part of a communicator, or of both groups of one.
+/// A collective can have more to send although no message is under way. A collective belongs to the
+/// team by its context, since some collectives use a part of a communicator, or both its groups.
 fn is_busy<F: Fabric>(lane: &Lane<F>, runs: &[Active<F>], team: &Team) -> bool {
     lane.is_busy(team) || runs.iter().any(|active| active.task.context() == Some(team.collective))
 }

@@ -10,26 +10,24 @@ use oxmpi_shm::door::Next;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The longest sleep while messages wait for room at peers that cannot wake this process.
+/// The longest sleep while messages wait for room at peers that do not wake this process.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
 
 enum Progressed<F, R, Q> {
     Answered(R),
-    /// Work must be done before the question.
     Due(DueWork<F>, Q),
 }
 
 impl<F: Fabric> Process<F> {
-    /// Makes progress without waiting, then calls `question`. DueWork functions of the program are
-    /// called here, without a lock.
+    /// Makes progress without waiting, then calls `question`. Functions of the program that are due
+    /// are called here, without a lock.
     #[inline]
     pub(crate) fn look<R>(&self, question: impl FnOnce(&mut Domain<F>) -> R) -> R {
         self.look_all(|domain, _| question(domain))
     }
 
-    /// [`Process::look`] for a question that the program repeats while the answer is `in_vain`. On
-    /// an oversubscribed node it yields the processor then, as the awaited process may need this
-    /// very processor.
+    /// [`Process::look`] for a question that the program repeats while the answer is `in_vain`;
+    /// after such an answer it yields the processor on an oversubscribed node.
     #[inline]
     pub(crate) fn look_again<R>(
         &self,
@@ -46,7 +44,6 @@ impl<F: Fabric> Process<F> {
         answer
     }
 
-    /// [`Process::look`] whose question also receives whether frames arrived.
     #[inline]
     pub(crate) fn look_all<R>(&self, question: impl FnOnce(&mut Domain<F>, bool) -> R) -> R {
         let mut question = question;
@@ -61,7 +58,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Makes progress until a function of the program is due; without one, calls the question.
     #[inline]
     fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(
         &self,
@@ -74,7 +70,6 @@ impl<F: Fabric> Process<F> {
         progressed
     }
 
-    /// [`Process::look_once`]; the caller must report the observations to the tool, without a lock.
     #[inline]
     fn look_once_unreported<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(
         &self,
@@ -96,7 +91,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Carries out due work. No lock is held, and this thread has not announced a sleep.
+    /// The caller holds no lock and has not announced a sleep.
     fn carry_out(&self, due: DueWork<F>) {
         match due {
             DueWork::Call { request, call, reduction } => {
@@ -109,7 +104,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Calls `f` with the lane locked, and wakes sleeping threads if something happened for them.
+    /// Calls `f` with the lane locked. Wakes sleeping threads if `f` has news for them.
     #[inline]
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> R {
         let (result, seen) = self.enter_unreported(f);
@@ -119,7 +114,6 @@ impl<F: Fabric> Process<F> {
         result
     }
 
-    /// [`Process::enter`]; the caller must report the observations to the tool, without a lock.
     #[inline]
     fn enter_unreported<R>(
         &self,
@@ -127,7 +121,7 @@ impl<F: Fabric> Process<F> {
     ) -> (R, Option<ObservedEvents>) {
         let mut domain = self.domain.lock();
         let result = f(&mut domain);
-        // An observed process counts as one with threads (`observe`): one test less for the others.
+        // `observe` marks an observed process as one with threads, which saves all others a test.
         if !self.threaded.load(Ordering::Relaxed) {
             return (result, None);
         }
@@ -140,8 +134,7 @@ impl<F: Fabric> Process<F> {
         (result, seen)
     }
 
-    /// Waits for an answer of `question` and makes progress meanwhile; `awaited` describes the
-    /// wait.
+    /// Makes progress until `question` has an answer; `awaited` describes the wait.
     pub(crate) fn wait_for<R>(
         &self,
         awaited: &Awaited<'_, F>,
@@ -150,8 +143,8 @@ impl<F: Fabric> Process<F> {
         self.wait_for_announced(awaited, question, || ())
     }
 
-    /// [`Process::wait_for`] for an answer that does not come by the fabric: `announce` announces
-    /// the sleep to its sender; then the question is called once more.
+    /// [`Process::wait_for`] for an answer that does not come by the fabric. Before each sleep,
+    /// `announce` tells the process that brings the answer, and `question` is called once more.
     pub(crate) fn wait_for_announced<R>(
         &self,
         awaited: &Awaited<'_, F>,
@@ -171,7 +164,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// [`Process::wait_for`] until about `limit`; `None`: there was no answer.
+    /// [`Process::wait_for`] until about `limit`. Returns `None` if there was no answer by then.
     pub(crate) fn wait_until<R>(
         &self,
         limit: Instant,
@@ -198,7 +191,7 @@ impl<F: Fabric> Process<F> {
         if door.has_semaphores() {
             door.will_await(note_writer.awaits());
         }
-        // Another thread may wait for a send.
+        // In a process with threads, another thread may wait for any of the sends.
         let is_shared = self.is_threaded();
         let awaited = note_writer.awaited();
         let kept =
@@ -207,7 +200,7 @@ impl<F: Fabric> Process<F> {
         let mut at_once = false;
         loop {
             let (mut came, mut came_late, mut has_slept) = (false, false, false);
-            // A tool's function may call MPI and wait: another thread must poll the sockets.
+            // A tool's function may call MPI and wait, so another thread must be able to poll.
             if self.tool.is_observed() {
                 wait.end_turn();
             }
@@ -217,7 +210,7 @@ impl<F: Fabric> Process<F> {
                 Next::Poll => {
                     let answer = self.look_all(|domain, something| {
                         came = something;
-                        // The awaited process may wait for one of this process's sends itself.
+                        // The awaited process may itself wait for one of this process's sends.
                         if has_spun && domain.lane.has_keepable() {
                             domain.lane.keep_sends(kept(domain));
                         }
@@ -233,7 +226,7 @@ impl<F: Fabric> Process<F> {
                     self.domain.lock().announce_sleep_above();
                     let (last, seen) = self.look_once_unreported(|domain, something| {
                         came_late = something;
-                        // These libraries do not wake a process.
+                        // UCC and hcoll do not wake a process.
                         nap = domain.handed.nap();
                         question(domain).ok_or_else(|| {
                             if something || domain.moved {
@@ -291,21 +284,20 @@ impl<F: Fabric> Process<F> {
                 }
             }
             if let Some(due) = due {
-                // It may take long: another thread must poll the sockets meanwhile.
+                // The work may take long, so another thread must be able to poll.
                 wait.end_turn();
                 self.carry_out(due);
             }
             if came | came_late {
                 note_writer.note_news();
             }
-            // After a sleep the first poll needs no announcement, which takes a barrier; after an
-            // arrival more may follow at once.
+            // Announcing a sleep takes a barrier. The first poll after a sleep needs none. After an
+            // arrival the next frames may follow at once.
             at_once = has_slept || (came | came_late) && wait.renew();
         }
     }
 }
 
-/// The call of a user's function, which an exception may leave.
 struct UserCallGuard<'a, F: Fabric> {
     process: &'a Process<F>,
     request: RequestId,

@@ -5,14 +5,14 @@ use oxmpi_shm::control_section::{ControlSection, Extent};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ops::Range;
 
-/// The data of the ranks for a step, and the part of them to combine.
+/// The data of the ranks for a step, and the offset of the part to combine in each rank's data.
 pub(super) struct Written<A: Fn(u32) -> Extent, P: Fn(u32) -> usize> {
     pub(super) step: u64,
     pub(super) all: A,
     pub(super) part: P,
 }
 
-/// Combines the parts in the order of the ranks; `own` is rank `me`'s, if it is not in the section.
+/// Combines the parts in the order of the ranks. `own` is this rank's part if not in the section.
 #[inline]
 pub(super) fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
     (section, me): (&ControlSection, u32),
@@ -40,14 +40,14 @@ pub(super) fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
     }
 }
 
-/// The bytes of a piece of `len` bytes that a rank combines: whole cache lines.
+/// The range of a piece of `len` bytes that a rank combines, in whole cache lines.
 pub(super) fn share(rank: u32, ranks: u32, len: usize) -> Range<usize> {
     let most = len.div_ceil(ranks as usize).next_multiple_of(64);
     let start = (rank as usize * most).min(len);
     start..len.min(start + most)
 }
 
-/// The bytes of a piece of `len` bytes that a rank combines: whole elements of `size` bytes.
+/// The range of a piece of `len` bytes that a rank combines, in whole elements of `size` bytes.
 pub(super) fn share_of_elements(rank: u32, ranks: u32, len: usize, size: usize) -> Range<usize> {
     let count = len / size;
     let at = |rank: u32| count * rank as usize / ranks as usize * size;

@@ -1,9 +1,8 @@
-//! Collectives whose ranks give blocks of different lengths, and those of neighbourhoods: one step.
+//! Collectives of one step: those with blocks of different lengths, and those of neighbourhoods.
 //!
-//! A rank knows only the lengths of its own blocks and of the blocks for itself. So a rank writes a
-//! *directory* for the step: the receiver and the length of each block. The blocks follow as far as
-//! room permits; the directory marks the others, which go by messages afterwards. The sender
-//! decides alone: the data that a receiver finds do not depend on the length that it expects.
+//! A rank knows only the lengths of the blocks that it sends and receives. So a rank writes a
+//! *directory* for the step, and the blocks as far as room permits. The directory marks the other
+//! blocks, which go by messages afterwards; the expected length does not matter.
 //!
 //! ```text
 //! words of 32 bits    the number of blocks; for each block, in 8 bits its receiver, a bit if its
@@ -11,9 +10,10 @@
 //! then                the blocks, short ones at multiples of 8, the others at multiples of a line
 //! ```
 //!
-//! Empty blocks have no entry. Several blocks for one rank are in the order of the call. All ranks
-//! of an MPI_Allgatherv know all lengths: it goes piece by piece like an allgather.
+//! Empty blocks have no entry. Several blocks for one rank are in the order of the call. An
+//! MPI_Allgatherv goes piece by piece like an allgather, since all ranks know all lengths.
 
+use super::lengths::no_block;
 use super::moves::{give, unpack};
 use super::steps::{CollectivePiece, ExchangeAction, Steps};
 use super::{MappedSection, limits};
@@ -32,13 +32,13 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 
 const BY_MESSAGE: u32 = MAX_LENGTH + 1;
 const MAX_LENGTH: u32 = (1 << 23) - 2;
-/// The bit for a block with the data of the block before.
+/// The bit for a block whose data are those of the block before.
 const SAME: u32 = 1 << 23;
 const RANK_SHIFT: u32 = 24;
 
-/// In place of the number of blocks if there is no directory: all blocks go by messages.
+/// Stands for the number of blocks if there is no directory: all blocks go by messages.
 pub(super) const NO_DIRECTORY: u32 = u32::MAX;
-/// In bytes: blocks of at least this length begin at a cache line.
+/// In bytes. Blocks of at least this length begin at a cache line.
 const LONG_BLOCK: usize = 64;
 
 pub(crate) struct EdgeBlocks {
@@ -46,12 +46,10 @@ pub(crate) struct EdgeBlocks {
     sends: Vec<Edge>,
     receives: Vec<Edge>,
     gives: bool,
-    /// The input is the output buffer.
     in_place: bool,
 }
 
 impl EdgeBlocks {
-    /// The blocks of a call. `None`: the call is of another kind.
     pub(crate) fn of(call: &Call, me: u32) -> Option<EdgeBlocks> {
         let to_each = |blocks: &Blocks, with_own: bool| {
             let count = blocks.how_many() as u32;
@@ -59,7 +57,7 @@ impl EdgeBlocks {
                 let (start, len) = (blocks.start(peer as usize), blocks.length(peer as usize));
                 Edge { peer, start, len }
             };
-            // From the next rank on, so that not all ranks begin with the same one.
+            // From the next rank on, so that not all ranks begin with the same rank.
             let ranks = (me + 1..count).chain(0..me).chain(with_own.then_some(me));
             ranks.map(edge).collect::<Vec<_>>()
         };
@@ -88,7 +86,6 @@ impl EdgeBlocks {
         Some(EdgeBlocks { collective, sends, receives, gives, in_place })
     }
 
-    /// A rank with wrong blocks to itself takes no part in the collective.
     fn check_own(&self, me: u32) -> Result<()> {
         let own = |edges: &[Edge]| edges.iter().filter(|edge| edge.peer == me).count();
         let check = |sent: usize, received: usize| match sent == received {
@@ -113,13 +110,13 @@ impl EdgeBlocks {
     }
 }
 
-/// The offset of a block of `len` bytes behind `end` bytes.
 fn place(end: usize, len: usize) -> usize {
     end.next_multiple_of(if len < LONG_BLOCK { 8 } else { 64 })
 }
 
-/// Lays out the blocks. `show` gets each index, word of the directory, and offset; `None`: no room;
-/// 0: the data are those of the block before. Returns the bytes of directory and blocks.
+/// Lays out the blocks. `show` gets for each block its index, its word of the directory and its
+/// offset. The offset is `None` without room, and 0 for the data of the block before. Returns the
+/// bytes of the directory and the blocks.
 #[inline]
 pub(super) fn lay_out(
     blocks: impl Iterator<Item = Edge> + Clone,
@@ -128,11 +125,11 @@ pub(super) fn lay_out(
 ) -> usize {
     let mut end = 4 * (blocks.clone().count() + 1);
     if end > room {
-        // There is no room for the directory either.
+        // Even the directory has no room.
         blocks.for_each(|block| show(0, NO_DIRECTORY, None, block));
         return 4;
     }
-    // A rank that expects only short blocks posts no receives, so these have room first.
+    // A rank that expects only short blocks posts no receives, so short blocks have room first.
     let reserved = |len: usize| {
         if len <= limits::SHORT_CALL_BYTES { len.next_multiple_of(64) + 64 } else { 0 }
     };
@@ -157,7 +154,6 @@ pub(super) fn lay_out(
     end
 }
 
-/// Writes the blocks in `area` and their directory. `messages` gets the blocks without room.
 fn write(
     blocks: impl Iterator<Item = Edge> + Clone,
     (room, area): (usize, &Area),
@@ -187,14 +183,13 @@ fn write(
     Bytes::from(&count.to_ne_bytes()).copy_to(to.slice(0, 4));
 }
 
-/// The place of a block for its receiver: offset and length, or a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FoundBlock {
     At(usize, usize),
     Message,
 }
 
-/// The `nth` block for `me`. `None`: there is none, or the directory is not valid.
+/// The `nth` block for rank `me`; `None` if there is none or the directory is not valid.
 pub(super) fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<FoundBlock> {
     let word = |at: usize| {
         let mut bytes = [0; 4];
@@ -236,8 +231,8 @@ pub(super) fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<FoundBlock> {
 }
 
 impl<F: Fabric> Steps<'_, F> {
-    /// Number of segments of such a collective (rule 11). With more ranks than processors a message
-    /// costs more than the wait for a free segment, unless a rank writes at most one block.
+    /// The number of segments of such a collective (rule 11). With more ranks than processors a
+    /// message costs more than the wait for a free segment.
     fn width_along(&self) -> u64 {
         let segments = self.section.segments();
         let gives_many = self.collective.get() != Some(Collective::Gatherv);
@@ -245,10 +240,9 @@ impl<F: Fabric> Steps<'_, F> {
         if width > 0 && segments.is_multiple_of(width) { width } else { 1 }
     }
 
-    /// Reserves the steps of the collective. Returns its last step, and the last step before.
     pub(super) fn step_along(&self) -> (u64, u64) {
         let (before, width) = (self.control.last_begun(), self.width_along());
-        // The steps do not cross the end of a lap.
+        // The steps of a collective do not cross the end of a lap.
         let step = (before + 1).next_multiple_of(width) + width - 1;
         self.control.set_last(step);
         (step, before)
@@ -258,8 +252,7 @@ impl<F: Fabric> Steps<'_, F> {
         self.width_along() as usize * self.segment()
     }
 
-    /// `sends` and `receives` get the blocks by messages; the inner result is an error in the
-    /// lengths.
+    /// `sends` and `receives` get the blocks for messages. The inner error is one in the lengths.
     fn along(
         &self,
         along: &EdgeBlocks,
@@ -305,17 +298,10 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn take_along(&self, step: u64, edge: &Edge, nth: u16, output: &Area) -> Result<FoundBlock> {
-        let no_part = || {
-            let text = format!(
-                "rank {} has called another collective than this one, or gives less",
-                edge.peer
-            );
-            MpiError::new(abi::MPI_ERR_OTHER, text)
-        };
         let len =
             self.section.stated_length(edge.peer, step).filter(|len| *len <= self.room_along());
-        self.section.read(edge.peer, step, len.ok_or_else(no_part)?, |all| {
-            let found = find(all, self.me, nth).ok_or_else(no_part)?;
+        self.section.read(edge.peer, step, len.ok_or_else(|| no_block(edge.peer))?, |all| {
+            let found = find(all, self.me, nth).ok_or_else(|| no_block(edge.peer))?;
             if let FoundBlock::At(start, len) = found {
                 let mut at = start;
                 output.each_part(edge.start, len.min(edge.len), |buffer, to, len| {
@@ -339,7 +325,7 @@ impl<F: Fabric> Steps<'_, F> {
     ) -> Result<()> {
         let own = (blocks.start(self.me as usize), blocks.length(self.me as usize));
         let pieces = self.pieces_of(blocks.longest());
-        // The bytes of a piece that are in a block, which may be shorter than the longest one.
+        // A block may be shorter than the longest one: the bytes of a piece that are in the block.
         let part = |len: usize, piece: CollectivePiece| len.saturating_sub(piece.at).min(piece.len);
         let (from, start) = if in_place { (output, own.0) } else { (input, 0) };
         self.exchange(&pieces, |action, piece| {
@@ -378,7 +364,7 @@ impl<F: Fabric> Steps<'_, F> {
     }
 }
 
-/// Whether shared memory serves the call: all ranks get the same result.
+/// Whether shared memory serves the call. All ranks get the same answer.
 pub(crate) fn is_served(comm: &Communicator, call: &Call) -> bool {
     let bytes = match call {
         Call::Allgatherv { blocks, .. } => blocks.0.longest(),
@@ -415,7 +401,7 @@ impl<F: Fabric> Process<F> {
         let tag = comm.next_tag();
         steps.count(along.collective, 0);
         let given = if along.in_place { output } else { input };
-        // A later block may replace data in place before their message has left.
+        // A later block may replace data in place while their message is still under way.
         let copy = match along.in_place && given.packed_len() > steps.segment() / 2 {
             true => Some(packed(given)?),
             false => None,
@@ -450,7 +436,7 @@ mod tests {
         Edge { peer, start, len }
     }
 
-    /// The bytes out of memory with the bytes 0, 1, 2..., and the blocks that go by messages.
+    /// The written bytes, out of memory with the bytes 0, 1, 2..., and the blocks for messages.
     fn written(blocks: &[Edge], room: usize) -> (Vec<u8>, Vec<Edge>) {
         let memory = Owned::new((0..=255).collect::<Vec<u8>>());
         let len = lay_out(blocks.iter().copied(), room, |_, _, _, _| {});

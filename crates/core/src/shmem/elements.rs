@@ -1,9 +1,6 @@
-//! Reductions by functions of the program, and by kernels for elements with padding.
-//!
-//! The ranks write packed data. The combining rank unpacks one contribution after another, the last
-//! one into the result: so the function gets whole elements, `a0 op (a1 op (a2 op ...))` is
-//! combined in the order of the ranks, and a function that changes its left operand does no harm.
-//! The function is called between steps, without a lock.
+//! Reductions by functions of the program, and by kernels for elements with padding. The combining
+//! rank unpacks one contribution after another, so the function gets whole elements. It combines
+//! `a0 op (a1 op (a2 op ...))` between steps, without a lock.
 
 use super::combining::share_of_elements;
 use super::steps::{CollectivePiece, ExchangeAction, Steps};
@@ -34,14 +31,12 @@ struct ElementReduction<'a, F: Fabric> {
     bytes: usize,
     given: &'a UserBuf,
     output: &'a UserBuf,
-    /// The input is the output buffer.
     in_place: bool,
     left: Scratch,
-    /// The first error of the operation; the other ranks complete the collective.
+    /// The first error of the operation. The other ranks complete the collective all the same.
     error: Cell<Option<MpiError>>,
 }
 
-/// The collective, its number of elements, and whether it is in place.
 fn kind_of(call: &Call) -> Option<(Collective, usize, bool)> {
     Some(match call {
         Call::Reduce { count, in_place, .. } => (Collective::Reduce, count.0, *in_place),
@@ -52,7 +47,6 @@ fn kind_of(call: &Call) -> Option<(Collective, usize, bool)> {
     })
 }
 
-/// Whether shared memory serves a reduction, if a segment has room for an element.
 pub(crate) fn is_served(
     comm: &Communicator,
     call: &Call,
@@ -75,7 +69,7 @@ pub(crate) fn is_served(
 }
 
 impl<F: Fabric> Process<F> {
-    /// Runs a served reduction. `false`: a segment has no room for an element.
+    /// Runs a served reduction. Returns `false` if a segment has no room for an element.
     pub(crate) fn execute_elements(
         &self,
         comm: &Communicator,
@@ -90,7 +84,7 @@ impl<F: Fabric> Process<F> {
         };
         let Some(element) = memory.element.as_ref() else { return Ok(false) };
         let size = element.size();
-        let steps = Steps::by_elements(Steps::new(self, comm, control, section), size);
+        let steps = Steps { element: Some(size), ..Steps::new(self, comm, control, section) };
         let bytes = count * size;
         let most = steps.most(bytes);
         if most == 0 {
@@ -147,8 +141,8 @@ impl<F: Fabric> ElementReduction<'_, F> {
         }
     }
 
-    /// Combines `len` bytes from `at` on of each rank's data into the output from `to` on. `own` is
-    /// the offset of this rank's contribution in its input, unless the section has the only copy.
+    /// Combines `len` bytes at the offset `at` of each rank's piece into the output at `to`. `own`
+    /// is the offset of this rank's contribution in its input; `None` if only the section has it.
     fn fold(
         &self,
         ranks: Range<u32>,
@@ -198,7 +192,6 @@ impl<F: Fabric> ElementReduction<'_, F> {
         for piece in pieces.all() {
             let CollectivePiece { step, at, len, .. } = piece;
             if self.in_place {
-                // The contribution lies where the result is made.
                 steps.wait_until_free(step)?;
                 steps.write(step, steps.extent(len), |to| self.given.pack(at, to));
             }
@@ -212,15 +205,13 @@ impl<F: Fabric> ElementReduction<'_, F> {
         Ok(())
     }
 
-    /// Each rank combines the contributions of `needed`; `readers` need the contribution of this
-    /// rank.
+    /// Combines the contributions of `needed`. The ranks `readers` need this rank's contribution.
     fn prefix(&self, needed: Range<u32>, readers: Range<u32>) -> Result<()> {
         let steps = &self.steps;
         let pieces = steps.pieces_of(self.bytes);
         if needed.is_empty() {
             return steps.give(&pieces, |at, to| self.given.pack(at, to));
         }
-        // In place the result overwrites the contribution, whose only copy is in the section.
         let gives = !readers.is_empty() || self.in_place;
         steps.exchange(&pieces, |action, piece| {
             let CollectivePiece { step, at, len, .. } = piece;
@@ -250,13 +241,13 @@ impl<F: Fabric> ElementReduction<'_, F> {
         let first = step;
         let mut from = 0;
         while from < count {
-            // One half of the segments for the contributions, the other one for the results.
+            // Half of the segments are for contributions, the other half for results.
             let batch = (count - from).min(steps.ahead() as usize);
             let piece = |n| CollectivePiece::behind((step, from * most), n, most, self.bytes);
             let share = |rank, len| share_of_elements(rank, steps.ranks, len, self.size);
             for CollectivePiece { step, at, len, .. } in (0..batch).map(piece) {
                 steps.wait_until_free(step)?;
-                // This rank's own share is left out; in place the section has its only copy.
+                // Only this rank reads its own share. In place, the section must keep it.
                 let mine = if self.in_place { 0..0 } else { share(steps.me, len) };
                 steps.write_all_but(step, len, mine, |start, to| self.given.pack(at + start, to));
                 let stated =

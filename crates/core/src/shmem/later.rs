@@ -1,9 +1,6 @@
-//! Nonblocking collectives: written when called, as far as room permits, and read in progress.
-//!
-//! They have their own section: a rank may call a blocking collective before a nonblocking one, and
-//! another rank in the opposite order. MPI-5.0, "Nonblocking Collective Operations", does not allow
-//! such a program, but programs and their tests do it. For the rules see
-//! `oxmpi_shm::control_section`.
+//! Nonblocking collectives: the call writes as far as room permits, and progress reads. They have
+//! their own section, since programs mix them with blocking ones in different orders at different
+//! ranks.
 
 mod part;
 
@@ -32,7 +29,6 @@ use part::{FinalCopy, Needs, RankRole};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A nonblocking collective of one rank, until it completes.
 #[derive(Debug)]
 pub(crate) struct Later {
     call: NonblockingCall,
@@ -42,11 +38,9 @@ pub(crate) struct Later {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct CollectiveProgress {
     written: u64,
-    /// Steps of which this rank has read all that it needs.
     read: u64,
-    /// Ranks whose data of the next step have been read.
     seen: u32,
-    /// The other length that one of these ranks states; 0: that rank is not in this collective.
+    /// Another length that one of these ranks states; 0 if that rank is not in this collective.
     other_length: Option<usize>,
 }
 
@@ -56,12 +50,10 @@ struct NonblockingCall {
     control: Arc<Control>,
     collective: Collective,
     pieces: StepPieces,
-    /// Pieces that this rank writes: all pieces, or none.
     writes: u64,
     part: RankRole,
     kernel: Option<Kernel>,
-    /// Each rank combines a share of each piece, and gives the results in steps behind those of all
-    /// pieces.
+    /// Whether each rank combines a share of each piece; the results then have steps of their own.
     shares: bool,
 }
 
@@ -98,9 +90,9 @@ impl Later {
         }
     }
 
-    /// Ends the use of the program's memory. The communicator is unusable then.
+    /// Ends the use of the program's memory. After this the communicator is unusable.
     pub(crate) fn abandon<F: Fabric>(self, lane: &mut Lane<F>) {
-        // No later collective waits for this one.
+        // `u64::MAX`, so that no later collective waits for this one.
         self.call.close(lane, u64::MAX);
     }
 
@@ -108,7 +100,7 @@ impl Later {
         &self.call.team
     }
 
-    /// The awaited rank will wake this one (rule 6). The caller polls once more afterwards.
+    /// Requests that the awaited rank wakes this one (rule 6). The caller must poll once more.
     pub(crate) fn announce_sleep(&self) {
         if let (Some(Some(section)), Some(rank)) =
             (self.call.control.section.get(), self.late().first())
@@ -117,7 +109,6 @@ impl Later {
         }
     }
 
-    /// The ranks that this one waits for, the next one first.
     fn late(&self) -> Vec<u32> {
         let Later { call, progress } = self;
         let Some(Some(section)) = call.control.section.get() else { return Vec::new() };
@@ -172,7 +163,6 @@ impl NonblockingCall {
         }
     }
 
-    /// The other ranks that may still read the segment of a step.
     fn busy<'s>(
         &self,
         section: &'s ControlSection,
@@ -189,7 +179,7 @@ impl NonblockingCall {
         self.pieces.first + self.steps() - 1
     }
 
-    /// The piece `n` in the step of its results.
+    /// The piece `n`, with the step of its results.
     fn result(&self, n: u64) -> CollectivePiece {
         let piece = self.pieces.piece(n % self.pieces.count);
         CollectivePiece { step: piece.step + self.pieces.count, ..piece }
@@ -200,7 +190,6 @@ impl NonblockingCall {
         self.pieces.first <= self.control.turn.load(Ordering::Relaxed)
     }
 
-    /// Writes the pieces for which there is room. Returns whether all are written.
     fn write<F: Fabric>(
         &self,
         section: &ControlSection,
@@ -218,7 +207,7 @@ impl NonblockingCall {
                 let past_caches = !self.control.is_oversubscribed
                     && limits::goes_past_caches(self.collective, len);
                 section.write(me, step, self.written(len), |mut to| match self.part.spreads {
-                    // All bytes but the share that this rank combines itself.
+                    // This rank combines its own share, so no other rank reads it.
                     _ if self.shares => {
                         let mine = share(me, self.team.size(), len);
                         for others in [0..mine.start, mine.end..len] {
@@ -256,8 +245,7 @@ impl NonblockingCall {
         if step <= free_to.load(Ordering::Relaxed) {
             return true;
         }
-        // Also this rank's own word: in place the section has the only copy of an earlier
-        // contribution.
+        // This rank's own word counts, too: in place, only the section has an earlier contribution.
         let done =
             (0..self.team.size()).map(|rank| section.done_with(rank)).min().unwrap_or(u64::MAX);
         let free = done.saturating_add(section.segments());
@@ -265,7 +253,6 @@ impl NonblockingCall {
         step <= free
     }
 
-    /// Returns whether this rank is done: all data are read, or a rank states another length.
     fn read<F: Fabric>(
         &self,
         section: &ControlSection,
@@ -289,7 +276,7 @@ impl NonblockingCall {
                     progress.other_length =
                         Some(section.stated_length(rank, piece.step).unwrap_or(0));
                 } else if progress.other_length.is_some() {
-                    // All lengths are read, but no data are taken any more.
+                    // The lengths of the other ranks are needed, but their data are not.
                 } else if is_result {
                     self.take_share(section, rank, piece);
                 } else if self.kernel.is_none() && piece.len > 0 {
@@ -334,7 +321,7 @@ impl NonblockingCall {
         Stated::of(self.pieces.bytes, self.written(self.pieces.piece(0).len) <= SHORT_BYTES)
     }
 
-    /// Number of steps of the collective for `bytes`. `None`: it is not served.
+    /// The number of steps of the collective for `bytes`; `None` if it is not served.
     fn steps_for(&self, section: &ControlSection, bytes: usize) -> Option<u64> {
         let ranks = self.team.size();
         let most = limits::longest_later(self.collective, ranks, bytes, section.segment_bytes());
@@ -344,7 +331,7 @@ impl NonblockingCall {
         limits::serves_later(self.collective, ranks, bytes).then_some(steps)
     }
 
-    /// Ends the collective after a rank has stated another length. Returns the last step.
+    /// Ends the collective after a rank has stated another length. Returns its last step.
     fn end_apart<F: Fabric>(
         &self,
         section: &ControlSection,
@@ -361,7 +348,8 @@ impl NonblockingCall {
             Some(lasts) => lengths::agreed(self.collective, team, self.last(), &lasts),
             None => Err(self.last()),
         };
-        // Later collectives of this rank have their steps already.
+        // Only the latest collective can move its last step, since later ones have their steps
+        // already.
         let is_latest = self.control.last_begun() == self.last();
         let last = match agreed {
             Ok(last) if last == self.last() || is_latest => last,
@@ -416,7 +404,6 @@ impl NonblockingCall {
         if self.part.spreads { len * (self.team.size() as usize - 1) } else { len }
     }
 
-    /// The offset of the bytes for `reader` in the data of `writer` for a step.
     fn place(&self, writer: u32, reader: u32, len: usize) -> usize {
         if self.part.spreads { spread::place(self.team.size(), writer, reader) * len } else { 0 }
     }
@@ -429,7 +416,7 @@ impl NonblockingCall {
     ) {
         let Some(output) = self.part.output.as_contiguous_mut() else { return };
         let (me, (given, start)) = (self.team.rank, &self.part.gives);
-        // In place the section has the only copy, except of the block for this rank itself.
+        // In place, only the section has the contribution, except the block for this rank.
         let own = match given.as_contiguous() {
             Some(given) if self.part.spreads => {
                 Some(given.slice(me as usize * self.pieces.bytes + at, len))
@@ -446,7 +433,6 @@ impl NonblockingCall {
         combine((section, me), kernel, ranks, &written, own, output.into_slice(at, len));
     }
 
-    /// Combines this rank's share of a piece, and writes the result for all ranks.
     fn combine_share(
         &self,
         section: &ControlSection,
@@ -477,7 +463,6 @@ impl NonblockingCall {
         });
     }
 
-    /// Wakes the ranks that sleep until this rank's next step (rule 6).
     fn wake<F: Fabric>(&self, section: &ControlSection, lane: &mut Lane<F>) {
         let sleepers = section.take_sleepers(self.team.rank);
         if sleepers != 0 {
@@ -493,7 +478,7 @@ impl NonblockingCall {
         }
     }
 
-    /// Ends the open collective; the one that begins with the step `next` may read then.
+    /// Ends this collective, after which the one that begins with the step `next` may read.
     fn close<F: Fabric>(&self, lane: &mut Lane<F>, next: u64) {
         let control = &self.control;
         let before = control.turn.load(Ordering::Relaxed);
@@ -507,7 +492,6 @@ impl NonblockingCall {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Starts a served nonblocking collective: all ranks get the same result.
     pub(crate) fn start_past_plans(
         &self,
         comm: &Communicator,
@@ -548,7 +532,7 @@ impl<F: Fabric> Process<F> {
             Err(Fault::Revoked) => return Err(of_fault(Fault::Revoked)),
             Err(fault) => return Ok(Some(domain.start_failed(fault, &comm.team, None))),
         }
-        // A fault of an earlier start of a persistent collective does not count.
+        // A fault of an earlier start of a persistent collective must not count.
         input.renew();
         output.renew();
         let mut part = part::of(call, (&comm.team, bytes), (input, output), kernel.is_some())?;

@@ -1,9 +1,9 @@
 //! Ranks that call a collective with different lengths.
 //!
-//! A rank that reads another length than its own in a first step (rule 14 of
-//! `oxmpi_shm::control_section`) takes no data, and continues behind the steps of the giving ranks,
-//! so that the communicator stays usable. Where it cannot know that all ranks do this, it sets the
-//! team apart for good (rule 15).
+//! A rank may read another length than its own in a first step (rule 14 of
+//! `oxmpi_shm::control_section`). It then takes no data, and continues after the steps of the
+//! giving ranks, so that the communicator stays usable. If it cannot know that all ranks do this,
+//! it sets the team apart for good (rule 15).
 
 use super::limits;
 use super::steps::Steps;
@@ -16,25 +16,24 @@ use oxmpi_plan::Collective;
 use oxmpi_shm::control_section::ControlSection;
 use std::ops::Range;
 
-/// The fault that ends a wait in a section whose ranks are apart.
+/// The fault that ends a wait in a section whose team is set apart.
 pub(super) fn fault_of_apart(section: &ControlSection) -> Option<Fault> {
     section.apart().map(|(longer, shorter)| fault_of_lengths(longer as usize, shorter as usize))
 }
 
-/// This rank has called for `own` bytes, another rank for `length`.
 pub(super) fn fault_of_lengths(length: usize, own: usize) -> Fault {
     let (length, room) = (length as u64, own as u64);
     if length > room { Fault::Truncated { length, room } } else { Fault::Short { length, room } }
 }
 
-/// Names the length in messages: waiting ranks may have called with different lengths.
+/// The length for messages, since ranks that wait may have called with different lengths.
 pub(crate) fn length_of(collective: Collective, bytes: usize) -> String {
     use Collective::{
         Allgatherv, Allreduce, Alltoallv, Barrier, Bcast, Exscan, Gatherv, Neighbor, Reduce, Scan,
         Scatterv,
     };
     let of_what = match collective {
-        // No rank knows the lengths of the other ranks here.
+        // In these collectives no rank knows the lengths of the other ranks.
         Barrier | Gatherv | Scatterv | Allgatherv | Alltoallv | Neighbor => return String::new(),
         Bcast | Reduce | Allreduce | Scan | Exscan => "",
         _ => " a block",
@@ -42,7 +41,7 @@ pub(crate) fn length_of(collective: Collective, bytes: usize) -> String {
     format!(" of {bytes} byte{}{of_what}", if bytes == 1 { "" } else { "s" })
 }
 
-/// The ranks whose lengths this rank reads in a collective in which the length of `rank` differs.
+/// The ranks whose lengths this rank must read after the length of `rank` differed.
 fn givers(collective: Collective, rank: u32, (me, ranks): (u32, u32)) -> Range<u32> {
     match collective {
         Collective::Bcast | Collective::Scatter => rank..rank + 1,
@@ -51,8 +50,8 @@ fn givers(collective: Collective, rank: u32, (me, ranks): (u32, u32)) -> Range<u
     }
 }
 
-/// The last step, if all ranks compute the same one from `own`, by this rank's length, and `seen`,
-/// by the lengths that it has read. `Err`: another rank may compute another one.
+/// The last step, from the last step `own` by this rank's length and the last steps `seen` by the
+/// lengths that it has read. `Err` if another rank may compute another last step.
 pub(super) fn agreed(
     collective: Collective,
     (me, ranks): (u32, u32),
@@ -65,7 +64,7 @@ pub(super) fn agreed(
     match collective {
         // The giving ranks read no lengths.
         Bcast | Scatter | Gather | Reduce if are_all(theirs) => Ok(theirs),
-        // The first rank reads no lengths, and no rank reads those of the last one.
+        // The first rank reads no lengths, and no rank reads the length of the last rank.
         Scan | Exscan if are_all(own) || (are_all(theirs) && me + 1 == ranks) => Ok(theirs),
         Bcast | Scatter | Gather | Reduce | Scan | Exscan => Err(own.max(theirs)),
         // Each rank reads all lengths.
@@ -74,8 +73,7 @@ pub(super) fn agreed(
 }
 
 impl<F: Fabric> Steps<'_, F> {
-    /// `rank` has stated another length with `step`; `before` is the last step before the
-    /// collective.
+    /// Ends a collective in which `rank` has stated another length; `before` is the step before it.
     #[cold]
     #[inline(never)]
     pub(super) fn end_apart(&self, rank: u32, before: u64, step: u64) -> MpiError {
@@ -119,6 +117,13 @@ impl<F: Fabric> Steps<'_, F> {
         let text = format!("rank {rank} has called another collective than this one");
         MpiError::new(abi::MPI_ERR_OTHER, text)
     }
+}
+
+pub(super) fn no_block(rank: u32) -> MpiError {
+    let text = format!(
+        "rank {rank} has called another collective, or sends fewer blocks than this rank expects"
+    );
+    MpiError::new(abi::MPI_ERR_OTHER, text)
 }
 
 fn different(collective: Collective, rank: u32, length: usize, own: usize) -> MpiError {

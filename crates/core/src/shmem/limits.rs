@@ -1,6 +1,5 @@
-//! Which collectives of which lengths go through shared memory: measured limits.
-//!
-//! All decisions are by numbers that the ranks of a call have in common.
+//! The collectives and lengths that go through shared memory. The limits were measured. All
+//! decisions use only numbers that the ranks of a call have in common.
 
 use super::spread::{self, spreads};
 use super::steps::StepPieces;
@@ -19,31 +18,29 @@ pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
     let all = bytes.saturating_mul(ranks as usize);
     let is_short = match collective {
         Collective::Barrier => return true,
-        // Blocks without room go by messages.
+        // A block that has no room goes by a message.
         Collective::Gatherv
         | Collective::Scatterv
         | Collective::Alltoallv
         | Collective::Neighbor => {
             return true;
         }
-        Collective::Bcast => bytes <= LONG,
-        // Each rank combines a share, but of the data in the pools of all ranks.
-        Collective::Allreduce => all <= LONG,
-        // One rank combines all data.
-        Collective::Reduce | Collective::Scan | Collective::Exscan => all <= LONG,
-        Collective::Gather
+        Collective::Bcast | Collective::ReduceScatterBlock => bytes <= LONG,
+        Collective::Allreduce
+        | Collective::Reduce
+        | Collective::Scan
+        | Collective::Exscan
+        | Collective::Gather
         | Collective::Scatter
         | Collective::Allgather
         | Collective::Allgatherv
         | Collective::Alltoall => all <= LONG,
-        Collective::ReduceScatterBlock => bytes <= LONG,
         _ => return false,
     };
     bytes > 0 && is_short
 }
 
-/// [`serves`] for a nonblocking collective, whose data are written by the call, as far as room
-/// permits.
+/// [`serves`] for a nonblocking collective.
 #[must_use]
 #[inline]
 pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
@@ -52,7 +49,7 @@ pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
         Collective::Barrier => true,
         Collective::Bcast => bytes <= SHORT / 2,
         Collective::Allreduce => all <= SHORT || shares_later(ranks, bytes),
-        // Messages would give one rank piece after piece, instead of all data at the end.
+        // By messages one rank would get its data piece after piece, instead of all at the end.
         Collective::Scan | Collective::Exscan if ranks == 2 => all <= SHORT / 2,
         Collective::Scan | Collective::Exscan | Collective::ReduceScatterBlock => all <= MIDDLE,
         Collective::Alltoall if ranks == 2 || ranks > 4 => all <= MIDDLE,
@@ -66,25 +63,24 @@ pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
     is_short && serves(collective, ranks, bytes)
 }
 
-/// The most data of a rank in a short collective, bytes: each poll prefetches them in the pool.
+/// The most data of a rank in a short collective, in bytes. Each poll prefetches them in the pool.
 pub(super) const SHORT_CALL_BYTES: usize = FETCHED_BYTES;
 
-/// In bytes: messages are faster above this length.
+/// In bytes. Longer data are faster by messages.
 const LONG: usize = 4 << 20;
 
-/// [`LONG`] for nonblocking collectives, for the sum over all ranks: bounds the time of a progress
-/// call.
+/// [`LONG`] for nonblocking collectives, summed over all ranks: it bounds a progress call.
 const SHORT: usize = 128 << 10;
 
-/// [`SHORT`] for collectives that are slower by messages with 2, 4 and 8 ranks.
+/// [`SHORT`] for collectives that are slow by messages with 2, 4 and 8 ranks.
 const MIDDLE: usize = 512 << 10;
 
 /// In bytes. Longer pieces leave the caches before they are read; shorter ones are slower between
 /// distant cores.
 pub(super) const PIECE: usize = 64 << 10;
 
-/// The longest piece, bytes. One-way data need two pieces at least, except very short data and with
-/// more ranks than processors: there each piece may cost a change of process.
+/// The longest piece, in bytes. One-way data need at least two pieces to overlap the writer and the
+/// reader. With more ranks than processors each piece may cost a context switch.
 #[inline]
 pub(super) fn longest(collective: Collective, bytes: usize, is_oversubscribed: bool) -> usize {
     if is_one_way(collective) && bytes < 2 * PIECE && !is_oversubscribed {
@@ -99,34 +95,33 @@ pub(super) fn is_one_way(collective: Collective) -> bool {
     matches!(collective, Bcast | Exscan | Gather | Gatherv | Reduce | Scan | Scatter | Scatterv)
 }
 
-/// Whether data (at least [`ALTERNATING`]) have another address in each lap, if each rank has a
-/// processor: one-way data of which a lap fits the caches. No other rank brings the lines back to
-/// the writer's cache, as in an exchange. Scatter has one part of the pool for each reader in all
-/// laps.
+/// Whether data of at least [`ALTERNATING`] bytes have another address in each lap, if each rank
+/// has a processor. They do if they are one-way and a lap of them fits the caches: unlike in an
+/// exchange, no other rank brings the lines back to the writer's cache. Scatter has one part of the
+/// pool for each reader in all laps.
 pub(super) fn alternates(collective: Collective, len: usize) -> bool {
     is_one_way(collective) && (len <= PIECE / 2 || collective == Collective::Scatter)
 }
 
-/// Whether data are stored past the caches, if each rank has a processor: one-way data, whose lines
-/// the processor would fetch from their reader's cache. In an exchange of two ranks each writes
-/// lines that it has read.
+/// Whether data are stored past the caches, if each rank has a processor. They are if they are
+/// one-way: a normal store would fetch the lines from the reader's cache. In an exchange each rank
+/// writes lines that it has just read.
 pub(super) fn goes_past_caches(collective: Collective, len: usize) -> bool {
     len >= PAST_CACHES && is_one_way(collective) && *OVERWRITING_IS_SLOW
 }
 
-/// A store to lines that a far processor has read fetches them.
+/// Whether a store to lines that a far processor has read takes long, since it fetches the lines.
 static OVERWRITING_IS_SLOW: LazyLock<bool> = LazyLock::new(|| {
     let far = CopyFacts::here().far;
     far.in_ns > 2.0 * far.in_past_caches_ns
 });
 
-/// In bytes: shorter data are not stored past the caches.
+/// In bytes. Shorter data are not stored past the caches.
 const PAST_CACHES: usize = 2 << 10;
 
-/// In bytes: shorter data do not alternate their address.
+/// In bytes. Shorter data do not alternate their address.
 pub(super) const ALTERNATING: usize = 16 << 10;
 
-/// The longest piece of a nonblocking collective, bytes.
 pub(super) fn longest_later(
     collective: Collective,
     ranks: u32,
@@ -137,7 +132,7 @@ pub(super) fn longest_later(
     if spreads(collective) { spread::longest(segment_bytes, most, ranks, bytes) } else { most }
 }
 
-/// Whether the segments hold all data of a nonblocking collective, and the same of another one.
+/// Whether the segments have room for all data of a nonblocking collective, twice.
 #[must_use]
 pub fn fits_later(
     collective: Collective,
@@ -149,8 +144,8 @@ pub fn fits_later(
     most > 0 && StepPieces::how_many(bytes, most) <= segments / 2
 }
 
-/// Number of segments of a piece with more ranks than processors, for `bytes` bytes for all others:
-/// enough for one piece, or all segments. A lap has a whole number of pieces.
+/// The number of segments of a piece with more ranks than processors, for `bytes` bytes for all
+/// other ranks: enough for one piece, or all segments. A lap has a whole number of pieces.
 pub(super) fn segments_of(bytes: usize, segment_bytes: usize, segments: u64) -> u64 {
     let needed = bytes.div_ceil(segment_bytes.max(1)) as u64;
     (needed..segments).find(|width| segments.is_multiple_of(*width)).unwrap_or(segments)
@@ -163,19 +158,17 @@ pub fn has_room(segment_bytes: usize, ranks: u32) -> bool {
     segment_bytes >= 64 * (ranks as usize - 1)
 }
 
-/// Whether each of two ranks of an allreduce combines one half, in the same memory.
+/// Whether each of two ranks of an allreduce combines one half in the same memory.
 #[inline]
 pub(super) fn halves_allreduce(ranks: u32, bytes: usize) -> bool {
     ranks == 2 && bytes >= 64 << 10
 }
 
-/// [`shares_allreduce`] for a nonblocking collective.
 #[inline]
 pub(super) fn shares_later(ranks: u32, bytes: usize) -> bool {
     shares_allreduce(ranks, bytes) && bytes <= 2 * SHORT
 }
 
-/// Whether each rank of an allreduce combines a share only.
 #[inline]
 pub(super) fn shares_allreduce(ranks: u32, bytes: usize) -> bool {
     ranks > 2 && bytes.saturating_mul(ranks as usize) > 64 << 10

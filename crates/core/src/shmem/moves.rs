@@ -14,7 +14,7 @@ use oxmpi_plan::Call;
 use oxmpi_shm::control_section::Stated;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
-/// Copies packed bytes to the section; past the caches only if `from` is contiguous.
+/// Copies packed bytes to the section. It copies past the caches only if `from` is contiguous.
 #[inline]
 pub(super) fn pack(from: &UserBuf, at: usize, to: BytesMut<'_>, past_caches: bool) {
     match from.as_contiguous() {
@@ -45,7 +45,7 @@ pub(super) fn packed_copy(buffer: &UserBuf) -> Result<UserBuf> {
     Ok(room.buf().clone())
 }
 
-/// The ranks other than `me`, from the next one on, so that not all ranks read from the same one.
+/// The other ranks, beginning with the next one, so that not all begin with the same rank.
 #[inline]
 pub(super) fn others(me: u32, ranks: u32) -> impl Iterator<Item = u32> {
     (1..ranks).map(move |n| if me + n < ranks { me + n } else { me + n - ranks })
@@ -66,14 +66,12 @@ pub(super) fn run<F: Fabric>(steps: Steps<'_, F>, served: &Served<'_>) -> Result
         Call::Alltoall { in_place, .. } => {
             steps.alltoall(served.bytes, if in_place { None } else { Some(input) }, output)
         }
-        // No other collective that moves data is served.
         _ => steps.barrier(),
     }
 }
 
 struct Rooted<'a> {
     root: u32,
-    /// Bytes of a block.
     block: usize,
     in_place: bool,
     input: &'a UserBuf,
@@ -86,7 +84,6 @@ impl<F: Fabric> Steps<'_, F> {
         others(self.me, self.ranks)
     }
 
-    /// The index of the block for `reader` in a segment of `writer`.
     #[inline]
     pub(super) fn place(&self, writer: u32, reader: u32) -> usize {
         spread::place(self.ranks, writer, reader)
@@ -152,7 +149,7 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn scatter(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
-        // All blocks in the line of the root, or each block in its reader's part of the pool.
+        // The line of the root has all blocks, or each reader's part of the pool has its block.
         let all = block.saturating_mul(self.ranks as usize - 1);
         let in_line = self.is_short(all);
         let pieces = self.pieces_of(block);
@@ -268,7 +265,7 @@ impl<F: Fabric> Steps<'_, F> {
         pack(from, at, to, past_caches);
     }
 
-    /// Writes a piece of each other rank's block; `give` copies the bytes from an offset on.
+    /// Writes a piece of each other rank's block. `give` copies the bytes at an offset.
     #[inline]
     pub(super) fn write_spread(
         &self,

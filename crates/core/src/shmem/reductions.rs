@@ -66,10 +66,8 @@ fn run_packed<F: Fabric>(
 struct Reduction<'a, F: Fabric> {
     steps: Steps<'a, F>,
     kernel: &'a Kernel,
-    /// Bytes of the vector, or of a block.
     bytes: usize,
     given: Bytes<'a>,
-    /// The input is the output buffer.
     in_place: bool,
 }
 
@@ -97,12 +95,11 @@ impl<F: Fabric> Reduction<'_, F> {
                 let me = self.steps.me;
                 self.prefix(0..me, me + 1..self.steps.ranks, output)
             }
-            // No other collective that combines is served.
             _ => Ok(()),
         }
     }
 
-    /// Combines the parts of `ranks`; `own` is the part of this rank, if it is not in the section.
+    /// Combines the parts of `ranks`. `own` is this rank's part if not in the section.
     #[inline]
     fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
         &self,
@@ -120,7 +117,6 @@ impl<F: Fabric> Reduction<'_, F> {
         give(self.given.slice(at, to.len()), to, past_caches);
     }
 
-    /// Waits until these ranks have published a piece for which each writes `written` bytes.
     #[inline]
     fn see(
         &self,
@@ -146,7 +142,6 @@ impl<F: Fabric> Reduction<'_, F> {
         for piece in pieces.all() {
             let CollectivePiece { step, at, len, .. } = piece;
             if self.in_place {
-                // The contribution lies where the result is made.
                 steps.wait_until_free(step)?;
                 steps.write(step, steps.extent(len), |to| self.give(at, to));
             }
@@ -164,8 +159,7 @@ impl<F: Fabric> Reduction<'_, F> {
         Ok(())
     }
 
-    /// Each rank combines the contributions of `needed`; `readers` need the contribution of this
-    /// rank.
+    /// Combines the contributions of `needed`. The ranks `readers` need this rank's contribution.
     fn prefix(
         &self,
         needed: Range<u32>,
@@ -177,7 +171,6 @@ impl<F: Fabric> Reduction<'_, F> {
             return steps.give(&pieces, |at, to| self.give(at, to));
         }
         let first = pieces.first;
-        // In place the result overwrites the contribution, whose only copy is in the section.
         let gives = !readers.is_empty() || self.in_place;
         steps.exchange(&pieces, |action, piece| {
             let CollectivePiece { step, at, len, .. } = piece;
@@ -211,7 +204,7 @@ impl<F: Fabric> Reduction<'_, F> {
                 return Ok(());
             }
             self.see(0..steps.ranks, &pieces, piece, steps.spread_len(piece))?;
-            // In place the result replaces the first block, which was written for its rank before.
+            // In place, the result replaces the first block, which is in the section already.
             let own = self.given.slice(steps.me as usize * self.bytes + at, len);
             let part = |rank| steps.place(rank, steps.me) * len;
             let written = Written { step, all: |_| steps.spread_len(piece).into(), part };
@@ -223,8 +216,7 @@ impl<F: Fabric> Reduction<'_, F> {
     }
 
     /// Each rank combines its half of a piece in the other rank's memory, which takes the result
-    /// from there. So the lines of the result were just read, and copies write all other lines
-    /// without fetching them.
+    /// from there. So copies write all other lines without fetching them.
     fn halved_allreduce(&self, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
         let (me, other) = (steps.me, 1 - steps.me);
@@ -236,7 +228,6 @@ impl<F: Fabric> Reduction<'_, F> {
             |step| if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
         let mut from = 0;
         while from < count {
-            // One half of the segments for the contributions, the other one for the results.
             let batch = (count - from).min(steps.ahead() as usize);
             let pieces = || {
                 (from..from + batch).map(|n| {
@@ -271,7 +262,6 @@ impl<F: Fabric> Reduction<'_, F> {
                 steps.read_own_part(step, len, |from| from.copy_to(output.slice(at, len)));
             }
             step += 2 * batch as u64;
-            // Finishing one result finishes all contributions before it.
             steps.finish(step - 1);
             from += batch;
         }
@@ -293,7 +283,6 @@ impl<F: Fabric> Reduction<'_, F> {
             for CollectivePiece { step, at, len, .. } in (0..batch).map(piece) {
                 steps.wait_until_free(step)?;
                 let mine = share(steps.me, steps.ranks, len);
-                // All bytes but the share that this rank combines itself.
                 steps.write_all_but(step, len, mine, |start, to| self.give(at + start, to));
                 steps.publish(step, stated(step));
             }

@@ -1,6 +1,6 @@
-//! The fast path of a short collective: one step, whose data are in the lines that announce it, or
-//! in a few lines of the pool that are prefetched with each poll. The steps are those of `moves`
-//! and `reductions`, so the ranks of one call may take different paths.
+//! The fast path of a short collective. It takes one step. Its data are in the lines that announce
+//! the step, or in a few lines of the pool that each poll prefetches. `moves` and `reductions` take
+//! the same steps, so that the ranks of one call may take different paths.
 
 mod uneven;
 
@@ -18,9 +18,8 @@ use std::ops::Range;
 
 /// The fast path of the short collectives of a communicator ([`Process::short_collectives`]).
 ///
-/// Roots are ranks of the communicator. Blocks have at least one byte; all that a rank writes must
-/// be [short](ShortCollectives::has_room). The result may be made in the memory of the input,
-/// unless a method excludes it. All methods fail as [`Process::execute`] does.
+/// All data that a rank writes must be [short](ShortCollectives::has_room), and a block has at
+/// least one byte. The result may overwrite the input unless a method excludes that.
 #[derive(Debug)]
 pub struct ShortCollectives<'a, F: Fabric> {
     process: &'a Process<F>,
@@ -39,8 +38,8 @@ pub enum Prefix {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The fast path of a communicator whose shared memory this rank has mapped. `None`: it has
-    /// not, or a parameter selects other components.
+    /// The fast path of a communicator. `None` if this rank has not mapped its shared memory, or if
+    /// a parameter selects other components.
     #[inline(always)]
     pub fn short_collectives<'a>(
         &'a self,
@@ -60,7 +59,7 @@ impl<F: Fabric> Process<F> {
 }
 
 impl<F: Fabric> ShortCollectives<'_, F> {
-    /// Number of ranks of the communicator.
+    /// The number of ranks of the communicator.
     #[inline(always)]
     pub fn ranks(&self) -> u32 {
         self.steps.ranks
@@ -72,16 +71,16 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.steps.me
     }
 
-    /// Whether this rank is the rank `root`.
+    /// Whether this process is the rank `root`.
     #[inline(always)]
     pub fn is_root(&self, root: u32) -> bool {
         self.steps.me == root
     }
 
-    /// Whether `blocks` blocks of this length are short enough, and a step has room for them.
+    /// Whether `blocks` blocks of `block` bytes are short enough, and a step has room for them.
     #[inline(always)]
     pub fn has_room(&self, block: usize, blocks: u32) -> bool {
-        // After the first comparison neither factor is large enough for an overflow.
+        // After the first comparison both factors are too small for an overflow.
         block.wrapping_sub(1) < limits::SHORT_CALL_BYTES && {
             let all = block * blocks as usize;
             all <= SHORT_BYTES || all <= limits::SHORT_CALL_BYTES.min(self.steps.segment())
@@ -127,7 +126,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// `MPI_Gather` of a rank that is not the root.
+    /// `MPI_Gather` at a rank that is not the root.
     #[inline(always)]
     pub fn give_to_gather(&self, block: Bytes<'_>) -> Result<()> {
         let step = self.begin(Collective::Gather, block.len());
@@ -135,7 +134,8 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// `MPI_Gather` of the root. `block` is its own block, if it is not in its place in `all`.
+    /// `MPI_Gather` at the root. `block` is its own block, if the block is not in its place in
+    /// `all`.
     #[inline(always)]
     pub fn gather(&self, block: Option<Bytes<'_>>, mut all: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -148,7 +148,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// `MPI_Allgather`. `block` is this rank's block, if it is not in its place in `all`.
+    /// `MPI_Allgather`. `block` is this rank's block, if the block is not in its place in `all`.
     #[inline(always)]
     pub fn allgather(&self, block: Option<Bytes<'_>>, mut all: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -164,7 +164,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// `MPI_Scatter` of the root. `block` gets its own block; `None` leaves it in `all`.
+    /// `MPI_Scatter` at the root. `block` gets its own block; `None` leaves the block in `all`.
     #[inline(always)]
     pub fn scatter(&self, all: Bytes<'_>, block: Option<BytesMut<'_>>) -> Result<()> {
         let s = &self.steps;
@@ -187,7 +187,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// `MPI_Scatter` of a rank that is not the root.
+    /// `MPI_Scatter` at a rank that is not the root.
     #[inline(always)]
     pub fn take_of_scatter(&self, root: u32, block: BytesMut<'_>) -> Result<()> {
         let len = block.len();
@@ -204,7 +204,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// `MPI_Alltoall`. In place `given` and `all` are the same memory.
+    /// `MPI_Alltoall`. In place, `given` and `all` are the same memory.
     #[inline(always)]
     pub fn alltoall(&self, given: Bytes<'_>, mut all: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -226,7 +226,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// `MPI_Reduce_scatter_block`: the blocks of this rank, and the buffer of its result.
+    /// `MPI_Reduce_scatter_block` of the blocks in `given`.
     #[inline(always)]
     pub fn reduce_scatter(
         &self,
@@ -251,7 +251,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// `MPI_Reduce` of a rank that is not the root.
+    /// `MPI_Reduce` at a rank that is not the root.
     #[inline(always)]
     pub fn give_to_reduce(&self, given: Bytes<'_>) -> Result<()> {
         let step = self.begin(Collective::Reduce, given.len());
@@ -259,7 +259,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// `MPI_Reduce` of the root.
+    /// `MPI_Reduce` at the root.
     #[inline(always)]
     pub fn reduce(&self, kernel: &Kernel, given: Bytes<'_>, result: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -270,7 +270,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// `MPI_Allreduce`, `MPI_Scan` or `MPI_Exscan`, whose first rank does not change `result`.
+    /// `MPI_Allreduce`, `MPI_Scan` or `MPI_Exscan`. The first rank of an exscan leaves `result`.
     #[inline(always)]
     pub fn prefix(
         &self,
@@ -357,7 +357,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.steps.see_data(rank, step, len * (self.steps.ranks as usize - 1))
     }
 
-    /// Shows the block for this rank in the data of another one.
     #[inline(always)]
     fn read_block(&self, rank: u32, step: u64, len: usize, take: impl FnOnce(Bytes<'_>)) {
         let (s, place) = (&self.steps, self.steps.place(rank, self.steps.me));
@@ -383,7 +382,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         })
     }
 
-    /// Combines contributions in the order of the ranks; `read` shows another rank's contribution.
+    /// Combines contributions in the order of the ranks. `read` shows another rank's contribution.
     #[inline(always)]
     fn combine(
         &self,
@@ -394,7 +393,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         read: impl Fn(u32, &mut dyn FnMut(Bytes<'_>)) -> Result<()>,
     ) -> Result<()> {
         let mut copy;
-        // The result may overwrite this rank's contribution before it is combined.
+        // The result may overwrite this rank's contribution before the contribution is combined.
         let own = if self.steps.me > 0 && own.as_ptr() == result.as_bytes().as_ptr() {
             copy = [0_u8; limits::SHORT_CALL_BYTES];
             let copy = &mut copy[..own.len()];
@@ -406,7 +405,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         for rank in ranks {
             let mut take = |part: Bytes<'_>| match rank {
                 0 => part.copy_to(result.reborrow()),
-                // Predefined operations are commutative.
                 _ => kernel.apply(part, result.reborrow()),
             };
             if rank == self.steps.me {

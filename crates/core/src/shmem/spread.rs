@@ -1,4 +1,4 @@
-//! The layout of the blocks of a rank for all other ranks in a segment.
+//! The layout of a rank's blocks for all other ranks in a segment.
 
 use oxmpi_plan::Collective;
 
@@ -10,7 +10,7 @@ pub(super) fn spreads(collective: Collective) -> bool {
     )
 }
 
-/// The longest piece (at most `most`) of which a segment has room for one for each other rank.
+/// The longest piece, at most `most`, of which a segment has room for one for each other rank.
 #[inline]
 pub(super) fn longest(segment: usize, most: usize, ranks: u32, block: usize) -> usize {
     let others = ranks as usize - 1;

@@ -1,6 +1,6 @@
 //! One collective of one rank: it numbers its steps, waits for other ranks, and wakes them.
 //!
-//! The rules cited are those of `oxmpi_shm::control_section`.
+//! The cited rules are those of `oxmpi_shm::control_section`.
 
 use super::Control;
 use super::lengths::{fault_of_apart, length_of};
@@ -25,43 +25,39 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// The share of a collective in the count of calls after which progress is due, in short messages.
+/// The weight of a collective in the count after which progress is due, in short messages.
 const WORTH: i32 = 2;
-/// About two microseconds on an AMD EPYC (family 25, model 17).
+/// With the gaps about two microseconds on an AMD EPYC (family 25, model 17).
 const POLLS: u32 = 80;
-/// By the processor's clock: a pause instruction of this length finds the word later.
+/// The clock fills a gap, since pause instructions of this length find the word later.
 const POLL_GAP_NS: u64 = 18;
-/// With more ranks than processors, where the rank yields its processor between two polls.
+/// The number of polls with more ranks than processors; the rank yields its processor between two.
 const OVERSUBSCRIBED_POLLS: u32 = 12;
 
 #[derive(Debug)]
 pub(super) struct Steps<'a, F: Fabric> {
-    process: &'a Process<F>,
+    pub(super) process: &'a Process<F>,
     pub(super) comm: &'a Communicator,
     pub(super) control: &'a Control,
     pub(super) section: &'a ControlSection,
-    /// Set by [`Steps::count`].
     pub(super) collective: Cell<Option<Collective>>,
-    /// In bytes: the length of a block, or of the vector of a broadcast, reduction or scan.
     pub(super) bytes: Cell<usize>,
-    /// In a reduction by elements, the packed bytes of an element: pieces have whole ones.
-    element: Option<usize>,
-    /// Waits make progress from the beginning ([`Steps::with_requests`]).
-    has_requests: bool,
+    /// In a reduction by elements, the packed bytes of an element. A piece has whole elements.
+    pub(super) element: Option<usize>,
+    /// Whether each wait makes progress at once, for ranks that need this rank's answers first.
+    pub(super) has_requests: bool,
     pub(super) me: u32,
     pub(super) ranks: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CollectivePiece {
-    /// The number of the step in the section (rule 1).
     pub(super) step: u64,
     pub(super) at: usize,
     pub(super) len: usize,
 }
 
 impl CollectivePiece {
-    /// The piece `n` pieces behind the one at `at` with the step `step`.
     #[inline]
     pub(super) fn behind(
         (step, at): (u64, usize),
@@ -73,7 +69,7 @@ impl CollectivePiece {
         CollectivePiece { step: step + n as u64, at, len: most.min(bytes - at) }
     }
 
-    /// Ranks state their lengths with the first piece (rule 14).
+    /// With the first piece ranks state their lengths (rule 14).
     #[inline]
     pub(super) fn is_first(&self) -> bool {
         self.at == 0
@@ -82,29 +78,24 @@ impl CollectivePiece {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExchangeAction {
-    /// Write the piece: its segment is free.
     Write,
-    /// Copy this rank's own part while the pieces are in the cache.
     CopyOwn,
-    /// Wait for the pieces of the other ranks, and read them.
     Read,
 }
 
-/// Each piece takes `width` steps; [`CollectivePiece::step`] is the last of them.
+/// Each piece takes `width` steps. [`CollectivePiece::step`] is the last of these.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepPieces {
     pub(super) before: u64,
     pub(super) first: u64,
     pub(super) count: u64,
     pub(super) bytes: usize,
-    /// Bytes of each piece but the last.
     pub(super) most: usize,
-    /// Steps of a piece, which is written when the last of them is published.
+    /// The number of steps of a piece. The piece is written when its last step is published.
     pub(super) width: u64,
 }
 
 impl StepPieces {
-    /// Number of pieces of `most` bytes for `bytes` bytes; at least one.
     #[inline]
     pub(super) fn how_many(bytes: usize, most: usize) -> u64 {
         if bytes <= most { 1 } else { bytes.div_ceil(most) as u64 }
@@ -158,17 +149,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// Waits make progress: other ranks may arrive only after this rank has served their requests.
-    pub(super) fn with_requests(self) -> Steps<'a, F> {
-        Steps { has_requests: true, ..self }
-    }
-
-    /// Pieces have whole elements of `size` packed bytes.
-    pub(super) fn by_elements(steps: Steps<'a, F>, size: usize) -> Steps<'a, F> {
-        Steps { element: Some(size), ..steps }
-    }
-
-    /// Counts a collective that begins, of a call for `bytes`.
     #[inline]
     pub(super) fn count(&self, collective: Collective, bytes: usize) {
         self.collective.set(Some(collective));
@@ -191,8 +171,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.section.segment_bytes()
     }
 
-    /// Steps of an exchange that are written before the first read: while the others read one half
-    /// of the segments, this rank writes the other half.
+    /// The steps of an exchange that a rank writes before its first read: half of the segments.
     #[inline]
     pub(super) fn ahead(&self) -> u64 {
         self.section.segments() / 2
@@ -203,7 +182,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.control.number(count)
     }
 
-    /// Reserves a step for each piece of `bytes` bytes, of a vector or of each block.
     #[inline]
     pub(super) fn pieces_of(&self, bytes: usize) -> StepPieces {
         let pieces = self.pieces_after(self.control.last_begun(), bytes);
@@ -211,7 +189,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         pieces
     }
 
-    /// [`Steps::pieces_of`] without reservation, behind the step `before`.
+    /// The pieces after the step `before`, without a reservation of their steps.
     #[inline]
     fn pieces_after(&self, before: u64, bytes: usize) -> StepPieces {
         let most = self.most(bytes);
@@ -225,7 +203,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// Reserves steps for a block of `block` bytes for each other rank.
     #[inline]
     pub(super) fn spread_pieces(&self, block: usize) -> Result<StepPieces> {
         let pieces = self.spread_after(self.control.last_begun(), block);
@@ -236,27 +213,25 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Ok(pieces)
     }
 
-    /// States the length, as other ranks may expect another number of steps for the first piece.
+    /// States the length, since other ranks may expect another number of steps for the first piece.
     #[inline(never)]
     fn state_width(&self, pieces: &StepPieces) -> Result<()> {
         let begin = pieces.before + 1;
         self.wait_until_free(begin)?;
         self.publish(begin, Stated::InPool(pieces.bytes));
         if pieces.first > begin {
-            // No rank waits for the steps that are left out.
+            // No rank waits for the steps between.
             self.finish(pieces.first - 1);
         }
         Ok(())
     }
 
-    /// Whether a rank has stated another length than this one in the first step of the collective.
     fn differs(&self, rank: u32, begin: u64) -> bool {
         let stated = self.section.stated_length(rank, begin);
         stated.is_some_and(|length| length != self.bytes.get())
     }
 
-    /// With more ranks than processors pieces are as long as possible (rule 11): each costs changes
-    /// of process.
+    /// With more ranks than processors pieces are as long as possible (rule 11).
     #[inline]
     fn spread_after(&self, before: u64, block: usize) -> StepPieces {
         let others = self.ranks as usize - 1;
@@ -277,21 +252,20 @@ impl<'a, F: Fabric> Steps<'a, F> {
         StepPieces { before, first, count, bytes: block, most, width }
     }
 
-    /// The last step of this collective behind the step `before`, for a call for `bytes`.
     pub(super) fn last_after(&self, before: u64, bytes: usize) -> u64 {
         use Collective::{Allreduce, Alltoall, ReduceScatterBlock};
         let pieces = match self.collective.get() {
             Some(Alltoall | ReduceScatterBlock) => self.spread_after(before, bytes),
-            Some(Allreduce) if self.element.is_some() && limits::shares_elements(bytes) => {
-                return before + 2 * bytes.div_ceil(self.most(bytes)) as u64;
-            }
             Some(Allreduce)
                 if self.element.is_none() && limits::halves_allreduce(self.ranks, bytes) =>
             {
                 return before + 2 * bytes.div_ceil(2 * self.most(bytes)) as u64;
             }
             Some(Allreduce)
-                if self.element.is_none() && limits::shares_allreduce(self.ranks, bytes) =>
+                if match self.element {
+                    Some(_) => limits::shares_elements(bytes),
+                    None => limits::shares_allreduce(self.ranks, bytes),
+                } =>
             {
                 return before + 2 * bytes.div_ceil(self.most(bytes)) as u64;
             }
@@ -300,7 +274,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         pieces.last()
     }
 
-    /// All ranks write and all read, in batches of as many pieces as may be under way.
+    /// All ranks write and all read, in batches of the pieces that may be under way together.
     #[inline]
     pub(super) fn exchange(
         &self,
@@ -329,7 +303,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Ok(())
     }
 
-    /// This rank writes, and others read: `fill` copies the bytes from an offset on.
     #[inline]
     pub(super) fn give(
         &self,
@@ -358,8 +331,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// With two ranks the other one is all of them, so alternating givers need not read each
-    /// other's progress.
+    /// With two ranks, one other rank is all others. So ranks that alternate as writers need not
+    /// read each other's progress.
     #[inline]
     pub(super) fn one_seen(&self, first: u64) {
         if self.ranks == 2 {
@@ -367,7 +340,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// Notes that all other ranks have begun the collective with this first step (rule 5).
+    /// Notes that all other ranks have begun the collective whose first step is `first` (rule 5).
     #[inline]
     pub(super) fn all_seen(&self, first: u64) {
         let free_to = first - 1 + self.section.segments();
@@ -384,7 +357,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// Waits (rule 4), and notes the last step with which all ranks are done.
+    /// Waits (rule 4). Notes the last step that all ranks have finished.
     #[inline(never)]
     fn wait_until_done(&self, step: u64) -> Result<()> {
         let mut all = u64::MAX;
@@ -413,14 +386,12 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// The statement with the only step of a collective.
     #[inline]
     pub(super) fn stated_alone(&self, written: usize) -> Stated {
         let bytes = self.bytes.get();
         if self.is_short(written) { Stated::InLine(bytes) } else { Stated::InPool(bytes) }
     }
 
-    /// [`Steps::see`] for a piece of `written` bytes. The first piece states the length.
     #[inline]
     pub(super) fn see_piece(
         &self,
@@ -436,7 +407,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// [`Steps::see_stated`] for a piece of several steps.
     #[inline(never)]
     fn see_wide(&self, rank: u32, before: u64, step: u64, stated: Stated) -> Result<()> {
         let is_there = || self.section.is_published(rank, step) || self.differs(rank, before + 1);
@@ -449,7 +419,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// [`Steps::see`] in a collective from the step `first` on, whose data are in the pool.
+    /// [`Steps::see`] for a collective with its data in the pool, whose first step is `first`.
     #[inline]
     pub(super) fn see_long(&self, rank: u32, first: u64, step: u64) -> Result<()> {
         match step == first {
@@ -460,7 +430,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// [`Steps::see`] for the only step of a collective. Prefetches data in the pool.
+    /// [`Steps::see`] for the only step of a collective; prefetches data in the pool.
     #[inline]
     pub(super) fn see_data(&self, rank: u32, step: u64, written: usize) -> Result<()> {
         match self.is_short(written) {
@@ -477,7 +447,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// A separate function, so that the fast path saves no registers.
+    /// A function of its own, so that the fast path saves no registers.
     #[inline(never)]
     fn wait_in_line(&self, rank: u32, step: u64) -> Result<()> {
         self.wait_for_stated(rank, (step - 1, step), Stated::InLine(self.bytes.get()), || {})
@@ -489,15 +459,14 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.see_stated(rank, (step - 1, step), Stated::InPool(self.bytes.get()), fetch)
     }
 
-    /// [`Steps::see_data`] for `len` bytes in this rank's part of the pool.
     #[inline]
     pub(super) fn see_own_part(&self, rank: u32, step: u64, len: usize) -> Result<()> {
         let fetch = || self.section.fetch_part(self.me, step, len);
         self.see_stated(rank, (step - 1, step), Stated::InPool(len), fetch)
     }
 
-    /// Compares the statement of a rank's first step (rule 14). `before` is the last step before
-    /// the collective. Calls `fetch` before each poll.
+    /// Waits for a rank's first step, and compares its statement (rule 14). `before` is the last
+    /// step before the collective. Calls `fetch` before each poll.
     #[inline]
     pub(super) fn see_stated(
         &self,
@@ -540,7 +509,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         is_there: impl Fn() -> bool,
     ) -> Result<()> {
         if self.has_requests {
-            // Only progress carries out the requests.
+            // Only progress carries out the requests, so there are no polls without progress.
         } else if !self.process.is_oversubscribed {
             let gap = ticks_of_ns(POLL_GAP_NS);
             for _ in 0..POLLS {
@@ -565,11 +534,10 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wait_long_for_rank(rank, step, &is_there)
     }
 
-    /// The part of a wait with progress. It is 15 KiB of instructions, so all callers share one
-    /// copy.
+    /// The part of a wait that makes progress: 15 KiB of instructions, so in one copy.
     #[inline(never)]
     fn wait_long_for_rank(&self, rank: u32, step: u64, is_there: &dyn Fn() -> bool) -> Result<()> {
-        // A rank that has failed does not come, nor one that knows of a revocation.
+        // A rank that has failed, or that knows of a revocation, never arrives.
         let team = &self.comm.team;
         let reason = |domain: &Domain<F>| self.reason(domain, rank, step);
         self.process
@@ -588,7 +556,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         check_alive(&domain.lane, team).err().or_else(|| fault_of_apart(self.section))
     }
 
-    /// Names all late ranks of collectives in which all wait for all.
+    /// If all ranks wait for all in this collective, the reason names all late ranks.
     fn reason(&self, domain: &Domain<F>, rank: u32, step: u64) -> Reason {
         use Collective::{Allgather, Allreduce, Alltoall, Barrier, ReduceScatterBlock};
         let for_all = matches!(
@@ -624,7 +592,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.section.write(self.me, step, extent, fill);
     }
 
-    /// All of `len` bytes but the range `mine`.
     pub(super) fn write_all_but(
         &self,
         step: u64,
@@ -639,7 +606,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         });
     }
 
-    /// Shows `f` the data of another rank for a published step, in this rank's part of the pool.
     #[inline]
     pub(super) fn read_own_part(
         &self,
@@ -650,7 +616,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.section.read_part(self.me, step, extent, f);
     }
 
-    /// The extent of a piece of `len` bytes of this collective, whose data go one way.
     #[inline]
     pub(super) fn extent(&self, len: usize) -> Extent {
         if len >= limits::ALTERNATING && self.alternates(len) {
@@ -675,7 +640,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
             && self.collective.get().is_some_and(|collective| limits::alternates(collective, len))
     }
 
-    /// Whether data of this length are in the lines that announce them.
+    /// Whether data of this length are in the lines that announce their step.
     #[inline]
     pub(super) fn is_short(&self, len: usize) -> bool {
         len <= SHORT_BYTES
@@ -687,7 +652,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wake();
     }
 
-    /// Publishes the only step of a collective in which every rank waits for all others.
+    /// Publishes the only step of a collective in which each rank waits for all others.
     #[inline]
     pub(super) fn publish_to_all(&self, step: u64, written: usize) {
         let bytes = self.bytes.get();
@@ -699,7 +664,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wake();
     }
 
-    /// Publishes and finishes the only step of a collective, with data in the line.
+    /// Publishes and finishes the only step of a collective whose data are in the line.
     #[inline]
     pub(super) fn publish_last_in_line(&self, step: u64, bytes: usize) {
         self.section.publish(self.me, step, Stated::InLine(bytes));
@@ -720,7 +685,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wake();
     }
 
-    /// Wakes the ranks that sleep until this rank's next step (rule 6).
     #[inline]
     pub(super) fn wake(&self) {
         let sleepers = self.section.take_sleepers(self.me);
@@ -741,7 +705,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// A rank that never waits in a collective must still serve the messages of its peers.
+    /// A rank that never waits in its collectives must still serve the messages of its peers.
     #[inline(always)]
     pub(super) fn progress_after_served(&self) {
         let is_due = match self.domain.home() {

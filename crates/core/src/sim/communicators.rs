@@ -22,7 +22,7 @@ impl Rank {
         Ok(self.process().finish_dup(comm, &dup))
     }
 
-    /// MPI_Comm_idup: progress makes the communicator.
+    /// MPI_Comm_idup, where progress makes the communicator.
     pub async fn idup(&self, comm: &Communicator) -> Result<Communicator> {
         let place = Arc::new(Mutex::new(None));
         let delivered = place.clone();

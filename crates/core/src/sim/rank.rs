@@ -1,4 +1,4 @@
-//! One rank of the virtual world, for its script.
+//! One rank of the virtual world, as its script uses it.
 
 use crate::comm::taken;
 use crate::completion::outcome;
@@ -25,30 +25,17 @@ use std::task::Poll;
 /// The number of ranks on a node of the virtual world.
 pub const RANKS_OF_A_NODE: u32 = 3;
 
-/// The activity of a rank.
+/// The operation that a rank is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     Nothing,
-    Send {
-        to: i32,
-        tag: i32,
-    },
-    Receive {
-        from: i32,
-        tag: i32,
-    },
-    Probe {
-        from: i32,
-        tag: i32,
-    },
+    Send { to: i32, tag: i32 },
+    Receive { from: i32, tag: i32 },
+    Probe { from: i32, tag: i32 },
     Collective(Collective),
     Agreement,
-    /// It waits for one of this number of requests.
     Several(usize),
-    Compute {
-        /// Virtual nanoseconds.
-        until_ns: u64,
-    },
+    Compute { until_ns: u64 },
     Finalizing,
 }
 
@@ -86,7 +73,7 @@ impl fmt::Display for Doing {
     }
 }
 
-/// One rank, for its script. Clones are the same rank.
+/// One rank, as its script uses it. Clones are the same rank.
 #[derive(Clone)]
 pub struct Rank(Rc<Inner>);
 
@@ -161,7 +148,7 @@ impl Rank {
         self.0.network.borrow().now_ns()
     }
 
-    /// A random number below `n`, from the seed and this rank alone.
+    /// A random number below `n`, which depends only on the seed and the rank.
     pub fn below(&self, n: u64) -> u64 {
         self.0.random.borrow_mut().below(n)
     }
@@ -178,7 +165,7 @@ impl Rank {
         self.until(Doing::Compute { until_ns }, || (self.now_ns() >= until_ns).then_some(())).await
     }
 
-    /// Waits until `question` has an answer; it is called after each arrival.
+    /// Waits until `question` has an answer. Calls it after each arrival.
     async fn until<R>(&self, doing: Doing, mut question: impl FnMut() -> Option<R>) -> R {
         self.0.doing.set(doing);
         let answer = poll_fn(|_| question().map_or(Poll::Pending, Poll::Ready)).await;
@@ -239,8 +226,8 @@ impl Rank {
         completion
     }
 
-    /// MPIX_Comm_agree: the bits that all living members have set, and whether some rank has not
-    /// acknowledged a failure.
+    /// MPIX_Comm_agree. Returns the bits that all living members have set, and whether some rank
+    /// has not acknowledged a failure.
     pub async fn agree(&self, comm: &Communicator, flag: i32) -> Result<(i32, bool)> {
         let place = Owned::new(vec![flag]);
         let request = self.0.process.start_agree(comm, place.buf())?;
@@ -261,7 +248,7 @@ impl Rank {
         made.ok_or_else(|| MpiError::new(MPI_ERR_INTERN, "nothing was delivered"))
     }
 
-    /// MPI_Waitany: the index and the completion; `None` without requests.
+    /// MPI_Waitany. Returns the index and the completion; `None` without requests.
     pub async fn wait_any(&self, requests: &[RequestId]) -> Result<Option<(usize, Completion)>> {
         let raw: Vec<u64> = requests.iter().map(|r| r.raw()).collect();
         let ask = || match self.0.process.test_any(&raw) {

@@ -20,17 +20,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The key of a nested poller in the process's poller.
 const NESTED: u64 = 1 << 33;
 
-/// The launcher, as transports see it.
 pub(super) struct LauncherServices {
     client: Arc<Client>,
     poller: Option<Arc<Poller>>,
     kind: BarrierKind,
-    /// The listener, if it was requested early.
+    /// The listener, if the process has it before the transport requests it.
     given: Mutex<Option<Listening>>,
 }
 
 impl LauncherServices {
-    /// For a process that sleeps on `poller`, if on descriptors.
+    /// `poller` is that of a process that sleeps on descriptors.
     pub(super) fn new(
         client: Arc<Client>,
         poller: Option<Arc<Poller>>,
@@ -43,7 +42,6 @@ impl LauncherServices {
         &self.client
     }
 
-    /// The transport between processes of different launchers that share no memory.
     pub(super) fn additions(&self, params: &Params) -> AskAddition {
         let (params, client, sleeps_on, kind) =
             (params.clone(), self.client.clone(), self.poller.clone(), self.kind);
@@ -103,7 +101,7 @@ impl Services for LauncherServices {
         self.poller.clone()
     }
 
-    /// Peers may get descriptors to sleep on with a first connection to another launcher.
+    /// A peer may get descriptors to sleep on at its first connection with another launcher.
     fn peer_segments(&self) -> PeerSegments {
         let (directory, alarms) = (self.client.clone(), self.client.clone());
         let open: OpenSegment = Box::new(move |peer| opened(&*directory, peer));
@@ -152,16 +150,17 @@ impl Services for LauncherServices {
     }
 }
 
-/// The job ends if the program closes the descriptors on which the process would sleep for ever.
+/// Ends the job if the program closes the descriptors on which the process sleeps. Without this the
+/// process would sleep for ever.
 pub(super) fn end_if_closed(poller: &Poller, client: &Arc<Client>) {
     let client = client.clone();
     poller.when_closed(Box::new(move |closed| {
         let text = format!(
-            "{closed}, and cannot be opened again: a program may close the descriptors that it has opened, and all of them only \
-             before MPI_Init"
+            "{closed}, and cannot be opened again: a program may close descriptors that it has opened itself; it may close all \
+            descriptors only before MPI_Init"
         );
         if !client.abort(abi::MPI_ERR_OTHER, &text) {
-            // There is no launcher that could end it.
+            // No launcher can end the process.
             std::process::abort();
         }
     }));
@@ -169,11 +168,10 @@ pub(super) fn end_if_closed(poller: &Poller, client: &Arc<Client>) {
 
 pub(super) fn nodes(own: u32, client: &Arc<Client>) -> Nodes {
     let client = client.clone();
-    // A launcher that does not answer has ended, and so will this process.
+    // A launcher that does not answer has ended, and this process will end, too.
     Nodes::new(own, Box::new(move |from| client.nodes(from).unwrap_or_default()))
 }
 
-/// The launcher in the quiescence of messages.
 pub(super) struct Coordination(pub(super) Arc<Client>);
 
 impl Coordinator for Coordination {
@@ -196,7 +194,6 @@ impl Coordinator for Coordination {
     }
 }
 
-/// Reports communicators with processes of other jobs to the launcher.
 pub(super) struct LauncherBonds(pub(super) Arc<Client>);
 
 impl Bonds for LauncherBonds {

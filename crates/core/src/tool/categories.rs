@@ -1,11 +1,11 @@
-//! Categories of parameters, performance variables and events (MPI-5.0 section 15.3.9). They never
+//! Categories of parameters, performance variables and events (MPI-5.0 section 15.3.9). They do not
 //! change while a program runs.
 
 use super::{events, pvars};
 use oxmpi_param::Param;
 use oxmpi_param::module::{Module, Supplies};
 
-/// A category.
+/// A category of the tool interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Category {
@@ -21,7 +21,6 @@ pub enum Category {
 
 use Category::{Collectives, General, Memory, Messages, Shm, Tcp, Transports, Waiting};
 
-/// Categories by prefix of a parameter's name, for parameters that belong to no transport.
 const PARAMS: &[(&str, Category)] = &[
     ("shm_heap_", Memory),
     ("shm_", Shm),
@@ -36,7 +35,7 @@ const PARAMS: &[(&str, Category)] = &[
 ];
 
 impl Category {
-    /// In the order of their indices.
+    /// All categories, in the order of their indices.
     pub const ALL: [Category; 8] =
         [General, Transports, Shm, Tcp, Messages, Collectives, Memory, Waiting];
 
@@ -57,7 +56,7 @@ impl Category {
     /// The description in the tool interface.
     pub const fn help(self) -> &'static str {
         match self {
-            General => "What belongs nowhere else.",
+            General => "Parameters and variables of no other category.",
             Transports => "The transports of messages between processes.",
             Shm => "Shared memory within a host.",
             Tcp => "Sockets.",

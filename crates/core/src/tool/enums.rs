@@ -11,13 +11,13 @@ pub struct Enumeration {
     pub items: Vec<(i32, String)>,
 }
 
-/// In the enumerations of algorithms: no algorithm was used.
+/// In the enumerations of algorithms, no algorithm.
 pub const NO_ALGORITHM: i32 = 0;
-/// In the enumerations of algorithms: shared memory, without an algorithm.
+/// In the enumerations of algorithms, shared memory, which uses no algorithm.
 pub const CONTROL_SECTION: u8 = 255;
 
 /// All enumerations: the choices of parameters, the transports, the algorithms of each collective,
-/// the elements of each event type.
+/// and the elements of each event type.
 pub fn all() -> &'static [Enumeration] {
     static ALL: LazyLock<Vec<Enumeration>> = LazyLock::new(|| {
         let mut all: Vec<_> = Param::all().iter().filter_map(|param| choice(param)).collect();

@@ -8,11 +8,8 @@ use super::pvars::Bind;
 pub enum EventKind {
     /// A receive or matched probe took a message from the unexpected queue.
     UnexpectedMatched,
-    /// [`EventKind::UnexpectedMatched`] in one communicator.
     CommUnexpectedMatched,
-    /// A rendezvous message was announced.
     RendezvousSent,
-    /// The receive of an announced message was found.
     RendezvousReceived,
     PeerLost,
     Connected,
@@ -46,8 +43,7 @@ pub struct EventElement {
     pub kind: ElementType,
 }
 
-/// The source of events. A tool receives the events of one source in the order in which they
-/// happened.
+/// The source of events. A tool receives the events of one source in the order of their times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum EventSource {
@@ -57,7 +53,7 @@ pub enum EventSource {
 }
 
 impl EventSource {
-    /// In the order of their indices.
+    /// All sources, in the order of their indices.
     pub const ALL: [EventSource; 3] =
         [EventSource::Messages, EventSource::Sockets, EventSource::Collectives];
 
@@ -85,16 +81,14 @@ impl EventSource {
 pub struct EventType {
     pub kind: EventKind,
     pub name: &'static str,
-    /// The object of a handle.
     pub bind: Bind,
     pub source: EventSource,
     pub elements: &'static [EventElement],
-    /// The description in the tool interface.
     pub help: &'static str,
 }
 
 impl EventType {
-    /// The offset of each element and the length of an instance in bytes, as in a C structure.
+    /// The offset of each element and the length of an instance, in bytes, as in a C structure.
     pub fn layout(&self) -> (Vec<usize>, usize) {
         let mut at = 0_usize;
         let places = self.elements.iter().map(|element| {
@@ -106,14 +100,14 @@ impl EventType {
     }
 }
 
-/// An event.
+/// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     pub kind: EventKind,
-    /// The time at which the process noticed it, in nanoseconds of [`oxmpi_sys::clock::now_ns`].
+    /// The time when the process noticed the event, in nanoseconds of [`oxmpi_sys::clock::now_ns`].
     pub time_ns: u64,
     pub context: Option<u32>,
-    /// In order; unused ones are 0.
+    /// In the order of the type's elements; unused places are 0.
     pub elements: [i64; 4],
 }
 
@@ -164,7 +158,7 @@ const TABLE: &[EventType] = &[
         bind: Bind::Nothing,
         source: EventSource::Messages,
         elements: &[int("source"), int("tag"), bytes("bytes")],
-        help: "The receive of an announced message was found, and its data are got from now on. The source is a rank of \
+        help: "The receive of an announced message was found, and the transfer of its data begins. The source is a rank of \
                MPI_COMM_WORLD.",
     },
     EventType {
@@ -198,12 +192,12 @@ const TABLE: &[EventType] = &[
         source: EventSource::Collectives,
         elements: &[int("collective"), int("algorithm"), int("ranks"), bytes("count")],
         help: "A collective was started: its place among the variables coll_*_algorithm, the number of its \
-               algorithm, the ranks that take part, and what it counts (bytes, or elements of a reduction). Those \
-               through shared memory (shmem), past the algorithms, are not among them.",
+               algorithm, the ranks that take part, and its count (of bytes, or of elements of a reduction). \
+               Collectives through shared memory (shmem) use no algorithm and cause no event.",
     },
 ];
 
-/// The type of this kind of event.
+/// The event type of this kind.
 pub const fn of(kind: EventKind) -> &'static EventType {
     &TABLE[kind as usize]
 }

@@ -1,8 +1,7 @@
 //! The state of a handle of a performance variable.
 //!
-//! The values of a process are counted from its start. A handle shows its own part of them: the
-//! count during the time in which it was started, since its reset (MPI-5.0 section 15.3.7). Each
-//! call receives the current value.
+//! A handle shows the part of a value that was counted while the handle was started, since its
+//! reset (MPI-5.0 section 15.3.7). The callers pass the current value of the process.
 
 use super::pvars::{Class, Value};
 
@@ -13,12 +12,11 @@ pub struct Gauge {
     is_started: bool,
     /// The value without the count since `base`.
     kept: Value,
-    /// The value at the last start.
     base: Value,
 }
 
 impl Gauge {
-    /// A new handle of a variable with the value `now`; handles of continuous variables are
+    /// A new handle of a variable with the value `now`. Handles of continuous variables are
     /// started.
     pub fn new(class: Class, now: Value) -> Gauge {
         let zero = if class.is_mark() { now } else { class.zero() };
@@ -55,12 +53,12 @@ impl Gauge {
         }
     }
 
-    /// Sets the value of the handle, for variables that are not read-only.
+    /// Sets the value of the handle, if the variable is not read-only.
     pub fn write(&mut self, value: Value, now: Value) {
         (self.kept, self.base) = (value, now);
     }
 
-    /// Resets the value to zero, or to the present level for a high-water mark.
+    /// Resets the value to zero; for a high-water mark, to the present level.
     pub fn reset(&mut self, now: Value) {
         self.write(if self.class.is_mark() { now } else { self.class.zero() }, now);
     }
@@ -104,7 +102,6 @@ mod tests {
 
     #[test]
     fn a_mark_only_rises() {
-        // The argument is the mark since the last start or reset.
         let mut gauge = Gauge::new(Class::HighWatermark, Count(2));
         assert_eq!(gauge.value(Count(9)), Count(2), "it is stopped at first");
         gauge.start(Count(2));

@@ -10,13 +10,10 @@ use oxmpi_fabric::{Fabric, InUse};
 use oxmpi_plan::{ALGORITHMS, Collective};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// The numbers of started collectives by algorithm, and the last algorithm of each collective.
 #[derive(Debug)]
 pub(crate) struct Calls {
     by_algorithm: Box<[AtomicU64]>,
-    /// Collectives through shared memory without a plan.
     small: [AtomicU64; Collective::ALL.len()],
-    /// The number of the last algorithm of each collective.
     last: [AtomicU8; Collective::ALL.len()],
 }
 
@@ -40,8 +37,8 @@ impl Calls {
         self.last[row.collective as usize].store(row.number, Ordering::Relaxed);
     }
 
-    /// Counts a collective through shared memory without a plan. The lane is not locked;
-    /// `threaded`: other threads may count, too.
+    /// Counts a collective through shared memory without a plan. The lane is not locked, so
+    /// `threaded` says that other threads may count, too.
     #[inline]
     pub(crate) fn count_small(&self, collective: Collective, threaded: bool) {
         let count = &self.small[collective as usize];
@@ -55,10 +52,9 @@ impl Calls {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The value of a variable since the start of the process. `comm` is the communicator of the
-    /// handle; `mark` is the interval of a high-water mark ([`Process::begin_mark`]), unused by
-    /// other classes. `None`: a thread is inside the lane, the communicator is closed, or a needed
-    /// one is missing.
+    /// The value of a variable since the start of the process. `mark` is the interval of a
+    /// high-water mark ([`Process::begin_mark`]). `None` if a thread is inside the lane, or if the
+    /// communicator of the handle is closed or missing.
     pub fn measure(&self, pvar: &Pvar, comm: Option<&Communicator>, mark: u64) -> Option<Value> {
         match pvar.quantity {
             Quantity::CommUnexpected | Quantity::CommUnexpectedPeak | Quantity::CommPosted => {
@@ -113,12 +109,12 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// The counts of the transports. `None` as for [`Process::measure`].
+    /// The counts of the transports; `None` if a thread is inside the lane.
     pub fn fabric_counts(&self) -> Option<oxmpi_fabric::Counts> {
         Some(self.domain.try_enter().ok()?.lane.fabric_mut().counts())
     }
 
-    /// The counts of the lane. `None` as for [`Process::measure`].
+    /// The counts of the lane; `None` if a thread is inside the lane.
     pub fn lane_counts(&self) -> Option<oxmpi_engine::Counts> {
         Some(self.domain.try_enter().ok()?.lane.counts())
     }
@@ -134,7 +130,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Begins a new interval for the high-water mark of a communicator's unexpected messages.
-    /// `None` as for [`Process::measure`].
+    /// `None` if a thread is inside the lane or the communicator is closed.
     pub fn begin_mark(&self, comm: &Communicator) -> Option<u64> {
         let mut domain = self.domain.try_enter().ok()?;
         let peak = domain.lane.queue_counts(&comm.team)?.peak;
@@ -143,7 +139,6 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// The value of a quantity that the lane or its fabric counts.
 fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> u64 {
     let by = |way, all: u64, far: u64| match (way, fabric.paths) {
         (Medium::Shm, InUse::Memory) | (Medium::Tcp, InUse::Sockets) => all,
@@ -198,7 +193,6 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         Quantity::Connections => fabric.connections,
         Quantity::ConnectionsMade => fabric.connections_made,
         Quantity::ConnectionsRemade => fabric.connections_remade,
-        // The others are measured elsewhere.
         Quantity::CommUnexpected
         | Quantity::CommUnexpectedPeak
         | Quantity::CommPosted

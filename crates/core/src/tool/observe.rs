@@ -15,14 +15,12 @@ use std::sync::{Arc, OnceLock};
 /// The events since the last report.
 #[derive(Debug, Default)]
 pub struct ObservedEvents {
-    /// By source, the oldest first.
     pub events: Vec<Event>,
-    /// The numbers of lost events by kind.
     pub dropped: Vec<(EventKind, u64)>,
 }
 
-/// The receiver of events. It is called without a lock, in the thread that has found them. It
-/// returns whether it must be called again soon, because it has not finished.
+/// The receiver of events. The thread that has found the events calls it without a lock. It returns
+/// whether it must be called again soon, since it has not finished.
 pub type Observer = Box<dyn Fn(ObservedEvents) -> bool + Send + Sync>;
 
 #[derive(Default)]
@@ -30,14 +28,11 @@ pub(crate) struct Tool {
     pub(crate) calls: Arc<Calls>,
     observer: OnceLock<Observer>,
     is_observed: AtomicBool,
-    /// The observer requests another call.
     is_due: AtomicBool,
 }
 
-/// The limit of unreported events of collectives.
 const MOST: usize = 1024;
 
-/// Unreported events of collectives.
 #[derive(Debug, Default)]
 pub(crate) struct CollectiveEvents {
     is_wanted: bool,
@@ -68,7 +63,6 @@ impl Tool {
         Tool { calls, ..Tool::default() }
     }
 
-    /// Takes the events, if the process is observed.
     #[inline]
     pub(crate) fn collect<F: Fabric>(&self, domain: &mut Domain<F>) -> Option<ObservedEvents> {
         if !self.is_observed.load(Ordering::Relaxed) {
@@ -83,7 +77,7 @@ impl Tool {
         self.is_observed.load(Ordering::Relaxed)
     }
 
-    /// Reports the events. Nothing may be locked.
+    /// Reports the events. The caller must hold no lock.
     #[cold]
     pub(crate) fn report(&self, seen: ObservedEvents) {
         if let Some(observer) = self.observer.get() {
@@ -113,7 +107,7 @@ fn collect<F: Fabric>(domain: &mut Domain<F>) -> Option<ObservedEvents> {
         seen.events.push(Event { kind, time_ns, context: None, elements: [rank, before, 0, 0] });
     }
     if dropped > 0 {
-        // It is unknown to which of the two kinds they belong.
+        // It is not known which of the two kinds the lost events had.
         seen.dropped.extend([(EventKind::Connected, dropped), (EventKind::Reconnected, dropped)]);
     }
     seen.events.append(&mut domain.notes.waiting);
@@ -156,10 +150,9 @@ fn add<F>(events: &mut Vec<Event>, note: Note, lane: &Lane<F>, time_ns: u64) {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Reports events to `observer` from now on; a second observer is ignored, and the first is
-    /// active again. Messages take the paths of a process with threads, which record events.
-    /// Errors: Another thread uses the process, which was started for one; or this thread is inside
-    /// the lane.
+    /// Reports events to `observer` from now on. A second observer is ignored; the first one
+    /// becomes active again. Messages take the paths of a process with threads, which record
+    /// events. Errors: the calling thread is not the home thread, or is inside the lane.
     pub fn observe(&self, observer: Observer) -> Result<()> {
         self.set_threaded()?;
         self.tool.observer.get_or_init(|| observer);

@@ -1,7 +1,7 @@
-//! High-water marks of several handles over one queue with a single mark.
+//! High-water marks of several handles over one queue, which has a single mark.
 //!
-//! Each start or reset of a handle begins a new interval for all: the queue's mark is stored and
-//! starts anew. The mark of a handle is the highest of its intervals.
+//! Each start or reset of a handle begins a new interval for all handles: the queue's mark is
+//! stored and starts again. The mark of a handle is the highest mark of its intervals.
 
 use oxmpi_wire::ContextId;
 use std::collections::HashMap;
@@ -14,12 +14,12 @@ pub(crate) struct Peaks {
 #[derive(Debug, Default)]
 struct Marks {
     current: u64,
-    /// Past intervals, in descending order of marks: a mark before a higher one is useless.
+    /// Past intervals with their marks, in descending order of marks.
     over: Vec<(u64, u64)>,
 }
 
 impl Peaks {
-    /// Ends an interval with the mark `peak`. Returns the number of the new one.
+    /// Ends an interval with the mark `peak`. Returns the number of the next interval.
     pub(crate) fn begin(&mut self, context: ContextId, peak: u64) -> u64 {
         let marks = self.by_context.entry(context).or_default();
         while marks.over.pop_if(|(_, mark)| *mark <= peak).is_some() {}
@@ -28,7 +28,7 @@ impl Peaks {
         marks.current
     }
 
-    /// The highest mark since the interval `from`, with the mark `peak` of the current one.
+    /// The highest mark since the interval `from`; `peak` is the mark of the current interval.
     pub(crate) fn since(&self, context: ContextId, from: u64, peak: u64) -> u64 {
         let over = self.by_context.get(&context).map(|marks| &marks.over);
         let first = over.and_then(|over| over.iter().find(|(interval, _)| *interval >= from));

@@ -57,11 +57,8 @@ impl Class {
 /// The value of a variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// Of objects or bytes.
     Count(u64),
-    /// Seconds, or a part of 1.
     Real(f64),
-    /// A value of the enumeration.
     State(i32),
 }
 
@@ -90,14 +87,13 @@ impl Value {
     }
 }
 
-/// The object of a handle.
+/// The object to which a handle is bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bind {
     Nothing,
     Communicator,
 }
 
-/// The medium of messages between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Medium {
     Shm,
@@ -169,14 +165,11 @@ pub struct Pvar {
     /// Unique in all classes.
     pub name: String,
     pub class: Class,
-    /// The object of a handle.
     pub bind: Bind,
-    /// The intended reader.
     pub level: Level,
     pub category: Category,
-    /// The description in the tool interface.
     pub help: String,
-    /// The index of the enumeration of its states.
+    /// The index of the enumeration of its states in [`enums::all`].
     pub states: Option<usize>,
     pub(super) quantity: Quantity,
 }
@@ -185,6 +178,16 @@ pub struct Pvar {
 pub fn all() -> &'static [Pvar] {
     static ALL: LazyLock<Vec<Pvar>> = LazyLock::new(|| {
         let mut all: Vec<Pvar> = TABLE.iter().map(Row::pvar).collect();
+        all.extend(SMALL.iter().map(|(collective, what)| Pvar {
+            name: format!("coll_{collective}_control_section_calls"),
+            class: Class::Counter,
+            bind: Bind::Nothing,
+            level: Level::Tune,
+            category: Category::Collectives,
+            help: format!("{what} through shared memory (shmem), past all algorithms."),
+            states: None,
+            quantity: Quantity::Small(*collective),
+        }));
         for collective in Collective::ALL {
             let states = enums::find(&enums::of_collective(collective));
             all.push(Pvar {
@@ -274,11 +277,11 @@ const TABLE: &[Row] = &[
     Row("postbox_segment_size", Size, Nothing, Tune, Category::Shm, Quantity::PostboxSegment,
         "Bytes of the segment that the ranks of a node share over usysv and sysv."),
     Row("postbox_pool_size", Size, Nothing, Tune, Category::Shm, Quantity::PostboxPool,
-        "Bytes of the pool in it."),
+        "Bytes of the pool in the segment that the ranks of a node share over usysv and sysv."),
     Row("postbox_pool_used", InUse, Nothing, Tune, Category::Shm, Quantity::PostboxPoolUsed,
-        "Bytes of that pool that wait for their receivers, from all senders."),
+        "Bytes of the postbox pool that wait for their receivers, from all senders."),
     Row("postbox_pieces_pooled", Counter, Nothing, Tune, Category::Shm, Quantity::PooledPieces,
-        "Pieces of long messages that this process has sent through that pool."),
+        "Pieces of long messages that this process has sent through the postbox pool."),
     Row("postbox_pieces_boxed", Counter, Nothing, Tune, Category::Shm, Quantity::BoxedPieces,
         "Pieces of long messages that this process has sent through postboxes, because the pool had no room."),
     Row("postbox_pauses", Counter, Nothing, Tune, Category::Shm, Quantity::PostboxPauses,
@@ -358,39 +361,21 @@ const TABLE: &[Row] = &[
         "Times that a waiting thread of this process has slept."),
     Row("time_asleep", Timer, Nothing, Tune, Category::Waiting, Quantity::Asleep,
         "For how long the threads of this process have slept because they waited, seconds."),
-    Row("coll_barrier_control_section_calls", Counter, Nothing, Tune, Category::Collectives,
-        Quantity::Small(Collective::Barrier),
-        "Barriers through shared memory (shmem), past all algorithms."),
-    Row("coll_bcast_control_section_calls", Counter, Nothing, Tune, Category::Collectives,
-        Quantity::Small(Collective::Bcast),
-        "Broadcasts through shared memory (shmem), past all algorithms."),
-    Row("coll_gather_control_section_calls", Counter, Nothing, Tune, Category::Collectives,
-        Quantity::Small(Collective::Gather),
-        "Gathers through shared memory (shmem), past all algorithms."),
-    Row("coll_scatter_control_section_calls", Counter, Nothing, Tune, Category::Collectives,
-        Quantity::Small(Collective::Scatter),
-        "Scatters through shared memory (shmem), past all algorithms."),
-    Row("coll_allgather_control_section_calls", Counter, Nothing, Tune, Category::Collectives,
-        Quantity::Small(Collective::Allgather),
-        "All-gathers through shared memory (shmem), past all algorithms."),
-    Row("coll_alltoall_control_section_calls", Counter, Nothing, Tune, Category::Collectives,
-        Quantity::Small(Collective::Alltoall),
-        "All-to-alls through shared memory (shmem), past all algorithms."),
-    Row("coll_reduce_control_section_calls", Counter, Nothing, Tune, Category::Collectives,
-        Quantity::Small(Collective::Reduce),
-        "Reductions to a root through shared memory (shmem), past all algorithms."),
-    Row("coll_allreduce_control_section_calls", Counter, Nothing, Tune, Category::Collectives,
-        Quantity::Small(Collective::Allreduce),
-        "Allreduces through shared memory (shmem), past all algorithms."),
-    Row("coll_reduce_scatter_block_control_section_calls", Counter, Nothing, Tune, Category::Collectives,
-        Quantity::Small(Collective::ReduceScatterBlock),
-        "Reductions scattered in blocks of one length through shared memory (shmem), past all algorithms."),
-    Row("coll_scan_control_section_calls", Counter, Nothing, Tune, Category::Collectives,
-        Quantity::Small(Collective::Scan),
-        "Inclusive prefix reductions through shared memory (shmem), past all algorithms."),
-    Row("coll_exscan_control_section_calls", Counter, Nothing, Tune, Category::Collectives,
-        Quantity::Small(Collective::Exscan),
-        "Exclusive prefix reductions through shared memory (shmem), past all algorithms."),
+];
+
+/// The collectives that shared memory serves without an algorithm, in the words of the help texts.
+const SMALL: [(Collective, &str); 11] = [
+    (Collective::Barrier, "Barriers"),
+    (Collective::Bcast, "Broadcasts"),
+    (Collective::Gather, "Gathers"),
+    (Collective::Scatter, "Scatters"),
+    (Collective::Allgather, "All-gathers"),
+    (Collective::Alltoall, "All-to-alls"),
+    (Collective::Reduce, "Reductions to a root"),
+    (Collective::Allreduce, "Allreduces"),
+    (Collective::ReduceScatterBlock, "Reductions scattered in blocks of one length"),
+    (Collective::Scan, "Inclusive prefix reductions"),
+    (Collective::Exscan, "Exclusive prefix reductions"),
 ];
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use super::control::Listed;
 use super::mailbox::{FetchOld, MailboxOperation, RequestOp};
 use super::message::TargetPlace;
-use super::service::OriginAccumulate;
 use super::words::{AdapterWords, WORD, WordChanges, WordUpdate, no_memory};
 use super::{ControlWords, Flavor, Service, Target, Window};
 use crate::Process;
@@ -26,18 +25,18 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Debug)]
 pub struct TargetAccess {
     pub rank: i32,
-    /// In displacement units of the target; in a dynamic window the address.
+    /// In displacement units of the target; in a dynamic window an address.
     pub disp: i64,
     pub count: usize,
     pub layout: Arc<Layout>,
 }
 
-/// How the program learns that an operation is complete.
+/// The event that completes an operation for the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessCompletion {
-    /// By the end of the epoch, or a flush.
+    /// The end of the epoch, or a flush.
     Plain,
-    /// Also by a request.
+    /// Also the completion of a request.
     Request,
 }
 
@@ -46,25 +45,25 @@ pub enum AccessCompletion {
 pub struct Accumulate {
     /// The operands; unused if the operation is MPI_NO_OP.
     pub operands: UserBuf,
-    /// The buffer for the values before the operation, if the program wants them.
+    /// The buffer for the values before the operation, for MPI_Get_accumulate and MPI_Fetch_and_op.
     pub fetch: Option<UserBuf>,
-    /// The operation and the element type.
     pub accumulator: Accumulator,
 }
 
 enum AccessRoute<'w> {
     Mapped(UserBuf, &'w ControlWords),
-    /// The kernel copies at this address of the target.
     SingleCopy(u64),
     Far,
 }
 
-/// The longest copy of the kernel in one call: other threads may use the lane between the calls.
+/// The longest copy in one call of the kernel, in bytes. Other threads may use the lane between two
+/// calls.
 const SINGLE_COPY_PIECE: usize = 1 << 20;
-/// In bytes. A copy by the kernel takes as long as two copies of some KiB (measured on an AMD EPYC,
-/// family 25, model 17).
+/// In bytes: for a few KiB, one copy by the kernel takes as long as two copies in user space
+/// (measured on an AMD EPYC, family 25, model 17).
 const MAILBOX_LIMIT_BYTES: usize = 4 << 10;
-/// In packed bytes, if a copy is needed. A multiple of the size of each element without padding.
+/// The length of each part of an accumulate whose operands or results must be copied, in packed
+/// bytes. A multiple of the size of each element without padding.
 const PART_BYTES: usize = 16 << 10;
 
 #[cold]
@@ -73,17 +72,16 @@ fn outside(what: impl std::fmt::Display) -> MpiError {
 }
 
 impl Window {
-    /// The lane is locked: a flush counts the operations issued before it.
+    /// The caller holds the lane lock, so that a flush counts all operations issued before it.
     pub(super) fn note_issued(&self, target: &Target) {
         self.far.store(true, Ordering::Relaxed);
         target.issued.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The accessed memory, checked as far as this process knows the target's memory.
     fn place(&self, target: &Target, at: &TargetAccess) -> Result<TargetPlace> {
         let TargetAccess { rank, disp, count, layout } = at;
         let place = |at| TargetPlace { at, count: *count, layout: layout.clone() };
-        // An access without elements is valid at each displacement.
+        // The standard allows any displacement for an access without elements.
         if self.flavor == Flavor::Dynamic || *count == 0 || layout.size() == 0 {
             return Ok(place(*disp));
         }
@@ -137,8 +135,7 @@ impl<F: Fabric> Process<F> {
         Ok((target, place))
     }
 
-    /// The route of an access. The kernel has no atomic operations, so accumulates take other
-    /// routes.
+    /// The route of an access. The kernel has no atomic operations for accumulates.
     fn route<'w>(
         &self,
         window: &'w Window,
@@ -157,7 +154,8 @@ impl<F: Fabric> Process<F> {
             };
         }
         if window.comm.is_revoked() {
-            // Another object may have the memory already: the message route reports the revocation.
+            // The memory may belong to another object by now. The message route reports the
+            // revocation.
             return Ok(AccessRoute::Far);
         }
         let routes = self.routes(window, target);
@@ -179,12 +177,10 @@ impl<F: Fabric> Process<F> {
         match control.lists(address(from), address(to)) {
             Listed::Perhaps => return Ok(AccessRoute::Far),
             Listed::No => {
-                let text = "rank {} has attached no memory that holds all bytes of the access at";
-                let text = text.replace(
-                    "{}",
-                    &window.comm.team.map.rank(target.process).unwrap_or(0).to_string(),
-                );
-                return Err(outside(format_args!("{text} {at:#x}")));
+                let rank = window.comm.team.map.rank(target.process).unwrap_or(0);
+                return Err(outside(format_args!(
+                    "rank {rank} has attached no memory that holds all bytes of the access at {at:#x}"
+                )));
             }
             Listed::Yes => {}
         }
@@ -197,7 +193,6 @@ impl<F: Fabric> Process<F> {
         Ok(if single_copy { AccessRoute::SingleCopy(at.cast_unsigned()) } else { AccessRoute::Far })
     }
 
-    /// Starts an operation by messages.
     fn by_messages<R>(
         &self,
         window: &Window,
@@ -211,8 +206,8 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Posts a request. `false`: there is no mailbox, or an earlier operation has to complete
-    /// first.
+    /// Posts a request in a mailbox. `false` means that there is no mailbox, or that an earlier
+    /// operation has to complete first.
     fn post(
         &self,
         window: &Window,
@@ -233,7 +228,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// MPI_Put, MPI_Rput. Returns the request, if one is pending.
+    /// MPI_Put, MPI_Rput. Returns the request if one is pending.
     pub fn put(
         &self,
         window: &Window,
@@ -284,8 +279,7 @@ impl<F: Fabric> Process<F> {
         Ok(None)
     }
 
-    /// Gets data out of a target's memory (MPI_Get, MPI_Rget). Returns the request, if one is
-    /// pending.
+    /// MPI_Get, MPI_Rget. Returns the request if one is pending.
     pub fn get(
         &self,
         window: &Window,
@@ -332,7 +326,7 @@ impl<F: Fabric> Process<F> {
         Ok(None)
     }
 
-    /// Whether a put or get that the kernel could copy is a request in a mailbox instead.
+    /// Whether a put or get that the kernel could copy is posted in a mailbox instead.
     fn fits_mailbox(&self, len: usize, how: AccessCompletion) -> bool {
         len <= MAILBOX_LIMIT_BYTES && how == AccessCompletion::Plain && !self.is_oversubscribed
     }
@@ -402,7 +396,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// MPI_Accumulate, MPI_Get_accumulate, MPI_Fetch_and_op and their forms with requests. Returns
-    /// the request, if one is pending.
+    /// the request if one is pending.
     pub fn accumulate(
         &self,
         window: &Window,
@@ -417,7 +411,6 @@ impl<F: Fabric> Process<F> {
         self.accumulate_at(window, what, (target, at.rank), place, how)
     }
 
-    /// As [`Process::accumulate`], with a checked access.
     fn accumulate_at(
         &self,
         window: &Window,
@@ -485,7 +478,7 @@ impl<F: Fabric> Process<F> {
                         return Ok(None);
                     }
                 }
-                let what = OriginAccumulate { operands, fetch, accumulator };
+                let what = Accumulate { operands, fetch, accumulator };
                 self.by_messages(window, (target, rank), |service, lane| {
                     service.accumulate(lane, (rank as u32, place), (what, len), wanted)
                 })
@@ -493,8 +486,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// The adapter changes some elements, and the target's processor the others. Waits for all of
-    /// them if the program wants a request, or if results need a copy.
+    /// Lets the adapter change some elements, and the target's processor the others. Waits for all
+    /// if the program wants a request, or if results need a copy.
     fn accumulate_each(
         &self,
         window: &Window,
@@ -552,7 +545,7 @@ impl<F: Fabric> Process<F> {
         process.is_some_and(|process| self.domain.lock().lane.fabric_mut().has_died(process))
     }
 
-    /// MPI_Compare_and_swap. `new`, `compare` and `old` are one contiguous element each.
+    /// MPI_Compare_and_swap. `new`, `compare` and `old` have one contiguous element each.
     pub fn swap(
         &self,
         window: &Window,

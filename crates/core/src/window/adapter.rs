@@ -1,10 +1,9 @@
 //! Accesses by the adapter of the route to a target, which reads and writes the window without the
 //! target's help ([`RemoteAccess`](oxmpi_fabric::RemoteAccess)).
 //!
-//! Each rank opens its memory when the window is made and sends its key (0: not open) to all ranks.
-//! Only puts and gets of contiguous target memory go by the adapter; for accumulates see
-//! `words.rs`. An access is complete at the target when it has ended here, so flushes, unlocks and
-//! the ends of epochs wait for that before they send a message to the target.
+//! Each rank opens its memory when the window is made, and sends its key to all ranks; 0 means not
+//! open. An access whose end is reported here is complete at the target, so flushes, unlocks and
+//! the ends of epochs wait for these reports before they send a message to the target.
 
 use super::service::Service;
 use super::words::{Accumulates, WordOperation, WordOwner};
@@ -26,19 +25,15 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct AdapterAccess {
     pub(super) rank: u32,
-    /// The user's request that completes with the access.
     pub(super) user: Option<RequestId>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct AdapterAccesses {
     all: HashMap<u64, AdapterAccess>,
-    /// The accesses to each rank, the oldest first.
     to: BTreeMap<u32, BTreeSet<u64>>,
-    /// The first error of each rank, until the end of an epoch reports it.
+    /// The first error of each rank, until a flush or the end of an epoch reports it.
     pub(super) failed: BTreeMap<u32, String>,
-    /// Our number of each put and get, and each operation of an accumulate, by the transport's
-    /// number.
     data: HashMap<u64, u64>,
     pub(super) parts: HashMap<u64, WordOperation>,
     pub(super) accumulates: BTreeMap<u32, Accumulates>,
@@ -73,14 +68,14 @@ impl AdapterAccesses {
         self.to.get(&rank).and_then(|numbers| numbers.last().copied()).unwrap_or(0)
     }
 
-    /// Whether an access to a rank is under way that is not newer than `newest`.
+    /// Whether an access to a rank is under way that is not newer than the access `newest`.
     fn has_one(&self, rank: u32, newest: u64) -> bool {
         self.to.get(&rank).and_then(BTreeSet::first).is_some_and(|oldest| *oldest <= newest)
     }
 }
 
 impl Service {
-    /// Begins an access. `None`: the adapter does not take it.
+    /// Begins a put or get. `None` means that the adapter does not take it.
     fn access<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -106,7 +101,7 @@ impl Service {
     pub(super) fn end_accesses<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         let owner = self.context();
         loop {
-            // The handling of an end may begin accesses that end at once.
+            // The handler of an end may begin accesses that end at once.
             let ended = lane
                 .fabric_mut()
                 .remote_access()
@@ -143,7 +138,7 @@ impl Service {
         }
     }
 
-    /// The first error since the last call, once all accesses up to `newest` have ended.
+    /// Once all accesses up to the number `newest` have ended, the first error since the last call.
     fn accessed<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -159,7 +154,7 @@ impl Service {
         (!self.accesses.has_one(rank, newest)).then(|| Ok(self.accesses.failed.remove(&rank)))
     }
 
-    /// Gives up accesses; no adapter uses their buffers when this returns.
+    /// Gives up accesses to a rank. After this no adapter uses their buffers.
     pub(super) fn give_up_accesses<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -176,18 +171,13 @@ impl Service {
             remote.abandon(owner, peer);
         }
         let failed = self.failed(fault);
-        let to_it: Vec<u64> = self
-            .accesses
-            .all
-            .iter()
-            .filter(|(_, one)| one.rank == rank)
-            .map(|(number, _)| *number)
-            .collect();
+        let ours = self.accesses.all.iter().filter(|(_, one)| one.rank == rank);
+        let numbers: Vec<u64> = ours.map(|(number, _)| *number).collect();
         let AdapterAccesses { all, parts, data, accumulates, .. } = &mut self.accesses;
         parts.retain(|_, part| part.rank != rank);
         data.retain(|_, at| all.get(at).is_some_and(|access| access.rank != rank));
         accumulates.remove(&rank);
-        for number in to_it {
+        for number in numbers {
             if let Some(user) = self.accesses.end(number).and_then(|access| access.user) {
                 lane.complete_external(user, failed);
             }
@@ -196,7 +186,7 @@ impl Service {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Opens memory if an adapter reaches some rank. Returns the key; 0: the memory is not open.
+    /// Opens memory if an adapter reaches some rank. Returns the key; 0 if it is not open.
     pub(super) fn open_to_adapters(&self, comm: &Communicator, memory: &Exposed) -> u64 {
         if memory.is_empty() {
             return 0;
@@ -224,7 +214,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Begins a put or get. `None`: messages have to do it.
+    /// Begins a put or get. `None` means that it must go by messages.
     pub(super) fn access_by_adapter(
         &self,
         window: &Window,
@@ -248,7 +238,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Waits for accesses that have begun by now: other threads may begin more.
+    /// Waits for the accesses that have begun by now, since other threads may begin more.
     pub(super) fn finish_accesses(&self, window: &Window, rank: u32) -> Result<()> {
         let target = &window.targets[rank as usize];
         if target.words == WordOwner::Processor

@@ -2,37 +2,38 @@
 //!
 //! ```text
 //! word 0        the lock: number of shared holders, or rank of the exclusive holder; bit WAITING
-//! word 1        the element lock (oxmpi_mem::atomics), whose owner is a rank
-//! word 2        the number of completed access epochs to this process
-//! words 3, 4    attached regions: used length of the list; number of regions without room in it
-//! from 8 on     a bit for each rank that waits for the lock
-//! then          for each rank the number of exposure epochs that it has opened to this process
-//! then          for each rank the number of access epochs to this process that it has completed,
-//!               and the mark of a rank that holds the lock shared
-//! then          the regions of a dynamic window: address and length, 0 if the entry is free
-//! then          in a window of MPI_Win_create the mailboxes (oxmpi_shm::mailbox), and buffers for
-//!               the data of one request of this process, and for the data that come back
+//! word 1        the element lock (oxmpi_mem::atomics), whose owner is a rank word 2        the
+//! number of completed access epochs to this process words 3, 4    used length of the list of
+//! regions; number of regions that have no entry there from 8 on     a bit for each rank that waits
+//! for the lock then          for each rank the number of exposure epochs that it has opened to
+//! this process then          for each rank the number of access epochs to this process that it has
+//! completed, and a mark while the rank holds the lock shared then          the attached regions of
+//! a dynamic window: address and length; length 0 if the entry is free then          in a window of
+//! MPI_Win_create the mailboxes (oxmpi_shm::mailbox), a buffer for the data of one request of this
+//! process, and a buffer for the data that come back
 //! ```
 //!
 //! Rules
 //! 1. *Lock.* A rank that cannot have the lock sets its own bit among the waiting ranks, then
-//!    WAITING in the lock, both atomically; if the lock has changed meanwhile the rank tries again.
+//!    WAITING in the lock, each atomically. If the lock has changed meanwhile, the rank tries
+//!    again.
 //! 2. *Unlock.* A rank that leaves the lock free clears WAITING with the same or a later change,
 //!    takes the bits of the waiting ranks and rings their doors. By rule 1 the rank that set
-//!    WAITING is among them.
-//! 3. A rank that wakes up tries again. No rank has priority: a rank gets a shared lock while
-//!    others hold it shared, even if a rank waits for an exclusive one.
+//!    WAITING has its bit there.
+//! 3. A rank that wakes up tries again. No rank has priority: while some ranks hold the lock
+//!    shared, another rank gets it shared even if a rank waits for an exclusive lock.
 //! 4. *Signals.* The sender raises a count (release), then rings the door of the owner, which loads
 //!    the count (acquire).
 //! 5. *Regions.* Only the owner changes the list, one thread at a time: the address first, then the
 //!    length (release).
-//! 6. *Failed ranks.* Only the rank itself, or the owner for a rank that shares no memory, writes
-//!    the word with its completed epochs and its mark. The rank counts an epoch there before it
-//!    does in word 2, which is not exact once a rank has failed between the two. It has its mark
-//!    from before it takes the lock shared until after it has given it up: so a failed holder has
-//!    its mark, and a rank that failed just before it got the lock counts as a holder.
+//! 6. *Failed ranks.* The word with a rank's completed epochs and mark has one writer: the rank, or
+//!    the owner for a rank that shares no memory with it. The rank counts an epoch there first, and
+//!    then in word 2; so word 2 is not exact once a rank has failed between the two. The rank has
+//!    its mark from before it takes the lock shared until after it has given the lock up. So a
+//!    failed holder has its mark, and a rank that failed just before it got the lock counts as a
+//!    holder.
 //! 7. *Elements.* Each accumulate to the memory of this process holds the element lock here. If a
-//!    rank fails with the lock, the next rank takes it over.
+//!    rank fails with this lock, the next rank takes it over.
 
 use super::Flavor;
 use oxmpi_shm::mailbox::{Mailboxes, mailbox_bytes};
@@ -41,7 +42,7 @@ use oxmpi_sys::bytes::BytesMut;
 use oxmpi_sys::memory::Memory;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The words of one process. A clone is another view of the same words.
+/// The control words of one process. A clone is another view of the same words.
 #[derive(Clone, Debug)]
 pub(crate) struct ControlWords {
     memory: Memory,
@@ -49,7 +50,7 @@ pub(crate) struct ControlWords {
     flavor: Flavor,
 }
 
-/// The longest data of a request in a mailbox, bytes.
+/// The longest data of a request in a mailbox, in bytes.
 pub(crate) const BUFFER_BYTES: usize = 64 << 10;
 
 const LOCK: usize = 0;
@@ -62,11 +63,10 @@ const WAITERS: usize = 8;
 const EXCLUSIVE: u64 = 1 << 62;
 /// In the lock, the rank of the exclusive holder.
 const HOLDER: u64 = u32::MAX as u64;
-/// The mark of a rank: it holds the lock shared.
+/// The mark of a rank that holds the lock shared.
 const SHARES: u64 = 1 << 63;
 const WAITING: u64 = 1 << 63;
 
-/// Number of entries of the list of attached regions.
 const REGIONS: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,6 @@ pub(crate) enum Listed {
 }
 
 impl ControlWords {
-    /// Bytes of the control words and buffers of a process in a window of `ranks`.
     pub(crate) const fn bytes(ranks: u32, flavor: Flavor) -> usize {
         let buffers = if ControlWords::has_mailboxes(ranks, flavor) { 2 * BUFFER_BYTES } else { 0 };
         ControlWords::cleared(ranks, flavor) + buffers
@@ -92,7 +91,7 @@ impl ControlWords {
         }
     }
 
-    /// Where the origins map the memory there are no mailboxes.
+    /// Only a window of MPI_Win_create has mailboxes: the memory of other windows is mapped.
     const fn has_mailboxes(ranks: u32, flavor: Flavor) -> bool {
         matches!(flavor, Flavor::Create) && ranks > 1
     }
@@ -149,7 +148,7 @@ impl ControlWords {
         RobustGuard::acquire(self.memory.word(ELEMENTS), rank, has_died)
     }
 
-    /// Takes the lock for `holder` if it is free; otherwise notes that `waiter` waits (rule 1).
+    /// Takes the lock for `holder` if it is free; otherwise sets the bit of `waiter` (rule 1).
     #[inline]
     pub(crate) fn try_lock(&self, exclusive: bool, holder: u32, waiter: u32) -> bool {
         let lock = self.memory.word(LOCK);
@@ -180,8 +179,8 @@ impl ControlWords {
         }
     }
 
-    /// `false`: see [`ControlWords::try_lock`]. Without a load before the exchange the cache line
-    /// is fetched once, for writing.
+    /// [`ControlWords::try_lock`] that sets no bit of a waiter. It does not load before the
+    /// exchange, so that the cache line is fetched once, for writing.
     #[inline(always)]
     pub(crate) fn lock_if_free(&self, exclusive: bool, holder: u32) -> bool {
         let lock = self.memory.word(LOCK);
@@ -208,7 +207,7 @@ impl ControlWords {
         self.memory.word(ControlWords::ranks(self.ranks) + rank as usize)
     }
 
-    /// Unlocks. `true`: the caller has to wake the ranks of [`ControlWords::take_waiters`].
+    /// Unlocks. Returns whether the caller must wake the ranks of [`ControlWords::take_waiters`].
     #[inline]
     pub(crate) fn unlock(&self, exclusive: bool, holder: u32) -> bool {
         let lock = self.memory.word(LOCK);
@@ -231,7 +230,7 @@ impl ControlWords {
         }
     }
 
-    /// Takes the ranks that wait for the lock, to wake them (rule 2).
+    /// Takes the bits of the ranks that wait for the lock; the caller wakes these ranks (rule 2).
     #[cold]
     pub(crate) fn take_waiters(&self) -> Vec<u32> {
         let mut ranks = Vec::new();
@@ -312,7 +311,7 @@ impl ControlWords {
 
     /// Whether all data from `from` to before `to` lie in attached regions.
     pub(crate) fn lists(&self, from: u64, to: u64) -> Listed {
-        // The count comes from a peer, so it is not trusted.
+        // A peer wrote the count, so it is not trusted.
         let listed = (self.memory.word(LISTED).load(Ordering::Acquire) as usize).min(REGIONS);
         let end_around = |at: u64| {
             (0..listed).find_map(|region| {
@@ -327,7 +326,7 @@ impl ControlWords {
             return Listed::No;
         }
         let mut at = from;
-        // Regions may touch each other.
+        // Data may lie in several regions that touch each other.
         for _ in 0..listed {
             match end_around(at) {
                 Some(end) if at < to => at = end,
@@ -340,7 +339,7 @@ impl ControlWords {
         if self.memory.word(UNLISTED).load(Ordering::Acquire) != 0 {
             return Listed::Perhaps;
         }
-        // There may be holes between the data, but both ends are data.
+        // Whether a hole between two regions has data is unknown here; both ends certainly have.
         if at > from && end_around(to - 1).is_some() { Listed::Perhaps } else { Listed::No }
     }
 }
@@ -373,7 +372,6 @@ mod tests {
         assert!(try_lock(true, 0) && !c.unlock(true, 0), "nobody waits");
     }
 
-    /// Rule 6.
     #[test]
     fn a_holder_of_the_lock_can_be_found() {
         let c = control(5);

@@ -1,7 +1,7 @@
 //! How windows are made and freed (MPI-5.0 section 12.2).
 //!
-//! Each rank sends its memory and its status to all others, so that a wrong call at one rank is an
-//! error at all of them, and no rank waits for ever.
+//! Each rank sends its memory and its status to all other ranks. So a wrong call at one rank is an
+//! error at all ranks, and no rank waits for ever.
 
 use super::control::ControlWords;
 use super::epoch::Epochs;
@@ -25,16 +25,12 @@ use oxmpi_sys::memory::Memory;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// How a window was made (MPI_WIN_CREATE_FLAVOR).
+/// The function that made a window (MPI_WIN_CREATE_FLAVOR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavor {
-    /// By MPI_Win_create.
     Create,
-    /// By MPI_Win_allocate.
     Allocate,
-    /// By MPI_Win_create_dynamic.
     Dynamic,
-    /// By MPI_Win_allocate_shared.
     Shared,
 }
 
@@ -49,26 +45,25 @@ impl Flavor {
     }
 }
 
-/// The arguments of a rank for a new window.
+/// The arguments of one rank for a new window.
 #[derive(Debug)]
 pub struct NewWindow {
     pub flavor: Flavor,
     pub memory: Exposed,
-    /// Otherwise the bytes to allocate.
     pub size: usize,
     pub disp_unit: i64,
     pub hints: WindowHints,
 }
 
-/// Words that a rank sends about itself: a status, then its part of the window.
+/// The number of words that each rank sends: a status, then its part of the window.
 const WORDS: usize = 7;
 
 impl<F: Fabric> Process<F> {
-    /// Makes a window. Collective: a rank whose arguments are wrong takes part with the error,
-    /// which is an error of all ranks.
+    /// Makes a window. Collective: a rank with wrong arguments takes part with the error, and all
+    /// ranks return an error.
     pub fn create_window(&self, comm: &Communicator, new: Result<NewWindow>) -> Result<Window> {
         comm.check_intra()?;
-        // Failed requests of the window go to the handler of its context.
+        // The window passes errors of its failed requests to the handler of its context.
         let handler = HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL));
         let own = self.dup(comm)?.with_errhandler_cell(Arc::new(handler));
         let mut domain = self.domain.lock();
@@ -86,17 +81,18 @@ impl<F: Fabric> Process<F> {
                     && !self.is_threaded()
                     && self.heap().is_none_or(|heap| !heap.overlaps(base, len));
                 let mut domain = self.domain.lock();
-                // Processes may have failed meanwhile.
+                // Processes may have failed while the window was made.
                 service.attend(&mut domain.lane);
                 domain.windows.push(service);
-                // Other ranks may have returned earlier, and have sent operations.
+                // Other ranks may have returned from this call and sent operations already.
                 domain.serving = true;
                 drop(domain);
                 if window.flavor == Flavor::Shared { self.check_shared(window) } else { Ok(window) }
             }
             Err(error) => {
                 if is_failure(&error) {
-                    // Ranks that have made the window must not wait in it for this process.
+                    // Other ranks may have the window already, and must not wait in it for this
+                    // process.
                     self.revoke(&own);
                 }
                 let error = self.cause_of_revocation(&own, error);
@@ -106,7 +102,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Status: 1 + the error class, or 0. Returns the words of all ranks, each behind its status.
+    /// Exchanges a status and `words` with all ranks. The status is 0, or 1 + the error class.
+    /// Returns the status and words of each rank.
     fn agree_on_window(
         &self,
         comm: &Communicator,
@@ -144,7 +141,7 @@ impl<F: Fabric> Process<F> {
                 )
             }
         };
-        // The sizes first: for a shared window one rank may allocate the memory of all.
+        // The sizes first, since one rank may allocate the memory of all for a shared window.
         let shared = new.flavor == Flavor::Shared;
         let first =
             [new.flavor as u64, new.size as u64, self.node, u64::from(new.hints.noncontiguous)];
@@ -157,16 +154,15 @@ impl<F: Fabric> Process<F> {
             ));
         }
         if shared && all.chunks(5).any(|words| words[3] != all[3]) {
-            let text = "the processes of the communicator are not all on one node: MPI_Comm_split_type with \
-                        MPI_COMM_TYPE_SHARED makes communicators of those that are";
+            let text = "the processes of the communicator are not all on one node: make a communicator of the processes of a node by \
+                        MPI_Comm_split_type with MPI_COMM_TYPE_SHARED";
             return Err(MpiError::new(abi::MPI_ERR_RMA_SHARED, text));
         }
         let sizes: Vec<u64> = all.chunks(5).map(|words| words[2]).collect();
         let apart = !shared || all.chunks(5).all(|words| words[4] != 0);
         let wanted = match (new.flavor, apart) {
             (Flavor::Create | Flavor::Dynamic, _) => None,
-            // A null pointer for an empty segment, where other segments do not determine its
-            // address.
+            // An empty part has a null pointer where other parts do not determine its address.
             (Flavor::Shared, true) if new.size == 0 => None,
             (_, true) => Some(new.size),
             (_, false) if own_rank == 0 => {
@@ -195,7 +191,7 @@ impl<F: Fabric> Process<F> {
         };
         let memory = memory.map_or(new.memory, Exposed::from);
         let size = if new.flavor == Flavor::Create { memory.len() as u64 } else { new.size as u64 };
-        // All ranks map the memory of a shared window, and a dynamic one has none yet.
+        // All ranks map the memory of a shared window. A dynamic window has no memory yet.
         let is_opened = matches!(new.flavor, Flavor::Create | Flavor::Allocate) && wrong.is_none();
         if let Some(memory) = memory.lasting() {
             self.keep_memory(memory);
@@ -213,7 +209,7 @@ impl<F: Fabric> Process<F> {
         ];
         let all = self.agree_on_window(comm, wrong, &words).inspect_err(|error| {
             if is_failure(error) {
-                // Other ranks may have made the window, with memory that is freed here.
+                // Other ranks may have the window already, with memory that is freed here.
                 self.revoke(comm);
                 self.wait_for_revoked(comm);
             }
@@ -223,7 +219,7 @@ impl<F: Fabric> Process<F> {
             }
         })?;
         let facts: Vec<_> = all.chunks(WORDS).map(|words| WordFacts::decode(words[6])).collect();
-        // A process of another launcher has another number in this process.
+        // A process of another launcher has no number in this process.
         let process = |rank: u32| comm.team.map.process(rank).unwrap_or(self.rank);
         let mut targets: Vec<Target> = (0..)
             .zip(all.chunks(WORDS))
@@ -256,7 +252,7 @@ impl<F: Fabric> Process<F> {
         Ok(WindowParts { flavor, hints, memory, control: control.0, key, has_atomics, targets })
     }
 
-    /// Allocates memory of the heap, which others can map, if it has room; else private memory.
+    /// Memory of the heap, which other ranks can map; private memory unless `must_share` is set.
     fn allocate_exposed(&self, bytes: usize, align: usize, must_share: bool) -> Result<Memory> {
         let in_heap = self.heap().and_then(|heap| heap.memory(bytes, align));
         let memory =
@@ -286,7 +282,6 @@ impl<F: Fabric> Process<F> {
         Ok((ControlWords::new(memory, ranks, flavor), shared))
     }
 
-    /// Checks that this process has mapped the memory of all ranks, as a shared window needs.
     fn check_shared(&self, mut window: Window) -> Result<Window> {
         let own = window.rank() as usize;
         let unmapped = window.targets.iter().enumerate().position(|(rank, target)| {
@@ -311,7 +306,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Finds this process's own part of a shared window whose memory lies in one piece at rank 0.
     fn map_own_part(&self, window: &mut Window) -> Option<()> {
         let rank = window.rank() as usize;
         let target = &window.targets[rank];
@@ -330,7 +324,7 @@ impl<F: Fabric> Process<F> {
         window.facts.base = memory.address();
         window.facts.size = size.cast_signed();
         let control = window.exposure.control.clone();
-        // The memory that rank 0 has allocated stays with it.
+        // At rank 0 the memory of all ranks must stay alive.
         let own_part =
             WindowExposure { memory: memory.clone(), control: control.clone(), regions: None };
         let whole = std::mem::replace(&mut window.exposure, Arc::new(own_part));
@@ -343,7 +337,7 @@ impl<F: Fabric> Process<F> {
         let context = window.comm.team.point_to_point;
         let mut domain = self.domain.lock();
         let Domain { lane, windows, .. } = &mut *domain;
-        // No operation has come yet: all ranks wait for each other first.
+        // No operation has arrived yet, since all ranks wait for each other before the first.
         windows.retain(|service| service.context() != context);
         Arc::get_mut(&mut window.targets)?[rank].routes = OnceLock::from(routes);
         let mut service = window.service();
@@ -352,7 +346,8 @@ impl<F: Fabric> Process<F> {
         Some(())
     }
 
-    /// MPI_ERR_RMA_SYNC at all ranks if one of them has an open epoch. Waits for all living ranks.
+    /// Waits for all living ranks. Errors: MPI_ERR_RMA_SYNC at all ranks if a rank has an open
+    /// epoch.
     pub fn agree_to_free_window(&self, window: &Window) -> Result<()> {
         let wrong = locked(&window.epochs).open_epoch(window);
         match self.agree_on_window(&window.comm, wrong, &[]) {
@@ -363,10 +358,9 @@ impl<F: Fabric> Process<F> {
 
     /// Frees a window (MPI_Win_free) after its attributes were deleted. Waits for all ranks.
     ///
-    /// # Errors
-    /// At all ranks, if one of them could not delete its attributes or has an open epoch: the
-    /// window stays. Inner result: the window was freed, but other ranks may still use it, as a
-    /// rank has failed or the window was revoked.
+    /// The outer error comes at all ranks if a rank could not delete its attributes or has an open
+    /// epoch; the window stays. With the inner error the window is freed, but other ranks may still
+    /// use it, since a rank has failed or the window was revoked.
     pub fn free_window(&self, window: &Window, deleted: Result<()>) -> Result<Result<()>> {
         let wrong = deleted.err().or_else(|| locked(&window.epochs).open_epoch(window));
         match self.agree_on_window(&window.comm, wrong, &[]) {
@@ -394,7 +388,6 @@ impl<F: Fabric> Process<F> {
         self.close(&window.comm);
     }
 
-    /// Unregisters the memory of a window that is freed.
     pub(super) fn forget_exposed(&self, window: &Window) {
         self.close_to_adapters(window.key);
         let whole = window.whole.as_ref().unwrap_or(&window.exposure.memory);
@@ -439,7 +432,6 @@ impl WindowParts {
             control: Some(control.clone()),
             ..TargetRoutes::default()
         };
-        // The cell is new, so it is empty.
         let _ = own.routes.set(routes);
         let regions = dynamic.then(Mutex::default);
         Window {

@@ -1,5 +1,5 @@
-//! Epochs: they allow accesses, and their ends complete them (MPI-5.0 section 12.5). Fences are in
-//! this file.
+//! Epochs (MPI-5.0 section 12.5). An open epoch allows accesses; its end completes them. This file
+//! has the fences.
 
 mod locks;
 mod post_start;
@@ -21,38 +21,36 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// The states of `Window::access`: no access is allowed.
+// The values of `Window::access`.
 pub(super) const CLOSED: u32 = 0;
-/// A fence allows accesses; there was none yet, so it may have begun no epoch.
+/// A fence allows accesses. None has come yet, so the fence may have begun no epoch.
 pub(super) const FENCE: u32 = 1;
-/// A fence allows accesses, and there was one.
 pub(super) const FENCED: u32 = 2;
 pub(super) const LOCKED_ALL: u32 = 3;
-/// The words of the targets say which of them are locked.
+/// The words `open` of the targets say which targets are locked.
 pub(super) const LOCKED: u32 = 4;
-/// MPI_Win_start allows accesses to some targets, whose words say so.
+/// MPI_Win_start allows accesses to the targets whose words `open` say so.
 pub(super) const STARTED: u32 = 5;
 
-/// The word of a target: no epoch is open to this target alone.
+// The values of `Target::open`.
 pub(super) const SHUT: u32 = 0;
 /// The process waits for the lock of the target.
 const COMING: u32 = 1;
-/// An epoch is open to the target; a lock of either type has one more bit.
+/// An epoch is open to the target. If a lock opened it, one more bit says the type of the lock.
 pub(super) const OPEN: u32 = 2;
 pub(super) const HELD_SHARED: u32 = OPEN | 4;
 pub(super) const HELD_EXCLUSIVE: u32 = OPEN | 8;
-/// MPI_MODE_NOCHECK: the program has promised that there is no other lock, so none was taken.
+/// With MPI_MODE_NOCHECK the program promises that no other lock conflicts, so none was taken.
 const UNCHECKED: u32 = 16;
 
-/// Of this number of calls without progress, one makes progress.
+/// One of this number of calls makes progress.
 pub(super) const LOOK_EVERY: u32 = 32;
 
-/// With the gap some 7 microseconds, in which a target that polls has answered (measured on an AMD
-/// EPYC, family 25, model 17).
+/// With the gaps about 7 microseconds. A target that polls has answered within this time (measured
+/// on an AMD EPYC, family 25, model 17).
 const ANSWER_POLLS: u32 = 400;
-/// The time between two of these polls.
 const POLL_GAP_NS: u64 = 18;
-/// Of this number of polls, one makes progress.
+/// One of this number of polls makes progress.
 const PROGRESS_EVERY: u32 = 8;
 
 struct Flush {
@@ -60,18 +58,16 @@ struct Flush {
     /// The value of [`Target::issued`] at the flush.
     issued: u64,
     request: Option<u64>,
-    /// The number of the flush message, and of operations by messages before it.
+    /// The number of the flush message, and the number of operations by messages before it.
     message: Option<(u64, u64)>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Epochs {
     started: Vec<u32>,
-    /// The ranks to which MPI_Win_post gave access.
     posted: Option<Vec<u32>>,
-    /// Completed access epochs at the end of the last exposure epoch, while no process has failed.
+    /// The completed access epochs at the end of the last exposure epoch, exact without failures.
     completed: u64,
-    /// Number of exposure epochs opened to each rank.
     opened: BTreeMap<u32, u64>,
 }
 
@@ -141,7 +137,7 @@ impl Window {
     pub(super) fn no_access(&self, rank: i32) -> MpiError {
         sync(format!(
             "no access epoch to rank {rank} is open: call MPI_Win_fence, MPI_Win_start, MPI_Win_lock or \
-             MPI_Win_lock_all before"
+             MPI_Win_lock_all first"
         ))
     }
 
@@ -156,13 +152,13 @@ impl Window {
 
     #[cold]
     pub(super) fn not_locked(&self, rank: i32) -> MpiError {
-        sync(format!("rank {rank} is not locked: call MPI_Win_lock or MPI_Win_lock_all before"))
+        sync(format!("rank {rank} is not locked: call MPI_Win_lock or MPI_Win_lock_all first"))
     }
 
     fn check_passive(&self) -> Result<()> {
         match self.access.load(Ordering::Relaxed) {
             LOCKED | LOCKED_ALL => Ok(()),
-            _ => Err(sync("no target is locked: call MPI_Win_lock or MPI_Win_lock_all before")),
+            _ => Err(sync("no target is locked: call MPI_Win_lock or MPI_Win_lock_all first")),
         }
     }
 
@@ -195,7 +191,6 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Waits for an answer of a rank; `what` names the answer in messages about the wait.
     pub(super) fn wait_for_service<R>(
         &self,
         window: &Window,
@@ -220,8 +215,8 @@ impl<F: Fabric> Process<F> {
         answer.map_err(of_fault)
     }
 
-    /// The target's words, if they reach it. In a revoked window another object may have the
-    /// memory.
+    /// The target's control words, if this process may use them. In a revoked window their memory
+    /// may belong to another object by now.
     fn is_reached_by_words<'n>(
         &self,
         window: &Window,
@@ -247,7 +242,7 @@ impl<F: Fabric> Process<F> {
     }
 
     pub(super) fn complete_target(&self, window: &Window, rank: u32) -> Result<()> {
-        // Stores before this call are seen before the loads after it.
+        // The stores before this call become visible before the loads after it.
         window.order_stores();
         if window.targets[rank as usize].is_complete() {
             return Ok(());
@@ -256,13 +251,12 @@ impl<F: Fabric> Process<F> {
         self.finish_flush(window, flush)
     }
 
-    /// Sends a target a flush message, if operations have gone to it by messages.
     fn send_flush(&self, window: &Window, rank: u32, unlock: Option<bool>) -> Result<Flush> {
         self.with_service(window, |service, lane| {
             let issued = window.targets[rank as usize].issued.load(Ordering::Relaxed);
             let (request, messages) = service.incomplete_at(rank);
             let message = match (messages, unlock) {
-                // A flush of a failed target is an error.
+                // For a failed target `flush` returns the error.
                 (None, None) if issued & GONE == 0 => None,
                 _ => Some((service.flush(lane, rank, unlock)?, messages.unwrap_or(0))),
             };
@@ -279,7 +273,8 @@ impl<F: Fabric> Process<F> {
             Some(number) => self.wait_for_answer(window, what, number),
         };
         let message = match answered {
-            // A request that its target could not carry out was sent again by messages.
+            // The target could not carry out the request, so this process sent it again by a
+            // message.
             Ok(true) if message.is_none() => self.send_flush(window, rank, None)?.message,
             _ => message,
         };
@@ -295,8 +290,9 @@ impl<F: Fabric> Process<F> {
         answered.map(drop).and(done).and(accessed)
     }
 
-    /// If the target does not begin a put or get, the kernel copies its data. Returns whether an
-    /// operation may have gone by messages instead.
+    /// Waits for the answer to a request in a mailbox. If the target has not begun a put or get
+    /// after the polls, the kernel copies instead. Returns whether an operation may have gone by
+    /// messages.
     fn wait_for_answer(
         &self,
         window: &Window,
@@ -337,7 +333,7 @@ impl<F: Fabric> Process<F> {
         self.wait_for_service(window, what, |service, lane| service.settled(lane, rank, number))
     }
 
-    /// As [`Process::complete_target`], for all targets of which `counts` is true.
+    /// [`Process::complete_target`] for all targets for which `counts` is true.
     fn complete_all(&self, window: &Window, counts: impl Fn(&Target) -> bool) -> Result<()> {
         window.order_stores();
         if !window.far.load(Ordering::Relaxed) {
@@ -363,9 +359,8 @@ impl<F: Fabric> Process<F> {
 
     /// MPI_Win_fence. Collective: a rank with a wrong call takes part.
     ///
-    /// # Errors
-    /// MPI_ERR_ASSERT; MPI_ERR_RMA_SYNC if locks or epochs of MPI_Win_start or MPI_Win_post are
-    /// open; a process has failed.
+    /// Errors: MPI_ERR_ASSERT; MPI_ERR_RMA_SYNC if locks or epochs of MPI_Win_start or MPI_Win_post
+    /// are open; MPIX_ERR_PROC_FAILED.
     pub fn fence_window(&self, window: &Window, assert: i32) -> Result<()> {
         const KNOWN: i32 = abi::MPI_MODE_NOSTORE
             | abi::MPI_MODE_NOPUT
@@ -374,7 +369,7 @@ impl<F: Fabric> Process<F> {
         let posted = locked(&window.epochs).posted.is_some();
         let right = match window.access.load(Ordering::Relaxed) {
             _ if posted => {
-                Err(sync("MPI_Win_fence while an exposure epoch is open: call MPI_Win_wait before"))
+                Err(sync("MPI_Win_fence while an exposure epoch is open: call MPI_Win_wait first"))
             }
             CLOSED | FENCE => Ok(()),
             FENCED if assert & abi::MPI_MODE_NOPRECEDE != 0 => Err(MpiError::new(
@@ -397,7 +392,7 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Makes progress in one of several calls.
+    /// Makes progress in one of [`LOOK_EVERY`] calls.
     #[inline(always)]
     pub fn look_sometimes(&self, window: &Window) {
         if window.is_look_due() {

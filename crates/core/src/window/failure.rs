@@ -1,14 +1,13 @@
-//! Windows of which a process has failed, or that were revoked (User-Level Failure Mitigation).
+//! Windows of which a process has failed, and revoked windows (User-Level Failure Mitigation).
 //!
-//! No call waits for a failed process. Its operations fail, no rank gets a lock that it held (but
-//! the element lock, rule 7 of `control`), and epochs end without it. A call that only sends
-//! signals succeeds; the call that needs the failed rank returns the error: MPI_Win_wait,
-//! MPI_Win_complete, MPI_Win_flush, the unlocking calls and MPI_Win_fence. A window with a failed
-//! process is freed without the other ranks, and revoked then, so that none of them waits in it.
+//! No call waits for a failed process. Operations to it fail, no rank gets a lock that it held, and
+//! epochs end without it. The call that needs the failed rank returns the error; a call that only
+//! sends signals succeeds. A window with a failed process is freed without the other ranks, and is
+//! then revoked.
 //!
-//! In a revoked window, words in shared memory are used only in the own process: other ranks may
-//! have freed their parts. The freeing process waits until the living ranks know of the revocation
-//! ([`Process::wait_for_revoked`]).
+//! In a revoked window a rank uses words in shared memory only in its own process, since other
+//! ranks may have freed theirs. The process that frees its part waits until the living ranks know
+//! of the revocation ([`Process::wait_for_revoked`]).
 
 use super::{GONE, Target, Window};
 use crate::Process;
@@ -26,11 +25,11 @@ use oxmpi_rt_client::waiting::Need;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The launcher reports the end of a process at most this much later than the kernel does.
+/// The launcher reports the end of a process at most this time after the kernel does.
 const LAUNCHER_REPORT_DELAY: Duration = Duration::from_millis(100);
 
-/// The whole wait is needed only if a member has revoked a window that is not made here yet, and no
-/// process has failed.
+/// The time to wait for the report of a failure that has made another rank revoke the new window.
+/// It passes as a whole only if no process has failed.
 const FAILURE_REPORT_DELAY: Duration = Duration::from_secs(5);
 
 impl Target {
@@ -41,12 +40,12 @@ impl Target {
 }
 
 impl Window {
-    /// The context of failed requests, whose handler stays when the window is freed.
+    /// The context of failed requests. Its error handler stays when the window is freed.
     pub fn context(&self) -> u32 {
         self.comm.team.point_to_point
     }
 
-    /// The fault of a wait: the window is revoked, or a rank of which `counts` is true has failed.
+    /// The fault of a wait: the window is revoked, or a rank for which `counts` is true has failed.
     pub(super) fn wait_fault<F: Fabric>(
         &self,
         lane: &Lane<F>,
@@ -61,14 +60,13 @@ impl Window {
 }
 
 impl<F: Fabric> Process<F> {
-    /// All operations at all processes fail, except freeing the window (MPIX_Win_revoke). Not
-    /// collective.
+    /// Revokes a window (MPIX_Win_revoke): all its operations at all processes fail, except freeing
+    /// it. The call is local.
     pub fn revoke_window(&self, window: &Window) {
         self.revoke(&window.comm);
     }
 
-    /// The failed processes in the order in which this process learned of them
-    /// (MPIX_Win_get_failed).
+    /// The failed processes, in the order of the reports (MPIX_Win_get_failed).
     pub fn failed_of_window(&self, window: &Window) -> Result<Group> {
         self.failed_group(&window.comm)
     }
@@ -80,8 +78,8 @@ impl<F: Fabric> Process<F> {
         self.with_service(window, |service, lane| service.check(lane, rank))
     }
 
-    /// A member revokes the new window because a process has failed, of which this process may
-    /// learn a little later: the program has revoked nothing, so it gets the failure.
+    /// The error of a revoked new window. The program has not revoked it: a rank did so because a
+    /// process failed. So this waits for the report of that failure and returns it.
     pub(super) fn cause_of_revocation(&self, own: &Communicator, error: MpiError) -> MpiError {
         if error.class() != MPIX_ERR_REVOKED {
             return error;
@@ -96,7 +94,7 @@ impl<F: Fabric> Process<F> {
         lost.map_or(error, |peer| of_fault(Fault::Lost { peer }))
     }
 
-    /// The process of the memory has failed, or it has no memory at the address.
+    /// The error of a failed copy: the peer has failed, or it has no memory at the address.
     #[cold]
     pub(super) fn copy_error(&self, peer: u32, unreachable: Unreachable) -> MpiError {
         let is_lost = |domain: &mut Domain<F>| domain.lane.lost().contains(&peer).then_some(());
@@ -111,7 +109,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Waits for a word, or until a process whose failure counts has failed.
+    /// Waits until `is_there`, or until a process for which `counts` is true has failed.
     pub(super) fn wait_for_word(
         &self,
         window: &Window,
@@ -128,7 +126,7 @@ impl<F: Fabric> Process<F> {
         said.map_err(of_fault)
     }
 
-    /// Returns when no rank accesses the memory here any more.
+    /// Frees a window without the other ranks. After this no rank accesses its memory here.
     pub(crate) fn abandon_window(&self, window: &Window) {
         self.revoke_window(window);
         let context = window.comm.team.point_to_point;

@@ -1,20 +1,15 @@
 //! Requests in mailboxes: short contiguous operations on memory of this node that is not mapped.
 //!
-//! The protocol is that of [`oxmpi_shm::mailbox`]. The target polls for requests whenever it makes
-//! progress; a request and a flush of it need no message. An origin has one request at a target at
-//! a time. Its further operations go by messages until it has flushed. This keeps the order: a
-//! target carries out the request before later messages, and an origin posts no request while its
-//! messages may be on their way.
-//!
-//! A waiting origin may withdraw a put or get, and then copies through the kernel, so a target that
-//! computes need not make progress.
+//! [`oxmpi_shm::mailbox`] has the protocol. The target polls for requests whenever it makes
+//! progress. An origin has one request at a target at a time; its further operations go by messages
+//! until it has flushed, which keeps the order. An origin that waits for a put or get may withdraw
+//! it and copy through the kernel instead, so a target that computes need not make progress.
 
 mod target;
 
 use super::control::BUFFER_BYTES;
 use super::message::TargetPlace;
-use super::service::OriginAccumulate;
-use super::{ControlWords, Service, Target, TargetRoutes};
+use super::{Accumulate, ControlWords, Service, Target, TargetRoutes};
 use oxmpi_engine::{Fault, Lane};
 use oxmpi_fabric::{Fabric, Unreachable};
 use oxmpi_mem::atomics::Accumulator;
@@ -28,7 +23,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RequestOp {
     Accumulate(Accumulator, FetchOld),
-    /// The data are the new element and the element to compare with.
+    /// Its data are the new element and the element to compare with.
     Swap,
     Put,
     Get,
@@ -52,13 +47,10 @@ pub(super) struct MailboxOperation<'a> {
 
 #[derive(Debug)]
 pub(super) struct MailboxRequests {
-    /// By the rank of the target.
     sent: Box<[OriginRequests]>,
-    /// By the rank of the origin, the number of the last request from it.
     seen: Box<[u64]>,
     /// The target whose request uses the buffer of this process.
     has_buffer: Option<u32>,
-    /// A target could not read operands by their address.
     is_denied: bool,
 }
 
@@ -66,7 +58,7 @@ pub(super) struct MailboxRequests {
 struct OriginRequests {
     number: u64,
     pending: Option<PendingRequest>,
-    /// The fault of a completed request, until a flush reports it.
+    /// The fault of a completed request, until a flush reports the fault.
     fault: Option<Fault>,
 }
 
@@ -76,25 +68,25 @@ struct PendingRequest {
     at: i64,
     len: usize,
     into: Option<UserBuf>,
-    /// The data that the request itself carries.
+    /// The data, if the request itself carries them.
     carried: Option<[u8; CARRIED_BYTES]>,
     /// The operands, if the request carries their address.
     operands: Option<UserBuf>,
 }
 
 const DONE: u64 = 0;
-/// The memory is not exposed.
+/// The target does not expose the memory.
 const OUTSIDE: u64 = 1;
 /// The target cannot read the data, and has changed nothing.
 const UNREACHED: u64 = 2;
 
-/// The request carries addresses of operands and results, which the target copies through the
-/// kernel.
+/// Set if the request carries the addresses of operands and results. The target copies these
+/// through the kernel.
 const BY_ADDRESS: u64 = 1 << 32;
-/// In bytes: two copies of shorter operands take less time than a copy by the kernel (measured on
+/// In bytes. Two copies of shorter operands take less time than a copy by the kernel (measured on
 /// an AMD EPYC, family 25, model 17).
 const BY_ADDRESS_LEAST: usize = 16 << 10;
-/// In bytes: longer operations would block the target's other origins too long.
+/// In bytes. Longer operations would block the target's other origins too long.
 const BY_ADDRESS_MOST: usize = 1 << 20;
 
 impl RequestOp {
@@ -113,7 +105,7 @@ impl RequestOp {
         }
     }
 
-    /// The operation of a word. `None`: no process of this library sends it.
+    /// The operation of a word; `None` for words that no process of this library sends.
     fn of(word: u64) -> Option<RequestOp> {
         let part = |shift: u32| usize::from((word >> shift) as u8);
         Some(match word & 0xff {
@@ -210,15 +202,14 @@ impl Service {
         self.by_messages.entry(rank).or_default().issued += 1;
     }
 
-    /// Number of operations that went to a rank by messages, if some of them may be incomplete.
+    /// The number of operations that went to a rank by messages, if some may be incomplete.
     fn messages_at(&self, rank: u32) -> Option<u64> {
         let counts =
             self.by_messages.get(&rank).filter(|counts| counts.issued > counts.complete)?;
         Some(counts.issued)
     }
 
-    /// The number of the last request, if it may be incomplete, and the number of operations by
-    /// messages.
+    /// The number of the last request if it may be incomplete, and [`Service::messages_at`].
     pub(super) fn incomplete_at(&self, rank: u32) -> (Option<u64>, Option<u64>) {
         let sent = self.boxes.as_ref().map(|boxes| &boxes.sent[rank as usize]);
         let number = sent
@@ -227,7 +218,6 @@ impl Service {
         (number, self.messages_at(rank))
     }
 
-    /// The first `messages` operations by messages to a rank are complete.
     pub(super) fn note_complete(&mut self, rank: u32, messages: u64) {
         let complete = &mut self.by_messages.entry(rank).or_default().complete;
         *complete = messages.max(*complete);
@@ -257,7 +247,7 @@ impl Service {
                 let bytes = bytes_of(&answer.data, len);
                 into.unpack(0, Bytes::from(&bytes[..len]));
             }
-            // The target has written the values into the buffer.
+            // The target has written the old values into the program's buffer.
             (DONE, Some(_)) if operands.is_some() => {}
             (DONE, Some(into)) => {
                 if let Some((_, back)) = exposure.control.buffers(len) {
@@ -281,7 +271,6 @@ impl Service {
         true
     }
 
-    /// Sends an accumulate by messages that the target could not carry out from its mailbox.
     #[cold]
     fn send_by_message<F: Fabric>(
         &mut self,
@@ -300,13 +289,13 @@ impl Service {
         self.accumulate(
             lane,
             (rank, place),
-            (OriginAccumulate { operands, accumulator, fetch }, len),
+            (Accumulate { operands, accumulator, fetch }, len),
             false,
         )
         .map(drop)
     }
 
-    /// The addresses of operands and results, if the target can copy them through the kernel.
+    /// The addresses of operands and results if the target can copy these through the kernel.
     fn addresses<F: Fabric>(
         &self,
         lane: &mut Lane<F>,
@@ -328,8 +317,7 @@ impl Service {
         self.routes(lane, rank)?.single_copy.then_some([operands, old, 0, 0])
     }
 
-    /// Posts a request. `false`: there is no mailbox, or an earlier operation has to complete
-    /// first.
+    /// Posts a request. `false` if there is no mailbox, or if an operation must complete first.
     pub(super) fn post<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -394,8 +382,7 @@ impl Service {
         Ok(true)
     }
 
-    /// Once requests are complete: their fault, or whether an operation by messages may be
-    /// incomplete.
+    /// Once the request `number` is complete: its fault, or whether messages may be incomplete.
     pub(super) fn settled<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -416,7 +403,7 @@ impl Service {
         Some(sent.fault.take().map_or(Ok(by_messages), Err))
     }
 
-    /// Copies through the kernel if the target has not begun the put or get.
+    /// Copies through the kernel if the target has not begun the pending put or get.
     pub(super) fn copy_instead<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,

@@ -1,18 +1,16 @@
 //! The messages of a window, for processes that share no memory.
 //!
-//! A message is 64-bit words, little-endian, then data: the kind, the number of words after this
-//! one, and these words; the last of them are the target's datatype if there is one
-//! ([`Layout::write`]). The receiver trusts no word: it checks all of them.
+//! A message is 64-bit words, little-endian, then data. The first word is the kind, the second the
+//! number of words that follow. If the message has a datatype of the target, it is last among the
+//! words ([`Layout::write`]). The receiver trusts no word and checks all.
 
 use oxmpi_mem::atomics::Accumulator;
 use oxmpi_mem::kernels::{ReduceOp, Scalar};
 use oxmpi_mem::layout::Layout;
 use std::sync::Arc;
 
-/// The target memory of an access: `count` elements of `layout`.
 #[derive(Clone, Debug)]
 pub(super) struct TargetPlace {
-    /// Bytes from the beginning of the window's memory; in a dynamic window the address.
     pub(super) at: i64,
     pub(super) count: usize,
     pub(super) layout: Arc<Layout>,
@@ -20,13 +18,12 @@ pub(super) struct TargetPlace {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageData {
-    /// Behind the words.
     Here,
-    /// A message of its own with this number.
+    /// The data are a message of their own with this number.
     Apart(u64),
 }
 
-/// `id` is the number of a message that needs an answer.
+/// In each variant, `id` is the number of a message that needs an answer.
 #[derive(Debug)]
 pub(super) enum RmaMessage {
     Put {
@@ -46,7 +43,7 @@ pub(super) enum RmaMessage {
         accumulator: Accumulator,
         fetch: Option<u64>,
     },
-    /// The data are the new element and the element to compare with, of `len` bytes each.
+    /// Its data are the new element and the element to compare with, `len` bytes each.
     Swap {
         place: TargetPlace,
         len: usize,
@@ -65,7 +62,7 @@ pub(super) enum RmaMessage {
     Post,
     Complete,
     Granted,
-    /// Answers `Lock` if no rank gets the lock any more: this process has failed with it.
+    /// Answers `Lock` if no rank gets the lock any more, since this process failed with it.
     Denied {
         process: u32,
     },
@@ -73,11 +70,11 @@ pub(super) enum RmaMessage {
         id: u64,
         data: MessageData,
     },
-    /// Answers `Get`, `Swap` or a fetching `Accumulate` outside of the exposed memory.
+    /// Answers `Get`, `Swap` or a fetching `Accumulate` outside the exposed memory.
     Refused {
         id: u64,
     },
-    /// All earlier operations are done. `outside`: one of them was outside of the exposed memory.
+    /// Answers `Flush` and `Unlock`. `outside`: an operation was outside the exposed memory.
     Done {
         id: u64,
         outside: bool,
@@ -89,7 +86,7 @@ fn number_of<T: PartialEq>(all: &[T], one: &T) -> u64 {
 }
 
 impl MessageData {
-    /// 0 stands for data behind the words; numbers begin with 1.
+    /// 0 stands for `Here`, since numbers begin with 1.
     fn word(self) -> u64 {
         match self {
             MessageData::Here => 0,
@@ -103,7 +100,6 @@ impl MessageData {
 }
 
 impl RmaMessage {
-    /// Encodes with room for `data` bytes behind the words. Returns also the offset of that room.
     pub(super) fn encode(&self, data: usize) -> (Vec<u8>, usize) {
         let mut words = vec![0, 0];
         let mut place_of = None;
@@ -175,7 +171,7 @@ impl RmaMessage {
         (bytes, at)
     }
 
-    /// The message and the offset of its data. `None`: `bytes` are no message.
+    /// The message and the offset of its data; `None` if `bytes` are no message.
     pub(super) fn decode(bytes: &[u8]) -> Option<(RmaMessage, usize)> {
         let (all, _) = bytes.as_chunks::<8>();
         let kind = u64::from_le_bytes(*all.first()?);
@@ -246,7 +242,7 @@ impl RmaMessage {
     }
 }
 
-/// The target memory of an access of `len` packed bytes, which must fit.
+/// The target memory of an access; `None` if `len` packed bytes do not fit.
 fn place(words: &[u64], len: usize) -> Option<TargetPlace> {
     let (first, mut words) = words.split_at_checked(2)?;
     let (at, count) = (first[0].cast_signed(), usize::try_from(first[1]).ok()?);
@@ -323,7 +319,7 @@ mod tests {
                 for value in [0, 1, 0x7f, 0xff] {
                     let mut changed = bytes.clone();
                     changed[position] = value;
-                    // Decoding must neither panic nor return a target memory that is too small.
+                    // Decoding must neither panic nor return a place that is too small.
                     let _ = RmaMessage::decode(&changed);
                 }
             }

@@ -1,10 +1,9 @@
-//! The fast path of accesses to mapped memory and of the calls around them. A function that returns
-//! `false` or `None` has done nothing: the full call carries out the operation or returns the
-//! error.
+//! The fast path of accesses to mapped memory and of the calls around them. `false` or `None` means
+//! that nothing happened; the caller then uses the full call.
 //!
-//! The fence that orders the stores of a put before the accesses after a flush costs as much as the
-//! rest of a short put. So it runs only if there were stores since the last one, and not after
-//! atomic instructions, which order all accesses on the processors of [`RMW_IS_FENCE`].
+//! A fence orders the stores of a put before the accesses after a flush. It costs as much as the
+//! rest of a short put, so it runs only after stores, and not after an atomic instruction on the
+//! processors of [`RMW_IS_FENCE`].
 
 use super::control::ControlWords;
 use super::epoch::{CLOSED, FENCE, HELD_EXCLUSIVE, HELD_SHARED, LOCKED, LOOK_EVERY, SHUT};
@@ -15,13 +14,13 @@ use oxmpi_mem::atomics::{Accumulator, Instruction, compare_and_swap};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::atomic::{Ordering, fence};
 
-/// Whether an atomic read-modify-write instruction orders all accesses before it before all that
-/// follow (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 3, "Memory
-/// Ordering": locked instructions).
+/// Whether an atomic read-modify-write instruction orders all earlier accesses before all later
+/// ones (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 3, "Memory Ordering":
+/// locked instructions).
 const RMW_IS_FENCE: bool = cfg!(target_arch = "x86_64");
 
 impl Window {
-    /// The bytes, if this process has mapped them, and an epoch is open to the target.
+    /// The bytes if this process has mapped them and an epoch is open to the target.
     #[inline(always)]
     fn bytes_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &ControlWords)> {
         let target = self.targets.get(rank as usize)?;
@@ -32,7 +31,7 @@ impl Window {
         (!target.is_gone() && self.may_access(target)).then_some((bytes, control))
     }
 
-    /// If only an adapter may change some words, each element takes the full call.
+    /// [`Window::bytes_now`] for accumulates; `None` if only the adapter may change some words.
     #[inline(always)]
     fn elements_now(
         &self,
@@ -43,13 +42,13 @@ impl Window {
         if self.adapter_owns_words { None } else { self.bytes_now(rank, disp, len) }
     }
 
-    /// Notes a store to mapped memory. Release: a thread that sees the note sees the store.
+    /// Notes a store to mapped memory. Release, so that a thread that sees the note sees the store.
     #[inline(always)]
     pub(super) fn has_stored(&self) {
         self.stored.store(true, Ordering::Release);
     }
 
-    /// Orders stores to mapped memory before all accesses that follow.
+    /// Orders earlier stores to mapped memory before all later accesses.
     #[inline(always)]
     pub(super) fn order_stores(&self) {
         if !RMW_IS_FENCE || self.stored.load(Ordering::Relaxed) {
@@ -58,20 +57,19 @@ impl Window {
         }
     }
 
-    /// A target other than this process whose lock is a word in shared memory, and its control
-    /// words.
+    /// Another target and its control words, if its lock is a word in shared memory.
     #[inline(always)]
     fn locked_by_word(&self, rank: i32) -> Option<(&Target, &ControlWords)> {
         let target = self.targets.get(rank as usize)?;
         let routes = target.routes.get()?;
-        // Other ranks may request the lock of this process by messages, and words wake only
-        // processes with a bell.
+        // A word wakes only a process with a bell. This process has no bell here: other ranks may
+        // request its lock by messages.
         routes.bell.as_ref()?;
         Some((target, routes.control.as_ref()?))
     }
 
-    /// Counts a call without progress. Returns whether this call should make progress all the same:
-    /// programs wait in loops around such calls. A lost count of another thread does no harm.
+    /// Counts a call without progress. Returns whether this call should make progress. A count that
+    /// another thread overwrites does no harm.
     #[inline(always)]
     pub(super) fn is_look_due(&self) -> bool {
         let calls = self.calls.load(Ordering::Relaxed).wrapping_add(1);
@@ -81,7 +79,7 @@ impl Window {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Puts contiguous bytes (MPI_Put).
+    /// MPI_Put of contiguous bytes.
     #[inline(always)]
     pub fn put_now(&self, window: &Window, bytes: Bytes<'_>, rank: i32, disp: i64) -> bool {
         match window.bytes_now(rank, disp, bytes.len()) {
@@ -94,7 +92,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Gets `into.len()` bytes (MPI_Get).
+    /// MPI_Get of `into.len()` contiguous bytes.
     #[inline(always)]
     pub fn get_now(&self, window: &Window, into: BytesMut<'_>, rank: i32, disp: i64) -> bool {
         match window.bytes_now(rank, disp, into.len()) {
@@ -106,7 +104,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Changes one integer; `old` gets the value from before (MPI_Fetch_and_op).
+    /// Changes one integer; `old` gets its value from before (MPI_Fetch_and_op).
     #[inline(always)]
     pub fn fetch_word_now(
         &self,
@@ -122,7 +120,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Changes one element without padding; `old` gets the value from before (MPI_Fetch_and_op).
+    /// Changes one element without padding; `old` gets its value from before (MPI_Fetch_and_op).
     #[inline(always)]
     pub fn fetch_now(
         &self,
@@ -143,7 +141,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Compares and swaps one element (MPI_Compare_and_swap).
+    /// MPI_Compare_and_swap of one element.
     #[inline(always)]
     pub fn swap_now(
         &self,

@@ -1,10 +1,9 @@
 //! The message side of a window: operations that ranks send by messages.
 //!
-//! The messages belong to the window's own communicator: those of [`super::message`] have the tag
-//! 0, and long data are separate messages whose tag has their number. All progress of any thread
-//! serves them. A target carries out the operations of an origin in their order: a message whose
-//! data are not here yet stops the later ones. So the answer to `Flush` says that all earlier
-//! operations are done.
+//! The messages belong to the window's own communicator. Those of [`super::message`] have the tag
+//! 0. Long data are messages of their own, whose tags are their numbers. A target carries out the
+//! operations of an origin in their order: a message whose data are still under way stops all later
+//! ones. So the answer to `Flush` says that all earlier operations are done.
 
 mod ask;
 mod data;
@@ -26,10 +25,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// In bytes: shorter data travel behind the words of their message.
+/// In bytes. Data up to this length follow the words of their message.
 const HERE_MOST: usize = 16 << 10;
 
-/// The tag of messages. The tags of data are not 0.
+/// The tag of [`RmaMessage`]s. The tags of data are greater than 0.
 const MESSAGE: i32 = 0;
 
 #[derive(Debug)]
@@ -37,30 +36,27 @@ pub(crate) struct Service {
     pub(super) team: Arc<Team>,
     pub(super) exposure: Arc<WindowExposure>,
     pub(super) flavor: Flavor,
-    /// The exposed memory is mapped only in this process, which has one thread.
+    /// Whether only this process has mapped the exposed memory, and it has one thread.
     pub(super) is_alone: bool,
     pub(super) by_messages: BTreeMap<u32, MessageCounts>,
     pub(super) boxes: Option<MailboxRequests>,
-    /// By the rank of the origin, the operations that are not done.
     queues: BTreeMap<u32, VecDeque<IncomingWork>>,
     pub(super) accesses: AdapterAccesses,
     /// Sends whose buffers belong to the program or to the exposed memory.
     sends: Vec<PendingSend>,
-    /// By number, the answers that this process waits for.
     awaited: BTreeMap<u64, AwaitedAnswer>,
     next: u64,
-    /// Ranks that wait for the lock of this process, and whether they want it exclusive.
+    /// The ranks that wait for the lock of this process, and whether they want it exclusive.
     locks: VecDeque<(u32, bool)>,
-    /// By rank, the number of grants of its lock that no call has taken yet.
+    /// The number of grants that no call has taken yet, by the rank whose lock is granted.
     granted: BTreeMap<u32, u32>,
-    /// Ranks that did not grant their lock, each with the process that failed with it.
+    /// The ranks that denied their lock, each with the process that failed with the lock.
     denied: BTreeMap<u32, u32>,
-    /// Ranks with operations outside of the exposed memory, which the next `Done` to them reports.
+    /// The ranks with operations outside the exposed memory, until the next `Done` reports them.
     outside: BTreeSet<u32>,
-    /// Shared with the [`Window`](super::Window).
     pub(super) targets: Arc<[Target]>,
     far: Arc<AtomicBool>,
-    /// How many entries of the lane's list of lost processes [`Service::attend`] has handled.
+    /// The number of the lane's lost processes that [`Service::attend`] has handled.
     lost: usize,
 }
 
@@ -72,7 +68,6 @@ pub(super) struct MessageCounts {
 
 #[derive(Debug)]
 enum IncomingWork {
-    /// A message that is not complete.
     Message(RequestId, Owned<u8>),
     Put(RequestId),
     Operands(RequestId, Owned<u8>, ReceivedAccumulate),
@@ -99,7 +94,6 @@ struct ReceivedAccumulate {
 struct PendingSend {
     send: RequestId,
     rank: u32,
-    /// The user's request that completes with the send.
     user: Option<RequestId>,
 }
 
@@ -111,18 +105,10 @@ struct AwaitedAnswer {
 
 #[derive(Debug)]
 enum Expected {
-    /// The buffer of the data, and the receive of data that come separately.
+    /// The buffer for the data, and the receive of data that are a message of their own.
     Data { into: UserBuf, receive: Option<RequestId>, user: Option<RequestId> },
-    /// Once the answer came, whether an earlier operation was outside of the exposed memory.
+    /// When the answer has come, whether an earlier operation was outside the exposed memory.
     Done(Option<bool>),
-}
-
-#[derive(Debug)]
-pub(super) struct OriginAccumulate {
-    pub(super) operands: UserBuf,
-    pub(super) accumulator: Accumulator,
-    /// The buffer for the values from before.
-    pub(super) fetch: Option<UserBuf>,
 }
 
 const fn tag_of_data(id: u64) -> i32 {
@@ -133,7 +119,7 @@ const fn tag_of_answer(id: u64) -> i32 {
     tag_of_data(id) + 1
 }
 
-/// A part of the buffer if it is contiguous, else a copy. `None`: no memory for the copy.
+/// A part of the buffer if it is contiguous, otherwise a copy; `None` without memory for the copy.
 fn part(buffer: &UserBuf, len: usize) -> Option<UserBuf> {
     buffer.packed_range(0, len).or_else(|| {
         let mut bytes = zeros(len).ok()?;
@@ -176,7 +162,6 @@ impl Service {
         self.team.point_to_point
     }
 
-    /// The completion of a failed request: its context selects the window's error handler.
     pub(super) fn failed(&self, fault: Fault) -> Completion {
         Completion { context: self.context(), ..Completion::failed(fault) }
     }
@@ -191,7 +176,7 @@ impl Service {
         number
     }
 
-    /// Sends a buffer; `user` is the request that completes when the buffer is free.
+    /// Sends a buffer. The request `user` completes when the buffer is free.
     fn send<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -250,17 +235,16 @@ impl Service {
         messages && self.accesses.are_over() && self.has_no_request()
     }
 
-    /// Whether the service waits for messages, or a rank for the lock here.
+    /// Whether the service waits for messages, or a rank waits for the lock of this process.
     pub(crate) fn awaits_messages(&self) -> bool {
         !self.is_idle() || !self.locks.is_empty()
     }
 
-    /// Whether the service waits for an event, or polls mailboxes.
+    /// Whether the service must be called again: it waits for messages, or polls mailboxes.
     pub(crate) fn is_busy(&self) -> bool {
         self.boxes.is_some() || self.awaits_messages()
     }
 
-    /// Makes progress. Returns whether there were requests in mailboxes.
     pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> bool {
         let had_requests = self.boxes.is_some() && self.serve_requests(lane);
         if lane.has_unexpected(self.context()) {
@@ -301,12 +285,11 @@ impl Service {
             let (message, found) =
                 match lane.take_message(self.context(), MatchSource::Any, TagMatch::Is(MESSAGE)) {
                     Ok(Some(taken)) => taken,
-                    // A message that was lost with its sender must not block the messages of
-                    // others.
+                    // A message that is lost with its sender must not block later messages.
                     Err(Fault::Lost { peer }) if self.discard(lane, peer) => continue,
                     _ => return,
                 };
-            // A message without memory for it is lost, and decodes as no message.
+            // A message for which there is no memory decodes as no message and is lost.
             let room = zeros(usize::try_from(found.bytes).unwrap_or(usize::MAX));
             let room = Owned::new(room.unwrap_or_default());
             let Ok(rank) = u32::try_from(found.source) else { continue };
@@ -339,7 +322,7 @@ impl Service {
                     queue.push_front(waiting);
                     break;
                 }
-                // A failed receive is lost with its sender.
+                // A receive that fails has lost its sender.
                 Some(Some(Completion { fault: Some(_), .. })) | None => continue,
                 Some(Some(_)) => {}
             }
@@ -364,16 +347,16 @@ impl Service {
         }
     }
 
-    /// Carries out a message. Returns the next step if the data are not here.
+    /// Carries out a message. Returns the next step if the message's data are still under way.
     fn carry_out_message<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         rank: u32,
         bytes: &[u8],
     ) -> Option<IncomingWork> {
-        // The rank's request in the mailbox is older than its message.
+        // A request of this rank in the mailbox is older than its message.
         self.serve_request(lane, rank);
-        // No process of this library sends bytes that do not decode.
+        // No process of this library sends bytes that are no message.
         let (message, at) = RmaMessage::decode(bytes)?;
         let here = Bytes::from(&bytes[at..]);
         match message {
@@ -441,7 +424,7 @@ impl Service {
         None
     }
 
-    /// Takes data behind the words of an answer; separate data have a receive of their own.
+    /// Takes the data that follow the words of an answer. Other data have a receive of their own.
     fn take_data_of_answer<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -502,7 +485,7 @@ impl Service {
         });
     }
 
-    /// Grants the lock in the order of requests, or denies it if a process has failed with it.
+    /// Grants the lock in the order of requests. Denies it if a process has failed with the lock.
     pub(in crate::window) fn grant<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         while let Some(&(rank, exclusive)) = self.locks.front() {
             let answer = if self.exposure.control.try_lock(exclusive, rank, self.team.rank) {
@@ -517,7 +500,7 @@ impl Service {
         }
     }
 
-    /// Gives up the lock here, and wakes the ranks of this node that wait for it.
+    /// Gives up the lock of this process for `holder`, and wakes ranks that wait for it.
     fn unlock<F: Fabric>(&mut self, lane: &mut Lane<F>, exclusive: bool, holder: u32) {
         if self.exposure.control.unlock(exclusive, holder) {
             for rank in self.exposure.control.take_waiters() {

@@ -2,22 +2,21 @@
 //! operation ([`AtomicOperation`](oxmpi_fabric::AtomicOperation)).
 //!
 //! Rules
-//! 1. All accumulates to a word have to be atomic with each other, and operations of a processor
-//!    and of an adapter need not be. So the words of a target belong to the adapter or to the
-//!    processor for the life of the window ([`owners`]): to the adapter only if all ranks
-//!    accumulate there by their adapters, the target itself included, or if the adapter is atomic
-//!    with processors.
-//! 2. Each word costs at least one round trip, so the adapter is used only if the program has
+//! 1. All accumulates to a word must be atomic with each other. Operations of a processor and of an
+//!    adapter need not be. So the words of a target belong to the adapter or to the processor for
+//!    the life of the window ([`owners`]). They belong to the adapter only if all ranks accumulate
+//!    there by their adapters, the target included, or if the adapter is atomic with processors.
+//! 2. Each word costs at least one round trip. So the adapter is used only if the program has
 //!    declared that accumulates are short: by the hint `mpi_accumulate_granularity` of 1 to 8 bytes
 //!    at all ranks (MPI-5.0 section 12.2.1).
-//! 3. A word is an element of eight bytes without padding at an address that is a multiple of 8, of
-//!    any type. The processor of the target changes all other elements; the choice depends on the
-//!    element alone.
-//! 4. Sums of integers and reads are one operation of the adapter (fetch-and-add), and so is
-//!    MPI_Compare_and_swap. Other operations are a compare and swap, repeated until the word had
-//!    the expected value.
-//! 5. Accumulates of one origin to a target keep their order (`accumulate_ordering`): accumulates
-//!    with one operation for each word follow each other at once, and an accumulate with repeated
+//! 3. A word is an element of any type with eight bytes, without padding, at an address that is
+//!    a multiple of eight. The processor of the target changes all other elements. The choice
+//!    depends on the element alone.
+//! 4. A sum of integers or a read is one operation of the adapter (fetch-and-add), and so is
+//!    MPI_Compare_and_swap. Any other operation is a compare and swap that is repeated until the
+//!    word had the expected value.
+//! 5. Accumulates of one origin to a target keep their order (`accumulate_ordering`). Accumulates
+//!    with one operation for each word may follow each other at once. An accumulate with repeated
 //!    operations is under way alone.
 
 use super::adapter::{AdapterAccess, AdapterAccesses};
@@ -37,15 +36,12 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::collections::{HashMap, VecDeque};
 
 pub(super) const WORD: usize = size_of::<u64>();
-/// This number keeps a connection busy. A transport may post fewer.
+/// The most operations under way to a rank: this number keeps a connection busy.
 const UNDER_WAY_MOST: usize = 16;
 
-/// A rank's facts about the words of a new window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WordFacts {
-    /// The hint declares short accumulates.
     pub(super) are_short: bool,
-    /// The adapter of the rank reaches the adapters of all others.
     pub(super) reaches_all: bool,
     pub(super) is_open: bool,
     pub(super) scope: AtomicScope,
@@ -63,7 +59,7 @@ impl WordFacts {
         scope | are_short << 2 | reaches_all << 3 | is_open << 4
     }
 
-    /// Unknown numbers decode as those of a rank without an adapter.
+    /// Unknown numbers decode as the facts of a rank without an adapter.
     pub(super) fn decode(number: u64) -> WordFacts {
         let scope = match number & 3 {
             1 => AtomicScope::Adapter,
@@ -75,18 +71,17 @@ impl WordFacts {
     }
 }
 
-/// Which hardware changes the words of a rank's part of a window (rule 1).
+/// The hardware that changes the words of a rank's part of a window (rule 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WordOwner {
-    /// Processors of ranks that have mapped the memory, and the target's for messages.
+    /// The processors of ranks that have mapped the memory; the target's processor for messages.
     Processor,
-    /// Adapters with atomic operations where they reach the target, else processors.
+    /// Adapters with atomic operations that reach the target, and processors for the other ranks.
     Both,
-    /// The adapter alone, also for the rank itself.
+    /// Adapters alone, even for the rank's own accumulates.
     Adapter,
 }
 
-/// The owner of the words of each rank, which all ranks compute from the facts of all ranks.
 pub(super) fn owners(facts: &[WordFacts]) -> Vec<WordOwner> {
     let are_short = facts.iter().all(|rank| rank.are_short);
     let are_alone = facts
@@ -104,11 +99,7 @@ pub(super) fn owners(facts: &[WordFacts]) -> Vec<WordOwner> {
 #[derive(Debug)]
 pub(super) enum WordUpdate {
     Accumulate(Accumulator, Vec<u8>),
-    /// MPI_Compare_and_swap.
-    Swap {
-        compare: u64,
-        new: u64,
-    },
+    Swap { compare: u64, new: u64 },
 }
 
 impl WordUpdate {
@@ -141,7 +132,7 @@ impl WordUpdate {
         }
     }
 
-    /// A compare and swap that changes the word if its value is `compare`.
+    /// A compare and swap that changes a word with the value `compare`.
     fn attempt(&self, at: usize, compare: u64) -> AtomicOperation {
         let mut new = compare.to_ne_bytes();
         if let WordUpdate::Accumulate(accumulator, operands) = self {
@@ -151,7 +142,7 @@ impl WordUpdate {
         AtomicOperation::CompareSwap { compare, new: u64::from_ne_bytes(new) }
     }
 
-    /// The next operation for a word that had the value `before`. `None`: the word is done.
+    /// The next operation for a word that had the value `before`; `None` if the word is done.
     fn next(&self, at: usize, operation: AtomicOperation, before: u64) -> Option<AtomicOperation> {
         match operation {
             AtomicOperation::CompareSwap { compare, .. }
@@ -170,9 +161,8 @@ pub(super) struct WordChanges {
     addresses: Vec<u64>,
     key: u64,
     change: WordUpdate,
-    /// The buffer for the values from before, if the program wants them.
     fetch: Option<UserBuf>,
-    /// Words whose changes have begun, and how many of these have not ended.
+    /// The number of words whose changes have begun; `under_way` of these have not ended.
     begun: usize,
     under_way: usize,
     has_failed: bool,
@@ -204,9 +194,8 @@ pub(super) struct WordOperation {
 
 #[derive(PartialEq, Eq, Debug)]
 enum AfterOperation {
-    /// The same word needs another operation.
+    /// The same word needs another operation, since its value was not the expected one.
     Again(WordOperation),
-    /// Other operations of the access are not over.
     Nothing,
     Ended {
         access: u64,
@@ -217,10 +206,9 @@ enum AfterOperation {
 #[derive(Debug, Default)]
 pub(super) struct Accumulates {
     all: HashMap<u64, WordChanges>,
-    /// Accumulates with words whose changes have not begun, in order.
     waiting: VecDeque<u64>,
     under_way: usize,
-    /// The accumulate under way repeats operations, and so is alone (rule 5).
+    /// Whether the accumulate under way repeats operations (rule 5).
     are_repeated: bool,
 }
 
@@ -230,7 +218,7 @@ impl Accumulates {
         self.waiting.push_back(access);
     }
 
-    /// Begins to change the next word, if rule 5 allows it.
+    /// Begins to change the next word if rule 5 allows it.
     fn begin(&mut self, rank: u32) -> Option<WordOperation> {
         let access = *self.waiting.front()?;
         let changes = self.all.get_mut(&access)?;
@@ -251,7 +239,7 @@ impl Accumulates {
         Some(WordOperation { access, rank, word, operation, at })
     }
 
-    /// Ends an operation. `before`: the value that it found; `None`: it has failed.
+    /// Ends an operation, which found the value `before`; `None` if it failed.
     fn end(&mut self, part: WordOperation, before: Option<u64>) -> AfterOperation {
         let WordOperation { access, word, operation, .. } = part;
         let Some(changes) = self.all.get_mut(&access) else { return AfterOperation::Nothing };
@@ -277,7 +265,7 @@ impl Accumulates {
 }
 
 impl Service {
-    /// Returns the request that completes with the changes, if `wanted`.
+    /// If `wanted`, returns the request that completes with the changes.
     pub(super) fn change_words<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -359,13 +347,13 @@ pub(super) fn no_memory(len: usize) -> MpiError {
 #[derive(Debug)]
 pub(super) enum AdapterWords {
     Nowhere,
-    /// All, with their addresses at the target.
+    /// The adapter changes all elements, which have these addresses at the target.
     Everywhere(Vec<u64>),
-    /// Some of the elements at these addresses.
+    /// The adapter changes some of the elements, which have these addresses at the target.
     Somewhere(Vec<u64>),
 }
 
-/// The addresses of elements for `len` bytes of data. `None`: there is no memory for them.
+/// The addresses of the elements for `len` bytes of data; `None` without memory for the list.
 fn addresses(target: &Target, place: &TargetPlace, len: usize) -> Option<Vec<u64>> {
     let start = target.base.wrapping_add(place.at.cast_unsigned());
     let (mut all, layout) = (Vec::new(), &place.layout);
@@ -384,7 +372,7 @@ fn addresses(target: &Target, place: &TargetPlace, len: usize) -> Option<Vec<u64
 }
 
 impl<F: Fabric> Process<F> {
-    /// A part without memory has no words, and so does not limit the owners.
+    /// The facts of this rank. A part without memory counts as open, since it has no words.
     pub(super) fn word_facts(
         &self,
         comm: &Communicator,
@@ -407,7 +395,7 @@ impl<F: Fabric> Process<F> {
         facts
     }
 
-    /// The elements that the adapter changes (rules 1 and 3), for `len` bytes of data.
+    /// The elements that the adapter changes (rules 1 and 3) for `len` bytes of data.
     pub(super) fn adapter_words(
         &self,
         window: &Window,
@@ -488,7 +476,7 @@ mod tests {
         // A rank that shares memory, or has no adapter, changes words by its processor.
         assert_eq!(all([Scope::Adapter; 3], [true, false, true]), [Processor; 3]);
         assert_eq!(all([Scope::Adapter, Scope::None, Scope::Adapter], [true; 3]), [Processor; 3]);
-        // Adapters and processors that are atomic with each other may both change words.
+        // Adapters and processors that are atomic with each other may change the same words.
         assert_eq!(
             all([Scope::Everything, Scope::None, Scope::Adapter], [false, true, true]),
             [Both, Processor, Processor]
@@ -510,7 +498,6 @@ mod tests {
         assert_eq!(owners(&some), [Processor; 3]);
     }
 
-    /// The words of a target, whose operations are carried out late.
     struct SimulatedTarget {
         words: Vec<u64>,
         carried_out: usize,
@@ -530,7 +517,6 @@ mod tests {
         }
     }
 
-    /// An origin, and its operations on the way to the target and back.
     #[derive(Default)]
     struct SimulatedOrigin {
         line: Accumulates,
@@ -651,7 +637,6 @@ mod tests {
                         _ => *word,
                     };
                 }
-                // The swap compares with the newest value.
                 let into = Owned::new(vec![0u8; WORD]);
                 let swap = WordUpdate::Swap { compare: value[0], new: access };
                 origin
@@ -687,7 +672,7 @@ mod tests {
         run(std::slice::from_mut(&mut origin), &mut target, 1);
         assert_eq!((target.words, target.carried_out), (vec![2, 5], 4));
         assert_eq!(into.into_vec().unwrap(), [2u64.to_ne_bytes(), 5u64.to_ne_bytes()].concat());
-        // No adapter adds floating-point numbers.
+        // No adapter can add floating-point numbers.
         let sum = WordUpdate::Accumulate(
             Accumulator::new(ReduceOp::Sum, Scalar::F64).unwrap(),
             vec![0; WORD],

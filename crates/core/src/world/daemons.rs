@@ -1,4 +1,4 @@
-//! The daemons of a world: relays on threads.
+//! The daemons of a world, which are relays on threads.
 
 use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::relay::Relay;
@@ -13,7 +13,6 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// They end with the control sockets.
 pub(super) struct Daemons {
     _controls: Vec<OwnedFd>,
     sockets: Vec<Mutex<Option<OwnedFd>>>,
@@ -67,7 +66,7 @@ impl Daemons {
     pub(super) fn lamd(&self, rank: u32, poller: Arc<Poller>) -> io::Result<Lamd> {
         let socket =
             self.sockets[rank as usize].lock().unwrap_or_else(PoisonError::into_inner).take();
-        let socket = socket.ok_or_else(|| io::Error::other("the socket was taken before"))?;
+        let socket = socket.ok_or_else(|| io::Error::other("the socket is taken already"))?;
         Lamd::new(rank, socket, poller, Box::new(|text| eprintln!("{text}")))
     }
 }

@@ -1,8 +1,5 @@
-//! Programs that continue after ranks have failed, in the deterministic world: any rank, at any
-//! time, with any link faults.
-//!
-//! `OXMPI_SIM_SEED=n` runs the seed of a failed test alone; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT`
-//! choose other seeds than the usual ones.
+//! Programs that continue after ranks have failed, in the deterministic world. `OXMPI_SIM_SEED=n`
+//! runs the seed of a failed test alone; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose other seeds.
 
 use oxmpi_abi::constants::MPI_ANY_SOURCE;
 use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED};
@@ -18,7 +15,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The seeds of a test with `usual` seeds by default.
+/// The seeds of a test; by default `usual` seeds.
 fn seeds(usual: u64) -> std::ops::Range<u64> {
     match number("OXMPI_SIM_SEED") {
         Some(seed) => seed..seed + 1,
@@ -49,7 +46,6 @@ fn settings(seed: u64) -> AgreementSettings {
     }
 }
 
-/// A world in which up to all ranks but one fail, at any time.
 fn world(seed: u64, most: u32) -> (SimWorld, u32) {
     let mut random = Random::new(seed ^ 0x5eed);
     let ranks = 2 + random.below(u64::from(most) - 1) as u32;
@@ -64,7 +60,7 @@ fn world(seed: u64, most: u32) -> (SimWorld, u32) {
     (world, ranks)
 }
 
-/// Runs a script in many worlds; all survivors of a world must return the same result.
+/// Runs a script in many worlds. All survivors of a world must return the same result.
 fn survivors_end_alike<R: PartialEq + std::fmt::Debug, S: Future<Output = Result<R>>>(
     count: u64,
     script: impl Fn(Rank) -> S,
@@ -105,8 +101,8 @@ fn the_living_ranks_agree_after_any_failure() {
     });
 }
 
-/// Sums over a communicator, as in a program with checkpoints in memory: after a failure it
-/// revokes, shrinks and continues, until all living ranks have done all rounds together.
+/// Computes sums over a communicator, as a program with checkpoints in memory does: after a failure
+/// it revokes, shrinks and continues, until all living ranks have done all rounds together.
 async fn rounds(rank: &Rank, world: &Communicator, rounds: u64) -> Result<Vec<u64>> {
     let mut comm: Communicator = rank.shrink(world).await?;
     let mut sums = Vec::new();
@@ -114,8 +110,7 @@ async fn rounds(rank: &Rank, world: &Communicator, rounds: u64) -> Result<Vec<u6
         let attempt = async {
             let mut sums = Vec::new();
             for round in 0..rounds {
-                // Also a message around the ring, so that not only the ranks of the collective
-                // wait.
+                // A message around the ring makes ranks wait outside the collective, too.
                 let (me, size) = (comm.rank(), comm.size());
                 let next = rank.isend(
                     &comm,

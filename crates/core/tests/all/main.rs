@@ -1,4 +1,4 @@
-//! Tests of the public interface, in one program: each would be as large as the library.
+//! Tests of the public interface, in one program, since each program is as large as the library.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 #[path = "../../../fabric/tests/support/chaos.rs"]

@@ -80,7 +80,6 @@ fn all_ranks_send_to_all_ranks_near_and_far() {
                 [8, 70_000, 900_000][n % 3] + (from * 10 + to) as usize
             };
             for n in 0..12 {
-                // Wildcard receives, with one tag for each round.
                 let incoming: Vec<_> = (1..size)
                     .map(|_| {
                         let buffer = Owned::new(vec![0u8; 1 << 20]);

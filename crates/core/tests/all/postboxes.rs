@@ -36,7 +36,6 @@ fn sysv(short: u64, pool: u64, max_alloc: usize) -> WorldOptions {
     WorldOptions { postboxes: Some((short, pool, settings)), ..WorldOptions::default() }
 }
 
-/// Pools with enough room, with too little and with none, and nodes of two ranks.
 fn kinds() -> Vec<WorldOptions> {
     let nodes = WorldOptions {
         ranks_of_a_node: Some(2),
@@ -151,7 +150,6 @@ fn short_messages_and_pieces_have_the_lengths_of_the_settings() {
             }
             counts(p)
         });
-        // 1001 bytes of the third message, 99000 of the fourth.
         assert_eq!(
             (counted[0].pooled_pieces, counted[0].boxed_pieces),
             (1 + pooled, 0),

@@ -19,7 +19,7 @@ fn words(from: u64, to: impl IntoIterator<Item = u64>, len: u64, round: u64) -> 
     to.into_iter().flat_map(|to| (0..len).map(move |i| word(from, to, i, round))).collect()
 }
 
-/// Runs a call on words; `None`: this rank has no input. Returns the output.
+/// Runs a call on words. `input` is `None` if this rank has no input. Returns the output.
 fn run(
     p: &Process<Routes>,
     comm: &Communicator,
@@ -145,7 +145,7 @@ fn many_ranks_share_their_pools() {
     rounds(20, PoolSegments { count: 8, bytes: 2048 });
 }
 
-/// Of two ranks the one that has read last writes next: up to 2 and 8 KiB here.
+/// Of two ranks, the one that has read last writes next: in these pools, up to 2 and 8 KiB.
 #[test]
 fn two_ranks_exchange_data_up_to_the_room_of_the_pool() {
     for bytes in [64, 256] {
@@ -187,7 +187,7 @@ fn byte(rank: usize, i: usize, round: usize) -> u8 {
     (i * 7 + rank * 31 + round).wrapping_mul(i | 1) as u8
 }
 
-/// The last piece has any number of bytes.
+/// The last piece may have any number of bytes.
 #[test]
 fn two_ranks_combine_a_half_each() {
     for (count, bytes) in [(2, 64), (3, 320), (4, 4096), (8, 49152)] {

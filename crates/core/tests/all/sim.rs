@@ -86,7 +86,7 @@ fn number(name: &str) -> Option<u64> {
 
 const SHARDS: u64 = 4;
 
-/// With fewer worlds the number of failed ranks is a matter of chance.
+/// In fewer worlds the number of failed ranks depends too much on chance.
 const MIN_COUNTED_WORLDS: u64 = 200;
 
 fn shard(number_of_shard: u64) {
@@ -114,7 +114,7 @@ fn shard(number_of_shard: u64) {
     eprintln!(
         "{died} of {worlds} worlds with a death, {failed} with a failed rank, {frames} frames"
     );
-    // Most failures must come before the end and be noticed, else the test shows nothing.
+    // The test shows nothing without failures that come before the end and are noticed.
     if worlds >= MIN_COUNTED_WORLDS {
         assert!(died >= worlds / 8, "only {died} of {worlds} worlds had a death before their end");
         assert!(
@@ -194,7 +194,7 @@ fn a_deadlock_report_names_each_waiting_rank() {
 
 #[test]
 fn one_failure_ends_a_chain_of_waiting_ranks() {
-    // Each waits for its neighbour; the last for rank 0, which dies.
+    // Each rank waits for its neighbour, the last one of the chain for rank 0, which dies.
     let outcome = SimWorld::new(20, 9)
         .kill(0, 1000)
         .run(async |rank| {
@@ -221,7 +221,7 @@ fn a_wildcard_receive_after_a_failure_returns_an_error() {
             .kill(0, 1000)
             .run(async |rank| {
                 let comm = rank.world();
-                // Far later than the death is known.
+                // By this time the rank knows of the death.
                 rank.compute(1_000_000).await;
                 if rank.below(2) == 0 {
                     rank.probe(&comm, oxmpi_abi::constants::MPI_ANY_SOURCE, 0).await?;

@@ -22,12 +22,10 @@ fn sockets(eager_limit: usize) -> WorldOptions {
     WorldOptions { sockets: Some(sockets), ..WorldOptions::default() }
 }
 
-/// Nodes of two ranks, with shared memory within a node and sockets between nodes.
 fn nodes(eager_limit: usize) -> WorldOptions {
     WorldOptions { ranks_of_a_node: Some(2), ..sockets(eager_limit) }
 }
 
-/// One daemon for all ranks, or one for each two ranks.
 fn daemons(ranks_of_a_node: Option<u32>) -> WorldOptions {
     WorldOptions { daemons: true, ranks_of_a_node, ..sockets(0) }
 }
@@ -144,7 +142,6 @@ fn storm(options: WorldOptions, ranks: u32, rounds: usize) {
         for round in 0..rounds {
             let numbers = [3 * round, 3 * round + 1, 3 * round + 2];
             let others = || (0..size).filter(|r| *r != me).flat_map(|r| numbers.map(|n| (r, n)));
-            // All messages have the same tag, so only their order identifies them.
             let incoming: Vec<_> = others()
                 .map(|(r, n)| {
                     let buffer = Owned::new(vec![0u8; length(r, me, n)]);
@@ -238,7 +235,7 @@ fn all_ranks_send_to_all_ranks_while_connections_close() {
 
 #[test]
 fn a_rank_that_waits_uses_no_time() {
-    // The processor time of the whole program: its threads share this clock.
+    // The processor time of the whole program, whose threads are the ranks.
     let used = || {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
         let words: Vec<u64> = stat
@@ -259,7 +256,6 @@ fn a_rank_that_waits_uses_no_time() {
                 std::thread::sleep(Duration::from_millis(100));
                 let before = used();
                 std::thread::sleep(Duration::from_millis(500));
-                // In hundredths of a second.
                 assert!(used() - before <= 3, "{} of 50", used() - before);
             }
             allreduce(p, &comm, 10);
@@ -287,7 +283,6 @@ fn other_threads_receive_while_a_users_function_runs() {
             p.execute(&comm, call, buffers, Combine::User, Some(user.clone())).unwrap();
         };
         if comm.rank() == 1 {
-            // The other rank is asleep before each of these messages comes.
             std::thread::sleep(Duration::from_millis(100));
             reduce();
             std::thread::sleep(Duration::from_millis(100));

@@ -76,7 +76,7 @@ fn messages_of_all_lengths_arrive_by_all_copy_protocols() {
     ping_pong(options.clone());
     options.settings.single_copy = SingleCopyMode::Auto;
     ping_pong(options.clone());
-    // With the copy costs of all processors that have built-in ones, near and far.
+    // With the built-in copy costs of all processors, near and far.
     options.config.pool_bytes = 1 << 20;
     for facts in CopyFacts::all_built_in() {
         options.settings.facts = Arc::new(facts);
@@ -87,7 +87,7 @@ fn messages_of_all_lengths_arrive_by_all_copy_protocols() {
     }
 }
 
-/// Counted by the bytes that senders copied into pools, and that receivers read.
+/// The bytes that senders copied into pools, and the bytes that receivers read, show the protocol.
 #[test]
 fn long_messages_go_through_the_pool_in_pieces_if_the_policy_says_so() {
     const LEN: usize = 3 << 20;
@@ -130,8 +130,8 @@ fn long_messages_go_through_the_pool_in_pieces_if_the_policy_says_so() {
     };
     for both_directions in [false, true] {
         let all = if both_directions { 2 * LEN as u64 } else { LEN as u64 };
-        // The receiver reads the data that a sender outside of the library does not copy.
-        // On busy processors that can be all data of a world.
+        // A sender outside the library copies nothing, so the receiver reads these data; on busy
+        // processors they can be all data of a world.
         let start = Instant::now();
         loop {
             let pooled = moved("AMD family 26", SingleCopyMode::Auto, both_directions);
@@ -167,7 +167,6 @@ fn a_long_message_arrives_while_its_sender_computes() {
     world(2, |p| {
         let comm = p.world().clone();
         if comm.rank() == 0 {
-            // The receiver must know this process before it may read its memory.
             send(p, &comm, Mode::Standard, &[1], 1, 0);
             let data = pattern(0, 0, LEN);
             lend(&data, |buffer| {
@@ -244,7 +243,6 @@ fn receives_that_are_given_up_while_they_wait_do_not_block_others() {
         } else {
             send(p, &comm, Mode::Standard, &[1], 0, 0);
             receive(p, &comm, 1, 0, 0);
-            // The probe finds the message behind all announcements.
             while p.iprobe(&comm, 0, 1000).unwrap().is_none() {}
             let rooms: Vec<Owned<u8>> = (0..COUNT).map(|_| Owned::new(vec![0; LEN])).collect();
             let receives: Vec<_> = rooms
@@ -325,7 +323,6 @@ fn communicators_split_and_do_not_mix() {
             let twin = p.dup(&half).unwrap();
             let right = (half.rank() + 1) % half.size();
             let left = (half.rank() + half.size() - 1) % half.size();
-            // The same tag in both communicators, received in the other order.
             send(p, &half, Mode::Standard, &[1, round], right, 5);
             send(p, &twin, Mode::Standard, &[2, round], right, 5);
             assert_eq!(receive(p, &twin, 2, left, 5).0, [2, round]);
@@ -344,7 +341,6 @@ fn a_wrong_sendrecv_takes_no_message() {
         if comm.rank() == 0 {
             send(p, &comm, Mode::Standard, &[7], 1, 0);
         } else {
-            // The message is here before the wrong call.
             p.probe(&comm, 0, 0).unwrap();
             for (dest, tag) in [(2, 0), (-7, 0), (0, -1)] {
                 let mut got = [0u8];
@@ -421,7 +417,7 @@ fn control_sections_are_used_again_by_other_communicators() {
             assert_eq!(sum(p, &twin, twin.rank() as u64 + round), expected(&twin));
             assert_eq!(sum(p, &world, world.rank() as u64 + round), expected(&world));
             p.close(&part);
-            // More communicators are open than there are sections: the others use messages.
+            // More communicators are open than there are sections; the rest use messages.
             open.push(twin);
             if open.len() > 20 {
                 open.drain(..15).for_each(|c| p.close(&c));
@@ -474,7 +470,6 @@ fn intercommunicators_connect_two_groups() {
             assert_eq!(twin.compare(&inter).unwrap(), CommComparison::Congruent);
             assert_eq!(world.compare(&inter).unwrap(), CommComparison::Unequal);
             if twin.rank() < 2 {
-                // The same tag in both intercommunicators.
                 let peer = twin.rank();
                 send(p, &inter, Mode::Standard, &[1, round], peer, 5);
                 send(p, &twin, Mode::Standard, &[2, round], peer, 5);
@@ -485,7 +480,7 @@ fn intercommunicators_connect_two_groups() {
                 assert_eq!(receive(p, &inter, 2, peer, 5).0, [1, round]);
             }
             p.disconnect(&inter);
-            // All ranks give the same value of `high`: the group of the lower leader is first.
+            // All ranks pass the same value of `high`, so the group of the lower leader is first.
             let merged = p.merge(&twin, round % 2 == 0).unwrap();
             p.close(&twin);
             assert_eq!((merged.rank(), merged.size()), (world.rank(), 5));
@@ -519,7 +514,7 @@ fn a_message_beyond_the_eager_limit_waits_for_its_receive() {
     options.settings.eager_limit = 100;
     world_with(2, options, |p| {
         let comm = p.world().clone();
-        // These messages grant each rank a ring of the other one.
+        // These messages make each rank grant the other rank a ring.
         for _ in 0..10 {
             if comm.rank() == 0 {
                 send(p, &comm, Mode::Standard, &[1], 1, 1);

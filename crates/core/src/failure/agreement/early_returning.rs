@@ -3,71 +3,66 @@
 //! coordinator after the loss of the root.
 //!
 //! Without a failure one message goes up each edge of the tree and one down. The root of an
-//! agreement is the lowest rank that takes part. A rank is in the *tree* until it learns that the
-//! root is lost, then *coordinated*: its coordinator is the lowest rank that it does not know to be
-//! lost.
+//! agreement is the lowest rank that takes part. A rank is *in the tree* until it learns that the
+//! root is lost. From then on it is *coordinated*: its coordinator is the lowest rank that it does
+//! not know to be lost.
 //!
 //! In the tree:
 //!
-//! 1. A rank *votes* after the votes of all its children: it sends their combination with its own
-//!    contribution to its parent, its nearest ancestor that it does not know to be lost. The root
-//!    decides instead. The vote of a lost child is dropped; the children of that child get another
-//!    parent and vote again.
+//! 1. A rank *votes* after all its children have voted: it combines their votes with its own
+//!    contribution and sends the result to its parent, its nearest ancestor that it does not know
+//!    to be lost. The root decides instead. The vote of a lost child is dropped; the children of
+//!    that child get another parent and vote again.
 //! 2. A rank that decides or learns a decision sends it to its children and to all ranks whose vote
-//!    it has, and returns without an acknowledgement. A later vote is answered with the decision.
+//!    it has, and returns without an acknowledgement. It answers a later vote with the decision.
 //! 3. A rank accepts a decision from any rank.
 //!
 //! Coordinated:
 //!
-//! 4. A rank sends its coordinator its decision, if it has one, or its own contribution, again for
-//!    each new coordinator. From then on it accepts decisions of its coordinator alone.
+//! 4. A rank sends each new coordinator its decision, or its own contribution if it has no
+//!    decision. From then on it accepts decisions of its coordinator alone.
 //! 5. The coordinator decides when it has a message of each rank that it does not know to be lost.
-//!    It takes the decision of one of them, if there is one, else it combines all contributions. It
-//!    sends the decision to all before it continues. Of several decisions that of the highest rank
-//!    counts, which is the last: the others are of ranks that left and have failed since.
+//!    If such a message is a decision, the coordinator takes it. Of several decisions it takes the
+//!    one that the highest rank made, which is the last decision: the others were made by ranks
+//!    that left and have failed since. Without a decision it combines all contributions. It sends
+//!    the decision to all before it continues.
 //!
-//! Both:
+//! In either state:
 //!
-//! 6. A rank that leaves sends all decisions that a rank may lack to all. To a coordinator this is
-//!    the message of rule 4; from a coordinator it is the decision.
-//! 7. With rebuilt trees an agreement consists of the ranks that the decision before does not name
-//!    as failed. Until a rank has that decision it only collects messages for the next agreement.
+//! 6. A rank that leaves sends all ranks each decision that some rank may lack. A coordinator takes
+//!    it as the message of rule 4; other ranks take it from their coordinator as the decision.
+//! 7. With rebuilt trees an agreement consists of the ranks that the previous decision does not
+//!    name as failed. Until a rank has that decision it only collects messages for the next
+//!    agreement.
 //!
 //! Why no two living ranks decide differently: let a living rank x have the decision D of a rank e,
-//! and a coordinator c decide after e. By rule 4 or 6, c has a message of x, sent when x knew all
-//! ranks below c to be lost. If x had D then, the message contained D. Otherwise x has D from c or
-//! from a later coordinator. That coordinator has D from c, or has a message of c or has outlived
-//! c, and the same argument holds for it and x. So c knew D. While a rank is in the tree no
-//! coordinator can have decided, since none has a message of that rank: there is only the decision
-//! of the root, and rule 3 accepts no other. Only the decision of ranks that are lost by now may
-//! differ, and it counts for no rank.
+//! and a coordinator c decide after e. By rule 4 or 6, c has a message of x, which x sent when it
+//! knew all ranks below c to be lost. If x had D then, the message contained D. Otherwise x has D
+//! from c or from a later coordinator. That coordinator has D from c, or has a message of c or has
+//! outlived c, and the same argument holds for it and x. So c knew D. While some rank is in the
+//! tree, no coordinator can have decided, since none has a message of that rank. So the only
+//! decision is that of the root, and rule 3 accepts no other. Only the decision of ranks that are
+//! lost by now may differ, and it counts for no rank.
 
 use super::ledger::Ledger;
 use super::tree::MendedTree;
 use super::{AgreementMessage, Contribution, Decision, Outbox};
-use crate::failure::ranks::RankSet;
 use oxmpi_tuned::agreement::TreeShape;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The messages of other ranks for an agreement, by rank.
 #[derive(Debug, Default)]
 struct AgreementInbox {
-    /// The votes of children in the tree.
     votes: BTreeMap<u32, Contribution>,
-    /// The messages of ranks whose coordinator this rank is.
     coordinated: BTreeMap<u32, Coordinated>,
-    /// The decisions of ranks that have left.
     left: BTreeMap<u32, Decision>,
 }
 
-/// The message of a rank to its coordinator.
 #[derive(Clone, Debug)]
 enum Coordinated {
     Own(Contribution),
     Known(Decision),
 }
 
-/// The last receiver of this rank's contribution to an agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LastReceiver {
     Parent(u32),
@@ -78,7 +73,6 @@ enum LastReceiver {
 pub(super) struct EarlyReturning {
     shape: TreeShape,
     whole: MendedTree,
-    /// The trees of unsettled agreements, if trees are rebuilt (rule 7).
     rebuilt: Option<BTreeMap<u64, MendedTree>>,
     inboxes: BTreeMap<u64, AgreementInbox>,
     sent: BTreeMap<u64, LastReceiver>,
@@ -102,7 +96,6 @@ impl EarlyReturning {
         }
     }
 
-    /// The coordinator of an agreement; `None`: this rank is in the tree.
     fn coordinator(&self, ledger: &Ledger, number: u64) -> Option<u32> {
         let tree = self.tree(number)?;
         if ledger.lost.contains(tree.root()) { tree.lowest(&ledger.lost) } else { None }
@@ -137,7 +130,8 @@ impl EarlyReturning {
                     .coordinated
                     .insert(from, Coordinated::Own(own));
             }
-            // Before this rank has begun an agreement there are only contributions to it.
+            // Before this rank has begun an agreement, other ranks can only send contributions to
+            // it.
             _ if number >= ledger.next => return,
             AgreementMessage::Known(_, decision) => {
                 self.inboxes
@@ -182,7 +176,6 @@ impl EarlyReturning {
         }
     }
 
-    /// Applies the rules to an agreement.
     pub(super) fn consider(&mut self, ledger: &mut Ledger, number: u64, out: &mut Outbox) {
         if !ledger.open.contains_key(&number) || self.tree(number).is_none() {
             return;
@@ -290,18 +283,14 @@ impl EarlyReturning {
             ledger.decided.iter().map(|(number, _)| *number).chain(ledger.open.keys().copied());
         let oldest = needed.min().unwrap_or(number);
         self.sent.retain(|number, _| *number >= oldest);
-        self.learn(ledger, &failed, out);
+        // Without these failures the next tree would contain lost ranks.
+        for rank in ledger.newly_lost(&failed) {
+            self.lose(ledger, rank, out);
+        }
         if let Some(trees) = &mut self.rebuilt {
             trees.insert(number + 1, MendedTree::without(self.shape, ledger.size, &failed));
             trees.retain(|number, _| *number >= oldest);
             self.consider(ledger, number + 1, out);
-        }
-    }
-
-    /// Applies the failures of a decision: otherwise the next tree would contain lost ranks.
-    fn learn(&mut self, ledger: &mut Ledger, failed: &RankSet, out: &mut Outbox) {
-        for rank in ledger.newly_lost(failed) {
-            self.lose(ledger, rank, out);
         }
     }
 }

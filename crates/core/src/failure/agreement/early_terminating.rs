@@ -1,37 +1,36 @@
-//! The early terminating agreement: rounds in which each rank sends its state to all others, until
-//! all states of a round are equal. It ends two rounds after the last failure that any rank learns
-//! of; a round takes n(n-1) messages.
+//! The early terminating agreement. In rounds, each rank sends its state to all others, until all
+//! states of a round are equal. The agreement ends two rounds after the last failure that any rank
+//! learns of; a round takes n(n-1) messages.
 //!
 //! The *state* of a rank: the contributors, their combined contributions, and the failed ranks.
 //!
 //! 1. In a round a rank sends its state to all others, then waits for the state of each rank that
 //!    it does not know to be lost. A rank that a state names as failed counts as lost from then on,
-//!    so a rank that sends a state ignores the ranks that the state names.
-//! 2. If each rank that the own state does not name as failed has sent an equal state in the round,
-//!    this state is the decision. Otherwise the rank merges the states into its own and begins the
-//!    next round.
-//! 3. A rank with a decision answers a state with it, also a state of a round in which it will not
-//!    send. A rank accepts a decision from each rank that it does not know to be lost.
-//! 4. A rank that leaves sends all decisions that a rank may lack to all.
+//!    for the sender of the state and for its receivers.
+//! 2. The own state is the decision if each rank that it does not name as failed has sent an equal
+//!    state in the round. Otherwise the rank merges the states into its own and begins the next
+//!    round.
+//! 3. A rank with a decision answers each state with the decision, even a state of a round in which
+//!    the rank itself will not send. A rank accepts a decision from each rank that it does not know
+//!    to be lost.
+//! 4. A rank that leaves sends all ranks each decision that some rank may lack.
 //!
-//! Why no two living ranks decide differently: of two ranks that decide by rule 2 in one round,
-//! each has the other's state, or one was lost before the other sent its state of the round, and
-//! then all holders of only its decision were lost, too. A rank that decides by rule 2 in a later
-//! round r has equal states of all ranks that it does not name as failed; ranks that decided before
-//! send no state, so they are named. A living rank x also sent that state in r, so it had no
-//! decision, and ignored the named ranks from then on. So x can get another decision only from a
-//! rank that sent the same state in r, and so on: from none.
+//! Why no two living ranks decide differently: let two ranks decide by rule 2 in one round. Either
+//! each has the other's state. Or one was lost before the other sent its state of the round, and
+//! then all ranks that had only the lost rank's decision were lost, too. Let a rank decide by rule
+//! 2 in a later round r. It has equal states of all ranks that it does not name as failed; ranks
+//! that decided before r send no state in r, so it names them. A living rank x also sent that state
+//! in r, so x had no decision and ignored the named ranks from then on. So x can get another
+//! decision only from a rank that sent the same state in r, and no such rank had one.
 
 use super::ledger::Ledger;
 use super::{AgreementMessage, Contribution, Decision, Outbox};
 use crate::failure::ranks::RankSet;
 use std::collections::BTreeMap;
 
-/// The state of a rank in an agreement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RoundState {
     pub(crate) contributors: RankSet,
-    /// All contributions combined; the name is that of the lowest contributor.
     pub(crate) all: Contribution,
 }
 
@@ -49,9 +48,7 @@ impl RoundState {
 
 #[derive(Debug, Default)]
 pub(super) struct EarlyTerminating {
-    /// For each open agreement the round, and the state sent in it.
     rounds: BTreeMap<u64, (u64, RoundState)>,
-    /// The states of others, by agreement, round and rank.
     received: BTreeMap<u64, BTreeMap<(u64, u32), RoundState>>,
 }
 
@@ -105,7 +102,7 @@ impl EarlyTerminating {
         *round += 1;
         state.all.failed.unite(&ledger.lost);
         let (round, state) = (*round, state.clone());
-        // Before the state is sent (rule 1).
+        // A rank ignores the ranks that its state names, from before the state is sent (rule 1).
         let is_news = self.learn(ledger, &state.all.failed);
         out.extend(
             ledger
@@ -150,7 +147,6 @@ impl EarlyTerminating {
         }
     }
 
-    /// Marks these ranks as lost. Returns whether any was not known.
     fn learn(&mut self, ledger: &mut Ledger, failed: &RankSet) -> bool {
         let lost = ledger.newly_lost(failed);
         for rank in &lost {

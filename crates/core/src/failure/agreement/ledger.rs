@@ -1,10 +1,9 @@
-//! The common state of all algorithms.
+//! The state that all algorithms have in common.
 
 use super::super::ranks::RankSet;
 use super::{Contribution, Decision};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The agreements that a rank has begun, and the lost ranks.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) me: u32,
@@ -12,7 +11,7 @@ pub(super) struct Ledger {
     pub(super) lost: RankSet,
     pub(super) next: u64,
     pub(super) open: BTreeMap<u64, Contribution>,
-    /// The decisions that some rank may lack.
+    /// Decisions that some rank may lack, with the numbers of their agreements.
     pub(super) decided: VecDeque<(u64, Decision)>,
 }
 
@@ -30,12 +29,10 @@ impl Ledger {
         self.decided.iter().find(|(n, _)| *n == number).map(|(_, decision)| decision)
     }
 
-    /// Whether an agreement was begun here and is decided.
     pub(super) fn is_over(&self, number: u64) -> bool {
         number < self.next && !self.open.contains_key(&number)
     }
 
-    /// Records a decision, and drops the decisions that it makes unnecessary.
     pub(super) fn settle(&mut self, number: u64, decision: Decision) {
         self.open.remove(&number);
         let settled = decision.settled;
@@ -43,7 +40,6 @@ impl Ledger {
         self.decided.retain(|(number, _)| *number >= settled);
     }
 
-    /// The ranks of a set that are not known to be lost. This rank is never among them.
     pub(super) fn newly_lost(&self, failed: &RankSet) -> Vec<u32> {
         failed.iter().filter(|rank| *rank != self.me && !self.lost.contains(*rank)).collect()
     }

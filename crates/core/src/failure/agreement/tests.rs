@@ -1,13 +1,10 @@
-//! Agreements by each algorithm among ranks that fail between any two messages.
-//!
-//! `OXMPI_SIM_SEED=n` runs one seed, as a failure prints it; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT`
-//! choose other seeds.
+//! Agreements by each algorithm among ranks that fail between any two messages. A failed test
+//! prints its seed; `OXMPI_SIM_SEED=n` runs one seed.
 
 use super::*;
 use oxmpi_tuned::agreement::TreeShape;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// A random generator whose seed repeats a failure.
 struct Random(u64);
 
 impl Random {
@@ -25,7 +22,6 @@ enum Event {
 struct AgreementWorld {
     ranks: Vec<Agreements>,
     alive: Vec<bool>,
-    /// By sender and receiver, in order.
     channels: HashMap<(u32, u32), VecDeque<Event>>,
     seen: Vec<BTreeMap<u64, AgreementResult>>,
     brought: Vec<Vec<u32>>,
@@ -39,7 +35,6 @@ struct AgreementWorld {
 
 const MOST_ROUNDS: u64 = 6;
 
-/// All algorithms that tolerate failures, with all trees.
 fn tolerant() -> Vec<AgreementSettings> {
     let algorithm = AgreementAlgorithm::EarlyReturning;
     let trees = TreeShape::ALL.into_iter().flat_map(|shape| {
@@ -69,7 +64,6 @@ impl AgreementWorld {
         }
     }
 
-    /// Sends the first `sent` messages, before the rank dies.
     fn send(&mut self, from: u32, out: Outbox, sent: usize) {
         for (to, message) in out.into_iter().take(sent) {
             assert_ne!(from, to, "no rank writes to itself");
@@ -107,7 +101,6 @@ impl AgreementWorld {
         }
     }
 
-    /// Begins the next agreement while few are undecided, leaves after the last one.
     fn go_on(&mut self, rank: u32, random: &mut Random) -> Outbox {
         let me = rank as usize;
         let agreements = &mut self.ranks[me];
@@ -132,7 +125,6 @@ impl AgreementWorld {
         agreements.begin(contribution).1
     }
 
-    /// Runs until all living ranks have left; up to `deaths` ranks die.
     fn run(&mut self, mut deaths: u64, random: &mut Random) -> Result<(), String> {
         let size = self.alive.len() as u32;
         let mut idle = 0;
@@ -153,7 +145,7 @@ impl AgreementWorld {
             idle = if waiting.is_empty() { idle + 1 } else { 0 };
             if idle > 200 * u64::from(size) || steps > 2_000_000 {
                 let stuck = living.iter().filter(|rank| !self.left[**rank as usize]);
-                return Err(format!("these wait for ever: {:?}", stuck.collect::<Vec<_>>()));
+                return Err(format!("these ranks wait for ever: {:?}", stuck.collect::<Vec<_>>()));
             }
             let (who, out) = if waiting.is_empty() || random.below(3) == 0 {
                 let rank = living[random.below(living.len() as u64) as usize];
@@ -168,13 +160,13 @@ impl AgreementWorld {
                     None => Outbox::new(),
                 };
                 if self.left[to as usize] && !out.is_empty() {
-                    return Err(format!("rank {to} has left and says {out:?}"));
+                    return Err(format!("rank {to} has left and sends {out:?}"));
                 }
                 (to, out)
             };
-            // A rank may die between its messages.
             let can_die = self.alive.iter().filter(|alive| **alive).count() > 1;
-            // Preferably just after it has left, when no rank waits for its messages.
+            // A death is most likely just after the rank has left: then no rank waits for its
+            // messages.
             let chance = if self.left[who as usize] { 3 } else { 10 + u64::from(size) };
             if deaths > 0 && can_die && random.below(chance) == 0 {
                 deaths -= 1;
@@ -283,7 +275,6 @@ fn without_tolerance_agreements_fail_and_do_not_hang() {
 }
 
 impl AgreementWorld {
-    /// Runs one agreement of all living ranks. Returns the number of messages of each rank.
     fn agree_once(&mut self) -> Vec<u64> {
         let mut random = Random(1);
         self.rounds = MOST_ROUNDS;
@@ -319,7 +310,6 @@ impl AgreementWorld {
     }
 }
 
-/// The number of messages of each rank in one agreement of `size` ranks without a failure.
 fn sent(settings: AgreementSettings, size: u32) -> Vec<u64> {
     AgreementWorld::new(size, settings, &mut Random(1)).agree_once()
 }
@@ -358,7 +348,6 @@ fn a_rebuilt_tree_is_balanced_again() {
                 world.send(rank as u32, out, all);
             }
         }
-        // The first agreement names the lost ranks, and its messages include known decisions.
         world.agree_once();
         let sent = world.agree_once();
         assert_eq!(sent[0], children_of_root, "rebuild {rebuild}");

@@ -1,20 +1,18 @@
 //! The tree of an agreement, mended around lost ranks.
 //!
-//! The ranks of an agreement have *positions* 0 to n-1 in the order of their numbers; a
+//! The ranks of an agreement have *positions* 0 to n-1 in the order of their numbers. A
 //! [`TreeShape`] defines the parent of each position, which is always lower. The parent of a rank
-//! is its nearest living ancestor. A rank without one is the *root*, the lowest living rank: all
-//! its ancestors are lower and so lost. Ranks that know different sets of lost ranks agree on a
-//! rank's living ancestors.
+//! is its nearest living ancestor. The *root* is the lowest living rank; all its ancestors are
+//! lower and therefore lost. A rank without a living ancestor in the shape has the root as parent.
 
 use super::super::ranks::RankSet;
 use oxmpi_tuned::agreement::TreeShape;
 
-/// The tree of the ranks that take part in an agreement.
 #[derive(Clone, Debug)]
 pub(super) struct MendedTree {
     shape: TreeShape,
     size: u32,
-    /// The ranks by position; `None`: all.
+    /// The ranks by position; `None` if the position is the rank.
     members: Option<Vec<u32>>,
 }
 
@@ -71,7 +69,6 @@ impl MendedTree {
         self.rank(0)
     }
 
-    /// The lowest rank that is not lost.
     pub(super) fn lowest(&self, lost: &RankSet) -> Option<u32> {
         (0..self.size).map(|position| self.rank(position)).find(|rank| !lost.contains(*rank))
     }
@@ -80,7 +77,6 @@ impl MendedTree {
         self.position(rank).is_some()
     }
 
-    /// The living ancestors of a rank, the nearest first; the last is the root.
     fn ancestors(&self, rank: u32, lost: &RankSet) -> Vec<u32> {
         let mut found = Vec::new();
         let mut position = self.position(rank).unwrap_or(0);
@@ -96,7 +92,6 @@ impl MendedTree {
         found
     }
 
-    /// The parent of a rank; `None` for the root.
     pub(super) fn parent(&self, rank: u32, lost: &RankSet) -> Option<u32> {
         self.ancestors(rank, lost).first().copied()
     }
@@ -105,7 +100,6 @@ impl MendedTree {
         let Some(own) = self.position(rank) else { return Vec::new() };
         let mut found = Vec::new();
         let mut below = children_of(self.shape, own, self.size);
-        // The root adopts all ranks whose ancestors are lost.
         if own > 0 && self.parent(rank, lost).is_none() {
             below.push(0);
         }
@@ -130,8 +124,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// For any set of lost ranks: there is one root, the ancestor of all, and parents and
-        /// children agree.
+        /// For any set of lost ranks, one root is the ancestor of all living ranks, and the parents
+        /// fit the children.
         #[test]
         fn a_mended_tree_spans_the_living(
             shape in proptest::sample::select(&TreeShape::ALL[..]), size in 1u32..70, bits in any::<[u64; 2]>(), spared in 0u32..70,

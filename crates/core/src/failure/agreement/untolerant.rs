@@ -1,7 +1,7 @@
-//! The agreement without fault tolerance: a reduction to rank 0 and a broadcast over a binomial
-//! tree, like an allreduce. It serves measurements of the cost of tolerance. After a loss all open
-//! and later agreements fail at each rank that learns of it: some ranks may have a decision where
-//! others have an error.
+//! The agreement without fault tolerance: a reduction to rank 0 and a broadcast, like an allreduce.
+//! It shows what tolerance costs in measurements. After a loss all open and later agreements fail
+//! at each rank that learns of the loss, so some ranks may have a decision while others have an
+//! error.
 
 use super::ledger::Ledger;
 use super::tree::MendedTree;
@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 pub(super) struct Untolerant {
     tree: MendedTree,
     received: BTreeMap<u64, BTreeMap<u32, Contribution>>,
-    /// The first failed agreement and the lost rank; all later undecided ones have failed, too.
+    /// The first failed agreement and the lost rank. All later undecided agreements fail, too.
     failed: Option<(u64, u32)>,
-    /// The empty set: the tree is never mended.
+    /// Always empty, since this tree is not mended.
     none: RankSet,
 }
 
@@ -30,7 +30,6 @@ impl Untolerant {
         }
     }
 
-    /// The lost rank because of which an undecided agreement has failed.
     pub(super) fn failure(&self, number: u64) -> Option<u32> {
         self.failed.filter(|(first, _)| number >= *first).map(|(_, rank)| rank)
     }

@@ -9,17 +9,14 @@ use oxmpi_plan::Call;
 
 #[derive(Debug)]
 pub(super) struct RankRole {
-    /// The buffer, and the offset of the first byte; for blocks to all ranks, one after another.
+    /// The buffer, and the offset of its first byte. Blocks for all ranks follow one another.
     pub(super) gives: (UserBuf, usize),
     pub(super) writes: bool,
-    /// A step has a piece for each other rank.
     pub(super) spreads: bool,
     pub(super) needs: Needs,
-    /// The buffer to which needed data are copied, or in which they are combined.
     pub(super) output: UserBuf,
-    /// Number of ranks, from rank 0 on, whose data are combined.
+    /// The number of ranks, from rank 0 on, whose data are combined.
     pub(super) combined: u32,
-    /// The input is the output buffer.
     pub(super) in_place: bool,
     pub(super) end: FinalCopy,
 }
@@ -35,7 +32,7 @@ pub(super) enum Needs {
 #[derive(Debug)]
 pub(super) enum FinalCopy {
     Nothing,
-    /// Copies the own block from the offset `at` of `from` to the offset `to` of the output.
+    /// Copies the own block at the offset `at` of `from` to the offset `to` of the output.
     Own {
         from: UserBuf,
         at: usize,
@@ -51,7 +48,6 @@ pub(super) fn of(
     combines: bool,
 ) -> Result<RankRole> {
     let (me, ranks) = (team.rank, team.size());
-    // The role in a barrier.
     let part = RankRole {
         gives: (UserBuf::empty(), 0),
         writes: true,
@@ -129,7 +125,7 @@ pub(super) fn of(
 fn combined(call: &Call, (me, ranks): (u32, u32), bytes: usize, part: RankRole) -> RankRole {
     let has_readers = me + 1 < ranks;
     match *call {
-        // The root reads its own contribution in its input; in place the section has the only copy.
+        // The root reads its own contribution from its input; in place, from the section.
         Call::Reduce { in_place, .. } => RankRole { writes: in_place, ..part },
         Call::Scan { in_place, .. } if me > 0 => RankRole {
             writes: has_readers || in_place,
@@ -146,13 +142,12 @@ fn combined(call: &Call, (me, ranks): (u32, u32), bytes: usize, part: RankRole) 
         Call::Exscan { .. } if me > 0 => {
             RankRole { writes: has_readers, needs: Needs::Below, combined: me, ..part }
         }
-        // The result of rank 0 is undefined: its buffer stays unchanged.
+        // The standard leaves the result of rank 0 undefined; its buffer stays unchanged.
         Call::Exscan { .. } => RankRole { needs: Needs::Nobody, end: FinalCopy::Nothing, ..part },
         _ => part,
     }
 }
 
-/// A contiguous buffer with the same data: the buffer itself, or a copy.
 fn in_one_piece(buffer: &UserBuf) -> Result<UserBuf> {
     if buffer.as_contiguous().is_some() {
         return Ok(buffer.clone());

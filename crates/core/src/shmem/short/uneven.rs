@@ -4,28 +4,27 @@
 use super::ShortCollectives;
 use crate::errors::of_fault;
 use crate::shmem::edges::{FoundBlock, find, lay_out};
+use crate::shmem::lengths::no_block;
 use crate::shmem::limits;
-use oxmpi_abi::constants as abi;
 use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::PlainBuf;
-use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::error::Result;
 use oxmpi_plan::{Collective, Edge};
 use oxmpi_shm::control_section::Stated;
 use oxmpi_sys::bytes::Bytes;
 
 impl<F: Fabric> ShortCollectives<'_, F> {
-    /// Whether the blocks for all other ranks, together `all` bytes, are short enough.
+    /// Whether the blocks for all other ranks are short enough; `all` is the sum of their bytes.
     #[inline]
     pub fn has_room_for_uneven(&self, all: usize) -> bool {
         all <= limits::SHORT_CALL_BYTES
             && self.steps.room_along() >= 2 * limits::SHORT_CALL_BYTES * self.steps.ranks as usize
     }
 
-    /// Returns the step of the collective, and the last step before.
     #[inline]
     fn begin_uneven(&self, collective: Collective) -> (u64, u64) {
-        // `edges` takes a tag for messages, so all ranks take one.
+        // All ranks must take a tag, since `edges` takes one for messages.
         self.steps.comm.next_tag();
         self.steps.count(collective, 0);
         self.steps.step_along()
@@ -39,7 +38,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     ) -> Result<Stated> {
         let s = &self.steps;
         let blocks = blocks.filter(|(_, block)| !block.is_empty());
-        // The starts differ, so that no two blocks count as the same data.
+        // Each block has another start, so that no two blocks count as the same data.
         let edges = blocks.clone().map(|(peer, block)| Edge {
             peer,
             start: peer as usize,
@@ -68,14 +67,9 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         s.section.fetch(rank, step, limits::SHORT_CALL_BYTES.min(s.segment()));
         s.see(rank, step)?;
         let len = s.section.stated_length(rank, step).filter(|len| *len <= s.room_along());
-        let no_part = || {
-            let text =
-                format!("rank {rank} has called another collective than this one, or gives less");
-            MpiError::new(abi::MPI_ERR_OTHER, text)
-        };
-        s.section.read(rank, step, len.ok_or_else(no_part)?, |all| {
+        s.section.read(rank, step, len.ok_or_else(|| no_block(rank))?, |all| {
             let room = to.len();
-            match find(all, s.me, 0).ok_or_else(no_part)? {
+            match find(all, s.me, 0).ok_or_else(|| no_block(rank))? {
                 FoundBlock::At(start, len) if len <= room => {
                     all.slice(start, len).copy_to(to.bytes_mut().slice(0, len));
                     Ok(())
@@ -83,7 +77,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
                 FoundBlock::At(_, len) => {
                     Err(of_fault(Fault::Truncated { length: len as u64, room: room as u64 }))
                 }
-                // Only a longer block goes by a message.
+                // Only a block that is too long goes by a message.
                 FoundBlock::Message => {
                     Err(of_fault(Fault::Truncated { length: u64::MAX, room: room as u64 }))
                 }
@@ -91,7 +85,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         })
     }
 
-    /// `MPI_Gatherv`, of a rank that is not the root.
+    /// `MPI_Gatherv` at a rank that is not the root.
     #[inline]
     pub fn give_to_gatherv(&self, root: u32, block: PlainBuf) -> Result<()> {
         let (step, _) = self.begin_uneven(Collective::Gatherv);
@@ -100,14 +94,15 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// `MPI_Gatherv` of the root: `place` gives the buffer for the block of each other rank.
+    /// `MPI_Gatherv` at the root. `place` gives the buffer for the block of each other rank.
     #[inline]
     pub fn gatherv(&self, place: impl Fn(u32) -> PlainBuf) -> Result<()> {
         let (step, before) = self.begin_uneven(Collective::Gatherv);
         self.take_all(step, before, place)
     }
 
-    /// `MPI_Alltoallv`, not in place: the blocks for the other ranks, and the buffers for theirs.
+    /// `MPI_Alltoallv`, not in place. `give` gives the blocks for the other ranks, `place` the
+    /// buffers for theirs.
     #[inline]
     pub fn alltoallv(
         &self,
@@ -140,7 +135,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end().and(wrong)
     }
 
-    /// `MPI_Allgatherv`: the length of the longest block, the own block, and all buffers.
+    /// `MPI_Allgatherv`: the length of the longest block, this rank's block, and all buffers.
     #[inline]
     pub fn allgatherv(
         &self,

@@ -16,16 +16,14 @@ use oxmpi_objects::error::Result;
 use oxmpi_rt_client::waiting::Need;
 use std::sync::atomic::{Ordering, fence};
 
-/// The type of a lock of a target.
+/// The type of a lock (MPI_Win_lock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockType {
-    /// MPI_LOCK_EXCLUSIVE.
     Exclusive,
-    /// MPI_LOCK_SHARED.
     Shared,
 }
 
-/// The reason of a wait for the lock of a far rank; only that rank knows the holders.
+/// The reason of a wait for the lock of a rank on another node. Only that rank knows the holders.
 fn lock_at(rank: u32) -> (&'static str, Need, u32) {
     ("to grant the lock, which others hold, of its part of", Need::Attention, rank)
 }
@@ -80,13 +78,12 @@ impl<F: Fabric> Process<F> {
             return complete;
         }
         fence(Ordering::SeqCst);
-        // The next holder of the lock must see the puts of this process.
+        // The next holder of the lock must see the puts of this process, so they end first.
         let accessed = self.finish_accesses(window, rank);
         let flush = self.send_flush(window, rank, Some(exclusive))?;
         self.finish_flush(window, flush).and(accessed)
     }
 
-    /// Wakes the ranks that wait for a lock that is free now.
     #[cold]
     pub(in crate::window) fn wake_lockers(&self, window: &Window, control: &ControlWords) {
         for waiter in control.take_waiters() {
@@ -94,7 +91,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Grants the lock of this process to ranks that have requested it by messages.
     #[inline]
     fn grant_others(&self, window: &Window) {
         let near_all = window.targets.iter().all(|target| {
@@ -109,7 +105,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Locks a target (MPI_Win_lock).
+    /// MPI_Win_lock.
     pub fn lock_window(
         &self,
         window: &Window,
@@ -162,7 +158,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Completes the accesses to a target and unlocks it (MPI_Win_unlock).
+    /// Completes the accesses to a target, and unlocks it (MPI_Win_unlock).
     pub fn unlock_window(&self, window: &Window, rank: i32) -> Result<()> {
         if rank == abi::MPI_PROC_NULL {
             return Ok(());
@@ -184,7 +180,7 @@ impl<F: Fabric> Process<F> {
         released
     }
 
-    /// Locks all targets with shared locks (MPI_Win_lock_all).
+    /// MPI_Win_lock_all.
     pub fn lock_all_window(&self, window: &Window, assert: i32) -> Result<()> {
         check_assert(assert, abi::MPI_MODE_NOCHECK, "MPI_Win_lock_all")?;
         {
@@ -195,7 +191,7 @@ impl<F: Fabric> Process<F> {
             window.set_access(STARTED);
         }
         if assert & abi::MPI_MODE_NOCHECK == 0 {
-            // The answers come while this process takes the locks in shared memory.
+            // The grants by messages come while this process takes the locks in shared memory.
             let far = |rank: &u32| {
                 let routes = self.routes(window, &window.targets[*rank as usize]);
                 self.is_reached_by_words(window, *rank, routes).is_none()
@@ -203,7 +199,7 @@ impl<F: Fabric> Process<F> {
             let far: Vec<u32> = window.count().filter(far).collect();
             for &rank in &far {
                 let message = RmaMessage::Lock { exclusive: false };
-                // If the message cannot be sent, the wait for the grant returns the error.
+                // After an error here, the wait for the grant returns the error.
                 let _ = self.with_service(window, |service, lane| {
                     service.send_message(lane, rank, &message)
                 });
@@ -235,7 +231,7 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Completes all accesses and unlocks all targets (MPI_Win_unlock_all).
+    /// Completes all accesses, and unlocks all targets (MPI_Win_unlock_all).
     pub fn unlock_all_window(&self, window: &Window) -> Result<()> {
         let checked = {
             let _epochs = locked(&window.epochs);
@@ -263,9 +259,8 @@ impl<F: Fabric> Process<F> {
 
     /// Completes the accesses to a locked target (MPI_Win_flush, MPI_Win_flush_local).
     ///
-    /// # Errors
-    /// MPI_ERR_RMA_RANGE if the target does not expose accessed memory; MPI_ERR_RANK,
-    /// MPI_ERR_RMA_SYNC.
+    /// Errors: MPI_ERR_RMA_RANGE if the target does not expose accessed memory; MPI_ERR_RANK;
+    /// MPI_ERR_RMA_SYNC if the target is not locked.
     #[inline]
     pub fn flush_window(&self, window: &Window, rank: i32) -> Result<()> {
         if rank == abi::MPI_PROC_NULL {
@@ -278,13 +273,13 @@ impl<F: Fabric> Process<F> {
         if !target.is_complete() {
             return self.complete_target(window, rank as u32);
         }
-        // Also orders the stores, as [`Process::complete_target`] does.
+        // The fence orders the stores, as in [`Process::complete_target`].
         window.order_stores();
         self.look_sometimes(window);
         Ok(())
     }
 
-    /// All locked targets (MPI_Win_flush_all, MPI_Win_flush_local_all).
+    /// Completes the accesses to all locked targets (MPI_Win_flush_all, MPI_Win_flush_local_all).
     pub fn flush_all_window(&self, window: &Window) -> Result<()> {
         window.check_passive()?;
         self.look_sometimes(window);

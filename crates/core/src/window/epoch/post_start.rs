@@ -19,8 +19,9 @@ use oxmpi_rt_client::waiting::Need;
 use std::sync::atomic::{Ordering, fence};
 
 impl Epochs {
-    /// Failed ranks do not count. The common count is not exact once a rank has failed (rule 6 of
-    /// `window/control.rs`).
+    /// Whether all ranks of the exposure epoch except failed ones have completed their access
+    /// epochs. The counts of the ranks decide, because the common count is not exact once a rank
+    /// has failed (rule 6 of `window/control.rs`).
     fn have_all_completed(&self, control: &ControlWords, lost: &[u32]) -> bool {
         let opened = |rank: &u32| self.opened.get(rank).copied().unwrap_or(0);
         let is_late =
@@ -61,8 +62,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Opens an access epoch once the processes of a group have opened theirs (MPI_Win_start). The
-    /// end of the epoch reports failed processes.
+    /// Opens an access epoch when the processes of a group have opened their exposure epochs
+    /// (MPI_Win_start). Failed processes are reported when the epoch ends.
     pub fn start_window(&self, window: &Window, group: &Group, assert: i32) -> Result<()> {
         check_assert(assert, abi::MPI_MODE_NOCHECK, "MPI_Win_start")?;
         let ranks = self.ranks_of(window, group)?;
@@ -74,7 +75,7 @@ impl<F: Fabric> Process<F> {
         }
         for rank in ranks {
             let target = &window.targets[rank as usize];
-            // MPI_MODE_NOCHECK: the program promises that the signal has been sent.
+            // With MPI_MODE_NOCHECK the program promises that the signal has been sent already.
             let next = target.posts_taken.fetch_add(1, Ordering::Relaxed) + 1;
             let control = &window.exposure.control;
             let posted = || control.posted(rank) >= next;
@@ -133,7 +134,7 @@ impl<F: Fabric> Process<F> {
             let mut epochs = locked(&window.epochs);
             if epochs.posted.is_some() {
                 return Err(sync(
-                    "MPI_Win_post while an exposure epoch is open: call MPI_Win_wait before",
+                    "MPI_Win_post while an exposure epoch is open: call MPI_Win_wait first",
                 ));
             }
             for rank in &ranks {
@@ -170,8 +171,7 @@ impl<F: Fabric> Process<F> {
         fence(Ordering::SeqCst);
     }
 
-    /// Returns the new count of completed epochs, and the fault. Epochs of failed ranks do not
-    /// count.
+    /// Whether the exposure epoch is over, with the new count of completed epochs and the fault.
     fn is_exposure_over(
         &self,
         window: &Window,
@@ -187,7 +187,6 @@ impl<F: Fabric> Process<F> {
         let posted = epochs.posted.as_ref()?;
         let fault = window.wait_fault(lane, |lost| posted.contains(&lost));
         if nobody_is_lost || fault == Some(Fault::Revoked) {
-            // The window was revoked, so its epochs need no end.
             return fault.map(|fault| (end, Some(fault)));
         }
         let lost: Vec<u32> =
@@ -200,8 +199,8 @@ impl<F: Fabric> Process<F> {
         fault.map_or(Ok(()), |fault| Err(of_fault(fault)))
     }
 
-    /// Waits for the end of the exposure epoch (MPI_Win_wait), but not for failed ranks: with an
-    /// error the epoch is over, too.
+    /// Waits for the end of the exposure epoch, but not for failed ranks (MPI_Win_wait). The epoch
+    /// is over even after an error.
     pub fn wait_window(&self, window: &Window) -> Result<()> {
         let end = self.end_of_exposure(window, "MPI_Win_wait")?;
         let reason = |_: &Domain<F>| {
@@ -240,7 +239,7 @@ mod tests {
     use crate::window::Flavor;
     use oxmpi_sys::memory::Memory;
 
-    /// The exposure epoch ends with the epochs of the other ranks, no sooner and no later.
+    /// The exposure epoch ends exactly with the epochs of the ranks that have not failed.
     #[test]
     fn a_death_between_the_two_counts_of_an_epoch_holds_up_nobody() {
         let control = ControlWords::new(

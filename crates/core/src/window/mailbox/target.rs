@@ -10,9 +10,9 @@ use oxmpi_mem::kernels::ReduceOp;
 use oxmpi_shm::mailbox::{Answer, CARRIED_BYTES, CARRIED_WORDS, MailboxRequest};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
-/// In bytes: parts of this length stay in the nearest cache between two passes.
+/// In bytes. Parts of this length stay in the nearest cache between two passes.
 const PART_BYTES: usize = 4 << 10;
-/// In bytes: the longest copy through the kernel at a time; a multiple of the size of each element.
+/// The longest copy by the kernel at a time, in bytes; a multiple of the size of each element.
 const LONG_PART_BYTES: usize = 64 << 10;
 
 impl Service {
@@ -57,7 +57,7 @@ impl Service {
         true
     }
 
-    /// Returns the status; `back` gets the data that the answer carries.
+    /// Carries out a request. Returns its status; `back` gets the data that the answer carries.
     fn carry_out<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -104,7 +104,6 @@ impl Service {
         if self.apply(lane, what, data.as_bytes(), target, old) { DONE } else { OUTSIDE }
     }
 
-    /// Carries out an accumulate whose operands the kernel copies from the origin.
     fn carry_out_long<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -122,7 +121,7 @@ impl Service {
         let (given, returned) = (what.given(len).min(len), what.returned(len).min(len));
         let part = len.min(LONG_PART_BYTES);
         let (mut data, mut before) = (vec![0; part.min(given)], vec![0; part.min(returned)]);
-        // No element is changed before the first part of the operands was read.
+        // No element changes before the first part of the operands is read.
         for at in (0..len).step_by(LONG_PART_BYTES) {
             let n = part.min(len - at);
             let (data, before) = (&mut data[..n.min(given)], &mut before[..n.min(returned)]);
@@ -152,7 +151,7 @@ impl Service {
         DONE
     }
 
-    /// Applies an operation to the target memory. `false`: the lengths do not fit the operation.
+    /// Applies an operation to the target memory. Returns `false` if the lengths do not fit it.
     fn apply<F: Fabric>(
         &self,
         lane: &mut Lane<F>,

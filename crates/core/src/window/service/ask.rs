@@ -1,8 +1,7 @@
-//! The operations of this process at other ranks.
+//! The operations of this process at other ranks, by messages.
 
-use super::{
-    AwaitedAnswer, Expected, HERE_MOST, OriginAccumulate, Service, part, tag_of_answer, tag_of_data,
-};
+use super::{AwaitedAnswer, Expected, HERE_MOST, Service, part, tag_of_answer, tag_of_data};
+use crate::window::Accumulate;
 use crate::window::message::{MessageData, RmaMessage, TargetPlace};
 use oxmpi_engine::{Fault, Lane, MatchSource, RequestId, Started, TagMatch};
 use oxmpi_fabric::Fabric;
@@ -10,7 +9,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 
 impl Service {
-    /// Returns the request that completes when `origin` is free, if it is `wanted`.
+    /// If `wanted`, returns the request that completes when `origin` is free.
     pub(in crate::window) fn put<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -72,7 +71,7 @@ impl Service {
         Ok((id, user))
     }
 
-    /// Returns the request that completes with the data, if it is `wanted`.
+    /// If `wanted`, returns the request that completes with the data.
     pub(in crate::window) fn get<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -85,16 +84,16 @@ impl Service {
         Ok(user)
     }
 
-    /// Returns the request that completes with the operation, if it is `wanted`.
+    /// If `wanted`, returns the request that completes with the operation.
     pub(in crate::window) fn accumulate<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         (rank, place): (u32, TargetPlace),
-        (what, len): (OriginAccumulate, usize),
+        (what, len): (Accumulate, usize),
         wanted: bool,
     ) -> Result<Option<RequestId>, Fault> {
         self.check(lane, rank)?;
-        let OriginAccumulate { operands, accumulator, fetch } = what;
+        let Accumulate { operands, accumulator, fetch } = what;
         let sent = if accumulator.op() == oxmpi_mem::kernels::ReduceOp::NoOp { 0 } else { len };
         let apart = if sent <= HERE_MOST {
             None
@@ -118,13 +117,13 @@ impl Service {
         let message =
             RmaMessage::Accumulate { place, len, data: MessageData::Apart(id), accumulator, fetch };
         self.send_message(lane, rank, &message)?;
-        // If there is an answer, it comes after the operands have left.
+        // An answer comes after the operands have left.
         let left = self.send_data(lane, rank, data, id, wanted && user.is_none())?;
         user = user.or(left);
         Ok(user)
     }
 
-    /// Compares and swaps an element; `both` are the new element and the element to compare with.
+    /// Compares and swaps an element; `both` has the new element, then the element to compare with.
     pub(in crate::window) fn swap<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -156,7 +155,7 @@ impl Service {
         Ok(id)
     }
 
-    /// Whether all operations before [`Service::flush`] are done: if so, their fault.
+    /// Once the operations before the [`Service::flush`] `id` are done, their fault.
     pub(in crate::window) fn flushed<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -165,8 +164,7 @@ impl Service {
         let rank = match self.awaited.get(&id) {
             Some(AwaitedAnswer { rank, what: Expected::Done(end) }) => match end {
                 None => return self.give_up(lane, *rank, id),
-                // The answer may have come before the failure, which has dropped earlier
-                // operations.
+                // A failure after the answer has dropped earlier operations.
                 Some(_) if self.check(lane, *rank).is_err() => {
                     return self.give_up(lane, *rank, id);
                 }
@@ -174,7 +172,7 @@ impl Service {
             },
             _ => return Some(Ok(())),
         };
-        // Separate data of earlier answers may still be on their way.
+        // Data of earlier answers that are messages of their own may still be under way.
         let coming = |awaited: &AwaitedAnswer| {
             awaited.rank == rank && matches!(awaited.what, Expected::Data { .. })
         };
@@ -187,7 +185,7 @@ impl Service {
         }
     }
 
-    /// Drops the answer `id` if it will never come. Returns the fault.
+    /// Drops the answer `id` and returns the fault if the answer will never come.
     fn give_up<F: Fabric>(
         &mut self,
         lane: &Lane<F>,

@@ -1,4 +1,4 @@
-//! The operations of other ranks on the memory of this process.
+//! The operations of other ranks on the memory of this process, by messages.
 
 use super::{
     HERE_MOST, IncomingWork, ReceivedAccumulate, Service, part, tag_of_answer, tag_of_data,
@@ -26,7 +26,6 @@ impl Service {
         }
     }
 
-    /// Receives the data of a put; without a target the data are dropped.
     pub(super) fn await_put<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -38,14 +37,13 @@ impl Service {
             Some(target) => self.receive(lane, rank, target, id).map(IncomingWork::Put),
             None => {
                 self.note_outside(rank);
-                // The data come nevertheless; the receive without a buffer drops them.
+                // The data come all the same; the receive without a buffer drops them.
                 self.receive(lane, rank, UserBuf::empty(), id).map(IncomingWork::Put)
             }
         }
     }
 
-    /// An accumulate names no element twice, so the operands are not longer than the exposed
-    /// memory.
+    /// Receives the operands of an accumulate, never longer than the exposed memory.
     pub(super) fn await_operands<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,

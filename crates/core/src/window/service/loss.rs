@@ -1,4 +1,4 @@
-//! Operations that are under way when processes fail or the window is revoked.
+//! The end of operations under way when a process fails or the window is revoked.
 
 use super::{AwaitedAnswer, Expected, Service};
 use crate::window::GONE;
@@ -7,7 +7,6 @@ use oxmpi_fabric::Fabric;
 use std::sync::atomic::Ordering;
 
 impl Service {
-    /// Handles new failures of processes, and a revocation.
     pub(crate) fn attend<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         let lost = lane.lost()[self.lost..].to_vec();
         self.lost += lost.len();
@@ -31,7 +30,7 @@ impl Service {
         self.give_up_accesses(lane, rank, fault);
         let failed = self.failed(fault);
         self.awaited.retain(|_, awaited| match *awaited {
-            // A receive fails by itself, and the call that waits for `Done` gets the fault.
+            // A receive fails by itself. The call that waits for `Done` gets the fault.
             AwaitedAnswer { rank: from, what: Expected::Data { receive: None, user, .. } }
                 if from == rank =>
             {
@@ -42,7 +41,6 @@ impl Service {
         });
     }
 
-    /// The fault of operations at a rank that has failed, or in a revoked window.
     pub(in crate::window) fn check<F: Fabric>(
         &self,
         lane: &Lane<F>,
@@ -57,7 +55,7 @@ impl Service {
         }
     }
 
-    /// The failed process that holds the lock of this one.
+    /// The failed process that holds the lock of this process.
     pub(super) fn dead_holder<F: Fabric>(&self, lane: &Lane<F>) -> Option<u32> {
         let held = |process: &u32| {
             self.team.map.rank(*process).is_some_and(|rank| self.exposure.control.is_held_by(rank))
@@ -67,7 +65,7 @@ impl Service {
 
     pub(in crate::window) fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         if !self.has_no_request() {
-            // The target may still read and write the buffer of this process.
+            // The target may still access the buffer of this process, so its memory is never freed.
             std::mem::forget(self.exposure.clone());
         }
         for rank in 0..self.team.size() {

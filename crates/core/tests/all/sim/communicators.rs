@@ -22,7 +22,6 @@ fn world_ranks(comm: &Communicator) -> Vec<u32> {
     comm.local_map().processes()
 }
 
-/// Each third of the ranks, in reverse order, by itself; then all together; then each node.
 pub(super) async fn groups(
     rank: &Rank,
     comm: &Communicator,
@@ -34,7 +33,6 @@ pub(super) async fn groups(
     let group = comm.group()?.include(&mine)?;
     let expected: Vec<u32> = group.processes().collect();
     if me % 3 > 0 {
-        // The ranks of the first third do not call create_group.
         let made = rank.create_group(comm, &group, i32::MAX).await?.expect("this rank is a member");
         assert_eq!(world_ranks(&made), expected);
         used(rank, &made, phase, len).await?;
@@ -89,7 +87,6 @@ async fn exchange_with_remote_group(
     Ok(())
 }
 
-/// The first `first` ranks and the others make an intercommunicator, and further ones from it.
 pub(super) async fn inter(
     rank: &Rank,
     comm: &Communicator,
@@ -100,7 +97,7 @@ pub(super) async fn inter(
     let (me, first) = (comm.rank(), first as i32);
     let low = me < first;
     let half = rank.split(comm, i32::from(low), -me).await?.expect("this rank has a colour");
-    // The last rank of each group leads, which is the lowest rank of the group in the world.
+    // The last rank of `half` leads; it is the lowest rank of its group in the world.
     let leader = half.size() - 1;
     let peer = Peer { comm, leader: if low { first } else { 0 }, tag: phase as i32 };
     let inter =

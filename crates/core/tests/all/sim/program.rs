@@ -24,40 +24,20 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct RandomProgram {
-    /// In bytes, the attached buffer for buffered sends.
     room: usize,
     phases: Vec<ProgramPhase>,
 }
 
 #[derive(Debug)]
 enum ProgramPhase {
-    Ring {
-        len: usize,
-        rounds: usize,
-    },
-    Messages {
-        messages: Vec<PlannedMessage>,
-        receive: ReceiveMode,
-    },
+    Ring { len: usize, rounds: usize },
+    Messages { messages: Vec<PlannedMessage>, receive: ReceiveMode },
     Collectives(Vec<PlannedCollective>),
-    Compute {
-        longest_ns: u64,
-    },
-    /// A duplicate of the world for the later phases.
+    Compute { longest_ns: u64 },
     Dup,
-    Split {
-        colors: i32,
-        len: usize,
-    },
-    /// Communicators of groups: made by all ranks, by the members, by nodes.
-    Groups {
-        len: usize,
-    },
-    /// Two groups of the world make intercommunicators by all functions, and merge again.
-    Inter {
-        first: u32,
-        len: usize,
-    },
+    Split { colors: i32, len: usize },
+    Groups { len: usize },
+    Inter { first: u32, len: usize },
 }
 
 #[derive(Debug, Clone)]
@@ -75,10 +55,10 @@ enum ReceiveMode {
     Posted,
     /// One after another after all sends have begun, by source and tag.
     Late,
-    /// From any source, with tag 0: the order of each source counts.
+    /// From any source, with tag 0. The messages of each source must come in order.
     Anybody,
     Probed,
-    /// One sender for each receiver: with and without wildcards.
+    /// Each receiver has one sender; with and without wildcards.
     Mixed,
 }
 
@@ -88,7 +68,6 @@ struct PlannedCollective {
     count: usize,
     root: u32,
     in_place: bool,
-    /// Combined by a user's function that does not commute.
     user: bool,
 }
 
@@ -166,7 +145,7 @@ impl RandomProgram {
                 }
             }
         }
-        assert_eq!(rank.nonsense(), 0, "rank {} got frames that made no sense", rank.rank());
+        assert_eq!(rank.nonsense(), 0, "rank {} received malformed frames", rank.rank());
         Ok(())
     }
 }
@@ -266,7 +245,6 @@ async fn ring(
     Ok(())
 }
 
-/// The ranks of each part are in reverse order.
 async fn split(
     rank: &Rank,
     comm: &Communicator,
@@ -312,7 +290,6 @@ async fn exchange(
     let mut sent: Vec<RequestId> = Vec::new();
     let posted = matches!(how, ReceiveMode::Posted)
         || (matches!(how, ReceiveMode::Anybody | ReceiveMode::Mixed) && rank.below(2) == 0);
-    // The next messages of each source and tag.
     let mut queues: HashMap<(u32, i32), VecDeque<usize>> = HashMap::new();
     for n in &receives {
         queues.entry((messages[*n].from, messages[*n].tag)).or_default().push_back(*n);
@@ -348,7 +325,7 @@ async fn exchange(
         }
         let request = rank.isend(comm, mode, data.buf(), to as i32, tag)?;
         if mode == Mode::Buffered {
-            // The buffer belongs to the program again at once.
+            // The program may change its buffer at once.
             data.buf().unpack(0, Bytes::from(&vec![0xdd; len][..]));
         }
         sent.push(request);
@@ -419,7 +396,7 @@ fn next_receive(
         }
         ReceiveMode::Posted | ReceiveMode::Late | ReceiveMode::Mixed => {}
     }
-    // Sorted: the order of a hash map would not repeat with a seed.
+    // Sorted, since the order of a hash map would not repeat with a seed.
     let mut keys: Vec<(u32, i32)> =
         queues.iter().filter(|(_, q)| !q.is_empty()).map(|(k, _)| *k).collect();
     keys.sort_unstable();
@@ -550,7 +527,6 @@ async fn collectives(
     Ok(())
 }
 
-/// Starts a collective. The result has its expected output.
 fn begin(
     rank: &Rank,
     comm: &Communicator,
@@ -657,7 +633,7 @@ fn begin(
             | Collective::Allgather
             | Collective::Alltoall
     );
-    // Elements of two words for the function; the sum has elements of one word.
+    // Elements have two words for the user's function, and one word for the sum.
     let element = reduces.then(|| Arc::new(Layout::basic(if user { 16 } else { 8 }, 8)));
     let call = if reduces && !user { with_count(call, words) } else { call };
     let input = Owned::new(if in_place && what != Collective::Scatter { vec![] } else { input });
@@ -682,7 +658,7 @@ fn begin(
     };
     let request = rank.start(comm, call, buffers, combine, function)?;
     let mut expected = after;
-    // A reduce-scatter in place may leave any data behind its result.
+    // A reduce-scatter in place may leave any data after its result.
     if expected.len() < output.len() && !(in_place && what == Collective::ReduceScatterBlock) {
         expected.resize(output.len(), UNTOUCHED);
     }

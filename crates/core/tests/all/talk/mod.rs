@@ -5,7 +5,6 @@ use oxmpi_engine::Mode;
 use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::memory::{lend, lend_mut};
 
-/// Differs between ranks, numbers and sequences of 256 bytes.
 pub(crate) fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 255 + number * 13 + from as usize * 31) as u8).collect()
 }
@@ -21,7 +20,6 @@ pub(crate) fn send(
     lend(data, |buffer| p.send(comm, mode, buffer, to, tag)).unwrap();
 }
 
-/// Receives a message of at most `len` bytes: its bytes, source and tag.
 pub(crate) fn receive(
     p: &Process<Routes>,
     comm: &Communicator,
