@@ -12,12 +12,14 @@ use std::os::fd::BorrowedFd;
 macro_rules! port_functions {
     ($($(#[$doc:meta])* fn $name:ident($me:ident: $of:ty $(, $arg:ident: $kind:ty)*) $(-> $result:ty)?;)*) => {
         /// The functions of [`Adapter`].
+        #[allow(clippy::needless_arbitrary_self_type)] // a macro cannot pass `&self` on
         pub trait IbPort: Debug + Send {
             fn describe(&self) -> String;
             fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
             $($(#[$doc])* fn $name($me: $of $(, $arg: $kind)*) $(-> $result)?;)*
         }
 
+        #[allow(clippy::needless_arbitrary_self_type)]
         impl IbPort for Adapter {
             fn describe(&self) -> String {
                 format!("device {}, port {}", self.device(), self.port().number)
