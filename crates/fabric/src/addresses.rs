@@ -1,5 +1,3 @@
-//! Addresses of processes.
-
 use crate::peer_segments::ForeignProcess;
 use oxmpi_wire::Secret;
 use std::fmt;
@@ -15,8 +13,8 @@ pub struct Address {
 }
 
 impl Address {
-    /// Reads the addresses of one process in the launcher's form: separated by blanks, and behind
-    /// them a slash and the host's name. No interface has a slash in its name.
+    /// Reads the addresses of a process as the launcher writes them: words separated by blanks, one
+    /// of which is the host's name after a slash. No interface has a slash in its name.
     pub fn list(text: &str) -> Result<Vec<Address>, String> {
         let host =
             text.split_whitespace().find_map(|word| word.strip_prefix('/')).map(str::to_string);
@@ -24,7 +22,7 @@ impl Address {
         words.map(|word| Ok(Address { host: host.clone(), ..word.parse()? })).collect()
     }
 
-    /// The address as a user reads it.
+    /// The address for a message to the user.
     pub fn shown(&self) -> String {
         let host = self.host.as_ref().map_or(String::new(), |host| format!(" of host {host}"));
         format!("{} on interface {}{host}", self.socket, self.interface)
@@ -49,7 +47,7 @@ impl FromStr for Address {
     }
 }
 
-/// The launcher's answer about the addresses of a process.
+/// The launcher's answer about the addresses of a process. `Left`: the process has left.
 #[derive(Clone, Debug)]
 pub enum PeerLocation {
     At(Vec<Address>),

@@ -1,14 +1,15 @@
-//! How a process makes a transport: the functions that the folder of each transport provides, and
-//! the services that they get from the process.
+//! Constructors of transports: the functions that the folder of each transport provides, and the
+//! services that they get from the process.
 //!
 //! Each [`Module`] has a [`Constructor`]. A process gets its transports ([`Offer`]) from the
-//! constructor of the selected module, and from the module that carries messages between nodes if
-//! the selected module does not.
+//! constructor of the selected module. If that module does not carry messages between nodes, the
+//! module between nodes adds another transport.
 
 use crate::Transport;
 use crate::addresses::PeerLocation;
 use crate::peer_segments::PeerSegments;
-use crate::routes::Reach;
+use crate::routes::{Nodes, Reach};
+use crate::transports::Tell;
 use oxmpi_param::{Encrypt, Module, Params};
 use oxmpi_shm::door::Policy;
 use oxmpi_shm::postbox::PostboxArea;
@@ -22,18 +23,18 @@ use std::sync::Arc;
 /// Makes a transport in a process ([`Module::constructor`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Constructor {
-    /// Makes the transport in a process. `None`: this process needs no such transport, as its
-    /// messages go through shared memory. The error is for the user.
+    /// `None`: this process does not need the transport, as its messages go through shared memory.
+    /// The error is for the user.
     pub open: OpenOffer,
-    /// Decides for all processes of a job, on one host or not, before the launcher starts any; it
-    /// prints an error and starts no job.
+    /// Makes decisions for all processes of a job, before the launcher starts any. `is_one_host`:
+    /// all processes run on one host. The launcher prints an error and starts no job.
     pub decide: Decide,
-    /// Describes what this machine offers the transport ('oxmpi info --NAME', 'oxmpi doctor'), for
-    /// a transport that depends on more than the kernel.
+    /// Describes the devices of this machine for a transport that depends on more than the kernel
+    /// ('oxmpi info --NAME', 'oxmpi doctor').
     pub survey: Option<TakeSurvey>,
-    /// Why a job on several hosts uses this transport unnamed. `None`: it does not.
+    /// The reason why a job on several hosts uses this transport by default; `None`: it does not.
     pub suits_hosts: fn(&Params) -> Option<String>,
-    /// The wait policy of a process with this transport, from the general policy.
+    /// The wait policy of a process with this transport, made from the general policy.
     pub wait: fn(&Params, Policy, local_size: u32) -> Policy,
 }
 
@@ -56,15 +57,13 @@ pub struct Decided {
 /// The type of [`Constructor::survey`]. The error is for the user.
 pub type TakeSurvey = fn(&Params) -> Result<Survey, String>;
 
-/// The devices that a transport has found on a machine, as a table.
+/// The devices that a transport has found on a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
-    /// A few words above the table.
     pub title: String,
-    /// The choice of a job on this host; the error says why it has none.
+    /// The device that a job on this host would use, or the reason why it uses none.
     pub choice: Result<String, String>,
     pub columns: &'static [&'static str],
-    /// One cell per column.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -103,6 +102,12 @@ pub struct Situation<'a> {
 }
 
 impl Situation<'_> {
+    pub(crate) fn nodes(&self, services: &Arc<dyn Services>) -> Nodes {
+        let services = services.clone();
+        let ask = move |from| services.nodes(from).unwrap_or_default();
+        Nodes::new(self.node.unwrap_or(0), Box::new(ask))
+    }
+
     /// The ranks of the job on this node, this process included.
     pub fn members(&self, services: &dyn Services) -> Result<Vec<u32>, String> {
         let job = self.job.clone();
@@ -114,32 +119,33 @@ impl Situation<'_> {
 
 /// The services for a transport (see [`Supplies`](oxmpi_param::module::Supplies)).
 pub trait Services: Send + Sync {
-    /// The poller for the descriptors of a transport; `None`: the process does not sleep on any.
+    /// The poller for the descriptors of a transport; `None`: the process never sleeps on
+    /// descriptors.
     fn poller(&self) -> Option<Arc<Poller>>;
 
-    /// Maps the segments of peers on this node and makes the bells that wake them.
     fn peer_segments(&self) -> PeerSegments;
 
-    /// The nodes of all processes from rank `from` on.
+    /// The nodes of the processes from rank `from` on.
     fn nodes(&self, from: u32) -> Result<Vec<u32>, String>;
 
-    /// The socket at which others connect to this process.
     fn listener(&self) -> Result<Listening, String>;
 
-    /// The addresses at which a process listens.
     fn locate(&self, peer: u32) -> Result<PeerLocation, String>;
 
     /// The secret shared with the processes of another launcher, whose jobs have the id `job`.
     fn secret_for(&self, job: u64) -> Option<[u8; 32]>;
 
-    /// A socket to the relay of this node.
     fn relay(&self) -> Result<OwnedFd, String>;
 
     /// The segment with the node's postboxes of the job, and the semaphore sets of this process.
     fn postboxes(&self) -> Result<(PostboxArea, Vec<i32>), String>;
 
-    /// Prints a text for the user.
     fn say(&self, text: &str);
+}
+
+pub(crate) fn teller(services: &Arc<dyn Services>) -> Tell {
+    let services = services.clone();
+    Box::new(move |text| services.say(text))
 }
 
 /// The listening socket of a process, with the data of its greeting.
@@ -150,16 +156,15 @@ pub struct Listening {
     pub secret: [u8; 32],
 }
 
-/// A transport made for a process, and how far it reaches.
+/// A transport made for a process, and the peers that it reaches.
 #[derive(Debug)]
 pub struct Offer {
     pub transport: Box<dyn Transport>,
-    /// The peers whose messages it may carry.
     pub reach: Reach,
-    /// The peers whose messages go through shared memory; it is preferred to this transport if
-    /// polls of this one cost a system call ([`Transport::polls_kernel`]).
+    /// The peers whose messages go through shared memory if polls of this transport cost a system
+    /// call ([`Transport::polls_kernel`]).
     pub memory: Reach,
-    /// The semaphores on which the process sleeps; `None`: it sleeps on memory or descriptors.
+    /// The semaphores on which the process sleeps; `None`: it sleeps on memory or on descriptors.
     pub semaphores: Option<OwnSemaphores>,
 }
 

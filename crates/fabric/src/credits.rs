@@ -1,14 +1,14 @@
 //! Flow control by credits: a sender has one credit for each buffer that its receiver has posted
 //! for it, and gets it back when the receiver has posted the buffer again.
 
-/// The messages and buffers of two processes, counted in both directions.
+/// The messages and buffers between this process and a peer.
 #[derive(Debug, Default)]
 pub(crate) struct Credits {
-    /// Messages sent to the peer, and the number of these whose buffers it has posted again.
     pub(crate) sent: u64,
+    /// The number of `sent` whose buffers the peer has posted again.
     returned: u64,
-    /// Own buffers that were posted again, and the number of these that was sent to the peer.
     pub(crate) freed: u64,
+    /// The number of `freed` that the peer knows.
     pub(crate) reported: u64,
 }
 
@@ -18,9 +18,9 @@ impl Credits {
         (u64::from(allowed) + self.returned).saturating_sub(self.sent)
     }
 
-    /// The peer has posted `number` buffers again in all.
+    /// Takes the number of buffers that the peer has posted again, in all.
     pub(crate) fn take_returned(&mut self, number: u64) {
-        // Credits never exceed the posted buffers, whatever the peer sends.
+        // A faulty peer must not get more credits than it has buffers.
         self.returned = self.returned.max(number.min(self.sent));
     }
 
@@ -39,7 +39,7 @@ impl Credits {
         self.freed as u32
     }
 
-    /// Whether the peer has used up half of its `granted` credits, as far as it knows.
+    /// Whether half of the peer's `granted` credits are free without the peer's knowledge.
     pub(crate) fn is_report_due(&self, granted: u32) -> bool {
         self.freed - self.reported >= u64::from(granted / 2).max(1)
     }

@@ -1,16 +1,13 @@
-//! The interface by which a transport reports frames and events.
-
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, ContextId, Envelope, Frame, Received};
 
-/// Receives the frames and events of a transport; one function for each kind of frame, so that the
+/// Receives the frames and events of a transport. Each kind of frame has its function, so that the
 /// kind is tested only once.
 ///
-/// `total` is the length of the whole body, `first` the part that has arrived, from nothing to the
-/// whole body. [`FrameSink::more`] follows with the rest.
+/// `total` is the length of the whole body. `first` is the part of it that has arrived, which may
+/// be empty. [`FrameSink::more`] follows with the rest.
 pub trait FrameSink {
-    /// [`Frame::Eager`].
     fn eager(
         &mut self,
         from: u32,
@@ -19,7 +16,6 @@ pub trait FrameSink {
         total: usize,
         first: Bytes<'_>,
     );
-    /// [`Frame::EagerSync`].
     fn eager_sync(
         &mut self,
         from: u32,
@@ -29,7 +25,7 @@ pub trait FrameSink {
         total: usize,
         first: Bytes<'_>,
     );
-    /// [`Frame::Rendezvous`]; `first` is the complete beginning that came with it.
+    /// `first` is the complete beginning of the message that goes with the announcement.
     fn rendezvous(
         &mut self,
         from: u32,
@@ -38,58 +34,49 @@ pub trait FrameSink {
         announced: Announced,
         first: Bytes<'_>,
     );
-    /// [`Frame::SyncAck`].
     fn sync_ack(&mut self, from: u32, request: u64);
-    /// [`Frame::Pull`].
     fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64, claimed: bool);
-    /// [`Frame::Fin`].
     fn fin(&mut self, from: u32, request: u64);
-    /// [`Frame::Withdraw`].
     fn withdraw(&mut self, from: u32, request: u64, number: u64);
-    /// [`Frame::Withdrawn`].
     fn withdrawn(&mut self, from: u32, request: u64);
-    /// [`Frame::AskLast`].
     fn ask_last(&mut self, _from: u32, _id: ContextId) {}
-    /// [`Frame::Last`].
     fn last(&mut self, _from: u32, _id: ContextId, _number: u64) {}
-    /// [`Frame::Data`].
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>);
-    /// [`Frame::Learn`].
     fn learn(&mut self, from: u32, id: ContextId, index: u32);
-    /// [`Frame::AskIndex`].
     fn ask_index(&mut self, _from: u32, _id: ContextId) {}
-    /// [`Frame::Meet`], for a transport that exchanges addresses over another one.
+    /// Only for a transport that exchanges its addresses over another transport.
     fn meet(&mut self, _from: u32, _wants_answer: bool, _total: usize, _first: Bytes<'_>) {}
-    /// The next part of the body whose first part `from` has sent last; it begins at `offset`.
+    /// The next part of the body that `from` has begun last; it begins at `offset`.
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>);
-    /// Contiguous memory for the next `len` bytes of that body, from `offset` on, of which a
-    /// transport may store some at the beginning. `None`: use [`FrameSink::more`].
+    /// Contiguous memory for the next `len` bytes of that body, from `offset` on. A transport may
+    /// store only some of them, at the beginning. `None`: use [`FrameSink::more`].
     fn place(&mut self, _from: u32, _offset: usize, _len: usize) -> Option<BytesMut<'_>> {
         None
     }
-    /// As [`FrameSink::place`], for an adapter that stores all of them later: into this contiguous
-    /// buffer, until [`FrameSink::placed`] or until
-    /// [`Transport::release`](crate::Transport::release) of the receive's token takes it back.
+    /// As [`FrameSink::place`], for an adapter that stores all bytes later. It may use the buffer
+    /// until [`FrameSink::placed`], or until [`Transport::release`](crate::Transport::release) of
+    /// the receive's token.
     fn place_lent(&mut self, _from: u32, _offset: usize, _len: usize) -> Option<UserBuf> {
         None
     }
-    /// `bytes` bytes were stored in the memory of [`FrameSink::place`], in place of
-    /// [`FrameSink::more`].
+    /// `bytes` bytes are stored in the memory of [`FrameSink::place`]; [`FrameSink::more`] does not
+    /// get them.
     fn placed(&mut self, _from: u32, _offset: usize, _bytes: usize) {}
     /// A send that returned [`Sent::Later`](crate::Sent::Later) is complete.
     fn sent(&mut self, token: u64);
     /// A receive posted with [`MatchingTransport::trecv`](crate::MatchingTransport::trecv) is
-    /// complete: a message of `length` bytes has come, of which the buffer has as much as fits.
+    /// complete: a message of `length` bytes has come, and the buffer has as much of it as fits.
     fn received(&mut self, _token: u64, _from: u32, _tag: i32, _length: u64) {}
-    /// A receive cancelled with [`tcancel`](crate::MatchingTransport::tcancel) gets nothing.
+    /// A receive was cancelled ([`tcancel`](crate::MatchingTransport::tcancel)) before a match.
     fn not_received(&mut self, _token: u64) {}
-    /// The peer has left as it should: nothing more comes from it.
+    /// The peer has left in good order: nothing more comes from it.
     fn left(&mut self, _peer: u32) {}
     /// The peer is lost; nothing more comes from it.
     fn lost(&mut self, peer: u32);
 }
 
-/// Hands a decoded frame to its function of `sink`; returns frames of the transport itself.
+/// Hands a decoded frame to its function of `sink`. Returns a frame that is for the transport
+/// itself.
 #[inline]
 pub fn dispatch<S: FrameSink + ?Sized>(
     from: u32,
@@ -135,7 +122,6 @@ pub fn dispatch<S: FrameSink + ?Sized>(
 
 #[cfg(test)]
 pub(crate) mod testing {
-
     use super::*;
 
     /// Accepts all frames, and counts the bytes of eager bodies.

@@ -1,6 +1,6 @@
-//! Introductions: processes whose network needs an address of each other exchange the addresses
-//! over another transport, by [`Frame::Meet`](oxmpi_wire::Frame::Meet). The network defines the
-//! body; this module joins its parts, and hands all other frames of that transport up.
+//! Introductions: the exchange of network addresses over another transport, by
+//! [`Frame::Meet`](oxmpi_wire::Frame::Meet). The network defines the body. This module joins the
+//! parts of a body, and hands all other frames of the transport up.
 
 use crate::constructor::{Constructor, Services, Situation};
 use crate::{FrameSink, Transport};
@@ -21,7 +21,7 @@ pub(crate) fn carrier(
     Ok(made.ok_or("the transport between nodes has nothing for this process")?.transport)
 }
 
-/// The longest introduction, in bytes: a longer one is reported empty.
+/// The longest introduction, in bytes. A longer one is reported as empty.
 pub(crate) const LONGEST_INTRODUCTION: usize = 264;
 
 #[derive(Debug)]
@@ -38,12 +38,11 @@ pub(crate) struct Introductions {
     begun: HashMap<u32, PartialIntroduction>,
     /// The sender, whether it wants an answer, and the body.
     whole: Vec<(u32, bool, Vec<u8>)>,
-    /// Peers that the other transport has reported as lost.
     lost: Vec<u32>,
 }
 
 impl Introductions {
-    /// A sink that keeps introductions and hands everything else to `sink`.
+    /// A sink that takes introductions and hands everything else to `sink`.
     pub(crate) fn watch<'a>(&'a mut self, sink: &'a mut dyn FrameSink) -> IntroductionSink<'a> {
         IntroductionSink { introductions: self, sink }
     }

@@ -1,35 +1,35 @@
 //! Transports, and the route to each peer.
 //!
 //! The engine sends a frame with a body ([`OutgoingMessage`]) to a peer, named by its rank in the
-//! job, and polls for frames, which arrive in a [`FrameSink`] with one function for each kind of
-//! frame. This crate knows neither communicators, nor matching, nor requests.
+//! job. It polls for frames, which arrive in a [`FrameSink`]. This crate knows neither
+//! communicators, nor matching, nor requests.
 //!
 //! - A [`Transport`] moves frames to the peers that it reaches. Each has a folder in
 //!   [`transports`]: [`tcp`] over sockets, [`lamd`] through relays, [`postboxes`] for the `usysv`
 //!   and `sysv` of LAM/MPI, and [`transports::loopback`] between threads, the example for a new
 //!   transport. The traits [`Membership`] (peers come, leave and die), [`Statistics`],
-//!   [`Connections`] and [`LastingMemory`] have defaults for transports without such a state.
-//! - A [`Module`](oxmpi_param::Module) describes a transport; its [`Constructor`] makes it in a
-//!   process.
+//!   [`Connections`] and [`LastingMemory`] have default functions for transports that need none.
+//! - A [`Module`](oxmpi_param::Module) describes a transport; its [`Constructor`] makes the
+//!   transport.
 //! - A network that matches messages is also a [`MatchingTransport`].
-//! - [`shm`] is the transport of one node. It is known by its type, because a message through it
+//! - [`shm`] is the transport of one node. It has no `dyn` interface, because a message through it
 //!   takes less time than a call through a table.
-//! - [`routes::Routes`] holds the transports of a process and the route to each peer, chosen at
-//!   first contact. It is the [`Fabric`] of the engine; the other one is [`sim`], a virtual network
+//! - [`routes::Routes`], the [`Fabric`] of the engine, holds the transports of a process and the
+//!   route to each peer, chosen at first contact. [`sim`] is another [`Fabric`]: a virtual network
 //!   with a seed.
 //!
 //! The promises of a transport:
 //!
-//! 1. Frames that match carry the sequence number of the engine. They may arrive in any order when
-//!    several paths lead to a peer; the engine restores the order. The oldest frame that has not
-//!    arrived and the newest one to the same peer are at most 127 apart.
+//! 1. Frames that match carry the sequence number of the engine. If several paths lead to a peer,
+//!   they may arrive in any order; the engine restores it. The oldest frame that has not arrived
+//!   and the newest one to the same peer are at most 127 apart.
 //! 2. [`Sent::Done`] means that the message is on the wire or in the peer's memory, not in a
 //!    private buffer that waits for credits; no callback follows. [`Sent::Later`] means that
 //!    [`FrameSink::sent`] reports this later. [`Sent::Full`] means that nothing was taken.
 //! 3. A long body may arrive in parts: the function of its frame gets the first,
-//!    [`FrameSink::more`] the others, in order. Until the last part has arrived no other frame with
-//!    a body comes from the same peer.
-//! 4. A lost peer is reported once by [`FrameSink::lost`], after everything that it had sent.
+//!   [`FrameSink::more`] the others, in order. Until the last part has arrived, no other frame with
+//!   a body comes from this peer.
+//! 4. [`FrameSink::lost`] reports a lost peer once, after everything that the peer had sent.
 #![forbid(unsafe_code)]
 
 mod addresses;

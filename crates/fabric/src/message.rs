@@ -1,5 +1,3 @@
-//! Messages to be sent, and the results of sending and receiving.
-
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::Frame;
@@ -37,13 +35,13 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Whether there are no bytes.
+    /// Whether the body has no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Copies the bytes from `from` on into `to`, which they fill.
+    /// Fills `to` with the bytes from `from` on.
     #[inline]
     pub fn fill(&self, from: usize, to: BytesMut<'_>) {
         match self {
@@ -60,15 +58,16 @@ pub struct OutgoingMessage<'a> {
     pub frame: Frame,
     pub body: Body<'a>,
     /// The buffer of which the body is a part, if the transport may use it until
-    /// [`FrameSink::sent`](crate::FrameSink::sent) instead of copying it: of [`Frame::Data`] the
-    /// packed bytes from its offset on, of any other frame the whole buffer.
+    /// [`FrameSink::sent`](crate::FrameSink::sent) instead of a copy. Of [`Frame::Data`] the body
+    /// begins at the frame's offset in the packed buffer; of any other frame it is the whole
+    /// buffer.
     pub lent: Option<&'a UserBuf>,
     /// The argument of [`FrameSink::sent`](crate::FrameSink::sent) after [`Sent::Later`].
     pub token: u64,
 }
 
 impl<'a> OutgoingMessage<'a> {
-    /// A message of the transport itself: without number, lent buffer and token.
+    /// A message of the transport itself.
     pub fn new(frame: Frame, body: Body<'a>) -> OutgoingMessage<'a> {
         OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 }
     }
@@ -77,12 +76,12 @@ impl<'a> OutgoingMessage<'a> {
 /// The result of sending a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {
-    /// The message has left and the body may be changed; no callback follows.
+    /// The message has left and the body may change; no callback follows.
     Done,
-    /// The message was taken; the body may not be changed before
+    /// The transport has taken the message; the body must not change before
     /// [`FrameSink::sent`](crate::FrameSink::sent).
     Later,
-    /// Nothing was taken: there is no room now.
+    /// The transport has taken nothing: there is no room now.
     Full,
 }
 
@@ -105,13 +104,11 @@ pub enum Taken {
         /// In bytes.
         len: usize,
     },
-    /// The beginning of the message is in the buffer; the rest comes by
-    /// [`FrameSink::more`](crate::FrameSink::more).
+    /// The beginning of the message is in the buffer; [`FrameSink::more`](crate::FrameSink::more)
+    /// gets the rest.
     Begun {
         tag: i32,
-        /// Length of the message, in bytes.
         total: usize,
-        /// Bytes in the buffer.
         stored: usize,
     },
     Nothing,
@@ -119,14 +116,12 @@ pub enum Taken {
     Other,
 }
 
-/// How to get the data of an announced message.
+/// The path of the data of an announced message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fetching {
-    /// By reading the sender's memory ([`OneSided::read`](crate::OneSided::read)).
     Read,
-    /// By a request to the sender if it waits in the library, else by reading.
+    /// A request to the sender if it waits in the library, else a read of its memory.
     AskOrRead,
-    /// By a request to the sender.
     Ask,
 }
 
@@ -145,6 +140,5 @@ pub enum Room {
 #[error("process {peer} cannot be reached: {why}")]
 pub struct Unreachable {
     pub peer: u32,
-    /// The reason, for the user.
     pub why: String,
 }

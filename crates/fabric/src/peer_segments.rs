@@ -1,5 +1,3 @@
-//! Segments of peers on this node, and the bells that wake the peers.
-
 use crate::Unreachable;
 use oxmpi_shm::door::Bell;
 use oxmpi_shm::segment::Segment;
@@ -14,20 +12,20 @@ pub type OpenSegment = Box<dyn FnMut(u32) -> Result<OpenedSegment, String> + Sen
 /// Opens the alarm of a process that may sleep on descriptors, if it has one.
 pub type OpenAlarm = Arc<dyn Fn(u32) -> Option<OwnedFd> + Send + Sync>;
 
-/// The segment of a peer, as the launcher has handed it over.
+/// A segment of a peer that the launcher has handed over.
 #[derive(Debug)]
 pub struct OpenedSegment {
     pub fd: OwnedFd,
-    /// The identity of its owner, if that belongs to another launcher.
+    /// The owner, if it belongs to another launcher.
     pub other: Option<ForeignProcess>,
 }
 
-/// A process of another launcher, where all processes have other numbers.
+/// A process of another launcher, which numbers processes differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForeignProcess {
     pub job: u64,
     pub number: u32,
-    /// The number of this process at that launcher.
+    /// The number of this process with that launcher.
     pub known_as: u32,
 }
 
@@ -36,7 +34,6 @@ pub struct ForeignProcess {
 pub struct PeerSegment {
     pub segment: Arc<Segment>,
     pub bell: Bell,
-    /// See [`ForeignProcess::known_as`].
     pub known_as: u32,
 }
 
@@ -55,12 +52,12 @@ impl std::fmt::Debug for PeerSegments {
 }
 
 impl PeerSegments {
-    /// For the owner of `own`; `open` opens the segments of peers.
+    /// The segments of peers of the process that owns `own`; `open` opens them.
     pub fn new(own: Arc<Segment>, kind: BarrierKind, open: OpenSegment) -> PeerSegments {
         PeerSegments { own, kind, open, open_alarm: None }
     }
 
-    /// Adds alarms that wake peers which may sleep on descriptors.
+    /// Adds alarms, which wake peers that may sleep on descriptors.
     #[must_use]
     pub fn with_alarms(self, open: OpenAlarm) -> PeerSegments {
         PeerSegments { open_alarm: Some(open), ..self }
@@ -77,8 +74,8 @@ impl PeerSegments {
     }
 
     /// The barriers between this process and the owner of a segment. Processes of one launcher use
-    /// the same kind. With a process of another launcher that has the fence on both sides, this
-    /// process uses the fence, too: its own heavy side is at least a fence.
+    /// the same kind. If a process of another launcher has the fence on both sides, this process
+    /// uses the fence, too: its own heavy side is at least a fence.
     pub fn kind_with(&self, its: &Segment) -> BarrierKind {
         match self.kind {
             BarrierKind::Asymmetric if !its.boot().asymmetric => BarrierKind::Symmetric,
@@ -90,7 +87,7 @@ impl PeerSegments {
     pub fn bell_of(&self, peer: u32, segment: &Arc<Segment>) -> Bell {
         let bell = Bell::new(segment, self.kind_with(segment));
         let Some(open) = self.open_alarm.clone() else { return bell };
-        // Opened at the first sleep of the peer: most peers are awake whenever a process rings.
+        // The alarm is opened at the first sleep of the peer, since most peers are awake when rung.
         let alarm = OnceLock::new();
         bell.with_alarm(Arc::new(move || {
             // A request that fails is made again at the next sleep.
@@ -120,7 +117,7 @@ impl PeerSegments {
         Ok(PeerSegment { segment, bell, known_as })
     }
 
-    /// Maps the heap in the segment of a peer, too. Returns whether that succeeded.
+    /// Maps the heap in the segment of a peer. Returns whether that succeeded.
     pub fn map_heap(&mut self, peer: u32, segment: &Segment) -> bool {
         (self.open)(peer).is_ok_and(|opened| segment.map_heap(opened.fd).is_ok())
     }

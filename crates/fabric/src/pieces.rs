@@ -1,7 +1,7 @@
-//! Pieces of long messages, out of buffers that are lent until the whole piece has left.
+//! Pieces of long messages in buffers that are lent until the whole piece has left.
 //!
-//! They are for transports whose adapters move a whole piece out of registered memory: where the
-//! adapter cannot do that, the piece goes in frames, while there is room, and the rest waits.
+//! They are for transports whose adapters move a whole piece out of registered memory. If the
+//! adapter cannot move a piece, it goes in frames as far as there is room, and the rest waits.
 
 use crate::{Body, FrameSink, OutgoingMessage, Sent, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
@@ -64,7 +64,7 @@ impl LentPiece {
     }
 }
 
-/// The pieces that wait for room, and the tokens of finished ones.
+/// The pieces that wait for room, and the tokens of pieces that have left.
 #[derive(Debug, Default)]
 pub(crate) struct LentPieces {
     waiting: Vec<LentPiece>,
@@ -84,12 +84,12 @@ impl LentPieces {
         self.waiting.iter().map(|one| one.to)
     }
 
-    /// Takes the waiting pieces; the caller returns unfinished ones by [`LentPieces::keep`].
+    /// Takes the waiting pieces. The caller returns unfinished pieces by [`LentPieces::keep`].
     pub(crate) fn take(&mut self) -> Vec<LentPiece> {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Puts a piece at the end of the queue, or finishes it if nothing of it is left.
+    /// Puts a piece at the end of the queue, or finishes it if all of it has left.
     pub(crate) fn keep(&mut self, piece: LentPiece) {
         if piece.len() > 0 {
             self.waiting.push(piece);
@@ -98,7 +98,6 @@ impl LentPieces {
         }
     }
 
-    /// The buffers of these tokens are free again.
     pub(crate) fn end(&mut self, tokens: impl IntoIterator<Item = u64>) {
         self.gone.extend(tokens);
     }
@@ -109,7 +108,7 @@ impl LentPieces {
         !gone.is_empty()
     }
 
-    /// Drops everything of a token, whose buffer is the program's again, without a report.
+    /// Drops everything of a token without a report: its buffer is the program's again.
     pub(crate) fn take_back(&mut self, token: u64) {
         self.waiting.retain(|one| one.token != token);
         self.gone.retain(|one| *one != token);

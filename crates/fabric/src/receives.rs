@@ -1,6 +1,6 @@
-//! Receives of long messages, as the engine has them: for tests of transports that move pieces out
+//! Receives of long messages as the engine makes them, for tests of transports that move pieces out
 //! of and into registered memory.
-#![allow(clippy::unwrap_used)] // a failure is the test's
+#![allow(clippy::unwrap_used)] // a failure fails the test
 
 use crate::FrameSink;
 use oxmpi_mem::buffer::UserBuf;
@@ -101,4 +101,38 @@ pub(crate) fn scattered(values: &[u8]) -> UserBuf {
     let byte = Layout::basic(1, 1);
     let layout = Arc::new(Layout::hvector(2, half, half as isize * 2, &byte).unwrap());
     memory.buf().cast(1, &layout).unwrap()
+}
+
+/// The eager messages and the losses that a transport reports.
+#[derive(Default)]
+pub(crate) struct Mailbox {
+    pub(crate) came: Vec<(i32, Vec<u8>)>,
+    pub(crate) lost: Vec<u32>,
+}
+
+impl FrameSink for Mailbox {
+    fn eager(&mut self, _: u32, _: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
+        assert_eq!(total, first.len());
+        self.came.push((envelope.tag, first.to_vec()));
+    }
+    fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
+    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
+    fn sync_ack(&mut self, _: u32, _: u64) {}
+    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: bool) {}
+    fn fin(&mut self, _: u32, _: u64) {}
+    fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
+    fn withdrawn(&mut self, _: u32, _: u64) {}
+    fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
+    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
+    fn more(&mut self, _: u32, _: usize, _: Bytes<'_>) {}
+    fn sent(&mut self, _: u64) {}
+    fn lost(&mut self, peer: u32) {
+        self.lost.push(peer);
+    }
+}
+
+/// A short message of any length.
+pub(crate) fn planned(from: u32, number: u32) -> Vec<u8> {
+    let len = (number * 29 + from * 7) % 65;
+    (0..len).map(|at| (at * 31 + number * 7 + from) as u8).collect()
 }

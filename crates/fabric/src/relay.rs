@@ -1,21 +1,21 @@
-//! The relay of a node: it passes on the messages of the node's processes, to each other and to the
-//! relays of other nodes.
+//! The relay of a node, which passes on the messages of the node's processes: to each other, and to
+//! the relays of other nodes.
 //!
-//! The launcher reports over a control socket which processes there are and on which nodes
-//! ([`Order`]); the relay ends with that socket.
+//! The launcher reports over a control socket which processes exist and on which nodes ([`Order`]).
+//! The relay ends with that socket.
 //!
 //! Rules
-//! 1. It reads from every process at any time, and never waits to write: data that a receiver does
-//!    not take stay in a queue of that receiver, and delay no other receiver.
-//! 2. Messages from one process to another pass in order, through one queue on each node.
+//! 1. The relay reads from every process at any time, and never waits to write. Data that a
+//!   receiver does not take stay in a queue of that receiver, and delay no other receiver.
+//! 2. Messages from one process to another stay in order, in one queue on each node.
 //! 3. If a process sends bytes that are no packet, the relay stops serving that process alone, and
 //!    notifies the launcher.
-//! 4. A message waits for a process whose node the launcher has not reported yet, or that has not
-//!    fetched its socket yet. A message for a process that has ended is dropped.
-//! 5. A message to a node that the launcher has reported as lost is dropped; everything that its
-//!    processes have sent counts as passed on.
-//! 6. At most [`Relay::new`]'s number of files stay open while their messages wait; the content of
-//!    others is kept in memory.
+//! 4. If the launcher has not reported the node of a receiver yet, or the receiver has not fetched
+//!   its socket yet, the message waits. A message for a process that has ended is dropped.
+//! 5. A message to a node that the launcher has reported as lost is dropped, and all messages of
+//!   its processes count as passed on.
+//! 6. At most [`Relay::new`]'s number of files stay open while their messages wait. The relay keeps
+//!   the content of other files in memory.
 
 mod far;
 mod parcels;
@@ -35,23 +35,22 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// The names of descriptors in the poller: the kind, and a number below.
+/// The names of descriptors in the poller: a kind, plus a number below 2^32.
 const CONTROL: u64 = 1 << 32;
 const PROCESS: u64 = 2 << 32;
 const RELAYS: u64 = 3 << 32;
 
-/// Bytes of a file that are read or written at a time: they fit into a cache.
+/// The bytes of a file that one call reads or writes: they fit into a cache.
 pub(crate) const PART: usize = 256 << 10;
 /// The number of packets taken from a process before the next one is served.
 const READS: usize = 64;
 /// Exclusive.
 const MOST_PROCESSES: u32 = 1 << 24;
-/// The node of a process that has not been reported.
 const NOWHERE: u32 = u32::MAX;
-/// The pause when the kernel has no memory or descriptors to send.
+/// The pause after the kernel had no memory or no descriptors for a message.
 const STARVED: Duration = Duration::from_millis(10);
-/// The default time for attempts to reach another relay: longer than an agent may be silent before
-/// the launcher reports its host as lost, which a job may survive.
+/// The default time for attempts to reach another relay. It is longer than an agent may be silent
+/// before the launcher reports its host as lost, which a job may survive.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 #[derive(Debug, Default)]
@@ -59,11 +58,10 @@ struct Member {
     socket: Option<OwnedFd>,
     queue: ParcelQueue,
     wants_room: bool,
-    /// Whether writes to it have failed.
     writes_failed: bool,
-    /// Whether it has ended, and everything that it has sent was passed on.
+    /// Whether the process has ended, and all its messages were passed on.
     has_ended: bool,
-    /// Processes to be notified of that.
+    /// The processes that wait for an answer about that.
     requesters: Vec<u32>,
 }
 
@@ -82,7 +80,7 @@ pub struct Relay {
     places: Vec<u32>,
     unplaced: HashMap<u32, Vec<Parcel>>,
     far: Option<FarRelays>,
-    /// Requests about the end of a process on another node that have no answer: requester, process.
+    /// Open requests about the end of a process on another node: requester, process.
     end_queries: Vec<(u32, u32)>,
     lost: HashSet<u32>,
     files: usize,
@@ -91,14 +89,14 @@ pub struct Relay {
     packet: Vec<u8>,
 }
 
-/// The state of the control socket.
 enum Launcher {
     Stays,
     Gone,
 }
 
 impl Relay {
-    /// `control` is its control socket ([`parcel::pair`]); at most `most_files` files stay open.
+    /// `control`: the relay's control socket ([`parcel::pair`]). At most `most_files` files stay
+    /// open.
     pub fn new(control: OwnedFd, most_files: usize) -> io::Result<Relay> {
         parcel::set_nonblocking(&control)?;
         let poller = Poller::new()?;
@@ -126,15 +124,15 @@ impl Relay {
         Relay { patience, ..self }
     }
 
-    /// Passes messages on until the launcher closes the control socket.
+    /// Passes on messages until the launcher closes the control socket.
     ///
     /// # Errors
-    /// The relay cannot continue. It has notified the launcher.
+    /// The relay cannot continue; it has notified the launcher.
     pub fn run(mut self) -> Result<(), RelayError> {
         let ended = self.serve();
         if let Err(RelayError(text)) = &ended {
             let notice = Notice::Lost { text: text.clone() }.encode();
-            // A launcher that does not read the notice sees the end of the relay.
+            // A launcher that does not read the notice still detects the end of the relay.
             let _ = parcel::send(&self.control, &[Bytes::from(&notice[..])], None);
         }
         ended
@@ -257,7 +255,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Takes at most `most` packets of a process. Returns whether there may be more.
+    /// Takes at most `most` packets of a process. Returns whether more may wait.
     fn receive_from(&mut self, number: u32, most: usize) -> Result<bool, RelayError> {
         for _ in 0..most {
             let Some(socket) = self.members.get(&number).and_then(|member| member.socket.as_ref())
@@ -285,7 +283,7 @@ impl Relay {
         Ok(true)
     }
 
-    /// Passes on a packet of process `from`. The inner error is about the packet (rule 3).
+    /// Passes on a packet of process `from`. The inner error concerns the packet (rule 3).
     fn pass_on(
         &mut self,
         from: u32,
@@ -330,8 +328,8 @@ impl Relay {
         match &mut self.far {
             _ if place == NOWHERE => {
                 self.unplaced.entry(to).or_default().push(parcel);
-                // The launcher sends this number to this relay before the sender: the order is
-                // already here.
+                // The launcher sends the node of a process to this relay before it sends the
+                // process's number to the sender: the order is already here.
                 self.take_orders()?;
             }
             _ if place == self.node => self.arrive(to, parcel)?,
@@ -402,7 +400,7 @@ impl Relay {
             }
         }
         if wants_room != std::mem::replace(&mut member.wants_room, wants_room) {
-            // It fails only for a descriptor that was not added, and this one was.
+            // This fails only for a descriptor that was not added.
             let _ = self.poller.change(socket, PROCESS | u64::from(number), wants_room);
         }
     }
@@ -424,7 +422,7 @@ impl Relay {
     fn receive_from_relays(&mut self) -> Result<(), RelayError> {
         let Some(far) = &mut self.far else { return Ok(()) };
         let came = far.receive(&mut self.files)?;
-        // Over the control socket like all notices, so that it arrives before the end of the job.
+        // Notices go over the control socket, so that they arrive before the end of the job.
         for text in far.take_texts() {
             let _ = parcel::send(
                 &self.control,
@@ -440,7 +438,7 @@ impl Relay {
 
     fn lose(&mut self, node: u32) -> Result<(), RelayError> {
         self.lost.insert(node);
-        // Frames that have arrived from there by now count.
+        // Frames that have already arrived from that node count.
         self.receive_from_relays()?;
         if let Some(far) = &mut self.far {
             far.remove_failed(node, &mut self.files);

@@ -3,12 +3,11 @@
 //! Shared memory is known by its type; the others are `dyn` [`Transport`]. The pure function
 //! [`choose`] decides the route to a peer once, at first contact, from the node of the peer and the
 //! reach of each transport. It prefers transports through memory for the own job (postboxes), then
-//! shared memory, then transports whose polls cost system calls, in the order in which they were
-//! added.
+//! shared memory, then transports whose polls cost system calls, in the order of their addition.
 //!
-//! A peer with another route is never granted a ring, so the fast calls try only the rings: for
-//! such a peer they answer as for a cold one. They take the same instructions as without other
-//! transports.
+//! A peer with another route never gets a ring. The fast calls try only the rings, so they return
+//! the same for such a peer as for a cold one, and take the same instructions as in a process
+//! without other transports.
 
 mod choice;
 mod deaths;
@@ -43,8 +42,8 @@ use oxmpi_wire::Tags;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Polls of shared memory in vain before one of the sockets, which is a system call; while messages
-/// arrive through memory there are [`POLLS`].
+/// While nothing arrives, there are this many polls of shared memory before a poll of the sockets,
+/// which is a system call. While messages arrive through memory, there are [`POLLS`].
 const POLLS_IN_VAIN: u32 = 4;
 const POLLS: u32 = 64;
 
@@ -59,25 +58,24 @@ pub struct Routes {
     shm: Shm,
     /// The peers whose messages go through shared memory.
     memory: Reach,
-    /// Transports whose polls cost no system call come first.
+    /// Sorted: transports whose polls cost no system call come first.
     others: Vec<Other>,
-    /// The number of transports in `others` whose polls cost no system call.
+    /// The number of `others` whose polls cost no system call.
     cheap: usize,
     matching: Option<u8>,
-    /// By rank; empty while there are no others.
+    /// By rank; empty without `others`.
     table: Vec<Option<Route>>,
     /// `None`: all processes are on this node.
     nodes: Option<Nodes>,
-    /// Whether the job is on several nodes, which have numbers.
     is_on_nodes: bool,
-    /// Ranks of the own job that use control sections on their node, whatever their route.
+    /// The ranks of the own job that use control sections on their node, whatever their route.
     sections_of: Option<Range<u32>>,
     deaths: Option<Deaths>,
-    /// `Some` if messages can be quiesced.
     quiescing: Option<Quiescing>,
     ask_addition: Option<AskAddition>,
     polls: u32,
-    /// Whether a quick check shows that nothing has arrived and nobody has died.
+    /// Whether a check of shared memory alone shows that nothing has arrived and no process has
+    /// died.
     can_check_quickly: bool,
     is_shared: bool,
 }
@@ -131,7 +129,7 @@ impl Routes {
     }
 
     /// Adds the nodes of the launcher's processes. Without them all processes count as being on
-    /// this node: a transport that does not reach other launchers needs them.
+    /// this node. A transport that does not reach other launchers needs them.
     #[must_use]
     pub fn with_nodes(self, nodes: Nodes) -> Routes {
         Routes { nodes: Some(nodes), ..self }
@@ -143,10 +141,10 @@ impl Routes {
         Routes { is_on_nodes: true, ..self.with_nodes(nodes) }
     }
 
-    /// Lets the ranks `job` use the control sections of their node, although another transport
+    /// Lets the ranks `job` use the control sections of their node although another transport
     /// carries their messages. Their bells raise alarms
-    /// ([`PeerSegments::with_alarms`](crate::peer_segments::PeerSegments::with_alarms)). Only ranks
-    /// of the own job count, as it is unknown of others whether their descriptors can be rung.
+    /// ([`PeerSegments::with_alarms`](crate::peer_segments::PeerSegments::with_alarms)). Of a
+    /// process of another job it is unknown whether it has an alarm.
     #[must_use]
     pub fn with_sections_of(self, job: Range<u32>) -> Routes {
         Routes { sections_of: Some(job), ..self }
@@ -154,11 +152,11 @@ impl Routes {
 
     /// Reports the deaths that the launcher counts in this process's `segment`.
     #[must_use]
-    pub fn with_deaths(self, segment: Arc<Segment>, who: AskDeath) -> Routes {
-        Routes { deaths: Some(Deaths::new(segment, who)), can_check_quickly: false, ..self }
+    pub fn with_deaths(self, segment: Arc<Segment>, query: AskDeath) -> Routes {
+        Routes { deaths: Some(Deaths::new(segment, query)), can_check_quickly: false, ..self }
     }
 
-    /// Lets the launcher quiesce messages by `segment`; only with
+    /// Lets the launcher quiesce messages by `segment`, if a transport has
     /// [`Connections`](crate::Connections).
     #[must_use]
     pub fn with_coordinator(
@@ -209,7 +207,7 @@ impl Routes {
                 self.note(peer, route);
                 route
             }
-            // It reports why it cannot reach the peer, unless another one is added first.
+            // The last offer returns the error, unless another transport is added first.
             None => offers.last().map_or(Route::Memory, |(route, _)| *route),
         }
     }
@@ -239,12 +237,12 @@ impl Routes {
         }
     }
 
-    /// Whether this process and a peer share memory: by the route, or by the node.
+    /// Whether this process and a peer share memory: by the route or by the node.
     fn shares_memory(&mut self, peer: u32) -> bool {
         if self.memory == Reach::Nobody { self.is_here(peer) } else { self.is_near(peer) }
     }
 
-    /// As [`Routes::shares_memory`], where messages go through memory.
+    /// Whether messages with a peer go through memory.
     #[inline]
     fn is_near(&mut self, peer: u32) -> bool {
         let route = self.route(peer);
@@ -277,7 +275,7 @@ impl Routes {
         self.poll_others(except, came, sink)
     }
 
-    /// Polls the others; `came` says whether something arrived through shared memory.
+    /// Polls `others`. `came`: something has arrived through shared memory.
     fn poll_others(
         &mut self,
         except: Option<u32>,
@@ -315,7 +313,7 @@ impl Routes {
     fn report_deaths<S: FrameSink>(&mut self, sink: &mut S) {
         let Some(deaths) = &mut self.deaths else { return };
         let dead = deaths.take_new();
-        // Frames of others may wait behind a half-written frame of a dead process.
+        // Frames of living processes may wait behind a half-written frame of a dead process.
         for _ in 0..=dead.len() {
             while self.poll_all(sink) {}
             for peer in &dead {
@@ -336,7 +334,7 @@ impl Routes {
         self.shm.copy_facts()
     }
 
-    /// Changes the settings of shared memory, and the longest eager message over sockets in bytes.
+    /// Changes the settings of shared memory, and the eager limit of the sockets in bytes.
     pub fn retune(&mut self, shm: shm::ShmSettings, tcp_eager_limit: usize) {
         self.shm.retune(shm);
         for other in &mut self.others {
@@ -345,7 +343,7 @@ impl Routes {
     }
 }
 
-/// Whether to poll at the cost of a system call; `polls` counts since the last such poll.
+/// Whether a poll that costs a system call is due; `polls` counts since the last such poll.
 #[inline]
 fn is_poll_due(polls: &mut u32, came: bool) -> bool {
     *polls += if came { 1 } else { POLLS / POLLS_IN_VAIN };
@@ -444,7 +442,7 @@ impl Fabric for Routes {
     ) -> bool {
         match self.route(to) {
             Route::Memory => self.shm.send_now(to, context, tag, bytes),
-            // While messages are quiesced none may leave by this path.
+            // While messages are quiesced, none may leave by this path.
             Route::Other(at) => {
                 self.quiescing.is_none()
                     && self.other(at).send_now(to, context, tag, sequence, bytes)
@@ -481,8 +479,8 @@ impl Fabric for Routes {
             return true;
         }
         if !came && !deaths.dead().is_empty() {
-            // A half-written frame may lie behind one that a living process had not finished
-            // before.
+            // A half-written frame may lie behind a frame that a living process has finished only
+            // now.
             return self.shm.skip_dead(deaths.dead());
         }
         came
@@ -523,7 +521,7 @@ impl Fabric for Routes {
         }
     }
 
-    /// Any transport may wake the process, or forbid the sleep: the next poll is of all.
+    /// Any transport may wake the process or forbid the sleep, so the next poll is of all.
     fn before_sleep(&mut self) -> bool {
         self.polls = POLLS;
         self.for_all(|other| other.before_sleep())
@@ -626,7 +624,7 @@ impl OneSided for Routes {
     }
 
     fn can_access(&mut self, peer: u32) -> bool {
-        self.is_near(peer) && self.shm.can_access(peer)
+        self.is_near(peer) && self.shm.can_read(peer)
     }
 
     fn read(&mut self, peer: u32, address: u64, into: BytesMut<'_>) -> Result<(), Unreachable> {
@@ -736,7 +734,7 @@ impl Membership for Routes {
         }
     }
 
-    /// Where the job continues after failures, such a peer counts as dead.
+    /// If the job continues after failures, an unreachable peer counts as dead.
     fn lost_messages(&mut self) -> Option<String> {
         if self.deaths.is_some() {
             return None;

@@ -1,36 +1,37 @@
 //! Shared memory: the default path between processes of one node.
 //!
 //! Each process has one segment, into which its peers write. A *cold* peer writes its frames into
-//! the inbox of the segment; after some messages the receiver grants it a *pair ring*, while there
-//! are free ones. So an idle process polls little, and memory does not grow with the square of the
-//! number of ranks.
+//! the inbox of the segment. After some messages the receiver grants it a *pair ring*, if one is
+//! free. So an idle process polls little, and memory does not grow with the square of the number of
+//! ranks.
 //!
-//! Rules (beside those of the ring, the inbox and the door in `oxmpi_shm`)
+//! Rules (besides those of the ring, the inbox and the door in `oxmpi_shm`)
 //!
-//! 1. A frame for a cold peer lies in one cell of the inbox, with its body, or, if that is longer,
-//!    with the place of the body in the sender's pool ([`Frame::Pooled`]). If the pool has no room
-//!    the message is announced.
+//! 1. A frame for a cold peer lies in one cell of the inbox. Its body follows in the cell, or, if
+//!   it is too long, lies in the sender's pool ([`Frame::Pooled`]). If the pool has no room, the
+//!   message is announced.
 //! 2. The receiver counts the cells of each peer. After `ring_after` cells it takes a free ring and
-//!    sends [`Frame::RingGrant`].
+//!   sends [`Frame::RingGrant`].
 //! 3. The sender's first frame in the ring is [`Frame::RingOpen`] with the number of cells that it
-//!    has put into the inbox. The receiver leaves it there until it has seen that number: so
-//!    nothing in the ring overtakes the inbox, and the sender never returns to the inbox.
-//! 4. In the ring, eager messages whose context index has 16 bits need no frame: at most 56 bytes
-//!    lie in their slot, longer ones in chunks. All other messages are a frame in a slot, with its
-//!    body in chunks behind it.
-//! 5. Chunks lie in the sender's pool if they are many and it has room, else in the data ring. So a
-//!    receiver maps the peer's segment before it grants a ring.
+//!   has put into the inbox. The receiver leaves this frame in the ring until it has received that
+//!   number of cells: nothing in the ring overtakes the inbox, and the sender never returns to the
+//!   inbox.
+//! 4. In the ring, an eager message whose context index has 16 bits needs no frame: at most 56
+//!   bytes lie in its slot, more bytes in chunks. Every other message is a frame in a slot, with
+//!   its body in chunks behind it.
+//! 5. Many chunks lie in the sender's pool if it has room; otherwise chunks lie in the data ring.
+//!   So a receiver maps the peer's segment before it grants a ring.
 //! 6. After each publication the sender rings the peer's bell.
-//! 7. The receiver alone copies an announced message that lies in the sender's heap, from its own
-//!    mapping of that heap, which it makes at the first such message. This needs no permission to
-//!    read the sender's memory.
+//! 7. If an announced message lies in the sender's heap, the receiver copies it from its own
+//!   mapping of that heap, which it makes at the first such message. This needs no permission to
+//!   read the sender's memory.
 //! 8. A message for which a single copy is faster ([`copy_policy`]) is announced with its address,
-//!    however short; in the sender's heap this holds for more lengths. The sender of a standard
-//!    send can take the message back (rules of [`oxmpi_shm::announcement`]).
+//!   even if it is short; in the sender's heap a single copy is faster for more lengths. The sender
+//!   of a standard send can take the message back (rules of [`oxmpi_shm::announcement`]).
 //! 9. An announced message for which two copies are faster goes through the pool in pieces, however
-//!    long it is, while both processes wait in the library. At most a share of the pool
-//!    ([`copy_policy::Streaming`]) holds pieces for one peer. When the sender leaves the library,
-//!    or finds the pool full of data for others, the receiver reads the rest as by rule 8.
+//!   long it is, while both processes wait in the library. At most a share of the pool
+//!   ([`copy_policy::Streaming`]) holds pieces for one peer. When the sender leaves the library, or
+//!   finds the pool full of data for others, the receiver reads the rest by rule 8.
 
 mod calls;
 pub mod copy_policy;
@@ -61,14 +62,14 @@ use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The number of messages, or parts of them, taken from one ring before the next one.
+/// The number of messages, or parts of messages, taken from one ring before the next ring.
 const BURST: usize = 32;
 
 /// The settings of shared memory in this process.
 #[derive(Debug, Clone)]
 pub struct ShmSettings {
     pub eager_limit: usize,
-    /// Messages through the inbox before a peer is granted a ring.
+    /// The number of messages through the inbox after which a peer is granted a ring.
     pub ring_after: u64,
     /// The shortest message that goes through the sender's pool, in bytes.
     pub pool_from: usize,
@@ -91,7 +92,7 @@ impl Default for ShmSettings {
 }
 
 impl ShmSettings {
-    /// The protocols to a peer that may read the sender's memory, with or without the sender's
+    /// The protocols to a peer that may read the sender's memory; `has_pool`: the sender has a
     /// pool.
     pub fn plan(&self, has_pool: bool) -> CopyPlan {
         let (ring_below, single_copy) = (self.pool_from, self.single_copy);
@@ -103,25 +104,25 @@ impl ShmSettings {
     }
 }
 
-/// The transport of one process to all processes of its node.
+/// The transport of one process to the processes of its node.
 pub struct Shm {
     me: u32,
     own: Arc<Segment>,
     peer_segments: PeerSegments,
     settings: ShmSettings,
     plan: Arc<CopyPlan>,
-    /// The longest eager message without its header, in bytes.
+    /// The longest eager message without a header, in bytes.
     inline_limit: usize,
     pool: Option<Pool>,
     streaming: Streaming,
     /// Bytes of pulled messages that went through the pool.
     piece_bytes: u64,
     inbox: InboxReceiver,
-    /// By rank; made at first contact.
+    /// By rank; `None` before the first contact.
     links: Vec<Option<Box<Link>>>,
-    /// The peers with a ring in our segment, by the number of the ring.
+    /// The peers with a ring in the own segment, by the number of the ring.
     granted: Vec<u32>,
-    /// Peers and the rings that are granted to them when the frame finds room.
+    /// Peers with their rings, for [`Frame::RingGrant`] frames that wait for room.
     grants: VecDeque<(u32, u32)>,
     sections: SectionTable,
     announcements: AnnouncementSender,
@@ -132,9 +133,9 @@ pub struct Shm {
 #[derive(Debug, Default)]
 struct Link {
     out: Option<Out>,
-    /// Frames that the peer has put into our inbox.
+    /// Frames of the peer in the own inbox.
     cells_in: u64,
-    /// Messages that match, from the peer, modulo 256.
+    /// The number of the peer's messages that match, modulo 256.
     matched_in: u8,
     ring_in: Option<RingIn>,
     can_read: Option<bool>,
@@ -243,7 +244,15 @@ impl Shm {
         Ok(self.link(peer).out.insert(out))
     }
 
-    /// The longest body, at most `wanted` bytes, through the pool if it has room, else by the path.
+    fn contact(&mut self, peer: u32) -> Result<&mut Out, Unreachable> {
+        if self.out(peer).is_none() {
+            return self.connect(peer);
+        }
+        self.out_mut(peer).ok_or_else(|| calls::no_contact(peer))
+    }
+
+    /// The longest body, at most `wanted` bytes: through the pool if it has room, else in the ring
+    /// or inbox.
     fn longest_body(&mut self, to: u32, wanted: usize) -> usize {
         let by_itself = match out_of(&mut self.links, to) {
             Some(Out { path: Path::Ring(ring), .. }) => ring.max_data(),
@@ -256,8 +265,8 @@ impl Shm {
         if longest > by_itself && pool.room_for(longest) { longest } else { by_itself }
     }
 
-    /// Whether a message is announced for the receiver's copy, however short it is: by
-    /// [`copy_policy`], where the two may read each other's memory, as far as this process knows.
+    /// Whether a message is announced for the receiver's copy, even if it is short: [`copy_policy`]
+    /// decides, if the two may read each other's memory as far as this process knows.
     #[inline]
     fn is_for_single_copy(&mut self, peer: u32, bytes: Bytes<'_>) -> bool {
         let Some(out) = out_of(&mut self.links, peer) else { return false };
@@ -267,8 +276,8 @@ impl Shm {
         is_announced && self.can_read(peer)
     }
 
-    /// Whether this process may read the peer's memory, tried once by a real read.
-    fn can_read(&mut self, peer: u32) -> bool {
+    /// Whether this process may read the peer's memory; a real read, made once, decides.
+    pub(crate) fn can_read(&mut self, peer: u32) -> bool {
         if self.settings.single_copy == SingleCopyMode::Off {
             return false;
         }
@@ -280,10 +289,7 @@ impl Shm {
 
     #[cold]
     fn probe(&mut self, peer: u32) -> bool {
-        if self.out(peer).is_none() && self.connect(peer).is_err() {
-            return false;
-        }
-        let Some(out) = self.out_mut(peer) else { return false };
+        let Ok(out) = self.contact(peer) else { return false };
         let Some(pid) = out.segment.status().pid() else { return false };
         let readable = out.segment.is_readable_in(RemoteProcess { pid });
         out.pid = pid;
@@ -293,7 +299,7 @@ impl Shm {
 
     /// Whether these bytes lie in the peer's heap, and the heap is mapped here (rule 7).
     fn is_in_heap(&mut self, peer: u32, address: u64, len: usize) -> bool {
-        if self.out(peer).is_none() && self.connect(peer).is_err() {
+        if self.contact(peer).is_err() {
             return false;
         }
         let Some(Some(link)) = self.links.get_mut(peer as usize) else { return false };
@@ -314,7 +320,7 @@ impl Shm {
     /// Grants a ring to a peer by rules 2 and 5.
     fn consider_ring(&mut self, peer: u32) {
         let Some(index) = self.free_ring() else { return };
-        if self.out(peer).is_none() && self.connect(peer).is_err() {
+        if self.contact(peer).is_err() {
             return;
         }
         let kind = self
@@ -375,14 +381,14 @@ impl Shm {
             if self.send_own(peer, Frame::RingGrant { ring }) == Ok(Sent::Full) {
                 break;
             }
-            // It has left; or the peer cannot be reached, and will not use the ring.
+            // The grant has left, or the peer is unreachable and will not use the ring.
             self.grants.pop_front();
         }
         any
     }
 
     /// Skips the next cell of the inbox if one of these processes, *which must be known to be
-    /// dead*, has not finished it. Returns whether it skipped one.
+    /// dead*, has not finished it. Returns whether it skipped a cell.
     pub(crate) fn skip_dead(&mut self, dead: &[u32]) -> bool {
         let next = self.inbox.claimed_by();
         next.is_some_and(|producer| dead.contains(&producer) && self.inbox.skip_dead(producer))
@@ -434,7 +440,8 @@ impl Shm {
         any
     }
 
-    /// Takes a message in the pool of a cold peer (rule 1), lost if the pool is unreadable.
+    /// Takes a message that a cold peer has put into its pool (rule 1). The peer is lost if the
+    /// pool is unreadable.
     #[cold]
     fn take_pooled<S: FrameSink>(
         &mut self,
@@ -443,10 +450,7 @@ impl Shm {
         pieces: [(u32, u32); 2],
         sink: &mut S,
     ) {
-        if self.out(from).is_none() && self.connect(from).is_err() {
-            return sink.lost(from);
-        }
-        let pool = self.out(from).and_then(|out| out.segment.pool());
+        let pool = self.contact(from).ok().and_then(|out| out.segment.pool());
         let Some(mut pool) = pool.map(PoolView::new) else { return sink.lost(from) };
         let pieces = pieces.map(|(position, len)| (position, len as usize));
         let [Some(first), Some(rest)] = pieces.map(|(position, len)| pool.bytes(position, len))

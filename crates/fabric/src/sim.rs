@@ -1,16 +1,16 @@
 //! A virtual network with a virtual clock: thousands of processes in one thread, and a seed that
 //! replays a failure.
 //!
-//! All processes of a world share one [`Network`]. A frame that is sent becomes an event at a later
-//! virtual time. Several paths lead to each peer: within one path frames keep their order, between
-//! paths they overtake each other. The network sometimes refuses messages (the ring is full), takes
-//! some before they have left, hands long bodies up in parts over several polls, and can kill a
+//! All processes of a world share one [`Network`]. A sent frame becomes an event at a later virtual
+//! time. Several paths lead to each peer: frames on one path stay in order, frames on different
+//! paths can overtake each other. The network sometimes refuses messages (a full ring), takes some
+//! messages before they leave, and delivers long bodies in parts over several polls. It can kill a
 //! process at a given time, which it reports to the others. Between nodes it may match messages
 //! ([`LinkFaults::matched_beyond`]).
 //!
-//! The driver polls processes in any order and calls [`Network::advance`] when none can continue.
-//! All randomness comes from the seed; [`Network::trace`] differs between two worlds in which
-//! anything differs.
+//! The driver polls processes in any order, and calls [`Network::advance`] when none can continue.
+//! All randomness comes from the seed. Worlds that differ in anything differ in their
+//! [`Network::trace`].
 
 mod link_faults;
 mod matching;
@@ -26,8 +26,7 @@ use matching::{Queues, Tagged};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::cell::RefCell;
-use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 #[derive(Debug)]
@@ -100,31 +99,6 @@ impl Event {
     }
 }
 
-/// Of two events at the same time the older comes first.
-#[derive(Debug)]
-struct DueEvent {
-    time_ns: u64,
-    number: u64,
-    event: Event,
-}
-
-impl Ord for DueEvent {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.time_ns, other.number).cmp(&(self.time_ns, self.number))
-    }
-}
-impl PartialOrd for DueEvent {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl PartialEq for DueEvent {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-impl Eq for DueEvent {}
-
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
 enum ProcessState {
     #[default]
@@ -137,7 +111,7 @@ enum ProcessState {
 struct Port {
     came: VecDeque<Event>,
     life: ProcessState,
-    /// The arrival time of the last frame that it has sent.
+    /// The arrival time of the last frame that the process has sent.
     quiet_ns: u64,
     queues: Queues,
 }
@@ -147,11 +121,9 @@ const UNDER_WAY: usize = 100;
 
 #[derive(Debug, Default)]
 struct SimLink {
-    /// The arrival time of the last frame of each path: none overtakes it there.
     last_on_path: Vec<u64>,
-    /// The arrival time of the last message that the network matches.
     last_tagged: u64,
-    /// The number of the oldest frame that matches and has not arrived; `arrived` begins there.
+    /// The number of the oldest matched frame that has not arrived; `arrived` begins with it.
     oldest: u64,
     arrived: VecDeque<bool>,
 }
@@ -174,7 +146,8 @@ pub struct Network {
     faults: LinkFaults,
     random: Random,
     now_ns: u64,
-    events: BinaryHeap<DueEvent>,
+    /// By time; of two events at one time the older comes first.
+    events: BTreeMap<(u64, u64), Event>,
     next_event: u64,
     ports: Vec<Port>,
     links: HashMap<(u32, u32), SimLink>,
@@ -190,7 +163,7 @@ impl Network {
             faults,
             random: Random::new(seed),
             now_ns: 0,
-            events: BinaryHeap::new(),
+            events: BTreeMap::new(),
             next_event: 0,
             ports: (0..processes).map(|_| Port::default()).collect(),
             links: HashMap::new(),
@@ -205,17 +178,17 @@ impl Network {
         self.now_ns
     }
 
-    /// The number of frames that have been sent.
+    /// The number of frames sent.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// The number of arrived frames that could not be decoded, and were dropped.
+    /// The number of frames that arrived and were dropped because they could not be decoded.
     pub fn undecodable(&self) -> u64 {
         self.undecodable
     }
 
-    /// A hash of everything that has happened so far: times, receivers and bytes.
+    /// A hash of all times, receivers and bytes so far.
     pub fn trace(&self) -> u64 {
         self.trace
     }
@@ -230,7 +203,8 @@ impl Network {
         self.faults = faults;
     }
 
-    /// Kills a process `after_ns` from now, unless it has left. Its sent messages still arrive.
+    /// Kills a process `after_ns` from now, unless it has left by then. Its sent messages still
+    /// arrive.
     pub fn kill_after(&mut self, process: u32, after_ns: u64) {
         self.at(self.now_ns + after_ns, Event::Death { process });
     }
@@ -240,7 +214,7 @@ impl Network {
         self.die(process);
     }
 
-    /// A process leaves as it should: nothing reaches it any more, and senders get a notice.
+    /// A process leaves in good order: no frame reaches it any more, and senders get a notice.
     pub fn leave(&mut self, process: u32) {
         let port = &mut self.ports[process as usize];
         let came = std::mem::take(&mut port.came);
@@ -256,7 +230,7 @@ impl Network {
         }
     }
 
-    /// Notifies a process that another one has left, after all frames of that.
+    /// Notifies process `at` that `process` has left, after all frames of `process`.
     fn tell_left(&mut self, at: u32, process: u32) {
         let when = self.ports[process as usize].quiet_ns.max(self.now_ns) + 1;
         self.at(when, Event::Left { at, process });
@@ -272,14 +246,15 @@ impl Network {
         self.at(self.now_ns + after_ns, Event::Wake { at: process });
     }
 
-    /// Lets any bytes arrive at a process now, as a faulty peer could send them.
+    /// Lets any bytes arrive at a process now, such as those of a faulty peer.
     pub fn forge(&mut self, from: u32, to: u32, bytes: Vec<u8>) {
         self.at(self.now_ns, Event::Arrive { to, from, bytes, number: None });
     }
 
-    /// Advances to the next event. Returns its process, or `None` outside after the last event.
+    /// Advances to the next event. Returns its process, if it has one; the outer `None`: no event
+    /// is left.
     pub fn advance(&mut self) -> Option<Option<u32>> {
-        let DueEvent { time_ns, event, .. } = self.events.pop()?;
+        let ((time_ns, _), event) = self.events.pop_first()?;
         self.now_ns = time_ns;
         self.note(time_ns);
         let event = match event {
@@ -352,7 +327,7 @@ impl Network {
         port.came.clear();
         self.drop_tagged(process);
         let port = &self.ports[process as usize];
-        // Others get the notice after everything that it had sent has arrived.
+        // The others get the notice after everything that the dead process had sent.
         let quiet = port.quiet_ns.max(self.now_ns);
         for at in (0..self.ports.len() as u32).filter(|at| *at != process) {
             let when = quiet + 1 + self.random.below(self.faults.detection_ns);
@@ -363,7 +338,7 @@ impl Network {
     fn at(&mut self, time_ns: u64, event: Event) {
         let number = self.next_event;
         self.next_event += 1;
-        self.events.push(DueEvent { time_ns, number, event });
+        self.events.insert((time_ns, number), event);
     }
 
     fn has_room(&mut self, from: u32, to: u32, matches: bool) -> bool {
@@ -371,14 +346,14 @@ impl Network {
         let full = (matches && link.arrived.len() >= UNDER_WAY)
             || self.random.of_256(self.faults.full_of_256);
         if full {
-            // The sender will try again; something has to happen until then.
+            // The sender will try again, for which an event must come.
             let soon = 1 + self.random.below(self.faults.max_delay_ns);
             self.wake_after(from, soon);
         }
         !full
     }
 
-    /// Sends a frame; `finish` ends it with its body. Returns the arrival time.
+    /// Sends a frame, for which `body` writes its body. Returns the arrival time.
     fn put(
         &mut self,
         from: u32,
@@ -433,7 +408,7 @@ impl Network {
         let when =
             self.put(from, to, Some(message.sequence), message.frame, message.body.len(), fill);
         if self.random.of_256(self.faults.later_of_256) {
-            // The receiver's answer may come first.
+            // The answer of the receiver may come before this.
             let gone = when + self.random.below(4 * self.faults.max_delay_ns);
             self.at(gone, Event::Gone { at: from, token: message.token });
             return Sent::Later;
@@ -442,7 +417,7 @@ impl Network {
     }
 }
 
-/// One process's access to the virtual network.
+/// The access of one process to the virtual network.
 #[derive(Debug)]
 pub struct Sim {
     me: u32,
@@ -456,7 +431,7 @@ impl Sim {
         Sim { me, network, left: HashSet::new() }
     }
 
-    /// Hands up the bytes of a body from `at` on; returns the rest that waits for another poll.
+    /// Delivers the bytes of a body from `at` on. Returns the rest that waits for another poll.
     fn hand_up<S: FrameSink>(
         &self,
         from: u32,
@@ -563,7 +538,8 @@ impl Fabric for Sim {
                         continue;
                     };
                     let body = bytes.split_off(got.body_at);
-                    // A long body comes in parts, as from a ring, but not of an announced message.
+                    // A long body comes in parts, as from a ring; the body of an announced message
+                    // does not.
                     let is_announced = matches!(got.frame, Frame::Rendezvous { .. });
                     let first =
                         if body.len() > 64 && !is_announced { body.len() / 3 } else { body.len() };

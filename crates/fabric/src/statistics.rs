@@ -1,10 +1,8 @@
-//! The statistics of transports, for tools.
-
 use oxmpi_wire::Frame;
 use std::iter::Sum;
 use std::ops::AddAssign;
 
-/// Totals since the process has started, and current values; 0 if no transport has them.
+/// Totals since the start of the process, and current values; 0 if no transport has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub paths: InUse,
@@ -22,7 +20,8 @@ pub struct Counts {
     pub rdma_bytes_written: u64,
     /// Atomic operations of this process on windows, carried out by adapters.
     pub rdma_atomics: u64,
-    /// Bytes of long messages copied for the adapter, which could have read them in place.
+    /// Bytes of long messages that were copied for the adapter, although it could have read them in
+    /// place.
     pub auxiliary_bytes: u64,
     /// Messages received over sockets, if other messages go through memory.
     pub far_received: Traffic,
@@ -32,7 +31,7 @@ pub struct Counts {
     pub inbox_frames: u64,
     pub pool_bytes: u64,
     pub pool_used: u64,
-    /// Bytes of long messages that went in pieces through the pool.
+    /// Bytes of long messages that went through the pool in pieces.
     pub piece_bytes: u64,
     /// Bytes copied from the heaps of peers (memory of MPI_Alloc_mem).
     pub heap_bytes: u64,
@@ -49,7 +48,7 @@ pub struct Counts {
     pub pauses: u64,
     pub connections: u64,
     pub connections_made: u64,
-    /// Connections that were made to a peer that had one before.
+    /// Connections to a peer that had one before.
     pub connections_remade: u64,
 }
 

@@ -1,5 +1,3 @@
-//! The trait of transports, and the traits for capabilities that only some have.
-
 use crate::{
     Connected, Counts, FrameSink, MatchingTransport, OutgoingMessage, RemoteAccess, Sent, Taken,
     Unreachable,
@@ -14,9 +12,9 @@ use std::io;
 /// The longest messages to a peer, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Of an eager frame's body.
+    /// The longest body of an eager frame.
     pub eager: usize,
-    /// Of the beginning that goes with the announcement of a longer message
+    /// The longest beginning of a longer message that goes with its announcement
     /// ([`Frame::Rendezvous`](oxmpi_wire::Frame::Rendezvous)).
     pub announced: usize,
 }
@@ -25,20 +23,18 @@ pub struct Limits {
 ///
 /// The transports of a process are chosen when it starts; [`Routes`](crate::routes::Routes) decides
 /// which of them is the route to a peer. The head of this crate has the promises of a transport.
-/// Shared memory is no `Transport`: it is known by its type, as the calls on its path cannot afford
-/// a call through a table.
+/// Shared memory is no `Transport`: a call through a table would take too much time there.
 pub trait Transport: Membership + Statistics + Debug + Send {
-    /// The name by which the user selects it.
+    /// The name by which the user selects the transport.
     fn name(&self) -> &'static str;
 
-    /// Whether a poll costs a system call. Such transports are polled less often if there are
-    /// others, and are the route to a peer only if shared memory is not
+    /// Whether a poll costs a system call. Such a transport is polled less often if there are
+    /// others, and is the route to a peer only if shared memory is not
     /// ([`Offer::memory`](crate::Offer::memory)).
     fn polls_kernel(&self) -> bool {
         true
     }
 
-    /// Whether it can reach this peer at all.
     fn reaches(&self, _peer: u32) -> bool {
         true
     }
@@ -48,7 +44,6 @@ pub trait Transport: Membership + Statistics + Debug + Send {
     /// The longest body of the next [`Frame::Data`](oxmpi_wire::Frame::Data) to a peer, in bytes.
     fn piece_limit(&mut self, to: u32) -> usize;
 
-    /// Sends a message, or returns that there is no room now.
     fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable>;
 
     /// Sends a contiguous eager message if that is possible at once. `context` is the receiver's
@@ -64,9 +59,9 @@ pub trait Transport: Membership + Statistics + Debug + Send {
         false
     }
 
-    /// Copies the next message of a peer into the buffer of a receive if it is an eager one with
-    /// this context and one of these tags, and fits; of a long one only the beginning may have
-    /// arrived. The caller has made sure that no older message of that peer waits elsewhere.
+    /// Copies the next message of a peer into the buffer of a receive if it is eager, has this
+    /// context and one of these tags, and fits. Of a long message only the beginning may have
+    /// arrived. The caller guarantees that no older message of the peer waits elsewhere.
     fn receive_now(
         &mut self,
         _from: u32,
@@ -77,39 +72,39 @@ pub trait Transport: Membership + Statistics + Debug + Send {
         Taken::Other
     }
 
-    /// Buffers lent with messages of this token, or posted by [`MatchingTransport::trecv`], may not
-    /// be used any more.
+    /// The transport may no longer use buffers lent with messages of this token, or posted with it
+    /// by [`MatchingTransport::trecv`].
     fn release(&mut self, _token: u64) {}
 
     /// Hands arrived frames to `sink`. It may leave out the peer `except`, whose messages the
-    /// caller takes itself ([`Transport::receive_now`]). Returns whether there were any.
+    /// caller takes itself ([`Transport::receive_now`]). Returns whether any frame had arrived.
     fn poll(&mut self, except: Option<u32>, sink: &mut dyn FrameSink) -> bool;
 
-    /// The next poll shall poll everything, at any cost: it is the last one for some time.
+    /// The next poll shall poll everything at any cost, as it is the last one for some time.
     fn poll_all_next(&mut self) {}
 
-    /// The process will sleep after a poll in vain: anything that arrives from now on wakes it.
-    /// `false`: it must not sleep, as something has arrived already, which the next poll hands up.
+    /// The process will sleep after a poll in vain: anything that arrives from now on must wake it.
+    /// `false`: it must not sleep, as something has already arrived, which the next poll delivers.
     fn before_sleep(&mut self) -> bool {
         true
     }
 
     /// Whether the sleep of the process must be short: data of [`Sent::Later`] wait for room, or
-    /// something may arrive, and nothing wakes the process then.
+    /// nothing wakes the process when something arrives.
     fn sleeps_lightly(&self) -> bool {
         false
     }
 
-    /// The process is about to sleep while messages to this peer wait for room. Returns whether it
-    /// is woken when there is room; if not, the sleep must be short.
+    /// The process is about to sleep while messages to this peer wait for room. Returns whether
+    /// room wakes it; if not, the sleep must be short.
     fn announce_waiting(&mut self, _peer: u32) -> bool {
         false
     }
 
-    /// From now on several threads may call: one of them may sleep while another one receives.
+    /// From now on several threads may call: one may sleep while another one receives.
     fn share_among_threads(&mut self) {}
 
-    /// Changes the longest eager message, in bytes, where the transport has such a setting.
+    /// Changes the longest eager message, in bytes, if the transport has such a setting.
     fn set_eager_limit(&mut self, _bytes: usize) {}
 
     /// Sends and receives by tag, if its network matches.
@@ -117,42 +112,43 @@ pub trait Transport: Membership + Statistics + Debug + Send {
         None
     }
 
-    /// Its connections, if they can be closed and made again.
+    /// The connections, if they can be closed and made again.
     fn connections(&mut self) -> Option<&mut dyn Connections> {
         None
     }
 
-    /// Access to the memory of peers, if its adapter can do that without their help.
+    /// Access to the memory of peers without their help, if the adapter can do that.
     fn remote_access(&mut self) -> Option<&mut dyn RemoteAccess> {
         None
     }
 
-    /// Its registrations of lasting memory, if it needs memory registered.
+    /// The registrations of lasting memory, if the adapter needs memory registered.
     fn lasting_memory(&mut self) -> Option<&mut dyn LastingMemory> {
         None
     }
 }
 
-/// Registrations of memory that stays where it is until this process frees it, such as that of
-/// MPI_Alloc_mem: an adapter may keep such a registration for the next message. The transport does
-/// not learn when other memory is freed.
+/// Registrations of memory that stays until this process frees it, such as that of MPI_Alloc_mem.
+/// An adapter may keep such a registration for the next message. The transport does not learn when
+/// other memory is freed.
 pub trait LastingMemory {
     /// This contiguous memory stays until [`LastingMemory::forget_memory`].
     fn keep_memory(&mut self, memory: &UserBuf);
 
-    /// The memory at this address is freed: no adapter accesses it when this returns.
+    /// The memory at this address is freed: when this returns, no adapter accesses it.
     fn forget_memory(&mut self, start: usize);
 }
 
 /// Peers come, leave and die. The launcher also reports deaths ([`FrameSink::lost`]).
 pub trait Membership {
-    /// Whether the program of the peer has finalised MPI: nothing is matched there any more.
-    /// Everything that it had sent arrives with the next poll. `false`: this is unknown.
+    /// Whether the program of the peer has finalised MPI, so that nothing is matched there any
+    /// more. Everything that the peer had sent arrives with the next poll. `false`: this is
+    /// unknown.
     fn has_left(&mut self, _peer: u32) -> bool {
         false
     }
 
-    /// As [`Membership::has_left`], for good: its program ends, and no session of it follows.
+    /// As [`Membership::has_left`], and no other session of the peer's program follows.
     fn has_ended(&mut self, peer: u32) -> bool {
         self.has_left(peer)
     }
@@ -166,28 +162,29 @@ pub trait Membership {
         true
     }
 
-    /// This process has no such communicator any more: neither waits for the other.
+    /// This process has no communicator with the peer any more: neither waits for the other.
     fn detach(&mut self, _peer: u32) {}
 
-    /// The process sends nothing more: makes sure that everything it has sent arrives, and then
-    /// takes leave of its peers. Returns whether that is done; if not, poll and call again.
+    /// The process sends nothing more: makes sure that all its messages arrive, and notifies its
+    /// peers that it leaves. Returns whether that is done; if not, poll and call again.
     fn leave(&mut self) -> bool {
         true
     }
 
-    /// The process sends nothing for some time, and may not poll either: makes sure that everything
-    /// it has sent arrives, and that its peers know what it has received. Returns whether that is
-    /// done; if not, poll and call again.
+    /// The process sends nothing for some time, and may not poll: makes sure that all its messages
+    /// arrive, and that its peers know what it has received. Returns whether that is done; if not,
+    /// poll and call again.
     fn rest(&mut self) -> bool {
         true
     }
 
-    /// Why messages that had counted as sent were lost: a running peer was unreachable.
+    /// The reason why messages that had counted as sent were lost: a running peer was unreachable.
     fn lost_messages(&mut self) -> Option<String> {
         None
     }
 
-    /// The launcher reports this peer as dead: hands up its sent frames, if polls do not.
+    /// The launcher reports this peer as dead: delivers the frames that it has sent, if polls do
+    /// not.
     fn await_end(&mut self, _peer: u32, _sink: &mut dyn FrameSink) {}
 
     /// Removes the state of a peer, *which must be known to be dead*.
@@ -196,10 +193,10 @@ pub trait Membership {
 
 /// The statistics of a transport, for tools.
 pub trait Statistics {
-    /// Adds its numbers to `counts`.
+    /// Adds the transport's numbers to `counts`.
     fn count(&mut self, _counts: &mut Counts) {}
 
-    /// Its numbers alone.
+    /// The transport's numbers alone.
     fn counts(&mut self) -> Counts {
         let mut counts = Counts::default();
         self.count(&mut counts);
@@ -209,7 +206,7 @@ pub trait Statistics {
     /// Starts or stops recording new connections for [`Statistics::take_connections`].
     fn watch_connections(&mut self, _watch: bool) {}
 
-    /// Takes the recorded connections, the oldest first, and the number of unrecorded ones.
+    /// Takes the recorded connections, oldest first, and the number of unrecorded ones.
     fn take_connections(&mut self) -> (Vec<Connected>, u64) {
         (Vec::new(), 0)
     }
@@ -220,26 +217,25 @@ pub trait Connections {
     /// Lets others connect to this `listener`, too.
     fn listen_also(&mut self, listener: Listener) -> io::Result<()>;
 
-    /// The number of listeners.
     fn listeners(&self) -> usize;
 
-    /// Makes sure that everything that was sent arrives. Returns whether that is done; if not, poll
-    /// and call again. From then on no process reacts to the end of a connection. The caller sends
+    /// Makes sure that all messages sent arrive. Returns whether that is done; if not, poll and
+    /// call again. From then on no process reacts to the end of a connection. The caller sends
     /// nothing before [`Connections::resume`].
     fn quiesce(&mut self) -> bool;
 
     /// Ends all connections and listeners, after all processes were quiesced.
     fn give_up_connections(&mut self, sink: &mut dyn FrameSink);
 
-    /// As [`Connections::give_up_connections`], after a restoration from an image, which keeps no
-    /// connections: everything under way is sent again over new ones.
+    /// As [`Connections::give_up_connections`], in a process restored from an image. An image
+    /// contains no connections: messages under way are sent again over new ones.
     fn give_up_lost_connections(&mut self, sink: &mut dyn FrameSink);
 
-    /// Makes connections possible again; the addresses of peers are requested anew. Others connect
+    /// Makes connections possible again, and requests the addresses of peers anew. Others connect
     /// to the `listeners`, one for each former one ([`Connections::listeners`]).
     fn listen_anew(&mut self, listeners: Vec<Listener>) -> io::Result<()>;
 
-    /// The process may send again: opens all objects that no image contains.
+    /// The process may send again: opens all objects that an image cannot contain.
     fn resume(&mut self) -> Result<(), String> {
         Ok(())
     }

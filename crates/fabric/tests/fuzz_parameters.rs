@@ -77,7 +77,6 @@ fn random_file(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Reads any bytes: each line with content is taken or becomes one error that names it.
 fn any_file_is_read(random: &mut Random) {
     let bytes = random_file(random);
     let mut found = Found::default();
@@ -145,7 +144,6 @@ fn any_profile_is_read(random: &mut Random) {
     assert_eq!(profile.variables(own).len(), variables);
 }
 
-/// Values written to a file are read back.
 fn values_survive_a_file(random: &mut Random) {
     let mut params = Params::default();
     let mut text = String::new();

@@ -1,7 +1,7 @@
 //! The protocol of sockets without sockets: links over bytes in memory that are cut at random, and
 //! bytes from outside the job. OXMPI_FUZZ_SECONDS is the time of each test, OXMPI_FUZZ_SEED replays
 //! one case.
-#![allow(clippy::unwrap_used)] // a failure is the test's
+#![allow(clippy::unwrap_used)] // a failure fails the test
 
 mod support;
 
@@ -191,7 +191,7 @@ fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
         for (side, other) in [(&a, &b), (&b, &a)] {
             assert!(side.link.is_acknowledged());
             assert_eq!(other.recorder.next, side.pushed, "all have come");
-            // Each message is reported once, a released one at most once.
+            // Each message is reported once, but a released message at most once.
             let mut sent = side.recorder.sent.clone();
             sent.sort_unstable();
             assert!(sent.windows(2).all(|two| two[0] != two[1]), "twice: {:?}", side.recorder.sent);
@@ -341,7 +341,7 @@ fn greeting(random: &mut Random, secret: &Secret) -> ([u8; HELLO], [u8; PROOF]) 
                 std::mem::swap(&mut own, &mut theirs);
             }
         }
-        (None, None) => assert_eq!(wants, [false; 2], "who wants it has it"),
+        (None, None) => assert_eq!(wants, [false; 2], "a side that wants encryption gets it"),
         (own, theirs) => panic!("one side encrypts: {own:?}, {theirs:?}"),
     }
     (hello, proof)
@@ -379,14 +379,14 @@ fn only_members_authenticate_each_other() {
         let secret = Secret(nonce(random));
         let (hello, proof) = greeting(random, &secret);
 
-        // A changed message, or another secret.
+        // The Hello is changed, or the acceptor has another secret.
         let mut wrong = hello;
         wrong[random.below(HELLO as u64) as usize] ^= 1 << random.below(8);
         assert!(accept(identity(3), &secret, &wrong, random).is_err());
         let other = Secret(nonce(random));
         let unknown = accept(identity(3), &other, &hello, random);
         assert_eq!(unknown.err(), Some(GreetingError::WrongMac));
-        // Not for this process, or of another job.
+        // The Hello is not for this process, or is from another job.
         for elsewhere in [identity(1), Identity { job: 7, ..identity(3) }, identity(2)] {
             let result = accept(elsewhere, &secret, &hello, random);
             assert_eq!(result.err(), Some(GreetingError::Elsewhere));

@@ -18,14 +18,12 @@ pub(crate) const GM_LOW_PRIORITY: c_int = 0;
 pub(crate) const GM_HIGH_PRIORITY: c_int = 1;
 
 pub(crate) const GM_NO_RECV_EVENT: u8 = 0;
-/// The first of the eight events of messages: normal and fast, from any and from the same port, of
-/// both priorities.
+/// The first of the eight kinds of events that report a message.
 pub(crate) const GM_RECV_EVENT: u8 = 11;
-/// The first fast event, whose message lies in the receive queue and not in the buffer.
+/// The first of the kinds whose message lies in the receive queue and not in the buffer.
 pub(crate) const GM_FAST_RECV_EVENT: u8 = 15;
 pub(crate) const GM_FAST_HIGH_PEER_RECV_EVENT: u8 = 18;
 
-/// An opaque port.
 #[repr(C)]
 pub(crate) struct RawPort {
     _private: [u8; 0],

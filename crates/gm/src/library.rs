@@ -22,7 +22,7 @@ pub enum GmError {
     Exhausted { port: u32, what: &'static str },
 }
 
-/// GM, loaded into this program for good.
+/// The library GM, loaded until the program ends.
 #[derive(Debug)]
 pub struct GmLibrary {
     pub(crate) symbols: GmSymbols,
@@ -36,7 +36,7 @@ impl fmt::Display for GmLibrary {
 }
 
 impl GmLibrary {
-    /// Loads the library `name`: a file name as the loader takes it.
+    /// Loads the library; `name` is a path or a file name for dlopen(3).
     pub fn open(name: &str) -> Result<Arc<GmLibrary>, LibraryError> {
         let library = ForeignLibrary::open(&GM, name)?;
         Ok(Arc::new(GmLibrary { symbols: GmSymbols::of(&library)?, library }))

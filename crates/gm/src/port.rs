@@ -1,5 +1,3 @@
-//! A port in use: slots, words, tokens, events.
-
 use crate::declarations::{
     GM_API_VERSION_2_0, GM_BUSY, GM_FAST_HIGH_PEER_RECV_EVENT, GM_FAST_RECV_EVENT,
     GM_HIGH_PRIORITY, GM_INVALID_PARAMETER, GM_INVALID_PORT_NUMBER, GM_LOW_PRIORITY,
@@ -17,24 +15,23 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The most events of one poll.
 const BATCH: usize = 64;
 /// Words in one allocation.
 const WORDS: usize = 64;
 
-/// A port of a node, in this interface's numbering of nodes.
+/// A port of a node; `node` is the number by which this interface knows that node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct GmTarget {
     pub node: u32,
     pub port: u32,
 }
 
-/// A pair of words: one that a peer writes here, and the source of writes to the peer.
-/// [`OpenPort::new_word`] numbers them from 0; other numbers are refused.
+/// A pair of words: a peer writes the first, and writes to the peer take their value from the
+/// second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WordId(pub u32);
 
-/// An operation that was begun.
+/// An operation that a port carries out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GmOperation {
     /// [`OpenPort::send`] of a slot, which belongs to the caller again.
@@ -114,7 +111,7 @@ pub struct OpenPort {
     records: Vec<Box<CallbackRecord>>,
     free_records: Vec<u32>,
     regions: Regions,
-    /// The record and the status of each callback.
+    /// The place of the record, and the status, of each callback.
     ended: Box<UnsafeCell<Vec<(u32, c_int)>>>,
 }
 
@@ -175,7 +172,8 @@ impl OpenPort {
             }
             let is_in_use = matches!(status, GM_BUSY | GM_STILL_SHUTTING_DOWN);
             let is_beyond = matches!(status, GM_INVALID_PARAMETER | GM_INVALID_PORT_NUMBER);
-            // The interface has fewer ports: the error of an existing port is more useful.
+            // For a port number beyond its last port the interface returns an error that tells less
+            // than the error of an existing port.
             if !is_beyond || last.is_none() {
                 last = Some(library.error("gm_open", status));
             }
@@ -258,7 +256,7 @@ impl OpenPort {
         self.number
     }
 
-    /// The node's identifier in the whole network.
+    /// The identifier of the own node in the whole network.
     pub fn node(&self) -> u32 {
         self.node
     }
@@ -278,7 +276,7 @@ impl OpenPort {
         self.slots.slot_len()
     }
 
-    /// This interface's number for a node of the network.
+    /// The number by which this interface knows a node of the network.
     pub fn resolve(&self, node: u32) -> Result<u32, GmError> {
         let mut local = 0;
         // SAFETY: the port is open; the call writes a number.
@@ -343,7 +341,7 @@ impl OpenPort {
         Ok(())
     }
 
-    /// Takes a send token, and makes the record for the callback.
+    /// Takes a send token, and makes the context of the callback.
     pub(crate) fn record(
         &mut self,
         label: u32,
@@ -402,7 +400,7 @@ impl OpenPort {
         Ok(WordId(self.made_words as u32 - 1))
     }
 
-    /// The address of the word that the peer writes; the source for the peer's is 8 bytes on.
+    /// The address of a pair's first word; the second is 8 bytes behind it.
     fn place(&self, word: WordId) -> Option<*mut u8> {
         let at = word.0 as usize;
         let region = self.words.get(at / WORDS).filter(|_| at < self.made_words)?;
@@ -418,7 +416,7 @@ impl OpenPort {
         unsafe { AtomicU64::from_ptr(place.cast()) }.load(Ordering::Acquire)
     }
 
-    /// Sets a word that no peer writes; peers may read it by its address.
+    /// Sets a word that peers only read.
     pub fn set_word(&mut self, word: WordId, value: u64) {
         let Some(place) = self.place(word) else { return };
         // SAFETY: eight aligned bytes in memory that lives as long as the port; only interfaces and
@@ -426,13 +424,13 @@ impl OpenPort {
         unsafe { AtomicU64::from_ptr(place.cast()) }.store(value, Ordering::SeqCst);
     }
 
-    /// The address of the word for the peer.
+    /// The address of a word, for the peer.
     pub fn word_address(&self, word: WordId) -> u64 {
         self.place(word).map_or(0, |place| place as u64)
     }
 
     /// Writes a word at a peer, at the address that the peer has reported. It takes a send token.
-    /// Only one write at a time for each word.
+    /// For each word, one write at a time may be under way.
     pub fn put_word(
         &mut self,
         label: u32,
@@ -448,24 +446,49 @@ impl OpenPort {
         unsafe {
             let from = place.add(8);
             AtomicU64::from_ptr(from.cast()).store(value, Ordering::Release);
-            let put = self.library.symbols.gm_put;
-            put(
-                self.raw,
-                from.cast(),
-                address,
-                8,
-                GM_LOW_PRIORITY,
-                to.node,
-                to.port,
-                callback,
-                context,
-            );
+            self.begin_put(to, (from.cast(), 8), address, context);
         }
         Ok(())
     }
 
-    /// After a failed operation, drops everything that is queued for its target, and allows later
-    /// messages to the target. Call it once for each failure. It takes a send token.
+    /// Writes `len` bytes at `local` to the peer's memory at `remote`.
+    ///
+    /// # Safety
+    /// GM may read `local` until the callback of `context`, which [`OpenPort::record`] has made.
+    pub(crate) unsafe fn begin_put(
+        &self,
+        to: GmTarget,
+        (local, len): (*mut c_void, c_ulong),
+        remote: u64,
+        context: *mut c_void,
+    ) {
+        let (put, port) = (self.library.symbols.gm_put, self.raw);
+        // SAFETY: the port is open; the caller guarantees the rest.
+        unsafe {
+            put(port, local, remote, len, GM_LOW_PRIORITY, to.node, to.port, callback, context)
+        }
+    }
+
+    /// Reads `len` bytes of the peer's memory at `remote` to `local`.
+    ///
+    /// # Safety
+    /// As for [`OpenPort::begin_put`], but GM may write `local`.
+    pub(crate) unsafe fn begin_get(
+        &self,
+        to: GmTarget,
+        (local, len): (*mut c_void, c_ulong),
+        remote: u64,
+        context: *mut c_void,
+    ) {
+        let (get, port) = (self.library.symbols.gm_get, self.raw);
+        // SAFETY: the port is open; the caller guarantees the rest.
+        unsafe {
+            get(port, remote, local, len, GM_LOW_PRIORITY, to.node, to.port, callback, context)
+        }
+    }
+
+    /// Drops all messages that are queued for a target, and allows later messages to it. Each
+    /// failed operation requires one call. It takes a send token.
     pub fn drop_sends(&mut self, label: u32, to: GmTarget) -> Result<(), GmError> {
         let context = self.record(label, GmOperation::Drop)?;
         // SAFETY: the port is open; the record stays.

@@ -1,12 +1,11 @@
-//! Memory of the program that interfaces read or write for one message: gm_put() writes bytes of a
-//! region into a region of the target, gm_get() reads them there.
+//! Memory of the program that interfaces read or write: gm_put() copies a region into a region of
+//! the target, and gm_get() copies a region of the target into a region.
 //!
-//! A region holds its buffer, and thereby the mapping, until no operation uses it. GM registers
+//! A region holds its buffer, and so keeps it mapped, until no operation uses it. GM registers
 //! whole pages and counts the registrations of each page, so regions may overlap.
 
-use crate::declarations::GM_LOW_PRIORITY;
 use crate::library::GmError;
-use crate::port::{GmOperation, GmTarget, OpenPort, WordId, callback};
+use crate::port::{GmOperation, GmTarget, OpenPort, WordId};
 use libc::{c_ulong, c_void};
 use oxmpi_mem::buffer::UserBuf;
 use std::collections::HashMap;
@@ -17,11 +16,10 @@ pub struct GmRegion(pub u32);
 
 #[derive(Debug)]
 struct RegisteredBuffer {
-    /// Keeps the memory mapped.
     _buffer: UserBuf,
     start: *mut u8,
     len: usize,
-    /// The number of its operations that are under way.
+    /// The number of its operations under way.
     uses: u32,
     is_registered: bool,
 }
@@ -44,8 +42,8 @@ impl Regions {
 }
 
 impl OpenPort {
-    /// Registers a contiguous buffer: this interface reads it for [`OpenPort::put`] and writes it
-    /// for [`OpenPort::get`], and peers with its address do the reverse.
+    /// Registers a contiguous buffer. [`OpenPort::put`] reads it and [`OpenPort::get`] writes it.
+    /// Peers that have its address may read and write it, too.
     ///
     /// # Errors
     /// GM refuses it, usually because the limit on pinned memory is reached.
@@ -71,8 +69,7 @@ impl OpenPort {
         Ok(GmRegion(name))
     }
 
-    /// Ends a region: interfaces no longer access its memory by its address. Operations that were
-    /// begun end all the same.
+    /// Ends a region: its address is invalid for peers. Its operations under way still end.
     pub fn deregister(&mut self, region: GmRegion) {
         let raw = self.raw();
         let deregister = self.library().symbols.gm_deregister_memory;
@@ -102,27 +99,14 @@ impl OpenPort {
         region: GmRegion,
         address: u64,
     ) -> Result<(), GmError> {
-        let (start, len) = self.use_region(region)?;
+        let (start, len) = self.region_memory(region)?;
         let context = self.record_for(region, label, GmOperation::Put(region))?;
-        let put = self.library().symbols.gm_put;
         // SAFETY: the region holds its registered memory until the callback; the record stays.
-        unsafe {
-            put(
-                self.raw(),
-                start,
-                address,
-                len,
-                GM_LOW_PRIORITY,
-                to.node,
-                to.port,
-                callback,
-                context,
-            );
-        }
+        unsafe { self.begin_put(to, (start, len), address, context) };
         Ok(())
     }
 
-    /// Fills a region from registered memory of a peer, at this address. It takes a send token.
+    /// Fills a region from registered memory of a peer at `address`. It takes a send token.
     pub fn get(
         &mut self,
         label: u32,
@@ -130,29 +114,16 @@ impl OpenPort {
         region: GmRegion,
         address: u64,
     ) -> Result<(), GmError> {
-        let (start, len) = self.use_region(region)?;
+        let (start, len) = self.region_memory(region)?;
         let context = self.record_for(region, label, GmOperation::Get(region))?;
-        let get = self.library().symbols.gm_get;
         // SAFETY: the region is registered and holds its memory until the callback; the record
         // stays. The caller of `register` allows writes.
-        unsafe {
-            get(
-                self.raw(),
-                address,
-                start,
-                len,
-                GM_LOW_PRIORITY,
-                to.node,
-                to.port,
-                callback,
-                context,
-            );
-        }
+        unsafe { self.begin_get(to, (start, len), address, context) };
         Ok(())
     }
 
     /// Reads a word of a peer into a word of this process ([`OpenPort::word`]) that no peer writes.
-    /// It takes a send token. Only one read at a time for each word.
+    /// It takes a send token. For each word, one read at a time may be under way.
     pub fn get_word(
         &mut self,
         label: u32,
@@ -165,17 +136,12 @@ impl OpenPort {
             return Err(GmError::Exhausted { port: self.number(), what: "words" });
         }
         let context = self.record(label, GmOperation::GetWord(word))?;
-        let get = self.library().symbols.gm_get;
         // SAFETY: eight bytes in GM's memory, which lives as long as the port; the record stays.
-        unsafe {
-            let into = place as *mut c_void;
-            get(self.raw(), address, into, 8, GM_LOW_PRIORITY, to.node, to.port, callback, context);
-        }
+        unsafe { self.begin_get(to, (place as *mut c_void, 8), address, context) };
         Ok(())
     }
 
-    /// The memory of a registered region, with one more use.
-    fn use_region(&mut self, region: GmRegion) -> Result<(*mut c_void, c_ulong), GmError> {
+    fn region_memory(&mut self, region: GmRegion) -> Result<(*mut c_void, c_ulong), GmError> {
         let exhausted = GmError::Exhausted { port: self.number(), what: "regions" };
         let known = self.regions().regions.get(&region.0).filter(|known| known.is_registered);
         known.map(|known| (known.start.cast(), known.len as c_ulong)).ok_or(exhausted)

@@ -1,5 +1,3 @@
-//! GM's memory, divided into slots of one length.
-
 use std::collections::HashMap;
 use std::slice;
 
@@ -21,7 +19,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// No slots yet; each will have `len` bytes.
+    /// Slots of `len` bytes, none yet.
     pub(crate) fn new(len: usize) -> Slots {
         Slots { len, places: Vec::new(), by_address: HashMap::new() }
     }
@@ -35,7 +33,7 @@ impl Slots {
         self.len.next_multiple_of(64)
     }
 
-    /// Adds `count` slots and returns them.
+    /// Adds `count` slots.
     ///
     /// # Safety
     /// At `start` there are `count` times [`Slots::stride`] zeroed bytes, which nothing else uses
@@ -51,7 +49,6 @@ impl Slots {
         (first..first + count).map(|at| GmSlot(at as u32)).collect()
     }
 
-    /// The slot that begins at an address.
     pub(crate) fn at(&self, address: usize) -> Option<GmSlot> {
         self.by_address.get(&address).copied()
     }
@@ -78,7 +75,7 @@ impl Slots {
         }
     }
 
-    /// Gives a slot to GM and returns its address; `None` if GM has it already.
+    /// Gives a slot to GM and returns its address; `None` if GM already has the slot.
     pub(crate) fn lend(&mut self, slot: GmSlot) -> Option<*mut u8> {
         let place = self.places.get_mut(slot.0 as usize).filter(|place| !place.is_lent)?;
         place.is_lent = true;

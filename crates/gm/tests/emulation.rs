@@ -9,7 +9,6 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The emulation, compiled once.
 fn library() -> Arc<GmLibrary> {
     static LIBRARY: OnceLock<Arc<GmLibrary>> = OnceLock::new();
     let make = || {
@@ -45,12 +44,10 @@ fn port(number: u32) -> OpenPort {
     OpenPort::open(&library(), 0, [number].into_iter(), 1000).unwrap()
 }
 
-/// The target for port `number` of the same node.
 fn target(of: &OpenPort, number: u32) -> GmTarget {
     GmTarget { node: of.resolve(of.node()).unwrap(), port: number }
 }
 
-/// Polls until `count` events have come.
 fn events(port: &mut OpenPort, count: usize) -> Vec<GmEvent> {
     let (mut events, start) = (Vec::new(), Instant::now());
     while events.len() < count {
@@ -61,7 +58,6 @@ fn events(port: &mut OpenPort, count: usize) -> Vec<GmEvent> {
     events
 }
 
-/// Sends these bytes in a new slot.
 fn send(port: &mut OpenPort, label: u32, to: GmTarget, bytes: &[u8]) {
     let slot = port.more_slots(1).unwrap()[0];
     port.slot_mut(slot)[..bytes.len()].copy_from_slice(bytes);

@@ -1,5 +1,3 @@
-//! The frames of the point-to-point protocols and of the routes between two processes.
-
 use std::fmt;
 
 /// In bytes.
@@ -14,14 +12,12 @@ pub const MAX_FRAME_LEN: usize = 56;
 pub struct ContextId(pub u64);
 
 impl ContextId {
-    /// The point-to-point context number `counter` of process `creator`.
-    ///
-    /// The counter has 30 bits: a process can create this number of communicators.
+    /// The point-to-point context number `counter`, of 30 bits, of process `creator`.
     pub const fn new(creator: u32, counter: u32) -> Self {
         ContextId(((creator as u64) << 32) | ((counter as u64) << 2))
     }
 
-    /// The point-to-point context that its creator makes `later` contexts after this one.
+    /// The point-to-point context that the same process creates `later` contexts after this one.
     pub const fn later(self, later: u32) -> Self {
         ContextId(self.0 + ((later as u64) << 2))
     }
@@ -57,9 +53,9 @@ impl fmt::Debug for ContextId {
 /// The form in which a message names its context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Context {
-    /// The receiver's own index.
+    /// The index at the receiver.
     Local(u32),
-    /// The global name, as long as the sender does not know the receiver's index.
+    /// The global name, until the sender knows the receiver's index.
     Global(ContextId),
 }
 
@@ -80,8 +76,8 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// Any tag of the program. The library's own messages have negative tags, so that no wildcard
-    /// accepts them.
+    /// Any tag of the program. The library's own messages have negative tags, which no wildcard
+    /// accepts.
     pub const ANY: Tags = Tags { tag: 0, mask: i32::MIN };
 
     /// This tag only.
@@ -90,7 +86,6 @@ impl Tags {
         Tags { tag, mask: !0 }
     }
 
-    /// Whether `tag` is accepted.
     #[inline(always)]
     pub const fn fit(self, tag: i32) -> bool {
         (self.tag ^ tag) & self.mask == 0
@@ -141,21 +136,20 @@ pub enum Frame {
     },
     /// The data of the announced message have been read; the sender may reuse its buffer.
     Fin { request: u64 },
-    /// Cancels a message of the sender of this frame: an unmatched message is dropped, and
-    /// [`Frame::Withdrawn`] answers. A matched message needs no answer, since its match is
-    /// answered.
+    /// Cancels a message of the sender of this frame. The receiver drops an unmatched message and
+    /// answers with [`Frame::Withdrawn`]. For a matched message the answer to the match is enough.
     Withdraw {
         request: u64,
-        /// The number of matching messages to this receiver before that one, modulo 2^32.
+        /// The number of earlier matching messages to this receiver, modulo 2^32.
         number: u64,
     },
-    /// A message of the receiver of this frame was dropped unmatched: the answer to `Withdraw`, or
-    /// a notification that its communicator is gone.
+    /// A message of the receiver of this frame was dropped unmatched: because of `Withdraw`, or
+    /// because its communicator is gone.
     Withdrawn { request: u64 },
-    /// The sender of this frame finalizes while receives in this context may still match messages
-    /// of the receiver, which answers with [`Frame::Last`] after its last message.
+    /// The sender of this frame finalizes while its receives in this context may still match
+    /// messages of the receiver. The receiver answers with [`Frame::Last`] after its last message.
     AskLast { id: ContextId },
-    /// The sender of this frame sends no more messages in this context. The answer to `AskLast`.
+    /// The answer to `AskLast`: its sender sends no more messages in this context.
     Last {
         id: ContextId,
         /// The number of matching messages to this receiver so far, in all contexts.
@@ -168,17 +162,12 @@ pub enum Frame {
         /// The position of the fragment in the message, in bytes.
         offset: u64,
     },
-    /// The index by which the receiver of this frame shall name the context in messages to its
-    /// sender.
-    Learn {
-        id: ContextId,
-        /// The index at the sender of this frame.
-        index: u32,
-    },
-    /// Requests the index of a context ([`Frame::Learn`]), for networks that match messages
-    /// themselves and know no global names.
+    /// The index by which messages to the sender of this frame shall name the context.
+    Learn { id: ContextId, index: u32 },
+    /// Requests the index of a context ([`Frame::Learn`]), in networks that match messages and know
+    /// no global names.
     AskIndex { id: ContextId },
-    /// The body is the sender's address in a network in which both processes have an endpoint.
+    /// The body is the sender's address in a network that both processes use.
     Meet {
         /// Whether the receiver shall answer with its own address.
         wants_answer: bool,
@@ -196,8 +185,8 @@ pub enum Frame {
         /// The network's name of the message: its context, its tag and perhaps its sender.
         label: u64,
     },
-    /// Announces a message that is too long for the network: the network carries its first part,
-    /// and the other parts follow on request ([`Frame::AskParts`]). Messages with one label are
+    /// Announces a message that is too long for the network. The network carries its first part;
+    /// the other parts follow on request ([`Frame::AskParts`]). Messages with one label are
     /// announced in their order.
     InParts {
         label: u64,
@@ -208,7 +197,7 @@ pub enum Frame {
         /// The length of each part but the last, in bytes.
         part: u64,
     },
-    /// Requests the next bytes of a message in parts: receives for them are posted.
+    /// Requests the next bytes of a message in parts, after their receives were posted.
     AskParts {
         /// The number named in `InParts`.
         number: u64,
@@ -231,23 +220,17 @@ pub enum Frame {
         /// Whether the fragment was read; if not, it is to be sent by [`Frame::Data`].
         whole: bool,
     },
-    /// The receiver of this frame may use a ring of the sender's segment in place of the sender's
+    /// The receiver of this frame may use a ring in the sender's segment instead of the sender's
     /// inbox.
-    RingGrant {
-        /// The index of the ring in the segment of the sender of this frame.
-        ring: u32,
-    },
+    RingGrant { ring: u32 },
     /// The first frame in a granted ring.
     RingOpen {
-        /// The number of inbox cells of the sender, which precede the ring's frames.
+        /// The number of inbox cells that the sender has used; they precede the ring's frames.
         cells: u64,
     },
-    /// The body of the next frame is in the sender's pool, in one or two pieces.
-    Pooled {
-        /// The position in the pool and the bytes of each piece; a second piece of 0 bytes is
-        /// absent.
-        pieces: [(u32, u32); 2],
-    },
+    /// The body of the next frame is in the sender's pool, in one or two pieces: position and bytes
+    /// of each. A second piece of 0 bytes is absent.
+    Pooled { pieces: [(u32, u32); 2] },
 }
 
 /// A decoded frame with its header.
@@ -308,19 +291,20 @@ const RING_OPEN: u8 = 0x31;
 const POOLED: u8 = 0x32;
 
 impl Frame {
-    /// Whether this frame is matched, and therefore has a sequence number.
+    /// Whether this frame takes part in matching, and so has a sequence number.
     #[inline]
     pub const fn matches(&self) -> bool {
         matches!(self, Frame::Eager { .. } | Frame::EagerSync { .. } | Frame::Rendezvous { .. })
     }
 
-    /// Whether the frame is a hint: its sender continues, and finalizes, whether it arrives or not.
+    /// Whether the frame is a hint: its sender continues and finalizes even if the frame never
+    /// arrives.
     pub const fn is_hint(&self) -> bool {
         matches!(self, Frame::Learn { .. } | Frame::AskLast { .. } | Frame::Last { .. })
     }
 
-    /// Whether the frame refers to segments of the two processes, and so goes over shared memory
-    /// only.
+    /// Whether the frame refers to segments of the two processes, and can travel only through
+    /// shared memory.
     pub const fn is_of_segments(&self) -> bool {
         matches!(self, Frame::RingGrant { .. } | Frame::RingOpen { .. } | Frame::Pooled { .. })
     }
@@ -384,7 +368,7 @@ impl Frame {
         len
     }
 
-    /// Decodes a frame at the start of `bytes`.
+    /// Decodes the frame at the start of `bytes`.
     pub fn decode(bytes: &[u8]) -> Result<Received, WireError> {
         let Some(head) = bytes.first_chunk::<HEADER_LEN>() else {
             return Err(WireError::Short { kind: 0xff, needed: HEADER_LEN, got: bytes.len() });

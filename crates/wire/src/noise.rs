@@ -2,10 +2,9 @@
 //!
 //! The handshake is Noise `NNpsk0` (The Noise Protocol Framework, revision 34, sections 7 and 9):
 //! one message in each direction, with fresh keys on both sides. A process without the secret can
-//! neither read nor send records. A recorded connection cannot be read later by a process that
-//! learns the secret, and cannot be replayed. The *prologue* has everything on which both sides
-//! must agree beforehand, such as the protocol's name: with different prologues the handshake
-//! fails.
+//! neither read nor send records. A process that learns the secret later can neither read nor
+//! replay a recorded connection. The *prologue* has everything on which both sides must agree
+//! beforehand, such as the protocol's name: if the prologues differ, the handshake fails.
 //!
 //! ```text
 //! initiator                         acceptor
@@ -16,14 +15,14 @@
 //!
 //! The first message may be a replay, so an acceptor must not act on it. The first record that it
 //! can open is fresh. A record is a head and a Noise message: up to [`MAX_RECORD`] bytes and a tag
-//! of 16. Both sides number the records, so none can be left out, repeated, changed or moved.
+//! of 16. Both sides number the records, so an attacker can leave out, repeat, change or move none.
 //!
 //! The head is the length of the Noise message (two bytes, little endian) and the first six bytes
 //! of a MAC: keyed BLAKE3 over the sender's side, the number of the record and the length. Its key
-//! is the MAC, by the secret, of the hash of the handshake, so it differs for each connection.
-//! Without this MAC, a receiver would wait for bytes that never come if the length was changed.
+//! is the MAC, by the secret, of the hash of the handshake, so each connection has another. The MAC
+//! detects a changed length, for which a receiver would wait for bytes that never come.
 //!
-//! The cipher is AES-GCM, for which processors have instructions; without them it is computed in
+//! The cipher is AES-GCM, for which most processors have instructions; without them it runs in
 //! software.
 
 use snow::{Builder, HandshakeState, TransportState};
@@ -43,8 +42,7 @@ const CHECK: usize = 6;
 /// The most bytes of data in one record.
 pub const MAX_RECORD: usize = u16::MAX as usize - TAG;
 
-/// The connections that one side wants encrypted. A connection is encrypted if either side wants
-/// it.
+/// The connections that one side wants encrypted; the wish of one side is enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encryption {
     Never,
@@ -56,7 +54,7 @@ pub enum Encryption {
 impl Encryption {
     const ALL: [Encryption; 3] = [Encryption::Never, Encryption::BetweenHosts, Encryption::Always];
 
-    /// The number in messages.
+    /// The number that messages carry.
     pub fn number(self) -> u32 {
         self as u32
     }
@@ -72,7 +70,7 @@ impl Encryption {
 pub enum NoiseError {
     /// A handshake message or record cannot be opened: its sender does not have the secret, or it
     /// was changed on the way.
-    #[error("it does not know the secret, or what it said was changed on the way")]
+    #[error("it does not know the secret, or its messages were changed on the way")]
     Forged,
     #[error("a record of {0} bytes is shorter than the {TAG} of its tag")]
     Short(usize),
@@ -114,7 +112,7 @@ impl Handshake {
         Ok((Handshake(state, secret.clone()), message))
     }
 
-    /// Takes the acceptor's answer, after which records are exchanged.
+    /// Takes the acceptor's answer. Records can follow.
     pub fn answered(mut self, answer: &[u8; HANDSHAKE]) -> Result<Cipher, NoiseError> {
         self.0.read_message(answer, &mut []).map_err(|_| NoiseError::Forged)?;
         Cipher::after(self.0, &self.1, NoiseSide::Initiator)
@@ -216,7 +214,6 @@ impl Cipher {
             return Err(NoiseError::Forged);
         }
         let length = usize::from(length);
-        // Only a faulty peer seals less than a tag.
         let Some(carried) = length.checked_sub(TAG) else { return Err(NoiseError::Short(length)) };
         let Some(sealed) = rest.get(..length) else { return Ok(None) };
         let at = plain.len();

@@ -1,8 +1,8 @@
-//! The protocols between a process and the *relay* of its node (a daemon that forwards all messages
-//! of a job), and between the relay and the launcher.
+//! The protocols of a *relay*, the daemon of a node that forwards all messages of a job: with the
+//! processes of its node, and with the launcher.
 //!
-//! Both use sockets that keep boundaries (`SOCK_SEQPACKET`), with one *packet* or *order* each.
-//! Integers are little endian.
+//! Both use sockets that keep boundaries (`SOCK_SEQPACKET`): each datagram is one *packet*, or one
+//! order or notice. Integers are little endian.
 //!
 //! A packet is a header, a frame, and a body:
 //!
@@ -17,14 +17,15 @@
 //! process in question |
 //! | 8..16 | length | of the body in bytes |
 //!
-//! The question is whether all messages that a process sent before its end have been forwarded. The
-//! answer follows these messages, after the process has ended.
+//! A question requests an answer when the relay has forwarded all messages that a process had sent
+//! before its end. The answer comes after these messages.
 
 use crate::noise::Encryption;
 use crate::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received, WireError};
 
 pub const PACKET_HEADER: usize = 16;
-/// The longest body in a packet, in bytes; a longer body is in a file sent with the packet.
+/// The longest body in a packet, in bytes. A longer body is in a file whose descriptor comes with
+/// the packet.
 pub const INLINE: usize = 64 << 10;
 /// In bytes.
 pub const MAX_PACKET: usize = PACKET_HEADER + MAX_FRAME_LEN + INLINE;
@@ -39,10 +40,7 @@ pub enum PacketKind {
     Message,
     /// A message whose body is in a file.
     File,
-    /// Requests an `Answer` when all messages that the process sent before its end have been
-    /// forwarded.
     Question,
-    /// The messages have been forwarded.
     Answer,
 }
 
@@ -51,7 +49,6 @@ pub enum PacketKind {
 pub struct PacketHeader {
     pub kind: PacketKind,
     pub frame: u8,
-    /// The process at the other end.
     pub peer: u32,
     pub length: u64,
 }
@@ -168,31 +165,29 @@ impl<'a> Packet<'a> {
 /// A message from the launcher to a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The first order. With several nodes, the descriptor sent with it is the socket to listen on.
+    /// The first order. With several nodes, the socket on which the relay listens comes with it.
     Begin {
         job: u64,
         node: u32,
         nodes: u32,
-        /// The secret of the launcher's relays and processes.
         secret: [u8; 32],
         encrypt: Encryption,
     },
-    /// The descriptor sent with it is the socket of a process of the node.
+    /// The socket of a process of the node comes with it.
     Process {
         number: u32,
     },
     Ended {
         number: u32,
     },
-    /// The addresses of the relay of another node.
+    /// The addresses of the relay on another node.
     Relay {
         node: u32,
-        /// The name in messages, such as "node 1" or "host a"; one line.
+        /// The name in messages to users, such as "node 1" or "host a"; one line.
         name: String,
         /// Separated by blanks.
         addresses: String,
     },
-    /// A node is lost, with its relay and its processes.
     Lost {
         node: u32,
     },
@@ -207,7 +202,7 @@ pub enum Order {
 /// A message from a relay to the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A process sent an invalid packet: it can take no part any more.
+    /// A process has sent an invalid packet; the relay no longer serves it.
     Wrong { number: u32, text: String },
     /// A message for the user.
     Said { text: String },
@@ -237,7 +232,6 @@ mod kind {
     pub(super) const SAID: u8 = 67;
 }
 
-/// Version 1, the kind, three numbers, a text or bytes.
 fn message(kind: u8, numbers: [u32; 3], rest: &[u8]) -> Vec<u8> {
     let mut out = vec![1, kind];
     numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
@@ -245,7 +239,6 @@ fn message(kind: u8, numbers: [u32; 3], rest: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Parses the bytes of [`message`].
 fn parse_message(bytes: &[u8]) -> Option<(u8, [u32; 3], &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<14>()?;
     let mut numbers = head[2..].as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
@@ -253,7 +246,7 @@ fn parse_message(bytes: &[u8]) -> Option<(u8, [u32; 3], &[u8])> {
     (head[0] == 1 && bytes.len() <= MAX_ORDER).then(|| (head[1], [next(), next(), next()], rest))
 }
 
-/// As much of a text as fits into a message.
+/// The beginning of a text, as long as a message has room.
 fn cut(text: &str) -> &[u8] {
     let mut end = text.len().min(MAX_ORDER - 64);
     while !text.is_char_boundary(end) {

@@ -2,8 +2,8 @@
 //!
 //! A *transcript* has all messages of both sides on one connection. Each message of a greeting ends
 //! with a MAC: keyed BLAKE3 over a label that names the message, the transcript so far, and the
-//! message. With a nonce of each side in the transcript, a message is invalid in any other role or
-//! connection.
+//! message. The transcript contains a nonce of each side, so a message is invalid in any other role
+//! or connection.
 
 /// A secret shared by the processes of a job, or by the daemons of a user.
 #[derive(Clone)]
@@ -25,7 +25,6 @@ pub const MAC: usize = 32;
 #[error("it does not know the secret")]
 pub struct WrongMac;
 
-/// All messages of both sides on one connection so far.
 #[derive(Clone, Debug)]
 pub struct Transcript {
     secret: Secret,
@@ -46,8 +45,8 @@ impl Transcript {
         hasher.finalize()
     }
 
-    /// The MAC of a message of any length after the transcript so far. The message does not become
-    /// a part of the transcript.
+    /// The MAC of a message of any length after the transcript so far. The transcript does not
+    /// change.
     pub fn mac_of(&self, label: u8, message: &[u8]) -> [u8; MAC] {
         *self.mac(label, message).as_bytes()
     }
@@ -62,7 +61,7 @@ impl Transcript {
         }
     }
 
-    /// Appends a MAC to an own message. `N` is the length of both.
+    /// Adds an own message to the transcript and appends its MAC; `N` bytes in all.
     pub fn seal<const N: usize>(&mut self, label: u8, message: &[u8]) -> [u8; N] {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(message);
@@ -73,7 +72,7 @@ impl Transcript {
         out
     }
 
-    /// Checks a message of the other side, which ends with its MAC.
+    /// Adds a message of the other side to the transcript after a check of the MAC at its end.
     pub fn open<const N: usize>(&mut self, label: u8, message: &[u8; N]) -> Result<(), WrongMac> {
         let (body, mac) = message.split_at(N - MAC);
         self.bytes.extend_from_slice(body);

@@ -1,9 +1,9 @@
-//! The connections from relay to relay: those of [`Tcp`], authenticated by the secret of the job
-//! and made again when they break.
+//! The connections between relays. They are connections of [`Tcp`], authenticated by the secret of
+//! the job and made again when they break.
 //!
 //! A parcel goes as consecutive records: first its packet, then the content of its file in parts.
-//! The record of a packet is a [`Frame::Data`] at offset 0 whose receiver is the process that the
-//! packet is for; that of a part begins at the offset of the part in the file, plus 1.
+//! The record of a packet is a [`Frame::Data`] at offset 0; its receiver is the process for which
+//! the packet is. The record of a part has the offset of the part in the file, plus 1.
 
 use super::parcels::{Parcel, ParcelBody};
 use super::{PART, RelayError};
@@ -20,13 +20,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The name of the node of a relay for the user, and the relay's addresses; by node.
+/// By node: its name for the user, and the addresses of its relay.
 type Addresses = Arc<Mutex<HashMap<u32, (String, Vec<Address>)>>>;
 
 #[derive(Debug, Default)]
 struct RelayQueue {
     queue: VecDeque<(u32, Parcel)>,
-    /// The position in the first parcel: 0, or 1 and the bytes of its file.
+    /// The position in the first parcel: 0, or 1 plus a position in its file.
     at: u64,
 }
 
@@ -86,7 +86,7 @@ impl FarRelays {
             .insert(node, (name, addresses));
     }
 
-    /// The relay of a node is lost: drops the parcels that wait for it.
+    /// The relay of a node is lost: drops the parcels for it.
     pub(super) fn remove_failed(&mut self, node: u32, files: &mut usize) {
         self.tcp.remove_failed(node);
         let out = self.out.remove(&node).unwrap_or_default();
@@ -154,7 +154,7 @@ impl FarRelays {
         std::mem::take(&mut *self.texts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes arrived parcels with their receivers, and sends waiting ones.
+    /// Takes the arrived parcels with their receivers, and sends waiting ones.
     pub(super) fn receive(&mut self, files: &mut usize) -> Result<Vec<(u32, Parcel)>, RelayError> {
         self.tcp.poll(None, &mut self.arrivals);
         if let Some((node, why)) = self.arrivals.trouble.take() {
@@ -172,7 +172,7 @@ fn lost(texts: &Mutex<Vec<String>>, names: &Addresses, node: u32, why: &str) -> 
     }
 }
 
-/// Replaces ranks by names of relays in a text of the sockets.
+/// Replaces ranks by names of relays in a text of [`Tcp`].
 fn with_names(text: &str, names: &Addresses) -> String {
     let names = names.lock().unwrap_or_else(PoisonError::into_inner);
     let mut parts = text.split("rank ");
@@ -191,13 +191,13 @@ fn with_names(text: &str, names: &Addresses) -> String {
 
 #[derive(Debug, Default)]
 struct ArrivingParcel {
-    /// The arriving record: receiver, offset, length, and received bytes.
+    /// The arriving record.
     to: u32,
     offset: u64,
     total: usize,
     have: usize,
     packet: Vec<u8>,
-    /// The file, its final length, and its present length.
+    /// The file, its final length, and the length so far.
     file: Option<(OwnedFd, u64, u64)>,
 }
 
@@ -205,12 +205,12 @@ struct ArrivingParcel {
 struct Arrivals {
     of: HashMap<u32, ArrivingParcel>,
     whole: Vec<(u32, Parcel)>,
-    /// The node whose relay sends invalid data or cannot be reached, and the reason.
+    /// The node whose relay is unreachable or sends invalid data, and the reason.
     trouble: Option<(u32, String)>,
 }
 
 impl ArrivingParcel {
-    /// Takes the next part of a record. Returns the parcel if it is complete.
+    /// Takes the next part of a record. Returns a complete parcel.
     fn take(&mut self, part: Bytes<'_>) -> Result<Option<Parcel>, String> {
         let start = self.have;
         self.have += part.len();
@@ -241,8 +241,7 @@ impl ArrivingParcel {
     fn open(&mut self) -> Result<Option<Parcel>, String> {
         let packet = Packet::read(&self.packet, None).map_err(|error| error.to_string())?;
         if packet.kind != PacketKind::File {
-            let length = packet.length;
-            return Ok(Some(self.parcel(length, ParcelBody::None)));
+            return Ok(Some(self.parcel(packet.length, ParcelBody::None)));
         }
         let length = packet.length;
         let file =

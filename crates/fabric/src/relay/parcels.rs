@@ -1,5 +1,3 @@
-//! Messages that wait in a relay.
-
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::parcel;
 use std::collections::VecDeque;
@@ -8,10 +6,9 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 #[derive(Debug)]
 pub(super) enum ParcelBody {
-    /// The body lies in the packet, or there is none.
+    /// The body is in the packet, or empty.
     None,
     File(OwnedFd),
-    /// The content of a file.
     Content(Vec<u8>),
 }
 
@@ -32,7 +29,6 @@ pub(super) struct Parcel {
 }
 
 impl Parcel {
-    /// Whether it is a request about the receiver's end.
     pub(super) fn is_question(&self) -> bool {
         // The kind in the header of a valid packet (`PacketHeader::encode`).
         self.packet.get(1) == Some(&3)
@@ -47,7 +43,7 @@ impl Parcel {
         bytes.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes))
     }
 
-    /// Keeps the file open if fewer than `most` are open, else the content.
+    /// If fewer than `most` files are open, keeps the file open, else keeps its content.
     pub(super) fn into_kept(mut self, files: &mut usize, most: usize) -> io::Result<Parcel> {
         if let ParcelBody::File(file) = &self.load {
             if *files < most {

@@ -1,11 +1,8 @@
-//! The choice of the route to a peer, made at first contact and never changed.
-
 use super::nodes::PeerNode;
 
-/// The peers whose messages a transport may carry, from fewest to most.
+/// The peers whose messages a transport may carry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reach {
-    /// No peer: others are the route to all.
     Nobody,
     /// Processes of this launcher on the same node.
     Node,
@@ -50,7 +47,7 @@ mod tests {
     fn the_first_that_covers_the_place_is_the_route() {
         type Offers = &'static [(Route, Reach)];
         let cases: [(Offers, [Option<Route>; 3]); 6] = [
-            // A job in shared memory, alone, or with sockets to other nodes and launchers.
+            // A job in shared memory: alone, or with sockets to other nodes and launchers.
             (&[(Memory, Everybody)], [Some(Memory); 3]),
             (
                 &[(Memory, Node), (Other(0), Everybody)],
@@ -61,7 +58,8 @@ mod tests {
                 &[(Other(0), Launcher), (Memory, Node), (Other(1), Everybody)],
                 [Some(Other(0)), Some(Other(0)), Some(Other(1))],
             ),
-            // Sockets to all; relays, which reach no foreign process, and sockets to those.
+            // Sockets to all; relays without sockets, which reach no foreign process; relays and
+            // sockets.
             (&[(Memory, Nobody), (Other(0), Everybody)], [Some(Other(0)); 3]),
             (&[(Memory, Nobody), (Other(0), Launcher)], [Some(Other(0)), Some(Other(0)), None]),
             (

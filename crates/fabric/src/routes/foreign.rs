@@ -1,9 +1,9 @@
-//! Processes of other launchers that share no memory with this one. At the first contact with one,
-//! this process gets sockets if it had none, or is reached on one more network. A process whose
-//! messages go through relays then has sockets in addition.
+//! Processes of other launchers that share no memory with this process. At the first contact with
+//! one, this process gets sockets if it has none, or one more network on which others reach it. A
+//! process whose messages go through relays gets sockets, too.
 //!
 //! Processes of two launchers use memory if both jobs are on one machine and have no other
-//! transport; else they use sockets. The launcher decides, and makes the listening sockets.
+//! transport; otherwise they use sockets. The launcher decides, and makes the listening sockets.
 
 use super::{Nodes, Reach, Routes};
 use crate::Transport;
@@ -13,24 +13,24 @@ use std::sync::Arc;
 
 /// An addition to the transports of a process.
 pub enum Addition {
-    /// A transport that others can connect to: the process had none.
+    /// A transport to which others can connect; the process had none.
     Transport {
         transport: Box<dyn Transport>,
-        /// Processes of other launchers that are reached through memory count as on this node.
+        /// Counts processes of other launchers that share memory as processes of this node.
         nodes: Nodes,
-        /// If the process slept on no descriptors before.
+        /// Set if the process slept on no descriptors before.
         poller: Option<Arc<Poller>>,
     },
-    /// One more network on which the process is reached.
+    /// One more network on which others reach the process.
     Listener(Listener),
 }
 
-/// Requests from the launcher an addition that the process needs; the argument says whether the
-/// process has a transport that others can connect to. `None`: nothing more is needed.
+/// Requests an addition from the launcher. The argument: the process has a transport to which
+/// others can connect. `None`: the process needs nothing more.
 pub type AskAddition = Box<dyn FnMut(bool) -> Result<Option<Addition>, String> + Send>;
 
 impl Routes {
-    /// Requests additions by `ask` when there are processes of other launchers.
+    /// Requests additions by `ask` when the process meets processes of other launchers.
     #[must_use]
     pub fn with_additions(self, ask: AskAddition) -> Routes {
         Routes { ask_addition: Some(ask), ..self }

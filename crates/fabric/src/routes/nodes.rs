@@ -1,6 +1,5 @@
-//! The nodes of processes, as the launcher reports them.
-
-/// Requests the nodes of all processes from this number on; [`u32::MAX`]: of another launcher.
+/// Requests the nodes of all processes from this number on; [`u32::MAX`]: a process of another
+/// launcher.
 pub type AskNodes = Box<dyn FnMut(u32) -> Vec<u32> + Send>;
 
 /// The node of a process, as seen by another one.
@@ -8,7 +7,7 @@ pub type AskNodes = Box<dyn FnMut(u32) -> Vec<u32> + Send>;
 pub enum PeerNode {
     Here,
     Node(u32),
-    /// Unknown: the process belongs to another launcher.
+    /// The process belongs to another launcher, and its node is unknown.
     Foreign,
 }
 
@@ -30,7 +29,7 @@ impl std::fmt::Debug for Nodes {
 }
 
 impl Nodes {
-    /// For a process on node `own`. `ask` is called when a number is not known yet.
+    /// For a process on node `own`. `ask` is called for an unknown number.
     pub fn new(own: u32, ask: AskNodes) -> Nodes {
         Nodes { own, of: Vec::new(), ask }
     }
@@ -57,7 +56,7 @@ impl Nodes {
         self.of.extend(
             (self.ask)(known).into_iter().map(|node| Some(node).filter(|node| *node != u32::MAX)),
         );
-        // A number that the launcher does not report belongs to another launcher for good.
+        // A number that the launcher does not report belongs to another launcher forever.
         if at >= self.of.len() {
             self.of.resize(at + 1, None);
         }

@@ -2,17 +2,17 @@
 //!
 //! | step | action of the process |
 //! |---|---|
-//! | [`QuiesceStep::Quiesce`] | sends nothing new, and waits until everything sent has arrived |
-//! | [`QuiesceStep::Close`] | ends its connections, and takes new listeners |
+//! | [`QuiesceStep::Quiesce`] | sends nothing new, and waits until all sent messages have arrived |
+//! | [`QuiesceStep::Close`] | ends its connections, and gets new listeners |
 //! | [`QuiesceStep::Resume`] | continues |
 //!
-//! A process that was restored from an image ends its former connections, takes new listeners, and
-//! continues at once: the launcher notes the restoration in the segment, and requests the next
-//! [`QuiesceStep::Resume`], whose earlier steps no process has taken.
+//! A process that was restored from an image ends its former connections, gets new listeners, and
+//! continues at once. The launcher notes the restoration in the segment, and requests the next
+//! [`QuiesceStep::Resume`] without the two steps before it.
 //!
-//! The launcher numbers the steps in the segments of all processes, and requests the next one when
-//! all have reported this one. In between a process stays in the library and receives: others may
-//! need that to become quiet.
+//! The launcher numbers the steps in the segments of all processes. It requests a step when all
+//! processes have reported the step before. In between, a process stays in the library and
+//! receives, because others may need that to become quiet.
 
 use super::Routes;
 use crate::{Connections, FrameSink};
@@ -34,7 +34,7 @@ pub enum QuiesceStep {
 }
 
 impl QuiesceStep {
-    /// The step with a number. Numbers count up from 1 over all quiesces; 0 was before the first.
+    /// The step with a number. Numbers count up from 1 over all quiesces.
     pub fn of(number: u32) -> QuiesceStep {
         match number % 3 {
             1 => QuiesceStep::Quiesce,
@@ -44,12 +44,12 @@ impl QuiesceStep {
     }
 }
 
-/// The launcher, for a process whose messages can be quiesced.
+/// The interface to the launcher of a process whose messages can be quiesced.
 pub trait Coordinator: Send {
     fn reached(&mut self, step: u32);
 
     /// The listeners to which others connect after [`QuiesceStep::Close`]: one for processes of the
-    /// same launcher, and, if `is_sought`, one for processes of other launchers.
+    /// same launcher, and with `is_sought` one for processes of other launchers.
     fn listeners(&mut self, is_sought: bool) -> Result<Vec<Listener>, String>;
 
     fn fail(&mut self, why: &str);
@@ -59,7 +59,6 @@ pub(super) struct Quiescing {
     segment: Arc<Segment>,
     coordinator: Box<dyn Coordinator>,
     taken: u32,
-    /// The last known count of restorations from an image.
     restored: u32,
 }
 
@@ -97,11 +96,11 @@ impl Quiescing {
 }
 
 impl Routes {
-    /// Takes the steps until messages may move again, and receives meanwhile.
+    /// Takes all steps until messages may move again, and receives meanwhile.
     #[cold]
     pub(super) fn quiesce(&mut self, sink: &mut dyn FrameSink) {
         loop {
-            // The process may have been imaged after any step.
+            // An image may have been made after any step.
             if self.is_restored() && !self.restart_restored(sink) {
                 return;
             }
@@ -150,7 +149,7 @@ impl Routes {
         self.quiescing.as_ref().is_some_and(|it| it.segment.status().restored() != it.restored)
     }
 
-    /// After a restoration. Returns whether the process can continue.
+    /// Returns whether the process can continue.
     fn restart_restored(&mut self, sink: &mut dyn FrameSink) -> bool {
         let connections = self.others.iter_mut().find_map(|other| other.transport.connections());
         let (Some(connections), Some(quiescing)) = (connections, &mut self.quiescing) else {

@@ -1,5 +1,5 @@
-//! The functions of shared memory that [`Routes`](crate::routes::Routes) calls; those of [`Fabric`]
-//! with the same names describe them.
+//! The functions of shared memory that [`Routes`](crate::routes::Routes) calls. The functions of
+//! [`Fabric`] with the same names describe them.
 
 use super::copy_policy::{Protocol, Traffic};
 use super::outgoing::{Out, Path};
@@ -20,7 +20,7 @@ use oxmpi_sys::memory::Memory;
 use oxmpi_sys::single_copy::RemoteProcess;
 use oxmpi_wire::{Frame, Tags};
 
-fn no_contact(peer: u32) -> Unreachable {
+pub(super) fn no_contact(peer: u32) -> Unreachable {
     Unreachable { peer, why: "no contact was made".into() }
 }
 
@@ -84,10 +84,8 @@ impl Shm {
     }
 
     pub(crate) fn claim(&mut self, from: u32, announcement: Announcement) -> Claim {
-        if self.out(from).is_none() && self.connect(from).is_err() {
-            return Claim::Gone;
-        }
-        self.out(from).map_or(Claim::Gone, |out| out.segment.announcements().claim(announcement))
+        let out = self.contact(from);
+        out.map_or(Claim::Gone, |out| out.segment.announcements().claim(announcement))
     }
 
     pub(crate) fn room_for_piece(&mut self, to: u32, len: usize) -> Room {
@@ -100,7 +98,7 @@ impl Shm {
     }
 
     pub(crate) fn piece_limit(&mut self, to: u32) -> usize {
-        // A data ring may take longer ones.
+        // A data ring may take longer pieces.
         let piece = self.streaming.piece_bytes;
         self.longest_body(to, piece).min(piece)
     }
@@ -122,7 +120,8 @@ impl Shm {
         out.lacks_pool = pool.is_some();
         let sent = match (message.frame, pool) {
             (Frame::Data { .. }, Some(pool)) => {
-                // A message that both may read is pulled only while no message goes the other way.
+                // A readable message of contiguous bytes is pulled only while no message goes the
+                // other way.
                 let is_pulled = *can_read == Some(true) && matches!(message.body, Body::Bytes(_));
                 let traffic = if is_pulled { Traffic::OneWay } else { Traffic::TwoWay };
                 let sent = out.send_piece((to, message), traffic, pool, streaming.share_bytes);
@@ -134,7 +133,7 @@ impl Shm {
         if sent {
             return Ok(Sent::Done);
         }
-        // A finalized program gets only late notices, for which there will be no room.
+        // A program that has finalized gets only late notices, for which there will be no room.
         let is_over = out.segment.status().state() == RankState::Finalized;
         Ok(if is_over { Sent::Done } else { Sent::Full })
     }
@@ -155,7 +154,7 @@ impl Shm {
         if context > u32::from(u16::MAX) || bytes.len() > limit {
             return SentNow::No;
         }
-        // No closures here: the compiler makes calls of them.
+        // No closures here: the compiler turns them into calls.
         if !ring.send_inline_now(tag, context as u16, bytes) {
             return SentNow::No;
         }
@@ -292,10 +291,6 @@ impl Shm {
         })
     }
 
-    pub(crate) fn can_access(&mut self, peer: u32) -> bool {
-        self.can_read(peer)
-    }
-
     pub(crate) fn write(
         &mut self,
         peer: u32,
@@ -314,10 +309,7 @@ impl Shm {
     }
 
     pub(crate) fn may_write_here(&mut self, peer: u32) -> bool {
-        if self.out(peer).is_none() && self.connect(peer).is_err() {
-            return false;
-        }
-        self.out(peer).is_some_and(|out| out.segment.status().state() != RankState::Finalized)
+        self.contact(peer).is_ok_and(|out| out.segment.status().state() != RankState::Finalized)
     }
 
     pub(crate) fn has_left(&mut self, peer: u32) -> bool {
@@ -332,9 +324,7 @@ impl Shm {
         if peer == self.me {
             return self.own.heap_memory();
         }
-        if self.out(peer).is_none() {
-            self.connect(peer).ok()?;
-        }
+        self.contact(peer).ok()?;
         let link = self.links.get_mut(peer as usize)?.as_mut()?;
         let segment = &link.out.as_ref()?.segment;
         if link.is_heap_refused {
@@ -355,10 +345,7 @@ impl Shm {
         if peer == self.me {
             return Some(self.peer_segments.bell_of(peer, &self.own));
         }
-        if self.out(peer).is_none() {
-            self.connect(peer).ok()?;
-        }
-        self.out(peer).map(|out| out.bell.clone())
+        self.contact(peer).ok().map(|out| out.bell.clone())
     }
 
     pub(crate) fn control_section(
@@ -368,17 +355,7 @@ impl Shm {
         ranks: u32,
     ) -> Result<Option<ControlSection>, Unreachable> {
         let kind = self.peer_segments.kind();
-        let segment = if leader == self.me {
-            &self.own
-        } else {
-            if self.out(leader).is_none() {
-                self.connect(leader)?;
-            }
-            match self.out(leader) {
-                Some(out) => &out.segment,
-                None => return Ok(None),
-            }
-        };
+        let segment = if leader == self.me { &self.own } else { &self.contact(leader)?.segment };
         let config = &segment.boot().config;
         let there = index < config.control_sections && ranks <= config.control_section_ranks;
         Ok(there.then(|| segment.control_section(index, ranks, kind)))
@@ -404,30 +381,19 @@ impl Shm {
         counts.piece_bytes += self.piece_bytes;
     }
 
-    pub(crate) fn attach(&mut self, peer: u32) {
-        self.meet(peer);
-    }
-
-    pub(crate) fn detach(&mut self, peer: u32) {
-        self.part(peer);
-    }
-
     pub(crate) fn wake(&mut self, peer: u32) {
-        if self.out(peer).is_none() && self.connect(peer).is_err() {
-            return;
-        }
-        if let Some(out) = self.out(peer) {
+        if let Ok(out) = self.contact(peer) {
             out.bell.ring();
         }
     }
 
     pub(crate) fn announce_waiting(&mut self, peer: u32) -> bool {
         match self.out_mut(peer) {
-            // Credits of the ring wake this process, room in the pool does not.
+            // Credits of the ring wake this process; room in the pool does not.
             Some(Out { path: Path::Ring(ring), lacks_pool, .. }) => {
                 !ring.want_credits() && !*lacks_pool
             }
-            // Many senders may wait for one inbox, which does not know whom to wake.
+            // An inbox may have many waiting senders, and does not know them.
             _ => false,
         }
     }

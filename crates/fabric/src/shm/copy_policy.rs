@@ -2,26 +2,26 @@
 //! facts of the node and of the message's length and layout.
 //!
 //! There are four protocols. *Ring*: a short message lies in the pair ring. *Pool*: the sender
-//! copies into its pool, the receiver out of it. *Single copy*: the sender announces the address of
-//! the message, and the receiver reads it there. *Mapped*: a single copy out of memory of
-//! MPI_Alloc_mem, which the receiver maps, so that the copy needs no call of the kernel. Nothing is
-//! learnt from messages: a node is described by [`CopyFacts`], built in by processor family or
-//! measured on request (`oxmpi doctor --measure`), and `oxmpi explain copy --bytes N` prints facts,
-//! decision and predicted times.
+//! copies into its pool, and the receiver out of it. *Single copy*: the sender announces the
+//! address of the message, and the receiver reads it there by a call of the kernel. *Mapped*: the
+//! same for memory of MPI_Alloc_mem, which the receiver maps, so that it needs no call. The policy
+//! learns nothing from messages. It takes the facts of a node ([`CopyFacts`]) from the processor
+//! family, or from a measurement on request (`oxmpi doctor --measure`). `oxmpi explain copy --bytes
+//! N` prints facts, decision and predicted times.
 //!
-//! The sender alone decides, and its frames say where the data lie. So two processes of a node may
-//! have different facts: each accepts all protocols of the other, and a file of measured facts that
-//! only one of them finds costs only time.
+//! The sender alone decides, and its frames say where the data lie. Each process accepts all
+//! protocols, so two processes of a node may have different facts: if only one of them finds a file
+//! of measured facts, this costs only time.
 //!
-//! Costs are those of messages in both directions at once, as programs send them: each process
-//! makes all copies of the protocol for one message, so that copying by the other side at the same
-//! time gains nothing. For a pulled message the receiver knows whether it has announced one to the
-//! same peer. If not, both processes copy one message at the same time, piece by piece, and the
-//! slower one determines the time ([`Traffic::OneWay`]).
+//! The costs are those of messages in both directions at once: each process makes all copies of the
+//! protocol for one message, so that two copies cannot overlap. For a pulled message the receiver
+//! knows whether it has announced one to the same peer. If not, both processes copy one message at
+//! the same time, piece by piece, and the slower one determines the time ([`Traffic::OneWay`]).
 //!
-//! Where it is unknown whether the two processors share a cache, because a hypervisor moves them or
-//! the processes are not bound, the protocol is taken whose time is the smallest multiple of the
-//! best one's, in the worse of both cases.
+//! If a hypervisor moves the processors, or the processes are not bound, it is unknown whether the
+//! two processors share a cache. Then the policy computes each protocol's time as a multiple of the
+//! best time, with and without a common cache, and takes the protocol whose larger multiple is the
+//! smallest.
 
 use oxmpi_shm::pool::PoolShape;
 use oxmpi_sys::bytes::CopyKind;
@@ -35,12 +35,12 @@ pub struct CopyFacts {
     pub near: PoolCosts,
     /// Between other processors.
     pub far: PoolCosts,
-    /// Nanoseconds of a copy past the caches until the stored data are in memory.
+    /// Nanoseconds of a copy past the caches until the data are in memory.
     pub past_caches_ns: f64,
     /// Nanoseconds per KiB of a message one way past the caches, copied in and out at the same
-    /// time: unlike messages in both directions, the data do not return from memory.
+    /// time. Unlike data in both directions, the data are not read back from memory.
     pub past_caches_one_way_ns: f64,
-    /// The additional cost of a pulled message, because both processes take part, in nanoseconds.
+    /// The additional nanoseconds of a pulled message, in which both processes take part.
     pub pull_ns: f64,
     /// The receiver's copy by the kernel (process_vm_readv(2)).
     pub single_copy: KernelCopyCosts,
@@ -49,22 +49,20 @@ pub struct CopyFacts {
 /// The costs of copies through shared memory, in nanoseconds per KiB except `line_ns`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolCosts {
-    /// From the store to a line until the other processor has seen it.
+    /// Nanoseconds from the store to a line until the other processor has seen it.
     pub line_ns: f64,
-    /// Copying in, to lines that the other processor has read last.
+    /// The copy into lines that the other processor has read last.
     pub in_ns: f64,
-    /// Copying in past the caches.
     pub in_past_caches_ns: f64,
-    /// Copying out after a plain copy in.
+    /// The copy out after a plain copy in.
     pub out_ns: f64,
-    /// Copying out after a copy in past the caches.
+    /// The copy out after a copy in past the caches.
     pub out_past_caches_ns: f64,
 }
 
 /// The costs of the kernel's copy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KernelCopyCosts {
-    /// Nanoseconds per call.
     pub call_ns: f64,
     /// Nanoseconds per KiB while one process reads.
     pub alone_ns: f64,
@@ -72,13 +70,13 @@ pub struct KernelCopyCosts {
     pub both_ns: f64,
 }
 
-/// Facts of processor families, by vendor and family of the processor. All were measured on virtual
-/// machines with two processors: family 25 is an EPYC of model 17 (Linux 6.18; with messages in
-/// both directions), family 26 one of model 2, Intel's a Sapphire Rapids, of which the kernel's
-/// copy was measured and the others computed from the times of exchanges through the pool. One way
-/// past the caches was measured on model 17 alone (512 KiB and 1 MiB: near 61 to 76, far 60 to 65,
-/// the kernel's copy 82 to 97), and so was the cost of a pull (ping-pongs of 300,000 bytes to 4
-/// MiB); the others have the slower one of the two copies, and 0.
+/// Facts by vendor and family of the processor, measured on virtual machines with two processors.
+/// Family 25: an EPYC of model 17 (Linux 6.18; messages in both directions). Family 26: an EPYC of
+/// model 2. Intel: a Sapphire Rapids, of which only the kernel's copy was measured; its other
+/// numbers were computed from exchanges through the pool. One way past the caches was measured on
+/// model 17 alone (512 KiB and 1 MiB: near 61 to 76, far 60 to 65, the kernel's copy 82 to 97), and
+/// so was the cost of a pull (ping-pongs of 300,000 bytes to 4 MiB). The other families have the
+/// slower one of the two copies, and 0.
 const SHEETS: [(&str, u32, CopyFacts); 3] = [
     (
         "AuthenticAMD",
@@ -131,7 +129,7 @@ const CONSERVATIVE: CopyFacts = CopyFacts {
     single_copy: KernelCopyCosts { call_ns: 1500.0, alone_ns: 138.0, both_ns: 150.0 },
 };
 
-/// Plain copies first, then those past the caches.
+/// In each pair the plain copy comes first, then the copy past the caches.
 const fn pool_costs(line_ns: f64, copy_in: [f64; 2], copy_out: [f64; 2]) -> PoolCosts {
     let ([in_ns, in_past_caches_ns], [out_ns, out_past_caches_ns]) = (copy_in, copy_out);
     PoolCosts { line_ns, in_ns, in_past_caches_ns, out_ns, out_past_caches_ns }
@@ -150,7 +148,7 @@ impl CopyFacts {
         processor.map_or(CONSERVATIVE, |of| CopyFacts::built_in(&of.vendor, of.family))
     }
 
-    /// All built-in facts, those for unknown processors last.
+    /// All built-in facts; those for unknown processors come last.
     pub fn all_built_in() -> impl Iterator<Item = CopyFacts> {
         SHEETS.into_iter().map(|(_, _, facts)| facts).chain([CONSERVATIVE])
     }
@@ -164,7 +162,7 @@ pub enum Proximity {
     Unknown,
 }
 
-/// The messages between two processes at the same time.
+/// The directions of the messages between two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
     OneWay,
@@ -175,7 +173,7 @@ pub enum Traffic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     Ring,
-    /// Through the sender's pool, copied in by this kind of copy.
+    /// Through the sender's pool; the sender copies in by this kind of copy.
     Pool(CopyKind),
     /// The receiver reads the sender's memory by a call of the kernel.
     SingleCopy,
@@ -190,23 +188,23 @@ pub enum SingleCopyMode {
     On,
 }
 
-/// The abilities of two processes.
+/// The abilities of a pair of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The shortest message that does not go through the ring, in bytes.
+    /// Shorter messages go through the ring, in bytes.
     pub ring_below: usize,
     pub pool: bool,
     pub single_copy: SingleCopyMode,
 }
 
-/// The decision for messages of at least a power of two bytes, and less than twice as many.
+/// The decision for messages of 2^n bytes and more, below 2^(n+1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyDecision {
-    /// The protocol for contiguous messages.
     pub protocol: Protocol,
-    /// The copy into the pool for all other messages, and for unreadable ones.
+    /// The copy into the pool for messages with gaps, and for messages that the receiver may not
+    /// read.
     pub kind: CopyKind,
-    /// In bytes: long enough to be worth the slot of each.
+    /// In bytes: long enough that the slot of a piece costs little.
     pub piece_bytes: u32,
 }
 
@@ -216,7 +214,7 @@ pub struct CopyPlan {
     ring_below: usize,
     by_magnitude: [CopyDecision; usize::BITS as usize],
     one_way: [CopyDecision; usize::BITS as usize],
-    /// Bit n: messages of 2^n bytes are worth [`Protocol::Mapped`].
+    /// Bit n: [`Protocol::Mapped`] is worth it for messages of 2^n bytes.
     mapped: u64,
 }
 
@@ -254,7 +252,7 @@ impl CopyPlan {
         }
     }
 
-    /// The decision for `len` bytes; below [`Capabilities::ring_below`] it is the ring.
+    /// The decision for `len` bytes.
     #[inline]
     pub fn of(&self, len: usize) -> CopyDecision {
         let decision = self.by_magnitude[len.max(1).ilog2() as usize];
@@ -273,11 +271,7 @@ fn decide(
     capabilities: Capabilities,
     len: usize,
 ) -> CopyDecision {
-    let best = |protocols: &[Protocol]| {
-        let worst =
-            |protocol: Protocol| regret(facts, (proximity, traffic), protocol, len, protocols);
-        protocols.iter().copied().min_by(|a, b| worst(*a).total_cmp(&worst(*b)))
-    };
+    let best = |protocols: &[Protocol]| best(facts, (proximity, traffic), len, protocols);
     let by_pool = [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming)];
     let kind = match best(&by_pool) {
         Some(Protocol::Pool(kind)) => kind,
@@ -294,10 +288,10 @@ fn decide(
     CopyDecision { protocol, kind, piece_bytes: piece(facts, len) }
 }
 
-/// Whether messages of `len` bytes and more are worth [`Protocol::Mapped`]: it is compared only
-/// with the pool, as a message announced for [`Protocol::SingleCopy`] is read in the receiver's
-/// mapping, too. `false` where receivers may not read their senders' memory: a standard send may
-/// become a private copy, which no receiver maps.
+/// Whether [`Protocol::Mapped`] is worth it for messages of `len` bytes. The competitor is only the
+/// pool, as the receiver also reads a message for [`Protocol::SingleCopy`] in its mapping. `false`
+/// if receivers may not read their senders' memory: a standard send may become a private copy,
+/// which no receiver maps.
 fn is_worth_mapping(
     facts: &CopyFacts,
     proximity: Proximity,
@@ -306,14 +300,22 @@ fn is_worth_mapping(
 ) -> bool {
     let protocols =
         [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::Mapped];
-    let worst = |protocol: &Protocol| {
-        regret(facts, (proximity, Traffic::TwoWay), *protocol, len, &protocols)
-    };
-    let best = protocols.iter().min_by(|a, b| worst(a).total_cmp(&worst(b)));
-    capabilities.single_copy != SingleCopyMode::Off && best == Some(&Protocol::Mapped)
+    capabilities.single_copy != SingleCopyMode::Off
+        && best(facts, (proximity, Traffic::TwoWay), len, &protocols) == Some(Protocol::Mapped)
 }
 
-/// The time as a multiple of the best time of `protocols`, in the worst proximity.
+fn best(
+    facts: &CopyFacts,
+    case: (Proximity, Traffic),
+    len: usize,
+    protocols: &[Protocol],
+) -> Option<Protocol> {
+    let worst = |protocol: &Protocol| regret(facts, case, *protocol, len, protocols);
+    protocols.iter().copied().min_by(|a, b| worst(a).total_cmp(&worst(b)))
+}
+
+/// The time as a multiple of the best time of `protocols`; for an unknown proximity, the larger of
+/// both.
 fn regret(
     facts: &CopyFacts,
     (proximity, traffic): (Proximity, Traffic),
@@ -335,7 +337,7 @@ fn regret(
 }
 
 /// The predicted nanoseconds for a message of `len` bytes one way, or of one process for messages
-/// in both directions. Of an unknown proximity those of the worse case.
+/// in both directions. For an unknown proximity, the larger time of both.
 pub fn predict(
     facts: &CopyFacts,
     (proximity, traffic): (Proximity, Traffic),
@@ -361,29 +363,29 @@ pub fn predict(
     match protocol {
         Protocol::Ring | Protocol::Pool(CopyKind::Plain) => by_pool + kib * plain,
         Protocol::Pool(CopyKind::Streaming) => by_pool + facts.past_caches_ns + kib * past_caches,
-        // The announcement, and the frame that the message was read.
+        // The first line is the announcement, the second the frame that the message was read.
         Protocol::SingleCopy => 2.0 * line_ns + single.call_ns + kib * kernel,
         Protocol::Mapped => 2.0 * line_ns + ANNOUNCED_NS + kib * out_ns,
     }
 }
 
-/// The cost of an announced message over one that leaves at once, in nanoseconds: a request, two
-/// frames and the frame that the message was read; of a single copy it includes a part of the call.
+/// The additional nanoseconds of an announced message: a request, two frames and the frame that the
+/// message was read. For a single copy, `call_ns` includes most of them.
 const ANNOUNCED_NS: f64 = 1000.0;
 
-/// The use of a pool by messages that their receivers pull.
+/// The use of a pool by pulled messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Streaming {
-    /// Bytes that are sent before other messages get their turn.
+    /// The bytes that are sent before other messages get their turn.
     pub piece_bytes: usize,
     /// The most bytes for one peer in the pool, so that a slow receiver leaves room for others.
     pub share_bytes: usize,
 }
 
 impl Streaming {
-    /// For a pool of this shape. A share is four of the longest pieces, of which the receiver
-    /// copies one while the sender copies others, or an eighth of a large pool, or half of a small
-    /// one. Without a pool pieces go through the ring.
+    /// For a pool of this shape. A share is four of the longest pieces, so that the receiver copies
+    /// one while the sender copies others; of a large pool an eighth, of a small pool half. Without
+    /// a pool, pieces go through the ring.
     pub fn new(pool: &PoolShape) -> Streaming {
         const LONGEST: usize = 128 << 10;
         let bytes = pool.bytes as usize;
@@ -396,12 +398,11 @@ impl Streaming {
     }
 }
 
-/// The shortest and longest pieces, in bytes.
 const PIECES: [u32; 2] = [4 << 10, 128 << 10];
 
-/// The length of pieces with which a single message arrives first: n pieces cost n lines more, and
-/// the receiver waits for the first piece only. So the length is the square root of the product of
-/// the message's length and of the bytes that are copied in the time of a line.
+/// The length of pieces with which a single message arrives first. n pieces cost n lines, and the
+/// receiver waits only for the first piece. So the best length is the square root of the message's
+/// length times the bytes that are copied in the time of a line.
 fn piece(facts: &CopyFacts, len: usize) -> u32 {
     let PoolCosts { line_ns, out_ns, .. } = facts.near;
     let best = (len as f64 * line_ns / out_ns * 1024.0).sqrt();
@@ -470,7 +471,7 @@ mod tests {
         }
         let is_mapped =
             |place, len| CopyPlan::new(&sheet("AMD family 25"), place, ALL).is_mapped(len);
-        // On far processors a line that the receiver has read is slow to write again.
+        // On far processors, a line that the receiver has read is slow to write again.
         assert!(is_mapped(Proximity::Far, 8 << 10) && !is_mapped(Proximity::Near, 16 << 10));
         assert!(is_mapped(Proximity::Unknown, 16 << 10));
     }
@@ -511,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_is_not_possible_is_not_taken() {
+    fn a_protocol_that_is_not_possible_is_not_taken() {
         for facts in CopyFacts::all_built_in() {
             for magnitude in LENGTHS {
                 let of = |capabilities| {

@@ -1,5 +1,3 @@
-//! Messages of one peer from its ring.
-
 use super::Link;
 use crate::{FrameSink, Taken, dispatch};
 use oxmpi_shm::ring::{RingReceiver, RingSlot};
@@ -7,7 +5,6 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::clock::{pass_moment, pass_ticks, ticks_of_ns};
 use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN, Received, Tags};
 
-/// A ring in our segment, from one peer.
 #[derive(Debug)]
 pub(super) struct RingIn {
     pub(super) receiver: RingReceiver,
@@ -20,7 +17,6 @@ impl RingIn {
         RingIn { receiver, framed: None }
     }
 
-    /// Polls the ring for a moment.
     #[inline(never)]
     pub(super) fn comes_soon(&self) -> bool {
         let gap = ticks_of_ns(POLL_GAP_NS);
@@ -117,7 +113,7 @@ impl Link {
         }
     }
 
-    /// Copies the message in one slot to `into`, if context and tag match and it fits.
+    /// Copies a message of one slot to `into`, if context and tags match and it fits.
     #[inline(always)]
     pub(super) fn take_short(&mut self, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(RingIn { receiver, .. }) = &mut self.ring_in else { return Taken::Other };
@@ -138,7 +134,8 @@ impl Link {
         Taken::Message { tag, len }
     }
 
-    /// As [`Link::take_short`], of a message of any length.
+    /// As [`Link::take_short`], for a message of any length. Returns also whether the sender waits
+    /// for a wake-up.
     pub(super) fn take(
         &mut self,
         context: u32,
@@ -176,7 +173,7 @@ impl Link {
         };
         self.matched_in = self.matched_in.wrapping_add(1);
         let mut wakes = receiver.release();
-        // The sender publishes all chunks in a row, unless it has lost its processor.
+        // The sender publishes all chunks in a row, unless it loses its processor.
         let mut patience = PATIENCE;
         while stored < total {
             let Some(RingSlot::Chunk { offset, bytes, .. }) = receiver.peek() else {
@@ -196,9 +193,9 @@ impl Link {
     }
 }
 
-/// Hands up a part of a message. If its destination is known the part is copied there by vectors:
-/// the string instruction of the C library's long copies takes half as long again for data that
-/// another processor has just written (60 and 100 ns for a KiB on AMD family 25).
+/// Delivers a part of a message. A part with a known destination is copied there by vectors: the
+/// string instruction of the C library's long copies takes longer for data that another processor
+/// has just written (100 instead of 60 ns for a KiB on AMD family 25).
 fn hand_up<S: FrameSink>(from: u32, offset: usize, bytes: Bytes<'_>, sink: &mut S) {
     if bytes.len() >= BY_VECTORS_FROM
         && let Some(into) = sink.place(from, offset, bytes.len())
@@ -209,11 +206,11 @@ fn hand_up<S: FrameSink>(from: u32, offset: usize, bytes: Bytes<'_>, sink: &mut 
     sink.more(from, offset, bytes);
 }
 
-/// In bytes: shorter parts are copied by vectors anyway.
+/// In bytes. Shorter parts are copied by vectors in any case.
 const BY_VECTORS_FROM: usize = 2 << 10;
 
 /// The number of polls of the ring alone by a process that waits for a message of one peer. The
-/// first polls follow each other closely, to see an answer at once; the others are [`POLL_GAP_NS`]
+/// first [`CLOSE_POLLS`] follow closely, to see an answer at once. The others are [`POLL_GAP_NS`]
 /// apart, so that the line stays with its writer.
 const POLLS: u32 = 48;
 const CLOSE_POLLS: u32 = 8;
@@ -236,11 +233,12 @@ fn numbered(matched_in: &mut u8, got: Received) -> Received {
 pub(super) struct RingPoll {
     pub(super) any: bool,
     pub(super) wakes: bool,
-    /// The ring that the sender grants us.
+    /// The ring that the sender grants to this process.
     pub(super) granted: Option<u32>,
 }
 
-/// Reads a frame from shared memory; copies it first, because its writer could still change it.
+/// Reads a frame from shared memory. It decodes a copy, because the writer could change the
+/// original.
 #[inline]
 pub(super) fn decode(bytes: Bytes<'_>) -> Option<Received> {
     let mut copy = [0; MAX_FRAME_LEN];

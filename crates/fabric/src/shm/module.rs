@@ -1,5 +1,5 @@
-//! The module `shm`. The sizes of segments (`shm_ring_slots` and others) are not its parameters:
-//! every process has a segment, whatever path its messages take.
+//! The sizes of segments (`shm_ring_slots` and others) are no parameters of this module: every
+//! process has a segment, whatever path its messages take.
 
 use crate::constructor::Constructor;
 use linkme::distributed_slice;
@@ -15,7 +15,7 @@ static SHM: Module = Module {
     priority: Some(&PRIORITY),
     btl: Btl { names: &["sm", "vader", "shm"], left: BtlRule::Always },
     between: BetweenNodes::Another,
-    // Every process has it, so there is nothing to be made.
+    // Every process has shared memory without a constructor.
     constructor: &Constructor::new(|_, _| Ok(None)),
     ..Module::NEW
 };

@@ -1,5 +1,3 @@
-//! Messages to one peer.
-
 use super::copy_policy::{CopyDecision, CopyPlan, Traffic};
 use crate::{Body, OutgoingMessage, Room};
 use oxmpi_shm::door::Bell;
@@ -17,13 +15,12 @@ pub(super) struct Out {
     pub(super) segment: Arc<Segment>,
     pub(super) bell: Bell,
     pub(super) path: Path,
-    /// Frames that this process has put into the peer's inbox.
     pub(super) cells: u64,
-    /// The process id, once the peer's memory is known to be readable.
+    /// The process id of the peer, if its memory is readable; else 0.
     pub(super) pid: u32,
     pub(super) known_as: u32,
     pub(super) plan: Arc<CopyPlan>,
-    /// The pool had no room, though the ring had: a peer that empties the pool need not ring.
+    /// The pool had no room, though the ring had: the peer does not ring when it empties the pool.
     pub(super) lacks_pool: bool,
     /// Pieces in the pool that the peer had not read at the last check, and their bytes.
     pieces: VecDeque<Laid>,
@@ -59,7 +56,8 @@ impl Out {
         }
     }
 
-    /// Sends a message to this peer, `to`, through the pool if that has room. Returns success.
+    /// Sends a message to this peer, whose number is `to`: through the pool if it has room. Returns
+    /// success.
     pub(super) fn send(
         &mut self,
         to: u32,
@@ -102,9 +100,9 @@ impl Out {
         gone
     }
 
-    /// Sends a piece of a long message to this peer, `to`: through the pool, of which such pieces
-    /// take at most `share` bytes, or through the data ring if it is short enough. Returns the
-    /// bytes that went through the pool; `None`: there was no room.
+    /// Sends a piece of a long message to this peer, whose number is `to`: through the pool, in
+    /// which pieces for the peer take at most `share` bytes, or through the data ring if the piece
+    /// is short enough. Returns the bytes in the pool; `None`: there was no room.
     pub(super) fn send_piece(
         &mut self,
         (to, message): (u32, &OutgoingMessage<'_>),
@@ -127,7 +125,7 @@ impl Out {
         Some(len)
     }
 
-    /// Whether a piece would leave now through the pool, within `share` bytes.
+    /// Whether a piece would leave through the pool now, within `share` bytes.
     pub(super) fn room_for_piece(
         &mut self,
         len: usize,
@@ -157,7 +155,7 @@ impl Out {
         self.pieces.is_empty() || self.laid_bytes + len <= share
     }
 
-    /// Sends an eager message that is longer than a slot, through the pool if it has room.
+    /// Sends an eager message that is longer than a slot: through the pool if it has room.
     pub(super) fn send_now(
         &mut self,
         to: u32,
@@ -182,7 +180,7 @@ fn pooling(pool: &mut Pool, to: u32, decision: CopyDecision) -> Pooling<'_> {
     Pooling { pool, to, kind: decision.kind, piece_bytes: decision.piece_bytes }
 }
 
-/// Puts a frame and its body, or the place of its body in the pool (rule 1), into a cell.
+/// Puts a frame and its body, or the place of the body in the pool (rule 1), into a cell.
 fn send_cell(
     inbox: &mut InboxSender,
     me: u32,
@@ -203,7 +201,7 @@ fn send_cell(
     if !pool.room_for(len) {
         return false;
     }
-    // Before a cell is claimed, because the cells behind it wait for it.
+    // The data are copied before a cell is claimed, because the cells behind it would wait.
     let pieces = pool.lay(len, to, |at, piece| message.body.fill(at, piece));
     let mut word = [0; MAX_FRAME_LEN];
     let word_len = Frame::Pooled { pieces }.encode(0, me, &mut word);
@@ -283,7 +281,7 @@ fn fill(body: &Body<'_>, at: usize, piece: BytesMut<'_>, kind: CopyKind) {
     }
 }
 
-/// Packs past the caches, through memory that stays in the nearest cache.
+/// Packs into memory of the nearest cache, and copies from there past the caches.
 fn fill_streaming(body: &Body<'_>, at: usize, mut piece: BytesMut<'_>) {
     const PART: usize = 4 << 10;
     let mut packed = [0; PART];

@@ -1,30 +1,29 @@
-//! Processes of other jobs with which this one has no communicator any more.
+//! Processes of other jobs with which this process no longer has a communicator.
 //!
-//! A process that has called MPI_Finalize writes nothing more. Its state is dropped then, its
-//! memory unmapped, and its ring in our segment is free for another peer. (The last frames in the
-//! ring can only be hints: a disconnect waits for everything else.) This is checked when such a
-//! process is added.
+//! A process that has called MPI_Finalize writes nothing more. Then its state is dropped, its
+//! memory unmapped, and its ring in the own segment is free for another peer. The last frames in
+//! the ring can only be hints, because a disconnect waits for everything else. The check takes
+//! place when such a process is added.
 
 use super::Shm;
 use oxmpi_shm::segment::RankState;
 
-/// The owner of a free ring.
-const NOBODY: u32 = u32::MAX;
+const NO_OWNER: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
 pub(super) struct Parted {
     peers: Vec<u32>,
-    /// Rings in our segment that were theirs.
+    /// Rings in the own segment that belonged to such processes.
     free_rings: Vec<u32>,
 }
 
 impl Shm {
-    pub(super) fn meet(&mut self, peer: u32) {
+    pub(crate) fn attach(&mut self, peer: u32) {
         self.parted.peers.retain(|other| *other != peer);
         self.drop_finished();
     }
 
-    pub(super) fn part(&mut self, peer: u32) {
+    pub(crate) fn detach(&mut self, peer: u32) {
         if !self.parted.peers.contains(&peer) {
             self.parted.peers.push(peer);
         }
@@ -65,9 +64,9 @@ impl Shm {
             pool.forget(peer);
         }
         for (ring, place) in (0..).zip(&mut self.granted) {
-            // A ring that cannot be emptied is left alone.
+            // A ring that cannot be emptied stays without an owner.
             if *place == peer {
-                *place = NOBODY;
+                *place = NO_OWNER;
                 if self.own.clear_ring(ring).is_ok() {
                     self.parted.free_rings.push(ring);
                 }

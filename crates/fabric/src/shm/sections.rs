@@ -1,4 +1,4 @@
-//! The control sections of our segment that are in use. Each team has two adjacent ones.
+//! The control sections in use in the own segment. Each team has two adjacent ones.
 
 use oxmpi_shm::segment::{Segment, SegmentConfig};
 use oxmpi_sys::barrier::BarrierKind;
@@ -11,7 +11,7 @@ pub(super) struct SectionTable(Vec<Section>);
 enum Section {
     Free,
     Used,
-    /// The team of this number of ranks does not use it any more; some ranks may still read it.
+    /// The team of this number of ranks has released it; some ranks may still read it.
     Leaving(u32),
 }
 
@@ -19,13 +19,13 @@ impl SectionTable {
     pub(super) fn new(config: &SegmentConfig) -> SectionTable {
         let mut all = vec![Section::Free; config.control_sections as usize];
         for first in all.iter_mut().take(2) {
-            // The first two sections of the first process are the world's.
+            // The first two sections of the first process belong to MPI_COMM_WORLD.
             *first = Section::Used;
         }
         SectionTable(all)
     }
 
-    /// Takes two sections: the index of the first, and the last step that was taken in either.
+    /// Reserves two sections. Returns the index of the first, and the last step in either.
     pub(super) fn reserve(&mut self, own: &Arc<Segment>, kind: BarrierKind) -> Option<(u32, u64)> {
         for (at, section) in self.0.iter_mut().enumerate() {
             if let Section::Leaving(before) = *section
@@ -42,7 +42,7 @@ impl SectionTable {
         Some((index, last(index).max(last(index + 1))))
     }
 
-    /// Frees a section: at once if no team got it, else when all ranks of its team have left it.
+    /// Frees a section: at once if no team got it, else when all ranks of the team have left it.
     pub(super) fn release(&mut self, index: u32, team: Option<u32>) {
         if let Some(section) = self.0.get_mut(index as usize) {
             *section = team.map_or(Section::Free, Section::Leaving);

@@ -1,5 +1,3 @@
-//! Two transports connected to each other in one process.
-
 use super::*;
 use crate::Taken;
 use crate::frame_sink::testing::CountingSink;
@@ -109,7 +107,7 @@ fn messages_in_the_heap_are_announced() {
     const LEN: usize = 64 << 10;
     let created = created(1 << 20);
     let [mut a, mut b] = two_of(&created);
-    // This process may read itself: `a` finds out that it may read `b`.
+    // This process may read itself, so `a` finds that it may read `b`.
     b.own.status().claim(std::process::id()).unwrap();
     b.own.advertise();
     make_hot(&mut a, &mut b);

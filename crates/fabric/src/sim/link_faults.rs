@@ -1,6 +1,4 @@
-//! Random numbers, and the simulated faults of the virtual network.
-
-/// A generator of random numbers (SplitMix64): the same ones for the same seed, everywhere.
+/// A generator of random numbers (SplitMix64). A seed gives the same numbers on every machine.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -21,13 +19,13 @@ impl Random {
         if n == 0 { 0 } else { self.draw() % n }
     }
 
-    /// True for `n` of 256.
+    /// True with probability `n` / 256.
     pub fn of_256(&mut self, n: u8) -> bool {
         self.below(256) < u64::from(n)
     }
 }
 
-/// A bijection whose results show no order of the inputs.
+/// A bijection without visible order.
 pub(super) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -38,22 +36,20 @@ pub(super) fn mix(mut z: u64) -> u64 {
 #[derive(Debug, Clone)]
 pub struct LinkFaults {
     pub paths: u32,
-    /// In virtual nanoseconds.
     pub min_delay_ns: u64,
-    /// In virtual nanoseconds.
     pub max_delay_ns: u64,
     /// Messages that find no room.
     pub full_of_256: u8,
-    /// Messages that are taken but leave only later.
+    /// Messages that are taken and leave later.
     pub later_of_256: u8,
-    /// Parts of long bodies after which the next one comes in another poll.
+    /// Parts of long bodies after which the next part comes in another poll.
     pub pause_of_256: u8,
-    /// Short sends that may use [`crate::Fabric::send_now`].
+    /// Short sends that [`crate::Fabric::send_now`] accepts.
     pub now_of_256: u8,
     pub eager_limit: usize,
     /// The most bytes of a longer message that go with its announcement.
     pub announced_limit: usize,
-    /// The longest time until a death is reported, in nanoseconds.
+    /// The longest time until a death is reported.
     pub detection_ns: u64,
     /// The number of processes on a node, if the network matches messages between nodes.
     pub matched_beyond: Option<u32>,
@@ -80,7 +76,7 @@ impl Default for LinkFaults {
 }
 
 impl LinkFaults {
-    /// Random properties: from one regular path to many that are often full.
+    /// Random properties: from one regular path to many paths that are often full.
     pub fn any(random: &mut Random) -> LinkFaults {
         let min_delay_ns = random.below(1000);
         let faults = LinkFaults {

@@ -1,8 +1,8 @@
 //! Matching by the virtual network: each process has a queue of posted receives and an unexpected
-//! queue, which the network searches when a message arrives, independently of the process.
+//! queue. The network searches them when a message arrives, whether the process polls or not.
 //!
 //! Messages of one process to another keep their order. A cancelled receive is taken out some time
-//! later, so that a message may match it before.
+//! later, so a message may match it before.
 
 use super::{Event, Network, ProcessState, Sim};
 use crate::{MatchingTransport, Probed, Sent, TaggedReceive, TaggedSend, Unreachable};
@@ -17,7 +17,7 @@ pub(super) struct Tagged {
     context: u32,
     tag: i32,
     data: Vec<u8>,
-    /// The sender's token, if it waits for the match.
+    /// The sender's token, if the sender waits for the match.
     waits: Option<u64>,
 }
 
@@ -82,14 +82,12 @@ impl Network {
         }
     }
 
-    /// Takes a cancelled receive out, if it has no message by now.
     pub(super) fn cancel_tagged(&mut self, at: u32, token: u64) {
         if self.unpost_tagged(at, token) {
             self.at(self.now_ns, Event::NotReceived { at, token });
         }
     }
 
-    /// Takes a posted receive out. Returns whether it existed.
     pub(super) fn unpost_tagged(&mut self, at: u32, token: u64) -> bool {
         let posted = &mut self.ports[at as usize].queues.posted;
         let found = posted.iter().position(|posted| posted.token == token);
@@ -214,7 +212,7 @@ impl MatchingTransport for Sim {
 }
 
 impl Network {
-    /// Whether a process finds no room for a receive; it is woken soon.
+    /// Whether a process finds no room for a receive; then it is woken soon.
     fn has_no_room(&mut self, process: u32) -> bool {
         let full = self.faults.full_of_256;
         let is_full = self.random.of_256(full);
@@ -229,7 +227,7 @@ impl Network {
         self.ports[process as usize].queues = Queues::default();
     }
 
-    /// A tagged message arrives at a process. Returns whether the process takes part.
+    /// Delivers a message to a process for matching. Returns whether the process is alive.
     pub(super) fn take_in_tagged(&mut self, to: u32, message: Tagged) -> bool {
         match self.ports[to as usize].life {
             ProcessState::Alive => self.arrive_tagged(to, message),

@@ -1,4 +1,3 @@
-//! Announced messages that a receiver copies from the sender's heap.
 use oxmpi_fabric::Fetching;
 use oxmpi_fabric::peer_segments::{OpenedSegment, PeerSegments};
 use oxmpi_fabric::shm::{Shm, ShmSettings, SingleCopyMode};
@@ -21,7 +20,8 @@ fn created(rank: u32, oversubscribed: bool) -> OwnedFd {
     .unwrap()
 }
 
-/// It may not read the memory of process 1; the counter is of openings of that segment.
+/// A process that may not read the memory of process 1, and the number of times that it has
+/// opened the segment of process 1.
 fn receiver(of: &OwnedFd, oversubscribed: bool) -> (Shm, Arc<AtomicU32>) {
     let own = Segment::map(created(0, oversubscribed)).unwrap();
     let settings = ShmSettings { single_copy: SingleCopyMode::Off, ..ShmSettings::default() };

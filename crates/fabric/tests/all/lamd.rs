@@ -22,9 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(100);
-/// The default number of files that a relay keeps open.
 const FILES: usize = 100;
-/// The default time for attempts to reach another relay.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// The relays of some nodes, each of which has two consecutive processes.
@@ -207,7 +205,7 @@ fn a_receiver_that_does_not_poll_delays_no_other() {
         sender.send(0, 1);
     }
     sender.pushed = 0;
-    // To itself through the relay: behind all other messages.
+    // A message of the process to itself goes through the relay, behind all other messages.
     for _ in 0..100 {
         sender.send(0, 0);
     }
@@ -367,7 +365,7 @@ fn unauthenticated_connections_between_relays_have_no_effect() {
     });
 }
 
-/// Why a relay alone has ended after these records of another relay, if it has.
+/// The reason why a relay has ended after these records of another relay; `None`: it has not.
 fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
     let (ours, theirs) = parcel::pair().unwrap();
     let relay = std::thread::spawn(move || Relay::new(theirs, FILES).unwrap().run());
@@ -446,7 +444,7 @@ fn nothing_that_another_sends_breaks_a_relay() {
                 )
             })
             .collect();
-        // It depends on the bytes whether there is a reason to end.
+        // The relay may or may not end, depending on the bytes.
         let _ = said_by_another(&messages);
     });
 }

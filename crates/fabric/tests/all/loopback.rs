@@ -1,6 +1,3 @@
-//! Threads of one program through queues in its memory: planned messages arrive once, in order and
-//! complete, and a full queue is reported.
-
 use crate::support::{Recorder, exchange, planned, with_message};
 use oxmpi_fabric::transports::loopback::{Loopback, PacketQueues, ROOM};
 use oxmpi_fabric::{Membership as _, Sent, Transport as _};

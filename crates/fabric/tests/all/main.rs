@@ -1,6 +1,6 @@
 //! Tests of the crate through its public interface. They are one program: each would take as long
 //! to link.
-#![allow(clippy::unwrap_used)] // a failure is the test's
+#![allow(clippy::unwrap_used)] // a failure fails the test
 
 #[path = "../support/chaos.rs"]
 mod chaos;

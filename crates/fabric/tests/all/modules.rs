@@ -1,4 +1,3 @@
-//! The modules of this crate, and their selection.
 use oxmpi_fabric::Constructor;
 use oxmpi_param::module::{BetweenNodes, Supplies};
 use oxmpi_param::{Job, Module, NodeCount, Param, Params, Source, ThreadLevel};

@@ -93,7 +93,7 @@ fn is_found_again(is_known_abroad: bool, plans: [ProcessConfig; 2]) {
     assert_eq!((&*peer.recorder.lost, &*end.recorder.lost), (&[][..], &[][..]));
 }
 
-/// Messages are under way, nothing was quiesced, and everything continues.
+/// A process is restored while messages are under way, without a quiesce; all of them arrive.
 fn goes_on_restored(plans: [ProcessConfig; 2]) {
     const MESSAGES: u32 = 40;
     const TIMES: u32 = 3;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 /// The most incomplete greetings: those of unauthenticated processes, and one for each process.
 const PLACES: usize = 32 + 2;
+
 fn exchange(ends: &mut [TestProcess; 2], messages: u32) {
     until(ends, |ends| {
         for end in ends.iter_mut() {
@@ -36,7 +37,7 @@ fn both_may_connect_at_once() {
     }
 }
 
-/// Rule 8: one side is enough.
+/// A connection is encrypted if one side wants it (rule 8 of `tcp/mod.rs`).
 #[test]
 fn both_may_connect_at_once_if_one_wants_encryption() {
     for _ in 0..10 {
@@ -222,7 +223,7 @@ fn a_peer_that_closes_connections_for_a_while_is_not_lost() {
     exchange(&mut ends, 10);
 }
 
-/// For example the end of a tunnel without a listener behind it.
+/// Such a closer is, for example, the end of a tunnel without a listener behind it.
 #[test]
 fn a_peer_that_closes_each_connection_is_lost_and_reported_with_its_address() {
     let plan = ProcessConfig::new();
@@ -240,13 +241,13 @@ fn a_peer_that_closes_each_connection_is_lost_and_reported_with_its_address() {
     }
     assert_eq!(end.tcp.lost_messages(), None);
     close_all(&tap, &mut end, |end, _| end.recorder.lost.is_empty());
-    assert!(end.tcp.leave() && end.tcp.lost_messages().is_some(), "nobody is waited for");
+    assert!(end.tcp.leave() && end.tcp.lost_messages().is_some(), "it waits for no process");
     let texts = plan.texts.lock().unwrap().join("\n");
     let place = format!("the last address was {address} on interface lo of host over-there");
     for word in ["rank 0 cannot reach rank 1", "times in ", &place] {
         assert!(texts.contains(word), "'{word}' in: {texts}");
     }
-    // Depends on whether the greeting had arrived when the connection was closed.
+    // The reason depends on whether the greeting had arrived when the connection was closed.
     assert!(
         texts.contains("closed at the other end") || texts.contains("reset by peer"),
         "{texts}"
@@ -303,13 +304,13 @@ fn flipping(address: SocketAddr, times: usize, bit: usize) -> SocketAddr {
     here
 }
 
-/// Rule 8: the length of a record is not encrypted, and a changed one must not be accepted.
+/// The length of a record is not encrypted. A changed length must not be accepted (rule 8).
 #[test]
 fn a_changed_length_of_an_encrypted_record_ends_its_connection_and_if_it_always_is_the_peer_is_lost()
  {
     let is_short = |from, number| matches!(planned(from, number), (Manner::Eager, 1..1000));
     let number = (0..).find(|number| is_short(0, *number) && is_short(1, *number)).unwrap();
-    // The last one always makes the record longer.
+    // The last pair always makes the record longer.
     for (times, bit) in [(1, 5), (1, 8), (1, 15), (usize::MAX, 15)] {
         let plans = [ProcessConfig::encrypted(), ProcessConfig::encrypted()];
         let mut ends = pair(&plans);
@@ -373,7 +374,7 @@ fn a_dead_peer_is_lost_after_some_time_and_reported_with_the_attempts() {
     }
     let error = with_message(0, 0, |message| alive.tcp.send(1, message)).unwrap_err();
     assert_eq!((error.peer, &error.why), (1, &texts[0]));
-    assert!(alive.tcp.leave(), "nobody is waited for");
+    assert!(alive.tcp.leave(), "it waits for no process");
 }
 
 #[test]
@@ -382,13 +383,13 @@ fn a_peer_that_has_left_is_not_lost() {
     let mut ends = pair(&plans);
     until(&mut ends, |ends| ends[0].send() != Sent::Full);
     until(&mut ends, |ends| ends[1].recorder.next == 1);
-    // Nothing of it is acknowledged yet; the goodbye does that.
+    // Only the goodbye acknowledges the message.
     until(&mut ends, |ends| ends[1].tcp.leave());
     let [mut stays, gone] = ends;
     drop(gone);
     stays.poll();
     for _ in 0..10 {
-        assert_eq!(stays.send(), Sent::Done, "nobody is there to take it");
+        assert_eq!(stays.send(), Sent::Done, "no process takes it");
         stays.rest();
     }
     assert!(stays.tcp.leave());
@@ -404,7 +405,7 @@ fn a_peer_that_has_left_is_not_lost() {
     assert!(late.tcp.leave());
 }
 
-/// Rule 6: later records are not waited for, if the peer ends without a goodbye.
+/// A process does not wait for later records if the peer ends without a goodbye (rule 6).
 #[test]
 fn a_resting_process_waits_only_for_peers_with_a_communicator() {
     let plans = [ProcessConfig::new(), ProcessConfig::new()];
@@ -424,7 +425,7 @@ fn a_resting_process_waits_only_for_peers_with_a_communicator() {
     }
     assert!(oxmpi_fabric::Membership::rest(&mut stays.tcp));
     assert_eq!(stays.recorder.lost, [0u32; 0]);
-    // If the two get a communicator again, they are.
+    // If the two get a communicator again, this process waits for such records.
     stays.tcp.attach(1);
     while !oxmpi_fabric::Membership::rest(&mut stays.tcp) {
         stays.rest();

@@ -66,7 +66,7 @@ fn first_messages_arrive_while_their_sender_does_nothing() {
     look(&mut ends[1], &mut came[1], |came| came.whole() == 2);
     assert_eq!(came[1].messages, [(0, 0, b"first".to_vec()), (0, 1, Vec::new())]);
     assert_eq!((ends[0].tcp.counts().connections, ends[1].tcp.counts().connections), (0, 0));
-    // Then the connection continues behind them.
+    // Later the connection continues behind the early records.
     until(&mut ends, &mut came, |ends, _| ends[0].tcp.counts().connections == 1);
     assert_eq!(send(&mut ends[0], 2, b"second"), Sent::Done);
     look(&mut ends[1], &mut came[1], |came| came.whole() == 3);
@@ -111,7 +111,7 @@ fn no_more_is_sent_early_than_the_kernel_keeps() {
     }
 }
 
-/// For either order of ranks and any order of polls.
+/// The test tries either order of ranks, and any order of polls.
 #[test]
 fn first_messages_of_both_arrive_once_and_in_order() {
     for polls in 0..64 {
@@ -343,7 +343,7 @@ fn violations_of_the_early_rules_close_the_connection() {
         raw.say(&message);
         raw.is_closed(&mut end, &mut came);
         assert_eq!(came.whole(), whole, "{name}");
-        // It has no effect on the next connection.
+        // The change has no effect on the next connection.
         let point = Raw::connect(&end, 0, 1).greet(&mut end, &mut came);
         assert_eq!(point, Point { records: whole as u64, bytes: 0 }, "{name}");
     }
@@ -400,7 +400,7 @@ fn nothing_goes_early_if_either_side_wants_encryption() {
     for (plans, first) in [
         ([ProcessConfig::encrypted(), ProcessConfig::new()], Sent::Full),
         ([ProcessConfig::encrypted(), ProcessConfig::encrypted()], Sent::Full),
-        // It cannot know; the record comes again, encrypted.
+        // The sender cannot know that; the record comes again, encrypted.
         ([ProcessConfig::new(), ProcessConfig::encrypted()], Sent::Done),
     ] {
         let (mut ends, mut came) = pair(&plans);

@@ -30,7 +30,6 @@ fn several_threads(plan: &ProcessConfig) -> TestProcess {
     TestProcess::new(0, plan)
 }
 
-/// Receives by the fast path as soon as something has arrived.
 fn receive(end: &mut TestProcess, tags: Tags, into: &mut [u8]) -> Taken {
     let start = Instant::now();
     loop {
@@ -42,7 +41,6 @@ fn receive(end: &mut TestProcess, tags: Tags, into: &mut [u8]) -> Taken {
     }
 }
 
-/// Whether the poller reports a readable socket.
 fn is_shown(end: &TestProcess) -> bool {
     let mut ready = Vec::new();
     end.poller.look(&mut ready);
@@ -296,7 +294,7 @@ fn a_message_of_another_peer_has_the_busy_one_watched_again() {
     end.poller.wait(Some(LIMIT));
     assert!(is_shown(&end));
     look(&mut end, &mut came, |came| came.whole() == 2);
-    // Then it may be the other that is not watched.
+    // Now the poller may omit the other socket.
     send_many(&mut end, &mut other, 2, 1);
     busy.write_all(&record(PEER, MANY + 1, 0, b"busy", (0, 0))).unwrap();
     look(&mut end, &mut came, |came| came.whole() == 3);
@@ -304,7 +302,7 @@ fn a_message_of_another_peer_has_the_busy_one_watched_again() {
 
 #[test]
 fn with_several_threads_every_socket_is_watched_and_there_is_no_fast_path() {
-    // The threads come when a socket is out of the set, before there is any, or at the start.
+    // The process gets more threads while a socket is out of the set, before, or at the start.
     for already in [true, false] {
         let plan = ProcessConfig::new();
         let (mut end, mut stream) = one_thread(&plan);

@@ -1,5 +1,3 @@
-//! The directory of a test's files.
-
 use std::path::PathBuf;
 
 /// A directory that is removed at the end of its test.

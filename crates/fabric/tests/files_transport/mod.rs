@@ -2,7 +2,7 @@
 //! written by the steps of `docs/transports-howto.md`; no job can select it, as it contributes no
 //! `Module`.
 //!
-//! Rules (beside the promises at the head of the crate)
+//! Rules (besides the promises at the head of the crate)
 //!
 //! 1. Each process has a directory for messages to it. A frame and its body are one file there,
 //!    `FROM-NUMBER`; the numbers of a sender count from 0 for each receiver.
@@ -73,7 +73,6 @@ impl Files {
         self.job.contains(&peer).then(|| (peer - self.job.start) as usize)
     }
 
-    /// The file of message `number`.
     fn path(&self, from: u32, to: u32, number: u64) -> PathBuf {
         self.root.join(format!("{to}/{from}-{number}"))
     }

@@ -1,5 +1,5 @@
 //! A proxy that kills connections, and can spoil their data.
-#![allow(clippy::unwrap_used, dead_code)] // a failure is the test's; not every test uses all
+#![allow(clippy::unwrap_used, dead_code)] // a failure fails the test; not every test uses all
 
 use oxmpi_fabric::sim::Random;
 use oxmpi_fabric::tcp::{HELLO, PROOF, VERDICT, WELCOME};
@@ -129,7 +129,7 @@ fn carry(
     });
 }
 
-/// The replacement of these bytes: others, more, or none.
+/// The replacement of these bytes: other bytes, more bytes, or none.
 fn spoilt(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     let mut wrong = bytes.to_vec();
     match (random.below(4), wrong.len() as u64) {
@@ -141,7 +141,7 @@ fn spoilt(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     wrong
 }
 
-/// So that a receiver of wrong bytes can read the next ones.
+/// Forwards all bytes, so that a receiver of wrong bytes can read the next ones.
 fn hand_on(source: &mut TcpStream, sink: &mut TcpStream) -> std::io::Result<()> {
     source.set_read_timeout(Some(Duration::from_millis(20)))?;
     let mut buffer = [0; 10_000];

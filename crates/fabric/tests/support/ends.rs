@@ -1,4 +1,3 @@
-//! Two processes over real sockets on the loopback.
 #![allow(dead_code)] // not every test uses all
 
 use crate::support::{Recorder, planned, with_message};
@@ -99,7 +98,6 @@ impl TestProcess {
         self.tcp.poll(None, &mut self.recorder)
     }
 
-    /// Polls, and sleeps a little if there was nothing.
     pub(crate) fn rest(&mut self) {
         if !self.poll() {
             self.poller.wait(Some(Duration::from_millis(5)));

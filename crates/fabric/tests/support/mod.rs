@@ -1,6 +1,6 @@
 //! Helpers of the tests of transports: messages with numbers, whose receiver knows their content,
 //! and fuzzing.
-#![allow(clippy::unwrap_used, dead_code)] // a failure is the test's; not every test uses all
+#![allow(clippy::unwrap_used, dead_code)] // a failure fails the test; not every test uses all
 
 #[path = "../../../wire/tests/support/seeds.rs"]
 mod seeds;
@@ -14,7 +14,6 @@ use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame};
 use std::sync::Arc;
 
-/// As `each_seed`, with a generator of numbers.
 pub(crate) fn fuzz(case: impl Fn(&mut Random)) {
     seeds::each_seed(|seed| case(&mut Random::new(seed)));
 }

@@ -1,4 +1,3 @@
-//! A peer whose bytes the test writes.
 #![allow(dead_code)] // not every test uses all
 
 use crate::ends::{JOB, LIMIT, TestProcess};

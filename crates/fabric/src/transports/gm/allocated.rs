@@ -1,4 +1,4 @@
-//! Memory that the process allocates for its program and frees, such as that of MPI_Alloc_mem: with
+//! Memory that the process allocates for its program and frees, such as that of MPI_Alloc_mem. With
 //! `rpi_gm_nopin 1` only this memory is registered.
 
 use super::{Gm, GmPort};
@@ -22,7 +22,7 @@ impl Allocated {
     }
 }
 
-/// Registrations end with their messages.
+/// Here a registration ends with its message, so it need not be ended when the memory is freed.
 impl<P: GmPort> LastingMemory for Gm<P> {
     fn keep_memory(&mut self, memory: &UserBuf) {
         if let Some(bytes) = memory.as_contiguous() {

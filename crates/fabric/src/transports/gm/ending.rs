@@ -3,6 +3,7 @@
 
 use super::peer::{self, GmPeer};
 use super::{GRACE, Gm, GmPort, POLLS};
+use crate::transports::peer_of;
 use crate::{FrameSink, Membership};
 use std::time::Instant;
 
@@ -16,8 +17,7 @@ pub(super) struct FailedSend {
 impl<P: GmPort> Gm<P> {
     pub(super) fn forget(&mut self, peer: u32) {
         self.unanswered.retain(|to| *to != peer);
-        let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut())
-        else {
+        let Some(known) = peer_of(&mut self.peers, peer) else {
             return;
         };
         if !std::mem::replace(&mut known.is_gone, true) {
@@ -36,13 +36,12 @@ impl<P: GmPort> Gm<P> {
         sink.lost(peer);
     }
 
-    /// A send to a peer has failed for another reason than a lack of buffers.
+    /// A send to a peer has failed, for another reason than a lack of buffers.
     pub(super) fn fail(&mut self, to: u32, why: String) {
         if self.is_resting {
             return;
         }
-        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut())
-        else {
+        let Some(peer) = peer_of(&mut self.peers, to) else {
             return;
         };
         if !peer.is_gone && !std::mem::replace(&mut peer.has_failed, true) {
@@ -66,7 +65,7 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Whether everything has arrived (rule 7), and no peer waits for this process.
+    /// Whether all messages have arrived (rule 7), and no peer waits for this process.
     pub(super) fn has_all_arrived(&mut self) -> bool {
         let Gm { peers, sockets, lending, landings, owed, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<GmPeer>>)| {

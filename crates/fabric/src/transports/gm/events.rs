@@ -1,7 +1,6 @@
-//! Events of the port: received messages, and finished sends.
-
 use super::landing::{OwnFrame, read_words};
 use super::{Gm, GmPort, HEAD};
+use crate::transports::peer_of;
 use crate::{FrameSink, dispatch};
 use oxmpi_gm::{GmEvent, GmOperation, GmSlot, GmStatus};
 use oxmpi_sys::bytes::Bytes;
@@ -12,7 +11,7 @@ impl<P: GmPort> Gm<P> {
         let before = self.events.len();
         self.port.poll(&mut self.events);
         self.reads += u64::from(self.events.len() > before);
-        // The ends of puts and gets hand up nothing, so that they can be handled outside of a poll.
+        // The ends of puts and gets deliver nothing, so they can be handled outside of a poll.
         let is_move = |event: &mut GmEvent| {
             let GmEvent::Ended { operation, .. } = event else { return false };
             matches!(operation, GmOperation::Put(_) | GmOperation::Get(_) | GmOperation::GetWord(_))
@@ -81,8 +80,7 @@ impl<P: GmPort> Gm<P> {
     }
 
     pub(super) fn end(&mut self, to: u32, operation: GmOperation, status: GmStatus) {
-        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut())
-        else {
+        let Some(peer) = peer_of(&mut self.peers, to) else {
             return;
         };
         let is_done = status == GmStatus::Done;
@@ -123,8 +121,7 @@ impl<P: GmPort> Gm<P> {
         let (mut from, mut own) = (None, None);
         if let Some((head, rest)) = bytes.split_first_chunk::<HEAD>()
             && let Ok(got) = Frame::decode(rest)
-            && let Some(peer) =
-                peers.get_mut(got.source as usize).and_then(|peer| peer.as_deref_mut())
+            && let Some(peer) = peer_of(peers, got.source)
         {
             let [r0, r1, r2, r3, key @ ..] = *head;
             if u32::from_le_bytes(key) == peer.key && !peer.is_gone {

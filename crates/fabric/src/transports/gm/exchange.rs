@@ -1,5 +1,5 @@
-//! The exchange of introductions (rule 1 of the module), and the buffers that a peer is granted
-//! (rule 4).
+//! The exchange of introductions (rule 1 of the module), and the buffers granted to a peer (rule
+//! 4).
 
 use super::introduction::GmIntroduction;
 use super::peer::{GmPeer, PeerPort, UNCOUNTED};
@@ -79,7 +79,7 @@ impl<P: GmPort> Gm<P> {
         Ok(())
     }
 
-    /// Introduces this process to a peer, and requests the peer's introduction, once.
+    /// Introduces this process to a peer and requests the peer's introduction, once.
     pub(super) fn request_introduction(&mut self, to: u32) -> Result<(), Unreachable> {
         self.make_end(to).map_err(|why| Unreachable { peer: to, why })?;
         let is_due = self.peer(to).is_some_and(|peer| !peer.has_requested && peer.met.is_none());
@@ -134,7 +134,7 @@ impl<P: GmPort> Gm<P> {
 
     pub(super) fn end_introductions(&mut self) {
         if self.is_closed {
-            // They wait until this process has another port.
+            // The introductions wait until this process has another port.
             return;
         }
         for (from, wants_answer, body) in self.introductions.take() {

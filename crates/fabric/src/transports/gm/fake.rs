@@ -1,8 +1,8 @@
-//! A network in memory for the tests of this transport: two ports, whose operations end late and in
-//! an order that a seed chooses, and sockets for introductions. It fails a test that sends without
-//! a token, or changes memory that GM has.
+//! A network in memory for the tests of this transport: two ports, and sockets for introductions.
+//! Operations end late, in an order that a seed chooses. A test fails if it sends without a token,
+//! or changes memory that GM has.
 
-#![allow(clippy::panic_in_result_fn, clippy::expect_used)] // what a test must not do fails it
+#![allow(clippy::panic_in_result_fn, clippy::expect_used)] // they fail the test
 
 use super::GmPort;
 use crate::sim::Random;
@@ -76,7 +76,7 @@ pub(super) struct GmWorld {
     random: Random,
     ends: [FakeEnd; 2],
     pub(super) is_broken: bool,
-    /// If set, one of this number of messages finds no buffer in time.
+    /// If set, one in this number of messages finds no buffer in time.
     pub(super) times_out: Option<u64>,
     pub(super) timed_out: u32,
     pub(super) has_left: [bool; 2],
@@ -185,7 +185,7 @@ impl GmWorld {
             FakeGmOperation::Slot(slot, bytes) => {
                 let is_late = self.times_out.is_some_and(|one_of| random.is_multiple_of(one_of));
                 if is_late || to.provided.is_empty() {
-                    // Without a buffer the receiver may just be slow: GM tries again.
+                    // If the receiver has no buffer it may just be slow: GM tries again.
                     if !is_late && !random.is_multiple_of(4) {
                         return from.queue.push_front(FakeGmOperation::Slot(slot, bytes));
                     }
@@ -362,7 +362,7 @@ impl GmPort for FakeGmPort {
             let end = &mut world.ends[self.me];
             assert!(std::mem::take(&mut end.is_disabled), "sends are dropped after a failure");
             let queue = std::mem::take(&mut end.queue);
-            // The callback of the drop comes before or after those of the dropped sends.
+            // The callback of the drop comes before or after the callbacks of the dropped sends.
             let is_first = world.random.below(2) == 0;
             let end =
                 GmEvent::Ended { label, operation: GmOperation::Drop, status: GmStatus::Done };

@@ -6,7 +6,7 @@
 //! | 0..4 | the node, by its identifier in the whole network |
 //! | 4..8 | number of the port |
 //! | 8..12 | key of the peer's messages |
-//! | 12..16 | buffers that are provided for the peer; all bits set: not counted |
+//! | 12..16 | number of buffers provided for the peer; all bits set: not counted |
 //! | 16..20 | the longest message, bytes |
 //! | 20..28 | address of the word that the peer writes |
 

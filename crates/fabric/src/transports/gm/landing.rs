@@ -1,4 +1,4 @@
-//! Long pieces of messages on the side of their receiver (rule 6 of the module).
+//! Long pieces of messages at their receiver (rule 6 of the module).
 
 use super::{Gm, GmPort};
 use crate::{Body, FrameSink, OutgoingMessage, Sent};
@@ -15,13 +15,13 @@ const PAGE: usize = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum LandingStep {
     AwaitsPut,
-    /// It is to be got when there is a token; it is being got.
+    /// The data are got when there is a token.
     WantsData,
     GetsData,
-    /// The same for the check, which shows whether the data were the message.
+    /// As above for the check, which shows whether the data were the message.
     WantsCheck(WordId),
     GetsCheck(WordId),
-    /// It has arrived. `false`: the data are no message, and none will come.
+    /// The data have arrived. `false`: they are no message, and none will come.
     Here(bool),
     Refused,
 }
@@ -32,7 +32,7 @@ impl LandingStep {
     }
 }
 
-/// A piece that is received directly into the memory of a receive.
+/// A piece for the memory of a receive.
 #[derive(Debug)]
 struct Landing {
     from: u32,
@@ -40,10 +40,10 @@ struct Landing {
     receiver: u64,
     offset: u64,
     length: usize,
-    /// The addresses of the piece and its check at the sender.
+    /// The addresses of the piece and of its check at the sender.
     place: [u64; 2],
     region: GmRegion,
-    /// The pages of its memory here: start and end.
+    /// The pages of the receive's memory: start and end.
     pages: (usize, usize),
     step: LandingStep,
     /// The receive was released, or its sender is lost.
@@ -61,14 +61,14 @@ impl Landing {
 #[derive(Debug, Default)]
 pub(super) struct Landings {
     landings: Vec<Landing>,
-    /// Pieces that were given up, whose pages stay unregistered while data may arrive for them.
+    /// Abandoned pieces, whose pages stay unregistered while data may arrive for them.
     abandoned: Vec<Landing>,
     free_words: Vec<WordId>,
     pub(super) got_bytes: u64,
 }
 
 impl Landings {
-    /// Whether data of a piece that was given up may still arrive here if this is registered.
+    /// Whether data of an abandoned piece could arrive here after a registration.
     pub(super) fn is_abandoned(&self, start: usize, len: usize) -> bool {
         let (first, end) = pages(start, len);
         self.abandoned.iter().any(|one| first < one.pages.1 && one.pages.0 < end)
@@ -175,7 +175,8 @@ impl<P: GmPort> Gm<P> {
         Some((region.ok()?, pages(buffer.as_contiguous()?.as_ptr().addr(), length)))
     }
 
-    /// The last token is for the return of buffers and for drops, half of them for messages.
+    /// The last token is for the return of buffers and for drops. Half of the tokens are for
+    /// messages.
     pub(super) fn target_of_move(&self, peer: u32) -> Option<GmTarget> {
         let most = (self.tokens as usize / 2).max(1);
         if self.port.send_tokens() < 2
@@ -305,7 +306,8 @@ impl<P: GmPort> Gm<P> {
         self.owed.retain(|(to, ..)| *to != peer);
     }
 
-    /// Gets end soon: no process takes part, and an ended one has no registered memory.
+    /// Gets end soon: no process takes part in them, and a process that has ended has no registered
+    /// memory.
     fn give_up_landings(&mut self, which: impl Fn(&Landing) -> bool) {
         let mut any = false;
         for one in self.landings.landings.iter_mut().filter(|one| which(one)) {

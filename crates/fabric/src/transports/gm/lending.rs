@@ -1,4 +1,4 @@
-//! Long pieces of messages on the side of their sender (rule 6 of the module).
+//! Long pieces of messages at their sender (rule 6 of the module).
 
 use super::landing::words;
 use super::{Gm, GmPort, HEAD};
@@ -9,18 +9,17 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 
-/// In bytes: copying a shorter piece takes less time than registering it on both sides.
+/// In bytes. A copy of a shorter piece takes less time than its registration on both sides.
 pub(super) const REGISTER_FROM: usize = 16 << 10;
-/// The longest piece, in bytes: it limits the memory of a message that is registered at a time.
+/// The longest piece, in bytes; it limits how much of a message is registered at a time.
 pub(super) const PIECE_MOST: usize = 64 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PutStep {
-    /// Its receiver gets it, or has not answered yet.
+    /// Its receiver gets the piece, or has not answered yet.
     Offered,
-    /// It is to be put to this address, when there is a token.
+    /// The piece is put to this address when there is a token.
     Wanted(u64),
-    /// It is being put to this address.
     UnderWay(u64),
 }
 
@@ -30,18 +29,18 @@ struct GmExposure {
     to: u32,
     number: u64,
     region: GmRegion,
-    /// A word with the value `number` as long as the message lies there.
+    /// A word with the value `number` while the message lies in the region.
     check: WordId,
     receiver: u64,
     offset: u64,
     length: u64,
     step: PutStep,
-    /// The piece to send if it cannot be moved directly. `None`: the sender's buffer was released.
+    /// Sent through slots if it cannot be moved directly. `None`: the program has its buffer again.
     piece: Option<LentPiece>,
 }
 
 impl GmExposure {
-    /// The frame that the piece has arrived (`length`), or does not come directly (0).
+    /// The frame that says that the piece has arrived (`length`), or does not come directly (0).
     fn ended(&self, length: u64) -> Frame {
         let GmExposure { receiver, offset, number, .. } = *self;
         Frame::DataAt { receiver, offset, length, number }
@@ -52,7 +51,7 @@ impl GmExposure {
 pub(super) struct Lending {
     exposures: Vec<GmExposure>,
     pub(super) pieces: LentPieces,
-    /// The number of the last exposed piece: numbers are unique, and not 0.
+    /// The number of the last exposed piece. Numbers are unique, and not 0.
     number: u64,
     free_checks: Vec<WordId>,
     pub(super) put_bytes: u64,
@@ -82,12 +81,12 @@ impl Lending {
 }
 
 impl<P: GmPort> Gm<P> {
-    /// In bytes: GM's messages have a power of two of bytes, less 8, and a piece fills one.
+    /// In bytes. A piece fills one of GM's messages, whose lengths are powers of two, less 8.
     pub(super) fn slot_piece(&self) -> usize {
         self.port.slot_len().saturating_sub(HEAD + MAX_FRAME_LEN)
     }
 
-    /// See [`GmSettings::pins`].
+    /// Implements [`GmSettings::pins`](super::GmSettings::pins).
     pub(super) fn may_register(&self, part: &UserBuf) -> bool {
         let Some(bytes) = part.as_contiguous() else { return false };
         let (start, len) = (bytes.as_ptr().addr(), bytes.len());
@@ -155,7 +154,7 @@ impl<P: GmPort> Gm<P> {
         sent
     }
 
-    /// Returns the piece that is to be sent instead.
+    /// Returns the piece that is sent through slots instead.
     fn cover(&mut self, one: GmExposure) -> Option<LentPiece> {
         self.port.set_word(one.check, 0);
         self.lending.free_checks.push(one.check);
@@ -205,7 +204,7 @@ impl<P: GmPort> Gm<P> {
             return;
         }
         if matches!(one.step, PutStep::UnderWay(_)) {
-            // No correct peer requests this; the end of the put is awaited.
+            // No correct peer requests this during a put.
             return;
         }
         let one = self.lending.exposures.swap_remove(at);
@@ -250,7 +249,7 @@ impl<P: GmPort> Gm<P> {
                 let piece = self.end_put(at, length);
                 self.lending.pieces.end(piece.map(|piece| piece.token));
             }
-            // One side's memory is not registered any more.
+            // The memory of one side is no longer registered.
             _ => {
                 let piece = self.end_put(at, 0);
                 piece.into_iter().for_each(|piece| self.lending.pieces.keep(piece));
@@ -258,7 +257,7 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Data that a peer has got, or that were put, are no message any more.
+    /// Makes data that a peer has got, or that were put, invalid.
     pub(super) fn take_back(&mut self, token: u64) {
         let Gm { lending, port, .. } = self;
         for one in &mut lending.exposures {

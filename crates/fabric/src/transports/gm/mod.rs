@@ -2,44 +2,45 @@
 //!
 //! `module.rs` is its description. A process has one port ([`GmPort`]) and the sockets of the
 //! transport between nodes. Over the sockets two processes only exchange introductions
-//! (`exchange.rs`), and learn of each other's end; processes of other launchers, which may be on no
-//! common network, use the sockets for everything.
+//! (`exchange.rs`), and learn when the other ends. Processes of other launchers, which may be on no
+//! common network, use the sockets for all messages.
 //!
 //! Rules
 //!
 //! 1. At first contact a process provides buffers for the peer, and introduces itself
-//!    (`introduction.rs`); the peer does the same. A process that has the peer's introduction may
-//!    send: GM has no connections. So a message may come before the introduction of its sender.
-//! 2. A message is a head (number of returned buffers, key of the receiver for this sender, 4 bytes
-//!    each), a frame and a body of at most `rpi_gm_tinymsglen` bytes. A message with another key is
-//!    of a job that had the port before, and is dropped.
-//! 3. A sender has one credit for each buffer that is provided for it, and sends nothing without
-//!    one, so GM never waits for a buffer, however long the receiver computes. With `rpi_gm_fast`
-//!    the receiver provides buffers for all peers together, and they are not counted: if a receiver
-//!    calls MPI too seldom, GM gives up after its time limit (30 s), and rule 5 applies.
-//! 4. An emptied buffer is provided again at once. The number of returned buffers is in the head of
-//!    each message in the other direction; when half of the credits are due it is put into a word
-//!    of the sender's memory, which takes no buffer. The last send token is for that, and for rule
-//!    5. All grants together are no more than the receive tokens of the port: the first peers are
-//!    granted all their credits, until half of the tokens are granted; the other half is for peers
-//!    of one buffer each.
-//! 5. GM stops the sends to a peer when one has failed. If the receiver is there
-//!    (GM_SEND_TIMED_OUT) everything queued is dropped and sent again, in order, before anything
-//!    else (`sending.rs`). Any other failure names the peer, which is lost if it has not left.
+//!   (`introduction.rs`); the peer does the same. A process that has the peer's introduction may
+//!   send, since GM has no connections. So a message may come before the introduction of its
+//!   sender.
+//! 2. A message is a head (number of returned buffers, the receiver's key for this sender, 4 bytes
+//!   each), a frame and a body of at most `rpi_gm_tinymsglen` bytes. A message with another key
+//!   belongs to a job that had the port before, and is dropped.
+//! 3. A sender has one credit for each buffer that is provided for it, and sends nothing without a
+//!   credit. So GM never waits for a buffer, however long the receiver computes. With `rpi_gm_fast`
+//!   the receiver provides buffers for all peers together, and does not count them. If a receiver
+//!   then calls MPI too seldom, GM gives up after its time limit (30 s), and rule 5 applies.
+//! 4. A used buffer is provided again at once. The head of each message in the other direction has
+//!   the number of returned buffers. When half of the credits are due, this number is put into a
+//!   word of the sender's memory, which takes no buffer. The last send token is for that, and for
+//!   rule 5. All grants together never exceed the receive tokens of the port. The first peers are
+//!   granted all their credits, until half of the tokens are granted; the other half is for peers
+//!   of one buffer each.
+//! 5. GM stops the sends to a peer when one has failed. If the receiver still exists
+//!   (GM_SEND_TIMED_OUT), all queued messages are dropped and sent again, in order, before anything
+//!   else (`sending.rs`). After any other failure the peer is lost, and the error names it, unless
+//!   it has left.
 //! 6. Longer messages are announced. When the receiver requests the data, the sender registers them
-//!    and sends their address ([`Frame::DataAt`]), and the receiver registers its buffer. It
-//!    answers with the buffer's address ([`Frame::DataRead`]), and the sender puts the data there
-//!    and confirms that (`DataAt` without an address); with `rpi_gm_cr` the receiver gets them, and
-//!    then a check that says whether they were still the message, and answers that it has them. So
-//!    a program's memory is registered for one message. A piece that is short, not contiguous on
-//!    both sides or cannot be registered comes in parts through slots, each a message; with
-//!    `rpi_gm_nopin` every piece does that does not lie in memory of MPI_Alloc_mem (`lending.rs`,
-//!    `landing.rs`).
+//!   and sends their address ([`Frame::DataAt`]), and the receiver registers its buffer. The
+//!   receiver answers with the buffer's address ([`Frame::DataRead`]); the sender puts the data
+//!   there and confirms that (`DataAt` without an address). With `rpi_gm_cr` the receiver gets the
+//!   data, and then a check that says whether they were still the message; it answers that it has
+//!   them. So a program's memory is registered for one message. A piece comes in messages through
+//!   slots if it is short, has gaps on either side, or cannot be registered; with `rpi_gm_nopin`
+//!   also if it does not lie in memory of MPI_Alloc_mem (`lending.rs`, `landing.rs`).
 //! 7. A message has arrived when its callback has come. A process that ends waits for that.
 //! 8. GM has no descriptor to sleep on, so a process sleeps lightly.
-//! 9. With `rpi_gm_cr` the port can be closed when everything has arrived (rule 7) and no process
-//!    waits for an introduction, and another one be opened later: then all processes exchange
-//!    introductions again (`quiesce.rs`).
+//! 9. With `rpi_gm_cr` the port can be closed when all messages have arrived (rule 7) and no
+//!   process waits for an introduction. When another port is opened later, all processes exchange
+//!   introductions again (`quiesce.rs`).
 
 mod allocated;
 mod ending;
@@ -68,7 +69,7 @@ use self::peer::GmPeer;
 use self::port::ReopenedPort;
 use crate::introductions::Introductions;
 use crate::routes::Nodes;
-use crate::transports::{Tell, Teller};
+use crate::transports::{Tell, Teller, peer_of};
 use crate::{
     Connected, Connections, Counts, FrameSink, LastingMemory, Limits, OutgoingMessage, Sent,
     Statistics, Traffic, Transport, Unreachable,
@@ -78,13 +79,11 @@ use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Polls of the port for one poll of the sockets, which costs a system call.
+/// The number of polls of the port for one poll of the sockets, which costs a system call.
 const POLLS: u32 = 8;
-/// The time within which a peer with a failed send may turn out to have left.
+/// The time for a peer with a failed send to turn out to have left.
 const GRACE: Duration = Duration::from_secs(1);
-/// Bytes before the frame in a message.
 const HEAD: usize = 8;
-/// The number of buffers that the first peers are granted.
 const CREDITS: u32 = 32;
 
 /// The settings of a port.
@@ -92,9 +91,9 @@ const CREDITS: u32 = 32;
 pub struct GmSettings {
     /// The longest body that leaves before its receive is known, in bytes.
     pub tiny: usize,
-    /// Whether the buffers of receivers are not counted.
+    /// Whether the receivers do not count their buffers.
     pub is_fast: bool,
-    /// Whether all memory is registered for long messages, or only that of MPI_Alloc_mem.
+    /// Whether all memory is registered for long messages; else only that of MPI_Alloc_mem.
     pub pins: bool,
     /// Whether the receiver gets long messages; else their sender puts them.
     pub gets: bool,
@@ -125,8 +124,9 @@ pub struct Gm<P: GmPort> {
     stopped: Vec<u32>,
     /// Peers whose word was not written for lack of a token.
     unreported: Vec<u32>,
-    /// Buffers that GM has, and the number of these that are granted to no peer.
+    /// Buffers that GM has.
     provided: u32,
+    /// Buffers that GM has and that are granted to no peer.
     spare: u32,
     send_slots: Vec<GmSlot>,
     receive_slots: Vec<GmSlot>,
@@ -137,7 +137,7 @@ pub struct Gm<P: GmPort> {
     owed: VecDeque<(u32, Frame, Option<u64>)>,
     /// Nothing is sent before the port is opened again (rule 9).
     is_closed: bool,
-    /// Everything has arrived, and peers may close their ports: sends may fail now.
+    /// All messages have arrived, and peers may close their ports: sends may fail now.
     is_resting: bool,
     listeners: usize,
     has_warned: bool,
@@ -154,8 +154,8 @@ pub struct Gm<P: GmPort> {
 }
 
 impl<P: GmPort> Gm<P> {
-    /// `allocated` is the memory of MPI_Alloc_mem. `nodes` is given if
-    /// the processes communicate with processes of other launchers.
+    /// The transport of process `own`. `nodes` is necessary to communicate with processes of other
+    /// launchers.
     pub fn new(
         own: u32,
         port: P,
@@ -204,7 +204,7 @@ impl<P: GmPort> Gm<P> {
     }
 
     fn peer(&mut self, peer: u32) -> Option<&mut GmPeer> {
-        self.peers.get_mut(peer as usize)?.as_deref_mut()
+        peer_of(&mut self.peers, peer)
     }
 
     fn say(&self, what: &str) {

@@ -1,10 +1,7 @@
-//! The module `gm`: Myrinet through GM 2.
-
 use super::{Gm, GmSettings, ReopenedPort};
-use crate::constructor::{Constructor, Offer, Services, Situation, Survey};
+use crate::constructor::{Constructor, Offer, Services, Situation, Survey, teller};
 use crate::introductions;
-use crate::routes::{Nodes, Reach};
-use crate::transports::Tell;
+use crate::routes::Reach;
 use linkme::distributed_slice;
 use oxmpi_gm::{GmLibrary, LIBRARY as FILE, OpenPort};
 use oxmpi_param::module::{MODULES, Module, Supplies};
@@ -23,7 +20,6 @@ static GM: Module = Module {
     checkpoint_switch: Some(&CR),
     rests_for_images: true,
     images: false,
-    // Its processes exchange introductions over sockets.
     needs: Supplies::Listeners,
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
@@ -101,10 +97,10 @@ static LIBRARY: Param = Param {
 const DEVICES: [&str; 2] = ["/dev/gm0", "/dev/gmp0"];
 
 const UNIT: u32 = 0;
-/// One for messages, and one for returned buffers and drops.
+/// One is for messages, the other for returned buffers and drops.
 const FEWEST_TOKENS: u32 = 2;
 
-/// No library is opened if the user has named none and there is no device.
+/// Without a device no library is opened, unless the user has named one.
 fn not_found(params: &Params) -> Option<String> {
     if let Some(cr) = params.cr().filter(|_| !params.is_on(&CR)) {
         return Some(format!(
@@ -200,12 +196,9 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let params = of.params.clone();
     let port = ReopenedPort::open(Box::new(move || open_port(&params)))?;
     let sockets = introductions::carrier(of, services)?;
-    let (teller, located) = (services.clone(), services.clone());
-    let tell: Tell = Box::new(move |text| teller.say(text));
-    let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
-    let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
+    let (tell, nodes) = (teller(services), of.nodes(services));
     let gm = Gm::new(of.rank, port, sockets, settings(of.params), tell, Some(nodes));
-    // No image of a process contains shared memory.
+    // An image of a process does not contain shared memory.
     let memory = if of.params.is_on(&CR) { Reach::Nobody } else { Reach::Node };
     Ok(Some(Offer::new(gm, Reach::Everybody, memory)))
 }

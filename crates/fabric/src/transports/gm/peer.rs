@@ -1,11 +1,11 @@
-//! The state of one peer: its address, the credits in both directions, and the messages under way
-//! to it (rules 2 to 5 of the module).
+//! One peer: its address, the credits in both directions, and the messages under way to it (rules 2
+//! to 5 of the module).
 
 use crate::credits::Credits;
 use oxmpi_gm::{GmSlot, GmTarget, WordId};
 use std::collections::VecDeque;
 
-/// The number of buffers of a peer whose messages are not counted.
+/// The number of buffers if a process does not count them.
 pub(super) const UNCOUNTED: u32 = u32::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +19,7 @@ pub(super) struct PeerPort {
     pub(super) target: GmTarget,
     pub(super) key: u32,
     pub(super) word: u64,
-    /// Buffers that it has provided.
+    /// Buffers that the peer has provided.
     pub(super) allowed: u32,
 }
 
@@ -27,30 +27,31 @@ pub(super) struct PeerPort {
 pub(super) struct GmPeer {
     pub(super) key: u32,
     pub(super) word: WordId,
-    /// The introduction of this process was sent, with the request for the peer's.
+    /// The introduction was sent, with a request for the peer's.
     pub(super) has_requested: bool,
     pub(super) was_answered: bool,
-    /// `Some` after its introduction: messages may be sent.
+    /// `Some` after the peer's introduction: messages may be sent.
     pub(super) met: Option<PeerPort>,
     pub(super) is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other.
     pub(super) is_detached: bool,
     pub(super) granted: u32,
     pub(super) credits: Credits,
-    /// The last number of freed buffers that certainly reached it by its word.
+    /// The last number of freed buffers that certainly reached the peer's word.
     confirmed: u64,
     pub(super) is_reporting: bool,
     /// Messages that GM has, in order.
     pub(super) in_flight: VecDeque<QueuedMessage>,
-    /// Messages to be given to GM again, in order; `given_back` goes before them.
+    /// Messages that GM will get again, in order; `given_back` goes before them.
     pub(super) again: VecDeque<QueuedMessage>,
     given_back: Vec<QueuedMessage>,
-    /// A send has failed, and the queued sends are to be dropped, or are being dropped.
+    /// A send has failed: the queued sends must be dropped.
     pub(super) needs_drop: bool,
+    /// The queued sends are being dropped.
     pub(super) is_dropping: bool,
-    /// The drop has ended, perhaps before the dropped messages: nothing is sent until all have.
+    /// The drop has ended. Nothing is sent until the dropped messages have come back, too.
     is_draining: bool,
-    /// It is not reached any more, and has perhaps left.
+    /// The peer is unreachable, and has perhaps left.
     pub(super) has_failed: bool,
 }
 
@@ -96,7 +97,7 @@ impl GmPeer {
         self.in_flight.pop_back();
     }
 
-    /// The number for its word, due when the peer has used up half of the credits it knows of.
+    /// The number for the peer's word, if it is due (rule 4).
     pub(super) fn report_due(&self) -> Option<u64> {
         let is_counted = self.granted != UNCOUNTED && self.granted > 0;
         let can = self.met.is_some() && !self.is_gone && !self.is_reporting && !self.is_stopped();
@@ -131,12 +132,13 @@ impl GmPeer {
         is_over
     }
 
-    /// The drop of everything that GM had for the peer has ended.
+    /// The drop of all messages to the peer has ended.
     pub(super) fn drop_ended(&mut self) {
         (self.is_dropping, self.is_draining) = (false, !self.in_flight.is_empty());
     }
 
-    /// Puts returned messages before those to be sent again. Returns whether these can be sent.
+    /// Puts returned messages before those that will be sent again. Returns whether these can be
+    /// sent.
     pub(super) fn gather(&mut self) -> bool {
         if self.needs_drop || self.is_dropping || self.is_draining {
             return false;
@@ -152,7 +154,7 @@ impl GmPeer {
         !self.again.is_empty()
     }
 
-    /// Whether older messages go first, or none may be sent at all.
+    /// Whether older messages go first, or no message may be sent.
     pub(super) fn is_stopped(&self) -> bool {
         self.needs_drop
             || self.is_dropping
@@ -162,7 +164,7 @@ impl GmPeer {
             || !self.given_back.is_empty()
     }
 
-    /// Returns the slots of messages to be sent again.
+    /// Returns the slots of messages that would be sent again.
     pub(super) fn gives_up(&mut self) -> impl Iterator<Item = GmSlot> {
         self.given_back.drain(..).chain(self.again.drain(..)).map(|flight| flight.slot)
     }

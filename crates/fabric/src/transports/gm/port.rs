@@ -1,12 +1,12 @@
-//! The interface of the transport to a port: an open one of GM, or in tests one that a seed makes
-//! late or short of tokens.
+//! The interface of the transport to a port of GM. Tests have another port, which a seed makes late
+//! or short of tokens.
 
 use oxmpi_gm::{GmError, GmEvent, GmRegion, GmSlot, GmTarget, OpenPort, WordId};
 use oxmpi_mem::buffer::UserBuf;
 use std::fmt;
 use std::fmt::Debug;
 
-/// The functions of [`OpenPort`], with closing and opening again.
+/// The functions of [`OpenPort`], and functions to close the port and open it again.
 pub trait GmPort: Debug + Send {
     fn describe(&self) -> String;
     fn close(&mut self);
@@ -14,7 +14,7 @@ pub trait GmPort: Debug + Send {
     fn reopen(&mut self) -> Result<(), String>;
     /// The address for peers: the node's identifier in the whole network, and the port's number.
     fn address(&self) -> (u32, u32);
-    /// This interface's name for a port of a node of the network.
+    /// The name by which this interface knows a port of a node.
     fn target(&self, address: (u32, u32)) -> Result<GmTarget, GmError>;
     fn send_tokens(&self) -> u32;
     fn receive_tokens(&self) -> u32;
@@ -26,9 +26,7 @@ pub trait GmPort: Debug + Send {
     fn provide(&mut self, slot: GmSlot) -> Result<(), GmError>;
     fn send(&mut self, label: u32, to: GmTarget, slot: GmSlot, len: usize) -> Result<(), GmError>;
     fn new_word(&mut self) -> Result<WordId, GmError>;
-    /// The value that the peer has written.
     fn word(&self, word: WordId) -> u64;
-    /// The address of a word for peers.
     fn word_address(&self, word: WordId) -> u64;
     fn put_word(
         &mut self,

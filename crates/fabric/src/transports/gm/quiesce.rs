@@ -1,5 +1,5 @@
-//! Closing the port, so that an image of the process contains nothing of GM, and opening another
-//! one (rule 9 of the module).
+//! Closes the port, so that an image of the process contains nothing of GM, and opens another one
+//! (rule 9 of the module).
 
 use super::{Gm, GmPort, POLLS};
 use crate::{Connections, FrameSink};
@@ -7,7 +7,7 @@ use oxmpi_sys::net::Listener;
 use std::io;
 
 impl<P: GmPort> Gm<P> {
-    /// Whether each requested introduction has arrived: a later one would be of a closed port.
+    /// Whether each requested introduction has arrived: a later one would name a closed port.
     fn has_met_all(&mut self) -> bool {
         let Gm { peers, sockets, .. } = self;
         let mut waits = |(at, peer): (usize, &Option<Box<super::GmPeer>>)| {
@@ -22,7 +22,7 @@ impl<P: GmPort> Gm<P> {
         if self.is_closed {
             return;
         }
-        // Messages that arrived with the last callbacks of their senders.
+        // Takes messages that arrived with the last callbacks of their senders.
         self.drain(sink);
         self.port.close();
         self.is_closed = true;

@@ -1,8 +1,9 @@
-//! Sends to peers: messages, messages that are sent again, and the words by which buffers are
-//! returned (rules 3 to 5 of the module).
+//! Messages to peers, messages that are sent again, and the words by which buffers are returned
+//! (rules 3 to 5 of the module).
 
 use super::peer::{GmPeer, PeerPort, QueuedMessage};
 use super::{Gm, GmPort, HEAD};
+use crate::transports::peer_of;
 use crate::{OutgoingMessage, Sent, Unreachable};
 use oxmpi_gm::{GmSlot, GmTarget};
 use oxmpi_wire::MAX_FRAME_LEN;
@@ -10,17 +11,18 @@ use oxmpi_wire::MAX_FRAME_LEN;
 const SLOTS: usize = 8;
 
 impl<P: GmPort> Gm<P> {
-    /// Whether a message may take a send token: the last one is for words and drops (rule 4).
+    /// Whether a message may take a send token: the last token is for words and drops (rule 4).
     fn has_token(&self) -> bool {
         self.port.send_tokens() > 1
     }
 
-    /// The most messages to one peer, so that a peer without answers leaves tokens for others.
+    /// The most messages to one peer, so that a peer that does not answer leaves tokens for others.
     fn most_in_flight(&self) -> usize {
         (self.tokens as usize * 3 / 4).max(1)
     }
 
-    /// At most twice as many as tokens: for messages that GM has, and for returned ones.
+    /// Makes at most two slots for each token: one for a message that GM has, one for a returned
+    /// one.
     fn send_slot(&mut self) -> Result<Option<GmSlot>, String> {
         if self.send_slots.is_empty() && self.made_send_slots < 2 * self.tokens {
             match self.port.more_slots(SLOTS) {
@@ -38,7 +40,7 @@ impl<P: GmPort> Gm<P> {
     pub(super) fn has_room(&mut self, to: u32) -> bool {
         let (has_token, most) = (self.has_token(), self.most_in_flight());
         let Gm { peers, port, .. } = self;
-        let known = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut());
+        let known = peer_of(peers, to);
         let Some(peer) = known.filter(|peer| !peer.is_gone && peer.met.is_some()) else {
             return false;
         };
@@ -68,7 +70,7 @@ impl<P: GmPort> Gm<P> {
         Ok(self.dispatch_slot(to, met, QueuedMessage { slot, len }))
     }
 
-    /// Returns the whole length in bytes; `None`: it does not fit.
+    /// Returns the whole length in bytes; `None`: the message does not fit.
     fn fill(&mut self, slot: GmSlot, message: &OutgoingMessage<'_>) -> Option<usize> {
         let bytes = self.port.slot_mut(slot);
         let mut encoded = [0; MAX_FRAME_LEN];
@@ -81,8 +83,7 @@ impl<P: GmPort> Gm<P> {
     }
 
     fn dispatch_slot(&mut self, to: u32, met: PeerPort, flight: QueuedMessage) -> Sent {
-        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut())
-        else {
+        let Some(peer) = peer_of(&mut self.peers, to) else {
             self.send_slots.push(flight.slot);
             return Sent::Full;
         };
@@ -100,8 +101,7 @@ impl<P: GmPort> Gm<P> {
     }
 
     pub(super) fn report(&mut self, to: u32) {
-        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut())
-        else {
+        let Some(peer) = peer_of(&mut self.peers, to) else {
             return;
         };
         let (Some(number), Some(met)) = (peer.report_due(), peer.met) else { return };
@@ -143,9 +143,9 @@ impl<P: GmPort> Gm<P> {
         known.filter(move |(_, peer)| peer.met.is_some_and(|met| met.target == target))
     }
 
-    /// Drops everything that GM has for the port of a peer, if that is due. The process that has
-    /// the port now may be another one: it sends nothing until the drop has ended, so that its
-    /// dropped messages stay in order, and then again.
+    /// If it is due, drops everything that GM has for the port of a peer. Another process may have
+    /// the port now. This process sends nothing to it until the drop has ended, and then sends the
+    /// dropped messages again, so that they stay in order.
     fn drop_if_due(&mut self, to: u32) {
         let Some(peer) = self.peer(to).filter(|peer| peer.needs_drop) else { return };
         let Some(PeerPort { target, .. }) = peer.met else { return };
@@ -164,7 +164,7 @@ impl<P: GmPort> Gm<P> {
     fn start_again(&mut self, to: u32) {
         self.drop_if_due(to);
         let Gm { peers, port, .. } = self;
-        let Some(peer) = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else {
+        let Some(peer) = peer_of(peers, to) else {
             return;
         };
         let Some(met) = peer.met else { return };

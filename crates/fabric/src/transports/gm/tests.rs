@@ -1,50 +1,22 @@
-//! Two processes over a network in memory, with seeds.
-
 mod long;
 
 use super::fake::{FakeGmPort, GmSockets, SLOT, SharedGmWorld};
 use super::peer::UNCOUNTED;
 use super::{Gm, GmSettings, HEAD};
+use crate::receives::{Mailbox, planned};
 use crate::transports::Tell;
-use crate::{Body, FrameSink, Membership, OutgoingMessage, Sent, Statistics, Transport};
+use crate::{Body, Membership, OutgoingMessage, Sent, Statistics, Transport};
 use oxmpi_sys::bytes::Bytes;
-use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
+use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const MESSAGES: u32 = 120;
 const TURNS: u32 = 200_000;
 
-#[derive(Default)]
-struct Arrivals {
-    came: Vec<(i32, Vec<u8>)>,
-    lost: Vec<u32>,
-}
-
-impl FrameSink for Arrivals {
-    fn eager(&mut self, _: u32, _: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
-        assert_eq!(total, first.len());
-        self.came.push((envelope.tag, first.to_vec()));
-    }
-    fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
-    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
-    fn sync_ack(&mut self, _: u32, _: u64) {}
-    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: bool) {}
-    fn fin(&mut self, _: u32, _: u64) {}
-    fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
-    fn withdrawn(&mut self, _: u32, _: u64) {}
-    fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
-    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
-    fn more(&mut self, _: u32, _: usize, _: Bytes<'_>) {}
-    fn sent(&mut self, _: u64) {}
-    fn lost(&mut self, peer: u32) {
-        self.lost.push(peer);
-    }
-}
-
 struct GmRank {
     gm: Gm<FakeGmPort>,
-    arrivals: Arrivals,
+    arrivals: Mailbox,
     sent: u32,
     said: Arc<Mutex<Vec<String>>>,
 }
@@ -58,14 +30,9 @@ fn ranks(world: &SharedGmWorld, is_fast: [bool; 2]) -> [GmRank; 2] {
         let settings = GmSettings { tiny: 64, is_fast: is_fast[me], pins: true, gets: false };
         let gm =
             Gm::new(me as u32, FakeGmPort::new(world.clone(), me), sockets, settings, tell, None);
-        GmRank { gm, arrivals: Arrivals::default(), sent: 0, said }
+        GmRank { gm, arrivals: Mailbox::default(), sent: 0, said }
     };
     [rank(0), rank(1)]
-}
-
-fn planned(from: u32, number: u32) -> Vec<u8> {
-    let len = (number * 29 + from * 7) % 65;
-    (0..len).map(|at| (at * 31 + number * 7 + from) as u8).collect()
 }
 
 impl GmRank {
@@ -86,7 +53,8 @@ impl GmRank {
     }
 }
 
-/// Sends `counts[i]` messages from rank i, and lets all arrive; rank 1 polls once in `lazy` turns.
+/// Sends `counts[i]` messages from rank i, and waits until all arrive. Rank 1 polls once in `lazy`
+/// turns.
 fn run(seed: u64, world: &SharedGmWorld, is_fast: [bool; 2], counts: [u32; 2], lazy: u32) {
     run_with(seed, world, is_fast, counts, lazy, |_, _| {});
 }
@@ -141,7 +109,7 @@ fn all_messages_arrive_in_order_with_any_number_of_tokens() {
         for (sends, receives) in [(2, 1), (2, 64), (3, 2), (16, 3), (64, 256)] {
             let world = SharedGmWorld::new(seed, sends, receives);
             run(seed, &world, [false; 2], [MESSAGES; 2], 1);
-            assert_eq!(world.with(|world| world.timed_out), 0, "who counts buffers waits for none");
+            assert_eq!(world.with(|world| world.timed_out), 0, "counted buffers are never lacking");
         }
     }
 }
@@ -207,7 +175,8 @@ fn a_peer_that_is_not_reached_is_named_and_lost_and_keeps_no_token() {
         ranks[0].send_next();
         ranks[0].poll();
         if !ranks[0].gm.failed.is_empty() {
-            // Nothing is lost before it is known that the peer has not left.
+            // The loss is reported only after the time in which the peer could turn out to have
+            // left.
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -256,13 +225,13 @@ fn the_first_peers_are_granted_all_credits_and_the_others_one_until_there_is_non
     assert!(why.contains("all 256 receive tokens") && why.contains("rpi_gm_fast"), "{why}");
     rank.gm.remove_failed(0);
     assert!(rank.gm.make_end(500).is_ok(), "what one had is there for the next one");
-    // A process that does not count needs no grant.
+    // A process that does not count buffers needs no grant.
     (0..1000).for_each(|peer| fast.gm.make_end(peer).unwrap());
     assert_eq!((fast.gm.peers[999].as_ref().unwrap().granted, fast.gm.provided), (UNCOUNTED, 128));
 }
 
-/// A spawned process gets the port of one that has ended. Sends to that one fail and are dropped,
-/// with all messages to the port.
+/// A spawned process gets the port of one that has ended. Sends to the ended process fail, and are
+/// dropped together with all messages to the port.
 #[test]
 fn messages_that_are_dropped_for_another_peer_of_the_port_are_sent_again_in_order() {
     const ENDED: u32 = 2;

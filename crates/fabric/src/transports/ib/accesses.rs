@@ -3,6 +3,7 @@
 use super::reading::{FORCE, PATIENCE, READ_LEN};
 use super::settings::ACCESSES;
 use super::{Ib, IbPort};
+use crate::transports::peer_of;
 use crate::{AccessEnd, AtomicOperation, AtomicScope, Direction, RemoteAccess, RemotePlace};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -10,12 +11,12 @@ use oxmpi_verbs::{AdapterOperation as Operation, Completion, Refusal, RegionId, 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Of a refused access: another connection would probably change nothing.
+/// The number of repetitions of a refused access: more connections would probably change nothing.
 const REPETITIONS: u32 = 1;
 
 const WORD: usize = size_of::<u64>();
 
-/// With this number of waiting accesses a new one first handles completions.
+/// If more accesses than this number wait, a new one first handles completions.
 const QUEUED: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,17 +43,17 @@ struct Access {
     buffer: UserBuf,
     len: usize,
     at: (u64, u32),
-    /// The registered buffer. `None`: the data fit into a slot.
+    /// `None`: the data fit into a slot.
     region: Option<RegionId>,
-    /// Bytes whose operation was posted, and operations under way.
+    /// The bytes whose operations were posted.
     posted: usize,
+    /// Operations that have not ended.
     under_way: u32,
     /// An operation has failed, so all are repeated over the next connection.
     has_failed: bool,
-    /// The error, if it is unknown whether an atomic operation was carried out.
+    /// The error after which nobody knows whether an atomic operation was carried out.
     unknown: Option<String>,
     before: u64,
-    /// The number of refusals by the peer's adapter, and the text of the last one.
     refusals: u32,
     refused: String,
     is_given_up: bool,
@@ -67,12 +68,11 @@ enum OperationName {
 #[derive(Debug, Default)]
 pub(super) struct Accesses {
     all: HashMap<u64, Access>,
-    /// Accesses that are not completely posted, for each peer in their order.
+    /// The accesses to each peer that are not completely posted, in order.
     waiting: BTreeMap<u32, VecDeque<u64>>,
     under_way: HashMap<OperationName, u64>,
     ended: HashMap<u32, Vec<AccessEnd>>,
     number: u64,
-    /// Bytes read from peers, bytes written to peers, and atomic operations carried out.
     pub(super) read: u64,
     pub(super) written: u64,
     pub(super) atomics: u64,
@@ -97,7 +97,7 @@ impl Accesses {
 }
 
 impl<P: IbPort> Ib<P> {
-    /// Returns whether an access has ended, because its peer cannot be reached.
+    /// Returns whether an access has ended because its peer is unreachable.
     pub(super) fn post_accesses(&mut self) -> bool {
         if self.accesses.waiting.is_empty() {
             return false;
@@ -137,7 +137,7 @@ impl<P: IbPort> Ib<P> {
         let is_short = self.accesses.all.get(&at).is_some_and(|access| access.region.is_none());
         let slot = if is_short { self.take_send_slot() } else { None };
         let Ib { peers, port, accesses, send_slots, .. } = self;
-        let known = peers.get_mut(number as usize).and_then(|peer| peer.as_deref_mut());
+        let known = peer_of(peers, number);
         let (Some(access), Some(peer)) = (accesses.all.get_mut(&at), known) else { return false };
         let queue_pair = peer.end.queue_pair;
         let (address, key) = access.at;
@@ -194,7 +194,6 @@ impl<P: IbPort> Ib<P> {
         true
     }
 
-    /// Hands up nothing, as for reads of messages.
     pub(super) fn access_ended(&mut self, completion: &Completion) {
         let Completion { queue_pair, operation, error, refusal, .. } = completion;
         let by = match *operation {
@@ -208,8 +207,7 @@ impl<P: IbPort> Ib<P> {
         let Ib { accesses, port, send_slots, peers, .. } = self;
         let Some(access) = accesses.all.get_mut(&at) else { return };
         access.under_way -= 1;
-        if let Some(peer) = peers.get_mut(access.peer as usize).and_then(|peer| peer.as_deref_mut())
-        {
+        if let Some(peer) = peer_of(peers, access.peer) {
             peer.accesses = peer.accesses.saturating_sub(1);
         }
         if let OperationName::Slot(slot) = by {
@@ -266,8 +264,8 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The state of a peer's memory is unknown: the peer counts as failed. This process continues,
-    /// and knows that one of its operations has failed.
+    /// The content of a peer's memory is unknown, so the peer counts as failed. This process
+    /// continues, and knows that one of its operations has failed.
     fn lose_unknown(&mut self, peer: u32, why: &str) {
         let is_known =
             self.peer(peer).is_some_and(|peer| !peer.is_gone) && !self.sockets.has_left(peer);
@@ -305,7 +303,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// No access may be under way.
     fn end_accesses(&mut self, peer: u32, why: &str) -> bool {
         let to_it = self
             .accesses
@@ -373,7 +370,7 @@ impl<P: IbPort> Ib<P> {
         number
     }
 
-    /// Other completions are kept for the next poll.
+    /// Keeps other completions for the next poll.
     fn await_accesses(&mut self, most: Duration, which: impl Fn(&Access) -> bool) {
         let start = Instant::now();
         let is_used = |it: &Self| {

@@ -3,6 +3,7 @@
 use super::peer::IbPeer;
 use super::{Ib, IbPort};
 use crate::FrameSink;
+use crate::transports::peer_of;
 
 impl<P: IbPort> Ib<P> {
     pub(super) fn poll_sockets(&mut self, sink: &mut dyn FrameSink) -> bool {
@@ -18,12 +19,11 @@ impl<P: IbPort> Ib<P> {
         came
     }
 
-    /// Returns the tokens of unfinished messages, whose memory is not used any more.
+    /// Returns the tokens of unfinished messages, whose memory is no longer used.
     pub(super) fn forget(&mut self, peer: u32) -> Vec<u64> {
         self.unanswered.retain(|to| *to != peer);
         self.unconfirmed.retain(|to| *to != peer);
-        let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut())
-        else {
+        let Some(known) = peer_of(&mut self.peers, peer) else {
             return Vec::new();
         };
         if !std::mem::replace(&mut known.is_gone, true) {
@@ -62,13 +62,13 @@ impl<P: IbPort> Ib<P> {
 
     pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.forget(peer);
-        // The loss of the own process ends only the access to its own memory by the adapter.
+        // Without this connection the process only cannot access its own memory by the adapter.
         if peer != self.own {
             sink.lost(peer);
         }
     }
 
-    /// Whether everything has arrived (rule 6), and no peer waits for this process.
+    /// Whether all messages have arrived (rule 6), and no peer waits for this process.
     pub(super) fn has_all_arrived(&mut self) -> bool {
         let Ib { peers, sockets, lending, readings, accesses, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<IbPeer>>)| {

@@ -2,6 +2,7 @@
 
 use super::settings::HEAD;
 use super::{Ib, IbPort, lending};
+use crate::transports::peer_of;
 use crate::{FrameSink, OutgoingMessage, Sent, Unreachable, dispatch};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{AdapterOperation as Operation, Completion, Refusal, SlotId, VerbsError};
@@ -98,7 +99,7 @@ impl<P: IbPort> Ib<P> {
             Operation::Receive(slot, len) if error.is_none() => {
                 self.take(number, (queue_pair, slot, len), sink)
             }
-            // It counts as no envelope of the peer, whose connection has failed.
+            // The connection has failed, so this envelope does not count as one of the peer's.
             Operation::Receive(slot, _) if self.settings.shared.is_some() => {
                 self.repost(number, (queue_pair, slot));
             }
@@ -122,8 +123,7 @@ impl<P: IbPort> Ib<P> {
     }
 
     pub(super) fn report(&mut self, to: u32) {
-        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut())
-        else {
+        let Some(peer) = peer_of(&mut self.peers, to) else {
             return;
         };
         if let Some(number) = peer.report()
@@ -140,8 +140,7 @@ impl<P: IbPort> Ib<P> {
         sink: &mut dyn FrameSink,
     ) {
         let Ib { peers, port, received, frames_received, .. } = self;
-        let known =
-            from.and_then(|from| Some((from, peers.get_mut(from as usize)?.as_deref_mut()?)));
+        let known = from.and_then(|from| Some((from, peer_of(peers, from)?)));
         let bytes = &port.slot(slot);
         let bytes = &bytes[..len.min(bytes.len())];
         let (mut own, mut is_ready) = (None, None);
@@ -175,9 +174,8 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Posts a slot again after its receive. Returns whether it is posted. A shared queue gets
-    /// every slot back, whatever its queue pair and the result of its receive; the queue of a
-    /// connection only while the connection is used.
+    /// Posts a slot again after its receive. Returns whether it is posted. A shared queue always
+    /// gets the slot back; the queue of a connection only gets it while the connection is used.
     pub(super) fn repost(&mut self, from: Option<u32>, (queue_pair, slot): (u32, SlotId)) -> bool {
         let is_shared = self.settings.shared.is_some();
         let is_open = from.and_then(|from| self.peer(from)).is_some_and(|peer| !peer.is_gone);
@@ -185,7 +183,7 @@ impl<P: IbPort> Ib<P> {
             self.receive_slots.push(slot);
             return false;
         }
-        // The next end of the connection gets another slot for it.
+        // The connection's next end gets another slot instead.
         if !is_shared && from.and_then(|from| self.peer(from)).is_some_and(|peer| peer.is_closing())
         {
             self.receive_slots.push(slot);
@@ -209,7 +207,7 @@ impl<P: IbPort> Ib<P> {
     pub(super) fn has_room(&mut self, to: u32) -> bool {
         let depth = self.settings.envelopes;
         let Ib { peers, port, .. } = self;
-        let known = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut());
+        let known = peer_of(peers, to);
         let Some(peer) = known.filter(|peer| !peer.is_gone && peer.is_ready) else { return false };
         if peer.credits() == 0 {
             peer.credits.take_returned(port.peer_word(peer.end.queue_pair));
@@ -226,7 +224,6 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Envelopes have other slots.
     pub(super) fn take_send_slot(&mut self) -> Option<SlotId> {
         let _ = self.make_send_slots();
         self.send_slots.pop()
@@ -245,7 +242,7 @@ impl<P: IbPort> Ib<P> {
         }
         let has_room = self.has_room(to);
         let Ib { peers, port, send_slots, .. } = self;
-        let known = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut());
+        let known = peer_of(peers, to);
         let Some(peer) = known.filter(|peer| !peer.is_gone) else {
             return Err(Unreachable { peer: to, why: "it is gone".into() });
         };

@@ -1,9 +1,10 @@
-//! How two processes make a connection (rules 1 and 5 of the module).
+//! Connections between two processes (rules 1 and 5 of the module).
 
 use super::introduction::{IbIntroduction, WITHOUT_PORT};
 use super::peer::IbPeer;
 use super::reconnecting::NO_MORE;
 use super::{Ib, IbPort};
+use crate::transports::peer_of;
 use crate::{Body, OutgoingMessage, Sent, Unreachable};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::fill_random;
@@ -11,7 +12,7 @@ use oxmpi_verbs::VerbsError;
 use oxmpi_wire::Frame;
 
 impl<P: IbPort> Ib<P> {
-    /// Whether messages go over the port: not to other launchers or processes without a port.
+    /// Whether messages go over the port: not to other launchers or to processes without a port.
     pub(super) fn goes_by_port(&mut self, peer: u32) -> bool {
         !self.portless.contains(&peer)
             && self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
@@ -23,7 +24,7 @@ impl<P: IbPort> Ib<P> {
         let known = self.peers.get_mut(peer as usize).and_then(Option::take);
         if let Some(known) = known {
             self.port.close(known.end.queue_pair);
-            // Nothing was ever received by it, so all its envelopes are in the shared queue.
+            // The queue pair has received nothing, so all its envelopes are in the shared queue.
             if self.settings.shared.is_some() {
                 self.spare += known.granted;
             }
@@ -68,7 +69,7 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// On an error none is granted: the posted ones in the shared queue are for other peers.
+    /// After an error none is granted: the envelopes in the shared queue are for other peers.
     pub(super) fn post_envelopes(&mut self, queue_pair: u32, count: u32) -> Result<(), VerbsError> {
         if self.settings.shared.is_none() {
             return (0..count).try_for_each(|_| self.post_new(queue_pair));
@@ -91,7 +92,7 @@ impl<P: IbPort> Ib<P> {
         self.port.receive(queue_pair, slot).inspect_err(|_| self.receive_slots.push(slot))
     }
 
-    /// Introduces this process to a peer, and requests the peer's introduction, once.
+    /// Introduces this process to a peer and requests the peer's introduction, once.
     pub(super) fn request_introduction(&mut self, to: u32) -> Result<(), Unreachable> {
         if to == self.own {
             return self.join_itself();
@@ -113,7 +114,7 @@ impl<P: IbPort> Ib<P> {
         let unreachable = |why| Unreachable { peer: own, why };
         self.make_end(own).map_err(unreachable)?;
         let Ib { peers, port, .. } = self;
-        let Some(peer) = peers.get_mut(own as usize).and_then(|peer| peer.as_deref_mut()) else {
+        let Some(peer) = peer_of(peers, own) else {
             return Ok(());
         };
         if peer.is_gone {
@@ -178,8 +179,7 @@ impl<P: IbPort> Ib<P> {
         its: &IbIntroduction,
         wants_answer: bool,
     ) -> Result<(), String> {
-        let Some(peer) = self.peers.get_mut(from as usize).and_then(|peer| peer.as_deref_mut())
-        else {
+        let Some(peer) = peer_of(&mut self.peers, from) else {
             return Ok(());
         };
         if !peer.is_connected {

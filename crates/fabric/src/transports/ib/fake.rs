@@ -1,8 +1,8 @@
-//! A network in memory for the tests of this transport: two ports, whose operations end late and in
-//! an order that a seed chooses, and sockets for introductions. It fails a test that sends without
-//! a posted receive, or has more sends under way than announced.
+//! A network in memory for the tests of this transport: two ports, and sockets for introductions.
+//! Operations end late, in an order that a seed chooses. A test fails if it sends without a posted
+//! receive, or has more sends under way than announced.
 
-#![allow(clippy::panic_in_result_fn, clippy::expect_used)] // what a test must not do fails it
+#![allow(clippy::panic_in_result_fn, clippy::expect_used)] // they fail the test
 
 use super::settings::{ACCESSES, READS};
 use super::{IbPort, IbSettings};
@@ -57,7 +57,7 @@ struct FakeRegion {
     is_exposed: bool,
     is_open: bool,
     uses: u32,
-    /// The start of the lasting memory that it is part of.
+    /// The start of the lasting memory that contains it.
     of: Option<usize>,
 }
 
@@ -75,7 +75,6 @@ struct FakeEnd {
     is_in_error: bool,
 }
 
-/// Both ports and the sockets between the two processes.
 pub(super) struct IbWorld {
     random: Random,
     settings: IbSettings,
@@ -83,18 +82,17 @@ pub(super) struct IbWorld {
     shared: [VecDeque<SlotId>; 2],
     done: [VecDeque<(Completion, Vec<u8>)>; 2],
     meets: [VecDeque<(bool, Vec<u8>)>; 2],
-    /// Whether each process has a port; the sockets carry eager messages only if one has none.
+    /// Whether each process has a port. The sockets carry eager messages only if one has none.
     pub(super) has_port: [bool; 2],
     messages: [VecDeque<(Envelope, Vec<u8>)>; 2],
     made: u32,
-    /// Whether each port has made a queue pair.
     has_made: [bool; 2],
     closed: [Vec<u32>; 2],
-    /// Nothing arrives any more, and everything under way fails.
+    /// Nothing arrives any more, and all operations under way fail.
     pub(super) is_broken: bool,
     pub(super) has_left: [bool; 2],
     pub(super) are_full: bool,
-    /// Calls of `receive` after which the next one fails, once.
+    /// The number of calls of `receive` after which one call fails.
     pub(super) receives_left: Option<u32>,
     pub(super) is_exhausted: bool,
     regions: HashMap<u32, FakeRegion>,
@@ -107,10 +105,10 @@ pub(super) struct IbWorld {
     pub(super) read: u64,
     pub(super) written: u64,
     pub(super) changes: u64,
-    /// If not 0, one of this number of operations fails; it may have arrived.
+    /// If not 0, one in this number of operations fails, although it may have arrived.
     pub(super) failures: u64,
     pub(super) refuses: bool,
-    /// If not 0, one of this number of steps of making a connection is refused.
+    /// If not 0, one in this number of steps towards a connection is refused.
     pub(super) refusals: u64,
     pub(super) refused: u32,
     pub(super) failed: u32,
@@ -188,8 +186,7 @@ impl IbWorld {
         let slot = self.shared[me].pop_front().expect("the shared queue has a slot");
         let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
         let operation = Operation::Receive(slot, 0);
-        let ended =
-            Completion { queue_pair, operation, error, has_timed_out: false, refusal: None };
+        let ended = completion(queue_pair, operation, error);
         self.done[me].push_back((ended, Vec::new()));
     }
 
@@ -210,7 +207,7 @@ impl IbWorld {
         let Some(end) = self.ends.get_mut(&from) else { return };
         let (Some(sending), to) = (end.wire.pop_front(), end.remote) else { return };
         let is_flushed = end.is_in_error;
-        let to = to.expect("who sends is connected");
+        let to = to.expect("a sender is connected");
         let has_peer = self.ends.contains_key(&to);
         let has_timed_out = !is_flushed && (self.is_broken || !has_peer);
         let operation = sending.operation();
@@ -232,7 +229,7 @@ impl IbWorld {
         if let (Some(_), Some(end)) = (&error, self.ends.get_mut(&from)) {
             end.is_in_error = true;
         }
-        // The test notices the end of a peer sooner than the adapter gives up.
+        // The test detects the end of a peer sooner than the adapter gives up.
         let has_timed_out = has_timed_out && self.is_broken;
         let is_refused = error.as_ref().is_some_and(|error| error.contains("remote access error"));
         let refusal = is_refused.then_some(Refusal::Untouched);
@@ -246,7 +243,7 @@ impl IbWorld {
         Some(region.buffer.as_contiguous_mut()?.into_slice(address as usize, len))
     }
 
-    /// Carries out an operation. Returns its error, and the bytes that return.
+    /// Carries out an operation. Returns its error, and the bytes that it brings back.
     fn arrive(&mut self, to: u32, sending: FakeIbOperation) -> (Option<String>, Vec<u8>) {
         let denied = || (Some("remote access error (vendor error 0x88)".to_string()), Vec::new());
         let shared = &mut self.shared[port_of(to)];
@@ -287,13 +284,7 @@ impl IbWorld {
                 let queue = if self.settings.shared.is_some() { shared } else { &mut end.receives };
                 let slot = queue.pop_front().expect("a receiver is always ready (rule 2)");
                 let operation = Operation::Receive(slot, bytes.len());
-                let ended = Completion {
-                    queue_pair: to,
-                    operation,
-                    error: None,
-                    has_timed_out: false,
-                    refusal: None,
-                };
+                let ended = completion(to, operation, None);
                 self.done[port_of(to)].push_back((ended, bytes));
             }
             FakeIbOperation::Read(region, (offset, len), (address, key)) => {
@@ -305,8 +296,7 @@ impl IbWorld {
                 let Some(source) = source else { return denied() };
                 let bytes = source.buffer.as_contiguous().expect("it lies in one piece");
                 let bytes = bytes.slice(address as usize, len as usize);
-                let target =
-                    &self.regions.get(&region.0).expect("what is read into is registered").buffer;
+                let target = &self.regions.get(&region.0).expect("the target is registered").buffer;
                 let target = target.as_contiguous_mut().expect("it lies in one piece");
                 bytes.copy_to(target.into_slice(offset, len as usize));
                 self.read += u64::from(len);
@@ -315,12 +305,15 @@ impl IbWorld {
                 let Some(check) = self.regions.get(&key).map(|source| source.check) else {
                     return denied();
                 };
-                self.regions.get_mut(&region.0).expect("what is read into is registered").check =
-                    check;
+                self.regions.get_mut(&region.0).expect("the target is registered").check = check;
             }
         }
         (None, Vec::new())
     }
+}
+
+fn completion(queue_pair: u32, operation: Operation, error: Option<String>) -> Completion {
+    Completion { queue_pair, operation, error, has_timed_out: false, refusal: None }
 }
 
 #[derive(Debug)]
@@ -405,7 +398,7 @@ impl IbPort for FakePort {
     }
     fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError> {
         let queue_pair = self.world.with(|world| {
-            // Only the failure of the first queue pair is final.
+            // Only a failure of the first queue pair is final.
             if world.is_exhausted || world.has_made[self.me] && world.refuses_step() {
                 return Err(self.exhausted("queue pairs"));
             }
@@ -433,13 +426,7 @@ impl IbPort for FakePort {
             let receives = end.receives.iter().map(|slot| Operation::Receive(*slot, 0));
             for operation in end.wire.iter().map(FakeIbOperation::operation).chain(receives) {
                 let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
-                let ended = Completion {
-                    queue_pair,
-                    operation,
-                    error,
-                    has_timed_out: false,
-                    refusal: None,
-                };
+                let ended = completion(queue_pair, operation, error);
                 world.done[self.me].push_back((ended, Vec::new()));
             }
             world.closed[self.me].push(queue_pair);

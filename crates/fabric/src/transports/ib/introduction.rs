@@ -1,5 +1,5 @@
 //! Introductions: the body of [`Frame::Meet`](oxmpi_wire::Frame::Meet), which two processes
-//! exchange over sockets before they are connected.
+//! exchange over sockets before they connect.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -9,12 +9,12 @@
 //! | 12..28 | global identifier of the port |
 //! | 28..36 | address of the word that the peer writes |
 //! | 36..40 | its remote key |
-//! | 40..44 | envelopes that are posted for the peer |
+//! | 40..44 | number of envelopes posted for the peer |
 //! | 44..48 | the length of an envelope |
 //! | 48..52 | reads that this queue pair serves at the same time |
 //! | 52..56 | number of the connection between the two, from 1 |
 //! | 56..64 | envelopes received from the peer over earlier connections |
-//! | 64..72 | number of these that were returned |
+//! | 64..72 | number of these that were posted again |
 
 use oxmpi_verbs::LocalEnd;
 

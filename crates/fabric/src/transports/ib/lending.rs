@@ -1,4 +1,4 @@
-//! Long pieces of messages on the side of their sender (rule 4 of the module).
+//! Long pieces of messages at their sender (rule 4 of the module).
 
 use super::{Ib, IbPort};
 use crate::pieces::{LentPiece, LentPieces};
@@ -8,9 +8,9 @@ use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{RegionId, RemoteMemory};
 use oxmpi_wire::Frame;
 
-/// In bytes: envelopes are faster than registering a shorter piece on both sides.
+/// In bytes. Shorter pieces go faster in envelopes, without registration on both sides.
 pub(super) const REGISTER_FROM: usize = 16 << 10;
-/// The longest piece, in bytes: it limits the memory of a message that is registered at a time.
+/// The longest piece, in bytes; it limits how much of a message is registered at a time.
 pub(super) const PIECE_MOST: usize = 64 << 20;
 const PLACE_LEN: usize = 24;
 
@@ -20,7 +20,7 @@ struct IbExposure {
     to: u32,
     number: u64,
     region: RegionId,
-    /// The piece to send if the receiver cannot read it. `None`: the sender's buffer was released.
+    /// Sent in envelopes if the receiver cannot read it. `None`: the program has its buffer again.
     piece: Option<LentPiece>,
 }
 
@@ -28,7 +28,7 @@ struct IbExposure {
 pub(super) struct Lending {
     exposures: Vec<IbExposure>,
     pub(super) pieces: LentPieces,
-    /// The number of the last exposed piece: numbers are unique, and not 0.
+    /// The number of the last exposed piece. Numbers are unique, and not 0.
     number: u64,
 }
 

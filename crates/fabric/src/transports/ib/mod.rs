@@ -2,67 +2,68 @@
 //!
 //! `module.rs` is its description, `ports.rs` chooses the port. A process has one port ([`IbPort`])
 //! and the sockets of the transport between nodes. Over the sockets two processes exchange
-//! introductions, and learn of each other's end; processes of other launchers, which may be on no
-//! common network, use the sockets for everything, and so does a process on a host without a port
+//! introductions, and learn when the other ends. Processes of other launchers, which may be on no
+//! common network, use the sockets for all messages. So does a process on a host without a port
 //! (`without_port.rs`).
 //!
 //! Rules
 //!
 //! 1. A connection (a queue pair at each end) is made at first contact. The initiator makes its
-//!    queue pair, posts the envelopes, and sends an introduction (`introduction.rs`) that requests
-//!    the peer's. The peer makes its queue pair, connects it, and answers; the initiator connects
-//!    its own and sends an empty envelope. A process that has got an answer, or any envelope, knows
-//!    that the other end receives, and sends from then on. If both begin, both answer.
+//!   queue pair, posts the envelopes, and sends an introduction (`introduction.rs`) that requests
+//!   the peer's. The peer makes its queue pair, connects it, and answers. The initiator connects
+//!   its own and sends an empty envelope. A process that has got an answer or an envelope knows
+//!   that the other end receives, and sends from then on. If both processes begin, both answer.
 //! 2. An envelope is a head (number of returned envelopes, 4 bytes), a frame and a body of at most
-//!    `rpi_ib_tinymsglen` bytes. A sender has one credit for each envelope that is posted for it,
-//!    and sends nothing without one: so a receiver is always ready.
-//! 3. An emptied envelope is posted again at once. The number of returned envelopes is in the head
-//!    of each envelope in the other direction; when half of the credits are due it is written into
-//!    a word of the sender's memory, which takes no envelope. So one envelope for each peer is
-//!    enough. A sender without credits sleeps lightly, since a written word wakes no process.
+//!   `rpi_ib_tinymsglen` bytes. A sender has one credit for each envelope that is posted for it,
+//!   and sends nothing without a credit, so a receiver is always ready.
+//! 3. A used envelope is posted again at once. The head of each envelope in the other direction has
+//!   the number of returned envelopes. When half of the credits are due, this number is written
+//!   into a word of the sender's memory, which takes no envelope; so one envelope for each peer is
+//!   enough. A written word wakes no process, so a sender without credits sleeps lightly.
 //! 4. Longer messages are announced. When the receiver requests the data, the sender registers them
-//!    and sends their address ([`Frame::DataAt`]); the receiver registers its buffer, its adapter
-//!    reads the data, and it answers ([`Frame::DataRead`]). A piece that is short, not contiguous
-//!    on both sides or cannot be registered goes in parts, one in each envelope (`lending.rs`,
-//!    `reading.rs`).
+//!   and sends their address ([`Frame::DataAt`]). The receiver registers its buffer, its adapter
+//!   reads the data, and it answers ([`Frame::DataRead`]). A piece goes in several envelopes if it
+//!   is short, has gaps on either side, or cannot be registered (`lending.rs`, `reading.rs`).
 //! 5. The peers share the envelopes of a shared receive queue. The first peers are granted all
-//!    their credits, until half of the queue is granted; the other half is for peers of one credit
-//!    each. Credits of a lost peer are granted again when its queue pair is destroyed: by then each
-//!    of its slots is in the queue or is not counted any more.
+//!   their credits, until half of the queue is granted; the other half is for peers of one credit
+//!   each. Credits of a lost peer are granted again when its queue pair is destroyed: by then each
+//!   of its slots is in the queue, or no longer counts.
 //! 6. A finished send means that the peer's adapter has the data. A process that ends waits for
-//!    that.
+//!   that.
 //! 7. The adapter repeats packets for about `rpi_ib_timeout`. A failed connection is closed, and
-//!    made again when everything received over it was taken. Both ends state the number of
-//!    envelopes received from the other; the others are sent again from their slots, in order, and
-//!    unfinished reads are repeated: so nothing is lost, and nothing arrives twice
-//!    (`reconnecting.rs`). A peer that no packet has reached for
-//!    `rpi_ib_timeout`, and no new connection for 1 s, is lost, and the error is reported.
+//!   made again when all envelopes received over it were processed. Each end states the number of
+//!   envelopes that it has received. All others are sent again from their slots, in order, and
+//!   unfinished reads are repeated. So nothing is lost, and nothing arrives twice
+//!   (`reconnecting.rs`). A peer is lost, and the error reported, if no packet has reached it for
+//!   `rpi_ib_timeout` and no new connection can be made for 1 s.
 //! 8. An adapter writes into the memory of a receive only by its own reads. Before such memory
-//!    returns to the program ([`Transport::release`], a lost peer) the transport waits for their
-//!    end: they end soon, as no process takes part in them, or else their connection is closed,
-//!    which ends them. A peer may still read memory that its sender has taken back. It notices: the
-//!    check of the memory ([`RemoteMemory`](oxmpi_verbs::RemoteMemory)), which it reads after the
-//!    data, has another value than in the announcement.
-//! 9. Memory is registered anew for each message, since the transport does not learn when the
-//!    program unmaps it; but memory that lasts until the process itself frees it stays registered
-//!    from its first message on ([`LastingMemory`]). Each message has a check of its own there as
-//!    well. Before such memory is freed all reads into it have ended, and its registration has
-//!    ended: a peer that still reads it fails, and cannot read it over the next connection either.
-//! 10. The adapter accesses windows that could be registered (`rpi_ib_rma`): it writes data of
-//!     MPI_Put into them, and reads data of MPI_Get from them, through a slot if they fit into one,
-//!     else out of the registered buffer of the program. When a connection fails, unfinished
-//!     accesses are repeated over the next one, from the beginning: no other process may use the
-//!     same bytes before the epoch has ended, and the epoch ends when all accesses have ended. The
-//!     next connection is made when the queue pairs of the one before are destroyed on both sides,
-//!     so no access arrives late. An access that the peer's adapter refuses twice has failed.
-//! 11. The adapter of the peer carries out atomic operations on words of windows, each through a
-//!     slot. An operation is repeated over the next connection only if it certainly had no effect:
-//!     the peer's adapter has refused it (one repetition, as in rule 10), or it follows a refused
-//!     one on its connection. If a connection fails otherwise with one under way, also because this
-//!     process closes it, its effect is unknown, and the peer is lost. Where such operations are
-//!     atomic to each other alone, and not to the processor, a process also changes its own words
-//!     by the adapter, over a queue pair that is connected with itself; if that fails the operation
-//!     has failed, and no process is lost.
+//!   returns to the program ([`Transport::release`], a lost peer), the transport waits for these
+//!   reads. They end soon, as no process takes part in them; otherwise the transport closes their
+//!   connection, which ends them. A peer may still read memory that its sender has taken back.
+//!   After the data the peer reads the check of the memory
+//!   ([`RemoteMemory`](oxmpi_verbs::RemoteMemory)), and finds another value than in the
+//!   announcement.
+//! 9. Memory is registered for each message, since the transport does not learn when the program
+//!   unmaps it. Memory that lasts until the process itself frees it stays registered from its first
+//!   message on ([`LastingMemory`]); each message has its own check there, too. Before such memory
+//!   is freed, all reads into it and its registration have ended. A read of it by a peer then
+//!   fails, and fails again over the next connection.
+//! 10. The adapter accesses windows that could be registered (`rpi_ib_rma`): it writes the data of
+//! MPI_Put and reads the data of MPI_Get. Data that fit into a slot go through a slot, others
+//! through the program's buffer, which is registered. When a connection fails, unfinished accesses
+//! are repeated over the next connection, from the beginning. This is allowed because no other
+//! process may use the same bytes before the epoch has ended, and the epoch ends after all
+//! accesses. The next connection is made when the queue pairs of the failed one are destroyed on
+//! both sides, so no access arrives late. An access that the peer's adapter refuses twice has
+//! failed.
+//! 11. The peer's adapter carries out atomic operations on words of windows, each through a slot.
+//! An operation is repeated over the next connection only if it certainly had no effect: because
+//! the peer's adapter has refused it (one repetition, as in rule 10), or because it follows a
+//! refused operation on its connection. If a connection fails otherwise with an atomic operation
+//! under way, or this process closes it, the effect is unknown, and the peer is lost. On some
+//! adapters such operations are atomic only to each other, and not to the processor. There a
+//! process changes its own words by the adapter, too, over a queue pair that is connected with
+//! itself. If that fails, the operation has failed, and no process is lost.
 
 mod accesses;
 mod ending;
@@ -92,10 +93,10 @@ use self::peer::IbPeer;
 use self::reading::Readings;
 use crate::introductions::Introductions;
 use crate::routes::Nodes;
-use crate::transports::{Tell, Teller};
+use crate::transports::{Tell, Teller, peer_of};
 use crate::{
-    Connected, Connections, Counts, FrameSink, LastingMemory, Limits, Membership, OutgoingMessage,
-    RemoteAccess, Sent, Statistics, Traffic, Transport, Unreachable,
+    Connected, Counts, FrameSink, LastingMemory, Limits, Membership, OutgoingMessage, RemoteAccess,
+    Sent, Statistics, Traffic, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::poller::Poller;
@@ -103,9 +104,9 @@ use oxmpi_verbs::{Completion, SlotId, VerbsError};
 use oxmpi_wire::Frame;
 use std::collections::{HashMap, HashSet};
 
-/// Polls of the port for one poll of the sockets, which costs a system call.
+/// The number of polls of the port for one poll of the sockets, which costs a system call.
 const POLLS: u32 = 8;
-/// The port's descriptor, in the poller on which the process sleeps.
+/// The name of the port's descriptor in the poller on which the process sleeps.
 const DESCRIPTOR: u64 = 3 << 33;
 
 /// The transport of one process over a port.
@@ -120,15 +121,16 @@ pub struct Ib<P: IbPort> {
     introductions: Introductions,
     portless: HashSet<u32>,
     peers: Vec<Option<Box<IbPeer>>>,
-    /// Ranks by the numbers of their queue pairs.
+    /// Ranks, by the numbers of their queue pairs.
     numbers: HashMap<u32, u32>,
     /// Queue pairs on which operations behind a refused one had no effect (rule 11).
     untouched: HashSet<u32>,
     unanswered: Vec<u32>,
-    /// Peers to which it owes an empty envelope (rule 1).
+    /// Peers to which this process owes an empty envelope (rule 1).
     unconfirmed: Vec<u32>,
-    /// Envelopes in the shared queue, and the number of these that are granted to no peer.
+    /// Envelopes in the shared queue.
     posted: u32,
+    /// Envelopes in the shared queue that are granted to no peer.
     spare: u32,
     receive_slots: Vec<SlotId>,
     send_slots: Vec<SlotId>,
@@ -152,7 +154,7 @@ pub struct Ib<P: IbPort> {
 
 impl<P: IbPort> Ib<P> {
     /// The transport of process `own` over `port` and `sockets`. The process sleeps on `poller`.
-    /// `nodes` is given if the processes communicate with processes of other launchers.
+    /// `nodes` is necessary to communicate with processes of other launchers.
     pub fn new(
         own: u32,
         port: P,
@@ -202,7 +204,7 @@ impl<P: IbPort> Ib<P> {
     }
 
     fn peer(&mut self, peer: u32) -> Option<&mut IbPeer> {
-        self.peers.get_mut(peer as usize)?.as_deref_mut()
+        peer_of(&mut self.peers, peer)
     }
 
     fn say(&self, what: &str) {
@@ -271,7 +273,7 @@ impl<P: IbPort> Transport for Ib<P> {
             self.port.take_events();
         }
         let came = self.drain(sink);
-        // After their frames, and before the end of an access to one of them is reported.
+        // After their frames, and before the end of an access to them is reported.
         for peer in std::mem::take(&mut self.lost) {
             self.lose(peer, sink);
         }
@@ -295,7 +297,7 @@ impl<P: IbPort> Transport for Ib<P> {
             self.give_up(&error);
         }
         self.is_armed = true;
-        // Operations that ended before the queue was armed raise no event.
+        // Operations that ended before this call of `arm` raise no event.
         self.read();
         self.early.append(&mut self.events);
         let has_news = !self.early.is_empty()
@@ -330,10 +332,6 @@ impl<P: IbPort> Transport for Ib<P> {
 
     fn set_eager_limit(&mut self, bytes: usize) {
         self.sockets.set_eager_limit(bytes);
-    }
-
-    fn connections(&mut self) -> Option<&mut dyn Connections> {
-        None
     }
 
     fn remote_access(&mut self) -> Option<&mut dyn RemoteAccess> {

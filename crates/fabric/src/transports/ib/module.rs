@@ -1,12 +1,9 @@
-//! The module `ib`: InfiniBand and RoCE through libibverbs.
-
 use super::ports::{self, DEVICES, PortRequest};
 use super::without_port::WithoutPort;
 use super::{Ib, IbSettings};
-use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
+use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey, teller};
 use crate::introductions;
-use crate::routes::{Nodes, Reach};
-use crate::transports::Tell;
+use crate::routes::Reach;
 use linkme::distributed_slice;
 use oxmpi_param::module::{Btl, BtlRule, MODULES, Module, Supplies};
 use oxmpi_param::{Encrypt, Level, Param, Params, Source, Unit};
@@ -28,7 +25,6 @@ static IB: Module = Module {
     btl: Btl { names: &["openib"], left: BtlRule::ListedOrRequested },
     // A connection is state of the adapter, which an image does not contain.
     images: false,
-    // Its processes exchange introductions over sockets.
     needs: Supplies::Listeners,
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
@@ -150,11 +146,11 @@ const SHARED_MOST: u32 = 4096;
 const PAUSE: Duration = Duration::from_millis(200);
 const ATTEMPTS: u128 = RETRIES as u128 + 1;
 
-/// The exponent of the interval (4.096 microseconds times a power of two) after which a packet is
-/// repeated, so that all attempts take about this number of seconds.
+/// The exponent of the time (4.096 microseconds times a power of two) after which a packet is
+/// repeated, so that all attempts together take about this number of seconds.
 fn ack_timeout(seconds: u32) -> u8 {
     let units = u128::from(seconds) * 1_000_000_000 / ATTEMPTS / 4096;
-    // The field has five bits, and 0 is for ever.
+    // The field has five bits, and 0 means forever.
     (units.max(2).ilog2() as u8).min(31)
 }
 
@@ -167,8 +163,8 @@ fn request(params: &Params) -> PortRequest {
     }
 }
 
-/// The longest shared receive queue. One half is for peers of one envelope each, so it suffices for
-/// the job; the other half has room for all envelopes of one peer.
+/// The longest shared receive queue. One half is for peers of one envelope each, so that each
+/// process of the job has one. The other half has room for all envelopes of one peer.
 fn shared_len(envelopes: u32, processes: u32) -> u32 {
     SHARED_MOST.max(processes.max(envelopes).saturating_mul(2))
 }
@@ -185,7 +181,7 @@ fn falls_back(params: &Params) -> bool {
     params.number(&FALLBACK) == 1
 }
 
-/// The reason why this machine has no port. No library is opened if no port is active.
+/// The reason why this machine has no port. Without an active port no library is opened.
 fn not_found(params: &Params) -> Option<String> {
     let is_needed = !falls_back(params) && !ports::has_active_port(Path::new(DEVICES));
     is_needed.then(|| {
@@ -217,7 +213,7 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     Ok(decided)
 }
 
-/// A job on several hosts uses the port of this host, if its connections can be made there.
+/// A job on several hosts uses the port of this host, if the port can make its connections.
 fn suits_hosts(params: &Params) -> Option<String> {
     let is_wanted = params.number(&PRIORITY) > 0 && params.mpi_encrypt() != Encrypt::On;
     if !is_wanted || !ports::has_active_port(Path::new(DEVICES)) {
@@ -244,7 +240,7 @@ fn row(device: &Device, port: &oxmpi_verbs::DevicePort) -> Vec<String> {
     ]
 }
 
-/// The memory of the envelopes (the product of the components guide), and the other parameters.
+/// The memory of the envelopes (the product in the components guide), and the other parameters.
 fn use_of(params: &Params, settings: &IbSettings) -> String {
     let (envelopes, len) = (settings.envelopes as usize, settings.envelope_len());
     let queue = match settings.shared {
@@ -305,7 +301,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let (library, device, port) = match chosen {
         Ok(chosen) => chosen,
         Err(why) if falls_back(of.params) => {
-            // One process of each host reports it.
+            // One process of each host reports this.
             if of.members(&**services)?.first() == Some(&of.rank) {
                 let host = oxmpi_sys::host::name();
                 services
@@ -337,10 +333,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let adapter = Adapter::open(library, adapter).map_err(|error| error.to_string())?;
     let settings = IbSettings { shared: adapter.shared(), ..settings };
     let sockets = introductions::carrier(of, services)?;
-    let (teller, located) = (services.clone(), services.clone());
-    let tell: Tell = Box::new(move |text| teller.say(text));
-    let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
-    let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
+    let (tell, nodes) = (teller(services), of.nodes(services));
     let ib = Ib::new(of.rank, adapter, sockets, settings, (Some(&poller), tell), Some(nodes));
     let ib = ib
         .map_err(|error| format!("the descriptor of device {device} cannot be watched: {error}"))?;

@@ -1,5 +1,5 @@
-//! The state of one peer: its end of the connection, and the credits in both directions (rules 2
-//! and 3 of the module).
+//! One peer: its end of the connection, and the credits in both directions (rules 2 and 3 of the
+//! module).
 
 use super::introduction::IbIntroduction;
 use super::reconnecting::BrokenConnection;
@@ -10,26 +10,26 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct IbPeer {
     pub(super) end: LocalEnd,
-    /// The introduction of this process was sent, with the request for the peer's.
+    /// The introduction was sent, with a request for the peer's.
     pub(super) has_requested: bool,
     /// The own queue pair is connected with the peer's.
     pub(super) is_connected: bool,
-    /// The peer's queue pair is connected with this one: messages may be sent.
+    /// The peer's queue pair is connected with the own one: messages may be sent.
     pub(super) is_ready: bool,
     /// The number of the connection, from 1.
     pub(super) connection: u32,
-    /// The connection has failed, and nothing has arrived over another one yet.
+    /// The connection has failed, and nothing has arrived over another one.
     pub(super) broken: Option<BrokenConnection>,
-    /// Envelopes whose sends have not succeeded yet, the oldest first: number, slot, length.
+    /// Envelopes whose sends have not succeeded, oldest first: number, slot, length.
     pub(super) unacknowledged: VecDeque<(u64, SlotId, usize)>,
     pub(super) was_sent_to: bool,
     pub(super) taken: u64,
     pub(super) is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other.
     pub(super) is_detached: bool,
-    /// Envelopes that are posted here for it.
+    /// Envelopes that are posted for the peer.
     pub(super) granted: u32,
-    /// Envelopes that it has posted for this process.
+    /// Envelopes that the peer has posted for this process.
     allowed: u32,
     pub(super) credits: Credits,
     pub(super) is_reporting: bool,
@@ -80,7 +80,7 @@ impl IbPeer {
         IbIntroduction { end, granted, envelope, connection, taken, freed: self.credits.freed }
     }
 
-    /// The head is the result of [`IbPeer::sends`].
+    /// Call it after [`IbPeer::sends`].
     pub(super) fn posted(&mut self, slot: SlotId, len: usize) {
         self.unacknowledged.push_back((self.credits.sent, slot, len));
         self.was_sent_to = true;
@@ -99,7 +99,7 @@ impl IbPeer {
         self.credits.count_sent()
     }
 
-    /// The number for its word, due when the peer has used up half of the credits it knows of.
+    /// The number for the peer's word, if it is due (rule 3).
     pub(super) fn report(&mut self) -> Option<u64> {
         let can = self.is_ready && !self.is_gone && !self.is_reporting;
         if !can || !self.credits.is_report_due(self.granted) {

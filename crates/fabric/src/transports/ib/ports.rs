@@ -1,5 +1,3 @@
-//! The choice of the port that a process uses.
-
 use oxmpi_verbs::{Device, DevicePort};
 use std::fs;
 use std::path::Path;
@@ -15,7 +13,7 @@ pub(super) struct PortRequest {
     pub(super) mtu: usize,
 }
 
-/// By the kernel's files, so that a machine without an active port opens no library.
+/// Reads the kernel's files, so that a machine without an active port opens no library.
 pub(super) fn has_active_port(devices: &Path) -> bool {
     let entries =
         |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -25,8 +23,8 @@ pub(super) fn has_active_port(devices: &Path) -> bool {
     entries(devices).any(|device| entries(&device.join("ports")).any(|port| is_active(&port)))
 }
 
-/// Whether a device, which is called by its driver, has fast reliable connections. The devices of
-/// these networks have none, or only emulate them, and libfabric has providers of their own.
+/// Whether a device has fast reliable connections, by the driver in its name. The named devices
+/// have none, or only emulate them, and libfabric has providers for them.
 pub(super) fn has_reliable_connections(device: &str) -> bool {
     !["efa", "usnic", "hfi1"].iter().any(|driver| device.starts_with(driver))
 }
@@ -47,7 +45,7 @@ pub(super) fn listing(devices: &[Device]) -> String {
     format!("this host has {}", all.join("; "))
 }
 
-/// The port that a process uses. The error is for the user.
+/// The error is for the user.
 pub(super) fn choose<'a>(
     devices: &'a [Device],
     request: &PortRequest,

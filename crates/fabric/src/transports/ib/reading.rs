@@ -1,8 +1,8 @@
-//! Long pieces of messages on the side of their receiver, whose adapter reads them (rule 4 of the
-//! module).
+//! Long pieces of messages at their receiver, whose adapter reads them (rule 4 of the module).
 
 use super::settings::READS;
 use super::{Ib, IbPort};
+use crate::transports::peer_of;
 use crate::{Body, FrameSink, OutgoingMessage, Sent};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{RegionId, RemoteMemory, VerbsError};
@@ -10,12 +10,12 @@ use oxmpi_wire::Frame;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Bytes that are read at a time: any device allows this length.
+/// The bytes of one read: any device allows this length.
 pub(super) const READ_LEN: usize = 1 << 20;
 const REPETITIONS: u32 = 2;
-/// The longest time for a read whose memory is taken back before its connection is closed.
+/// The longest wait for a read whose memory is taken back, before its connection is closed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-/// An operation of a closed connection that takes longer is a fault of the device.
+/// The longest wait for an operation of a closed connection. A longer one is a fault of the device.
 pub(super) const FORCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -27,12 +27,13 @@ struct Reading {
     length: usize,
     place: RemoteMemory,
     region: RegionId,
-    /// Bytes whose read was posted, and operations under way.
+    /// The bytes whose reads were posted.
     posted: usize,
+    /// Operations that have not ended.
     under_way: u32,
-    /// Whether the read of the check was posted, which is the last operation.
+    /// Whether the last operation, the read of the check, was posted.
     is_checked: bool,
-    /// An operation has failed, so everything is read again over the next connection.
+    /// An operation has failed, so all bytes are read again over the next connection.
     has_failed: bool,
     repetitions: u32,
     /// The receive was released, or its sender is lost.
@@ -131,9 +132,7 @@ impl<P: IbPort> Ib<P> {
             loop {
                 let Ib { peers, port, readings, .. } = self;
                 let Some(one) = readings.readings.get_mut(at) else { break };
-                let Some(peer) =
-                    peers.get_mut(one.from as usize).and_then(|peer| peer.as_deref_mut())
-                else {
+                let Some(peer) = peer_of(peers, one.from) else {
                     break;
                 };
                 if !peer.is_ready
@@ -171,7 +170,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// May be called outside of a poll. `false`: it was no read of a message.
+    /// Returns whether the region belongs to a message. The call may come outside of a poll.
     pub(super) fn read_ended(&mut self, region: RegionId, has_failed: bool) -> bool {
         let Some(one) = self.readings.readings.iter_mut().find(|one| one.region == region) else {
             return false;
@@ -194,7 +193,7 @@ impl<P: IbPort> Ib<P> {
             any = true;
             let is_whole = self.port.check_of(one.region) == one.number;
             self.port.deregister(one.region);
-            // The sender has taken its buffer back: the data are no message, and none will come.
+            // If the sender has taken its buffer back, the data are no message, and none will come.
             if is_whole && !one.is_given_up {
                 self.readings.bytes += one.length as u64;
                 sink.data(one.from, one.receiver, one.offset, one.length, Bytes::empty());
@@ -220,7 +219,7 @@ impl<P: IbPort> Ib<P> {
         any
     }
 
-    /// Nothing is written any more into the memory of a receive, which is the program's again.
+    /// The memory of a receive is the program's again: ends all writes into it.
     pub(super) fn stop_receive(&mut self, receiver: u64) {
         if self.give_up_readings(|one| one.receiver == receiver) {
             self.stop_given_up();
@@ -237,7 +236,7 @@ impl<P: IbPort> Ib<P> {
         self.readings.readings.iter().map(|one| one.region)
     }
 
-    /// A connection whose reads take long is closed.
+    /// Waits, and closes connections whose reads take long.
     fn stop_given_up(&mut self) {
         self.await_reads(PATIENCE);
         let stuck: Vec<u32> = self.stuck().collect();
@@ -256,7 +255,6 @@ impl<P: IbPort> Ib<P> {
         self.readings.owed.retain(|(to, _)| *to != peer);
     }
 
-    /// Connections whose reads do not end are closed.
     fn end_given_up(&mut self) {
         self.await_reads(FORCE);
         if self.stuck().next().is_some() {
@@ -313,7 +311,7 @@ impl<P: IbPort> Ib<P> {
             .map(|one| one.from)
     }
 
-    /// Other completions are kept for the next poll.
+    /// Keeps other completions for the next poll.
     fn await_reads(&mut self, most: Duration) {
         let start = Instant::now();
         loop {
@@ -327,7 +325,7 @@ impl<P: IbPort> Ib<P> {
     }
 
     pub(super) fn warn_of_registration(&mut self, error: &VerbsError) {
-        // Some memory cannot be registered at all: shared read-only mappings.
+        // Some memory cannot be registered: shared read-only mappings.
         if error.is_out_of_memory() && !std::mem::replace(&mut self.has_warned, true) {
             self.say(&format!(
                 "{error}; long messages go in envelopes where memory cannot be registered ('ulimit -l' is what a process may lock)"

@@ -1,36 +1,40 @@
-//! Making a failed connection again (rule 7 of the module).
+//! Replaces a failed connection (rule 7 of the module).
 
 use super::introduction::IbIntroduction;
 use super::{Ib, IbPort, POLLS};
+use crate::transports::peer_of;
 use crate::{Body, FrameSink, OutgoingMessage};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::fill_random;
 use oxmpi_wire::Frame;
 use std::time::{Duration, Instant};
 
-/// The time within which a peer with a failed connection may turn out to have left.
+/// The time for a peer with a failed connection to turn out to have left.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// Attempts to connect a queue pair, as the port may be down, before it counts as faulty.
+/// The most attempts to connect a queue pair before it counts as faulty; meanwhile the port may be
+/// down.
 const REFUSALS: u32 = 25;
 
-/// The connection number that means that no connection follows.
+/// The connection number that says that no connection follows.
 pub(super) const NO_MORE: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(super) struct BrokenConnection {
     why: String,
-    /// When the peer was last in reach, and when the failure was noticed.
+    /// The time at which the peer was last in reach.
     since: Instant,
+    /// The time at which the failure was detected.
     noticed: Instant,
-    /// When its next end may be made.
+    /// The earliest time for the next end.
     due: Instant,
-    /// Its queue pair is destroyed; another one was made.
+    /// The queue pair is destroyed.
     is_closed: bool,
+    /// Another queue pair was made.
     pub(super) is_made: bool,
     /// The peer's introduction for the next connection, and whether it requests an answer.
     introduction: Option<(IbIntroduction, bool)>,
-    /// The number of times that the port has refused to connect this queue pair.
+    /// The number of refusals of the port to connect this queue pair.
     refusals: u32,
 }
 
@@ -74,8 +78,9 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The port has refused to connect a queue pair, which is unchanged: the port may be down for a
-    /// while. The same queue pair is tried again, since the peer would have to make a new one, too.
+    /// The port has refused to connect a queue pair, which is unchanged; the port may be down. The
+    /// same queue pair is tried again, since for another one the peer would have to make a new one,
+    /// too.
     pub(super) fn refused(
         &mut self,
         number: u32,
@@ -119,14 +124,15 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The queue pair is destroyed, and everything received over it was handed up.
+    /// The queue pair is destroyed, and everything received over it was delivered.
     pub(super) fn closed(&mut self, number: u32) {
         if let Some(broken) = self.peer(number).and_then(|peer| peer.broken.as_mut()) {
             broken.is_closed = true;
         }
     }
 
-    /// An introduction for the next connection waits until the own end is made.
+    /// Returns whether the introduction is for the present connection. An introduction for the next
+    /// connection waits until the own end is made.
     pub(super) fn is_current(
         &mut self,
         from: u32,
@@ -137,7 +143,7 @@ impl<P: IbPort> Ib<P> {
             self.break_connection(from, "the process makes the connection anew".into(), false);
         }
         let Some(peer) = self.peer(from) else { return false };
-        // A peer whose connection has failed here as well gets another introduction.
+        // If the connection has failed here, too, the peer gets another introduction.
         if its.connection < peer.connection && !peer.is_closing() {
             return false;
         }
@@ -181,10 +187,10 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// First go the envelopes that have not arrived over the last connection.
+    /// Sends the envelopes first that have not arrived over the last connection.
     pub(super) fn becomes_ready(&mut self, number: u32) {
         let Ib { peers, port, .. } = self;
-        let Some(peer) = peers.get_mut(number as usize).and_then(|peer| peer.as_deref_mut()) else {
+        let Some(peer) = peer_of(peers, number) else {
             return;
         };
         if std::mem::replace(&mut peer.is_ready, true) {
@@ -245,7 +251,7 @@ impl<P: IbPort> Ib<P> {
                     Ok(())
                 }
             });
-            // A port that is down refuses connections.
+            // For example, a port that is down refuses connections.
             if let Err(why) = met {
                 self.try_again(number, why);
             }
@@ -260,7 +266,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The peer may have noticed nothing, and wait for this process.
+    /// The peer may not have detected the failure, and wait for this process.
     pub(super) fn take_leave(&mut self, number: u32) {
         let envelope = self.settings.envelope_len() as u32;
         let is_itself = number == self.own;
@@ -270,7 +276,7 @@ impl<P: IbPort> Ib<P> {
             IbIntroduction { connection: NO_MORE, granted, ..peer.introduction(envelope) }.encode();
         let body = Body::Bytes(Bytes::from(&last[..]));
         let frame = Frame::Meet { wants_answer: false };
-        // A peer that gets no notice finds out by itself.
+        // A peer that does not get this message finds out without it.
         let _ = self.sockets.send(number, &OutgoingMessage::new(frame, body));
     }
 }

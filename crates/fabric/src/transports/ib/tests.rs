@@ -1,5 +1,3 @@
-//! Two processes over a network in memory, with seeds.
-
 mod accesses;
 mod failing;
 mod long;
@@ -7,9 +5,10 @@ mod without_port;
 
 use super::fake::{FakePort, FakeSockets, SharedIbWorld};
 use super::{Ib, IbSettings};
-use crate::{Body, FrameSink, Membership, OutgoingMessage, Sent, Statistics, Transport};
+use crate::receives::{Mailbox, planned};
+use crate::{Body, Membership, OutgoingMessage, Sent, Statistics, Transport};
 use oxmpi_sys::bytes::Bytes;
-use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame};
+use oxmpi_wire::{Context, Envelope, Frame};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,33 +16,6 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(20);
 const MESSAGES: u32 = 120;
 const TURNS: u32 = 200_000;
-
-#[derive(Default)]
-struct Mailbox {
-    came: Vec<(i32, Vec<u8>)>,
-    lost: Vec<u32>,
-}
-
-impl FrameSink for Mailbox {
-    fn eager(&mut self, _: u32, _: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
-        assert_eq!(total, first.len());
-        self.came.push((envelope.tag, first.to_vec()));
-    }
-    fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
-    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
-    fn sync_ack(&mut self, _: u32, _: u64) {}
-    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: bool) {}
-    fn fin(&mut self, _: u32, _: u64) {}
-    fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
-    fn withdrawn(&mut self, _: u32, _: u64) {}
-    fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
-    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
-    fn more(&mut self, _: u32, _: usize, _: Bytes<'_>) {}
-    fn sent(&mut self, _: u64) {}
-    fn lost(&mut self, peer: u32) {
-        self.lost.push(peer);
-    }
-}
 
 struct Rank {
     ib: Ib<FakePort>,
@@ -70,11 +42,6 @@ fn world(seed: u64, settings: IbSettings) -> (SharedIbWorld, [Rank; 2]) {
     };
     let ranks = [rank(0), rank(1)];
     (world, ranks)
-}
-
-fn planned(from: u32, number: u32) -> Vec<u8> {
-    let len = (number * 29 + from * 7) % 65;
-    (0..len).map(|at| (at * 31 + number * 7 + from) as u8).collect()
 }
 
 impl Rank {
@@ -216,7 +183,7 @@ fn a_connection_that_cannot_be_made_takes_no_envelope() {
     assert_eq!((rank.ib.posted, rank.ib.spare), (5, 5));
     rank.ib.make_end(2).unwrap();
     assert_eq!((rank.ib.posted, rank.ib.spare), (8, 0));
-    // A failure after some were granted again leaves those to other peers as well.
+    // A failure after some envelopes were granted again leaves these to other peers, too.
     rank.ib.spare = 3;
     world.with(|world| world.receives_left = Some(2));
     rank.ib.make_end(3).unwrap_err();
@@ -237,7 +204,7 @@ fn a_shared_queue_gets_back_each_envelope_however_its_receive_has_ended() {
     ranks.iter_mut().for_each(drain);
     let queue_pair = ranks[1].ib.peers[0].as_ref().unwrap().end.queue_pair;
     assert_eq!((world.with(|world| world.shared_len(1)), ranks[1].ib.posted), (4, 4));
-    // With an error, from an unknown queue pair and from the peer's.
+    // Once from an unknown queue pair, and once from the peer's; with an error.
     for from in [77_777, queue_pair] {
         world.with(|world| world.flush(1, from));
         assert_eq!(world.with(|world| world.shared_len(1)), 3);
@@ -261,7 +228,7 @@ fn an_envelope_that_cannot_be_posted_again_is_taken_off_the_peer_and_the_queue()
     let granted = |rank: &Rank| rank.ib.peers[0].as_ref().unwrap().granted;
     assert_eq!((granted(&ranks[1]), ranks[1].ib.posted, ranks[1].ib.spare), (3, 3, 0));
     assert_eq!(world.with(|world| world.shared_len(1)), 3);
-    // When the peer is lost, others have its envelopes.
+    // When the peer is lost, its envelopes are for others.
     ranks[1].ib.remove_failed(0);
     drain(&mut ranks[1]);
     assert_eq!((granted(&ranks[1]), ranks[1].ib.posted, ranks[1].ib.spare), (0, 3, 3));
@@ -345,7 +312,8 @@ fn a_failed_connection_names_the_peer_and_the_vendors_words_and_loses_it() {
     while ranks[0].mailbox.lost.is_empty() {
         assert!(start.elapsed() < Duration::from_secs(20), "the loss is not reported");
         if !ranks[0].ib.broken.is_empty() {
-            // Nothing is lost before it is known that the peer has not left.
+            // The loss is reported only after the time in which the peer could turn out to have
+            // left.
             std::thread::sleep(Duration::from_millis(10));
         } else {
             ranks[0].send_next();

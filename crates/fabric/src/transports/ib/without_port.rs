@@ -1,11 +1,11 @@
-//! A process of a job over `ib` on a host without a port: all its messages go over the sockets, and
-//! peers that request its introduction learn that it has no port.
+//! A process of a job over `ib` on a host without a port. All its messages go over the sockets.
+//! Peers that request its introduction learn that it has no port.
 
 use super::introduction::IbIntroduction;
 use crate::introductions::Introductions;
 use crate::{
-    Body, Connected, Connections, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent,
-    Statistics, Transport, Unreachable,
+    Body, Connected, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics,
+    Transport, Unreachable,
 };
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
@@ -14,7 +14,6 @@ use oxmpi_wire::Frame;
 pub(super) struct WithoutPort {
     sockets: Box<dyn Transport>,
     introductions: Introductions,
-    /// Peers that have introduced themselves and wait for an answer.
     unanswered: Vec<u32>,
 }
 
@@ -99,10 +98,6 @@ impl Transport for WithoutPort {
 
     fn set_eager_limit(&mut self, bytes: usize) {
         self.sockets.set_eager_limit(bytes);
-    }
-
-    fn connections(&mut self) -> Option<&mut dyn Connections> {
-        None
     }
 }
 

@@ -1,27 +1,27 @@
 //! Messages through the daemons: the components guide's module `lamd` ("The lamd Module
 //! (Daemon-Based Communication)").
 //!
-//! Each node has a *relay* ([`relay`](crate::relay)), a process of the launcher, and each process
-//! one socket to the relay of its node. All messages go to the relay, from there, if the receiver
-//! is on another node, to the relay there, and then to the receiver. Relays always read, and keep
-//! messages that cannot be delivered yet. So a message arrives even if the programs of its sender
-//! and receiver compute.
+//! Each node has a *relay* ([`relay`](crate::relay)), a process of the launcher. Each process has
+//! one socket, to the relay of its node. All messages go to that relay, then to the relay of the
+//! receiver's node if that is another one, and then to the receiver. Relays always read, and keep
+//! messages that cannot be delivered yet. So a message arrives even while the programs of its
+//! sender and receiver compute.
 //!
 //! Rules
 //! 1. Every message leaves with its data, however long it is: nothing waits for a call of the
-//!    receiver's program. Data of up to [`INLINE`] bytes lie in the packet; longer ones in a file
-//!    without a name (memfd_create(2)), of which the descriptor goes with the packet, so that a
-//!    receiver on the same node reads the sender's file, and no relay copies it.
+//!   receiver's program. Data of up to [`INLINE`] bytes lie in the packet. Longer data lie in a
+//!   file without a name (memfd_create(2)), whose descriptor goes with the packet. A receiver on
+//!   the same node reads the sender's file, and no relay copies it.
 //! 2. A message is [`Sent::Done`] when the kernel has its packet: the relay will read it, even if
-//!    this process has ended by then. If the socket is full the process waits a moment, because the
-//!    relay is reading. So a process that ends or rests has nothing to wait for.
-//! 3. A relay delivers the messages of one process to another in the order in which they were sent.
-//! 4. A process that the launcher reports as dead may have sent messages that have not arrived yet.
-//!    The process queries the relay of that node, which answers behind all of them
-//!    ([`Membership::await_end`]). The same query goes out before a message is withdrawn, which a
-//!    receiver that has ended does not answer: the relay's answer ends the wait.
-//! 5. A process that has lost its relay reports nothing and waits: the launcher sees the end of a
-//!    relay, reports it, and ends the job. So there is one report.
+//!   this process has ended by then. If the socket is full, the process waits a moment, because the
+//!   relay is reading. So a process that ends or rests has nothing to wait for.
+//! 3. A relay delivers the messages of one process to another in the order of their sends.
+//! 4. If the launcher reports a process as dead, its messages may still be on the way. This process
+//!   queries the relay of that node, which answers behind all these messages
+//!   ([`Membership::await_end`]). It makes the same query before it withdraws a message: a receiver
+//!   that has ended does not answer, and the relay's answer ends the wait.
+//! 5. A process that has lost its relay reports nothing and waits. The launcher detects the end of
+//!   a relay, reports it, and ends the job; so there is one report.
 
 mod module;
 
@@ -44,11 +44,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SOCKET: u64 = 1 << 32;
-/// Packets that are received in one poll.
+/// The number of packets that one poll receives.
 const READS: usize = 64;
-/// The longest wait for room in the socket before a send returns that there is none.
+/// The longest wait for room in the socket in one send.
 const ROOM: Duration = Duration::from_secs(1);
-/// The pause when the kernel has no memory or descriptors to send.
+/// The pause after the kernel had no memory or no descriptors to send.
 const STARVED: Duration = Duration::from_millis(10);
 /// The longest piece of an announced message, in bytes.
 const PIECE: usize = 1 << 20;
@@ -65,7 +65,7 @@ pub struct Lamd {
     wants_room: bool,
     is_starved: bool,
     is_cut: bool,
-    /// Processes that have ended, and of which everything has arrived.
+    /// Processes that have ended, and whose messages have all arrived.
     ended: HashSet<u32>,
     /// Processes whose end the relay will report.
     end_queries: HashSet<u32>,
@@ -125,7 +125,7 @@ impl Lamd {
                     continue;
                 }
                 self.wants_room = true;
-                // It fails only for a descriptor that was not added, and this one was.
+                // This fails only for a descriptor that was not added.
                 let _ = self.poller.change(&self.socket, SOCKET, true);
                 break;
             }
@@ -149,7 +149,7 @@ impl Lamd {
         }
     }
 
-    /// Ends the process, as the kernel's SIGSEGV does if the program reads there itself.
+    /// The kernel's SIGSEGV also ends a process that reads there itself.
     fn give_up(&self, text: &str) -> ! {
         (self.tell)(text);
         std::process::abort();
@@ -218,7 +218,7 @@ impl Lamd {
         }
     }
 
-    /// Requests a report from the relay when a process has ended and everything of it has arrived.
+    /// Requests a report from the relay when a process has ended and all its messages have arrived.
     fn query_end(&mut self, peer: u32) -> Sent {
         if self.end_queries.contains(&peer) {
             return Sent::Done;
@@ -238,7 +238,7 @@ impl Transport for Lamd {
         "lamd"
     }
 
-    /// See rule 1. A message of a process to itself may as well wait for its receive.
+    /// By rule 1 there is no limit. Only a message of a process to itself may wait for its receive.
     fn limits(&self, to: u32) -> Limits {
         Limits { eager: if to == self.own { INLINE } else { usize::MAX }, announced: 0 }
     }
@@ -305,7 +305,7 @@ impl Transport for Lamd {
                     self.take(bytes, file, sink);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // There are no descriptors left for that of the packet, or a similar error.
+                // For example, there is no free descriptor for that of the packet.
                 Err(error) => self
                     .give_up(&format!("rank {} cannot receive from the daemon: {error}", self.own)),
             }

@@ -1,9 +1,6 @@
-//! The module `lamd`: messages through the daemons.
-
 use super::Lamd;
-use crate::constructor::{Constructor, Offer, Services, Situation};
+use crate::constructor::{Constructor, Offer, Services, Situation, teller};
 use crate::routes::Reach;
-use crate::transports::Tell;
 use linkme::distributed_slice;
 use oxmpi_param::Param;
 use oxmpi_param::module::{BetweenNodes, MODULES, Module, Supplies};
@@ -33,9 +30,7 @@ static PRIORITY: Param = Param::priority(
 
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     let Some(poller) = services.poller() else { return Ok(None) };
-    let teller = services.clone();
-    let tell: Tell = Box::new(move |text| teller.say(text));
-    let lamd =
-        Lamd::new(of.rank, services.relay()?, poller, tell).map_err(|error| error.to_string())?;
+    let lamd = Lamd::new(of.rank, services.relay()?, poller, teller(services))
+        .map_err(|error| error.to_string())?;
     Ok(Some(Offer::new(lamd, Reach::Launcher, Reach::Nobody)))
 }

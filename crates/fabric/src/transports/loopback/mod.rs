@@ -1,7 +1,7 @@
 //! Loopback: ranks of one program, through queues in its memory. It is the example for a new
 //! transport (`docs/transports-howto.md`), so it has only the parts that every transport has.
 //!
-//! Rules (beside the promises at the head of this crate)
+//! Rules (besides the promises at the head of this crate)
 //!
 //! 1. A frame and its body are one packet, copied when it is sent: all sends are [`Sent::Done`],
 //!    and no body comes in parts.
@@ -24,11 +24,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The longest body of an eager frame, in bytes.
 const EAGER: usize = 16 << 10;
-/// The longest piece of an announced message, in bytes.
 const PIECE: usize = 64 << 10;
-/// The most packets in the queue of a process.
 pub const ROOM: usize = 64;
 
 /// The queues that the processes share.
@@ -115,13 +112,13 @@ impl Transport for Loopback {
     }
 
     fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
-        // Senders do not wait for the sink meanwhile, nor does the sink for its own answer.
+        // The queue is unlocked before the sink is called: the sink may send an answer.
         let Some(packets) = self.queues.of(self.own).map(|own| std::mem::take(&mut *own.lock()))
         else {
             return false;
         };
         for packet in &packets {
-            // This program has encoded it, so it is a frame.
+            // This program has encoded the packet.
             let Ok(got) = Frame::decode(packet) else { continue };
             let body = &packet[got.body_at..];
             dispatch(got.source, &got, body.len(), Bytes::from(body), sink);

@@ -1,5 +1,3 @@
-//! The module `loopback` and its constructor.
-
 use super::{Loopback, PacketQueues};
 use crate::constructor::{Constructor, Offer, Services, Situation};
 use crate::routes::Reach;

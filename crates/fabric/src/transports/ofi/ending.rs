@@ -37,12 +37,10 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.polls = POLLS;
     }
 
-    /// Ignores the failure if the peer has left (rule 5); else the peer is lost.
+    /// Ignores the failure if the peer has left (rule 5); otherwise the peer is lost.
     pub(super) fn settle_failed(&mut self, failed: FailedOperation, sink: &mut dyn FrameSink) {
         let FailedOperation { name: Name { kind, token, peer }, why, since } = &failed;
-        if self.sockets.has_left(*peer)
-            && matches!(kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
-        {
+        if self.sockets.has_left(*peer) && kind.is_send() {
             self.in_parts.forget_sending(*token);
             if *token != 0 {
                 sink.sent(*token);
@@ -51,16 +49,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         } else if since.elapsed() < GRACE {
             self.failed.push(failed);
         } else {
-            (self.tell.0)(&format!(
-                "rank {}: libfabric, provider {}: nothing goes to process {peer} any more: {why}",
-                self.own,
-                self.endpoint.provider()
-            ));
+            self.say(&format!("nothing goes to process {peer} any more: {why}"));
             self.lose(*peer, sink);
         }
     }
 
-    /// Whether everything has arrived, and the peers know that of theirs (rule 7).
+    /// Whether all messages have arrived, and the peers know the same of theirs (rule 7).
     pub(super) fn has_all_arrived(&mut self) -> bool {
         let mut all = self.own_frames.is_empty() && self.unfinished_frames.is_empty();
         all &= !self.in_parts.waits_for_room();
@@ -83,13 +77,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
         let is_reported =
             reported == received || self.send_own(at, Frame::Arrived { number: received });
-        let leaves = |name: &Name| {
-            name.peer == at
-                && matches!(
-                    name.kind,
-                    OperationKind::Send | OperationKind::Frame | OperationKind::Part
-                )
-        };
+        let leaves = |name: &Name| name.peer == at && name.kind.is_send();
         let mut is_requested = delivered >= sent || last_request == sent;
         if !is_requested && !self.endpoint.is_live(leaves) {
             is_requested = self.send_own(at, Frame::AskArrived { number: sent });
@@ -101,7 +89,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         is_reported && delivered >= sent
     }
 
-    /// Whether frames with these numbers have left, to peers that still exist.
+    /// Whether the frames with these numbers have left, to peers that still exist.
     pub(super) fn has_said_all(&mut self) -> bool {
         let (peers, sockets) = (&self.peers, &mut self.sockets);
         let waits: Vec<bool> = (0..peers.len() as u32)
@@ -126,8 +114,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.report(from);
     }
 
-    /// Sends a requested report. With one context no earlier message can come behind the request;
-    /// with several the report waits for the requested number of messages (rule 7).
+    /// Sends a requested report. With one context, no earlier message can come behind the request.
+    /// With several contexts, the report waits for the requested number of messages (rule 7).
     pub(super) fn report(&mut self, to: u32) {
         let Some(peer) = self.peer(to) else { return };
         let is_due = |number: &mut u64| !GROUPED || peer.received >= *number;

@@ -1,8 +1,8 @@
-//! Introductions: each process sends its address in the provider over sockets, where both have
-//! proved that they are of the job ([`Frame::Meet`](oxmpi_wire::Frame::Meet)).
+//! Introductions ([`Frame::Meet`](oxmpi_wire::Frame::Meet)): each process sends its address in the
+//! provider over sockets, where both have proved that they belong to the job.
 //!
-//! The body of that frame is the cookie with which all frames to its sender begin (`frames.rs`), 8
-//! bytes, and the address.
+//! The body is a cookie of 8 bytes, with which all frames to the introduced process begin
+//! (`frames.rs`), and the address.
 
 use super::Ofi;
 use super::OfiPeer;
@@ -17,7 +17,6 @@ const _: () = assert!(LONGEST >= COOKIE + 256);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Introduction {
-    /// The beginning of all frames to the process.
     pub(super) cookie: u64,
     pub(super) address: Vec<u8>,
 }
@@ -44,7 +43,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
 
-    /// Introduces this process to a peer, and requests the peer's introduction, once.
+    /// Introduces this process to a peer and requests the peer's introduction, once.
     pub(super) fn request_introduction(&mut self, to: u32) -> Result<(), Unreachable> {
         if !self.introduced.contains(&to) && self.introduce(to, true)? {
             self.introduced.insert(to);

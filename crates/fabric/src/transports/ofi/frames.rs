@@ -6,8 +6,8 @@
 //! | 8..12 | sender | its rank |
 //! | 12..16 | left | bytes of the body that follow in the next messages of this sender |
 //!
-//! Then follow the frame and its body, or, where the message before has left a rest, only its next
-//! part.
+//! Then follow the frame and its body; or, if the message before has left a rest, the next part of
+//! it.
 
 use super::{Name, Ofi, OfiPeer, OperationKind, parts};
 use crate::{Body, FrameSink, OutgoingMessage, Sent, Traffic, Unreachable, dispatch};
@@ -15,7 +15,8 @@ use oxmpi_libfabric::{Admission, FrameBody, FrameRoom};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 
-/// Receives for frames: messages that may arrive before the first one is read.
+/// The number of receives for frames, which is the number of frames that may arrive before one is
+/// read.
 pub(super) const ROOMS: usize = 8;
 /// The most bytes of a body in one message.
 pub(super) const BODY: usize = 64 << 10;
@@ -61,7 +62,7 @@ pub(super) struct FrameOpening {
 }
 
 impl FrameOpening {
-    /// `left` bytes of the body follow later.
+    /// `left`: the bytes of the body that follow later.
     pub(super) fn new(
         cookie: u64,
         sender: u32,
@@ -86,7 +87,7 @@ pub(super) struct BodyRest {
     bytes: Vec<u8>,
     at: usize,
     token: u64,
-    /// Whether a part is under way; the next one is sent when it has ended.
+    /// Whether a part is under way; the next part follows when it has ended.
     is_under_way: bool,
 }
 
@@ -121,7 +122,8 @@ impl BodyRest {
     }
 }
 
-/// A hint need not arrive, and a request for a report must not delay its own answer.
+/// Whether a frame must arrive. A hint need not, and a request for a report must not delay its
+/// answer.
 pub(super) fn is_needed(frame: &Frame) -> bool {
     !matches!(frame, Frame::Learn { .. } | Frame::AskArrived { .. } | Frame::Arrived { .. })
 }
@@ -152,14 +154,13 @@ pub(super) enum Delivery {
     Up,
     /// A frame of the transport itself, from this process.
     Own(u32, Frame),
-    /// The sender has not introduced itself to this process.
+    /// The sender has not introduced itself.
     Unmet(u32),
     Late,
-    /// No message of this job.
     Intruder,
 }
 
-/// `cookie` is this process's own; `bytes` has as much of the `len` bytes as fits.
+/// `cookie` is this process's own. `bytes` has as many of the `len` bytes as fit.
 pub(super) fn take(
     (bytes, len): (&[u8], usize),
     cookie: u64,
@@ -306,7 +307,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     pub(super) fn send_own(&mut self, to: u32, frame: Frame) -> bool {
         let message = OutgoingMessage::new(frame, Body::NONE);
-        // A peer that cannot be reached waits for nothing.
+        // An unreachable peer waits for nothing.
         self.address_to(to).is_none() || !matches!(self.send_frame(to, &message), Ok(Sent::Full))
     }
 
@@ -342,15 +343,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     pub(super) fn report_intruder(&mut self) {
         if !std::mem::replace(&mut self.is_intruder_reported, true) {
-            (self.tell.0)(&format!(
-                "rank {}: libfabric, provider {}: a process outside the job sends to this one; its messages are dropped",
-                self.own,
-                self.endpoint.provider()
-            ));
+            self.say("a process outside the job sends to this one; its messages are dropped");
         }
     }
 
-    /// A provider whose receives all fail is unusable; one alone may be of a dead sender.
+    /// A single receive may fail because its sender is dead. If many fail in a row, the provider is
+    /// unusable.
     pub(super) fn post_failed_room(&mut self, room: FrameRoom, why: &str) {
         self.failed_rooms += 1;
         if self.failed_rooms > FAILED_ROOMS {

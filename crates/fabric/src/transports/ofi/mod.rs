@@ -1,41 +1,40 @@
 //! Messages over libfabric, matched by its provider: Open MPI's MTL `ofi` (fi_tagged(3)).
 //!
 //! `module.rs` is its description, `providers.rs` chooses the provider. The guide `docs/ofi.md` has
-//! the differences between providers. Its ranks can also be threads of a test
+//! the differences between providers. Threads of a test can be its ranks, too
 //! (`core/tests/ofi.rs`).
 //!
 //! A process has one endpoint of a provider, and the sockets of `tcp`. Messages of communicators go
 //! by tag (`tags.rs` has the meaning of the bits), and the provider matches them. The engine's own
-//! traffic goes in frames, as messages of the provider without a tag. Over the sockets two
-//! processes only exchange introductions (`exchange.rs`), and learn of each other's end: the
-//! provider never gets the address of a process that has not proved there to be of the job.
-//! Processes of other launchers may have no provider in common with this one, so all messages to
-//! them go over sockets.
+//! traffic goes in frames, which are messages of the provider without a tag. Over the sockets two
+//! processes only exchange introductions (`exchange.rs`), and learn when the other ends. So the
+//! provider never gets the address of a process that has not proved that it belongs to the job.
+//! Processes of other launchers may have no common provider with this one, so all messages to them
+//! go over sockets.
 //!
 //! Rules
 //!
 //! 1. One function drains the completion queue, a number of events at a time, until it is empty.
-//!    libfabric returns the context of each operation, which names it.
+//!   libfabric returns the context of each operation, which names the operation.
 //! 2. A synchronous message has a bit in its tag. Its receiver acknowledges the match by a frame
-//!    ([`Frame::Matched`]) with the tag of the message. Of several messages with one tag the
-//!    acknowledgement counts for the oldest: the sender cannot see the difference.
-//! 3. In the full mode a receive from one process names it by its address, and its rank travels
-//!    with the message; in the other modes both are in the tag.
-//! 4. A process sleeps on the provider's descriptor together with those of the sockets. A provider
-//!    without a descriptor is polled.
-//! 5. A failed operation names the peer, which is lost: nothing can be sent to it any more. A
-//!    failed receive from MPI_ANY_SOURCE ends the job, as the source of its message is unknown. A
-//!    failed operation to a peer that has left was not needed.
-//! 6. All frames between two introduced processes go over the provider, and before that only their
-//!    introductions are sent at all. Each begins with the receiver's cookie (`frames.rs`). The
-//!    provider may end long messages later than short ones that were sent after them; so each part
-//!    of a body is sent when the one before has ended.
-//! 7. A process that ends, or rests, sends each peer the number of messages that it has received
-//!    from it ([`Frame::Arrived`]). It requests that number ([`Frame::AskArrived`]) from each peer
-//!    that has not sent it, when all its sends to that peer have ended, and waits: the end of a
-//!    send does not mean that the message has arrived. The request comes behind all messages; on
-//!    endpoints with several contexts it may overtake some, so it is answered when the number in it
-//!    has arrived. Then the process takes leave over the sockets.
+//!   ([`Frame::Matched`]) with the tag of the message. If several messages have the same tag, the
+//!   acknowledgement counts for the oldest: the sender cannot see the difference.
+//! 3. In the full mode a receive from one process names the source by its address, and each message
+//!   carries its source beside the tag. In the other modes the tag contains the source.
+//! 4. A process sleeps on the provider's descriptor and those of the sockets. A provider without a
+//!   descriptor is polled.
+//! 5. After a failed operation with a peer the peer is lost: nothing can be sent to it any more. A
+//!   failed receive from MPI_ANY_SOURCE ends the job, as the source of its message is unknown. If
+//!   the peer has left, the failed operation was not needed.
+//! 6. After the introductions, all frames between two processes go over the provider. Each begins
+//!   with the receiver's cookie (`frames.rs`). The provider may end long messages later than short
+//!   ones that were sent after them, so each part of a body is sent when the part before has ended.
+//! 7. A process that ends or rests sends each peer the number of messages that it has received from
+//!   the peer ([`Frame::Arrived`]). When all its sends to a peer have ended and the peer has not
+//!   sent this number, it requests the number ([`Frame::AskArrived`]) and waits: the end of a send
+//!   does not mean that the message has arrived. The request comes behind all messages. On
+//!   endpoints with several contexts it may overtake some, so the peer answers when the number of
+//!   messages in the request has arrived. Then the process leaves by the sockets.
 //! 8. A message that is too long for the provider goes in parts (`parts.rs`).
 
 mod ending;
@@ -75,13 +74,13 @@ use std::time::{Duration, Instant};
 
 /// The default number of completions that are read at a time (`mtl_ofi_progress_event_cnt`).
 pub const EVENTS: usize = 100;
-/// Polls of the provider for one poll of the sockets, which costs a system call.
+/// The number of polls of the provider for one poll of the sockets, which costs a system call.
 const POLLS: u32 = 8;
-/// The provider's descriptor, in the poller on which the process sleeps.
+/// The name of the provider's descriptor in the poller on which the process sleeps.
 const DESCRIPTOR: u64 = 3 << 33;
-/// The longest time to wait for an operation that is being cancelled.
+/// The longest wait for an operation that is being cancelled.
 const FORCE: Duration = Duration::from_secs(10);
-/// The time within which a peer with a failed operation may turn out to have left.
+/// The time for a peer with a failed operation to turn out to have left.
 const GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,18 +89,22 @@ enum OperationKind {
     Receive,
     Peek,
     Frame,
-    /// A receive for frames.
     Room,
     Part,
-    /// A receive for a later part.
     LaterPart,
+}
+
+impl OperationKind {
+    fn is_send(self) -> bool {
+        matches!(self, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Name {
     kind: OperationKind,
     token: u64,
-    /// [`u32::MAX`]: any.
+    /// [`u32::MAX`]: any peer.
     peer: u32,
 }
 
@@ -110,9 +113,10 @@ struct Name {
 pub struct OfiSettings {
     pub events: usize,
     pub layout: TagLayout,
-    /// Whether contexts have pairs of transmit and receive contexts, if the provider has them.
+    /// Whether each context has a pair of transmit and receive contexts, if the provider has free
+    /// ones.
     pub grouped: bool,
-    /// Whether the engine matches the messages, and all go in frames.
+    /// Whether the engine matches the messages, so that all go in frames.
     pub matches_itself: bool,
 }
 
@@ -141,21 +145,22 @@ pub enum OfiError {
 #[derive(Debug)]
 struct OfiPeer {
     address: PeerAddress,
-    /// It is lost: nothing goes to it. Its earlier messages can still be received.
+    /// The peer is lost: nothing goes to it. Its earlier messages can still be received.
     is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other.
     is_detached: bool,
     cookie: u64,
-    /// Messages sent to it that must arrive (rule 7).
+    /// Messages sent to the peer that must arrive (rule 7).
     sent: u64,
-    /// The number of these that have arrived, as it has reported.
+    /// The number of these that have arrived, by the peer's report.
     delivered: u64,
-    /// The number in the last request to it.
+    /// The number in the last request to the peer.
     last_request: u64,
-    /// Messages received from it, and how many of these were reported to it.
+    /// Messages received from the peer.
     received: u64,
+    /// The number of received messages in the last report to the peer.
     reported: u64,
-    /// The number in its request, while that cannot be answered yet.
+    /// The number in the peer's request, until it can be answered.
     question: Option<u64>,
     rest: Option<BodyRest>,
     arriving: Option<frames::ArrivingBody>,
@@ -188,10 +193,10 @@ struct FailedOperation {
     since: Instant,
 }
 
-/// The transport of one process over libfabric. Properties that are the same for all messages are
-/// constant parameters, so that no message tests them: `FULL`, the source travels with a message
-/// ([`TagMode::Full`]); `GROUPED`, each context has a pair of transmit and receive contexts of a
-/// scalable endpoint (`mtl_ofi_thread_grouping`).
+/// The transport of one process over libfabric. Constant parameters, which no message tests, have
+/// the properties that are the same for all messages. `FULL`: the source travels beside the tag of
+/// a message ([`TagMode::Full`]). `GROUPED`: each context has a pair of transmit and receive
+/// contexts of a scalable endpoint (`mtl_ofi_thread_grouping`).
 #[derive(Debug)]
 pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     own: u32,
@@ -204,17 +209,16 @@ pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     peers: Vec<Option<Box<OfiPeer>>>,
     introduction: Introduction,
     introductions: Introductions,
-    /// Peers to which it has introduced itself, and that have not answered.
+    /// Peers to which this process has introduced itself, and that have not answered.
     introduced: HashSet<u32>,
     unanswered: Vec<u32>,
     /// Frames of the transport itself that wait for room.
     own_frames: VecDeque<(u32, Frame)>,
-    /// Peers to which the rest of a long frame waits for room.
+    /// Peers for which the rest of a long frame waits for room.
     unfinished_frames: Vec<u32>,
     unposted_rooms: Vec<FrameRoom>,
-    /// Received frames of processes that have not answered yet: sender, receive, length.
+    /// Received frames of processes that have not answered: sender, receive, length.
     held_rooms: Vec<(u32, FrameRoom, usize)>,
-    /// Failed operations of peers that may have left.
     failed: Vec<FailedOperation>,
     in_parts: parts::MessagesInParts,
     /// Whether the user was warned that an unauthenticated process sends to this one.
@@ -222,18 +226,17 @@ pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     frames_sent: u64,
     frames_received: u64,
     events: Vec<Ended<Name>>,
-    /// Events that were read while another operation was waited for.
+    /// Events that were read during a wait for another operation.
     early: VecDeque<Ended<Name>>,
-    /// Synchronous messages without a match, the oldest first: receiver, label, the engine's token.
+    /// Synchronous messages without a match, oldest first: receiver, label, the engine's token.
     unmatched: VecDeque<(u32, u64, u64)>,
-    /// Tokens of synchronous messages of which the send or the match has ended.
+    /// Tokens of synchronous messages of which either the send or the match has ended.
     halves: HashSet<u64>,
-    /// Messages that probes have taken out, by their names.
     claimed: HashMap<u64, (Claimed, (u32, u64), u32)>,
     next_claim: u64,
-    /// Lost peers that the engine does not know of yet.
+    /// Lost peers that the engine does not know of.
     lost: Vec<u32>,
-    /// Peers that were reported as lost before their introduction.
+    /// Peers that were lost before their introduction.
     never_met: HashSet<u32>,
     /// Receives for frames that have failed in a row.
     failed_rooms: u32,
@@ -241,12 +244,12 @@ pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     reads: u64,
     sent: Traffic,
     received: Traffic,
-    /// The processes of this launcher; messages to others go over sockets. `None`: all.
+    /// The processes of this launcher; messages to others go over sockets. `None`: all are of it.
     nodes: Option<Nodes>,
 }
 
 /// The transport of process `own` over `provider` and `sockets`. The process sleeps on `poller`.
-/// `nodes` is given if the processes communicate with processes of other launchers.
+/// `nodes` is necessary to communicate with processes of other launchers.
 pub fn open(
     own: u32,
     provider: &Provider,
@@ -370,12 +373,13 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         if FULL { from.and_then(|from| self.address_of(from)) } else { None }
     }
 
+    fn say(&self, what: &str) {
+        let provider = self.endpoint.provider();
+        (self.tell.0)(&format!("rank {}: libfabric, provider {provider}: {what}", self.own));
+    }
+
     fn give_up(&self, what: &str) -> ! {
-        (self.tell.0)(&format!(
-            "rank {}: libfabric, provider {}: {what}",
-            self.own,
-            self.endpoint.provider()
-        ));
+        self.say(what);
         std::process::abort();
     }
 
@@ -387,7 +391,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Err(Unreachable { peer, why: error.to_string() })
     }
 
-    /// A peer that has closed its endpoint never has room, and needs no message any more.
+    /// A peer that has closed its endpoint never has room, and needs no message.
     fn no_room(&mut self, peer: u32) -> Sent {
         if self.sockets.has_left(peer) { Sent::Done } else { Sent::Full }
     }
@@ -476,7 +480,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             (OperationKind::Receive, Ending::Failed(why)) => {
                 self.give_up(&format!("a receive has failed: {why}"));
             }
-            // A probe that is not waited for any more.
+            // A probe for which nothing waits any more.
             _ => {}
         }
     }
@@ -498,7 +502,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A send has ended, or one half of a synchronous one, in either order.
+    /// A send has ended; of a synchronous send, either the send or the match.
     #[inline(always)]
     fn end_half(&mut self, token: u64, sink: &mut dyn FrameSink) {
         if self.halves.is_empty() || !self.halves.remove(&token) {
@@ -517,7 +521,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         if FULL { data as u32 } else { parts.source }
     }
 
-    /// Other events are handled later.
+    /// Keeps other events for later.
     fn wait_for(&mut self, name: Name) -> Ending {
         loop {
             self.read();
@@ -584,13 +588,7 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         }
         self.endpoint.cancel(is_it);
         let start = Instant::now();
-        while self.endpoint.is_live(|name| {
-            is_it(name)
-                && !matches!(
-                    name.kind,
-                    OperationKind::Send | OperationKind::Frame | OperationKind::Part
-                )
-        }) {
+        while self.endpoint.is_live(|name| is_it(name) && !name.kind.is_send()) {
             self.read();
             self.early.extend(self.events.drain(..));
             if start.elapsed() > FORCE {
@@ -636,12 +634,10 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
     }
 
     fn announce_waiting(&mut self, peer: u32) -> bool {
-        // The introduction comes over sockets. Room is an event only if anything is under way.
-        let leaves = |name: &Name| {
-            matches!(name.kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
-        };
+        // The introduction comes over sockets. Room is an event only if an operation is under way.
         self.sockets.announce_waiting(peer)
-            && (self.address_of(peer).is_none() || self.endpoint.is_live(leaves))
+            && (self.address_of(peer).is_none()
+                || self.endpoint.is_live(|name| name.kind.is_send()))
     }
 
     fn share_among_threads(&mut self) {
@@ -772,7 +768,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         takes: bool,
     ) -> Option<Probed> {
         let wanted = self.wanted(context, from, tags);
-        // A message that may have more parts is taken out only if its length is known.
+        // A message in parts is taken out only if its length is known.
         let mut known = None;
         if takes && self.may_be_in_parts() {
             known = Some(self.peek(wanted, false)?.0.length?);
@@ -841,7 +837,7 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
             return false;
         }
         if let Some(file) = self.own_file() {
-            // Peers that have mapped it keep it; it may be removed already.
+            // Peers that have mapped the file keep it. It may already be removed.
             let _ = std::fs::remove_file(file);
         }
         self.sockets.leave()
@@ -878,7 +874,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.endpoint.max_message() < 1 << 48
     }
 
-    /// Returns the message, the name of the probe, and the handle for receiving if it was claimed.
+    /// Returns the message, the name of the probe, and the handle to receive a claimed message.
     fn peek(&mut self, wanted: TagFilter, claims: bool) -> Option<(ProbeResult, u64, Claimed)> {
         let name = Name { kind: OperationKind::Peek, token: self.next_claim, peer: u32::MAX };
         self.next_claim += 1;
@@ -902,7 +898,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Some((ProbeResult { key, bits, parts, order, length }, name.token, claimed))
     }
 
-    /// Whether a send that has just begun has ended, after one read of the queue.
+    /// Whether a send that has just begun is complete, after one read of the queue.
     #[inline]
     fn has_ended(&mut self, name: Name) -> bool {
         self.read();
@@ -930,8 +926,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// The file in which peers of the provider `shm` find this process: it remains when a process
-    /// ends. Its name is the end of the address (`fi_shm://PID:0:0`).
+    /// The file in which peers of the provider `shm` find this process; it would remain after the
+    /// process. Its name is the end of the address (`fi_shm://PID:0:0`).
     fn own_file(&self) -> Option<PathBuf> {
         let address = std::str::from_utf8(self.endpoint.address()).ok()?;
         let name = address.trim_end_matches('\0').strip_prefix("fi_shm://")?;

@@ -1,12 +1,9 @@
-//! The module `ofi`: libfabric, whose provider matches messages.
-
 use super::providers::{self, Candidate, ProviderRequest};
 use super::{EVENTS, OfiSettings, TagMode};
 use crate::addresses::PeerLocation;
-use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
+use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey, teller};
 use crate::introductions;
-use crate::routes::{Nodes, Reach};
-use crate::transports::Tell;
+use crate::routes::Reach;
 use linkme::distributed_slice;
 use oxmpi_libfabric::{Library, Provider};
 use oxmpi_param::module::{Btl, BtlRule, MODULES, Module, Supplies};
@@ -34,9 +31,8 @@ static OFI: Module = Module {
     far_priority: Some(&PRIORITY),
     mtl: &["ofi"],
     btl: Btl { names: &["ofi"], left: BtlRule::ListedOrRequested },
-    // Connections of a provider are its own state, which an image does not contain.
+    // The state of a provider's connections is not in an image.
     images: false,
-    // Its processes exchange introductions over sockets.
     needs: Supplies::Listeners,
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
@@ -72,7 +68,7 @@ static EXCLUDE: Param = Param {
     ..Param::NEW
 };
 
-/// The values of [`TAG_MODE`], in the order of [`mode_of`].
+/// In the order of [`mode_of`].
 const MODES: &[&str] = &["auto", "ofi_tag_1", "ofi_tag_2", "ofi_tag_full"];
 
 static TAG_MODE: Param = Param {
@@ -120,7 +116,7 @@ static SHM: Param = Param::switch(
     "Whether messages within a node go through shared memory (1), or through libfabric's provider as well (0).",
 );
 
-// As in Open MPI, for the whole `pml cm`, against 20 of the one with sockets.
+// Open MPI gives 25 to the whole `pml cm`, and 20 to the one with sockets.
 static PRIORITY: Param = Param::priority(
     "mtl_ofi_priority",
     25,
@@ -165,7 +161,7 @@ fn found(params: &Params, is_one_host: bool) -> Result<(Arc<Library>, Vec<Candid
     Ok((library, candidates))
 }
 
-/// The provider and the mode of its tags, which all ranks use.
+/// All ranks use this provider and this mode of tags.
 fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     let (library, candidates) = found(params, is_one_host)?;
     let (provider, layout) = providers::choose(&library, candidates, None)?;
@@ -192,7 +188,7 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
 
 const DEVICES: &str = "/sys/class";
 
-/// By kinds of devices, as opening libfabric to find none takes some tenths of a second.
+/// Reads the kinds of devices, because libfabric takes some tenths of a second to find none.
 fn has_fabric(kinds: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(kinds) else { return false };
     let is_one =
@@ -205,7 +201,7 @@ fn has_fabric(kinds: &Path) -> bool {
         .any(|entry| entry.file_name().to_str().is_some_and(is_one) && has_devices(&entry))
 }
 
-/// A job on several hosts uses the provider for the fabric of this host, if that is the best one.
+/// A job on several hosts uses the fabric of this host, if libfabric's best provider is for it.
 fn suits_hosts(params: &Params) -> Option<String> {
     let is_wanted = params.number(&PRIORITY) > 0 && params.mpi_encrypt() != Encrypt::On;
     if !is_wanted || !has_fabric(Path::new(DEVICES)) {
@@ -262,10 +258,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let matches_itself = matches_itself(of.params, &provider);
     let settings =
         OfiSettings { events: of.params.count(&EVENT_COUNT), layout, grouped, matches_itself };
-    let (teller, located) = (services.clone(), services.clone());
-    let tell: Tell = Box::new(move |text| teller.say(text));
-    let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
-    let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
+    let (tell, nodes) = (teller(services), of.nodes(services));
     let ofi = super::open(of.rank, &provider, sockets, settings, (&poller, tell), Some(nodes));
     let ofi = ofi.map_err(|error| format!("provider {}: {error}", provider.name))?;
     let memory = if of.params.is_on(&SHM) { Reach::Node } else { Reach::Nobody };

@@ -1,15 +1,15 @@
 //! Messages that are too long for the provider (rule 8 of the module).
 //!
 //! The first part is an ordinary message by tag, of the greatest length that the provider has, with
-//! a bit that announces more. A frame has the whole length and a number ([`Frame::InParts`]). The
-//! receiver of the first part posts receives for the others, whose tags have that number in the
-//! transport's own context, and then requests them ([`Frame::AskParts`]). So their memory is ready,
-//! and a probe finds the length.
+//! a bit that announces more parts. A frame has the whole length and a number ([`Frame::InParts`]).
+//! The receiver of the first part posts receives for the other parts, whose tags have that number
+//! in the transport's own context. Then it requests the parts ([`Frame::AskParts`]). So their
+//! memory is ready, and a probe finds the length.
 //!
-//! Messages with one label (context, tag, perhaps the source) are matched in the order in which
-//! they were sent, and announced in that order; but receives may end in another order. A receive
-//! waits for its announcement until each receive that was posted before it, and that would have
-//! matched its message, has ended.
+//! Messages with one label (context, tag, perhaps the source) are matched and announced in the
+//! order in which they were sent, but receives may end in another order. So a receive waits for its
+//! announcement until all receives have ended that were posted before it and would have matched its
+//! message.
 
 use super::{Name, Ofi, OperationKind, TagFields, TagProtocol};
 use crate::{FrameSink, Sent, TaggedSend, Unreachable};
@@ -30,7 +30,7 @@ pub(super) struct MessageKey {
 pub(super) struct PartsAnnouncement {
     number: u64,
     length: u64,
-    /// The length of each part but the last.
+    /// The length of each part except the last.
     part: usize,
 }
 
@@ -39,10 +39,11 @@ struct PartedSend {
     to: u32,
     token: u64,
     number: u64,
-    /// Contiguous: the user's, or a copy.
+    /// Contiguous: the user's buffer, or a copy.
     buffer: UserBuf,
-    /// The ends of the bytes that the provider has, and of the requested bytes.
+    /// The end of the bytes that the provider has.
     at: usize,
+    /// The end of the requested bytes.
     wanted: usize,
     under_way: usize,
     is_requested: bool,
@@ -59,12 +60,13 @@ struct BegunReceive {
     key: MessageKey,
     token: u64,
     tag: i32,
-    /// Its place in the order of receives, and the receives that it waits for.
+    /// The place in the order of receives.
     order: u64,
+    /// The receives that must end first.
     before: Vec<u64>,
     buffer: UserBuf,
     what: Option<PartsAnnouncement>,
-    /// The receive was released: it only takes its announcement, so that no other receive does.
+    /// The receive was released. It still takes its announcement, so that no other receive does.
     is_given_up: bool,
 }
 
@@ -76,7 +78,7 @@ struct PartedReceive {
     what: PartsAnnouncement,
     /// Contiguous memory for the other parts.
     rest: UserBuf,
-    /// The user's buffer, if it is not contiguous: it gets them when all have arrived.
+    /// The user's buffer if it has gaps: it gets the other parts when all have arrived.
     scattered: Option<UserBuf>,
     posted: usize,
     under_way: usize,
@@ -89,7 +91,7 @@ pub(super) struct MessagesInParts {
     announced: VecDeque<(MessageKey, PartsAnnouncement)>,
     begun: Vec<BegunReceive>,
     receiving: Vec<PartedReceive>,
-    /// Messages taken out by probes, by the places of the receives that get them.
+    /// Messages that probes have taken out, by the places of the receives that get them.
     of_probes: HashMap<u64, PartsAnnouncement>,
 }
 
@@ -104,7 +106,7 @@ impl MessagesInParts {
         self.announced.push_back((key, PartsAnnouncement { number, length, part }));
     }
 
-    /// The announcement of the message that comes after `after` messages with this key.
+    /// The announcement that follows `after` announcements with this key.
     fn announcement(&self, key: MessageKey, after: usize) -> Option<PartsAnnouncement> {
         self.announced.iter().filter(|(of, _)| *of == key).nth(after).map(|(_, what)| *what)
     }
@@ -114,7 +116,7 @@ impl MessagesInParts {
         self.announced.remove(at).map(|(_, what)| what)
     }
 
-    /// Returns the peers whose later parts were not requested, and the numbers of their messages.
+    /// Returns the peers whose later parts were not requested, with the numbers of their messages.
     fn release(&mut self, token: u64) -> Vec<(u32, u64)> {
         self.forget_sending(token);
         for one in self.begun.iter_mut().filter(|one| one.token == token) {
@@ -138,7 +140,7 @@ impl MessagesInParts {
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// The message is complete when all parts are, so it is always synchronous.
+    /// The message is complete when all its parts are received, so it is always synchronous.
     pub(super) fn send_in_parts(
         &mut self,
         to: u32,
@@ -252,7 +254,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// The tag of the later parts of a message.
     fn later_part(&self, source: u32, number: u64) -> TagFields {
         let context = self.settings.layout.own_context();
         TagFields { context, source, protocol: TagProtocol::Plain, tag: number as i32 }
@@ -265,37 +266,32 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         order: u64,
     ) {
         let Some(buffer) = self.endpoint.take_kept(order) else { return };
-        let label = self.settings.layout.label(bits);
-        let before =
-            self.endpoint.receives_before(order, label, self.address_of(from), parts.context);
-        let (key, what) = (MessageKey { from, label }, self.in_parts.of_probes.remove(&order));
-        let (tag, is_given_up) = (parts.tag, false);
-        self.in_parts.begun.push(BegunReceive {
-            key,
-            token,
-            tag,
-            order,
-            before,
-            buffer,
-            what,
-            is_given_up,
-        });
+        self.begin_in_parts((from, parts), (token, bits), order, Some(buffer));
     }
 
-    pub(super) fn gave_up_first_part(
+    pub(super) fn gave_up_first_part(&mut self, message: (u32, TagFields), bits: u64, order: u64) {
+        self.begin_in_parts(message, (0, bits), order, None);
+    }
+
+    fn begin_in_parts(
         &mut self,
         (from, parts): (u32, TagFields),
-        bits: u64,
+        (token, bits): (u64, u64),
         order: u64,
+        buffer: Option<UserBuf>,
     ) {
         let label = self.settings.layout.label(bits);
-        let before =
-            self.endpoint.receives_before(order, label, self.address_of(from), parts.context);
-        let (key, what) = (MessageKey { from, label }, self.in_parts.of_probes.remove(&order));
-        let (tag, buffer) = (parts.tag, UserBuf::empty());
-        let one =
-            BegunReceive { key, token: 0, tag, order, before, buffer, what, is_given_up: true };
-        self.in_parts.begun.push(one);
+        let address = self.address_of(from);
+        self.in_parts.begun.push(BegunReceive {
+            key: MessageKey { from, label },
+            token,
+            tag: parts.tag,
+            order,
+            before: self.endpoint.receives_before(order, label, address, parts.context),
+            is_given_up: buffer.is_none(),
+            buffer: buffer.unwrap_or_else(UserBuf::empty),
+            what: self.in_parts.of_probes.remove(&order),
+        });
     }
 
     pub(super) fn give_up_early(&mut self, is_it: impl Fn(&Name) -> bool) {
@@ -401,7 +397,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Posts receives for parts, and requests the parts of messages with all receives.
+    /// Posts receives for parts, and requests the parts of messages whose receives are all posted.
     fn post_parts(&mut self) {
         for at in 0..self.in_parts.receiving.len() {
             loop {
@@ -460,7 +456,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Some(self.in_parts.announcement(key, self.begun_of(key))?.length)
     }
 
-    /// Receives with the first part of a message of this key without an announcement.
+    /// The number of receives that have a first part with this key, and no announcement.
     fn begun_of(&self, key: MessageKey) -> usize {
         self.in_parts.begun.iter().filter(|one| one.key == key && one.what.is_none()).count()
     }

@@ -1,9 +1,9 @@
 //! The choice of the provider of libfabric for a job.
 //!
 //! libfabric lists its providers, the best first, each once for each network that it can use.
-//! `mpirun` takes the first one that the parameters and the job allow ([`verdict`]), and sends its
-//! name and the mode of its tags to the ranks; each takes that provider on the interface that its
-//! sockets use, if the provider has it.
+//! `mpirun` takes the first provider that the parameters and the job allow ([`verdict`]), and sends
+//! its name and the mode of its tags to the ranks. Each rank takes this provider on the interface
+//! of its sockets, if the provider has it.
 
 use super::frames::ROOM;
 use super::{TagLayout, TagMode};
@@ -21,16 +21,16 @@ pub(super) fn is_for_fabric(name: &str) -> bool {
     !name.split(';').any(|layer| ORDINARY.contains(&layer))
 }
 
-/// A defect in matching: where such a provider is used, OxMPI matches (`mtl_ofi_match`).
+/// A defect in matching: with such a provider OxMPI matches the messages (`mtl_ofi_match`).
 struct Defect {
-    /// The last layer of its name, which matches messages.
+    /// The last layer of the provider's name: this layer matches messages.
     layer: &'static str,
     what: &'static str,
-    /// Whether it is used only if the user names it.
+    /// Whether the provider is used only if the user names it.
     is_refused: bool,
 }
 
-/// Observed in libfabric 1.17 and 2.5 (`net` is in 1.15 to 1.17 alone).
+/// Observed in libfabric 1.17 and 2.5 (`net` exists only in 1.15 to 1.17).
 const DEFECTS: [Defect; 4] = [
     Defect { layer: "shm", what: MIXED_UP, is_refused: false },
     Defect { layer: "sm2", what: MIXED_UP, is_refused: false },
@@ -46,7 +46,7 @@ const DEFECTS: [Defect; 4] = [
     },
 ];
 
-/// Messages that arrive before their receives, or while others are cancelled.
+/// The case: a message arrives before its receive, or while receives are cancelled.
 const MIXED_UP: &str = "it loses messages that it matches, or mixes them up";
 
 fn defect(name: &str) -> Option<&'static Defect> {
@@ -60,11 +60,10 @@ pub(super) fn matches_badly(name: &str) -> bool {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProviderRequest {
-    /// Names, if only these may be used.
+    /// If not empty, only these providers may be used.
     pub(super) include: Vec<String>,
-    /// Names that may not be used.
     pub(super) exclude: Vec<String>,
-    /// The mode of tags; `None`: the best one that the provider can have.
+    /// The mode of tags; `None`: the best mode that the provider supports.
     pub(super) mode: Option<TagMode>,
     pub(super) is_one_host: bool,
 }
@@ -72,7 +71,7 @@ pub(super) struct ProviderRequest {
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) provider: Provider,
-    /// The layout of its tags, or the reason why it is not used; for the user.
+    /// The layout of its tags, or the reason for the user why the provider is not used.
     pub(super) layout: Result<TagLayout, String>,
 }
 
@@ -116,9 +115,9 @@ fn verdict(facts: Facts<'_>, wanted: &ProviderRequest) -> Result<TagLayout, Stri
         .map_err(|error| error.to_string())
 }
 
-/// The settings with which a provider fulfils MPI when a message is longer than its receive
-/// (fi_rxm(7)). `ofi_rxm` crashes or mixes messages up where it fragments one (1.17, 2.5), and ends
-/// the connection where it requests a buffer only when a message has arrived (1.17; not 2.5).
+/// The settings with which a provider follows MPI if a message is longer than its receive
+/// (fi_rxm(7)). `ofi_rxm` crashes or mixes up messages if it fragments a message (1.17, 2.5), and
+/// ends the connection if it requests a buffer only when a message has arrived (1.17; not 2.5).
 pub(super) fn variables(name: &str, version: (u32, u32)) -> Vec<(&'static str, &'static str)> {
     let mut all = Vec::new();
     if name.split(';').any(|layer| layer == "ofi_rxm") {
@@ -130,8 +129,8 @@ pub(super) fn variables(name: &str, version: (u32, u32)) -> Vec<(&'static str, &
     all
 }
 
-/// The providers of libfabric, in its order, from the best to the worst. Fails if libfabric cannot
-/// list them, or the parameters contradict each other or name a provider that does not exist.
+/// The providers of libfabric, the best first. Fails if libfabric cannot list them, if the
+/// parameters contradict each other, or if they name an unknown provider.
 pub(super) fn candidates(
     library: &Arc<Library>,
     wanted: &ProviderRequest,
@@ -171,7 +170,7 @@ pub(super) fn candidates(
     Ok(all.into_iter().map(judged).collect())
 }
 
-/// libfabric reports a capability only if it is requested, so there are several lists.
+/// Makes several lists, because libfabric reports a capability only if it is requested.
 fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
     let plain = library.providers(&ProviderQuery::default())?;
     let mut directed =
@@ -216,7 +215,7 @@ fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-/// The first possible one, of the same provider the one on this interface if there is one.
+/// The first allowed provider, on this interface if the provider has it.
 pub(super) fn choose(
     library: &Library,
     candidates: Vec<Candidate>,

@@ -1,4 +1,4 @@
-//! The 64 bits of a tag of libfabric: the modes of Open MPI's guide to its MTL `ofi`.
+//! The 64 bits of a tag of libfabric, in the modes of Open MPI's guide to its MTL `ofi`.
 //!
 //! | mode | context | source | protocol | MPI tag |
 //! |---|---|---|---|---|
@@ -6,10 +6,10 @@
 //! | [`TagMode::Two`] (`ofi_tag_2`) | 24 bits | 18 bits | 2 bits | 20 bits |
 //! | [`TagMode::Full`] (`ofi_tag_full`) | 28 bits | beside the message | 2 bits | 32 bits |
 //!
-//! The context is in the highest bits. A provider that reserves bits reserves the highest ones, and
-//! the context has fewer; the full mode has two free bits, which go first. The sign of the MPI tag
-//! is its highest bit: the library's own tags are negative, and MPI_ANY_TAG does not match them.
-//! Tags of the library that are longer than the field wrap within it.
+//! The context is in the highest bits. A provider may reserve the highest bits, and the context
+//! then has fewer; the full mode has two free bits, which are used up first. The sign of the MPI
+//! tag is its highest bit: the library's own tags are negative, and MPI_ANY_TAG does not match
+//! them. The library's tags wrap within the field.
 
 use oxmpi_wire::Tags;
 use std::fmt;
@@ -21,8 +21,8 @@ pub enum TagMode {
     One,
     /// `ofi_tag_2`: more communicators, fewer tags.
     Two,
-    /// `ofi_tag_full`: the source is sent with the message (FI_REMOTE_CQ_DATA), and receives name
-    /// it by its address (FI_DIRECTED_RECV).
+    /// `ofi_tag_full`: the source travels beside the tag (FI_REMOTE_CQ_DATA), and receives name the
+    /// source by its address (FI_DIRECTED_RECV).
     Full,
 }
 
@@ -46,7 +46,7 @@ pub enum TagProtocol {
 }
 
 const PROTOCOL_BITS: u32 = 2;
-/// The least useful number of bits for contexts.
+/// The fewest useful bits for contexts.
 const FEWEST_CONTEXT_BITS: u32 = 8;
 
 /// The bits of a mode with a provider.
@@ -56,7 +56,6 @@ pub struct TagLayout {
     tag_bits: u32,
     source_bits: u32,
     context_bits: u32,
-    /// The lowest bit of the context.
     context_at: u32,
 }
 
@@ -65,13 +64,13 @@ pub struct TagLayout {
 pub struct TagFields {
     /// The receiver's index of the context.
     pub context: u32,
-    /// The sender's rank, if the tag has it.
+    /// The sender's rank, if the mode has it in the tag.
     pub source: u32,
     pub protocol: TagProtocol,
     pub tag: i32,
 }
 
-/// A mode that a provider cannot have.
+/// The reason why a provider does not support a mode.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ModeError {
     #[error(
@@ -88,7 +87,7 @@ const fn ones(bits: u32) -> u64 {
 }
 
 impl TagLayout {
-    /// The layout of a mode with this number of bits. Fails if the context gets too few.
+    /// The layout of a mode with this number of bits. Fails if too few remain for the context.
     pub fn new(mode: TagMode, provider_bits: u32) -> Result<TagLayout, ModeError> {
         let (tag_bits, source_bits, context_bits) = match mode {
             TagMode::One => (32, 18, 12),
@@ -104,10 +103,9 @@ impl TagLayout {
         Ok(TagLayout { mode, tag_bits, source_bits, context_bits, context_at })
     }
 
-    /// The layout for a provider: of the requested mode, or else the first possible one of the full
-    /// mode and the other two. `data_bytes` travel with a message; `is_directed`: the provider
-    /// receives from one source by its address. Fails if the requested mode, or all, are
-    /// impossible.
+    /// The layout for a provider: of the requested mode, or else of the first possible mode, in the
+    /// order full, one, two. `data_bytes`: the bytes that travel beside a tag. `is_directed`: the
+    /// provider receives from one source by its address. Fails if no such mode is possible.
     pub fn choose(
         requested: Option<TagMode>,
         provider_bits: u32,
@@ -158,7 +156,7 @@ impl TagLayout {
         bits & !(ones(PROTOCOL_BITS) << self.tag_bits)
     }
 
-    /// The highest rank, if the tag has it.
+    /// The highest rank in a tag; [`u32::MAX`] if tags contain no rank.
     pub fn last_source(&self) -> u32 {
         if self.mode == TagMode::Full { u32::MAX } else { ones(self.source_bits) as u32 }
     }
@@ -183,12 +181,12 @@ impl TagLayout {
         bits | (u64::from(context) & ones(self.context_bits)) << at
     }
 
-    /// The bits that all messages of a process have.
+    /// The bits that all messages of a process have in common.
     pub fn bits_of(&self, source: u32) -> u64 {
         (u64::from(source) & ones(self.source_bits)) << (self.tag_bits + PROTOCOL_BITS)
     }
 
-    /// As [`TagLayout::encode`] of a plain message whose context and tag fit.
+    /// As [`TagLayout::encode`], for a plain message whose context and tag fit.
     #[inline(always)]
     pub fn encode_plain(&self, bits_of_source: u64, context: u32, tag: i32) -> u64 {
         bits_of_source | u64::from(context) << self.context_at | u64::from(tag.cast_unsigned())
@@ -212,14 +210,14 @@ impl TagLayout {
         TagFields { context: (bits >> at & ones(self.context_bits)) as u32, source, protocol, tag }
     }
 
-    /// The tag of a receive from this process or (`None`) any, and the bits that are ignored.
+    /// The tag of a receive from this process (`None`: from any process), and the bits to ignore.
     pub fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> (u64, u64) {
         let source = from.unwrap_or(0);
         let bits =
             self.encode(TagFields { context, source, protocol: TagProtocol::Plain, tag: tags.tag });
         let mut ignored = ones(PROTOCOL_BITS) << self.tag_bits;
         if tags.mask != -1 {
-            // Any tag, but none of the library's.
+            // Any tag of the program, and no tag of the library.
             ignored |= ones(self.tag_bits - 1);
         }
         if from.is_none() {

@@ -2,28 +2,29 @@
 //!
 //! | bits of a message | meaning |
 //! |---|---|
-//! | 0..32 | the MPI tag; those of the library are negative, and MPI_ANY_TAG does not match them |
+//! | 0..32 | the MPI tag; the library's tags are negative, and MPI_ANY_TAG does not match them |
 //! | 32..34 | the protocol ([`PortalsProtocol`]) |
 //! | 34..52 | the sender's rank |
 //! | 52..64 | the receiver's index of the context |
 //!
-//! Header data are 0, or those of an announcement: 20 bits of a number, under which the sender
-//! exposes the message, and 44 bits of its length. The match bits of a get are that number and,
-//! lowest, a bit that marks the last get.
+//! Header data are 0, or belong to an announcement: 20 bits for the number under which the sender
+//! exposes the message, and 44 bits for its length. The match bits of a get are that number and, in
+//! the lowest bit, a mark for the last get.
 
 use oxmpi_portals::MatchCriteria;
 use oxmpi_wire::Tags;
 
 pub(super) const LAST_PROCESS: u32 = (1 << 18) - 1;
 pub(super) const LAST_CONTEXT: u32 = (1 << 12) - 1;
-/// The most messages that can be announced at a time.
+/// The most announced messages at a time.
 pub(super) const NUMBERS: u32 = 1 << 20;
 pub(super) const LONGEST: u64 = (1 << 44) - 1;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PortalsProtocol {
     Plain,
-    /// The whole message; its sender waits for an empty get, which means that it was matched.
+    /// The whole message. Its sender waits for an empty get, which the receiver makes after the
+    /// match.
     Synchronous,
     /// The announcement of a message that its receiver gets.
     Announced,
@@ -65,7 +66,7 @@ impl MessageLabel {
     }
 }
 
-/// Matches messages of a context from this process or (`None`) any, with these tags.
+/// Matches messages of a context from this process (`None`: from any), with these tags.
 pub(super) fn wanted(context: u32, from: Option<u32>, tags: Tags) -> MatchCriteria {
     let source = from.unwrap_or(0);
     let label = MessageLabel { context, source, protocol: PortalsProtocol::Plain, tag: tags.tag };

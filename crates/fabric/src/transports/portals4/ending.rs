@@ -60,7 +60,7 @@ impl Portals {
         }
     }
 
-    /// Whether everything that was sent has arrived, and everything announced was received.
+    /// Whether all sent messages have arrived, and all announced ones were received.
     pub(super) fn has_all_arrived(&mut self) -> bool {
         (0..self.peers.len() as u32)
             .all(|at| self.peer(at).is_none_or(|peer| peer.is_detached) || self.has_arrived_at(at))

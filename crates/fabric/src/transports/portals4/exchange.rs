@@ -1,6 +1,5 @@
 //! Introductions: each process sends its address in Portals over sockets, where both have proved
-//! that they are of the job. Words about closed entries (`flow.rs`) go there as well, in their
-//! order.
+//! that they belong to the job. Words about closed entries (`flow.rs`) go there, too, in order.
 //!
 //! The body of [`Frame::Meet`](oxmpi_wire::Frame::Meet) begins with a byte for the kind of the
 //! [`Word`]. In an introduction six numbers follow: node and number of the process (4 bytes each),
@@ -16,7 +15,7 @@ use std::collections::{BTreeMap, HashSet};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Word {
-    Here(PortalsIntroduction),
+    Introduction(PortalsIntroduction),
     /// The sender's entry is closed: put nothing, and answer when nothing is under way.
     Stop,
     /// Nothing is under way.
@@ -38,7 +37,7 @@ const _: () = assert!(LEN <= LONGEST_INTRODUCTION);
 impl Word {
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
-            Word::Here(PortalsIntroduction { process, messages, exposed, max_message }) => {
+            Word::Introduction(PortalsIntroduction { process, messages, exposed, max_message }) => {
                 let mut out = vec![0];
                 for number in [process.nid, process.pid, *messages, *exposed] {
                     out.extend_from_slice(&number.to_le_bytes());
@@ -64,7 +63,7 @@ impl Word {
                 let process = ProcessAddress { nid: next()?, pid: next()? };
                 let (messages, exposed) = (next()?, next()?);
                 let max_message = u64::from_le_bytes(*max_message);
-                Word::Here(PortalsIntroduction { process, messages, exposed, max_message })
+                Word::Introduction(PortalsIntroduction { process, messages, exposed, max_message })
             }
             (1, []) => Word::Stop,
             (2, []) => Word::Stopped,
@@ -83,7 +82,7 @@ impl Portals {
         let (messages, exposed) = self.interface.entries();
         let max_message = self.interface.max_message() as u64;
         let process = self.interface.address();
-        Word::Here(PortalsIntroduction { process, messages, exposed, max_message })
+        Word::Introduction(PortalsIntroduction { process, messages, exposed, max_message })
     }
 
     pub(super) fn say(&mut self, to: u32, wants_answer: bool, word: Word) {
@@ -120,7 +119,7 @@ impl Portals {
         self.sockets.send(to, &message)
     }
 
-    /// Introduces this process, once, and requests the peer's introduction.
+    /// Introduces this process and requests the peer's introduction, once.
     pub(super) fn request_introduction(&mut self, to: u32) {
         if self.closed.is_none() && !self.never_met.contains(&to) && self.introduced.insert(to) {
             let word = self.introduction();
@@ -143,7 +142,7 @@ impl Portals {
     pub(super) fn end_introductions(&mut self, sink: &mut dyn FrameSink) {
         for (from, wants_answer, body) in self.introductions.take() {
             match Word::decode(&body) {
-                Some(Word::Here(one)) => {
+                Some(Word::Introduction(one)) => {
                     self.take_introduction(from, one);
                     if wants_answer {
                         self.unanswered.push(from);
@@ -205,7 +204,7 @@ mod tests {
         #[test]
         fn an_introduction_survives_the_wire(nid: u32, pid: u32, messages: u32, exposed: u32, max_message: u64) {
             let process = ProcessAddress { nid, pid };
-            let one = Word::Here(PortalsIntroduction { process, messages, exposed, max_message });
+            let one = Word::Introduction(PortalsIntroduction { process, messages, exposed, max_message });
             prop_assert_eq!(Word::decode(&one.encode()), Some(one));
         }
     }

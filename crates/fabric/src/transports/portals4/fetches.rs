@@ -9,17 +9,16 @@ use oxmpi_portals::{PortalsEnding, ProcessAddress};
 pub(super) struct PortalsFetch {
     id: u64,
     pub(super) from: u32,
-    /// The number under which its sender exposes it.
+    /// The number under which the sender exposes the message.
     number: u32,
-    /// 0: the receive is complete, and its sender gets a last get.
+    /// 0: the receive is complete, and only the last get is missing.
     token: u64,
     tag: i32,
     buffer: UserBuf,
     length: u64,
-    /// Bytes to get, and bytes that have arrived.
     wanted: usize,
     at: usize,
-    /// Bytes under way, and whether they are the last.
+    /// The bytes under way, and whether they are the last ones.
     under_way: Option<(usize, bool)>,
 }
 

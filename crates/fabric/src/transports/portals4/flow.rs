@@ -1,18 +1,17 @@
-//! Flow control: the entry for messages has no room, and the network disables it.
+//! Flow control for the entry for messages, which the network disables if it has no room.
 //!
 //! Events, blocks and the network's own places for unexpected messages are limited. An entry
-//! without room for a message refuses it and all later ones, from all processes, until it is
-//! enabled. If it were enabled while messages of a peer are under way, a later one could be taken
-//! after an earlier one was refused. So
+//! without room for a message refuses it and all later messages, from all processes, until it is
+//! enabled. If it were enabled while messages of a peer are under way, it could take a later
+//! message after it has refused an earlier one. So
 //!
-//! 1. the process whose entry is disabled sends [`Word::Stop`] to all introduced peers, and
-//!    introduces itself to no other;
-//! 2. a peer that gets it puts nothing more there. When each of its puts was acknowledged or
-//!    refused it sends [`Word::Stopped`];
-//! 3. when all peers have sent that, or are lost, the process enables the entry and sends
-//!    [`Word::Go`];
-//! 4. a peer that gets that puts the refused messages again, in their old order, before anything
-//!    new.
+//! 1. The process with the disabled entry sends [`Word::Stop`] to all introduced peers, and
+//!   introduces itself to no other.
+//! 2. A peer that gets it puts nothing more there. When each of its puts was acknowledged or
+//!   refused, it sends [`Word::Stopped`].
+//! 3. When all peers have sent that, or are lost, the process enables the entry and sends
+//!   [`Word::Go`].
+//! 4. A peer that gets it puts the refused messages again, in their old order, before new ones.
 
 use super::exchange::Word;
 use super::{Portals, PortalsName};
@@ -60,7 +59,7 @@ impl Portals {
                     closed.waiting.remove(&from);
                 }
             }
-            Word::Here(_) => {}
+            Word::Introduction(_) => {}
         }
     }
 

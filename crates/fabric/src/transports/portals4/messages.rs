@@ -1,5 +1,3 @@
-//! Sends and receives by tag.
-
 use super::bits::{
     self, LAST_CONTEXT, LAST_PROCESS, LONGEST, MessageLabel, PortalsProtocol, announced,
     announcement,
@@ -104,7 +102,7 @@ impl Portals {
         }
     }
 
-    /// A message is of no process of the job: posts the receive again that it has matched.
+    /// A message is not from a process of the job: posts the receive that it has matched again.
     fn refuse_intruder(&mut self, token: u64, wanted: MatchCriteria, buffer: &UserBuf) {
         if !std::mem::replace(&mut self.is_intruder_reported, true) {
             (self.tell.0)(&format!(
@@ -126,7 +124,7 @@ impl Portals {
         }
     }
 
-    /// The first message that such a receive would match; with `takes`, it is taken out.
+    /// The first message that such a receive would match. `takes`: the message is taken out.
     fn search(&mut self, wanted: MatchCriteria, takes: bool) -> Option<(Arrival, Vec<u8>)> {
         let name = PortalsName::Probe { number: self.next_probe };
         self.next_probe += 1;
@@ -280,7 +278,7 @@ impl MatchingTransport for Portals {
         let wanted = bits::wanted(context, from, tags);
         let (arrival, _) = self.search(wanted, false)?;
         let label = MessageLabel::decode(arrival.bits);
-        // It is handled when its sender has introduced itself.
+        // The message must wait until its sender has introduced itself.
         let peer = self.peer(label.source)?;
         if peer.messages.process != arrival.from {
             return None;

@@ -2,30 +2,30 @@
 //!
 //! `module.rs` is its description. A process has one interface of Portals ([`PortalsInterface`]),
 //! and the sockets of the transport between nodes. Messages of communicators are put and matched by
-//! Portals (`bits.rs` has the meaning of the match bits). Everything else goes in frames over the
-//! sockets, which also report the end of a process, and over which two processes exchange
-//! introductions (`exchange.rs`): the address of a process that has not proved there to be of the
-//! job is never used.
+//! Portals (`bits.rs` has the meaning of the match bits). All other traffic goes in frames over the
+//! sockets. The sockets also report the end of a process, and carry the introductions
+//! (`exchange.rs`): a process never uses the address of a process that has not proved that it
+//! belongs to the job.
 //!
 //! Rules
 //!
-//! 1. A message of up to `mtl_portals4_eager_limit` bytes is put whole. Its copy is retained until
-//!    the acknowledgement, so the sender's buffer is free at once. The acknowledgement means that
-//!    the message is in a receive or in a block for unexpected messages: it cannot get lost from
-//!    then on. Unlike the usual [`Sent::Done`], a refused message waits for the next call of its
-//!    sender into the library: only while the receiver's entry is closed (rule 4).
+//! 1. A message of up to `mtl_portals4_eager_limit` bytes is put whole. A copy is retained until
+//!   the acknowledgement, so the sender's buffer is free at once. After the acknowledgement the
+//!   message cannot get lost: it is in a receive, or in a block for unexpected messages.
+//!   [`Sent::Done`] has one exception here: a refused message waits for its sender's next call into
+//!   the library. This happens only while the receiver's entry is closed (rule 4).
 //! 2. A longer message is announced by an empty put (`fetches.rs`). Its sender exposes it under the
-//!    number in the announcement, and its receiver gets it in parts of the longest message that
-//!    both interfaces take. The last get has its own match bits; it ends the send.
-//! 3. Of a synchronous message that is put whole an empty part is exposed likewise. An
-//!    acknowledgement alone does not end it, as the message may be in a block: the receiver's get,
-//!    when it is matched, does.
+//!   number in the announcement, and its receiver gets it in parts of the longest message that both
+//!   interfaces take. The last get has its own match bits; it ends the send.
+//! 3. For a synchronous message that is put whole, an empty message is exposed in the same way. The
+//!   acknowledgement does not end it, as the message may be in a block. The receiver's get after
+//!   the match ends it.
 //! 4. The network keeps the order of puts, even if it refuses some (`flow.rs`).
-//! 5. There is no descriptor on which to wait for events of Portals and others, so a process
-//!    that waits polls, with short sleeps.
+//! 5. A process cannot wait for events of Portals together with others, as Portals has no
+//!   descriptor. So a process that waits polls, with short sleeps.
 //! 6. A process leaves when all its puts are acknowledged, and all its gets and exposures have
-//!    ended. A process that has left needs nothing more. Of a lost process, completely put messages
-//!    can be received; announced ones cannot.
+//!   ended. A process that has left needs nothing more. Messages that a lost process has put whole
+//!   can be received, and its announced ones cannot.
 
 mod bits;
 mod ending;
@@ -55,11 +55,11 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Polls of the interface for one poll of the sockets, which costs a system call.
+/// The number of polls of the interface for one poll of the sockets, which costs a system call.
 const POLLS: u32 = 8;
-/// The longest time to wait for an operation that is being cancelled.
+/// The longest wait for an operation that is being cancelled.
 const FORCE: Duration = Duration::from_secs(10);
-/// The time within which a peer with a failed operation may turn out to have left.
+/// The time for a peer with a failed operation to turn out to have left.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The settings of Portals.
@@ -75,42 +75,30 @@ pub struct PortalsSettings {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PortalsName {
-    /// The put of message `number`.
-    Put {
-        to: u32,
-        number: u64,
-    },
-    /// The memory of an announced message.
-    Exposed {
-        number: u32,
-    },
-    Receive {
-        token: u64,
-        wanted: MatchCriteria,
-    },
-    Get {
-        fetch: u64,
-    },
-    Probe {
-        number: u64,
-    },
+    Put { to: u32, number: u64 },
+    Exposed { number: u32 },
+    Receive { token: u64, wanted: MatchCriteria },
+    Get { fetch: u64 },
+    Probe { number: u64 },
 }
 
 #[derive(Debug)]
 struct PortalsPeer {
-    /// Its entries for messages and for exposed memory.
+    /// The peer's entry for messages.
     messages: RemoteEntry,
+    /// The peer's entry for exposed memory.
     exposed: RemoteEntry,
     max_message: usize,
-    /// It is lost: nothing goes to it. Its earlier messages can still be received.
+    /// The peer is lost: nothing goes to it. Its earlier messages can still be received.
     is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other.
     is_detached: bool,
     under_way: u32,
-    /// Its entry is closed; it waits for [`Word::Stopped`] (`flow.rs`).
+    /// The peer's entry is closed.
     is_stopped: bool,
+    /// The peer waits for [`Word::Stopped`](exchange::Word::Stopped).
     wants_stop: bool,
-    /// Messages that it has refused, by their numbers.
+    /// Messages that the peer has refused, by number.
     refused: BTreeMap<u64, PutMessage>,
 }
 
@@ -151,10 +139,10 @@ pub struct Portals {
     /// Words for the sockets: receiver, whether it has to answer, and the body of the frame.
     outbox: VecDeque<(u32, bool, Vec<u8>)>,
     closed: Option<ClosedEntry>,
-    /// A peer may wait for a word about its entry, or have refused a message.
+    /// Whether a peer may wait for a word about its entry, or have refused a message.
     is_flow_due: bool,
     events: Vec<PortalsEvent<PortalsName>>,
-    /// Events that were read while another operation was waited for.
+    /// Events that were read during a wait for another operation.
     early: VecDeque<PortalsEvent<PortalsName>>,
     /// Exposed messages, by number: receiver, and the engine's token.
     announced: HashMap<u32, (u32, u64)>,
@@ -165,26 +153,25 @@ pub struct Portals {
     /// Messages of processes whose introduction is under way.
     unmet: Vec<UnmetArrival>,
     ended: VecDeque<ReceiveEnd>,
-    /// Messages that probes have taken out, by their names.
     taken: HashMap<u64, TakenMessage>,
     next_probe: u64,
     failed: Vec<PortalsFailure>,
-    /// Lost peers that the engine does not know of yet.
+    /// Lost peers that the engine does not know of.
     lost: Vec<u32>,
-    /// Peers that were reported as lost before their introduction.
+    /// Peers that were lost before their introduction.
     never_met: HashSet<u32>,
     is_intruder_reported: bool,
     polls: u32,
     reads: u64,
     sent: Traffic,
     received: Traffic,
-    /// The processes of this launcher; messages to others go over sockets. `None`: all.
+    /// The processes of this launcher; messages to others go over sockets. `None`: all are of it.
     nodes: Option<Nodes>,
 }
 
 impl Portals {
-    /// The transport of process `own` over an interface of `library` and `sockets`. `nodes`
-    /// is given if the processes communicate with processes of other launchers.
+    /// The transport of process `own` over an interface of `library` and `sockets`. `nodes` is
+    /// necessary to communicate with processes of other launchers.
     pub fn new(
         own: u32,
         library: &Arc<PortalsLibrary>,
@@ -302,12 +289,12 @@ impl Portals {
                 self.came(token, wanted, arrival, buffer);
             }
             (PortalsName::Get { fetch }, ending) => self.end_get(fetch, ending),
-            // A failed receive stays: its message fails at the sender, too.
+            // A failed receive stays posted: its message fails at the sender, too.
             _ => {}
         }
     }
 
-    /// Other events are handled later.
+    /// Waits until no such operation is left; keeps other events for later.
     fn wait_while(&mut self, is_it: impl Fn(&PortalsName) -> bool) {
         let start = Instant::now();
         loop {
@@ -344,7 +331,7 @@ impl Transport for Portals {
         self.sockets.send(to, message)
     }
 
-    /// Unlinks memory; waits for operations that were matched, whose messages are dropped.
+    /// Unlinks memory, waits for operations that were matched, and drops their messages.
     fn release(&mut self, token: u64) {
         self.sockets.release(token);
         self.ended.retain(|end| end.token() != token);
@@ -401,7 +388,7 @@ impl Transport for Portals {
     }
 
     fn announce_waiting(&mut self, peer: u32) -> bool {
-        // The peer's introduction comes over sockets; there is no event for room in Portals.
+        // The peer's introduction comes over sockets. Portals has no event for room.
         self.sockets.announce_waiting(peer) && !self.is_met(peer)
     }
 

@@ -1,10 +1,7 @@
-//! The module `portals4`: Portals 4, whose network matches messages.
-
 use super::{Portals, PortalsSettings};
-use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
+use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey, teller};
 use crate::introductions;
-use crate::routes::{Nodes, Reach};
-use crate::transports::Tell;
+use crate::routes::Reach;
 use linkme::distributed_slice;
 use oxmpi_param::module::{Btl, BtlRule, MODULES, Module, Supplies};
 use oxmpi_param::{Level, Param, Params, Unit};
@@ -19,9 +16,8 @@ static PORTALS4: Module = Module {
     params: &[&LIBRARY, &EAGER, &BLOCKS, &BLOCK_LEN, &RECEIVE_EVENTS, &SEND_EVENTS, &SHM],
     mtl: &["portals4"],
     btl: Btl { names: &["portals4"], left: BtlRule::ListedOrRequested },
-    // No image contains the state of the network, or of an interface.
+    // An image contains neither the state of the network nor of an interface.
     images: false,
-    // Its processes exchange introductions over sockets.
     needs: Supplies::Listeners,
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
@@ -112,7 +108,7 @@ fn library(params: &Params) -> Result<Arc<PortalsLibrary>, String> {
 }
 
 fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
-    // Other hosts may have the library that this one lacks.
+    // Other hosts may have the library although this host has not.
     if is_one_host {
         library(params)?;
     }
@@ -144,10 +140,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     }
     let library = library(of.params)?;
     let sockets = introductions::carrier(of, services)?;
-    let (teller, located) = (services.clone(), services.clone());
-    let tell: Tell = Box::new(move |text| teller.say(text));
-    let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
-    let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
+    let (tell, nodes) = (teller(services), of.nodes(services));
     let portals = Portals::new(of.rank, &library, sockets, settings(of.params), tell, Some(nodes));
     let portals = portals.map_err(|error| error.to_string())?;
     let memory = if of.params.is_on(&SHM) { Reach::Node } else { Reach::Nobody };

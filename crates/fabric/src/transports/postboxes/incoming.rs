@@ -1,17 +1,15 @@
-//! Packets from one peer, through its postbox.
-
 use crate::{FrameSink, dispatch};
 use oxmpi_shm::postbox::{Packet, PostboxArea, PostboxReceiver};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 
-/// Packets taken from one postbox before the next one, whose sender may post all the time.
+/// Packets taken from one postbox before the next one: a sender may post without a pause.
 const BURST: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct PostboxIn {
     receiver: PostboxReceiver,
-    /// The bytes of the last frame's body that have arrived.
+    /// The number of bytes of the last frame's body that have arrived.
     at: usize,
 }
 
@@ -50,7 +48,7 @@ impl PostboxIn {
                     seen.sender_waits |= self.receiver.release();
                 }
                 Packet::Pooled { frame, row } => {
-                    // The sender may fill the next row while this one is copied.
+                    // While this row is copied, the sender may fill the next row.
                     seen.sender_waits |= self.receiver.release();
                     let data = area.row(&row);
                     hand_up(from, &frame, data.len(), data, sink);

@@ -1,24 +1,24 @@
-//! Postboxes: the modules usysv and sysv of the components guide, between the processes of one job
-//! on one node.
+//! Postboxes: the modules usysv and sysv of the components guide, for the processes of one job on
+//! one node.
 //!
-//! They share one segment (`oxmpi_shm::postbox`), in which each pair has a postbox in each
-//! direction. S, the most bytes of data in a postbox, is the module's parameter for short messages.
+//! The processes share one segment (`oxmpi_shm::postbox`), in which each ordered pair has a
+//! postbox. S, the most bytes of data in a postbox, is the module's parameter for short messages.
 //!
-//! Rules (beside those of the postboxes)
+//! Rules (besides those of the postboxes)
 //!
 //! 1. All frames of a pair go through its postbox, in order. An eager message has at most 2S bytes
-//!    of data and goes in one packet or two. Data without room are copied, and leave when the
-//!    receiver has emptied the postbox ([`Sent::Later`]).
-//! 2. A longer message is announced with its first S bytes. When the receiver has requested it the
-//!    rest goes in pieces of at most `max_alloc` bytes through the pool, from which the receiver
-//!    copies.
-//! 3. If the pool has no room, or its lock cannot be had, a piece of at most S bytes goes through
-//!    the postbox.
-//! 4. A sender rings the receiver's bell after each post. A receiver that empties a postbox rings
-//!    its sender if that waits.
-//! 5. A sender that finds the postbox full polls it `write_polls` times, then pauses once, and does
-//!    not pause again before it has posted something: from then on it waits like any process, for a
-//!    ring. It waits likewise for the lock of the pool.
+//!   of data, and goes in one packet or two. Data that find no room are copied, and leave when the
+//!   receiver has emptied the postbox ([`Sent::Later`]).
+//! 2. A longer message is announced with its first S bytes. When the receiver has requested it, the
+//!   rest goes in pieces of at most `max_alloc` bytes through the pool, from which the receiver
+//!   copies.
+//! 3. If the pool has no room, or its lock is taken for too long, a piece of at most S bytes goes
+//!   through the postbox.
+//! 4. A sender rings the receiver's bell after each post. A receiver that empties a postbox rings a
+//!   waiting sender.
+//! 5. A sender that finds the postbox full polls it `write_polls` times, and then pauses once.
+//!   Until it has posted something it does not pause again: it waits for a ring, like any process.
+//!   It waits in the same way for the lock of the pool.
 
 mod incoming;
 mod module;
@@ -40,19 +40,19 @@ use oxmpi_wire::Frame;
 /// The settings of the postboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PostboxSettings {
-    /// The most bytes that one piece of a long message takes of the pool.
+    /// The most bytes of the pool for one piece of a long message.
     pub max_alloc: usize,
-    /// The number of polls by a sender before it pauses.
+    /// The number of polls of a sender before it pauses.
     pub write_polls: u32,
     pub pause: Pause,
-    /// Whether a process sleeps for the lock of the pool (sysv), or polls (usysv).
+    /// Whether a process sleeps for the lock of the pool (sysv) or polls it (usysv).
     pub sleeps: bool,
     pub lock: Option<Semaphore>,
     /// Whether the job survives failures: a notice may wait in the postbox of an ended peer.
     pub survives: bool,
 }
 
-/// The transport of one process to the others of its job on its node.
+/// The transport of one process to the other processes of its job on its node.
 #[derive(Debug)]
 pub struct Postboxes {
     members: Vec<u32>,
@@ -60,9 +60,9 @@ pub struct Postboxes {
     area: PostboxArea,
     peer_segments: PeerSegments,
     settings: PostboxSettings,
-    /// By place; there is none at the own place.
+    /// By place; `None` at the own place.
     peers: Vec<Option<PostboxPeer>>,
-    /// Places of peers to which copied data have not left yet.
+    /// The places of peers to which copied data have not left.
     unfinished: Vec<usize>,
     gone: Vec<u64>,
     counters: PostboxCounts,
@@ -74,7 +74,7 @@ struct PostboxPeer {
     out: PostboxOut,
     incoming: PostboxIn,
     segment_of_peer: Option<PeerSegment>,
-    /// It gets a ring as soon as its segment is mapped.
+    /// The peer gets a ring as soon as its segment is mapped.
     is_to_be_rung: bool,
     is_dead: bool,
 }
@@ -87,8 +87,9 @@ struct PostboxCounts {
 }
 
 impl Postboxes {
-    /// The transport of process `me` through `area` to `members`, the processes of its job on its
-    /// node with itself, in rising order. The error, if `area` is not for these, is for the user.
+    /// The transport of process `me` through `area` to `members`: all processes of its job on its
+    /// node, `me` included, in rising order. Fails with a text for the user if `area` is not for
+    /// these members.
     pub fn new(
         me: u32,
         members: Vec<u32>,
@@ -133,7 +134,7 @@ impl Postboxes {
     fn place_of(&self, peer: u32) -> Option<usize> {
         let first = *self.members.first()?;
         let at = peer.wrapping_sub(first) as usize;
-        // Mostly the ranks are consecutive.
+        // In most jobs the ranks of a node are consecutive.
         if self.members.get(at) == Some(&peer) {
             Some(at)
         } else {
@@ -167,7 +168,7 @@ impl Postboxes {
         Ok(())
     }
 
-    /// Their segments may have been mapped only now.
+    /// Rings peers whose segments could not be mapped before.
     fn ring_unmet(&mut self) {
         for at in 0..self.peers.len() {
             let Some(PostboxPeer { number, is_to_be_rung: true, .. }) = self.peers[at] else {
@@ -233,7 +234,7 @@ impl Transport for Postboxes {
         false
     }
 
-    /// Processes of other jobs have no postboxes, nor has this one for itself.
+    /// Processes of other jobs have no postboxes here, and no process has one for itself.
     fn reaches(&self, peer: u32) -> bool {
         self.place_of(peer).is_some_and(|at| at != self.place as usize)
     }
@@ -248,7 +249,7 @@ impl Transport for Postboxes {
         let (short, most) = (self.area.shape().short as usize, self.settings.max_alloc);
         let shuns_pool = self.peer_mut(to).is_none_or(|peer| peer.out.shuns_pool);
         match if shuns_pool { 0 } else { self.area.room(most) } {
-            // A nearly full pool is not used for a piece that fits into the postbox.
+            // If the pool is nearly full, a piece that fits into the postbox does not use it.
             room if room < most.min(short) => short,
             0 => short,
             room => room,
@@ -339,7 +340,8 @@ impl Membership for Postboxes {
         self.is_finished()
     }
 
-    /// Frees the lock of the pool, if the peer held it, and the data that it has not taken.
+    /// If the peer held the lock of the pool, frees the lock. Drops the data that the peer has not
+    /// taken.
     fn remove_failed(&mut self, number: u32) {
         let Some(at) = self.place_of(number) else { return };
         self.area.break_lock(at as u32);

@@ -1,4 +1,5 @@
-//! The modules `usysv` and `sysv`: postboxes where a waiting rank polls, and where it sleeps.
+//! The modules `usysv` and `sysv`: postboxes. A waiting rank polls over usysv, and sleeps over
+//! sysv.
 
 use super::{PostboxSettings, Postboxes};
 use crate::constructor::{Constructor, Offer, Services, Situation};
@@ -11,7 +12,6 @@ use oxmpi_sys::pause::Pause;
 use oxmpi_sys::semaphore::OwnSemaphores;
 use std::sync::Arc;
 
-/// Both use shared memory, which has several names in Open MPI's lists.
 const BTL: Btl = Btl { names: &["sm", "vader", "shm"], left: BtlRule::AllBut };
 
 #[distributed_slice(MODULES)]
@@ -163,10 +163,12 @@ const fn piece(name: &'static str) -> Param {
 }
 
 static USYSV_CONSTRUCTOR: Constructor = Constructor {
-    decide: Constructor::DECIDES_NOTHING,
-    survey: None,
-    suits_hosts: |_| None,
-    open: |of, services| {
+    wait: |params, policy, local_size| {
+        let spinning = spinning(params, policy.oversubscribed, local_size);
+        let poll_limits = Some(PollLimits { spinning, yields: params.wait_yields() });
+        Policy { poll_limits, pause: pause(params, &USYSV_YIELD), ..policy }
+    },
+    ..Constructor::new(|of, services| {
         let write_polls = of.params.count(&USYSV_WRITE_POLLS) as u32; // the limits of the row let it fit
         let has = PostboxVariant {
             sizes: USYSV_SIZES,
@@ -175,19 +177,16 @@ static USYSV_CONSTRUCTOR: Constructor = Constructor {
             sleeps: false,
         };
         open(of, services, has)
-    },
-    wait: |params, policy, local_size| {
-        let spinning = spinning(params, policy.oversubscribed, local_size);
-        let poll_limits = Some(PollLimits { spinning, yields: params.wait_yields() });
-        Policy { poll_limits, pause: pause(params, &USYSV_YIELD), ..policy }
-    },
+    })
 };
 
 static SYSV_CONSTRUCTOR: Constructor = Constructor {
-    decide: Constructor::DECIDES_NOTHING,
-    survey: None,
-    suits_hosts: |_| None,
-    open: |of, services| {
+    wait: |params, policy, _| Policy {
+        poll_limits: Some(PollLimits { spinning: 0, yields: 1 }),
+        pause: pause(params, &SYSV_YIELD),
+        ..policy
+    },
+    ..Constructor::new(|of, services| {
         let has = PostboxVariant {
             sizes: SYSV_SIZES,
             write_polls: 0,
@@ -195,12 +194,7 @@ static SYSV_CONSTRUCTOR: Constructor = Constructor {
             sleeps: true,
         };
         open(of, services, has)
-    },
-    wait: |params, policy, _| Policy {
-        poll_limits: Some(PollLimits { spinning: 0, yields: 1 }),
-        pause: pause(params, &SYSV_YIELD),
-        ..policy
-    },
+    })
 };
 
 struct PostboxVariant {
@@ -240,9 +234,9 @@ fn pause(params: &Params, yields: &Param) -> Pause {
     if params.is_on(yields) { Pause::Yield } else { Pause::Select }
 }
 
-/// The number of polls of a rank over usysv before it yields: each poll is of the postboxes of all
-/// peers. With more ranks than processors a spinning rank keeps the rank that it waits for from
-/// running, so it does not spin unless the user wants that.
+/// The number of polls of a rank over usysv before it yields; each poll is of the postboxes of all
+/// peers. With more ranks than processors, a spinning rank keeps the rank that it waits for from
+/// running. So it does not spin then, unless the user wants that.
 fn spinning(params: &Params, oversubscribed: bool, local_size: u32) -> u32 {
     if oversubscribed && params.is_default(&USYSV_READ_POLLS) {
         return OVERSUBSCRIBED_POLLS;

@@ -1,5 +1,3 @@
-//! Packets to one peer, through its postbox.
-
 use super::{PostboxCounts, PostboxSettings};
 use crate::{OutgoingMessage, Sent};
 use oxmpi_shm::postbox::{PoolLock, PostboxArea, PostboxSender};
@@ -7,19 +5,20 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::MAX_FRAME_LEN;
 use std::time::Duration;
 
-/// The number of pauses for the lock of the pool before a sender continues without it.
+/// The number of pauses for the lock of the pool before a sender continues without the pool.
 const PAUSES_FOR_LOCK: u32 = 100;
-/// The longest sleep for the lock before a sender continues without it.
+/// The longest sleep for the lock before a sender continues without the pool.
 const SLEEP_FOR_LOCK: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(super) struct PostboxOut {
     sender: PostboxSender,
-    /// Data of an eager message that have not left yet.
+    /// The data of an eager message that have not left.
     rest: Option<Rest>,
-    /// Whether it has paused since the last post (rule 5 of the module).
+    /// Whether the sender has paused since the last post (rule 5 of the module).
     has_paused: bool,
-    /// Whether the pool had no room, or its lock could not be had: the next piece avoids it.
+    /// Whether the pool had no room or its lock was taken for too long: the next piece avoids the
+    /// pool.
     pub(super) shuns_pool: bool,
 }
 
@@ -68,7 +67,7 @@ impl PostboxOut {
         self.sender.is_empty()
     }
 
-    /// The receiver will ring if some data remain.
+    /// If some data remain, the receiver will ring.
     #[inline]
     pub(super) fn flush(&mut self) -> Unsent {
         let mut left = Unsent::default();
@@ -92,7 +91,7 @@ impl PostboxOut {
         }
     }
 
-    /// The postbox must be empty; data without room are copied.
+    /// The postbox must be empty. Data that find no room are copied.
     pub(super) fn send(&mut self, me: u32, message: &OutgoingMessage<'_>) -> Sent {
         let mut frame = [0; MAX_FRAME_LEN];
         let len = message.frame.encode(message.sequence, me, &mut frame);
@@ -105,12 +104,12 @@ impl PostboxOut {
         let mut data = vec![0; total - posted];
         message.body.fill(posted, BytesMut::from(&mut data[..]));
         self.rest = Some(Rest { data, at: 0, token: message.token });
-        // If the receiver has rung already, the next poll posts more.
+        // If the receiver has already rung, the next poll posts more.
         self.sender.want_room();
         Sent::Later
     }
 
-    /// The postbox must be empty; a short piece may go directly, without the pool.
+    /// The postbox must be empty. A short piece may go without the pool.
     pub(super) fn send_piece(
         &mut self,
         me: u32,

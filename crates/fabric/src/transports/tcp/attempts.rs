@@ -1,20 +1,21 @@
-//! The pauses between attempts to reach a peer, and when to give up.
+//! The pauses between attempts to reach a peer, and the time to give up.
 
 use std::time::Duration;
 
-/// The pause after the first failure; it doubles with each further one.
+/// The pause after the first failure; each further failure doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// However long they take: the process may have been stopped meanwhile.
+/// The least number of attempts, however long they take: the process may have been stopped
+/// meanwhile.
 const LEAST_TRIES: u32 = 10;
 
-/// Attempts to reach a peer that have failed since one brought something new. Only failures that
-/// concern the peer count: it refused or closed the connection, has no route, or has ended.
+/// The attempts to reach a peer that have failed since the last success. Only failures that concern
+/// the peer count: it refused or closed the connection, has no route, or has ended.
 #[derive(Debug, Default)]
 pub(super) struct FailedAttempts {
     tries: u32,
     since: Duration,
-    /// Pauses made, for attempts that count and others.
+    /// All pauses, also those after failures that do not count.
     pauses: u32,
 }
 
@@ -29,7 +30,8 @@ pub(super) enum Retry {
 }
 
 impl FailedAttempts {
-    /// Counts an attempt or connection that brought nothing new. `now` is the time on any clock.
+    /// Counts a failed attempt, or a connection that brought nothing new. `now` is the time on any
+    /// clock.
     pub(super) fn failed(&mut self, now: Duration, patience: Duration) -> Retry {
         if self.tries == 0 {
             self.since = now;
@@ -42,7 +44,7 @@ impl FailedAttempts {
         Retry::Again(self.unclear())
     }
 
-    /// The pause after an attempt that has failed for a reason that does not concern the peer.
+    /// The pause after a failure that does not concern the peer.
     pub(super) fn unclear(&mut self) -> Duration {
         let doublings = self.pauses.min(16);
         self.pauses = self.pauses.saturating_add(1);
@@ -90,7 +92,7 @@ mod tests {
         assert_eq!(
             failures.failed(Duration::MAX, Duration::ZERO),
             Retry::Again(LONGEST_PAUSE),
-            "none of them counts"
+            "no pause counts"
         );
     }
 

@@ -1,4 +1,4 @@
-//! Attempts to connect, greetings on either side, and failures of connections (rules 3, 4 and 7 of
+//! Attempts to connect, greetings of both sides, and failures of connections (rules 3, 4 and 7 of
 //! the module).
 
 use super::greeting::{Acceptor, Initiator};
@@ -14,17 +14,16 @@ use oxmpi_wire::noise::Cipher;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// The time for the lower rank to connect again before the higher one does.
+/// The time for the lower rank to connect again before the higher rank does.
 const LOWER_RANK_FIRST: Duration = Duration::from_millis(20);
-/// The pause in accepting connections when there are no descriptors left.
+/// The pause in accepting connections while the process has no free descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// The time limit for a kernel to answer an attempt to connect.
+/// The longest wait for a kernel's answer to an attempt to connect.
 const CONNECTING: Duration = Duration::from_secs(5);
-/// A connection that was used for this time was a good one, even if nothing arrived over it.
+/// A connection used for this time counts as a success, even if nothing arrived over it.
 const STABLE: Duration = Duration::from_secs(1);
 
 impl Tcp {
-    /// Ends a connection; the peer continues in state `state`.
     pub(super) fn end_connection(&mut self, at: u32, state: ConnectionState) {
         let poller = self.poller.clone();
         self.forget_watched(at);
@@ -42,13 +41,13 @@ impl Tcp {
     }
 
     /// A connection, or an attempt to make one, has failed: tries again soon, or gives up (rule 4).
-    /// Silence is no reason to give up: before the next attempt this process queries the launcher
-    /// whether the process is still there.
+    /// Silence is no reason to give up: before each attempt this process queries the launcher
+    /// whether the peer still exists.
     pub(super) fn connection_failed(&mut self, at: u32, failure: &ConnectionFailure) {
         let (now, own, patience) = (self.now(), self.own.rank, self.settings.patience);
         let own_job = self.own.job;
         if self.leaving.is_some() {
-            // Everything is acknowledged, so neither side misses anything.
+            // All records are acknowledged, so neither side misses anything.
             return self.end_connection(at, ConnectionState::Left);
         }
         let is_quiet = self.is_quiet;
@@ -66,7 +65,7 @@ impl Tcp {
         let tried = peer.tried.take();
         let is_silent =
             matches!(peer.state, ConnectionState::Connecting { limit, .. } if limit <= now);
-        // The peer refuses when attempts cross.
+        // The peer refuses if attempts cross.
         let is_reached = matches!(peer.state, ConnectionState::Greeting { is_welcome: true, .. });
         if let Some(address) = &tried
             && !is_reached
@@ -147,7 +146,7 @@ impl Tcp {
                 addresses
             }
             Ok(PeerLocation::Left) => return self.end_connection(at, ConnectionState::Left),
-            // The peer was expected to end soon.
+            // The end of the peer was not expected.
             Err(why) if self.peer(at).bond != Bond::Close => {
                 return self.end_connection(at, ConnectionState::Lost(why));
             }
@@ -168,7 +167,8 @@ impl Tcp {
         match connected {
             Ok(socket) => {
                 let limit = self.now() + CONNECTING;
-                // Only a connected socket has the peer's address. Within a host that is at once.
+                // Only a connected socket has the peer's address. Within a host it is connected at
+                // once.
                 let is_there = socket.is_within_host();
                 self.peer(at).state = ConnectionState::Connecting { socket, limit };
                 self.wake_at(limit);
@@ -235,7 +235,6 @@ impl Tcp {
         }
     }
 
-    /// The descriptor is in the poller under the peer's name.
     fn begin(&mut self, at: u32, (socket, cipher): (Socket, Option<Box<Cipher>>), point: Point) {
         let now = self.now();
         socket.tune_within_host();
@@ -250,7 +249,7 @@ impl Tcp {
         (peer.is_blocked, peer.is_broken, peer.wants_room) = (false, false, false);
         peer.starved_until = None;
         match peer.link.resume(point) {
-            // The peer has received something; its acknowledgement was lost with the connection.
+            // The peer has received something, and the connection broke before its acknowledgement.
             Ok(true) => peer.failures.over(),
             Ok(false) => {}
             Err(error) => return self.connection_failed(at, &error.into()),
@@ -280,7 +279,7 @@ impl Tcp {
                     at += 1;
                     continue;
                 }
-                // It does not listen any more (rule 11): there will be another listener.
+                // It no longer listens (rule 11), and another listener follows.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {
                     self.poller.remove(listener);
                     at += 1;
@@ -294,7 +293,7 @@ impl Tcp {
                              raise the limit ('ulimit -n')"
                         ));
                     }
-                    // There are no descriptors left: connections wait in the kernel, unreported.
+                    // There are no free descriptors: connections wait in the kernel, unreported.
                     self.listeners.iter().for_each(|listener| self.poller.remove(listener));
                     let until = self.now() + ACCEPT_PAUSE;
                     self.accepts_after = Some(until);
@@ -349,7 +348,7 @@ impl Tcp {
         }
     }
 
-    /// See `greeting.rs` rules 8 and 9. Returns whether the record was handed up.
+    /// Applies rules 8 and 9 of `greeting.rs`. Returns whether the record was delivered.
     fn take_early(
         &mut self,
         (at, incarnation): (u32, u64),
@@ -377,7 +376,7 @@ impl Tcp {
         let (at, incarnation) = acceptor.from();
         if !matches!(socket.receive(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
         {
-            // The peer has given this attempt up for a better one, or sends an impossible point.
+            // The peer has abandoned this attempt for another one, or sends an impossible point.
             return;
         }
         let (poller, is_leaving) = (self.poller.clone(), self.leaving.is_some());
@@ -397,7 +396,7 @@ impl Tcp {
             || matches!(peer.state, ConnectionState::Left | ConnectionState::Lost(_))
             || is_leaving
         {
-            // The peer notices by itself if this does not arrive.
+            // If this message is lost, the peer detects the end of the connection.
             let _ = greetings::send_whole(&socket, &acceptor.judge(None));
             return;
         }

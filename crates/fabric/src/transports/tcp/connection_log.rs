@@ -1,5 +1,3 @@
-//! Connections recorded for a tool.
-
 use crate::Connected;
 
 const MOST: usize = 1024;

@@ -1,5 +1,5 @@
-//! Early records: the initiator of a greeting sends them before the acceptor's process has answered
-//! (`greeting.rs` rules 7 to 10).
+//! Early records: the initiator of a greeting sends them before the acceptor has answered (rules 7
+//! to 10 of `greeting.rs`).
 //!
 //! | bytes | field |
 //! |---|---|
@@ -18,11 +18,11 @@ use oxmpi_wire::{HEADER_LEN, MAC, MAX_FRAME_LEN, Transcript};
 /// The kind of the message, and the label of its MAC.
 pub(super) const KIND_EARLY: u8 = 5;
 pub(super) const EARLY_HEAD: usize = 32;
-/// The most bytes of the early messages of one connection. The kernel buffers more of an unread
-/// connection even with the smallest buffers that `rpi_tcp_sockbuf` allows.
+/// The most bytes of the early messages of one connection. The kernel buffers more bytes than that
+/// of an unread connection, even with the smallest buffers that `rpi_tcp_sockbuf` allows.
 pub const EARLY_BYTES: usize = 16 << 10;
 
-/// The most bytes of an early message without the body.
+/// The most bytes of an early message except the body.
 const LONGEST_REST: usize =
     EARLY_HEAD + RECORD_HEADER + MAX_LEAD + MAX_FRAME_LEN + (ALIGNMENT - 1) + MAC;
 const SHORTEST: usize = (RECORD_HEADER + HEADER_LEN).next_multiple_of(ALIGNMENT);
@@ -49,7 +49,8 @@ impl Early {
         LONGEST_REST.saturating_add(len) <= self.left
     }
 
-    /// Replaces the content of `message` by the next early message with these pieces of a record.
+    /// Replaces the content of `message` by the next early message, which carries these pieces of a
+    /// record.
     pub(super) fn seal(&mut self, record: &[Bytes<'_>], message: &mut Vec<u8>) {
         let len: usize = record.iter().map(Bytes::len).sum();
         message.clear();
@@ -63,7 +64,7 @@ impl Early {
         self.left = self.left.saturating_sub(message.len());
     }
 
-    /// The length of the next message, which begins with `head`. Fails unless it is the next one.
+    /// The length of the message that begins with `head`. Fails unless it is the next message.
     pub(super) fn length(&self, head: &[u8]) -> Result<usize, GreetingError> {
         let word = |at: usize| head.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
         let len = word(16).and_then(|len| usize::try_from(len).ok()).unwrap_or(0);
@@ -76,7 +77,7 @@ impl Early {
         }
     }
 
-    /// Opens the next message, of [`Early::length`], and checks its MAC. Returns its record.
+    /// Checks the MAC of the next message, and returns its record.
     pub(super) fn open<'a>(&mut self, message: &'a [u8]) -> Result<&'a [u8], GreetingError> {
         let (said, mac) = message.split_last_chunk().ok_or(GreetingError::NotGreeting)?;
         if self.length(said)? != message.len() {

@@ -1,5 +1,3 @@
-//! Errors in the data of a peer.
-
 use super::record::Point;
 use oxmpi_wire::WireError;
 
@@ -12,9 +10,9 @@ pub enum RecordError {
     Padding(u8),
     #[error("record {number} from byte {start} came, not {records} from byte {bytes}")]
     Place {
-        /// The number that must come.
+        /// The expected number.
         records: u64,
-        /// The byte that must come.
+        /// The expected first byte.
         bytes: u32,
         number: u64,
         start: u32,
@@ -35,7 +33,7 @@ pub enum RecordError {
     Resume {
         point: Point,
         first: u64,
-        /// The end of everything that was ever sent.
+        /// The end of all records ever sent.
         written: Point,
     },
 }

@@ -1,16 +1,15 @@
-//! The fast path of short messages: from the call to the socket, and from the socket to the call,
-//! without a request.
+//! The fast path of short messages over sockets, without a request.
 //!
-//! A message is written before it is retained (rule 1), from contiguous memory, if nothing older is
-//! to be written. A blocking receive reads from its one source itself. Further bytes, and bytes of
-//! another message, are *ahead*: received from the kernel and not taken in. The next poll hands
-//! them up, or the next receive from the same peer takes them; if the connection ends before that,
-//! they count as not received, and are sent again.
+//! A message in contiguous memory is written before it is retained (rule 1), if no older data wait
+//! to be written. A blocking receive reads from the socket of its source. Bytes after its message
+//! are *ahead*: received from the kernel, and not processed. The next poll, or the next receive
+//! from the same peer, processes them. If the connection ends before that, they count as not
+//! received, and the peer sends them again.
 //!
-//! An encrypted connection has no fast path: its records are sealed and opened by `sealed.rs`.
+//! An encrypted connection has no fast path: `sealed.rs` seals and opens its records.
 //!
-//! A thread that sleeps on the descriptors does not see bytes ahead, so a process of several
-//! threads has no such receives.
+//! A thread that sleeps on the descriptors would not notice bytes ahead, so a process with several
+//! threads does not receive by the fast path.
 
 use super::Tcp;
 use super::peer::ConnectionState;
@@ -21,16 +20,16 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Context, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Tags};
 use std::io::ErrorKind;
 
-/// The longest message that is written by the fast path, in bytes.
+/// The longest message that the fast path writes, in bytes.
 const SHORT: usize = 2 << 10;
-/// The most bytes of kernel memory that a connection needs for such a message until it has arrived.
+/// The most bytes of kernel memory that such a message takes until it has arrived.
 const KERNEL_MEMORY: usize = 4 << 10;
 /// The most bytes before the body of an eager message with the receiver's context index.
 const LONGEST_HEAD: usize = RECORD_HEADER + MAX_LEAD + HEADER_LEN;
-/// Bytes of the longest record that is read at once: longer bodies are read directly.
+/// The longest record that is read at once, in bytes. Longer bodies are read directly.
 const AT_ONCE: usize = (LONGEST_HEAD + DIRECT).next_multiple_of(ALIGNMENT);
 
-/// Bytes received from one peer and not taken in.
+/// Bytes received from one peer and not processed.
 #[derive(Debug)]
 pub(super) struct Ahead {
     of: u32,
@@ -62,13 +61,14 @@ impl Ahead {
 }
 
 impl Tcp {
-    /// The most retained records while short ones are written before they are retained: the
-    /// kernel's buffers surely have room for another one, so that no message is written in part.
+    /// With fewer retained records than this number, the kernel's buffers surely have room for a
+    /// short record, so that it is not written in part. Only then it is written before it is
+    /// retained.
     pub(super) fn records_with_room(buffers: Option<usize>) -> usize {
         buffers.map_or(1, |bytes| bytes / KERNEL_MEMORY)
     }
 
-    /// Writes an eager message that may leave at once. `false`: it may not, and nothing happened.
+    /// Writes an eager message at once. `false`: that is not possible, and nothing happened.
     pub(super) fn send_fast(
         &mut self,
         to: u32,
@@ -95,14 +95,14 @@ impl Tcp {
         peer.link.keep_written(&header, &frame[..frame_len], body, written);
         self.sent.add(body.len() as u64);
         if written < self.record.len() {
-            // The kernel has less room than it should have. The rest is written later.
+            // The kernel has less room than expected. The rest is written later.
             peer.is_blocked = true;
             self.write(to);
         }
         true
     }
 
-    /// Takes the next message from a peer into the buffer of a receive, if it fits the receive.
+    /// Takes the next message of a peer into the buffer of a receive, if it matches and fits.
     pub(super) fn receive_fast(
         &mut self,
         from: u32,
@@ -176,7 +176,7 @@ impl Tcp {
         match peer.link.take_padding(if is_ahead { ahead.rest() } else { &padding[..padded] }) {
             Ok(taken) if is_ahead => ahead.from += taken,
             Ok(_) => {}
-            // The message is good, and the last one of this connection.
+            // The message is good; it is the last one of this connection.
             Err(error) => self.connection_failed(from, &error.into()),
         }
         if has_gone {

@@ -1,9 +1,9 @@
-//! The greeting: two processes prove to each other that both belong to the job, before either
-//! accepts a byte.
+//! The greeting: before either of two processes accepts data, each proves to the other that it
+//! belongs to the job.
 //!
-//! They share a secret of 32 random bytes. Each message ends with a MAC, keyed BLAKE3 over a label
-//! that names the message, all greetings before it on this connection, and the message itself; so a
-//! message of one role, connection, job, pair of ranks or incarnation is invalid in another.
+//! They share a secret of 32 random bytes. Each message ends with a MAC: keyed BLAKE3 over a label
+//! that names the message, all earlier messages of the greeting, and the message itself. So a
+//! message is valid only for its role, connection, job, pair of ranks and incarnation.
 //!
 //! ```text
 //! initiator                                   acceptor
@@ -15,49 +15,48 @@
 //!   records                            <->      records
 //! ```
 //!
-//! Hello and Welcome also carry the two messages of a Noise handshake (`oxmpi_wire::noise`), so
-//! that keys for the records cost no additional round trip.
+//! Hello and Welcome also carry the two messages of a Noise handshake (`oxmpi_wire::noise`), so the
+//! keys of the records cost no further round trip.
 //!
 //! Rules
-//! 1. A Hello can be a recording, so its only effect is that the acceptor waits longer; for early
-//!    records see rule 9. The Proof answers a nonce of the acceptor, so it is new.
-//! 2. The initiator has closed its older connection before it states its received point in the
-//!    Proof. The acceptor closes its own when it has the Proof, and then states its received point.
-//!    So neither receives anything from an older connection after it has stated its point.
-//! 3. Crossing attempts: a process that gets a Proof while it makes an attempt of its own accepts
-//!    it if the initiator's rank is lower than its own, and gives its own attempt up; else it
-//!    refuses. Of two processes of different launchers, which number ranks differently, the one
-//!    whose job has the lower number counts as lower.
-//! 4. A process of an older incarnation than the known one is refused.
-//! 5. Between processes of different launchers the ranks are those of the acceptor's launcher, and
-//!    the secret is one that the acceptor's launcher has given to the initiator's. The job in a
-//!    Hello is the initiator's, so that the acceptor knows which secret is meant.
-//! 6. Records are encrypted if either side wants that. Hello and Welcome state it under their MACs,
-//!    so nothing between the two can change it. The initiator's keys are made for each connection,
-//!    and its identity is the prologue of the handshake.
+//! 1. A Hello can be a recording, so its only effect is that the acceptor waits longer (for early
+//!   records see rule 9). The Proof answers a nonce of the acceptor, so it is new.
+//! 2. The initiator closes its older connection before it states its received point in the Proof.
+//!   The acceptor closes its older connection when it has the Proof, and then states its received
+//!   point. So neither receives anything from an older connection after it has stated its point.
+//! 3. Crossing attempts: a process may get a Proof during an attempt of its own. If the initiator's
+//!   rank is lower, the process accepts the Proof and abandons its own attempt; otherwise it
+//!   refuses. Processes of different launchers number ranks differently: of two such processes, the
+//!   one whose job has the lower number counts as lower.
+//! 4. A process refuses an older incarnation than the known one.
+//! 5. Between processes of different launchers, the ranks are those of the acceptor's launcher, and
+//!   the secret is one that the acceptor's launcher has given to the initiator's launcher. The
+//!   Hello has the initiator's job, by which the acceptor finds the secret.
+//! 6. Records are encrypted if one side wants encryption. Hello and Welcome state that under their
+//!   MACs, so nobody between the two can change it. The initiator's keys are new for each
+//!   connection, and its identity is the prologue of the handshake.
 //! 7. Between Hello and Proof the initiator may send *early records* (`early.rs`), so that an eager
-//!    message leaves while the acceptor's process computes. It does so only if it has sent nothing
-//!    to the peer but early records of this connection, no connection with the peer was ever used,
-//!    both are of one launcher and, by their addresses, on one host, the initiator wants no
-//!    encryption, and the early records have at most [`EARLY_BYTES`](super::EARLY_BYTES) together.
-//!    The kernel takes each whole, or the connection is given up.
-//! 8. They are ordinary records of the link: numbered from its beginning, and retained until they
-//!    are acknowledged. The acceptor's received point counts the ones handed up. It hands
-//!    up the next record of the link until the first connection with that peer is used; it drops
-//!    all others, which are sent again by rule 2. If it hands one up after it has stated its
-//!    received point in a Proof of its own, the record comes again on that connection, and is
-//!    skipped there.
-//! 9. Early records are accepted without an answer to a nonce of the acceptor. Each has a MAC with
-//!    the secret, over the Hello and its index, so that a process without the secret cannot make,
-//!    change, mix or reorder them. A process that can record a connection within a host has the
-//!    rights of root or of this user, and so the secret. A replay delivers nothing to a process
-//!    that has received anything of that rank or has used a connection with it, that knows another
-//!    incarnation of it, or that belongs to a later generation of the job than the recorded one.
-//!    (So the first messages of a process that was spawned by a later generation wait for the
-//!    greeting.)
+//!   message leaves while the acceptor's process computes. The conditions are: it has sent nothing
+//!   to the peer but early records of this connection; no connection with the peer was ever used;
+//!   both belong to one launcher and, by their addresses, to one host; the initiator wants no
+//!   encryption; and all early records have at most [`EARLY_BYTES`](super::EARLY_BYTES) together.
+//!   If the kernel does not take one whole, the connection is abandoned.
+//! 8. Early records are ordinary records of the link: numbered from its beginning, and retained
+//!   until they are acknowledged. The acceptor's received point counts the early records that it
+//!   has delivered. Until the first connection with the peer is used, it delivers the next record
+//!   of the link. It drops all others, which are sent again by rule 2. A record that it delivers
+//!   after it has stated its received point in a Proof of its own comes again on that connection,
+//!   and is skipped there.
+//! 9. Early records answer no nonce of the acceptor. Each has a MAC with the secret over the Hello
+//!   and its index, so a process without the secret cannot make, change, mix or reorder them. A
+//!   process that can record a connection within a host has the rights of root or of this user, and
+//!   so the secret. A replay delivers nothing to a process that has received anything of that rank,
+//!   has used a connection with it, knows another incarnation of it, or belongs to a later
+//!   generation of the job. (So the first messages of a process that a later generation has spawned
+//!   wait for the greeting.)
 //! 10. The sender learns only at the end of the greeting which early records the acceptor has
-//!     handed up. An acceptor that ends, rests or gives up the last communicator with the sender
-//!     waits for that.
+//! delivered. An acceptor waits for that before it ends, rests or gives up the last communicator
+//! with the sender.
 
 use super::early::{Early, KIND_EARLY};
 use super::record::{ALIGNMENT, Point};
@@ -73,9 +72,9 @@ pub use oxmpi_wire::{Nonce, Secret};
 pub struct Identity {
     pub job: u64,
     pub rank: u32,
-    /// This number of processes may connect at a time, and more if they come later.
+    /// The number of processes that may connect at a time before others have connected.
     pub size: u32,
-    /// How often this rank has been started: a newer incarnation replaces an older one.
+    /// The number of starts of this rank: a newer incarnation replaces an older one.
     pub incarnation: u64,
 }
 
@@ -84,14 +83,13 @@ pub struct Identity {
 pub enum GreetingError {
     #[error("its greeting is not of this version of OxMPI")]
     NotGreeting,
-    /// The MAC is wrong, so the peer does not have the secret.
     #[error("it does not know the secret of the job")]
     WrongMac,
     #[error("its greeting names another process of the job")]
     Elsewhere,
     #[error("it has refused the connection")]
     Refused,
-    /// This side wants encryption, and the acceptor has answered without (rule 6).
+    /// This side wants encryption, and the acceptor answers without (rule 6).
     #[error("it has answered without encryption, which parameter 'mpi_encrypt' requires")]
     Plain,
     #[error(transparent)]
@@ -104,7 +102,7 @@ impl From<WrongMac> for GreetingError {
     }
 }
 
-// All lengths are multiples of `ALIGNMENT`, so that the records behind them begin at one.
+// All lengths are multiples of `ALIGNMENT`, so the records behind them are aligned.
 pub const HELLO: usize = 160 + MAC;
 pub const WELCOME: usize = 160 + MAC;
 pub const PROOF: usize = 32 + MAC;
@@ -115,14 +113,13 @@ const _: () = assert!((HELLO | WELCOME | PROOF | VERDICT).is_multiple_of(ALIGNME
 const MAGIC: [u8; 8] = *b"OxMPItcp";
 const VERSION: u8 = 6;
 
-/// The offset of the encryption flag in a Hello and a Welcome; the handshake's message follows it.
+/// The offset of the encryption flag; the message of the handshake follows it.
 const HELLO_ENCRYPT: usize = 72;
 const WELCOME_ENCRYPT: usize = 56;
 const FLAG: usize = 8;
 const _: () = assert!(HELLO_ENCRYPT + FLAG + HANDSHAKE <= HELLO - MAC);
 const _: () = assert!(WELCOME_ENCRYPT + FLAG + HANDSHAKE <= WELCOME - MAC);
 
-/// Writes a message without its MAC.
 struct Writer(Vec<u8>);
 
 impl Writer {
@@ -164,7 +161,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-// The kinds of messages, which are also the labels of the MACs.
+// The kinds of messages, and the labels of their MACs.
 const KIND_HELLO: u8 = 1;
 const KIND_WELCOME: u8 = 2;
 const KIND_PROOF: u8 = 3;
@@ -173,19 +170,19 @@ const KIND_VERDICT: u8 = 4;
 /// The side that has connected.
 #[derive(Debug)]
 pub struct Initiator {
-    /// The job, the peer and this process, as the Welcome must state them.
+    /// The job, the peer and this process: the Welcome must state the same.
     expected: (u64, u32, u32),
     transcript: Transcript,
     encrypt: bool,
     handshake: Option<Box<Handshake>>,
-    /// After the Welcome, if records are encrypted.
+    /// Set after the Welcome if records are encrypted.
     cipher: Option<Box<Cipher>>,
-    /// Before the Welcome, if early records may be sent.
+    /// Set before the Welcome if early records are allowed.
     early: Option<Early>,
 }
 
 impl Initiator {
-    /// Returns also the Hello. `encrypt`: records are encrypted, whatever the acceptor wants.
+    /// Returns also the Hello. `encrypt`: this side wants encryption.
     pub fn new(
         own: Identity,
         to: u32,
@@ -223,19 +220,20 @@ impl Initiator {
         ))
     }
 
-    /// Allows early records until the Welcome has come, if records need not be encrypted (rule 7).
+    /// Allows early records until the Welcome comes, unless this side wants encryption (rule 7).
     pub fn allow_early(&mut self) {
         if !self.encrypt && self.handshake.is_some() {
             self.early = Some(Early::new(&self.transcript));
         }
     }
 
-    /// The number of early records so far, if one with a body of `len` bytes may follow.
+    /// The number of early records so far, if a record with a body of `len` bytes may follow.
     pub fn early_records(&self, len: usize) -> Option<u64> {
         self.early.as_ref().filter(|early| early.has_room(len)).map(Early::count)
     }
 
-    /// Replaces `message` by that of the next early record, if there may be one.
+    /// Replaces `message` by the message of the next early record, or empties it if none is
+    /// allowed.
     pub fn early(&mut self, record: &[Bytes<'_>], message: &mut Vec<u8>) {
         message.clear();
         if let Some(early) = &mut self.early {
@@ -272,7 +270,8 @@ impl Initiator {
         Ok((incarnation, self.transcript.seal(KIND_PROOF, &proof)))
     }
 
-    /// Reads a Verdict: the point that the peer has received. Fails if the peer has refused.
+    /// Reads a Verdict. Returns the point that the peer has received, or an error if the peer
+    /// refuses.
     pub fn judged(&mut self, verdict: &[u8; VERDICT]) -> Result<Point, GreetingError> {
         self.transcript.open(KIND_VERDICT, verdict)?;
         let mut reader = Reader(verdict);
@@ -282,7 +281,7 @@ impl Initiator {
         }
     }
 
-    /// The cipher of the records, if they are encrypted, after the greeting.
+    /// The cipher of the records, if they are encrypted. Call it after the greeting.
     pub fn into_cipher(self) -> Option<Box<Cipher>> {
         self.cipher
     }
@@ -307,23 +306,22 @@ fn point(reader: &mut Reader<'_>) -> Point {
 pub struct Acceptor {
     own: Identity,
     transcript: Transcript,
-    /// The rank and job in the Hello.
     from: u32,
     job: u64,
     incarnation: u64,
     cipher: Option<Box<Cipher>>,
-    /// `None`: the initiator wants encryption, so that there are no early records.
+    /// `None`: the initiator wants encryption, so it sends no early records.
     early: Option<Early>,
 }
 
-/// The job in a Hello; nothing is proved.
+/// The job in a Hello, without a proof.
 pub(super) fn job_of(hello: &[u8; HELLO]) -> u64 {
     Reader(&hello[16..]).u64()
 }
 
 impl Acceptor {
-    /// Returns also the Welcome. `encrypt`: records are encrypted, whatever the initiator wants.
-    /// Fails if the Hello is not from a process of the job, or not for this one.
+    /// Returns also the Welcome. `encrypt`: this side wants encryption. Fails if the Hello is not
+    /// from a process of the job, or not for this process.
     pub fn new(
         own: Identity,
         secret: &Secret,
@@ -334,7 +332,7 @@ impl Acceptor {
         Acceptor::of_job(own, own.job, secret, hello, nonce, encrypt)
     }
 
-    /// As [`Acceptor::new`], with a process of `job`, which may be another launcher's.
+    /// As [`Acceptor::new`], for a process of job `wanted`, which may be another launcher's.
     pub fn of_job(
         own: Identity,
         wanted: u64,
@@ -373,7 +371,7 @@ impl Acceptor {
         Ok((Acceptor { own, transcript, from, job, incarnation, cipher, early }, welcome))
     }
 
-    /// The length of a Proof or an early record, by its first [`PROOF`] bytes.
+    /// The length of a Proof or an early record, from its first [`PROOF`] bytes.
     pub fn next_length(&self, begin: &[u8]) -> Result<usize, GreetingError> {
         match Reader(begin).u64() {
             kind if kind == KIND_EARLY.into() && begin.len() >= PROOF => {
@@ -383,12 +381,12 @@ impl Acceptor {
         }
     }
 
-    /// Reads an early record. Fails unless it is the next one of this connection.
+    /// Reads an early record. Fails unless it is the next record of this connection.
     pub fn early<'a>(&mut self, message: &'a [u8]) -> Result<&'a [u8], GreetingError> {
         self.early.as_mut().ok_or(GreetingError::NotGreeting)?.open(message)
     }
 
-    /// Whether the greeting allows early records to be handed up (rules 7 and 9).
+    /// Whether early records of this greeting may be delivered (rules 7 and 9).
     pub fn may_take_early(&self) -> bool {
         self.cipher.is_none()
             && self.job == self.own.job
@@ -400,7 +398,7 @@ impl Acceptor {
         self.cipher.take()
     }
 
-    /// The rank and incarnation in the Hello; certain only after the Proof.
+    /// The rank and incarnation in the Hello, which only the Proof proves.
     pub fn from(&self) -> (u32, u64) {
         (self.from, self.incarnation)
     }
@@ -410,7 +408,7 @@ impl Acceptor {
         (self.job != self.own.job).then_some(self.job)
     }
 
-    /// Whether this side refuses if it makes an attempt of its own to the same peer (rule 3).
+    /// Whether this side refuses if it makes an attempt to the same peer (rule 3).
     pub fn loses_to_own(&self) -> bool {
         match self.other_job() {
             Some(job) => self.own.job < job,
@@ -418,7 +416,8 @@ impl Acceptor {
         }
     }
 
-    /// Reads a Proof: the peer's received point. Fails if the peer does not have the secret.
+    /// Reads a Proof. Returns the peer's received point, or an error if the peer does not have the
+    /// secret.
     pub fn proved(&mut self, proof: &[u8; PROOF]) -> Result<Point, GreetingError> {
         self.transcript.open(KIND_PROOF, proof)?;
         let mut reader = Reader(proof);
@@ -428,7 +427,8 @@ impl Acceptor {
         Ok(point(&mut reader))
     }
 
-    /// The Verdict, with the received point of this side if it takes the connection.
+    /// The Verdict; it accepts the connection with the received point of this side, or refuses with
+    /// `None`.
     pub fn judge(mut self, received: Option<Point>) -> [u8; VERDICT] {
         let point = received.unwrap_or_default();
         let verdict = Writer(Vec::new())
@@ -445,7 +445,7 @@ impl Acceptor {
 mod tests {
     use super::*;
 
-    /// Only a process that violates rule 6 does that: no other process can make the MAC.
+    /// Only a process that violates rule 6 answers so: no other process can make the MAC.
     #[test]
     fn a_side_that_wants_encryption_refuses_an_answer_without() {
         let secret = Secret([7; 32]);

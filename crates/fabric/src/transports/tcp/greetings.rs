@@ -11,7 +11,7 @@ use std::io;
 
 /// Connections accepted in one poll.
 pub(super) const AT_ONCE: usize = 16;
-/// Places for unauthenticated processes, in addition to one for each process of the job.
+/// Places for unauthenticated processes, besides one for each process of the job.
 const EXTRA_PLACES: usize = 32;
 
 #[derive(Debug)]
@@ -19,13 +19,12 @@ struct Greeting {
     socket: Socket,
     got: Vec<u8>,
     acceptor: Option<Acceptor>,
-    /// The Welcome could not be sent: the initiator's earlier messages are its last ones.
+    /// The Welcome could not be sent, so the initiator will send nothing more.
     cannot_answer: bool,
     takes_early: bool,
     number: u64,
 }
 
-/// The next message of a greeting.
 #[derive(Debug)]
 pub(super) enum GreetingEvent {
     Nothing,
@@ -33,7 +32,7 @@ pub(super) enum GreetingEvent {
     More,
     /// An early record of this rank and incarnation; call again.
     Early((u32, u64), Vec<u8>),
-    /// The peer is authenticated; the greeting needs a verdict. With the peer's received point.
+    /// The peer is authenticated and has received up to this point; the greeting needs a verdict.
     Proof(Box<Acceptor>, Point),
 }
 
@@ -49,9 +48,9 @@ impl Greetings {
         Greetings { places: Vec::new(), most: processes + EXTRA_PLACES, next: 0 }
     }
 
-    /// Adds a connection. If there is no place, it takes that of the oldest connection without a
-    /// Hello, or else of the oldest one. Time alone ends no greeting: a process that computes reads
-    /// its sockets late, and so does the peer that has connected to it.
+    /// Adds a connection. Without a free place, it replaces the oldest connection without a Hello,
+    /// or else the oldest connection. No greeting ends by time: a process that computes reads its
+    /// sockets late, and so does the peer that has connected to it.
     pub(super) fn add(&mut self, socket: Socket) -> (u64, Option<Socket>) {
         let number = self.next;
         self.next += 1;
@@ -151,7 +150,7 @@ impl Greetings {
         let secret = other.as_ref().unwrap_or(secret);
         let (new, welcome) =
             Acceptor::of_job(own, job, secret, hello, &nonce, wants_encryption(encrypt, socket))?;
-        // Before the answer, which ends the connection if the peer is dead.
+        // Read before the answer, which ends the connection if the peer is dead.
         *takes_early = new.may_take_early() && socket.is_within_host();
         *cannot_answer = send_whole(socket, &welcome).is_err();
         got.clear();
@@ -171,7 +170,8 @@ impl Greeting {
     }
 }
 
-/// Receives until `got` has `whole` bytes. Returns whether it has. Fails at the end.
+/// Receives until `got` has `whole` bytes. Returns whether it has. Fails at the end of the
+/// connection.
 pub(super) fn receive_up_to(socket: &Socket, got: &mut Vec<u8>, whole: usize) -> io::Result<bool> {
     while got.len() < whole {
         let have = got.len();
@@ -193,7 +193,7 @@ pub(super) fn receive_up_to(socket: &Socket, got: &mut Vec<u8>, whole: usize) ->
     Ok(true)
 }
 
-/// There is room, as the connection has sent hardly anything.
+/// The connection has room, as hardly anything was sent over it.
 pub(super) fn send_whole(socket: &Socket, message: &[u8]) -> io::Result<()> {
     let sent = socket.send(&[Bytes::from(message)])?;
     if sent == message.len() {

@@ -1,4 +1,4 @@
-//! The records of one direction: reads them from bytes in pieces of any length, and hands up their
+//! The records of one direction: reads them from bytes in pieces of any length, and delivers their
 //! content.
 
 use super::RecordError;
@@ -8,19 +8,18 @@ use oxmpi_wire::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received};
 
 /// Receives the content of records.
 pub trait RecordSink {
-    /// A record's frame, and the part of its body that has arrived; `total` is the length of the
-    /// whole body. Fails if the frame is not allowed here.
+    /// The frame of a record, and the part of its body that has arrived; `total` is the length of
+    /// the whole body. Fails if the frame is not allowed over sockets.
     fn frame(&mut self, got: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError>;
-    /// The next part of the body, which begins at `offset`.
     fn more(&mut self, offset: usize, part: Bytes<'_>);
-    /// `bytes` bytes of the body, from `offset` on, lie in the memory of their receive.
+    /// `bytes` bytes of the body, from `offset` on, are stored in the memory of their receive.
     fn placed(&mut self, offset: usize, bytes: usize);
-    /// The peer has received `records` of our records. Fails if there are fewer.
+    /// The peer has received `records` records. Fails if fewer were sent.
     fn acknowledged(&mut self, records: u64) -> Result<(), RecordError>;
     fn bye(&mut self);
 }
 
-/// A record whose frame was handed up and whose body is incomplete.
+/// A record whose frame was delivered and whose body is incomplete.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     frame: u32,
@@ -31,10 +30,10 @@ struct Begun {
 enum Stage {
     /// The header, with the number of its bytes that have arrived.
     RecordHeader(usize),
-    /// The frame, with the number of its bytes that have arrived, and the length of its record.
+    /// As above, and the length of the record.
     Frame(usize, u32),
     Body,
-    /// Frame and body of a record that has arrived before, with the number of missing bytes.
+    /// Frame and body of a record that has arrived before: the number of missing bytes.
     Again(u32),
 }
 
@@ -45,9 +44,9 @@ pub struct IncomingRecords {
     begun: Option<Begun>,
     newest: u32,
     stage: Stage,
-    /// Zeros that come before the stage.
+    /// Zeros before the stage.
     zeros: usize,
-    /// Whether the peer leaves after the zeros.
+    /// Whether the peer leaves after these zeros.
     is_goodbye: bool,
     /// Zeros behind the arriving record.
     padding: usize,
@@ -60,13 +59,13 @@ pub struct IncomingRecords {
     wanted: bool,
     /// The sender waits for the acknowledgement of the arriving record.
     wanted_when_whole: bool,
-    /// Records that arrived early after the point was stated, and so come again.
+    /// The number of early records that were delivered after the point was stated: they come again.
     again: u64,
 }
 
-/// The number of bytes after which an acknowledgement is due.
+/// An acknowledgement is due after this number of bytes.
 const ACK_BYTES: usize = 256 << 10;
-/// The number of records after which an acknowledgement is due.
+/// An acknowledgement is due after this number of records.
 const ACK_RECORDS: u32 = 256;
 
 impl Default for IncomingRecords {
@@ -97,19 +96,19 @@ impl IncomingRecords {
         self.point
     }
 
-    /// At most the number of records that the peer has written to this connection or earlier ones.
+    /// A number of records that is never larger than the number that the peer has written.
     pub(super) fn acknowledged(&self) -> u64 {
         self.point.records - self.again
     }
 
-    /// Whether an acknowledgement should be sent even if nothing else is.
+    /// Whether an acknowledgement is due.
     pub fn owes(&self) -> bool {
         self.wanted
             || self.unacknowledged_bytes >= ACK_BYTES
             || self.unacknowledged_records >= ACK_RECORDS
     }
 
-    /// Requests that received records are acknowledged soon, if any are not.
+    /// Makes an acknowledgement due, if any record is unacknowledged.
     pub fn owe(&mut self) {
         self.wanted |= self.unacknowledged_records > 0;
     }
@@ -120,13 +119,13 @@ impl IncomingRecords {
         self.acknowledged()
     }
 
-    /// Begins a new connection: incomplete data of the old one are dropped.
+    /// Begins a new connection: drops incomplete data of the old one.
     pub fn restart(&mut self) {
         (self.stage, self.zeros, self.is_goodbye) = (Stage::RecordHeader(0), 0, false);
         self.again = 0;
     }
 
-    /// Takes the next record, complete. On an error it counts as not received.
+    /// Takes the next record, which is complete. After an error the record counts as not received.
     pub(super) fn take_early(
         &mut self,
         record: &[u8],
@@ -152,7 +151,8 @@ impl IncomingRecords {
         ))
     }
 
-    /// At most [`IncomingRecords::missing`] bytes were stored in the memory of the receive.
+    /// `bytes` bytes, at most [`IncomingRecords::missing`], were stored in the memory of the
+    /// receive.
     pub fn placed(&mut self, bytes: usize, upper: &mut impl RecordSink) {
         let Some((offset, left)) = self.missing() else { return };
         debug_assert!(bytes <= left, "{bytes} of {left}");
@@ -165,7 +165,7 @@ impl IncomingRecords {
         self.newest as usize
     }
 
-    /// Bytes of the newest record before its body: header, lead and frame.
+    /// The bytes before the body of the newest record: header, lead and frame.
     pub(super) fn head(&self) -> usize {
         self.head
     }
@@ -175,8 +175,8 @@ impl IncomingRecords {
         matches!(self.stage, Stage::RecordHeader(0)) && self.zeros == 0 && self.begun.is_none()
     }
 
-    /// The header and the frame at the beginning of `bytes`, if they are of an eager message with
-    /// the receiver's context index, and none of its body was taken.
+    /// The header and the frame at the beginning of `bytes`, if they belong to an eager message
+    /// with the receiver's context index of which no part was taken.
     pub fn peek(&self, bytes: &[u8]) -> Option<(RecordHeader, Received)> {
         let (header, rest) = bytes.split_first_chunk::<RECORD_HEADER>()?;
         let header = RecordHeader::decode(header).ok()?;
@@ -225,7 +225,7 @@ impl IncomingRecords {
         Ok(())
     }
 
-    /// Takes the zeros before anything else. Returns the bytes behind them.
+    /// Takes the zeros at the beginning. Returns the bytes behind them.
     pub(super) fn take_zeros<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], RecordError> {
         let (zeros, rest) = bytes.split_at(bytes.len().min(self.zeros));
         if let Some(other) = zeros.iter().find(|byte| **byte != 0) {
@@ -259,18 +259,21 @@ impl IncomingRecords {
             }
             RecordKind::Ack => {}
             RecordKind::Ask => self.wanted = true,
-            // The zeros come first, so that the sender's kernel has no unread bytes left.
+            // The zeros come first, so that no unread bytes stay in this side's kernel.
             RecordKind::Bye => self.is_goodbye = true,
         }
         Ok(rest)
     }
 
     fn begin(&mut self, header: &RecordHeader) -> Result<(), RecordError> {
-        if self.again > 0 {
-            return self.begin_again(header);
-        }
-        let Point { records, bytes } = self.point;
-        let same = self.begun.is_none_or(|begun| begun.length == header.length);
+        let is_again = self.again > 0;
+        let (records, bytes) = if is_again {
+            (self.acknowledged(), 0)
+        } else {
+            (self.point.records, self.point.bytes)
+        };
+        let begun = self.begun.filter(|_| !is_again);
+        let same = begun.is_none_or(|begun| begun.length == header.length);
         if header.number != records || header.start != bytes || !same {
             return Err(RecordError::Place {
                 records,
@@ -280,25 +283,11 @@ impl IncomingRecords {
             });
         }
         self.wanted_when_whole = header.wanted;
-        self.stage = match self.begun {
+        self.stage = match begun {
+            _ if is_again => Stage::Again(header.length),
             Some(_) => Stage::Body,
             None => Stage::Frame(0, header.length),
         };
-        Ok(())
-    }
-
-    fn begin_again(&mut self, header: &RecordHeader) -> Result<(), RecordError> {
-        let (records, bytes) = (self.acknowledged(), 0);
-        if header.number != records || header.start != 0 {
-            return Err(RecordError::Place {
-                records,
-                bytes,
-                number: header.number,
-                start: header.start,
-            });
-        }
-        self.wanted_when_whole = header.wanted;
-        self.stage = Stage::Again(header.length);
         Ok(())
     }
 
@@ -382,7 +371,7 @@ mod tests {
     use super::*;
     use oxmpi_wire::ContextId;
 
-    /// Frames, parts and placed bytes: their kind, their offset in the body, and their length.
+    /// The calls with an offset in the body, or the total length, and a length.
     #[derive(Default)]
     struct Seen(Vec<(&'static str, usize, usize)>);
 

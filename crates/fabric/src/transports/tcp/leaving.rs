@@ -1,15 +1,15 @@
 //! Rest, partings and the end of a process (rules 5 and 6 of the module).
 
 use super::Tcp;
-use super::peer::{Bond, ConnectionState, TcpPeer};
+use super::peer::{Bond, ConnectionState};
 use std::time::Duration;
 
-/// The longest time that a process that ends waits for its peers' kernels to take its goodbyes.
+/// The longest wait of a process that ends for its peers' kernels to take its goodbyes.
 const GOODBYE: Duration = Duration::from_secs(5);
 const GOODBYE_CHECK: Duration = Duration::from_millis(1);
 
 impl Tcp {
-    /// Requests the peers' acknowledgements and sends our own
+    /// Requests the peers' acknowledgements and sends the own ones
     /// ([`Membership::rest`](crate::Membership::rest)). Returns whether all needed records have
     /// arrived, and everything is written.
     pub(super) fn settle_all(&mut self) -> bool {
@@ -18,7 +18,7 @@ impl Tcp {
             let Some(peer) = self.known(at) else { continue };
             peer.link.owe();
             // A resting peer may never read records that it does not need. A peer without a common
-            // communicator need not acknowledge (rule 6), and may have ended.
+            // communicator does not have to acknowledge (rule 6), and may have ended.
             let is_free = peer.bond == Bond::None && peer.link.is_written();
             all &= is_free || !peer.has_unacknowledged_early();
             if !is_free && !peer.link.has_delivered() {
@@ -27,14 +27,11 @@ impl Tcp {
             } else {
                 self.write(at);
             }
-            if let Some(TcpPeer {
-                state: ConnectionState::Up(_) | ConnectionState::Sealed(_),
-                link,
-                is_broken: false,
-                ..
-            }) = self.known(at)
+            if let Some(peer) = self.known(at)
+                && peer.state.connection().is_some()
+                && !peer.is_broken
             {
-                all &= link.is_settled();
+                all &= peer.link.is_settled();
             }
         }
         all
@@ -69,7 +66,7 @@ impl Tcp {
         self.write(at);
     }
 
-    /// Says goodbye to all peers when everything is acknowledged (rule 5). Returns success.
+    /// Sends a goodbye to all peers when all records are acknowledged (rule 5). Returns success.
     pub(super) fn say_goodbye(&mut self) -> bool {
         let now = self.now();
         let Some(since) = self.leaving else {
@@ -89,13 +86,10 @@ impl Tcp {
                 self.leaving = Some(now);
                 self.stop_listening();
                 for at in 0..self.peers.len() as u32 {
-                    if let Some(TcpPeer {
-                        state: ConnectionState::Up(_) | ConnectionState::Sealed(_),
-                        link,
-                        ..
-                    }) = self.known(at)
+                    if let Some(peer) = self.known(at)
+                        && peer.state.connection().is_some()
                     {
-                        link.say_bye();
+                        peer.link.say_bye();
                         self.write(at);
                     }
                 }
@@ -114,11 +108,11 @@ impl Tcp {
         all
     }
 
-    /// Whether a peer's kernel has our goodbye, or needs none.
+    /// Whether a peer's kernel has the goodbye, or the peer needs none.
     fn has_parted(&mut self, at: u32, is_late: bool) -> bool {
         let Some(peer) = self.known(at) else { return true };
         let Some(socket) = peer.state.connection() else {
-            // No peer waits there; a later attempt to connect fails.
+            // The peer does not wait; its next attempt to connect fails.
             self.end_connection(at, ConnectionState::Left);
             return true;
         };

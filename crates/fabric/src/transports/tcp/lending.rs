@@ -1,12 +1,12 @@
-//! Longer eager messages, which are written from the user's buffer.
+//! Longer eager messages, written from the user's buffer.
 //!
-//! A record must be retained until the peer has acknowledged it, as the connection may break. But
-//! in a row of many messages the acknowledgement mostly comes while the sender still waits for
-//! others, and then no copy is needed. So the message is lent: it is complete when it is
-//! acknowledged, or when a poll in vain gives this process the time to copy it. A process that
-//! waits for a single message completes it at the first such poll; the peer reads already by then.
-//! The process does not sleep while a message could be copied: the acknowledgement may come late,
-//! as the peer does not acknowledge a few messages by itself.
+//! The connection may break, so a record must be retained until the peer has acknowledged it. If
+//! many messages follow each other, the acknowledgement mostly comes while the sender still waits
+//! for others, and a copy would be wasted. So such a message is lent. It is complete when it is
+//! acknowledged, or when a copy was made during a poll in vain. A process that waits for a single
+//! message copies it at the first such poll; the peer is already reading by then. The process does
+//! not sleep while it could copy a message, because the peer does not acknowledge a few messages by
+//! itself, and the acknowledgement may come late.
 
 use super::peer::ConnectionState;
 use super::{Link, Tcp};
@@ -14,9 +14,10 @@ use crate::{FrameSink, OutgoingMessage, Sent, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 
 pub(super) const LEND_FROM: usize = 8 << 10;
-/// Polls in vain before the first of several messages is copied.
+/// The number of polls in vain before the first of several messages is copied.
 const PATIENCE: u32 = 8;
-/// Polls after which a message is copied in any case: another peer may send without a pause.
+/// The number of polls after which a message is copied even if something arrives: another peer may
+/// send without a pause.
 const MAX_POLLS: u32 = 64;
 
 impl Tcp {
@@ -35,7 +36,8 @@ impl Tcp {
         Ok(sent)
     }
 
-    /// Lends a message by `lend`, if it may leave now, with the sender's number for the frame.
+    /// Lends a message by `lend` if it may leave now. `lend` gets the sender's number for the
+    /// frame.
     pub(super) fn lend_by(
         &mut self,
         to: u32,
@@ -58,7 +60,7 @@ impl Tcp {
         }
     }
 
-    /// After a poll: copies one lent message if it is time. Returns whether it did.
+    /// Copies one lent message after a poll, if it is time. Returns whether it did.
     pub(super) fn copy_lent_if_due(&mut self, came: bool, sink: &mut dyn FrameSink) -> bool {
         self.vain = if came { 0 } else { self.vain.saturating_add(1) };
         self.uncopied = self.uncopied.saturating_add(1);
@@ -78,7 +80,6 @@ impl Tcp {
         copied
     }
 
-    /// The caller puts the list back.
     fn take_lenders(&mut self) -> Vec<u32> {
         let mut lenders = std::mem::take(&mut self.lenders);
         lenders.retain(|at| self.known(*at).is_some_and(|peer| peer.link.lent() > 0));
@@ -94,8 +95,8 @@ impl Tcp {
     }
 
     /// The process is about to sleep, perhaps until a lent message is complete: copies the oldest
-    /// one to each peer. Returns whether any was; the next poll reports it. All others are written,
-    /// and acknowledged as soon as the peer polls.
+    /// message to each peer. Returns whether it copied any; the next poll reports that. All other
+    /// messages are written, and the peer acknowledges them as soon as it polls.
     pub(super) fn copy_lent_before_sleep(&mut self) -> bool {
         let lenders = self.take_lenders();
         let mut any = false;

@@ -1,5 +1,5 @@
-//! A link: both directions between two processes, over any number of connections. A pure state
-//! machine: bytes in, bytes out (rules 1 to 3 of the module).
+//! A link: both directions between two processes, over any number of connections. It is a state
+//! machine without input and output (rules 1 to 3 of the module).
 
 use super::incoming::{IncomingRecords, RecordSink};
 use super::outgoing::{OutgoingRecords, Pieces};
@@ -19,7 +19,7 @@ pub struct Link {
     received: Traffic,
 }
 
-/// Hands up received content, and passes acknowledgements to the other direction.
+/// Delivers received content, and passes acknowledgements to the other direction.
 struct LinkSink<'a> {
     from: u32,
     out: &'a mut OutgoingRecords,
@@ -67,8 +67,9 @@ impl Link {
         self.out.push(message.frame, message.sequence, me, &message.body, message.token);
     }
 
-    /// The header of a record with a frame and a body of these lengths, for a message to be written
-    /// at once by [`Link::keep_written`]; `None`: it must wait, or `most` records are retained.
+    /// The header of a record with a frame and a body of these lengths, which is written at once
+    /// and given to [`Link::keep_written`]. `None`: it must wait, because `most` records are
+    /// retained or unwritten data exist.
     pub(super) fn header_now(
         &self,
         frame: usize,
@@ -90,7 +91,7 @@ impl Link {
         Some(header)
     }
 
-    /// Retains a message of whose record `written` bytes are written; 0 if the kernel took none.
+    /// Retains a message after the kernel took `written` bytes of its record, perhaps 0.
     pub(super) fn keep_written(
         &mut self,
         header: &RecordHeader,
@@ -109,7 +110,7 @@ impl Link {
         is_ours(from, got.source, &got.frame).then_some((header, got, total))
     }
 
-    /// Takes the acknowledgement in a header. On an error nothing has happened.
+    /// Takes the acknowledgement in a header. After an error nothing has changed.
     pub(super) fn take_acknowledgement(
         &mut self,
         header: &RecordHeader,
@@ -117,13 +118,13 @@ impl Link {
         self.out.acknowledge(header.acknowledged)
     }
 
-    /// Takes the message of [`Link::peek`], whose first `stored` bytes are in the receive.
+    /// Takes the message of [`Link::peek`], whose first `stored` bytes are in the receive's memory.
     pub(super) fn take_peeked(&mut self, header: &RecordHeader, stored: usize) {
         self.received.add((header.length as usize).saturating_sub(HEADER_LEN) as u64);
         self.came.take_peeked(header, stored);
     }
 
-    /// As [`IncomingRecords::take_zeros`]. Returns the number of zeros.
+    /// As [`IncomingRecords::take_zeros`]; returns the number of zeros.
     pub(super) fn take_padding(&mut self, bytes: &[u8]) -> Result<usize, RecordError> {
         self.came.take_zeros(bytes).map(|rest| bytes.len() - rest.len())
     }
@@ -148,12 +149,12 @@ impl Link {
         self.came.owes()
     }
 
-    /// Takes a piece of an announced message: `len` packed bytes of a buffer from an offset on.
+    /// Takes a piece of an announced message: `len` packed bytes of a buffer, from an offset on.
     pub fn lend(&mut self, me: u32, message: &OutgoingMessage<'_>, piece: (UserBuf, usize, usize)) {
         self.out.lend(message.frame, me, piece, message.token);
     }
 
-    /// Lends an eager message until the peer has it or [`Link::copy_oldest`] has copied it.
+    /// Lends an eager message until the peer has it, or [`Link::copy_oldest`] has copied it.
     pub fn lend_whole(&mut self, me: u32, message: &OutgoingMessage<'_>, buffer: UserBuf) {
         debug_assert!(body_fits(&message.body));
         self.out.lend_whole(
@@ -170,12 +171,12 @@ impl Link {
         self.out.lent()
     }
 
-    /// Copies the oldest of these, if it is written: then it is complete. Returns whether it did.
+    /// Copies and so completes the oldest of them, if it is written. Returns whether it did.
     pub fn copy_oldest(&mut self) -> bool {
         self.out.copy_oldest()
     }
 
-    /// Whether the newest message of [`Link::push`] is written, and not reported later.
+    /// Whether the newest message of [`Link::push`] is written; then it is not reported later.
     pub fn took_newest(&mut self) -> bool {
         let written = self.out.is_written();
         if written {
@@ -201,7 +202,7 @@ impl Link {
         self.out.is_written()
     }
 
-    /// Requests that received records are acknowledged soon, even if they are few.
+    /// Makes an acknowledgement due, even for few records.
     pub fn owe(&mut self) {
         self.came.owe();
     }
@@ -216,7 +217,7 @@ impl Link {
         self.out.is_acknowledged()
     }
 
-    /// Whether the peer has everything that it needs.
+    /// Whether the peer has all records that it needs.
     pub fn has_delivered(&self) -> bool {
         self.out.has_delivered()
     }
@@ -226,7 +227,7 @@ impl Link {
         self.out.ask();
     }
 
-    /// Says goodbye, after everything else.
+    /// Sends a goodbye after all records.
     pub fn say_bye(&mut self) {
         self.out.say_bye();
     }
@@ -252,8 +253,8 @@ impl Link {
         came.take(bytes, &mut hands)
     }
 
-    /// Takes a record of process `from` before a connection is used, and hands it up, if it is the
-    /// next one. Returns whether it is. On an error it counts as not received.
+    /// Takes a record of process `from` before a connection is used, and delivers it if it is the
+    /// next record. Returns whether it is. After an error it counts as not received.
     pub fn take_early(
         &mut self,
         from: u32,
@@ -274,7 +275,7 @@ impl Link {
         came.take_early(record, &mut hands).map(|()| true)
     }
 
-    /// The points of both directions; a request for an acknowledgement changes neither.
+    /// The points of both directions. Requests for an acknowledgement do not change them.
     pub(super) fn progress(&self) -> (Point, u64) {
         (self.came.point(), self.out.acknowledged())
     }
@@ -299,7 +300,7 @@ impl Link {
         came.placed(bytes, &mut hands);
     }
 
-    /// The received point for a new connection; incomplete data of the old one are dropped.
+    /// The received point for a new connection. Drops incomplete data of the old one.
     pub fn point(&mut self) -> Point {
         self.came.restart();
         self.came.point()
@@ -310,12 +311,12 @@ impl Link {
         self.out.resume(point)
     }
 
-    /// The peer has ended: drops all records. Those of a lost peer stay incomplete.
+    /// The peer has ended: drops all records. Messages to a lost peer stay incomplete.
     pub fn clear(&mut self, is_lost: bool) {
         self.out.clear(is_lost);
     }
 
-    /// The buffers of this message may not be used any more.
+    /// The buffers of this message may no longer be used.
     pub fn release(&mut self, token: u64) {
         self.out.release(token);
     }

@@ -1,53 +1,53 @@
-//! Sockets: the transport between processes that share no memory, or when the user selects it.
+//! Sockets: the transport between processes that share no memory, or that the user selects.
 //!
-//! A connection to a peer is made when there is something to send to it, after both have proved
-//! that they know the secret of the job (`greeting.rs`). It carries *records* (`record.rs`),
-//! numbered in each direction.
+//! A process connects to a peer when it has something to send to it, after each has proved to the
+//! other that it knows the secret of the job (`greeting.rs`). A connection carries *records*
+//! (`record.rs`), numbered in each direction.
 //!
 //! Rules
-//! 1. A record is retained until the peer has acknowledged it: as a copy if it is eager, as a
-//!    reference to the user's memory if it is a piece of an announced message, which is complete
-//!    when the peer has it (`outgoing.rs`). A longer eager message is also retained as a reference,
-//!    and copied only if the acknowledgement comes late (`lending.rs`).
-//! 2. A message is taken only if the kernel has everything before it; it is [`Sent::Done`] if the
-//!    kernel has it as well. So nothing waits here without the engine's knowledge. (Short messages
-//!    are written only while so few records are retained that the kernel has room; if the kernel
-//!    still takes only a part, the next poll writes the rest: `fast_path.rs`.)
-//! 3. A broken connection is made again, by either side. Both state their received points; the rest
-//!    is sent again, from that byte on. Nothing is lost, doubled or reordered.
-//! 4. Attempts end if none of them has brought anything new for some time (`attempts.rs`); then the
-//!    peer is lost. Only a peer that is silent, but runs, as the launcher says, is tried for ever:
-//!    it may compute, and poll its sockets seldom. If each connection is closed instead, another
-//!    program accepts connections at that address, or something between the two changes their data.
-//! 5. A process that ends waits until everything that it has sent is acknowledged, then says
-//!    goodbye to each connected peer, and closes the connection when the peer's kernel has the
-//!    goodbye. A peer that gets it counts everything it has sent as received. A peer that did not
-//!    get the goodbye learns from the launcher, when it tries to connect, that the process has
-//!    ended. A process that may come back ([`Membership::rest`]) says no goodbye: it also waits,
-//!    acknowledges everything, and leaves its connections and its listener open. Peers that write
-//!    to it wait until it polls again or ends.
+//! 1. A record is retained until the peer has acknowledged it: an eager message as a copy, a piece
+//!   of an announced message as a reference to the user's memory. The piece is complete when the
+//!   peer has it (`outgoing.rs`). A longer eager message is also retained as a reference, and
+//!   copied only if the acknowledgement comes late (`lending.rs`).
+//! 2. A message is taken only if the kernel has all data before it. It is [`Sent::Done`] if the
+//!   kernel has it, too. So the engine knows of everything that waits. (Short messages are written
+//!   only while few records are retained, so that the kernel has room. If the kernel still takes
+//!   only a part, the next poll writes the rest: `fast_path.rs`.)
+//! 3. Either side may replace a broken connection. Both state their received points, and everything
+//!   behind these is sent again. Nothing is lost, doubled or reordered.
+//! 4. If no attempt to connect succeeds for some time (`attempts.rs`), the peer is lost. Only a
+//!   peer that is silent, but runs according to the launcher, is tried forever: it may compute, and
+//!   poll its sockets seldom. If instead each connection is closed, another program accepts
+//!   connections at the address, or something between the two changes their data.
+//! 5. A process that ends waits until all its records are acknowledged. Then it sends a goodbye to
+//!   each connected peer, and closes the connection when the peer's kernel has the goodbye. A peer
+//!   that gets it counts all its own records as received. A peer that misses it tries to connect,
+//!   and then learns from the launcher that the process has ended. A process that may come back
+//!   ([`Membership::rest`]) sends no goodbye: it also waits, acknowledges everything, and leaves
+//!   its connections and its listener open. Peers that write to it wait until it polls again or
+//!   ends.
 //! 6. Processes of different jobs that give up their last communicator wait until each has
-//!    everything from the other that it needs (it does not need hints). From then on neither waits
-//!    for the other: not when it ends, and not when the connection breaks.
-//! 7. A connection of a process outside the job costs a few bytes and some time: there are few
-//!    places for greetings, one each; a new connection without a place takes that of the longest
-//!    silent one.
-//! 8. A connection whose ends want it is encrypted (`greeting.rs` rule 6, `sealed.rs`): the same
-//!    records go through a cipher, whose keys are of this connection alone. Data that cannot be
-//!    opened end the connection, and rule 3 holds.
-//! 9. Records to a peer before its first connection is used may be sent early: with the first
-//!    message of a greeting, before the peer's process has answered (`greeting.rs` rules 7 to 10).
-//!    So the kernel has them, as rule 2 wants it, while the peer computes.
-//! 10. Where messages can be quiesced, all processes stop sending on the launcher's order, wait
-//!     until everything is acknowledged, and end their connections and listeners (`quiesce.rs`).
-//!     Then each listens anew, on whatever host it is by then, and connects when it has something
-//!     to send, as if a connection had broken (rule 3). `routes/quiesce.rs` has the steps.
+//!   everything that it needs from the other (it does not need hints). From then on neither waits
+//!   for the other: not at its end, and not when the connection breaks.
+//! 7. A process outside the job can cost this process only a few bytes and some time. Greetings
+//!   have a limited number of places, and each connection takes one. If none is free, a new
+//!   connection takes the place of the longest silent one.
+//! 8. A connection is encrypted if one end wants it (`greeting.rs` rule 6, `sealed.rs`): the same
+//!   records go through a cipher with keys for this connection alone. Data that cannot be opened
+//!   end the connection, and rule 3 holds.
+//! 9. Before the first connection with a peer is used, records may be sent early: with the first
+//!   message of a greeting, before the peer's process has answered (`greeting.rs` rules 7 to 10).
+//!   So the kernel has them, as rule 2 wants, while the peer computes.
+//! 10. If messages can be quiesced, all processes stop sending on the launcher's order, wait until
+//! everything is acknowledged, and end their connections and listeners (`quiesce.rs`). Then each
+//! listens anew, perhaps on another host, and connects when it has something to send, as after a
+//! broken connection (rule 3). `routes/quiesce.rs` has the steps.
 //! 11. A process that was restored from an image has no connections and no listeners, and nothing
-//!     was quiesced: all processes of the job were stopped before the first image was made, so data
-//!     in the kernel or on the wire are retained by their sender (rule 1), and go over the next
-//!     connection (rule 3), which has new keys. The launcher reports the new addresses of peers.
+//! was quiesced. All processes of the job were stopped before the first image was made, so the
+//! senders retain all data that were in the kernel or on the wire (rule 1). These go over the next
+//! connection (rule 3), which has new keys. The launcher reports the new addresses of peers.
 //!
-//! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`); this file moves bytes
+//! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`). This file moves bytes
 //! and measures times.
 
 mod attempts;
@@ -123,40 +123,38 @@ pub struct Tcp {
     secret_of: SecretOf,
     tell: Tell,
     poller: Arc<Poller>,
-    /// Peers of this launcher connect to the first; peers of others to the others.
+    /// Peers of this launcher connect to the first; peers of other launchers to the others.
     listeners: Vec<Listener>,
-    /// No connection is accepted before.
+    /// The time before which no connection is accepted.
     accepts_after: Option<Duration>,
     is_pause_reported: bool,
     greetings: Greetings,
-    /// By rank; made at first contact.
+    /// By rank; `None` before the first contact.
     peers: Vec<Option<Box<TcpPeer>>>,
     buffer: Vec<u8>,
     ahead: Ahead,
     record: Vec<u8>,
-    /// The content of an encrypted record.
     plain: Vec<u8>,
-    /// The most retained records when one is written before it is retained.
+    /// The most retained records at which a message is written before it is retained.
     records_with_room: usize,
     /// Whether one thread calls, and reports its sleeps.
     is_alone: bool,
     ready: Vec<Ready>,
     start: Instant,
-    /// The time of the next event of the clock.
     alarm: Option<Duration>,
-    /// Peers that are lost or have complete messages, not yet reported to the sink.
+    /// Peers that are lost or have complete messages, before the report to the sink.
     news: Vec<u32>,
     undelivered: Option<String>,
-    /// The time at which the process began to say goodbye.
+    /// The time of the first goodbye.
     leaving: Option<Duration>,
-    /// Whether everything that was sent has arrived, and nothing is sent for now.
+    /// Whether all sent records have arrived, and nothing is sent for now.
     is_quiet: bool,
     watch: ConnectionLog,
-    /// Peers to which whole messages were lent that may be incomplete.
+    /// Peers with lent eager messages that may be incomplete.
     lenders: Vec<u32>,
-    /// Polls in vain since something arrived.
+    /// Polls in vain since the last arrival.
     vain: u32,
-    /// Polls since a lent message could be copied.
+    /// Polls during which a lent message was not copied.
     uncopied: u32,
     recent: RecentPeer,
     sent: Traffic,
@@ -177,13 +175,14 @@ impl fmt::Debug for Tcp {
     }
 }
 
-/// The names of descriptors in the poller: the kind, and a number below.
+/// The names of descriptors in the poller: a kind, plus a number below 2^32.
 const LISTENER: u64 = 1 << 32;
 const GREETING: u64 = 2 << 32;
 const PEER: u64 = 3 << 32;
 
 impl Tcp {
-    /// The sockets of `own`, to whose `listener` peers connect, with the caller's `poller`.
+    /// The sockets of process `own`. Peers connect to `listener`; its events come by the caller's
+    /// `poller`.
     pub fn new(
         own: Identity,
         secret: Secret,
@@ -229,14 +228,14 @@ impl Tcp {
         })
     }
 
-    /// Lets processes of other launchers connect whose secret is known.
+    /// Accepts processes of other launchers whose secret is known.
     #[must_use]
     pub fn with_secrets(self, secret_of: SecretOf) -> Tcp {
         Tcp { secret_of, ..self }
     }
 
-    /// For a process of one thread that reports its sleeps: the poller need not report everything,
-    /// until [`Transport::share_among_threads`].
+    /// For a process of one thread that reports its sleeps: until
+    /// [`Transport::share_among_threads`] the poller may omit one socket (`poll_set.rs`).
     #[must_use]
     pub fn for_one_thread(self) -> Tcp {
         Tcp { is_alone: true, ..self }
@@ -428,12 +427,12 @@ impl Transport for Tcp {
     fn before_sleep(&mut self) -> bool {
         self.watch_all();
         let copied = self.copy_lent_before_sleep();
-        // Bytes that were received already make no descriptor ready.
+        // Bytes that were already received make no descriptor ready.
         !copied && self.ahead.of().is_none() && self.news.is_empty()
     }
 
     fn announce_waiting(&mut self, _peer: u32) -> bool {
-        // Room, an acknowledgement, a connection: all of them are events.
+        // Room, acknowledgements and connections are all events.
         true
     }
 
@@ -520,7 +519,7 @@ fn body_fits(body: &Body<'_>) -> bool {
 
 #[cfg(test)]
 impl Tcp {
-    /// All others have left.
+    /// All peers have left.
     pub(crate) fn of_a_test(size: u32, poller: Arc<Poller>) -> Tcp {
         let own = Identity { job: 1, rank: 0, size, incarnation: 1 };
         let listener = Listener::bind(std::net::Ipv4Addr::LOCALHOST.into(), None).unwrap();

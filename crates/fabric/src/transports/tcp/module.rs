@@ -1,9 +1,6 @@
-//! The modules `tcp` and `crtcp`: sockets, and sockets whose messages can be quiesced.
-
 use super::{Find, Identity, Secret, SecretOf, Tcp, TcpSettings};
-use crate::constructor::{Constructor, Listening, Offer, Services, Situation};
+use crate::constructor::{Constructor, Listening, Offer, Services, Situation, teller};
 use crate::routes::Reach;
-use crate::transports::Tell;
 use linkme::distributed_slice;
 use oxmpi_param::module::{BetweenNodes, Btl, BtlRule, MODULES, Module, SocketParams, Supplies};
 use oxmpi_param::{ChangeRule, Param, Unit};
@@ -103,12 +100,11 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let Listening { socket, incarnation, secret } = services.listener()?;
     let listener = Listener::from_fd(socket).map_err(|error| error.to_string())?;
     let own = Identity { job: of.job_id, rank: of.rank, size: of.job.len() as u32, incarnation };
-    let (finder, guard, teller) = (services.clone(), services.clone(), services.clone());
+    let (finder, guard) = (services.clone(), services.clone());
     let find: Find = Box::new(move |peer| finder.locate(peer));
-    let tell: Tell = Box::new(move |text| teller.say(text));
     let secret_of: SecretOf = Box::new(move |job| guard.secret_for(job).map(Secret));
     let settings = TcpSettings::of(of.params);
-    let tcp = Tcp::new(own, Secret(secret), settings, (listener, poller), find, tell);
+    let tcp = Tcp::new(own, Secret(secret), settings, (listener, poller), find, teller(services));
     let tcp = tcp.map_err(|error| error.to_string())?.with_secrets(secret_of).for_one_thread();
     let memory = match of.node {
         Some(_) if of.is_between => Reach::Node,

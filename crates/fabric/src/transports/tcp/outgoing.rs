@@ -1,4 +1,4 @@
-//! The records to one peer, retained until the peer has acknowledged them.
+//! The records to one peer, which are retained until the peer has acknowledged them.
 
 use super::RecordError;
 use super::record::{ALIGNMENT, MAX_LEAD, Point, RECORD_HEADER, RecordHeader, RecordKind};
@@ -9,7 +9,6 @@ use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
 
-/// The most records that are retained for one peer.
 const MAX_RECORDS: usize = 4096;
 /// Bodies of at least this length get a lead (`record.rs`).
 const ALIGN_FROM: usize = 4 << 10;
@@ -17,10 +16,9 @@ static ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
 
 #[derive(Debug)]
 struct Writing {
-    /// A header with the zeros behind it, of a record or alone; or the zeros behind a record.
+    /// A header with the zeros behind it, alone or of a record; or the zeros behind a record.
     head: [u8; RECORD_HEADER + MAX_LEAD],
     len: usize,
-    /// The number of its bytes that are written.
     done: usize,
     is_record: bool,
     padding: usize,
@@ -52,23 +50,23 @@ pub(super) struct OutgoingRecords {
     retained: VecDeque<RetainedRecord>,
     /// The number of the oldest retained record.
     first: u64,
-    /// The retained record that is being written, or is written next.
+    /// The index in `retained` of the record that is written now or next.
     current: usize,
-    /// Bytes of it that are written, or that the peer has.
+    /// Bytes of this record that are written, or that the peer has.
     at: usize,
     writing: Option<Writing>,
-    /// The end of everything that was ever written: the peer may have received it all.
+    /// The end of everything that was ever written; the peer may have received it.
     written: Point,
-    /// The point of the peer when the connection began.
+    /// The point of the peer at the beginning of the connection.
     resumed: Point,
     copies: Copies,
-    /// Records whose senders wait for a copy or an acknowledgement.
+    /// The number of records whose senders wait for a copy or an acknowledgement.
     lent: usize,
     ask: bool,
     bye: bool,
-    /// The end of the records for which an acknowledgement was requested.
+    /// An acknowledgement was requested up to this record.
     requested: u64,
-    /// The end of the records that the peer needs: all but hints.
+    /// The end of the records that the peer needs: all except hints.
     needed: u64,
     stage: Vec<u8>,
     pub(super) gone: Vec<u64>,
@@ -96,7 +94,7 @@ impl<'a> Pieces<'a> {
 }
 
 impl OutgoingRecords {
-    /// Everything is written, and not too much is retained.
+    /// Whether everything is written, and not too much is retained.
     pub(super) fn has_room(&self, len: usize) -> bool {
         self.writing.is_none()
             && self.current == self.retained.len()
@@ -126,7 +124,7 @@ impl OutgoingRecords {
         self.first + self.retained.len() as u64
     }
 
-    /// Retains a short message of which the kernel has `written` bytes already.
+    /// Retains a short message of which the kernel already has `written` bytes.
     pub(super) fn keep_written(
         &mut self,
         header: &RecordHeader,
@@ -150,7 +148,7 @@ impl OutgoingRecords {
         self.wrote(written);
     }
 
-    /// Takes a message whose body stays in its buffer until the peer has it; then it is complete.
+    /// Takes a message whose body stays in its buffer. It is complete when the peer has it.
     pub(super) fn lend(
         &mut self,
         frame: Frame,
@@ -167,7 +165,7 @@ impl OutgoingRecords {
         );
     }
 
-    /// Lends an eager message, which [`OutgoingRecords::copy_oldest`] completes as well.
+    /// Lends an eager message, which [`OutgoingRecords::copy_oldest`] completes, too.
     pub(super) fn lend_whole(
         &mut self,
         frame: Frame,
@@ -252,7 +250,7 @@ impl OutgoingRecords {
         self.retained.is_empty()
     }
 
-    /// Whether the peer has everything that it needs: it lacks hints at most.
+    /// Whether the peer has everything that it needs.
     pub(super) fn has_delivered(&self) -> bool {
         self.first >= self.needed
     }
@@ -272,8 +270,8 @@ impl OutgoingRecords {
         self.bye = true;
     }
 
-    /// The next bytes to write. `owed`: an acknowledgement is sent even if there is nothing else;
-    /// `say` returns the number of received records, for a header that is made now.
+    /// The next bytes to write. `owed`: an acknowledgement is due. `say` returns the number of
+    /// received records for a new header.
     pub(super) fn pending(&mut self, owed: bool, say: impl FnOnce() -> u64) -> Option<Pieces<'_>> {
         let OutgoingRecords { writing, retained, current, at, stage, .. } = self;
         let record = retained.get(*current).map(|retained| (retained, retained.rest(*at, stage)));
@@ -333,7 +331,7 @@ impl OutgoingRecords {
                 retained.completes = CompletionPoint::Never;
                 self.gone.push(token);
             }
-            // The peer has the record without the zeros behind it.
+            // The peer has the record even without the zeros behind it.
             let zeros = writing.padding;
             (self.writing, self.at) = ((zeros > 0).then(|| Writing::padding(zeros)), 0);
             self.current += 1;
@@ -363,11 +361,12 @@ impl OutgoingRecords {
         }
     }
 
-    /// A new connection begins, whose other side has received up to `point`: everything behind it
-    /// is written again. Returns whether that is more than at the beginning of the connection
-    /// before. Fails if the point is impossible.
+    /// A new connection begins, whose other side has received everything up to `point`; the rest is
+    /// written again. Returns whether the point is higher than for the connection before. Fails if
+    /// the point is impossible.
     pub(super) fn resume(&mut self, point: Point) -> Result<bool, RecordError> {
-        // Less: the connection was given up. More: it was never written.
+        // A point before the retained records was acknowledged; a point behind `written` was never
+        // written.
         let error = RecordError::Resume { point, first: self.first, written: self.written };
         if point > self.written || point.records < self.first {
             return Err(error);
@@ -382,8 +381,9 @@ impl OutgoingRecords {
         Ok(point > std::mem::replace(&mut self.resumed, point))
     }
 
-    /// Drops everything: the peer has left as it should and so takes nothing more, or it is lost
-    /// (`is_lost`). Then incomplete messages stay incomplete: their senders learn of the loss.
+    /// Drops all records. A peer that has left in good order takes nothing more, so their messages
+    /// are complete. Messages to a lost peer stay incomplete (`is_lost`): the loss is reported to
+    /// their senders.
     pub(super) fn clear(&mut self, is_lost: bool) {
         while let Some(mut retained) = self.retained.pop_front() {
             self.first += 1;
@@ -420,7 +420,7 @@ impl OutgoingRecords {
     }
 }
 
-/// Zeros that give the data the same offset to a cache line in the stream as in memory.
+/// The zeros that give the data the same offset to a cache line in the stream as in memory.
 fn lead(frame: &Bytes<'_>, data: &Bytes<'_>) -> u8 {
     if data.len() < ALIGN_FROM {
         return 0;
@@ -450,7 +450,7 @@ mod tests {
         }
     }
 
-    /// Ten thousand bytes lent whole, with the token 5, and written.
+    /// Ten thousand bytes, lent whole with token 5 and written.
     fn lent() -> (OutgoingRecords, UserBuf) {
         let buffer = oxmpi_mem::memory::Owned::new(vec![7_u8; 10_000]).buf();
         let mut out = OutgoingRecords::default();

@@ -1,5 +1,3 @@
-//! One peer: its link, and the present connection.
-
 use super::attempts::FailedAttempts;
 use super::greeting::{Initiator, PROOF, VERDICT, WELCOME};
 use super::greetings::{receive_up_to, send_whole};
@@ -21,12 +19,11 @@ pub(super) enum ConnectionState {
         socket: Socket,
         limit: Duration,
     },
-    /// A connection without a complete greeting.
     Greeting {
         socket: Socket,
         greeting: Initiator,
         got: Vec<u8>,
-        /// The Welcome has arrived, the Verdict is next.
+        /// The Welcome has arrived; the Verdict is next.
         is_welcome: bool,
     },
     Up(Socket),
@@ -34,7 +31,7 @@ pub(super) enum ConnectionState {
     Pause {
         until: Duration,
     },
-    /// The peer has ended as it should: records to it are dropped.
+    /// The peer has ended in good order: records to it are dropped.
     Left,
     Lost(String),
 }
@@ -76,16 +73,16 @@ pub(super) struct ConnectionFailure {
     pub(super) kind: FailureKind,
 }
 
-/// The meaning of a failure for the peer.
+/// What a failure means for the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailureKind {
-    /// None: there was no answer, as from a process that computes; or this side has failed.
+    /// Nothing: a process that computes does not answer, or this side has failed.
     Silent,
-    /// The connection was closed at the other end. A running process does that now and then, as
-    /// when it has no place for a greeting; if it happens each time, another program accepts
-    /// connections there, or something between the two ends them.
+    /// The other end has closed the connection. A running process does that sometimes, for example
+    /// without a place for a greeting. If it happens each time, another program accepts connections
+    /// at the address, or something between the two ends them.
     Closed,
-    /// There is no process of the job, or it cannot be reached.
+    /// No process of the job exists at the address, or it cannot be reached.
     Unreachable,
 }
 
@@ -144,11 +141,11 @@ impl From<RecordError> for ConnectionFailure {
 /// The relation of a process with a peer.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
 pub(super) enum Bond {
-    /// They have a communicator, or it is their first contact.
+    /// They have a communicator, or this is their first contact.
     #[default]
     Close,
     Ending,
-    /// No communicator: neither waits for the other. Broken connections are made on demand.
+    /// They have no communicator: neither waits for the other, and connects only to send.
     None,
 }
 
@@ -163,33 +160,33 @@ pub(super) struct TcpPeer {
     pub(super) up_since: Duration,
     pub(super) tried: Option<Address>,
     pub(super) alternatives: usize,
-    /// Addresses that were reported to the user as not reachable.
+    /// Addresses that were reported to the user as unreachable.
     pub(super) skipped: Vec<SocketAddr>,
-    /// The kernel takes no more for the moment, or never.
+    /// The kernel takes no data for the moment, or never.
     pub(super) is_blocked: bool,
-    /// Writing has failed: the connection is only read any more, to its end.
+    /// Writing has failed: the connection is only read to its end.
     pub(super) is_broken: bool,
-    /// The kernel had no memory to send; the next attempt is at this time.
+    /// The kernel had no memory to send; the time of the next attempt.
     pub(super) starved_until: Option<Duration>,
     pub(super) wants_room: bool,
-    /// The last message from it was long.
     pub(super) sends_long: bool,
     pub(super) bond: Bond,
-    /// Whether the loss was reported to the sink.
+    /// Whether the loss or the end was reported to the sink.
     pub(super) is_reported: bool,
-    /// Its job, if it is another launcher's.
+    /// The peer's job, if it is another launcher's.
     pub(super) other_job: Option<u64>,
-    /// For the greeting, if this process connects to a peer of another launcher.
+    /// For a greeting with a peer of another launcher.
     pub(super) foreign: Option<(ForeignProcess, Secret)>,
 }
 
 impl TcpPeer {
-    /// A peer of another launcher numbers this process differently.
+    /// The source in frames: a peer of another launcher numbers this process differently.
     pub(super) fn source(&self, own: u32) -> u32 {
         if self.other_job.is_some() { ANYBODY } else { own }
     }
 
-    /// Whether it has sent early records that were never acknowledged (`greeting.rs` rule 10).
+    /// Whether the peer has sent early records that were never acknowledged (`greeting.rs` rule
+    /// 10).
     pub(super) fn has_unacknowledged_early(&self) -> bool {
         self.connections == 0
             && self.link.has_received()
@@ -203,7 +200,7 @@ impl TcpPeer {
             && self.link.has_room(len)
     }
 
-    /// Reads the next message of the own greeting. At its end: the peer's received point.
+    /// Reads the next message of the own greeting. At its end, returns the peer's received point.
     pub(super) fn greeted(&mut self) -> Result<Option<Point>, ConnectionFailure> {
         let ConnectionState::Greeting { socket, greeting, got, is_welcome } = &mut self.state
         else {

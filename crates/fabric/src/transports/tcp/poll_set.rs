@@ -1,28 +1,28 @@
-//! The sockets in the poller's set: all, but perhaps that of one peer.
+//! The poller's set of sockets, which omits at most one peer.
 //!
-//! A write to a socket in an epoll(7) set also updates the set, which costs the writer time, the
-//! more the farther the processors are apart. So the socket of a peer from which many messages have
-//! come in a row is taken out of the set. Each poll reads it; before the process sleeps, and as
-//! soon as something arrives from another peer, it is put back. Not with several threads: one may
-//! sleep while another one polls.
+//! A write to a socket in an epoll(7) set also updates the set. This costs the writer time, and
+//! more time if the processors are far apart. So the socket of a peer from which many messages have
+//! come in a row is taken out of the set, and each poll reads it. It is put back before the process
+//! sleeps, and as soon as something arrives from another peer. With several threads it stays in the
+//! set: one thread may sleep while another one polls.
 
 use super::{PEER, Tcp};
 use oxmpi_sys::clock;
 
 /// The number of successful reads in a row from one peer after which its socket is taken out.
 const IN_A_ROW: u32 = 64;
-/// The time after a poll of all descriptors during which the peer that has sent last is polled
-/// alone: other messages wait.
+/// The time after a poll of all descriptors during which only the peer that has sent last is
+/// polled.
 const LAST_ALONE_NS: u64 = 10_000;
 /// The same for a peer out of the set that has sent something within [`RECENT_NS`].
 const LONG_ALONE_NS: u64 = 100_000;
 const RECENT_NS: u64 = 20_000;
 
-/// The peer that has sent last. Times are in ticks.
+/// The peer that has sent last. All times are in ticks.
 #[derive(Debug)]
 pub(super) struct RecentPeer {
     pub(super) last: Option<u32>,
-    /// Successful reads from it in a row.
+    /// Successful reads from this peer in a row.
     in_a_row: u32,
     is_out: bool,
     came: u64,
@@ -91,7 +91,7 @@ impl Tcp {
             && let Some(socket) = peer.state.connection()
             && let Err(error) = self.poller.add(socket, PEER | u64::from(at), peer.wants_room)
         {
-            // Its data would not be noticed.
+            // Otherwise its data would stay unnoticed.
             self.connection_failed(at, &error.into());
         }
     }
@@ -100,7 +100,7 @@ impl Tcp {
         if self.recent.last == Some(at) {
             (self.recent.is_out, self.recent.in_a_row) = (false, 0);
         }
-        // Bytes that were not taken in count as not received.
+        // Bytes that were not processed count as not received.
         self.ahead.take(at);
     }
 }

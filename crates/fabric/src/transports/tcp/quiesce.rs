@@ -1,4 +1,4 @@
-//! Closing of all connections and making them again (rules 10 and 11 of the module).
+//! Ends all connections and makes them again (rules 10 and 11 of the module).
 
 use super::peer::ConnectionState;
 use super::{LISTENER, Tcp};
@@ -46,7 +46,7 @@ impl Connections for Tcp {
     }
 
     fn give_up_lost_connections(&mut self, sink: &mut dyn FrameSink) {
-        // The restored process has other descriptors in their place, which would stay open.
+        // In the restored process their numbers belong to other descriptors, which stay open.
         self.listeners.iter_mut().for_each(Listener::adopt);
         self.peers
             .iter_mut()

@@ -1,8 +1,8 @@
-//! Polling and reading of sockets.
+//! Polls and reads of sockets.
 //!
-//! The kernel copies the data of a long message into the memory of its receive, as soon as its
-//! header is known. So only a little more is read of a peer that sends long messages: the next
-//! header.
+//! As soon as the header of a long message is known, the kernel copies its data into the memory of
+//! the receive. So if a peer sends long messages, each read takes only a little more than these
+//! data: the next header.
 
 use super::peer::{ConnectionFailure, ConnectionState, TcpPeer};
 use super::{BUFFER, GREETING, LISTENER, Link, PEER, Tcp};
@@ -13,20 +13,20 @@ use std::io::ErrorKind;
 
 /// The number of reads from a peer before other peers get their turn.
 const READS: usize = 4;
-/// A body with this number of missing bytes is received into the memory of its receive.
+/// A body that lacks at least this number of bytes is received into the memory of its receive.
 pub(super) const DIRECT: usize = 16 << 10;
-/// After a body of this length the next one is expected to be long as well.
+/// After a body of this length the next one is expected to be long, too.
 const LONG: usize = 32 << 10;
-/// Bytes that are read beside such a body, and before one if the last was long.
+/// The bytes that are read beside such a body, and before a body that is expected to be long.
 const BESIDE: usize = 4 << 10;
 const _: () = assert!(BESIDE <= BUFFER);
 
 impl Tcp {
-    /// The peer that has sent last, if polling its socket alone is enough now.
+    /// The peer that has sent last, if a poll of its socket alone is enough now.
     pub(super) fn last_alone(&self) -> Option<u32> {
         let at = self.recent.last?;
         let peer = self.peers.get(at as usize)?.as_ref()?;
-        // The poller reports room.
+        // If the socket is blocked, the poller must report room.
         (self.recent.was_polled_lately() && !peer.is_blocked && peer.state.connection().is_some())
             .then_some(at)
     }
@@ -44,13 +44,13 @@ impl Tcp {
         true
     }
 
-    /// Reads to the end of a dead peer, which may have connected and sent early records.
+    /// Reads all data of a dead peer, which may have connected and sent early records.
     pub(crate) fn read_to_end(&mut self, at: u32, sink: &mut dyn FrameSink) {
         self.poll_descriptors(None, sink);
         while self.poll_peer(at, sink) {}
     }
 
-    /// Polls all descriptors, but does not read data of the peer `except`.
+    /// Polls all descriptors, but reads no data of the peer `except`.
     pub(super) fn poll_descriptors(
         &mut self,
         except: Option<u32>,
@@ -74,12 +74,14 @@ impl Tcp {
                 GREETING => self.on_greeting(index, sink),
                 PEER => self.on_peer(index as u32, *one, sink),
                 _ if one.name == CLOCK => {}
-                // A descriptor of another transport, which sleeps on the same poller and polls it.
+                // A descriptor of another transport, which uses the same poller and polls the
+                // descriptor.
                 _ => continue,
             }
             any |= one.readable | one.writable;
         }
-        // Last: data that have arrived in time count, even after a long time without a poll.
+        // The clock comes last: data that have arrived in time count, even after a long time
+        // without a poll.
         if ready.iter().any(|one| one.name == CLOCK) {
             self.on_clock();
         }
@@ -88,7 +90,7 @@ impl Tcp {
         any
     }
 
-    /// Returns whether there were any data, or the connection has ended.
+    /// Returns whether any data have come, or the connection has ended.
     pub(super) fn read(&mut self, at: u32, sink: &mut dyn FrameSink) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return false };
         let ConnectionState::Up(socket) = &peer.state else { return self.read_sealed(at, sink) };
@@ -111,7 +113,7 @@ impl Tcp {
                 }
                 Err(ReadError::BadAddress(text)) => {
                     (self.tell)(&format!("rank {} {text}", self.own.rank));
-                    // As the kernel's SIGSEGV does if the program writes there itself.
+                    // The kernel's SIGSEGV does the same if the program writes there itself.
                     std::process::abort();
                 }
             };
@@ -175,14 +177,13 @@ impl Tcp {
 
 struct Read {
     came: usize,
-    /// The bytes that there was room for.
     room: usize,
     placed: bool,
 }
 
 enum ReadError {
     Failed(ConnectionFailure),
-    /// The memory of a receive does not exist. The text is the end of a sentence.
+    /// The memory of a receive does not exist. The text continues a sentence.
     BadAddress(String),
 }
 

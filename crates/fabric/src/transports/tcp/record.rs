@@ -12,18 +12,18 @@
 //! | 24..28 | length | bytes of frame and body |
 //! | 28..32 | start | number of these bytes that an earlier connection has delivered |
 //!
-//! Behind the body, or a header without a body, zeros fill up to a multiple of [`ALIGNMENT`] bytes.
-//! So all records of a process begin at such a multiple, on any connection, and the lead gives a
-//! long body the same offset to one as in the sender's memory. The kernel copies it to its pages
-//! and from there to the receiver's memory; bytes with different offsets to a cache line at both
-//! ends are copied at half the speed (measured on the loopback: half a round trip of 64 KiB takes
-//! 18.2 us instead of 24.1 between processors without a common cache).
+//! Zeros behind the body, or behind a header without a body, fill up to a multiple of [`ALIGNMENT`]
+//! bytes. So all records begin at such a multiple on any connection, and the lead gives a long body
+//! the same offset to it as in the sender's memory. The kernel copies a body to its pages, and from
+//! there to the receiver's memory. It copies at half the speed if the two ends have different
+//! offsets to a cache line (measured on the loopback: half a round trip of 64 KiB takes 24.1
+//! instead of 18.2 us between processors without a common cache).
 
 use super::RecordError;
 use oxmpi_wire::HEADER_LEN;
 
 pub const RECORD_HEADER: usize = 32;
-/// Records have multiples of this number of bytes with their padding: a line of most caches.
+/// Records with their padding have a multiple of this number of bytes: a line of most caches.
 pub const ALIGNMENT: usize = 64;
 pub(super) const MAX_LEAD: usize = ALIGNMENT - 1;
 
@@ -34,11 +34,9 @@ const FLAG_WANTED: u8 = 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordKind {
     Frame,
-    /// An acknowledgement alone.
     Ack,
-    /// A request for an acknowledgement.
     Ask,
-    /// Nothing more is sent, and nothing more is taken.
+    /// The sender sends nothing more, and takes nothing more.
     Bye,
 }
 
@@ -48,13 +46,13 @@ pub struct RecordHeader {
     pub kind: RecordKind,
     /// Whether the sender waits for the acknowledgement of this record.
     pub wanted: bool,
-    /// 0 if it is not a frame.
+    /// 0 for records that are not frames.
     pub number: u64,
     /// The number of received records of the other direction.
     pub acknowledged: u64,
     /// Bytes of frame and body.
     pub length: u32,
-    /// The number of these bytes that are left out.
+    /// The number of these bytes that an earlier connection has delivered.
     pub start: u32,
     /// Zeros behind the header, at most 63.
     pub lead: u8,
@@ -80,7 +78,7 @@ impl RecordHeader {
         out
     }
 
-    /// [`RecordError::Header`] for anything that [`RecordHeader::encode`] cannot have made.
+    /// Fails with [`RecordError::Header`] for bytes that [`RecordHeader::encode`] cannot make.
     pub fn decode(bytes: &[u8; RECORD_HEADER]) -> Result<RecordHeader, RecordError> {
         let wrong = || RecordError::Header(u64::from_le_bytes(word(bytes, 0)));
         let kind = match bytes[1] {
@@ -131,10 +129,10 @@ fn word<const N: usize>(bytes: &[u8; RECORD_HEADER], at: usize) -> [u8; N] {
     out
 }
 
-/// The received end of a direction, which is stated when a connection is made again.
+/// The received end of a direction; each side states it when a connection is made again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Point {
     pub records: u64,
-    /// Bytes of frame and body of the next record that were handed up.
+    /// The bytes of frame and body of the next record that were delivered.
     pub bytes: u32,
 }

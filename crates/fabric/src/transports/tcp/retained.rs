@@ -1,11 +1,9 @@
-//! Retained records for one peer, and the copies of their bodies.
-
 use crate::Body;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::MAX_FRAME_LEN;
 
-/// The most copied bytes that are retained for one peer, in addition to one message.
+/// The most copied bytes that are retained for one peer; a single message may be longer.
 const MAX_COPIED: usize = 4 << 20;
 /// The number of bytes of a layout with gaps that are packed at a time.
 const STAGE: usize = 64 << 10;
@@ -19,14 +17,14 @@ pub(super) enum RecordBody {
     Lent { buffer: UserBuf, offset: usize, len: usize },
 }
 
-/// When the sender is notified that its message is complete.
+/// The event that completes the sender's message; the number is its token.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(super) enum CompletionPoint {
     Never,
-    /// When the kernel has all of it.
+    /// The kernel has all bytes.
     Written(u64),
     Acknowledged(u64),
-    /// When the peer has it, or it was written and copied.
+    /// The peer has the record, or it was written and copied.
     Copied(u64),
 }
 
@@ -52,8 +50,8 @@ impl RetainedRecord {
         self.frame_len + self.data.len()
     }
 
-    /// The rest of frame and body behind the first `at` bytes. Of a layout with gaps, as much of
-    /// the body as fits into `stage`, into which it is packed.
+    /// The rest of frame and body behind the first `at` bytes. The rest of a layout with gaps is
+    /// packed into `stage` as far as it fits.
     pub(super) fn rest<'a>(&'a self, at: usize, stage: &'a mut Vec<u8>) -> (Bytes<'a>, Bytes<'a>) {
         let frame = Bytes::from(&self.frame[self.frame_len.min(at)..self.frame_len]);
         let from = at.saturating_sub(self.frame_len);

@@ -1,11 +1,10 @@
-//! An encrypted connection: its bytes are records of `oxmpi_wire::noise`, which carry the bytes of
-//! an unencrypted connection.
+//! An encrypted connection: records of `oxmpi_wire::noise` carry the bytes of an unencrypted
+//! connection.
 //!
 //! The bytes of the link are sealed in batches of up to [`BATCH`] bytes, each when the kernel has
-//! the one before. The content of a sealed record counts as written when the kernel has all of its
-//! bytes: before, the peer can open none of it, and from then on it may acknowledge it. So there
-//! are never more sealed bytes here than those of a batch, and nothing that the engine does not
-//! know of.
+//! the batch before. The content of a sealed record counts as written when the kernel has all its
+//! bytes: before, the peer can open nothing of it, and after that the peer may acknowledge it. So
+//! at most one batch of sealed bytes waits here, and the engine knows of it.
 //!
 //! Received bytes are opened record by record. An incomplete record is buffered until the poller
 //! reports the rest.
@@ -16,16 +15,15 @@ use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::{Cipher, MAX_RECORD, NoiseError, RECORD_HEAD, TAG};
 use std::io::{self, ErrorKind};
 
-/// They stay in the processor's first cache (a record of 64 KiB takes a third more time for each
-/// byte, measured on AMD EPYC family 25 model 17).
+/// The bytes of a sealed record: they stay in the processor's first cache (a record of 64 KiB takes
+/// a third more time for each byte, measured on AMD EPYC family 25 model 17).
 const CARRIED: usize = 16 << 10;
 const BATCH: usize = 4 * CARRIED;
-/// Bytes of the longest record that is sent here, and of the longest that may be received.
+/// The bytes of the longest record that this side sends, and of the longest that it receives.
 const SENT: usize = RECORD_HEAD + CARRIED + TAG;
 const LONGEST: usize = RECORD_HEAD + MAX_RECORD + TAG;
 const _: () = assert!(LONGEST < BUFFER && CARRIED <= MAX_RECORD);
 
-/// A connection whose records are encrypted.
 #[derive(Debug)]
 pub(super) struct Sealed {
     socket: Socket,
@@ -33,7 +31,7 @@ pub(super) struct Sealed {
     /// Sealed records, and the number of their bytes that the kernel has.
     out: Vec<u8>,
     sent: usize,
-    /// The number of bytes in them, and how many of these count as written.
+    /// The number of plain bytes in them, and the number of these that count as written.
     carried: usize,
     written: usize,
     came: Vec<u8>,
@@ -64,8 +62,8 @@ impl Sealed {
         self.sent == self.out.len()
     }
 
-    /// Seals as much of the pieces as a batch holds, when everything before is sent. `plain` is
-    /// memory to gather them in. Fails if the keys are used up.
+    /// Seals the first bytes of the pieces, as many as a batch holds. Everything before must be
+    /// sent. `plain` is scratch memory. Fails if the keys are used up.
     pub(super) fn seal(
         &mut self,
         pieces: &Pieces<'_>,
@@ -82,7 +80,7 @@ impl Sealed {
         plain.chunks(CARRIED).try_for_each(|record| self.cipher.seal(record, &mut self.out))
     }
 
-    /// Returns how many bytes more count as written.
+    /// Returns the number of further bytes that count as written.
     pub(super) fn send(&mut self) -> io::Result<usize> {
         self.sent += self.socket.send_bytes(&self.out[self.sent..])?;
         let written = if self.is_sent() { self.carried } else { self.sent / SENT * CARRIED };
@@ -90,7 +88,7 @@ impl Sealed {
     }
 
     /// Receives into `buffer`, and hands the content of each complete record to `take`. Returns
-    /// whether there may be more; `None`: nothing has arrived.
+    /// whether more data may wait; `None`: nothing has arrived.
     pub(super) fn receive(
         &mut self,
         buffer: &mut [u8],

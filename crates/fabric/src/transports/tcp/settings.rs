@@ -1,5 +1,3 @@
-//! The settings of sockets.
-
 use super::Secret;
 use crate::addresses::PeerLocation;
 use crate::encryption;
@@ -20,7 +18,7 @@ pub struct TcpSettings {
 }
 
 impl TcpSettings {
-    /// The settings in the parameters.
+    /// The settings that the parameters state.
     pub fn of(params: &Params) -> TcpSettings {
         TcpSettings {
             eager_limit: params.sockets_short(),
@@ -31,9 +29,9 @@ impl TcpSettings {
     }
 }
 
-/// Whether one side wants this connection to be encrypted. [`Encryption::BetweenHosts`] compares
-/// the addresses at both ends: within a host, or a network namespace, they are the same or those of
-/// the loopback. The names of hosts say nothing of the network between two namespaces.
+/// Whether one side wants this connection encrypted. [`Encryption::BetweenHosts`] compares the
+/// addresses of both ends: within a host or a network namespace they are equal, or addresses of the
+/// loopback. Names of hosts would say nothing about the network between two namespaces.
 pub(super) fn wants_encryption(encrypt: Encryption, socket: &Socket) -> bool {
     match encrypt {
         Encryption::Never => false,
@@ -56,5 +54,5 @@ impl Default for TcpSettings {
 /// Finds the addresses of a process; the error is for the user.
 pub type Find = Box<dyn FnMut(u32) -> Result<PeerLocation, String> + Send>;
 
-/// The secret of processes of another launcher, whose jobs have this id, if it is known.
+/// The secret of the processes of another launcher, whose jobs have this id, if it is known.
 pub type SecretOf = Box<dyn FnMut(u64) -> Option<Secret> + Send>;

@@ -1,5 +1,5 @@
-//! Events at their times: attempts, limits of attempts, and sends that wait for the kernel's
-//! memory. One clock in the poller wakes the process for all of them.
+//! Events at their times: attempts to connect, limits of attempts, and sends that wait for the
+//! kernel's memory. One clock in the poller wakes the process for all of them.
 
 use super::peer::{ConnectionFailure, ConnectionState};
 use super::{LISTENER, Tcp};
@@ -13,14 +13,14 @@ impl Tcp {
         }
     }
 
-    /// The time of the clock has come: handles the events that are due, and sets the clock anew.
+    /// Handles the events that are due, and sets the clock again.
     pub(super) fn on_clock(&mut self) {
         self.alarm = None;
         let now = self.now();
         if self.accepts_after.is_some_and(|until| until <= now) {
             self.accepts_after = None;
             for listener in &self.listeners {
-                // It fails only if the descriptor was added already.
+                // This fails only if the descriptor was already added.
                 let _ = self.poller.add(listener, LISTENER, false);
             }
         }
@@ -30,7 +30,7 @@ impl Tcp {
             {
                 peer.is_blocked = peer.is_broken;
                 self.write(at);
-                // Some messages may be complete now without a frame of the peer.
+                // Messages may be complete now without a frame of the peer.
                 self.news.push(at);
             }
             match self.known(at).map(|peer| &peer.state) {

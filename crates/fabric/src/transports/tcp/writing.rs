@@ -1,5 +1,3 @@
-//! Writing to sockets, while there is room, and waiting for room.
-
 use super::peer::{ConnectionFailure, ConnectionState, FailureKind, TcpPeer};
 use super::{PEER, Pieces, Tcp};
 use crate::Unreachable;
@@ -36,7 +34,7 @@ impl Tcp {
         }
     }
 
-    /// A message that is copied may also go before the greeting is complete.
+    /// A copied message may also go before the greeting is complete.
     pub(super) fn may_send_copy(&mut self, to: u32, len: usize) -> Result<bool, Unreachable> {
         Ok(self.may_send(to, len)? || self.peer(to).takes_early(len))
     }
@@ -55,7 +53,7 @@ impl Tcp {
         greeting.early(pieces.as_slice(), record);
         match socket.send_bytes(record) {
             Ok(sent) if sent == record.len() => link.wrote(all),
-            // After a part the rest would have to follow, whatever the result of the greeting.
+            // Whatever the result of the greeting, the rest would have to follow.
             Ok(_) => {
                 let why = "the kernel takes a short message in part".into();
                 self.connection_failed(to, &ConnectionFailure { why, kind: FailureKind::Silent });
@@ -65,7 +63,7 @@ impl Tcp {
         }
     }
 
-    /// A connection that cannot be written is read to its end, so that no data are lost.
+    /// If writing fails, the connection is still read to its end, so that no data are lost.
     pub(super) fn write(&mut self, at: u32) {
         let (own, start) = (self.own.rank, self.start);
         let mut starved_until = None;
@@ -86,12 +84,12 @@ impl Tcp {
                         Refusal::Full => {}
                         // The next poll reads the end; an event for writing would come at once.
                         Refusal::Ended => peer.is_broken = true,
-                        // The poller has no event for this either.
+                        // The poller has no event for this.
                         Refusal::NoMemory => starved_until = Some(start.elapsed() + STARVED),
                         Refusal::BadAddress => {
                             let text = bad_address(own, at, &pieces);
                             (self.tell)(&text);
-                            // As the kernel's SIGSEGV does if the program reads there itself.
+                            // The kernel's SIGSEGV does the same if the program reads there itself.
                             std::process::abort();
                         }
                         Refusal::Other => return self.connection_failed(at, &error.into()),
@@ -122,7 +120,7 @@ impl Tcp {
                 }
             }
             match sealed.send() {
-                // Not before: the engine must know of incomplete messages (rule 2).
+                // Only now: the engine must know of incomplete messages (rule 2).
                 Ok(written) => {
                     link.wrote(written);
                     *is_blocked = !sealed.is_sent();
@@ -143,7 +141,7 @@ impl Tcp {
         self.await_room(at, starved_until);
     }
 
-    /// If the kernel has no memory, tries again at that time.
+    /// `starved_until`: the kernel has no memory; tries again at that time.
     fn await_room(&mut self, at: u32, starved_until: Option<Duration>) {
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return };
         peer.starved_until = starved_until;
@@ -153,7 +151,7 @@ impl Tcp {
             if self.recent.out() == Some(at) {
                 self.watch_all();
             } else if let Some(socket) = peer.state.connection() {
-                // It fails only for a descriptor that was not added, and this one was.
+                // This fails only for a descriptor that was not added.
                 let _ = self.poller.change(socket, PEER | u64::from(at), wants);
             }
         }
@@ -164,7 +162,7 @@ impl Tcp {
 }
 
 fn bad_address(own: u32, at: u32, pieces: &Pieces<'_>) -> String {
-    // Only this piece is the user's.
+    // Only this piece is the user's memory.
     let [_, _, data, _] = pieces.as_slice() else { return String::new() };
     format!(
         "rank {own} cannot send to rank {at}: the buffer of the message is not readable memory ({} bytes at {:p})",

@@ -1,5 +1,3 @@
-//! Long pieces of messages: put by their sender, got by their receiver, or copied through slots.
-
 use super::super::allocated::Allocated;
 use super::{Arc, Mutex, SharedGmWorld, TURNS, Tell};
 use crate::receives::{Receives, pattern, scattered};
@@ -28,7 +26,7 @@ impl LongSide {
     }
 }
 
-/// Two processes that put, or get with `gets`; with `pins` the program's memory is registered.
+/// Two processes that put, or with `gets` get. `pins`: the program's memory is registered.
 fn sides(world: &SharedGmWorld, gets: bool, pins: bool) -> [LongSide; 2] {
     [0, 1].map(|me| {
         let said = Arc::new(Mutex::new(Vec::new()));
@@ -60,7 +58,8 @@ fn until(seed: u64, sides: &mut [LongSide; 2], mut is_so: impl FnMut(&mut [LongS
     panic!("seed {seed}: nothing moves");
 }
 
-/// Messages of lengths around the limits, contiguous or not. Returns got, put, and copied bytes.
+/// Messages of lengths around the limits, contiguous or not. Returns the bytes got, put, and
+/// copied.
 fn exchange(seed: u64, world: &SharedGmWorld, sides: &mut [LongSide; 2]) -> [u64; 3] {
     let lens = [100, 1000, REGISTER_FROM - 2, REGISTER_FROM, 100_000, (1 << 20) + 6];
     let mut random = Random::new(seed);
@@ -150,7 +149,7 @@ fn unregistrable_memory_is_copied_with_one_warning() {
     }
 }
 
-/// Operations that GM gives back after a failure are begun again.
+/// GM returns operations after a failure; they are begun again.
 #[test]
 fn moves_that_time_out_are_repeated() {
     let mut timed_out = 0;
@@ -197,7 +196,7 @@ fn a_sender_that_takes_its_buffer_back_spoils_no_receive() {
     }
 }
 
-/// Not even into a later one in the same memory.
+/// A later receive in the same memory counts, too.
 #[test]
 fn nothing_is_written_into_a_receive_that_was_released() {
     for gets in [false, true] {
@@ -256,7 +255,7 @@ fn the_state_of_a_lost_peer_is_dropped() {
     }
 }
 
-/// Long and short messages between two quiesces, begun at any moment.
+/// Long and short messages between two quiesces, which begin at any moment.
 #[test]
 fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
     for seed in 0..60 {
@@ -280,7 +279,7 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
                 let message = OutgoingMessage::new(frame, body);
                 both[1].gm.send(0, &message).unwrap();
             }
-            // Each takes its step when it can, and continues to receive until all have.
+            // Each process takes its step when it can, and receives until all have taken theirs.
             let mut is_quiet = [false; 2];
             until(seed, &mut both, |sides| {
                 for (side, is_quiet) in sides.iter_mut().zip(&mut is_quiet) {
@@ -299,7 +298,8 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
                     "seed {seed}: {number}"
                 );
             }
-            // They open their ports one after the other, and exchange introductions in between.
+            // The processes open their ports one after the other, and exchange introductions in
+            // between.
             let first = random.below(2) as usize;
             both[first].gm.resume().unwrap();
             let buffer = Owned::new(vec![1; 10]).buf();

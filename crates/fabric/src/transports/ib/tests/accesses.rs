@@ -1,6 +1,5 @@
-//! One-sided accesses of rank 0 to a window of rank 1.
-
 use super::{Rank, SharedIbWorld, TURNS, settings, world};
+use crate::receives::pattern;
 use crate::sim::Random;
 use crate::transports::ib::IbSettings;
 use crate::transports::ib::lending::REGISTER_FROM;
@@ -13,10 +12,6 @@ use oxmpi_sys::bytes::Bytes;
 use std::time::{Duration, Instant};
 
 const OWNER: u32 = 77;
-
-fn pattern(number: u64, len: usize) -> Vec<u8> {
-    (0..len).map(|at| ((at as u64 * 7 + number * 13 + (at as u64 >> 8)) % 211) as u8).collect()
-}
 
 struct AccessPair {
     world: SharedIbWorld,
@@ -152,7 +147,8 @@ fn nothing_is_lost_or_comes_late_over_connections_that_fail() {
                 let is_there = pair.window()[at * APART..][..*len] == pattern(round, *len);
                 assert!(is_there, "seed {seed}, round {round}: {len} bytes");
             }
-            // The end of an epoch: later puts overwrite earlier ones, even if connections failed.
+            // After the end of an epoch, later puts overwrite earlier ones, even if connections
+            // failed.
             let small = Owned::new(vec![round as u8; 40]);
             for at in 0..5 {
                 pair.start(Direction::Put, &small, at * APART);
@@ -175,7 +171,7 @@ fn nothing_is_lost_or_comes_late_over_connections_that_fail() {
         failed += pair.world.with(|world| world.failed);
         let lost = pair.ranks.iter().map(|rank| rank.mailbox.lost.len()).sum::<usize>();
         assert_eq!(lost, 0);
-        // The connection may be made anew at this moment.
+        // The connection may just be made again.
         let last = Owned::new(vec![1]);
         pair.start(Direction::Put, &last, 0);
         pair.ends(1);
@@ -298,7 +294,6 @@ fn without_the_parameter_no_window_is_opened() {
     assert!(IbSettings { rma: false, ..settings(4, None) }.send_depth() < depth);
 }
 
-/// A window in lasting memory is registered with it.
 #[test]
 fn a_window_is_closed_before_its_memory_goes() {
     let (world, [_, mut rank]) = world(3, settings(4, None));
@@ -349,7 +344,6 @@ fn atomic_operations_tell_the_values_from_before_in_their_order() {
     }
 }
 
-/// A process also changes its own words by the adapter, over a connection with itself.
 #[test]
 fn a_process_and_its_peer_change_the_same_word() {
     for seed in 0..12 {
@@ -390,7 +384,7 @@ fn an_atomic_operation_is_never_repeated_and_its_peer_is_lost_with_it() {
         for _ in 0..40 {
             let at = RemotePlace { address: 16, key: pair.key };
             let operation = AtomicOperation::FetchAdd(1);
-            // A lost peer is not accessed any more.
+            // This process no longer accesses a lost peer.
             let Some(_) = pair.ranks[0].ib.start_atomic(OWNER, 1, operation, at) else { break };
             begun += 1;
             pair.turn();
@@ -426,7 +420,7 @@ fn an_atomic_operation_is_never_repeated_and_its_peer_is_lost_with_it() {
 #[test]
 fn an_atomic_operation_that_is_refused_fails_and_no_peer_is_lost() {
     let mut pair = AccessPair::new(3, settings(4, None), vec![0; 64]);
-    // The operations behind the refused one had no effect either.
+    // The operations behind the refused one had no effect, either.
     pair.world.with(|world| world.denies_accesses = true);
     let numbers: Vec<u64> =
         (0..5).map(|_| pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0)).collect();
@@ -529,7 +523,7 @@ fn a_process_that_cannot_reach_itself_is_not_lost() {
         pair.world.with(|world| world.failures = 0);
     }
     assert!(pair.ranks[1].mailbox.lost.is_empty());
-    // When that connection is given up, windows made from then on use messages.
+    // If this connection is abandoned, later windows use messages.
     pair.world.with(|world| world.refuses = true);
     pair.ranks[1].ib.fail(1, "the port is down".into());
     while pair.ranks[1].ib.atomics() != AtomicScope::None || !pair.ranks[1].ib.broken.is_empty() {

@@ -1,5 +1,3 @@
-//! Connections that fail.
-
 use super::{MESSAGES, Rank, SharedIbWorld, meet, settings, world};
 use crate::Membership;
 use crate::transports::ib::IbSettings;
@@ -98,7 +96,7 @@ fn a_peer_out_of_reach_for_too_long_is_lost_and_notified() {
     assert!(ranks[0].ib.leave() && ranks[1].ib.leave());
 }
 
-/// Both send `count` messages from the first turn on, and leave when all have arrived.
+/// Both send `count` messages from the first turn on, and leave when all messages have arrived.
 fn exchange(seed: u64, world: &SharedIbWorld, ranks: &mut [Rank; 2], count: u32) {
     let start = Instant::now();
     let has_all = |rank: &Rank| rank.mailbox.came.len() >= count as usize;

@@ -1,5 +1,3 @@
-//! Long pieces of messages: read by the receiver's adapter, or in envelopes.
-
 use super::{Arc, Mutex, SharedIbWorld, TURNS, settings, world};
 use crate::receives::{Receives, pattern, scattered};
 use crate::sim::Random;
@@ -59,7 +57,7 @@ fn until(
     panic!("seed {seed}: nothing moves");
 }
 
-/// Messages of lengths around the limits, each kind of memory on both sides.
+/// Messages of lengths around the limits, with each kind of memory on both sides.
 fn exchange(
     seed: u64,
     settings: IbSettings,
@@ -293,7 +291,7 @@ fn a_peer_that_has_left_leaves_nothing_lent() {
     assert!(sides[0].ib.leave());
 }
 
-/// Lasting memory is freed and allocated again at the same address between messages.
+/// Lasting memory is freed between messages, and allocated again at the same address.
 #[test]
 fn memory_that_goes_and_comes_again_has_the_new_data() {
     let len = 100_000;
@@ -322,7 +320,7 @@ fn memory_that_goes_and_comes_again_has_the_new_data() {
     }
 }
 
-/// The sender takes its buffer back and frees the memory while the receiver reads: a read of
+/// The sender takes its buffer back and frees the memory while the receiver reads. A read of
 /// deregistered memory fails the connection, and the data are no message. Later messages arrive.
 #[test]
 fn memory_that_a_peer_still_reads_can_go() {
@@ -358,7 +356,6 @@ fn memory_that_a_peer_still_reads_can_go() {
     assert!(denied > 2, "{denied}");
 }
 
-/// The adapter has ended a receive before its memory is freed.
 #[test]
 fn nothing_is_written_into_memory_that_has_gone() {
     let mut begun = 0;

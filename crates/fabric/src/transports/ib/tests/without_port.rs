@@ -1,5 +1,3 @@
-//! A process on a host without a port among others that have one.
-
 use super::{MESSAGES, Mailbox, Rank, TURNS, planned, settings, world};
 use crate::transports::ib::fake::FakeSockets;
 use crate::transports::ib::without_port::WithoutPort;
@@ -59,7 +57,7 @@ fn messages_to_and_from_a_process_without_a_port_go_over_sockets() {
             }
             assert!(rank.ib.numbers.is_empty() && rank.ib.broken.is_empty());
         }
-        // Receiving needs no port.
+        // A receiver needs no port.
         assert_eq!(run(seed, shared, [0, MESSAGES]).ib.posted, 0);
     }
 }
