@@ -1,19 +1,19 @@
-//! The required version of CRIU and how to install it: the one table of this for all messages.
+//! The required version of CRIU, and the commands that install it, for all messages.
 
-/// The oldest version that is used: older ones fail on newer kernels.
+/// Older versions fail on newer kernels.
 const NEEDED: (u32, u32) = (4, 2);
 
 struct CriuInstallation {
     system: &'static str,
     /// `ID` in its os-release(5).
     id: &'static str,
-    /// The beginning of `VERSION_ID`; empty: any.
+    /// The beginning of `VERSION_ID`; empty for any.
     version: &'static str,
     source: InstallSource,
 }
 
 enum InstallSource {
-    /// Built from source, since the packages have this older version.
+    /// The package has this older version, so CRIU is built from source.
     Built(&'static str),
     Commands(&'static str),
 }
@@ -47,7 +47,7 @@ const INSTALLATIONS: [CriuInstallation; 4] = [
     },
 ];
 
-/// Builds version [`NEEDED`] on Debian, and installs it in the PATH of each user.
+/// Builds version [`NEEDED`] on Debian, and installs it in a directory of every user's PATH.
 const BUILD: &str = "sudo apt-get install git python3 build-essential pkg-config libprotobuf-dev libprotobuf-c-dev protobuf-c-compiler \
      protobuf-compiler libnl-3-dev libnet1-dev libcap-dev uuid-dev && git clone --depth 1 --branch v4.2 \
      https://github.com/checkpoint-restore/criu && make -C criu && sudo make -C criu install-criu SBINDIR=/usr/local/bin";
@@ -69,7 +69,7 @@ pub(super) fn is_new_enough(version: &str) -> bool {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= NEEDED
 }
 
-/// How to install CRIU on this system, as lines that follow a sentence.
+/// The commands that install CRIU on this system, as lines after a sentence.
 pub(super) fn advice() -> String {
     let here = ["/etc/os-release", "/usr/lib/os-release"]
         .into_iter()
@@ -77,7 +77,7 @@ pub(super) fn advice() -> String {
     advice_for(&here.unwrap_or_default())
 }
 
-/// The line of the system with this os-release(5), or all lines for an unknown system.
+/// The line for the system of this os-release(5); all lines for an unknown system.
 fn advice_for(os_release: &str) -> String {
     let value = |name: &str| {
         let line =
