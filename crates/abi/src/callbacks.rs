@@ -1,9 +1,9 @@
 //! The types of the functions that a program passes to the library.
 //!
-//! The header takes the C types from the table [`CALLBACKS`]; the aliases are the same types as
-//! Rust function pointers. Prototypes use `Option<Alias>`, since a null pointer is legal in many
-//! places. Some predefined values are small integers that must never be called (`MPI_COMM_DUP_FN`
-//! is 1): compare the address with [`crate::constants`] before a call.
+//! The header takes the C types from the table [`CALLBACKS`]. The aliases are the same types as
+//! Rust function pointers. Prototypes use `Option<Alias>`, since many callbacks may be null. Some
+//! predefined values are small integers that must never be called (`MPI_COMM_DUP_FN` is 1): compare
+//! the address with [`crate::constants`] before a call.
 
 use std::ffi::{c_int, c_void};
 
@@ -15,15 +15,15 @@ use crate::types::{
 /// A callback type of the C interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Callback {
-    /// The C name: of a function type, not of a pointer.
+    /// The C name of the function type.
     pub name: &'static str,
     /// The C result type; empty for an older name of another type.
     pub result: &'static str,
-    /// The C parameters; for an older name, the type that it stands for.
+    /// The C parameters; for an older name, the type for which it stands.
     pub params: &'static str,
 }
 
-/// All 27 callback types; an older name follows the type that it stands for.
+/// All callback types. An older name follows the type for which it stands.
 pub static CALLBACKS: [Callback; 27] = [
     Callback {
         name: "MPI_User_function",
@@ -146,7 +146,7 @@ pub static CALLBACKS: [Callback; 27] = [
     },
 ];
 
-// "C-unwind": a C++ callback may throw an exception through the library.
+// "C-unwind" lets a C++ callback throw an exception through the library.
 
 /// `MPI_User_function`.
 pub type UserFunction =

@@ -1,12 +1,11 @@
 //! Collectives (MPI-5.0 chapter 6; nonblocking forms are in section 6.14).
 //!
-//! Each collective is one function that turns the arguments into a [`Call`] and its buffers. The
-//! blocking, nonblocking, plain and `_c` forms are one line over it. Arguments that are significant
-//! only at the root are not read at other ranks.
+//! Each collective is one function that makes a [`Call`] and its buffers from the arguments. The
+//! blocking, nonblocking, persistent and `_c` forms call it. Arguments that are significant only at
+//! the root are not read at other ranks.
 //!
-//! This module has the collectives that move data. Reductions are in `reductions`, blocks of
-//! different lengths in `vector`, intercommunicators in `inter`, persistent collectives in
-//! `persistent`, `persistent_vector` and `persistent_neighbor`.
+//! This module has collectives that move data. Reductions are in `reductions`, blocks of different
+//! lengths in `vector`, and intercommunicators in `inter`.
 
 use crate::errors::{on_comm, outcome};
 use crate::info;
@@ -36,9 +35,7 @@ pub(crate) mod vector;
 #[derive(Clone, Copy)]
 pub(crate) enum CallForm {
     Blocking,
-    /// The request is stored at this address.
     Nonblocking(*mut Request),
-    /// The persistent request is stored at this address.
     Persistent(Info, *mut Request),
 }
 
@@ -58,7 +55,7 @@ impl BufferArgs {
         library.buffer(self.address, self.count, self.datatype)
     }
 
-    /// The memory of `blocks` such buffers, one after another.
+    /// The memory of `blocks` consecutive buffers like this one.
     pub(crate) fn blocks(&self, library: &Running, blocks: i32) -> Result<UserBuf> {
         check_count(self.count)?;
         let Some(count) = self.count.checked_mul(i64::from(blocks)) else {
@@ -72,12 +69,12 @@ impl BufferArgs {
     }
 }
 
-/// The packed length in bytes of one block in a buffer of `blocks` blocks.
+/// The packed bytes of each of `blocks` blocks.
 fn block_of(all: &UserBuf, blocks: i32) -> usize {
     all.packed_len() / blocks.max(1) as usize
 }
 
-/// Checks that a sent block has the length of its receive block.
+/// Fails unless a sent block has the length of its receive block.
 pub(crate) fn check_blocks(sent: usize, received: usize) -> Result<()> {
     if sent == received {
         return Ok(());
@@ -91,9 +88,9 @@ pub(crate) fn check_blocks(sent: usize, received: usize) -> Result<()> {
     ))
 }
 
-/// Checks the length of a rank's own block. Other ranks wait for this rank if the collective goes
-/// through shared memory for either length. Then the rank takes part by `run` before it fails, so
-/// that the ranks agree on the next collective.
+/// Fails unless this rank's own block has the same length in both buffers. In a shared-memory
+/// collective the other ranks wait for this rank. So before such a failure the rank takes part by
+/// `run`, and all ranks agree on the next collective.
 fn check_own_block(
     library: &Running,
     comm: &Communicator,
@@ -108,13 +105,12 @@ fn check_own_block(
         && is_served(sent)
         && is_served(received)
     {
-        // The caller gets the error of its arguments.
+        // The caller gets the error about the lengths.
         let _ = run();
     }
     checked
 }
 
-/// Temporary memory of this length in bytes.
 fn scratch(bytes: usize) -> Result<UserBuf> {
     let room = Scratch::bytes(bytes)
         .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
@@ -153,7 +149,7 @@ fn run(
                         how,
                         form,
                     ),
-                    // Staging keeps the shape of an area.
+                    // Staging keeps the shape of each area.
                     _ => Ok(()),
                 }
             })
@@ -165,7 +161,7 @@ fn run(
     }
 }
 
-/// Runs a collective that moves data and whose buffers may be lists of blocks.
+/// Runs a collective that moves data between buffers or lists of blocks.
 pub(crate) fn movement_of(
     library: &Running,
     comm: &Communicator,
@@ -209,7 +205,7 @@ fn run_plan(
             unsafe { put(place, request.raw() as Request, "request") }
         }
         CallForm::Persistent(info, place) => {
-            // No key of the info is known, but the handle must be valid.
+            // No key is known, but the handle must be valid.
             info::given(info)?;
             let request =
                 library.process.collective_init(comm, call, memory, how.combine, how.call)?;
@@ -219,7 +215,7 @@ fn run_plan(
     }
 }
 
-/// The call on an intercommunicator, or `None` for an intracommunicator.
+/// The description of a call on an intercommunicator; `None` for an intracommunicator.
 fn across<'a>(
     library: &'static Running,
     comm: &'a Communicator,

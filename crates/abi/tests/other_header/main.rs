@@ -19,10 +19,9 @@ struct Difference {
     theirs: Option<&'static str>,
 }
 
-/// All differences, each with its reason. An entry whose difference has gone must be removed.
+/// All differences, each with its reason. An entry without a difference must be removed.
 const JUSTIFIED: &[Difference] = &[
-    // The list of symbols in the ABI chapter of MPI-5.0 has these names; MPICH does not export
-    // them.
+    // MPI-5.0, ABI chapter, lists these symbols; MPICH does not export them.
     Difference {
         name: "MPI_Precv_init_c",
         ours: Some(
@@ -37,8 +36,8 @@ const JUSTIFIED: &[Difference] = &[
         ),
         theirs: None,
     },
-    // The names of the structs behind the handles of the tool interface: ours are those of the MPI
-    // Forum's header. Only C++ functions of a program with such a parameter have other symbols.
+    // The structs behind the handles of the tool interface. Ours have the names of the MPI Forum's
+    // header. The names occur only in symbols of C++ functions with such a parameter.
     tag("MPI_T_cvar_handle", "struct MPI_ABI_T_cvar_handle *", "struct MPI_T_cvar_handle_t *"),
     tag("MPI_T_enum", "struct MPI_ABI_T_enum *", "struct MPI_T_enum_t *"),
     tag(
@@ -59,7 +58,7 @@ const fn tag(name: &'static str, ours: &'static str, theirs: &'static str) -> Di
     Difference { name, ours: Some(ours), theirs: Some(theirs) }
 }
 
-/// The other header. A missing header fails the test.
+/// A missing header fails the test.
 fn other_header() -> PathBuf {
     let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/mpich/include/mpi_abi.h");
     let header = std::env::var_os("OXMPI_TEST_MPICH_HEADER").map_or_else(own, PathBuf::from);
@@ -118,8 +117,7 @@ fn the_header_agrees_with_that_of_another_library() {
     }
 }
 
-/// Every difference is found; names of parameters, spaces, and arrays written as pointers are no
-/// difference.
+/// Names of parameters, spaces, and arrays written as pointers are no differences.
 #[test]
 fn wrong_declarations_are_found() {
     let right = oxmpi_abi::header();
