@@ -90,13 +90,14 @@ pub(crate) fn check_blocks(sent: usize, received: usize) -> Result<()> {
 
 /// Fails unless this rank's own block has the same length in both buffers. In a shared-memory
 /// collective the other ranks wait for this rank. So before such a failure the rank takes part by
-/// `run`, and all ranks agree on the next collective.
+/// `call` on `buffers`, and all ranks agree on the next collective.
 fn check_own_block(
     library: &Running,
     comm: &Communicator,
     (collective, form): (Collective, &CallForm),
     (sent, received): (usize, usize),
-    run: impl FnOnce() -> Result<()>,
+    call: Call,
+    buffers: impl FnOnce() -> Result<(UserBuf, UserBuf)>,
 ) -> Result<()> {
     let checked = check_blocks(sent, received);
     let is_served = |bytes| library.process.serves_in_memory(comm, collective, bytes);
@@ -106,7 +107,8 @@ fn check_own_block(
         && is_served(received)
     {
         // The caller gets the error about the lengths.
-        let _ = run();
+        let _ = buffers()
+            .and_then(|buffers| movement(library, comm, call, buffers, CallForm::Blocking));
     }
     checked
 }
@@ -277,22 +279,13 @@ fn gather(
             let output = receive.blocks(library, communicator.size())?;
             let block = block_of(&output, communicator.size());
             if !in_place {
-                let lengths = (input.packed_len(), block);
                 check_own_block(
                     library,
                     communicator,
                     (Collective::Gather, &form),
-                    lengths,
-                    || {
-                        let call = Call::Gather { root, block: Shared(block), in_place: true };
-                        movement(
-                            library,
-                            communicator,
-                            call,
-                            (UserBuf::empty(), output.clone()),
-                            CallForm::Blocking,
-                        )
-                    },
+                    (input.packed_len(), block),
+                    Call::Gather { root, block: Shared(block), in_place: true },
+                    || Ok((UserBuf::empty(), output.clone())),
                 )?;
             }
             (output, block)
@@ -329,22 +322,13 @@ fn scatter(
             let input = send.blocks(library, communicator.size())?;
             let block = block_of(&input, communicator.size());
             if !in_place {
-                let lengths = (block, output.packed_len());
                 check_own_block(
                     library,
                     communicator,
                     (Collective::Scatter, &form),
-                    lengths,
-                    || {
-                        let call = Call::Scatter { root, block: Shared(block), in_place: true };
-                        movement(
-                            library,
-                            communicator,
-                            call,
-                            (input.clone(), UserBuf::empty()),
-                            CallForm::Blocking,
-                        )
-                    },
+                    (block, output.packed_len()),
+                    Call::Scatter { root, block: Shared(block), in_place: true },
+                    || Ok((input.clone(), UserBuf::empty())),
                 )?;
             }
             (input, block)
@@ -383,17 +367,8 @@ fn allgather(
                 communicator,
                 (Collective::Allgather, &form),
                 (sent, block),
-                || {
-                    let call = Call::Allgather { block: Shared(sent), in_place };
-                    let output = scratch(sent * communicator.size() as usize)?;
-                    movement(
-                        library,
-                        communicator,
-                        call,
-                        (input.clone(), output),
-                        CallForm::Blocking,
-                    )
-                },
+                Call::Allgather { block: Shared(sent), in_place },
+                || Ok((input.clone(), scratch(sent * communicator.size() as usize)?)),
             )?;
         }
         let call = Call::Allgather { block: Shared(block), in_place };
@@ -429,17 +404,8 @@ fn alltoall(
                 communicator,
                 (Collective::Alltoall, &form),
                 (sent, block),
-                || {
-                    let call = Call::Alltoall { block: Shared(sent), in_place };
-                    let output = scratch(sent * communicator.size() as usize)?;
-                    movement(
-                        library,
-                        communicator,
-                        call,
-                        (input.clone(), output),
-                        CallForm::Blocking,
-                    )
-                },
+                Call::Alltoall { block: Shared(sent), in_place },
+                || Ok((input.clone(), scratch(sent * communicator.size() as usize)?)),
             )?;
         }
         let call = Call::Alltoall { block: Shared(block), in_place };

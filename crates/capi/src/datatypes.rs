@@ -92,7 +92,6 @@ fn with_attributes(library: &Running, handle: Handle) -> Result<Option<Arc<Datat
     Ok(datatype.attributes.were_set().then(|| Arc::clone(&datatype)))
 }
 
-///
 /// # Safety
 /// Each array must be null or point to `count` elements.
 #[inline(always)]

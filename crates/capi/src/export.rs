@@ -70,8 +70,8 @@ fn last_call() -> u16 {
 /// `fn MPI_X(` must stand at the start of a line, where the build script finds it
 /// ([`oxmpi_abi::coverage`]).
 ///
-/// The calling C program guarantees that its pointers are valid as the standard requires. `//
-/// SAFETY:` comments in bodies refer to this guarantee.
+/// The calling C program guarantees that its pointers are valid as the standard requires. Unsafe
+/// blocks in bodies rely on this guarantee.
 macro_rules! mpi {
     ($(
         $(#[$meta:meta])*

@@ -244,19 +244,15 @@ mpi! {
                 Some(Topology::DistGraph(_)) => abi::MPI_DIST_GRAPH,
                 None => abi::MPI_UNDEFINED,
             };
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(status, kind, "status") }
+            put_all(status, [kind], "status")
         })
     }
 
     fn MPI_Graphdims_get(comm: Comm, nnodes: *mut c_int, nedges: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Graphdims_get, comm, |_, communicator| {
             let graph = communicator.graph()?;
-            // SAFETY: the C program passes places for integers.
-            unsafe {
-                put(nnodes, graph.index().len() as c_int, "nnodes")?;
-                put(nedges, graph.edges().len() as c_int, "nedges")
-            }
+            put_all(nnodes, [graph.index().len() as c_int], "nnodes")?;
+            put_all(nedges, [graph.edges().len() as c_int], "nedges")
         })
     }
 
@@ -272,8 +268,7 @@ mpi! {
 
     fn MPI_Cartdim_get(comm: Comm, ndims: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cartdim_get, comm, |_, communicator| {
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(ndims, communicator.cartesian()?.dims().len() as c_int, "ndims") }
+            put_all(ndims, [communicator.cartesian()?.dims().len() as c_int], "ndims")
         })
     }
 
@@ -291,8 +286,7 @@ mpi! {
         on_comm(FuncId::MPI_Cart_rank, comm, |_, communicator| {
             let grid = communicator.cartesian()?;
             let found = grid.rank(integers(coords, grid.dims().len(), "coords")?)?;
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(rank, found.cast_signed(), "rank") }
+            put_all(rank, [found.cast_signed()], "rank")
         })
     }
 
@@ -309,8 +303,7 @@ mpi! {
         on_comm(FuncId::MPI_Graph_neighbors_count, comm, |_, communicator| {
             let graph = communicator.graph()?;
             let neighbors = graph.neighbors(communicator.member(rank, "rank")?).unwrap_or_default();
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(nneighbors, neighbors.len() as c_int, "nneighbors") }
+            put_all(nneighbors, [neighbors.len() as c_int], "nneighbors")
         })
     }
 
@@ -326,12 +319,9 @@ mpi! {
     fn MPI_Dist_graph_neighbors_count(comm: Comm, indegree: *mut c_int, outdegree: *mut c_int, weighted: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_neighbors_count, comm, |_, communicator| {
             let graph = communicator.dist_graph()?;
-            // SAFETY: the C program passes places for integers.
-            unsafe {
-                put(indegree, graph.incoming.ranks.len() as c_int, "indegree")?;
-                put(outdegree, graph.outgoing.ranks.len() as c_int, "outdegree")?;
-                put(weighted, c_int::from(graph.weighted), "weighted")
-            }
+            put_all(indegree, [graph.incoming.ranks.len() as c_int], "indegree")?;
+            put_all(outdegree, [graph.outgoing.ranks.len() as c_int], "outdegree")?;
+            put_all(weighted, [c_int::from(graph.weighted)], "weighted")
         })
     }
 
@@ -352,11 +342,8 @@ mpi! {
         on_comm(FuncId::MPI_Cart_shift, comm, |_, communicator| {
             let grid = communicator.cartesian()?;
             let (source, destination) = grid.shift(communicator.team.rank, direction, disp)?;
-            // SAFETY: the C program passes places for integers.
-            unsafe {
-                put(rank_source, rank_or_null(source), "rank_source")?;
-                put(rank_dest, rank_or_null(destination), "rank_dest")
-            }
+            put_all(rank_source, [rank_or_null(source)], "rank_source")?;
+            put_all(rank_dest, [rank_or_null(destination)], "rank_dest")
         })
     }
 
@@ -377,16 +364,14 @@ mpi! {
         on_comm(FuncId::MPI_Cart_map, comm, |_, communicator| {
             let lengths = integers(dims, check_length(ndims, "ndims")?, "dims")?;
             if lengths.contains(&0) && lengths.iter().all(|length| *length >= 0) {
-                // SAFETY: the C program passes a place for an integer. A grid with a dimension of 0
-                // has no ranks.
-                return unsafe { put(newrank, abi::MPI_UNDEFINED, "newrank") };
+                // A grid with a dimension of 0 has no ranks.
+                return put_all(newrank, [abi::MPI_UNDEFINED], "newrank");
             }
             let grid = grid(ndims, dims, periods)?;
             check_cartesian_size(communicator, &grid)?;
             let rank = communicator.rank();
             let mapped = if rank < grid.size() { rank } else { abi::MPI_UNDEFINED };
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(newrank, mapped, "newrank") }
+            put_all(newrank, [mapped], "newrank")
         })
     }
 
@@ -396,8 +381,7 @@ mpi! {
             check_graph_size(communicator, nodes)?;
             let rank = communicator.rank();
             let mapped = if (rank as usize) < nodes { rank } else { abi::MPI_UNDEFINED };
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(newrank, mapped, "newrank") }
+            put_all(newrank, [mapped], "newrank")
         })
     }
 }

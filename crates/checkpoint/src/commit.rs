@@ -59,16 +59,8 @@ impl Step {
     ];
 
     /// The name by which tests select the step.
-    pub fn name(self) -> &'static str {
-        match self {
-            Step::Begun => "begun",
-            Step::Imaged => "imaged",
-            Step::Synced => "synced",
-            Step::Sealed => "sealed",
-            Step::Renamed => "renamed",
-            Step::Published => "published",
-            Step::Retired => "retired",
-        }
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
@@ -77,10 +69,8 @@ impl Step {
 pub enum CommitError {
     #[error("the directory for checkpoints {path} cannot be used: {error}; name another one with '--dir DIR' or the parameter cr_base_dir", path = .0.display(), error = .1)]
     Base(PathBuf, io::Error),
-    /// Other users could replace sets in the base directory.
     #[error(transparent)]
     Distrust(Distrust),
-    /// Set numbers are exhausted.
     #[error("the set {path} has the last number that a set can have: rename it, or name another directory with '--dir DIR'", path = .0.display())]
     Last(PathBuf),
     #[error("{path} cannot be written: {error}{}", remedy(.1), path = .0.display(), error = .1)]
@@ -394,7 +384,7 @@ mod tests {
     #[test]
     fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
         for crash in Step::ALL {
-            let base = base(crash.name());
+            let base = base(&crash.name());
             draft(&base, "old").publish(example(), 0, &mut |_| {}).unwrap();
             let mut new = draft(&base, "new");
             let crashed = catch_unwind(AssertUnwindSafe(|| {

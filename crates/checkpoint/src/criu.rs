@@ -219,6 +219,13 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root() && may_make_namespaces()
 }
 
+/// Sends CRIU's output to a file in `work`: a pipe would end CRIU together with the pipe's reader.
+pub(crate) fn log_output(command: &mut Command, work: &Path) -> io::Result<()> {
+    let output = std::fs::File::create(work.join(OUTPUT))?;
+    command.stdout(output.try_clone()?).stderr(output);
+    Ok(())
+}
+
 /// Directories and the action program of one run of CRIU.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
@@ -230,17 +237,17 @@ pub struct Places<'a> {
 /// A checked directory that CRIU inherits as a descriptor. A path could lead to another directory
 /// by the time CRIU opens it.
 #[derive(Debug)]
-pub(crate) struct Handed {
+pub(crate) struct InheritedFolder {
     _fd: OwnedFd,
     path: PathBuf,
 }
 
-impl Handed {
-    pub(crate) fn new(folder: Folder) -> io::Result<Handed> {
+impl InheritedFolder {
+    pub(crate) fn new(folder: Folder) -> io::Result<InheritedFolder> {
         let fd = OwnedFd::from(folder);
         fcntl_setfd(&fd, FdFlags::empty())?;
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd()).into();
-        Ok(Handed { _fd: fd, path })
+        Ok(InheritedFolder { _fd: fd, path })
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK};
 use crate::criu::{
-    Criu, CriuFailure, OUTPUT, Places, has_descriptor_under_way, pause_s, stream_of,
+    Criu, CriuFailure, Places, has_descriptor_under_way, log_output, pause_s, stream_of,
 };
 use crate::devices::{OuterDevice, devices_of};
 use crate::files::Survey;
@@ -62,7 +62,7 @@ pub struct CheckpointRequest {
     pub program: String,
     pub ranks: u32,
     pub transport: String,
-    /// Of checkpoints without a request.
+    /// Automatic checkpoints.
     pub supervision: Option<Supervision>,
 }
 
@@ -95,7 +95,6 @@ pub enum MakeError {
     Criu(CriuFailure),
     #[error("{0}")]
     Standing(String),
-    /// Descriptors are in transit, which CRIU does not restore.
     #[error(
         "open files are in transit between processes of the job, which CRIU does not restore: they carry messages of more than 64 KiB over \
          daemons (rpi lamd) that no rank has received yet; {ATTEMPTS} attempts have failed; try again, or run the job over another \
@@ -106,11 +105,7 @@ pub enum MakeError {
         "CRIU was ended by signal {signal} while it made the image of {image}: processes in which its code ran may end by this (SIGPIPE, \
          SIGTRAP, SIGSEGV); mpirun reports the first one"
     )]
-    Killed {
-        /// Of all processes or of one rank.
-        image: String,
-        signal: i32,
-    },
+    Killed { image: String, signal: i32 },
     #[error("rank {0}: {text}{quoted}", text = .1.text, quoted = quoted(&.1.quoted))]
     Rank(u32, CriuFailure),
     #[error(
@@ -200,7 +195,7 @@ pub fn make(
     let mut attempts = 1..=ATTEMPTS;
     let is_well = loop {
         let command = criu.dump(request.mpirun, &places, &streams, request.ends);
-        let is_well = run(criu, command, &work.join(OUTPUT), None, || "all processes".into())?;
+        let is_well = run(criu, command, &work, None, || "all processes".into())?;
         let is_again = fs::remove_file(work.join(AGAIN)).is_ok() && attempts.next().is_some();
         if is_well || !is_again {
             break is_well;
@@ -276,19 +271,18 @@ pub(crate) fn turn(process: u32) -> Option<fs::File> {
     Some(file)
 }
 
-/// Runs CRIU to make an image; returns whether it succeeded. Its output goes to a file: a pipe
-/// would end CRIU together with the pipe's reader. `namespace` is the PID namespace of CRIU if it
-/// is another than this process's. `image` names the image in errors.
+/// Runs CRIU to make an image, with its output in the directory `work`; returns whether it
+/// succeeded. `namespace` is the PID namespace of CRIU if it is another than this process's. `image`
+/// names the image in errors.
 pub(crate) fn run(
     criu: &Criu,
     mut command: Command,
-    output: &Path,
+    work: &Path,
     namespace: Option<&PidNamespace>,
     image: impl FnOnce() -> String,
 ) -> Result<bool, MakeError> {
     let mut wait = || {
-        let file = fs::File::create(output)?;
-        command.stdout(file.try_clone()?).stderr(file);
+        log_output(&mut command, work)?;
         let mut child = match namespace {
             Some(namespace) => namespace.spawn(&mut command)?,
             None => command.spawn()?,
@@ -303,7 +297,7 @@ pub(crate) fn run(
 }
 
 /// Waits until the parents of an ended job's processes have collected them.
-pub(crate) fn await_end(tasks: &[u32]) {
+pub fn await_end(tasks: &[u32]) {
     let start = Instant::now();
     while !taken(tasks).is_empty() && start.elapsed() < REAPING {
         std::thread::sleep(Duration::from_millis(10));

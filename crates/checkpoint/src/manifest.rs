@@ -28,12 +28,11 @@ pub enum ManifestError {
     Format(u32),
     #[error("it is damaged: its checksum is not the one that it was written with")]
     Damaged,
-    /// The checksum is right, but the JSON is invalid.
     #[error("its contents are invalid: {0}")]
     Nonsense(String),
 }
 
-/// The contents of the file `manifest`.
+/// A set's description, the contents of the file `manifest`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     pub made: Made,
@@ -88,7 +87,7 @@ pub struct JobRecord {
     pub output_files: [Option<PathBuf>; 2],
     /// The numbers of all processes and threads.
     pub tasks: Vec<u32>,
-    /// Of checkpoints without a request.
+    /// Automatic checkpoints.
     #[serde(default)]
     pub supervision: Option<Supervision>,
 }

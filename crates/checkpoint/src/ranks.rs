@@ -21,13 +21,14 @@ use rustix::fs::{OFlags, SeekFrom, seek};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK, private_directory};
-use crate::criu::{Criu, Handed, OUTPUT, Places, close_sockets, has_descriptor_under_way};
+use crate::criu::{
+    Criu, InheritedFolder, Places, close_sockets, has_descriptor_under_way, log_output,
+};
 use crate::devices::{OuterDevice, devices_of, open_all};
 use crate::files::{Descriptor, Policy, Survey, WrittenFile, nonblocking_sockets};
 use crate::machine;
-use crate::making::{
-    Checkpoint, CheckpointRequest, MakeError, await_end, job_of, pause_at, run, turn,
-};
+pub use crate::making::await_end as await_gone;
+use crate::making::{Checkpoint, CheckpointRequest, MakeError, job_of, pause_at, run, turn};
 use crate::manifest::{Cost, JobRecord, Manifest, OpenFile, RankImage, RankImages, Stream};
 use crate::origins::{NamespaceGroup, NumberSpace, decide};
 use crate::restart::{self, FittedFiles, RestartError};
@@ -125,19 +126,12 @@ impl Making {
     ) -> Result<Made, MakeError> {
         let mpirun = self.request.mpirun;
         let (image, work) = (self.draft.image(), self.draft.work());
-        let write = |path: PathBuf, bytes: &[u8]| {
-            fs::write(&path, bytes)
-                .map_err(|error| MakeError::from(CommitError::Write(path, error)))
-        };
         write(image.join(STATE), &still.state)?;
         if let Some(schema) = &still.schema {
             write(image.join(SCHEMA), schema.as_bytes())?;
         }
         let of_job = |error| MakeError::Job(mpirun, error);
-        write(
-            image.join(ENVIRONMENT),
-            &fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?,
-        )?;
+        write_environment(mpirun, &image)?;
         let (far, near): (Vec<_>, Vec<_>) =
             still.ranks.iter().cloned().partition(|rank| rank.is_far);
         let word =
@@ -199,6 +193,15 @@ impl Making {
     }
 }
 
+fn write(path: PathBuf, bytes: &[u8]) -> Result<(), MakeError> {
+    Ok(fs::write(&path, bytes).map_err(|error| CommitError::Write(path, error))?)
+}
+
+fn write_environment(mpirun: u32, image: &Path) -> Result<(), MakeError> {
+    let environment = fs::read(format!("/proc/{mpirun}/environ"));
+    write(image.join(ENVIRONMENT), &environment.map_err(|error| MakeError::Job(mpirun, error))?)
+}
+
 /// Whether this host sees the draft that another host makes, which has a file with this word.
 pub fn is_seen(directory: &Path, word: &str) -> bool {
     // On a host without the draft, this path may lead to a file of any user.
@@ -223,12 +226,7 @@ pub fn save<S, E: From<MakeError>>(
     let mut draft = Draft::begin(&request.base, JobName::new(&request.program, &request.id))
         .map_err(MakeError::from)?;
     pause_at(Step::Begun);
-    let environment = draft.image().join(ENVIRONMENT);
-    let text = fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?;
-    let write = |path: PathBuf, bytes: &[u8]| {
-        fs::write(&path, bytes).map_err(|error| MakeError::from(CommitError::Write(path, error)))
-    };
-    write(environment, &text)?;
+    write_environment(mpirun, &draft.image())?;
     let (saved, schema) = save()?;
     if let Some(schema) = schema {
         write(draft.image().join(SCHEMA), schema.as_bytes())?;
@@ -387,7 +385,7 @@ fn image_one(
     // Inside its namespace CRIU sees only the numbers of that namespace.
     let command = criu.dump(process, &places, &outside, false);
     let named = || format!("rank {}", rank.number);
-    if !run(criu, command, &work.join(OUTPUT), space.namespace.as_ref(), named)? {
+    if !run(criu, command, &work, space.namespace.as_ref(), named)? {
         return Err(MakeError::Rank(rank.number, criu.failure(&work, true)));
     }
     if has_descriptor_under_way(&image) {
@@ -420,7 +418,7 @@ impl Made {
     }
 }
 
-/// Two ranks that share memory, or an open file without a name. A restart would make two of it.
+/// Two ranks that share memory, or an open file without a name. A restart would duplicate it.
 fn shared_memory(trees: &[(u32, Tree)]) -> io::Result<Option<(u32, u32)>> {
     let mut owners = BTreeMap::new();
     for (rank, tree) in trees {
@@ -460,11 +458,6 @@ fn nameless_in(maps: &str) -> impl Iterator<Item = (String, u64)> + '_ {
         let is_it = rights.ends_with('s') && line.ends_with(" (deleted)");
         is_it.then_some((device.to_string(), inode.parse().ok()?))
     })
-}
-
-/// Waits until these processes and threads of an ended job are gone.
-pub fn await_gone(running: &[u32]) {
-    await_end(running);
 }
 
 fn open_file(process: u32, number: u32) -> Option<OpenFile> {
@@ -680,7 +673,7 @@ fn begin(
     rank: &Given<'_>,
 ) -> Result<(PathBuf, Child), RestartError> {
     let name = format!("rank.{}", rank.rank);
-    let image = Handed::new(set.image_folder(Some(&name))?);
+    let image = InheritedFolder::new(set.image_folder(Some(&name))?);
     let image = image.map_err(|error| kernel("no descriptor for CRIU", error))?;
     let work = work.join(&name);
     private_directory(&work).map_err(|error| kernel("no directory for CRIU's log", error))?;
@@ -698,10 +691,7 @@ fn begin(
     let numbers: Vec<(i32, &Stream)> =
         named.iter().map(|(number, stream)| (*number, stream)).collect();
     let mut command: Command = criu.restore(&places, &numbers);
-    let output = fs::File::create(work.join(OUTPUT))
-        .map_err(|error| kernel("no file for CRIU's output", error))?;
-    let errors = output.try_clone().map_err(|error| kernel("no file for CRIU's output", error))?;
-    command.stdout(output).stderr(errors);
+    log_output(&mut command, &work).map_err(|error| kernel("no file for CRIU's output", error))?;
     let started = match rank.namespace {
         Some(namespace) => namespace.spawn(&mut command),
         None => command.spawn(),

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::criu::{Criu, CriuFailure, Handed, OUTPUT, Places};
+use crate::criu::{Criu, CriuFailure, InheritedFolder, Places, log_output};
 use crate::devices::{OuterDevice, open_all};
 use crate::files::{FileVerdict, NeededFile, Policy, WrittenFile};
 use crate::machine;
 use crate::making::{ACTION_PROGRAM, MakeError, quoted};
 use crate::manifest::Stream;
 use crate::set::{Set, SetError};
-use crate::tails::{ContentPiece, Fitted, Locked, TailError, Tails};
+use crate::tails::{ContentPiece, Fitted, LockedFile, TailError, Tails};
 use crate::tree::{Taken, taken};
 
 /// The first option on the command line of a restored job. A directory follows it.
@@ -226,7 +226,7 @@ pub(crate) fn fit_files_of(
 impl FittedFiles {
     /// Brings one file to its length, unless an agent of another host did so meanwhile.
     fn fit(&mut self, file: &WrittenFile, policy: Policy) -> Result<Option<Fitted>, RestartError> {
-        let locked = Locked::new(file)?;
+        let locked = LockedFile::new(file)?;
         let (verdict, pieces) = judge_file(file, &self.tails, policy);
         match verdict {
             FileVerdict::Fit(_) => Ok(Some(self.tails.fit(&file.path, &locked, &pieces)?)),
@@ -337,7 +337,8 @@ pub fn bring_back(
         .into_iter()
         .chain(opened.iter().map(|fd| fd.as_raw_fd()).zip(&of_devices))
         .collect();
-    let image = Handed::new(set.image_folder(None)?).map_err(kernel("no descriptor for CRIU"))?;
+    let image =
+        InheritedFolder::new(set.image_folder(None)?).map_err(kernel("no descriptor for CRIU"))?;
     let action = work.join(ACTION_PROGRAM);
     std::os::unix::fs::symlink(program, &action).map_err(kernel("no link for CRIU"))?;
     let places = Places { image: image.path(), work, action: Some(&action) };
@@ -346,10 +347,8 @@ pub fn bring_back(
         // CRIU gives its own terminal to the job.
         command.stdin(terminal);
     }
-    let output =
-        std::fs::File::create(work.join(OUTPUT)).map_err(kernel("no file for CRIU's output"))?;
-    let errors = output.try_clone().map_err(kernel("no file for CRIU's output"))?;
-    let status = command.stdout(output).stderr(errors).status();
+    log_output(&mut command, work).map_err(kernel("no file for CRIU's output"))?;
+    let status = command.status();
     let what = format!("{} cannot be started", criu.program.display());
     let status = status.map_err(kernel(&what))?;
     if !status.success() {

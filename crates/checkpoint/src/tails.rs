@@ -73,15 +73,15 @@ pub struct Fitted {
 type Time = (i64, i64);
 
 #[derive(Debug)]
-pub(crate) struct Locked(File);
+pub(crate) struct LockedFile(File);
 
-impl Locked {
-    pub(crate) fn new(file: &WrittenFile) -> Result<Locked, TailError> {
+impl LockedFile {
+    pub(crate) fn new(file: &WrittenFile) -> Result<LockedFile, TailError> {
         let opened = file.open(OpenOptions::new().read(true).write(true));
         let opened = opened.map_err(|error| TailError::File(file.path.clone(), error))?;
         // Some file systems have no locks. Two agents may then fail, but no data are lost.
         let _ = rustix::io::retry_on_intr(|| flock(&opened, FlockOperation::LockExclusive));
-        Ok(Locked(opened))
+        Ok(LockedFile(opened))
     }
 }
 
@@ -265,7 +265,7 @@ impl Tails {
     pub(crate) fn fit(
         &mut self,
         path: &Path,
-        Locked(file): &Locked,
+        LockedFile(file): &LockedFile,
         pieces: &[ContentPiece],
     ) -> Result<Fitted, TailError> {
         let failed = |error| TailError::File(path.to_path_buf(), error);

@@ -24,11 +24,11 @@ const STICKY: u32 = 0o1000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distrust {
     pub path: PathBuf,
-    why: Why,
+    why: DistrustReason,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Why {
+enum DistrustReason {
     Owner(u32),
     /// The mode lets other users write.
     Mode(u32),
@@ -44,33 +44,33 @@ impl fmt::Display for Distrust {
         let path = self.path.display();
         let own = rustix::process::geteuid().as_raw();
         match self.why {
-            Why::Owner(user) => write!(
+            DistrustReason::Owner(user) => write!(
                 f,
                 "{path} belongs to user {user}, and a set must belong to its reader (user {own}) \
                  or to root: name a set of your own, or let user {user} restart it"
             ),
-            Why::Mode(mode) => write!(
+            DistrustReason::Mode(mode) => write!(
                 f,
                 "{path} may be written by others (mode {mode:04o}): if nobody has changed it, forbid that (chmod -R go-w {path})"
             ),
-            Why::BaseOwner(user) => write!(
+            DistrustReason::BaseOwner(user) => write!(
                 f,
                 "the directory {path} belongs to user {user}, who can replace the sets in it: keep \
                  sets in a directory of your own ('--dir DIR', parameter cr_base_dir)"
             ),
-            Why::BaseMode(mode) => write!(
+            DistrustReason::BaseMode(mode) => write!(
                 f,
                 "others can replace the sets in {path} (mode {mode:04o}): forbid it (chmod go-w \
                  {path}, or chmod +t {path} where several users have sets), or keep them elsewhere \
                  ('--dir DIR', parameter cr_base_dir)"
             ),
-            Why::Kind(kind) => {
+            DistrustReason::Kind(kind) => {
                 write!(
                     f,
                     "{path} is {kind}, which 'oxmpi checkpoint' does not make: remove it, or name another set"
                 )
             }
-            Why::Length(bytes) => {
+            DistrustReason::Length(bytes) => {
                 write!(
                     f,
                     "{path} has {bytes} bytes, which is too much for such a file: name another set"
@@ -99,10 +99,10 @@ fn judge(path: &Path, is: &Stat, wanted: FileType) -> Result<(), TrustError> {
     let distrust = |why| Err(Distrust { path: path.to_path_buf(), why }.into());
     let found = FileType::from_raw_mode(is.st_mode);
     if !is_trusted(is.st_uid) {
-        return distrust(Why::Owner(is.st_uid));
+        return distrust(DistrustReason::Owner(is.st_uid));
     }
     if found != wanted {
-        return distrust(Why::Kind(match found {
+        return distrust(DistrustReason::Kind(match found {
             FileType::Symlink => "a symbolic link",
             FileType::Fifo => "a FIFO",
             FileType::Socket => "a socket",
@@ -112,7 +112,7 @@ fn judge(path: &Path, is: &Stat, wanted: FileType) -> Result<(), TrustError> {
         }));
     }
     if is.st_mode & OTHERS != 0 {
-        return distrust(Why::Mode(is.st_mode & 0o7777));
+        return distrust(DistrustReason::Mode(is.st_mode & 0o7777));
     }
     Ok(())
 }
@@ -121,10 +121,10 @@ fn judge(path: &Path, is: &Stat, wanted: FileType) -> Result<(), TrustError> {
 fn judge_base(path: &Path, is: &Stat) -> Result<(), TrustError> {
     let distrust = |why| Err(Distrust { path: path.to_path_buf(), why }.into());
     if !is_trusted(is.st_uid) {
-        return distrust(Why::BaseOwner(is.st_uid));
+        return distrust(DistrustReason::BaseOwner(is.st_uid));
     }
     if is.st_mode & OTHERS != 0 && is.st_mode & STICKY == 0 {
-        return distrust(Why::BaseMode(is.st_mode & 0o7777));
+        return distrust(DistrustReason::BaseMode(is.st_mode & 0o7777));
     }
     Ok(())
 }
@@ -222,7 +222,7 @@ impl Folder {
         let path = self.path.join(relative);
         let (file, bytes) = self.file(relative)?;
         if bytes > limit {
-            return Err(Distrust { path, why: Why::Length(bytes) }.into());
+            return Err(Distrust { path, why: DistrustReason::Length(bytes) }.into());
         }
         let mut text = Vec::new();
         file.take(limit).read_to_end(&mut text).map_err(|error| TrustError::Kernel(path, error))?;

@@ -70,46 +70,30 @@ pub enum Form {
 
 /// The constructor that made a type (MPI-5.0 section 5.1.13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
 pub enum Combiner {
-    Named,
-    Dup,
-    Contiguous,
-    Vector,
-    Hvector,
-    Indexed,
-    Hindexed,
-    IndexedBlock,
-    HindexedBlock,
-    Struct,
-    Subarray,
-    Darray,
-    F90Real,
-    F90Complex,
-    F90Integer,
-    Resized,
+    Named = abi::MPI_COMBINER_NAMED,
+    Dup = abi::MPI_COMBINER_DUP,
+    Contiguous = abi::MPI_COMBINER_CONTIGUOUS,
+    Vector = abi::MPI_COMBINER_VECTOR,
+    Hvector = abi::MPI_COMBINER_HVECTOR,
+    Indexed = abi::MPI_COMBINER_INDEXED,
+    Hindexed = abi::MPI_COMBINER_HINDEXED,
+    IndexedBlock = abi::MPI_COMBINER_INDEXED_BLOCK,
+    HindexedBlock = abi::MPI_COMBINER_HINDEXED_BLOCK,
+    Struct = abi::MPI_COMBINER_STRUCT,
+    Subarray = abi::MPI_COMBINER_SUBARRAY,
+    Darray = abi::MPI_COMBINER_DARRAY,
+    F90Real = abi::MPI_COMBINER_F90_REAL,
+    F90Complex = abi::MPI_COMBINER_F90_COMPLEX,
+    F90Integer = abi::MPI_COMBINER_F90_INTEGER,
+    Resized = abi::MPI_COMBINER_RESIZED,
 }
 
 impl Combiner {
     /// The ABI's value.
     pub fn to_int(self) -> i32 {
-        match self {
-            Combiner::Named => abi::MPI_COMBINER_NAMED,
-            Combiner::Dup => abi::MPI_COMBINER_DUP,
-            Combiner::Contiguous => abi::MPI_COMBINER_CONTIGUOUS,
-            Combiner::Vector => abi::MPI_COMBINER_VECTOR,
-            Combiner::Hvector => abi::MPI_COMBINER_HVECTOR,
-            Combiner::Indexed => abi::MPI_COMBINER_INDEXED,
-            Combiner::Hindexed => abi::MPI_COMBINER_HINDEXED,
-            Combiner::IndexedBlock => abi::MPI_COMBINER_INDEXED_BLOCK,
-            Combiner::HindexedBlock => abi::MPI_COMBINER_HINDEXED_BLOCK,
-            Combiner::Struct => abi::MPI_COMBINER_STRUCT,
-            Combiner::Subarray => abi::MPI_COMBINER_SUBARRAY,
-            Combiner::Darray => abi::MPI_COMBINER_DARRAY,
-            Combiner::F90Real => abi::MPI_COMBINER_F90_REAL,
-            Combiner::F90Complex => abi::MPI_COMBINER_F90_COMPLEX,
-            Combiner::F90Integer => abi::MPI_COMBINER_F90_INTEGER,
-            Combiner::Resized => abi::MPI_COMBINER_RESIZED,
-        }
+        self as i32
     }
 
     /// Whether such types belong to the library: they are always committed, and cannot be freed.

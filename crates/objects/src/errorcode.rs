@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 /// The added classes and codes.
 #[derive(Debug)]
 pub struct ErrorCodes {
-    added: BTreeMap<i32, Added>,
+    added: BTreeMap<i32, AddedCode>,
     last: i32,
 }
 
 #[derive(Debug)]
-struct Added {
+struct AddedCode {
     /// For a class, the class itself.
     class: i32,
     text: Option<Box<[u8]>>,
@@ -52,7 +52,7 @@ impl ErrorCodes {
     /// A new class (`MPI_Add_error_class`). Fails with `MPI_ERR_OTHER` if all numbers are used up.
     pub fn add_class(&mut self) -> Result<i32> {
         let class = self.next()?;
-        self.added.insert(class, Added { class, text: None });
+        self.added.insert(class, AddedCode { class, text: None });
         Ok(class)
     }
 
@@ -64,7 +64,7 @@ impl ErrorCodes {
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
         let code = self.next()?;
-        self.added.insert(code, Added { class, text: None });
+        self.added.insert(code, AddedCode { class, text: None });
         Ok(code)
     }
 
@@ -114,7 +114,7 @@ impl ErrorCodes {
 
     fn check_silent(&self, code: i32) -> Result<()> {
         match self.added.get(&code) {
-            Some(Added { text: Some(_), .. }) => Err(MpiError::new(
+            Some(AddedCode { text: Some(_), .. }) => Err(MpiError::new(
                 abi::MPI_ERR_ARG,
                 format!(
                     "error code {code} still has a string: remove that first (MPI_Remove_error_string)"
@@ -144,7 +144,7 @@ impl ErrorCodes {
         Ok(self.last)
     }
 
-    fn added_mut(&mut self, code: i32, what: &str) -> Result<&mut Added> {
+    fn added_mut(&mut self, code: i32, what: &str) -> Result<&mut AddedCode> {
         self.added.get_mut(&code).ok_or_else(|| {
             let why = if error_class(code).is_some() {
                 "belongs to the standard"

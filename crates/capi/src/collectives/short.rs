@@ -260,7 +260,7 @@ impl UnevenBlocks<'_> {
     }
 }
 
-/// Copies this rank's own block to `to`, unless it is in place. `None` if the lengths differ.
+/// This rank's own block, which is `to` if in place. `None` if the lengths differ.
 #[inline(always)]
 fn place_own(send: BufferArgs, to: &PlainBuf) -> Option<PlainBuf> {
     if send.is_in_place() {

@@ -173,7 +173,6 @@ pub(super) fn representation(library: &Running, name: &[u8]) -> Result<Represent
     }
 }
 
-///
 /// # Safety
 /// `name` must be null or a string.
 unsafe fn register(

@@ -17,7 +17,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-///
 /// # Safety
 /// `filename` must be null or a string that lives as long as the result.
 unsafe fn name<'a>(filename: *const c_char) -> Result<&'a [u8]> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// A failure of CRIU: a sentence, and words of CRIU.
+/// A failure of CRIU: a sentence, and CRIU's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CriuFailure {
     pub text: String,

@@ -15,11 +15,12 @@ use std::sync::Arc;
 
 /// The dimension with adjacent elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
 pub enum ArrayOrder {
     /// The last one (`MPI_ORDER_C`).
-    C,
+    C = abi::MPI_ORDER_C,
     /// The first one (`MPI_ORDER_FORTRAN`).
-    Fortran,
+    Fortran = abi::MPI_ORDER_FORTRAN,
 }
 
 impl ArrayOrder {
@@ -34,10 +35,7 @@ impl ArrayOrder {
 
     /// The ABI's value.
     pub fn to_int(self) -> i32 {
-        match self {
-            ArrayOrder::C => abi::MPI_ORDER_C,
-            ArrayOrder::Fortran => abi::MPI_ORDER_FORTRAN,
-        }
+        self as i32
     }
 
     fn dimensions(self, count: usize) -> impl Iterator<Item = usize> + Clone {
