@@ -77,7 +77,7 @@ pub(crate) struct WorldModel {
     pub(crate) main_thread: ThreadId,
 }
 
-/// The pointers for calls, while MPI is open and while it is closed.
+/// The pointers for calls, and whether MPI is closed.
 static CALLS: Mutex<CallGate> = Mutex::new(CallGate { world: None, open: None, is_closed: false });
 /// Signalled when MPI is open again.
 static REOPENED: Condvar = Condvar::new();

@@ -58,9 +58,9 @@ impl RankUsers {
 }
 
 /// Adds a user of the rank. The first user makes the process a rank. `threads` requests calls from
-/// several threads. A process with one MPI thread can be opened for others only by that thread,
-/// because no other thread can know that it is outside of the library. Otherwise the process keeps
-/// its level.
+/// several threads. If the process was made a rank for one thread, only that thread can open it for
+/// others: another thread cannot know whether the first one is in the library. Otherwise the
+/// process keeps its level.
 pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
     if library::is_forked() {
         // A forked child is not the rank, and its copy of the lock may be locked forever.

@@ -271,8 +271,8 @@ pub(crate) fn turn(process: u32) -> Option<fs::File> {
     Some(file)
 }
 
-/// Runs CRIU to make an image, with its output in the directory `work`; returns whether it
-/// succeeded. `namespace` is the PID namespace of CRIU if it is another than this process's. `image`
+/// Runs CRIU to make an image, with its output in the directory `work`. Returns whether it
+/// succeeded. `namespace` is CRIU's PID namespace if it is another than this process's. `image`
 /// names the image in errors.
 pub(crate) fn run(
     criu: &Criu,

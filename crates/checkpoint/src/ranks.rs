@@ -529,8 +529,8 @@ pub fn check(set: &Set, ranks: &[u32]) -> Result<(), RestartError> {
     restart::check_processor(set)
 }
 
-/// The ranks of these that need a PID namespace on this host for their process numbers, in groups
-/// with one namespace each. Fails if this process may not make namespaces and a group is needed.
+/// Groups of these ranks that need a PID namespace on this host for their process numbers, with one
+/// namespace per group. Fails if a namespace is needed and this process may not make one.
 pub fn apart(set: &Set, ranks: &[u32]) -> Result<Vec<NamespaceGroup>, RestartError> {
     let images: Vec<&RankImage> = images_of(set, ranks).collect();
     let tasks: Vec<u32> = images.iter().flat_map(|image| &image.tasks).copied().collect();

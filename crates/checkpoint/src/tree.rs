@@ -80,7 +80,7 @@ pub struct Taken {
     pub name: String,
 }
 
-/// The numbers of these that are in use. A listing of /proc omits threads, but each thread has a
+/// The numbers in `tasks` that are in use. A listing of /proc omits threads, but each thread has a
 /// directory.
 pub fn taken(tasks: &[u32]) -> Vec<Taken> {
     let name = |task: u32| {

@@ -19,6 +19,16 @@ struct Difference {
     theirs: Option<&'static str>,
 }
 
+macro_rules! tag {
+    ($name:literal) => {
+        Difference {
+            name: concat!("MPI_T_", $name),
+            ours: Some(concat!("struct MPI_ABI_T_", $name, " *")),
+            theirs: Some(concat!("struct MPI_T_", $name, "_t *")),
+        }
+    };
+}
+
 /// All differences, each with its reason. An entry without a difference must be removed.
 const JUSTIFIED: &[Difference] = &[
     // MPI-5.0, ABI chapter, lists these symbols; MPICH does not export them.
@@ -38,25 +48,13 @@ const JUSTIFIED: &[Difference] = &[
     },
     // The structs behind the handles of the tool interface. Ours have the names of the MPI Forum's
     // header. The names occur only in symbols of C++ functions with such a parameter.
-    tag("MPI_T_cvar_handle", "struct MPI_ABI_T_cvar_handle *", "struct MPI_T_cvar_handle_t *"),
-    tag("MPI_T_enum", "struct MPI_ABI_T_enum *", "struct MPI_T_enum_t *"),
-    tag(
-        "MPI_T_event_instance",
-        "struct MPI_ABI_T_event_instance *",
-        "struct MPI_T_event_instance_t *",
-    ),
-    tag(
-        "MPI_T_event_registration",
-        "struct MPI_ABI_T_event_registration *",
-        "struct MPI_T_event_registration_t *",
-    ),
-    tag("MPI_T_pvar_handle", "struct MPI_ABI_T_pvar_handle *", "struct MPI_T_pvar_handle_t *"),
-    tag("MPI_T_pvar_session", "struct MPI_ABI_T_pvar_session *", "struct MPI_T_pvar_session_t *"),
+    tag!("cvar_handle"),
+    tag!("enum"),
+    tag!("event_instance"),
+    tag!("event_registration"),
+    tag!("pvar_handle"),
+    tag!("pvar_session"),
 ];
-
-const fn tag(name: &'static str, ours: &'static str, theirs: &'static str) -> Difference {
-    Difference { name, ours: Some(ours), theirs: Some(theirs) }
-}
 
 /// A missing header fails the test.
 fn other_header() -> PathBuf {

@@ -3,14 +3,9 @@
 /// Older versions fail on newer kernels.
 const NEEDED: (u32, u32) = (4, 2);
 
-struct CriuInstallation {
-    system: &'static str,
-    /// `ID` in its os-release(5).
-    id: &'static str,
-    /// The beginning of `VERSION_ID`; empty for any.
-    version: &'static str,
-    source: InstallSource,
-}
+/// The system's name, its `ID` in os-release(5), the beginning of its `VERSION_ID` (empty for any),
+/// and the source.
+type CriuInstallation = (&'static str, &'static str, &'static str, InstallSource);
 
 enum InstallSource {
     /// The package has this older version, so CRIU is built from source.
@@ -19,32 +14,17 @@ enum InstallSource {
 }
 
 const INSTALLATIONS: [CriuInstallation; 4] = [
-    CriuInstallation {
-        system: "Debian 12",
-        id: "debian",
-        version: "12",
-        source: InstallSource::Built("3.17"),
-    },
-    CriuInstallation {
-        system: "Debian 13",
-        id: "debian",
-        version: "13",
-        source: InstallSource::Built("4.1"),
-    },
-    CriuInstallation {
-        system: "Ubuntu",
-        id: "ubuntu",
-        version: "",
-        source: InstallSource::Commands(
+    ("Debian 12", "debian", "12", InstallSource::Built("3.17")),
+    ("Debian 13", "debian", "13", InstallSource::Built("4.1")),
+    (
+        "Ubuntu",
+        "ubuntu",
+        "",
+        InstallSource::Commands(
             "sudo add-apt-repository ppa:criu/ppa && sudo apt-get install criu",
         ),
-    },
-    CriuInstallation {
-        system: "Fedora",
-        id: "fedora",
-        version: "",
-        source: InstallSource::Commands("sudo dnf install criu"),
-    },
+    ),
+    ("Fedora", "fedora", "", InstallSource::Commands("sudo dnf install criu")),
 ];
 
 /// Builds version [`NEEDED`] on Debian, and installs it in a directory of every user's PATH.
@@ -52,14 +32,12 @@ const BUILD: &str = "sudo apt-get install git python3 build-essential pkg-config
      protobuf-compiler libnl-3-dev libnet1-dev libcap-dev uuid-dev && git clone --depth 1 --branch v4.2 \
      https://github.com/checkpoint-restore/criu && make -C criu && sudo make -C criu install-criu SBINDIR=/usr/local/bin";
 
-impl CriuInstallation {
-    fn text(&self) -> String {
-        match self.source {
-            InstallSource::Built(has) => {
-                format!("{} (its package is {has}, so build 4.2): {BUILD}", self.system)
-            }
-            InstallSource::Commands(commands) => format!("{}: {commands}", self.system),
+fn line((system, _, _, source): &CriuInstallation) -> String {
+    match source {
+        InstallSource::Built(has) => {
+            format!("\n  {system} (its package is {has}, so build 4.2): {BUILD}")
         }
+        InstallSource::Commands(commands) => format!("\n  {system}: {commands}"),
     }
 }
 
@@ -86,14 +64,12 @@ fn advice_for(os_release: &str) -> String {
     };
     let (id, version) = (value("ID").unwrap_or_default(), value("VERSION_ID").unwrap_or_default());
     let is_here = |installation: &&CriuInstallation| {
-        installation.id == id && version.starts_with(installation.version)
+        installation.1 == id && version.starts_with(installation.2)
     };
-    let mut installations: Vec<&CriuInstallation> = INSTALLATIONS.iter().filter(is_here).collect();
-    if installations.is_empty() {
-        installations = INSTALLATIONS.iter().collect();
+    let mut lines: String = INSTALLATIONS.iter().filter(is_here).map(line).collect();
+    if lines.is_empty() {
+        lines = INSTALLATIONS.iter().map(line).collect();
     }
-    let lines: String =
-        installations.iter().map(|installation| format!("\n  {}", installation.text())).collect();
     format!("CRIU {}.{} or newer is needed:{lines}", NEEDED.0, NEEDED.1)
 }
 
