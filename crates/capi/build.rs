@@ -1,5 +1,5 @@
-//! Checks that the C library defines every function, writes the exact signature of each, against
-//! which the compiler checks the definitions, and sets the linker arguments for the exports.
+//! Checks that the C library defines every function, writes the signature of each for the compiler
+//! to check, and sets the linker arguments for the exports.
 
 use std::env;
 use std::error::Error;
@@ -44,9 +44,9 @@ fn signatures() -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
-/// The compiler's own version script exports only the `PMPI_` functions, as the weak `MPI_` names
-/// exist only in assembler. A second, anonymous script adds them: lld, the linker of the toolchain,
-/// joins the two; GNU ld refuses.
+/// The compiler's version script exports only the `PMPI_` functions, since the weak `MPI_` names
+/// exist only in assembler. A second, anonymous script adds them. lld, the linker of the toolchain,
+/// joins the two scripts; GNU ld refuses.
 fn link_arguments(out: &Path) -> Result<(), Box<dyn Error>> {
     let script = out.join("exports.map");
     fs::write(&script, "{ global: MPI_*; PMPI_*; MPIX_*; };\n")?;
@@ -57,8 +57,8 @@ fn link_arguments(out: &Path) -> Result<(), Box<dyn Error>> {
     order_functions()
 }
 
-/// In release builds the functions that most programs use lie side by side (`cargo xtask order` has
-/// the reason, and writes the script).
+/// In release builds the functions that most programs use lie together. `cargo xtask order` writes
+/// the script, and explains it.
 fn order_functions() -> Result<(), Box<dyn Error>> {
     let script = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("order.ld");
     println!("cargo::rerun-if-changed={}", script.display());

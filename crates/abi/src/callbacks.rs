@@ -1,9 +1,9 @@
 //! The types of the functions that a program passes to the library.
 //!
-//! The header takes the C types from the table [`CALLBACKS`]; the aliases are the same types as
-//! Rust function pointers. Prototypes use `Option<Alias>`, since a null pointer is legal in many
-//! places. Some predefined values are small integers that must never be called (`MPI_COMM_DUP_FN`
-//! is 1): compare the address with [`crate::constants`] before a call.
+//! The header takes the C types from the table [`CALLBACKS`]. The aliases are the same types as
+//! Rust function pointers. Prototypes use `Option<Alias>`, since many callbacks may be null. Some
+//! predefined values are small integers that must never be called (`MPI_COMM_DUP_FN` is 1): compare
+//! the address with [`crate::constants`] before a call.
 
 use std::ffi::{c_int, c_void};
 
@@ -15,138 +15,53 @@ use crate::types::{
 /// A callback type of the C interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Callback {
-    /// The C name: of a function type, not of a pointer.
+    /// The C name of the function type.
     pub name: &'static str,
     /// The C result type; empty for an older name of another type.
     pub result: &'static str,
-    /// The C parameters; for an older name, the type that it stands for.
+    /// The C parameters; for an older name, the type for which it stands.
     pub params: &'static str,
 }
 
-/// All 27 callback types; an older name follows the type that it stands for.
-pub static CALLBACKS: [Callback; 27] = [
-    Callback {
-        name: "MPI_User_function",
-        result: "void",
-        params: "void *invec, void *inoutvec, int *len, MPI_Datatype *datatype",
-    },
-    Callback {
-        name: "MPI_User_function_c",
-        result: "void",
-        params: "void *invec, void *inoutvec, MPI_Count *len, MPI_Datatype *datatype",
-    },
-    Callback {
-        name: "MPI_Grequest_query_function",
-        result: "int",
-        params: "void *extra_state, MPI_Status *status",
-    },
-    Callback { name: "MPI_Grequest_free_function", result: "int", params: "void *extra_state" },
-    Callback {
-        name: "MPI_Grequest_cancel_function",
-        result: "int",
-        params: "void *extra_state, int complete",
-    },
-    Callback {
-        name: "MPI_Copy_function",
-        result: "int",
-        params: "MPI_Comm comm, int keyval, void *extra_state, void *attribute_val_in, void *attribute_val_out, int *flag",
-    },
-    Callback {
-        name: "MPI_Delete_function",
-        result: "int",
-        params: "MPI_Comm comm, int keyval, void *attribute_val, void *extra_state",
-    },
-    Callback {
-        name: "MPI_Comm_copy_attr_function",
-        result: "int",
-        params: "MPI_Comm comm, int keyval, void *extra_state, void *attribute_val_in, void *attribute_val_out, int *flag",
-    },
-    Callback {
-        name: "MPI_Comm_delete_attr_function",
-        result: "int",
-        params: "MPI_Comm comm, int keyval, void *attribute_val, void *extra_state",
-    },
-    Callback {
-        name: "MPI_Type_copy_attr_function",
-        result: "int",
-        params: "MPI_Datatype datatype, int keyval, void *extra_state, void *attribute_val_in, void *attribute_val_out, int *flag",
-    },
-    Callback {
-        name: "MPI_Type_delete_attr_function",
-        result: "int",
-        params: "MPI_Datatype datatype, int keyval, void *attribute_val, void *extra_state",
-    },
-    Callback {
-        name: "MPI_Win_copy_attr_function",
-        result: "int",
-        params: "MPI_Win win, int keyval, void *extra_state, void *attribute_val_in, void *attribute_val_out, int *flag",
-    },
-    Callback {
-        name: "MPI_Win_delete_attr_function",
-        result: "int",
-        params: "MPI_Win win, int keyval, void *attribute_val, void *extra_state",
-    },
-    Callback {
-        name: "MPI_Datarep_extent_function",
-        result: "int",
-        params: "MPI_Datatype datatype, MPI_Aint *extent, void *extra_state",
-    },
-    Callback {
-        name: "MPI_Datarep_conversion_function",
-        result: "int",
-        params: "void *userbuf, MPI_Datatype datatype, int count, void *filebuf, MPI_Offset position, void *extra_state",
-    },
-    Callback {
-        name: "MPI_Datarep_conversion_function_c",
-        result: "int",
-        params: "void *userbuf, MPI_Datatype datatype, MPI_Count count, void *filebuf, MPI_Offset position, void *extra_state",
-    },
-    Callback {
-        name: "MPI_Comm_errhandler_function",
-        result: "void",
-        params: "MPI_Comm *comm, int *error_code, ...",
-    },
-    Callback {
-        name: "MPI_File_errhandler_function",
-        result: "void",
-        params: "MPI_File *file, int *error_code, ...",
-    },
-    Callback {
-        name: "MPI_Win_errhandler_function",
-        result: "void",
-        params: "MPI_Win *win, int *error_code, ...",
-    },
-    Callback {
-        name: "MPI_Session_errhandler_function",
-        result: "void",
-        params: "MPI_Session *session, int *error_code, ...",
-    },
-    Callback {
-        name: "MPI_T_event_cb_function",
-        result: "void",
-        params: "MPI_T_event_instance event_instance, MPI_T_event_registration event_registration, MPI_T_cb_safety cb_safety, void *user_data",
-    },
-    Callback {
-        name: "MPI_T_event_free_cb_function",
-        result: "void",
-        params: "MPI_T_event_registration event_registration, MPI_T_cb_safety cb_safety, void *user_data",
-    },
-    Callback {
-        name: "MPI_T_event_dropped_cb_function",
-        result: "void",
-        params: "MPI_Count count, MPI_T_event_registration event_registration, int source_index, MPI_T_cb_safety cb_safety, void *user_data",
-    },
-    Callback { name: "MPI_Comm_errhandler_fn", result: "", params: "MPI_Comm_errhandler_function" },
-    Callback { name: "MPI_File_errhandler_fn", result: "", params: "MPI_File_errhandler_function" },
-    Callback { name: "MPI_Win_errhandler_fn", result: "", params: "MPI_Win_errhandler_function" },
-    Callback {
-        name: "MPI_Session_errhandler_fn",
-        result: "",
-        params: "MPI_Session_errhandler_function",
-    },
-];
+macro_rules! callbacks {
+    ($($result:literal $name:literal $params:literal;)*) => {
+        /// All callback types. An older name follows the type for which it stands.
+        pub static CALLBACKS: [Callback; 27] =
+            [$(Callback { name: $name, result: $result, params: $params }),*];
+    };
+}
 
-// "C-unwind": a C++ callback may throw an exception through the library.
+callbacks! {
+    "void" "MPI_User_function" "void *invec, void *inoutvec, int *len, MPI_Datatype *datatype";
+    "void" "MPI_User_function_c" "void *invec, void *inoutvec, MPI_Count *len, MPI_Datatype *datatype";
+    "int" "MPI_Grequest_query_function" "void *extra_state, MPI_Status *status";
+    "int" "MPI_Grequest_free_function" "void *extra_state";
+    "int" "MPI_Grequest_cancel_function" "void *extra_state, int complete";
+    "int" "MPI_Copy_function" "MPI_Comm comm, int keyval, void *extra_state, void *attribute_val_in, void *attribute_val_out, int *flag";
+    "int" "MPI_Delete_function" "MPI_Comm comm, int keyval, void *attribute_val, void *extra_state";
+    "int" "MPI_Comm_copy_attr_function" "MPI_Comm comm, int keyval, void *extra_state, void *attribute_val_in, void *attribute_val_out, int *flag";
+    "int" "MPI_Comm_delete_attr_function" "MPI_Comm comm, int keyval, void *attribute_val, void *extra_state";
+    "int" "MPI_Type_copy_attr_function" "MPI_Datatype datatype, int keyval, void *extra_state, void *attribute_val_in, void *attribute_val_out, int *flag";
+    "int" "MPI_Type_delete_attr_function" "MPI_Datatype datatype, int keyval, void *attribute_val, void *extra_state";
+    "int" "MPI_Win_copy_attr_function" "MPI_Win win, int keyval, void *extra_state, void *attribute_val_in, void *attribute_val_out, int *flag";
+    "int" "MPI_Win_delete_attr_function" "MPI_Win win, int keyval, void *attribute_val, void *extra_state";
+    "int" "MPI_Datarep_extent_function" "MPI_Datatype datatype, MPI_Aint *extent, void *extra_state";
+    "int" "MPI_Datarep_conversion_function" "void *userbuf, MPI_Datatype datatype, int count, void *filebuf, MPI_Offset position, void *extra_state";
+    "int" "MPI_Datarep_conversion_function_c" "void *userbuf, MPI_Datatype datatype, MPI_Count count, void *filebuf, MPI_Offset position, void *extra_state";
+    "void" "MPI_Comm_errhandler_function" "MPI_Comm *comm, int *error_code, ...";
+    "void" "MPI_File_errhandler_function" "MPI_File *file, int *error_code, ...";
+    "void" "MPI_Win_errhandler_function" "MPI_Win *win, int *error_code, ...";
+    "void" "MPI_Session_errhandler_function" "MPI_Session *session, int *error_code, ...";
+    "void" "MPI_T_event_cb_function" "MPI_T_event_instance event_instance, MPI_T_event_registration event_registration, MPI_T_cb_safety cb_safety, void *user_data";
+    "void" "MPI_T_event_free_cb_function" "MPI_T_event_registration event_registration, MPI_T_cb_safety cb_safety, void *user_data";
+    "void" "MPI_T_event_dropped_cb_function" "MPI_Count count, MPI_T_event_registration event_registration, int source_index, MPI_T_cb_safety cb_safety, void *user_data";
+    "" "MPI_Comm_errhandler_fn" "MPI_Comm_errhandler_function";
+    "" "MPI_File_errhandler_fn" "MPI_File_errhandler_function";
+    "" "MPI_Win_errhandler_fn" "MPI_Win_errhandler_function";
+    "" "MPI_Session_errhandler_fn" "MPI_Session_errhandler_function";
+}
+
+// "C-unwind" lets a C++ callback throw an exception through the library.
 
 /// `MPI_User_function`.
 pub type UserFunction =

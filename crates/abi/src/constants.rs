@@ -1,8 +1,8 @@
 //! All constants under their C names.
 //!
-//! One table gives both the Rust constants and [`CONSTANTS`], from which the header is written.
-//! Integers are `i32`; handles, special addresses and predefined callbacks are `usize`, the bits
-//! that a program passes. [`crate::errors`] has the error classes, which this module re-exports.
+//! One table gives the Rust constants and [`CONSTANTS`], from which the header is written. Integers
+//! are `i32`. Handles, special addresses and predefined callbacks are `usize`, as the program
+//! passes them. The error classes of [`crate::errors`] are re-exported here.
 //!
 //! Source: MPI-5.0, the chapter on the application binary interface, and Annex A.1.
 
@@ -21,7 +21,7 @@ pub enum ConstantKind {
     Pointer(&'static str),
     /// An `MPI_Offset`.
     Offset,
-    /// A predefined function of the named callback type, which is compared and never called.
+    /// A predefined function of the named callback type, which is only compared.
     Callback(&'static str),
 }
 
@@ -48,8 +48,8 @@ macro_rules! constants {
             pub const $name: $type = $value;
         )*)*
 
-        /// All constants except the error classes ([`ERROR_CLASSES`], [`MPI_ERR_LASTCODE`]), by
-        /// group.
+        /// All constants by group, without the error classes ([`ERROR_CLASSES`],
+        /// [`MPI_ERR_LASTCODE`]).
         pub static CONSTANTS: &[Constant] = &[
             $($(Constant { name: stringify!($name), kind: $kind, value: $value, group: $group },)*)*
         ];
@@ -504,7 +504,7 @@ mod tests {
 
     #[test]
     fn fixed_size_types_encode_their_size() {
-        // Bits 3 to 5 of such a type are the logarithm of its size in bytes.
+        // Bits 3 to 5 of these handles are the logarithm of the size in bytes.
         for (datatype, size) in [
             (MPI_INT8_T, 1),
             (MPI_UINT16_T, 2),

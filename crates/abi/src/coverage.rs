@@ -1,9 +1,9 @@
 //! The functions of the interface that the C library defines in its sources.
 //!
 //! The C library defines a function inside `mpi! { ... }` on a line that starts with `fn
-//! MPI_Name(`. The build script of the library searches these lines and reports functions without a
-//! definition; the command line tool lists them. Comments are skipped, and no other code has
-//! functions of such names.
+//! MPI_Name(`. The build script of the library searches for these lines and reports functions
+//! without a definition. The command line tool lists them. Comments are skipped, and no other code
+//! has functions of such names.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::FuncId;
 
 /// The functions that a source text defines: name and line number, from 1.
 ///
-/// Unknown names that begin with `MPI_` are returned too, for the caller to report.
+/// Unknown names that begin with `MPI_` are returned too, so that the caller can report them.
 pub fn defined_in(source: &str) -> impl Iterator<Item = (&str, usize)> {
     source.lines().enumerate().filter_map(|(at, line)| {
         let rest = line.trim_start().strip_prefix("fn ")?.trim_start();
@@ -29,7 +29,7 @@ pub fn defined_in(source: &str) -> impl Iterator<Item = (&str, usize)> {
 #[derive(Debug, Default)]
 pub struct Coverage {
     pub defined: BTreeMap<FuncId, (PathBuf, usize)>,
-    /// Error messages for unknown names, and for functions defined twice.
+    /// Messages about unknown names, and about functions defined twice.
     pub mistakes: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ impl Coverage {
         }
     }
 
-    /// The undefined functions, in the order of their names.
+    /// The undefined functions, by name.
     pub fn missing(&self) -> impl Iterator<Item = FuncId> {
         FuncId::all().filter(|id| !self.defined.contains_key(id))
     }

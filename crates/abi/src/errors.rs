@@ -1,8 +1,6 @@
-//! Error classes: the kinds of failure of the standard, each with a text for users.
-//!
-//! The error code of a class is the class itself. Classes and codes that a program adds are above
-//! [`MPI_ERR_LASTCODE`], and are not in this crate. Source: MPI-5.0, section "Error Codes and
-//! Classes" and the same section of the tool chapter.
+//! Error classes, each with a text for users. The error code of a class is the class itself.
+//! Classes and codes of a program are above [`MPI_ERR_LASTCODE`], and not in this crate. Source:
+//! MPI-5.0, section "Error Codes and Classes" and the same section of the tool chapter.
 
 use crate::extensions;
 use std::ffi::c_int;
@@ -16,7 +14,7 @@ pub struct ErrorClass {
     pub text: &'static str,
 }
 
-/// The greatest error code of the standard; the codes that programs add are above it.
+/// The greatest error code of the standard. Codes of programs are above it.
 pub const MPI_ERR_LASTCODE: c_int = 16383;
 
 macro_rules! classes {

@@ -1,8 +1,8 @@
 //! The names beyond MPI-5.0, which begin with `MPIX_` and are declared in `mpi-ext.h`.
 //!
-//! User-Level Failure Mitigation is the proposal of the MPI Forum's fault tolerance working group:
-//! a program can continue after processes have failed. The other names select the component that
-//! serves the collectives of a communicator, and report the support of CUDA memory.
+//! With User-Level Failure Mitigation, the proposal of the MPI Forum's fault tolerance working
+//! group, a program can continue after process failures. The other names select the component for
+//! the collectives of a communicator, and report the support of CUDA memory.
 
 use crate::errors::ErrorClass;
 use crate::functions::{Extension, FuncId};
@@ -15,18 +15,18 @@ classes! {
     MPIX_ERR_REVOKED = 903, "the communicator, window or file was revoked";
 }
 
-/// The key of a predefined attribute of communicators: the name of the only collective component
-/// that serves communicators derived from this one (Open MPI's components guide, "Selecting a coll
-/// Module").
+/// The key of a predefined attribute of communicators. The value names the only collective
+/// component for communicators derived from this one (Open MPI's components guide, "Selecting a
+/// coll Module").
 pub const MPIX_MCA_COLL: c_int = 1000;
 
-/// The key of a predefined attribute: the parameter coll_base_associative for the reductions of
-/// this communicator (the same guide: it "may be set by environment variables, command line
-/// switches, or attributes on MPI communicators").
+/// The key of a predefined attribute of communicators: the parameter coll_base_associative for
+/// reductions (the same guide: it "may be set by environment variables, command line switches, or
+/// attributes on MPI communicators").
 pub const MPIX_COLL_BASE_ASSOCIATIVE: c_int = 1001;
 
-/// The key of an info for calls that make a communicator: the name of the only collective component
-/// that serves it.
+/// The key of an info for calls that make a communicator. The value names the only collective
+/// component for the communicator.
 pub const MPIX_MCA_COLL_KEY: &str = "mpix_mca_coll";
 
 pub(crate) static FUNCTIONS: &[Extension] = &[

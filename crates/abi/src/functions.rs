@@ -6,10 +6,10 @@ use std::fmt;
 /// A function of the C interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// The C name, `MPI_Send`; it is also exported as `PMPI_Send`.
+    /// The C name `MPI_X`; the function is also exported as `PMPI_X`.
     pub name: &'static str,
     pub result: &'static str,
-    /// The C parameters between the parentheses: types and names, separated by commas, or `void`.
+    /// The C parameters: types and names, separated by commas, or `void`.
     pub params: &'static str,
 }
 
@@ -25,13 +25,14 @@ pub const FUNCTION_COUNT: usize = 664;
 
 /// A function, by its index in the alphabetical table.
 ///
-/// Each MPI call stores this number, so that a report on a failed process can name its last call.
-/// The numbers are valid within one build of the library; they are not part of the interface.
+/// Each MPI call stores this number, so that a report on a failed process can name the last call.
+/// The numbers are valid within one build of the library only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FuncId(u16);
 
 impl FuncId {
-    /// The index in the table, below [`FUNCTION_COUNT`]; the functions beyond the standard follow.
+    /// Below [`FUNCTION_COUNT`] for functions of the standard; functions beyond the standard
+    /// follow.
     #[inline]
     pub const fn index(self) -> u16 {
         self.0
@@ -75,7 +76,8 @@ impl FuncId {
         (first..first + FUNCTIONS.len() as u16).map(FuncId)
     }
 
-    /// The prototype of a function of the standard. A caller links the whole table (about 90 kB).
+    /// The prototype of a function of the standard. A program that calls this links the whole table
+    /// (about 90 kB).
     pub fn function(self) -> &'static Function {
         &table::FUNCTIONS[usize::from(self.0)]
     }
@@ -122,8 +124,8 @@ impl fmt::Debug for FuncId {
 
 /// The start of each name in a text of names that end in a newline, and the end of the text.
 ///
-/// One text with 16-bit offsets replaces a table of string slices: the loader would have to
-/// relocate each slice at each start of a program.
+/// One text with 16-bit offsets needs no relocations, unlike a table of string slices, in which the
+/// loader relocates each slice at each start of a program.
 const fn starts(names: &str) -> [u16; FUNCTION_COUNT + 1] {
     let bytes = names.as_bytes();
     assert!(bytes.len() <= u16::MAX as usize);
@@ -148,7 +150,7 @@ macro_rules! prototypes {
             $(Function { name: stringify!($name), result: stringify!($result), params: $params }),*
         ];
 
-        /// The numbers as an enumeration, so that the compiler counts.
+        /// The compiler numbers the names of an enumeration.
         #[allow(non_camel_case_types)]
         enum FuncIndex { $($name),* }
 
@@ -187,7 +189,7 @@ mod tests {
         assert!(names.windows(2).all(|pair| pair[0] < pair[1]));
     }
 
-    /// In MPI-5.0, both forms of these functions have large counts and the same prototype.
+    /// In MPI-5.0 both forms of these functions have large counts and the same prototype.
     #[test]
     fn partitioned_forms_have_large_counts() {
         for (plain, large) in [

@@ -1,13 +1,13 @@
 //! The text of `mpi.h`.
 //!
-//! The header is plain C99 and C++11, without compiler extensions, and includes only `<stdint.h>`.
+//! The header is plain C99 and C++11 without compiler extensions, and includes only `<stdint.h>`.
 //! Integer constants are macros with plain literals, which work in `#if`, in `case` and as array
-//! sizes; handles and special addresses are macros with a cast, which work in static initialisers.
+//! sizes. Handles and special addresses are macros with a cast, which work in static initialisers.
 //!
-//! Beyond the ABI, the header has `MPI_Fint` and the functions that convert handles to Fortran's
-//! integers, which the ABI leaves to the Fortran implementation but C programs use. They are inline
-//! functions over those of the ABI, so that a compiled program needs no other symbols. They are
-//! also macros of their own names, since programs check for them by `#ifdef`.
+//! The ABI leaves `MPI_Fint` and the conversions of handles to Fortran's integers to the Fortran
+//! implementation, but C programs use them. The header has them as inline functions over functions
+//! of the ABI, so that compiled programs need no other symbols. They are also macros of their own
+//! names, since programs check for them by `#ifdef`.
 
 use std::fmt::Write;
 
@@ -72,7 +72,7 @@ typedef int MPI_Fint;
 #endif
 ";
 
-/// A Fortran status has the same eight integers in the same order.
+/// A Fortran status has the same eight integers.
 const FORTRAN_STATUS: &str = "\
 #ifndef @MPI_Status_c2f
 OXMPI_INLINE int @MPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status)
@@ -132,7 +132,7 @@ pub fn header() -> String {
     text
 }
 
-/// Appends one line. Writing to a String cannot fail.
+/// Appends a line; writing to a String cannot fail.
 macro_rules! line {
     ($text:expr, $($arg:tt)*) => {
         let _ = writeln!($text, $($arg)*);
@@ -206,7 +206,7 @@ fn constants(text: &mut String) {
     }
 }
 
-/// The value as a C expression; `None` for a member of an enumeration, which needs no macro.
+/// The value as a C expression; `None` for an enumerator, which needs no macro.
 fn c_value(constant: &Constant) -> Option<String> {
     let value = constant.value;
     Some(match constant.kind {
@@ -222,7 +222,7 @@ fn c_value(constant: &Constant) -> Option<String> {
 
 fn declarations(given: &str) -> String {
     let mut all: Vec<String> = params(given).map(|param| param.declaration()).collect();
-    // `void` alone, and `...` at the end, are no parameters.
+    // A single `void`, and `...` at the end, are no parameters.
     all.extend(
         given
             .split(',')
@@ -256,7 +256,6 @@ fn fortran_handles(text: &mut String) {
     for prefix in ["", "P"] {
         for function in FuncId::all().map(FuncId::function) {
             let Some(kind) = function.name.strip_suffix("_toint") else { continue };
-            // The handle is the only parameter.
             let Some((handle, _)) = function.params.split_once(' ') else { continue };
             let mut inline = |name: &str, result: &str, param: &str, call: &str| {
                 line!(text, "#ifndef {prefix}{kind}_{name}");

@@ -1,25 +1,23 @@
 //! The application binary interface of MPI-5.0 as data.
 //!
 //! MPI-5.0 fixes for the first time the binary interface of an MPI library: the values of all
-//! constants, the layout of `MPI_Status`, the types of handles, and 664 function prototypes, each
-//! exported as `MPI_X` and `PMPI_X`. A program compiled with one conforming library runs with any
-//! other.
+//! constants, the layout of `MPI_Status`, the types of handles, and 664 function prototypes. A
+//! program compiled with one conforming library runs with any other.
 //!
-//! This crate has these data once, and derives everything else from them:
+//! This crate has these data once:
 //!
 //! - [`types`]: the Rust names of the C types (`Comm`, `Datatype`, `Count`, ...), [`Status`], and
 //!   [`callbacks`];
-//! - [`constants`]: every constant under its C name, and [`constants::CONSTANTS`], the same as
-//!   data;
+//! - [`constants`]: every constant under its C name, and all as data in [`constants::CONSTANTS`];
 //! - [`errors`]: the error classes, their names and texts;
 //! - [`functions`]: the prototypes, and [`FuncId`], the number of a function at run time;
 //! - [`extensions`]: the names beyond the standard, and the text of `mpi-ext.h`;
 //! - [`header()`]: the text of `mpi.h`, for C and C++;
-//! - [`coverage`]: the functions that the C library defines, read from its sources.
+//! - [`coverage`]: the functions that the C library defines in its sources.
 //!
 //! The crate has no dependencies and no state. One test compiles `tests/c/abi_assert.c`, an
-//! independent second list of the data, with the generated header. Another compares the generated
-//! header with that of another library (`tests/other_header`).
+//! independent second list of the data, with the generated header. Another test compares the
+//! generated header with that of another library (`tests/other_header`).
 //!
 //! Source: MPI-5.0, the chapter on the application binary interface, and Annex A.
 #![forbid(unsafe_code)]

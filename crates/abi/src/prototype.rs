@@ -1,14 +1,14 @@
 //! Parses a C prototype: its parameters, and their Rust types.
 //!
-//! This is no general C parser. It reads the table of [`crate::functions`], in which a parameter is
-//! an optional `const`, one type name, stars, a name and brackets.
+//! This is no general C parser. It reads the table of [`crate::functions`], where a parameter is an
+//! optional `const`, one type name, stars, a name and brackets.
 
 use crate::callbacks::CALLBACKS;
 
 /// A parameter of a prototype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param<'a> {
-    /// Whether the type starts with `const`: the data are only read.
+    /// Whether the type starts with `const`.
     pub constant: bool,
     pub base: &'a str,
     pub name: &'a str,
@@ -17,8 +17,7 @@ pub struct Param<'a> {
     pub brackets: &'a str,
 }
 
-/// The parameters in order, without a trailing `...`: no function of the interface reads such
-/// arguments.
+/// The parameters without a trailing `...`, whose arguments no function of the interface reads.
 pub fn params(text: &str) -> impl Iterator<Item = Param<'_>> {
     text.split(',').map(str::trim).filter(|part| !matches!(*part, "void" | "...")).map(param)
 }
@@ -35,8 +34,8 @@ fn param(text: &str) -> Param<'_> {
 }
 
 impl Param<'_> {
-    /// The parameter as `mpi.h` declares it: arrays become pointers (`int counts[]` is `int
-    /// *counts`), since GCC assumes that an array parameter has elements, and warns of special
+    /// The parameter as `mpi.h` declares it, with arrays as pointers (`int counts[]` as `int
+    /// *counts`). GCC assumes that an array parameter has elements, and would warn of special
     /// addresses such as MPI_UNWEIGHTED.
     pub fn declaration(&self) -> String {
         let Param { base, name, stars, brackets, .. } = self;
@@ -48,7 +47,7 @@ impl Param<'_> {
         }
     }
 
-    /// Whether the argument is a value, not an address.
+    /// Whether the argument is a value and not an address.
     pub fn by_value(&self) -> bool {
         self.stars == 0 && self.brackets.is_empty()
     }

@@ -1,11 +1,9 @@
 //! The C types of the interface under their Rust names.
 //!
-//! In C, a handle is a pointer to an incomplete struct; only its bits count, so here it is a
-//! `usize`. The predefined handles are small integers ([`crate::constants`]). These are plain
-//! aliases, not new types.
+//! A handle is a pointer to an incomplete struct in C. Only its bits count, so here it is a
+//! `usize`, as a plain alias. Predefined handles are small integers ([`crate::constants`]).
 //!
-//! The name of an alias is the C name without `MPI_`, in Rust's case: `MPI_T_pvar_handle` is
-//! [`TPvarHandle`].
+//! An alias has the C name without `MPI_`, in Rust's case: `MPI_T_pvar_handle` is [`TPvarHandle`].
 
 use std::ffi::c_int;
 
@@ -16,7 +14,7 @@ macro_rules! handles {
     ($($name:ident $c:literal;)*) => {
         $(#[doc = concat!("A handle of C type `", $c, "`.")] pub type $name = usize;)*
 
-        /// The C names of all handle types: each is a pointer to an incomplete struct.
+        /// The C names of all handle types.
         pub const HANDLE_TYPES: &[&str] = &[$($c),*];
     };
 }
@@ -45,10 +43,9 @@ handles! {
 pub type Aint = isize;
 /// `MPI_Count`: a number of elements or bytes (`int64_t`).
 pub type Count = i64;
-/// `MPI_Offset`: a position in a file (`int64_t`), in bytes or elements, depending on the function.
+/// `MPI_Offset`: a position in a file (`int64_t`), in bytes or elements.
 pub type Offset = i64;
-/// `MPI_T_cb_safety`: the restrictions of an event callback of the tool interface (a C
-/// enumeration).
+/// `MPI_T_cb_safety`: the restrictions of a tool's event callback (a C enumeration).
 pub type TCbSafety = c_int;
 /// `MPI_T_source_order`: the order of the events of a source (a C enumeration).
 pub type TSourceOrder = c_int;

@@ -1,5 +1,5 @@
-//! The generated `mpi.h` with real compilers and with `tests/c/abi_assert.c`, which has the same
-//! data independently.
+//! The generated `mpi.h`, compiled by real compilers and with `tests/c/abi_assert.c`, which has the
+//! same data independently.
 
 #![allow(clippy::unwrap_used)] // test code
 
@@ -134,7 +134,7 @@ fn cxx_programs_compile() {
     }
 }
 
-/// Special addresses in calls: GCC must not warn that they are no arrays.
+/// GCC must not warn that these special addresses are no arrays.
 const ADDRESSES: &str = r"
 #include <mpi.h>
 int main(int argc, char **argv) {
@@ -163,7 +163,7 @@ fn special_addresses_cause_no_warnings() {
     let include = Include::new("addresses");
     let object = include.0.join("addresses.o");
     for level in ["-O0", "-O1", "-O2", "-O3"] {
-        // These warnings come from passes after the syntax check.
+        // Passes after the syntax check make these warnings.
         let options = [
             "-std=c99",
             "-pedantic",

@@ -1,17 +1,15 @@
 //! Buffers in the memory of accelerators.
 //!
-//! A program with device memory has loaded the driver of the device. Without a loaded driver no
-//! buffer is on a device.
+//! Only a program that has loaded the driver of a device can have device memory.
 //!
-//! On a machine without a device the library never examines addresses. On a machine with one,
-//! addresses are *watched*: no datatype is plain any more ([`forget_plain_sizes`]), so each call
-//! goes through [`Running::buffer`], which calls [`Accelerator::locate`]. Until the program
-//! loads the driver, this call only compares the number of libraries that the program has loaded.
-//! After that it queries the driver.
+//! On a machine without a device the library never examines addresses. On a machine with a device,
+//! addresses are *watched*. No datatype is plain then ([`forget_plain_sizes`]), so each call goes
+//! through [`Running::buffer`], which calls [`Accelerator::locate`]. Until the program loads the
+//! driver, this call only compares the number of loaded libraries. Afterwards it queries the
+//! driver.
 //!
-//! A buffer on a device becomes a [`UserBuf`] that the driver packs and unpacks. Such a
-//! buffer is an error (MPI_ERR_BUFFER) with `accelerator null`, and in functions that access memory
-//! in place.
+//! A buffer on a device becomes a [`UserBuf`] that the driver packs and unpacks. Such a buffer is
+//! an error (MPI_ERR_BUFFER) with `accelerator null`, and in functions that access memory in place.
 //! `docs/accelerator.md` lists the functions.
 
 use crate::library::{Running, library};
@@ -26,7 +24,6 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The driver of accelerators, as far as this process knows it.
 #[derive(Debug)]
 pub(crate) struct Accelerator {
     wanted: Use,
@@ -43,12 +40,11 @@ struct OnDevice<'a> {
     context: CudaContext,
 }
 
-/// The first value of `loads`, which no count of libraries reaches: the first call searches for the
+/// The first value of `loads`. No count of libraries reaches it, so the first call searches for the
 /// driver.
 const NEVER: u64 = u64::MAX;
 
 impl Accelerator {
-    /// Follows the parameters `accelerator` and `accelerator_cuda_library`.
     /// # Errors
     /// The parameters require the driver, and it cannot be loaded or initialised.
     pub(crate) fn new((wanted, library): (Use, String)) -> Result<Accelerator> {
@@ -68,7 +64,7 @@ impl Accelerator {
             };
             let opened = Driver::open(&library).map_err(failed)?;
             opened.initialise().map_err(failed)?;
-            // Nothing else has set the cell before.
+            // The cell is new.
             let _ = driver.set(opened);
         }
         if is_watched {
@@ -84,8 +80,8 @@ impl Accelerator {
 
     /// The driver, if it is loaded in this process.
     /// # Errors
-    /// The program has loaded a library that cannot be used as a driver, so nothing tells which
-    /// buffers are on a device.
+    /// The program has loaded a library that cannot be used as a driver. Buffers could then be on a
+    /// device unnoticed.
     fn driver(&self) -> Result<Option<&Arc<Driver>>> {
         if let Some(driver) = self.driver.get() {
             return Ok(Some(driver));
@@ -109,7 +105,7 @@ impl Accelerator {
         Ok(None)
     }
 
-    /// The device of an address. `None`: the address is not on a device.
+    /// The device of an address; `None` for host memory.
     #[cold]
     fn locate(&self, address: usize) -> Result<Option<OnDevice<'_>>> {
         match self.driver()? {
@@ -142,7 +138,7 @@ impl Accelerator {
         }
     }
 
-    /// Marks the buffer as device memory if it is on a device.
+    /// Marks a buffer on a device as device memory.
     #[inline]
     pub(crate) fn placed(&self, buffer: UserBuf) -> Result<UserBuf> {
         if !self.is_watched { Ok(buffer) } else { self.placed_where_it_is(buffer) }
@@ -151,8 +147,8 @@ impl Accelerator {
     #[cold]
     fn placed_where_it_is(&self, buffer: UserBuf) -> Result<UserBuf> {
         let Some(driver) = self.driver()? else { return Ok(buffer) };
-        // Displacements from MPI_BOTTOM may lead to different allocations, so each block is
-        // located. Other buffers are one allocation.
+        // With displacements from MPI_BOTTOM the blocks may be in different allocations, so each is
+        // located. Any other buffer is in one allocation.
         let most = if buffer.as_ptr().is_null() { usize::MAX } else { 1 };
         let mut found = None;
         for block in buffer.data_blocks(most) {
@@ -173,9 +169,10 @@ fn on_device(address: usize, what: &str) -> MpiError {
 }
 
 impl Running {
-    /// Checks an address of memory that the library itself accesses, now or later.
+    /// Checks that the library itself may access an address, now or later. `what` is the reason for
+    /// the error text.
     /// # Errors
-    /// The address is on a device. `what` is the reason why that is not allowed.
+    /// The address is on a device.
     #[inline]
     pub(crate) fn check_on_host(&self, address: *const c_void, what: &str) -> Result<()> {
         if !self.accelerator.is_watched || address.is_null() {
@@ -187,7 +184,7 @@ impl Running {
         }
     }
 
-    /// The same check for a buffer that [`Running::buffer`] has made.
+    /// The check for a buffer of [`Running::buffer`].
     #[inline]
     pub(crate) fn on_host(&self, buffer: UserBuf, what: &str) -> Result<UserBuf> {
         if buffer.is_on_device() {
@@ -197,7 +194,7 @@ impl Running {
         }
     }
 
-    /// The data of a buffer that is only read, in host memory.
+    /// A buffer that is only read, copied to host memory if it is on a device.
     /// # Errors
     /// The driver cannot copy the data, or there is no memory.
     #[inline]
@@ -208,7 +205,6 @@ impl Running {
         }
     }
 
-    /// Whether memory of the program may be on a device.
     #[inline]
     pub(crate) fn watches_devices(&self) -> bool {
         self.accelerator.is_watched
@@ -216,8 +212,7 @@ impl Running {
 }
 
 mpix! {
-    /// Open MPI's extension "CUDA": whether buffers may be on a device, with this library and these
-    /// parameters. Test: tests/c/jobs/accelerator.c.
+    /// Open MPI's extension "CUDA". Test: tests/c/jobs/accelerator.c.
     fn MPIX_Query_cuda_support() -> c_int {
         c_int::from(library().is_ok_and(|library| library.accelerator.serves()))
     }

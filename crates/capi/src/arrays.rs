@@ -45,7 +45,7 @@ struct DarrayArgs<T> {
     psizes: *const c_int,
 }
 
-/// The datatype of a process's part of a distributed array.
+/// The datatype of one process's part of a distributed array.
 /// # Safety
 /// Each array must be null or point to `ndims` numbers.
 unsafe fn darray<T: Copy + Into<i64>>(

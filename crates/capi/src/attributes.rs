@@ -1,8 +1,8 @@
-//! Attributes (MPI-5.0 section 7.7; section 16.1 has the deprecated ones): keys, and calls of the
+//! Attributes (MPI-5.0 section 7.7, deprecated ones in section 16.1): keys, and calls of the
 //! program's copy and delete functions.
 //!
 //! An attribute is removed from its object before its delete function is called, and restored if
-//! the function fails. So the function is called once, without locks, and may use the object.
+//! the function fails. Thus the function is called once, without locks, and may use the object.
 
 use crate::errors::{class_of, on_comm, on_none, outcome};
 use crate::library::{Running, fetch, library, null, put};
@@ -25,7 +25,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
-/// The copy function at an address. MPI_COMM_NULL_COPY_FN is a null pointer, MPI_COMM_DUP_FN is 1.
+/// MPI_COMM_NULL_COPY_FN is a null pointer, and MPI_COMM_DUP_FN is 1.
 fn copying(address: usize) -> CopyFunction {
     match address {
         abi::MPI_COMM_NULL_COPY_FN => CopyFunction::Nothing,
@@ -34,7 +34,7 @@ fn copying(address: usize) -> CopyFunction {
     }
 }
 
-/// The delete function at an address. MPI_COMM_NULL_DELETE_FN is a null pointer.
+/// MPI_COMM_NULL_DELETE_FN is a null pointer.
 fn deleting(address: usize) -> DeleteFunction {
     match address {
         abi::MPI_COMM_NULL_DELETE_FN => DeleteFunction::Nothing,
@@ -69,7 +69,6 @@ unsafe fn free(kind: ObjectKind, place: *mut c_int) -> Result<()> {
     unsafe { put(place, abi::MPI_KEYVAL_INVALID, "keyval") }
 }
 
-/// The error of a program's function that returned `code`.
 fn failed(what: &str, keyval: &Keyval, code: c_int) -> MpiError {
     let text = format!(
         "the {what} function of attribute key {} returned error code {code}",
@@ -79,7 +78,8 @@ fn failed(what: &str, keyval: &Keyval, code: c_int) -> MpiError {
     MpiError::new(if class_of(code).is_ok() { code } else { abi::MPI_ERR_OTHER }, text)
 }
 
-/// Calls the copy function of an attribute. Returns the value for the duplicate, if it gets one.
+/// Calls the copy function. Returns the value for the duplicate, if the duplicate gets the
+/// attribute.
 fn copy_of(object: usize, attribute: &Attribute) -> Result<Option<usize>> {
     let keyval = &attribute.keyval;
     let function = match keyval.copy {
@@ -87,13 +87,11 @@ fn copy_of(object: usize, attribute: &Attribute) -> Result<Option<usize>> {
         CopyFunction::Same => return Ok(Some(attribute.value)),
         CopyFunction::User(function) => function,
     };
-    // SAFETY: the address is the argument of MPI_Comm_create_keyval or its like, a pointer to such
-    // a function. The functions of datatypes and windows have the same type, as all handles are
-    // addresses.
+    // SAFETY: the address is an argument of MPI_Comm_create_keyval or its like. The functions for
+    // datatypes and windows have the same type, since all handles are addresses.
     let function = unsafe { std::mem::transmute::<usize, CommCopyAttrFunction>(function) };
     let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), 0);
-    // SAFETY: the function gets the arguments of the standard: stored values, and places for the
-    // results.
+    // SAFETY: the function gets the arguments of the standard.
     let code = unsafe {
         function(
             object,
@@ -130,7 +128,7 @@ fn call_delete(object: usize, attribute: &Attribute) -> Result<()> {
     }
 }
 
-/// Calls the delete function of an attribute that was removed from its object. The attribute is
+/// Calls the delete function of an attribute that was taken from its object. The attribute is
 /// restored if the function fails or throws.
 fn call_delete_taken(object: usize, attributes: &Attributes, attribute: Attribute) -> Result<()> {
     let taken = TakenAttribute { attributes, attribute: Some(attribute) };
@@ -140,7 +138,7 @@ fn call_delete_taken(object: usize, attributes: &Attributes, attribute: Attribut
     Ok(())
 }
 
-/// An attribute that is restored to its object on drop, unless `forget` is called.
+/// An attribute that a drop restores to its object, unless `forget` was called.
 struct TakenAttribute<'a> {
     attributes: &'a Attributes,
     attribute: Option<Attribute>,
@@ -169,7 +167,7 @@ impl CopiedAttributes {
         }
     }
 
-    /// Calls the delete functions, as the duplicate will not exist.
+    /// Calls the delete functions because the duplicate is not made.
     pub(crate) fn delete(self) {
         let unused = Attributes::default();
         self.give_to(&unused);
@@ -180,9 +178,9 @@ impl CopiedAttributes {
     }
 }
 
-/// The attributes for a duplicate of an object, in their order. The copy functions are called
-/// without locks: the caller must not hold a borrow of the library's tables. If one fails, the
-/// copied attributes are deleted, and the duplication must fail.
+/// The attributes for a duplicate of an object, in their order. If a copy function fails, the
+/// copied attributes are deleted, and the duplication must fail. The caller must not borrow the
+/// library's tables, since functions of the program are called.
 pub(crate) fn copy_attributes(object: usize, from: &Attributes) -> Result<CopiedAttributes> {
     let mut copied = CopiedAttributes(Vec::new());
     for attribute in from.snapshot() {
@@ -198,9 +196,9 @@ pub(crate) fn copy_attributes(object: usize, from: &Attributes) -> Result<Copied
     Ok(copied)
 }
 
-/// Deletes all attributes of an object before its end, the youngest first. If a delete function
-/// fails, its attribute and all older ones stay, and so must the object. The caller must not hold a
-/// borrow of the library's tables.
+/// Deletes all attributes of an object, the youngest first. If a delete function fails, its
+/// attribute and all older ones stay, and the object must not be freed. The caller must not borrow
+/// the library's tables.
 pub(crate) fn delete_attributes(object: usize, attributes: &Attributes) -> Result<()> {
     while let Some(attribute) = attributes.take_youngest() {
         call_delete_taken(object, attributes, attribute)?;
@@ -215,7 +213,7 @@ pub(crate) fn delete(
     number: c_int,
 ) -> Result<()> {
     let Some(attribute) = attributes.take(number) else {
-        // A freed key is valid as long as an attribute has it.
+        // A freed key stays valid while an attribute has it.
         let keyval = objects().keyvals.get(kind, number)?;
         let text = format!("the object has no attribute with key {}", keyval.number);
         return Err(MpiError::new(abi::MPI_ERR_KEYVAL, text));
@@ -223,7 +221,7 @@ pub(crate) fn delete(
     call_delete_taken(object, attributes, attribute)
 }
 
-/// Sets an attribute. An older value of the key is deleted first (MPI-5.0 section 7.7.2).
+/// Sets an attribute. Its older value is deleted first (MPI-5.0 section 7.7.2).
 pub(crate) fn set(
     kind: ObjectKind,
     object: usize,
@@ -237,13 +235,12 @@ pub(crate) fn set(
     }
     match attributes.add(keyval, value.expose_provenance()) {
         None => Ok(()),
-        // Another thread, or the delete function, has set the attribute meanwhile; that value is
-        // the older one now.
+        // Another thread or the delete function has set the attribute meanwhile. That value is
+        // deleted.
         Some(before) => call_delete(object, &before),
     }
 }
 
-/// Stores the value of an attribute at `value`.
 /// # Safety
 /// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
 pub(crate) unsafe fn get(
@@ -263,7 +260,6 @@ pub(crate) unsafe fn get(
     unsafe { store_found(found, value, flag) }
 }
 
-/// Stores `found` and whether there is a value.
 /// # Safety
 /// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
 pub(crate) unsafe fn store_found(
@@ -304,8 +300,7 @@ unsafe fn get_of_comm(
     })
 }
 
-/// Runs a call that may call the program's functions for attributes of a communicator. The call
-/// holds no borrow of the tables.
+/// Runs a call that may call the program's attribute functions. It borrows no table.
 fn with_comm(
     function: FuncId,
     comm: Comm,
@@ -320,7 +315,7 @@ fn with_comm(
 }
 
 /// Sets an attribute of a communicator. The texts of MPIX_MCA_COLL and MPIX_COLL_BASE_ASSOCIATIVE
-/// are read in this call; later changes of the texts have no effect.
+/// are read here; later changes of the texts have no effect.
 fn set_of_comm(
     library: &Running,
     (comm, communicator): (Comm, &Communicator),
@@ -383,7 +378,7 @@ fn with_type(
 }
 
 mpi! {
-    /// Test: tests/c/attr_comm.c, like all for communicators.
+    /// Test for communicators: tests/c/attr_comm.c.
     fn MPI_Comm_create_keyval(
         comm_copy_attr_fn: Option<CommCopyAttrFunction>,
         comm_delete_attr_fn: Option<CommDeleteAttrFunction>,
@@ -395,7 +390,7 @@ mpi! {
         outcome(FuncId::MPI_Comm_create_keyval, None, result)
     }
 
-    /// Test: tests/c/attr_type.c, like all for datatypes.
+    /// Test for datatypes: tests/c/attr_type.c.
     fn MPI_Type_create_keyval(
         type_copy_attr_fn: Option<TypeCopyAttrFunction>,
         type_delete_attr_fn: Option<TypeDeleteAttrFunction>,
@@ -428,7 +423,7 @@ mpi! {
         outcome(FuncId::MPI_Keyval_create, None, create(ObjectKind::Comm, copy, delete, keyval, extra_state))
     }
 
-    /// Attributes that have the key keep it.
+    /// The key stays valid for attributes that have it.
     fn MPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place with a key.
         outcome(FuncId::MPI_Comm_free_keyval, None, unsafe { free(ObjectKind::Comm, comm_keyval) })
@@ -455,8 +450,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.7.2, and section 9.1.2 for the predefined attributes, which all
-    /// communicators show.
+    /// MPI-5.0 section 7.7.2; section 9.1.2 for the predefined attributes, which each communicator
+    /// has.
     fn MPI_Comm_get_attr(comm: Comm, comm_keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
         // SAFETY: the C program passes the address of a pointer and a place for an integer.
         unsafe { get_of_comm(comm, comm_keyval, attribute_val, flag, FuncId::MPI_Comm_get_attr) }

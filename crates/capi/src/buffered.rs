@@ -1,7 +1,6 @@
 //! Buffers for buffered sends (MPI-5.0 section 3.6).
 //!
-//! The process, each session and each communicator may have a buffer. Otherwise the functions are
-//! the same.
+//! The process, each session and each communicator may have a buffer.
 
 use crate::errors::{on_comm, on_none};
 use crate::library::{Running, check_count, null, put};
@@ -14,13 +13,13 @@ use oxmpi_objects::error::Result;
 use std::ffi::{c_int, c_void};
 
 fn attach(library: &Running, of: BufferOf<'_>, buffer: *mut c_void, size: i64) -> Result<()> {
-    // With MPI_BUFFER_AUTOMATIC the library provides the space, as it does for every buffer.
+    // The library provides space for every buffer, so MPI_BUFFER_AUTOMATIC has no limit.
     let automatic = buffer as usize == abi::MPI_BUFFER_AUTOMATIC;
     let bytes = if automatic { usize::MAX } else { check_count(size)? };
     library.process.attach(of, Attached { address: buffer as usize, bytes })
 }
 
-/// Waits for the buffered messages and returns the buffer to the program.
+/// Waits for the buffered messages, and returns the buffer.
 /// # Safety
 /// `buffer_addr` must be null or the address of a pointer, `size` null or a place for a number.
 unsafe fn detach<T>(
@@ -115,7 +114,7 @@ mpi! {
         on_comm(FuncId::MPI_Comm_iflush_buffer, comm, |library, comm| iflush(library, BufferOf::Communicator(comm), request))
     }
 
-    /// Test: tests/c/session_buffers.c, like all for sessions.
+    /// Test for sessions: tests/c/session_buffers.c.
     fn MPI_Session_attach_buffer(session: Session, buffer: *mut c_void, size: c_int) -> c_int {
         on_session(FuncId::MPI_Session_attach_buffer, session, |library, session| {
             attach(library, BufferOf::Session(session.origin), buffer, i64::from(size))

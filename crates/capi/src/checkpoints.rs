@@ -1,12 +1,11 @@
-//! Functions of the program that save and restore its state (`cr self`). They are found by name
-//! when MPI is initialised. A helper thread calls them at the launcher's request, on all ranks at
-//! the same time.
+//! Functions of the program that save and restore its state (`cr self`). MPI_Init finds them by
+//! name. At the launcher's request, a helper thread calls them on all ranks at the same time.
 //!
-//! While such a function runs, MPI is closed ([`library::Closed`]): the function's own calls are
-//! refused, and new calls of other threads wait. Calls that have begun continue. MPI stays closed
-//! until the save functions of all ranks have returned. Otherwise a rank that has saved its state
-//! could send to a rank that has not, whose saved state would then have a message that the state of
-//! the sender lacks.
+//! While such a function runs, MPI is closed ([`library::Closed`]): calls of the function itself
+//! fail, and new calls of other threads wait. Calls that have begun continue. MPI stays closed
+//! until the save functions of all ranks have returned. Otherwise a rank could save its state and
+//! then send a message that another rank receives before saving. The saved states would then
+//! contain a received message that was never sent.
 
 use crate::errors::end_job;
 use crate::library::{Closed, Running};
@@ -17,7 +16,7 @@ use oxmpi_shm::segment::{CheckpointCall, OwnerStatus};
 use std::ffi::{CString, c_int};
 use std::sync::Mutex;
 
-/// The type `int f(void)`. 0 means success.
+/// The type `int f(void)`; 0 means success.
 type Function = unsafe extern "C-unwind" fn() -> c_int;
 
 struct CheckpointFunctions {
@@ -26,11 +25,11 @@ struct CheckpointFunctions {
     go_on: (Function, String),
 }
 
-/// The helper thread is started once, as MPI can be initialised several times.
+/// MPI can be initialised several times, but needs only one helper thread.
 static HAS_HELPER: Mutex<bool> = Mutex::new(false);
 
-/// Finds the functions if the job uses `cr self`, restores the program's state if the job continues
-/// from a checkpoint, and starts the helper. A missing function ends the job.
+/// For `cr self`: finds the functions, restores the program's state after a restart, and starts the
+/// helper. A missing function ends the job.
 pub(crate) fn begin(library: &'static Running) {
     let params = library.modules.params();
     if params.cr() != Some("self") || library.client.is_singleton() {
@@ -55,8 +54,8 @@ pub(crate) fn begin(library: &'static Running) {
         }
     }
     let status = library.client.segment().status();
-    // Not by the helper: on a busy machine it may begin long after MPI_Init has returned. A call
-    // until then waits for it.
+    // The note is made here and not by the helper, which may start long after MPI_Init on a busy
+    // machine. A call of the launcher waits for the helper.
     status.note_return(0, OwnerStatus::HELPED);
     let serve = move || {
         let (mut last, mut closed) = (0, None);
@@ -84,12 +83,11 @@ pub(crate) fn begin(library: &'static Running) {
 }
 
 fn call(function: Function, closed: &Closed) -> c_int {
-    // SAFETY: the user names this function in a parameter of `cr self`, and thereby promises the
-    // type `int f(void)`.
+    // SAFETY: by naming this function in a parameter of `cr self`, the user promises its type.
     closed.run(|| unsafe { function() })
 }
 
-/// Finds the functions that the parameters name. The error is a message for the user.
+/// Finds the functions that the parameters name. An error is a message for the user.
 fn find(params: &Params) -> Result<CheckpointFunctions, String> {
     let found = |name: String, parameter: &str| {
         let function = look_up(&name).ok_or_else(|| {
@@ -108,8 +106,8 @@ fn find(params: &Params) -> Result<CheckpointFunctions, String> {
     })
 }
 
-/// Finds a function of the program by its name in C, or as Fortran compilers write it: in small
-/// letters, with an underscore.
+/// Finds a function by its name in C, or as Fortran compilers write it: in small letters, with an
+/// underscore.
 fn look_up(name: &str) -> Option<Function> {
     [name.to_string(), format!("{name}_"), format!("{}_", name.to_lowercase())]
         .into_iter()
@@ -117,8 +115,7 @@ fn look_up(name: &str) -> Option<Function> {
             let name = CString::new(name).ok()?;
             // SAFETY: the name ends with a zero.
             let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-            // SAFETY: a null pointer becomes `None`. Another pointer is a function of this type,
-            // see `call`.
+            // SAFETY: null becomes `None`; another pointer is a function of this type (see `call`).
             unsafe { std::mem::transmute::<*mut libc::c_void, Option<Function>>(found) }
         })
 }

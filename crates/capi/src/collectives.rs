@@ -1,12 +1,11 @@
 //! Collectives (MPI-5.0 chapter 6; nonblocking forms are in section 6.14).
 //!
-//! Each collective is one function that turns the arguments into a [`Call`] and its buffers. The
-//! blocking, nonblocking, plain and `_c` forms are one line over it. Arguments that are significant
-//! only at the root are not read at other ranks.
+//! Each collective is one function that makes a [`Call`] and its buffers from the arguments. The
+//! blocking, nonblocking, persistent and `_c` forms call it. Arguments that are significant only at
+//! the root are not read at other ranks.
 //!
-//! This module has the collectives that move data. Reductions are in `reductions`, blocks of
-//! different lengths in `vector`, intercommunicators in `inter`, persistent collectives in
-//! `persistent`, `persistent_vector` and `persistent_neighbor`.
+//! This module has collectives that move data. Reductions are in `reductions`, blocks of different
+//! lengths in `vector`, and intercommunicators in `inter`.
 
 use crate::errors::{on_comm, outcome};
 use crate::info;
@@ -36,9 +35,7 @@ pub(crate) mod vector;
 #[derive(Clone, Copy)]
 pub(crate) enum CallForm {
     Blocking,
-    /// The request is stored at this address.
     Nonblocking(*mut Request),
-    /// The persistent request is stored at this address.
     Persistent(Info, *mut Request),
 }
 
@@ -58,7 +55,7 @@ impl BufferArgs {
         library.buffer(self.address, self.count, self.datatype)
     }
 
-    /// The memory of `blocks` such buffers, one after another.
+    /// The memory of `blocks` consecutive buffers like this one.
     pub(crate) fn blocks(&self, library: &Running, blocks: i32) -> Result<UserBuf> {
         check_count(self.count)?;
         let Some(count) = self.count.checked_mul(i64::from(blocks)) else {
@@ -72,12 +69,12 @@ impl BufferArgs {
     }
 }
 
-/// The packed length in bytes of one block in a buffer of `blocks` blocks.
+/// The packed bytes of each of `blocks` blocks.
 fn block_of(all: &UserBuf, blocks: i32) -> usize {
     all.packed_len() / blocks.max(1) as usize
 }
 
-/// Checks that a sent block has the length of its receive block.
+/// Fails unless a sent block has the length of its receive block.
 pub(crate) fn check_blocks(sent: usize, received: usize) -> Result<()> {
     if sent == received {
         return Ok(());
@@ -91,15 +88,16 @@ pub(crate) fn check_blocks(sent: usize, received: usize) -> Result<()> {
     ))
 }
 
-/// Checks the length of a rank's own block. Other ranks wait for this rank if the collective goes
-/// through shared memory for either length. Then the rank takes part by `run` before it fails, so
-/// that the ranks agree on the next collective.
+/// Fails unless this rank's own block has the same length in both buffers. In a shared-memory
+/// collective the other ranks wait for this rank. So before such a failure the rank takes part by
+/// `call` on `buffers`, and all ranks agree on the next collective.
 fn check_own_block(
     library: &Running,
     comm: &Communicator,
     (collective, form): (Collective, &CallForm),
     (sent, received): (usize, usize),
-    run: impl FnOnce() -> Result<()>,
+    call: Call,
+    buffers: impl FnOnce() -> Result<(UserBuf, UserBuf)>,
 ) -> Result<()> {
     let checked = check_blocks(sent, received);
     let is_served = |bytes| library.process.serves_in_memory(comm, collective, bytes);
@@ -108,13 +106,13 @@ fn check_own_block(
         && is_served(sent)
         && is_served(received)
     {
-        // The caller gets the error of its arguments.
-        let _ = run();
+        // The caller gets the error about the lengths.
+        let _ = buffers()
+            .and_then(|buffers| movement(library, comm, call, buffers, CallForm::Blocking));
     }
     checked
 }
 
-/// Temporary memory of this length in bytes.
 fn scratch(bytes: usize) -> Result<UserBuf> {
     let room = Scratch::bytes(bytes)
         .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
@@ -153,7 +151,7 @@ fn run(
                         how,
                         form,
                     ),
-                    // Staging keeps the shape of an area.
+                    // Staging keeps the shape of each area.
                     _ => Ok(()),
                 }
             })
@@ -165,7 +163,7 @@ fn run(
     }
 }
 
-/// Runs a collective that moves data and whose buffers may be lists of blocks.
+/// Runs a collective that moves data between buffers or lists of blocks.
 pub(crate) fn movement_of(
     library: &Running,
     comm: &Communicator,
@@ -209,7 +207,7 @@ fn run_plan(
             unsafe { put(place, request.raw() as Request, "request") }
         }
         CallForm::Persistent(info, place) => {
-            // No key of the info is known, but the handle must be valid.
+            // No key is known, but the handle must be valid.
             info::given(info)?;
             let request =
                 library.process.collective_init(comm, call, memory, how.combine, how.call)?;
@@ -219,7 +217,7 @@ fn run_plan(
     }
 }
 
-/// The call on an intercommunicator, or `None` for an intracommunicator.
+/// The description of a call on an intercommunicator; `None` for an intracommunicator.
 fn across<'a>(
     library: &'static Running,
     comm: &'a Communicator,
@@ -281,22 +279,13 @@ fn gather(
             let output = receive.blocks(library, communicator.size())?;
             let block = block_of(&output, communicator.size());
             if !in_place {
-                let lengths = (input.packed_len(), block);
                 check_own_block(
                     library,
                     communicator,
                     (Collective::Gather, &form),
-                    lengths,
-                    || {
-                        let call = Call::Gather { root, block: Shared(block), in_place: true };
-                        movement(
-                            library,
-                            communicator,
-                            call,
-                            (UserBuf::empty(), output.clone()),
-                            CallForm::Blocking,
-                        )
-                    },
+                    (input.packed_len(), block),
+                    Call::Gather { root, block: Shared(block), in_place: true },
+                    || Ok((UserBuf::empty(), output.clone())),
                 )?;
             }
             (output, block)
@@ -333,22 +322,13 @@ fn scatter(
             let input = send.blocks(library, communicator.size())?;
             let block = block_of(&input, communicator.size());
             if !in_place {
-                let lengths = (block, output.packed_len());
                 check_own_block(
                     library,
                     communicator,
                     (Collective::Scatter, &form),
-                    lengths,
-                    || {
-                        let call = Call::Scatter { root, block: Shared(block), in_place: true };
-                        movement(
-                            library,
-                            communicator,
-                            call,
-                            (input.clone(), UserBuf::empty()),
-                            CallForm::Blocking,
-                        )
-                    },
+                    (block, output.packed_len()),
+                    Call::Scatter { root, block: Shared(block), in_place: true },
+                    || Ok((input.clone(), UserBuf::empty())),
                 )?;
             }
             (input, block)
@@ -387,17 +367,8 @@ fn allgather(
                 communicator,
                 (Collective::Allgather, &form),
                 (sent, block),
-                || {
-                    let call = Call::Allgather { block: Shared(sent), in_place };
-                    let output = scratch(sent * communicator.size() as usize)?;
-                    movement(
-                        library,
-                        communicator,
-                        call,
-                        (input.clone(), output),
-                        CallForm::Blocking,
-                    )
-                },
+                Call::Allgather { block: Shared(sent), in_place },
+                || Ok((input.clone(), scratch(sent * communicator.size() as usize)?)),
             )?;
         }
         let call = Call::Allgather { block: Shared(block), in_place };
@@ -433,17 +404,8 @@ fn alltoall(
                 communicator,
                 (Collective::Alltoall, &form),
                 (sent, block),
-                || {
-                    let call = Call::Alltoall { block: Shared(sent), in_place };
-                    let output = scratch(sent * communicator.size() as usize)?;
-                    movement(
-                        library,
-                        communicator,
-                        call,
-                        (input.clone(), output),
-                        CallForm::Blocking,
-                    )
-                },
+                Call::Alltoall { block: Shared(sent), in_place },
+                || Ok((input.clone(), scratch(sent * communicator.size() as usize)?)),
             )?;
         }
         let call = Call::Alltoall { block: Shared(block), in_place };

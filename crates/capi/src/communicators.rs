@@ -1,8 +1,8 @@
 //! Communicators (MPI-5.0 chapter 7).
 //!
 //! A collective call with wrong arguments takes part as far as it can, so that other ranks do not
-//! wait forever. So a null pointer for the result becomes an error only after the communicator was
-//! made, and the communicator is freed.
+//! wait forever. For example, a null pointer for the result is reported only after the communicator
+//! was made and freed again.
 
 use crate::attributes;
 use crate::duplicates;
@@ -25,7 +25,7 @@ use oxmpi_objects::group::Group;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-/// Inserts a new communicator into the table. Its error handler gets the handle.
+/// Enters a new communicator in the table, and its handle in its error handler.
 pub(crate) fn enlist(library: &Running, made: Communicator) -> Comm {
     let made = Arc::new(made);
     let handle = library.communicators.insert(Arc::clone(&made)).raw() as Comm;
@@ -33,7 +33,6 @@ pub(crate) fn enlist(library: &Running, made: Communicator) -> Comm {
     handle
 }
 
-/// Stores the handle of a new communicator for the program.
 pub(crate) fn give(
     library: &Running,
     place: *mut Comm,
@@ -49,7 +48,7 @@ pub(crate) fn give(
     unsafe { put(place, handle, what) }
 }
 
-/// The same for a communicator that this process may not be a member of.
+/// Stores MPI_COMM_NULL if this process is no member.
 fn give_if_any(library: &Running, place: *mut Comm, made: Option<Communicator>) -> Result<()> {
     match made {
         Some(made) => give(library, place, "newcomm", made),
@@ -58,7 +57,7 @@ fn give_if_any(library: &Running, place: *mut Comm, made: Option<Communicator>) 
     }
 }
 
-/// The string that distinguishes creations of communicators.
+/// The string by which simultaneous creations of communicators differ.
 /// # Safety
 /// `stringtag` must be null or a string that lives during the call.
 unsafe fn string_tag<'a>(stringtag: *const c_char) -> Result<&'a [u8]> {
@@ -83,8 +82,8 @@ fn check_origin(communicator: &Communicator, group: Arc<Group>) -> Result<Arc<Gr
     Ok(group)
 }
 
-/// Runs a call that makes a communicator of groups alone. Errors of the call go to the new
-/// communicator's error handler.
+/// Runs a call that makes a communicator from groups. Its errors go to the new communicator's error
+/// handler.
 fn on_creation(
     function: FuncId,
     errhandler: Errhandler,
@@ -95,7 +94,6 @@ fn on_creation(
     outcome(function, Some(On::Creation(errhandler)), result)
 }
 
-/// The function that ends a communicator.
 #[derive(Clone, Copy)]
 enum Release {
     Free,
@@ -128,7 +126,7 @@ fn end(function: FuncId, comm: *mut Comm, how: Release) -> c_int {
     outcome(function, Some(On::Comm(handle)), result)
 }
 
-/// The resource by which an info splits a communicator.
+/// The resource in an info by which a communicator is split.
 fn resource(info: &oxmpi_objects::info::Info, split_type: c_int) -> Option<&str> {
     let set =
         info.hint("mpi_pset_name").filter(|_| split_type == abi::MPI_COMM_TYPE_RESOURCE_GUIDED);
@@ -150,20 +148,17 @@ mpi! {
         })
     }
 
-    /// Collective.
     fn MPI_Comm_dup(comm: Comm, newcomm: *mut Comm) -> c_int {
         let result = duplicates::duplicate(comm, Ok(CommInfo::default()), newcomm);
         outcome(FuncId::MPI_Comm_dup, Some(On::Comm(comm)), result)
     }
 
-    /// Collective.
     fn MPI_Comm_split(comm: Comm, color: c_int, key: c_int, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_split, comm, |library, communicator| {
             give_if_any(library, newcomm, library.process.split(communicator, color, key)?)
         })
     }
 
-    /// Collective.
     fn MPI_Comm_split_type(
         comm: Comm,
         split_type: c_int,
@@ -175,7 +170,7 @@ mpi! {
             let wanted = info::given(info).and_then(|info| Ok((CommInfo::of(&info)?, info)));
             let (how, component, resource) = match &wanted {
                 Ok((wanted, info)) => (split_type, wanted.component, resource(info, split_type)),
-                // The other ranks must not wait for this rank's part.
+                // The other ranks must not wait for this rank.
                 Err(_) => (abi::MPI_UNDEFINED, None, None),
             };
             let made = library.process.split_type_served_by(communicator, (how, key), resource, component)?;
@@ -185,7 +180,6 @@ mpi! {
         })
     }
 
-    /// Collective.
     fn MPI_Comm_create(comm: Comm, group: GroupHandle, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_create, comm, |library, communicator| {
             let group = library.group(group).and_then(|group| check_origin(communicator, group));
@@ -195,7 +189,7 @@ mpi! {
         })
     }
 
-    /// Collective over the group. Test: tests/c/comm_from_group.c.
+    /// Test: tests/c/comm_from_group.c.
     fn MPI_Comm_create_from_group(
         group: GroupHandle,
         stringtag: *const c_char,
@@ -216,7 +210,7 @@ mpi! {
         })
     }
 
-    /// Collective over both groups. Test: tests/c/comm_from_group.c.
+    /// Test: tests/c/comm_from_group.c.
     fn MPI_Intercomm_create_from_groups(
         local_group: GroupHandle,
         local_leader: c_int,
@@ -239,7 +233,6 @@ mpi! {
         })
     }
 
-    /// Collective over the group.
     fn MPI_Comm_create_group(comm: Comm, group: GroupHandle, tag: c_int, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_create_group, comm, |library, communicator| {
             let group = check_origin(communicator, library.group(group)?)?;
@@ -247,7 +240,6 @@ mpi! {
         })
     }
 
-    /// Local.
     fn MPI_Comm_compare(comm1: Comm, comm2: Comm, result: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_compare, comm1, |library, communicator| {
             let related = match communicator.compare(&*library.communicator(comm2)?)? {
@@ -276,8 +268,7 @@ mpi! {
         })
     }
 
-    /// Collective in each of the two groups; peer_comm, remote_leader and tag are significant only
-    /// at the leaders.
+    /// `peer_comm`, `remote_leader` and `tag` are significant only at the leaders.
     fn MPI_Intercomm_create(
         local_comm: Comm,
         local_leader: c_int,
@@ -306,7 +297,6 @@ mpi! {
         })
     }
 
-    /// Collective over both groups.
     fn MPI_Intercomm_merge(intercomm: Comm, high: c_int, newintracomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Intercomm_merge, intercomm, |library, communicator| {
             let made = library.process.merge(communicator, high != 0)?;

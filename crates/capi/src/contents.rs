@@ -11,7 +11,7 @@ use oxmpi_objects::datatype::{Combiner, Contents, Datatype};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{CStr, c_char, c_int};
 
-/// The contents. The functions without `_c` can return them only if no argument was an `MPI_Count`.
+/// The contents for a function without `_c`: an error if an argument was an `MPI_Count`.
 fn in_ints(datatype: &Datatype) -> Result<&Contents> {
     let contents = datatype.contents();
     if contents.fits_int() {
@@ -23,7 +23,7 @@ fn in_ints(datatype: &Datatype) -> Result<&Contents> {
     Err(MpiError::new(abi::MPI_ERR_TYPE, text))
 }
 
-/// Checks that a datatype is not predefined: predefined ones have no contents.
+/// Predefined datatypes have no contents.
 fn check_made(datatype: &Datatype) -> Result<()> {
     if datatype.contents().combiner == Combiner::Named {
         let text = format!("{datatype} is predefined: it was not made of anything");
@@ -54,8 +54,8 @@ unsafe fn put_all<T: Copy>(place: *mut T, values: &[T], what: &str) -> Result<()
     Ok(())
 }
 
-/// Stores the datatypes. Datatypes of the program get new handles. The caller makes all checks
-/// before, so that no new handle is lost.
+/// Stores the datatypes of the contents. Datatypes of the program get new handles, so the caller
+/// makes all checks before.
 /// # Safety
 /// `place` must be null or have room for the handles.
 unsafe fn put_types(library: &Running, place: *mut Handle, contents: &Contents) -> Result<()> {
@@ -100,7 +100,7 @@ mpi! {
         })
     }
 
-    /// The types are new ones for the program to free, if they are not predefined.
+    /// The program must free the stored types, except predefined ones.
     fn MPI_Type_get_contents(datatype: Handle, max_integers: c_int, max_addresses: c_int, max_datatypes: c_int, array_of_integers: *mut c_int, array_of_addresses: *mut Aint, array_of_datatypes: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_get_contents, |library| {
             let datatype = library.datatype(datatype)?;
@@ -149,7 +149,7 @@ mpi! {
         })
     }
 
-    /// A name that is longer than MPI_MAX_OBJECT_NAME is cut.
+    /// A name longer than MPI_MAX_OBJECT_NAME is cut.
     fn MPI_Type_set_name(datatype: Handle, type_name: *const c_char) -> c_int {
         on_none(FuncId::MPI_Type_set_name, |library| {
             let datatype = library.datatype(datatype)?;

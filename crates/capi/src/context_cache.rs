@@ -1,21 +1,19 @@
-//! A cache from a communicator's handle to its context, for calls on the low-latency path. A lookup
-//! is one load.
+//! A cache from a communicator's handle to its context, for the low-latency path. A lookup is one
+//! load.
 
 use oxmpi_abi::types::Comm;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The contexts of recently used communicators. The table is searched for a handle that is not in
-/// the cache, and the handle is added.
+/// The contexts of recently used communicators.
 #[derive(Debug)]
 pub(crate) struct ContextCache {
     /// Indexed by the lowest bits of the handle. An entry has 12 bits of the handle's generation
-    /// and its whole index, then 20 bits of the context.
+    /// and the handle's index, then 20 bits of the context.
     entries: [AtomicU64; ENTRIES],
 }
 
 const ENTRIES: usize = 128;
 const CONTEXT_BITS: u32 = 20;
-/// Not an entry of any communicator.
 const EMPTY: u64 = u64::MAX;
 
 impl ContextCache {
@@ -23,16 +21,16 @@ impl ContextCache {
         ContextCache { entries: std::array::from_fn(|_| AtomicU64::new(EMPTY)) }
     }
 
-    /// The context of a communicator, if it is in the cache. A freed handle is not found, unless
-    /// its table entry was reused exactly 4096 times.
+    /// The context of a cached communicator. A freed handle is not found, unless its table entry
+    /// was reused exactly 4096 times.
     #[inline(always)]
     pub(crate) fn get(&self, comm: Comm) -> Option<u32> {
-        // What is the same in both leaves the context alone.
+        // Equal bits cancel, so that only the context is left.
         let rest = self.entries[place(comm)].load(Ordering::Relaxed) ^ key(comm) << CONTEXT_BITS;
         if rest >> CONTEXT_BITS == 0 { Some(rest as u32) } else { None }
     }
 
-    /// Adds the context of a communicator whose handle is in use.
+    /// Caches the context of a communicator whose handle is in use.
     pub(crate) fn note(&self, comm: Comm, context: u32) {
         let word = key(comm) << CONTEXT_BITS | u64::from(context);
         if context >> CONTEXT_BITS == 0 && word != EMPTY {
@@ -40,7 +38,7 @@ impl ContextCache {
         }
     }
 
-    /// Removes a communicator before its handle is freed.
+    /// Must be called before the handle is freed.
     pub(crate) fn forget(&self, comm: Comm) {
         if self.get(comm).is_some() {
             self.entries[place(comm)].store(EMPTY, Ordering::Relaxed);
@@ -56,7 +54,7 @@ const fn place(comm: Comm) -> usize {
 #[inline(always)]
 const fn key(comm: Comm) -> u64 {
     let raw = comm as u64;
-    // The uppermost 20 bits are those of the generation that change last.
+    // The shift removes the 20 bits of the generation that change last.
     raw & (u64::MAX >> CONTEXT_BITS)
 }
 
@@ -77,7 +75,7 @@ mod tests {
         cache.note(made, 7);
         let found = [MPI_COMM_WORLD, MPI_COMM_SELF, made].map(|comm| cache.get(comm));
         assert_eq!(found, [Some(0), Some(2), Some(7)]);
-        // Another generation, and another index with the same entry.
+        // A different generation; a different index for the same entry.
         for other in [0x0000_0004_0000_1005, 0x0000_0003_0000_1085, 0x0000_0003_0100_1005] {
             assert_eq!(cache.get(other), None);
             cache.forget(other);

@@ -15,7 +15,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// Stores the handle of a new datatype for the program.
 fn give(library: &Running, place: *mut Handle, made: Result<Arc<Datatype>>) -> Result<()> {
     if place.is_null() {
         return Err(null("newtype"));
@@ -38,10 +37,9 @@ pub(crate) fn derive(
     })
 }
 
-/// Numbers of the plain or the large form, widened to 64 bits.
 pub(crate) type Widened = ShortList<i64, 16>;
 
-/// An array of numbers.
+/// An array of numbers, widened to 64 bits.
 /// # Safety
 /// `first` must be null or point to `count` numbers.
 pub(crate) unsafe fn numbers<T: Copy + Into<i64>>(
@@ -70,8 +68,7 @@ fn put_bounds<T: Copy>(
     pair_of: fn(&Bounds) -> (T, T),
 ) -> c_int {
     on_none(function, |library| {
-        // SAFETY: `pair_of` gets the bounds alone: it frees nothing and calls no function of the
-        // program.
+        // SAFETY: `pair_of` frees nothing and calls no function of the program.
         let (one, two) = pair_of(unsafe { library.glance_at_datatype(datatype) }?.bounds());
         // SAFETY: the C program passes places for two numbers.
         unsafe {
@@ -81,7 +78,7 @@ fn put_bounds<T: Copy>(
     })
 }
 
-/// The datatype to free, if it has attributes, which must be deleted before.
+/// The datatype, if it has attributes that must be deleted before it is freed.
 #[inline(always)]
 fn with_attributes(library: &Running, handle: Handle) -> Result<Option<Arc<Datatype>>> {
     // SAFETY: nothing is freed and no function of the program called.
@@ -95,7 +92,6 @@ fn with_attributes(library: &Running, handle: Handle) -> Result<Option<Arc<Datat
     Ok(datatype.attributes.were_set().then(|| Arc::clone(&datatype)))
 }
 
-///
 /// # Safety
 /// Each array must be null or point to `count` elements.
 #[inline(always)]
@@ -241,8 +237,8 @@ mpi! {
     }
 
     fn MPI_Type_create_struct_c(count: Count, array_of_blocklengths: *const Count, array_of_displacements: *const Count, array_of_types: *const Handle, newtype: *mut Handle) -> c_int {
-        // SAFETY: the C program passes arrays of `count` elements; MPI_Count and MPI_Aint are both
-        // 64 bits here.
+        // SAFETY: the C program passes arrays of `count` elements; MPI_Count and MPI_Aint have 64
+        // bits.
         unsafe { structure((FuncId::MPI_Type_create_struct_c, Form::Count), count, array_of_blocklengths, array_of_displacements.cast(), array_of_types, newtype) }
     }
 
@@ -275,7 +271,7 @@ mpi! {
         })
     }
 
-    /// Pending operations keep the datatype.
+    /// Pending operations keep the datatype alive.
     fn MPI_Type_free(datatype: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_free, |library| {
             // SAFETY: the C program passes a place with a handle.
@@ -290,7 +286,7 @@ mpi! {
         })
     }
 
-    /// MPI_UNDEFINED if the size does not fit.
+    /// MPI_UNDEFINED if the size does not fit in an int.
     fn MPI_Type_size(datatype: Handle, size: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Type_size, |library| {
             // SAFETY: nothing is freed and no function of the program called.

@@ -12,9 +12,9 @@ use oxmpi_objects::error::Result;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Duplicates a communicator with its attributes and the given hints (MPI-5.0 section 7.4.2: hints
-/// are not inherited). A rank with a failing copy function or a wrong info takes part all the same,
-/// so that other ranks do not wait for it.
+/// Duplicates a communicator with its attributes and the given hints; hints are not inherited
+/// (MPI-5.0 section 7.4.2). A rank with a failing copy function or a wrong info takes part, so that
+/// other ranks do not wait for it.
 pub(crate) fn duplicate(comm: Comm, wanted: Result<CommInfo>, newcomm: *mut Comm) -> Result<()> {
     let library = library()?;
     let communicator = Arc::clone(&*library.communicator(comm)?);
@@ -43,15 +43,15 @@ pub(crate) fn duplicate(comm: Comm, wanted: Result<CommInfo>, newcomm: *mut Comm
     }
 }
 
-/// The address for a communicator's handle, which any thread in the library writes when the request
+/// The address for a communicator's handle. Any thread in the library writes it when the request
 /// completes.
 pub(crate) struct NewCommPlace(pub(crate) *mut Comm);
 
-// SAFETY: the program does not access the address until the request is complete (MPI-5.0 section
-// 7.4.2), and learns of the completion under the lane's lock, under which the handle is written.
+// SAFETY: the handle is written under the lane's lock. The program does not access it until the
+// request is complete (MPI-5.0 section 7.4.2), which it learns under the same lock.
 unsafe impl Send for NewCommPlace {}
 
-/// Starts a duplication. The attributes are copied now; the duplicate gets them when it is made.
+/// Starts a duplication. The attributes are copied now, and given to the duplicate when it is made.
 pub(crate) fn duplicate_later(
     comm: Comm,
     wanted: Result<CommInfo>,
@@ -70,7 +70,7 @@ pub(crate) fn duplicate_later(
     let (CommInfo { hints, component }, copied) = match copied {
         Ok(copied) => copied,
         Err(error) => {
-            // The other ranks must not wait for this rank's part.
+            // The other ranks must not wait for this rank.
             library.process.idup_for_others(&communicator)?;
             return Err(error);
         }
@@ -80,7 +80,7 @@ pub(crate) fn duplicate_later(
         let NewCommPlace(newcomm) = { place };
         made.set_hints(hints);
         copied.give_to(&made.attributes);
-        // SAFETY: not null, and the program's place for a handle until the request is complete.
+        // SAFETY: not null, and reserved for the handle until the request is complete.
         unsafe { newcomm.write(enlist(library, made)) };
     })?;
     // SAFETY: the C program passes a place for a handle.
@@ -88,19 +88,18 @@ pub(crate) fn duplicate_later(
 }
 
 mpi! {
-    /// Collective. Test: tests/c/info_comm.c.
+    /// Test: tests/c/info_comm.c.
     fn MPI_Comm_dup_with_info(comm: Comm, info: Info, newcomm: *mut Comm) -> c_int {
         let wanted = CommInfo::given(info);
         outcome(FuncId::MPI_Comm_dup_with_info, Some(On::Comm(comm)), duplicate(comm, wanted, newcomm))
     }
 
-    /// Collective. Test: tests/c/comm_idup.c.
+    /// Test: tests/c/comm_idup.c.
     fn MPI_Comm_idup(comm: Comm, newcomm: *mut Comm, request: *mut Request) -> c_int {
         let result = duplicate_later(comm, Ok(CommInfo::default()), newcomm, request);
         outcome(FuncId::MPI_Comm_idup, Some(On::Comm(comm)), result)
     }
 
-    /// Collective. Test: tests/c/comm_idup.c.
     fn MPI_Comm_idup_with_info(comm: Comm, info: Info, newcomm: *mut Comm, request: *mut Request) -> c_int {
         let wanted = CommInfo::given(info);
         let result = duplicate_later(comm, wanted, newcomm, request);

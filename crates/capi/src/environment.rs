@@ -16,7 +16,7 @@ use oxmpi_objects::info::Info;
 use oxmpi_param::{SelectError, ThreadLevel};
 use std::ffi::{c_char, c_int};
 
-/// The constants of the thread levels, lowest first, as [`ThreadLevel::ALL`].
+/// In the order of [`ThreadLevel::ALL`].
 const LEVELS: [c_int; 4] = [
     abi::MPI_THREAD_SINGLE,
     abi::MPI_THREAD_FUNNELED,
@@ -24,10 +24,10 @@ const LEVELS: [c_int; 4] = [
     abi::MPI_THREAD_MULTIPLE,
 ];
 
-/// Initialises MPI and returns the granted thread level. The environment and the modules can change
-/// the wanted level.
+/// Initialises MPI and returns the granted thread level, which the environment and the modules can
+/// change.
 fn initialize(wanted: c_int) -> Result<c_int> {
-    // A level that the standard does not define counts as the next lower one.
+    // A level between two levels of the standard counts as the lower one.
     let known = LEVELS.iter().rposition(|level| *level <= wanted).unwrap_or(0);
     if !library::claim_initialization() {
         return Err(MpiError::new(
@@ -57,13 +57,14 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     Ok(level)
 }
 
-/// The thread level of a plain MPI_Init. `None`: the environment names an invalid level.
+/// The thread level of MPI_Init; `None` if the environment names an invalid level.
 pub(crate) fn level_before_init() -> Option<c_int> {
     let said = ThreadLevel::from_env().ok()?;
     Some(said.map_or(abi::MPI_THREAD_SINGLE, |(level, _)| LEVELS[level as usize]))
 }
 
-/// The error of MPI_Finalize without the World Model. Sessions end by another function.
+/// The error of MPI_Finalize without the World Model; sessions are finalised by
+/// MPI_Session_finalize.
 fn not_finalizable() -> MpiError {
     match library::library() {
         Ok(_) => {
@@ -107,7 +108,7 @@ mpi! {
         outcome(FuncId::MPI_Finalize, None, result)
     }
 
-    /// Without the World Model the result is the level of the process: sessions may have less
+    /// Without the World Model, the level of the process. Sessions may have lower levels
     /// (MPI_Session_get_info).
     fn MPI_Query_thread(provided: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Query_thread, |library| {
@@ -117,7 +118,7 @@ mpi! {
         })
     }
 
-    /// Without the World Model the main thread is the one that called the first MPI_Session_init.
+    /// Without the World Model, the thread of the first MPI_Session_init is the main thread.
     fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Is_thread_main, |library| {
             let known = library.world.get().map_or(library.first_thread, |world| world.main_thread);
@@ -136,13 +137,13 @@ mpi! {
         end_job(errorcode, "")
     }
 
-    /// MPI-5.0 section 9.1.2: the kinds of hardware resources, and whether the calling thread may
-    /// run on only one of each kind. Test: tests/c/hw_resources.c.
+    /// MPI-5.0 section 9.1.2: the kinds of hardware resources, each with whether the calling thread
+    /// is restricted to one of the kind. Test: tests/c/hw_resources.c.
     fn MPI_Get_hw_resource_info(hw_info: *mut InfoHandle) -> c_int {
         let mut info = Info::new();
         for part in oxmpi_sys::hardware::parts() {
             let value: &[u8] = if part.is_single { b"true" } else { b"false" };
-            // The kernel's names are within the limits of an info.
+            // The kernel's names fit in an info.
             let _ = info.set(format!("linux://{}", part.kind).as_bytes(), value);
         }
         outcome(FuncId::MPI_Get_hw_resource_info, None, info::give(info, hw_info, "hw_info"))

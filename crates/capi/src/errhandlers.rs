@@ -1,8 +1,8 @@
 //! Error handlers as objects (MPI-5.0 section 9.3).
 //!
-//! A handler of the program has two counts: references of the program (one from `create` and one
-//! from each `get`), and objects with the handler. It is removed when both counts are zero, so the
-//! program may free it while a communicator has it.
+//! A handler of the program has two counts: the program's references (one from `create`, one from
+//! each `get`), and the objects with the handler. The handler is removed when both are zero, so the
+//! program may free it while an object has it.
 
 use crate::errors::{self, on_comm, outcome};
 use crate::files;
@@ -50,9 +50,7 @@ pub(crate) struct UserHandler {
 
 #[derive(Debug)]
 struct HandlerCounts {
-    /// References of the program.
     held: usize,
-    /// Objects that have the handler.
     attached: usize,
 }
 
@@ -74,7 +72,7 @@ impl Drop for AttachedHandler {
             counts.are_zero()
         });
         if over {
-            // No reference is left, so no other thread frees the handler.
+            // Without references, no other thread frees the handler.
             let _ = errhandlers.free(self.0);
         }
     }
@@ -94,7 +92,7 @@ fn is_predefined(handle: Errhandler) -> Result<bool> {
     }
 }
 
-/// Changes the counts of a handler to which the program has a reference.
+/// Changes the counts of a handler that the program may use.
 fn counted<R>(
     handle: Errhandler,
     change: impl FnOnce(&UserHandler, &mut HandlerCounts) -> Result<R>,
@@ -123,29 +121,27 @@ pub(crate) fn attach(handle: Errhandler, kind: HandlerKind) -> Result<ErrorHandl
     Ok(ErrorHandler::made(handle, Arc::new(AttachedHandler(Handle::from_raw(handle as u64)))))
 }
 
-/// Whether a handler may be given to an object of this kind.
 pub(crate) fn is_for(handle: Errhandler, kind: HandlerKind) -> bool {
     is_predefined(handle).unwrap_or(false)
         || counted(handle, |handler, _| Ok(handler.kind == kind)).unwrap_or(false)
 }
 
-/// The handle of an object's handler, with a new reference of the program.
+/// The handle of an object's handler, with a new reference for the program.
 pub(crate) fn refer(cell: &HandlerCell) -> Errhandler {
     let handler = cell.get();
-    // The handler exists, as the object has it.
+    // The object keeps the handler in the table.
     if let Ok(made) = objects().errhandlers.get(Handle::from_raw(handler.handle as u64)) {
         locked(&made.counts).held += 1;
     }
     handler.handle
 }
 
-/// The function of a program's handler, if the handler is for this kind.
+/// The function of a program's handler for objects of this kind.
 pub(crate) fn function_of(handle: Errhandler, kind: HandlerKind) -> Option<usize> {
     let handler = objects().errhandlers.get(Handle::from_raw(handle as u64)).ok()?;
     (handler.kind == kind).then_some(handler.function)
 }
 
-/// The handle for an int of Fortran.
 pub(crate) fn of_int(int: u32) -> u64 {
     objects().errhandlers.from_int(int).raw()
 }
@@ -167,7 +163,7 @@ fn create(
     unsafe { put(place, handle.raw() as Errhandler, "errhandler") }
 }
 
-/// Frees a reference of the program.
+/// Frees one reference of the program.
 fn free(handle: Errhandler) -> Result<()> {
     if is_predefined(handle)? {
         return Ok(());
@@ -183,8 +179,8 @@ fn free(handle: Errhandler) -> Result<()> {
     Ok(())
 }
 
-/// Runs a call on the error handler cell of a file. The handler of MPI_FILE_NULL is the default of
-/// new files.
+/// Runs a call on the error handler cell of a file. For MPI_FILE_NULL this is the default for new
+/// files.
 fn of_file<R>(file: File, query: impl FnOnce(&HandlerCell) -> Result<R>) -> Result<R> {
     match file {
         abi::MPI_FILE_NULL => query(&objects().file_handler),
@@ -193,7 +189,7 @@ fn of_file<R>(file: File, query: impl FnOnce(&HandlerCell) -> Result<R>) -> Resu
 }
 
 mpi! {
-    /// Test: tests/c/errhandler_user.c, like all of this module.
+    /// Test of this module: tests/c/errhandler_user.c.
     fn MPI_Comm_create_errhandler(comm_errhandler_fn: Option<CommErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
         let function = comm_errhandler_fn.map(|f| f as usize);
         outcome(FuncId::MPI_Comm_create_errhandler, None, create(HandlerKind::Comm, function, "comm_errhandler_fn", errhandler))
@@ -225,7 +221,7 @@ mpi! {
         })
     }
 
-    /// The program gets a reference, which it must free.
+    /// The program must free the new reference.
     fn MPI_Comm_get_errhandler(comm: Comm, errhandler: *mut Errhandler) -> c_int {
         on_comm(FuncId::MPI_Comm_get_errhandler, comm, |_, communicator| {
             if errhandler.is_null() {
@@ -256,7 +252,7 @@ mpi! {
         outcome(FuncId::MPI_File_set_errhandler, Some(On::File(file)), set)
     }
 
-    /// The program gets a reference, which it must free.
+    /// The program must free the new reference.
     fn MPI_File_get_errhandler(file: File, errhandler: *mut Errhandler) -> c_int {
         let got = of_file(file, |cell| {
             if errhandler.is_null() {
@@ -276,7 +272,7 @@ mpi! {
         }
     }
 
-    /// Predefined handlers remain; `errhandler` becomes MPI_ERRHANDLER_NULL.
+    /// Predefined handlers stay valid.
     fn MPI_Errhandler_free(errhandler: *mut Errhandler) -> c_int {
         outcome(FuncId::MPI_Errhandler_free, None, (|| {
             // SAFETY: the C program passes a place with a handle.

@@ -12,7 +12,7 @@ use oxmpi_objects::errorcode::ErrorCodes;
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The value of the attribute MPI_LASTUSEDCODE, to which MPI_Comm_get_attr points.
+/// The value of the attribute MPI_LASTUSEDCODE, whose address programs get.
 static LAST_USED: AtomicI32 = AtomicI32::new(abi::MPI_ERR_LASTCODE);
 
 pub(crate) fn last_used() -> *const c_int {
@@ -34,7 +34,7 @@ fn add(
     let added = {
         let mut codes = locked(&objects().codes);
         let added = add(&mut codes)?;
-        // The lock is held, so that the value never decreases.
+        // Under the lock, so that the value never decreases.
         LAST_USED.store(codes.last_used(), Ordering::Relaxed);
         added
     };
@@ -43,7 +43,7 @@ fn add(
 }
 
 mpi! {
-    /// Test: tests/c/errors_added.c, like all of this module.
+    /// Test of this module: tests/c/errors_added.c.
     fn MPI_Add_error_class(errorclass: *mut c_int) -> c_int {
         outcome(FuncId::MPI_Add_error_class, None, add(errorclass, "errorclass", ErrorCodes::add_class))
     }
@@ -60,12 +60,11 @@ mpi! {
         outcome(FuncId::MPI_Add_error_string, None, result)
     }
 
-    /// The number is not used again.
     fn MPI_Remove_error_class(errorclass: c_int) -> c_int {
         outcome(FuncId::MPI_Remove_error_class, None, change(|codes| codes.remove_class(errorclass)))
     }
 
-    /// The number is not used again.
+    /// The number is not used again, nor is that of a removed class.
     fn MPI_Remove_error_code(errorcode: c_int) -> c_int {
         outcome(FuncId::MPI_Remove_error_code, None, change(|codes| codes.remove_code(errorcode)))
     }

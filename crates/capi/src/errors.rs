@@ -1,8 +1,8 @@
 //! Error handlers (MPI-5.0 section 9.3): the actions when a call fails.
 //!
 //! A function computes a `Result`. When all Rust values of the call are dropped, [`raise`] finds
-//! the handler and calls it. This is the last action of a function, as a handler may leave by
-//! longjmp or a C++ exception. The handlers are objects of module `errhandlers`.
+//! the handler and calls it. This is the last action of a function, since a handler may leave by
+//! longjmp or a C++ exception. The module `errhandlers` has the handlers.
 
 use crate::errhandlers::{self, HandlerKind};
 use crate::files;
@@ -25,12 +25,12 @@ use std::ffi::{c_char, c_int};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// The connection to the launcher, from MPI_Init on. It stays after MPI_Finalize, as a job can
-/// still fail then.
+/// The connection to the launcher, from MPI_Init on. It stays after MPI_Finalize, when the job can
+/// still fail.
 static LAUNCHER: OnceLock<Arc<Client>> = OnceLock::new();
 
 thread_local! {
-    /// The last error that a call of this thread returned: its code and its full text.
+    /// The code and the full text of the last error that a call of this thread returned.
     static LAST: RefCell<Option<(c_int, String)>> = const { RefCell::new(None) };
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn end_jobs_through(client: Arc<Client>) {
     let _ = LAUNCHER.set(client);
 }
 
-/// Returns the code of a call: success, or the result of the error handler of `on`.
+/// Returns the code of a call, after a failure that of the error handler of `on`.
 #[inline(always)]
 pub(crate) fn outcome(function: FuncId, on: Option<On>, result: Result<()>) -> c_int {
     match result {
@@ -62,7 +62,7 @@ pub(crate) fn on_comm(
     outcome(function, Some(On::Comm(comm)), result)
 }
 
-/// Runs a call on no object that has an error handler.
+/// Runs a call without an object that has an error handler.
 #[inline(always)]
 pub(crate) fn on_none(
     function: FuncId,
@@ -71,7 +71,6 @@ pub(crate) fn on_none(
     outcome(function, None, library::library().and_then(call))
 }
 
-/// Handles an error as the error handler says, and returns the code for the caller.
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(function: FuncId, on: Option<On>, error: MpiError) -> c_int {
@@ -84,25 +83,24 @@ pub(crate) fn raise(function: FuncId, on: Option<On>, error: MpiError) -> c_int 
         );
     }
     note_last(code, function, error);
-    // The handler gets the class of the failed operation, the caller MPI_ERR_IN_STATUS or its like
-    // (MPI-5.0 section 9.3).
+    // The handler gets the class of the failed operation; the caller gets MPI_ERR_IN_STATUS or its
+    // like (MPI-5.0 section 9.3).
     let passed = match on {
         Some(On::Failed(_, of_operation)) => of_operation,
         _ => code,
     };
-    // The handler gets the address of the code and may change it, even to MPI_SUCCESS.
+    // The handler may change the code, even to MPI_SUCCESS.
     let left = handler.call(passed);
     if passed == code { left } else { code }
 }
 
-/// Keeps the text of an error for MPI_Error_string.
 fn note_last(code: c_int, function: FuncId, error: MpiError) {
-    // A thread that ends has no storage for the text, and makes no call that reads it.
+    // During the end of a thread there is no storage, and no later call that reads the text.
     let _ = LAST.try_with(|last| last.replace(Some((code, format!("{function}: {error}")))));
 }
 
 /// Calls the handler of an object with a code of the program (`MPI_Comm_call_errhandler` and its
-/// like). Returns MPI_SUCCESS, unless the handler does not return.
+/// like). Returns MPI_SUCCESS if the handler returns.
 pub(crate) fn call_handler(function: FuncId, on: On, code: c_int) -> c_int {
     let handler = active_handler(Some(on));
     if handler.ends_the_job() {
@@ -117,11 +115,10 @@ pub(crate) fn call_handler(function: FuncId, on: On, code: c_int) -> c_int {
     abi::MPI_SUCCESS
 }
 
-/// The handler for an error, and the handle of its object.
 #[derive(Clone, Copy)]
 struct ActiveHandler {
     handle: Errhandler,
-    /// The address of the program's function, if the program has made the handler.
+    /// The address of the function of a handler that the program has made.
     function: Option<usize>,
     object: usize,
 }
@@ -149,20 +146,18 @@ impl ActiveHandler {
         ActiveHandler { handle, function, object: cell.object() }
     }
 
-    /// Whether the handler ends the job. MPI_ERRORS_ABORT ends the whole job, too: the launcher
-    /// cannot end some ranks and let others continue.
+    /// MPI_ERRORS_ABORT ends the whole job as well: the launcher cannot end only some ranks.
     const fn ends_the_job(&self) -> bool {
         matches!(self.handle, abi::MPI_ERRORS_ARE_FATAL | abi::MPI_ERRORS_ABORT)
     }
 
-    /// Calls the program's function, if there is one, and returns the code that the function
-    /// leaves. The function may never return, so the library holds no lock or borrow, and no value
-    /// waits for its drop.
+    /// Calls the program's function, if any, and returns the code that it leaves. The function may
+    /// never return, so the caller holds no lock, borrow or value with a destructor.
     fn call(self, code: c_int) -> c_int {
         let Some(function) = self.function else { return code };
-        // SAFETY: the address is the argument of MPI_Comm_create_errhandler or its like, a pointer
-        // to such a function. The functions of windows, files and sessions have the same type, as
-        // all handles are addresses.
+        // SAFETY: the address is the argument of MPI_Comm_create_errhandler or its like. The
+        // functions for windows, files and sessions have the same type, since all handles are
+        // addresses.
         let function = unsafe { std::mem::transmute::<usize, CommErrhandlerFunction>(function) };
         let (mut object, mut code) = (self.object, code);
         // SAFETY: both places live until the function returns.
@@ -171,12 +166,12 @@ impl ActiveHandler {
     }
 }
 
-/// The handler for an error (MPI-5.0 section 9.3): the object's, or the one that a call names for
-/// the object that it makes. Else it is MPI_COMM_SELF's, and the initial handler before MPI_Init
-/// and after MPI_Finalize.
+/// The handler for an error (MPI-5.0 section 9.3): that of the object, or the one that a call names
+/// for the object that it makes. For other errors it is MPI_COMM_SELF's, and the initial handler
+/// before MPI_Init and after MPI_Finalize.
 ///
-/// In MPI-3 such errors went to the handler of MPI_COMM_WORLD. A program that sets only that one
-/// gets them there, unless the parameter mpi_strict is set.
+/// In MPI-3 these other errors went to MPI_COMM_WORLD's handler. A program that sets only that
+/// handler still gets them there, unless the parameter mpi_strict is set.
 fn active_handler(on: Option<On>) -> ActiveHandler {
     if let Some(On::File(file)) = on {
         let made = running().and_then(|library| files::handler_of(library, file));
@@ -297,29 +292,27 @@ fn advice(code: c_int, handler: Errhandler) -> String {
     }
 }
 
-/// Requests the end of the job from the launcher, and ends this process.
+/// Requests from the launcher that it ends the job, and ends this process.
 pub(crate) fn end_job(code: c_int, text: &str) -> ! {
-    // Output of the program must not be lost in buffers.
-    // SAFETY: a null pointer means all streams.
+    // SAFETY: a null pointer means all streams, whose buffers must not be lost.
     unsafe { libc::fflush(std::ptr::null_mut()) };
-    // An exit code has 8 bits, and an error must not look like success. The launcher prints the
-    // whole code.
+    // An exit code has 8 bits, and must not look like success. The launcher prints the whole code.
     let status = if code & 0xff == 0 { 1 } else { code & 0xff };
     let said = || {
         if text.is_empty() { format!("MPI_Abort was called with code {code}") } else { text.into() }
     };
     if library::is_forked() {
-        // The rank continues; only this forked child ends.
+        // Only the forked child ends; the rank continues.
         oxmpi_sys::complain!("{}", said());
         // SAFETY: ends the process at once, without exit handlers.
         unsafe { libc::_exit(status) }
     }
-    // Before MPI_Init the launcher's descriptors are still at their inherited numbers.
+    // Before MPI_Init the launcher's descriptors have their inherited numbers.
     let launcher = LAUNCHER.get().cloned().or_else(|| Client::inherited().map(Arc::new));
     match launcher {
         Some(client) => {
             client.segment().status().set_state(RankState::Aborting);
-            // Without a launcher `abort` has printed the text, if there is one.
+            // Without a launcher, `abort` prints a nonempty text itself.
             if !client.abort(code, text) && text.is_empty() {
                 oxmpi_sys::complain!("{}", said());
             }
@@ -351,7 +344,6 @@ mpi! {
         })())
     }
 
-    /// The class of an error code (MPI-5.0 section 9.4).
     fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         let result = class_of(errorcode).and_then(|class| unsafe { put(errorclass, class, "errorclass") });
@@ -359,9 +351,9 @@ mpi! {
     }
 }
 
-/// Copies a string with its closing zero, and stores its length without the zero.
+/// Copies a string with its closing zero. The stored length does not count the zero.
 /// # Safety
-/// `room` must be null or have place for `max` characters, `length` be null or writable.
+/// `room` must be null or have room for `max` characters, `length` be null or writable.
 pub(crate) unsafe fn put_string(
     text: &str,
     max: c_int,

@@ -5,10 +5,10 @@ use oxmpi_abi::FuncId;
 use oxmpi_sys::lock::LockError;
 use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering};
 
-/// The cell for calls before the launcher's page is known, and without a launcher.
+/// The cell for calls without a launcher, and before its page is mapped.
 static NOWHERE: AtomicU16 = AtomicU16::new(0);
 
-/// The cell for the number of the last call. The launcher can read it, to report the last call of a
+/// The cell for the number of the current call. The launcher reads it to report the last call of a
 /// rank that died.
 static NOTE: AtomicPtr<AtomicU16> = AtomicPtr::new((&raw const NOWHERE).cast_mut());
 
@@ -18,18 +18,17 @@ pub(crate) fn note_calls_in(cell: &'static AtomicU16) {
     NOTE.store(std::ptr::from_ref(cell).cast_mut(), Ordering::Release);
 }
 
-/// Notes a call by its number in the table plus one, as 0 means none. This is one plain store, as
-/// it is on the path of every call.
+/// Notes a call by its number plus one; 0 means no call. This is one plain store, since every call
+/// makes it.
 #[inline(always)]
 pub(crate) fn entered(id: u16) {
-    // SAFETY: the pointer is that of `NOWHERE` or the argument of `note_calls_in`; both live
-    // forever.
+    // SAFETY: a pointer to `NOWHERE` or to the argument of `note_calls_in`, which live forever.
     unsafe { &*NOTE.load(Ordering::Relaxed) }.store(id + 1, Ordering::Relaxed);
 }
 
-/// A guard in the frame of every function, whose drop runs only when the function unwinds. C++
-/// exceptions from the program's functions pass through to the program. A panic of the library ends
-/// the process, even if the program would catch it.
+/// A guard in the frame of every function; its drop runs only while the function unwinds. C++
+/// exceptions of the program pass through. A panic of the library ends the process, even if the
+/// program would catch it.
 pub(crate) struct EndsPanics;
 
 impl Drop for EndsPanics {
@@ -43,8 +42,7 @@ impl Drop for EndsPanics {
     }
 }
 
-/// Reports a panic that the program has caused (wrong thread) as an error of the job, and not as a
-/// fault of the library.
+/// Makes a panic that the program has caused (a wrong thread) an error of the job.
 pub(crate) fn report_misuse() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -58,24 +56,22 @@ pub(crate) fn report_misuse() {
 }
 
 fn last_call() -> u16 {
-    // SAFETY: the pointer is that of `NOWHERE` or the argument of `note_calls_in`; both live
-    // forever.
+    // SAFETY: a pointer to `NOWHERE` or to the argument of `note_calls_in`, which live forever.
     unsafe { &*NOTE.load(Ordering::Relaxed) }.load(Ordering::Relaxed)
 }
 
-/// Defines functions of the interface: `fn MPI_X(argument: Type, ...) -> Result { body }`, any
-/// number of them.
+/// Defines functions of the interface, each as `fn MPI_X(argument: Type, ...) -> Result { body }`.
 ///
-/// The body becomes an `unsafe extern "C-unwind"` function, exported as `PMPI_X` with the weak name
-/// `MPI_X`. Inside the crate its name is `MPI_X`. It notes the call first ([`entered`]). Its type
-/// must be that of the standard, with the aliases of [`oxmpi_abi::types`]; the compiler reports any
-/// other type. Pointers are nullable, callbacks are `Option<...>`.
+/// The body becomes an `unsafe extern "C-unwind"` function that first notes the call ([`entered`]).
+/// It is exported as `PMPI_X` with the weak name `MPI_X`; inside the crate its name is `MPI_X`. The
+/// compiler checks that its type is that of the standard, with the aliases of [`oxmpi_abi::types`].
+/// Pointers are nullable, and callbacks are `Option<...>`.
 ///
 /// `fn MPI_X(` must stand at the start of a line, where the build script finds it
 /// ([`oxmpi_abi::coverage`]).
 ///
-/// The caller is a C program. It guarantees that its pointers are valid as the standard requires; a
-/// `// SAFETY:` comment in a body may refer to that.
+/// The calling C program guarantees that its pointers are valid as the standard requires. Unsafe
+/// blocks in bodies rely on this guarantee.
 macro_rules! mpi {
     ($(
         $(#[$meta:meta])*
@@ -96,7 +92,7 @@ macro_rules! mpi {
 
         const _: $crate::signatures::$name = $name;
 
-        // The weak name must be in the object file of the strong one. A module is never split
+        // The weak name must be in the object file of the strong name. A module is never split
         // between two object files.
         ::std::arch::global_asm!(
             concat!(".weak ", stringify!($name)),
@@ -105,7 +101,7 @@ macro_rules! mpi {
     )* };
 }
 
-/// Defines functions beyond the standard ([`oxmpi_abi::extensions`]), which have one name,
+/// Defines functions beyond the standard ([`oxmpi_abi::extensions`]), which are exported only as
 /// `MPIX_X`; otherwise like [`mpi!`].
 macro_rules! mpix {
     ($(

@@ -1,5 +1,6 @@
 //! Continuation after process failures: the functions of `mpi-ext.h` (User-Level Failure
-//! Mitigation, the proposal of the MPI Forum's fault tolerance working group).
+//! Mitigation, the proposal of the MPI Forum's fault tolerance working group). Tests:
+//! tests/c/ulfm.c, tests/c/jobs/ulfm_windows.c, tests/c/jobs/ulfm_objects.h.
 
 use crate::communicators::{enlist, give};
 use crate::duplicates::NewCommPlace;
@@ -17,18 +18,17 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
-/// The memory of a flag that is both argument and result.
+/// The memory of a flag that is argument and result.
 fn flag_at(flag: *mut c_int) -> Result<UserBuf> {
     if flag.is_null() {
         return Err(null("flag"));
     }
-    // SAFETY: the C program passes an int, which it does not access until the operation is
-    // complete.
+    // SAFETY: the C program passes an int that it does not access until the operation is complete.
     Ok(unsafe { UserBuf::contiguous(flag.cast(), size_of::<c_int>()) })
 }
 
 mpix! {
-    /// Ends all waiting in the communicator. Not collective. Test: tests/c/ulfm.c.
+    /// Ends all waiting in the communicator. Not collective.
     fn MPIX_Comm_revoke(comm: Comm) -> c_int {
         on_comm(FuncId::MPIX_Comm_revoke, comm, |library, communicator| {
             library.process.revoke(communicator);
@@ -36,7 +36,6 @@ mpix! {
         })
     }
 
-    /// Local. Test: tests/c/ulfm.c.
     fn MPIX_Comm_is_revoked(comm: Comm, flag: *mut c_int) -> c_int {
         on_comm(FuncId::MPIX_Comm_is_revoked, comm, |library, communicator| {
             library.process.receive_notices();
@@ -45,15 +44,14 @@ mpix! {
         })
     }
 
-    /// The processes that are known to have failed, in the order of the notices. Local. Test:
-    /// tests/c/ulfm.c.
+    /// The processes that are known to have failed, in the order of the notices. Local.
     fn MPIX_Comm_get_failed(comm: Comm, failedgrp: *mut GroupHandle) -> c_int {
         on_comm(FuncId::MPIX_Comm_get_failed, comm, |library, communicator| {
             groups::give(library, failedgrp, "failedgrp", library.process.failed_group(communicator)?)
         })
     }
 
-    /// The program acknowledges the first `num_to_ack` failures. Local. Test: tests/c/ulfm.c.
+    /// Acknowledges the first `num_to_ack` failures. Local.
     fn MPIX_Comm_ack_failed(comm: Comm, num_to_ack: c_int, num_acked: *mut c_int) -> c_int {
         on_comm(FuncId::MPIX_Comm_ack_failed, comm, |library, communicator| {
             let Ok(count) = usize::try_from(num_to_ack) else {
@@ -69,15 +67,13 @@ mpix! {
         })
     }
 
-    /// All living members get the bits that are set on all of them. Collective. Test:
-    /// tests/c/ulfm.c.
+    /// All living members get the bits that all of them have set. Collective.
     fn MPIX_Comm_agree(comm: Comm, flag: *mut c_int) -> c_int {
         on_comm(FuncId::MPIX_Comm_agree, comm, |library, communicator| {
             library.process.agree(communicator, flag_at(flag)?)
         })
     }
 
-    /// MPIX_Comm_agree with a request. Test: tests/c/ulfm.c.
     fn MPIX_Comm_iagree(comm: Comm, flag: *mut c_int, request: *mut Request) -> c_int {
         on_comm(FuncId::MPIX_Comm_iagree, comm, |library, communicator| {
             let flag = flag_at(flag)?;
@@ -90,7 +86,7 @@ mpix! {
         })
     }
 
-    /// A communicator of the living members. Collective. Test: tests/c/ulfm.c.
+    /// A communicator of the living members. Collective.
     fn MPIX_Comm_shrink(comm: Comm, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPIX_Comm_shrink, comm, |library, communicator| {
             let made = Arc::new(Mutex::new(None));
@@ -104,8 +100,7 @@ mpix! {
         })
     }
 
-    /// Ends all waiting in collective calls on the file. Not collective. Test:
-    /// tests/c/jobs/ulfm_objects.h.
+    /// Ends all waiting in collective calls on the file. Not collective.
     fn MPIX_File_revoke(fh: File) -> c_int {
         on_file(FuncId::MPIX_File_revoke, fh, |library, file| {
             library.process.revoke_file(file);
@@ -113,15 +108,14 @@ mpix! {
         })
     }
 
-    /// The processes of the window that are known to have failed. Local. Test:
-    /// tests/c/jobs/ulfm_windows.c.
+    /// The processes of the window that are known to have failed. Local.
     fn MPIX_Win_get_failed(win: Win, failedgrp: *mut GroupHandle) -> c_int {
         on_win(FuncId::MPIX_Win_get_failed, win, |library, window| {
             groups::give(library, failedgrp, "failedgrp", library.process.failed_of_window(window)?)
         })
     }
 
-    /// Ends all waiting in the window. Not collective. Test: tests/c/jobs/ulfm_windows.c.
+    /// Ends all waiting in the window. Not collective.
     fn MPIX_Win_revoke(win: Win) -> c_int {
         on_win(FuncId::MPIX_Win_revoke, win, |library, window| {
             library.process.revoke_window(window);
@@ -129,7 +123,6 @@ mpix! {
         })
     }
 
-    /// MPIX_Comm_shrink with a request. Test: tests/c/ulfm.c.
     fn MPIX_Comm_ishrink(comm: Comm, newcomm: *mut Comm, request: *mut Request) -> c_int {
         on_comm(FuncId::MPIX_Comm_ishrink, comm, |library, communicator| {
             if newcomm.is_null() {
@@ -141,8 +134,7 @@ mpix! {
             let place = NewCommPlace(newcomm);
             let started = library.process.start_shrink(communicator, move |made| {
                 let NewCommPlace(newcomm) = { place };
-                // SAFETY: not null, and the program does not access the handle until the request is
-                // complete.
+                // SAFETY: not null, and not accessed by the program until the request is complete.
                 unsafe { newcomm.write(enlist(library, made)) };
             })?;
             // SAFETY: the C program passes a place for a handle.

@@ -1,7 +1,7 @@
 //! Files (MPI-5.0, chapter "I/O").
 //!
 //! A collective call with wrong arguments takes part as far as it can, so that other ranks do not
-//! wait for it. `oxmpi_core` decides how, as it gets the error in place of the argument.
+//! wait for it. `oxmpi_core` gets the error in place of the argument and decides how.
 
 mod datareps;
 mod explicit;
@@ -42,7 +42,6 @@ pub(crate) fn file(library: &Running, handle: FileHandle) -> Result<Arc<File>> {
     }
 }
 
-/// The error handler cell of a file, if the file exists.
 pub(crate) fn handler_of(library: &Running, handle: FileHandle) -> Option<Arc<HandlerCell>> {
     library
         .files

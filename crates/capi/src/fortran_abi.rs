@@ -1,8 +1,8 @@
-//! Facts of the Fortran compiler that a C library cannot know (MPI-5.0 section 20.3). The layer
-//! that is compiled with the compiler sets them, and other callers read them.
+//! Facts of the Fortran compiler that a C library cannot know (MPI-5.0 section 20.3). The Fortran
+//! layer sets them, and other callers read them.
 //!
-//! The library's Fortran datatypes have the sizes of a compiler without options: 4 bytes for
-//! LOGICAL, INTEGER and REAL, 8 for DOUBLE PRECISION. Other sizes are refused.
+//! The library's Fortran datatypes have the default sizes of compilers: 4 bytes for LOGICAL,
+//! INTEGER and REAL, 8 for DOUBLE PRECISION. Other sizes are refused.
 
 use crate::errors::outcome;
 use crate::info;
@@ -28,7 +28,7 @@ struct FortranBooleans {
     no: Vec<u8>,
 }
 
-/// The keys with sizes of the library's datatypes, in bytes.
+/// The keys of an info, with the sizes of the library's datatypes in bytes.
 const SIZES: [(&str, usize); 4] = [
     ("mpi_logical_size", 4),
     ("mpi_integer_size", 4),
@@ -87,7 +87,7 @@ unsafe fn put_bytes(place: *mut c_void, value: &[u8], what: &str) -> Result<()> 
 }
 
 mpi! {
-    /// Test: tests/c/fortran_abi.c, like all of this module.
+    /// Test of this module: tests/c/fortran_abi.c.
     fn MPI_Abi_set_fortran_info(info: InfoHandle) -> c_int {
         let result = info::given(info).and_then(|info| {
             check_sizes(&info)?;

@@ -1,8 +1,8 @@
 //! Fortran's types by precision, range or size, and pairs by their members (MPI-5.0 sections 19.1.9
 //! and 6.9.4).
 //!
-//! A type by precision and range has no name but belongs to the library: the same arguments give
-//! the same handle, and the program must not free it. [`FortranTypes`] has these handles.
+//! A type by precision and range has no name but belongs to the library. The same arguments always
+//! give the same handle, which the program must not free. [`FortranTypes`] has these handles.
 
 use crate::errors::on_none;
 use crate::library::{Running, null, put};
@@ -16,13 +16,12 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The handles of types by precision and range, by constructor and arguments. Their number is
-/// bounded, as that of Fortran's kinds is.
+/// Handles by constructor and arguments. Fortran has few kinds, so their number is bounded.
 #[derive(Debug, Default)]
 pub(crate) struct FortranTypes(Mutex<HashMap<(c_int, Vec<i32>), Handle>>);
 
 impl FortranTypes {
-    /// The handle of `datatype`, the same for all types with these arguments.
+    /// The one handle for all types with the arguments of `datatype`.
     pub(crate) fn handle(&self, library: &Running, datatype: Datatype) -> Handle {
         let contents = datatype.contents();
         let key = (contents.combiner.to_int(), contents.integers.to_vec());
@@ -33,8 +32,8 @@ impl FortranTypes {
     }
 }
 
-/// A handle for a constructor argument of another type: its own handle if it belongs to the
-/// library, else a new one.
+/// A handle for a type that was a constructor argument: the library's own handle, or a new one for
+/// a type of the program.
 pub(crate) fn handle_of(library: &Running, datatype: &Datatype) -> Handle {
     match (datatype.contents().combiner, datatype.facts()) {
         (Combiner::Named, Some(facts)) => facts.handle.into(),

@@ -1,10 +1,10 @@
 //! Generalized requests (MPI-5.0 section 13.2): the program carries out an operation and reports
 //! its completion.
 //!
-//! The engine has the request, this module the program's functions. The functions are called
-//! without locks. The query function is called by the thread that completes the request or reads
-//! its status; the free function is called once, afterwards. A request that the program frees
-//! before the operation is complete keeps its functions until then.
+//! The engine has the request, and this module has the program's functions, which are called
+//! without locks. The thread that completes the request or reads its status calls the query
+//! function. The free function is called once, afterwards. A request that the program frees early
+//! keeps its functions until the operation is complete.
 
 use crate::errors::{class_of, on_none};
 use crate::library::{Running, null, put};
@@ -24,7 +24,7 @@ use std::sync::{Mutex, MutexGuard};
 #[derive(Debug, Default)]
 pub(crate) struct GeneralizedRequests {
     all: Mutex<HashMap<u64, GeneralizedRequest>>,
-    /// The number of requests so far. Programs without generalized requests take no lock.
+    /// The number of requests made so far; while it is 0, no lock is taken.
     made: AtomicU64,
 }
 
@@ -48,16 +48,15 @@ impl GrequestFunctions {
         std::ptr::with_exposed_provenance_mut(self.extra_state)
     }
 
-    /// Calls the query function, which writes the status of the request, or a temporary
-    /// one for MPI_STATUS_IGNORE.
+    /// Calls the query function, which writes the status. For MPI_STATUS_IGNORE the status is
+    /// temporary.
     /// # Safety
     /// `status` must be MPI_STATUS_IGNORE or valid for writing.
     unsafe fn query(&self, status: *mut Status) -> Result<()> {
         let mut unseen = Status::default();
         let place = if status.is_null() { &raw mut unseen } else { status };
-        // SAFETY: MPI_STATUS_IGNORE is null, so the place is valid by the contract of this
-        // function. The function is the argument of MPI_Grequest_start, and gets the arguments of
-        // the standard.
+        // SAFETY: MPI_STATUS_IGNORE is null, so the place is valid. The function is the argument of
+        // MPI_Grequest_start, and gets the arguments of the standard.
         let code = unsafe {
             crate::statuses::put_status(place, &oxmpi_engine::Completion::EMPTY);
             (self.query)(self.extra_state(), place)
@@ -76,7 +75,6 @@ impl GrequestFunctions {
     }
 }
 
-/// The result of a program's function.
 fn returned(what: &str, code: c_int) -> Result<()> {
     if code == abi::MPI_SUCCESS {
         return Ok(());
@@ -91,10 +89,10 @@ fn no_request(request: Request) -> MpiError {
     MpiError::new(abi::MPI_ERR_REQUEST, text)
 }
 
-/// The generalized requests, or `None` if the program has never made one.
+/// `None` if the program has never made a generalized request.
 fn requests() -> Option<MutexGuard<'static, HashMap<u64, GeneralizedRequest>>> {
     let requests = &objects().generalized;
-    // Relaxed is enough: a thread has a handle from the thread that made the request, after the
+    // Relaxed is enough: a thread gets a handle from the thread that made the request, after the
     // increment.
     (requests.made.load(Ordering::Relaxed) > 0).then(|| locked(&requests.all))
 }
@@ -103,14 +101,14 @@ fn find(request: Request) -> Option<GeneralizedRequest> {
     requests()?.get(&(request as u64)).copied()
 }
 
-/// Ends a generalized request that a call has completed. The program sets the status. The error is
-/// that of the free function, which is called last, or else that of the query function (MPI-5.0
+/// Ends a generalized request that a call has completed. The program sets the status. Returns the
+/// error of the free function, which is called last, otherwise that of the query function (MPI-5.0
 /// section 13.2).
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 pub(crate) unsafe fn conclude(request: Request, status: *mut Status) -> Result<()> {
     let found = requests().and_then(|mut all| all.remove(&(request as u64)));
-    // Only one thread gets the completion of a request.
+    // Only one thread completes a request.
     let Some(GeneralizedRequest { calls, .. }) = found else { return Err(no_request(request)) };
     // SAFETY: by the contract of this function.
     let queried = unsafe { calls.query(status) };
@@ -118,8 +116,7 @@ pub(crate) unsafe fn conclude(request: Request, status: *mut Status) -> Result<(
     freed.and(queried)
 }
 
-/// Writes the status of a generalized request that is complete and remains
-/// (MPI_Request_get_status).
+/// Writes the status of a complete generalized request, which stays (MPI_Request_get_status).
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 pub(crate) unsafe fn query(request: Request, status: *mut Status) -> Result<()> {
@@ -130,13 +127,13 @@ pub(crate) unsafe fn query(request: Request, status: *mut Status) -> Result<()> 
     unsafe { calls.query(status) }
 }
 
-/// Cancels a generalized request. `None` for other requests.
+/// `None` for other requests.
 pub(crate) fn cancel(request: Request) -> Option<Result<()>> {
     find(request).map(|found| found.calls.cancel(found.is_complete))
 }
 
-/// Frees a generalized request. Its free function is called when the operation is complete, too.
-/// `None` for other requests.
+/// Frees a generalized request. Its free function is called once the operation is complete. `None`
+/// for other requests.
 pub(crate) fn free(library: &Running, request: Request) -> Option<Result<()>> {
     let found = {
         let mut all = requests()?;
@@ -178,7 +175,7 @@ mpi! {
         })
     }
 
-    /// Wakes threads that wait for the request. Test: tests/c/grequest_thread.c.
+    /// Wakes waiting threads. Test: tests/c/grequest_thread.c.
     fn MPI_Grequest_complete(request: Request) -> c_int {
         on_none(FuncId::MPI_Grequest_complete, |library| {
             let found = {

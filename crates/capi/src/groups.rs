@@ -1,7 +1,5 @@
-//! Groups (MPI-5.0 section 7.3). All functions are local.
-//!
-//! A group has no error handler: errors go to the handler of MPI_COMM_SELF, and errors of functions
-//! with a communicator argument to the handler of that communicator.
+//! Groups (MPI-5.0 section 7.3). All functions are local. A group has no error handler. Errors go
+//! to the handler of the communicator argument, otherwise to that of MPI_COMM_SELF.
 
 use crate::errors::{on_comm, on_none};
 use crate::library::{Running, array, fetch, null, put};
@@ -14,7 +12,7 @@ use oxmpi_objects::group::{Group, GroupRelation};
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Stores the handle of a new group. The handle of an empty one is MPI_GROUP_EMPTY.
+/// Stores the handle of a new group; an empty group is MPI_GROUP_EMPTY.
 pub(crate) fn give(
     library: &Running,
     place: *mut GroupHandle,
@@ -50,7 +48,7 @@ fn combine(
     })
 }
 
-/// Makes a group from a part of another, by ranks or by ranges of ranks.
+/// Makes a group from members of another, by ranks or ranges of ranks.
 fn choose<T>(
     function: FuncId,
     group: GroupHandle,
@@ -190,7 +188,7 @@ mpi! {
         })
     }
 
-    /// MPI_GROUP_EMPTY may be freed like other empty groups; it remains valid.
+    /// MPI_GROUP_EMPTY stays valid.
     fn MPI_Group_free(group: *mut GroupHandle) -> c_int {
         on_none(FuncId::MPI_Group_free, |library| {
             // SAFETY: the C program passes a place with a handle.

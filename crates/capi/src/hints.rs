@@ -1,4 +1,4 @@
-//! Assertions about a communicator (MPI-5.0 section 7.4.4), and the component for its collectives.
+//! Assertions about a communicator (MPI-5.0 section 7.4.4), and the component of its collectives.
 
 use crate::errors::on_comm;
 use crate::info;
@@ -12,23 +12,21 @@ use oxmpi_objects::hints::CommHints;
 use oxmpi_objects::info::Info;
 use std::ffi::c_int;
 
-/// The settings of a new communicator, from the info of the call.
+/// The settings of a new communicator from an info.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CommInfo {
     pub(crate) hints: CommHints,
-    /// The only component for its collectives.
+    /// The only component that may serve its collectives.
     pub(crate) component: Option<Component>,
 }
 
 impl CommInfo {
-    /// Reads the info with this handle.
     /// # Errors
     /// The handle is invalid, or [`CommInfo::of`] fails.
     pub(crate) fn given(info: InfoHandle) -> Result<CommInfo> {
         CommInfo::of(&info::given(info)?)
     }
 
-    /// Reads an info.
     /// # Errors
     /// MPI_ERR_INFO_VALUE for an unknown component.
     pub(crate) fn of(info: &Info) -> Result<CommInfo> {

@@ -1,4 +1,4 @@
-//! Infos (MPI-5.0 chapter 10). The functions may be called at any time, from any thread.
+//! Infos (MPI-5.0 chapter 10). The functions may be called at any time, by any thread.
 
 use crate::environment::level_before_init;
 use crate::errors::outcome;
@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 /// The contents of MPI_INFO_ENV from MPI_Init on.
 static ENVIRONMENT: OnceLock<Info> = OnceLock::new();
 
-/// Sets the contents of MPI_INFO_ENV. `thread_level` is the level that the program has requested.
+/// `thread_level` is the level that the program has requested.
 pub(crate) fn settle_environment(ranks: u32, thread_level: c_int) {
     // MPI_Init succeeds once, so the cell is set once.
     let _ = ENVIRONMENT.set(environment(&own_arguments(), Some(ranks), Some(thread_level)));
@@ -47,7 +47,8 @@ unsafe fn arguments(argc: c_int, argv: *const *mut c_char) -> Vec<Box<[u8]>> {
     words
 }
 
-/// The start of this process (MPI-5.0 section 11.2.1). Unknown and too long values are left out.
+/// Facts about the start of this process (MPI-5.0 section 11.2.1). Unknown and too long values are
+/// left out.
 fn environment(arguments: &[Box<[u8]>], ranks: Option<u32>, thread_level: Option<c_int>) -> Info {
     let mut info = Info::new();
     let mut set = |key: &str, value: Option<&[u8]>| {
@@ -68,13 +69,12 @@ fn environment(arguments: &[Box<[u8]>], ranks: Option<u32>, thread_level: Option
     info
 }
 
-/// The ranks of the job: before MPI_Init the number that the launcher has started, or one without a
-/// launcher.
+/// The number of ranks. Before MPI_Init it is the launcher's number, if there is a launcher.
 fn ranks_known() -> Option<u32> {
     library::latest().map(|library| library.process.size()).or_else(Client::ranks_started)
 }
 
-/// The requested thread level: before MPI_Init the level that MPI_Init will request.
+/// The requested thread level. Before MPI_Init it is the level that MPI_Init will request.
 fn level_known() -> Option<c_int> {
     let requested = library::latest().and_then(|library| Some(library.world.get()?.wanted_level));
     requested.or_else(level_before_init)
@@ -90,7 +90,7 @@ pub(crate) fn level_name(level: c_int) -> Option<&'static str> {
     })
 }
 
-/// The contents of an info argument. MPI_INFO_NULL is empty.
+/// The contents of an info argument; none for MPI_INFO_NULL.
 pub(crate) fn given(handle: InfoHandle) -> Result<Info> {
     match handle {
         abi::MPI_INFO_NULL => Ok(Info::new()),
@@ -107,7 +107,6 @@ pub(crate) fn give(info: Info, place: *mut InfoHandle, what: &str) -> Result<()>
     unsafe { put(place, handle.raw() as InfoHandle, what) }
 }
 
-/// The handle for an int of Fortran.
 pub(crate) fn of_int(int: u32) -> u64 {
     objects().infos.from_int(int).raw()
 }
@@ -143,7 +142,7 @@ fn change<R>(handle: InfoHandle, change: impl FnOnce(&mut Info) -> Result<R>) ->
     }
 }
 
-/// The value of a key. It is copied, so that the program's memory is written without locks.
+/// A copy of a value, so that the program's memory is written without locks.
 /// # Safety
 /// `key` must be null or a string.
 unsafe fn value_of(info: InfoHandle, key: *const c_char) -> Result<Option<Box<[u8]>>> {
@@ -153,14 +152,14 @@ unsafe fn value_of(info: InfoHandle, key: *const c_char) -> Result<Option<Box<[u
 }
 
 mpi! {
-    /// Test: tests/c/info_basic.c, like all of this module.
+    /// Test of this module: tests/c/info_basic.c.
     fn MPI_Info_create(info: *mut InfoHandle) -> c_int {
         outcome(FuncId::MPI_Info_create, None, give(Info::new(), info, "info"))
     }
 
-    /// MPI-5.0 section 11.2.1: an info with the contents of MPI_INFO_ENV, at any time. Without
-    /// arguments the command line of the process is used.
-    /// Tests: tests/c/info_env.c, tests/c/info_env_before_init.c.
+    /// MPI-5.0 section 11.2.1: the contents of MPI_INFO_ENV, at any time. Without arguments, the
+    /// command line of the process is used. Tests: tests/c/info_env.c,
+    /// tests/c/info_env_before_init.c.
     fn MPI_Info_create_env(argc: c_int, argv: *mut *mut c_char, info: *mut InfoHandle) -> c_int {
         // SAFETY: the C program passes the arguments of main, or none.
         let mut words = unsafe { arguments(argc, argv) };
@@ -201,8 +200,7 @@ mpi! {
         outcome(FuncId::MPI_Info_delete, None, key.and_then(|key| change(info, |info| info.delete(key))))
     }
 
-    /// `buflen` becomes the size that the value needs, with its closing zero; a longer value is
-    /// cut.
+    /// `buflen` becomes the size for the whole value with its closing zero. A longer value is cut.
     fn MPI_Info_get_string(
         info: InfoHandle,
         key: *const c_char,
@@ -211,8 +209,8 @@ mpi! {
         flag: *mut c_int,
     ) -> c_int {
         outcome(FuncId::MPI_Info_get_string, None, (|| {
-            // SAFETY: the C program passes a string, room for `buflen` characters, and places for
-            // two integers.
+            // SAFETY: the C program passes a string, room for `buflen` characters, and two
+            // integers.
             unsafe {
                 let found = value_of(info, key)?;
                 let room = fetch(buflen, "buflen")?;
@@ -231,15 +229,15 @@ mpi! {
     }
 
     /// MPI-5.0 section 16 (deprecated). `value` has room for `valuelen` characters and a closing
-    /// zero; a longer value is cut.
+    /// zero. A longer value is cut.
     fn MPI_Info_get(info: InfoHandle, key: *const c_char, valuelen: c_int, value: *mut c_char, flag: *mut c_int) -> c_int {
         outcome(FuncId::MPI_Info_get, None, (|| {
             let Ok(size) = usize::try_from(valuelen) else {
                 let text = format!("valuelen is {valuelen}; it must not be negative");
                 return Err(MpiError::new(abi::MPI_ERR_ARG, text));
             };
-            // SAFETY: the C program passes a string, room for `valuelen` characters and a zero, and
-            // a place for an integer.
+            // SAFETY: the C program passes a string, room for `valuelen + 1` characters, and an
+            // integer.
             unsafe {
                 let found = value_of(info, key)?;
                 if let Some(found) = &found {
@@ -286,7 +284,7 @@ mpi! {
         ];
         let mut made = Info::new();
         for (key, bytes) in sizes {
-            // Keys and values are far below the limits.
+            // Keys and values fit in an info.
             let _ = made.set(key.as_bytes(), bytes.to_string().as_bytes());
         }
         outcome(FuncId::MPI_Abi_get_info, None, give(made, info, "info"))

@@ -1,11 +1,12 @@
 //! `libmpi_abi.so.1`: the MPI-5.0 standard ABI for C, C++, Fortran and Python programs.
 //!
-//! Each of the 664 functions is exported twice, `PMPI_X` as an ordinary symbol and `MPI_X` as a
-//! weak name of the same code. So a tool that defines its own `MPI_Send` gets the program's calls
-//! and passes them on to `PMPI_Send` (MPI-5.0, the chapter on tool support, "Profiling Interface").
+//! Each of the 664 functions is exported twice: `PMPI_X` as an ordinary symbol, and `MPI_X` as a
+//! weak name of the same code. So a tool can define its own `MPI_Send`, which gets the program's
+//! calls and passes them on to `PMPI_Send` (MPI-5.0, the chapter on tool support, "Profiling
+//! Interface").
 //!
-//! A function checks its arguments, makes one call into the crates below and runs the callbacks
-//! that are due. It is written inside `mpi!` (module `export`), anywhere in this crate:
+//! A function checks its arguments, makes one call into the crates below, and runs callbacks of the
+//! program. It is written inside `mpi!` (module `export`), in any module of this crate:
 //!
 //! ```ignore
 //! mpi! {
@@ -16,14 +17,14 @@
 //! }
 //! ```
 //!
-//! The build script finds the functions; a missing one is an error of the build.
+//! The build fails if a function is missing.
 //!
-//! Invariants: the exports and their signatures are exactly those of the standard (the compiler
-//! checks each signature against the table in `oxmpi-abi`). No panic crosses into C: a function
-//! that panics ends the process with a message. Exceptions from the program's own functions pass
-//! through, as these functions are called without locks.
+//! The exports and their signatures are exactly those of the standard; the compiler checks each
+//! signature against the table in `oxmpi-abi`. No panic crosses into C: a function that panics ends
+//! the process with a message. Exceptions of the program's own functions pass through, since these
+//! functions are called without locks.
 #![deny(unsafe_op_in_unsafe_fn)]
-#![deny(clippy::print_stdout, clippy::print_stderr)] // these macros panic when nobody reads the output
+#![deny(clippy::print_stdout, clippy::print_stderr)] // These macros panic without a reader.
 
 #[macro_use]
 mod export;
@@ -76,7 +77,6 @@ mod topology;
 mod trivial;
 mod windows;
 
-/// The generated type of each function, which `mpi!` checks.
 mod signatures {
     #![allow(non_camel_case_types, dead_code)]
 

@@ -1,9 +1,9 @@
 //! The state behind the C functions, and lookups of handles.
 //!
-//! There is one [`Running`], made by the first MPI_Init or MPI_Session_init (module `life`).
-//! Between MPI_Init and MPI_Finalize a call finds it by one load. A null pointer means that the
-//! World Model is not initialised, or is finalised; then a second lookup checks for sessions. The
-//! object is never freed, as other threads may still use it.
+//! The first MPI_Init or MPI_Session_init makes the only [`Running`] (module `life`). Between
+//! MPI_Init and MPI_Finalize a call finds it by one load. Outside of the World Model the loaded
+//! pointer is null, and a second lookup checks for sessions. The object is never freed, since other
+//! threads may still use it.
 
 use crate::accelerator::Accelerator;
 use crate::context_cache::ContextCache;
@@ -35,15 +35,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
-/// The state of this process as a rank.
 pub(crate) struct Running {
     pub(crate) process: Process<Routes>,
     pub(crate) client: Arc<Client>,
     /// The selected modules and the candidates.
     pub(crate) modules: Modules,
-    /// Whether arguments are checked beyond what their use reveals (parameter mpi_param_check).
+    /// Whether arguments are checked for errors that their use would not reveal (mpi_param_check).
     pub(crate) checks: bool,
-    /// Whether operations accept only the datatypes that the standard names (parameter mpi_strict).
+    /// Whether operations accept only the datatypes that the standard names (mpi_strict).
     pub(crate) strict: bool,
     pub(crate) accelerator: Accelerator,
     pub(crate) communicators: Table<Arc<Communicator>>,
@@ -57,19 +56,16 @@ pub(crate) struct Running {
     pub(crate) kernels: Kernels,
     pub(crate) windows: Table<Arc<Window>>,
     pub(crate) own_handler_is_set: AtomicBool,
-    /// Whether the program may use MPI_COMM_WORLD and MPI_COMM_SELF: between MPI_Init and
-    /// MPI_Finalize.
+    /// Whether the program may use MPI_COMM_WORLD and MPI_COMM_SELF.
     pub(crate) has_world: AtomicBool,
     pub(crate) has_threads: AtomicBool,
-    /// The arguments of MPI_Init.
     pub(crate) world: OnceLock<WorldModel>,
     pub(crate) first_thread: ThreadId,
-    /// Values of the attributes that the library sets.
     pub(crate) attribute_values: AttributeValues,
-    /// Memory of MPI_Alloc_mem that did not fit the heap.
+    /// Memory of MPI_Alloc_mem that did not fit in the heap.
     pub(crate) ordinary_memory: OrdinaryMemory,
     pub(crate) representations: RegisteredDatareps,
-    /// The communicator to the processes that have spawned this process's job.
+    /// The communicator to the parents of a spawned job.
     pub(crate) parent: OnceLock<Comm>,
     pub(crate) sessions: AtomicU64,
 }
@@ -81,7 +77,7 @@ pub(crate) struct WorldModel {
     pub(crate) main_thread: ThreadId,
 }
 
-/// The pointers for calls, and whether MPI is closed for a time.
+/// The pointers for calls, and whether MPI is closed.
 static CALLS: Mutex<CallGate> = Mutex::new(CallGate { world: None, open: None, is_closed: false });
 /// Signalled when MPI is open again.
 static REOPENED: Condvar = Condvar::new();
@@ -94,7 +90,7 @@ struct CallGate {
 }
 
 thread_local! {
-    /// Whether this thread runs a function during which MPI is closed.
+    /// Whether this thread runs a function for which MPI is closed.
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -119,14 +115,14 @@ pub(crate) fn running() -> Option<&'static Running> {
     unsafe { RUNNING.load(Ordering::Acquire).as_ref() }
 }
 
-/// MPI, if it was ever initialised: for its counters. No message may be sent.
+/// MPI, if it was ever initialised, for its counters. No message may be sent.
 pub(crate) fn latest() -> Option<&'static Running> {
     // SAFETY: null, or a leaked box that is never freed.
     unsafe { LATEST.load(Ordering::Acquire).as_ref() }
 }
 
-/// MPI and the context of a communicator, if a call may try the low-latency path on it. Calls on
-/// other communicators, and with invalid handles, take the full path, which caches the context
+/// MPI and the context of a communicator, for the low-latency path. `None` for invalid handles and
+/// for communicators that are not cached; the full path then caches the context
 /// ([`Running::noted`]).
 #[inline(always)]
 pub(crate) fn at_hand(comm: Comm) -> Option<(&'static Running, u32)> {
@@ -136,7 +132,7 @@ pub(crate) fn at_hand(comm: Comm) -> Option<(&'static Running, u32)> {
     Some((library, context))
 }
 
-/// MPI, or the error of a call before or after it.
+/// MPI, or the error of a call outside of its lifetime.
 #[inline(always)]
 pub(crate) fn library() -> Result<&'static Running> {
     match running() {
@@ -167,7 +163,7 @@ fn without_world() -> Result<&'static Running> {
     Err(MpiError::new(abi::MPI_ERR_OTHER, text))
 }
 
-/// Claims the initialisation. Returns `false` if MPI was initialised before.
+/// Returns `false` if MPI was initialised before.
 pub(crate) fn claim_initialization() -> bool {
     PHASE.compare_exchange(BEFORE, INITIALIZED, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
@@ -182,7 +178,7 @@ pub(crate) fn close() {
     change(|calls| calls.open = None);
 }
 
-/// Changes the pointers for calls. They are null while MPI is closed.
+/// Changes the pointers for calls, which are null while MPI is closed.
 fn change(to: impl FnOnce(&mut CallGate)) {
     let mut calls = locked(&CALLS);
     to(&mut calls);
@@ -194,8 +190,8 @@ fn change(to: impl FnOnce(&mut CallGate)) {
     OPEN.store(pointer(calls.open), Ordering::Release);
 }
 
-/// MPI is closed while this object exists: new calls wait, except calls of a thread within
-/// [`Closed::run`], which fail.
+/// MPI is closed while this object exists. New calls wait, except calls inside [`Closed::run`],
+/// which fail.
 #[derive(Debug)]
 pub(crate) struct Closed(());
 
@@ -205,7 +201,7 @@ impl Closed {
         Closed(())
     }
 
-    /// Runs a function of the program. Calls that it makes are refused.
+    /// Runs a function of the program; its calls of MPI fail.
     pub(crate) fn run<T>(&self, function: impl FnOnce() -> T) -> T {
         IS_INSIDE.set(true);
         let result = function();
@@ -224,19 +220,19 @@ impl Drop for Closed {
 }
 
 pub(crate) fn is_inside() -> bool {
-    // A thread without this variable is about to end, and runs no such function.
+    // A thread whose variables are gone runs no such function.
     IS_INSIDE.try_with(Cell::get).unwrap_or(false)
 }
 
-/// MPI for error handling in a function during which it is closed.
+/// MPI for error handling inside a function for which MPI is closed.
 pub(crate) fn closed() -> Option<&'static Running> {
     latest().filter(|_| is_inside())
 }
 
-/// Waits while MPI is closed for another thread.
+/// Waits while another thread keeps MPI closed.
 #[cold]
 pub(crate) fn await_reopening() {
-    // In a forked child another thread may hold the lock forever.
+    // In a forked child, the lock's owner may not exist.
     if is_forked() || is_inside() {
         return;
     }
@@ -246,8 +242,7 @@ pub(crate) fn await_reopening() {
     }
 }
 
-/// MPI, if the World Model is initialised and not finalised, for calls that have no meaning without
-/// it. Waits while MPI is closed.
+/// MPI, if the World Model is initialised and not finalised. Waits while MPI is closed.
 pub(crate) fn running_unless_closed() -> Option<&'static Running> {
     running().or_else(|| {
         await_reopening();
@@ -255,7 +250,6 @@ pub(crate) fn running_unless_closed() -> Option<&'static Running> {
     })
 }
 
-/// Opens the World Model for calls.
 pub(crate) fn begin_world(library: &'static Running, world: WorldModel) {
     // MPI_Init succeeds once, so the cell is set once.
     let _ = library.world.set(world);
@@ -263,8 +257,8 @@ pub(crate) fn begin_world(library: &'static Running, world: WorldModel) {
     change(|calls| calls.world = Some(library));
 }
 
-/// Marks a forked child, which has the rank's memory and descriptors but must not touch the rings.
-/// It only stores to atomics, which is allowed in a forked child of a process with threads.
+/// Marks a forked child, which has the rank's memory and descriptors but must not use the rings.
+/// Only stores to atomics, which are allowed in a forked child of a process with threads.
 pub(crate) extern "C" fn in_forked_child() {
     PHASE.store(FORKED, Ordering::Release);
     LATEST.store(std::ptr::null_mut(), Ordering::Release);
@@ -326,7 +320,6 @@ impl Deref for TypeRef<'_> {
     }
 }
 
-/// A datatype argument for a call that frees nothing.
 pub(crate) enum TypeGlance<'a> {
     Predefined(&'a Arc<Datatype>),
     Made(Glance<'a, Arc<Datatype>>),
@@ -355,7 +348,7 @@ impl Running {
         }
     }
 
-    /// Caches the context of a communicator's point-to-point calls for [`at_hand`], and returns it.
+    /// Caches the context of a communicator for [`at_hand`], and returns it.
     pub(crate) fn noted(&self, comm: Comm, communicator: &Communicator) -> u32 {
         let context = communicator.team.point_to_point;
         self.contexts.note(comm, context);
@@ -408,8 +401,8 @@ impl Running {
 
     /// The datatype with this handle, without a reference count.
     /// # Safety
-    /// The contract of [`Table::glance`]: until the result is dropped this thread frees no
-    /// datatype, drops no other reference to one, and calls no function of the program.
+    /// The contract of [`Table::glance`]: while the result exists, this thread frees no datatype,
+    /// drops no other reference to one, and calls no function of the program.
     #[inline(always)]
     pub(crate) unsafe fn glance_at_datatype(
         &self,
@@ -440,7 +433,6 @@ impl Running {
         }
     }
 
-    /// The memory of (address, count, datatype), with checks.
     pub(crate) fn buffer(
         &self,
         address: *const c_void,
@@ -451,8 +443,7 @@ impl Running {
         self.block(address, count, datatype)
     }
 
-    /// Checks (address, count, datatype). Returns the number of elements and their packed length in
-    /// bytes.
+    /// Checks (address, count, datatype). Returns the number of elements and their packed bytes.
     #[inline]
     pub(crate) fn check_elements(
         &self,
@@ -473,7 +464,7 @@ impl Running {
         }
     }
 
-    /// Checks that an address of data is not MPI_IN_PLACE.
+    /// Data must not be at MPI_IN_PLACE.
     #[inline]
     pub(crate) fn check_address(&self, address: *const c_void) -> Result<()> {
         if self.checks && address as usize == abi::MPI_IN_PLACE {
@@ -485,8 +476,8 @@ impl Running {
         Ok(())
     }
 
-    /// The memory of a block whose address is the sum of an argument and a displacement. Such an
-    /// address may be MPI_IN_PLACE's value, for an element from MPI_BOTTOM.
+    /// The memory of a block at an argument plus a displacement. The sum may equal MPI_IN_PLACE for
+    /// an element relative to MPI_BOTTOM.
     pub(crate) fn block(
         &self,
         address: *const c_void,
@@ -495,8 +486,8 @@ impl Running {
     ) -> Result<UserBuf> {
         let datatype = self.datatype(datatype)?;
         let (count, _) = self.check_elements(address, count, &datatype)?;
-        // SAFETY: the program passes its memory, and does not access it until the operation is
-        // complete, as the standard requires (MPI-5.0 section 3.7.2).
+        // SAFETY: the program does not access its memory until the operation is complete, as the
+        // standard requires (MPI-5.0 section 3.7.2).
         let buffer = unsafe { UserBuf::new(address.cast_mut().cast(), count, datatype.layout()) };
         self.accelerator.placed(buffer)
     }
@@ -536,7 +527,7 @@ fn no_datatype(handle: DatatypeHandle, bad: BadHandle) -> MpiError {
     MpiError::new(abi::MPI_ERR_TYPE, format!("the datatype {handle:#x}: {bad}"))
 }
 
-/// Checks a buffer for errors that its use would not reveal.
+/// Finds errors of a buffer that its use would not reveal.
 fn check_buffer(address: *const c_void, count: usize, datatype: &Datatype) -> Result<()> {
     datatype.check_committed()?;
     if address.is_null() && count > 0 && datatype.size() > 0 && bytes_lie_at_null(datatype) {
@@ -548,13 +539,13 @@ fn check_buffer(address: *const c_void, count: usize, datatype: &Datatype) -> Re
     Ok(())
 }
 
-/// Whether the bytes of a datatype lie near address 0. MPI_BOTTOM is a null pointer, which is valid
-/// for a datatype of absolute addresses.
+/// Whether the bytes of a datatype lie near address 0. The null pointer MPI_BOTTOM is valid for a
+/// datatype of absolute addresses.
 fn bytes_lie_at_null(datatype: &Datatype) -> bool {
     datatype.bounds().true_lb().unsigned_abs() < FIRST_PAGE
 }
 
-/// No memory of a program has a smaller address.
+/// All memory of a program has higher addresses.
 pub(crate) const FIRST_PAGE: usize = 4096;
 
 #[inline]
@@ -564,7 +555,7 @@ pub(crate) fn check_count(count: i64) -> Result<usize> {
     })
 }
 
-/// Stores a result for the program; `what` names the argument.
+/// Stores a result of the argument `what`.
 /// # Safety
 /// A non-null `place` must be valid for writing, which the caller of the C function guarantees.
 #[inline]
@@ -577,7 +568,7 @@ pub(crate) unsafe fn put<T>(place: *mut T, value: T, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Reads an argument that the program passes by address; `what` names it.
+/// Reads the argument `what`, which the program passes by address.
 /// # Safety
 /// A non-null `place` must be valid for reading, which the caller of the C function guarantees.
 #[inline]

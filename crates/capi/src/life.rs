@@ -1,6 +1,6 @@
-//! The time as a rank: from the first MPI_Init or MPI_Session_init, until the World Model and all
-//! sessions are finalised (MPI-5.0, "The Sessions Model"). The process can become a rank again
-//! later, always the same one.
+//! The time of this process as a rank. It begins with the first MPI_Init or MPI_Session_init, and
+//! ends when the World Model and all sessions are finalised (MPI-5.0, "The Sessions Model"). The
+//! process can become the same rank again later.
 
 use crate::accelerator::Accelerator;
 use crate::attributes::delete_attributes;
@@ -30,16 +30,15 @@ use oxmpi_shm::segment::RankState;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// The World Model and the sessions that are initialised and not finalised: the users of the rank.
+/// The World Model and the sessions are the users of the rank, until they are finalised.
 static USERS: Mutex<RankUsers> =
     Mutex::new(RankUsers { library: None, count: 0, ending: 0, has_left: false });
 
 struct RankUsers {
     library: Option<&'static Running>,
     count: usize,
-    /// The number of users that are being finalised.
     ending: usize,
-    /// The peers have been notified that the program ends.
+    /// Whether the peers know that the program ends.
     has_left: bool,
 }
 
@@ -58,13 +57,13 @@ impl RankUsers {
     }
 }
 
-/// Adds a user of the rank; the first one makes the process a rank. `threads` requests calls from
+/// Adds a user of the rank. The first user makes the process a rank. `threads` requests calls from
 /// several threads. If the process was made a rank for one thread, only that thread can open it for
-/// others: another thread would have to know that the first one is not in the library. Without that
-/// the process keeps its level.
+/// others: another thread cannot know whether the first one is in the library. Otherwise the
+/// process keeps its level.
 pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
     if library::is_forked() {
-        // A forked child is not the rank, and another thread may have held the lock at the fork.
+        // A forked child is not the rank, and its copy of the lock may be locked forever.
         return library::library();
     }
     let mut users = locked(&USERS);
@@ -97,9 +96,9 @@ pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
 }
 
 /// Finalises one user by `end`, which may run the program's callbacks. The last user first waits
-/// until its messages are with their receivers.
+/// until the receivers have its messages.
 /// # Errors
-/// `end` fails: the user remains.
+/// If `end` fails, the user remains.
 pub(crate) fn exit(library: &'static Running, end: impl FnOnce() -> Result<()>) -> Result<()> {
     if library::is_forked() {
         return end();
@@ -117,7 +116,7 @@ pub(crate) fn exit(library: &'static Running, end: impl FnOnce() -> Result<()>) 
             users.ending = users.ending.saturating_sub(1);
             match users.count {
                 0 => library::close(),
-                // Another user has come meanwhile.
+                // Another user was added meanwhile.
                 _ => library.process.resume(),
             }
             users.note_state(library);
@@ -140,7 +139,6 @@ fn note_ending(library: &Running, next: impl FnOnce(usize) -> usize) {
     users.note_state(library);
 }
 
-/// Whether the rank has other users than the caller.
 pub(crate) fn has_others() -> bool {
     locked(&USERS).count > 1
 }
@@ -160,8 +158,8 @@ fn make(threads: bool) -> Result<&'static Running> {
     let (communicators, groups) = (Table::new(), Table::new());
     let (datatypes, operations, windows) = (Table::new(), Table::new(), Table::new());
     if !threads {
-        // SAFETY: the program has promised that one thread calls MPI. Other threads must call
-        // `set_threaded` first.
+        // SAFETY: the program has promised that one thread calls MPI. Other threads must first call
+        // `set_threaded`.
         let promise = unsafe { SingleThread::promise() };
         communicators.set_single_threaded(promise);
         groups.set_single_threaded(promise);
@@ -203,8 +201,7 @@ fn make(threads: bool) -> Result<&'static Running> {
         let _ = library.parent.set(communicators::enlist(library, parent));
     }
     export::note_calls_in(library.client.segment().status().last_call_cell());
-    // SAFETY: the handlers only store to atomics, or run what any code of this process may run at
-    // its end.
+    // SAFETY: the handlers only store to atomics, or run code that may run at the process's end.
     unsafe {
         libc::pthread_atfork(None, None, Some(library::in_forked_child));
         libc::atexit(at_exit);
@@ -212,8 +209,8 @@ fn make(threads: bool) -> Result<&'static Running> {
     Ok(library)
 }
 
-/// Notifies the peers at the end of the program that they need not wait for this process. While MPI
-/// is in use they are not notified: the launcher judges that end.
+/// At the end of the program, informs the peers that they need not wait for this process. While MPI
+/// is in use they are not notified, since the launcher judges that end.
 extern "C" fn at_exit() {
     if library::is_forked() {
         return;
@@ -227,14 +224,13 @@ extern "C" fn at_exit() {
 }
 
 impl Running {
-    /// Allows calls from several threads.
     /// # Errors
-    /// MPI was open for another thread only.
+    /// MPI was initialised for another thread only.
     pub(crate) fn set_threaded(&self) -> Result<()> {
         if self.has_threads.load(Ordering::Acquire) {
             return Ok(());
         }
-        // The first call refuses other threads, which must not touch the tables before.
+        // This call refuses wrong threads, which must not touch the tables.
         self.process.set_threaded()?;
         self.communicators.set_threaded();
         self.groups.set_threaded();
@@ -253,13 +249,13 @@ impl Running {
         found.filter(|comm| comm.origin() == origin).collect()
     }
 
-    /// Invalidates the handles of all communicators and groups that come from `origin`. The
-    /// communicators are closed already.
+    /// Invalidates the handles of all communicators and groups from `origin`. The communicators are
+    /// already closed.
     pub(crate) fn forget_handles_of(&self, origin: Origin) {
         for handle in self.communicators.handles() {
             if self.communicators.get(handle).is_ok_and(|comm| comm.origin() == origin) {
                 self.contexts.forget(handle.raw() as Comm);
-                // No other thread frees the handle: the program must not use it any more.
+                // The program must not use the handle any more, so no other thread frees it.
                 let _ = self.communicators.free(handle);
             }
         }
@@ -271,12 +267,12 @@ impl Running {
     }
 
     /// Ends the World Model (MPI-5.0, "Finalizing MPI"); sessions continue. The call is collective
-    /// over all connected processes (MPI-5.0, "Releasing Connections"), but no barrier: it waits
-    /// until the messages of this process are with their receivers, and receives of freed requests
-    /// are complete. It waits for nothing else, so a failed peer cannot block it.
+    /// over all connected processes (MPI-5.0, "Releasing Connections"), but no barrier. It waits
+    /// until the receivers have the messages of this process, and receives of freed requests are
+    /// complete. It waits for nothing else, so a failed peer cannot block it.
     pub(crate) fn end_world(&'static self) -> Result<()> {
         exit(self, || {
-            // MPI must be fully usable for the delete functions.
+            // The delete functions may still use MPI.
             delete_attributes(abi::MPI_COMM_SELF, &self.process.own().attributes)?;
             // Long operations come before MPI_Finalized returns true.
             let mut comms = self.communicators_of(Origin::WORLD);
@@ -287,7 +283,7 @@ impl Running {
                 self.process.deliver_all()?;
                 comms.iter().for_each(|comm| self.process.close(comm));
             }
-            // Without a buffer the call fails, which does not matter.
+            // Without an attached buffer the call fails, which is no error here.
             let _ = self.process.detach(BufferOf::Process);
             self.forget_handles_of(Origin::WORLD);
             library::end_world(self);

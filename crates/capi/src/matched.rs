@@ -32,7 +32,7 @@ struct MatchedReceiveArgs {
     datatype: Datatype,
 }
 
-/// The message and the memory of a call. On an error the message can still be received.
+/// The message and the memory of a call. After an error the message can still be received.
 fn named(
     library: &Running,
     room: MatchedReceiveArgs,
@@ -43,7 +43,6 @@ fn named(
     Ok((handle as u64, library.buffer(room.buf, room.count, room.datatype)?))
 }
 
-/// Invalidates the handle of a received message.
 fn taken(message: *mut Message) -> Result<()> {
     // SAFETY: the C program passes a place with a handle.
     unsafe { put(message, abi::MPI_MESSAGE_NULL, "message") }

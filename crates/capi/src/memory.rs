@@ -1,7 +1,7 @@
 //! Memory from the library (MPI-5.0 section 9.2).
 //!
-//! It comes from the heap in this process's segment, from which receivers copy long messages
-//! directly. If the heap is full it is ordinary memory, which is only slower.
+//! The memory comes from the heap in this process's segment, from which receivers copy long
+//! messages directly. If the heap is full, the memory is ordinary, which is only slower.
 
 use crate::errors::on_none;
 use crate::library::{Running, null, put};
@@ -16,7 +16,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The alignment of ordinary memory in bytes: two allocations do not share a cache line.
+/// The alignment in bytes: two allocations must not share a cache line.
 const LINE: usize = 64;
 
 /// Memory outside of the heap, by address.
@@ -26,7 +26,7 @@ pub(crate) struct OrdinaryMemory(Mutex<HashMap<usize, Layout>>);
 impl OrdinaryMemory {
     fn allocate(&self, bytes: usize, align: usize) -> Option<usize> {
         let layout = Layout::from_size_align(bytes.max(1), align.max(LINE)).ok()?;
-        // SAFETY: the layout has a size.
+        // SAFETY: the size of the layout is not 0.
         let address = unsafe { alloc(layout) }.expose_provenance();
         (address != 0).then(|| {
             self.all().insert(address, layout);
@@ -39,8 +39,8 @@ impl OrdinaryMemory {
     /// The memory must not be in use.
     unsafe fn free(&self, address: usize) -> bool {
         let Some(layout) = self.all().remove(&address) else { return false };
-        // SAFETY: the layout is that of the allocation. The table had the address, so the memory is
-        // freed once. It is not in use.
+        // SAFETY: the layout is that of the allocation. The table had the address, so this is the
+        // only free. The memory is not in use.
         unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address), layout) };
         true
     }
@@ -51,8 +51,8 @@ impl OrdinaryMemory {
     }
 }
 
-/// The alignment that an info requests, in bytes (MPI-5.0 section 9.2,
-/// mpi_minimum_memory_alignment).
+/// The alignment in bytes that an info requests (mpi_minimum_memory_alignment, MPI-5.0 section
+/// 9.2).
 fn alignment(info: Info) -> Result<usize> {
     let info = crate::info::given(info)?;
     let Some(wanted) = info.hint("mpi_minimum_memory_alignment") else { return Ok(1) };
@@ -80,16 +80,16 @@ fn allocate(library: &Running, size: Aint, info: Info) -> Result<usize> {
     if library.process.keeps_memory()
         && let Some(at) = NonNull::new(std::ptr::with_exposed_provenance_mut(address))
     {
-        // SAFETY: the bytes are mapped, readable and writable until MPI_Free_mem, which calls
-        // `forget_memory` first, so that nothing uses this value then.
+        // SAFETY: the bytes are mapped for reading and writing until MPI_Free_mem. That function
+        // first calls `forget_memory`, which ends all uses of this value.
         library.process.keep_memory(&unsafe { Memory::from_raw(at, bytes, Arc::new(())) });
     }
     Ok(address)
 }
 
 mpi! {
-    /// `baseptr` is the address of a pointer. Memory of size 0 has an address of its own, and must
-    /// be freed. Test: tests/c/alloc_mem.c.
+    /// `baseptr` is the address of a pointer. Memory of size 0 has its own address, and must be
+    /// freed. Test: tests/c/alloc_mem.c.
     fn MPI_Alloc_mem(size: Aint, info: Info, baseptr: *mut c_void) -> c_int {
         on_none(FuncId::MPI_Alloc_mem, |library| {
             if baseptr.is_null() {
@@ -102,8 +102,7 @@ mpi! {
         })
     }
 
-    /// A null pointer is ignored, as by free(), since programs rely on that. Test:
-    /// tests/c/alloc_mem.c.
+    /// A null pointer is ignored, as by free(3): programs rely on it.
     fn MPI_Free_mem(base: *mut c_void) -> c_int {
         on_none(FuncId::MPI_Free_mem, |library| {
             if base.is_null() {

@@ -8,7 +8,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Comm;
 use std::ffi::{c_char, c_int};
 
-/// The part of a name that is stored: the limit counts the closing zero (MPI-5.0 section 7.8).
+/// The part of a name that is stored: the limit includes the closing zero (MPI-5.0 section 7.8).
 pub(crate) fn kept(name: &[u8]) -> &[u8] {
     &name[..name.len().min(abi::MPI_MAX_OBJECT_NAME as usize - 1)]
 }
@@ -23,7 +23,7 @@ mpi! {
         })
     }
 
-    /// MPI_COMM_NULL has a name, too. Test: tests/c/names.c.
+    /// MPI_COMM_NULL has a name too.
     fn MPI_Comm_get_name(comm: Comm, comm_name: *mut c_char, resultlen: *mut c_int) -> c_int {
         if comm == abi::MPI_COMM_NULL {
             return crate::errors::on_none(FuncId::MPI_Comm_get_name, |_| {
@@ -40,8 +40,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.2.4: for tools that define this function. The library ignores its
-    /// arguments.
+    /// MPI-5.0 section 15.2.4: tools define this function; the library's own does nothing.
     fn MPI_Pcontrol(_level: c_int) -> c_int {
         abi::MPI_SUCCESS
     }

@@ -1,7 +1,6 @@
-//! Neighbourhood collectives (MPI-5.0 section 8.6; nonblocking forms are in section 8.7): messages
-//! along the edges of a topology.
+//! Neighbourhood collectives (MPI-5.0 section 8.6; nonblocking forms in section 8.7).
 //!
-//! Every collective sends one message for each edge. The functions differ in the layout of their
+//! Each sends one message per edge of a topology. The functions differ in the layout of their
 //! buffers. Blocks of MPI_PROC_NULL neighbours are not read or written.
 
 use crate::collectives::vector::{BlockArgs, BlockTypes, BufferSide, NumberArray, lengths};
@@ -16,17 +15,15 @@ use oxmpi_objects::error::Result;
 use oxmpi_plan::{Call, Paired};
 use std::ffi::{c_int, c_void};
 
-/// A buffer of a neighbourhood collective, and a function from the number of a block to its start
-/// and length in bytes.
+/// A buffer, and a function from a block's number to its start and length in bytes.
 type PlacedBuffer = (Area, Box<dyn Fn(usize) -> (usize, usize)>);
 
 #[derive(Clone, Copy)]
 pub(crate) enum Buffer {
-    /// One block for all neighbours.
+    /// The same block for all neighbours.
     ForAll(BufferArgs),
     /// Consecutive blocks of one length.
     Even(BufferArgs),
-    /// A list of blocks.
     Uneven(BlockArgs),
 }
 

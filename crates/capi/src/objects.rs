@@ -1,6 +1,5 @@
-//! Objects that exist from the moment the library is loaded, before MPI_Init and after
-//! MPI_Finalize: infos, error handlers, attribute keys, added error codes (MPI-5.0 section 11.4.1
-//! lists the calls that are allowed at any time).
+//! Objects that exist before MPI_Init and after MPI_Finalize: infos, error handlers, attribute
+//! keys, added error codes (MPI-5.0 section 11.4.1 lists the calls that are allowed at any time).
 
 use crate::errhandlers::UserHandler;
 use crate::fortran_abi::FortranAbi;
@@ -26,7 +25,7 @@ pub(crate) struct Objects {
     pub(crate) fortran: Mutex<FortranAbi>,
     /// The handler of MPI_FILE_NULL, which new files get (MPI-5.0 section 14.7).
     pub(crate) file_handler: HandlerCell,
-    /// The handler for errors while there is no communicator (MPI-5.0 section 9.3).
+    /// The handler of errors before there is a communicator (MPI-5.0 section 9.3).
     pub(crate) initial_handler: Errhandler,
 }
 
@@ -46,8 +45,8 @@ pub(crate) fn objects() -> &'static Objects {
     &OBJECTS
 }
 
-/// The handler that the user requests. MPI_Init reports a wrong parameter; until then errors are
-/// fatal.
+/// The handler that the user's parameter names. With a wrong parameter, which MPI_Init reports,
+/// errors are fatal.
 fn initial_handler() -> Errhandler {
     match Params::from_env(oxmpi_sys::library::prefix().as_deref())
         .unwrap_or_default()
@@ -59,8 +58,8 @@ fn initial_handler() -> Errhandler {
     }
 }
 
-/// The value behind a lock. Code under the locks of this crate does not panic between two related
-/// changes.
+/// The value of a lock, even after a panic: code under the locks of this crate does not panic
+/// between two related changes.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,26 +17,26 @@ use oxmpi_objects::op::{self, Op, kernel_for};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, OnceLock};
 
-/// The way to combine elements: a kernel, or the user's function with its datatype.
+/// The code that combines elements: a kernel, or the user's function with its datatype.
 pub(crate) struct Combining {
     pub(crate) combine: Combine,
     pub(crate) call: Option<UserCall>,
     pub(crate) commutative: bool,
 }
 
-/// A cache of kernels for predefined operations on predefined datatypes. An entry is never
-/// replaced, as a program uses few kernels.
+/// A cache of kernels for predefined operations on predefined datatypes. A program uses few
+/// kernels, so entries are never replaced.
 #[derive(Default)]
 pub(crate) struct Kernels([OnceLock<(OpHandle, Datatype, Kernel)>; 16]);
 
 impl Kernels {
     #[inline(always)]
     fn slot(&self, op: OpHandle, datatype: Datatype) -> &OnceLock<(OpHandle, Datatype, Kernel)> {
-        // Programs use neighbouring handles together, so neighbours get different entries.
+        // Programs often use neighbouring handles, which must get different entries.
         &self.0[(op.wrapping_mul(5) ^ datatype) % self.0.len()]
     }
 
-    /// The kernel of a predefined operation on a predefined datatype, if the cache has it.
+    /// The kernel of a predefined operation on a predefined datatype, if cached.
     #[inline(always)]
     pub(crate) fn known(&self, op: OpHandle, datatype: Datatype) -> Option<&Kernel> {
         match self.slot(op, datatype).get() {
@@ -46,7 +46,6 @@ impl Kernels {
     }
 }
 
-/// The combination of `op` with elements of `datatype`.
 pub(crate) fn combining(
     library: &'static Running,
     op: OpHandle,
@@ -59,15 +58,14 @@ pub(crate) fn combining(
     let op = library.operation(op)?;
     let commutative = op.is_commutative();
     let Op::User { function, large_count, .. } = op else {
-        // Replace and no-op have no kernel, and are allowed only in accumulates.
+        // Replace and no-op have no kernel; only accumulates allow them.
         let kernel = kernel_for(&op, &**library.datatype(datatype)?, library.strict)?;
         if library.predefined.get(datatype as u64).is_some() {
-            // An entry of another thread stays.
             library.kernels.slot(handle, datatype).get_or_init(|| (handle, datatype, kernel));
         }
         return Ok(Combining { combine: Combine::Kernel(kernel), call: None, commutative });
     };
-    // The function may query the datatype even if the program has freed it meanwhile.
+    // The function may query the datatype even if the program has freed it.
     let held = match library.predefined.get(datatype as u64) {
         Some(_) => None,
         None => Some(
@@ -84,7 +82,7 @@ pub(crate) fn combining(
     Ok(Combining { combine: Combine::User, call: Some(call), commutative })
 }
 
-/// Calls the user's function. The caller must hold no lock and no borrow of the library's state.
+/// The caller must hold no lock and no borrow of the library's state.
 fn call_user(function: usize, large_count: bool, reduction: &UserReduction, datatype: Datatype) {
     let left = reduction.left.as_ptr().cast::<c_void>();
     let right = reduction.right.as_ptr().cast::<c_void>();
@@ -92,23 +90,21 @@ fn call_user(function: usize, large_count: bool, reduction: &UserReduction, data
     let mut datatype = datatype;
     if large_count {
         let mut len = count as Count;
-        // SAFETY: `function` is the argument of MPI_Op_create_c, a pointer to such a function.
+        // SAFETY: the argument of MPI_Op_create_c is a pointer to such a function.
         let function: UserFunctionC =
             unsafe { std::mem::transmute::<usize, UserFunctionC>(function) };
-        // SAFETY: both buffers have `len` elements of the datatype, and no other code uses them
-        // now.
+        // SAFETY: both buffers have `len` elements of the datatype, and no other code uses them.
         unsafe { function(left, right, &mut len, &mut datatype) };
         return;
     }
-    // SAFETY: `function` is the argument of MPI_Op_create, a pointer to such a function.
+    // SAFETY: the argument of MPI_Op_create is a pointer to such a function.
     let function: UserFunction = unsafe { std::mem::transmute::<usize, UserFunction>(function) };
     let (mut done, extent) = (0, reduction.left.extent());
     while done < count {
         let part = (count - done).min(c_int::MAX as usize);
         let at = extent.wrapping_mul(done as isize);
         let mut len = part as c_int;
-        // SAFETY: both buffers have `part` elements from `done` on, and no other code uses them
-        // now.
+        // SAFETY: both buffers have `part` elements from `done` on, and no other code uses them.
         unsafe {
             function(
                 left.wrapping_byte_offset(at),
@@ -140,7 +136,6 @@ fn create(
     unsafe { put(op, handle.raw() as OpHandle, "op") }
 }
 
-/// Computes `inoutbuf = inbuf op inoutbuf`.
 fn reduce_local(
     library: &'static Running,
     inbuf: *const c_void,
@@ -162,7 +157,7 @@ fn reduce_local(
                 (Area::Whole(left), Area::Whole(right)) => {
                     combine_here(combining, count, left, right)
                 }
-                // Staging keeps the shape of an area.
+                // Staging keeps the shape of each area.
                 _ => Ok(()),
             }
         });

@@ -1,8 +1,8 @@
 //! Point-to-point communication (MPI-5.0 chapter 3).
 //!
-//! The plain forms count in `int`, the `_c` forms in `MPI_Count`; both are one line over the same
-//! function. A short blocking send of contiguous bytes tries the low-latency path first. All other
-//! calls, also wrong ones, take the full path.
+//! The plain forms count in `int`, the `_c` forms in `MPI_Count`. A short blocking send of
+//! contiguous bytes first tries the low-latency path. All other calls, wrong calls included, take
+//! the full path.
 
 use crate::errors::{on_comm, outcome};
 use crate::library::{Running, at_hand, null, put};
@@ -41,29 +41,29 @@ struct ReceiveArgs {
     tag: c_int,
 }
 
-/// The contiguous memory of a predefined datatype without gaps. `None` for other datatypes and for
+/// The contiguous memory of a predefined datatype without gaps; `None` for other datatypes and for
 /// wrong arguments.
 #[inline(always)]
 pub(crate) fn plain(buf: *const c_void, count: i64, datatype: Datatype) -> Option<PlainBuf> {
     let size = plain_size(datatype as u64)?;
     let count = usize::try_from(count).ok()?;
-    // A null pointer is valid without elements.
+    // A null pointer is valid for 0 elements.
     if buf as usize <= abi::MPI_IN_PLACE && (count > 0 || !buf.is_null()) || count > MOST_ELEMENTS {
         return None;
     }
-    // SAFETY: the program passes its memory, and does not access it until the operation is
-    // complete, as the standard requires (MPI-5.0 sections 3.2.1 and 3.7.2).
+    // SAFETY: the program does not access its memory until the operation is complete, as the
+    // standard requires (MPI-5.0 sections 3.2.1 and 3.7.2).
     Some(unsafe { PlainBuf::new(buf.cast_mut().cast(), count * size) })
 }
 
-// One comparison covers null and MPI_IN_PLACE.
+// So one comparison covers null and MPI_IN_PLACE.
 const _: () = assert!(abi::MPI_IN_PLACE == 1);
 
-/// The length of this number of elements of any predefined datatype fits the address space.
+/// This number of elements of any predefined datatype fits in the address space.
 const MOST_ELEMENTS: usize = isize::MAX as usize / 32;
 
-/// Whether a message of this mode and length may take the low-latency path. A buffered send of a
-/// few bytes needs no buffer there; a longer one must fail if its buffer has no room.
+/// Whether a message may take the low-latency path. A buffered send of a few bytes needs no buffer
+/// there. A longer buffered send must fail if its buffer has no room.
 #[inline(always)]
 fn may_leave_at_once(mode: Mode, len: usize) -> bool {
     match mode {
@@ -77,7 +77,7 @@ fn may_leave_at_once(mode: Mode, len: usize) -> bool {
 /// has left.
 #[inline(always)]
 fn sent_now<const MAY_WAIT: bool>(mode: Mode, s: SendArgs, comm: Comm) -> bool {
-    // No closures: the compiler does not inline them here.
+    // The compiler does not inline closures here.
     if mode != Mode::Synchronous
         && let Some((library, context)) = at_hand(comm)
         && let Some(buf) = plain(s.buf, s.count, s.datatype)
@@ -100,10 +100,10 @@ fn send(function: FuncId, mode: Mode, s: SendArgs, comm: Comm) -> c_int {
     send_fully(s.buf, s.count, s.datatype, s.dest, s.tag, comm, function, mode)
 }
 
-/// The full path of a send. The arguments are in the order of the call, so that the low-latency
-/// path need not move them.
+/// The full path of a send. The arguments are in the order of the C call, so that the low-latency
+/// path need not move them to other registers.
 #[inline(never)]
-#[allow(clippy::too_many_arguments)] // they are the call's
+#[allow(clippy::too_many_arguments)]
 fn send_fully(
     buf: *const c_void,
     count: i64,
@@ -125,7 +125,7 @@ fn send_fully(
 
 /// Sends eagerly without a request, if possible. Otherwise returns the buffer for the full path.
 #[inline(always)]
-#[allow(clippy::too_many_arguments)] // they are the call's
+#[allow(clippy::too_many_arguments)]
 fn left_to_send(
     library: &Running,
     comm: &Communicator,
@@ -149,8 +149,8 @@ fn left_to_send(
     Ok((!gone).then_some(buffer))
 }
 
-/// The longest message with gaps that is packed into a temporary buffer for the low-latency path,
-/// in bytes. Up to this length the additional copy costs less than a request.
+/// The longest message with gaps, in bytes, that is packed for the low-latency path. Up to this
+/// length the additional copy costs less than a request.
 const PACKED_MAX: usize = 1 << 10;
 
 /// Sends a derived datatype eagerly without a request, if it is contiguous or short.
@@ -173,8 +173,8 @@ fn sent_at_once(
     library.process.send_now(comm, Bytes::from(&room[..len]), dest, tag)
 }
 
-/// Receives from a rank whose route is known, without a request. `None`: this is not possible, and
-/// nothing has happened.
+/// Receives from a rank whose route is known, without a request. `None` if that is impossible;
+/// nothing has then happened.
 fn received_at_once(
     library: &Running,
     context: u32,
@@ -190,7 +190,7 @@ fn received_at_once(
         return Ok(None);
     }
     let mut room = [0; PACKED_MAX];
-    // SAFETY: `room` outlives the call, which returns when the receive is complete.
+    // SAFETY: `room` outlives the call, which returns after the receive is complete.
     let into = unsafe { PlainBuf::new(room.as_mut_ptr(), len) };
     let done = library.process.receive_soon(context, &into, source, tag)?;
     if let Some(done) = &done {
@@ -203,7 +203,6 @@ fn received_at_once(
 #[inline(always)]
 fn isend(function: FuncId, mode: Mode, s: SendArgs, comm: Comm, request: *mut Request) -> c_int {
     if !request.is_null() && sent_now::<false>(mode, s, comm) {
-        // The send is complete, so it needs no request of its own.
         // SAFETY: not null; the C program passes a place for a handle.
         unsafe { request.write(RequestId::COMPLETE.raw() as Request) };
         return abi::MPI_SUCCESS;
@@ -213,7 +212,7 @@ fn isend(function: FuncId, mode: Mode, s: SendArgs, comm: Comm, request: *mut Re
 
 /// The full path of a nonblocking send; see [`send_fully`].
 #[inline(never)]
-#[allow(clippy::too_many_arguments)] // they are the call's
+#[allow(clippy::too_many_arguments)]
 fn isend_fully(
     buf: *const c_void,
     count: i64,
@@ -252,10 +251,10 @@ fn recv(function: FuncId, r: ReceiveArgs, comm: Comm, status: *mut Status) -> c_
     recv_fully(r.buf, r.count, r.datatype, r.source, r.tag, comm, status, function)
 }
 
-/// The full path of a receive; see [`send_fully`]. A contiguous message is awaited before the
-/// lookup of the communicator, so that the lookup does not delay its delivery.
+/// The full path of a receive; see [`send_fully`]. A contiguous message is received before the
+/// lookup of the communicator, which would delay its delivery.
 #[inline(never)]
-#[allow(clippy::too_many_arguments)] // they are the call's
+#[allow(clippy::too_many_arguments)]
 fn recv_fully(
     buf: *mut c_void,
     count: i64,
@@ -302,7 +301,7 @@ fn recv_fully(
     })
 }
 
-/// Writes the status of a received message, also of a failed one: its source is known.
+/// Writes the status even of a failed receive, since its source is known.
 pub(crate) fn received(status: *mut Status, completion: Completion) -> Result<()> {
     // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
     unsafe { put_status(status, &completion) };
@@ -325,7 +324,7 @@ fn irecv(function: FuncId, r: ReceiveArgs, comm: Comm, request: *mut Request) ->
 
 /// The full path of a nonblocking receive; see [`send_fully`].
 #[inline(never)]
-#[allow(clippy::too_many_arguments)] // they are the call's
+#[allow(clippy::too_many_arguments)]
 fn irecv_fully(
     buf: *mut c_void,
     count: i64,
@@ -357,8 +356,8 @@ fn give(place: *mut Request, request: RequestId) -> Result<()> {
     unsafe { put(place, request.raw() as Request, "request") }
 }
 
-/// The two parts of a call that sends and receives. With `replaced` the send buffer is the receive
-/// buffer, and its data are copied first, if the arguments are right and the destination is a rank.
+/// The send and the receive of one call. With `replaced` they share a buffer, whose data are copied
+/// first. The copy is made only for right arguments and a destination that is a rank.
 fn halves(
     library: &Running,
     communicator: &Communicator,
@@ -382,8 +381,8 @@ fn halves(
     Ok((send, SendrecvReceive { buffer: receive.writes_behind(), source: r.source, tag: r.tag }))
 }
 
-/// Sends and receives on the low-latency path, if both are possible there: the message leaves at
-/// once, and then the call waits for the other one.
+/// Exchanges on the low-latency path, if both messages can take it: sends at once, then waits for
+/// the received message.
 #[inline(always)]
 fn exchanged_now(
     s: SendArgs,
@@ -394,7 +393,7 @@ fn exchanged_now(
     let (library, context) = at_hand(comm)?;
     let (out, into) = (plain(s.buf, s.count, s.datatype)?, plain(r.buf, r.count, r.datatype)?);
     let process = &library.process;
-    // A wrong call must not send.
+    // The arguments of the receive must be right before anything is sent.
     if !process.may_receive(context, r.source, r.tag)
         || !process.try_send::<false>(context, out.bytes(), s.dest, s.tag)
     {
@@ -408,7 +407,7 @@ fn exchanged_now(
     Some(received_later(library, context, into, r, status))
 }
 
-/// The rest of [`exchanged_now`] for a message that has not arrived yet.
+/// [`exchanged_now`] for a message that has not arrived yet.
 #[inline(never)]
 fn received_later(
     library: &Running,
@@ -470,7 +469,7 @@ fn give_probed(flag: *mut c_int, status: *mut Status, found: Option<Completion>)
     unsafe { put(flag, c_int::from(found.is_some()), "flag") }
 }
 
-/// A separate function keeps the path of an unsuccessful probe short.
+/// A separate function, to keep the path of an unsuccessful probe short.
 #[inline(never)]
 fn iprobe_fully(
     source: c_int,

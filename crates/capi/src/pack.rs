@@ -1,5 +1,5 @@
-//! Packing by the program (MPI-5.0 sections 5.2 and 5.3), in the representation of this machine or
-//! in "external32", which all machines read.
+//! Packing by the program (MPI-5.0 sections 5.2 and 5.3), in this machine's representation or in
+//! "external32", which all machines read.
 
 use crate::errors::{on_comm, on_none};
 use crate::library::{Running, check_count, fetch, null, put};
@@ -11,16 +11,15 @@ use oxmpi_objects::datatype::check_representation;
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-/// A buffer of packed data and a position in it.
 struct PackedBuffer<T> {
     start: *mut c_void,
     size: i64,
     position: *mut T,
-    /// The names of size and buffer for error texts.
+    /// The argument names of size and buffer for error texts.
     names: [&'static str; 2],
 }
 
-/// The unpacked buffer: (address, count, datatype).
+/// (address, count, datatype).
 type UnpackedBuffer = (*const c_void, i64, Handle);
 
 impl<T: Copy + Into<i64> + TryFrom<i64>> PackedBuffer<T> {
@@ -52,7 +51,7 @@ impl<T: Copy + Into<i64> + TryFrom<i64>> PackedBuffer<T> {
             return Err(null(buffer_name));
         }
         let start = self.start.cast::<u8>().wrapping_add(position as usize);
-        // The result is at most `size`, which has this type.
+        // `T` is the type of `size`, which is at least the result.
         let Ok(after) = T::try_from(position + bytes as i64) else {
             return wrong(format!("position {position} plus {bytes} is too large"));
         };
@@ -61,7 +60,6 @@ impl<T: Copy + Into<i64> + TryFrom<i64>> PackedBuffer<T> {
     }
 }
 
-/// Packs `from` behind the data in `to`.
 /// # Safety
 /// The contract of [`PackedBuffer::next`]; the buffers are the program's.
 unsafe fn pack<T: Copy + Into<i64> + TryFrom<i64>>(
@@ -88,7 +86,6 @@ unsafe fn pack<T: Copy + Into<i64> + TryFrom<i64>>(
     unsafe { put(to.position, after, "position") }
 }
 
-/// Unpacks the next data in `from`.
 /// # Safety
 /// The contract of [`pack`].
 unsafe fn unpack<T: Copy + Into<i64> + TryFrom<i64>>(
@@ -115,7 +112,7 @@ unsafe fn unpack<T: Copy + Into<i64> + TryFrom<i64>>(
     unsafe { put(from.position, after, "position") }
 }
 
-/// Packs buffers that may be in device memory.
+/// Packs data that may be in device memory.
 /// # Safety
 /// The contract of [`pack`].
 unsafe fn pack_from_anywhere<T: Copy + Into<i64> + TryFrom<i64>>(
@@ -132,7 +129,7 @@ unsafe fn pack_from_anywhere<T: Copy + Into<i64> + TryFrom<i64>>(
     unsafe { put(to.position, after, "position") }
 }
 
-/// Unpacks buffers that may be in device memory.
+/// Unpacks data to memory that may be on a device.
 /// # Safety
 /// The contract of [`pack`].
 unsafe fn unpack_to_anywhere<T: Copy + Into<i64> + TryFrom<i64>>(
@@ -154,7 +151,6 @@ fn copy_settled(to: &UserBuf, from: &UserBuf) -> Result<()> {
     from.settle().and(to.settle()).map_err(|fault| oxmpi_core::staging_error(fault.into()))
 }
 
-/// The reason why external32 does not accept device memory.
 const NO_EXTERNAL: &str = "external32 is made in memory of the host alone: copy the data there";
 
 fn packed_size(library: &Running, count: i64, datatype: Handle) -> Result<i64> {
@@ -169,7 +165,7 @@ fn too_many(count: i64) -> MpiError {
     MpiError::new(abi::MPI_ERR_VALUE_TOO_LARGE, text)
 }
 
-/// Checks the name of the representation.
+/// Only "external32" is a valid name.
 /// # Safety
 /// `name` must be null or a string with its closing zero.
 unsafe fn check_datarep(name: *const c_char) -> Result<()> {
@@ -180,14 +176,12 @@ unsafe fn check_datarep(name: *const c_char) -> Result<()> {
     check_representation(unsafe { CStr::from_ptr(name) }.to_bytes())
 }
 
-/// The length of elements in external32, in bytes.
 fn external_size(library: &Running, count: i64, datatype: Handle) -> Result<i64> {
     let datatype = library.datatype(datatype)?;
     let bytes = datatype.external_size(check_count(count)?);
     bytes.map(|bytes| bytes as i64).ok_or_else(|| too_many(count))
 }
 
-/// Packs in external32.
 /// # Safety
 /// The contracts of [`pack`] and [`check_datarep`].
 unsafe fn pack_external<T: Copy + Into<i64> + TryFrom<i64>>(
@@ -208,7 +202,6 @@ unsafe fn pack_external<T: Copy + Into<i64> + TryFrom<i64>>(
     unsafe { put(to.position, after, "position") }
 }
 
-/// Unpacks from external32.
 /// # Safety
 /// The contracts of [`pack`] and [`check_datarep`].
 unsafe fn unpack_external<T: Copy + Into<i64> + TryFrom<i64>>(
@@ -271,7 +264,7 @@ mpi! {
         })
     }
 
-    /// MPI_UNDEFINED if the size does not fit.
+    /// MPI_UNDEFINED if the size does not fit in an int.
     fn MPI_Pack_size(incount: c_int, datatype: Handle, comm: Comm, size: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Pack_size, comm, |library, _| {
             let bytes = packed_size(library, incount.into(), datatype)?;
@@ -289,8 +282,8 @@ mpi! {
 
     fn MPI_Pack_external(datarep: *const c_char, inbuf: *const c_void, incount: c_int, datatype: Handle, outbuf: *mut c_void, outsize: Aint, position: *mut Aint) -> c_int {
         on_none(FuncId::MPI_Pack_external, |library| {
-            // SAFETY: the C program passes a string, its buffers and a position; MPI_Aint and
-            // MPI_Count are both 64 bits.
+            // SAFETY: the C program passes a string, buffers and a position; MPI_Aint and MPI_Count
+            // have 64 bits.
             unsafe { pack_external(library, datarep, (inbuf, incount.into(), datatype), &outgoing(outbuf, outsize as Count, position.cast::<Count>())) }
         })
     }
@@ -304,8 +297,8 @@ mpi! {
 
     fn MPI_Unpack_external(datarep: *const c_char, inbuf: *const c_void, insize: Aint, position: *mut Aint, outbuf: *mut c_void, outcount: c_int, datatype: Handle) -> c_int {
         on_none(FuncId::MPI_Unpack_external, |library| {
-            // SAFETY: the C program passes a string, its buffers and a position; MPI_Aint and
-            // MPI_Count are both 64 bits.
+            // SAFETY: the C program passes a string, buffers and a position; MPI_Aint and MPI_Count
+            // have 64 bits.
             unsafe { unpack_external(library, datarep, &incoming(inbuf, insize as Count, position.cast::<Count>()), (outbuf, outcount.into(), datatype)) }
         })
     }

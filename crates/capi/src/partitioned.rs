@@ -28,7 +28,7 @@ impl PartitionedArgs {
         if request.is_null() {
             return Err(null("request"));
         }
-        // No key of the info is known, but the handle must be valid.
+        // No key is known, but the handle must be valid.
         info::given(self.info)?;
         let Ok(partitions) = usize::try_from(self.partitions) else {
             let text = format!("partitions is {}; it must not be negative", self.partitions);
@@ -43,8 +43,7 @@ impl PartitionedArgs {
             MpiError::new(abi::MPI_ERR_COUNT, text)
         };
         let all = self.count.checked_mul(i64::from(self.partitions)).ok_or_else(too_many)?;
-        // The program has given no count for all partitions together, so the error must name both
-        // factors.
+        // The program has given the count of one partition, so the error names both factors.
         let buffer = library.buffer(self.buf, all, self.datatype).map_err(|error| {
             if error.class() == abi::MPI_ERR_COUNT { too_many() } else { error }
         })?;
@@ -66,7 +65,7 @@ fn precv_init(function: FuncId, args: PartitionedArgs, comm: Comm, request: *mut
     })
 }
 
-/// Runs a call on an existing request. Errors are raised on the request's communicator.
+/// Runs a call on an existing request, on whose communicator errors are raised.
 fn on_request(
     function: FuncId,
     request: Request,
@@ -129,7 +128,7 @@ mpi! {
             unsafe { put(flag, c_int::from(has_arrived), "flag") }
         };
         if request == abi::MPI_REQUEST_NULL {
-            // Like an inactive request, MPI_REQUEST_NULL has arrived.
+            // MPI_REQUEST_NULL counts as arrived, like an inactive request.
             return on_requests(FuncId::MPI_Parrived, |_, _| arrived(true));
         }
         on_request(FuncId::MPI_Parrived, request, |library, request| {

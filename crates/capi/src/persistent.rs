@@ -64,7 +64,7 @@ fn recv_init(
     })
 }
 
-/// Sets the object for errors: the request's communicator.
+/// Makes a request's communicator the object for errors.
 pub(crate) fn raised_on<R>(
     library: &Running,
     request: Request,
@@ -78,7 +78,6 @@ pub(crate) fn raised_on<R>(
     }
 }
 
-/// Checks that a request can be started.
 pub(crate) fn check_not_null(request: Request, what: &str) -> Result<()> {
     if request == abi::MPI_REQUEST_NULL { Err(null_request(what)) } else { Ok(()) }
 }
@@ -100,8 +99,8 @@ mpi! {
         })
     }
 
-    /// If a request cannot be started, none is. Errors of an operation itself (a full buffer) are
-    /// reported after the operations before it have been started.
+    /// If one request cannot be started, none is. Errors of an operation itself (a full buffer) are
+    /// reported after all earlier operations were started.
     fn MPI_Startall(count: c_int, array_of_requests: *mut Request) -> c_int {
         on_requests(FuncId::MPI_Startall, |library, failed| {
             let count = check_count(i64::from(count))?;

@@ -1,5 +1,4 @@
-//! Connections between jobs by a port, a published name or a socket (MPI-5.0 sections 11.9 and
-//! 11.10).
+//! Connections between jobs by a port, a published name or a socket (MPI-5.0 sections 11.9, 11.10).
 
 use crate::communicators::give;
 use crate::errors::{on_comm, on_none};
@@ -20,18 +19,17 @@ use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The time that MPI_Comm_connect waits for an accept, unless the info has "timeout".
+/// How long MPI_Comm_connect waits for an accept, unless the info has "timeout".
 const CONNECT_PATIENCE: Duration = Duration::from_secs(60);
-/// The time that MPI_Comm_join waits for the other process.
+/// How long MPI_Comm_join waits for the other process.
 const JOIN_PATIENCE: Duration = Duration::from_secs(60);
-/// The longest name that can be published, in bytes.
+/// In bytes.
 const LONGEST_NAME: usize = 1024;
 
 fn error_of(class: c_int) -> impl Fn(UniverseError) -> MpiError {
     move |error| MpiError::new(class, why(error))
 }
 
-/// A string for the launcher.
 /// # Safety
 /// `string` must be null or a string that lives during the call.
 unsafe fn launcher_string(
@@ -51,7 +49,6 @@ unsafe fn launcher_string(
     Ok(string)
 }
 
-/// A port name of the program.
 /// # Safety
 /// `port_name` must be null or a string that lives during the call.
 unsafe fn port_of(port_name: *const c_char) -> Result<String> {
@@ -66,7 +63,7 @@ unsafe fn port_of(port_name: *const c_char) -> Result<String> {
     }
 }
 
-/// The broker of one port: the launcher.
+/// The launcher, as the broker of one port.
 struct AtPort {
     client: Arc<Client>,
     accepts: bool,
@@ -118,7 +115,7 @@ fn patience(info: Info, otherwise: Option<Duration>) -> Result<Option<Duration>>
     }
 }
 
-/// Whether a name is published for other launchers, too.
+/// Whether other launchers get the name too.
 fn is_global(info: Info) -> Result<bool> {
     let info = info::given(info)?;
     match info.hint("ompi_global_scope") {
@@ -140,7 +137,7 @@ fn meet(
     accepts: bool,
     place: *mut Comm,
 ) -> Result<()> {
-    // The other ranks wait for the root, so the broker reports errors of its arguments.
+    // The other ranks wait for the root, so its broker reports errors of its arguments.
     let is_root = comm.rank() == root;
     let otherwise = (!accepts).then_some(CONNECT_PATIENCE);
     let patience = if is_root { patience(info, otherwise) } else { Ok(None) };
@@ -169,8 +166,7 @@ fn introduced(fd: c_int, mine: Introduction) -> Result<Introduction> {
 }
 
 mpi! {
-    /// All processes of this user on this machine know the port, also those of another mpirun.
-    /// Test: tests/c/ports.c.
+    /// All processes of this user on this machine can use the port. Test: tests/c/ports.c.
     fn MPI_Open_port(info: Info, port_name: *mut c_char) -> c_int {
         on_none(FuncId::MPI_Open_port, |library| {
             info::given(info)?;
@@ -191,7 +187,7 @@ mpi! {
         })
     }
 
-    /// Collective. Waits forever, or for the time in the info's "timeout", in seconds.
+    /// Waits forever, or for the seconds of the info key "timeout".
     fn MPI_Comm_accept(
         port_name: *const c_char,
         info: Info,
@@ -204,7 +200,7 @@ mpi! {
         })
     }
 
-    /// Collective. Waits for 60 seconds, or for the time in the info's "timeout".
+    /// Waits for 60 seconds, or for those of the info key "timeout".
     fn MPI_Comm_connect(
         port_name: *const c_char,
         info: Info,
@@ -217,8 +213,8 @@ mpi! {
         })
     }
 
-    /// All processes of this user on this machine know the name, or with the info key
-    /// ompi_global_scope = false those of this mpirun.
+    /// All processes of this user on this machine see the name; with the info key ompi_global_scope
+    /// = false, only those of this mpirun.
     fn MPI_Publish_name(service_name: *const c_char, info: Info, port_name: *const c_char) -> c_int {
         on_none(FuncId::MPI_Publish_name, |library| {
             let everywhere = is_global(info)?;

@@ -1,5 +1,5 @@
-//! The attributes that the library sets (MPI-5.0 section 9.1.2). Their values are integers, whose
-//! addresses the program gets.
+//! The attributes that the library sets (MPI-5.0 section 9.1.2). Programs get the addresses of
+//! their integer values.
 
 use crate::errorcodes;
 use crate::library::Running;
@@ -7,14 +7,14 @@ use oxmpi_abi::constants as abi;
 use oxmpi_rt_client::client::{Client, UNIVERSE_SIZE_VARIABLE};
 use std::ffi::c_int;
 
-/// The values that are fixed when MPI is initialised.
+/// Values that are fixed by the initialisation of MPI.
 #[derive(Debug)]
 pub(crate) struct AttributeValues {
     /// The index of this rank's program in the job; none without a launcher.
     appnum: Option<c_int>,
     tag_ub: c_int,
-    /// The number of ranks that can usefully run: the launcher's slots, or this host's processors,
-    /// but at least the running ranks.
+    /// How many ranks can usefully run: the launcher's slots, or this host's processors, but at
+    /// least the running ranks.
     universe_size: c_int,
 }
 
@@ -22,7 +22,7 @@ impl AttributeValues {
     pub(crate) fn new(client: &Client, tag_ub: c_int) -> AttributeValues {
         let boot = client.segment().boot();
         let is_launched = !client.is_singleton();
-        // A bound rank sees a part of the processors, and no other host.
+        // A bound rank sees only some processors of its host, and no other host.
         let slots = std::env::var(UNIVERSE_SIZE_VARIABLE).ok().filter(|_| is_launched);
         let slots = slots.and_then(|slots| slots.parse().ok());
         let slots =
@@ -39,7 +39,7 @@ static HOST_VALUE: c_int = abi::MPI_PROC_NULL;
 static IO_VALUE: c_int = abi::MPI_ANY_SOURCE;
 static TRUE_VALUE: c_int = 1;
 
-/// The address of a predefined attribute's value, if it has one.
+/// The address of a predefined attribute's value, if it is set.
 pub(crate) fn attribute(library: &'static Running, keyval: c_int) -> Option<*const c_int> {
     match keyval {
         abi::MPI_TAG_UB => Some(&library.attribute_values.tag_ub),

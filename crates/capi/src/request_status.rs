@@ -1,8 +1,8 @@
-//! Queries of requests that remain (MPI-5.0 section 3.7.6).
+//! Queries of requests that stay (MPI-5.0 section 3.7.6).
 //!
-//! The call that completes the request reports the same result, and only that call raises the error
-//! of a failed operation; here the error is in the status. An error of a generalized request's
-//! query function is an error of the query itself.
+//! The call that later completes the request reports the same result, and only that call raises the
+//! error of a failed operation. A query only writes it to the status. An error of a generalized
+//! request's query function is an error of the query itself.
 
 use crate::grequests;
 use crate::library::{null, put};
@@ -15,7 +15,7 @@ use oxmpi_engine::Completion;
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
-/// Writes the status of a complete request that remains.
+/// Writes the status of a complete request that stays.
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 unsafe fn write_status(request: Request, status: *mut Status, done: &Completion) -> Result<()> {
@@ -59,7 +59,7 @@ fn first(results: impl Iterator<Item = Result<()>>) -> Result<()> {
 }
 
 mpi! {
-    /// Test: tests/c/request_get_status.c, like all of this module.
+    /// Test of this module: tests/c/request_get_status.c.
     fn MPI_Request_get_status(request: Request, flag: *mut c_int, status: *mut Status) -> c_int {
         on_requests(FuncId::MPI_Request_get_status, |library, _| {
             if flag.is_null() {
@@ -85,8 +85,8 @@ mpi! {
             if index.is_null() || flag.is_null() {
                 return Err(null("index or flag"));
             }
-            // SAFETY: the C program passes an array of `count` handles, places for two integers,
-            // and a status or MPI_STATUS_IGNORE.
+            // SAFETY: the C program passes `count` handles, two integers, and a status or
+            // MPI_STATUS_IGNORE.
             unsafe {
                 let all = handles(count, requests)?;
                 let (at, done) = match library.process.peek_any(&all)? {
@@ -116,8 +116,8 @@ mpi! {
             if flag.is_null() {
                 return Err(null("flag"));
             }
-            // SAFETY: the C program passes an array of `count` handles, a place for an integer, and
-            // as many statuses or MPI_STATUSES_IGNORE.
+            // SAFETY: the C program passes `count` handles, an integer, and `count` statuses or
+            // MPI_STATUSES_IGNORE.
             unsafe {
                 let all = handles(count, requests)?;
                 let done = library.process.peek_all(&all)?;
@@ -141,8 +141,7 @@ mpi! {
             if outcount.is_null() || (indices.is_null() && incount > 0) {
                 return Err(null("outcount or array_of_indices"));
             }
-            // SAFETY: the C program passes an array of `incount` handles and as much room for
-            // indices and statuses (or MPI_STATUSES_IGNORE), and a place for an integer.
+            // SAFETY: the C program passes `incount` handles, room for results, and an integer.
             unsafe {
                 let all = handles(incount, requests)?;
                 let Some(done) = library.process.peek_some(&all)? else {

@@ -1,7 +1,7 @@
 //! The wait and test families (MPI-5.0 sections 3.7.3 to 3.7.5).
 //!
 //! The handle of a complete request becomes MPI_REQUEST_NULL. A call for one operation returns the
-//! operation's error and does not change MPI_ERROR in the status. A call for several returns
+//! operation's error and does not write MPI_ERROR. A call for several operations returns
 //! MPI_ERR_IN_STATUS and writes MPI_ERROR.
 
 use crate::errors::outcome;
@@ -28,19 +28,18 @@ pub(crate) unsafe fn handles(count: c_int, requests: *const Request) -> Result<V
     Ok(all.iter().map(|r| *r as u64).collect())
 }
 
-/// The address of status `at`, or null for MPI_STATUSES_IGNORE.
+/// The address of status `at`; null for MPI_STATUSES_IGNORE.
 pub(crate) fn status_at(statuses: *mut Status, at: usize) -> *mut Status {
     if statuses.is_null() { statuses } else { statuses.wrapping_add(at) }
 }
 
-/// The error of a failed operation, with its details.
 pub(crate) fn error_of(done: &Completion) -> Option<MpiError> {
     done.fault?;
     library().ok()?.process.error_of(done)
 }
 
-/// Ends one complete request of an array: invalidates its handle, unless it is persistent, and
-/// writes its status. Returns the error of its operation.
+/// Ends one complete request of an array: invalidates its handle unless it is persistent, and
+/// writes its status. Returns the error of the operation.
 /// # Safety
 /// `requests` must have an element `at`, `status` must be null or writable.
 unsafe fn finish(
@@ -64,7 +63,7 @@ unsafe fn finish(
     error_of(done)
 }
 
-/// Ends one complete request of an array, with MPI_ERROR in the status. A failure is added to
+/// Ends one complete request of an array, with MPI_ERROR in the status. Adds a failure to
 /// `failures`.
 /// # Safety
 /// `requests` must have an element `at`, `status` must be null or writable.
@@ -91,8 +90,7 @@ struct FailedOperation {
     error: MpiError,
 }
 
-/// The error of a call for several operations. It is raised on the communicator of the first failed
-/// one.
+/// The error of a call for several operations, raised on the communicator of the first failed one.
 fn in_status(failures: &[FailedOperation], failed: &mut Option<On>) -> Result<()> {
     let Some(FailedOperation { at, completion, error }) = failures.first() else { return Ok(()) };
     *failed = Some(On::Failed(*completion, error.class()));
@@ -105,7 +103,7 @@ fn in_status(failures: &[FailedOperation], failed: &mut Option<On>) -> Result<()
     ))
 }
 
-/// Runs a call on requests. The error of a failed operation is raised on its communicator.
+/// Runs a call on requests. The error of an operation is raised on its communicator.
 pub(crate) fn on_requests(
     function: FuncId,
     call: impl FnOnce(&'static Running, &mut Option<On>) -> Result<()>,
@@ -115,8 +113,8 @@ pub(crate) fn on_requests(
     outcome(function, failed, result)
 }
 
-/// The result of a request that is complete without a fault. `None`: it is not complete or has a
-/// fault, and nothing has happened.
+/// The result of a request that is complete without a fault; otherwise `None`, and nothing has
+/// happened.
 #[inline(always)]
 fn good(library: &Running, request: Request) -> Option<Received> {
     if request == abi::MPI_REQUEST_NULL || request == COMPLETE {
@@ -128,7 +126,7 @@ fn good(library: &Running, request: Request) -> Option<Received> {
 /// The handle of a request that was complete from the start.
 const COMPLETE: Request = RequestId::COMPLETE.raw() as Request;
 
-/// Waits for one request with `handle`, the value at `request`.
+/// Waits for the request `handle`, which is the value at `request`.
 /// # Safety
 /// `request` must point to a handle, `status` be null or writable.
 #[inline(never)]
@@ -146,7 +144,6 @@ unsafe fn wait(
     }
 }
 
-/// Waits for one request on the full path.
 /// # Safety
 /// `request` must be null or point to a handle, `status` be null or writable.
 #[inline(never)]
@@ -160,7 +157,6 @@ unsafe fn wait_fully(request: *mut Request, status: *mut Status) -> c_int {
     })
 }
 
-/// Ends a request that is complete without a fault.
 /// # Safety
 /// `request` must point to a handle, `status` be null or writable.
 #[inline(always)]
@@ -173,7 +169,7 @@ unsafe fn end_received(request: *mut Request, status: *mut Status, done: Receive
     abi::MPI_SUCCESS
 }
 
-/// Ends a call for one request, if the request is complete without a fault.
+/// Ends a call for one request if the request is complete without a fault.
 /// # Safety
 /// `request` must be null or point to a handle, `status` be null or writable.
 #[inline(always)]
@@ -190,8 +186,7 @@ unsafe fn finished_now(request: *mut Request, status: *mut Status) -> bool {
     false
 }
 
-/// Ends the requests at the beginning of an array that are complete without a fault. Returns their
-/// number.
+/// Ends the leading requests of an array that are complete without a fault; returns their number.
 /// # Safety
 /// `requests` must point to `count` handles, `statuses` be null or have room for as many.
 #[inline(always)]
@@ -217,7 +212,7 @@ unsafe fn finish_good(
     })
 }
 
-/// The result of a call for one operation, whose error is the call's.
+/// The result of a call for one operation, which returns the operation's error.
 fn single(done: Completion, error: Option<MpiError>, failed: &mut Option<On>) -> Result<()> {
     match error {
         None => Ok(()),
@@ -235,7 +230,7 @@ struct SomeOutputs {
     statuses: *mut Status,
 }
 
-/// Completes some of several requests by `select`, and writes their results.
+/// Completes the requests that `select` chooses, and writes their results.
 fn some(
     function: FuncId,
     incount: c_int,
@@ -280,9 +275,8 @@ mpi! {
             // SAFETY: not null, and the C program passes a status or MPI_STATUS_IGNORE.
             return unsafe { wait(library, handle, request, status) };
         }
-        // The send was complete from the start. No function is called here, which keeps this path
-        // short.
-        // SAFETY: not null, and the C program passes a status or MPI_STATUS_IGNORE.
+        // SAFETY: not null, and the C program passes a status or MPI_STATUS_IGNORE. Without a
+        // function call this path stays short.
         unsafe { end_received(request, status, Received::NOTHING) }
     }
 
@@ -301,8 +295,7 @@ mpi! {
             return abi::MPI_SUCCESS;
         }
         on_requests(FuncId::MPI_Test, |library, failed| {
-            // SAFETY: the C program passes places for a handle and an integer, and a status or
-            // MPI_STATUS_IGNORE.
+            // SAFETY: the C program passes a handle, an integer, and a status or MPI_STATUS_IGNORE.
             unsafe {
                 if flag.is_null() {
                     return Err(null("flag"));
@@ -326,15 +319,15 @@ mpi! {
             let mut polled = None;
             let mut is_checked = false;
             while at < count {
-                // SAFETY: the C program passes arrays of `count` handles and statuses (or
-                // MPI_STATUSES_IGNORE).
+                // SAFETY: the C program passes `count` handles, and as many statuses or
+                // MPI_STATUSES_IGNORE.
                 unsafe {
                     at += finish_good(library, requests.add(at), count - at, status_at(statuses, at));
                     if at == count {
                         break;
                     }
                     if polled != Some(at) {
-                        // The call waits only after a poll that did not complete the next request.
+                        // Wait only after a poll that did not complete the next request.
                         polled = Some(at);
                         if !library.process.poll_for(requests.add(at).read() as u64) {
                             library.process.look_now_and_then();
@@ -342,8 +335,8 @@ mpi! {
                         continue;
                     }
                     if !is_checked {
-                        // All requests are checked before the first wait, as a wrong call must not
-                        // wait.
+                        // All requests are checked before the first wait, since a wrong call must
+                        // not wait.
                         let left = std::slice::from_raw_parts(requests.add(at), count - at);
                         library.process.check_requests(left.iter().map(|request| *request as u64))?;
                         is_checked = true;
@@ -361,8 +354,8 @@ mpi! {
         on_requests(FuncId::MPI_Testall, |library, failed| {
             let mut failures = Vec::new();
             let mut generalized = Vec::new();
-            // SAFETY: the C program passes arrays of `count` handles and statuses (or
-            // MPI_STATUSES_IGNORE), and a place for an integer.
+            // SAFETY: the C program passes `count` handles, statuses or MPI_STATUSES_IGNORE, and an
+            // integer.
             unsafe {
                 if flag.is_null() {
                     return Err(null("flag"));
@@ -386,8 +379,8 @@ mpi! {
 
     fn MPI_Waitany(count: c_int, requests: *mut Request, index: *mut c_int, status: *mut Status) -> c_int {
         on_requests(FuncId::MPI_Waitany, |library, failed| {
-            // SAFETY: the C program passes an array of `count` handles, a place for an integer, and
-            // a status or MPI_STATUS_IGNORE.
+            // SAFETY: the C program passes `count` handles, an integer, and a status or
+            // MPI_STATUS_IGNORE.
             unsafe {
                 if index.is_null() {
                     return Err(null("index"));
@@ -414,8 +407,8 @@ mpi! {
         status: *mut Status,
     ) -> c_int {
         on_requests(FuncId::MPI_Testany, |library, failed| {
-            // SAFETY: the C program passes an array of `count` handles, places for two integers,
-            // and a status or MPI_STATUS_IGNORE.
+            // SAFETY: the C program passes `count` handles, two integers, and a status or
+            // MPI_STATUS_IGNORE.
             unsafe {
                 if index.is_null() || flag.is_null() {
                     return Err(null("index or flag"));
@@ -480,8 +473,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.8.4. Cancels an operation that is not matched yet. The call is local, and
-    /// the request must still be completed.
+    /// MPI-5.0 section 3.8.4. Cancels an operation that is not matched yet. Local; the request must
+    /// still be completed.
     fn MPI_Cancel(request: *mut Request) -> c_int {
         on_requests(FuncId::MPI_Cancel, |library, _| {
             // SAFETY: the C program passes a place with a handle.

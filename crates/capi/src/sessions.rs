@@ -1,7 +1,7 @@
 //! Sessions (MPI-5.0, "The Sessions Model").
 //!
-//! A session groups objects of the process: its communicators and groups carry its [`Origin`], and
-//! end with it. The rank is the same for all sessions and the World Model (module `life`).
+//! A session is the [`Origin`] of communicators and groups, which end with it. All sessions and the
+//! World Model have the same rank (module `life`).
 
 use crate::errhandlers::{self, HandlerKind};
 use crate::errors::{self, outcome};
@@ -33,14 +33,14 @@ pub(crate) struct Session {
     pub(crate) origin: Origin,
     pub(crate) errhandler: HandlerCell,
     level: c_int,
-    /// The kinds of memory for its communicators, as the value of an info.
+    /// The kinds of memory for its communicators, as an info value.
     memory_kinds: Box<[u8]>,
     is_ending: AtomicBool,
 }
 
-/// The kinds of memory that every session has (MPI-5.0, "Memory Allocation Kinds").
+/// The kinds that every session has (MPI-5.0, "Memory Allocation Kinds").
 const MEMORY_KINDS: [&[u8]; 2] = [b"mpi", b"system"];
-/// The kinds of memory that are granted on request.
+/// The kinds that a session has on request.
 const MORE_MEMORY_KINDS: [&[u8]; 1] = [b"mpi:alloc_mem"];
 
 const THREAD_LEVEL: &str = "thread_level";
@@ -58,7 +58,6 @@ pub(crate) fn find(handle: SessionHandle) -> Result<Arc<Session>> {
     }
 }
 
-/// The handle for an int of Fortran.
 pub(crate) fn of_int(int: u32) -> u64 {
     objects().sessions.from_int(int).raw()
 }
@@ -86,14 +85,14 @@ fn wanted_level(info: &Info) -> Result<Option<c_int>> {
     })
 }
 
-/// The thread level of a session: at most that of the process. MPI_THREAD_SINGLE and
-/// MPI_THREAD_FUNNELED both allow the same one thread.
+/// The thread level of a session, at most that of the process. MPI_THREAD_SINGLE and
+/// MPI_THREAD_FUNNELED allow the same thread.
 fn granted_level(wanted: Option<c_int>, of_process: c_int) -> c_int {
     let most = of_process.max(abi::MPI_THREAD_FUNNELED);
     wanted.filter(|wanted| *wanted <= most).unwrap_or(of_process)
 }
 
-/// The granted kinds of memory: the ones of every session, then the known ones that are requested.
+/// The kinds of every session, then the known ones of those requested.
 fn memory_kinds(info: &Info) -> Result<Box<[u8]>> {
     let wanted = info.get(MEMORY_KINDS_KEY.as_bytes())?.unwrap_or_default();
     let granted =
@@ -102,7 +101,6 @@ fn memory_kinds(info: &Info) -> Result<Box<[u8]>> {
 }
 
 impl Running {
-    /// The thread level of the process as a whole.
     pub(crate) fn level(&self) -> c_int {
         let world = self.world.get().map_or(abi::MPI_THREAD_SINGLE, |world| world.level);
         if self.has_threads.load(Ordering::Acquire) { abi::MPI_THREAD_MULTIPLE } else { world }
@@ -116,9 +114,9 @@ fn initialize(info: InfoHandle, errhandler: Errhandler, place: *mut SessionHandl
     let handler = errhandlers::attach(errhandler, HandlerKind::Session)?;
     let info = info::given(info)?;
     let (wanted, memory_kinds) = (wanted_level(&info)?, memory_kinds(&info)?);
-    // Any thread may make the first session, and other threads more (MPI-5.0: the call is always
-    // safe), so the process is opened for several threads. A process that was initialised for one
-    // thread is opened if a session of that thread requests it.
+    // Any thread may make the first session, and other threads may make more (MPI-5.0: the call is
+    // always safe), so the process is opened for several threads. A process with one MPI thread is
+    // opened if a session of that thread requests it.
     let is_first = library().is_err();
     let threads = wanted.map_or(is_first, |level| is_first || level >= abi::MPI_THREAD_SERIALIZED);
     let library = life::enter(threads)?;
@@ -135,7 +133,7 @@ fn initialize(info: InfoHandle, errhandler: Errhandler, place: *mut SessionHandl
     unsafe { put(place, handle, "session") }
 }
 
-/// Ends a session. On an error the session remains.
+/// On an error the session remains.
 fn finalize(handle: SessionHandle) -> Result<()> {
     let session = find(handle)?;
     let library = library()?;
@@ -182,8 +180,8 @@ mpi! {
         outcome(FuncId::MPI_Session_init, Some(On::SessionCreation(errhandler)), result)
     }
 
-    /// Disconnects the session's remaining communicators. Pending requests are an error, and then
-    /// the session remains. Test: tests/c/session_live.c.
+    /// Disconnects the remaining communicators. With pending requests the call fails, and the
+    /// session remains. Test: tests/c/session_live.c.
     fn MPI_Session_finalize(session: *mut SessionHandle) -> c_int {
         // SAFETY: the C program passes a place with a handle.
         let handle = match unsafe { fetch(session, "session") } {
@@ -195,7 +193,7 @@ mpi! {
         outcome(FuncId::MPI_Session_finalize, Some(On::Session(handle)), result)
     }
 
-    /// Test: tests/c/session_psets.c, like the three below.
+    /// Test of process sets: tests/c/session_psets.c.
     fn MPI_Session_get_num_psets(session: SessionHandle, info: InfoHandle, npset_names: *mut c_int) -> c_int {
         on_session(FuncId::MPI_Session_get_num_psets, session, |_, _| {
             info::given(info)?;
@@ -204,8 +202,8 @@ mpi! {
         })
     }
 
-    /// `pset_len` becomes the size that the name needs, with its closing zero. A longer name is
-    /// cut; with a size of 0 none is written.
+    /// `pset_len` becomes the size for the whole name with its closing zero. A longer name is cut.
+    /// With size 0 no name is written.
     fn MPI_Session_get_nth_pset(
         session: SessionHandle,
         info: InfoHandle,
@@ -235,7 +233,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Runtime Query Functions": the session's granted settings.
+    /// MPI-5.0, "Runtime Query Functions": the granted settings.
     fn MPI_Session_get_info(session: SessionHandle, info_used: *mut InfoHandle) -> c_int {
         on_session(FuncId::MPI_Session_get_info, session, |_, session| {
             let mut used = Info::new();
@@ -246,7 +244,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Runtime Query Functions": `mpi_size` is the number of the processes.
+    /// MPI-5.0, "Runtime Query Functions": `mpi_size` is the number of processes.
     fn MPI_Session_get_pset_info(session: SessionHandle, pset_name: *const c_char, info: *mut InfoHandle) -> c_int {
         on_session(FuncId::MPI_Session_get_pset_info, session, |library, _| {
             // SAFETY: the C program passes a string.
@@ -257,21 +255,20 @@ mpi! {
         })
     }
 
-    /// Test: tests/c/session_psets.c.
     fn MPI_Group_from_session_pset(session: SessionHandle, pset_name: *const c_char, newgroup: *mut GroupHandle) -> c_int {
         on_session(FuncId::MPI_Group_from_session_pset, session, |library, session| {
             // SAFETY: the C program passes a string.
             let set = unsafe { process_set(library, pset_name) };
             let set = set.inspect_err(|_| {
-                // The caller gets the error of `process_set`.
-                // SAFETY: the C program passes a place for a handle.
+                // SAFETY: the C program passes a place for a handle. The caller gets the first
+                // error.
                 let _ = unsafe { put(newgroup, abi::MPI_GROUP_NULL, "newgroup") };
             })?;
             groups::give(library, newgroup, "newgroup", set.from_origin(session.origin))
         })
     }
 
-    /// MPI-5.0 section 9.3.4. Test: tests/c/session_errors.c, like the two below.
+    /// MPI-5.0 section 9.3.4. Test: tests/c/session_errors.c.
     fn MPI_Session_set_errhandler(session: SessionHandle, errhandler: Errhandler) -> c_int {
         on_session(FuncId::MPI_Session_set_errhandler, session, |_, session| {
             session.errhandler.set(errhandlers::attach(errhandler, HandlerKind::Session)?);
@@ -279,7 +276,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 9.3.4. The program gets a reference, which it must free.
+    /// MPI-5.0 section 9.3.4. The program must free the new reference.
     fn MPI_Session_get_errhandler(session: SessionHandle, errhandler: *mut Errhandler) -> c_int {
         on_session(FuncId::MPI_Session_get_errhandler, session, |_, session| {
             if errhandler.is_null() {

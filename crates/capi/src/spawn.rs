@@ -18,7 +18,7 @@ use oxmpi_rt_client::universe::{Parent, Spawn, SpawnCommand};
 use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
 
-/// The words of an argument vector without the program's name.
+/// The words of an argument vector, which lacks the program's name.
 /// # Safety
 /// `argv` must be null or point to strings with a null pointer behind the last.
 unsafe fn words(argv: *mut *mut c_char) -> Result<Vec<Vec<u8>>> {
@@ -37,7 +37,7 @@ unsafe fn words(argv: *mut *mut c_char) -> Result<Vec<Vec<u8>>> {
     }
 }
 
-/// Spawns the processes of `commands`, which is called only at the root. Its second value has the
+/// Spawns the processes of `commands`, which is called only at the root and also returns the
 /// requested numbers of processes.
 fn spawn(
     library: &'static Running,
@@ -92,7 +92,7 @@ pub(crate) fn why(error: UniverseError) -> String {
 }
 
 mpi! {
-    /// Collective. Test: tests/c/spawn.c.
+    /// Test: tests/c/spawn.c.
     fn MPI_Comm_spawn(
         command: *const c_char,
         argv: *mut *mut c_char,
@@ -105,8 +105,7 @@ mpi! {
     ) -> c_int {
         on_comm(FuncId::MPI_Comm_spawn, comm, |library, communicator| {
             spawn(library, communicator, root, intercomm, array_of_errcodes, || {
-                // SAFETY: the C program passes a string, and strings with a null pointer behind
-                // them.
+                // SAFETY: the C program passes a string, and strings with a final null pointer.
                 let (command, words) = unsafe { (strings::text(command, "command")?, words(argv)?) };
                 let command = spawn_info::command(command, words, maxprocs, &info::given(info)?)?;
                 Ok((vec![command], vec![maxprocs]))
@@ -114,7 +113,7 @@ mpi! {
         })
     }
 
-    /// Collective. Test: tests/c/spawn_multiple.c.
+    /// Test: tests/c/spawn_multiple.c.
     fn MPI_Comm_spawn_multiple(
         count: c_int,
         array_of_commands: *mut *mut c_char,
@@ -148,8 +147,7 @@ mpi! {
                         // SAFETY: the C program passes an array of `count` argument vectors.
                         unsafe { array_of_argv.add(at).read() }
                     };
-                    // SAFETY: the C program passes a string, and strings with a null pointer behind
-                    // them.
+                    // SAFETY: the C program passes a string, and strings with a final null pointer.
                     let (program, words) = unsafe { (strings::text(*program, "array_of_commands")?, words(argv)?) };
                     commands.push(spawn_info::command(program, words, *most, &info::given(*info)?)?);
                 }
@@ -158,7 +156,7 @@ mpi! {
         })
     }
 
-    /// MPI_COMM_NULL if the job was not spawned, or the communicator was freed.
+    /// MPI_COMM_NULL if the job was not spawned or the communicator was freed.
     fn MPI_Comm_get_parent(parent: *mut Comm) -> c_int {
         on_none(FuncId::MPI_Comm_get_parent, |library| {
             let handle = library.parent.get().copied();

@@ -1,7 +1,5 @@
-//! Statuses (MPI-5.0 section 3.2.5): the results of operations for C.
-//!
-//! Of the five internal integers of a status the first two have the number of bytes (64 bits), the
-//! third whether the operation was cancelled.
+//! Statuses (MPI-5.0 section 3.2.5). Of a status's five internal integers, the first two have the
+//! number of bytes (64 bits), and the third says whether the operation was cancelled.
 
 use crate::errors::{on_none, outcome};
 use crate::library::{self, put};
@@ -12,7 +10,7 @@ use oxmpi_engine::{Completion, Received};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
-/// Writes the result of one operation; MPI_ERROR does not change (MPI-5.0 section 3.2.5).
+/// Writes the result of one operation, but not MPI_ERROR (MPI-5.0 section 3.2.5).
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 #[inline]
@@ -31,7 +29,7 @@ pub(crate) unsafe fn put_status(status: *mut Status, completion: &Completion) {
     }
 }
 
-/// Writes the result of a successful operation.
+/// Writes the result of a successful operation, but not MPI_ERROR.
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 #[inline(always)]
@@ -65,7 +63,7 @@ fn bytes_of(status: &Status) -> u64 {
     u64::from(status.internal[0] as u32) | (u64::from(status.internal[1] as u32) << 32)
 }
 
-/// The number of elements in a received message; `None` if it ends within an element.
+/// The elements of a received message; `None` if it ends within an element.
 /// # Safety
 /// `status` must be null or a status that a call of this library has written.
 unsafe fn count(status: *const Status, datatype: Datatype) -> Result<Option<i64>> {
@@ -79,7 +77,7 @@ unsafe fn count(status: *const Status, datatype: Datatype) -> Result<Option<i64>
     Ok(bytes.is_multiple_of(size).then(|| (bytes / size) as i64))
 }
 
-/// The number of basic elements in a received message; `None` if it ends within one.
+/// The basic elements of a received message; `None` if it ends within one.
 /// # Safety
 /// `status` must be null or a status that a call of this library has written.
 unsafe fn elements(status: *const Status, datatype: Datatype) -> Result<Option<i64>> {
@@ -91,7 +89,6 @@ unsafe fn elements(status: *const Status, datatype: Datatype) -> Result<Option<i
     Ok(elements.map(|n| n as i64))
 }
 
-/// Sets the number of received basic elements in a status.
 /// # Safety
 /// `status` must be null or point to a status.
 unsafe fn set_elements(status: *mut Status, datatype: Datatype, count: i64) -> Result<()> {
@@ -112,7 +109,7 @@ unsafe fn set_elements(status: *mut Status, datatype: Datatype, count: i64) -> R
 }
 
 mpi! {
-    /// MPI_UNDEFINED for a part of an element, and for a number that does not fit.
+    /// MPI_UNDEFINED for a part of an element, and for a number that does not fit in an int.
     fn MPI_Get_count(status: *const Status, datatype: Datatype, count_out: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Get_count, |_| {
             // SAFETY: the C program passes a status and a place for an integer.
@@ -134,7 +131,7 @@ mpi! {
     }
 
     /// MPI-5.0 section 5.1.11. MPI_UNDEFINED for a part of a basic element, and for a number that
-    /// does not fit.
+    /// does not fit in an int.
     fn MPI_Get_elements(status: *const Status, datatype: Datatype, count_out: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Get_elements, |_| {
             // SAFETY: the C program passes a status and a place for an integer.

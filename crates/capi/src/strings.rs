@@ -4,7 +4,7 @@ use crate::library::{null, put};
 use oxmpi_objects::error::Result;
 use std::ffi::{CStr, c_char, c_int};
 
-/// The characters of a string argument, without the closing zero.
+/// The characters without the closing zero.
 /// # Safety
 /// `text` must be null or point to a string with a closing zero that no thread writes during the
 /// call.
@@ -37,8 +37,8 @@ pub(crate) unsafe fn put_text(
     Ok(())
 }
 
-/// Copies a string of at most `max` characters with its closing zero, and stores its length without
-/// the zero.
+/// Copies a string of at most `max` characters with its closing zero. The stored length does not
+/// count the zero.
 /// # Safety
 /// `room` must be null or have place for `max` characters, `length` be null or writable.
 pub(crate) unsafe fn put_named(

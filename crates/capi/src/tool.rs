@@ -1,9 +1,9 @@
 //! The MPI tool information interface (MPI-5.0 section 15.3), `MPI_T_*`.
 //!
-//! It works from the moment the library is loaded, before MPI_Init and after MPI_Finalize, from any
-//! thread. Its functions return error codes and never call an error handler. Variables and events
-//! are defined in `oxmpi_core::tool` and `oxmpi_param`; these modules have handles, arguments and
-//! calls of the program's functions.
+//! The interface works before MPI_Init and after MPI_Finalize, in any thread. Its functions return
+//! error codes and never call an error handler. `oxmpi_core::tool` and `oxmpi_param` define
+//! variables and events. These modules have handles, arguments, and calls of the program's
+//! functions.
 
 mod categories;
 mod cvars;
@@ -28,13 +28,12 @@ use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-/// A result whose error is the code of the function.
+/// An error is the code that the function returns.
 type Result<T> = std::result::Result<T, c_int>;
 
-/// The number of calls of MPI_T_init_thread without MPI_T_finalize.
+/// Calls of MPI_T_init_thread without MPI_T_finalize.
 static INITIALIZED: Mutex<u32> = Mutex::new(0);
 
-/// Runs a call that requires the interface to be initialised.
 fn call(body: impl FnOnce() -> Result<()>) -> c_int {
     if *locked(&INITIALIZED) == 0 {
         return abi::MPI_T_ERR_NOT_INITIALIZED;
@@ -50,7 +49,7 @@ fn at<T>(all: &[T], index: c_int) -> Result<&T> {
     usize::try_from(index).ok().and_then(|at| all.get(at)).ok_or(abi::MPI_T_ERR_INVALID_INDEX)
 }
 
-/// MPI, once it is initialised, also after its end: its counters remain. `None` before.
+/// MPI, whose counters remain after its end. `None` before its initialisation.
 /// # Errors
 /// Only another thread may call MPI, so this thread must not read its counters.
 fn measured() -> Result<Option<&'static Running>> {
@@ -69,7 +68,7 @@ mpi! {
     /// Test: tests/c/mpit_init.c.
     fn MPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
         let levels = [abi::MPI_THREAD_SINGLE, abi::MPI_THREAD_FUNNELED, abi::MPI_THREAD_SERIALIZED];
-        // A value between two levels counts as the lower one, as in MPI_Init_thread.
+        // A level between two levels of the standard counts as the lower one.
         let level = if required >= abi::MPI_THREAD_MULTIPLE {
             abi::MPI_THREAD_MULTIPLE
         } else {
@@ -86,7 +85,7 @@ mpi! {
         code(stored)
     }
 
-    /// The last call frees all sessions and handles. Test: tests/c/mpit_init.c.
+    /// The last call frees all sessions and handles.
     fn MPI_T_finalize() -> c_int {
         let mut initialized = locked(&INITIALIZED);
         match *initialized {

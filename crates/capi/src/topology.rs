@@ -1,8 +1,7 @@
-//! Virtual topologies (MPI-5.0 chapter 8): grids and graphs. Module `neighborhood` has the
-//! communication along their edges.
+//! Virtual topologies (MPI-5.0 chapter 8). Communication along their edges is in `neighborhood`.
 //!
-//! An info argument may have the hints of any call that makes a communicator. Hints about the
-//! reordering of ranks are ignored, as the standard allows: ranks are not reordered.
+//! An info argument may have the hints of any call that makes a communicator. Ranks are never
+//! reordered, so hints about reordering are ignored, as the standard allows.
 
 use crate::communicators;
 use crate::errors::{on_comm, on_none};
@@ -25,7 +24,6 @@ fn check_length(length: c_int, what: &str) -> Result<usize> {
     })
 }
 
-/// An array argument of integers.
 fn integers<'a>(first: *const c_int, length: usize, what: &str) -> Result<&'a [c_int]> {
     // SAFETY: the C program passes an array of `length` integers.
     unsafe { array(first, length, what) }
@@ -50,7 +48,7 @@ fn check_room(room: c_int, needed: usize, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Stores the handle of a new communicator, or MPI_COMM_NULL if this process is not a member.
+/// Stores MPI_COMM_NULL if this process is no member.
 fn give(library: &Running, place: *mut Comm, what: &str, made: Option<Communicator>) -> Result<()> {
     match made {
         Some(made) => communicators::give(library, place, what, made),
@@ -77,12 +75,12 @@ fn graph(nnodes: c_int, indx: *const c_int, edges: *const c_int) -> Result<Graph
     Graph::new(index, edges)
 }
 
-/// Whether the program passes weights. MPI_WEIGHTS_EMPTY means weights without edges.
+/// MPI_WEIGHTS_EMPTY stands for weights of no edges.
 fn is_weighted(weights: *const c_int) -> bool {
     weights as usize != abi::MPI_UNWEIGHTED
 }
 
-/// One weight for each edge, or none.
+/// One weight for each edge; none without weights.
 fn weights<'a>(first: *const c_int, edges: usize, what: &str) -> Result<&'a [c_int]> {
     if !is_weighted(first) {
         return Ok(&[]);
@@ -101,7 +99,7 @@ fn weights<'a>(first: *const c_int, edges: usize, what: &str) -> Result<&'a [c_i
     }
 }
 
-/// The edges of this process in one direction, as arguments of the adjacent constructor.
+/// The edges of one direction from the arguments of the adjacent constructor.
 fn neighbors(
     comm: &Communicator,
     degree: c_int,
@@ -117,7 +115,7 @@ fn neighbors(
     Ok(Neighbors { ranks: ranks.iter().enumerate().map(member).collect::<Result<_>>()?, weights })
 }
 
-/// The edges of this process in the general constructor.
+/// The edges from the arguments of the general constructor.
 fn named_edges(
     comm: &Communicator,
     n: c_int,
@@ -148,8 +146,8 @@ fn named_edges(
     Ok(edges)
 }
 
-/// Stores the edges of one direction, up to the size of the arrays. Weights are stored if there are
-/// any and the program wants them.
+/// Stores the edges of one direction, as far as the arrays have room. Weights are stored if there
+/// are any and the program wants them.
 fn put_neighbors(
     neighbors: &Neighbors,
     room: usize,
@@ -165,7 +163,6 @@ fn put_neighbors(
 }
 
 mpi! {
-    /// Collective.
     fn MPI_Cart_create(comm_old: Comm, ndims: c_int, dims: *const c_int, periods: *const c_int, _reorder: c_int, comm_cart: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Cart_create, comm_old, |library, communicator| {
             let grid = grid(ndims, dims, periods)?;
@@ -185,7 +182,6 @@ mpi! {
         })
     }
 
-    /// Collective.
     fn MPI_Graph_create(comm_old: Comm, nnodes: c_int, indx: *const c_int, edges: *const c_int, _reorder: c_int, comm_graph: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Graph_create, comm_old, |library, communicator| {
             let graph = graph(nnodes, indx, edges)?;
@@ -197,7 +193,6 @@ mpi! {
         })
     }
 
-    /// Collective.
     fn MPI_Dist_graph_create_adjacent(comm_old: Comm, indegree: c_int, sources: *const c_int, sourceweights: *const c_int, outdegree: c_int, destinations: *const c_int, destweights: *const c_int, info: Info, _reorder: c_int, comm_dist_graph: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_create_adjacent, comm_old, |library, communicator| {
             let graph = (|| {
@@ -215,7 +210,7 @@ mpi! {
                 }
                 Ok((DistGraph { incoming, outgoing, weighted }, CommInfo::given(info)?))
             })();
-            // A rank with wrong arguments takes part, as the other ranks must not wait.
+            // A rank with wrong arguments takes part, since the other ranks must not wait.
             let wanted = graph.as_ref().map_or_else(|_| CommInfo::default(), |(_, wanted)| *wanted);
             let graph = graph.map(|(graph, _)| graph);
             let made = library.process.dist_graph_create_adjacent(communicator, graph, wanted.component)?;
@@ -224,7 +219,6 @@ mpi! {
         })
     }
 
-    /// Collective.
     fn MPI_Dist_graph_create(comm_old: Comm, n: c_int, sources: *const c_int, degrees: *const c_int, destinations: *const c_int, weights: *const c_int, info: Info, _reorder: c_int, comm_dist_graph: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_create, comm_old, |library, communicator| {
             let edges = if comm_dist_graph.is_null() {
@@ -250,19 +244,15 @@ mpi! {
                 Some(Topology::DistGraph(_)) => abi::MPI_DIST_GRAPH,
                 None => abi::MPI_UNDEFINED,
             };
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(status, kind, "status") }
+            put_all(status, [kind], "status")
         })
     }
 
     fn MPI_Graphdims_get(comm: Comm, nnodes: *mut c_int, nedges: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Graphdims_get, comm, |_, communicator| {
             let graph = communicator.graph()?;
-            // SAFETY: the C program passes places for integers.
-            unsafe {
-                put(nnodes, graph.index().len() as c_int, "nnodes")?;
-                put(nedges, graph.edges().len() as c_int, "nedges")
-            }
+            put_all(nnodes, [graph.index().len() as c_int], "nnodes")?;
+            put_all(nedges, [graph.edges().len() as c_int], "nedges")
         })
     }
 
@@ -278,8 +268,7 @@ mpi! {
 
     fn MPI_Cartdim_get(comm: Comm, ndims: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cartdim_get, comm, |_, communicator| {
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(ndims, communicator.cartesian()?.dims().len() as c_int, "ndims") }
+            put_all(ndims, [communicator.cartesian()?.dims().len() as c_int], "ndims")
         })
     }
 
@@ -297,8 +286,7 @@ mpi! {
         on_comm(FuncId::MPI_Cart_rank, comm, |_, communicator| {
             let grid = communicator.cartesian()?;
             let found = grid.rank(integers(coords, grid.dims().len(), "coords")?)?;
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(rank, found.cast_signed(), "rank") }
+            put_all(rank, [found.cast_signed()], "rank")
         })
     }
 
@@ -315,8 +303,7 @@ mpi! {
         on_comm(FuncId::MPI_Graph_neighbors_count, comm, |_, communicator| {
             let graph = communicator.graph()?;
             let neighbors = graph.neighbors(communicator.member(rank, "rank")?).unwrap_or_default();
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(nneighbors, neighbors.len() as c_int, "nneighbors") }
+            put_all(nneighbors, [neighbors.len() as c_int], "nneighbors")
         })
     }
 
@@ -332,12 +319,9 @@ mpi! {
     fn MPI_Dist_graph_neighbors_count(comm: Comm, indegree: *mut c_int, outdegree: *mut c_int, weighted: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_neighbors_count, comm, |_, communicator| {
             let graph = communicator.dist_graph()?;
-            // SAFETY: the C program passes places for integers.
-            unsafe {
-                put(indegree, graph.incoming.ranks.len() as c_int, "indegree")?;
-                put(outdegree, graph.outgoing.ranks.len() as c_int, "outdegree")?;
-                put(weighted, c_int::from(graph.weighted), "weighted")
-            }
+            put_all(indegree, [graph.incoming.ranks.len() as c_int], "indegree")?;
+            put_all(outdegree, [graph.outgoing.ranks.len() as c_int], "outdegree")?;
+            put_all(weighted, [c_int::from(graph.weighted)], "weighted")
         })
     }
 
@@ -358,15 +342,11 @@ mpi! {
         on_comm(FuncId::MPI_Cart_shift, comm, |_, communicator| {
             let grid = communicator.cartesian()?;
             let (source, destination) = grid.shift(communicator.team.rank, direction, disp)?;
-            // SAFETY: the C program passes places for integers.
-            unsafe {
-                put(rank_source, rank_or_null(source), "rank_source")?;
-                put(rank_dest, rank_or_null(destination), "rank_dest")
-            }
+            put_all(rank_source, [rank_or_null(source)], "rank_source")?;
+            put_all(rank_dest, [rank_or_null(destination)], "rank_dest")
         })
     }
 
-    /// Collective.
     fn MPI_Cart_sub(comm: Comm, remain_dims: *const c_int, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Cart_sub, comm, |library, communicator| {
             let ndims = communicator.cartesian()?.dims().len();
@@ -380,33 +360,28 @@ mpi! {
         })
     }
 
-    /// Ranks are not reordered.
     fn MPI_Cart_map(comm: Comm, ndims: c_int, dims: *const c_int, periods: *const c_int, newrank: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cart_map, comm, |_, communicator| {
             let lengths = integers(dims, check_length(ndims, "ndims")?, "dims")?;
             if lengths.contains(&0) && lengths.iter().all(|length| *length >= 0) {
-                // A grid with a dimension of 0 has no place for any rank.
-                // SAFETY: the C program passes a place for an integer.
-                return unsafe { put(newrank, abi::MPI_UNDEFINED, "newrank") };
+                // A grid with a dimension of 0 has no ranks.
+                return put_all(newrank, [abi::MPI_UNDEFINED], "newrank");
             }
             let grid = grid(ndims, dims, periods)?;
             check_cartesian_size(communicator, &grid)?;
             let rank = communicator.rank();
             let mapped = if rank < grid.size() { rank } else { abi::MPI_UNDEFINED };
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(newrank, mapped, "newrank") }
+            put_all(newrank, [mapped], "newrank")
         })
     }
 
-    /// Ranks are not reordered.
     fn MPI_Graph_map(comm: Comm, nnodes: c_int, indx: *const c_int, edges: *const c_int, newrank: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Graph_map, comm, |_, communicator| {
             let nodes = graph(nnodes, indx, edges)?.index().len();
             check_graph_size(communicator, nodes)?;
             let rank = communicator.rank();
             let mapped = if (rank as usize) < nodes { rank } else { abi::MPI_UNDEFINED };
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(newrank, mapped, "newrank") }
+            put_all(newrank, [mapped], "newrank")
         })
     }
 }

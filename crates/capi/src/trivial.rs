@@ -1,7 +1,5 @@
-//! Functions that need no state: versions, clocks, address arithmetic, the fields of a status,
-//! handles as integers.
-//!
-//! They work before `MPI_Init` and after `MPI_Finalize`, from any thread.
+//! Functions without state: versions, clocks, address arithmetic, the fields of a status, handles
+//! as integers. They work before `MPI_Init` and after `MPI_Finalize`, in any thread.
 
 use std::ffi::{c_char, c_int};
 
@@ -18,12 +16,11 @@ use crate::errors::{outcome, put_string};
 use crate::library::{Running, library, null, put};
 use crate::{errhandlers, info, sessions};
 
-/// The text of `MPI_Get_library_version`, shorter than `MPI_MAX_LIBRARY_VERSION_STRING`.
+/// Must be shorter than `MPI_MAX_LIBRARY_VERSION_STRING`.
 const LIBRARY_VERSION: &str =
     concat!("OxMPI ", env!("CARGO_PKG_VERSION"), " (MPI 5.0, MPI ABI 1.0, libmpi_abi.so.1)");
 
 mpi! {
-    /// MPI-5.0, "Version Inquiries".
     fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
         // SAFETY: the C program passes places for two integers.
         let result = unsafe {
@@ -32,7 +29,6 @@ mpi! {
         outcome(FuncId::MPI_Get_version, None, result)
     }
 
-    /// MPI-5.0, the chapter on the application binary interface.
     fn MPI_Abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_int) -> c_int {
         // SAFETY: the C program passes places for two integers.
         let result = unsafe {
@@ -41,7 +37,7 @@ mpi! {
         outcome(FuncId::MPI_Abi_get_version, None, result)
     }
 
-    /// MPI-5.0, "Version Inquiries". The length does not count the closing zero.
+    /// The length does not count the closing zero.
     fn MPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) -> c_int {
         // SAFETY: the C program passes MPI_MAX_LIBRARY_VERSION_STRING characters and an integer.
         let result = unsafe { put_string(LIBRARY_VERSION, MPI_MAX_LIBRARY_VERSION_STRING, version, resultlen) };
@@ -50,70 +46,61 @@ mpi! {
 }
 
 mpi! {
-    /// Seconds since a fixed moment in the past (MPI-5.0, "Timers and Synchronization"); the same
-    /// on all ranks of a node.
+    /// Seconds since a fixed moment in the past, the same on all ranks of a node.
     fn MPI_Wtime() -> f64 {
         oxmpi_sys::clock::node_seconds()
     }
 
-    /// The resolution of `MPI_Wtime` in seconds: the monotonic clock counts nanoseconds.
+    /// In seconds: the monotonic clock counts nanoseconds.
     fn MPI_Wtick() -> f64 {
         1e-9
     }
 
-    /// MPI-5.0, "Address and Size Functions".
     fn MPI_Aint_add(base: Aint, disp: Aint) -> Aint {
         base.wrapping_add(disp)
     }
 
-    /// MPI-5.0, "Address and Size Functions".
     fn MPI_Aint_diff(addr1: Aint, addr2: Aint) -> Aint {
         addr1.wrapping_sub(addr2)
     }
 }
 
-/// Checks for a status: MPI_STATUS_IGNORE is not allowed.
+/// MPI_STATUS_IGNORE is not allowed.
 fn given(status: *const Status) -> Result<()> {
     if status.is_null() { Err(null("status")) } else { Ok(()) }
 }
 
 mpi! {
-    /// MPI-5.0, "Return Status".
     fn MPI_Status_get_source(status: *const Status, source: *mut c_int) -> c_int {
         // SAFETY: the C program passes a status with this field set, and a place for an integer.
         let result = given(status).and_then(|()| unsafe { put(source, (&raw const (*status).source).read(), "source") });
         outcome(FuncId::MPI_Status_get_source, None, result)
     }
 
-    /// MPI-5.0, "Return Status".
     fn MPI_Status_get_tag(status: *const Status, tag: *mut c_int) -> c_int {
         // SAFETY: the C program passes a status with this field set, and a place for an integer.
         let result = given(status).and_then(|()| unsafe { put(tag, (&raw const (*status).tag).read(), "tag") });
         outcome(FuncId::MPI_Status_get_tag, None, result)
     }
 
-    /// MPI-5.0, "Return Status".
     fn MPI_Status_get_error(status: *const Status, error: *mut c_int) -> c_int {
         // SAFETY: the C program passes a status with this field set, and a place for an integer.
         let result = given(status).and_then(|()| unsafe { put(error, (&raw const (*status).error).read(), "error") });
         outcome(FuncId::MPI_Status_get_error, None, result)
     }
 
-    /// MPI-5.0, "Associating Information with Status".
     fn MPI_Status_set_source(status: *mut Status, source: c_int) -> c_int {
         // SAFETY: the C program passes a status, of which other fields may be uninitialised.
         let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).source, source, "source") });
         outcome(FuncId::MPI_Status_set_source, None, result)
     }
 
-    /// MPI-5.0, "Associating Information with Status".
     fn MPI_Status_set_tag(status: *mut Status, tag: c_int) -> c_int {
         // SAFETY: the C program passes a status, of which other fields may be uninitialised.
         let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).tag, tag, "tag") });
         outcome(FuncId::MPI_Status_set_tag, None, result)
     }
 
-    /// MPI-5.0, "Associating Information with Status".
     fn MPI_Status_set_error(status: *mut Status, error: c_int) -> c_int {
         // SAFETY: the C program passes a status, of which other fields may be uninitialised.
         let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).error, error, "error") });
@@ -126,29 +113,27 @@ fn to_int(handle: usize) -> c_int {
     Handle::from_raw(handle as u64).to_int().cast_signed()
 }
 
-/// The handle for a Fortran integer. Predefined handles have their own values; `find` finds the
+/// The handle for a Fortran integer. Predefined handles have their own values, and `find` finds the
 /// others. An invalid result is reported when the program uses it.
 fn from_int(value: c_int, find: impl FnOnce(&'static Running, u32) -> u64) -> usize {
     from_int_at_any_time(value, |int| match library() {
         Ok(library) => find(library, int),
-        // There are no objects with handles.
+        // Without a library there are no objects.
         Err(_) => u64::from(int),
     })
 }
 
-/// Does the same for objects that exist without MPI_Init.
+/// [`from_int`] for objects that exist without MPI_Init.
 fn from_int_at_any_time(value: c_int, find: impl FnOnce(u32) -> u64) -> usize {
     let int = value.cast_unsigned();
     (if int < FIRST_INDEX { u64::from(int) } else { find(int) }) as usize
 }
 
 mpi! {
-    /// MPI-5.0, the chapter on the application binary interface.
     fn MPI_Comm_toint(comm: Comm) -> c_int {
         to_int(comm)
     }
 
-    /// The inverse of [`MPI_Comm_toint`].
     fn MPI_Comm_fromint(comm: c_int) -> Comm {
         from_int(comm, |library, int| library.communicators.from_int(int).raw())
     }
@@ -234,10 +219,9 @@ mpi! {
     }
 }
 
-/// The names of the conversions for Fortran's integers before MPI-5.0, for the same functions.
-/// `mpi.h` has inline functions of these names. Build systems still search the library for them
-/// (AC_CHECK_FUNCS), with declarations of their own. A Fortran library that defines the names takes
-/// precedence.
+/// The names of the Fortran conversions before MPI-5.0, for the same functions. `mpi.h` has inline
+/// functions of these names, but build systems still search the library for them with their own
+/// declarations (AC_CHECK_FUNCS). A Fortran library that defines the names takes precedence.
 macro_rules! fortran_names {
     ($($kind:literal)*) => { $(
         std::arch::global_asm!(
@@ -255,8 +239,7 @@ macro_rules! fortran_names {
 
 fortran_names! { "Comm" "Errhandler" "File" "Group" "Info" "Message" "Op" "Request" "Session" "Type" "Win" }
 
-/// Copies a status, in either direction: a status of Fortran is the same eight integers in the same
-/// order.
+/// Copies a status in either direction: a Fortran status is the same eight integers.
 /// # Safety
 /// `from` must point to a status, `to` must have room for one.
 // SAFETY: the standard reserves the symbol for MPI libraries.

@@ -28,13 +28,13 @@ impl Running {
     }
 }
 
-/// The library and a window, for the straight lines ([`oxmpi_core::window`]). These call no
-/// function of the program and free nothing.
+/// The library and a window, for straight lines ([`oxmpi_core::window`]), which call no function of
+/// the program and free nothing.
 #[inline(always)]
 fn at_hand(win: Win) -> Option<(&'static Running, Glance<'static, Arc<Window>>)> {
     let library = running()?;
-    // SAFETY: a straight line frees nothing and calls no function of the program. It drops the
-    // window before a full poll.
+    // SAFETY: a straight line frees nothing, calls no function of the program, and drops the window
+    // before a full poll.
     let window = unsafe { library.windows.glance(Handle::from_raw(win as u64)) };
     Some((library, window.ok()?))
 }
@@ -53,8 +53,7 @@ pub(crate) fn on_win(
     outcome(function, Some(On::Win(win)), result)
 }
 
-/// Runs a call that may call functions of the program. No table of the library is borrowed
-/// meanwhile.
+/// Runs a call that may call functions of the program. It borrows no table.
 pub(crate) fn with_win(
     function: FuncId,
     win: Win,

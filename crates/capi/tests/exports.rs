@@ -1,5 +1,5 @@
 //! The exports of the built library, and their use by programs and tools.
-#![allow(clippy::unwrap_used)] // all of this is test code
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,14 +9,13 @@ use std::process::Command;
 
 use oxmpi_abi::FuncId;
 
-/// The library under test. Cargo builds it into the directory of this test program.
+/// Cargo builds it into the directory of this test program.
 fn library() -> PathBuf {
     let path = std::env::current_exe().unwrap().with_file_name("libmpi_abi.so");
     assert!(path.exists(), "{} is not built", path.display());
     path
 }
 
-/// The output of a command; the test fails if the command fails.
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -25,7 +24,7 @@ fn output(command: &mut Command) -> String {
     text
 }
 
-/// A directory laid out like an installation, removed at the end.
+/// Laid out like an installation; removed on drop.
 struct Installation(PathBuf);
 
 impl Installation {
@@ -40,7 +39,6 @@ impl Installation {
         Installation(path)
     }
 
-    /// Compiles a C program, runs it, and returns its output.
     fn run(&self, name: &str, source: &str) -> String {
         let (file, program) = (self.0.join(format!("{name}.c")), self.0.join(name));
         fs::write(&file, source).unwrap();
@@ -100,7 +98,7 @@ fn the_loader_needs_only_libraries_of_the_system() {
     for line in needed {
         assert!(system.iter().any(|name| line.contains(&format!("[{name}"))), "{line}");
     }
-    // The undefined symbols are the system's: none belongs to MPI.
+    // The undefined symbols belong to the system, not to MPI.
     let open = output(Command::new("nm").args(["-D", "--undefined-only"]).arg(library()));
     assert!(!open.contains("MPI"), "{open}");
 }
@@ -187,7 +185,7 @@ fn a_preloaded_tool_sees_the_calls_of_a_program() {
     let program = "#include <mpi.h>\n#include <stdio.h>\n\
         int main(void) { printf(\"%d\\n\", MPI_Comm_toint(MPI_COMM_WORLD)); return 0; }\n";
     assert_eq!(installation.run("plain", program), "257\n");
-    // LD_PRELOAD is split at blanks, which a relative path does not have.
+    // LD_PRELOAD is split at blanks; a relative path has none.
     let mut preloaded = Command::new(installation.0.join("plain"));
     let printed = output(preloaded.env("LD_PRELOAD", "./tool.so").current_dir(&installation.0));
     assert_eq!(printed, "1257\n");

@@ -1,4 +1,4 @@
-//! The best interval of checkpoints, from their cost and the failures of the machine.
+//! The best interval between checkpoints, from their cost and the machine's failure rate.
 //!
 //! Young's interval is `sqrt(2 C M)` for a cost `C` and a mean time between failures `M`. Daly's
 //! estimate of higher order holds also where `C` is no longer small compared with `M`: `sqrt(2 C M)
@@ -10,12 +10,12 @@
 pub struct Interval {
     pub young_s: f64,
     pub daly_s: f64,
-    /// The fraction of the time that checkpoints and repeated work take, with Daly's interval.
+    /// The fraction of time lost to checkpoints and repeated work, with Daly's interval.
     pub lost: f64,
 }
 
-/// The interval for checkpoints that stop the job for `cost_s`, on a machine that fails every
-/// `mtbf_s`; `None` unless both are positive numbers.
+/// The interval for checkpoints that stop the job for `cost_s` on a machine that fails every
+/// `mtbf_s`; `None` unless both times are positive.
 pub fn interval(cost_s: f64, mtbf_s: f64) -> Option<Interval> {
     let is_time = |seconds: f64| seconds.is_finite() && seconds > 0.0;
     if !is_time(cost_s) || !is_time(mtbf_s) {
@@ -25,7 +25,8 @@ pub fn interval(cost_s: f64, mtbf_s: f64) -> Option<Interval> {
     let part = cost_s / (2.0 * mtbf_s);
     let daly_s =
         if part < 1.0 { young_s * (1.0 + part.sqrt() / 3.0 + part / 9.0) - cost_s } else { mtbf_s };
-    // To first order: one checkpoint per interval, half an interval of repeated work per failure.
+    // To first order: one checkpoint per interval, and half an interval of repeated work per
+    // failure.
     let lost = (cost_s / (daly_s + cost_s) + (daly_s + cost_s) / (2.0 * mtbf_s)).min(1.0);
     Some(Interval { young_s, daly_s, lost })
 }

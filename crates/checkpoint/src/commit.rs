@@ -1,18 +1,17 @@
-//! How a set is published: two phases, and one rename between them.
+//! The publication of a set in two phases with one rename between them.
 //!
-//! 1. Everything is written to a temporary directory in the base directory: the image, then
-//!    checksums, then the manifest. Each file and each directory is synchronised with the disk.
-//! 2. One rename(2) gives the directory the name of a set. It refuses a name that exists, and then
-//!    the next number is tried.
-//! 3. The base directory is synchronised: now the set survives a loss of power as well.
-//! 4. Only then old sets are removed, each by a rename first, so that no incomplete one has the
-//!    name of a set.
+//! 1. All files are written to a temporary directory in the base directory: the image, checksums,
+//!    then the manifest. Each file and directory is synchronised with the disk.
+//! 2. One rename(2) gives the directory the name of a set. If a set has the name, the next number
+//!    is tried.
+//! 3. The base directory is synchronised, so the set survives a loss of power.
+//! 4. Old sets are removed. Each is renamed first, so no incomplete directory has the name of a
+//!    set.
 //!
 //! A crash before the rename leaves a temporary directory, which the next checkpoint removes. The
-//! maker of a set, and its CRIU, hold a lock on the directory as long as they live.
+//! process that makes a set, and its CRIU, hold a lock on the directory while they live.
 
-use std::fs::File;
-use std::fs::{DirBuilder, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::io::Write as _;
 use std::os::fd::AsFd;
@@ -33,7 +32,7 @@ use crate::trust::{Distrust, Folder, TrustError};
 pub(crate) const WORK: &str = "work";
 const HIDDEN: &str = ".oxmpi-";
 
-/// The steps of a commit between which it can be interrupted, in order.
+/// The steps of a commit, in order. Tests interrupt a commit after each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The temporary directory exists, and CRIU has not begun.
@@ -44,7 +43,7 @@ pub enum Step {
     Sealed,
     Renamed,
     Published,
-    /// An old set has lost its name, and is not yet removed.
+    /// An old set was renamed, and is not yet removed.
     Retired,
 }
 
@@ -59,17 +58,9 @@ impl Step {
         Step::Retired,
     ];
 
-    /// The name for tests.
-    pub fn name(self) -> &'static str {
-        match self {
-            Step::Begun => "begun",
-            Step::Imaged => "imaged",
-            Step::Synced => "synced",
-            Step::Sealed => "sealed",
-            Step::Renamed => "renamed",
-            Step::Published => "published",
-            Step::Retired => "retired",
-        }
+    /// The name by which tests select the step.
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
@@ -78,10 +69,8 @@ impl Step {
 pub enum CommitError {
     #[error("the directory for checkpoints {path} cannot be used: {error}; name another one with '--dir DIR' or the parameter cr_base_dir", path = .0.display(), error = .1)]
     Base(PathBuf, io::Error),
-    /// Other users could replace sets in the base directory.
     #[error(transparent)]
     Distrust(Distrust),
-    /// No higher number exists for another set.
     #[error("the set {path} has the last number that a set can have: rename it, or name another directory with '--dir DIR'", path = .0.display())]
     Last(PathBuf),
     #[error("{path} cannot be written: {error}{}", remedy(.1), path = .0.display(), error = .1)]
@@ -99,13 +88,14 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// A set that is being made. Dropping it removes it.
+/// A set that is being made. Drop removes it unless it was published.
 #[derive(Debug)]
 pub struct Draft {
     base: PathBuf,
     job: JobName,
     directory: PathBuf,
-    /// Locked as long as any process has it open; a process that only finishes a draft has no lock.
+    /// The lock lasts as long as any process has the file open. A process that only completes a
+    /// draft has no lock.
     lock: Option<File>,
     is_kept: bool,
 }
@@ -124,13 +114,13 @@ fn write_error(path: &Path) -> impl FnOnce(io::Error) -> CommitError {
     move |error| CommitError::Write(path, error)
 }
 
-/// A new directory that only its owner can read: an image has the memory of a program.
+/// Makes a directory that only its owner can read: an image contains the memory of a program.
 pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Makes a directory for sets if it does not exist, and checks that this process can write sets to
-/// it and that no other user can replace them. Returns its canonical path.
+/// Makes a directory for sets if it is missing, and returns its canonical path. Fails unless this
+/// process can write sets to the directory and no other user can replace them.
 pub fn usable(base: &Path) -> Result<PathBuf, CommitError> {
     let unusable = |error| CommitError::Base(base.to_path_buf(), error);
     DirBuilder::new().recursive(true).mode(0o700).create(base).map_err(unusable)?;
@@ -144,7 +134,8 @@ pub fn usable(base: &Path) -> Result<PathBuf, CommitError> {
 }
 
 impl Draft {
-    /// Begins a draft in a directory, made if needed. Removes leftovers of crashed checkpoints.
+    /// Begins a draft in the directory `base`, which is made if it is missing. Removes drafts of
+    /// crashed checkpoints.
     pub fn begin(base: &Path, job: JobName) -> Result<Draft, CommitError> {
         let unusable = |error| CommitError::Base(base.to_path_buf(), error);
         let base = usable(base)?;
@@ -155,7 +146,7 @@ impl Draft {
         let lock = File::open(&draft.directory).map_err(unusable)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| unusable(error.into()))?;
-        // CRIU inherits the lock, so its directory does not count as abandoned.
+        // CRIU inherits the lock: while CRIU runs, no other checkpoint removes the draft.
         fcntl_setfd(lock.as_fd(), FdFlags::empty()).map_err(|error| unusable(error.into()))?;
         draft.lock = Some(lock);
         for name in [IMAGE, WORK] {
@@ -165,19 +156,19 @@ impl Draft {
         Ok(draft)
     }
 
-    /// The draft in this directory, which another process has begun and holds.
+    /// The draft in a directory that another process has begun and holds.
     pub fn held(directory: &Path, job: JobName) -> io::Result<Draft> {
         let base = directory.parent().filter(|_| directory.join(WORK).is_dir());
         let base = base.ok_or(io::ErrorKind::NotFound)?.to_path_buf();
         Ok(Draft { base, job, directory: directory.to_path_buf(), lock: None, is_kept: true })
     }
 
-    /// The directory for which it is made.
+    /// The directory for sets.
     pub fn base(&self) -> &Path {
         &self.base
     }
 
-    /// The job.
+    /// The job of the set.
     pub fn job(&self) -> &JobName {
         &self.job
     }
@@ -190,17 +181,18 @@ impl Draft {
     /// Empties the directory of the image.
     pub fn clear(&self) -> Result<(), CommitError> {
         let image = self.image();
-        fs_anew(&image).map_err(write_error(&image))
+        let anew = std::fs::remove_dir_all(&image).and_then(|()| private_directory(&image));
+        anew.map_err(write_error(&image))
     }
 
-    /// The directory of all other files that are needed until the set is published.
+    /// The directory of logs and other files that do not belong to the set.
     pub fn work(&self) -> PathBuf {
         self.directory.join(WORK)
     }
 
-    /// Publishes the set, and removes all but `keep` old sets of the job. The files of the image,
-    /// checksums of the files that the job writes, and the time for the disk are added to the
-    /// manifest. `at` is called between the steps. On an error there is no new set, and all old
+    /// Publishes the set, and removes all but the `keep` newest older sets of the job. Adds to the
+    /// manifest: the files of the image, checksums of the files that the job writes, and the time
+    /// for the disk. `at` is called after each step. On an error there is no new set, and all old
     /// sets remain.
     pub fn publish(
         &mut self,
@@ -211,7 +203,7 @@ impl Draft {
         let start = Instant::now();
         at(Step::Imaged);
         let image = self.image();
-        // A job that continues runs again by now, so it does not wait for this.
+        // A job that continues already runs, so these checksums do not delay it.
         manifest.written.iter_mut().for_each(WrittenFile::note_content);
         manifest.files = synced_files(&image)?;
         at(Step::Synced);
@@ -239,7 +231,7 @@ impl Draft {
         let newest = self.job.numbers(&self.base).map_err(write_error(&self.base))?.pop();
         let mut last = newest.unwrap_or(0);
         loop {
-            // The next set also needs a number.
+            // The number after this one must exist too, for the next set.
             let number = last.checked_add(1).filter(|number| *number < u64::MAX);
             let number =
                 number.ok_or_else(|| CommitError::Last(self.base.join(self.job.set(last))))?;
@@ -252,7 +244,7 @@ impl Draft {
         }
     }
 
-    /// Removes the sets before `newest` except the last `keep`. Returns the failures.
+    /// Removes the sets before `newest` except the last `keep`. Returns failures in words.
     fn retire(&self, newest: u64, keep: usize, at: &mut dyn FnMut(Step)) -> Vec<String> {
         let mut old = self.job.numbers(&self.base).unwrap_or_default();
         old.retain(|number| *number < newest);
@@ -279,19 +271,14 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if !self.is_kept {
-            // The next checkpoint removes any rest.
+            // The next checkpoint removes the rest if this fails.
             let _ = std::fs::remove_dir_all(&self.directory);
         }
     }
 }
 
-fn fs_anew(directory: &Path) -> io::Result<()> {
-    std::fs::remove_dir_all(directory)?;
-    private_directory(directory)
-}
-
-/// Synchronises all files and directories in a directory; returns the files' lengths and checksums,
-/// by path. Makes the files readable by their owner alone.
+/// Synchronises all files and directories below a directory. Returns the lengths and checksums of
+/// the files. Makes the files readable by their owner alone.
 fn synced_files(directory: &Path) -> Result<Vec<ImageFile>, CommitError> {
     let entries = std::fs::read_dir(directory).map_err(write_error(directory))?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
@@ -325,8 +312,8 @@ fn sync(path: &Path) -> Result<(), CommitError> {
     File::open(path).and_then(|file| file.sync_all()).map_err(write_error(path))
 }
 
-/// Removes directories that are no sets and that no process holds, and tails of jobs without sets.
-/// Directories of other users stay. The next checkpoint tries failed ones again.
+/// Removes drafts that no process holds, and tails of jobs without sets. Directories of other users
+/// stay. The next checkpoint tries again what fails.
 fn remove_leftovers(base: &Path) {
     let (Ok(entries), Ok(folder)) = (std::fs::read_dir(base), Folder::outside(base)) else {
         return;
@@ -393,11 +380,11 @@ mod tests {
         std::fs::remove_dir_all(&base).unwrap();
     }
 
-    /// A panic stands for a crash: no later step happens, and the draft is not removed.
+    /// A panic stands for a crash: the later steps do not happen, and the draft is not removed.
     #[test]
     fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
         for crash in Step::ALL {
-            let base = base(crash.name());
+            let base = base(&crash.name());
             draft(&base, "old").publish(example(), 0, &mut |_| {}).unwrap();
             let mut new = draft(&base, "new");
             let crashed = catch_unwind(AssertUnwindSafe(|| {
@@ -423,7 +410,7 @@ mod tests {
     fn a_draft_that_is_held_is_left_alone_and_one_that_is_dropped_is_removed() {
         let base = base("held");
         let first = draft(&base, "1");
-        // Two drafts of one process would have the same name.
+        // Two drafts of one process have the same name, so the first is renamed.
         let held = base.join(".oxmpi-heat-12345678.tmp-1");
         std::fs::rename(&first.directory, &held).unwrap();
         drop(draft(&base, "2"));
@@ -468,7 +455,6 @@ mod tests {
             assert_eq!(is & 0o7777, mode, "{path}: {is:o}");
         }
         assert_eq!(std::fs::metadata(&base).unwrap().permissions().mode() & 0o7777, 0o700);
-        // Other users could replace these sets by their own.
         std::fs::set_permissions(&base, Permissions::from_mode(0o777)).unwrap();
         let text = usable(&base).unwrap_err().to_string();
         assert!(
@@ -480,7 +466,7 @@ mod tests {
         std::fs::remove_dir_all(&base).unwrap();
     }
 
-    /// The next number would be 0, that of the oldest set.
+    /// The number after the last one would wrap to 0, that of the oldest set.
     #[test]
     fn the_last_number_is_not_followed() {
         let base = base("last");

@@ -1,8 +1,9 @@
 //! Checksums that identify the first bytes of a file.
 //!
-//! Up to [`WHOLE`] bytes are read completely. Of a longer file [`PIECES`] pieces at equal distances
-//! are read, including the first and the last bytes, so that a checkpoint reads at most [`WHOLE`]
-//! bytes of each file. If two runs of a job have appended different bytes, the last piece differs.
+//! A file of up to [`WHOLE`] bytes is read completely. Of a longer file, [`PIECES`] pieces at equal
+//! distances are read, the first and the last bytes included. So a checkpoint reads at most
+//! [`WHOLE`] bytes of each file. If two runs of a job appended different bytes, the last piece
+//! differs.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +13,7 @@ pub(crate) const WHOLE: u64 = 16 << 20;
 const PIECES: u64 = 64;
 const PIECE: u64 = WHOLE / PIECES;
 
-/// The checksum of `bytes` bytes, in hexadecimal digits.
+/// The checksum of `bytes` bytes, in hexadecimal digits. `read` fills a buffer from an offset.
 pub(crate) fn checksum(
     bytes: u64,
     mut read: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
@@ -28,12 +29,12 @@ pub(crate) fn checksum(
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// The checksum of the first bytes of a file. Fails if it is shorter, or cannot be read.
+/// The checksum of the first `bytes` bytes of a file. Fails if the file is shorter or unreadable.
 pub(crate) fn checksum_of(file: &File, bytes: u64) -> io::Result<String> {
     checksum(bytes, |at, piece| file.read_exact_at(piece, at))
 }
 
-/// Offset and length of the pieces of `bytes` bytes that are read.
+/// Offset and length of each piece that is read.
 fn pieces(bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     let count = if bytes <= WHOLE { bytes.div_ceil(PIECE) } else { PIECES };
     (0..count).map(move |number| match bytes <= WHOLE {

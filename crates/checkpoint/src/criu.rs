@@ -1,9 +1,9 @@
-//! CRIU as a program: its path, its command lines, and the reasons of failures in its log.
+//! CRIU: its program, its command lines, and the reasons of failures in its log.
 //!
-//! TCP connections are not in an image (`--tcp-close`). After a restart a rank finds them ended and
-//! makes them again. Since the records of a connection are numbered, lost ones are sent again. So
-//! no firewall rule has to hold back packets while an image is made; that would need iptables or
-//! nft and a capability, and would leave a job without connections if CRIU were killed.
+//! TCP connections are not in an image (`--tcp-close`). A restored rank finds them ended and makes
+//! new ones. The records of a connection are numbered, so lost records are sent again. Therefore no
+//! firewall rule has to hold back packets while an image is made. Such a rule would need iptables
+//! or nft and a capability, and would cut the job's connections for good if CRIU were killed.
 
 mod getting;
 mod log;
@@ -31,9 +31,9 @@ pub use self::stats::pause_s;
 use crate::manifest::Stream;
 use crate::trust::Folder;
 
-/// The longest file without a name in an image: the most that CRIU accepts.
+/// The longest unnamed file in an image: CRIU accepts no more.
 const GHOST_LIMIT: &str = "4095M";
-/// The file for CRIU's output in the directory for logs, for messages before it has a log.
+/// CRIU's output before it has a log, in the directory for logs.
 pub const OUTPUT: &str = "criu.out";
 const DUMP_LOG: &str = "dump.log";
 const RESTORE_LOG: &str = "restore.log";
@@ -67,17 +67,17 @@ pub struct Criu {
     pub program: PathBuf,
     pub version: String,
     pub options: Vec<String>,
-    /// Whether this process has all rights.
+    /// Whether this process has all rights of root.
     pub is_root: bool,
 }
 
 impl Criu {
-    /// Finds the program `configured`, or the first 'criu' in PATH or in the directories for root.
+    /// Finds the program `configured`; if empty, the first 'criu' in PATH or root's directories.
     pub fn find(configured: &str, options: &str) -> Result<Criu, CriuError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = match configured {
             "" => find_in(&path)?,
-            // The path becomes absolute, since CRIU may be started in another directory. A name
+            // CRIU may be started in another directory, so the path becomes absolute. A name
             // without a slash is searched in PATH.
             named if named.contains('/') => {
                 let failed = |error| CriuError::Unusable {
@@ -107,8 +107,8 @@ impl Criu {
         Ok(Criu { program, version, options, is_root: is_root() })
     }
 
-    /// The command that makes an image of the tree of a process. CRIU calls `action` between its
-    /// steps; without `ends`, the processes continue afterwards.
+    /// The command that makes an image of a process tree. CRIU calls `action` between its steps.
+    /// Unless `ends`, the processes continue afterwards.
     pub fn dump(
         &self,
         process: u32,
@@ -134,8 +134,8 @@ impl Criu {
         command
     }
 
-    /// The command that restores the processes of an image as children of its caller, with `given`
-    /// descriptors in place of streams.
+    /// The command that restores an image as children of its caller, with the descriptors `given`
+    /// in place of streams.
     pub fn restore(&self, places: &Places<'_>, given: &[(i32, &Stream)]) -> Command {
         let mut command = self.command("restore", places, RESTORE_LOG);
         command.args(["--restore-detached", "--restore-sibling"]);
@@ -144,7 +144,6 @@ impl Criu {
             if let Stream::Outside(name) = stream
                 && !names.contains(&name)
             {
-                // Two streams may be one pipe, which is given once.
                 names.push(name);
                 if let Some(external) = restored_name(name) {
                     command.args(["--external", &external]);
@@ -171,7 +170,7 @@ impl Criu {
         command
     }
 
-    /// Has CRIU check whether it works on this kernel with the rights of this process.
+    /// Runs CRIU's check of this kernel and of the rights of this process.
     pub fn check(&self) -> Result<(), CriuError> {
         let mut command = Command::new(&self.program);
         command.arg("check").args((!self.is_root).then_some("--unprivileged")).stdin(Stdio::null());
@@ -189,7 +188,7 @@ impl Criu {
         Err(failed(lines.collect::<Vec<_>>().join("; ")))
     }
 
-    /// Why a restart by it has failed, in words.
+    /// Why CRIU could not restore an image, in words.
     pub fn failed_restore(&self, work: &Path, status: ExitStatus) -> CriuFailure {
         match status.signal() {
             Some(signal) => CriuFailure {
@@ -204,7 +203,7 @@ impl Criu {
         }
     }
 
-    /// The reason of a failure, in words.
+    /// The reason of a failure in CRIU's log, in words.
     pub fn failure(&self, work: &Path, is_dump: bool) -> CriuFailure {
         let read = |name: &str| {
             let bytes = std::fs::read(work.join(name)).unwrap_or_default();
@@ -215,12 +214,19 @@ impl Criu {
     }
 }
 
-/// Whether CRIU runs without `--unprivileged`: in some containers root has lost the needed rights.
+/// Whether CRIU can run without `--unprivileged`. In some containers root lacks the rights for it.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root() && may_make_namespaces()
 }
 
-/// Directories and files of one run of CRIU.
+/// Sends CRIU's output to a file in `work`: a pipe would end CRIU together with the pipe's reader.
+pub(crate) fn log_output(command: &mut Command, work: &Path) -> io::Result<()> {
+    let output = std::fs::File::create(work.join(OUTPUT))?;
+    command.stdout(output.try_clone()?).stderr(output);
+    Ok(())
+}
+
+/// Directories and the action program of one run of CRIU.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
     pub image: &'a Path,
@@ -228,20 +234,20 @@ pub struct Places<'a> {
     pub action: Option<&'a Path>,
 }
 
-/// A directory that CRIU inherits as a descriptor, so that it opens the checked directory even if
-/// another one has the name by then.
+/// A checked directory that CRIU inherits as a descriptor. A path could lead to another directory
+/// by the time CRIU opens it.
 #[derive(Debug)]
-pub(crate) struct Handed {
+pub(crate) struct InheritedFolder {
     _fd: OwnedFd,
     path: PathBuf,
 }
 
-impl Handed {
-    pub(crate) fn new(folder: Folder) -> io::Result<Handed> {
+impl InheritedFolder {
+    pub(crate) fn new(folder: Folder) -> io::Result<InheritedFolder> {
         let fd = OwnedFd::from(folder);
         fcntl_setfd(&fd, FdFlags::empty())?;
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd()).into();
-        Ok(Handed { _fd: fd, path })
+        Ok(InheritedFolder { _fd: fd, path })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -249,7 +255,7 @@ impl Handed {
     }
 }
 
-/// The stream of a descriptor of a process. Fails if the process is gone.
+/// The stream of a process's descriptor. Fails if /proc cannot be read.
 pub fn stream_of(process: u32, number: u32) -> std::io::Result<Stream> {
     let path = format!("/proc/{process}/fd/{number}");
     let link = match std::fs::read_link(&path) {
@@ -273,7 +279,7 @@ fn dumped_name(name: &str) -> String {
     }
 }
 
-/// The name of a stream for `--external` of a restart, which only sockets need.
+/// The name for `--external` of a restart; only sockets need one.
 fn restored_name(name: &str) -> Option<String> {
     name.starts_with("socket:").then(|| dumped_name(name))
 }

@@ -1,9 +1,10 @@
-//! Descriptors that were opened in another mount namespace, for example by a shell that was started
-//! in a container by `docker exec` or `nsenter`, and inherited.
+//! Descriptors that were opened in another mount namespace and inherited, for example by a shell
+//! that `docker exec` or `nsenter` started in a container.
 //!
-//! CRIU knows files by the mounts that their process sees. A device such as /dev/null is the same
-//! in each mount namespace: CRIU gets it as an external file ([`OuterDevice`]), and a restart opens
-//! it again. For any other file there can be no image, which is reported before CRIU starts.
+//! CRIU identifies files by the mounts that their process sees. A device such as /dev/null is the
+//! same in each mount namespace. CRIU gets such a device as an external file ([`OuterDevice`]), and
+//! a restart opens it again. Any other file makes an image impossible, which is reported before
+//! CRIU starts.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -22,14 +23,14 @@ use crate::restart::RestartError;
 
 /// The major number of the kernel's own devices (null(4), random(4)).
 const MEMORY: u32 = 1;
-/// Their minor numbers and paths. All opens of such a device are equivalent.
+/// Minor numbers and paths of devices whose opens are all equivalent.
 const PLAIN: [(u32, &str); 5] =
     [(3, "/dev/null"), (5, "/dev/zero"), (7, "/dev/full"), (8, "/dev/random"), (9, "/dev/urandom")];
 /// The major numbers of terminals, which CRIU handles by itself.
 const TERMINALS: [u32; 2] = [4, 5];
 const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
 
-/// A device that processes of a job have open, and that was opened in another mount namespace.
+/// A device that a process has open from another mount namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OuterDevice {
     pub name: String,
@@ -41,7 +42,7 @@ impl OuterDevice {
         Stream::Outside(self.name.clone())
     }
 
-    /// Opens the device for CRIU, which inherits it.
+    /// Opens the device, for CRIU to inherit.
     pub(crate) fn open(&self) -> io::Result<OwnedFd> {
         let file = OpenOptions::new().read(true).write(true).open(&self.path);
         // Some devices may be read-only.
@@ -63,12 +64,12 @@ pub(crate) fn open_all(devices: &[&OuterDevice]) -> Result<Vec<OwnedFd>, Restart
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OuterDescriptor {
     Plain(OuterDevice),
-    /// Its number, and the path of the file in that namespace.
+    /// Descriptor, and path in the other namespace.
     Other(u32, PathBuf),
 }
 
-/// The devices of these processes that were opened in another mount namespace. [`MakeError::Mount`]
-/// names a descriptor of another file.
+/// The devices that these processes have open from another mount namespace. [`MakeError::Mount`]
+/// names a descriptor of any other file.
 pub(crate) fn devices_of(processes: &[u32]) -> Result<Vec<OuterDevice>, MakeError> {
     let mut all = Vec::new();
     for process in processes {
@@ -91,7 +92,6 @@ fn outside_of(process: u32) -> Vec<OuterDescriptor> {
     let mounts = mounts_in(&mounts);
     for entry in fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten() {
         let number: Option<u32> = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        // A descriptor that was closed meanwhile is not in the image.
         let (Some(number), Ok(link), Ok(file)) =
             (number, fs::read_link(entry.path()), fs::metadata(entry.path()))
         else {
@@ -105,10 +105,10 @@ fn outside_of(process: u32) -> Vec<OuterDescriptor> {
     all
 }
 
-/// Classifies a descriptor whose mount its process does not see; `None`: it needs no mount.
+/// Classifies a descriptor on a mount that its process does not see; `None` if it needs no mount.
 fn judge(number: u32, link: PathBuf, mount: u32, file: &Metadata) -> Option<OuterDescriptor> {
     let kind = file.file_type();
-    // Objects without a file name are on mounts internal to the kernel.
+    // Pipes, sockets and unnamed files are on mounts internal to the kernel.
     if !link.is_absolute() || file.nlink() == 0 {
         return None;
     }

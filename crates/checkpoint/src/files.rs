@@ -1,16 +1,16 @@
-//! The files that a job has open. They are recorded while the job is held; before a restart they
-//! are judged.
+//! The files that a job has open. They are recorded while the job is held, and judged before a
+//! restart.
 //!
 //! CRIU opens each file by its name, and refuses a file whose length or mode has changed, or a
 //! program of another build. It compares neither inodes nor devices nor contents. A job that went
-//! on after its checkpoint has written more, so the files that it *writes* are cut back to their
+//! on after its checkpoint has written more. So the files that it *writes* are cut back to their
 //! lengths at the checkpoint, and the cut parts are kept ([`crate::tails`]). The files that it
-//! *needs* (its program, libraries, files that it only reads) must be unchanged: their code is
-//! mapped at addresses in the image.
+//! *needs* (its program, libraries, files that it only reads) must be unchanged, since their code
+//! is mapped at addresses in the image.
 //!
-//! A file that the job writes counts as the same one if it has the same inode on the same device,
-//! or the same contents up to its length at the checkpoint (`content.rs`): devices get other
-//! numbers after a reboot or a new mount, and each host numbers its devices itself.
+//! A written file is the same as at the checkpoint if it has the same inode and device, or the same
+//! contents up to its length then (`content.rs`). Contents count because devices get other numbers
+//! after a reboot or a new mount, and on another host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata, OpenOptions};
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::content::checksum_of;
 use crate::tree::Tree;
 
-/// A file that the job has open for writing, or mapped so.
+/// A file that the job has open for writing, or mapped with shared write access.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenFile {
     pub path: PathBuf,
@@ -36,8 +36,8 @@ pub struct WrittenFile {
     pub bytes: u64,
     /// In nanoseconds since 1970.
     pub modified_ns: i64,
-    /// The checksum of the first `bytes` bytes (`content.rs`), if the host of the set could read
-    /// it.
+    /// The checksum of the first `bytes` bytes (`content.rs`), if the host that made the set could
+    /// read the file.
     #[serde(default)]
     pub content: Option<String>,
     #[serde(default)]
@@ -46,7 +46,7 @@ pub struct WrittenFile {
     pub ranks: Vec<u32>,
 }
 
-/// A file that the job reads or has mapped.
+/// A file that the job reads or has mapped without shared write access.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeededFile {
     pub path: PathBuf,
@@ -64,10 +64,10 @@ pub struct Descriptor {
     pub number: u32,
 }
 
-/// All files of a job.
+/// The files of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survey {
-    /// Non-blocking sockets. CRIU loses this flag of local sockets with queued messages.
+    /// Non-blocking sockets. CRIU loses the flag of local sockets with queued messages.
     pub nonblocking: Vec<Descriptor>,
     pub written: Vec<WrittenFile>,
     pub needed: Vec<NeededFile>,
@@ -76,7 +76,7 @@ pub struct Survey {
 /// How a restart treats files that have changed since the checkpoint (parameter `cr_files`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Files that have grown are cut back, cut parts are put back, and other files are refused.
+    /// Cut files back that have grown, put cut parts back, refuse other changes.
     Cut,
     Refuse,
     Accept,
@@ -85,7 +85,7 @@ pub enum Policy {
 impl Policy {
     const ALL: [Policy; 3] = [Policy::Cut, Policy::Refuse, Policy::Accept];
 
-    /// The name as a value of the parameter.
+    /// The value of the parameter.
     pub fn name(self) -> &'static str {
         match self {
             Policy::Cut => "cut",
@@ -94,7 +94,7 @@ impl Policy {
         }
     }
 
-    /// The policy with a name.
+    /// The policy for a value of the parameter.
     pub fn named(name: &str) -> Option<Policy> {
         Policy::ALL.into_iter().find(|policy| policy.name() == name)
     }
@@ -104,21 +104,22 @@ impl Policy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileVerdict {
     Same,
-    /// Cut to the length at the checkpoint, with a remark that continues a sentence after the name.
+    /// Cut it to the length at the checkpoint. The remark continues a sentence after the file's
+    /// name.
     Fit(Option<&'static str>),
-    /// The length is right, the present contents are used; a remark as in `Fit`.
+    /// Use the present contents, which have the right length; a remark as in `Fit`.
     Taken(&'static str),
-    /// The job cannot be restarted; the reason continues a sentence after the name.
+    /// Refuse the restart. The reason continues a sentence after the file's name.
     Refused(String),
 }
 
-/// The contents of a file, up to its length at the checkpoint, compared with its contents then.
+/// The first bytes of a file compared with its contents at the checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     Same,
-    /// They can be restored from tails.
+    /// Tails can restore the contents.
     Kept,
-    /// Tails have enough bytes, but no checksum says whether they are the same.
+    /// Tails have enough bytes, but no checksum confirms the contents.
     Reached,
     Other,
     Unknown,
@@ -143,7 +144,7 @@ const ANOTHER: &str =
 const UNVERIFIED: &str = "gets back the part that another restart has cut off; no checksum says whether its contents are as they were";
 
 impl Survey {
-    /// Records the files of processes that are held. Fails if /proc cannot be read.
+    /// Records the files of held processes. Fails if /proc cannot be read.
     pub fn of(tree: &Tree) -> io::Result<Survey> {
         let mut written = BTreeMap::new();
         let mut needed = BTreeSet::new();
@@ -157,12 +158,13 @@ impl Survey {
                     needed.insert(path);
                 }
             };
-            for Open { number, path, flags } in open_in(*process)? {
-                if path.to_string_lossy().starts_with("socket:") && flags & NONBLOCK != 0 {
+            for open in open_in(*process)? {
+                let number = open.number;
+                if open.is_nonblocking_socket() {
                     nonblocking.push(Descriptor { process: *process, number });
                 }
                 let at = PathBuf::from(format!("/proc/{process}/fd/{number}"));
-                note(path, &at, flags & ACCESS_MODE != 0);
+                note(open.path, &at, open.flags & ACCESS_MODE != 0);
             }
             let maps = std::fs::read_to_string(format!("/proc/{process}/maps"))?;
             for (path, is_written) in mapped_in(&maps) {
@@ -177,17 +179,12 @@ impl Survey {
     }
 }
 
-/// The non-blocking sockets of processes. Fails if /proc cannot be read.
+/// The non-blocking sockets of these processes. Fails if /proc cannot be read.
 pub(crate) fn nonblocking_sockets(tree: &Tree) -> io::Result<Vec<Descriptor>> {
     let mut all = Vec::new();
     for process in &tree.processes {
-        let open = open_in(*process)?.into_iter();
-        let is_it = |open: &Open| {
-            open.path.to_string_lossy().starts_with("socket:") && open.flags & NONBLOCK != 0
-        };
-        all.extend(
-            open.filter(is_it).map(|open| Descriptor { process: *process, number: open.number }),
-        );
+        let sockets = open_in(*process)?.into_iter().filter(Open::is_nonblocking_socket);
+        all.extend(sockets.map(|open| Descriptor { process: *process, number: open.number }));
     }
     Ok(all)
 }
@@ -196,6 +193,12 @@ struct Open {
     number: u32,
     path: PathBuf,
     flags: u32,
+}
+
+impl Open {
+    fn is_nonblocking_socket(&self) -> bool {
+        self.path.to_string_lossy().starts_with("socket:") && self.flags & NONBLOCK != 0
+    }
 }
 
 fn open_in(process: u32) -> io::Result<Vec<Open>> {
@@ -210,12 +213,13 @@ fn open_in(process: u32) -> io::Result<Vec<Open>> {
     Ok(all)
 }
 
-/// The regular file with this name, if it is the file `at`. Unnamed files are in the image.
+/// The metadata of `at` if it is the regular file under this path. Files without a name are in the
+/// image.
 fn named_file(path: &Path, at: &Path) -> Option<Metadata> {
     let named = std::fs::symlink_metadata(path).ok().filter(|_| path.is_absolute())?;
     let found = std::fs::metadata(at).ok()?;
     let is_same = (named.dev(), named.ino()) == (found.dev(), found.ino());
-    // Files of /proc and similar file systems have no length.
+    // Files of /proc and similar file systems have no stored contents.
     let is_stored = !["/proc", "/sys", "/dev"].iter().any(|place| path.starts_with(place))
         || path.starts_with("/dev/shm");
     (is_same && is_stored && found.is_file()).then_some(found)
@@ -231,7 +235,7 @@ const ACCESS_MODE: u32 = OFlags::ACCMODE.bits();
 const NONBLOCK: u32 = OFlags::NONBLOCK.bits();
 
 impl Descriptor {
-    /// Makes a socket of any process non-blocking: a copy of its descriptor is the same socket.
+    /// Makes a socket of any process non-blocking, by a copy of its descriptor.
     pub fn set_nonblocking(self) -> io::Result<()> {
         let Descriptor { process, number } = self;
         let info = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{number}"))?;
@@ -248,7 +252,7 @@ impl Descriptor {
     }
 }
 
-/// The paths in `/proc/PID/maps` (proc_pid_maps(5)), and whether writes go to the file.
+/// The paths in `/proc/PID/maps` (proc_pid_maps(5)), and whether the mapping writes to the file.
 fn mapped_in(maps: &str) -> BTreeSet<(PathBuf, bool)> {
     let path = |line: &str| {
         let (fields, path) = line.split_once('/')?;
@@ -289,7 +293,7 @@ impl WrittenFile {
         }
     }
 
-    /// Opens the regular file under its path, without following links or waiting at a FIFO.
+    /// Opens the regular file at `path`. Follows no links and does not wait at a FIFO.
     pub(crate) fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = options.custom_flags(flags.bits().cast_signed()).open(&self.path)?;
@@ -299,7 +303,8 @@ impl WrittenFile {
         }
     }
 
-    /// Records the checksum of its bytes at the checkpoint. The job may append to it meanwhile.
+    /// Records the checksum of the bytes at the checkpoint. The job may append to the file
+    /// meanwhile.
     pub(crate) fn note_content(&mut self) {
         let checksum = self.open(OpenOptions::new().read(true)).ok().and_then(|file| {
             let is = file.metadata().ok()?;
@@ -310,7 +315,8 @@ impl WrittenFile {
         self.content = checksum;
     }
 
-    /// The file under its path now; `None` if only another host has it. Fails without a file.
+    /// The present file at `path`; `None` if only another host has the file. Fails if it is
+    /// missing.
     pub(crate) fn find(&self) -> Result<Option<FoundFile>, FileVerdict> {
         match std::fs::symlink_metadata(&self.path) {
             Ok(metadata) => Ok(Some(FoundFile::of(&metadata))),
@@ -335,17 +341,17 @@ impl WrittenFile {
         if is_there && is_unchanged {
             return FileVerdict::Same;
         }
-        let refuse = |why: String| FileVerdict::Refused(why);
+        let refuse = FileVerdict::Refused;
         if !found.is_file {
             return refuse("is no regular file any more: put the old one back".into());
         }
         let contents = match contents() {
-            // The first 0 bytes of all files are the same.
+            // Each file begins with the contents of an empty file.
             Contents::Same if was == 0 && is > 0 => Contents::Unknown,
             contents => contents,
         };
         let is_right = matches!(contents, Contents::Same | Contents::Kept);
-        // Hosts that share a file system see the same inodes, but each numbers its devices itself.
+        // Hosts with a common file system see the same inodes, but number its device differently.
         let is_it = is_there
             || is_right
             || is_inode && (self.host.is_some() || contents == Contents::Unknown);
@@ -362,7 +368,7 @@ impl WrittenFile {
         let can_be_put_back = matches!(contents, Contents::Kept | Contents::Reached);
         if is < was && !can_be_put_back {
             return refuse(format!(
-                "has {is} bytes, and had {was} at the checkpoint: what is missing is neither in the set nor beside it"
+                "has {is} bytes, and had {was} at the checkpoint: the missing bytes are neither in the set nor beside it"
             ));
         }
         match policy {
@@ -424,7 +430,7 @@ impl NeededFile {
                 found.bytes, self.bytes
             ));
         }
-        // The build ID identifies the build, whenever it was installed.
+        // The build ID identifies the build; the time of its installation does not count.
         let is_same = self.build_id.is_some() || self.modified_ns == found.modified_ns;
         if is_same { FileVerdict::Same } else { FileVerdict::Taken(REWRITTEN) }
     }
@@ -521,7 +527,6 @@ mod tests {
         }
     }
 
-    /// Devices have other numbers after a reboot or a mount, and a copy has another inode.
     #[test]
     fn a_file_with_the_right_contents_is_the_old_one_and_another_is_refused_or_accepted() {
         let other_device = FoundFile { device: 9, modified_ns: 4, ..FOUND };
@@ -550,14 +555,13 @@ mod tests {
         let mounted_anew = FoundFile { device: 9, ..FOUND };
         assert_eq!(judge(mounted_anew, Policy::Refuse, Contents::Unknown), FileVerdict::Same);
         assert!(why(judge(copy, Policy::Cut, Contents::Unknown)).contains("another file"));
-        // Each file begins with the contents of an empty file.
         let empty = WrittenFile { bytes: 0, ..was() };
         assert!(why(empty.judge(&copy, Policy::Cut, || Contents::Same)).contains("another file"));
         assert_eq!(
             empty.judge(&other_device, Policy::Cut, || Contents::Same),
             FileVerdict::Fit(None)
         );
-        // A file of this host under the path of a file of another host stays unchanged.
+        // The path of another host's file leads to a different file here, which stays unchanged.
         let far = WrittenFile { host: Some("nodea".into()), ..was() };
         assert_eq!(far.judge(&copy, Policy::Refuse, || Contents::Other), FileVerdict::Same);
         let grown = FoundFile { bytes: 9, ..other_device };

@@ -1,9 +1,9 @@
 //! Checkpoints of whole jobs: the files on disk, their atomic publication, and the control of CRIU.
 //!
-//! A *set* is a directory with one image of a job's process tree, `mpirun` included, or one image
-//! of each of its ranks; and a *manifest* that lists its files. A set is made in a temporary
-//! directory and published by one rename, after all its files are on disk. So a directory with the
-//! name of a set is complete.
+//! A *set* is a directory with a *manifest*, which lists its files, and images: one image of a
+//! job's process tree, `mpirun` included, or one image of each rank. A set is made in a temporary
+//! directory and published by one rename after all its files are on disk. So each directory with
+//! the name of a set is complete.
 //!
 //! ```text
 //! BASE/heat-3f9c2a10.1/          the set: PROGRAM-JOB.NUMBER
@@ -35,7 +35,7 @@
 //! | [`criu`] | the command lines of CRIU, and the failures in its log |
 //! | [`advice`] | the best interval of checkpoints: pure |
 #![forbid(unsafe_code)]
-#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic where nobody reads
+#![deny(clippy::print_stdout, clippy::print_stderr)] // These macros panic without a reader.
 
 pub mod advice;
 pub mod commit;

@@ -1,12 +1,12 @@
-//! The processor's features that an image needs, since a program may have found and used them. The
-//! version of the library is among the files that the job needs ([`crate::files`]).
+//! The processor features that an image needs, since a program may have detected and used them. The
+//! library itself is among the files that the job needs ([`crate::files`]).
 
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::manifest::Made;
 
-/// The facts about this machine, with this version of CRIU, which is empty if CRIU makes no image.
+/// The facts about this machine. `criu` is the version of CRIU; empty if no image is made.
 pub fn here(criu: &str) -> Made {
     let kernel = rustix::system::uname();
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
@@ -25,7 +25,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The features of the first processor, in the kernel's words, which differ between architectures.
+/// The features of the first processor. The kernel names the line differently on each architecture.
 fn features_in(cpuinfo: &str) -> Vec<String> {
     let line = cpuinfo.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -35,7 +35,7 @@ fn features_in(cpuinfo: &str) -> Vec<String> {
     all.into_iter().map(String::from).collect()
 }
 
-/// The features of the image's machine that this one lacks.
+/// The features of the machine of `made` that `here` lacks.
 pub fn missing_features(made: &Made, here: &Made) -> Vec<String> {
     let there: BTreeSet<&String> = here.cpu_features.iter().collect();
     made.cpu_features.iter().filter(|feature| !there.contains(feature)).cloned().collect()

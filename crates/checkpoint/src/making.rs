@@ -1,10 +1,11 @@
 //! A checkpoint from the request to the published set.
 //!
-//! CRIU calls a program between its steps ([`at_action`]), which calls this library when the image
-//! is complete and all processes are still frozen. Then the files of the job are recorded. If the
-//! job is to end, the set is published at once: CRIU ends the processes if that call succeeds, and
-//! lets them continue if it fails, so no job ends before its set is on disk. A job that continues
-//! does not wait for the disk: its set is published after CRIU has released it.
+//! CRIU calls a program between its steps ([`at_action`]). That program calls this library when the
+//! image is complete and all processes are still frozen, and records the files of the job. If the
+//! job is to end, the set is published at once: CRIU ends the processes if the call succeeds, and
+//! lets them continue if it fails. So no job ends before its set is on disk. If the job is to
+//! continue, its set is published after CRIU has released the processes, so that they do not wait
+//! for the disk.
 
 use std::fs;
 use std::io;
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK};
 use crate::criu::{
-    Criu, CriuFailure, OUTPUT, Places, has_descriptor_under_way, pause_s, stream_of,
+    Criu, CriuFailure, Places, has_descriptor_under_way, log_output, pause_s, stream_of,
 };
 use crate::devices::{OuterDevice, devices_of};
 use crate::files::Survey;
@@ -33,18 +34,18 @@ use crate::tree::{Tree, session_of, taken};
 
 pub const ACTION_PROGRAM: &str = "oxmpi-at-action";
 
-/// `STEP:FILE` in this variable makes a process that reaches the step of a commit write its process
-/// number into the file, and wait. Tests kill it there.
+/// `STEP:FILE` in this variable stops a process at a step of a commit: it writes its process number
+/// to the file and waits. Tests kill it there.
 const PAUSE_VARIABLE: &str = "OXMPI_CHECKPOINT_PAUSE";
 const PAUSE: Duration = Duration::from_secs(60);
 const PLAN: &str = "plan.json";
-/// The facts recorded while all processes were frozen.
+/// Facts that were recorded while all processes were frozen.
 const FOUND: &str = "found.json";
 const AGAIN: &str = "again";
 const ATTEMPTS: u32 = 40;
 const BETWEEN: Duration = Duration::from_millis(7);
 const REASON: &str = "reason";
-/// The longest time until the process numbers of an ended job are free.
+/// How long to wait for the process numbers of an ended job to become free.
 const REAPING: Duration = Duration::from_secs(2);
 
 /// A request for a checkpoint.
@@ -61,7 +62,7 @@ pub struct CheckpointRequest {
     pub program: String,
     pub ranks: u32,
     pub transport: String,
-    /// Checkpoints without a request, if any.
+    /// Automatic checkpoints.
     pub supervision: Option<Supervision>,
 }
 
@@ -94,7 +95,6 @@ pub enum MakeError {
     Criu(CriuFailure),
     #[error("{0}")]
     Standing(String),
-    /// Descriptors are in transit, which CRIU does not restore.
     #[error(
         "open files are in transit between processes of the job, which CRIU does not restore: they carry messages of more than 64 KiB over \
          daemons (rpi lamd) that no rank has received yet; {ATTEMPTS} attempts have failed; try again, or run the job over another \
@@ -105,11 +105,7 @@ pub enum MakeError {
         "CRIU was ended by signal {signal} while it made the image of {image}: processes in which its code ran may end by this (SIGPIPE, \
          SIGTRAP, SIGSEGV); mpirun reports the first one"
     )]
-    Killed {
-        /// Of all processes or of one rank.
-        image: String,
-        signal: i32,
-    },
+    Killed { image: String, signal: i32 },
     #[error("rank {0}: {text}{quoted}", text = .1.text, quoted = quoted(&.1.quoted))]
     Rank(u32, CriuFailure),
     #[error(
@@ -124,13 +120,10 @@ pub enum MakeError {
     Mount { process: u32, number: u32, path: PathBuf },
     #[error("rank {0}: {1}")]
     Image(u32, String),
-    /// The set is published, but ending the job failed.
     #[error("the set {path} is whole and on disk, but the job was not ended and goes on: {why}", path = path.display())]
     NotEnded { path: PathBuf, why: String },
-    /// The set is published, but the program did not continue correctly.
     #[error("the set {path} is whole and on disk, and the job goes on, but {why}", path = path.display())]
     Continued { path: PathBuf, why: String },
-    /// The set is published, but the job was not ended.
     #[error(
         "the set {path} is whole and on disk, but the job was not ended and goes on: the process that published it was killed; end the job \
          ('kill {pid}'), or keep the set as an older state of it",
@@ -165,8 +158,8 @@ struct ActionPlan {
 }
 
 /// Makes a checkpoint, after any other checkpoint of the same job has ended. `action` is a program
-/// that runs [`at_action`] when it is called [`ACTION_PROGRAM`]. On an error the job continues, and
-/// nothing is left of the set.
+/// that runs [`at_action`] when its name is [`ACTION_PROGRAM`]. On an error the job continues, and
+/// no part of the set remains.
 pub fn make(
     request: &CheckpointRequest,
     criu: &Criu,
@@ -202,7 +195,7 @@ pub fn make(
     let mut attempts = 1..=ATTEMPTS;
     let is_well = loop {
         let command = criu.dump(request.mpirun, &places, &streams, request.ends);
-        let is_well = run(criu, command, &work.join(OUTPUT), None, || "all processes".into())?;
+        let is_well = run(criu, command, &work, None, || "all processes".into())?;
         let is_again = fs::remove_file(work.join(AGAIN)).is_ok() && attempts.next().is_some();
         if is_well || !is_again {
             break is_well;
@@ -234,14 +227,14 @@ pub fn make(
     Ok(Checkpoint { set: Set::open(&published.path)?, seconds, left: published.left })
 }
 
-/// The facts about a job that are visible from outside.
+/// The facts about a job that other processes can see.
 pub(crate) fn job_of(request: &CheckpointRequest) -> io::Result<JobRecord> {
     let process = request.mpirun;
     let command = fs::read(format!("/proc/{process}/cmdline"))?;
     let words =
         command.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
     let mut command: Vec<String> = words.collect();
-    command.pop(); // behind the last zero
+    command.pop(); // The text ends with a zero byte.
     if command.get(1).is_some_and(|word| word == RESUME_OPTION) {
         command.drain(1..command.len().min(3));
     }
@@ -261,16 +254,16 @@ pub(crate) fn job_of(request: &CheckpointRequest) -> io::Result<JobRecord> {
     })
 }
 
-/// The path of a descriptor of a process, if that is a regular file with a name.
+/// The path of a process's descriptor of a regular file with a name.
 fn regular_file(process: u32, number: u32) -> Option<PathBuf> {
     let link = format!("/proc/{process}/fd/{number}");
     fs::metadata(&link).ok().filter(|file| file.is_file() && file.nlink() > 0)?;
     fs::read_link(link).ok()
 }
 
-/// Waits until no other process makes an image of this one, since two cannot trace it. The lock is
-/// on a file of it in /proc that only its owner can open. CRIU inherits the lock, and continues if
-/// its caller is killed. Without a lock CRIU reports the conflict.
+/// Waits until no other process makes an image of this process: two cannot trace it at once. The
+/// lock is on a file in /proc that only the owner of the process can open. CRIU inherits the lock,
+/// since it continues if its caller is killed. Without a lock CRIU reports the conflict.
 pub(crate) fn turn(process: u32) -> Option<fs::File> {
     let file = fs::File::open(format!("/proc/{process}/environ")).ok()?;
     rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive)).ok()?;
@@ -278,19 +271,18 @@ pub(crate) fn turn(process: u32) -> Option<fs::File> {
     Some(file)
 }
 
-/// Has CRIU make an image; returns whether it succeeded. Its output goes to a file, so that it does
-/// not end with the reader of a pipe. `namespace` is the PID namespace in which it runs, if not
-/// that of this process; `image` names the image.
+/// Runs CRIU to make an image, with its output in the directory `work`. Returns whether it
+/// succeeded. `namespace` is CRIU's PID namespace if it is another than this process's. `image`
+/// names the image in errors.
 pub(crate) fn run(
     criu: &Criu,
     mut command: Command,
-    output: &Path,
+    work: &Path,
     namespace: Option<&PidNamespace>,
     image: impl FnOnce() -> String,
 ) -> Result<bool, MakeError> {
     let mut wait = || {
-        let file = fs::File::create(output)?;
-        command.stdout(file.try_clone()?).stderr(file);
+        log_output(&mut command, work)?;
         let mut child = match namespace {
             Some(namespace) => namespace.spawn(&mut command)?,
             None => command.spawn()?,
@@ -305,7 +297,7 @@ pub(crate) fn run(
 }
 
 /// Waits until the parents of an ended job's processes have collected them.
-pub(crate) fn await_end(tasks: &[u32]) {
+pub fn await_end(tasks: &[u32]) {
     let start = Instant::now();
     while !taken(tasks).is_empty() && start.elapsed() < REAPING {
         std::thread::sleep(Duration::from_millis(10));
@@ -315,7 +307,7 @@ pub(crate) fn await_end(tasks: &[u32]) {
 /// The program that CRIU calls between its steps; returns its exit code.
 pub fn at_action() -> i32 {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
-    // CRIU gives a descriptor of its own, by its name in /proc.
+    // CRIU names its own descriptor in /proc.
     let image = fs::read_link(variable("CRTOOLS_IMAGE_DIR"));
     let Some(directory) = image.ok().and_then(|image| image.parent().map(Path::to_path_buf)) else {
         return 1;
@@ -328,7 +320,7 @@ pub fn at_action() -> i32 {
     match done {
         Ok(()) => 0,
         Err(error) => {
-            // If this write fails as well, only CRIU's log has the failure.
+            // If the file cannot be written, only CRIU's log has the failure.
             let _ = fs::write(directory.join(WORK).join(REASON), error.to_string());
             1
         }

@@ -1,8 +1,8 @@
 //! The description of a set.
 //!
-//! The file `manifest` begins with a line `oxmpi checkpoint, format N, blake3 HEX`; HEX is the
-//! checksum of everything after the line, which is JSON. So another format is detected before its
-//! JSON is read, and a damaged manifest is reported as damaged.
+//! The file `manifest` begins with a line `oxmpi checkpoint, format N, blake3 HEX`. HEX is the
+//! checksum of the rest, which is JSON. So another format is detected before its JSON is read, and
+//! a damaged manifest before its contents are used.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use crate::devices::OuterDevice;
 use crate::files::{Descriptor, NeededFile, WrittenFile};
 
-/// The format that is written, and the only one that is read.
 pub const FORMAT: u32 = 2;
 
 pub const MANIFEST: &str = "manifest";
@@ -29,19 +28,18 @@ pub enum ManifestError {
     Format(u32),
     #[error("it is damaged: its checksum is not the one that it was written with")]
     Damaged,
-    /// Its checksum is right, but the JSON is invalid.
     #[error("its contents are invalid: {0}")]
     Nonsense(String),
 }
 
-/// The description of a set.
+/// A set's description, the contents of the file `manifest`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     pub made: Made,
     pub job: JobRecord,
-    /// The images of the ranks. `None`: there is one image of all processes, `mpirun` included.
+    /// `None` if there is one image of all processes, `mpirun` included.
     pub ranks: Option<RankImages>,
-    /// Whether the program has saved its state itself (`cr self`), so that there are no images.
+    /// Whether the program saved its own state (`cr self`), so that there are no images.
     #[serde(default)]
     pub is_own: bool,
     pub files: Vec<ImageFile>,
@@ -61,19 +59,19 @@ pub struct Made {
     pub unix_s: u64,
     pub host: String,
     pub kernel: String,
-    /// The kernel's name of the time since the host was started.
+    /// The kernel's ID of the time since the host was started.
     pub boot_id: String,
     pub cpu_features: Vec<String>,
     pub oxmpi: String,
-    /// The version of CRIU; empty if it has made no image. The path of the program is not recorded,
-    /// as a restart never runs a program that a set names.
+    /// The version; empty if CRIU made no image. The path of CRIU is not recorded, since a restart
+    /// never runs a program that a set names.
     pub criu: String,
 }
 
 /// The job of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRecord {
-    /// The name of the job, which is the same after a restart.
+    /// Stays the same after a restart.
     pub id: String,
     pub mpirun: u32,
     pub command: Vec<String>,
@@ -81,24 +79,24 @@ pub struct JobRecord {
     pub directory: PathBuf,
     pub ranks: u32,
     pub transport: String,
-    /// The owner's number.
+    /// The user ID of the owner.
     pub user: u32,
     pub streams: [Stream; 3],
-    /// The paths of mpirun's output and errors, where these are regular files.
+    /// mpirun's output and errors, where these are regular files.
     #[serde(default)]
     pub output_files: [Option<PathBuf>; 2],
-    /// The numbers of all its processes and threads.
+    /// The numbers of all processes and threads.
     pub tasks: Vec<u32>,
-    /// Checkpoints without a request, if any.
+    /// Automatic checkpoints.
     #[serde(default)]
     pub supervision: Option<Supervision>,
 }
 
-/// The automatic checkpoints of the parent of a job's mpirun.
+/// The automatic checkpoints that the supervisor of a job makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supervision {
     pub every_ms: Option<u64>,
-    /// Whether SIGTERM to the job makes one.
+    /// Whether SIGTERM to the job makes a checkpoint.
     pub on_term: bool,
     pub keep: usize,
 }
@@ -107,13 +105,13 @@ pub struct Supervision {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stream {
     File,
-    /// A pipe or a socket, by CRIU's name: a restart replaces it by its own.
+    /// A pipe or a socket, by CRIU's name. A restart replaces it by its own stream.
     Outside(String),
-    /// A terminal: a restart replaces it by its own, or a new one.
+    /// A restart replaces it by its own terminal, or a new one.
     Terminal,
 }
 
-/// The images of a job with one for each rank.
+/// The images of a job that has one for each rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankImages {
     /// In the order of the ranks.
@@ -127,17 +125,16 @@ pub struct RankImages {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankImage {
     pub rank: u32,
-    /// The name of the PID namespace of its process numbers (see [`crate::origins`]). No two
-    /// namespaces that existed at one time have one name.
+    /// The PID namespace of the process numbers (see [`crate::origins`]). No two namespaces of one
+    /// time have the same name.
     #[serde(default)]
     pub origin: String,
-    /// The mark of a guard in the environment of its processes
-    /// ([`oxmpi_sys::spawn::GUARD_VARIABLE`]): of the launcher or agent that has started them;
-    /// empty if they have removed it.
+    /// The mark in the environment of the rank's processes ([`oxmpi_sys::spawn::GUARD_VARIABLE`]),
+    /// from the launcher or agent that started the rank; empty if the program has removed it.
     #[serde(default)]
     pub mark: String,
     pub tasks: Vec<u32>,
-    /// CRIU's names of its pipes and sockets to mpirun: a restart replaces them by new ones.
+    /// CRIU's names of the pipes and sockets to mpirun. A restart replaces them.
     pub outside: Vec<String>,
     #[serde(default)]
     pub nonblocking: Vec<Descriptor>,
@@ -146,7 +143,7 @@ pub struct RankImage {
 }
 
 impl RankImage {
-    /// The name of its directory.
+    /// The name of the image's directory.
     pub fn directory(&self) -> String {
         format!("rank.{}", self.rank)
     }
@@ -160,34 +157,34 @@ pub struct OpenFile {
     pub position: u64,
 }
 
-/// One file of the image.
+/// A file of an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageFile {
-    /// Its path in the directory `image`.
+    /// Relative to the directory `image`.
     pub name: String,
     pub bytes: u64,
     /// In hexadecimal digits.
     pub blake3: String,
 }
 
-/// The time of a checkpoint.
+/// The times of a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// The time for which the job was held; `None` if it was ended.
+    /// While the job was held; `None` if it was ended.
     pub pause_s: Option<f64>,
     /// From the request to the complete image.
     pub image_s: f64,
-    /// For checksums, and until everything was on disk.
+    /// Checksums, and the wait for the disk.
     pub sync_s: f64,
 }
 
 impl Manifest {
-    /// Bytes of the image.
+    /// The size of the image.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// The text of the file. Fails at a value without a form as JSON, such as a non-UTF-8 path.
+    /// The text of the file. Fails for a value without a JSON form, such as a non-UTF-8 path.
     pub fn to_text(&self) -> Result<String, serde_json::Error> {
         let body = serde_json::to_string_pretty(self)? + "\n";
         let sum = blake3::hash(body.as_bytes()).to_hex();

@@ -1,10 +1,10 @@
-//! The PID namespaces of the images of a set, and which images need their own namespace at a
-//! restart.
+//! The PID namespaces of the images of a set, and the choice of images that need a namespace of
+//! their own at a restart.
 //!
 //! An image is restored with its old process numbers. An *origin* is the PID namespace of these
-//! numbers: that of a host or a container, or one that a restart has made. Numbers of two origins
-//! may be equal, and a process of the new host may use one of them. [`decide`] chooses the origins
-//! that get a PID namespace; all other images are restored among the processes of the host.
+//! numbers: that of a host, of a container, or of an earlier restart. Two origins can contain equal
+//! numbers, and a process of the new host can use one of them. [`decide`] chooses the origins that
+//! get a PID namespace. All other images are restored among the processes of the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,16 +21,16 @@ use crate::tree::Taken;
 pub struct NamespaceGroup {
     pub ranks: Vec<u32>,
     pub highest: u32,
-    /// Numbers of the images that are restored among the processes of the host.
+    /// The process numbers of the images that are restored among the processes of the host.
     pub needed: Vec<u32>,
     pub conflict: Conflict,
 }
 
-/// The reason why numbers cannot be used.
+/// The reason why a group needs a PID namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conflict {
     Taken(Vec<Taken>),
-    /// A rank of another origin, which keeps its numbers, has one of them.
+    /// A rank of another origin keeps the same number.
     Shared {
         one: u32,
         other: u32,
@@ -39,7 +39,7 @@ pub enum Conflict {
 }
 
 impl NamespaceGroup {
-    /// The error if no PID namespaces can be made.
+    /// The error of a restart that cannot make PID namespaces.
     pub fn refusal(&self) -> RestartError {
         match &self.conflict {
             Conflict::Taken(taken) => RestartError::NumbersOfRanks(named(taken)),
@@ -59,7 +59,7 @@ impl NamespaceGroup {
         format!("{ranks} {go} on in a PID namespace, as {}", self.reason())
     }
 
-    /// The reason as a part of a sentence.
+    /// As a part of a sentence.
     pub fn reason(&self) -> String {
         let their = if self.ranks.len() == 1 { "its" } else { "their" };
         let why = match &self.conflict {
@@ -70,10 +70,10 @@ impl NamespaceGroup {
     }
 }
 
-/// Which of these images need PID namespaces on a host where the numbers `taken` are in use. Pure.
-/// An origin keeps its numbers if none of them is taken, nor used by an origin with a lower rank
-/// that keeps its numbers. `can_make` says whether namespaces can be made. Fails if two images of
-/// one origin have one number, or if some images need a namespace that cannot be made
+/// The images that need PID namespaces on a host where the numbers `taken` are in use. Pure. An
+/// origin keeps its numbers if none is taken, and none belongs to an origin with a lower rank that
+/// keeps its numbers. `can_make` says whether this process can make namespaces. Fails if two images
+/// of one origin have the same number, or if a needed namespace cannot be made
 /// ([`NamespaceGroup::refusal`]).
 pub fn decide(
     images: &[&RankImage],
@@ -128,9 +128,8 @@ pub fn decide(
     Ok(apart)
 }
 
-/// The PID namespace of a process that is imaged.
 pub(crate) struct NumberSpace {
-    /// Unique among all hosts: the kernel's boot ID and its number of the namespace.
+    /// Unique among all hosts: the kernel's boot ID, and the number of the namespace.
     pub(crate) name: String,
     pub(crate) namespace: Option<PidNamespace>,
 }
@@ -171,7 +170,6 @@ mod tests {
         Taken { task, name: "bash".into() }
     }
 
-    /// Which ranks get which namespaces.
     fn groups(images: &[RankImage], used: &[u32]) -> Vec<Vec<u32>> {
         let used: Vec<Taken> = used.iter().copied().map(taken).collect();
         let found = decide(&images.iter().collect::<Vec<_>>(), &used, true).unwrap();
@@ -194,9 +192,9 @@ mod tests {
             image(3, "b", &[11]),
             image(4, "c", &[12]),
         ];
-        // The numbers of b are free for c, as b has its own namespace.
+        // b has its own namespace, so its numbers are free for c.
         assert_eq!(groups(&images, &[]), [[1, 3]]);
-        // The numbers of a are free for b, which then uses the one of c.
+        // a has its own namespace, so its numbers are free for b, which then uses the number of c.
         assert_eq!(groups(&images, &[10]), [vec![0, 2], vec![4]]);
         assert_eq!(groups(&images, &[12]), [vec![1, 3], vec![4]]);
         assert_eq!(groups(&images, &[10, 12]), [vec![0, 2], vec![1, 3], vec![4]]);

@@ -1,9 +1,9 @@
-//! Checkpoints with an image of each rank: made while the launcher holds all ranks, and restored by
-//! a new launcher. The state of the launcher is not in an image; the launcher reports it, and it
-//! becomes a file of the set.
+//! Checkpoints with one image for each rank. The images are made while the launcher holds all
+//! ranks, and a new launcher restores them. The old launcher has no image: its state is a file of
+//! the set.
 //!
-//! Connections between the ranks are closed in the images ([`close_sockets`]), so that the ranks
-//! can be restored in any order, and where the old addresses belong to other hosts.
+//! Connections between the ranks are closed in the images ([`close_sockets`]). Thus the ranks can
+//! be restored in any order, and on hosts with other addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,13 +21,14 @@ use rustix::fs::{OFlags, SeekFrom, seek};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK, private_directory};
-use crate::criu::{Criu, Handed, OUTPUT, Places, close_sockets, has_descriptor_under_way};
+use crate::criu::{
+    Criu, InheritedFolder, Places, close_sockets, has_descriptor_under_way, log_output,
+};
 use crate::devices::{OuterDevice, devices_of, open_all};
 use crate::files::{Descriptor, Policy, Survey, WrittenFile, nonblocking_sockets};
 use crate::machine;
-use crate::making::{
-    Checkpoint, CheckpointRequest, MakeError, await_end, job_of, pause_at, run, turn,
-};
+pub use crate::making::await_end as await_gone;
+use crate::making::{Checkpoint, CheckpointRequest, MakeError, job_of, pause_at, run, turn};
 use crate::manifest::{Cost, JobRecord, Manifest, OpenFile, RankImage, RankImages, Stream};
 use crate::origins::{NamespaceGroup, NumberSpace, decide};
 use crate::restart::{self, FittedFiles, RestartError};
@@ -38,46 +39,46 @@ use crate::trust::Folder;
 pub const STATE: &str = "mpirun";
 const ENVIRONMENT: &str = "environment";
 const SCHEMA: &str = "appschema";
-/// The longest time until the processes of a job that is restarted have ended.
+/// How long a restart waits for the processes of the earlier run to end.
 const ENDING: Duration = Duration::from_secs(1);
-/// A word by which other hosts recognise the draft of this set, in its working directory.
+/// The file with a random word by which other hosts recognise the draft, in its working directory.
 const WORD: &str = "word";
 
 /// A rank that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StillRank {
     pub number: u32,
-    /// Its process; the image includes all descendants.
+    /// The root of the process tree that is imaged.
     pub process: u32,
-    /// Its pipes and sockets to the launcher.
+    /// Pipes and sockets to the launcher.
     pub outside: Vec<String>,
-    /// Whether it is on another host, where its image is made.
+    /// Whether the rank is on another host, which makes its image.
     pub is_far: bool,
 }
 
-/// The images that another host has made.
+/// The images that another host made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostImages {
     pub images: Vec<RankImage>,
     pub written: Vec<WrittenFile>,
 }
 
-/// Has other hosts make their images in the directory of a draft, which has a file with this word;
-/// returns the images of each host.
+/// Makes the images of ranks on other hosts. The arguments are the directory of the draft and the
+/// word in its file [`WORD`]. Returns the images by host.
 pub type Elsewhere<'a> =
     dyn Fn(&Path, &str) -> Result<Vec<(String, HostImages)>, String> + Sync + 'a;
 
-/// The reason why the images are of no use any more: then no further one is begun.
+/// Returns an error once images are useless. No further image is begun then.
 pub type GoesOn<'a> = dyn Fn() -> Result<(), String> + Sync + 'a;
 
-/// The report of a job's launcher while its ranks are held.
+/// The report of the launcher while the ranks are held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StillJob {
     pub ranks: Vec<StillRank>,
     pub listeners: Vec<SocketAddr>,
     pub state: Vec<u8>,
     pub is_supervised: bool,
-    /// Which ranks are on which hosts, as an app schema, if there is one.
+    /// An app schema that assigns the ranks to hosts.
     pub schema: Option<String>,
 }
 
@@ -91,7 +92,7 @@ pub struct Making {
     start: Instant,
 }
 
-/// A set with all images.
+/// A set with all images, not yet published.
 #[derive(Debug)]
 pub struct Made {
     making: Making,
@@ -101,7 +102,7 @@ pub struct Made {
 }
 
 impl Making {
-    /// Begins, before the ranks are held, after any other checkpoint of the same job has ended.
+    /// Begins a set before the ranks are held. Waits for any other checkpoint of the job to end.
     pub fn begin(request: &CheckpointRequest) -> Result<Making, MakeError> {
         let turn = turn(request.mpirun);
         let start = Instant::now();
@@ -114,8 +115,8 @@ impl Making {
         Ok(Making { request: request.clone(), _turn: turn, job, draft, start })
     }
 
-    /// Makes the images, while all ranks are held; those of ranks on other hosts by `elsewhere`. On
-    /// an error nothing is left of the set.
+    /// Makes the images while all ranks are held. `elsewhere` makes the images of ranks on other
+    /// hosts. On an error no part of the set remains.
     pub fn image(
         self,
         criu: &Criu,
@@ -125,19 +126,12 @@ impl Making {
     ) -> Result<Made, MakeError> {
         let mpirun = self.request.mpirun;
         let (image, work) = (self.draft.image(), self.draft.work());
-        let write = |path: PathBuf, bytes: &[u8]| {
-            fs::write(&path, bytes)
-                .map_err(|error| MakeError::from(CommitError::Write(path, error)))
-        };
         write(image.join(STATE), &still.state)?;
         if let Some(schema) = &still.schema {
             write(image.join(SCHEMA), schema.as_bytes())?;
         }
         let of_job = |error| MakeError::Job(mpirun, error);
-        write(
-            image.join(ENVIRONMENT),
-            &fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?,
-        )?;
+        write_environment(mpirun, &image)?;
         let (far, near): (Vec<_>, Vec<_>) =
             still.ranks.iter().cloned().partition(|rank| rank.is_far);
         let word =
@@ -165,8 +159,8 @@ impl Making {
         for (host, part) in parts {
             let ranks: Vec<u32> = part.images.iter().map(|image| image.rank).collect();
             images.extend(part.images);
-            // Several hosts may have one file, or different files under one path, even with the
-            // same numbers: each host has its entry.
+            // Files of two hosts can have the same path and the same numbers and still be different
+            // files, and two hosts can share a file. So each host has its own entry.
             let seen =
                 |file| WrittenFile { host: Some(host.clone()), ranks: ranks.clone(), ..file };
             survey.written.extend(part.written.into_iter().map(seen));
@@ -180,7 +174,7 @@ impl Making {
         }
         let mut tasks: Vec<u32> = images.iter().flat_map(|image| &image.tasks).copied().collect();
         tasks.sort_unstable();
-        let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
+        let streams = [0, 1, 2].map(|number| open_file(mpirun, number));
         let ranks = RankImages { images, streams, is_supervised: still.is_supervised };
         let cost = Cost { pause_s: None, image_s: self.start.elapsed().as_secs_f64(), sync_s: 0.0 };
         let manifest = Manifest {
@@ -199,7 +193,16 @@ impl Making {
     }
 }
 
-/// Whether this host has the draft of a set that another host makes: it has a file with this word.
+fn write(path: PathBuf, bytes: &[u8]) -> Result<(), MakeError> {
+    Ok(fs::write(&path, bytes).map_err(|error| CommitError::Write(path, error))?)
+}
+
+fn write_environment(mpirun: u32, image: &Path) -> Result<(), MakeError> {
+    let environment = fs::read(format!("/proc/{mpirun}/environ"));
+    write(image.join(ENVIRONMENT), &environment.map_err(|error| MakeError::Job(mpirun, error))?)
+}
+
+/// Whether this host sees the draft that another host makes, which has a file with this word.
 pub fn is_seen(directory: &Path, word: &str) -> bool {
     // On a host without the draft, this path may lead to a file of any user.
     let found = directory.canonicalize().ok().and_then(|directory| {
@@ -208,9 +211,9 @@ pub fn is_seen(directory: &Path, word: &str) -> bool {
     found.is_some_and(|found| found == word.as_bytes())
 }
 
-/// Publishes the set of a job whose program has saved its state by its own functions, with the
-/// files to start it again. `save` has the functions called, and returns the app schema of the job
-/// if it has one. On an error nothing is left of the set.
+/// Publishes the set of a job whose program saves its state by its own functions. The set has the
+/// files that start the job again. `save` calls these functions and returns the app schema, if the
+/// job has one. On an error no part of the set remains.
 pub fn save<S, E: From<MakeError>>(
     request: &CheckpointRequest,
     is_supervised: bool,
@@ -223,19 +226,14 @@ pub fn save<S, E: From<MakeError>>(
     let mut draft = Draft::begin(&request.base, JobName::new(&request.program, &request.id))
         .map_err(MakeError::from)?;
     pause_at(Step::Begun);
-    let environment = draft.image().join(ENVIRONMENT);
-    let text = fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?;
-    let write = |path: PathBuf, bytes: &[u8]| {
-        fs::write(&path, bytes).map_err(|error| MakeError::from(CommitError::Write(path, error)))
-    };
-    write(environment, &text)?;
+    write_environment(mpirun, &draft.image())?;
     let (saved, schema) = save()?;
     if let Some(schema) = schema {
         write(draft.image().join(SCHEMA), schema.as_bytes())?;
     }
     let survey =
         Survey::of(&Tree { processes: vec![mpirun], tasks: Vec::new() }).map_err(of_job)?;
-    let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
+    let streams = [0, 1, 2].map(|number| open_file(mpirun, number));
     let seconds = start.elapsed().as_secs_f64();
     let manifest = Manifest {
         made: machine::here(""),
@@ -256,8 +254,8 @@ pub fn save<S, E: From<MakeError>>(
     Ok((Checkpoint { set, seconds: start.elapsed().as_secs_f64(), left: published.left }, saved))
 }
 
-/// Makes the images of this host's ranks, which are held, for the set of another host: in the
-/// directory of its draft, or in an empty one whose files that host gets.
+/// Makes the images of this host's held ranks for the set of another host. `directory` is the
+/// draft, or an empty directory whose files are then sent to the other host.
 pub fn image_part(
     directory: &Path,
     criu: &Criu,
@@ -274,7 +272,7 @@ pub fn image_part(
         let tree = Tree::of(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
         processes.extend(tree.processes);
         tasks.extend(tree.tasks);
-        // The publishing host may not yet see files that are not on disk.
+        // The host that publishes the set might not yet see files that are not on disk.
         let image = directory.join(IMAGE).join(format!("rank.{}", rank.number));
         let sync = |path: &Path| fs::File::open(path).and_then(|file| file.sync_all());
         let synced = fs::read_dir(&image).and_then(|all| {
@@ -288,7 +286,7 @@ pub fn image_part(
     Ok(HostImages { images, written: survey.written })
 }
 
-/// Makes the images of this host's ranks, one per processor at a time.
+/// Makes the images of this host's ranks, at most one per processor at a time.
 fn image_ranks(
     directory: &Path,
     criu: &Criu,
@@ -352,7 +350,7 @@ fn image_ranks(
     images.zip(devices).map(with_devices).collect()
 }
 
-/// The mark of a guard in the environment of processes; empty if none has one.
+/// The mark of a guard in the environment of these processes; empty without a mark.
 fn mark_of(processes: &[u32]) -> io::Result<String> {
     for process in processes {
         let environment = fs::read(format!("/proc/{process}/environ"))?;
@@ -384,10 +382,10 @@ fn image_one(
     let outside: Vec<Stream> = outside.chain(devices.iter().map(OuterDevice::stream)).collect();
     let process =
         space.inside(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
-    // CRIU sees the rank's numbers only from within the namespace.
+    // Inside its namespace CRIU sees only the numbers of that namespace.
     let command = criu.dump(process, &places, &outside, false);
     let named = || format!("rank {}", rank.number);
-    if !run(criu, command, &work.join(OUTPUT), space.namespace.as_ref(), named)? {
+    if !run(criu, command, &work, space.namespace.as_ref(), named)? {
         return Err(MakeError::Rank(rank.number, criu.failure(&work, true)));
     }
     if has_descriptor_under_way(&image) {
@@ -398,13 +396,13 @@ fn image_one(
 }
 
 impl Made {
-    /// The processes and threads of this host in the images, by their numbers here.
+    /// The imaged processes and threads of this host, by their numbers on this host.
     pub fn running(&self) -> &[u32] {
         &self.running
     }
 
-    /// Publishes the set. `pause_s` is the time for which the ranks were held, or `None` if the job
-    /// ends. On an error nothing is left of the set.
+    /// Publishes the set. `pause_s` is the time for which the ranks were held; `None` if the job
+    /// ends. On an error no part of the set remains.
     pub fn publish(mut self, pause_s: Option<f64>) -> Result<Checkpoint, MakeError> {
         let Made { making, manifest, listeners, .. } = &mut self;
         for rank in manifest.ranks.iter().flat_map(|ranks| &ranks.images) {
@@ -420,7 +418,7 @@ impl Made {
     }
 }
 
-/// Two ranks that share memory or an open file without a name, which a restart would duplicate.
+/// Two ranks that share memory, or an open file without a name. A restart would duplicate it.
 fn shared_memory(trees: &[(u32, Tree)]) -> io::Result<Option<(u32, u32)>> {
     let mut owners = BTreeMap::new();
     for (rank, tree) in trees {
@@ -440,7 +438,7 @@ fn shared_memory(trees: &[(u32, Tree)]) -> io::Result<Option<(u32, u32)>> {
 fn nameless_open(process: u32) -> io::Result<Vec<(String, u64)>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
-        // Objects outside of file systems have no metadata, or are no files.
+        // Some descriptors have no metadata, or belong to no file system.
         let Ok(metadata) = fs::metadata(entry?.path()) else { continue };
         if metadata.is_file() && metadata.nlink() == 0 {
             let device = metadata.dev();
@@ -462,11 +460,6 @@ fn nameless_in(maps: &str) -> impl Iterator<Item = (String, u64)> + '_ {
     })
 }
 
-/// Waits until these processes and threads of an ended job are gone.
-pub fn await_gone(running: &[u32]) {
-    await_end(running);
-}
-
 fn open_file(process: u32, number: u32) -> Option<OpenFile> {
     let path = fs::read_link(format!("/proc/{process}/fd/{number}"))
         .ok()
@@ -477,25 +470,25 @@ fn open_file(process: u32, number: u32) -> Option<OpenFile> {
     Some(OpenFile { path, flags, position: field("pos:")?.parse().ok()? })
 }
 
-/// The state of the launcher of a set.
+/// The saved state of the launcher.
 pub fn state(set: &Set) -> Result<Vec<u8>, SetError> {
     set.read(STATE)
 }
 
-/// The app schema of a set, which says which ranks were on which hosts, if it has one.
+/// The app schema of a set, if it has one.
 pub fn schema(set: &Set) -> Option<PathBuf> {
     Some(set.image().join(SCHEMA)).filter(|file| file.exists())
 }
 
-/// The environment of the launcher of a set: words of the form `NAME=VALUE`.
+/// The environment of the launcher, as words `NAME=VALUE`.
 pub fn environment(set: &Set) -> Result<Vec<Vec<u8>>, SetError> {
     let bytes = set.read(ENVIRONMENT)?;
     let words = bytes.split(|byte| *byte == 0).filter(|word| word.contains(&b'='));
     Ok(words.map(<[u8]>::to_vec).collect())
 }
 
-/// The standard streams for the new launcher of a set: files are opened again at their positions;
-/// `None`: that stream of the restart replaces it. Fails with the file of an error.
+/// The standard streams for the new launcher. Files are opened again at their positions. `None`
+/// stands for a stream that the restart replaces by its own. An error has the path of the file.
 pub fn streams(set: &Set) -> Result<[Option<OwnedFd>; 3], (PathBuf, io::Error)> {
     let mut all: [Option<OwnedFd>; 3] = Default::default();
     let Some(ranks) = &set.manifest.ranks else { return Ok(all) };
@@ -529,26 +522,25 @@ pub fn streams(set: &Set) -> Result<[Option<OwnedFd>; 3], (PathBuf, io::Error)> 
     Ok(all)
 }
 
-/// Whether these ranks of a set can be restored on this host.
+/// Whether these ranks can be restored on this host.
 pub fn check(set: &Set, ranks: &[u32]) -> Result<(), RestartError> {
     let directories: Vec<String> = ranks.iter().map(|rank| format!("rank.{rank}/")).collect();
     set.verify_of(true, |name| directories.iter().any(|directory| name.starts_with(directory)))?;
     restart::check_processor(set)
 }
 
-/// Which of these ranks need PID namespaces on this host for their numbers; the ranks of one
-/// element share one. Fails if some do, and this process may not make namespaces.
+/// Groups of these ranks that need a PID namespace on this host for their process numbers, with one
+/// namespace per group. Fails if a namespace is needed and this process may not make one.
 pub fn apart(set: &Set, ranks: &[u32]) -> Result<Vec<NamespaceGroup>, RestartError> {
     let images: Vec<&RankImage> = images_of(set, ranks).collect();
     let tasks: Vec<u32> = images.iter().flat_map(|image| &image.tasks).copied().collect();
-    // No wait for the numbers of running processes: a PID namespace helps at once.
+    // There is no need to wait for processes that use the numbers: a PID namespace helps at once.
     let taken = restart::await_numbers(&tasks, Duration::ZERO);
     decide(&images, &taken, may_make_namespaces())
 }
 
-/// The marks that only the processes of the job of a set have in their environment
-/// ([`GUARD_VARIABLE`]), without that of its launcher: ranks that an agent has started have that of
-/// the agent's guard.
+/// The marks in the environment of the job's ranks ([`GUARD_VARIABLE`]), one of each launcher or
+/// agent that started ranks.
 pub fn marks(set: &Set) -> Vec<String> {
     let all = set.manifest.ranks.iter().flat_map(|all| &all.images);
     let marks: BTreeSet<&String> =
@@ -556,8 +548,8 @@ pub fn marks(set: &Set) -> Vec<String> {
     marks.into_iter().cloned().collect()
 }
 
-/// Whether all processes with one of these marks have ended. A killed process may need a moment to
-/// end. Otherwise the job would run twice, and write to its files twice ([`RestartError::Runs`]).
+/// Fails with [`RestartError::Runs`] if a process with one of these marks still runs: the job would
+/// run twice, and both runs would write to its files. A killed process may need a moment to end.
 pub fn check_ended(marks: &[String]) -> Result<(), RestartError> {
     let marks = marks.iter().filter(|mark| !mark.is_empty());
     let words: Vec<String> = marks.map(|mark| format!("{GUARD_VARIABLE}={mark}")).collect();
@@ -578,9 +570,9 @@ pub fn check_ended(marks: &[String]) -> Result<(), RestartError> {
     }
 }
 
-/// Brings files of these ranks, which return on this host, to their lengths at the checkpoint: the
-/// files that they had on another host than that of their launcher. Files that this host does not
-/// have are left to CRIU, which names them. On an error all files are unchanged.
+/// Brings the files of ranks that were on another host than their launcher to their lengths at the
+/// checkpoint. Files that this host does not have are left to CRIU, which reports them. On an error
+/// all files are unchanged.
 pub fn fit_files(set: &Set, ranks: &[u32], policy: Policy) -> Result<FittedFiles, RestartError> {
     let is_of = |file: &WrittenFile| {
         file.host.is_some() && file.ranks.iter().any(|rank| ranks.contains(rank))
@@ -593,25 +585,25 @@ fn images_of<'s>(set: &'s Set, ranks: &'s [u32]) -> impl Iterator<Item = &'s Ran
     all.filter(|image| ranks.contains(&image.rank))
 }
 
-/// Descriptors of this process, which CRIU inherits, in place of a rank's pipes and sockets.
+/// Descriptors of this process that CRIU inherits for one rank, in place of its pipes and sockets.
 #[derive(Clone, Debug)]
 pub struct Given<'n> {
     pub rank: u32,
     pub namespace: Option<&'n PidNamespace>,
-    /// Number and name of each.
+    /// Descriptor and CRIU's name.
     pub descriptors: Vec<(i32, String)>,
 }
 
-/// Restores the ranks of a set as children of this thread, stopped. CRIU's logs go to the directory
-/// `work`. On an error some ranks may exist.
+/// Restores ranks as stopped children of this thread. CRIU's logs go to the directory `work`. On an
+/// error some ranks may exist.
 pub fn bring_back(
     set: &Set,
     criu: &Criu,
     work: &Path,
     given: &[Given<'_>],
 ) -> Result<(), RestartError> {
-    // A rank with a namespace also gets free numbers outside of it, possibly the numbers that
-    // others need. So these ranks are restored last.
+    // A rank in a namespace also gets a number outside of the namespace. The kernel could choose a
+    // number that another rank needs, so ranks with namespaces are restored last.
     let (apart, here): (Vec<&Given<'_>>, Vec<_>) =
         given.iter().partition(|rank| rank.namespace.is_some());
     restore_all(set, criu, work, &here)?;
@@ -653,7 +645,7 @@ fn restore_all(
     };
     let mut result = Ok(());
     for rank in given {
-        // Restored processes end with the thread that started them (PR_SET_PDEATHSIG).
+        // A restored process ends with the thread that started it (PR_SET_PDEATHSIG).
         result = if running.len() < at_once { result } else { result.and(end(&mut running)) };
         if result.is_err() {
             break;
@@ -681,7 +673,7 @@ fn begin(
     rank: &Given<'_>,
 ) -> Result<(PathBuf, Child), RestartError> {
     let name = format!("rank.{}", rank.rank);
-    let image = Handed::new(set.image_folder(Some(&name))?);
+    let image = InheritedFolder::new(set.image_folder(Some(&name))?);
     let image = image.map_err(|error| kernel("no descriptor for CRIU", error))?;
     let work = work.join(&name);
     private_directory(&work).map_err(|error| kernel("no directory for CRIU's log", error))?;
@@ -699,10 +691,7 @@ fn begin(
     let numbers: Vec<(i32, &Stream)> =
         named.iter().map(|(number, stream)| (*number, stream)).collect();
     let mut command: Command = criu.restore(&places, &numbers);
-    let output = fs::File::create(work.join(OUTPUT))
-        .map_err(|error| kernel("no file for CRIU's output", error))?;
-    let errors = output.try_clone().map_err(|error| kernel("no file for CRIU's output", error))?;
-    command.stdout(output).stderr(errors);
+    log_output(&mut command, &work).map_err(|error| kernel("no file for CRIU's output", error))?;
     let started = match rank.namespace {
         Some(namespace) => namespace.spawn(&mut command),
         None => command.spawn(),

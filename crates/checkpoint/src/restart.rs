@@ -1,9 +1,8 @@
-//! The checks before a restart, and the return of the job.
+//! The checks before a restart, and the restart itself.
 //!
-//! Every known reason for which CRIU would fail is checked first: CRIU itself, the set, the
-//! machine, the process numbers, the files. Only then are files brought to their lengths at the
-//! checkpoint ([`fit_files`]). The cut parts are kept, and are put back if the restart fails
-//! afterwards ([`FittedFiles::undo`]).
+//! All known reasons for a failure of CRIU are checked first: CRIU, the set, the machine, the
+//! process numbers, the files. Only afterwards are files brought to their lengths at the checkpoint
+//! ([`fit_files`]). If the restart then fails, the cut parts are put back ([`FittedFiles::undo`]).
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -13,22 +12,22 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::criu::{Criu, CriuFailure, Handed, OUTPUT, Places};
+use crate::criu::{Criu, CriuFailure, InheritedFolder, Places, log_output};
 use crate::devices::{OuterDevice, open_all};
 use crate::files::{FileVerdict, NeededFile, Policy, WrittenFile};
 use crate::machine;
 use crate::making::{ACTION_PROGRAM, MakeError, quoted};
 use crate::manifest::Stream;
 use crate::set::{Set, SetError};
-use crate::tails::{ContentPiece, Fitted, Locked, TailError, Tails};
+use crate::tails::{ContentPiece, Fitted, LockedFile, TailError, Tails};
 use crate::tree::{Taken, taken};
 
-/// The first word of a restored job's command line, followed by a directory.
+/// The first option on the command line of a restored job. A directory follows it.
 pub const RESUME_OPTION: &str = "--oxmpi-resume";
-/// The longest wait for the numbers of ended processes of the job that are not collected yet.
+/// How long to wait for numbers of ended processes that their parents have not collected.
 const REAPING: Duration = Duration::from_secs(15);
-/// The longest wait for a number that a process of another job uses: most are short commands, which
-/// the kernel has given this number since.
+/// How long to wait for a number of a process of another job. Most such processes are short
+/// commands that got the number after the job had ended.
 const PASSING: Duration = Duration::from_secs(3);
 const MOST_NAMED: usize = 3;
 
@@ -43,14 +42,14 @@ pub enum RestartError {
     )]
     Processor { features: String, host: String },
     #[error(
-        "the job needs the process numbers that it had, and these are in use: {0}; end what has them if it is the job itself, or \
+        "the job needs the process numbers that it had, and these are in use: {0}; end these processes if they are the job itself, or \
          restart in a space of numbers of its own: unshare -p -f --mount-proc oxmpi restart SET"
     )]
     Numbers(String),
-    /// No PID namespace can be made here for the ranks that need these numbers.
+    /// No PID namespace can be made for the ranks that need these numbers.
     #[error(
         "the ranks need the process numbers that they had, and these are in use: {0}; they can have them in a PID namespace, which this \
-         process may not make (CAP_SYS_ADMIN): end what has them, restart as root, or let root make a namespace for all of it: \
+         process may not make (CAP_SYS_ADMIN): end these processes, restart as root, or let root make a namespace for the whole restart: \
          unshare -p -f --mount-proc oxmpi restart SET"
     )]
     NumbersOfRanks(String),
@@ -58,15 +57,14 @@ pub enum RestartError {
     Runs(String),
     #[error("{path} {why}", path = path.display())]
     File { path: PathBuf, why: String },
-    /// A file cannot be brought to its length, or the cut part cannot be kept.
     #[error(transparent)]
     Tail(#[from] TailError),
-    /// CRIU cannot be started, or lacks a resource.
     #[error("{0}: {1}")]
     Kernel(String, std::io::Error),
     #[error("{}{}", .0.text, quoted(&.0.quoted))]
     Criu(CriuFailure),
-    /// Two ranks had one number in different PID namespaces, and no namespace can be made here.
+    /// Two ranks had one number in different PID namespaces, and no namespace can be made on this
+    /// host.
     #[error(
         "ranks {one} and {other} were both process {task}, each on a host of its own, and come back with their numbers: on one host that \
          needs a PID namespace, which this process may not make (CAP_SYS_ADMIN); give them two hosts (--host), or restart as root"
@@ -76,8 +74,8 @@ pub enum RestartError {
     Rank(u32, CriuFailure),
 }
 
-/// Checks everything but CRIU, and changes nothing; returns remarks for the user. `marks` are in
-/// the environment of the job's ranks ([`crate::ranks::marks`]), and `is_here` says whether they
+/// Checks everything except CRIU, and changes nothing. Returns remarks for the user. `marks` are in
+/// the environment of the job's ranks ([`crate::ranks::marks`]). `is_here` says whether the ranks
 /// return on this host and need their numbers.
 pub fn check(
     set: &Set,
@@ -119,7 +117,7 @@ pub fn check(
     Ok(notes)
 }
 
-/// The needed files that were written to since the checkpoint, if the job can use them all.
+/// The needed files that were written to since the checkpoint. Fails if one cannot be used.
 fn needed_and_changed(set: &Set) -> Result<Vec<&NeededFile>, RestartError> {
     let mut changed = Vec::new();
     for file in &set.manifest.needed {
@@ -147,7 +145,8 @@ fn judge<'s>(
     is_wanted: impl Fn(&WrittenFile) -> bool,
 ) -> Result<Judged<'s>, RestartError> {
     let mut judged = Judged::default();
-    // Several hosts may have an entry for one path: that of this host counts, else the first one.
+    // Several hosts may have an entry for one path. The entry of the set's host counts, otherwise
+    // the first.
     let mut paths = BTreeSet::new();
     let (own, others): (Vec<_>, Vec<_>) =
         set.manifest.written.iter().partition(|file| file.host.is_none());
@@ -197,7 +196,7 @@ pub struct FittedFiles {
     all: Vec<Fitted>,
 }
 
-/// Checks all files of a set again, and brings them to their lengths. On an error none changes.
+/// Judges all files again, and brings them to their lengths. On an error no file changes.
 pub fn fit_files(set: &Set, policy: Policy) -> Result<FittedFiles, RestartError> {
     fit_files_of(set, policy, |_| true)
 }
@@ -208,7 +207,7 @@ pub(crate) fn fit_files_of(
     is_wanted: impl Fn(&WrittenFile) -> bool,
 ) -> Result<FittedFiles, RestartError> {
     let mut tails = Tails::of(set)?;
-    // Before any file is cut: the tails of this restart may have to be put back at once.
+    // Must precede all cuts: the tails of this restart may have to be put back at once.
     tails.sweep();
     let to_fit = judge(set, &tails, policy, is_wanted)?.to_fit;
     let mut files = FittedFiles { tails, all: Vec::new() };
@@ -225,9 +224,9 @@ pub(crate) fn fit_files_of(
 }
 
 impl FittedFiles {
-    /// Brings one file to its length, unless the agent of another host has done so meanwhile.
+    /// Brings one file to its length, unless an agent of another host did so meanwhile.
     fn fit(&mut self, file: &WrittenFile, policy: Policy) -> Result<Option<Fitted>, RestartError> {
-        let locked = Locked::new(file)?;
+        let locked = LockedFile::new(file)?;
         let (verdict, pieces) = judge_file(file, &self.tails, policy);
         match verdict {
             FileVerdict::Fit(_) => Ok(Some(self.tails.fit(&file.path, &locked, &pieces)?)),
@@ -236,7 +235,7 @@ impl FittedFiles {
         }
     }
 
-    /// A line for the user about each file; each ends with `place`.
+    /// One line for the user about each file, ending with `place`.
     pub fn lines(&self, place: &str) -> Vec<String> {
         let kept = self.tails.directory().display();
         let line = |file: &Fitted| {
@@ -254,9 +253,9 @@ impl FittedFiles {
         self.all.iter().map(line).collect()
     }
 
-    /// Restores the former contents of all files, since the job was not restored. Files that were
-    /// written to since stay unchanged unless `is_sure` says that no process of the job has run.
-    /// Returns the failures, in words.
+    /// Restores the former contents of all files after a failed restart. A file that was written to
+    /// since stays unchanged, unless `is_sure` says that no process of the job has run. Returns
+    /// failures in words.
     pub fn undo(&self, is_sure: bool) -> Vec<String> {
         let mut left = Vec::new();
         for file in self.all.iter().filter(|file| is_sure || Tails::is_untouched(file)) {
@@ -285,8 +284,8 @@ fn check_numbers(tasks: &[u32]) -> Result<(), RestartError> {
     if numbers.is_empty() { Ok(()) } else { Err(RestartError::Numbers(named(&numbers))) }
 }
 
-/// Waits until these numbers are free: [`REAPING`] for processes that have ended, and `patience`
-/// for processes that run. Returns the processes that still have one of them.
+/// Waits for these numbers to be free: [`REAPING`] for ended processes, `patience` for running
+/// ones. Returns the processes that still have one.
 pub(crate) fn await_numbers(tasks: &[u32], patience: Duration) -> Vec<Taken> {
     let start = Instant::now();
     loop {
@@ -312,10 +311,10 @@ pub(crate) fn named(numbers: &[Taken]) -> String {
     names.join(", ")
 }
 
-/// Restores the processes of a set as children of this process, with its standard streams in place
-/// of mpirun's, and this `terminal` if mpirun had one. CRIU's log goes to the directory `work`; it
-/// calls `program` (see [`crate::making::make`]). Returns the process number of mpirun. On an error
-/// no process of the job is left.
+/// Restores the processes of a set as children of this process. This process's standard streams
+/// replace those of mpirun, and `terminal` replaces its terminal. CRIU's log goes to the directory
+/// `work`. CRIU calls `program` (see [`crate::making::make`]). Returns the process number of
+/// mpirun. On an error no process of the job is left.
 pub fn bring_back(
     set: &Set,
     criu: &Criu,
@@ -338,19 +337,18 @@ pub fn bring_back(
         .into_iter()
         .chain(opened.iter().map(|fd| fd.as_raw_fd()).zip(&of_devices))
         .collect();
-    let image = Handed::new(set.image_folder(None)?).map_err(kernel("no descriptor for CRIU"))?;
+    let image =
+        InheritedFolder::new(set.image_folder(None)?).map_err(kernel("no descriptor for CRIU"))?;
     let action = work.join(ACTION_PROGRAM);
     std::os::unix::fs::symlink(program, &action).map_err(kernel("no link for CRIU"))?;
     let places = Places { image: image.path(), work, action: Some(&action) };
     let mut command: Command = criu.restore(&places, &numbers);
     if let Some(terminal) = terminal {
-        // CRIU takes its own terminal.
+        // CRIU gives its own terminal to the job.
         command.stdin(terminal);
     }
-    let output =
-        std::fs::File::create(work.join(OUTPUT)).map_err(kernel("no file for CRIU's output"))?;
-    let errors = output.try_clone().map_err(kernel("no file for CRIU's output"))?;
-    let status = command.stdout(output).stderr(errors).status();
+    log_output(&mut command, work).map_err(kernel("no file for CRIU's output"))?;
+    let status = command.status();
     let what = format!("{} cannot be started", criu.program.display());
     let status = status.map_err(kernel(&what))?;
     if !status.success() {
@@ -359,8 +357,8 @@ pub fn bring_back(
     Ok(job.mpirun)
 }
 
-/// Repairs what CRIU has not restored, while all processes of a set exist and none of them runs
-/// yet. Fails if the set cannot be read, or the kernel refuses a change.
+/// Repairs the state that CRIU does not restore. All processes of the set exist, and none runs yet.
+/// Fails if the set cannot be read, or the kernel refuses a change.
 pub(crate) fn mend(set: &Path) -> Result<(), MakeError> {
     for descriptor in Set::open(set)?.manifest.nonblocking {
         descriptor.set_nonblocking().map_err(|error| MakeError::Job(descriptor.process, error))?;
@@ -368,7 +366,7 @@ pub(crate) fn mend(set: &Path) -> Result<(), MakeError> {
     Ok(())
 }
 
-/// This process's standard streams that replace those of mpirun: descriptors that CRIU inherits.
+/// The descriptors by which CRIU inherits this process's standard streams in place of mpirun's.
 fn streams(wanted: &[Stream; 3]) -> std::io::Result<Vec<(OwnedFd, &Stream)>> {
     let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     let replaced =
@@ -416,7 +414,6 @@ mod tests {
         assert!(text.contains("lacks the_next_big_thing, which the one of host node1"), "{text}");
         let mut manifest = example();
         manifest.made.cpu_features.clear();
-        // Ranks with their own images get a PID namespace if this process may make one.
         manifest.ranks = None;
         manifest.job.tasks = vec![std::process::id()];
         let set = Set { path: "/nonexistent".into(), manifest, passed_over: Vec::new() };

@@ -14,12 +14,12 @@ pub const IMAGE: &str = "image";
 const PIECE: usize = 1 << 20;
 const LONGEST: u64 = 1 << 30;
 
-/// The name of a job in the names of its sets: its program, and the first digits of its number.
+/// A job's part of the names of its sets: the program, and the first digits of the job's ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobName(String);
 
 impl JobName {
-    /// The name of the job with number `id` (hexadecimal digits) that runs a program.
+    /// The name for a program and an ID in hexadecimal digits.
     pub fn new(program: &str, id: &str) -> JobName {
         let name =
             Path::new(program).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
@@ -30,17 +30,16 @@ impl JobName {
         JobName(format!("{name}-{id}"))
     }
 
-    /// The name of the job whose sets have this name without their numbers.
     pub(crate) fn named(name: &str) -> JobName {
         JobName(name.to_string())
     }
 
-    /// The name of its set with a number.
+    /// The name of the set with this number.
     pub fn set(&self, number: u64) -> String {
         format!("{self}.{number}")
     }
 
-    /// The number of the set with this name, if it is of this job and another set can follow it.
+    /// The number of the set with this name; `None` for another job, and for the last number.
     pub fn number(&self, name: &str) -> Option<u64> {
         let digits = self.digits(name)?;
         digits
@@ -49,13 +48,12 @@ impl JobName {
             .filter(|number: &u64| *number < u64::MAX && number.to_string() == digits)
     }
 
-    /// The digits after the name of the job, if there are only digits.
     fn digits<'n>(&self, name: &'n str) -> Option<&'n str> {
         let digits = name.strip_prefix(&self.0)?.strip_prefix('.')?;
         (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(digits)
     }
 
-    /// The numbers, ascending, of its sets in a directory that belong to the caller or to root.
+    /// The numbers, ascending, of the sets in a directory that belong to the caller or to root.
     pub fn numbers(&self, base: &Path) -> io::Result<Vec<u64>> {
         let kernel = |error| match error {
             TrustError::Kernel(_, error) => error,
@@ -72,7 +70,7 @@ impl JobName {
         Ok(found)
     }
 
-    /// The newest usable set in a directory. Higher numbers are skipped, each with a sentence.
+    /// The newest usable set in a directory, with a sentence about each skipped newer set.
     fn newest(&self, base: &Path) -> Result<FoundSet, SetError> {
         let unreadable = |error| SetError::Unreadable(base.to_path_buf(), error);
         let base = base.canonicalize().map_err(unreadable)?;
@@ -102,7 +100,7 @@ impl JobName {
                     passed_over
                         .push(format!("{} is passed over: {distrust}", base.join(name).display()));
                 }
-                // Root has made it of a job of the caller's.
+                // A set that root made is unreadable for the job's owner.
                 Err(TrustError::Kernel(path, error))
                     if error.kind() == io::ErrorKind::PermissionDenied =>
                 {
@@ -130,10 +128,9 @@ impl fmt::Display for JobName {
 /// The reason why a set cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SetError {
-    /// No such directory exists; the skipped sets, with the reasons.
+    /// With the reasons why other sets were skipped.
     #[error("{path}: there is no such set{}", .1.iter().map(|why| format!("; {why}")).collect::<String>(), path = .0.display())]
     Missing(PathBuf, Vec<String>),
-    /// Another user may have made or changed it.
     #[error(transparent)]
     Distrust(#[from] Distrust),
     #[error("{path}: {error}", path = .0.display(), error = .1)]
@@ -153,18 +150,19 @@ impl From<TrustError> for SetError {
     }
 }
 
-/// A set and its manifest. It belongs to the caller or to root, and no other user can change it.
+/// A set with its manifest. The set belongs to the caller or to root, and no other user can change
+/// it.
 #[derive(Clone, Debug)]
 pub struct Set {
     pub path: PathBuf,
     pub manifest: Manifest,
-    /// Sentences about newer sets that were skipped, if the newest set of a job was requested.
+    /// Sentences about newer sets that were skipped by [`Set::open`] of a job's name.
     pub passed_over: Vec<String>,
 }
 
 impl Set {
-    /// Opens a set: a directory with a manifest, or the newest set of a job whose name is that of
-    /// its sets without their number.
+    /// Opens a set by its directory, or the newest set of a job by the directory's name without the
+    /// number.
     pub fn open(path: &Path) -> Result<Set, SetError> {
         let mut found = FoundSet { path: Some(path.to_path_buf()), passed_over: Vec::new() };
         let job = path.file_name().and_then(OsStr::to_str).filter(|_| !path.exists());
@@ -188,8 +186,8 @@ impl Set {
         Ok(Set { path, manifest, passed_over })
     }
 
-    /// The newest set of a job that is older than an unusable set, and complete with all checksums.
-    /// `path` names that set, or the job: then sets of all numbers count.
+    /// The newest set of a job that is older than an unusable set and has all checksums right.
+    /// `path` names the unusable set, or the job; with a job, sets of all numbers are tried.
     pub fn whole_before(path: &Path) -> Option<Set> {
         let path = std::path::absolute(path).ok()?;
         let (base, name) = (path.parent()?, path.file_name()?.to_str()?);
@@ -207,8 +205,8 @@ impl Set {
             .find(|set| set.verify(true).is_ok())
     }
 
-    /// The unique mark of a set: the first line of its manifest, which has the checksum of the
-    /// rest. Fails if there is no manifest, or another user may have changed it.
+    /// The unique mark of a set: the first line of its manifest, with the checksum of the rest.
+    /// Fails without a manifest, or if another user may have changed it.
     pub fn mark(path: &Path) -> Result<String, SetError> {
         let path =
             path.canonicalize().map_err(|error| SetError::Unreadable(path.to_path_buf(), error))?;
@@ -217,13 +215,13 @@ impl Set {
         Ok(String::from_utf8_lossy(line).into_owned())
     }
 
-    /// The contents of a file of its image. Fails if another user may have changed it.
+    /// The contents of a file of the image. Fails if another user may have changed the file.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, SetError> {
         Ok(Folder::of_set(&self.path)?.read(&Path::new(IMAGE).join(name), LONGEST)?)
     }
 
-    /// The directory of its image, or the directory with this name in it, opened. Fails if it
-    /// cannot be opened, or another user may have changed it.
+    /// Opens the directory of the image, or the directory `name` in it. Fails if another user may
+    /// have changed it.
     pub(crate) fn image_folder(&self, name: Option<&str>) -> Result<Folder, SetError> {
         let image = Folder::of_set(&self.path)?.folder(OsStr::new(IMAGE))?;
         Ok(match name {
@@ -232,12 +230,12 @@ impl Set {
         })
     }
 
-    /// The name of its job in the names of sets.
+    /// The job's part of the set's name.
     pub fn job(&self) -> JobName {
         JobName::new(&self.manifest.job.program, &self.manifest.job.id)
     }
 
-    /// The paths, in its directory, of all its files that are needed to restore these ranks.
+    /// The paths, relative to the set, of the files that restore these ranks.
     pub fn files_of(&self, ranks: &[u32]) -> Vec<PathBuf> {
         let directories: Vec<String> = ranks.iter().map(|rank| format!("rank.{rank}/")).collect();
         let names = self.manifest.files.iter().map(|file| &file.name);
@@ -249,18 +247,18 @@ impl Set {
             .collect()
     }
 
-    /// The directory of its image.
+    /// The directory of the image.
     pub fn image(&self) -> PathBuf {
         self.path.join(IMAGE)
     }
 
-    /// Whether all files of the image have their lengths, and with `sums`, also their contents.
+    /// Checks the lengths of all image files and, with `sums`, their checksums.
     /// [`SetError::Damaged`] names the first bad file.
     pub fn verify(&self, sums: bool) -> Result<(), SetError> {
         self.verify_of(sums, |_| true)
     }
 
-    /// The same for the files that `is_wanted` selects.
+    /// Checks the image files that `is_wanted` selects.
     pub fn verify_of(&self, sums: bool, is_wanted: impl Fn(&str) -> bool) -> Result<(), SetError> {
         let mut wanted = self.manifest.files.iter().filter(|file| is_wanted(&file.name)).peekable();
         if wanted.peek().is_none() {
@@ -288,7 +286,7 @@ impl Set {
     }
 }
 
-/// Reads a file and returns its length and checksum, under the last part of its name.
+/// Reads a file; returns its length and checksum under the last part of its path.
 pub fn sum(path: &Path) -> io::Result<ImageFile> {
     let (bytes, blake3) = sum_of(File::open(path)?)?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -358,7 +356,7 @@ mod tests {
         )
         .unwrap();
         std::os::unix::fs::symlink("/dev/zero", manifest(3)).unwrap();
-        // A link to another set is not followed either.
+        // A link to another set is refused as well.
         std::fs::remove_dir_all(base.join(job.set(4))).unwrap();
         std::os::unix::fs::symlink(base.join(job.set(1)), base.join(job.set(4))).unwrap();
         let set = Set::open(&base.join(job.to_string())).unwrap();

@@ -1,20 +1,19 @@
-//! Tails: the parts that restarts have cut off files. They are kept beside the sets, and the
-//! restart of another set puts them back.
+//! Tails: the parts that restarts have cut off files. They are kept beside the sets. The restart of
+//! another set puts them back.
 //!
 //! ```text
 //! BASE/heat-3f9c2a10.tails/      of the sets heat-3f9c2a10.N, readable by its owner alone
 //!     1                          a tail: a line of JSON (`search.rs`), then the bytes
 //! ```
 //!
-//! The sets of a job are states on one line of time, or on several lines if the job was restarted
-//! from an older set and went on differently. A file has the contents of one state at a time.
-//! `search.rs` finds the contents for a set by their checksum: the file itself, or the file up to
-//! the offset of a tail and then that tail, and then perhaps another tail. Each tail has the
-//! checksum of the bytes before it, so that it is never put behind other bytes. A file without a
-//! checksum, which only one host of a job has, gets tails of that host only.
+//! A job that was restarted from an older set can write other bytes than before. So the sets of a
+//! job are states on one or several lines of time, and a file has the contents of one state at a
+//! time. `search.rs` composes the contents for a set, by their checksum, from the beginning of the
+//! file and tails. Each tail has the checksum of the bytes before it, so it is never put behind
+//! other bytes. A file on only one host of a job has no checksum, and gets tails of that host only.
 //!
-//! A tail is kept as long as one of the sets exists that existed when it was cut off. A restart
-//! removes the tails that no set needs, except the last one of each file.
+//! A tail was cut off at a time when some sets existed; it is kept as long as one of these sets
+//! exists. A restart also removes the tails that no set needs, except the last one of each file.
 
 mod search;
 
@@ -39,7 +38,7 @@ use crate::trust::{Folder, TrustError};
 
 /// The end of the directory's name next to the sets of the job.
 const BESIDE_SETS: &str = ".tails";
-/// The same on a host that gets the images from another host and so has no sets next to it.
+/// The same beside images that came from another host.
 const ALONE: &str = ".far-tails";
 const HEAD: u64 = 1 << 16;
 
@@ -60,12 +59,12 @@ pub enum TailError {
 pub struct Fitted {
     pub path: PathBuf,
     pub bytes: u64,
-    /// The number of bytes that were cut off and are kept.
+    /// Bytes that were cut off and are kept.
     pub cut: u64,
     pub put_back: u64,
     at: u64,
     tail: Option<u64>,
-    /// The former times of its last access and modification.
+    /// The times of the last access and modification before the cut.
     times: [Time; 2],
     modified: Time,
 }
@@ -74,15 +73,15 @@ pub struct Fitted {
 type Time = (i64, i64);
 
 #[derive(Debug)]
-pub(crate) struct Locked(File);
+pub(crate) struct LockedFile(File);
 
-impl Locked {
-    pub(crate) fn new(file: &WrittenFile) -> Result<Locked, TailError> {
+impl LockedFile {
+    pub(crate) fn new(file: &WrittenFile) -> Result<LockedFile, TailError> {
         let opened = file.open(OpenOptions::new().read(true).write(true));
         let opened = opened.map_err(|error| TailError::File(file.path.clone(), error))?;
-        // Without locks on the file system, agents of two hosts may fail, but no data are lost.
+        // Some file systems have no locks. Two agents may then fail, but no data are lost.
         let _ = rustix::io::retry_on_intr(|| flock(&opened, FlockOperation::LockExclusive));
-        Ok(Locked(opened))
+        Ok(LockedFile(opened))
     }
 }
 
@@ -97,12 +96,12 @@ pub(crate) struct Tails {
     all: Vec<(u64, Tail)>,
 }
 
-/// The job whose tails are in a directory of this name beside its sets.
+/// The job of a directory of tails.
 pub(crate) fn job_of(name: &str) -> Option<JobName> {
     name.strip_suffix(BESIDE_SETS).filter(|name| !name.is_empty()).map(JobName::named)
 }
 
-/// Removes the tails of a job that are newer than none of the sets that exist.
+/// Removes the tails of a job that were cut off before its oldest set was made.
 pub(crate) fn retire(base: &Path, job: &JobName) -> Result<(), TrustError> {
     let directory = base.join(format!("{job}{BESIDE_SETS}"));
     let kernel = |error| TrustError::Kernel(directory.clone(), error);
@@ -116,8 +115,8 @@ pub(crate) fn retire(base: &Path, job: &JobName) -> Result<(), TrustError> {
     Ok(())
 }
 
-/// Removes an empty directory of tails. If the job has no sets, unfinished tails of crashed
-/// restarts are removed as well.
+/// Removes a directory of tails if it is empty. For a job without sets, unfinished tails of crashed
+/// restarts are removed first.
 fn remove_if_empty(directory: &Path, is_without_sets: bool) {
     let parts = std::fs::read_dir(directory).into_iter().flatten().flatten();
     for part in parts.filter(|_| is_without_sets) {
@@ -125,7 +124,7 @@ fn remove_if_empty(directory: &Path, is_without_sets: bool) {
             let _ = std::fs::remove_file(part.path());
         }
     }
-    // The kernel refuses to remove a directory that is not empty.
+    // rmdir(2) refuses a directory that is not empty.
     let _ = std::fs::remove_dir(directory);
 }
 
@@ -153,7 +152,7 @@ fn read_all(directory: &Path) -> Result<Vec<(u64, Tail)>, TrustError> {
     Ok(all)
 }
 
-/// A tail, its file, and the offset of its bytes there; `None` if it is not complete.
+/// A tail, its file, and the offset of its bytes; `None` if the tail is incomplete.
 fn open_tail(folder: &Folder, name: &OsStr) -> Result<Option<(Tail, File, u64)>, TrustError> {
     let (file, bytes) = folder.file(Path::new(name))?;
     let mut head = Vec::new();
@@ -170,7 +169,7 @@ fn open_tail(folder: &Folder, name: &OsStr) -> Result<Option<(Tail, File, u64)>,
 }
 
 impl Tails {
-    /// The tails of the job of a set. Fails if they cannot be read, or may belong to another user.
+    /// The tails of a set's job. Fails if they cannot be read, or may belong to another user.
     pub(crate) fn of(set: &Set) -> Result<Tails, TailError> {
         let (base, job) = (set.path.parent().unwrap_or(&set.path).to_path_buf(), set.job());
         let number = set.path.file_name().and_then(OsStr::to_str).and_then(|name| job.number(name));
@@ -195,7 +194,8 @@ impl Tails {
         self.all.iter().filter(|(_, tail)| tail.path == path).cloned().collect()
     }
 
-    /// Compares a file with its contents at the checkpoint; also returns the pieces of these.
+    /// Compares a file with its contents at the checkpoint. Also returns the pieces of these
+    /// contents.
     pub(crate) fn contents(&self, was: &WrittenFile) -> (Contents, Vec<ContentPiece>) {
         let whole = vec![ContentPiece { source: ByteSource::File, bytes: was.bytes }];
         let Ok(file) = was.open(OpenOptions::new().read(true)) else {
@@ -211,7 +211,7 @@ impl Tails {
         match found {
             Some(pieces) if pieces.len() == 1 => (Contents::Same, pieces),
             Some(pieces) => (Contents::Kept, pieces),
-            // A cut file without a checksum has other bytes behind the cut.
+            // A file without a checksum, once cut, has unknown bytes behind the cut.
             None => match reach(length_now, &tails, (was.bytes, self.set), &self.host) {
                 Some(pieces)
                     if length_now < was.bytes || was.content.is_none() && self.set != u64::MAX =>
@@ -260,12 +260,12 @@ impl Tails {
         opened.map_err(io::Error::other)?.ok_or_else(gone)
     }
 
-    /// Makes the contents of a file from pieces, of which the first is from the file itself. The
-    /// tail is on disk before the file is cut. On an error the file is unchanged.
+    /// Makes the contents of a file from pieces. The first piece is from the file itself. The tail
+    /// is on disk before the file is cut. On an error the file is unchanged.
     pub(crate) fn fit(
         &mut self,
         path: &Path,
-        Locked(file): &Locked,
+        LockedFile(file): &LockedFile,
         pieces: &[ContentPiece],
     ) -> Result<Fitted, TailError> {
         let failed = |error| TailError::File(path.to_path_buf(), error);
@@ -315,7 +315,7 @@ impl Tails {
         if copied == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Writes the bytes that will be cut off a file to a new tail; returns its number.
+    /// Writes the bytes that are to be cut off to a new tail; returns its number.
     fn keep(
         &mut self,
         path: &Path,
@@ -373,7 +373,8 @@ impl Tails {
         Ok(number)
     }
 
-    /// Restores a file's contents and times before [`Tails::fit`], then removes the tail.
+    /// Restores the contents and times that a file had before [`Tails::fit`], then removes the
+    /// tail.
     pub(crate) fn undo(&self, fitted: &Fitted) -> io::Result<()> {
         let file = OpenOptions::new().write(true).open(&fitted.path)?;
         file.set_len(fitted.at)?;
@@ -393,15 +394,14 @@ impl Tails {
         Ok(())
     }
 
-    /// Whether no process has written to a file since [`Tails::fit`].
     pub(crate) fn is_untouched(fitted: &Fitted) -> bool {
         std::fs::symlink_metadata(&fitted.path).is_ok_and(|is| {
             is.len() == fitted.bytes && (is.mtime(), is.mtime_nsec()) == fitted.modified
         })
     }
 
-    /// Removes tails of this host that no set needs, except the last one of each file. The next
-    /// restart tries failed ones again.
+    /// Removes the tails of this host that no set needs, except the last one of each file. A tail
+    /// that cannot be removed is tried again by the next restart.
     pub(crate) fn sweep(&mut self) {
         let mut of_files: BTreeMap<PathBuf, Vec<u64>> = BTreeMap::new();
         for (number, tail) in self.all.iter().filter(|(_, tail)| tail.host == self.host) {
@@ -427,8 +427,8 @@ impl Tails {
         self.all.retain(|(number, _)| !unneeded.contains(number));
     }
 
-    /// The tails of a file that the set of this number needs; if the set cannot be read, all tails
-    /// that were cut off since it was made.
+    /// The tails of a file that this set needs. If the set cannot be read: all tails that were cut
+    /// off since it was made.
     fn needed_by(&self, number: u64, set: Option<&Set>, path: &Path) -> Vec<u64> {
         let since = self.of_file(path).into_iter().filter(|(_, tail)| tail.newest >= number);
         let since: Vec<(u64, Tail)> = since.collect();
@@ -549,12 +549,12 @@ mod tests {
         line.checkpoint(2);
         line.goes_on_from(&[1]);
         assert_eq!(line.tails(), 1);
-        // The second set existed when it was cut off, and is removed as the third older one.
+        // The second set existed when the tail was cut off. Three sets later it is removed.
         for tails in [1, 1, 0] {
             line.checkpoint(2);
             assert_eq!(line.tails(), tails, "{:?}", line.wanted);
         }
-        // The user removes all sets, and the next checkpoint of any job removes the rest.
+        // The user removes all sets. The next checkpoint of any job removes the tail.
         line.write("three\n");
         let last = *line.wanted.keys().next_back().unwrap();
         line.goes_on_from(&[last]);
@@ -607,7 +607,7 @@ mod tests {
         );
         assert_eq!(fitted.undo(false), Vec::<String>::new());
         assert_eq!(line.text(), changed);
-        // The job has written to it, so it stays unchanged.
+        // Once the job has written to the file, undo leaves it unchanged.
         let fitted = line.restart(2, Policy::Cut).unwrap();
         line.write("more\n");
         assert_eq!(fitted.undo(false), Vec::<String>::new());
@@ -629,7 +629,7 @@ mod tests {
         std::fs::remove_dir_all(&line.base).unwrap();
     }
 
-    /// As in sets of older versions, and for files that only another host has.
+    /// Sets of older versions have no checksums, nor have files on another host.
     #[test]
     fn files_without_checksums_go_by_their_lengths_and_the_order_of_sets() {
         let mut line = Line::new("unknown");
@@ -647,7 +647,6 @@ mod tests {
         std::fs::remove_dir_all(&line.base).unwrap();
     }
 
-    /// Where the checksum is wrong, the length decides.
     #[test]
     fn a_file_that_is_written_in_place_gets_back_as_many_bytes_as_it_had() {
         let mut line = Line::new("in-place");

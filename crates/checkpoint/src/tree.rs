@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-/// A process and its descendants, while they are held.
+/// A process and its descendants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// The numbers of the processes; the root is the first.
+    /// The root is the first.
     pub processes: Vec<u32>,
     pub tasks: Vec<u32>,
 }
 
 impl Tree {
-    /// The tree of a process. Fails if it does not exist, or /proc cannot be read.
+    /// The tree of a process. Fails if the process does not exist, or /proc cannot be read.
     pub fn of(root: u32) -> io::Result<Tree> {
         let mut parents = BTreeMap::new();
         for entry in std::fs::read_dir("/proc")? {
@@ -21,7 +21,6 @@ impl Tree {
             let Some(number) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
                 continue;
             };
-            // A process that has ended meanwhile is not in the tree.
             let Ok(stat) = std::fs::read_to_string(format!("/proc/{number}/stat")) else {
                 continue;
             };
@@ -47,18 +46,18 @@ impl Tree {
     }
 }
 
-/// The number of the process that leads the session of a process; `0` if it is outside of this PID
-/// namespace. Fails if the process is gone.
+/// The leader of the session of a process; 0 if the leader is outside of this PID namespace. Fails
+/// if the process is gone.
 pub fn session_of(process: u32) -> io::Result<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     number_in(&stat, SESSION).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, stat))
 }
 
-/// Positions in `/proc/PID/stat`, counted from the word behind the name.
+/// Positions in `/proc/PID/stat`, counted from the word after the name.
 const PARENT: usize = 1;
 const SESSION: usize = 3;
 
-/// A number in `/proc/PID/stat` (proc_pid_stat(5)). The name may contain anything, brackets too.
+/// A number in `/proc/PID/stat` (proc_pid_stat(5)). The process name may contain brackets.
 fn number_in(stat: &str, place: usize) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(place)?.parse().ok()
 }
@@ -73,15 +72,16 @@ fn descendants(root: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
     found
 }
 
-/// A number that a restart needs, and the process that has it now.
+/// A process number that a restart needs and another process has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     pub task: u32,
-    /// The name of that process; empty if it has ended and its parent has not collected it yet.
+    /// Empty if the process has ended and its parent has not collected it yet.
     pub name: String,
 }
 
-/// Which of the numbers are in use. Lists of /proc do not show threads, but each has a directory.
+/// The numbers in `tasks` that are in use. A listing of /proc omits threads, but each thread has a
+/// directory.
 pub fn taken(tasks: &[u32]) -> Vec<Taken> {
     let name = |task: u32| {
         let directory = PathBuf::from(format!("/proc/{task}"));
@@ -94,7 +94,7 @@ pub fn taken(tasks: &[u32]) -> Vec<Taken> {
     tasks.iter().filter_map(|task| name(*task)).collect()
 }
 
-/// The processes, among the readable ones, with one of these words in their environment.
+/// The processes with one of these words in their environment, as far as it is readable.
 pub(crate) fn with_environment(words: &[String]) -> io::Result<Vec<Taken>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {

@@ -2,9 +2,9 @@
 //!
 //! A restart runs an image with the rights of its caller, and several users may write to one
 //! directory for sets. So each directory and file of a set must belong to the caller or to root,
-//! and no other user may have the right to write to it or to replace it in its directory. Files are
-//! opened without following links and without waiting for the other end of a FIFO, and owner, mode
-//! and kind are those of the open descriptor.
+//! and no other user may have the right to write to it or to replace it. Files are opened without
+//! following links and without waiting at a FIFO. Owner, mode and kind are read from the open
+//! descriptor.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -15,26 +15,25 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 
-/// The right to write of the group and of all others.
+/// Write permission for the group and for all others.
 const OTHERS: u32 = 0o022;
-/// Only the owner of a file, or of its directory, may rename or remove the file.
+/// With this bit, only the owner of a file or of its directory may rename or remove the file.
 const STICKY: u32 = 0o1000;
 
 /// The reason why a file or directory is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distrust {
     pub path: PathBuf,
-    why: Why,
+    why: DistrustReason,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Why {
+enum DistrustReason {
     Owner(u32),
-    /// Other users may write to it, by this mode.
+    /// The mode lets other users write.
     Mode(u32),
-    /// The directory of sets belongs to another user.
     BaseOwner(u32),
-    /// Other users may replace entries of the directory of sets, by this mode.
+    /// The mode lets other users replace entries of the directory of sets.
     BaseMode(u32),
     Kind(&'static str),
     Length(u64),
@@ -45,33 +44,33 @@ impl fmt::Display for Distrust {
         let path = self.path.display();
         let own = rustix::process::geteuid().as_raw();
         match self.why {
-            Why::Owner(user) => write!(
+            DistrustReason::Owner(user) => write!(
                 f,
                 "{path} belongs to user {user}, and a set must belong to its reader (user {own}) \
-                 or to root: name a set of your own, or have user {user} do it"
+                 or to root: name a set of your own, or let user {user} restart it"
             ),
-            Why::Mode(mode) => write!(
+            DistrustReason::Mode(mode) => write!(
                 f,
                 "{path} may be written by others (mode {mode:04o}): if nobody has changed it, forbid that (chmod -R go-w {path})"
             ),
-            Why::BaseOwner(user) => write!(
+            DistrustReason::BaseOwner(user) => write!(
                 f,
                 "the directory {path} belongs to user {user}, who can replace the sets in it: keep \
                  sets in a directory of your own ('--dir DIR', parameter cr_base_dir)"
             ),
-            Why::BaseMode(mode) => write!(
+            DistrustReason::BaseMode(mode) => write!(
                 f,
                 "others can replace the sets in {path} (mode {mode:04o}): forbid it (chmod go-w \
                  {path}, or chmod +t {path} where several users have sets), or keep them elsewhere \
                  ('--dir DIR', parameter cr_base_dir)"
             ),
-            Why::Kind(kind) => {
+            DistrustReason::Kind(kind) => {
                 write!(
                     f,
                     "{path} is {kind}, which 'oxmpi checkpoint' does not make: remove it, or name another set"
                 )
             }
-            Why::Length(bytes) => {
+            DistrustReason::Length(bytes) => {
                 write!(
                     f,
                     "{path} has {bytes} bytes, which is too much for such a file: name another set"
@@ -100,10 +99,10 @@ fn judge(path: &Path, is: &Stat, wanted: FileType) -> Result<(), TrustError> {
     let distrust = |why| Err(Distrust { path: path.to_path_buf(), why }.into());
     let found = FileType::from_raw_mode(is.st_mode);
     if !is_trusted(is.st_uid) {
-        return distrust(Why::Owner(is.st_uid));
+        return distrust(DistrustReason::Owner(is.st_uid));
     }
     if found != wanted {
-        return distrust(Why::Kind(match found {
+        return distrust(DistrustReason::Kind(match found {
             FileType::Symlink => "a symbolic link",
             FileType::Fifo => "a FIFO",
             FileType::Socket => "a socket",
@@ -113,19 +112,19 @@ fn judge(path: &Path, is: &Stat, wanted: FileType) -> Result<(), TrustError> {
         }));
     }
     if is.st_mode & OTHERS != 0 {
-        return distrust(Why::Mode(is.st_mode & 0o7777));
+        return distrust(DistrustReason::Mode(is.st_mode & 0o7777));
     }
     Ok(())
 }
 
-/// Whether no other user can replace the sets in a directory.
+/// Fails if another user can replace the sets in a directory.
 fn judge_base(path: &Path, is: &Stat) -> Result<(), TrustError> {
     let distrust = |why| Err(Distrust { path: path.to_path_buf(), why }.into());
     if !is_trusted(is.st_uid) {
-        return distrust(Why::BaseOwner(is.st_uid));
+        return distrust(DistrustReason::BaseOwner(is.st_uid));
     }
     if is.st_mode & OTHERS != 0 && is.st_mode & STICKY == 0 {
-        return distrust(Why::BaseMode(is.st_mode & 0o7777));
+        return distrust(DistrustReason::BaseMode(is.st_mode & 0o7777));
     }
     Ok(())
 }
@@ -152,8 +151,8 @@ fn open_in(
     let fd = match openat(parent, name, flags, Mode::empty()) {
         Ok(fd) => fd,
         Err(error) => {
-            // Foreign links and private files cannot be opened: owner and kind are the better
-            // reason.
+            // The open fails for links and for private files of other users. Kind and owner are the
+            // better message.
             if let Ok(is) = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
                 judge(path, &is, wanted)?;
             }
@@ -181,7 +180,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Any directory: its entries are judged one by one.
+    /// Opens any directory. Its entries are judged one by one.
     pub(crate) fn outside(path: &Path) -> Result<Folder, TrustError> {
         let kernel =
             |error: rustix::io::Errno| TrustError::Kernel(path.to_path_buf(), error.into());
@@ -201,11 +200,11 @@ impl Folder {
         Ok(Folder { fd, path })
     }
 
-    /// A file in it or in a directory within, and its length.
+    /// Opens a file below the directory; also returns its length.
     pub(crate) fn file(&self, relative: &Path) -> Result<(File, u64), TrustError> {
         let path = self.path.join(relative);
         let mut parts = relative.components();
-        // No set that was made here has names that lead out of it.
+        // A set that OxMPI made has no path that leads out of the set.
         let outside = || TrustError::Kernel(path.clone(), io::ErrorKind::InvalidFilename.into());
         let is_within = |part: &Component<'_>| matches!(part, Component::Normal(_));
         let last = parts.next_back().filter(is_within).ok_or_else(outside)?;
@@ -223,7 +222,7 @@ impl Folder {
         let path = self.path.join(relative);
         let (file, bytes) = self.file(relative)?;
         if bytes > limit {
-            return Err(Distrust { path, why: Why::Length(bytes) }.into());
+            return Err(Distrust { path, why: DistrustReason::Length(bytes) }.into());
         }
         let mut text = Vec::new();
         file.take(limit).read_to_end(&mut text).map_err(|error| TrustError::Kernel(path, error))?;

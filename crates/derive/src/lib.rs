@@ -1,8 +1,6 @@
-//! `#[derive(Element)]`: structs as elements of messages. Use it as `oxmpi::Element`.
-//!
-//! The derived code names the members and takes their offsets from the compiler, so that any
-//! representation is correct and padding is never read. Its unsafe block cannot be wrong: the
-//! offsets are correct, and each member's type must be an element itself.
+//! `#[derive(Element)]`: structs as elements of messages. Use it as `oxmpi::Element`. The derived
+//! code names the members and takes their offsets from the compiler. So every representation is
+//! correct, and padding is never read. Each member's type must itself be an element.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -11,8 +9,8 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Field, GenericParam, Member, Result, Type, parse_quote};
 
-/// Makes a struct an element of messages, if all its members are elements. The struct must be
-/// `Copy`; type parameters become elements too.
+/// Makes a struct an element of messages. The struct must be `Copy`, and all its members must be
+/// elements. Type parameters must be elements too.
 #[proc_macro_derive(Element)]
 pub fn element(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(input.into()).unwrap_or_else(Error::into_compile_error).into()
@@ -45,8 +43,7 @@ fn expand(input: TokenStream) -> Result<TokenStream> {
     let name = &input.ident;
     let (parameters, arguments, bounds) = input.generics.split_for_impl();
     Ok(quote! {
-        // SAFETY: these are all members of the struct, each an element, at the offsets of the
-        // compiler.
+        // SAFETY: these are all members of the struct, each an element, at the compiler's offsets.
         #[automatically_derived]
         unsafe impl #parameters ::oxmpi::Element for #name #arguments #bounds {
             const SHAPE: ::oxmpi::derive::ElementShape = ::oxmpi::derive::ElementShape::structure::<Self>(&[#(#members),*]);
@@ -62,13 +59,13 @@ fn expand(input: TokenStream) -> Result<TokenStream> {
     })
 }
 
-/// The span of the type makes the compiler report errors at the member's type.
+/// With the span of the type, the compiler reports errors at the member's type.
 fn member(name: &Member, ty: &Type) -> TokenStream {
     let of = quote_spanned!(ty.span()=> ::oxmpi::derive::Member::of::<#ty>);
     quote!(#of(::core::mem::offset_of!(Self, #name)))
 }
 
-/// Refuses member types that are wrong in any program.
+/// Refuses member types that no program may use.
 fn check(field: &Field) -> Result<()> {
     let what = match &field.ty {
         Type::Reference(_) => "a reference",

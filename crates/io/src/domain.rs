@@ -1,36 +1,35 @@
-//! Collective access: the ranks that read and write the parts of the file, and when.
+//! Collective access: which ranks read and write which parts of the file, and when.
 //!
-//! In a *two-phase* access the ranks send their data to some of them, the *aggregators*. Each
-//! aggregator has a part of the file, its *domain*, and handles the domain in *windows* of a
-//! buffer's length, one in each *round*. So it reads and writes long ranges, even if the pieces of
-//! the ranks are short.
+//! In a *two-phase* access all ranks exchange data with some ranks, the *aggregators*. Each
+//! aggregator has a part of the file, its *domain*. It handles the domain in *windows* of a
+//! buffer's length, one per *round*. So it reads and writes long ranges, even if the pieces of the
+//! ranks are short.
 
 use crate::hints::{Hints, Switch};
 use crate::view::View;
 
-/// The properties of a rank's access, which it sends to the others before the access.
+/// The facts about a rank's access, which it sends to the other ranks before the access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessExtent {
     pub start: u64,
     pub end: u64,
-    /// Bytes of data; if 0, the offsets have no meaning.
+    /// Bytes of data. If 0, the offsets have no meaning.
     pub len: u64,
-    /// Whether the pieces are in ascending order and do not overlap.
+    /// Whether the pieces are in ascending order without overlap.
     pub disjoint: bool,
 }
 
-/// Domains begin at a multiple of this, a page of the file.
+/// A page: each domain begins at a multiple.
 const ALIGNMENT: u64 = 4096;
 
-/// All rounds cover the whole range: a range longer than this factor times the data is slower than
+/// The rounds cover the whole range. A range longer than this factor times the data is slower than
 /// single pieces.
 const SPARSE: u64 = 64;
 
 impl AccessExtent {
     pub const WORDS: usize = 4;
 
-    /// The access to `len` bytes of the view's stream from `at` on, which [`View::check`] has
-    /// accepted.
+    /// The access to `len` bytes of the view's stream from `at` on, after [`View::check`].
     pub fn new(view: &View, at: u64, len: u64) -> AccessExtent {
         let disjoint = view.is_disjoint(at, len);
         if len == 0 {
@@ -55,8 +54,7 @@ impl AccessExtent {
     }
 }
 
-/// Whether a two-phase access is better for ranks with these accesses. The result is the same on
-/// all ranks.
+/// Whether a two-phase access is better. All ranks get the same result.
 pub fn together(switch: Switch, accesses: &[AccessExtent]) -> bool {
     if !accesses.iter().all(|a| a.disjoint) {
         return false;
@@ -65,8 +63,7 @@ pub fn together(switch: Switch, accesses: &[AccessExtent]) -> bool {
     match switch {
         Switch::Enable => with_data().next().is_some(),
         Switch::Disable => false,
-        // A rank has several pieces, and they interleave with those of other ranks, without long
-        // gaps.
+        // A rank has several pieces, interleaved with those of other ranks without long gaps.
         Switch::Automatic => {
             let mut order: Vec<&AccessExtent> = with_data().collect();
             order.sort_unstable_by_key(|a| a.start);
@@ -92,7 +89,7 @@ pub struct Domains {
 }
 
 impl Domains {
-    /// The domains of these accesses, one for each rank.
+    /// The domains for these accesses, one access per rank.
     pub fn new(accesses: &[AccessExtent], hints: &Hints) -> Domains {
         let with_data = || accesses.iter().filter(|a| a.len > 0);
         let start = with_data().map(|a| a.start).min().unwrap_or(0);
@@ -110,12 +107,12 @@ impl Domains {
         self.aggregators
     }
 
-    /// The rank of an aggregator; aggregators are spread evenly over the ranks.
+    /// The rank of an aggregator. Aggregators are spread evenly over the ranks.
     pub fn rank_of(&self, aggregator: u32) -> u32 {
         (u64::from(aggregator) * u64::from(self.ranks) / u64::from(self.aggregators)) as u32
     }
 
-    /// The aggregator of a rank, if the rank is one.
+    /// The number of this rank as an aggregator, if it is one.
     pub fn aggregator_at(&self, rank: u32) -> Option<u32> {
         (0..self.aggregators).find(|&a| self.rank_of(a) == rank)
     }
@@ -127,7 +124,7 @@ impl Domains {
         (edge(u64::from(aggregator)), edge(u64::from(aggregator) + 1))
     }
 
-    /// The window of an aggregator in a round: its start and its end in the file.
+    /// The window of an aggregator in a round: start and end in the file.
     pub fn window(&self, aggregator: u32, round: u64) -> (u64, u64) {
         let (start, end) = self.domain(aggregator);
         let at = |n: u64| start.saturating_add(n.saturating_mul(self.window)).min(end);
@@ -142,8 +139,8 @@ impl Domains {
     }
 }
 
-/// The part of `len` bytes of the view's stream from `at` on that lies in a window of the file: its
-/// start and its end.
+/// The part of `len` bytes of the view's stream from `at` on that lies in a window of the file, as
+/// start and end in the stream.
 pub fn part_in(view: &View, (at, len): (u64, u64), (start, end): (u64, u64)) -> (u64, u64) {
     if start >= end || len == 0 {
         return (at, at);

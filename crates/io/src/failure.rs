@@ -1,11 +1,11 @@
-//! Errors of file operations: an error class of MPI and the system's error number.
+//! Errors of file operations.
 
 use oxmpi_abi::constants as abi;
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
 
-/// Why a file operation failed. A plain value, which ranks can exchange.
+/// The reason of a failed file operation, as a plain value that ranks can exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoFailure {
     pub class: i32,

@@ -1,7 +1,5 @@
-//! Hints (MPI-5.0, "File Info"): those of the standard, and those of ROMIO.
-//!
-//! An unknown hint, and a hint with an invalid value, is ignored, as the standard requires. Hints
-//! change only the speed.
+//! Hints (MPI-5.0, "File Info"): those of the standard and those of ROMIO. Unknown hints and
+//! invalid values are ignored, as the standard requires. Hints change only the speed.
 
 use oxmpi_objects::info::Info;
 
@@ -10,7 +8,7 @@ use oxmpi_objects::info::Info;
 pub enum Switch {
     Enable,
     Disable,
-    /// If it is likely to be faster.
+    /// Enabled where it is likely to be faster.
     Automatic,
 }
 
@@ -32,21 +30,21 @@ impl Switch {
 /// The hints of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
-    /// The number of ranks that read and write in collective accesses (`cb_nodes`).
+    /// How many ranks read and write in collective accesses (`cb_nodes`).
     pub aggregators: u32,
-    /// Bytes of a window of each aggregator (`cb_buffer_size`).
+    /// The bytes of an aggregator's window (`cb_buffer_size`).
     pub aggregate_bytes: u64,
     /// Whether collective reads are two-phase (`romio_cb_read`).
     pub collective_read: Switch,
     /// Whether collective writes are two-phase (`romio_cb_write`).
     pub collective_write: Switch,
-    /// Whether reads of pieces also read the gaps between them (`romio_ds_read`).
+    /// Whether reads also read the gaps between pieces (`romio_ds_read`).
     pub sieve_read: Switch,
-    /// Whether writes of pieces read the gaps between them and write them again (`romio_ds_write`).
+    /// Whether writes read the gaps between pieces and write them back (`romio_ds_write`).
     pub sieve_write: Switch,
-    /// Bytes of the file in one sieving read (`ind_rd_buffer_size`).
+    /// The bytes of a sieving read (`ind_rd_buffer_size`).
     pub read_bytes: u64,
-    /// Bytes of the file in one sieving write (`ind_wr_buffer_size`).
+    /// The bytes of a sieving write (`ind_wr_buffer_size`).
     pub write_bytes: u64,
 }
 
@@ -70,7 +68,7 @@ impl Hints {
         }
     }
 
-    /// These hints, changed by those in `info`, for a file of `ranks` ranks.
+    /// These hints with the changes of `info`, for a file of `ranks` ranks.
     #[must_use]
     pub fn updated(self, info: &Info, ranks: u32) -> Hints {
         let mut hints = self;
@@ -107,7 +105,7 @@ impl Hints {
     pub fn info(self) -> Info {
         let mut info = Info::new();
         let mut set = |key: &str, value: &str| {
-            // The lengths of keys and values are far below the limits.
+            // Keys and values fit in an info.
             let _ = info.set(key.as_bytes(), value.as_bytes());
         };
         set("cb_buffer_size", &self.aggregate_bytes.to_string());
@@ -135,7 +133,7 @@ impl Hints {
         ]
     }
 
-    /// The hints of these words; invalid values are clamped.
+    /// The hints of these words. Invalid values are clamped.
     pub fn decode(words: [u64; WORDS]) -> Hints {
         let switch = |word| match word {
             0 => Switch::Enable,

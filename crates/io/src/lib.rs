@@ -1,4 +1,4 @@
-//! The part of MPI-5.0, chapter "I/O", that concerns one process: files without communication.
+//! Files without communication: the part of MPI-5.0, chapter "I/O", that concerns one process.
 //!
 //! - [`mode`]: access modes; [`hints`]: hints of infos.
 //! - [`view`]: a [`View`](view::View) maps a stream of data bytes to ranges of a file, lazily.
@@ -6,7 +6,7 @@
 //!   file of the system.
 //! - [`transfer`]: independent access between a user's memory and a view, with data sieving.
 //! - [`domain`], [`pieces`], [`window`]: two-phase collective access: the parts of the file and
-//!   their aggregators, the pieces that ranks request, and their combination.
+//!   their aggregators, the requested pieces, and their combination.
 //! - [`shared`]: the shared file pointer.
 //! - [`failure`]: a system error as an error class of MPI.
 //!

@@ -18,7 +18,7 @@ const KNOWN: i32 = abi::MPI_MODE_RDONLY
 pub struct Mode(i32);
 
 impl Mode {
-    /// Checks an access mode.
+    /// Checks an access mode. Fails with MPI_ERR_AMODE.
     pub fn new(amode: i32) -> Result<Mode> {
         let wrong =
             |why: &str| Err(MpiError::new(abi::MPI_ERR_AMODE, format!("amode is {amode}: {why}")));

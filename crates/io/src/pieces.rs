@@ -1,9 +1,9 @@
-//! The encoding of the pieces of a window that a rank requests of an aggregator: runs of equal
-//! pieces at equal distances, so that a regular pattern of any length is four words.
+//! The encoding of the pieces that a rank requests from an aggregator: runs of equal pieces at
+//! equal distances. A regular pattern of any length needs four words.
 
 use crate::view::FileRange;
 
-/// `count` pieces of `len` bytes, `stride` bytes apart, the first at `offset`.
+/// `count` pieces of `len` bytes at distances of `stride` bytes, the first at `offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceRun {
     /// Of the first piece in the file.
@@ -21,7 +21,7 @@ impl PieceRun {
         PieceRun { offset: piece.offset, len: piece.len, count: 1, stride: 0 }
     }
 
-    /// Adds a piece, if it continues the pattern.
+    /// Adds a piece if it continues the pattern.
     fn extend(&mut self, piece: FileRange) -> bool {
         let Some(step) = piece.offset.checked_sub(self.offset) else { return false };
         let fits = piece.len == self.len
@@ -57,7 +57,7 @@ impl PieceRun {
     }
 }
 
-/// Appends pieces as runs to `to`; returns their number of data bytes.
+/// Appends pieces to `to` as runs. Returns the number of their data bytes.
 pub fn encode(pieces: impl Iterator<Item = FileRange>, to: &mut Vec<u8>) -> u64 {
     let (mut run, mut data): (Option<PieceRun>, u64) = (None, 0);
     for piece in pieces {
@@ -74,8 +74,7 @@ pub fn encode(pieces: impl Iterator<Item = FileRange>, to: &mut Vec<u8>) -> u64 
     data
 }
 
-/// The runs of an encoded form. They may be invalid, in which case [`crate::window::FileWindow`]
-/// refuses them.
+/// The encoded runs. [`crate::window::FileWindow`] refuses invalid ones.
 pub fn decode(bytes: &[u8]) -> impl Iterator<Item = PieceRun> + Clone + '_ {
     bytes.as_chunks::<RUN_BYTES>().0.iter().map(PieceRun::read)
 }

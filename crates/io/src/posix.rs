@@ -20,11 +20,11 @@ pub struct PosixFile {
     descriptor: OwnedFd,
     path: PathBuf,
     reads: bool,
-    /// Range locks exclude other processes; this lock excludes the other threads of this process.
+    /// Range locks exclude other processes; this lock excludes other threads of this process.
     mine: Mutex<()>,
 }
 
-/// Identifies a file, whatever its name, on one node.
+/// Identifies a file on one node, under any name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub device: u64,
@@ -35,8 +35,8 @@ pub struct Identity {
 const PERMISSIONS: u32 = 0o666;
 
 impl PosixFile {
-    /// Opens a file. Only with `first` are MPI_MODE_CREATE and MPI_MODE_EXCL obeyed: the other
-    /// ranks open the file that the first rank has created.
+    /// Opens a file. MPI_MODE_CREATE and MPI_MODE_EXCL count only with `first`: the other ranks
+    /// open the file that the first rank has created.
     pub fn open(name: &[u8], mode: Mode, first: bool) -> Result<PosixFile, IoFailure> {
         let mut flags = OFlags::CLOEXEC
             | match (mode.reads(), mode.writes()) {
@@ -93,8 +93,8 @@ impl PosixFile {
         }
     }
 
-    /// Allocates space on the device for the first `size` bytes; the file has at least this size
-    /// afterwards.
+    /// Allocates space on the device for the first `size` bytes. The file then has at least this
+    /// size.
     pub fn preallocate(&self, size: u64) -> Result<(), IoFailure> {
         if size == 0 {
             return Ok(());
@@ -109,8 +109,8 @@ impl PosixFile {
         }
     }
 
-    /// Allocates space by writing the first bytes again, and zeros after the end of the file. If
-    /// the file may not be read, only the zeros are written.
+    /// Allocates space by writing the first bytes again, and zeros after the end. A file that may
+    /// not be read gets only the zeros.
     fn write_again(&self, size: u64) -> Result<(), IoFailure> {
         const STEP: usize = 1 << 20;
         let mut buffer = vec![0; STEP];
@@ -132,7 +132,7 @@ impl PosixFile {
         loop {
             match fs::fsync(&self.descriptor) {
                 Err(Errno::INTR) => {}
-                // A device without storage, such as /dev/null.
+                // A device without storage, such as /dev/null, cannot be synchronised.
                 Err(Errno::INVAL | Errno::ROFS) => return Ok(()),
                 other => return Ok(other?),
             }

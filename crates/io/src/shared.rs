@@ -1,16 +1,16 @@
 //! The shared file pointer (MPI-5.0, "Data Access with Shared File Pointers"): a number that all
 //! ranks of a file share.
 //!
-//! The ranks of one node map the number as a word of a memfd, which an atomic operation changes;
-//! they open the memfd by the descriptor of the rank that created it (`/proc/PID/fd/N`). For ranks
-//! of several nodes, the number is in a small file in the directory of the data, which is unlinked
-//! as soon as all ranks have opened it. A file lock, which the kernel releases when a process dies,
-//! protects it.
+//! Ranks of one node map a memfd with the number, and change it by atomic operations. They open the
+//! memfd by the descriptor of the rank that created it (`/proc/PID/fd/N`). For ranks of several
+//! nodes, the number is in a small file beside the data file, which is unlinked as soon as all
+//! ranks have opened it. A file lock protects the number; the kernel releases the lock when a
+//! process dies.
 //!
-//! There is another reason for the atomic operation on one node. A lock belongs to an open file
-//! description, and after a restart from a checkpoint two ranks may have the same one: CRIU 4.2
-//! (`memfd_open`) gives the descriptor with which it creates a memfd to the first process that
-//! opens the memfd, and two processes that open it at the same time both count as the first.
+//! On one node, a file lock would not be safe after a restart from a checkpoint. A lock belongs to
+//! an open file description, and two ranks may then have the same one. CRIU 4.2 (`memfd_open`)
+//! gives the descriptor with which it creates a memfd to the first process that opens the memfd.
+//! Two processes that open it at the same time can each count as the first.
 
 use crate::failure::IoFailure;
 use crate::posix::PosixFile;
@@ -35,23 +35,23 @@ pub struct SharedPointer {
 
 #[derive(Debug)]
 enum PointerStorage {
-    /// Of a file that one rank has open.
+    /// Of a file that only one rank has open.
     Own(Mutex<u64>),
-    /// Word [`NUMBER`] of memory that the ranks of a node share. The rank that created it keeps the
-    /// descriptor by which the others open it.
+    /// Word [`NUMBER`] of memory that the ranks of a node share. The creator keeps the descriptor
+    /// by which the other ranks open it.
     Memory { memory: Memory, _file: Option<OwnedFd> },
-    /// In a file; the mutex excludes other threads of this process.
+    /// The mutex excludes other threads of this process.
     File(Mutex<OwnedFd>),
-    /// There is no shared pointer: its creation failed.
+    /// The creation of the pointer failed.
     Nowhere,
 }
 
-/// The position of a pointer's memfd on the same node.
+/// Where other ranks of the node find a pointer's memfd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointerLocation {
     pub process: u32,
     pub descriptor: u32,
-    /// A random number in the memory, which identifies it.
+    /// A random number in the memory, to check its identity.
     pub token: u64,
 }
 
@@ -121,7 +121,7 @@ impl SharedPointer {
             .then_some(SharedPointer { storage: PointerStorage::Memory { memory, _file: None } })
     }
 
-    /// Creates a pointer in a file beside the data file; returns the token by which other ranks
+    /// Creates a pointer in a file beside the data file. Returns the token by which other ranks
     /// open it.
     pub fn create_beside(file: &PosixFile, value: u64) -> Result<(SharedPointer, u64), IoFailure> {
         let token = token()?;
@@ -143,9 +143,9 @@ impl SharedPointer {
         has_token(&descriptor, token).then(|| SharedPointer::in_file(descriptor))
     }
 
-    /// Unlinks the pointer's file, when all ranks have opened it.
+    /// Unlinks the pointer's file after all ranks have opened it.
     pub fn forget_beside(file: &PosixFile, token: u64) {
-        // It is no error if the file was already removed.
+        // Another rank may have removed the file.
         let _ = fs::unlink(beside(file.path(), token));
     }
 
@@ -194,7 +194,7 @@ impl SharedPointer {
     /// The value.
     ///
     /// # Errors
-    /// The system's; class MPI_ERR_UNSUPPORTED_OPERATION without a pointer.
+    /// The system's error; MPI_ERR_UNSUPPORTED_OPERATION without a pointer.
     pub fn get(&self) -> Result<u64, IoFailure> {
         self.change(|value| value)
     }
@@ -243,7 +243,6 @@ mod tests {
     use super::*;
     use crate::mode::Mode;
 
-    /// Many threads advance the pointer; all values are different.
     fn numbers_are_given_once(pointers: Vec<SharedPointer>) {
         const EACH: usize = 500;
         let mut all: Vec<u64> = std::thread::scope(|scope| {

@@ -13,7 +13,7 @@ pub trait Store {
     /// Writes at least one byte of `from`, unless it is empty.
     fn write_at(&self, from: Bytes<'_>, offset: u64) -> io::Result<usize>;
 
-    /// Calls `what` with a lock on a range.
+    /// Calls `what` while a range is locked.
     fn locked(
         &self,
         kind: LockKind,
@@ -21,7 +21,7 @@ pub trait Store {
         what: &mut dyn FnMut() -> io::Result<()>,
     ) -> io::Result<()>;
 
-    /// Reads until `to` is full or the end is reached; returns the number of bytes.
+    /// Reads until `to` is full or the end is reached. Returns the number of bytes.
     fn read_all_at(&self, mut to: BytesMut<'_>, offset: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < to.len() {
@@ -37,7 +37,7 @@ pub trait Store {
     /// Writes all of `from`.
     ///
     /// # Errors
-    /// The system's; `WriteZero` if a write returns 0.
+    /// The system's error; `WriteZero` if a write returns 0.
     fn write_all_at(&self, from: Bytes<'_>, offset: u64) -> io::Result<()> {
         let mut done = 0;
         while done < from.len() {

@@ -1,8 +1,8 @@
 //! Independent access between a user's memory and the part of a file that a view shows.
 //!
-//! Pieces of a file near each other are read together with the gaps between them (*data sieving*).
-//! A sieving write writes the gaps as they were read, so the range is locked meanwhile, and all
-//! other writers must lock too (`TransferRules::locks`).
+//! Pieces near each other are read together with the gaps between them (*data sieving*). A sieving
+//! write writes the gaps as they were read. So it locks the range, and all other writers must lock
+//! too (`TransferRules::locks`).
 
 use crate::hints::{Hints, Switch};
 use crate::store::{LockKind, Store};
@@ -11,7 +11,7 @@ use oxmpi_mem::buffer::{Cursor, UserBuf};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::io;
 
-/// Reading a gap of this length takes about as long as another system call.
+/// Reading a gap of this length takes about as long as a system call.
 const WORTH_READING: u64 = 8 << 10;
 
 /// The method of an access.
@@ -21,10 +21,9 @@ pub struct TransferRules {
     buffer: u64,
     /// Pieces with at most this gap are transferred together.
     gap: u64,
-    /// Whether ranges are locked: because of sieving writes of other processes, or because all
-    /// accesses are atomic.
+    /// Whether ranges are locked, for sieving writes of other processes or for atomic mode.
     locks: bool,
-    /// Whether other processes see the access completely or not at all (MPI_File_set_atomicity).
+    /// Whether other processes see all or nothing of an access (MPI_File_set_atomicity).
     atomic: bool,
 }
 
@@ -39,9 +38,9 @@ impl TransferRules {
         TransferRules { buffer: hints.read_bytes, gap, locks: false, atomic }
     }
 
-    /// The method of writes; `reads`: the file may be read. A sieving write reads first, and so
-    /// reverts concurrent writes of processes that do not lock. It is unknown which other processes
-    /// have the file open, so sieving needs an explicit hint.
+    /// The method of writes. `reads` says whether the file may be read. A sieving write would
+    /// revert concurrent writes of processes that do not lock, and these are unknown. So sieving
+    /// needs an explicit hint.
     pub fn writing(hints: &Hints, reads: bool, atomic: bool) -> TransferRules {
         let (gap, locks) = match hints.sieve_write {
             Switch::Enable => (if reads { u64::MAX } else { 0 }, true),
@@ -63,7 +62,7 @@ impl Batch {
         (start, self.pieces.iter().map(FileRange::end).max().unwrap_or(start))
     }
 
-    /// Takes the next pieces, as far as the rules allow; a piece longer than the buffer is split.
+    /// Takes the next pieces, as far as the rules allow. A piece longer than the buffer is split.
     /// Returns false at the end.
     fn fill(
         &mut self,
@@ -99,11 +98,11 @@ impl Batch {
     }
 }
 
-/// Reads bytes `at..` of the view's stream to all of `to`, up to the end of the file; returns the
+/// Reads the view's stream from byte `at` on, until `to` is full or the file ends. Returns the
 /// number of bytes.
 ///
 /// # Errors
-/// The system's; some bytes may have been read.
+/// The system's error. Some bytes may have been read.
 pub fn read<S: Store + ?Sized>(
     store: &S,
     view: &View,
@@ -131,8 +130,7 @@ fn outer(view: &View, at: u64, len: u64) -> (u64, u64) {
         let start = view.offset_of(at).unwrap_or(0);
         return (start, view.offset_of(at + len - 1).map_or(start, |last| last.saturating_add(1)));
     }
-    // If the view overlaps itself, the first byte need not have the lowest offset, nor the last
-    // byte the highest.
+    // If the view overlaps itself, the first and the last byte need not have the extreme offsets.
     view.ranges(at, len)
         .fold((u64::MAX, 0), |(start, end), range| (start.min(range.offset), end.max(range.end())))
 }
@@ -183,10 +181,10 @@ fn read_unlocked<S: Store + ?Sized>(
     Ok(cursor.offset())
 }
 
-/// Writes all of `from` to bytes `at..` of the view's stream.
+/// Writes all of `from` to the view's stream from byte `at` on.
 ///
 /// # Errors
-/// The system's; some bytes may have been written.
+/// The system's error. Some bytes may have been written.
 pub fn write<S: Store + ?Sized>(
     store: &S,
     view: &View,
@@ -215,8 +213,7 @@ fn write_unlocked<S: Store + ?Sized>(
 ) -> io::Result<usize> {
     let total = from.packed_len();
     let plain = from.as_contiguous();
-    // Contiguous data are written from their place without a buffer, so the buffer size does not
-    // matter.
+    // Contiguous data are written without a buffer, so the buffer size does not count.
     let rules = if plain.is_some() && rules.gap == 0 {
         TransferRules { buffer: u64::MAX, ..rules }
     } else {
@@ -295,8 +292,7 @@ mod tests {
         assert_eq!(store.calls.get(), 1);
     }
 
-    /// Each repetition of the filetype has a byte before and a byte after those of the next
-    /// repetitions.
+    /// Each repetition of the filetype has bytes before and after those of the next repetitions.
     #[test]
     fn interleaved_repetitions_are_read() {
         let data = Layout::hindexed([(1, 0), (1, 50)], &Layout::basic(1, 1)).unwrap();
@@ -327,8 +323,8 @@ mod tests {
     }
 
     proptest! {
-        /// Reads and writes equal those of single bytes, with gaps in the file and in memory, any
-        /// buffers and ends of file, and partial transfers.
+        /// Transfers give the same result as single bytes, for any gaps, buffers, ends of file and
+        /// partial transfers.
         #[test]
         fn transfers_equal_single_bytes(
             gaps in proptest::collection::vec((0_usize..4, 1_usize..6), 1..4), tail in 0_usize..5,

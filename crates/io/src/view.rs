@@ -41,15 +41,14 @@ enum Tiles {
     Of { layout: Arc<Layout>, size: u64, extent: u64, overlap: TileOverlap },
 }
 
-/// Whether a byte is seen twice, or a later part of the stream is before an earlier part in the
-/// file.
+/// Whether a byte is seen twice, or the stream goes back in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TileOverlap {
     Nowhere,
-    /// Within a tile. The file is only read.
+    /// Within a tile, which is allowed only for reading.
     Within,
-    /// Between a tile and the next one. Such a filetype can be legal: a structure whose last member
-    /// has explicit bounds has the extent of that member only.
+    /// Between a tile and the next one. Such a filetype can be legal: if the last member of a
+    /// structure has explicit bounds, the structure has only the extent of that member.
     Between {
         /// Whether only the first tile may be used.
         once: bool,
@@ -61,16 +60,16 @@ fn wrong(text: String) -> MpiError {
 }
 
 impl View {
-    /// The view of a file after opening: all bytes.
+    /// The view of a newly opened file: all bytes.
     pub const BYTES: View = View { displacement: 0, etype: 1, tiles: Tiles::Solid };
 
-    /// A view of `filetype` from byte `displacement` on, in units of `etype` bytes; the layouts are
+    /// A view of `filetype` from byte `displacement` on, in units of `etype` bytes. The layouts are
     /// those in the file.
     ///
     /// # Errors
     /// MPI_ERR_ARG if the filetype does not consist of etypes, has negative or decreasing
     /// displacements, or overlaps itself in a file that may be written. A filetype that overlaps
-    /// only its next repetition is no error: the program may use it only once.
+    /// only its next repetition is accepted, since the program may use it only once.
     pub fn new(
         displacement: u64,
         etype: usize,
@@ -121,7 +120,7 @@ impl View {
         Ok(view(Tiles::Of { layout: Arc::clone(filetype), size: size as u64, extent, overlap }))
     }
 
-    /// Bytes of an elementary type in the file.
+    /// The bytes of an elementary type in the file.
     pub fn etype_size(&self) -> u64 {
         self.etype
     }
@@ -144,14 +143,14 @@ impl View {
         }
     }
 
-    /// Bytes `at .. at + len` of the stream, as ranges of the file in the order of the stream.
+    /// Bytes `at .. at + len` of the stream as ranges of the file, in the order of the stream.
     /// Adjacent ranges are merged. A view without data has none.
     pub fn ranges(&self, at: u64, len: u64) -> Ranges<'_> {
         Ranges { cursor: StreamCursor::new(self, at), left: len, pending: None }
     }
 
-    /// The offset in the file of byte `at` of the stream; for a view without data, its
-    /// displacement. `None` if it exceeds the largest offset.
+    /// The offset in the file of byte `at` of the stream; the displacement for a view without data.
+    /// `None` if it exceeds the largest offset.
     pub fn offset_of(&self, at: u64) -> Option<u64> {
         let Tiles::Of { layout, size, extent, .. } = &self.tiles else {
             return self.displacement.checked_add(at).filter(|&o| o <= LAST_OFFSET);
@@ -172,7 +171,7 @@ impl View {
         }
     }
 
-    /// The length of the stream up to its last byte before byte `offset` of the file.
+    /// The length of the stream before byte `offset` of the file.
     pub fn data_before(&self, offset: u64) -> u64 {
         let Some(inside) = offset.checked_sub(self.displacement) else { return 0 };
         let Tiles::Of { layout, size, extent, overlap } = &self.tiles else { return inside };
@@ -188,7 +187,7 @@ impl View {
         self.search(offset, tile.saturating_mul(*size), (tile + 1).saturating_mul(*size))
     }
 
-    /// The first byte of `at .. at + len` of the stream that is not before byte `offset` of the
+    /// The first byte of `at .. at + len` of the stream that is at or after byte `offset` of the
     /// file; `at + len` if there is none. The bytes must be disjoint ([`View::is_disjoint`]).
     pub fn part_before(&self, offset: u64, (at, len): (u64, u64)) -> u64 {
         match &self.tiles {
@@ -211,10 +210,10 @@ impl View {
         low
     }
 
-    /// Checks that `len` bytes of the stream from `at` on have offsets, and may be used.
+    /// Checks that `len` bytes of the stream from `at` on have valid offsets.
     ///
     /// # Errors
-    /// MPI_ERR_ARG if they exceed the largest offset, or need a second repetition of a filetype
+    /// MPI_ERR_ARG if an offset is too large, or the bytes need a second repetition of a filetype
     /// that overlaps it.
     pub fn check(&self, at: u64, len: u64) -> Result<()> {
         if let Tiles::Of { layout, size, extent, overlap: TileOverlap::Between { once: true } } =
@@ -241,7 +240,7 @@ impl View {
 #[derive(Debug)]
 struct StreamCursor<'a> {
     view: &'a View,
-    /// The start of the current tile; in a view without gaps, the next byte.
+    /// The start of the current tile; without gaps, the next byte.
     base: u64,
     blocks: Option<LayoutBlocks>,
 }
@@ -282,7 +281,7 @@ impl<'a> StreamCursor<'a> {
     }
 }
 
-/// Ranges of a file, see [`View::ranges`].
+/// The result of [`View::ranges`].
 #[derive(Debug)]
 pub struct Ranges<'a> {
     cursor: StreamCursor<'a>,
@@ -351,8 +350,7 @@ mod tests {
         assert!(View::new(u64::MAX, 4, &Arc::new(indexed(&[(1, 0)])), true).is_err());
     }
 
-    /// The filetype of a structure whose last member has explicit bounds, which many programs use
-    /// once.
+    /// Many programs use the filetype of a structure whose last member has explicit bounds once.
     #[test]
     fn a_filetype_that_overlaps_the_next_one_can_be_used_once() {
         let byte = Layout::basic(1, 1);

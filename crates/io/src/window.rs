@@ -1,9 +1,7 @@
-//! A window of the file at an aggregator: combines the pieces of all ranks, and writes or reads
-//! them in as few calls as possible.
-//!
-//! Bytes that no rank has written stay untouched: a bitmap has the bytes that are present, and only
-//! these are written. (A gap that is read and written again would revert concurrent writes of other
-//! processes.)
+//! A window of the file at an aggregator. It combines the pieces of all ranks, and writes or reads
+//! them in as few calls as possible. Bytes that no rank has written stay untouched: a bitmap marks
+//! the written bytes, and only these go to the file. Writing gaps back would revert concurrent
+//! writes of other processes.
 
 use crate::pieces::PieceRun;
 use crate::store::Store;
@@ -11,7 +9,7 @@ use crate::view::FileRange;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::io;
 
-/// A gap up to this length is read together with the pieces around it.
+/// A gap up to this length is read with the pieces around it.
 const WORTH_READING: u64 = 64 << 10;
 
 /// A window and its bytes, reused for all rounds.
@@ -24,7 +22,7 @@ pub struct FileWindow {
 }
 
 impl FileWindow {
-    /// Starts a window with its start and its end in the file.
+    /// Starts a window from `start` to `end` of the file.
     pub fn begin(&mut self, (start, end): (u64, u64)) {
         self.start = start;
         let len = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
@@ -33,15 +31,15 @@ impl FileWindow {
         self.named.resize(len.div_ceil(64), 0);
     }
 
-    /// The position of a piece in the window; `None` if the piece is outside.
+    /// The position of a piece in the window; `None` if it is outside.
     fn place(&self, piece: FileRange) -> Option<std::ops::Range<usize>> {
         let from = usize::try_from(piece.offset.checked_sub(self.start)?).ok()?;
         let to = from.checked_add(usize::try_from(piece.len).ok()?)?;
         (to <= self.bytes.len()).then_some(from..to)
     }
 
-    /// Whether these runs have at most as many bytes as the window (a rank names no byte twice).
-    /// This bounds the time for runs of a faulty peer.
+    /// Whether the runs have no more bytes than the window. This bounds the time for a faulty
+    /// peer's runs, since a rank names no byte twice.
     fn allows(&self, runs: impl Iterator<Item = PieceRun>) -> bool {
         let mut left = self.bytes.len() as u64;
         for run in runs {
@@ -64,7 +62,7 @@ impl FileWindow {
         }
     }
 
-    /// Puts a rank's data into the window. Returns false if runs and data are invalid.
+    /// Puts a rank's data into the window. Returns false for invalid runs or data.
     pub fn put(&mut self, runs: impl Iterator<Item = PieceRun> + Clone, mut data: &[u8]) -> bool {
         if !self.allows(runs.clone()) {
             return false;
@@ -79,7 +77,7 @@ impl FileWindow {
         data.is_empty()
     }
 
-    /// Records the bytes that a rank requests. Returns false if some are outside of the window.
+    /// Records the bytes that a rank requests. Returns false if some are outside.
     pub fn want(&mut self, runs: impl Iterator<Item = PieceRun> + Clone) -> bool {
         if !self.allows(runs.clone()) {
             return false;
@@ -91,7 +89,7 @@ impl FileWindow {
         true
     }
 
-    /// The first byte from `from` on that is named, or not named.
+    /// The first byte from `from` on that is named, or for `named` false, not named.
     fn find(&self, from: usize, named: bool) -> usize {
         let end = self.bytes.len();
         let mut at = from;
@@ -106,8 +104,7 @@ impl FileWindow {
         end
     }
 
-    /// The ranges of named bytes in the window; ranges with at most `gap` bytes between them are
-    /// merged.
+    /// The ranges of named bytes. Ranges with at most `gap` bytes between them are merged.
     fn places(&self, gap: u64) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
         let mut next = self.find(0, true);
         std::iter::from_fn(move || {
@@ -133,7 +130,7 @@ impl FileWindow {
         })
     }
 
-    /// Reads the named bytes; returns the offset of the end of the file, if it was reached.
+    /// Reads the named bytes. Returns the offset of the end of the file if it was reached.
     pub fn read<S: Store + ?Sized>(&mut self, store: &S) -> io::Result<u64> {
         let places: Vec<_> = self.places(WORTH_READING).collect();
         for place in places {
@@ -147,7 +144,7 @@ impl FileWindow {
         Ok(u64::MAX)
     }
 
-    /// Appends a rank's data to `to`, in full length; returns the number of bytes before `end`, the
+    /// Appends a rank's data to `to`, in full length. Returns the number of bytes before `end`, the
     /// end of the file.
     pub fn take(
         &self,

@@ -1,7 +1,6 @@
 //! Attributes: values that a program attaches to communicators, datatypes and windows (MPI-5.0
-//! section 7.7).
-//!
-//! This module has the keys and the attributes of an object. The program's functions are addresses
+//! section 7.7). The program's functions are only addresses here. The C interface knows their types
+//! and calls them, without a lock of this module.
 //! here: only the C interface knows their types and calls them, without a lock of this module.
 
 use crate::error::{MpiError, Result};
@@ -10,7 +9,7 @@ use oxmpi_abi::extensions::{MPIX_COLL_BASE_ASSOCIATIVE, MPIX_MCA_COLL};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// The kind of objects of a key.
+/// The kind of objects that a key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
     Comm,
@@ -28,7 +27,7 @@ impl ObjectKind {
     }
 }
 
-/// The effect of a duplication of the object on an attribute.
+/// How a duplication of the object treats an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyFunction {
     /// The duplicate does not get the attribute (`MPI_COMM_NULL_COPY_FN`).
@@ -39,21 +38,21 @@ pub enum CopyFunction {
     User(usize),
 }
 
-/// The effect of the deletion of an attribute.
+/// How the deletion of an attribute is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteFunction {
     Nothing,
     User(usize),
 }
 
-/// A key: its number and functions. It lives as long as the program or an attribute refers to it.
+/// A key: its number and functions. It lives while the program or an attribute refers to it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Keyval {
     pub number: i32,
     pub kind: ObjectKind,
     pub copy: CopyFunction,
     pub delete: DeleteFunction,
-    /// The address that the program passes to its functions.
+    /// The program's functions get this address.
     pub extra_state: usize,
 }
 
@@ -102,8 +101,8 @@ impl Keyvals {
         check(locked(&self.state).live.get(&number), kind, number)
     }
 
-    /// Frees a key (`MPI_Comm_free_keyval`). Attributes keep it; while there are any, it may be
-    /// freed again, by a part of the program that has a copy of its number. Fails as
+    /// Frees a key (`MPI_Comm_free_keyval`). Attributes keep the key. While there are any, another
+    /// part of the program with a copy of the number may free the key again. Fails as
     /// [`Keyvals::get`] does.
     pub fn free(&self, kind: ObjectKind, number: i32) -> Result<()> {
         let mut state = locked(&self.state);
@@ -154,14 +153,14 @@ pub fn is_predefined(number: i32) -> bool {
 pub struct Attribute {
     pub keyval: Arc<Keyval>,
     pub value: usize,
-    /// The number of the attribute in the order in which those of the object were set.
+    /// The attributes of an object are numbered in the order in which they were set.
     order: u64,
 }
 
 /// The attributes of one object.
 #[derive(Debug, Default)]
 pub struct Attributes {
-    /// In the order in which they were set. Most objects have none.
+    /// In the order in which they were set. Most objects have none, and no box.
     all: OnceLock<Box<Mutex<Vec<Attribute>>>>,
 }
 
@@ -185,7 +184,7 @@ impl Attributes {
         self.any()?.iter().find(|a| a.keyval.number == number).map(|a| a.value)
     }
 
-    /// Adds an attribute, as the youngest. Removes and returns an older one of the same key, which
+    /// Adds an attribute as the youngest. Removes and returns an older one of the same key, which
     /// another thread may have set meanwhile.
     pub fn add(&self, keyval: Arc<Keyval>, value: usize) -> Option<Attribute> {
         let mut all = self.all();
@@ -208,7 +207,7 @@ impl Attributes {
         self.any()?.pop()
     }
 
-    /// Inserts a removed attribute at its old place, unless its key was set again meanwhile.
+    /// Inserts a removed attribute at its old position, unless its key was set again meanwhile.
     pub fn restore(&self, attribute: Attribute) {
         let mut all = self.all();
         if all.iter().all(|a| a.keyval.number != attribute.keyval.number) {

@@ -1,13 +1,13 @@
 //! Datatypes: a layout, its constructor, and the predefined types of its elements.
 //!
-//! A constructor is a function of `(form, arguments, old type)`. The [`Form`] says whether the
-//! program called the plain function (counts are `int`) or the one that ends in `_c` (counts are
-//! `MPI_Count`): `MPI_Type_get_contents` returns the arguments in the same form. A datatype refers
-//! to the types it was made from, so a program may free these at once.
+//! A constructor is a function of `(form, arguments, old type)`. The [`Form`] tells the plain
+//! function (counts are `int`) from the `_c` function (counts are `MPI_Count`), since
+//! `MPI_Type_get_contents` returns arguments in the same form. A datatype keeps the types from
+//! which it was made, so a program may free these at once.
 //!
-//! Programs make types in inner loops, and use few of them often. So a constructor checks and
-//! records its arguments, and computes size and bounds, which a program can query without a use.
-//! Layout and signature are computed from the arguments at the first use ([`Datatype::layout`],
+//! Programs make types in inner loops, and use few of them often. So a constructor only checks and
+//! records its arguments, and computes size and bounds. Layout and signature are computed at the
+//! first use ([`Datatype::layout`], [`Datatype::signature`]).
 //! [`Datatype::signature`]).
 
 use crate::attribute::Attributes;
@@ -35,18 +35,16 @@ pub use contents::{Constituents, Contents, ShortList};
 pub use external::{check_representation, is_predefined_name};
 pub use signature::Signature;
 
-/// A datatype. Only its name, its attributes and the committed flag change.
+/// A datatype. Only its name, attributes and committed flag change.
 #[derive(Debug)]
 pub struct Datatype {
     bounds: Bounds,
     contents: Contents,
     basic: Basic,
-    /// Computed at the first use.
     layout: OnceLock<Arc<Layout>>,
-    /// Computed at the first use.
     signature: OnceLock<Arc<Signature>>,
-    /// An upper bound of the nesting of the layout's copy program and of the signature; the
-    /// recursions that compute them are not deeper.
+    /// An upper bound of the nesting of the copy program and the signature, and so of the
+    /// recursions that compute them.
     depth: u32,
     committed: AtomicBool,
     name: Mutex<Box<[u8]>>,
@@ -55,66 +53,50 @@ pub struct Datatype {
 
 #[derive(Clone, Copy, Debug)]
 enum Basic {
-    /// The type is predefined, or a Fortran type with the representation of a predefined one.
+    /// Predefined, or a Fortran type with the representation of a predefined one.
     Is(&'static PredefinedType),
     Uniform(&'static PredefinedType),
     Mixed,
 }
 
-/// The function family that made a type, by the width of its counts.
+/// The width of the counts of the function that made a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Counts are `int`, displacements `MPI_Aint`.
+    /// Counts are `int`; displacements are `MPI_Aint`.
     Int,
-    /// Counts and displacements are `MPI_Count` (functions that end in `_c`).
+    /// Counts and displacements are `MPI_Count` (`_c` functions).
     Count,
 }
 
 /// The constructor that made a type (MPI-5.0 section 5.1.13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
 pub enum Combiner {
-    Named,
-    Dup,
-    Contiguous,
-    Vector,
-    Hvector,
-    Indexed,
-    Hindexed,
-    IndexedBlock,
-    HindexedBlock,
-    Struct,
-    Subarray,
-    Darray,
-    F90Real,
-    F90Complex,
-    F90Integer,
-    Resized,
+    Named = abi::MPI_COMBINER_NAMED,
+    Dup = abi::MPI_COMBINER_DUP,
+    Contiguous = abi::MPI_COMBINER_CONTIGUOUS,
+    Vector = abi::MPI_COMBINER_VECTOR,
+    Hvector = abi::MPI_COMBINER_HVECTOR,
+    Indexed = abi::MPI_COMBINER_INDEXED,
+    Hindexed = abi::MPI_COMBINER_HINDEXED,
+    IndexedBlock = abi::MPI_COMBINER_INDEXED_BLOCK,
+    HindexedBlock = abi::MPI_COMBINER_HINDEXED_BLOCK,
+    Struct = abi::MPI_COMBINER_STRUCT,
+    Subarray = abi::MPI_COMBINER_SUBARRAY,
+    Darray = abi::MPI_COMBINER_DARRAY,
+    F90Real = abi::MPI_COMBINER_F90_REAL,
+    F90Complex = abi::MPI_COMBINER_F90_COMPLEX,
+    F90Integer = abi::MPI_COMBINER_F90_INTEGER,
+    Resized = abi::MPI_COMBINER_RESIZED,
 }
 
 impl Combiner {
     /// The ABI's value.
     pub fn to_int(self) -> i32 {
-        match self {
-            Combiner::Named => abi::MPI_COMBINER_NAMED,
-            Combiner::Dup => abi::MPI_COMBINER_DUP,
-            Combiner::Contiguous => abi::MPI_COMBINER_CONTIGUOUS,
-            Combiner::Vector => abi::MPI_COMBINER_VECTOR,
-            Combiner::Hvector => abi::MPI_COMBINER_HVECTOR,
-            Combiner::Indexed => abi::MPI_COMBINER_INDEXED,
-            Combiner::Hindexed => abi::MPI_COMBINER_HINDEXED,
-            Combiner::IndexedBlock => abi::MPI_COMBINER_INDEXED_BLOCK,
-            Combiner::HindexedBlock => abi::MPI_COMBINER_HINDEXED_BLOCK,
-            Combiner::Struct => abi::MPI_COMBINER_STRUCT,
-            Combiner::Subarray => abi::MPI_COMBINER_SUBARRAY,
-            Combiner::Darray => abi::MPI_COMBINER_DARRAY,
-            Combiner::F90Real => abi::MPI_COMBINER_F90_REAL,
-            Combiner::F90Complex => abi::MPI_COMBINER_F90_COMPLEX,
-            Combiner::F90Integer => abi::MPI_COMBINER_F90_INTEGER,
-            Combiner::Resized => abi::MPI_COMBINER_RESIZED,
-        }
+        self as i32
     }
 
-    /// Whether such types belong to the library: they are committed and cannot be freed.
+    /// Whether such types belong to the library: they are always committed, and cannot be freed.
     pub fn is_predefined(self) -> bool {
         matches!(
             self,
@@ -130,7 +112,6 @@ impl Datatype {
         named
     }
 
-    /// A type without a name, with the representation of a predefined one.
     fn of_library(
         facts: &'static PredefinedType,
         combiner: Combiner,
@@ -150,7 +131,7 @@ impl Datatype {
         }
     }
 
-    /// Another object for the same type, without its name, for `MPI_Type_get_contents`.
+    /// A second object for the same type, without the name, for `MPI_Type_get_contents`.
     pub fn again(&self) -> Datatype {
         Datatype {
             bounds: self.bounds,
@@ -185,8 +166,8 @@ impl Datatype {
     fn first_layout(&self) -> &Arc<Layout> {
         self.layout.get_or_init(|| match self.contents.definition().layout(&self.contents.types) {
             Ok(layout) => layout,
-            // The constructor has computed the same bounds, and has made the layout itself where
-            // the nesting may be too deep.
+            // The constructor has computed the same bounds, and makes the layout itself if the
+            // nesting may be too deep.
             Err(error) => unreachable!("the layout of {self}: {error}"),
         })
     }
@@ -212,13 +193,13 @@ impl Datatype {
         &self.contents
     }
 
-    /// Whether the type belongs to the library and has a permanent handle.
+    /// Whether the type belongs to the library, with a permanent handle.
     pub fn is_predefined(&self) -> bool {
         self.contents.combiner.is_predefined()
     }
 
-    /// The properties of a predefined type; for a Fortran type with a given precision or range,
-    /// those of the type with the same representation.
+    /// The properties of a predefined type. A Fortran type of a precision or range has those of the
+    /// type with the same representation.
     pub fn facts(&self) -> Option<&'static PredefinedType> {
         match self.basic {
             Basic::Is(facts) => Some(facts),
@@ -226,7 +207,7 @@ impl Datatype {
         }
     }
 
-    /// The predefined type of all elements, if there is only one.
+    /// The predefined type of all elements, if they have only one.
     pub fn uniform(&self) -> Option<&'static PredefinedType> {
         match self.basic {
             Basic::Is(facts) | Basic::Uniform(facts) => Some(facts),
@@ -234,8 +215,7 @@ impl Datatype {
         }
     }
 
-    /// The representation of an element, if the type is predefined and operations are defined for
-    /// it.
+    /// The representation of an element, if the type is predefined and has operations.
     pub fn scalar(&self) -> Option<Scalar> {
         self.facts()?.scalar
     }
@@ -272,9 +252,8 @@ impl Datatype {
         Err(MpiError::new(abi::MPI_ERR_TYPE, text))
     }
 
-    /// The count of whole elements in `bytes` received bytes (`MPI_Get_count`); `None`
-    /// (`MPI_UNDEFINED`) if the last element is partial, or if there are bytes of a type without
-    /// data.
+    /// The count of whole elements in `bytes` received bytes (`MPI_Get_count`). `None` stands for
+    /// `MPI_UNDEFINED`: the last element is partial, or the type has no data but bytes came.
     pub fn count_in(&self, bytes: usize) -> Option<usize> {
         match (bytes, self.size()) {
             (0, _) => Some(0),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// A failed call. As small as a pointer, so that results stay in registers.
+/// As small as a pointer, so that results stay in registers.
 #[derive(PartialEq, Eq)]
 pub struct MpiError(Box<Inner>);
 
@@ -17,7 +17,7 @@ struct Inner {
 pub type Result<T, E = MpiError> = std::result::Result<T, E>;
 
 impl MpiError {
-    /// An error of the ABI's error class `class`; `detail` names the argument and its value.
+    /// `class` is an error class of the ABI; `detail` names the argument and its value.
     #[cold]
     pub fn new(class: i32, detail: impl Into<Cow<'static, str>>) -> MpiError {
         MpiError(Box::new(Inner { class, detail: detail.into() }))
@@ -28,12 +28,12 @@ impl MpiError {
         self.0.class
     }
 
-    /// The sentence, with the values.
+    /// The sentence for the user.
     pub fn detail(&self) -> &str {
         &self.0.detail
     }
 
-    /// The same error with `prefix` and ": " before its sentence.
+    /// Puts `prefix` and ": " before the sentence.
     pub fn within(mut self, prefix: impl fmt::Display) -> MpiError {
         self.0.detail = format!("{prefix}: {}", self.0.detail).into();
         self

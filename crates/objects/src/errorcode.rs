@@ -1,7 +1,7 @@
 //! Error classes and codes that a program adds to those of the standard (MPI-5.0 section 9.5).
 //!
-//! Classes and codes share one sequence of numbers, above MPI_ERR_LASTCODE. A removed number is not
-//! used again, so a stale one is an error.
+//! Classes and codes share one sequence of numbers above MPI_ERR_LASTCODE. A removed number is not
+//! used again, so a stale number is an error.
 
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 /// The added classes and codes.
 #[derive(Debug)]
 pub struct ErrorCodes {
-    added: BTreeMap<i32, Added>,
+    added: BTreeMap<i32, AddedCode>,
     last: i32,
 }
 
 #[derive(Debug)]
-struct Added {
-    /// The class of a code; the class of a class is itself.
+struct AddedCode {
+    /// For a class, the class itself.
     class: i32,
     text: Option<Box<[u8]>>,
 }
@@ -26,7 +26,7 @@ struct Added {
 const MAX_TEXT: usize = abi::MPI_MAX_ERROR_STRING as usize - 1;
 
 impl ErrorCodes {
-    /// Without added classes and codes.
+    /// No added classes and codes.
     pub const fn new() -> ErrorCodes {
         ErrorCodes { added: BTreeMap::new(), last: abi::MPI_ERR_LASTCODE }
     }
@@ -36,7 +36,7 @@ impl ErrorCodes {
         self.last
     }
 
-    /// The class of a code, if there is such a code.
+    /// The class of a code, if the code exists.
     pub fn class_of(&self, code: i32) -> Option<i32> {
         if code == abi::MPI_ERR_LASTCODE || error_class(code).is_some() {
             return Some(code);
@@ -44,7 +44,7 @@ impl ErrorCodes {
         self.added.get(&code).map(|added| added.class)
     }
 
-    /// The program's text for an added code; empty without a text. `None`: no such code was added.
+    /// The program's text for an added code, empty without a text; `None` for other codes.
     pub fn text(&self, code: i32) -> Option<&[u8]> {
         self.added.get(&code).map(|added| added.text.as_deref().unwrap_or_default())
     }
@@ -52,24 +52,24 @@ impl ErrorCodes {
     /// A new class (`MPI_Add_error_class`). Fails with `MPI_ERR_OTHER` if all numbers are used up.
     pub fn add_class(&mut self) -> Result<i32> {
         let class = self.next()?;
-        self.added.insert(class, Added { class, text: None });
+        self.added.insert(class, AddedCode { class, text: None });
         Ok(class)
     }
 
-    /// A new code of a class, which may be one of the standard's (`MPI_Add_error_code`). Fails with
-    /// `MPI_ERR_ARG` if there is no such class.
+    /// A new code of an added or standard class (`MPI_Add_error_code`). Fails with `MPI_ERR_ARG` if
+    /// there is no such class.
     pub fn add_code(&mut self, class: i32) -> Result<i32> {
         if self.class_of(class) != Some(class) {
             let text = format!("errorclass {class} is no error class");
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
         let code = self.next()?;
-        self.added.insert(code, Added { class, text: None });
+        self.added.insert(code, AddedCode { class, text: None });
         Ok(code)
     }
 
     /// Sets the text of an added class or code (`MPI_Add_error_string`). Fails with `MPI_ERR_ARG`
-    /// if it was not added, or the text is longer than MPI_MAX_ERROR_STRING allows.
+    /// if `code` was not added, or the text exceeds MPI_MAX_ERROR_STRING.
     pub fn set_text(&mut self, code: i32, text: &[u8]) -> Result<()> {
         let added = self.added_mut(code, "errorcode")?;
         if text.len() > MAX_TEXT {
@@ -82,7 +82,7 @@ impl ErrorCodes {
     }
 
     /// Removes an added class (`MPI_Remove_error_class`). Fails with `MPI_ERR_ARG` if it was not
-    /// added, or has codes or a text.
+    /// added, or still has codes or a text.
     pub fn remove_class(&mut self, class: i32) -> Result<()> {
         if self.added_mut(class, "errorclass")?.class != class {
             let text = format!("errorclass {class} is an error code, not a class");
@@ -101,7 +101,7 @@ impl ErrorCodes {
     }
 
     /// Removes an added code (`MPI_Remove_error_code`). Fails with `MPI_ERR_ARG` if it was not
-    /// added, or has a text.
+    /// added, or still has a text.
     pub fn remove_code(&mut self, code: i32) -> Result<()> {
         if self.added_mut(code, "errorcode")?.class == code {
             let text = format!("errorcode {code} is an error class: use MPI_Remove_error_class");
@@ -114,7 +114,7 @@ impl ErrorCodes {
 
     fn check_silent(&self, code: i32) -> Result<()> {
         match self.added.get(&code) {
-            Some(Added { text: Some(_), .. }) => Err(MpiError::new(
+            Some(AddedCode { text: Some(_), .. }) => Err(MpiError::new(
                 abi::MPI_ERR_ARG,
                 format!(
                     "error code {code} still has a string: remove that first (MPI_Remove_error_string)"
@@ -125,7 +125,7 @@ impl ErrorCodes {
     }
 
     /// Removes the text of an added class or code (`MPI_Remove_error_string`). Fails with
-    /// `MPI_ERR_ARG` if it was not added, or has no text.
+    /// `MPI_ERR_ARG` if `code` was not added, or has no text.
     pub fn remove_text(&mut self, code: i32) -> Result<()> {
         if self.added_mut(code, "errorcode")?.text.take().is_none() {
             return Err(MpiError::new(
@@ -144,7 +144,7 @@ impl ErrorCodes {
         Ok(self.last)
     }
 
-    fn added_mut(&mut self, code: i32, what: &str) -> Result<&mut Added> {
+    fn added_mut(&mut self, code: i32, what: &str) -> Result<&mut AddedCode> {
         self.added.get_mut(&code).ok_or_else(|| {
             let why = if error_class(code).is_some() {
                 "belongs to the standard"

@@ -1,13 +1,13 @@
 //! Ordered sets of processes (MPI-5.0 section 7.3).
 //!
-//! A process is named by its index among the processes that this one knows. Most groups are a range
-//! of indices and are stored as such: a world of a million ranks needs 16 bytes.
+//! A process has an index among the processes that this process knows. Most groups are a range of
+//! indices and are stored as a range: a world of a million ranks needs 16 bytes.
 
 use crate::error::{MpiError, Result};
 use crate::origin::Origin;
 use oxmpi_abi::constants as abi;
 
-/// An ordered set of processes. The position of a process is its rank.
+/// An ordered set of processes. The rank of a process is its position.
 #[derive(Clone, Debug)]
 pub struct Group {
     members: Members,
@@ -34,8 +34,7 @@ pub enum GroupRelation {
 }
 
 impl Group {
-    /// Processes `first..first + len` in their order. Fails with `MPI_ERR_ARG` if the indices
-    /// overflow.
+    /// Processes `first..first + len` in order. Fails with `MPI_ERR_ARG` if the indices overflow.
     pub fn contiguous(first: u32, len: u32) -> Result<Group> {
         if first.checked_add(len).is_none() {
             return Err(MpiError::new(
@@ -75,14 +74,14 @@ impl Group {
         Group { origin, ..self }
     }
 
-    /// The origin, which groups made from this one inherit. Of two groups the first one's counts,
-    /// unless that group is empty.
+    /// The origin, which groups made from this one inherit. A group made from two has the origin of
+    /// the first that is not empty.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
     /// Fails with `MPI_ERR_GROUP` if two groups of a call come from different sessions.
-    /// MPI_GROUP_EMPTY fits all. `what` is the name of the other group.
+    /// MPI_GROUP_EMPTY fits all. `what` names the other group in the message.
     pub fn check_origin(&self, other: &Group, what: &str) -> Result<()> {
         if self.is_empty() || other.is_empty() {
             return Ok(());
@@ -139,9 +138,9 @@ impl Group {
         })
     }
 
-    /// The rank in `other` of each of these ranks (`MPI_Group_translate_ranks`): MPI_UNDEFINED for
-    /// a process that is not in `other`, MPI_PROC_NULL for itself. Fails with `MPI_ERR_RANK` if a
-    /// rank is neither a member nor MPI_PROC_NULL.
+    /// The rank in `other` of each of `ranks` (`MPI_Group_translate_ranks`): MPI_UNDEFINED for a
+    /// process that is not in `other`, and MPI_PROC_NULL for MPI_PROC_NULL. Fails with
+    /// `MPI_ERR_RANK` for other ranks that are no members.
     pub fn translate(&self, ranks: &[i32], other: &Group) -> Result<Vec<i32>> {
         let translated = ranks.iter().enumerate().map(|(i, &rank)| match rank {
             abi::MPI_PROC_NULL => Ok(abi::MPI_PROC_NULL),
@@ -166,7 +165,7 @@ impl Group {
         Ok(Group::new(&chosen)?.from_origin(self.origin))
     }
 
-    /// Fails unless these ranks of members are all different.
+    /// Fails if a rank appears twice. All ranks are members.
     fn check_distinct(&self, ranks: &[i32]) -> Result<()> {
         let mut seen = vec![None; self.size()];
         for (i, rank) in ranks.iter().enumerate() {
@@ -186,8 +185,8 @@ impl Group {
     }
 
     /// The ranks of triplets (first, last, stride) (`MPI_Group_range_incl` and `_excl`). Fails with
-    /// `MPI_ERR_ARG` for a stride that does not lead to the last rank, and with `MPI_ERR_RANK` for
-    /// a first or last rank that is no member, or a rank that is named twice.
+    /// `MPI_ERR_ARG` for a stride that does not lead to the last rank. Fails with `MPI_ERR_RANK`
+    /// for a first or last rank that is no member, and for a rank that appears twice.
     pub fn expand_ranges(&self, ranges: &[[i32; 3]]) -> Result<Vec<i32>> {
         let mut ranks = Vec::new();
         for (i, &[first, last, stride]) in ranges.iter().enumerate() {
@@ -200,7 +199,7 @@ impl Group {
                 return Err(MpiError::new(abi::MPI_ERR_ARG, text));
             }
             let steps = (i64::from(last) - i64::from(first)) / i64::from(stride);
-            // Distinct ranks are at most as many as the members, so a longer list has a rank twice.
+            // Distinct ranks are no more than the members, so a longer list has some rank twice.
             ranks.extend((0..=steps).map(|n| (i64::from(first) + n * i64::from(stride)) as i32));
             if ranks.len() > self.size() {
                 break;
@@ -210,19 +209,19 @@ impl Group {
         Ok(ranks)
     }
 
-    /// The members of this group, then those of `other` that are not in it.
+    /// The members of this group, then the members of `other` that are not in this group.
     pub fn union(&self, other: &Group) -> Group {
         let all = self.processes().chain(other.processes().filter(|&p| self.rank_of(p).is_none()));
         let origin = if self.is_empty() { other.origin } else { self.origin };
         self.filtered(all).from_origin(origin)
     }
 
-    /// The members that are in `other` too, in this group's order.
+    /// The members that are also in `other`, in the order of this group.
     pub fn intersection(&self, other: &Group) -> Group {
         self.filtered(self.processes().filter(|&p| other.rank_of(p).is_some()))
     }
 
-    /// The members that are not in `other`, in this group's order.
+    /// The members that are not in `other`, in the order of this group.
     pub fn difference(&self, other: &Group) -> Group {
         self.filtered(self.processes().filter(|&p| other.rank_of(p).is_none()))
     }

@@ -1,11 +1,10 @@
-//! Promises of a program about a communicator, by info hints (MPI-5.0 section 7.4.4).
-//!
-//! Unknown hints and invalid values are ignored, as the standard requires. A promise does not
-//! change the results of a correct program.
+//! Promises of a program about a communicator, by info hints (MPI-5.0 section 7.4.4). Unknown hints
+//! and invalid values are ignored, as the standard requires. A promise does not change the results
+//! of a correct program.
 
 use crate::info::Info;
 
-/// The promises of a communicator, in one byte that fits an atomic.
+/// The promises for a communicator, in one byte for an atomic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommHints(u8);
 
@@ -44,7 +43,7 @@ impl CommHints {
         self.0 & assertion as u8 != 0
     }
 
-    /// These hints, changed by the hints in `info`.
+    /// These hints with the changes of `info`.
     #[must_use]
     pub fn updated(self, info: &Info) -> CommHints {
         let mut bits = self.0;
@@ -63,7 +62,7 @@ impl CommHints {
         let mut info = Info::new();
         for (key, assertion) in KEYS {
             let value = if self.asserts(assertion) { "true" } else { "false" };
-            // Keys and values are far below the limits.
+            // Keys and values fit in an info.
             let _ = info.set(key.as_bytes(), value.as_bytes());
         }
         info

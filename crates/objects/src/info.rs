@@ -1,5 +1,5 @@
-//! Infos: pairs of a key and a value, in the order in which the keys were first set (MPI-5.0
-//! chapter 10). Keys and values are bytes without the closing zero, and need not be UTF-8.
+//! Infos (MPI-5.0 chapter 10): pairs of a key and a value, in the order in which the keys were
+//! first set. Keys and values are bytes without the closing zero, and need not be UTF-8.
 
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
@@ -23,9 +23,9 @@ impl Info {
         Info { pairs: Vec::new() }
     }
 
-    /// Sets a value; a new key is appended, a known one keeps its position (`MPI_Info_set`). Fails
-    /// with `MPI_ERR_INFO_KEY` if the key is empty or too long, with `MPI_ERR_INFO_VALUE` if the
-    /// value is too long.
+    /// Sets a value (`MPI_Info_set`). A new key is appended; a known key keeps its position. Fails
+    /// with `MPI_ERR_INFO_KEY` for an empty or too long key, and with `MPI_ERR_INFO_VALUE` for a
+    /// too long value.
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         check_key(key)?;
         if value.len() > MAX_VALUE {
@@ -43,20 +43,20 @@ impl Info {
         Ok(())
     }
 
-    /// The value of a key (`MPI_Info_get_string`). Fails with `MPI_ERR_INFO_KEY` if the key is
-    /// empty or too long.
+    /// The value of a key (`MPI_Info_get_string`). Fails with `MPI_ERR_INFO_KEY` for an empty or
+    /// too long key.
     pub fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
         check_key(key)?;
         Ok(self.pairs.iter().find(|(known, _)| **known == *key).map(|(_, value)| &**value))
     }
 
-    /// The value of a hint that the library knows, if it is set and is UTF-8.
+    /// The value of a known hint, if it is set and is UTF-8.
     pub fn hint(&self, key: &str) -> Option<&str> {
         std::str::from_utf8(self.get(key.as_bytes()).ok()??).ok()
     }
 
-    /// Removes a pair (`MPI_Info_delete`). Fails with `MPI_ERR_INFO_NOKEY` if there is no such key,
-    /// and as [`Info::get`].
+    /// Removes a pair (`MPI_Info_delete`). Fails with `MPI_ERR_INFO_NOKEY` without such a key, and
+    /// as [`Info::get`].
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         check_key(key)?;
         let Some(at) = self.pairs.iter().position(|(known, _)| **known == *key) else {
@@ -77,8 +77,8 @@ impl Info {
         self.pairs.is_empty()
     }
 
-    /// The `n`th key, counted from 0 (`MPI_Info_get_nthkey`). Fails with `MPI_ERR_ARG` if there are
-    /// fewer keys.
+    /// The `n`th key, counted from 0 (`MPI_Info_get_nthkey`). Fails with `MPI_ERR_ARG` for a number
+    /// out of range.
     pub fn key(&self, n: i32) -> Result<&[u8]> {
         let pair = usize::try_from(n).ok().and_then(|n| self.pairs.get(n));
         pair.map(|(key, _)| &**key).ok_or_else(|| {
@@ -144,8 +144,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with an association list: the last value of a key counts, in the order of first
-        /// mention.
+        /// The model is a list: the last value of a key counts, in the order of first mention.
         #[test]
         fn it_is_what_a_list_is(changes in proptest::collection::vec((0u8..6, proptest::option::of(0u8..9)), 0..60)) {
             let (mut info, mut model) = (Info::new(), Vec::<(u8, u8)>::new());

@@ -1,11 +1,9 @@
 //! The objects of MPI calls apart from communication: datatypes, operations, groups, infos,
-//! attributes, errors.
-//!
-//! These are values: they send nothing and wait for nothing. `core` puts them behind handles.
+//! attributes, errors. They are values without communication; `core` puts them behind handles.
 //!
 //! - [`datatype`]: a [`Datatype`](datatype::Datatype) and its constructors.
 //! - [`predefined`]: the predefined datatypes.
-//! - [`op`]: operations of reductions, and the datatypes that they are defined for.
+//! - [`op`]: operations of reductions, and the datatypes for which they are defined.
 //! - [`group`]: ordered sets of processes; [`origin`]: the session of an object.
 //! - [`info`]: pairs of keys and values; [`hints`], [`window_hints`]: their meaning for
 //!   communicators and windows.

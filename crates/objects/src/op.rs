@@ -1,4 +1,4 @@
-//! Operations of reductions, and the datatypes that each is defined for (MPI-5.0 section 6.9).
+//! Operations of reductions, and the datatypes for which each is defined (MPI-5.0 section 6.9).
 
 use crate::datatype::Datatype;
 use crate::error::{MpiError, Result};
@@ -9,12 +9,12 @@ use oxmpi_mem::kernels::{self, Kernel};
 
 pub use oxmpi_mem::kernels::ReduceOp as PredefinedOp;
 
-/// An operation.
+/// An operation of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     Predefined(PredefinedOp),
     User {
-        /// The function's address; only the C interface knows its type and calls it.
+        /// The function's address. The C interface knows its type and calls it.
         function: usize,
         commutative: bool,
         /// Whether the function takes an `MPI_Count` (`MPI_Op_create_c`).
@@ -39,13 +39,13 @@ const OPS: [(usize, PredefinedOp, &str); 14] = [
     (abi::MPI_NO_OP, PredefinedOp::NoOp, "MPI_NO_OP"),
 ];
 
-/// The predefined operation with this handle value; `None` for `MPI_OP_NULL` and all other values.
+/// The predefined operation with this handle value; `None` for `MPI_OP_NULL` and other values.
 pub fn predefined(handle: u64) -> Option<PredefinedOp> {
     OPS.iter().find(|op| op.0 as u64 == handle).map(|op| op.1)
 }
 
-/// The processor's instruction for a predefined operation on an integer ([`is_word`]), both by
-/// their handle values.
+/// The processor's instruction for a predefined operation on an integer ([`is_word`]). Operation
+/// and datatype are handle values.
 #[inline(always)]
 pub fn instruction(op: u64, datatype: u64) -> Option<Instruction> {
     let instruction = match op as usize {
@@ -76,8 +76,8 @@ impl Op {
     }
 }
 
-/// Whether the standard defines the operation for types of the category: the table in MPI-5.0
-/// section 6.9.2, and for `MPI_REPLACE` and `MPI_NO_OP` all predefined types (section 12.3.4).
+/// Whether the standard defines the operation for a category: the table in MPI-5.0 section 6.9.2,
+/// and all predefined types for `MPI_REPLACE` and `MPI_NO_OP` (section 12.3.4).
 pub fn is_defined(op: PredefinedOp, category: Category) -> bool {
     use Category::*;
     match op {
@@ -98,10 +98,9 @@ pub fn is_defined(op: PredefinedOp, category: Category) -> bool {
     }
 }
 
-/// Whether the library carries out the operation for types of the category. With `strict`
-/// (parameter mpi_strict) that is the standard's table. Other libraries and programs go beyond it:
-/// `MPI_CHAR` is C's `char`, and logical operations work on `MPI_AINT`, `MPI_OFFSET` and
-/// `MPI_COUNT`.
+/// Whether the library carries out the operation for a category. With `strict` (parameter
+/// mpi_strict), only what the standard defines. Without `strict`, also what other libraries accept:
+/// `MPI_CHAR` as C's `char`, and logical operations on `MPI_AINT`, `MPI_OFFSET` and `MPI_COUNT`.
 #[inline]
 pub fn is_supported(op: PredefinedOp, category: Category, strict: bool) -> bool {
     is_defined(op, category) || !strict && is_supported_by_others(op, category)
@@ -117,10 +116,10 @@ fn is_supported_by_others(op: PredefinedOp, category: Category) -> bool {
     }
 }
 
-/// The kernel for a reduction with `op` over elements of `datatype`, which must be predefined.
-/// Fails with `MPI_ERR_OP` for a user's operation, for `MPI_REPLACE` and `MPI_NO_OP`, for a derived
-/// datatype, and where [`is_supported`] is false; with `MPI_ERR_UNSUPPORTED_OPERATION` if this
-/// processor has no arithmetic on the representation.
+/// The kernel of `op` for elements of `datatype`. Fails with `MPI_ERR_OP` for a user's operation,
+/// for `MPI_REPLACE` and `MPI_NO_OP`, for a derived datatype, and where [`is_supported`] is false.
+/// Fails with `MPI_ERR_UNSUPPORTED_OPERATION` if this processor has no arithmetic on the
+/// representation.
 pub fn kernel_for(op: &Op, datatype: &Datatype, strict: bool) -> Result<Kernel> {
     let op = predefined_of(op)?;
     if matches!(op, PredefinedOp::Replace | PredefinedOp::NoOp) {
@@ -138,8 +137,8 @@ pub fn kernel_for(op: &Op, datatype: &Datatype, strict: bool) -> Result<Kernel> 
     kernel_of(op, facts, strict)
 }
 
-/// The accumulate of `op` on elements of `datatype` (MPI-5.0 section 12.3.4), which may be derived
-/// if all elements have one predefined datatype. Fails as [`kernel_for`] does.
+/// The accumulate of `op` on elements of `datatype` (MPI-5.0 section 12.3.4), all of one predefined
+/// datatype. Fails as [`kernel_for`] does.
 pub fn accumulator_for(op: &Op, datatype: &Datatype, strict: bool) -> Result<Accumulator> {
     let op = predefined_of(op)?;
     let Some(facts) = datatype.uniform() else { return Err(mixed(op, datatype)) };

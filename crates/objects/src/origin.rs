@@ -1,24 +1,23 @@
-//! The origin of an object: the World Model or one of the process's sessions (MPI-5.0, "The
-//! Sessions Model"). Communicators and groups inherit it. A call does not take objects of different
-//! origins.
+//! The origin of an object: the World Model, or a session of the process (MPI-5.0, "The Sessions
+//! Model"). Communicators and groups inherit it. A call takes only objects of one origin.
 
 use crate::error::{MpiError, Result};
 use std::ffi::c_int;
 use std::fmt;
 
-/// The World Model, or a session of this process.
+/// The World Model or a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Origin(u32);
 
 impl Origin {
-    /// The World Model: MPI_COMM_WORLD, MPI_COMM_SELF and all objects made of them.
+    /// The origin of MPI_COMM_WORLD, MPI_COMM_SELF and all objects made from them.
     pub const WORLD: Origin = Origin(0);
 
-    /// The number of sessions with different origins.
+    /// The number of different origins of sessions.
     pub const SESSIONS: u32 = (1 << 31) - 2;
 
-    /// The `n`th session of the process, counted from 0. After [`Origin::SESSIONS`] sessions the
-    /// first origin is used again.
+    /// The `n`th session of the process, counted from 0. After [`Origin::SESSIONS`] sessions,
+    /// origins are used again.
     pub const fn of_session(n: u64) -> Origin {
         Origin((n % Origin::SESSIONS as u64) as u32 + 1)
     }
@@ -33,8 +32,8 @@ impl Origin {
         self.0 == 0
     }
 
-    /// Fails with the error class `class` if another object of a call is not of this origin. `what`
-    /// is its name in the message.
+    /// Fails with the error class `class` if another object of a call has a different origin.
+    /// `what` names that object in the message.
     pub fn check_same(self, other: Origin, class: c_int, what: &str) -> Result<()> {
         if self == other {
             return Ok(());

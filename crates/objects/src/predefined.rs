@@ -1,7 +1,6 @@
-//! The predefined datatypes: handle, name, size, representation, and the category for operations.
-//!
-//! Sizes are those of C and Fortran compilers on x86-64 Linux: `long double` is the x87 format in
-//! 16 bytes, Fortran's default kinds have 4 and 8 bytes. MPI-5.0 Annex A.1.1, values from the
+//! The predefined datatypes: handle, name, size, representation, and category for operations. Sizes
+//! are those of C and Fortran compilers on x86-64 Linux: `long double` is the x87 format in 16
+//! bytes, and Fortran's default kinds have 4 and 8 bytes. Source: MPI-5.0 Annex A.1.1, and the
 //! chapter on the application binary interface.
 
 use crate::datatype::Datatype;
@@ -13,7 +12,7 @@ use std::ffi::c_char;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The groups of types for which section 6.9.2 defines operations.
+/// The groups of types for which MPI-5.0 section 6.9.2 defines operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Category {
     CInteger,
@@ -26,7 +25,7 @@ pub enum Category {
     MultiLanguage,
     /// Value and index.
     Pair,
-    /// `MPI_CHAR`: in the standard for communication only, but treated as C's `char`
+    /// `MPI_CHAR`, in the standard for communication only; treated as C's `char`
     /// ([`crate::op::is_supported`]).
     Char,
     Other,
@@ -38,18 +37,18 @@ pub struct PredefinedType {
     pub handle: u16,
     pub name: &'static str,
     pub size: usize,
-    /// Bytes from element to element.
+    /// The distance of two elements in bytes.
     pub extent: usize,
     pub align: usize,
     pub category: Category,
-    /// The representation; `None` if no operation is defined.
+    /// `None` if no operation is defined.
     pub scalar: Option<Scalar>,
 }
 
 const FIRST: u64 = abi::MPI_DATATYPE_NULL as u64;
 const END: usize = abi::MPI_COMPLEX32 - abi::MPI_DATATYPE_NULL + 1;
 
-// Where the standard calls one name a synonym of another, the table has the other.
+// Of two synonyms, the table has the one to which the standard refers.
 macro_rules! types {
     ($($category:ident { $($name:ident $scalar:ident align $align:literal;)* })*) => {
         const ARITHMETIC: &[PredefinedType] = &[$($(
@@ -151,7 +150,7 @@ types! {
     }
 }
 
-/// The predefined datatypes that the standard has for communication only.
+/// The predefined datatypes for communication only.
 const COMMUNICATED: &[PredefinedType] = &[
     opaque(abi::MPI_PACKED, "MPI_PACKED", 1),
     opaque(abi::MPI_CHARACTER, "MPI_CHARACTER", 1),
@@ -186,7 +185,7 @@ pub fn by_handle(handle: usize) -> Option<&'static PredefinedType> {
     all().find(|facts| usize::from(facts.handle) == handle)
 }
 
-/// The Fortran type of a class (`MPI_TYPECLASS_INTEGER`, ...) whose elements have `size` bytes.
+/// The Fortran type of `size` bytes in a class (`MPI_TYPECLASS_INTEGER`, ...).
 pub fn by_size(class: i32, size: i32) -> Option<&'static PredefinedType> {
     let types: &[usize] = match class {
         abi::MPI_TYPECLASS_INTEGER => &[
@@ -227,14 +226,14 @@ const PAIRS: [(usize, usize, usize); 9] = [
     (abi::MPI_INTEGER, abi::MPI_INTEGER, abi::MPI_2INTEGER),
 ];
 
-/// The type of pairs of a value and an index of these types, by handle values.
+/// The type of pairs of a value and an index. All are handle values.
 pub fn pair_of(value: usize, index: usize) -> Option<&'static PredefinedType> {
     let pair = PAIRS.iter().find(|pair| (pair.0, pair.1) == (value, index))?;
     by_handle(pair.2)
 }
 
 /// The element size of each predefined datatype without gaps, by handle value minus [`FIRST`]; 0
-/// for all others.
+/// for others.
 static PLAIN_SIZES: [AtomicU8; END] = {
     let mut sizes = [const { AtomicU8::new(0) }; END];
     let mut at = 0;
@@ -252,8 +251,8 @@ static PLAIN_SIZES: [AtomicU8; END] = {
     sizes
 };
 
-/// The element size of a predefined datatype without gaps, by its handle value; `None` for all
-/// other datatypes. A subtraction and a load: every short message takes this path.
+/// The element size of a predefined datatype without gaps, by handle value; `None` for other
+/// datatypes. Every short message takes this path of a subtraction and a load.
 #[inline(always)]
 pub fn plain_size(handle: u64) -> Option<usize> {
     match usize::from(PLAIN_SIZES.get(handle.wrapping_sub(FIRST) as usize)?.load(Ordering::Relaxed))
@@ -263,15 +262,14 @@ pub fn plain_size(handle: u64) -> Option<usize> {
     }
 }
 
-/// Empties the table of [`plain_size`], so that every call takes the full path, as a buffer may be
-/// in memory that is not this process's own. The path of short messages needs no further
-/// instruction for this.
+/// Empties the table of [`plain_size`], so that every call takes the full path. This serves buffers
+/// outside of the process's own memory, without a further instruction in the path of short
+/// messages.
 pub fn forget_plain_sizes() {
     PLAIN_SIZES.iter().for_each(|size| size.store(0, Ordering::Relaxed));
 }
 
-/// The predefined integers of 4 or 8 bytes for which sum, bitwise operations and replacement are
-/// all defined (MPI-5.0 section 6.9.2), by handle value minus [`FIRST`].
+/// Whether each predefined datatype is an integer for [`is_word`], by handle value minus [`FIRST`].
 static WORDS: [bool; END] = {
     let mut words = [false; END];
     let mut at = 0;
@@ -290,15 +288,15 @@ static WORDS: [bool; END] = {
     words
 };
 
-/// Whether a predefined datatype, by its handle value, is an integer of 4 or 8 bytes on which all
-/// these operations are one instruction of the processor.
+/// Whether a predefined datatype, by handle value, is an integer of 4 or 8 bytes with sum, bitwise
+/// operations and replacement (MPI-5.0 section 6.9.2). These operations are one instruction.
 #[inline(always)]
 pub fn is_word(handle: u64) -> bool {
     WORDS.get(handle.wrapping_sub(FIRST) as usize).is_some_and(|is| *is)
 }
 
-/// The predefined datatypes of one process: names and attributes may be set, so they are no global
-/// state. Each is created at its first use, as a program uses few of them.
+/// The predefined datatypes of one process. They are no global state, since names and attributes
+/// can be set. Each is made at its first use, since a program uses few.
 #[derive(Debug)]
 pub struct Predefined {
     types: Box<[OnceLock<Arc<Datatype>>; END]>,
@@ -311,13 +309,12 @@ impl Default for Predefined {
 }
 
 impl Predefined {
-    /// The predefined datatypes with their initial names.
+    /// The datatypes with their initial names.
     pub fn new() -> Predefined {
         Predefined { types: Box::new([const { OnceLock::new() }; END]) }
     }
 
-    /// The datatype with this handle value, by a subtraction and a load. `None` for
-    /// `MPI_DATATYPE_NULL` and all other values.
+    /// The datatype with this handle value; `None` for `MPI_DATATYPE_NULL` and other values.
     #[inline]
     pub fn get(&self, handle: u64) -> Option<&Arc<Datatype>> {
         let place = self.types.get(usize::try_from(handle.wrapping_sub(FIRST)).ok()?)?;
@@ -340,7 +337,7 @@ impl PredefinedType {
         !gaps && self.size == self.extent
     }
 
-    /// The layout in memory; a pair is a struct of C.
+    /// A pair has the layout of a C struct.
     pub(crate) fn layout(&self) -> Layout {
         let (first, second, second_at) = match self.scalar {
             Some(Scalar::I16I32) => (2, 4, 4),
@@ -356,7 +353,8 @@ impl PredefinedType {
 }
 
 impl PredefinedType {
-    /// The representation, or for types without arithmetic one of the same size, for copies.
+    /// The representation for copies. A type without arithmetic has that of a number of the same
+    /// size.
     pub(crate) fn copied_as(&self) -> Option<Scalar> {
         self.scalar.or(match self.size {
             1 => Some(Scalar::U8),
@@ -365,8 +363,8 @@ impl PredefinedType {
         })
     }
 
-    /// The basic elements that `MPI_Get_elements` counts: two in a pair. Their sizes in external32
-    /// are those of MPI-5.0 section 14.5.2.
+    /// The basic elements for `MPI_Get_elements`: two in a pair. Sizes in external32 are those of
+    /// MPI-5.0 section 14.5.2.
     pub(crate) fn elements(&self) -> Vec<ExternalElement> {
         let long = ExternalElement::signed(8, 4);
         match usize::from(self.handle) {

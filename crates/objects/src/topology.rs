@@ -1,5 +1,5 @@
-//! Virtual topologies (MPI-5.0 chapter 8): grids and graphs over the ranks of a communicator. The
-//! creation of their communicators needs communication and is in `core`.
+//! Virtual topologies (MPI-5.0 chapter 8): grids and graphs over ranks. `core` creates their
+//! communicators, which needs communication.
 
 mod cartesian;
 mod dims;
@@ -28,8 +28,7 @@ pub struct NeighborBlock {
 }
 
 impl Topology {
-    /// The numbers of blocks in the buffers of a neighbourhood collective at this rank: to receive,
-    /// and to send.
+    /// The numbers of blocks of this rank in a neighbourhood collective, received and sent.
     pub fn degrees(&self, rank: u32) -> (usize, usize) {
         match self {
             Topology::Cartesian(grid) => (2 * grid.dims().len(), 2 * grid.dims().len()),
@@ -41,13 +40,13 @@ impl Topology {
         }
     }
 
-    /// The sources of a rank in a neighbourhood collective, in the order in which the messages of
-    /// one neighbour arrive (MPI-5.0 section 8.6).
+    /// The sources of a rank in a neighbourhood collective, in the order in which messages of one
+    /// neighbour arrive (MPI-5.0 section 8.6).
     ///
-    /// In a graph, several edges from one neighbour carry its messages in their order. In a grid, a
-    /// message that a neighbour sends in the negative direction comes from the positive one. Where
-    /// both neighbours are one process, in a periodic dimension of one or two processes, the
-    /// positive source comes first, since the negative direction is sent first.
+    /// In a graph, several edges from one neighbour carry its messages in order. In a grid, a
+    /// message sent in the negative direction arrives from the positive neighbour. In a periodic
+    /// dimension of one or two processes, both neighbours are one process. The positive source then
+    /// comes first, since the negative direction is sent first.
     pub fn sources(&self, rank: u32) -> Vec<NeighborBlock> {
         match self {
             Topology::Cartesian(grid) => {

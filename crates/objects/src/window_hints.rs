@@ -4,14 +4,13 @@ use crate::error::{MpiError, Result};
 use crate::info::Info;
 use oxmpi_abi::constants as abi;
 
-/// The hints of a window. They are the program's promises: results are right without them too.
+/// The hints of a window. They are promises: results are right without them too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowHints {
     pub no_locks: bool,
-    /// The promised order of accumulates (`accumulate_ordering`). The library keeps all of them in
-    /// order.
+    /// The promised order of accumulates (`accumulate_ordering`). The library keeps every order.
     ordering: String,
-    /// The promised operations on an element (`accumulate_ops`). The library allows all.
+    /// The promised operations (`accumulate_ops`). The library allows all.
     same_op: bool,
     /// The bytes in which accumulates may be split (`mpi_accumulate_granularity`); 0 for whole
     /// elements.
@@ -24,7 +23,7 @@ pub struct WindowHints {
     pub alignment: usize,
 }
 
-/// In bytes, if the program sets none.
+/// In bytes, without a hint.
 const ALIGNMENT: usize = 64;
 
 impl Default for WindowHints {
@@ -43,8 +42,8 @@ impl Default for WindowHints {
 }
 
 impl WindowHints {
-    /// These hints, changed by the hints in `info`. Unknown keys and invalid values are ignored,
-    /// but an alignment that is no power of two fails with MPI_ERR_INFO_VALUE.
+    /// These hints with the changes of `info`. Unknown keys and invalid values are ignored, except
+    /// that an alignment that is no power of two fails with MPI_ERR_INFO_VALUE.
     pub fn updated(mut self, info: &Info) -> Result<WindowHints> {
         for (key, hint) in [
             ("no_locks", &mut self.no_locks),
@@ -86,8 +85,7 @@ impl WindowHints {
         Ok(self)
     }
 
-    /// Whether each accumulate changes few bytes, so that each word may be changed by itself
-    /// (`mpi_accumulate_granularity` of 1 to 8).
+    /// Whether accumulates may be split into words (`mpi_accumulate_granularity` of 1 to 8).
     pub fn has_short_accumulates(&self) -> bool {
         (1..=8).contains(&self.granularity)
     }
@@ -96,7 +94,7 @@ impl WindowHints {
     pub fn info(&self) -> Info {
         let mut info = Info::new();
         let mut set = |key: &str, value: &str| {
-            // Keys are far below the limits; values came out of an info, or are shorter.
+            // Keys fit in an info; values came from an info or are shorter.
             let _ = info.set(key.as_bytes(), value.as_bytes());
         };
         let truth = |value: bool| if value { "true" } else { "false" };

@@ -1,8 +1,6 @@
 //! Random nested datatypes against a naive model: a list with the offset of every byte, as MPI-5.0
-//! section 5.1 defines a type map.
-//!
-//! `OXMPI_FUZZ_SECONDS` (default 1) is the run time. Each datatype has its own seed, which a
-//! failure prints; `OXMPI_FUZZ_SEED=n` runs one seed.
+//! section 5.1 defines a type map. `OXMPI_FUZZ_SECONDS` (default 1) is the run time. Each datatype
+//! has its own seed, which a failure prints; `OXMPI_FUZZ_SEED=n` runs one seed.
 
 #![allow(clippy::unwrap_used, reason = "a test's own helpers")]
 
@@ -86,7 +84,7 @@ fn moves_bytes(random: &mut Random, datatype: &Arc<Datatype>, model: &Model) {
     if high - low > MOST_MEMORY {
         return;
     }
-    // The array as one element whose lowest byte lies at the start of the memory.
+    // The array as one element, moved so that its lowest byte is at the start of the memory.
     let array = Datatype::hindexed(Form::Count, &[count as i64], &[-low], datatype).unwrap();
     places.iter_mut().for_each(|at| *at -= low);
     let mut memory: Vec<u8> = (low..=high).map(|_| random.next() as u8).collect();

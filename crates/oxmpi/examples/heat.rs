@@ -1,4 +1,4 @@
-//! A plate with a hot edge warms up; each rank has some of its columns: `mpirun -n 4
+//! A plate with a hot edge warms up. Each rank computes some of its columns: `mpirun -n 4
 //! target/debug/examples/heat [STEPS]`.
 
 use oxmpi::{Communicator, Max, Rank, StridedMut, Sum};
@@ -7,7 +7,7 @@ const ROWS: usize = 48;
 const COLUMNS: usize = 96;
 const HOT: f64 = 100.0;
 
-/// The columns of this rank, with a neighbour's column (or the edge) at either side.
+/// The columns of this rank, with a column of a neighbour or of the edge on each side.
 struct Strip {
     width: usize,
     now: Vec<f64>,
@@ -80,7 +80,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let universe = oxmpi::init()?;
     let world = universe.world();
     let given = std::env::args().nth(1).map_or(Ok(400), |steps| steps.parse());
-    // All ranks use the number of rank 0, even if their own arguments differ.
+    // Arguments of different ranks could differ, so all ranks use that of rank 0.
     let steps: u32 = world.broadcast_one(given?, 0)?;
 
     let mut strip = Strip::new(&world);

@@ -9,7 +9,7 @@ fn main() -> oxmpi::Result<()> {
         world.size(),
         std::process::id()
     );
-    // Rank 0 prints all lines, as the output of different ranks has no order.
+    // Rank 0 prints all lines, since the output of different ranks has no order.
     if world.rank() > 0 {
         world.send(line.as_bytes(), 0, 0)?;
     } else {

@@ -1,4 +1,4 @@
-//! A token passes all ranks three times; each adds its rank: `mpirun -n 4
+//! A token passes all ranks three times, and each rank adds its number: `mpirun -n 4
 //! target/debug/examples/ring`.
 
 const ROUNDS: i32 = 3;
@@ -11,7 +11,7 @@ fn main() -> oxmpi::Result<()> {
     let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
     let mut token = [0];
     for round in 0..ROUNDS {
-        // Rank 0 may be its own receiver, so that its send must not wait.
+        // With one rank, rank 0 sends to itself, so its send must not block.
         if rank == 0 {
             let sent = world.isend(vec![token[0] + rank], right, TOKEN)?;
             world.recv_into(&mut token, left, TOKEN)?;

@@ -1,6 +1,5 @@
-//! Collectives that move data: operations that all ranks of a communicator call in the same order
-//! (MPI-5.0 chapter 6). Reductions are in `reduction.rs`, nonblocking collectives in
-//! `immediate.rs`.
+//! Collectives that move data (MPI-5.0 chapter 6). Reductions are in `reduction.rs`, nonblocking
+//! collectives in `immediate.rs`.
 
 use crate::communicator::{Communicator, Rank};
 use crate::error::{Result, settle};
@@ -18,7 +17,7 @@ fn bytes<T: Element>(count: usize) -> Shared<usize> {
     Shared(size_of_element::<T>().saturating_mul(count))
 }
 
-/// Descriptions of the calls for both forms, after a check of the arguments.
+/// Check the arguments of a call and describe it, for the blocking and the nonblocking form.
 impl<L: Level> Communicator<'_, L> {
     #[track_caller]
     pub(crate) fn root(&self, operation: &'static str, root: Rank) -> u32 {
@@ -36,7 +35,7 @@ impl<L: Level> Communicator<'_, L> {
         len.saturating_mul(self.core.team.size() as usize)
     }
 
-    /// The length of one rank's block of `len` elements.
+    /// The length of one rank's block in a buffer of `len` elements.
     #[track_caller]
     pub(crate) fn share(&self, operation: &str, what: &str, len: usize) -> usize {
         let block = len / self.core.team.size() as usize;
@@ -63,7 +62,7 @@ impl<L: Level> Communicator<'_, L> {
         Call::Bcast { root: self.root(operation, root), bytes: bytes::<T>(len) }
     }
 
-    /// `all` is the length of the root's receive buffer.
+    /// `all` is the length of the receive buffer, which counts at the root.
     #[track_caller]
     pub(crate) fn gather_call<T: Element>(
         &self,
@@ -93,7 +92,7 @@ impl<L: Level> Communicator<'_, L> {
         Call::Gather { root, block: bytes::<T>(block), in_place }
     }
 
-    /// `all` is the length of the root's send buffer.
+    /// `all` is the length of the send buffer, which counts at the root.
     #[track_caller]
     pub(crate) fn scatter_call<T: Element>(
         &self,
@@ -191,7 +190,6 @@ impl<L: Level> Communicator<'_, L> {
         settle(operation, done)
     }
 
-    /// Moves data within a buffer.
     #[track_caller]
     fn moves_within<B>(&self, operation: &'static str, call: Call, data: &mut B) -> Result<()>
     where
@@ -205,12 +203,12 @@ impl<L: Level> Communicator<'_, L> {
     }
 }
 
-/// Input and output of a call with one buffer.
+/// The input and the output of a call with one buffer.
 pub(crate) fn sides_in_place(call: &Call, data: UserBuf) -> (UserBuf, UserBuf) {
     let is_input = match call {
-        // The root's output has the other blocks; the other ranks send their blocks.
+        // The root receives all blocks, and each other rank sends its block.
         Call::Gather { in_place, .. } | Call::Reduce { in_place, .. } => !in_place,
-        // The root's input has the other blocks; the other ranks receive their blocks.
+        // The root sends all blocks, and each other rank receives its block.
         Call::Scatter { in_place, .. } => *in_place,
         _ => false,
     };
@@ -233,8 +231,8 @@ impl<L: Level> Communicator<'_, L> {
         settle("barrier", self.moves(Call::Barrier, UserBuf::empty(), UserBuf::empty()))
     }
 
-    /// Sends the `data` of `root` to all ranks, where `data` has the same length (MPI_Bcast,
-    /// MPI-5.0 section 6.4).
+    /// Sends the `data` of `root` to all ranks (MPI_Bcast, MPI-5.0 section 6.4). `data` has the
+    /// same length at all ranks.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -263,8 +261,8 @@ impl<L: Level> Communicator<'_, L> {
         Ok(data[0])
     }
 
-    /// Joins the blocks of all ranks, in the order of ranks, at `root`: `Some` there and `None`
-    /// elsewhere (MPI_Gather, MPI-5.0 section 6.5). All blocks have the same length.
+    /// Joins the blocks of all ranks at `root`, in the order of ranks (MPI_Gather, MPI-5.0 section
+    /// 6.5). Returns `Some` at `root` and `None` elsewhere. All blocks have the same length.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -285,7 +283,7 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_between("gather", call, block, &mut all).map(|()| me.then_some(all))
     }
 
-    /// [`gather`](Communicator::gather) into existing memory: `all` is used only at `root`.
+    /// [`gather`](Communicator::gather) into existing memory. `all` is used only at `root`.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -296,7 +294,7 @@ impl<L: Level> Communicator<'_, L> {
     /// ```
     ///
     /// # Panics
-    /// If the length of `all` at the root is not that of all blocks.
+    /// If `all` at the root does not have the length of all blocks together.
     #[track_caller]
     pub fn gather_into<B, C>(&self, block: &B, all: &mut C, root: Rank) -> Result<()>
     where
@@ -307,8 +305,9 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_between("gather_into", call, block, all)
     }
 
-    /// [`gather`](Communicator::gather) with one buffer: at `root`, `data` has all blocks, of which
-    /// its own is in place already; elsewhere it is the block (MPI_IN_PLACE at the root).
+    /// [`gather`](Communicator::gather) with one buffer (MPI_IN_PLACE at the root). At `root`,
+    /// `data` has room for all blocks and contains the root's block in its place. Elsewhere `data`
+    /// is the block.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -326,7 +325,7 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_within("gather_in_place", call, data)
     }
 
-    /// Joins the blocks of all ranks, in the order of ranks, at all ranks (MPI_Allgather, MPI-5.0
+    /// Joins the blocks of all ranks at all ranks, in the order of ranks (MPI_Allgather, MPI-5.0
     /// section 6.7). All blocks have the same length.
     ///
     /// ```
@@ -352,7 +351,7 @@ impl<L: Level> Communicator<'_, L> {
     /// ```
     ///
     /// # Panics
-    /// If the length of `all` is not that of all blocks.
+    /// If `all` does not have the length of all blocks together.
     #[track_caller]
     pub fn all_gather_into<B, C>(&self, block: &B, all: &mut C) -> Result<()>
     where
@@ -364,8 +363,8 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_between("all_gather_into", call, block, all)
     }
 
-    /// [`all_gather`](Communicator::all_gather) with one buffer: `data` has all blocks, of which
-    /// the own one is in place already (MPI_Allgather with MPI_IN_PLACE).
+    /// [`all_gather`](Communicator::all_gather) with one buffer (MPI_Allgather with MPI_IN_PLACE).
+    /// `data` has room for all blocks and contains this rank's block in its place.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -384,8 +383,8 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_within("all_gather_in_place", call, data)
     }
 
-    /// Gives each rank its block of the data at `root`: `block` is filled at all ranks
-    /// (MPI_Scatter, MPI-5.0 section 6.6). `all` is read only at `root`.
+    /// Sends each rank its block of `all` at `root` (MPI_Scatter, MPI-5.0 section 6.6). All ranks
+    /// get their blocks in `block`. `all` is read only at `root`.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -397,7 +396,7 @@ impl<L: Level> Communicator<'_, L> {
     /// ```
     ///
     /// # Panics
-    /// If the length of `all` at the root is not that of all blocks.
+    /// If `all` at the root does not have the length of all blocks together.
     #[track_caller]
     pub fn scatter<B, C>(&self, all: &B, block: &mut C, root: Rank) -> Result<()>
     where
@@ -408,8 +407,8 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_between("scatter", call, all, block)
     }
 
-    /// [`scatter`](Communicator::scatter) with one buffer: at `root`, `data` has all blocks, and
-    /// its own stays in place; elsewhere it is the block (MPI_IN_PLACE at the root).
+    /// [`scatter`](Communicator::scatter) with one buffer (MPI_IN_PLACE at the root). At `root`,
+    /// `data` contains all blocks, and the root's block stays there. Elsewhere `data` is the block.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -427,9 +426,9 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_within("scatter_in_place", call, data)
     }
 
-    /// Sends a block to each rank and receives one from each: block `r` of `blocks` goes to rank
-    /// `r`, and block `r` of the result comes from it (MPI_Alltoall, MPI-5.0 section 6.8). All
-    /// blocks have the same length.
+    /// Sends a block to each rank and receives a block from each rank (MPI_Alltoall, MPI-5.0
+    /// section 6.8). Block `r` of `blocks` goes to rank `r`, and block `r` of the result comes from
+    /// rank `r`. All blocks have the same length.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -471,8 +470,8 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_between("all_to_all_into", call, blocks, result)
     }
 
-    /// [`all_to_all`](Communicator::all_to_all) with one buffer, whose blocks are sent and replaced
-    /// (MPI_Alltoall with MPI_IN_PLACE).
+    /// [`all_to_all`](Communicator::all_to_all) with one buffer: the received blocks replace the
+    /// sent ones (MPI_Alltoall with MPI_IN_PLACE).
     ///
     /// ```
     /// oxmpi::threads(2, |world| {

@@ -1,4 +1,4 @@
-//! Communicators: groups of ranks with separate messages.
+//! Communicators.
 
 use crate::error::{Result, settle};
 use crate::universe::{Funneled, Level};
@@ -14,18 +14,18 @@ pub type Rank = i32;
 
 /// A group of ranks with separate messages (MPI-5.0 chapter 7).
 ///
-/// It cannot outlive its [`Universe`](crate::Universe), and is closed on drop: operations under way
-/// continue, and no other rank takes part.
+/// A communicator cannot outlive its [`Universe`](crate::Universe). On drop it is closed, without
+/// the other ranks: operations under way continue.
 pub struct Communicator<'u, L: Level = Funneled> {
     pub(crate) process: &'u Arc<Process<Routes>>,
     pub(crate) core: Arc<oxmpi_core::Communicator>,
-    /// `None` for world and self, which stay open.
+    /// `None` for the world and self communicators, which stay open.
     _open: Option<OpenCommunicator>,
     level: PhantomData<L>,
 }
 
-/// Closes a communicator on drop. It does not borrow from the universe, because a destructor counts
-/// as a use: every program would have to drop its communicators before `universe.finalize()`.
+/// Closes a communicator on drop. It does not borrow from the universe: a destructor counts as a
+/// use, so every program would have to drop its communicators before `universe.finalize()`.
 struct OpenCommunicator {
     process: Arc<Process<Routes>>,
     core: Arc<oxmpi_core::Communicator>,
@@ -75,7 +75,7 @@ impl<'u, L: Level> Communicator<'u, L> {
 
     /// A communicator of the same ranks with separate messages (MPI_Comm_dup, MPI-5.0 section
     /// 7.4.2), for libraries whose messages must not mix with those of their callers. All ranks
-    /// must call it.
+    /// must call this function.
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -90,9 +90,10 @@ impl<'u, L: Level> Communicator<'u, L> {
         settle("dup", self.process.dup(&self.core)).map(|core| self.opened(core))
     }
 
-    /// Communicators of the ranks with equal colours, ordered by `key`, then by their ranks here
-    /// (MPI_Comm_split, MPI-5.0 section 7.4.2). All ranks must call it; a rank without a colour
-    /// gets no communicator.
+    /// Makes one communicator for each colour, of the ranks with this colour (MPI_Comm_split,
+    /// MPI-5.0 section 7.4.2). Its ranks are ordered by `key`, then by their ranks in this
+    /// communicator. All ranks must call this function. A rank without a colour gets no
+    /// communicator.
     ///
     /// ```
     /// oxmpi::threads(4, |world| {
@@ -103,7 +104,7 @@ impl<'u, L: Level> Communicator<'u, L> {
     /// ```
     ///
     /// # Panics
-    /// If the colour is negative; the other ranks get their communicators before.
+    /// If the colour is negative, after the other ranks have got their communicators.
     #[track_caller]
     pub fn split(&self, color: Option<i32>, key: i32) -> Result<Option<Communicator<'u, L>>> {
         self.split_as("split", color, key)
@@ -116,7 +117,7 @@ impl<'u, L: Level> Communicator<'u, L> {
         color: Option<i32>,
         key: i32,
     ) -> Result<Option<Communicator<'u, L>>> {
-        // Negative colours are refused by `split`, except MPI_UNDEFINED, which means no colour.
+        // The core refuses negative colours, except MPI_UNDEFINED, which means no colour.
         let color = color.map_or(abi::MPI_UNDEFINED, |c| if c < 0 { i32::MIN } else { c });
         let new = settle(operation, self.process.split(&self.core, color, key))?;
         Ok(new.map(|core| self.opened(core)))

@@ -1,4 +1,4 @@
-//! Errors, and the panics for errors of the program.
+//! Errors, and panics for mistakes of the program.
 
 use crate::communicator::Rank;
 use oxmpi_abi::constants as abi;
@@ -12,17 +12,17 @@ use std::fmt;
 /// The result of most functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The kind of an error, for programs that react to it.
+/// The kind of an error, by which a program can react.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// This process could not become a rank: a parameter or the data from `mpirun` are wrong.
+    /// This process could not become a rank: a parameter, or the data from `mpirun`, are wrong.
     Start,
     /// [`init`](crate::init) or [`init_threaded`](crate::init_threaded) was called before.
     AlreadyInitialized,
     /// A message was longer than its receive buffer.
     Truncated,
-    /// The length of a message is no multiple of the element's length.
+    /// The length of a message is no multiple of the element's length in a message.
     WrongType,
     /// Another process has failed or cannot be reached.
     PeerFailed,
@@ -32,7 +32,7 @@ pub enum ErrorKind {
     Other,
 }
 
-/// An error that the network, another process or the machine has caused.
+/// An error that the network, another process or the machine caused.
 ///
 /// ```
 /// oxmpi::threads(1, |world| {
@@ -77,7 +77,7 @@ impl Error {
         Error::new(ErrorKind::Start, "init", error.to_string())
     }
 
-    /// The error with the rank concerned, for kinds that concern a rank.
+    /// Adds the rank concerned, for kinds of errors that concern a rank.
     pub(crate) fn about(mut self, rank: i32) -> Error {
         let about_ranks = [ErrorKind::Truncated, ErrorKind::WrongType, ErrorKind::PeerFailed];
         if self.0.rank < 0 && about_ranks.contains(&self.0.kind) {
@@ -97,12 +97,13 @@ impl Error {
     }
 
     /// The rank concerned, in the communicator of the operation: the failed rank, or the sender of
-    /// the message. `None` if there is none, or it is unknown.
+    /// the message. `None` if the error concerns no rank or an unknown one.
     pub fn rank(&self) -> Option<Rank> {
         (self.0.rank >= 0).then_some(self.0.rank)
     }
 
-    /// The description with the values. The error displays as the operation and this text.
+    /// The description with the values. [`Display`](fmt::Display) shows the operation and this
+    /// text.
     pub fn detail(&self) -> &str {
         &self.0.detail
     }
@@ -115,7 +116,7 @@ impl Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Programs whose `main` returns a `Result` print an error in this form.
+        // A program whose `main` returns an error prints this form.
         write!(f, "{self} ({:?}, MPI error class {})", self.kind(), self.class())
     }
 }
@@ -128,10 +129,10 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Converts an error of the core. Panics if only the program can have caused it.
+/// Converts an error of the core. Panics if the program has caused the error.
 #[track_caller]
 pub(crate) fn settle<T>(operation: &'static str, result: Result<T, MpiError>) -> Result<T> {
-    // No closure: it would hide the caller.
+    // A closure would hide the caller's line from `track_caller`.
     match result {
         Ok(value) => Ok(value),
         Err(error) => Err(of_mpi(operation, &error)),
@@ -158,7 +159,7 @@ fn of_mpi(operation: &'static str, error: &MpiError) -> Error {
     out
 }
 
-/// The completion of a successful operation, or its error. `peer` is the partner of the operation.
+/// The completion of a successful operation, or its error. `peer` is the partner.
 #[track_caller]
 pub(crate) fn outcome(
     operation: &'static str,
@@ -171,7 +172,7 @@ pub(crate) fn outcome(
     }
 }
 
-/// The error for a complete operation that still uses its buffer: a defect of OxMPI.
+/// The error of a complete operation that still uses its buffer.
 pub(crate) fn buffer_still_used(operation: &'static str) -> Error {
     Error::new(
         ErrorKind::Other,

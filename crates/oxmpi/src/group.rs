@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::RangeBounds;
 
 /// An ordered set of processes of the job, each with a rank in the group. Groups are local values;
-/// [`Communicator::create`] makes a communicator of one.
+/// [`Communicator::create`] makes a communicator of a group.
 ///
 /// ```
 /// oxmpi::threads(4, |world| {
@@ -110,22 +110,23 @@ impl Group {
         self.with(valid("range", self.processes.include(&ranks)))
     }
 
-    /// The members of this group, then the members of `other` that are not in it (MPI_Group_union).
+    /// The members of this group, then the members of `other` that are not in this group
+    /// (MPI_Group_union).
     pub fn union(&self, other: &Group) -> Group {
         self.with(self.processes.union(&other.processes))
     }
 
-    /// The members that are also in `other`, in this group's order (MPI_Group_intersection).
+    /// The members that are also in `other`, in the order of this group (MPI_Group_intersection).
     pub fn intersection(&self, other: &Group) -> Group {
         self.with(self.processes.intersection(&other.processes))
     }
 
-    /// The members that are not in `other`, in this group's order (MPI_Group_difference).
+    /// The members that are not in `other`, in the order of this group (MPI_Group_difference).
     pub fn difference(&self, other: &Group) -> Group {
         self.with(self.processes.difference(&other.processes))
     }
 
-    /// The ranks in `other`, which must contain all members.
+    /// The ranks of all members in `other`. Panics if `other` lacks a member.
     #[track_caller]
     fn ranks_in(&self, operation: &str, other: &Group) -> Vec<Rank> {
         let ranks = self.translate(other);
@@ -135,14 +136,14 @@ impl Group {
         ranks.into_iter().flatten().collect()
     }
 
-    /// The rank of each member in `other`, in the order of ranks here; `None` for members that are
-    /// not in `other` (MPI_Group_translate_ranks).
+    /// The rank in `other` of each member, by the member's rank in this group; `None` for members
+    /// that are not in `other` (MPI_Group_translate_ranks).
     pub fn translate(&self, other: &Group) -> Vec<Option<Rank>> {
         let rank = |process| other.processes.rank_of(process).map(|rank| rank as Rank);
         self.processes.processes().map(rank).collect()
     }
 
-    /// Compares two groups; never [`Comparison::Congruent`] (MPI_Group_compare).
+    /// Compares two groups; never returns [`Comparison::Congruent`] (MPI_Group_compare).
     ///
     /// ```
     /// use oxmpi::Comparison;
@@ -191,10 +192,10 @@ impl<'u, L: Level> Communicator<'u, L> {
         }
     }
 
-    /// A communicator of the processes of `group`, with their ranks there; `None` for processes
-    /// that are not in it (MPI_Comm_create, MPI-5.0 section 7.4.2). All ranks of this communicator
-    /// must call it, with the same group or with disjoint groups, each of which gets a
-    /// communicator.
+    /// A communicator of the processes of `group`, with their ranks in the group (MPI_Comm_create,
+    /// MPI-5.0 section 7.4.2). Returns `None` for processes that are not in the group. All ranks of
+    /// this communicator must call this function. They give the same group, or disjoint groups,
+    /// each of which gets a communicator.
     ///
     /// ```
     /// oxmpi::threads(4, |world| {

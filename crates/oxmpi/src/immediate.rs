@@ -81,11 +81,11 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     }
 }
 
-/// Nonblocking collectives. Arguments and panics are those of the blocking form of the same name in
+/// Nonblocking collectives. Arguments and panics are those of the blocking form in
 /// [`Communicator`](crate::Communicator). A failure of a rank is an error of the call or of the
 /// wait.
 impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
-    /// Complete when all ranks have called it (MPI_Ibarrier).
+    /// The request is complete when all ranks have called this function (MPI_Ibarrier).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -437,8 +437,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         self.combines_within("iscan_in_place", call, data, op)
     }
 
-    /// [`exclusive_scan`](crate::Communicator::exclusive_scan) into existing memory, which rank 0
-    /// leaves unchanged (MPI_Iexscan).
+    /// [`exclusive_scan`](crate::Communicator::exclusive_scan) into existing memory (MPI_Iexscan).
+    /// `result` stays unchanged at rank 0.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {

@@ -1,10 +1,10 @@
-//! Message passing between the processes of a parallel program: MPI in Rust, not over a C MPI.
+//! Message passing between the processes of a parallel program: MPI in Rust, without a C MPI.
 //!
 //! # The first program
 //!
-//! A *job* is a number of processes, the *ranks*, that `mpirun -n N PROGRAM` starts. Each calls
-//! [`init`] and communicates with the others through a [`Communicator`]; a program started without
-//! `mpirun` is a job of one rank.
+//! `mpirun -n N PROGRAM` starts a *job* of N processes, the *ranks*. Each rank calls [`init`] and
+//! communicates with the others through a [`Communicator`]. A program started without `mpirun` is a
+//! job of one rank.
 //!
 //! ```
 //! fn main() -> oxmpi::Result<()> {
@@ -17,12 +17,12 @@
 //! ```
 //!
 //! A process can be initialised once. For experiments and tests, [`threads`] runs several ranks in
-//! one process, as the examples of these pages do.
+//! one process; the examples of these pages use it.
 //!
 //! # Messages
 //!
-//! A message goes to a rank and has a *tag*, a number by which the receiver distinguishes messages.
-//! The received vector is as long as the sent data:
+//! A message goes to a rank and has a *tag*, a number by which the receiver selects messages. The
+//! received vector has the length of the sent data:
 //!
 //! ```
 //! oxmpi::threads(2, |world| {
@@ -35,15 +35,15 @@
 //! });
 //! ```
 //!
-//! [`recv_into`](Communicator::recv_into) receives into existing memory. A long
-//! [`send`](Communicator::send) waits for its receiver: two ranks that exchange data use
-//! [`sendrecv`](Communicator::sendrecv), or requests. A partner may be an `Option` of a rank:
-//! `None` means no partner, as beyond the edge of a grid.
+//! [`recv_into`](Communicator::recv_into) receives into existing memory. A
+//! [`send`](Communicator::send) of a long message waits for its receiver, so two ranks that
+//! exchange data use [`sendrecv`](Communicator::sendrecv) or requests. The partner may be an
+//! `Option` of a rank: `None` means no partner, for example beyond the edge of a grid.
 //!
 //! # Requests
 //!
-//! A program can compute during a communication. A [`Request`] takes the buffer and returns it on
-//! completion; [`wait_all`] and [`RequestSet`] wait for several requests:
+//! A program can compute while messages are under way. A [`Request`] takes the buffer, and returns
+//! it on completion. [`wait_all`] and [`RequestSet`] wait for several requests:
 //!
 //! ```
 //! oxmpi::threads(2, |world| {
@@ -56,8 +56,8 @@
 //! });
 //! ```
 //!
-//! A [`scope`](Communicator::scope) borrows buffers instead; all requests that were started in it
-//! are complete when it returns:
+//! A [`scope`](Communicator::scope) borrows buffers instead. All requests that start in a scope are
+//! complete when it returns:
 //!
 //! ```
 //! oxmpi::threads(2, |world| {
@@ -71,13 +71,13 @@
 //! });
 //! ```
 //!
-//! A message that is repeated with the same partner can be described once: [`Persistent`]. A
-//! message that is examined before it is received is a [`Message`].
+//! A [`Persistent`] message is described once and sent or received repeatedly. A [`Message`] is
+//! examined before it is received.
 //!
 //! # Structs
 //!
 //! Messages consist of [`Element`]s: numbers, arrays and tuples of elements, and structs of
-//! elements, nested to any depth. Padding is not sent: this struct has 13 bytes in a message.
+//! elements, nested to any depth. Padding is not sent, so this struct has 13 bytes in a message:
 //!
 //! ```
 //! #[derive(oxmpi::Element, Clone, Copy, Debug, PartialEq)]
@@ -99,8 +99,8 @@
 //! });
 //! ```
 //!
-//! A message could bring any pattern of bits, so a type with invalid patterns is no element. The
-//! compiler reports such a type, with an alternative:
+//! A message can contain any pattern of bits, so a type with invalid patterns is no element. The
+//! compiler reports such a type:
 //!
 //! ```compile_fail,E0277
 //! oxmpi::threads(1, |world| {
@@ -127,7 +127,7 @@
 //! # Matrices
 //!
 //! Buffers need not be contiguous. [`Strided`] and [`StridedMut`] are rectangles of a matrix, such
-//! as a column, and are accepted wherever a slice is:
+//! as a column. They are accepted wherever a slice is:
 //!
 //! ```
 //! use oxmpi::{Strided, StridedMut};
@@ -144,8 +144,8 @@
 //!
 //! # Collectives
 //!
-//! All ranks of a communicator call a collective, in the same order. A result that only the root
-//! gets is an `Option`:
+//! All ranks of a communicator call its collectives in the same order. If only the root gets a
+//! result, the result is an `Option`:
 //!
 //! ```
 //! oxmpi::threads(4, |world| {
@@ -158,15 +158,17 @@
 //! });
 //! ```
 //!
-//! Any function of two elements is an operation: [`Op::commutative`], [`Op::ordered`]. Most
-//! collectives have forms that write into existing memory (`_into`), that replace their argument
-//! (`_in_place`), and that do not block (in a [`Scope`], with the prefix `i`).
+//! Any associative function of two elements can be an operation: [`Op::commutative`],
+//! [`Op::ordered`]. Most collectives have a form that writes into existing memory (`_into`), one
+//! that replaces its argument (`_in_place`), and one that does not block (in a [`Scope`], with the
+//! prefix `i`).
 //!
 //! # Communicators
 //!
-//! Messages of one communicator are never received in another: a library uses a
-//! [`dup`](Communicator::dup) of its caller's communicator. [`split`](Communicator::split) and
-//! [`create`](Communicator::create) make smaller ones, the latter from [`Group`]s:
+//! A message of one communicator is never received in another. So a library uses a
+//! [`dup`](Communicator::dup) of its caller's communicator. [`split`](Communicator::split) makes
+//! smaller communicators by colours, and [`create`](Communicator::create) makes one from a
+//! [`Group`]:
 //!
 //! ```
 //! oxmpi::threads(4, |world| {
@@ -182,30 +184,31 @@
 //! |---|---|
 //! | start and end | [`init`], [`init_threaded`], [`Universe`], [`threads`] |
 //! | communicators, groups | [`Communicator`], [`Group`] |
-//! | blocking messages | `send`, `recv`, `sendrecv`, `probe` and others of [`Communicator`] |
+//! | blocking messages | `send`, `recv`, `sendrecv`, `probe` and others in [`Communicator`] |
 //! | messages examined before they are received | `mprobe`, `improbe`: [`Message`] |
 //! | nonblocking messages | `isend`, `issend`, `irecv`: [`Request`] owns its buffer |
 //! | messages with borrowed buffers | [`Communicator::scope`] |
 //! | several requests | [`wait_all`], [`RequestSet`] |
 //! | repeated messages | `send_init`, `recv_init`: [`Persistent`] |
-//! | collectives | of [`Communicator`], and with the prefix `i` of [`Scope`] |
+//! | collectives | in [`Communicator`], and with the prefix `i` in [`Scope`] |
 //! | send buffers | a [`Buffer`] of [`Element`]s: slices, arrays, vectors, [`Strided`] |
 //! | receive buffers | a [`BufferMut`] |
-//! | operations | [`Sum`], [`Max`] and others, [`MinLoc`], [`MaxLoc`]; else an [`Op`] |
+//! | operations | [`Sum`], [`Max`] and others, [`MinLoc`], [`MaxLoc`]; own ones as [`Op`] |
 //!
 //! # Errors and panics
 //!
-//! A problem that the network, another process or the machine can cause is an [`Error`], with its
-//! kind, the rank concerned, and a text: every function that communicates returns one if a rank has
-//! failed, or if memory is exhausted. A mistake that only the program can make (a rank that does
-//! not exist, a negative tag, slices of wrong lengths) panics at the line of the call, with the
+//! A problem that the network, another process or the machine can cause is an [`Error`] with its
+//! kind, the rank concerned, and a text. Every function that communicates returns an error if a
+//! rank has failed or memory is exhausted. A mistake of the program itself (a rank that does not
+//! exist, a negative tag, slices of wrong lengths) panics at the line of the call, with the
 //! argument and its value. No drop panics.
 //!
 //! # Threads
 //!
-//! [`Universe`] without a parameter belongs to the thread that called [`init`]: it and everything
-//! made from it is neither `Send` nor `Sync`, so that MPI costs no locks. [`init_threaded`] returns
-//! a [`Universe<Multiple>`](Universe), which all threads may use at the same time.
+//! A [`Universe`] without a parameter belongs to the thread that called [`init`]. The universe and
+//! everything made from it are neither `Send` nor `Sync`, so that MPI needs no locks.
+//! [`init_threaded`] returns a [`Universe<Multiple>`](Universe), which all threads may use at the
+//! same time.
 //!
 //! ```compile_fail,E0277
 //! # let universe = oxmpi::init()?;
@@ -235,7 +238,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-// The code of `#[derive(Element)]` names this crate, also within it.
+// The code of `#[derive(Element)]` names this crate, also inside it.
 extern crate self as oxmpi;
 
 mod collective;
@@ -291,7 +294,7 @@ pub use request::Request;
 pub use scope::{Scope, ScopedRequest};
 pub use universe::{Funneled, Level, Multiple, Universe, init, init_threaded, threads};
 
-/// For the code of `#[derive(Element)]` only: a wrong implementation of [`Element`] is unsound.
+/// For the code of `#[derive(Element)]`. A wrong implementation of [`Element`] is unsound.
 #[doc(hidden)]
 pub mod derive {
     pub use oxmpi_mem::element::{ElementShape, Member};

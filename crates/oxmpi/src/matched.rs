@@ -1,4 +1,4 @@
-//! Messages that were probed and are not received yet (MPI-5.0 section 3.8.2).
+//! Messages that are matched by a probe and received later (MPI-5.0 section 3.8.2).
 
 use crate::communicator::Communicator;
 use crate::error::{Result, settle};
@@ -14,8 +14,8 @@ use oxmpi_mem::regions::BufferMut;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A message that was taken out of its communicator: only its owner can receive it, once. On drop
-/// the message is received and discarded, so that its sender does not wait for ever.
+/// A message that a probe has taken: only its owner can receive it, once. On drop the message is
+/// received and discarded, so that its sender does not wait for ever.
 ///
 /// ```compile_fail,E0382
 /// oxmpi::threads(1, |world| {
@@ -124,7 +124,7 @@ impl<'u, L: Level> Message<'u, L> {
         self.recv_as("recv", room)
     }
 
-    /// Receives into `made` if it is long enough, or else into a new vector.
+    /// Receives into `made` if it is long enough, otherwise into a new vector.
     #[track_caller]
     pub(crate) fn recv_as<T: Element>(
         mut self,
@@ -164,7 +164,8 @@ impl<'u, L: Level> Message<'u, L> {
         received::<B::Element>(operation, settle(operation, done), source)
     }
 
-    /// Starts to receive the message into `buffer`, which must be long enough (MPI_Imrecv).
+    /// Starts to receive the message into `buffer`, which must be as long as the message
+    /// (MPI_Imrecv).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -192,7 +193,7 @@ impl<L: Level> Drop for Message<'_, L> {
         if let Some(raw) = self.raw.take()
             && let Ok(request) = self.process.imrecv(raw, UserBuf::empty())
         {
-            // It cannot fail: the request was just made.
+            // Cannot fail: the request was just made.
             let _ = self.process.free_request(request.raw());
         }
     }

@@ -10,36 +10,36 @@ use oxmpi_mem::element::Element;
 use oxmpi_mem::memory::{lend_buffer, lend_buffer_mut, lend_mut, view_of, zeros};
 use oxmpi_mem::regions::{Buffer, BufferMut};
 
-/// A number from 0 to 2^31-1 that the sender chooses, by which receivers distinguish messages.
+/// A number from 0 to 2^31-1 that the sender chooses, and by which a receiver selects messages.
 pub type Tag = i32;
 
-/// The destination of a message. A rank, or `Some` rank, converts to it; `None` means no
-/// destination, as beyond the edge of a grid.
+/// The destination of a message. A rank or an `Option` of a rank converts to it; `None` means no
+/// destination, for example beyond the edge of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dest {
     /// A rank.
     Rank(Rank),
-    /// None: the send does nothing (MPI_PROC_NULL, MPI-5.0 section 3.10).
+    /// No destination: the send does nothing (MPI_PROC_NULL, MPI-5.0 section 3.10).
     Nobody,
 }
 
-/// The source of a message. A rank, or `Some` rank, converts to it; `None` means no source.
+/// The source of a message. A rank or an `Option` of a rank converts to it; `None` means no source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A rank.
     Rank(Rank),
     /// Any rank (MPI_ANY_SOURCE).
     Any,
-    /// None: the receive does nothing (MPI_PROC_NULL).
+    /// No source: the receive does nothing (MPI_PROC_NULL).
     Nobody,
 }
 
 /// The tags that a receive accepts. A [`Tag`] converts to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagMatch {
-    /// This tag.
+    /// Only this tag.
     Is(Tag),
-    /// Any (MPI_ANY_TAG).
+    /// Any tag (MPI_ANY_TAG).
     Any,
 }
 
@@ -79,12 +79,12 @@ impl From<Tag> for TagMatch {
 }
 
 impl Dest {
-    /// The core's number, where negative numbers are constants. Panics on a negative rank.
+    /// The number for the core, where negative numbers are constants. Panics on a negative rank.
     #[track_caller]
     pub(crate) fn raw(self) -> i32 {
         match self {
             Dest::Rank(r) if r < 0 => {
-                panic!("dest is rank {r}; ranks begin at 0, and nobody is Dest::Nobody")
+                panic!("dest is rank {r}; ranks begin at 0; for no destination, use Dest::Nobody")
             }
             Dest::Rank(r) => r,
             Dest::Nobody => abi::MPI_PROC_NULL,
@@ -97,7 +97,7 @@ impl Source {
     pub(crate) fn raw(self) -> i32 {
         match self {
             Source::Rank(r) if r < 0 => {
-                panic!("source is rank {r}; ranks begin at 0, and anybody is ANY_SOURCE")
+                panic!("source is rank {r}; ranks begin at 0; for any source, use ANY_SOURCE")
             }
             Source::Rank(r) => r,
             Source::Any => abi::MPI_ANY_SOURCE,
@@ -111,7 +111,7 @@ impl TagMatch {
     pub(crate) fn raw(self) -> i32 {
         match self {
             TagMatch::Is(tag) if tag < 0 => {
-                panic!("tag is {tag}; tags begin at 0, and any tag is ANY_TAG")
+                panic!("tag is {tag}; tags begin at 0; for any tag, use ANY_TAG")
             }
             TagMatch::Is(tag) => tag,
             TagMatch::Any => abi::MPI_ANY_TAG,
@@ -138,7 +138,6 @@ pub struct Status {
 
 impl Status {
     pub(crate) fn new(completion: &Completion) -> Status {
-        // The message is in this process's memory, or was probed; its length fits.
         Status {
             source: completion.source,
             tag: completion.tag,
@@ -146,22 +145,23 @@ impl Status {
         }
     }
 
-    /// The sender; `None` if the source was [`Source::Nobody`], so that there was no message.
+    /// The sender; `None` if the source was [`Source::Nobody`].
     pub fn source(&self) -> Option<Rank> {
         (self.source >= 0).then_some(self.source)
     }
 
-    /// The tag; negative if there was no message.
+    /// The tag; negative if the source was [`Source::Nobody`].
     pub fn tag(&self) -> Tag {
         self.tag
     }
 
-    /// The length in bytes, without padding.
+    /// The length in bytes. Padding does not count.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The length in elements of `T`; `None` if it is no whole number of elements (MPI_Get_count).
+    /// The length in elements of `T`; `None` if the message is no whole number of `T`
+    /// (MPI_Get_count).
     pub fn count<T: Element>(&self) -> Option<usize> {
         self.bytes
             .is_multiple_of(size_of_element::<T>())
@@ -169,13 +169,13 @@ impl Status {
     }
 }
 
-/// The bytes of an element in a message. Types without bytes cannot be sent.
+/// The bytes of an element in a message. A type without bytes does not compile.
 pub(crate) const fn size_of_element<T: Element>() -> usize {
     const { assert!(T::SHAPE.data_bytes() > 0, "a type without bytes cannot be sent") };
     T::SHAPE.data_bytes()
 }
 
-/// Checks that a message consists of whole elements.
+/// Fails unless the message consists of whole elements.
 pub(crate) fn whole<T: Element>(operation: &'static str, status: Status) -> Result<Status> {
     match status.count::<T>() {
         Some(_) => Ok(status),
@@ -197,9 +197,10 @@ fn not_whole<T: Element>(operation: &'static str, status: Status) -> Error {
 }
 
 impl<L: Level> Communicator<'_, L> {
-    /// Sends; returns when the caller may reuse `data`, which for a long message means that the
-    /// receiver is taking it (MPI_Send, MPI-5.0 section 3.2.1). So two ranks that both send before
-    /// they receive may wait for each other for ever: see [`sendrecv`](Communicator::sendrecv).
+    /// Sends a message, and returns when the caller may reuse `data` (MPI_Send, MPI-5.0 section
+    /// 3.2.1). The send of a long message returns only after its receiver has begun to receive it.
+    /// So two ranks that both send before they receive may wait for each other for ever; see
+    /// [`sendrecv`](Communicator::sendrecv).
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -220,7 +221,7 @@ impl<L: Level> Communicator<'_, L> {
         self.send_as("send", Mode::Standard, data, dest.into(), tag)
     }
 
-    /// Sends; returns when the receiver has begun to receive (MPI_Ssend).
+    /// Sends a message, and returns when the receiver has begun to receive it (MPI_Ssend).
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -252,7 +253,7 @@ impl<L: Level> Communicator<'_, L> {
     ) -> Result<()> {
         let _ = size_of_element::<B::Element>();
         let dest = dest.raw();
-        // The fast path first; the general path can wait, and reports errors.
+        // The general path can wait, and reports errors.
         if mode == Mode::Standard
             && view_of(data, |bytes| self.process.send_now(&self.core, bytes, dest, tag))
                 == Some(true)
@@ -277,7 +278,7 @@ impl<L: Level> Communicator<'_, L> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::WrongType`] if the message is no whole number of `T`; the message is lost then.
+    /// [`ErrorKind::WrongType`] if the message is no whole number of `T`. The message is then lost.
     #[track_caller]
     pub fn recv<T: Element>(
         &self,
@@ -286,16 +287,15 @@ impl<L: Level> Communicator<'_, L> {
     ) -> Result<(Vec<T>, Status)> {
         let (source, tag) = (source.into(), tag.into());
         loop {
-            // Allocated before the message is taken: without memory the message stays.
+            // Memory is allocated before the message is taken: without memory the message stays.
             let room = room_for::<T>("recv", self.probe_as("recv", source, tag)?)?;
-            // Another thread may have taken the message meanwhile.
             if let Some(message) = self.improbe_as("recv", source, tag)? {
                 return message.recv_as("recv", room);
             }
         }
     }
 
-    /// Receives into `buffer` (MPI_Recv). [`Status::count`] is the length of the message.
+    /// Receives a message into `buffer` (MPI_Recv). [`Status::count`] is the length of the message.
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -311,8 +311,9 @@ impl<L: Level> Communicator<'_, L> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Truncated`] if the message is longer than `buffer`, which then has its
-    /// beginning; [`ErrorKind::WrongType`] if it is no whole number of elements.
+    /// [`ErrorKind::Truncated`] if the message is longer than `buffer`, which then has the
+    /// beginning of the message. [`ErrorKind::WrongType`] if the message is no whole number of
+    /// elements.
     #[track_caller]
     pub fn recv_into<B: BufferMut + ?Sized>(
         &self,
@@ -327,7 +328,7 @@ impl<L: Level> Communicator<'_, L> {
         received::<B::Element>("recv_into", settle("recv_into", done), source)
     }
 
-    /// Sends and receives at the same time, which cannot deadlock (MPI_Sendrecv).
+    /// Sends and receives at the same time, so that an exchange cannot deadlock (MPI_Sendrecv).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -360,7 +361,7 @@ impl<L: Level> Communicator<'_, L> {
         received::<R::Element>("sendrecv", settle("sendrecv", done), source)
     }
 
-    /// Sends the content of `data` and receives into it (MPI_Sendrecv_replace).
+    /// Sends the content of `data`, and receives into `data` (MPI_Sendrecv_replace).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -372,7 +373,8 @@ impl<L: Level> Communicator<'_, L> {
     /// ```
     ///
     /// # Errors
-    /// As [`sendrecv`](Communicator::sendrecv); [`ErrorKind::NoMemory`] for a copy of the data.
+    /// As [`sendrecv`](Communicator::sendrecv), and [`ErrorKind::NoMemory`] if `data` cannot be
+    /// copied.
     #[track_caller]
     pub fn sendrecv_replace<B: BufferMut + ?Sized>(
         &self,
@@ -388,7 +390,7 @@ impl<L: Level> Communicator<'_, L> {
         self.sendrecv(&copy, dest, send_tag, data, source, receive_tag)
     }
 
-    /// Waits until a message has come, and does not take it (MPI_Probe).
+    /// Waits until a message has come, without receiving it (MPI_Probe).
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -402,7 +404,8 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// Another thread may receive the message first: then use [`mprobe`](Communicator::mprobe).
+    /// If several threads receive, use [`mprobe`](Communicator::mprobe): another thread may receive
+    /// the probed message first.
     #[track_caller]
     pub fn probe(&self, source: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Status> {
         self.probe_as("probe", source.into(), tag.into())
@@ -415,7 +418,8 @@ impl<L: Level> Communicator<'_, L> {
         settle(operation, found).map(|c| Status::new(&c)).map_err(|e| e.about(source))
     }
 
-    /// Probes whether a message has come (MPI_Iprobe).
+    /// Returns the status of a message that has come, if there is one, without receiving it
+    /// (MPI_Iprobe).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -437,7 +441,6 @@ impl<L: Level> Communicator<'_, L> {
     }
 }
 
-/// A vector of `len` zeros for an operation to fill.
 pub(crate) fn room<T: Element>(operation: &'static str, len: usize) -> Result<Vec<T>> {
     zeros(len).map_err(|e| Error::new(ErrorKind::NoMemory, operation, e.to_string()))
 }
@@ -446,7 +449,6 @@ pub(crate) fn room_for<T: Element>(operation: &'static str, status: Status) -> R
     room(operation, status.bytes.div_ceil(size_of_element::<T>()))
 }
 
-/// The status or the error of a completed receive from `source`.
 #[track_caller]
 pub(crate) fn received<T: Element>(
     operation: &'static str,

@@ -22,7 +22,7 @@ pub trait Number: Arithmetic {}
 pub trait Integer: Number {}
 
 pub(crate) mod sealed {
-    /// The type's representation in the kernels.
+    /// A type that the kernels can combine.
     pub trait Represented {
         const SCALAR: oxmpi_mem::kernels::Scalar;
     }
@@ -95,17 +95,18 @@ impl<T: Element> Op<T> {
     /// });
     /// ```
     ///
-    /// If the function panics, the panic leaves the reduction on that rank after the reduction has
-    /// ended; the results of other ranks are undefined.
+    /// If the function panics, this rank completes the reduction and then panics. The results of
+    /// other ranks are undefined.
     pub fn commutative(function: impl Fn(&T, &T) -> T + Send + Sync + 'static) -> Op<T> {
         Op { kind: OpKind::Function { function: Arc::new(function), commutative: true } }
     }
 
-    /// [`commutative`](Op::commutative) with the operands in the order of ranks.
+    /// [`commutative`](Op::commutative) for an associative function of the operands in the order of
+    /// ranks.
     ///
     /// ```
     /// use oxmpi::Op;
-    /// // Functions x -> a x + b, one after the other.
+    /// // Functions x -> a x + b, composed in the order of ranks.
     /// let after = |f: &[i64; 2], g: &[i64; 2]| [g[0] * f[0], g[0] * f[1] + g[1]];
     /// oxmpi::threads(3, |world| {
     ///     let mine = [2, i64::from(world.rank())];
@@ -131,7 +132,7 @@ impl<T: Element> Op<T> {
         match self.kind {
             OpKind::Kernel(op, scalar) => {
                 let Some(kernel) = kernels::kernel(op, scalar) else {
-                    // The conversions below exist only for pairs with a kernel: a test checks it.
+                    // A test checks that each conversion below has a kernel.
                     unreachable!("no kernel for {op:?} of {scalar:?}")
                 };
                 Lowered { combine: Combine::Kernel(kernel), user: None, panic: Panic::default() }
@@ -151,7 +152,7 @@ pub(crate) struct Lowered {
     pub(crate) panic: Panic,
 }
 
-/// The panic of the program's function, until the reduction has ended.
+/// A panic of the program's function, kept until the reduction has ended.
 #[derive(Clone, Default)]
 pub(crate) struct Panic(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
 
@@ -168,7 +169,7 @@ impl Panic {
     }
 }
 
-/// Catches panics, which must not leave the reduction half done.
+/// Calls `function` on buffers, and keeps its panics: a panic must not leave a reduction half done.
 fn guarded<T: Element>(function: Arc<Function<T>>, panic: Panic) -> UserCall {
     Arc::new(move |reduction: &UserReduction| {
         let combined = catch_unwind(AssertUnwindSafe(|| {
@@ -185,7 +186,7 @@ fn guarded<T: Element>(function: Arc<Function<T>>, panic: Panic) -> UserCall {
     })
 }
 
-/// Copies the elements: the buffers are unaligned, and others may access them.
+/// Copies the elements, since the buffers are unaligned and shared.
 fn values<T: Element>(buffer: &UserBuf) -> Vec<T> {
     let mut all = match zeros(buffer.packed_len() / size_of_element::<T>()) {
         Ok(all) => all,

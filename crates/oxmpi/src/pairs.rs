@@ -33,7 +33,7 @@ pub struct Located<T> {
     pub index: i32,
 }
 
-/// The smallest value with its index; of equal values, the one with the lowest index (MPI_MINLOC,
+/// The smallest value with its index. Of equal values, the one with the lowest index (MPI_MINLOC,
 /// MPI-5.0 section 6.9.4).
 ///
 /// ```
@@ -46,7 +46,7 @@ pub struct Located<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MinLoc;
 
-/// The largest value with its index; of equal values, the one with the lowest index (MPI_MAXLOC).
+/// The largest value with its index. Of equal values, the one with the lowest index (MPI_MAXLOC).
 ///
 /// ```
 /// use oxmpi::{Located, MaxLoc};

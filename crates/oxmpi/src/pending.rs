@@ -8,7 +8,7 @@ pub trait Pending: sealed::Pending + Sized {
     /// The result of a wait.
     type Output;
 
-    /// Private: only this crate can make a `sealed::Done`.
+    /// The type of `done` is private, so only this crate can call it.
     #[doc(hidden)]
     fn finish(self, done: sealed::Done) -> Result<Self::Output>;
 }
@@ -31,7 +31,6 @@ pub(crate) mod sealed {
 
 #[track_caller]
 pub(crate) fn wait<R: Pending>(request: R) -> Result<R::Output> {
-    // The request exists until `finish` consumes its owner.
     let done = settle("wait", request.process().wait_raw(request.id().raw()))?;
     request.finish(sealed::Done(done))
 }
@@ -53,7 +52,8 @@ pub(crate) fn wait<R: Pending>(request: R) -> Result<R::Output> {
 /// ```
 ///
 /// # Errors
-/// The first error, after all requests are complete. A [`RequestSet`] returns the result of each.
+/// The first error, after all requests are complete. To get the result of each, use a
+/// [`RequestSet`].
 #[track_caller]
 pub fn wait_all<R: Pending>(requests: impl IntoIterator<Item = R>) -> Result<Vec<R::Output>> {
     let requests: Vec<R> = requests.into_iter().collect();
@@ -68,7 +68,7 @@ pub fn wait_all<R: Pending>(requests: impl IntoIterator<Item = R>) -> Result<Vec
     all
 }
 
-/// Requests that are waited for as they complete. Each has an index, in order of insertion.
+/// A set of requests that are returned as they complete. Each has an index, in order of insertion.
 ///
 /// ```
 /// oxmpi::threads(3, |world| {
@@ -86,13 +86,13 @@ pub fn wait_all<R: Pending>(requests: impl IntoIterator<Item = R>) -> Result<Vec
 /// });
 /// ```
 ///
-/// Requests in the set are dropped with it.
+/// When the set is dropped, its requests are dropped.
 #[derive(Debug)]
 pub struct RequestSet<R> {
     requests: Vec<Option<R>>,
 }
 
-/// A completed request of a set: its index and its result.
+/// The index and the result of a completed request of a set.
 pub type Indexed<R> = (usize, Result<<R as Pending>::Output>);
 
 impl<R> Default for RequestSet<R> {
@@ -138,7 +138,7 @@ impl<R: Pending> RequestSet<R> {
         self.requests.len() - 1
     }
 
-    /// The number of requests that are not complete.
+    /// The number of requests that were not returned yet.
     pub fn len(&self) -> usize {
         self.requests.iter().flatten().count()
     }
@@ -159,7 +159,7 @@ impl<R: Pending> RequestSet<R> {
         Some((index, request.finish(sealed::Done(done))))
     }
 
-    /// Completes requests. `done` has positions in `open`, with completions.
+    /// Returns requests of the set. `done` has positions in `open`, with completions.
     #[track_caller]
     fn give_all(
         &mut self,
@@ -173,12 +173,13 @@ impl<R: Pending> RequestSet<R> {
         given
     }
 
-    /// Any request of the set, for access to the process, which all requests of one type share.
+    /// Any request of the set. It gives access to the process, which all requests share.
     fn any(&self) -> Option<&R> {
         self.requests.iter().flatten().next()
     }
 
-    /// Waits for one request; returns its index and result, `None` without requests (MPI_Waitany).
+    /// Waits for one request, and returns its index and result; `None` if the set is empty
+    /// (MPI_Waitany).
     #[track_caller]
     pub fn wait_any(&mut self) -> Option<Indexed<R>> {
         let (open, ids) = self.open();
@@ -187,7 +188,7 @@ impl<R: Pending> RequestSet<R> {
         self.give(open[at], completion)
     }
 
-    /// Returns one complete request, if there is one (MPI_Testany).
+    /// Returns one completed request, if any (MPI_Testany).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -211,7 +212,7 @@ impl<R: Pending> RequestSet<R> {
         self.give(open[at], completion)
     }
 
-    /// Waits for at least one request and returns all complete ones (MPI_Waitsome).
+    /// Waits for at least one request, and returns all completed ones (MPI_Waitsome).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -236,7 +237,7 @@ impl<R: Pending> RequestSet<R> {
         self.give_all(&open, done)
     }
 
-    /// Returns all complete requests (MPI_Testsome).
+    /// Returns all completed requests without waiting (MPI_Testsome).
     #[track_caller]
     pub fn test_some(&mut self) -> Vec<Indexed<R>> {
         let (open, ids) = self.open();
@@ -245,7 +246,7 @@ impl<R: Pending> RequestSet<R> {
         self.give_all(&open, done)
     }
 
-    /// Waits for all requests and returns them in the order of their indices (MPI_Waitall).
+    /// Waits for all requests, and returns them in the order of their indices (MPI_Waitall).
     #[track_caller]
     pub fn wait_all(&mut self) -> Vec<Indexed<R>> {
         let mut given = Vec::with_capacity(self.requests.len());
@@ -258,7 +259,7 @@ impl<R: Pending> RequestSet<R> {
     }
 }
 
-/// The core knows all requests of a set, as they exist until `finish` consumes them.
+/// Requests of a set exist until `finish` consumes them, so the core knows them.
 #[track_caller]
 fn expect_known<T: Default>(answer: oxmpi_objects::error::Result<T>) -> T {
     match answer {

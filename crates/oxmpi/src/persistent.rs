@@ -15,7 +15,7 @@ use oxmpi_mem::memory::Owned;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A message, with its buffer, for each [start](Persistent::start).
+/// A message that can be [started](Persistent::start) repeatedly, with its buffer.
 ///
 /// ```
 /// oxmpi::threads(2, |world| {
@@ -34,7 +34,8 @@ use std::marker::PhantomData;
 /// ```
 ///
 /// # Drop
-/// As a [`Request`](crate::Request): a started send is delivered, a receive is withdrawn.
+/// As for a [`Request`](crate::Request): a started send is delivered, a started receive is
+/// withdrawn.
 pub struct Persistent<'u, T: Element, L: Level = Funneled> {
     process: &'u Process<Routes>,
     id: RequestId,
@@ -47,8 +48,8 @@ pub struct Persistent<'u, T: Element, L: Level = Funneled> {
 
 /// A started [`Persistent`] message. Its buffer can be used again after the wait.
 ///
-/// On drop, a send continues, and a receive is withdrawn if no message was matched with it yet. The
-/// next use of the buffer and the next start wait for the message first.
+/// On drop, a send continues. A receive is withdrawn if no message is matched with it. The next
+/// start, and the next use of the buffer, first wait for the message.
 #[must_use = "a receive that is dropped is withdrawn; wait for it"]
 pub struct Started<'p, 'u, T: Element, L: Level = Funneled> {
     message: &'p mut Persistent<'u, T, L>,
@@ -80,7 +81,7 @@ impl<'u, L: Level> Communicator<'u, L> {
     ) -> Result<Persistent<'u, T, L>> {
         let _ = size_of_element::<T>();
         let dest = dest.into().raw();
-        // Each start passes the buffer, which belongs to the program between starts.
+        // The program can change the buffer between starts, so each start passes the buffer.
         let made = self.process.send_init(&self.core, Mode::Standard, UserBuf::empty(), dest, tag);
         Ok(self.persistent(settle("send_init", made)?, MessageKind::Send, dest, data))
     }
@@ -120,7 +121,7 @@ impl<'u, L: Level> Communicator<'u, L> {
 }
 
 impl<'u, T: Element, L: Level> Persistent<'u, T, L> {
-    /// Starts the message (MPI_Start), after a wait for an earlier start.
+    /// Starts the message (MPI_Start). Waits first for an earlier start to complete.
     #[track_caller]
     pub fn start(&mut self) -> Result<Started<'_, 'u, T, L>> {
         self.rest();
@@ -131,10 +132,10 @@ impl<'u, T: Element, L: Level> Persistent<'u, T, L> {
         Ok(Started { message: self })
     }
 
-    /// The buffer, after a wait for an earlier start.
+    /// The buffer. Waits first for an earlier start to complete.
     ///
     /// # Panics
-    /// If the library still used the buffer, which would be a defect.
+    /// If the library still uses the buffer, which would be a defect.
     pub fn data(&mut self) -> &mut [T] {
         self.rest();
         match self.buffer.as_mut().map(Owned::as_slice) {
@@ -164,7 +165,6 @@ impl<'u, T: Element, L: Level> Persistent<'u, T, L> {
 
     fn rest(&mut self) {
         if self.active {
-            // The request exists until it is freed.
             let _ = self.process.wait_raw(self.id.raw());
             self.active = false;
         }
@@ -172,13 +172,13 @@ impl<'u, T: Element, L: Level> Persistent<'u, T, L> {
 
     fn withdraw(&self) {
         if self.active && self.kind == MessageKind::Receive {
-            // It cannot fail: the request exists.
+            // Cannot fail: the request exists.
             let _ = self.process.cancel(self.id.raw());
         }
     }
 
     fn free(&self) {
-        // It cannot fail: the request exists.
+        // Cannot fail: the request exists.
         let _ = self.process.free_request(self.id.raw());
     }
 
@@ -211,7 +211,8 @@ impl<T: Element, L: Level> Started<'_, '_, T, L> {
         is_complete(self.message.process, self.message.id)
     }
 
-    /// Withdraws an unmatched message and returns `None`, or waits for it (MPI_Cancel).
+    /// Withdraws a message that is not matched yet and returns `None`. Otherwise waits for it
+    /// (MPI_Cancel).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {

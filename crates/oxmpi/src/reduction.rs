@@ -13,9 +13,9 @@ use oxmpi_mem::memory::{lend, lend_mut};
 use oxmpi_objects::error::Result as CoreResult;
 use oxmpi_plan::{Call, Shared};
 
-/// Descriptions of the calls for both forms, after a check of the arguments.
+/// Check the arguments of a call and describe it, for the blocking and the nonblocking form.
 impl<L: Level> Communicator<'_, L> {
-    /// `len` is the length of each rank's vector, `result` that of the root's result.
+    /// `len` is the length of each rank's vector; `result` is the length of the root's result.
     #[track_caller]
     pub(crate) fn reduce_call<T: Element>(
         &self,
@@ -86,7 +86,6 @@ impl<L: Level> Communicator<'_, L> {
         settle(operation, done)
     }
 
-    /// Combines data within a vector.
     #[track_caller]
     fn combines_within<T: Element>(
         &self,
@@ -116,8 +115,8 @@ pub(crate) fn exclusive_scan_call<T: Element>(len: usize, op: &Op<T>, in_place: 
 }
 
 impl<L: Level> Communicator<'_, L> {
-    /// Combines the vectors of all ranks, element by element, at `root`: `Some` there and `None`
-    /// elsewhere (MPI_Reduce, MPI-5.0 section 6.9.1). All vectors have the same length.
+    /// Combines the vectors of all ranks at `root`, element by element (MPI_Reduce, MPI-5.0 section
+    /// 6.9.1). Returns `Some` at `root` and `None` elsewhere. All vectors have the same length.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -138,7 +137,7 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_into("reduce", call, data, &mut result, op).map(|()| me.then_some(result))
     }
 
-    /// [`reduce`](Communicator::reduce) into existing memory: `result` is used only at `root`, and
+    /// [`reduce`](Communicator::reduce) into existing memory. `result` is used only at `root`, and
     /// may be empty elsewhere.
     ///
     /// ```
@@ -164,8 +163,8 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_into("reduce_into", call, data, result, op)
     }
 
-    /// [`reduce`](Communicator::reduce) with one buffer, which the result replaces at `root`
-    /// (MPI_Reduce with MPI_IN_PLACE at the root).
+    /// [`reduce`](Communicator::reduce) with one buffer (MPI_Reduce with MPI_IN_PLACE at the root).
+    /// At `root` the result replaces `data`.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -186,7 +185,8 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_within("reduce_in_place", call, data, op)
     }
 
-    /// Combines one value of each rank at `root`: `Some` there and `None` elsewhere (MPI_Reduce).
+    /// Combines one value of each rank at `root` (MPI_Reduce). Returns `Some` at `root` and `None`
+    /// elsewhere.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -204,8 +204,8 @@ impl<L: Level> Communicator<'_, L> {
         Ok(self.reduce(&[value], op, root)?.and_then(|all| all.first().copied()))
     }
 
-    /// Combines the vectors of all ranks, element by element, at all ranks (MPI_Allreduce, MPI-5.0
-    /// section 6.9.6). All vectors have the same length.
+    /// Combines the vectors of all ranks, element by element (MPI_Allreduce, MPI-5.0 section
+    /// 6.9.6). All ranks get the result. All vectors have the same length.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -246,7 +246,7 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_into("all_reduce_into", call, data, result, op)
     }
 
-    /// [`all_reduce`](Communicator::all_reduce) with one buffer, which the result replaces
+    /// [`all_reduce`](Communicator::all_reduce) with one buffer: the result replaces `data`
     /// (MPI_Allreduce with MPI_IN_PLACE).
     ///
     /// ```
@@ -267,7 +267,7 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_within("all_reduce_in_place", call, data, op)
     }
 
-    /// Combines one value of each rank at all ranks (MPI_Allreduce).
+    /// Combines one value of each rank, and returns the result at all ranks (MPI_Allreduce).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -318,7 +318,7 @@ impl<L: Level> Communicator<'_, L> {
     /// ```
     ///
     /// # Panics
-    /// If `blocks` does not divide into a block of the length of `block` for each rank.
+    /// If the length of `blocks` is not that of one `block` for each rank.
     #[track_caller]
     pub fn reduce_scatter_block_into<T: Element>(
         &self,
@@ -333,9 +333,9 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_into("reduce_scatter_block_into", call, blocks, block, op)
     }
 
-    /// [`reduce_scatter_block`](Communicator::reduce_scatter_block) with one buffer: the result,
-    /// which is returned, replaces its first block, and the other blocks become undefined
-    /// (MPI_Reduce_scatter_block with MPI_IN_PLACE).
+    /// [`reduce_scatter_block`](Communicator::reduce_scatter_block) with one buffer
+    /// (MPI_Reduce_scatter_block with MPI_IN_PLACE). The result replaces the first block and is
+    /// returned. The other blocks become undefined.
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -360,7 +360,8 @@ impl<L: Level> Communicator<'_, L> {
         Ok(&mut blocks[..len])
     }
 
-    /// Combines the vectors of ranks 0 to this one (MPI_Scan, MPI-5.0 section 6.11.1).
+    /// Combines the vectors of ranks 0 to this one, element by element (MPI_Scan, MPI-5.0 section
+    /// 6.11.1).
     ///
     /// ```
     /// oxmpi::threads(4, |world| {
@@ -376,7 +377,7 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_into("scan", call, data, &mut result, op).map(|()| result)
     }
 
-    /// [`scan`](Communicator::scan) with one buffer, which the result replaces (MPI_IN_PLACE).
+    /// [`scan`](Communicator::scan) with one buffer: the result replaces `data` (MPI_IN_PLACE).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -392,8 +393,8 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_within("scan_in_place", call, data, op)
     }
 
-    /// Combines the vectors of all ranks below this one, element by element; `None` at rank 0
-    /// (MPI_Exscan, MPI-5.0 section 6.11.2).
+    /// Combines the vectors of all ranks below this one, element by element (MPI_Exscan, MPI-5.0
+    /// section 6.11.2). Returns `None` at rank 0.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -414,8 +415,8 @@ impl<L: Level> Communicator<'_, L> {
         done.map(|()| (self.rank() > 0).then_some(result))
     }
 
-    /// [`exclusive_scan`](Communicator::exclusive_scan) with one buffer, which the result replaces,
-    /// except at rank 0 (MPI_Exscan with MPI_IN_PLACE).
+    /// [`exclusive_scan`](Communicator::exclusive_scan) with one buffer: the result replaces
+    /// `data`, except at rank 0 (MPI_Exscan with MPI_IN_PLACE).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {

@@ -13,15 +13,15 @@ use oxmpi_mem::memory::Owned;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A message under way with its buffer, which [`wait`](Request::wait) returns (MPI-5.0 section
-/// 3.7). [`wait_all`](crate::wait_all) waits for several, a [`RequestSet`](crate::RequestSet) in
-/// the order of completion.
+/// A message under way, with its buffer, which [`wait`](Request::wait) returns (MPI-5.0 section
+/// 3.7). [`wait_all`](crate::wait_all) waits for several requests, and a
+/// [`RequestSet`](crate::RequestSet) returns them in the order of completion.
 ///
 /// # Drop
-/// A send continues and is delivered; its buffer is freed afterwards. A receive is withdrawn if no
-/// message was matched with it yet; otherwise the message is received and discarded. A drop never
+/// A dropped send is delivered, and its buffer is freed afterwards. A dropped receive is withdrawn
+/// if no message is matched with it; otherwise its message is received and discarded. A drop never
 /// waits and never panics. A forgotten request (`std::mem::forget`) leaks its buffer, which stays
-/// valid as long as messages may come.
+/// valid while messages may come.
 #[must_use = "a receive that is dropped is withdrawn; wait for it"]
 pub struct Request<'u, T: Element, L: Level = Funneled> {
     process: &'u Process<Routes>,
@@ -58,9 +58,8 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
         Request { process, id, kind, peer, buffer: Some(buffer), level: PhantomData }
     }
 
-    /// Waits until the message is sent or received and returns the buffer, at its full length
-    /// (MPI_Wait). For a receive, [`Status::count`] is the filled length; for a send, the status is
-    /// meaningless.
+    /// Waits until the message is sent or received, and returns the whole buffer (MPI_Wait).
+    /// [`Status::count`] is the filled length of a receive. For a send the status has no meaning.
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -72,7 +71,7 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
     /// ```
     ///
     /// # Errors
-    /// As [`Communicator::send`] and [`Communicator::recv_into`]; the buffer is freed then.
+    /// As [`Communicator::send`] and [`Communicator::recv_into`]. The buffer is then freed.
     #[track_caller]
     pub fn wait(self) -> Result<(Vec<T>, Status)> {
         wait(self)
@@ -94,9 +93,9 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
         is_complete(self.process, self.id)
     }
 
-    /// Withdraws the message if it is not matched yet, and returns no status; otherwise waits for
-    /// it. Whether a message that has left was matched is decided by its receiver, at its next
-    /// progress (MPI_Cancel, MPI-5.0 section 3.8.4).
+    /// Withdraws a message that is not matched yet, and returns no status; otherwise waits for it
+    /// (MPI_Cancel, MPI-5.0 section 3.8.4). For a send that has left this process, the receiver
+    /// decides at its next progress.
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -119,7 +118,7 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
         Ok((buffer, (!gone).then_some(status)))
     }
 
-    /// The result of the complete request; the drop has nothing left to do.
+    /// The result of the completed request. Without its buffer, the drop does nothing.
     #[track_caller]
     fn complete(&mut self, operation: &'static str, done: Completion) -> Result<(Vec<T>, Status)> {
         let buffer = self.buffer.take();
@@ -130,7 +129,7 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
     }
 }
 
-/// Whether a request is complete. The request exists until a wait consumes its owner.
+/// Whether a request is complete; an unknown request counts as complete.
 pub(crate) fn is_complete(process: &Process<Routes>, id: RequestId) -> bool {
     !matches!(process.peek_raw(id.raw()), Ok(None))
 }
@@ -180,7 +179,7 @@ impl<T: Element, L: Level> Drop for Request<'_, T, L> {
         if self.buffer.is_none() {
             return;
         }
-        // Neither can fail: the request exists (see `is_complete`).
+        // Both calls cannot fail, since the request exists.
         if self.kind == MessageKind::Receive {
             let _ = self.process.cancel(self.id.raw());
         }
@@ -212,7 +211,8 @@ impl<'u, L: Level> Communicator<'u, L> {
         self.start_send("isend", Mode::Standard, data, dest.into(), tag)
     }
 
-    /// Starts to send `data`; complete when the receiver has begun to receive (MPI_Issend).
+    /// Starts to send `data`. The request is complete when the receiver has begun to receive
+    /// (MPI_Issend).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -248,7 +248,7 @@ impl<'u, L: Level> Communicator<'u, L> {
         Ok(Request::new(self.process, id, MessageKind::Send, dest, buffer))
     }
 
-    /// Starts to receive into `buffer`, which must be long enough (MPI_Irecv).
+    /// Starts to receive into `buffer`, which must be as long as the message (MPI_Irecv).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {

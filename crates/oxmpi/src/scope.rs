@@ -1,9 +1,9 @@
 //! Nonblocking messages with borrowed buffers.
 //!
-//! A request that borrows its buffer and waits in its destructor would be unsound: safe code may
-//! forget the request, and then use the buffer while a message is written into it. A closure cannot
-//! be forgotten: everything that is started in it ends before [`Communicator::scope`] returns, as
-//! in `std::thread::scope`.
+//! A request that borrows its buffer and waits in its destructor would be unsound. Safe code may
+//! forget the request and use the buffer while a message is written into it. A closure cannot be
+//! forgotten: everything that starts in it ends before [`Communicator::scope`] returns, as in
+//! `std::thread::scope`.
 
 use crate::communicator::Communicator;
 use crate::error::{Result, settle};
@@ -23,15 +23,17 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Starts messages and collectives with borrowed buffers; see [`Communicator::scope`]. Buffers live
-/// for `'scope`, which contains the whole call; requests for `'run`, until `f` returns.
+/// Starts messages and collectives with borrowed buffers; see [`Communicator::scope`]. Buffers are
+/// borrowed for `'scope`, which contains the whole call. Requests live for `'run`, until the
+/// closure returns.
 pub struct Scope<'run, 'scope, 'env: 'scope, L: Level> {
     pub(crate) communicator: &'run Communicator<'run, L>,
     pub(crate) lender: &'scope Lender<'scope, 'env>,
     running: &'run ScopeRequests<'run>,
 }
 
-/// The requests that were not waited for. All end on drop, before the buffers' loans do.
+/// The requests that the program has not waited for. Drop ends them while the buffers are still
+/// lent.
 struct ScopeRequests<'u> {
     process: &'u Process<Routes>,
     started: Mutex<BTreeMap<u64, ScopedOperation>>,
@@ -58,7 +60,7 @@ impl ScopedOperation {
         ScopedOperation { id, kind: ScopedKind::Message { kind, peer, complete: status_of::<T> } }
     }
 
-    /// `panic` holds a panic of the program's function.
+    /// `panic` holds a panic of the program's operation.
     pub(crate) fn collective(id: RequestId, panic: Option<Panic>) -> ScopedOperation {
         ScopedOperation { id, kind: ScopedKind::Collective { panic } }
     }
@@ -86,12 +88,12 @@ impl ScopeRequests<'_> {
         self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes the oldest request, for a wait by the scope.
+    /// Removes the oldest request, for which the scope waits.
     fn next(&self) -> Option<ScopedOperation> {
         self.started().pop_first().map(|(_, started)| started)
     }
 
-    /// Removes a request, for a wait by its owner.
+    /// Removes a request that its owner completes.
     fn remove(&self, key: u64) -> Option<ScopedOperation> {
         self.started().remove(&key)
     }
@@ -113,7 +115,8 @@ impl Drop for ScopeRequests<'_> {
             self.process.abandon(message.id.raw());
         }
         for collective in collectives {
-            // The other ranks need this one to complete the collective: only a panic abandons it.
+            // The other ranks need this rank to complete the collective, so only a panic abandons
+            // it.
             if std::thread::panicking() || self.process.wait_raw(collective.id.raw()).is_err() {
                 self.process.abandon(collective.id.raw());
             }
@@ -121,12 +124,13 @@ impl Drop for ScopeRequests<'_> {
     }
 }
 
-/// A message or collective of a [`Scope`]. After its drop the scope waits for it.
+/// A message or collective of a [`Scope`]. If the program drops the request, the scope waits for
+/// it.
 pub struct ScopedRequest<'run, L: Level> {
     running: &'run ScopeRequests<'run>,
     id: RequestId,
     key: u64,
-    /// `false` for a collective, which cannot be cancelled.
+    /// Collectives cannot be cancelled.
     is_message: bool,
     level: PhantomData<L>,
 }
@@ -146,8 +150,8 @@ impl<L: Level> fmt::Debug for ScopedRequest<'_, L> {
 }
 
 impl<L: Level> Communicator<'_, L> {
-    /// Runs `f`, which may start messages and collectives with borrowed buffers; all of them are
-    /// complete when this returns.
+    /// Runs `f`, which may start messages and collectives with borrowed buffers. All are complete
+    /// when this function returns.
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -179,13 +183,13 @@ impl<L: Level> Communicator<'_, L> {
     ///
     /// # Errors
     /// The error of `f`, or the first error of a request that `f` has not waited for. If `f` fails,
-    /// its messages are abandoned: they may not arrive, or arrive with other contents, and receives
-    /// are withdrawn. Its collectives are waited for, as other ranks need this one.
+    /// its messages are abandoned: a send may arrive with wrong contents or not at all, and
+    /// receives are withdrawn. Its collectives are completed, since other ranks need this one.
     ///
     /// # Panics
-    /// If `f` does; its messages and collectives are abandoned then, and the communicator cannot be
-    /// used for collectives any more. If the program's own operation panics in a reduction that `f`
-    /// has not waited for.
+    /// If `f` panics. Its messages and collectives are then abandoned, and the communicator cannot
+    /// be used for collectives any more. Also if the program's own operation panics in a reduction
+    /// that `f` has not waited for.
     #[track_caller]
     pub fn scope<'env, R>(
         &self,
@@ -196,7 +200,7 @@ impl<L: Level> Communicator<'_, L> {
             let scope = Scope { communicator: self, lender, running: &running };
             let result = f(&scope)?;
             let mut outcome = Ok(());
-            // All requests end, also after one has failed.
+            // All requests must end, even after one has failed.
             while let Some(started) = running.next() {
                 let done = settle("scope", self.process.wait_raw(started.id.raw()));
                 outcome =
@@ -236,7 +240,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         self.start_send("isend", Mode::Standard, data, dest.into(), tag)
     }
 
-    /// Starts to send `data`; complete when the receiver has begun to receive (MPI_Issend).
+    /// Starts to send `data`. The request is complete when the receiver has begun to receive
+    /// (MPI_Issend).
     #[track_caller]
     pub fn issend<B: Buffer + ?Sized>(
         &self,
@@ -293,8 +298,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
 }
 
 impl<L: Level> ScopedRequest<'_, L> {
-    /// Waits for the completion (MPI_Wait). The buffer stays lent until the end of the scope. The
-    /// status of a collective is meaningless.
+    /// Waits for the completion (MPI_Wait). The buffer stays lent until the end of the scope. For a
+    /// collective the status has no meaning.
     ///
     /// # Errors
     /// As the blocking form of the operation.
@@ -312,7 +317,8 @@ impl<L: Level> ScopedRequest<'_, L> {
         is_complete(self.running.process, self.id)
     }
 
-    /// Withdraws an unmatched message and returns `None`, or waits for it (MPI_Cancel).
+    /// Withdraws a message that is not matched yet and returns `None`. Otherwise waits for it
+    /// (MPI_Cancel).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -335,7 +341,6 @@ impl<L: Level> ScopedRequest<'_, L> {
     fn complete(&self, operation: &'static str, done: Completion) -> Result<Status> {
         match self.running.remove(self.key) {
             Some(started) => started.complete(operation, done),
-            // The scope outlives every use of its requests.
             None => unreachable!("a scoped request is gone; this is a defect of OxMPI"),
         }
     }

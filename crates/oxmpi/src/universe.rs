@@ -1,4 +1,4 @@
-//! This process as a rank of its job, from start to end.
+//! This process as a rank of its job, from the start to the end.
 
 use crate::Communicator;
 use crate::error::{Error, ErrorKind, Result, settle};
@@ -22,7 +22,7 @@ pub struct Funneled(PhantomData<*const ()>);
 #[derive(Debug)]
 pub struct Multiple(());
 
-/// The thread level. Objects of a level are `Send` and `Sync` if the level is.
+/// The thread level. Objects with a level are `Send` and `Sync` if the level is.
 pub trait Level: sealed::Sealed + 'static {}
 
 impl Level for Funneled {}
@@ -37,22 +37,21 @@ mod sealed {
 
 /// This process as a rank.
 ///
-/// It ends with [`finalize`](Universe::finalize) or on drop. Both wait until the receivers have all
-/// messages of this rank. A drop during a panic does not wait: `mpirun` then reports this rank and
-/// ends the job. `mpirun` does the same after a drop that finds lost messages.
+/// It ends by [`finalize`](Universe::finalize) or on drop. Both wait until the receivers have all
+/// messages of this rank. A drop during a panic does not wait; `mpirun` then reports this rank and
+/// ends the job. `mpirun` also ends the job if a drop finds that messages were lost.
 #[derive(Debug)]
 pub struct Universe<L: Level = Funneled> {
     process: Arc<Process<Routes>>,
     client: Arc<Client>,
-    /// [`finalize`](Universe::finalize) was called.
     is_over: bool,
     level: PhantomData<L>,
 }
 
 /// Makes this process a rank, for the calling thread only.
 ///
-/// Under `mpirun` it gets its rank from `mpirun`; otherwise it is rank 0 of 1. It can be called
-/// once in a process, and not again after the end (MPI-5.0 section 11.2).
+/// Under `mpirun` the process gets its rank from `mpirun`; otherwise it is rank 0 of 1. A process
+/// can call this once, and not again after the end (MPI-5.0 section 11.2).
 ///
 /// # Errors
 /// [`ErrorKind::Start`] and [`ErrorKind::AlreadyInitialized`].
@@ -111,12 +110,12 @@ impl<L: Level> Universe<L> {
         Communicator::own(&self.process)
     }
 
-    /// Ends this rank's part in the job, when the receivers have all its messages (MPI_Finalize,
-    /// MPI-5.0 section 11.2.2). A message that no rank receives makes it wait for ever.
+    /// Ends this rank's part in the job as soon as the receivers have all its messages
+    /// (MPI_Finalize, MPI-5.0 section 11.2.2). Waits for ever if no rank receives a message.
     ///
     /// # Errors
-    /// [`ErrorKind::Other`] if messages were lost, because a running rank could not be reached. For
-    /// `mpirun` this rank has then not finalized.
+    /// [`ErrorKind::Other`] if messages were lost because a running rank could not be reached.
+    /// `mpirun` then treats this rank as not finalized.
     #[track_caller]
     pub fn finalize(mut self) -> Result<()> {
         self.is_over = true;
@@ -152,11 +151,11 @@ impl<L: Level> Drop for Universe<L> {
     }
 }
 
-/// Runs `program` as `ranks` ranks, one thread each, in this process, and returns their results by
+/// Runs `program` as `ranks` ranks in this process, one thread each, and returns their results by
 /// rank. `program` gets the communicator of all ranks.
 ///
-/// Messages use the same shared memory as between processes. It is made for tests and examples: it
-/// needs neither `mpirun` nor [`init`], and may be called any number of times.
+/// Messages use the same shared memory as between processes. This function is for tests and
+/// examples: it needs neither `mpirun` nor [`init`], and may be called any number of times.
 ///
 /// ```
 /// let ranks = oxmpi::threads(4, |world| world.all_gather(&[world.rank()]).unwrap());
@@ -164,8 +163,8 @@ impl<L: Level> Drop for Universe<L> {
 /// ```
 ///
 /// # Panics
-/// If there is no memory for a rank. A rank that panics ends the process with code 101, because the
-/// others would wait for it.
+/// If there is no memory for a rank. A rank that panics ends the process with code 101, since the
+/// other ranks would wait for it.
 pub fn threads<R: Send>(ranks: u32, program: impl Fn(&Communicator<'_>) -> R + Sync) -> Vec<R> {
     world_shared(ranks, WorldOptions::default(), |process| program(&Communicator::world(process)))
 }

@@ -1,4 +1,4 @@
-//! The prototypes of all functions, one line each, in the order of their names.
+//! The prototypes of all functions, by name.
 
 use super::{FuncId, Function, starts};
 

@@ -1,19 +1,18 @@
-//! The declarations of a header in a normal form: names of parameters, spaces and the order of
-//! declarations do not count.
+//! The declarations of a header in a normal form, without names of parameters, spaces and order.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// The declarations whose names begin with `MPI_` or `PMPI_`, each as a text in normal form.
+/// The declarations of names with `MPI_` or `PMPI_`, each as a text in normal form.
 pub(crate) type Declarations = BTreeMap<String, String>;
 
-/// Keywords of C types; every other word is a name.
+/// Keywords of C types. Every other word is a name.
 const TYPE_WORDS: [&str; 8] =
     ["char", "double", "int", "long", "short", "signed", "unsigned", "void"];
 
-/// Reads the functions, types and constants of a header by the C preprocessor. Panics if the header
-/// is wrong.
+/// Reads the functions, types and constants of a header by the C preprocessor. Panics for a wrong
+/// header.
 pub(crate) fn declarations(header: &Path) -> Declarations {
     let preprocess = |options: &[&str]| {
         let mut command = Command::new("cc");
@@ -81,7 +80,6 @@ fn declared(text: &str) -> Declarations {
     found
 }
 
-/// The enumerators of `enum NAME { A = 1, B }` with their values.
 fn enumerators(words: &[&str], note: &mut impl FnMut(&str, String)) {
     let (open, close) = (
         words.iter().position(|word| *word == "{").unwrap(),
@@ -100,7 +98,7 @@ fn enumerators(words: &[&str], note: &mut impl FnMut(&str, String)) {
     }
 }
 
-/// A function or a function type, `int MPI_X(...)` or `int (MPI_X)(...)`: its name, and the types
+/// The name of a function or a function type, `int MPI_X(...)` or `int (MPI_X)(...)`, and the types
 /// of its result and parameters.
 fn function<'a>(words: &[&'a str]) -> Option<(&'a str, String)> {
     let open = words.iter().position(|word| *word == "(")?;
@@ -128,8 +126,7 @@ fn split_words<'a, 'w>(words: &'a [&'w str]) -> impl Iterator<Item = &'a [&'w st
     })
 }
 
-/// The type of a parameter: an array is a pointer, and `const` of an argument passed by value does
-/// not count.
+/// The type of a parameter: an array is a pointer, and `const` of a value is dropped.
 fn parameter(words: &[&str]) -> String {
     let mut base: Vec<&str> = Vec::new();
     let (mut is_constant, mut stars, mut lengths) = (false, 0, Vec::new());
@@ -199,7 +196,7 @@ fn integer(text: &str) -> Option<i64> {
     Some(sign * number.ok()?)
 }
 
-/// Identifiers and numbers as words, and all other characters one by one; `...` is one word.
+/// Identifiers and numbers as words, and other characters one by one; `...` is one word.
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();

@@ -1,9 +1,9 @@
-//! Collectives of intercommunicators (MPI-5.0 section 6.2.3): the data of one group go to the other
-//! one.
+//! Collectives of intercommunicators (MPI-5.0 section 6.2.3): the data of each group go to the
+//! other group.
 //!
-//! A rank's arguments are read according to its role: with MPI_ROOT it is the root, with
-//! MPI_PROC_NULL it has no data, and with another root it is in the group without the root.
-//! Arguments that a role does not need are not read. MPI_IN_PLACE is not allowed.
+//! The root argument gives the role of a rank. MPI_ROOT means the root, MPI_PROC_NULL a rank
+//! without data, and a rank number a member of the group without the root. Arguments that a role
+//! does not need are not read. MPI_IN_PLACE is not allowed.
 
 use super::reductions::ReductionArgs;
 use super::vector::{BlockArgs, BufferSide, lengths};
@@ -35,7 +35,6 @@ pub(super) enum RemoteBlocks {
 }
 
 impl RemoteBlocks {
-    /// The memory and the packed lengths of the blocks.
     fn place(&self, library: &Running, ranks: usize) -> Result<(Area, Blocks)> {
         match self {
             RemoteBlocks::Even(named) => {
@@ -76,7 +75,6 @@ impl IntercommCall<'_> {
         self.groups.remote(self.me()).len()
     }
 
-    /// The role of this rank, by its root argument.
     fn part(&self, root: c_int) -> Result<InterRole> {
         let remote = self.groups.remote(self.me());
         match root {
@@ -182,8 +180,8 @@ impl IntercommCall<'_> {
             InterRole::Idle => (nothing(), nothing()),
         };
         if part == InterRole::Idle {
-            // A rank with MPI_PROC_NULL has no valid operation argument either, so it takes part as
-            // in a bcast.
+            // A rank with MPI_PROC_NULL may have no valid operation, so it takes part as in a
+            // broadcast.
             return self.moves(InterCollective::Bcast { part, bytes: Paired(0) }, (input, output));
         }
         let count = Paired(check_count(r.count)?);

@@ -1,8 +1,8 @@
 //! Persistent collectives (MPI-5.0, "Persistent Collective Operations").
 //!
 //! Each function is the collective with another form: the request keeps the call with its data.
-//! Arrays of counts, displacements and datatypes are read in this call only. All keys of the info
-//! are ignored, as none is known. Tests: tests/c/persistent_*.c.
+//! Arrays of counts, displacements and datatypes are read in this call only. No key of the info is
+//! known. Tests: tests/c/persistent_*.c.
 
 use super::reductions::{ReductionArgs, allreduce, exscan, reduce, reduce_scatter_block, scan};
 use super::{BufferArgs, CallForm, allgather, alltoall, barrier, bcast, gather, scatter};

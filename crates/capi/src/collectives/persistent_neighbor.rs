@@ -1,5 +1,4 @@
-//! Persistent neighbourhood collectives (MPI-5.0, "Persistent Neighborhood Communication"); see
-//! `persistent`.
+//! Persistent neighbourhood collectives (MPI-5.0, "Persistent Neighborhood Communication").
 
 use super::vector::{BlockArgs, BlockTypes, BufferSide, NumberArray};
 use super::{BufferArgs, CallForm};

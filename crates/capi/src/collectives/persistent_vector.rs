@@ -1,5 +1,5 @@
-//! Persistent collectives whose ranks give blocks of different lengths (MPI-5.0, "Persistent
-//! Collective Operations"); see `persistent`.
+//! Persistent collectives with blocks of different lengths (MPI-5.0, "Persistent Collective
+//! Operations").
 
 use super::reductions::ReductionArgs;
 use super::vector::{

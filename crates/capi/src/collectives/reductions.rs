@@ -1,7 +1,5 @@
-//! Collectives that combine data (MPI-5.0 sections 6.9 to 6.11): reductions and prefixes.
-//!
-//! They have one count and datatype for sent and received data, and an operation
-//! ([`ReductionArgs`]). MPI_Reduce_scatter, whose blocks have different lengths, is in `vector`.
+//! Collectives that combine data (MPI-5.0 sections 6.9 to 6.11). MPI_Reduce_scatter is in `vector`,
+//! since its blocks have different lengths.
 
 use super::{BufferArgs, CallForm, across, run_plan, short};
 use crate::errors::{on_comm, outcome};
@@ -54,14 +52,14 @@ fn reduction(
                 (Area::Whole(input), Area::Whole(output)) => {
                     reduction(library, comm, how, call, datatype, (input, output), form)
                 }
-                // Staging keeps the shape of an area.
+                // Staging keeps the shape of each area.
                 _ => Ok(()),
             }
         });
     }
     let datatype = library.datatype(datatype)?;
     let mut buffers = Buffers { input, output, element: None };
-    // A short reduction is complete before the cost of a reference count would pay.
+    // A reference count would cost more than a short reduction.
     if matches!(form, CallForm::Blocking)
         && library.process.execute_past_plans(
             comm,
@@ -105,8 +103,8 @@ pub(super) fn reduce(
     })
 }
 
-/// Runs a reduction whose result goes to every rank, by the call that `describe` makes of (count,
-/// commutative, in place).
+/// Runs a reduction whose result goes to every rank. `describe` makes the call from the count,
+/// whether the operation commutes, and whether the data are in place.
 #[inline(always)]
 fn reduce_to_all(
     library: &'static Running,
@@ -139,8 +137,7 @@ pub(super) fn allreduce(function: FuncId, r: ReductionArgs, comm: Comm, form: Ca
     })
 }
 
-/// Checks for an intracommunicator, as prefixes are not defined for two groups (MPI-5.0 section
-/// 6.11).
+/// Prefixes are not defined for intercommunicators (MPI-5.0 section 6.11).
 fn check_one_group(comm: &Communicator) -> Result<()> {
     match comm.groups() {
         None => Ok(()),
@@ -167,8 +164,7 @@ pub(super) fn scan(function: FuncId, r: ReductionArgs, comm: Comm, form: CallFor
     })
 }
 
-/// Runs MPI_Exscan. The receive buffer of rank 0 is not significant (MPI-5.0 section 6.11.2), so it
-/// is not read.
+/// The receive buffer of rank 0 is not significant (MPI-5.0 section 6.11.2), so it is not read.
 pub(super) fn exscan(function: FuncId, r: ReductionArgs, comm: Comm, form: CallForm) -> c_int {
     if matches!(form, CallForm::Blocking)
         && let Some(done) = short::prefix(&r, Prefix::Exclusive, comm)

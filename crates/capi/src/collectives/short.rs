@@ -1,7 +1,6 @@
-//! The straight line of short blocking collectives: one step in shared memory, for contiguous
-//! buffers, predefined datatypes and operations, and a group that shares memory.
-//!
-//! `None`: the call takes the full path, which also reports errors in its arguments.
+//! The straight line for short blocking collectives: one step in shared memory. It serves
+//! contiguous buffers, predefined datatypes and operations, and groups that share memory. `None`
+//! stands for the full path, which also reports wrong arguments.
 
 use super::BufferArgs;
 use super::reductions::ReductionArgs;
@@ -19,7 +18,7 @@ use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::Result;
 use std::ffi::{c_int, c_void};
 
-/// Runs a call by the straight line of its communicator, if the communicator has one.
+/// Runs a call on the communicator's straight line, if it has one.
 #[inline(always)]
 fn by_line(
     comm: Comm,
@@ -32,7 +31,7 @@ fn by_line(
     by_line_of_user_comm(comm, run)
 }
 
-/// Does the same as [`by_line`] for a communicator that the program has made.
+/// [`by_line`] for a communicator that the program has made.
 #[inline(never)]
 fn by_line_of_user_comm(
     comm: Comm,
@@ -49,7 +48,7 @@ fn memory(named: BufferArgs) -> Option<PlainBuf> {
     plain(named.address, named.count, named.datatype)
 }
 
-/// One block for each rank.
+/// The memory of one block for each rank.
 #[inline(always)]
 fn blocks(named: BufferArgs, line: &ShortCollectives<'_, Routes>) -> Option<PlainBuf> {
     let count = named.count.checked_mul(i64::from(line.ranks()))?;
@@ -116,8 +115,8 @@ pub(super) fn allgather(send: BufferArgs, receive: BufferArgs, comm: Comm) -> Op
     })
 }
 
-/// The blocks of all ranks, and the length of one block in bytes. A step must have room for the
-/// blocks of all other ranks.
+/// The memory of all blocks, and the bytes of one. A step must have room for the blocks of all
+/// other ranks.
 #[inline(always)]
 fn spread(named: BufferArgs, line: &ShortCollectives<'_, Routes>) -> Option<(PlainBuf, usize)> {
     let all = blocks(named, line)?;
@@ -188,7 +187,7 @@ pub(super) fn reduce(r: &ReductionArgs, root: c_int, comm: Comm) -> Option<Resul
 pub(super) fn prefix(r: &ReductionArgs, prefix: Prefix, comm: Comm) -> Option<Result<()>> {
     let (kernel, given) = given(r)?;
     by_line(comm, |line| {
-        // Rank 0 of an exclusive prefix gets no result, so its receive buffer is not read.
+        // Rank 0 of an exclusive prefix gets no result; its receive buffer is not read.
         let result = match prefix == Prefix::Exclusive && line.is_root(0) {
             true => PlainBuf::EMPTY,
             false => memory(r.receive())?,
@@ -215,7 +214,7 @@ struct UnevenBlocks<'a> {
     counts: &'a [c_int],
     places: &'a [c_int],
     datatype: Datatype,
-    /// Length of an element in bytes.
+    /// In bytes.
     size: usize,
 }
 
@@ -245,7 +244,7 @@ impl UnevenBlocks<'_> {
         )
     }
 
-    /// Checks all blocks. Returns the sum of the lengths and the longest length, in bytes.
+    /// Checks all blocks. Returns the sum of their lengths and the longest length, in bytes.
     #[inline(always)]
     fn lengths(&self) -> Option<(usize, usize)> {
         (0..self.counts.len() as u32).try_fold((0, 0), |(all, longest), rank| {
@@ -254,14 +253,14 @@ impl UnevenBlocks<'_> {
         })
     }
 
-    /// A block of a list that [`UnevenBlocks::lengths`] has checked.
+    /// A block after the check by [`UnevenBlocks::lengths`].
     #[inline(always)]
     fn bytes(&self, rank: u32) -> PlainBuf {
         self.block(rank).unwrap_or(PlainBuf::EMPTY)
     }
 }
 
-/// This rank's own block, which may be in place. `None`: its length is not that of `to`.
+/// This rank's own block, which is `to` if in place. `None` if the lengths differ.
 #[inline(always)]
 fn place_own(send: BufferArgs, to: &PlainBuf) -> Option<PlainBuf> {
     if send.is_in_place() {

@@ -1,8 +1,6 @@
 //! Collectives with blocks of different lengths (MPI-5.0 sections 6.5 to 6.8 and 6.10.2): the v and
-//! w forms.
-//!
-//! A buffer is a list of blocks, each with a displacement, a count and perhaps a datatype. As in
-//! the regular forms, arguments that are significant only at the root are not read at other ranks.
+//! w forms. A buffer is a list of blocks, each with a displacement, a count and possibly a
+//! datatype. Arguments that are significant only at the root are not read at other ranks.
 
 use super::inter::RemoteBlocks;
 use super::reductions::ReductionArgs;
@@ -20,7 +18,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Blocks, Call, Paired, RootOnly, Shared};
 use std::ffi::{c_int, c_void};
 
-/// An array argument. The width of its numbers depends on the form of the function.
+/// An array argument, in the number type of the function's form.
 #[derive(Clone, Copy)]
 pub(crate) enum NumberArray {
     Int(*const c_int),
@@ -46,7 +44,7 @@ impl NumberSlice<'_> {
 }
 
 impl NumberArray {
-    /// The first `how_many` elements; `what` names the argument.
+    /// The first `how_many` elements; `what` names the argument in errors.
     fn listed<'a>(self, how_many: usize, what: &str) -> Result<NumberSlice<'a>> {
         // SAFETY: the C program passes an array with a number for each rank or neighbour.
         unsafe {
@@ -58,7 +56,6 @@ impl NumberArray {
         }
     }
 
-    /// The first `how_many` elements, widened to 64 bits.
     fn read(self, how_many: usize, what: &str) -> Result<Vec<i64>> {
         let listed = self.listed(how_many, what)?;
         Ok((0..how_many).map(|index| listed.at(index)).collect())
@@ -123,8 +120,8 @@ impl BlockArgs {
         self.address as usize == abi::MPI_IN_PLACE
     }
 
-    /// The memory of `how_many` blocks. Blocks that `is_used` denies are empty, and their arguments
-    /// are not read.
+    /// The memory of `how_many` blocks. Blocks for which `is_used` is false are empty, and their
+    /// arguments are not read.
     pub(crate) fn list(
         &self,
         library: &Running,
@@ -169,7 +166,7 @@ impl BlockArgs {
         Ok(BlockList::new(blocks))
     }
 
-    /// The argument that caused an error of a block, by the class of the error.
+    /// The argument that caused an error of this class in a block.
     fn argument_of(&self, index: usize, class: c_int) -> String {
         match self.types {
             _ if class != abi::MPI_ERR_TYPE => format!("{}[{index}]", self.side.counts()),
@@ -185,8 +182,8 @@ impl BlockArgs {
         offset: isize,
         datatype: Datatype,
     ) -> Result<UserBuf> {
-        // A displacement from MPI_IN_PLACE or a null pointer is an error, except that a
-        // displacement in bytes from MPI_BOTTOM is an absolute address.
+        // A displacement from MPI_IN_PLACE or null is an error. From MPI_BOTTOM, a displacement in
+        // bytes is an absolute address.
         let absolute =
             matches!(self.types, BlockTypes::Each(_)) && offset.unsigned_abs() >= FIRST_PAGE;
         if self.is_in_place() || (self.address.is_null() && !absolute) {
@@ -208,7 +205,7 @@ fn together(lengths: impl Iterator<Item = usize>, side: BufferSide) -> Result<Bl
     })
 }
 
-/// An empty area, for arguments that are not significant at this rank.
+/// Memory for an argument that is not significant at this rank.
 fn no_blocks() -> Area {
     UserBuf::empty().into()
 }
@@ -302,7 +299,6 @@ pub(super) fn allgatherv(
     })
 }
 
-/// Runs the v and the w form.
 pub(super) fn alltoallv(
     function: FuncId,
     send: BlockArgs,
@@ -335,7 +331,7 @@ pub(super) fn alltoallv(
     })
 }
 
-/// Runs MPI_Reduce_scatter. `counts` are the elements of each rank's block; `r.count` is not used.
+/// `counts` are the elements of each rank's block; `r.count` is not used.
 pub(super) fn reduce_scatter(
     function: FuncId,
     r: ReductionArgs,

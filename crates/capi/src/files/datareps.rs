@@ -18,7 +18,7 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex};
 
-/// The registered representations. They stay until the process ends.
+/// Registered representations exist until the process ends.
 #[derive(Default)]
 pub(crate) struct RegisteredDatareps(Mutex<Vec<Arc<dyn Conversion>>>);
 
@@ -53,13 +53,12 @@ impl UserConversion {
             "{what} of the data representation \"{}\" returned {code}",
             String::from_utf8_lossy(&self.name)
         );
-        // The function's result may be an error code of the program.
+        // The program's function may return an error code of the program.
         let class =
             if crate::errors::check_code(code).is_ok() { code } else { abi::MPI_ERR_CONVERSION };
         MpiError::new(class, text)
     }
 
-    /// Converts the first `items` basic elements by the program's function.
     fn convert(
         &self,
         converter: Converter,
@@ -74,17 +73,16 @@ impl UserConversion {
         match converter {
             Converter::None => {}
             Converter::Count(function) => {
-                // SAFETY: the function of the program gets the program's buffer and one for `items`
-                // elements of the file.
+                // SAFETY: the function gets the program's buffer, and one for `items` elements of
+                // the file.
                 code = unsafe { function(memory, handle, items as Count, file, 0, extra) };
             }
             Converter::Int(function) => {
-                // An int cannot count more elements, so there are several calls with the same file
-                // buffer.
+                // An int counts no more elements, so there are several calls with one file buffer.
                 while done < items && code == abi::MPI_SUCCESS {
                     let n = (items - done).min(c_int::MAX as usize);
-                    // SAFETY: the function of the program gets the program's buffer and one for
-                    // `items` elements of the file.
+                    // SAFETY: the function gets the program's buffer, and one for `items` elements
+                    // of the file.
                     code =
                         unsafe { function(memory, handle, n as c_int, file, done as i64, extra) };
                     done += n;
@@ -102,7 +100,7 @@ impl UserConversion {
         }
     }
 
-    /// Checks that data without a conversion have the same length in file and memory.
+    /// Without a conversion, file and memory must have data of the same length.
     fn check_plain(&self, file: usize, memory: usize) -> Result<()> {
         if file == memory {
             return Ok(());
@@ -152,8 +150,8 @@ impl Conversion for UserConversion {
             to.buffer.unpack(0, from.slice(0, bytes));
             return Ok(());
         }
-        // The type of the argument is a mutable pointer, but a read conversion does not write to
-        // the file buffer.
+        // The parameter is a mutable pointer, but a read conversion does not write to the file
+        // buffer.
         self.convert(self.read, to, from.as_ptr().cast_mut().cast(), items)
     }
 }
@@ -175,7 +173,6 @@ pub(super) fn representation(library: &Running, name: &[u8]) -> Result<Represent
     }
 }
 
-///
 /// # Safety
 /// `name` must be null or a string.
 unsafe fn register(

@@ -1,5 +1,4 @@
-//! Opening and closing of files, and their settings (MPI-5.0, "File Manipulation", "File
-//! Consistency").
+//! Opening, closing and settings of files (MPI-5.0, "File Manipulation", "File Consistency").
 
 use super::on_file;
 use crate::errors::outcome;
@@ -18,7 +17,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-///
 /// # Safety
 /// `filename` must be null or a string that lives as long as the result.
 unsafe fn name<'a>(filename: *const c_char) -> Result<&'a [u8]> {
@@ -57,21 +55,19 @@ fn open(
 }
 
 mpi! {
-    /// Collective. Errors are raised on MPI_FILE_NULL. Tests: tests/c/file_basic.c,
-    /// tests/c/file_errors.c.
+    /// Errors are raised on MPI_FILE_NULL. Tests: tests/c/file_basic.c, tests/c/file_errors.c.
     fn MPI_File_open(comm: Comm, filename: *const c_char, amode: c_int, info: Info, fh: *mut File) -> c_int {
         let result = open(comm, filename, amode, info, fh);
         outcome(FuncId::MPI_File_open, Some(On::File(abi::MPI_FILE_NULL)), result)
     }
 
-    /// Collective.
     fn MPI_File_close(fh: *mut File) -> c_int {
         // SAFETY: the C program passes a place with a handle.
         let handle = match unsafe { fetch(fh, "fh") } {
             Ok(handle) => handle,
             Err(error) => return outcome(FuncId::MPI_File_close, None, Err(error)),
         };
-        // The file's handler is gone after a successful close, so later errors are raised on
+        // A successful close removes the file's handler, so later errors are raised on
         // MPI_FILE_NULL.
         let mut on = On::File(handle);
         let result = (|| {
@@ -99,12 +95,10 @@ mpi! {
         outcome(FuncId::MPI_File_delete, Some(On::File(abi::MPI_FILE_NULL)), result)
     }
 
-    /// Collective.
     fn MPI_File_set_size(fh: File, size: Offset) -> c_int {
         on_file(FuncId::MPI_File_set_size, fh, |library, file| library.process.set_file_size(file, size))
     }
 
-    /// Collective.
     fn MPI_File_preallocate(fh: File, size: Offset) -> c_int {
         on_file(FuncId::MPI_File_preallocate, fh, |library, file| library.process.preallocate_file(file, size))
     }
@@ -129,7 +123,7 @@ mpi! {
         })
     }
 
-    /// Collective. Unknown hints are ignored; the values of the first rank count.
+    /// Unknown hints are ignored; the values of the first rank count.
     fn MPI_File_set_info(fh: File, info: Info) -> c_int {
         on_file(FuncId::MPI_File_set_info, fh, |library, file| {
             library.process.set_file_info(file, info::given(info))
@@ -141,7 +135,6 @@ mpi! {
         on_file(FuncId::MPI_File_get_info, fh, |_, file| info::give(file.hints().info(), info_used, "info_used"))
     }
 
-    /// Collective.
     fn MPI_File_set_atomicity(fh: File, flag: c_int) -> c_int {
         on_file(FuncId::MPI_File_set_atomicity, fh, |library, file| library.process.set_atomicity(file, flag != 0))
     }
@@ -153,7 +146,6 @@ mpi! {
         })
     }
 
-    /// Collective.
     fn MPI_File_sync(fh: File) -> c_int {
         on_file(FuncId::MPI_File_sync, fh, |library, file| library.process.sync_file(file))
     }

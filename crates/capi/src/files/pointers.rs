@@ -7,7 +7,6 @@ use oxmpi_abi::types::{File, Offset};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
-/// Stores an offset for the program.
 /// # Safety
 /// `place` must be null or writable.
 unsafe fn put_offset(place: *mut Offset, value: u64) -> Result<()> {
@@ -39,7 +38,6 @@ mpi! {
         })
     }
 
-    /// Collective.
     fn MPI_File_seek_shared(fh: File, offset: Offset, whence: c_int) -> c_int {
         on_file(FuncId::MPI_File_seek_shared, fh, |library, file| library.process.seek_shared(file, offset, whence))
     }

@@ -1,5 +1,4 @@
-//! Views (MPI-5.0, "File Views"), and extents in them (MPI-5.0, "Datatypes for File
-//! Interoperability").
+//! Views (MPI-5.0, "File Views"), and extents in them ("Datatypes for File Interoperability").
 
 use super::datareps::representation;
 use super::on_file;
@@ -15,7 +14,6 @@ use oxmpi_objects::error::Result;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-/// The view of the arguments.
 /// # Safety
 /// `datarep` must be null or a string.
 unsafe fn new_view(
@@ -42,7 +40,7 @@ unsafe fn new_view(
 }
 
 mpi! {
-    /// Collective. Test: tests/c/file_view.c.
+    /// Test: tests/c/file_view.c.
     fn MPI_File_set_view(fh: File, disp: Offset, etype: Datatype, filetype: Datatype, datarep: *const c_char, info: Info) -> c_int {
         on_file(FuncId::MPI_File_set_view, fh, |library, file| {
             // SAFETY: the C program passes a string.
@@ -51,7 +49,7 @@ mpi! {
         })
     }
 
-    /// Datatypes that are not predefined get new handles, which the program must free.
+    /// The program must free the stored datatypes, except predefined ones.
     fn MPI_File_get_view(fh: File, disp: *mut Offset, etype: *mut Datatype, filetype: *mut Datatype, datarep: *mut c_char) -> c_int {
         on_file(FuncId::MPI_File_get_view, fh, |library, file| {
             for (is_null, what) in
@@ -62,8 +60,8 @@ mpi! {
                 }
             }
             let shown = file.shown();
-            // SAFETY: the C program passes places for a number, two handles and
-            // MPI_MAX_DATAREP_STRING characters.
+            // SAFETY: the C program passes places for a number and two handles, and room for the
+            // name.
             unsafe {
                 put_text(shown.representation.name(), abi::MPI_MAX_DATAREP_STRING as usize, datarep, "datarep")?;
                 put(disp, shown.displacement as Offset, "disp")?;

@@ -6,11 +6,10 @@ use oxmpi_abi::constants as abi;
 use oxmpi_core::tool::categories::Category;
 use std::ffi::{c_char, c_int};
 
-/// The number of changes of the categories, which is constant.
 const UPDATE_NUMBER: c_int = 1;
 
 mpi! {
-    /// Test: tests/c/mpit_categories.c, like all of this module.
+    /// Test of this module: tests/c/mpit_categories.c.
     fn MPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         call(|| unsafe { put(num_cat, Category::ALL.len() as c_int) })
@@ -82,7 +81,7 @@ mpi! {
         })
     }
 
-    /// The categories never change, so the number is constant.
+    /// The categories never change.
     fn MPI_T_category_changed(update_number: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         call(|| unsafe { put(update_number, UPDATE_NUMBER) })

@@ -1,4 +1,4 @@
-//! Control variables (MPI-5.0 section 15.3.6): the parameters. A program can change some of them.
+//! Control variables (MPI-5.0 section 15.3.6): the parameters, of which a program can change some.
 
 use super::handles::Handles;
 use super::outputs::{fetch, name, put, put_string, put_wanted, verbosity};
@@ -13,7 +13,6 @@ use std::sync::{LazyLock, Mutex};
 
 const MOST: usize = 1 << 20;
 
-/// Handles with the index of the parameter.
 static HANDLES: LazyLock<Handles<usize>> = LazyLock::new(|| {
     Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES)
 });
@@ -29,7 +28,7 @@ static CURRENT: LazyLock<Mutex<CvarState>> = LazyLock::new(|| {
     Mutex::new(CvarState { params: found.params, changes: Vec::new() })
 });
 
-/// The parameters that the program has changed before MPI_Init, with their values.
+/// The parameters that the program has changed before MPI_Init.
 pub(crate) fn changes() -> Vec<(&'static str, String)> {
     locked(&CURRENT).changes.clone()
 }
@@ -41,7 +40,6 @@ pub(super) fn free_all() {
     }
 }
 
-/// The type in which a parameter is read and written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CvarType {
     Int,
@@ -83,7 +81,7 @@ fn check_change(param: &Param) -> Result<()> {
     if is_now { Ok(()) } else { Err(abi::MPI_T_ERR_CVAR_SET_NOT_NOW) }
 }
 
-/// Changes a parameter. On an error it keeps its value.
+/// On an error the parameter keeps its value.
 fn change(param: &'static Param, text: String) -> Result<()> {
     check_change(param)?;
     let library = measured().map_err(|_| abi::MPI_T_ERR_CVAR_SET_NOT_NOW)?;
@@ -105,7 +103,7 @@ fn param_of(handle: TCvarHandle) -> Result<&'static Param> {
 }
 
 mpi! {
-    /// Test: tests/c/mpit_cvars.c, like all of this module.
+    /// Test of this module: tests/c/mpit_cvars.c.
     fn MPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         call(|| unsafe { put(num_cvar, Param::all().len() as c_int) })
@@ -146,7 +144,7 @@ mpi! {
         })
     }
 
-    /// Accepts older names of a parameter, too.
+    /// Accepts older names of parameters too.
     fn MPI_T_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
         call(|| {
             // SAFETY: the C program passes a string.
@@ -193,13 +191,14 @@ mpi! {
     fn MPI_T_cvar_read(handle: TCvarHandle, buf: *mut c_void) -> c_int {
         call(|| {
             let param = param_of(handle)?;
-            // SAFETY: the C program passes room for the elements that MPI_T_cvar_handle_alloc has
-            // counted, of the type that MPI_T_cvar_get_info has returned.
+            // SAFETY: the C program passes room for the count of MPI_T_cvar_handle_alloc, in the
+            // type of MPI_T_cvar_get_info.
             unsafe {
                 match (value_of(param), CvarType::of(param)) {
                     (Value::Number(n), CvarType::Int) => put(buf.cast(), n as c_int),
                     (Value::Number(n), _) => put(buf.cast(), n),
-                    // A text cannot be changed, so its length is still the same.
+                    // A text cannot be changed, so it has the length that MPI_T_cvar_handle_alloc
+                    // returned.
                     (Value::Text(text), _) => {
                         put_string(&text, buf.cast(), &mut (text.len() as c_int + 1));
                         if buf.is_null() { Err(abi::MPI_T_ERR_INVALID) } else { Ok(()) }
@@ -213,7 +212,7 @@ mpi! {
         call(|| {
             let param = param_of(handle)?;
             check_change(param)?;
-            // SAFETY: the C program's value has the type that MPI_T_cvar_get_info has returned.
+            // SAFETY: the C program's value has the type of MPI_T_cvar_get_info.
             let value = unsafe {
                 match CvarType::of(param) {
                     CvarType::Int => Value::Number(fetch(buf.cast::<c_int>())?.into()),

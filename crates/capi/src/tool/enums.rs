@@ -7,7 +7,7 @@ use oxmpi_abi::types::TEnum;
 use oxmpi_core::tool::enums::{Enumeration, all};
 use std::ffi::{c_char, c_int};
 
-/// The number of the first handle. It differs from null and from any index.
+/// The first handle, which differs from null and from all indices.
 const FIRST: usize = 4096;
 
 /// The handle of the enumeration with this index; MPI_T_ENUM_NULL for `None`.
@@ -23,7 +23,6 @@ fn enumeration(handle: TEnum) -> Result<&'static Enumeration> {
 }
 
 mpi! {
-    /// Test: tests/c/mpit_cvars.c.
     fn MPI_T_enum_get_info(
         enumtype: TEnum,
         num: *mut c_int,
@@ -41,7 +40,6 @@ mpi! {
         })
     }
 
-    /// Test: tests/c/mpit_cvars.c.
     fn MPI_T_enum_get_item(
         enumtype: TEnum,
         indx: c_int,

@@ -1,7 +1,6 @@
 //! Event types and registrations (MPI-5.0 section 15.3.8).
 //!
-//! There are no hints for registrations and callbacks: info arguments are only checked for
-//! validity, and returned infos are empty.
+//! There are no hints: info arguments must only be valid, and returned infos are empty.
 
 use super::outputs::{name, put, put_string, put_wanted, verbosity};
 use super::pvars::{binding, bound};
@@ -29,8 +28,8 @@ const fn datatype(kind: ElementType) -> Datatype {
     }
 }
 
-/// Stores the datatypes and displacements of an event type's elements, up to the size of the
-/// arrays, and their number.
+/// Stores the datatypes and displacements of an event's elements, as far as the arrays have room,
+/// and the number of elements.
 /// # Safety
 /// The pointers must be null or valid, the arrays for `num_elements` elements.
 unsafe fn put_elements(
@@ -61,7 +60,7 @@ unsafe fn put_elements(
 }
 
 mpi! {
-    /// Test: tests/c/mpit_events.c, like all of this module.
+    /// Test of this module: tests/c/mpit_events.c.
     fn MPI_T_event_get_num(num_events: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         call(|| unsafe { put(num_events, all().len() as c_int) })
@@ -140,7 +139,7 @@ mpi! {
         })
     }
 
-    /// A null pointer removes the previous function.
+    /// A null pointer removes the function.
     fn MPI_T_event_register_callback(
         event_registration: TEventRegistration,
         cb_safety: TCbSafety,
@@ -188,8 +187,8 @@ mpi! {
         })
     }
 
-    /// The function is called when no function of the registration runs any more: at once, or after
-    /// the callback that has made this call.
+    /// The function is called when no other function of the registration runs: at once, or after
+    /// the callback that makes this call.
     fn MPI_T_event_handle_free(
         event_registration: TEventRegistration,
         user_data: *mut c_void,

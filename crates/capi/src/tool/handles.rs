@@ -33,7 +33,7 @@ impl<T> Handles<T> {
         self.table.get(Handle::from_raw(handle as u64)).map_err(|_| self.invalid)
     }
 
-    /// Frees a handle. The object is dropped when no call uses it any more.
+    /// The object is dropped when no call uses it any more.
     pub(super) fn free(&self, handle: usize) -> Result<()> {
         self.table.free(Handle::from_raw(handle as u64)).map_err(|_| self.invalid)?;
         self.count.fetch_sub(1, Ordering::Relaxed);

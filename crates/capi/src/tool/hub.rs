@@ -1,9 +1,9 @@
 //! The queue from the process to the callbacks. Events are delivered one after another, without
 //! locks.
 //!
-//! Only one thread delivers at a time, so that the events of a source stay in order. A callback
-//! that calls MPI may cause new events, which are delivered after its return. Events that find the
-//! queue full are dropped, and the dropped handlers get their number.
+//! Only one thread delivers at a time, so the events of a source stay in order. A callback that
+//! calls MPI may cause events; these are delivered after its return. Events are dropped while the
+//! queue is full, and their number goes to the handlers for dropped events.
 
 use super::registrations::{Registration, registered};
 use crate::library::{Running, latest, running_unless_closed};
@@ -14,24 +14,22 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The capacity of the queue.
 const MOST: usize = 4096;
 
 static WAITING: Mutex<VecDeque<Event>> = Mutex::new(VecDeque::new());
-/// Whether a thread delivers events.
 static IS_DELIVERING: AtomicBool = AtomicBool::new(false);
 
-/// Starts to observe events, if MPI is initialised.
+/// Observes events, if MPI is initialised.
 pub(super) fn observe() -> Result<(), MpiError> {
     running_unless_closed().map_or(Ok(()), observe_all)
 }
 
-/// Starts to observe events, if there are registrations.
+/// Observes events, if there are registrations.
 pub(super) fn observe_if_wanted(library: &'static Running) -> Result<(), MpiError> {
     if registered().is_empty() { Ok(()) } else { observe_all(library) }
 }
 
-/// Observing requires thread support: of the lane, and so of the tables of objects.
+/// Observing requires thread support of the lane, and so of the tables of objects.
 fn observe_all(library: &'static Running) -> Result<(), MpiError> {
     library.set_threaded()?;
     library.process.observe(Box::new(receive))
@@ -39,14 +37,13 @@ fn observe_all(library: &'static Running) -> Result<(), MpiError> {
 
 pub(super) fn unobserve() {
     if let Some(library) = latest() {
-        // On an error the process continues to observe, and the events are delivered to no
-        // registration.
+        // On an error the process continues to observe, and no registration gets the events.
         let _ = library.process.unobserve();
     }
     locked(&WAITING).clear();
 }
 
-/// Receives observed events from the process. Returns whether events are still waiting.
+/// Takes observed events from the process. Returns whether events wait for delivery.
 fn receive(seen: ObservedEvents) -> bool {
     let all = registered();
     for (kind, count) in seen.dropped {
@@ -64,7 +61,8 @@ fn receive(seen: ObservedEvents) -> bool {
     deliver()
 }
 
-/// Counts dropped events of a kind. Without a context the registrations of all contexts count them.
+/// Counts dropped events of a kind. Without a context, the registrations of all contexts count
+/// them.
 fn drop_of(all: &[Arc<Registration>], kind: EventKind, context: Option<Option<u32>>, count: u64) {
     let concerned = |one: &&Arc<Registration>| {
         one.kind() == kind && context.is_none_or(|context| one.receives(context))
@@ -72,9 +70,9 @@ fn drop_of(all: &[Arc<Registration>], kind: EventKind, context: Option<Option<u3
     all.iter().filter(concerned).for_each(|one| one.note_dropped(count));
 }
 
-/// Delivers waiting events, unless another thread or a caller of this function does. The number is
-/// limited; events that callbacks cause wait for the next call. Returns whether events are waiting
-/// that no other thread delivers.
+/// Delivers waiting events, unless another thread or a caller of this function delivers. Delivers a
+/// limited number; events that callbacks cause may wait for the next call. Returns whether events
+/// wait that no other thread delivers.
 fn deliver() -> bool {
     let mut left = MOST;
     loop {
@@ -90,7 +88,7 @@ fn deliver() -> bool {
             }
         }
         IS_DELIVERING.store(false, Ordering::Release);
-        // Another thread may have added events and relied on this one.
+        // Another thread may have added events, relying on this thread.
         let is_over = locked(&WAITING).is_empty();
         if left == 0 || is_over {
             return !is_over;

@@ -1,5 +1,5 @@
-//! The event of a callback (MPI-5.0 section 15.3.8). It can be read while the callback runs, in its
-//! thread.
+//! The event of a callback (MPI-5.0 section 15.3.8). The callback's thread can read it while the
+//! callback runs.
 
 use super::outputs::put;
 use super::sources::timestamp;
@@ -13,15 +13,15 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 thread_local! {
-    /// The event that this thread delivers. A callback is never called inside another one.
+    /// The event that this thread delivers. Callbacks are never nested.
     static CURRENT_EVENT: Cell<Option<(TEventInstance, Event)>> = const { Cell::new(None) };
 }
 
-/// Runs a callback. `tell` gets the handle of the event, which is valid until it returns.
+/// Runs a callback. `tell` gets the handle of the event, which is valid until `tell` returns.
 pub(super) fn during(event: Event, tell: impl FnOnce(TEventInstance)) {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     let instance = NEXT.fetch_add(1, Ordering::Relaxed);
-    // A thread without this variable is about to end, and calls no function of the program.
+    // A thread whose variables are gone calls no function of the program.
     let _ = CURRENT_EVENT.try_with(|current| {
         current.set(Some((instance, event)));
         tell(instance);
@@ -36,7 +36,6 @@ fn current_event(instance: TEventInstance) -> Result<Event> {
     }
 }
 
-/// Stores an element of an event.
 /// # Safety
 /// `place` must be null or have room for the element, at any alignment.
 unsafe fn put_element(place: *mut c_void, kind: ElementType, value: i64) -> Result<()> {
@@ -54,7 +53,6 @@ unsafe fn put_element(place: *mut c_void, kind: ElementType, value: i64) -> Resu
 }
 
 mpi! {
-    /// Test: tests/c/mpit_events.c, like all of this module.
     fn MPI_T_event_read(
         event_instance: TEventInstance,
         element_index: c_int,
@@ -68,7 +66,7 @@ mpi! {
         })
     }
 
-    /// The elements have the displacements that MPI_T_event_get_info returns.
+    /// The displacements are those of MPI_T_event_get_info.
     fn MPI_T_event_copy(event_instance: TEventInstance, buffer: *mut c_void) -> c_int {
         call(|| {
             let event = current_event(event_instance)?;

@@ -1,11 +1,10 @@
-//! Outputs and inputs of the tool interface's functions.
+//! Outputs and inputs of the tool interface.
 
 use super::Result;
 use oxmpi_abi::constants as abi;
 use oxmpi_param::Level;
 use std::ffi::{CStr, c_char, c_int};
 
-/// Stores a mandatory result.
 /// # Safety
 /// A non-null `place` must be valid for writing.
 pub(super) unsafe fn put<T>(place: *mut T, value: T) -> Result<()> {
@@ -27,7 +26,6 @@ pub(super) unsafe fn put_wanted<T>(place: *mut T, value: T) {
     }
 }
 
-/// Reads a mandatory argument.
 /// # Safety
 /// A non-null `place` must be valid for reading.
 pub(super) unsafe fn fetch<T: Copy>(place: *const T) -> Result<T> {
@@ -38,10 +36,9 @@ pub(super) unsafe fn fetch<T: Copy>(place: *const T) -> Result<T> {
     Ok(unsafe { place.read() })
 }
 
-/// Stores a string by the rules of MPI-5.0 section 15.3.3. The string is cut to the size of the
-/// buffer, with a closing zero; `length` becomes the size of the whole string with its zero.
-/// Without a length nothing is stored. Without a buffer, or with a size of 0, only the length is
-/// stored.
+/// Stores a string (MPI-5.0 section 15.3.3). The string is cut to the buffer's size, with a closing
+/// zero. `length` becomes the size for the whole string with its zero. Without a length nothing is
+/// stored. Without a buffer, or with size 0, only the length is stored.
 /// # Safety
 /// `length` must be null or valid, `buffer` null or valid for `*length` characters.
 pub(super) unsafe fn put_string(text: &str, buffer: *mut c_char, length: *mut c_int) {
@@ -62,7 +59,7 @@ pub(super) unsafe fn put_string(text: &str, buffer: *mut c_char, length: *mut c_
     unsafe { length.write(text.len() as c_int + 1) };
 }
 
-/// Stores indices, up to the size of the array.
+/// Stores indices, as far as the array has room.
 /// # Safety
 /// `places` must be null or valid for `len` integers.
 pub(super) unsafe fn put_indices(all: &[usize], len: c_int, places: *mut c_int) -> Result<()> {
@@ -78,7 +75,6 @@ pub(super) unsafe fn put_indices(all: &[usize], len: c_int, places: *mut c_int) 
     Ok(())
 }
 
-/// A name argument.
 /// # Safety
 /// `name` must be null or a string.
 pub(super) unsafe fn name<'a>(name: *const c_char) -> Result<&'a str> {
@@ -91,7 +87,7 @@ pub(super) unsafe fn name<'a>(name: *const c_char) -> Result<&'a str> {
     name.to_str().map_err(|_| abi::MPI_T_ERR_INVALID_NAME)
 }
 
-/// The verbosity of a level. Basic and detailed verbosity are not distinguished.
+/// Basic and detailed verbosity are not distinguished.
 pub(super) const fn verbosity(level: Level) -> c_int {
     match level {
         Level::User => abi::MPI_T_VERBOSITY_USER_BASIC,

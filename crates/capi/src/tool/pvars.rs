@@ -1,6 +1,7 @@
 //! Performance variables (MPI-5.0 section 15.3.7).
 //!
-//! Handles can be started, stopped, written and reset, except those of a level, a size or a state.
+//! Handles can be started, stopped, written and reset, except handles of a level, a size or a
+//! state.
 
 use super::handles::Handles;
 use super::outputs::{fetch, name, put, put_string, put_wanted, verbosity};
@@ -13,7 +14,7 @@ use oxmpi_core::tool::{Bind, Class, Gauge, Pvar, Value};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{LazyLock, Mutex};
 
-/// The limits of sessions and handles at a time.
+/// The most sessions and handles at a time.
 const MOST_SESSIONS: usize = 1 << 12;
 const MOST: usize = 1 << 20;
 
@@ -32,7 +33,7 @@ struct PvarHandle {
     gauge: Mutex<MarkedGauge>,
 }
 
-/// The value of a handle, and the interval of its high-water mark.
+/// A value, and the interval of its high-water mark.
 struct MarkedGauge {
     gauge: Gauge,
     mark: u64,
@@ -47,7 +48,7 @@ pub(super) fn free_all() {
 /// The value of a variable since the start of MPI.
 fn measure(pvar: &Pvar, comm: Option<Comm>, mark: u64) -> Result<Value> {
     let Some(library) = measured()? else {
-        // MPI is not initialised, so all values are zero.
+        // Before MPI is initialised, all values are zero.
         return if comm.is_none() {
             Ok(pvar.class.zero())
         } else {
@@ -114,8 +115,8 @@ impl PvarHandle {
         Ok(marked.gauge.value(self.now(marked.mark)?))
     }
 
-    /// Reads and resets in one step, so that concurrent changes count before or after it. A mark is
-    /// read last.
+    /// Reads and resets in one step, so that a concurrent change counts before or after, and not
+    /// never. A mark is read last.
     fn reset(&self) -> Result<Value> {
         if self.is_continuous() {
             return Err(abi::MPI_T_ERR_PVAR_NO_WRITE);
@@ -151,8 +152,8 @@ fn with<R>(
     act(&meter)
 }
 
-/// Runs a call on one handle of a session, or on all that are not continuous. Returns the last
-/// error.
+/// Runs a call on one handle of a session, or on all handles that are not continuous. Returns the
+/// last error.
 fn with_all(
     session: TPvarSession,
     handle: TPvarHandle,
@@ -173,7 +174,6 @@ fn with_all(
     result
 }
 
-/// Stores a value for the program.
 /// # Safety
 /// `buf` must be null or have room for a value of the variable's type.
 unsafe fn hand_out(value: Value, buf: *mut c_void) -> Result<()> {
@@ -200,7 +200,6 @@ const fn class(class: Class) -> c_int {
     }
 }
 
-/// The constant for a binding.
 pub(super) const fn binding(bind: Bind) -> c_int {
     match bind {
         Bind::Nothing => abi::MPI_T_BIND_NO_OBJECT,
@@ -208,7 +207,7 @@ pub(super) const fn binding(bind: Bind) -> c_int {
     }
 }
 
-/// The communicator for a handle whose variable or event is bound to one.
+/// The communicator, if the variable or event is bound to one.
 /// # Safety
 /// `object` must be null or point to a handle of the bound type.
 pub(super) unsafe fn bound(bind: Bind, object: *const c_void) -> Result<Option<Comm>> {
@@ -228,7 +227,7 @@ const fn datatype(class: Class) -> Datatype {
 }
 
 mpi! {
-    /// Test: tests/c/mpit_pvars.c, like all of this module.
+    /// Test of this module: tests/c/mpit_pvars.c.
     fn MPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         call(|| unsafe { put(num_pvar, all().len() as c_int) })
@@ -289,7 +288,7 @@ mpi! {
         })
     }
 
-    /// Its handles are freed with it.
+    /// Frees its handles too.
     fn MPI_T_pvar_session_free(session: *mut TPvarSession) -> c_int {
         call(|| {
             // SAFETY: the C program passes a place with a handle.
@@ -355,7 +354,7 @@ mpi! {
                 if meter.is_continuous() {
                     return Err(abi::MPI_T_ERR_PVAR_NO_WRITE);
                 }
-                // SAFETY: the C program's value has the type that MPI_T_pvar_get_info has returned.
+                // SAFETY: the C program's value has the type of MPI_T_pvar_get_info.
                 let value = unsafe {
                     match meter.pvar.class.zero() {
                         Value::Count(_) => Value::Count(fetch(buf.cast())?),
@@ -376,7 +375,7 @@ mpi! {
         call(|| {
             let value = with(session, handle, |meter| match meter.is_continuous() {
                 true => Err(abi::MPI_T_ERR_PVAR_NO_ATOMIC),
-                // The value would be lost.
+                // Without a buffer, the value would be lost.
                 false if buf.is_null() => Err(abi::MPI_T_ERR_INVALID),
                 false => meter.reset(),
             })?;

@@ -1,8 +1,8 @@
 //! Event registrations (MPI-5.0 section 15.3.8).
 //!
-//! A callback runs where its thread may call MPI, so the situation always has the safety level
-//! MPI_T_CB_REQUIRE_NONE, which allows callbacks of any level. Among several callbacks the one that
-//! guarantees least is called.
+//! Callbacks run only where their thread may call MPI. So the situation always has the safety level
+//! MPI_T_CB_REQUIRE_NONE, which allows callbacks of any level. If there are several callbacks, the
+//! one with the least guarantees is called.
 
 use super::handles::Handles;
 use super::{Result, hub, instances};
@@ -26,9 +26,9 @@ static HANDLES: LazyLock<Handles<Arc<Registration>>> = LazyLock::new(|| {
 });
 static ALL: Mutex<Vec<Arc<Registration>>> = Mutex::new(Vec::new());
 
-/// The safety level of callback situations.
+/// The safety level of all situations.
 const SITUATION: TCbSafety = abi::MPI_T_CB_REQUIRE_NONE;
-/// The safety levels of callbacks, the one that guarantees least first.
+/// Safety levels of callbacks, those with the least guarantees first.
 const LEVELS: [TCbSafety; 4] = [
     abi::MPI_T_CB_REQUIRE_NONE,
     abi::MPI_T_CB_REQUIRE_MPI_RESTRICTED,
@@ -49,7 +49,7 @@ fn address(user_data: usize) -> *mut c_void {
 pub(super) struct Registration {
     handle: AtomicUsize,
     kind: &'static EventType,
-    /// The context whose events the registration receives; `None` for all contexts.
+    /// The context whose events are received; `None` for all contexts.
     context: Option<u32>,
     functions: Mutex<RegistrationFunctions>,
     dropped: AtomicU64,
@@ -60,17 +60,17 @@ struct RegistrationFunctions {
     callbacks: [Option<Callback>; LEVELS.len()],
     on_drop: Option<TEventDroppedCbFunction>,
     is_called: bool,
-    /// The registration was freed. `on_free` is called when its other functions have returned.
+    /// Whether the registration was freed. `on_free` is called when its other functions have
+    /// returned.
     is_freed: bool,
     on_free: Option<(TEventFreeCbFunction, usize)>,
 }
 
-/// The index of a safety level.
 pub(super) fn level(safety: TCbSafety) -> Result<usize> {
     LEVELS.iter().position(|level| *level == safety).ok_or(abi::MPI_T_ERR_INVALID)
 }
 
-/// Adds a registration and returns its handle. The first one starts the observation of events.
+/// Adds a registration. The first one starts the observation of events.
 pub(super) fn add(kind: &'static EventType, comm: Option<Comm>) -> Result<TEventRegistration> {
     let context = match comm {
         None => None,
@@ -107,7 +107,7 @@ pub(super) fn registered() -> Vec<Arc<Registration>> {
     locked(&ALL).clone()
 }
 
-/// Frees a registration. `on_free` is called when none of its functions runs any more.
+/// Frees a registration. `on_free` is called when none of its functions runs.
 pub(super) fn remove(
     handle: TEventRegistration,
     on_free: Option<(TEventFreeCbFunction, usize)>,
@@ -160,8 +160,8 @@ impl Registration {
         self.handle.load(Ordering::Relaxed)
     }
 
-    /// Delivers an event, if the registration receives it, and before it the number of dropped
-    /// events. The caller holds no lock.
+    /// Delivers an event that the registration receives, after the number of dropped events. The
+    /// caller holds no lock.
     pub(super) fn deliver(&self, event: &Event) {
         let (callback, on_drop) = {
             let mut functions = locked(&self.functions);
@@ -177,8 +177,8 @@ impl Registration {
             if dropped > 0 {
                 let (count, source) =
                     (i64::try_from(dropped).unwrap_or(i64::MAX), self.kind.source as c_int);
-                // SAFETY: the function is the argument of MPI_T_event_set_dropped_handler, and gets
-                // the arguments of the standard.
+                // SAFETY: the argument of MPI_T_event_set_dropped_handler gets the arguments of the
+                // standard.
                 unsafe { on_drop(count, self.handle(), source, SITUATION, address(user_data)) };
             }
         }
@@ -189,8 +189,8 @@ impl Registration {
             && !locked(&self.functions).is_freed
         {
             instances::during(*event, |instance| {
-                // SAFETY: the function is the argument of MPI_T_event_register_callback, and gets
-                // the arguments of the standard.
+                // SAFETY: the argument of MPI_T_event_register_callback gets the arguments of the
+                // standard.
                 unsafe {
                     (callback.function)(instance, self.handle(), SITUATION, address(user_data))
                 };
@@ -220,8 +220,7 @@ impl Registration {
 
     fn call_on_free(&self, on_free: Option<(TEventFreeCbFunction, usize)>) {
         if let Some((function, user_data)) = on_free {
-            // SAFETY: the function is the argument of MPI_T_event_handle_free, and gets the
-            // arguments of the standard.
+            // SAFETY: the argument of MPI_T_event_handle_free gets the arguments of the standard.
             unsafe { function(self.handle(), SITUATION, address(user_data)) };
         }
     }

@@ -1,4 +1,4 @@
-//! Event sources (MPI-5.0 section 15.3.8). All of them have the same clock.
+//! Event sources (MPI-5.0 section 15.3.8). All have the same clock.
 
 use super::outputs::{put, put_string, put_wanted};
 use super::{Result, at, call};
@@ -10,15 +10,13 @@ use oxmpi_objects::info::Info;
 use oxmpi_sys::clock;
 use std::ffi::{c_char, c_int};
 
-/// Times are in nanoseconds.
 const TICKS_PER_SECOND: Count = 1_000_000_000;
 
-/// Converts a time to the interface's type.
 pub(super) fn timestamp(ns: u64) -> Count {
     Count::try_from(ns).unwrap_or(Count::MAX)
 }
 
-/// Returns an empty info, if the program wants one: there are no hints.
+/// Stores an empty info if the program wants one; there are no hints.
 pub(super) fn give_empty_info(place: *mut InfoHandle) -> Result<()> {
     if place.is_null() {
         return Ok(());
@@ -27,7 +25,7 @@ pub(super) fn give_empty_info(place: *mut InfoHandle) -> Result<()> {
 }
 
 mpi! {
-    /// Test: tests/c/mpit_events.c, like all of this module.
+    /// Test of this module: tests/c/mpit_events.c.
     fn MPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         call(|| unsafe { put(num_sources, EventSource::ALL.len() as c_int) })

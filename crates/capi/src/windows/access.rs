@@ -1,7 +1,7 @@
 //! Puts, gets and accumulates (MPI-5.0 section 12.3).
 //!
-//! An access is one straight line if the data are contiguous on both sides and the target's memory
-//! is mapped in this process. All other accesses, also wrong ones, take the full path.
+//! An access is one straight line if the data are contiguous on both sides and this process has
+//! mapped the target's memory. All other accesses, wrong ones included, take the full path.
 
 use super::{at_hand, on_win};
 use crate::library::{Running, check_count, null};
@@ -58,8 +58,8 @@ pub(super) fn same(origin: OriginArgs, place: TargetArgs) -> bool {
     origin.datatype == place.datatype && origin.count == place.count
 }
 
-/// Results cannot go to a device: any poll may write them, and a poll has no caller to report a
-/// failure of the driver to.
+/// Any poll may write results, and a poll has no caller to which it could report a failure of the
+/// driver. So results cannot go to a device.
 const NO_RESULT: &str = "one-sided communication writes results to memory of the host alone: give it such a buffer, and copy from there";
 const NO_SWAP: &str =
     "MPI_Compare_and_swap takes elements in memory of the host alone: copy them there";
@@ -87,7 +87,7 @@ pub(super) fn get(
     library.process.get(window, &buffer, &at(library, place)?, how)
 }
 
-/// Runs an accumulate. MPI_Accumulate has no result.
+/// MPI_Accumulate has no result.
 pub(super) fn accumulate(
     library: &Running,
     window: &Window,
@@ -111,7 +111,7 @@ pub(super) fn accumulate(
         })
         .transpose()?;
     if operands.is_empty() && (place.count == 0 || target.size() == 0) {
-        // Without data all operations are the same, and the datatypes do not matter.
+        // Without data, operation and datatypes do not matter.
         return library.process.put(window, &UserBuf::empty(), &at(library, place)?, how);
     }
     let accumulator = accumulator_for(&operation, &target, library.strict)?;
@@ -137,7 +137,6 @@ fn accumulator_now(library: &Running, op: Op, datatype: Datatype) -> Option<Accu
     accumulator_for(&op::Op::Predefined(operation), datatype, library.strict).ok()
 }
 
-/// A put without a request.
 #[inline(always)]
 fn put_plainly(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win) -> c_int {
     if same(origin, place)
@@ -215,7 +214,6 @@ fn fetched_now(
     accumulated_now(operand, old.bytes_mut(), result.datatype, at, op, win)
 }
 
-/// The straight line for any operation.
 #[inline(never)]
 fn accumulated_now(
     operand: Bytes<'_>,
@@ -255,7 +253,7 @@ fn fetch_fully(
     })
 }
 
-/// Checks that elements can be compared (MPI-5.0 section 12.3.4). Returns their size in bytes.
+/// Only some elements can be compared (MPI-5.0 section 12.3.4). Returns their size in bytes.
 fn compared_size(library: &Running, datatype: Datatype) -> Result<usize> {
     use Category::{Byte, CInteger, Char, FortranInteger, Logical, MultiLanguage};
     let datatype = library.datatype(datatype)?;
@@ -316,7 +314,6 @@ mpi! {
         put_plainly(FuncId::MPI_Put_c, origin, place, win)
     }
 
-    /// Test: tests/c/win_put_get.c.
     fn MPI_Get(origin_addr: *mut c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, win: Win) -> c_int {
         let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
@@ -342,7 +339,6 @@ mpi! {
         accumulate_plainly(FuncId::MPI_Accumulate_c, (origin, None), place, op, win)
     }
 
-    /// Test: tests/c/win_accumulate.c.
     fn MPI_Get_accumulate(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, result_addr: *mut c_void, result_count: c_int, result_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, op: Op, win: Win) -> c_int {
         let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
         let result = OriginArgs { addr: result_addr, count: i64::from(result_count), datatype: result_datatype };
@@ -366,7 +362,6 @@ mpi! {
         fetch_fully(origin_addr, result, place, op, win)
     }
 
-    /// Test: tests/c/win_atomics.c.
     fn MPI_Compare_and_swap(origin_addr: *const c_void, compare_addr: *const c_void, result_addr: *mut c_void, datatype: Datatype, target_rank: c_int, target_disp: Aint, win: Win) -> c_int {
         if let Some(new) = plain(origin_addr, 1, datatype)
             && let Some(compare) = plain(compare_addr, 1, datatype)

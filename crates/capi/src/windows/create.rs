@@ -1,7 +1,7 @@
 //! Creation and release of windows (MPI-5.0 section 12.2).
 //!
-//! All functions are collective. A rank with wrong arguments takes part all the same, as the other
-//! ranks must not wait forever.
+//! All functions are collective. A rank with wrong arguments takes part, so that the other ranks do
+//! not wait forever.
 
 use super::on_win;
 use crate::attributes::delete_attributes;
@@ -39,7 +39,7 @@ fn new_window(flavor: Flavor, size: Aint, disp_unit: Aint, info: Info) -> Result
     Ok(NewWindow { flavor, memory: Exposed::NONE, size, disp_unit: disp_unit as i64, hints })
 }
 
-/// The reason against device memory: other processes access a window's memory directly.
+/// Other processes access a window's memory directly, which device memory does not allow.
 const NO_WINDOW: &str =
     "a window needs memory of the host: make it of such memory, and copy between the two";
 
@@ -56,7 +56,7 @@ fn exposed(library: &Running, base: *mut c_void, len: usize) -> Result<Exposed> 
     Ok(Exposed::from(unsafe { PlainBuf::new(base.cast(), len) }))
 }
 
-/// Makes a window and stores its handle, and the address of its memory if `baseptr` is given.
+/// Makes a window. Stores its handle, and the address of its memory if `baseptr` is given.
 fn create(
     library: &Running,
     communicator: &Communicator,
@@ -116,7 +116,7 @@ fn free(win: *mut Win) -> c_int {
         Ok(handle) => handle,
         Err(error) => return outcome(FuncId::MPI_Win_free, None, Err(error)),
     };
-    // After the handle is gone, the window's context leads to the handler for a remaining error.
+    // For an error after the handle is freed, the window's context leads to the handler.
     let mut on = On::Win(handle);
     let result = library().and_then(|library| {
         let window = Arc::clone(&*library.window(handle)?);
@@ -184,14 +184,13 @@ mpi! {
         })
     }
 
-    /// Waits for all ranks; an open epoch on any rank is an error on all. Test:
+    /// Waits for all ranks. An open epoch of one rank is an error on all ranks. Test:
     /// tests/c/win_errors.c.
     fn MPI_Win_free(win: *mut Win) -> c_int {
         free(win)
     }
 }
 
-/// The location of a rank's memory.
 /// # Safety
 /// `size` and `baseptr` must be null or places for an address-sized integer and a pointer.
 unsafe fn query(
@@ -212,8 +211,7 @@ unsafe fn query(
 }
 
 mpi! {
-    /// A rank whose memory cannot be reached by loads and stores has size 0. Test:
-    /// tests/c/win_shared.c.
+    /// Size 0 for a rank whose memory this process cannot map. Test: tests/c/win_shared.c.
     fn MPI_Win_shared_query(win: Win, rank: c_int, size: *mut Aint, disp_unit: *mut c_int, baseptr: *mut c_void) -> c_int {
         on_win(FuncId::MPI_Win_shared_query, win, |library, window| {
             // SAFETY: the C program passes places for the three results.

@@ -18,8 +18,7 @@ use oxmpi_core::window::Facts;
 use oxmpi_objects::attribute::ObjectKind;
 use std::ffi::{c_char, c_int, c_void};
 
-/// The result for a predefined attribute: the address of its value, except that MPI_WIN_BASE has
-/// the value itself.
+/// The address of a predefined attribute's value; for MPI_WIN_BASE the value itself.
 fn predefined(facts: &Facts, keyval: c_int) -> Option<*const c_void> {
     Some(match keyval {
         abi::MPI_WIN_BASE => std::ptr::with_exposed_provenance(facts.base),
@@ -38,7 +37,7 @@ mpi! {
         })
     }
 
-    /// Unknown hints are ignored; hints about memory have an effect only when a window is made.
+    /// Unknown hints are ignored. Hints about memory have an effect only when a window is made.
     fn MPI_Win_set_info(win: Win, info: Info) -> c_int {
         on_win(FuncId::MPI_Win_set_info, win, |_, window| {
             window.set_hints(window.hints().updated(&info::given(info)?)?);
@@ -62,7 +61,7 @@ mpi! {
         })
     }
 
-    /// MPI_WIN_NULL has a name, too.
+    /// MPI_WIN_NULL has a name too.
     fn MPI_Win_get_name(win: Win, win_name: *mut c_char, resultlen: *mut c_int) -> c_int {
         if win == abi::MPI_WIN_NULL {
             return errors::on_none(FuncId::MPI_Win_get_name, |_| {
@@ -83,7 +82,7 @@ mpi! {
         })
     }
 
-    /// The program gets a reference, which it must free.
+    /// The program must free the new reference.
     fn MPI_Win_get_errhandler(win: Win, errhandler: *mut Errhandler) -> c_int {
         on_win(FuncId::MPI_Win_get_errhandler, win, |_, window| {
             if errhandler.is_null() {

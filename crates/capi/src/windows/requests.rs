@@ -21,8 +21,8 @@ fn start(
             return Err(null("request"));
         }
         let started = access(library, window)?.unwrap_or_else(|| {
-            // Neither this call nor the completion of the request waits, and a program may repeat
-            // them for long without another poll.
+            // Neither this call nor the completion waits, so a program could repeat the two for
+            // long without any poll.
             library.process.look_sometimes(window);
             RequestId::COMPLETE
         });
@@ -32,7 +32,6 @@ fn start(
 }
 
 mpi! {
-    /// The request is complete when the origin's memory may be used again.
     fn MPI_Rput(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, win: Win, request: *mut Request) -> c_int {
         let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
@@ -45,7 +44,6 @@ mpi! {
         start(FuncId::MPI_Rput_c, win, request, |library, window| put(library, window, origin, place, AccessCompletion::Request))
     }
 
-    /// The request is complete when the data have arrived.
     fn MPI_Rget(origin_addr: *mut c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, win: Win, request: *mut Request) -> c_int {
         let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };

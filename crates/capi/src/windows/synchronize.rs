@@ -21,8 +21,8 @@ fn lock_type(lock_type: c_int) -> Result<LockType> {
     }
 }
 
-/// Completes the accesses to a target. Completion at the target implies local completion, so the
-/// local form is the same.
+/// Completes the accesses to a target, also for the local form: completion at the target implies
+/// local completion.
 #[inline(always)]
 fn flush(function: FuncId, rank: c_int, win: Win) -> c_int {
     if let Some((library, window)) = at_hand(win)

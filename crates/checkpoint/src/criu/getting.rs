@@ -1,65 +1,43 @@
-//! The required version of CRIU and how to install it: the one table of this for all messages.
+//! The required version of CRIU, and the commands that install it, for all messages.
 
-/// The oldest version that is used: older ones fail on newer kernels.
+/// Older versions fail on newer kernels.
 const NEEDED: (u32, u32) = (4, 2);
 
-struct CriuInstallation {
-    system: &'static str,
-    /// `ID` in its os-release(5).
-    id: &'static str,
-    /// The beginning of `VERSION_ID`; empty: any.
-    version: &'static str,
-    source: InstallSource,
-}
+/// The system's name, its `ID` in os-release(5), the beginning of its `VERSION_ID` (empty for any),
+/// and the source.
+type CriuInstallation = (&'static str, &'static str, &'static str, InstallSource);
 
 enum InstallSource {
-    /// Built from source, since the packages have this older version.
+    /// The package has this older version, so CRIU is built from source.
     Built(&'static str),
     Commands(&'static str),
 }
 
 const INSTALLATIONS: [CriuInstallation; 4] = [
-    CriuInstallation {
-        system: "Debian 12",
-        id: "debian",
-        version: "12",
-        source: InstallSource::Built("3.17"),
-    },
-    CriuInstallation {
-        system: "Debian 13",
-        id: "debian",
-        version: "13",
-        source: InstallSource::Built("4.1"),
-    },
-    CriuInstallation {
-        system: "Ubuntu",
-        id: "ubuntu",
-        version: "",
-        source: InstallSource::Commands(
+    ("Debian 12", "debian", "12", InstallSource::Built("3.17")),
+    ("Debian 13", "debian", "13", InstallSource::Built("4.1")),
+    (
+        "Ubuntu",
+        "ubuntu",
+        "",
+        InstallSource::Commands(
             "sudo add-apt-repository ppa:criu/ppa && sudo apt-get install criu",
         ),
-    },
-    CriuInstallation {
-        system: "Fedora",
-        id: "fedora",
-        version: "",
-        source: InstallSource::Commands("sudo dnf install criu"),
-    },
+    ),
+    ("Fedora", "fedora", "", InstallSource::Commands("sudo dnf install criu")),
 ];
 
-/// Builds version [`NEEDED`] on Debian, and installs it in the PATH of each user.
+/// Builds version [`NEEDED`] on Debian, and installs it in a directory of every user's PATH.
 const BUILD: &str = "sudo apt-get install git python3 build-essential pkg-config libprotobuf-dev libprotobuf-c-dev protobuf-c-compiler \
      protobuf-compiler libnl-3-dev libnet1-dev libcap-dev uuid-dev && git clone --depth 1 --branch v4.2 \
      https://github.com/checkpoint-restore/criu && make -C criu && sudo make -C criu install-criu SBINDIR=/usr/local/bin";
 
-impl CriuInstallation {
-    fn text(&self) -> String {
-        match self.source {
-            InstallSource::Built(has) => {
-                format!("{} (its package is {has}, so build 4.2): {BUILD}", self.system)
-            }
-            InstallSource::Commands(commands) => format!("{}: {commands}", self.system),
+fn line((system, _, _, source): &CriuInstallation) -> String {
+    match source {
+        InstallSource::Built(has) => {
+            format!("\n  {system} (its package is {has}, so build 4.2): {BUILD}")
         }
+        InstallSource::Commands(commands) => format!("\n  {system}: {commands}"),
     }
 }
 
@@ -69,7 +47,7 @@ pub(super) fn is_new_enough(version: &str) -> bool {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= NEEDED
 }
 
-/// How to install CRIU on this system, as lines that follow a sentence.
+/// The commands that install CRIU on this system, as lines after a sentence.
 pub(super) fn advice() -> String {
     let here = ["/etc/os-release", "/usr/lib/os-release"]
         .into_iter()
@@ -77,7 +55,7 @@ pub(super) fn advice() -> String {
     advice_for(&here.unwrap_or_default())
 }
 
-/// The line of the system with this os-release(5), or all lines for an unknown system.
+/// The line for the system of this os-release(5); all lines for an unknown system.
 fn advice_for(os_release: &str) -> String {
     let value = |name: &str| {
         let line =
@@ -86,14 +64,12 @@ fn advice_for(os_release: &str) -> String {
     };
     let (id, version) = (value("ID").unwrap_or_default(), value("VERSION_ID").unwrap_or_default());
     let is_here = |installation: &&CriuInstallation| {
-        installation.id == id && version.starts_with(installation.version)
+        installation.1 == id && version.starts_with(installation.2)
     };
-    let mut installations: Vec<&CriuInstallation> = INSTALLATIONS.iter().filter(is_here).collect();
-    if installations.is_empty() {
-        installations = INSTALLATIONS.iter().collect();
+    let mut lines: String = INSTALLATIONS.iter().filter(is_here).map(line).collect();
+    if lines.is_empty() {
+        lines = INSTALLATIONS.iter().map(line).collect();
     }
-    let lines: String =
-        installations.iter().map(|installation| format!("\n  {}", installation.text())).collect();
     format!("CRIU {}.{} or newer is needed:{lines}", NEEDED.0, NEEDED.1)
 }
 

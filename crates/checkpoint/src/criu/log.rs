@@ -1,8 +1,8 @@
-//! The reason of a failure in the log of CRIU, as a sentence with the remedy.
+//! The reason of a failure in CRIU's log, as a sentence with the remedy.
 
 use std::path::Path;
 
-/// A failure of CRIU.
+/// A failure of CRIU: a sentence, and CRIU's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CriuFailure {
     pub text: String,
@@ -11,7 +11,7 @@ pub struct CriuFailure {
 
 type Known = (&'static str, &'static str);
 
-/// The more specific phrases first.
+/// More specific phrases come first.
 const KNOWN: [Known; 13] = [
     (
         "No space left on device",
@@ -52,7 +52,7 @@ const KNOWN: [Known; 13] = [
 /// Replaced by a sentence with the command.
 const CAPABILITY: &str = "CRIU lacks a capability";
 
-/// The reason by the log, or by the output of CRIU (`program`) before it had a log.
+/// The reason in the log, or in the output of CRIU (`program`) before it had a log.
 pub fn reason(log: &str, output: &str, program: &Path, version: &str) -> CriuFailure {
     // CRIU's lines about limits on open files are warnings.
     let in_log = log.lines().filter(|line| line.contains("Error (") && !line.contains("rlimit"));
@@ -80,7 +80,7 @@ pub fn reason(log: &str, output: &str, program: &Path, version: &str) -> CriuFai
     CriuFailure { text, quoted: words_of(line) }
 }
 
-/// How this program gets the rights that it needs.
+/// The command that gives CRIU its rights.
 pub(super) fn remedy_of_rights(program: &Path) -> String {
     format!(
         "'sudo setcap cap_checkpoint_restore,cap_setpcap+eip {}' gives it the rights that it needs, as root has them; in a container, \
@@ -89,7 +89,7 @@ pub(super) fn remedy_of_rights(program: &Path) -> String {
     )
 }
 
-/// The remedy if the check of this host fails, in words that another remedy follows.
+/// The remedy for a failed check of this host, as the beginning of a sentence.
 pub(super) fn remedy_of_check(program: &Path, why: &str) -> String {
     match ["CAP_", "ermitted"].iter().any(|word| why.contains(word)) {
         true => format!("{}, or ", remedy_of_rights(program)),
@@ -97,7 +97,7 @@ pub(super) fn remedy_of_check(program: &Path, why: &str) -> String {
     }
 }
 
-/// The line without time, process and place in CRIU's source.
+/// The message of a log line, without time, process and source position.
 fn words_of(line: &str) -> String {
     let words = line.split_once("Error (").and_then(|(_, rest)| rest.split_once("):"));
     words.map_or(line, |(_, words)| words).trim().to_string()

@@ -1,4 +1,4 @@
-//! Messages in the encoding of Protocol Buffers, as far as CRIU's files need it.
+//! The encoding of Protocol Buffers, as far as CRIU's files use it.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field<'a> {
@@ -10,11 +10,11 @@ pub(super) enum Field<'a> {
 pub(super) struct Numbered<'a> {
     pub(super) number: u64,
     pub(super) value: Field<'a>,
-    /// The bytes of the whole field in the message.
+    /// The encoded field, key included.
     pub(super) raw: &'a [u8],
 }
 
-/// All fields of a message, in their order; `None` if it is malformed.
+/// All fields of a message; `None` if it is malformed.
 pub(super) fn fields(mut message: &[u8]) -> Option<Vec<Numbered<'_>>> {
     let mut all = Vec::new();
     while !message.is_empty() {

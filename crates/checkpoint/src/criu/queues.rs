@@ -1,10 +1,10 @@
-//! Whether descriptors are in transit over local sockets, by the file `sk-queues.img`: two magic
-//! numbers, then for each packet a length, a message, and the packet's bytes.
+//! Descriptors in transit over local sockets, from CRIU's file `sk-queues.img`: two magic numbers,
+//! then for each packet a length, a message, and the packet's bytes.
 //!
-//! CRIU writes such descriptors into an image, but does not restore them reliably: a process may
-//! get another file, or none. So an image with one is not used. They are in transit for a short
-//! time only if the receiver reads: with messages of more than 64 KiB over daemons, and at the
-//! first contact of two ranks.
+//! CRIU writes such descriptors into an image but does not restore them reliably: a process may get
+//! another file, or none. So an image with one is not used. Descriptors are in transit only until
+//! their receiver reads: with messages of more than 64 KiB over daemons, and at the first contact
+//! of two ranks.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use super::message::{Field, field, take};
 
 const QUEUES: &str = "sk-queues.img";
 const HEADER: usize = 8;
-/// The number of `length` in `sk_packet_entry`: the bytes behind the message.
+/// The field `length` of `sk_packet_entry`: the size of the bytes after the message.
 const LENGTH: u64 = 2;
 const SCM: u64 = 4;
 
-/// Whether a descriptor was in transit in an image. A malformed file counts as one.
+/// Whether a descriptor was in transit. A malformed file counts as yes.
 pub fn has_descriptor_under_way(image: &Path) -> bool {
     match std::fs::read(image.join(QUEUES)) {
         Ok(file) => has_descriptor(&file).unwrap_or(true),

@@ -1,7 +1,7 @@
-//! The sockets between the ranks of a job in an image. A rank that is restored by itself finds
-//! neither the old connections nor the old address, which another process may use by then, or which
-//! belongs to another host. So these sockets are closed in the image: unbound, and not connected.
-//! The rank still has their descriptors, and gives them up.
+//! The sockets between the ranks of a job in an image. After a restart of one rank, its old
+//! connections are gone, and its old address may belong to another process or host. So the image
+//! gets these sockets closed: unbound and not connected. The rank still has their descriptors, and
+//! closes them itself.
 //!
 //! The file `files.img` has two magic numbers, then for each open file a length and a message.
 
@@ -15,7 +15,7 @@ const FILES: &str = "files.img";
 const HEADER: usize = 8;
 /// In `file_entry`: an Internet socket.
 const SOCKET: u64 = 4;
-/// In `inet_sk_entry`: the numbers of its fields, and of the lists in it.
+/// In `inet_sk_entry`.
 const PROTOCOL: u64 = 5;
 const STATE: u64 = 6;
 const PORTS: [u64; 2] = [7, 8];
@@ -23,8 +23,8 @@ const ADDRESSES: [u64; 2] = [11, 12];
 const TCP: u64 = 6;
 const CLOSED: u64 = 7;
 
-/// Closes the sockets of the ranks in an image, which listen at these addresses. Fails if the file
-/// cannot be read or written; `InvalidData` if it is malformed.
+/// Closes the sockets of ranks in an image. The ranks listen at `listeners`. Fails if the file
+/// cannot be read or written, with `InvalidData` if it is malformed.
 pub fn close_sockets(image: &Path, listeners: &[SocketAddr]) -> io::Result<()> {
     let path = image.join(FILES);
     let changed = closed(&std::fs::read(&path)?, listeners);
@@ -67,7 +67,7 @@ fn closed_socket(socket: &[u8], listeners: &[SocketAddr]) -> Option<Vec<u8>> {
         let port = numbers(port).next().and_then(|port| u16::try_from(port).ok()).unwrap_or(0);
         let words: Vec<u32> = numbers(address).map(|word| word as u32).collect();
         let address = address_of(&words);
-        // A socket that listens at all addresses has the unspecified one.
+        // A socket that listens at all addresses has the unspecified address.
         let is_at = |ip: IpAddr| address.is_some_and(|is| is == ip || is.is_unspecified());
         listeners
             .iter()
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A socket as CRIU writes it: state, ports and addresses, and fields that stay.
+    /// A socket in CRIU's encoding, with extra fields that must stay.
     fn socket(protocol: u64, state: u64, ports: [u64; 2], addresses: [IpAddr; 2]) -> Vec<u8> {
         let mut out = Vec::new();
         put_number(&mut out, 1, 13);

@@ -1,4 +1,4 @@
-//! The time for which a job was frozen, by CRIU's file `stats-dump`: two magic numbers, a length,
+//! The time for which a job was frozen, from CRIU's file `stats-dump`: two magic numbers, a length,
 //! and a message in the encoding of Protocol Buffers.
 
 use std::path::Path;
@@ -9,10 +9,10 @@ const STATS: &str = "stats-dump";
 const HEADER: usize = 12;
 /// The message `dump` in `stats_entry`.
 const DUMP: u64 = 1;
-/// The number of `frozen_time` in it, in microseconds.
+/// The field `frozen_time` of `dump`, in microseconds.
 const FROZEN: u64 = 2;
 
-/// The seconds for which all processes were frozen, if the file exists.
+/// Seconds, if the file exists in `directory`.
 pub fn pause_s(directory: &Path) -> Option<f64> {
     pause_in(&std::fs::read(directory.join(STATS)).ok()?)
 }

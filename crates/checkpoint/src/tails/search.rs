@@ -1,4 +1,4 @@
-//! Finds the contents of a file in the file and its tails. Nothing here reads a file.
+//! Composes the contents of a file from the file and its tails. Reads no file.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tail {
     pub(super) path: PathBuf,
-    /// The host that cut it off. Another host may have its own file under the same path.
+    /// The host that cut it off. Another host may have a different file under the same path.
     pub(super) host: String,
     pub(super) offset: u64,
     pub(super) bytes: u64,
     /// The checksum of the bytes before it.
     pub(super) before: String,
-    /// The number of the newest set when it was cut off.
+    /// The newest set when the tail was cut off.
     pub(super) newest: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ByteSource {
-    /// The file itself, at the same offset.
+    /// The beginning of the file itself.
     File,
     Tail(u64),
 }
@@ -55,15 +55,15 @@ fn first(pieces: &[ContentPiece], bytes: u64) -> Vec<ContentPiece> {
     cut.filter(|piece| piece.bytes > 0 || piece.source == ByteSource::File).collect()
 }
 
-/// The pieces that make the contents of a file with a length and a checksum, if any do. The file
-/// has `length_now` bytes, and `content` is the checksum of pieces. Pure.
+/// The pieces that give a file this length and checksum, if any do. The file has `length_now`
+/// bytes, and `content` returns the checksum of pieces. Pure.
 pub(super) fn find(
     length_now: u64,
     tails: &[(u64, Tail)],
     (bytes, wanted): (u64, &str),
     content: &mut dyn FnMut(&[ContentPiece]) -> Option<String>,
 ) -> Option<Vec<ContentPiece>> {
-    // The bytes before a tail are known, so each tail leads to one state.
+    // Each tail fixes the bytes before it, so each tail leads to one state.
     let mut reached = BTreeSet::new();
     let mut states =
         VecDeque::from([vec![ContentPiece { source: ByteSource::File, bytes: length_now }]]);
@@ -89,8 +89,8 @@ pub(super) fn find(
     None
 }
 
-/// The same without a checksum: the bytes of the first tail that this host cut off after the set of
-/// this number was made, if it began before the length at that set and is long enough.
+/// The search without a checksum. Takes the first tail that this host cut off after the set was
+/// made, if it began before the wanted length and reaches it.
 pub(super) fn reach(
     length_now: u64,
     tails: &[(u64, Tail)],

@@ -1,8 +1,8 @@
-//! Parts of arrays of several dimensions (MPI-5.0 sections 5.1.3 and 5.1.4): a subarray, and the
-//! part of one process in an array that is distributed as in High Performance Fortran.
+//! Parts of arrays of several dimensions (MPI-5.0 sections 5.1.3 and 5.1.4): a subarray, and one
+//! process's part of an array that is distributed as in High Performance Fortran.
 //!
-//! Both are built from the dimension with adjacent elements to the one with the largest stride. The
-//! extent of the result is that of the whole array, so arrays of it are arrays of whole arrays.
+//! Both are built dimension by dimension, beginning with the one of adjacent elements. The result
+//! has the extent of the whole array, so consecutive elements of it lie in consecutive arrays.
 
 use super::construct::basic_of;
 use super::contents::{Argument, Constituents};
@@ -13,17 +13,18 @@ use oxmpi_mem::bounds::Bounds;
 use oxmpi_mem::layout::{Layout, LayoutError};
 use std::sync::Arc;
 
-/// The dimension whose elements are adjacent.
+/// The dimension with adjacent elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
 pub enum ArrayOrder {
     /// The last one (`MPI_ORDER_C`).
-    C,
+    C = abi::MPI_ORDER_C,
     /// The first one (`MPI_ORDER_FORTRAN`).
-    Fortran,
+    Fortran = abi::MPI_ORDER_FORTRAN,
 }
 
 impl ArrayOrder {
-    /// The order with this ABI value. Fails with `MPI_ERR_ARG` if there is none.
+    /// The order with this ABI value. Fails with `MPI_ERR_ARG` for other values.
     pub fn from_int(order: i32) -> Result<ArrayOrder> {
         match order {
             abi::MPI_ORDER_C => Ok(ArrayOrder::C),
@@ -34,10 +35,7 @@ impl ArrayOrder {
 
     /// The ABI's value.
     pub fn to_int(self) -> i32 {
-        match self {
-            ArrayOrder::C => abi::MPI_ORDER_C,
-            ArrayOrder::Fortran => abi::MPI_ORDER_FORTRAN,
-        }
+        self as i32
     }
 
     fn dimensions(self, count: usize) -> impl Iterator<Item = usize> + Clone {
@@ -45,8 +43,8 @@ impl ArrayOrder {
     }
 }
 
-/// The distribution of the array of a [`Datatype::darray`], as the program gives it; lists have one
-/// entry for each dimension.
+/// The distribution of an array, as the arguments of MPI_Type_create_darray. Lists have one entry
+/// per dimension.
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution<'a> {
     pub size: i32,
@@ -64,8 +62,8 @@ fn bad<T>(text: String) -> Result<T> {
     Err(MpiError::new(abi::MPI_ERR_ARG, text))
 }
 
-/// The blocks of one dimension, in elements: `count` blocks of `length`, `distance` apart, the
-/// first at `first`; behind them one block of `rest`. A subarray has only the last one.
+/// The blocks of one dimension, in elements: `count` blocks of `length` at distances of `distance`,
+/// the first at `first`, then one block of `rest`. A subarray has only the block of `rest`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DimensionBlocks {
     first: i64,
@@ -75,11 +73,11 @@ pub(super) struct DimensionBlocks {
     rest: i64,
 }
 
-/// The thing from which a part of an array is built: a layout, or bounds alone.
+/// A layout, or bounds alone, from which a part of an array is built.
 pub(super) trait ArrayPart: Sized {
     fn extent(&self) -> isize;
 
-    /// `count` copies, `stride` bytes from one to the next, the first at `offset`.
+    /// `count` copies at distances of `stride` bytes, the first at `offset`.
     fn placed(&self, count: usize, stride: isize, offset: isize) -> Result<Self, LayoutError>;
 
     fn and(&self, next: &Self) -> Result<Self, LayoutError>;
@@ -124,7 +122,7 @@ impl ArrayPart for Layout {
 }
 
 impl DimensionBlocks {
-    /// The blocks, filled with copies of `child` at distances of `extent` bytes.
+    /// The blocks of this dimension, filled with copies of `child` at distances of `extent` bytes.
     fn of<E: ArrayPart>(self, extent: isize, child: &E) -> Result<E, LayoutError> {
         let overflow = LayoutError::Overflow { what: "extent" };
         let bytes = |elements: i64| extent.checked_mul(elements as isize).ok_or(overflow);
@@ -144,9 +142,9 @@ impl DimensionBlocks {
     }
 }
 
-/// Builds the selected part of an array of `old`. `dimensions` gives the length and the blocks of
-/// each dimension, the one with adjacent elements first. The result has the extent of the whole
-/// array.
+/// Builds the selected part of an array of `old`. `dimensions` has the length and the blocks of
+/// each dimension, beginning with the one of adjacent elements. The result has the extent of the
+/// whole array.
 pub(super) fn in_array<E: ArrayPart>(
     dimensions: impl Iterator<Item = (i64, DimensionBlocks)>,
     old: &E,
@@ -179,14 +177,13 @@ fn levels(ndims: usize) -> u32 {
     u32::try_from(ndims).unwrap_or(u32::MAX).saturating_mul(LEVELS)
 }
 
-/// The levels of a dimension: a block, the blocks, and a shorter block behind them.
+/// The nesting of one dimension: a block, the run of blocks, and a shorter last block.
 const LEVELS: u32 = 3;
 
 impl Datatype {
-    /// A box of `subsizes` that begins at `starts` in an array of `sizes`
-    /// (`MPI_Type_create_subarray`). Fails with `MPI_ERR_ARG` without dimensions or if the box is
-    /// not within the array, with `MPI_ERR_VALUE_TOO_LARGE` if the array does not fit into the
-    /// address space.
+    /// A box of `subsizes` at `starts` in an array of `sizes` (`MPI_Type_create_subarray`). Fails
+    /// with `MPI_ERR_ARG` without dimensions or for a box outside of the array, and with
+    /// `MPI_ERR_VALUE_TOO_LARGE` for an array larger than the address space.
     pub fn subarray(
         form: Form,
         sizes: &[i64],
@@ -237,9 +234,9 @@ impl Datatype {
         Datatype::new(bounds, contents, basic_of(old), levels(ndims))
     }
 
-    /// The part of one process of a grid in a distributed array (`MPI_Type_create_darray`). Fails
-    /// with `MPI_ERR_ARG` if the distribution is invalid, with `MPI_ERR_VALUE_TOO_LARGE` if the
-    /// array does not fit into the address space.
+    /// One process's part of a distributed array (`MPI_Type_create_darray`). Fails with
+    /// `MPI_ERR_ARG` for an invalid distribution, and with `MPI_ERR_VALUE_TOO_LARGE` for an array
+    /// larger than the address space.
     pub fn darray(
         form: Form,
         array: &Distribution<'_>,
@@ -278,8 +275,8 @@ impl Distribution<'_> {
         Ok(self.order.dimensions(blocks.len()).map(|i| (self.gsizes[i], blocks[i])).collect())
     }
 
-    /// The coordinates of the process in the grid, in row-major order for either order of the
-    /// array.
+    /// The coordinates of the process in the grid, which is in row-major order for both array
+    /// orders.
     fn coordinates(&self) -> Result<Vec<i64>> {
         let ndims = self.gsizes.len();
         if ndims == 0 || [self.distribs.len(), self.dargs.len(), self.psizes.len()] != [ndims; 3] {
@@ -339,7 +336,7 @@ impl Distribution<'_> {
             }
         };
         // The array is cut into blocks of `length`; the last may be shorter. Block b belongs to the
-        // process whose coordinate is b modulo `processes`.
+        // process with coordinate b modulo `processes`.
         let (whole, last) = (all / length, all % length);
         let mine_of =
             |blocks: i64| if blocks > place { (blocks - place - 1) / processes + 1 } else { 0 };

@@ -1,9 +1,9 @@
 //! The constructors (MPI-5.0 section 5.1.2). Counts are `i64` and displacements `isize` in both
-//! forms; callers in [`Form::Int`] widen their `int`s.
+//! forms.
 //!
-//! They fail with `MPI_ERR_COUNT` if an argument is negative, with `MPI_ERR_ARG` if arrays differ
-//! in length, and with `MPI_ERR_VALUE_TOO_LARGE` if a size, extent or displacement does not fit
-//! into an address. The message names the argument and its value.
+//! They fail with `MPI_ERR_COUNT` for a negative argument, with `MPI_ERR_ARG` for arrays of
+//! different lengths, and with `MPI_ERR_VALUE_TOO_LARGE` if a size, extent or displacement does not
+//! fit in an address. The message names the argument and its value.
 
 use super::contents::{Argument, Constituents};
 use super::{Basic, Combiner, Contents, Datatype, Form, layout_error};
@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 type Type = Arc<Datatype>;
 
-/// Above this nesting a constructor makes layout and signature at once, as only this computation
-/// finds out whether the types nest too deep.
+/// Above this nesting a constructor computes layout and signature at once, since only they reveal
+/// types that nest too deep.
 const LAZY_DEPTH: u32 = 64;
 
 #[inline]
@@ -29,7 +29,7 @@ pub(super) fn basic_of(old: &Datatype) -> Basic {
     }
 }
 
-/// The elements of a type made of several types; types without data do not count.
+/// The elements of a type made of several types. Types without data do not count.
 fn common<'a>(types: impl Iterator<Item = &'a Type>) -> Basic {
     let mut found = None;
     for t in types.filter(|t| t.size() > 0) {
@@ -48,7 +48,7 @@ fn length(name: impl fmt::Display, value: i64) -> Result<usize> {
     })
 }
 
-/// Block lengths; an error names the index of a negative one.
+/// Checked block lengths. An error has the index of a negative one.
 fn lengths<'a>(
     name: &str,
     values: &'a [i64],
@@ -77,7 +77,7 @@ fn in_bytes(name: impl fmt::Display, value: i64, old: &Datatype) -> Result<isize
     })
 }
 
-/// An error names the first displacement that is too large.
+/// An error has the index of the first displacement that is too large.
 fn indexed_bounds(
     blocks: impl Iterator<Item = usize>,
     displacements: &[i64],
@@ -104,8 +104,7 @@ impl Datatype {
         )
     }
 
-    /// `count` blocks of `block` elements, `stride` elements from block to block
-    /// (`MPI_Type_vector`).
+    /// `count` blocks of `block` elements, at distances of `stride` elements (`MPI_Type_vector`).
     pub fn vector(
         form: Form,
         count: i64,
@@ -124,7 +123,7 @@ impl Datatype {
         )
     }
 
-    /// `count` blocks of `block` elements, `stride` bytes from block to block
+    /// `count` blocks of `block` elements, at distances of `stride` bytes
     /// (`MPI_Type_create_hvector`).
     pub fn hvector(
         form: Form,
@@ -260,7 +259,8 @@ impl Datatype {
         Ok(dup)
     }
 
-    /// The copy program nests at most `levels` deeper than that of `old`.
+    /// A type made of one old type. Its copy program nests at most `levels` deeper than that of
+    /// `old`.
     #[inline(always)]
     fn of_one(
         bounds: Bounds,
@@ -307,7 +307,7 @@ impl Datatype {
         if depth > LAZY_DEPTH { made.used() } else { Ok(made) }
     }
 
-    /// Makes layout and signature of a new type, and checks their depth.
+    /// Computes layout and signature of a new type, and checks their depth.
     #[cold]
     #[inline(never)]
     fn used(mut self: Arc<Self>) -> Result<Arc<Datatype>> {

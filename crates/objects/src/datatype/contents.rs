@@ -1,6 +1,6 @@
 //! The constructor and arguments of a type, for `MPI_Type_get_contents` (MPI-5.0 section 5.1.13).
-//! Every type records them and few are queried, so the few numbers of most constructors lie in the
-//! type itself.
+//! Every type records them and few are queried. So the few numbers of most constructors are stored
+//! in the type itself.
 
 use super::{Combiner, Datatype, Form};
 use crate::error::{MpiError, Result};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Contents {
     pub combiner: Combiner,
-    /// Counts of a type made in [`Form::Int`], and arguments that are `int` in both forms.
+    /// Counts of [`Form::Int`], and arguments that are `int` in both forms.
     pub integers: ShortList<i32, 11>,
     wide: WideArguments,
     pub types: Constituents,
@@ -21,9 +21,9 @@ pub struct Contents {
 
 #[derive(Clone, Debug)]
 enum WideArguments {
-    /// Displacements of a type made in [`Form::Int`].
+    /// Displacements of [`Form::Int`].
     Addresses(ShortList<isize, 4>),
-    /// Counts, then displacements, of a type made in [`Form::Count`].
+    /// Counts, then displacements, of [`Form::Count`].
     Counts(ShortList<i64, 4>),
 }
 
@@ -41,7 +41,7 @@ impl Contents {
         Contents { combiner, integers, wide, types: Constituents::None }
     }
 
-    /// Fails with `MPI_ERR_COUNT` if a count of the plain form is no `int`.
+    /// Fails with `MPI_ERR_COUNT` if a count of the plain form does not fit in an `int`.
     #[inline(always)]
     pub(super) fn of_few<const C: usize, const D: usize>(
         form: Form,
@@ -67,7 +67,7 @@ impl Contents {
         Ok(Contents { combiner, integers, wide, types: Constituents::One(Arc::clone(old)) })
     }
 
-    /// Arguments in this order, then displacements. Fails as [`of_few`](Self::of_few) does.
+    /// The arguments in this order, then the displacements. Fails as [`of_few`](Self::of_few) does.
     pub(super) fn of_lists(
         form: Form,
         combiner: Combiner,
@@ -118,7 +118,7 @@ impl Contents {
         Ok(Contents { combiner, integers, wide, types })
     }
 
-    /// Displacements of a type made in [`Form::Int`].
+    /// The displacements of [`Form::Int`].
     pub fn addresses(&self) -> &[isize] {
         match &self.wide {
             WideArguments::Addresses(addresses) => addresses,
@@ -126,7 +126,7 @@ impl Contents {
         }
     }
 
-    /// Counts, then displacements, of a type made in [`Form::Count`].
+    /// The counts, then the displacements, of [`Form::Count`].
     pub fn counts(&self) -> &[i64] {
         match &self.wide {
             WideArguments::Addresses(_) => &[],
@@ -134,15 +134,14 @@ impl Contents {
         }
     }
 
-    /// Whether the type was made in [`Form::Int`], without an `MPI_Count`.
+    /// Whether no argument was an `MPI_Count`.
     pub fn fits_int(&self) -> bool {
         matches!(self.wide, WideArguments::Addresses(_))
     }
 
-    /// The old types, each with the count of its elements in this type, which has `size` bytes.
+    /// The old types, each with the number of its elements in this type of `size` bytes.
     pub(super) fn elements(&self, size: usize) -> impl Iterator<Item = (usize, &Arc<Datatype>)> {
         let count = move |(i, old): (usize, &Arc<Datatype>)| match self.combiner {
-            // The number of members comes first.
             Combiner::Struct if self.fits_int() => self.integers[i + 1] as usize,
             Combiner::Struct => self.counts()[i + 1] as usize,
             _ => size.checked_div(old.size()).unwrap_or(0),
@@ -181,7 +180,7 @@ impl Argument<'_> {
 }
 
 impl Drop for Contents {
-    /// Frees nested types one after another: a program may nest types without limit, and a
+    /// Frees nested types one after another. A program may nest types without limit, and a
     /// recursion would overflow the stack.
     fn drop(&mut self) {
         let mut waiting = Vec::new();
@@ -226,7 +225,7 @@ impl Deref for Constituents {
     }
 }
 
-/// Numbers, of which up to `N` need no allocation. A clone is cheap.
+/// Up to `N` numbers need no allocation. A clone is cheap.
 #[derive(Clone)]
 pub struct ShortList<T, const N: usize>(Storage<T, N>);
 
@@ -248,7 +247,6 @@ impl<T: Copy + Default, const N: usize> ShortList<T, N> {
         ShortList::filled(M, |all| all.copy_from_slice(&numbers))
     }
 
-    /// `len` numbers, which `fill` writes.
     #[inline(always)]
     fn filled(len: usize, fill: impl FnOnce(&mut [T])) -> Self {
         if len <= N {

@@ -1,5 +1,5 @@
-//! The constructor call of a type, read from its [`Contents`], to compute the layout at the first
-//! use, and to make the same type from other old types.
+//! The constructor call of a type, read from its [`Contents`]. From this call the layout is
+//! computed at the first use, and the same type can be made from other old types.
 
 use super::array::{self, ArrayOrder, Distribution};
 use super::{Combiner, Contents, Datatype, Form};
@@ -13,7 +13,7 @@ pub(super) struct Definition {
 }
 
 enum Constructor {
-    /// The type is the library's.
+    /// A type of the library.
     Given,
     Dup,
     Contiguous {
@@ -95,7 +95,6 @@ struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    /// The next argument that is an `int` in both forms.
     fn integer(&mut self) -> i32 {
         self.integers.next().copied().unwrap_or_else(|| lost())
     }
@@ -131,7 +130,7 @@ impl Arguments<'_> {
     }
 }
 
-/// Unreachable, as each constructor records all its arguments.
+/// Each constructor records all its arguments.
 fn lost() -> ! {
     unreachable!("a datatype does not know its arguments any more")
 }
@@ -215,12 +214,11 @@ impl Definition {
     /// The constructor has checked the arguments.
     pub(super) fn layout(&self, types: &[Arc<Datatype>]) -> Result<Arc<Layout>, LayoutError> {
         let Some(first) = types.first() else {
-            // A struct may be empty.
             return Layout::structure([]).map(Arc::new);
         };
         let old = first.layout();
         let extent = old.extent();
-        // A block without elements may have any displacement.
+        // A block without elements may have any displacement, so the product may overflow.
         let in_bytes = |elements: &i64| (*elements as isize).wrapping_mul(extent);
         let layout = match &self.constructor {
             Constructor::Given | Constructor::Dup => return Ok(Arc::clone(old)),

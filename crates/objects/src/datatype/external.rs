@@ -1,5 +1,5 @@
-//! Packing in the representation "external32" (MPI-5.0 section 5.3). The packed bytes of a user's
-//! buffer are converted in a small window, in runs of equal basic elements of the signature.
+//! Packing in "external32" (MPI-5.0 section 5.3). Packed bytes are converted in small windows, in
+//! runs of equal basic elements.
 
 use super::Datatype;
 use crate::error::{MpiError, Result};
@@ -7,13 +7,12 @@ use oxmpi_abi::constants as abi;
 use oxmpi_mem::buffer::{Cursor, UserBuf};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
-/// The only representation of section 5.3.
 const EXTERNAL32: &[u8] = b"external32";
 
-/// In bytes; the largest basic element has 32.
+/// In bytes. The largest basic element has 32.
 const WINDOW: usize = 4 << 10;
 
-/// Fails with `MPI_ERR_UNSUPPORTED_DATAREP` if the representation of a program is not "external32".
+/// Fails with `MPI_ERR_UNSUPPORTED_DATAREP` unless `name` is "external32".
 pub fn check_representation(name: &[u8]) -> Result<()> {
     if is_predefined_name(name, EXTERNAL32) {
         return Ok(());
@@ -25,22 +24,21 @@ pub fn check_representation(name: &[u8]) -> Result<()> {
     Err(MpiError::new(abi::MPI_ERR_UNSUPPORTED_DATAREP, text))
 }
 
-/// Whether `name` is the data representation `predefined` of the standard, in lower case or in
-/// capitals.
+/// Whether `name` is the data representation `predefined`, in lower case or in capitals.
 pub fn is_predefined_name(name: &[u8], predefined: &[u8]) -> bool {
     name == predefined || name == predefined.to_ascii_uppercase()
 }
 
 impl Datatype {
-    /// The bytes of `count` elements in external32 (`MPI_Pack_external_size`); `None` if they are
-    /// too many for an address.
+    /// The bytes of `count` elements (`MPI_Pack_external_size`); `None` if they do not fit in an
+    /// address.
     pub fn external_size(&self, count: usize) -> Option<usize> {
         let bytes = self.signature().external_bytes().checked_mul(count)?;
         isize::try_from(bytes).is_ok().then_some(bytes)
     }
 
-    /// Writes the elements of `from`, which are of this type, to `to` in external32. Panics if `to`
-    /// has another length than [`external_size`](Self::external_size).
+    /// Writes the elements of `from`, which has this type, to `to`. Panics unless `to` has the
+    /// length of [`external_size`](Self::external_size).
     pub fn pack_external(&self, from: &UserBuf, mut to: BytesMut<'_>) {
         assert_eq!(Some(to.len()), self.external_size(from.count()), "room for external32");
         let (mut native, mut external) = ([0; WINDOW], [0; WINDOW]);
@@ -60,15 +58,15 @@ impl Datatype {
         });
     }
 
-    /// Reads the elements of `to`, which are of this type, from external32. Panics if `from` has
-    /// another length than [`external_size`](Self::external_size), or `to` is read-only.
+    /// Reads the elements of `to`, which has this type. Panics if `to` is read-only, or unless
+    /// `from` has the length of [`external_size`](Self::external_size).
     pub fn unpack_external(&self, from: Bytes<'_>, to: &UserBuf) {
         assert_eq!(Some(from.len()), self.external_size(to.count()), "bytes of external32");
         self.unpack_external_part(from, to);
     }
 
-    /// As [`unpack_external`](Self::unpack_external), for the whole basic elements in `from`.
-    /// Returns their length in packed bytes of `to`. Panics if `to` is read-only.
+    /// Reads the whole basic elements in `from`, as [`unpack_external`](Self::unpack_external).
+    /// Returns their packed bytes in `to`. Panics if `to` is read-only.
     pub fn unpack_external_part(&self, from: Bytes<'_>, to: &UserBuf) -> usize {
         let (mut native, mut external) = ([0; WINDOW], [0; WINDOW]);
         let (mut cursor, mut done, mut at_end) = (Cursor::default(), 0, false);

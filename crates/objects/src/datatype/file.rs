@@ -1,6 +1,6 @@
 //! Datatypes in a file whose basic types have other sizes (MPI-5.0, "Data Representations"). The
-//! same constructors make the type from the types in the file: displacements in elements follow
-//! their extents, displacements in bytes stay.
+//! same constructors make such a type from the file's basic types. Displacements in elements then
+//! follow the new extents, and displacements in bytes stay.
 
 use super::Datatype;
 use crate::error::Result;
@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 impl Datatype {
     /// The datatype in a file in which a predefined type has `size_of` bytes. Fails as `size_of`
-    /// does, and with `MPI_ERR_VALUE_TOO_LARGE` if a size or an extent becomes too large.
+    /// does, and with `MPI_ERR_VALUE_TOO_LARGE` if a size or extent becomes too large.
     pub fn in_file(
         self: &Arc<Datatype>,
         size_of: &mut dyn FnMut(&'static PredefinedType) -> Result<usize>,

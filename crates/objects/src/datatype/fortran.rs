@@ -1,15 +1,15 @@
 //! Fortran types of a given precision and range (MPI-5.0 section 19.1.9).
 //!
-//! Each has the representation of a predefined type: the smallest kind that Fortran compilers on
-//! x86-64 have. Some of these compilers have a kind of 80 bits, which is C's `long double`. The
-//! same arguments must give the same handle, so the caller keeps the types made here.
+//! Each type has the representation of a predefined type: the smallest sufficient kind of the
+//! Fortran compilers on x86-64. The 80-bit kind of some compilers is C's `long double`. The same
+//! arguments must give the same handle, so the caller keeps the types.
 
 use super::{Combiner, Datatype};
 use crate::error::{MpiError, Result};
 use crate::predefined::{PredefinedType, by_handle};
 use oxmpi_abi::constants as abi;
 
-/// Decimal digits, decimal exponent, real type and complex type of each kind of real numbers.
+/// Decimal digits, decimal exponent, real type and complex type of each kind.
 const REALS: [(i32, i32, usize, usize); 4] = [
     (6, 37, abi::MPI_REAL4, abi::MPI_COMPLEX8),
     (15, 307, abi::MPI_REAL8, abi::MPI_COMPLEX16),
@@ -17,7 +17,7 @@ const REALS: [(i32, i32, usize, usize); 4] = [
     (33, 4931, abi::MPI_REAL16, abi::MPI_COMPLEX32),
 ];
 
-/// Decimal digits and type of each kind of integers.
+/// Decimal digits and type of each kind.
 const INTEGERS: [(i32, usize); 5] = [
     (2, abi::MPI_INTEGER1),
     (4, abi::MPI_INTEGER2),
@@ -29,13 +29,13 @@ const INTEGERS: [(i32, usize); 5] = [
 impl Datatype {
     /// Real numbers of `p` decimal digits and a range of `r` powers of ten
     /// (`MPI_Type_create_f90_real`). One of the two may be `MPI_UNDEFINED`. Fails with
-    /// `MPI_ERR_ARG` if there is no such kind.
+    /// `MPI_ERR_ARG` if no kind is sufficient.
     pub fn f90_real(p: i32, r: i32) -> Result<Datatype> {
         let (real, _) = kind(p, r)?;
         Ok(Datatype::of_library(real, Combiner::F90Real, &[p, r]))
     }
 
-    /// Complex numbers of such real ones (`MPI_Type_create_f90_complex`). Fails as
+    /// Complex numbers of such reals (`MPI_Type_create_f90_complex`). Fails as
     /// [`f90_real`](Self::f90_real) does.
     pub fn f90_complex(p: i32, r: i32) -> Result<Datatype> {
         let (_, complex) = kind(p, r)?;
@@ -57,7 +57,7 @@ impl Datatype {
     }
 }
 
-/// The real and the complex type of the smallest kind with this precision and range.
+/// The real and complex types of the smallest kind with this precision and range.
 fn kind(p: i32, r: i32) -> Result<(&'static PredefinedType, &'static PredefinedType)> {
     let enough = |has: i32, requested: i32| {
         requested == abi::MPI_UNDEFINED || (0..=has).contains(&requested)

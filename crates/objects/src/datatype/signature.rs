@@ -1,9 +1,6 @@
 //! Type signatures: the basic elements of a datatype, in the order of its type map (MPI-5.0 section
-//! 5.1).
-//!
-//! As a layout does for bytes, a [`Signature`] describes basic elements by a short program with
-//! repetitions. It counts the basic elements in a number of received bytes, and drives conversions
-//! to other representations.
+//! 5.1). A [`Signature`] is a short program with repetitions, as a layout is for bytes. It counts
+//! the basic elements in received bytes, and drives conversions to other representations.
 
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
@@ -27,8 +24,8 @@ enum Item {
     Repeat(usize, Arc<Signature>),
 }
 
-/// Signatures of up to this number of items are copied into the one that uses them once; longer
-/// ones are shared.
+/// A signature of up to this number of items is copied into a signature that uses it once. Longer
+/// signatures are shared.
 const INLINE_ITEMS: usize = 64;
 
 impl Item {
@@ -95,7 +92,7 @@ impl Signature {
         Err(MpiError::new(abi::MPI_ERR_UNSUPPORTED_OPERATION, text))
     }
 
-    /// The bytes of all elements in external32; at most those in memory.
+    /// The bytes of all elements in external32, at most those in memory.
     pub fn external_bytes(&self) -> usize {
         self.external_bytes
     }
@@ -105,7 +102,7 @@ impl Signature {
         self.elements
     }
 
-    /// The count of basic elements in the first `bytes` packed bytes of an array; `None` if the
+    /// The number of basic elements in the first `bytes` packed bytes of an array. `None` if the
     /// last one is partial, or the signature is empty.
     pub fn elements_in(&self, bytes: usize) -> Option<usize> {
         if bytes == 0 {
@@ -128,8 +125,8 @@ impl Signature {
         Some(elements)
     }
 
-    /// The packed bytes of the first `elements` basic elements of an array; `None` if the signature
-    /// is empty, or the bytes are too many for an address.
+    /// The packed bytes of the first `elements` basic elements of an array. `None` if the signature
+    /// is empty, or the bytes do not fit in an address.
     pub fn bytes_of(&self, elements: usize) -> Option<usize> {
         if elements == 0 {
             return Some(0);
@@ -151,7 +148,7 @@ impl Signature {
         isize::try_from(bytes).is_ok().then_some(bytes)
     }
 
-    /// Calls `visitor` for the basic elements of an array of `count`, in runs of equal ones.
+    /// Calls `visitor` for the basic elements of `count` elements, in runs of equal ones.
     pub fn visit(&self, count: usize, visitor: &mut impl FnMut(usize, ExternalElement)) {
         if let [Item::Elements(n, element)] = *self.items {
             if count > 0 {
@@ -226,7 +223,7 @@ mod tests {
         let pair = Arc::new(Signature::of([DOUBLE, INT]));
         let three = Signature::joined([(3, &pair), (2, &Arc::new(Signature::of([INT])))]);
         assert_eq!((three.elements(), three.bytes), (8, 44));
-        // d i d i d i i i, and again.
+        // The order is d i d i d i i i, and again.
         let ends = [8, 12, 20, 24, 32, 36, 40, 44, 52, 56];
         for (elements, bytes) in std::iter::once(0).chain(ends).enumerate() {
             assert_eq!(three.elements_in(bytes), Some(elements), "{bytes} bytes");

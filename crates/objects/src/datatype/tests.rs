@@ -130,7 +130,7 @@ fn large_counts_are_arithmetic() {
     assert_eq!((none.count_in(0), none.count_in(1)), (Some(0), None));
 }
 
-/// A struct of a struct and a vector of it; the last type of all.
+/// A struct of a struct and a vector of it. The result has all types, and the last one again.
 fn nested() -> (Vec<Arc<Datatype>>, Arc<Datatype>) {
     let pair =
         Datatype::structure(Form::Int, &[1, 1], &[0, 12], vec![double(), get(0x209)]).unwrap();
@@ -157,7 +157,6 @@ fn a_type_that_is_only_made_and_committed_makes_nothing_else() {
     };
     assert!(untouched(&all));
     drop(all);
-    // The type keeps its constituents alive.
     assert_eq!((last.signature().elements(), last.layout().runs().is_some()), (6 * 8 * 2, false));
     assert_eq!(last.layout().bounds(), last.bounds());
 }

@@ -14,7 +14,7 @@ pub struct Cartesian {
 
 impl Cartesian {
     /// A grid of these dimensions; without dimensions it has one rank. Fails with `MPI_ERR_DIMS` if
-    /// a dimension is not positive, there are more ranks than a communicator can have, or the
+    /// a dimension is not positive, if there are more ranks than a communicator can have, or if the
     /// numbers of periods and dimensions differ.
     pub fn new(dims: &[i32], periods: &[bool]) -> Result<Cartesian> {
         if dims.len() != periods.len() {
@@ -40,7 +40,7 @@ impl Cartesian {
         self.size
     }
 
-    /// Ranks along each dimension.
+    /// The number of ranks along each dimension.
     pub fn dims(&self) -> &[i32] {
         &self.dims
     }
@@ -67,8 +67,8 @@ impl Cartesian {
         coords
     }
 
-    /// The rank with these coordinates, which may have any value in a periodic dimension. Fails
-    /// with `MPI_ERR_ARG` if a coordinate lies outside of another dimension.
+    /// The rank with these coordinates. A coordinate may have any value in a periodic dimension.
+    /// Fails with `MPI_ERR_ARG` for a coordinate outside of another dimension.
     pub fn rank(&self, coords: &[i32]) -> Result<u32> {
         let mut rank = 0_i64;
         for (index, ((dim, periodic), coord)) in
@@ -87,9 +87,9 @@ impl Cartesian {
         Ok(rank as u32)
     }
 
-    /// Source and destination of a shift by `displacement` along a dimension; `None` beyond the end
-    /// of a dimension that is not periodic. Fails with `MPI_ERR_DIMS` if there is no such
-    /// dimension.
+    /// Source and destination of a shift by `displacement` along a dimension. `None` stands for a
+    /// rank beyond the end of a dimension that is not periodic. Fails with `MPI_ERR_DIMS` without
+    /// such a dimension.
     pub fn shift(
         &self,
         rank: u32,
@@ -116,7 +116,7 @@ impl Cartesian {
         (0..dim).contains(&there).then(|| (i64::from(rank) + (there - here) * stride) as u32)
     }
 
-    /// The neighbours of a rank: for each dimension the negative one, then the positive one.
+    /// The neighbours of a rank: for each dimension first the negative one.
     pub(super) fn neighbors(&self, rank: u32) -> Vec<NeighborBlock> {
         (0..2 * self.dims.len())
             .map(|block| {
@@ -126,8 +126,8 @@ impl Cartesian {
             .collect()
     }
 
-    /// The grid of the dimensions that `remain` (`MPI_Cart_sub`). Panics if `remain` has not one
-    /// entry for each dimension.
+    /// The grid of the dimensions with `remain` (`MPI_Cart_sub`). Panics unless `remain` has one
+    /// entry per dimension.
     pub fn sub(&self, remain: &[bool]) -> Cartesian {
         assert_eq!(self.dims.len(), remain.len(), "an answer for each dimension");
         let kept = |index: &usize| remain[*index];
@@ -137,8 +137,8 @@ impl Cartesian {
         Cartesian { dims, periods, size }
     }
 
-    /// The number of the grid of [`Cartesian::sub`] that contains a rank, and the rank in that
-    /// grid. Panics as [`Cartesian::sub`] does.
+    /// The number of the subgrid of [`Cartesian::sub`] that contains a rank, and the rank in it.
+    /// Panics as [`Cartesian::sub`] does.
     pub fn sub_place(&self, remain: &[bool], rank: u32) -> (i32, i32) {
         assert_eq!(self.dims.len(), remain.len(), "an answer for each dimension");
         let (mut grid, mut within) = (0, 0);

@@ -4,9 +4,9 @@ use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
 
 /// Sets the dimensions that are 0, so that the grid has `nodes` ranks. The new dimensions do not
-/// increase, and the difference between the largest and the smallest is the least possible. Fails
-/// with `MPI_ERR_ARG` if `nodes` is not positive, and with `MPI_ERR_DIMS` if a dimension is
-/// negative or the given dimensions do not divide `nodes`.
+/// increase, and their largest and smallest differ as little as possible. Fails with `MPI_ERR_ARG`
+/// if `nodes` is not positive. Fails with `MPI_ERR_DIMS` if a dimension is negative, or the given
+/// dimensions do not divide `nodes`.
 pub fn dims_create(nodes: i32, dims: &mut [i32]) -> Result<()> {
     if nodes < 1 {
         return Err(MpiError::new(
@@ -37,10 +37,10 @@ pub fn dims_create(nodes: i32, dims: &mut [i32]) -> Result<()> {
     Ok(())
 }
 
-/// `how_many` factors of `number`, not increasing: of all with the smallest difference between the
-/// first and the last, those with the smallest first.
+/// `how_many` factors of `number` that do not increase, with the smallest difference between the
+/// first and the last. Among equally good lists, the one with the smallest first factor.
 fn balanced(number: i32, how_many: usize) -> Vec<i32> {
-    // More factors than bits are 1.
+    // All further factors are 1.
     let count = how_many.min(32);
     let divisors = divisors(number);
     let mut best: Option<(i32, Vec<i32>)> = None;
@@ -61,8 +61,8 @@ fn balanced(number: i32, how_many: usize) -> Vec<i32> {
     factors
 }
 
-/// The factors whose first is `largest` and whose last is the greatest possible, with their
-/// difference, if it is below `least`.
+/// The list of factors with first factor `largest` and the greatest possible last factor, and the
+/// difference of the two, if it is below `least`.
 fn closest(
     number: i32,
     count: usize,
@@ -87,7 +87,7 @@ fn closest(
     })
 }
 
-/// Appends `count` factors of `number` that do not increase and lie within the limits; returns
+/// Appends `count` factors of `number` that do not increase and lie within the limits. Returns
 /// `false` if there are none.
 fn between(
     number: i32,

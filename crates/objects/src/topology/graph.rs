@@ -12,7 +12,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The graph of `index.len()` nodes in which the neighbours of node `i` are `edges[index[i -
+    /// The graph of `index.len()` nodes in which node `i` has the neighbours `edges[index[i -
     /// 1]..index[i]]`. Fails with `MPI_ERR_ARG` if the index decreases or does not fit the number
     /// of edges, or a neighbour is no node.
     pub fn new(index: &[i32], edges: &[i32]) -> Result<Graph> {
@@ -36,7 +36,7 @@ impl Graph {
         Ok(Graph { index: index.to_vec(), edges })
     }
 
-    /// The end of each node's neighbours among the edges.
+    /// The end of each node's neighbours in [`edges`](Graph::edges).
     pub fn index(&self) -> &[i32] {
         &self.index
     }
@@ -54,7 +54,7 @@ impl Graph {
     }
 }
 
-/// Checks the index of a [`Graph`], before the number of edges is taken from it. Fails as
+/// Checks the index of a [`Graph`] before its last element is used as the number of edges. Fails as
 /// [`Graph::new`] does.
 pub fn check_index(index: &[i32]) -> Result<()> {
     let mut before = 0;

@@ -151,8 +151,8 @@ fn many_dimensions_of_a_number_with_many_divisors_take_no_time() {
 }
 
 proptest! {
-    /// The message that a rank sends along an edge is the one that the neighbour expects along it:
-    /// the negative direction of one is the positive of the other, with any periods.
+    /// A rank's message along an edge is the one that its neighbour expects: the negative direction
+    /// of one is the positive direction of the other, with any periods.
     #[test]
     fn edges_of_grids_match(dims in prop::collection::vec(1..4_i32, 0..4), periods in any::<[bool; 4]>()) {
         let grid = grid(&dims, &periods[..dims.len()]);

@@ -5,7 +5,7 @@ use oxmpi_objects::datatype::{ArrayOrder, Combiner, Datatype, Distribution, Form
 use oxmpi_objects::predefined::{Predefined, all};
 use std::sync::Arc;
 
-/// In bytes; larger types are skipped, so that the model stays fast.
+/// In bytes. Larger types are skipped, so that the model stays fast.
 const MOST_BYTES: usize = 4000;
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Random {
     }
 }
 
-/// A type map with one entry for each byte, in the order of the packed form.
+/// One entry for each byte, in the order of the packed form.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub(crate) bytes: Vec<isize>,
@@ -43,7 +43,7 @@ pub(crate) struct Model {
     /// Lower and upper bound of the members with data.
     bounds: Option<(isize, isize)>,
     align: isize,
-    /// Whether the type is padded as a C compiler does.
+    /// Whether the type has the padding of a C compiler.
     pub(crate) padded: bool,
 }
 
@@ -79,7 +79,7 @@ impl Model {
         self.ub() - self.lb()
     }
 
-    /// Adds `count` copies of `child`, `child`'s extent apart, the first at `at`.
+    /// Adds `count` copies of `child` at distances of its extent, the first at `at`.
     fn add(&mut self, count: i64, at: isize, child: &Model) {
         for i in 0..count as isize {
             self.add_one(at + i * child.extent(), child);
@@ -152,8 +152,7 @@ fn predefined(random: &mut Random, types: &Predefined) -> (Arc<Datatype>, Model)
     (datatype, model)
 }
 
-/// A random datatype that nests `depth` deep, and its model; `None` if it is too large for the
-/// naive model.
+/// A random datatype of nesting `depth` and its model; `None` if it is too large for the model.
 pub(crate) fn made(
     random: &mut Random,
     types: &Predefined,
@@ -251,7 +250,7 @@ fn order(random: &mut Random) -> ArrayOrder {
     if random.below(2) == 0 { ArrayOrder::C } else { ArrayOrder::Fortran }
 }
 
-/// Adds the elements of an array of `sizes` for which `mine` is true, in the order of memory; the
+/// Adds the elements of an array of `sizes` for which `mine` is true, in the order of memory. The
 /// result has the extent of the array.
 fn pick(
     model: &mut Model,
@@ -319,7 +318,7 @@ fn darray(
         .collect();
     let size: i32 = psizes.iter().product();
     let rank = random.below(size as usize) as i32;
-    // The block length in the argument, and the one that it stands for.
+    // The argument, and the block length for which it stands.
     let mut dargs = Vec::new();
     let mut blocks = Vec::new();
     for i in 0..ndims {
@@ -368,7 +367,7 @@ pub(crate) fn rebuilt(datatype: &Datatype, types: &Predefined) -> Arc<Datatype> 
     let olds: Vec<_> = contents.types.iter().map(|old| rebuilt(old, types)).collect();
     let ints: Vec<i64> = contents.integers.iter().map(|&n| n.into()).collect();
     let form = if contents.counts().is_empty() { Form::Int } else { Form::Count };
-    // Numbers that are counts in one form and integers in the other, and displacements.
+    // Displacements, and numbers that are counts in one form and integers in the other.
     let counts: &[i64] = if form == Form::Int { &ints } else { contents.counts() };
     let tail = |from: usize| -> Vec<isize> {
         match form {

@@ -160,7 +160,7 @@ fn data_move_in_place() {
             let (me, size) = (world.rank(), world.size());
             for len in LENGTHS {
                 let all: Vec<i64> = (0..size).flat_map(|r| values(r, len)).collect();
-                // All blocks, of which only the own one is filled.
+                // Room for all blocks, with only this rank's block filled.
                 let own = || {
                     let mut data = vec![-1; all.len()];
                     data[me as usize * len..][..len].copy_from_slice(&values(me, len));
@@ -275,7 +275,8 @@ fn immediate_collectives_end_with_their_scope_in_any_order() {
                             s.iexclusive_scan(&mine, &mut before, Sum)?,
                             s.iexclusive_scan_in_place(&mut before_in, Sum)?,
                         ];
-                        // Some are waited for in reverse; the scope waits for the others.
+                        // The loop waits for some requests in reverse order, the scope for the
+                        // others.
                         while requests.len() > 6 {
                             requests.pop().map(|r| r.wait()).transpose()?;
                         }
@@ -308,7 +309,7 @@ fn a_scope_that_fails_completes_its_collectives() {
         let (data, mut sum) = ([world.rank() + 1], [0]);
         let failed = world.scope(|s| {
             if world.rank() == 0 {
-                // It begins when the other rank has failed already.
+                // Starts after the other rank has failed.
                 world.recv::<u8>(1, 1)?;
                 s.iall_reduce(&data, &mut sum, Sum)?;
                 return Ok(());
@@ -333,7 +334,7 @@ fn a_panic_gives_up_what_its_scope_has_started() {
         if world.rank() == 0 {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 copy.scope(|s| {
-                    // Rank 1 never takes part, and the memory is released all the same.
+                    // Rank 1 never takes part. The memory must be released nevertheless.
                     s.iall_reduce(&data, &mut sum, Op::commutative(|a, b| a + b))?;
                     if data[0] == 0 {
                         panic!("{}", "out of the scope")
@@ -380,7 +381,7 @@ fn groups_make_communicators() {
             assert_eq!(new.rank(), group.rank().unwrap());
             assert_eq!(new.all_gather(&[me]).unwrap(), if me < 2 { [1, 0] } else { [4, 3] });
             assert_eq!(new.group().compare(&group), Comparison::Identical);
-            // A group of a part of the part.
+            // A group within the new communicator.
             let first = new.create(&new.group().range(..1)).unwrap();
             assert_eq!(first.map(|c| c.size()), (new.rank() == 0).then_some(1));
         }

@@ -5,7 +5,7 @@
 use oxmpi::{ANY_TAG, Buffer, Element, ErrorKind, Op, Strided, StridedMut, threads};
 use std::marker::PhantomData;
 
-/// 1 + 3 of padding + 4 + 8 + 2 + 6 of padding.
+/// Bytes: 1, 3 of padding, 4, 8, 2, 6 of padding.
 #[derive(Element, Clone, Copy, Debug, PartialEq, Default)]
 #[repr(C)]
 struct Particle {
@@ -66,7 +66,7 @@ fn cell(seed: i32, i: usize) -> Cell {
     }
 }
 
-/// Sends `data` to the same rank by several functions and checks the received data.
+/// Sends `data` to this rank by several functions, and checks the received data.
 fn echoes<T: Element + PartialEq + std::fmt::Debug>(data: &[T], packed: usize) {
     threads(1, |world| {
         let sent = world.isend(data.to_vec(), 0, 1).unwrap();
@@ -103,7 +103,7 @@ fn structs_travel_without_their_padding() {
 
 #[test]
 fn structs_go_through_collectives_and_operations() {
-    // The heavier of two particles, the first of equals.
+    // Of equal masses, the first.
     let heavier = |a: &Particle, b: &Particle| if a.mass >= b.mass { *a } else { *b };
     for ranks in [1, 2, 3, 5] {
         threads(ranks, |world| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 const ROLE: &str = "OXMPI_TEST_ROLE";
 
-/// The work of a rank that another test has started; without a role it does nothing.
+/// The work of a rank that another test has started. Without a role it does nothing.
 #[test]
 fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -14,7 +14,7 @@ fn role() {
     assert_eq!(world.size(), 3);
     let me = world.rank();
     if role.starts_with("lost") && me < 2 {
-        // Only on a connection that is there does a message leave at once.
+        // A message leaves at once only on a connection that is already made.
         let sent = world.isend(vec![0u8], 1 - me, 0).unwrap();
         world.recv::<u8>(1 - me, 0).unwrap();
         drop(sent);
@@ -36,7 +36,7 @@ fn role() {
             cut();
             drop(world.isend(vec![1u8; 64], 1, 0).unwrap());
         }
-        // It takes part in connections, and is still there when rank 0 ends.
+        // It takes part in making connections, and still runs when rank 0 ends.
         "lost" | "lost in a drop" => (0..60_000).for_each(|_| {
             let _ = world.iprobe(0, 1);
             std::thread::sleep(Duration::from_millis(1));
@@ -59,7 +59,7 @@ fn target() -> PathBuf {
     me.parent().and_then(Path::parent).unwrap().to_path_buf()
 }
 
-/// The launcher, a program of another package, which this builds if it is missing or old.
+/// The launcher, a program of another package. Builds it if it is missing or old.
 fn launcher() -> PathBuf {
     let target = target();
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
@@ -122,7 +122,7 @@ fn the_examples_print_the_expected_results() {
             (0..3).map(|r| format!("round {r}: the token is {}\n", (r + 1) * step)).collect();
         assert_eq!(example("ring", ranks, &[]), expected);
     }
-    // The same result on any number of ranks, and nearly that of the sequential computation.
+    // Nearly the result of the sequential computation, and the same on any number of ranks.
     let heat = ["1", "2", "4", "7"].map(|ranks| example("heat", ranks, &["300"]));
     assert!(heat.iter().all(|line| *line == heat[0]), "{heat:?}");
     let (heat_of_all, change) = plate(300);

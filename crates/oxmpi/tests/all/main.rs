@@ -1,5 +1,5 @@
-//! Tests of the public interface, in one program, as each would be as large as the library.
-#![allow(clippy::unwrap_used)] // a failure is the test's
+//! Tests of the public interface, in one program: each program would have the whole library.
+#![allow(clippy::unwrap_used)]
 
 mod collectives;
 mod elements;

@@ -87,7 +87,6 @@ fn problems_of_peers_are_errors() {
     });
 }
 
-/// The text of the panic of `f`.
 fn panic_of<R>(f: impl FnOnce() -> R) -> String {
     let payload = catch_unwind(AssertUnwindSafe(f)).err().unwrap();
     payload.downcast_ref::<String>().cloned().unwrap_or_default()
@@ -129,7 +128,7 @@ fn a_request_that_is_dropped_does_what_its_page_says() {
     threads(2, |world| {
         for len in [1, 30_000] {
             if world.rank() == 0 {
-                // A dropped send is delivered, also if it had to wait for its receiver.
+                // A dropped send is delivered, even if it has to wait for its receiver.
                 drop(world.issend(pattern(0, len), 1, 0).unwrap());
                 drop(world.isend(pattern(0, len), 1, 1).unwrap());
                 world.barrier().unwrap();
@@ -192,7 +191,7 @@ fn scopes_complete_what_they_start() {
                     for to in 0..size {
                         s.isend(&mine, to, 0)?;
                     }
-                    // One is waited for here, the others by the scope.
+                    // The scope waits for the other requests.
                     receives.swap_remove(0).wait()
                 })
                 .unwrap();
@@ -259,7 +258,7 @@ fn sets_give_out_requests_as_they_complete() {
         if me > 0 {
             for len in LENGTHS {
                 world.barrier().unwrap();
-                // Rank 1 waits until the others were received.
+                // Rank 1 sends only after rank 0 has received from the other ranks.
                 if me == 1 {
                     world.recv::<u8>(0, 7).unwrap();
                 }
@@ -339,7 +338,7 @@ fn a_probed_message_belongs_to_its_finder() {
             if world.rank() == 0 {
                 let sends = (0..4).map(|tag| world.isend(pattern(tag, len), 1, tag).unwrap());
                 let sends: Vec<_> = sends.collect();
-                // The receiver discards it, so this comes to an end.
+                // The receiver discards this message, so the send completes.
                 let sync = world.issend(pattern(4, len), 1, 4).unwrap();
                 world.send(&[1u8; 3], 1, 5).unwrap();
                 oxmpi::wait_all(sends).unwrap();
@@ -349,7 +348,7 @@ fn a_probed_message_belongs_to_its_finder() {
             let first = world.mprobe(0, ANY_TAG).unwrap();
             let second = world.mprobe(ANY_SOURCE, ANY_TAG).unwrap();
             assert_eq!((first.status().tag(), second.status().tag()), (0, 1));
-            // Later messages overtake the probed one.
+            // A later message overtakes the probed one.
             assert!(world.recv::<u32>(0, ANY_TAG).unwrap().0 == pattern(2, len));
             assert!(second.irecv(vec![0; len]).unwrap().wait().unwrap().0 == pattern(1, len));
             let mut buffer = vec![0; len];
@@ -390,7 +389,7 @@ fn persistent_messages_are_started_again_and_again() {
                 );
             }
             world.barrier().unwrap();
-            // A start that was not waited for is waited for at the next use.
+            // The next use waits for a start that the program has not waited for.
             if world.rank() == 0 {
                 let _ = send.start().unwrap();
                 send.data().fill(7);

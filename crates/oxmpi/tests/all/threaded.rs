@@ -1,4 +1,5 @@
-//! A process whose threads all communicate, in its own program: a process initialises once.
+//! A process whose threads all communicate. It has its own program, since a process initialises
+//! once.
 
 use oxmpi::{
     ANY_SOURCE, Communicator, ErrorKind, Group, Message, Multiple, Persistent, Request, RequestSet,
@@ -39,7 +40,7 @@ fn all_threads_may_call_and_the_types_say_so() {
                 }
             });
         }
-        // Several threads wait for the same messages: each message goes to one of them, whole.
+        // Several threads wait for the same messages. Each message goes to one thread, whole.
         for _ in 0..2 {
             s.spawn(|| {
                 for _ in 0..200 {
@@ -49,7 +50,7 @@ fn all_threads_may_call_and_the_types_say_so() {
                 }
             });
         }
-        // Scopes of several threads, and probed messages, each of which one thread owns.
+        // Scopes of several threads, and probed messages, each owned by one thread.
         for tag in 20..22 {
             let world = &world;
             s.spawn(move || {
