@@ -1,7 +1,7 @@
 //! Datagrams, each with an optional file descriptor, over a Unix socket (unix(7), SCM_RIGHTS).
 //!
-//! The launcher and the ranks of a node talk over SOCK_SEQPACKET pairs: a message arrives whole or
-//! not at all and in order, and each side sees the end of the other.
+//! The launcher and the ranks of a node exchange messages over SOCK_SEQPACKET pairs: a message
+//! arrives whole or not at all and in order, and each side sees the end of the other.
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -72,7 +72,7 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::
 /// `InvalidData` if the datagram is longer than `bytes`; else the error of recvmsg(2), such as
 /// `WouldBlock`.
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    // Room for more descriptors than one: surplus ones are closed below.
+    // Room for several descriptors: surplus ones are closed below.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let capacity = bytes.len();
@@ -83,8 +83,8 @@ pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option
             &mut ancillary,
             RecvFlags::CMSG_CLOEXEC,
         ) {
-            // ECONNRESET: the other side has ended with messages unread. The error comes once; then
-            // its own messages can still be received, and then the end.
+            // ECONNRESET: the other side has ended with messages unread. The error comes once;
+            // after it this side still receives the other side's messages, and then the end.
             Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
             other => break other?,
         }

@@ -1,8 +1,8 @@
 //! Files: reads and writes at an offset, from and to memory that other threads may write at the
 //! same time, and locks on ranges of bytes.
 //!
-//! Each function makes one system call (again if a signal interrupts it), which may transfer fewer
-//! bytes than requested. The caller decides whether to continue.
+//! Each function makes one system call, which may transfer fewer bytes than requested. An
+//! interrupted call is repeated.
 
 use crate::bytes::{Bytes, BytesMut};
 use rustix::fs::FallocateFlags;
@@ -43,17 +43,17 @@ pub fn write_at(file: BorrowedFd<'_>, from: Bytes<'_>, offset: u64) -> io::Resul
     until_done(|| unsafe { libc::pwrite(file.as_raw_fd(), from.as_ptr().cast(), len, offset) })
 }
 
-/// The accesses of others that a [`RangeLock`] excludes.
+/// The locks that a [`RangeLock`] excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// Excludes writers: others may hold a shared lock on the same range.
+    /// Excludes exclusive locks only.
     Shared,
     Exclusive,
 }
 
-/// A lock on a range of bytes of a file, released on drop and by the kernel when the process ends.
-/// It belongs to the open file description: it excludes everybody that has opened the file
-/// separately, also within this process, but not threads that use the same descriptor.
+/// A lock on a range of bytes of a file, released on drop, and by the kernel when the process ends.
+/// It belongs to the open file description: it excludes all others that have opened the file, also
+/// in this process, but not threads that use the same descriptor.
 #[derive(Debug)]
 pub struct RangeLock<'a> {
     file: BorrowedFd<'a>,
@@ -98,7 +98,6 @@ pub fn lock_range(
 
 impl Drop for RangeLock<'_> {
     fn drop(&mut self) {
-        // An unlock of a held range does not fail.
         let _ = set_lock(self.file, libc::F_UNLCK, (self.start, self.len), libc::F_OFD_SETLK);
     }
 }

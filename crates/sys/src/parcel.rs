@@ -1,7 +1,7 @@
-//! Parcels: packets of some kilobytes, each with an optional file, over sockets that keep packet
-//! boundaries (unix(7), SOCK_SEQPACKET). Only [`wait_for_room`] and [`wait_for_packet`] wait.
+//! Parcels: packets of some kilobytes, each with an optional file, over nonblocking sockets that
+//! keep packet boundaries (unix(7), SOCK_SEQPACKET).
 //!
-//! Longer data lie in a file without a name, whose descriptor travels with the packet.
+//! Longer data are in a file without a name, whose descriptor travels with the packet.
 
 use crate::bytes::Bytes;
 use crate::{fdpass, file, nameless};
@@ -25,7 +25,7 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     for socket in [&a, &b] {
-        // The default size works as well, only slower.
+        // The default size works, too, only slower.
         let _ = sockopt::set_socket_send_buffer_size(socket, BUFFER);
     }
     Ok((a, b))
@@ -37,7 +37,7 @@ pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
     Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
 }
 
-/// Sends the pieces as one packet, and a file with it: all or nothing.
+/// Sends the pieces as one packet, with a file: all or nothing.
 ///
 /// # Errors
 /// `WouldBlock` if there is no room, `InvalidInput` if there are more than four pieces; else the
@@ -93,8 +93,8 @@ pub fn send(
     }
 }
 
-/// Whether an error of [`send`] is temporary. Only after `WouldBlock` does the socket become
-/// writable when the state ends.
+/// Whether an error of [`send`] is temporary. After errors other than `WouldBlock` the socket does
+/// not become writable when the state ends.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

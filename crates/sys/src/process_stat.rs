@@ -21,7 +21,7 @@ impl ProcessStat {
         ProcessStat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Whether its first thread has ended; others may still run.
+    /// Whether its first thread has ended; other threads may still run.
     pub const fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
@@ -31,7 +31,6 @@ impl ProcessStat {
         let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
         let state = fields.next()?.chars().next()?;
         let mut number = |skipped: usize| fields.nth(skipped)?.parse::<u32>().ok();
-        // Fields 4, 5 and 6, then 20.
         let (parent, group, session) = (number(0)?, number(0)?, number(0)?);
         Some(ProcessStat { state, parent, group, session, threads: number(13).unwrap_or(0) })
     }

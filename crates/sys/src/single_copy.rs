@@ -1,8 +1,7 @@
 //! Single copy: one process reads or writes the memory of another (process_vm_readv(2)).
 //!
 //! The kernel allows it between processes of one user, unless a security module or a container
-//! forbids it. Only a real transfer shows whether it works, so each pair tries one:
-//! [`RemoteProcess::probe`].
+//! forbids it. Only a transfer shows that, so each pair tries one ([`RemoteProcess::probe`]).
 
 use crate::bytes::{Bytes, BytesMut};
 use std::io;
@@ -19,7 +18,7 @@ pub struct RemotePiece {
     pub len: usize,
 }
 
-/// Another process of this node. Its addresses come from the process itself, which guarantees them.
+/// Another process of this node, which itself guarantees the addresses that it gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteProcess {
     pub pid: u32,
@@ -50,8 +49,8 @@ impl RemoteProcess {
         self.transfer(libc::SYS_process_vm_writev, &mut [local], &mut [remote])
     }
 
-    /// Copies the remote pieces `from`, one after the other, to the local pieces `to`. The lengths
-    /// of single pieces may differ.
+    /// Copies the remote pieces `from`, one after another, to the local pieces `to`. The lengths of
+    /// single pieces may differ.
     ///
     /// # Errors
     /// `InvalidInput` if the sums of the lengths differ or a side has more than [`PIECES_MAX`]
@@ -62,7 +61,7 @@ impl RemoteProcess {
         self.transfer_pieces(libc::SYS_process_vm_readv, &mut local, from)
     }
 
-    /// Copies the local pieces `from`, one after the other, to the remote pieces `to`.
+    /// Copies the local pieces `from`, one after another, to the remote pieces `to`.
     pub fn write_pieces(&self, to: &[RemotePiece], from: &[Bytes<'_>]) -> io::Result<()> {
         let mut local: Vec<_> =
             from.iter().map(|piece| iovec(piece.as_ptr() as u64, piece.len())).collect();

@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// Sends `mine` over a connected stream socket and receives `other.len()` bytes, whether the socket
-/// is blocking or not. Takes no further byte from it.
+/// Sends `mine` over a connected stream socket and receives exactly `other.len()` bytes. The socket
+/// may be blocking or not.
 ///
 /// # Errors
 /// `TimedOut` if the other side sends nothing for `patience`; `UnexpectedEof` if it ends;

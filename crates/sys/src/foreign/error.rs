@@ -1,6 +1,6 @@
 //! The failures of foreign libraries, with their texts for users.
 
-/// The words of a library in the texts of [`LibraryError`].
+/// The names of a library in the texts of [`LibraryError`].
 #[derive(Debug)]
 pub struct LibraryTexts {
     /// The library: `GM`.
@@ -11,7 +11,7 @@ pub struct LibraryTexts {
     pub remedy: &'static str,
 }
 
-/// The failure of a foreign library, with a text for users.
+/// The failure of a foreign library; its text is for users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LibraryError {
     /// The loader cannot load the file.
@@ -33,7 +33,7 @@ impl LibraryTexts {
         LibraryError::Missing { name: self.name, file: file.to_string(), why, remedy: self.remedy }
     }
 
-    /// The error of a failed call. `why` follows the name of the call in the text.
+    /// The error of a failed call. `why` follows the name of the call in its text.
     pub fn call_failed(&self, call: &'static str, why: impl Into<String>) -> LibraryError {
         LibraryError::Call { name: self.name, call, why: why.into() }
     }

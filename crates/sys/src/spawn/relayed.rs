@@ -1,8 +1,8 @@
 //! Signals that a parent passes on to a child, which gets the same signals from elsewhere as well.
 //!
-//! The kernel keeps one instance of a pending signal, with the first sender, so a child could not
+//! The kernel keeps one instance of a pending signal, with its first sender, so a child could not
 //! tell whether its parent has sent one. Each of [`RELAYED`] therefore has a real-time signal that
-//! stands for it: the kernel keeps every instance of those (signal(7)).
+//! stands for it: the kernel keeps all instances of real-time signals (signal(7)).
 
 use std::ffi::c_int;
 use std::io;
