@@ -1,14 +1,14 @@
 //! A queue in a circular vector, for small elements without keys. Most elements leave at the front.
 
 /// A queue of at most `MOST` elements, a power of two of at least 8. When an element leaves from
-/// the middle, the shorter side moves up, so the removal costs no more than the search.
+/// the middle, the shorter side moves up, so removal costs no more than the search.
 #[derive(Debug)]
 pub(crate) struct Queue<T, const MOST: usize> {
-    /// Empty, or a power of two of places. Free places contain old elements.
+    /// Empty, or a power of two of places. Free places contain former elements.
     places: Vec<T>,
-    /// Number of the first element; its place is the number modulo the number of places.
+    /// The number of the first element; its place is the number modulo the number of places.
     head: usize,
-    /// Number of the next element.
+    /// The number of the next element.
     tail: usize,
 }
 
@@ -30,7 +30,7 @@ impl<T: Copy, const MOST: usize> Queue<T, MOST> {
         self.tail.wrapping_sub(self.head)
     }
 
-    /// Place of the element with this number, counted as `head` and `tail` are.
+    /// The place of the element with this number.
     #[inline(always)]
     const fn place(&self, number: usize) -> usize {
         number & self.places.len().wrapping_sub(1)
@@ -63,7 +63,6 @@ impl<T: Copy, const MOST: usize> Queue<T, MOST> {
         let mut places = Vec::with_capacity(number);
         places.extend(self.iter());
         (self.head, self.tail) = (0, places.len() + 1);
-        // `places` has at least one element now.
         places.resize(number, element);
         self.places = places;
         true

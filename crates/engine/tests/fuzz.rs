@@ -2,9 +2,9 @@
 //! paths that reorder.
 //!
 //! The model is the rule of MPI-5.0 section 3.5: of two messages of one sender that fit a receive,
-//! the receive takes the earlier, and of two receives that match a message, the earlier receive
-//! takes it. So no message may be left over, or taken by a later receive, while an earlier receive
-//! that matches it is open or took a later message of the same sender.
+//! the receive takes the earlier one; of two receives that match a message, the earlier receive
+//! takes it. So no message may be left, or be taken by a later receive, while an earlier receive
+//! that matches it is open or has taken a later message of the same sender.
 //!
 //! `OXMPI_FUZZ_SECONDS` (default 1) is the run time, `OXMPI_FUZZ_SEED` runs one seed.
 
@@ -81,13 +81,13 @@ enum Room {
 }
 
 struct Fuzz {
-    /// Memory for plain receives, which is used again.
+    /// Memory for plain receives, which is reused.
     plain: Vec<PlainBuf>,
     lanes: Lanes,
     random: Random,
     /// The contexts of every rank.
     contexts: Vec<Vec<u32>>,
-    /// The ranks of a node, if the network matches messages of other nodes.
+    /// The number of ranks of a node, if the network matches messages of other nodes.
     matched_beyond: Option<u32>,
     sent: Vec<ModelMessage>,
     wanted: Vec<ModelReceive>,
@@ -102,9 +102,10 @@ fn content(number: usize, len: usize) -> Vec<u8> {
 
 impl Fuzz {
     fn new(seed: u64) -> Fuzz {
-        // Of the senders, all, those of the other node, or none use a network that matches.
+        // Messages of all senders, of those of the other node, or of none use a network that
+        // matches.
         let matched_beyond = [None, Some(2), Some(1)][seed as usize % 3];
-        // In every second run the tags can name only the first communicator.
+        // In every second run a tag can name only the first communicator.
         let last_context = if seed.is_multiple_of(2) { u32::MAX } else { 1 };
         let mut lanes =
             Lanes::new(RANKS, seed, LinkFaults { matched_beyond, last_context, ..rough() });

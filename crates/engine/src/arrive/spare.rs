@@ -2,7 +2,7 @@
 
 use oxmpi_sys::bytes::Bytes;
 
-/// Vectors whose memory is used again, so that an unexpected message costs no allocation.
+/// Vectors whose memory is reused, so that an unexpected message costs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Vec<Vec<u8>>);
 

@@ -1,4 +1,4 @@
-//! Messages that the network matches, mixed with messages that the lane matches: ranks 0 and 1 are
+//! Messages that the network matches, mixed with messages that the lane matches. Ranks 0 and 1 are
 //! one node, 2 and 3 another.
 
 use crate::lanes::{self, Lanes, calm, pattern, request};
@@ -19,7 +19,7 @@ fn any(l: &mut Lanes) -> lanes::Receive {
 
 #[test]
 fn two_messages_get_two_receives_from_any_source() {
-    // From the own node, from the other one, and from the process itself, in each order.
+    // The sources are the own node, the other node, and the process itself, in each order.
     for (first, second) in [(1, 2), (2, 1), (0, 2), (2, 0)] {
         let mut l = two_nodes();
         let receives = [any(&mut l), any(&mut l)];
@@ -73,7 +73,6 @@ fn a_synchronous_send_waits_for_its_match_in_the_network() {
     let sent = l.send(2, 0, Mode::Synchronous, &[7], 1);
     l.settle();
     assert_eq!(l.query(2, sent), None);
-    // The message has left, and the network cannot withdraw it.
     assert!(!l.lanes[2].cancel(request(sent)));
     let receive = any(&mut l);
     l.settle();
@@ -92,7 +91,7 @@ fn a_receive_is_cancelled_or_has_its_message() {
     assert!(l.query(0, cancelled.started).is_some_and(|done| done.cancelled));
     assert!(cancelled.data.into_vec().is_ok(), "nothing uses its buffer");
 
-    // A message of the own node has the receive by then.
+    // By then the receive has a message of the own node.
     let contested = any(&mut l);
     let _ = l.send(0, 0, Mode::Standard, &[5], 1);
     assert!(!l.lanes[0].cancel(request(contested.started)));

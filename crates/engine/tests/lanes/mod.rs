@@ -30,7 +30,6 @@ pub(crate) fn calm() -> LinkFaults {
     }
 }
 
-/// All simulated faults of the links.
 pub(crate) fn rough() -> LinkFaults {
     LinkFaults {
         full_of_256: 60,
@@ -160,7 +159,6 @@ impl Lanes {
         self.lanes.iter().map(Lane::nonsense).sum()
     }
 
-    /// Injects a frame that no lane has sent.
     pub(crate) fn forge(&mut self, from: u32, to: u32, sequence: u8, frame: Frame, body: &[u8]) {
         let mut head = [0; MAX_FRAME_LEN];
         let len = frame.encode(sequence, from, &mut head);
