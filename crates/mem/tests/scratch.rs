@@ -1,4 +1,4 @@
-//! Scratch room costs no time and no memory before it is used: a collective of huge counts may only
+//! Scratch room takes no time and no memory before it is used: a collective of huge counts may only
 //! be prepared, or use little of it.
 
 #![allow(clippy::unwrap_used)] // a test may panic anywhere

@@ -132,14 +132,14 @@ pub struct TeamMember {
 
 /// The arguments of a collective call on which a plan depends.
 ///
-/// Counts are packed bytes for the collectives that move data and elements for reductions
-/// ([`PlanUnit`](crate::PlanUnit)). `in_place`: whether *this* rank gave `MPI_IN_PLACE`; false on
-/// all other ranks if only the root may give it. `commutative`: if false, contributions are
+/// Counts are packed bytes for collectives that move data, and elements for reductions
+/// ([`PlanUnit`](crate::PlanUnit)). `in_place`: whether *this* rank gave `MPI_IN_PLACE`; if only
+/// the root may give it, `false` on all other ranks. Without `commutative`, contributions are
 /// combined in rank order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     Barrier,
-    /// The root's buffer to all. The only buffer is the output, at the root too.
+    /// The root's buffer to all. The only buffer is the output, also at the root.
     Bcast {
         root: u32,
         bytes: Shared<usize>,
@@ -149,7 +149,7 @@ pub enum Call {
     Gather {
         root: u32,
         block: Shared<usize>,
-        /// At the root: its own block is already in the output.
+        /// At the root: whether its own block is already in the output.
         in_place: bool,
     },
     /// A block from the root to each rank. Input, at the root only: `size` blocks; output: one
@@ -157,7 +157,7 @@ pub enum Call {
     Scatter {
         root: u32,
         block: Shared<usize>,
-        /// At the root: its own block stays in the input, and the root has no output.
+        /// At the root: whether its own block stays in the input, and the root has no output.
         in_place: bool,
     },
     /// A block from each rank to all. Input: one block; output: `size` blocks.
@@ -168,7 +168,7 @@ pub enum Call {
     /// A block from each rank to each rank. Input and output: `size` blocks.
     Alltoall {
         block: Shared<usize>,
-        /// The blocks to send are in the output, and are replaced there.
+        /// Whether the blocks to send are in the output, and are replaced there.
         in_place: bool,
     },
     /// All contributions combined at the root. Input: `count` elements; output, at the root only:
@@ -190,8 +190,8 @@ pub enum Call {
     ReduceScatterBlock {
         block: Shared<usize>,
         commutative: bool,
-        /// The contribution is in the output (`size` blocks), and its first block is replaced by
-        /// the result.
+        /// Whether the contribution is in the output (`size` blocks), whose first block the result
+        /// replaces.
         in_place: bool,
     },
     /// The contributions of ranks `0..=r` combined at rank `r`. Input and output: `count` elements.
@@ -200,8 +200,7 @@ pub enum Call {
         commutative: bool,
         in_place: bool,
     },
-    /// The contributions of ranks `0..r` combined at rank `r > 0`; the output of rank 0 is not
-    /// written.
+    /// The contributions of ranks `0..r` combined at rank `r > 0`. Rank 0 has no output.
     Exscan {
         count: Shared<usize>,
         commutative: bool,
@@ -236,8 +235,8 @@ pub enum Call {
         /// The packed lengths of the blocks to each rank. Not used in place.
         send: Paired<Blocks>,
         receive: Paired<Blocks>,
-        /// The blocks to send are in the output, and are replaced there by blocks of the same
-        /// lengths.
+        /// Whether the blocks to send are in the output, where blocks of the same lengths replace
+        /// them.
         in_place: bool,
     },
     /// All contributions combined, block `r` of the result at rank `r`. Input: all blocks; output:
@@ -245,7 +244,7 @@ pub enum Call {
     ReduceScatter {
         blocks: Shared<Blocks>,
         commutative: bool,
-        /// The contribution is in the output, and its beginning is replaced by the result.
+        /// Whether the contribution is in the output, whose beginning the result replaces.
         in_place: bool,
     },
     /// Messages along the edges of a graph.
@@ -259,8 +258,7 @@ pub enum Call {
     },
 }
 
-/// Two groups of one team: the ranks of the first, then the ranks of the second. Both have at least
-/// one rank.
+/// Two groups of one team: the ranks of the first, then those of the second, at least one in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Groups {
     pub first: u32,
@@ -292,14 +290,12 @@ pub enum InterRole {
     },
 }
 
-/// A collective of two groups. (A barrier of two groups is a barrier of the whole team.)
-///
-/// All data go from one group to the other. One group may contribute nothing while the other does,
-/// so lengths are known to pairs of ranks only.
+/// A collective of two groups; a barrier is one of the whole team. All data go from one group to
+/// the other. One group may contribute nothing while the other does, so lengths are known only to
+/// pairs of ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum InterCollective {
-    /// The root's buffer to all ranks of the other group. Input: at the root; output: at the
-    /// others.
+    /// The root's buffer to all ranks of the other group. Input at the root, output at the others.
     Bcast { part: InterRole, bytes: Paired<usize> },
     /// A block from each rank of the other group to the root. Input of a leaf: one block; output of
     /// the root: all blocks.
@@ -403,7 +399,7 @@ impl Call {
         }
     }
 
-    /// The same call with all operands in rank order, whatever the operation.
+    /// The call with all operands in rank order, regardless of the operation.
     #[must_use]
     pub fn in_rank_order(mut self) -> Self {
         match &mut self {
@@ -425,7 +421,7 @@ impl Call {
         self
     }
 
-    /// The root, if the collective has one that all ranks know.
+    /// The root, if all ranks know it.
     #[must_use]
     pub const fn root(&self) -> Option<u32> {
         match *self {
@@ -439,8 +435,7 @@ impl Call {
         }
     }
 
-    /// Whether contributions may be combined in any order; true for collectives without a
-    /// reduction.
+    /// Whether contributions may be combined in any order; `true` without a reduction.
     #[must_use]
     pub const fn commutative(&self) -> bool {
         match self {
@@ -480,8 +475,8 @@ impl Call {
     }
 
     /// The count of the call as all ranks know it: the whole vector of a broadcast, reduction or
-    /// scan; one block of the others (the average, if lengths differ); 0 for a barrier and for
-    /// collectives whose lengths are not known to all ranks.
+    /// scan, otherwise one block (the average, if lengths differ); 0 for a barrier, and if not all
+    /// ranks know the lengths.
     #[must_use]
     pub fn count(&self) -> Shared<usize> {
         match self {

@@ -1,13 +1,13 @@
-//! The collectives that may be tuned: their numbers in rules files, their names, and the definition
-//! of their message size.
+//! The collectives that may be tuned: their numbers in rules files, their names, and their message
+//! sizes.
 
 use oxmpi_plan::{Call, Collective, Setup};
 
-/// The definition of "message size" for a collective, in bytes ("Collectives and their Algorithms"
-/// of Open MPI's guide to tuning collectives).
+/// The definition of the "message size" of a collective, in bytes ("Collectives and their
+/// Algorithms" of Open MPI's guide to tuning collectives).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Datatype size x number of elements of the buffer; for a scatter, of the block of one rank.
+    /// Datatype size x number of elements of the buffer; for a scatter, of one rank's block.
     Buffer,
     AllBlocks,
     Sum,
@@ -61,7 +61,7 @@ pub const TUNABLE: [Tunable; 14] = [
     tunable(15, Collective::Scatter, "scatter", Measure::Buffer),
 ];
 
-/// Collectives that Open MPI numbers but has no algorithms for.
+/// Collectives that Open MPI numbers, but has no algorithms for.
 pub(crate) const UNTUNED: [(u8, &str); 8] = [
     (5, "alltoallw"),
     (10, "gatherv"),
@@ -100,10 +100,9 @@ pub const fn index_of(collective: Collective) -> Option<usize> {
 pub struct CollectiveFacts {
     pub collective: Collective,
     pub ranks: u32,
-    /// Bytes of the elements that [`Call::count`] counts: the whole vector of a broadcast,
-    /// reduction or scan, one block of the other collectives.
+    /// Bytes of [`Call::count`].
     pub bytes: usize,
-    /// The message size of rules files, see [`Measure`].
+    /// The message size of rules files ([`Measure`]).
     pub message_size: u64,
     /// Bytes of one element of a reduction; 1 for a plan that counts bytes.
     pub unit: usize,
@@ -114,8 +113,8 @@ pub struct CollectiveFacts {
 }
 
 impl CollectiveFacts {
-    /// The properties of a call with blocks of equal length: `bytes` as in
-    /// [`CollectiveFacts::bytes`], of elements of `type_size` bytes.
+    /// The facts of a call with blocks of equal length: `bytes` as in [`CollectiveFacts::bytes`],
+    /// of elements of `type_size` bytes.
     #[must_use]
     pub fn new(
         collective: Collective,
@@ -157,8 +156,8 @@ impl CollectiveFacts {
         !unknown
     }
 
-    /// The properties of `call` on `ranks` ranks. `unit`: bytes of an element of a reduction; 1 for
-    /// other collectives.
+    /// The facts of `call` on `ranks` ranks. `unit`: bytes of an element of a reduction; otherwise
+    /// 1.
     #[must_use]
     pub fn of_call(call: &Call, ranks: u32, unit: usize) -> CollectiveFacts {
         let collective = call.collective();

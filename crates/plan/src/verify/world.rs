@@ -8,7 +8,7 @@ use super::{Check, Cost, Violation};
 use crate::call::Call;
 use crate::ir::{Action, After, Generator, PlanStep, Span};
 
-/// A rank with more steps is considered endless.
+/// A rank that issues more steps counts as endless.
 const TOO_MANY_STEPS: u64 = 100_000_000;
 
 pub(super) struct PlanSimulation<'a, G> {
@@ -36,9 +36,9 @@ struct SimulatedRank<G> {
     /// Input, output, temporaries.
     buffers: Vec<SymbolBuffer>,
     outstanding: Vec<(u64, Action)>,
-    /// Issued steps that no later step has depended on.
+    /// Issued steps on which no later step has depended.
     unsettled: Vec<(u64, Action)>,
-    /// In a barrier: the ranks that have entered it, as far as this rank knows.
+    /// In a barrier: the ranks that have entered, as far as this rank knows.
     entered: Option<BarrierKnowledge>,
 }
 
@@ -281,7 +281,7 @@ impl<G: Generator> SimulatedRank<G> {
         Ok((free && self.outstanding.len() < self.window).then_some(step))
     }
 
-    /// Removes the steps that are complete for certain once a step with dependencies `after` is
+    /// Removes the steps that are certainly complete once a step with dependencies `after` is
     /// issued.
     fn settle(&mut self, after: After) {
         let issued = self.issued;
