@@ -8,9 +8,9 @@ use std::sync::Arc;
 /// The memory of a call whose buffers have one address, count and datatype each.
 #[derive(Debug, Clone)]
 pub struct Buffers {
-    /// The contribution of this rank; unused in place.
-    pub input: UserBuf,
     /// The contribution of this rank; not used in place.
+    pub input: UserBuf,
+    /// The buffer of the result, or the only buffer of a broadcast.
     pub output: UserBuf,
     /// The layout of a reduction's datatype, for temporaries.
     pub element: Option<Arc<Layout>>,
@@ -166,13 +166,11 @@ impl Area {
         self.parts(start, len).for_each(|AreaPart { buffer, at, len }| take(buffer, at, len));
     }
 
-    /// The parts of the range in its blocks.
     fn parts(&self, start: usize, len: usize) -> impl Iterator<Item = AreaPart<'_>> {
         let end = start + len;
         let (whole, blocks) = match self {
             Area::Whole(buffer) => (Some(AreaPart { buffer, at: start, len }), &[][..]),
             Area::Blocks(list) => {
-                // The last block that begins at or before the range.
                 let first =
                     list.blocks.partition_point(|(begin, _)| *begin <= start).saturating_sub(1);
                 (None, &list.blocks[first..])

@@ -14,7 +14,6 @@ use std::sync::Arc;
 /// The operation of a reduction.
 #[derive(Debug, Clone, Copy)]
 pub enum Combine {
-    /// None: the collective does not reduce.
     Nothing,
     Kernel(Kernel),
     /// A function of the program, which the caller of [`Run::advance`] calls

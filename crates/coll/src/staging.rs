@@ -13,7 +13,6 @@ pub struct Staging {
     output: Option<Twins>,
 }
 
-/// Each device buffer of an area, with its copy.
 #[derive(Debug)]
 struct Twins(Vec<(UserBuf, UserBuf)>);
 

@@ -127,7 +127,6 @@ fn case(
     Case { call, input, output, expected }
 }
 
-/// Parameters with the widest differences.
 const PARAMETERS: [Parameters; 4] = [
     Parameters { segment: 0, fanout: 0, max_requests: 0, window: 64 },
     Parameters { segment: 3, fanout: 2, max_requests: 1, window: 0 },
@@ -156,7 +155,6 @@ fn run(
 /// Describes a rank's buffer by another datatype.
 type Describe<'a> = &'a dyn Fn(u32, &UserBuf) -> UserBuf;
 
-/// Runs the calls of all ranks. `element_of` describes the output of a rank.
 fn run_cases(
     id: AlgorithmId,
     cases: Vec<Case>,

@@ -76,7 +76,6 @@ pub(crate) struct LaneState {
     pub(crate) requests: Requests,
     pub(crate) todo: VecDeque<Todo>,
     pub(crate) lost: Vec<u32>,
-    /// Malformed or misplaced frames.
     pub(crate) nonsense: u64,
     pub(crate) spare: Spare,
     pub(crate) copies: Copies,
@@ -205,7 +204,6 @@ impl LaneState {
         true
     }
 
-    /// Matches a message, and all early ones that follow it in the order of their sender.
     #[inline]
     fn in_order<A: Arrival>(&mut self, from: u32, sequence: u8, envelope: Envelope, arrival: A) {
         let peer = self.peer(from);
@@ -337,7 +335,6 @@ impl LaneState {
         );
     }
 
-    /// Ends a send whose receiver has all data, or has matched it.
     fn finish_send(&mut self, from: u32, request: u64, phase: Phase) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {

@@ -330,7 +330,6 @@ impl<F: Fabric> Lane<F> {
         Some(completion)
     }
 
-    /// The active parts of a compound request; `None` for other requests.
     pub(crate) fn parts(&mut self, request: RequestId) -> Option<[Option<RequestId>; 2]> {
         match self.state.requests.work_mut(request)? {
             Work::Persistent(persistent) => Some(match persistent.standing {

@@ -27,7 +27,6 @@ pub struct Counts {
     pub bytes_sent: u64,
     pub messages_received: u64,
     pub bytes_received: u64,
-    /// Messages of this process to itself.
     pub own_messages: u64,
     pub own_bytes: u64,
     pub rendezvous_sent: u64,
@@ -44,7 +43,6 @@ pub struct Counts {
     /// With complete requests that the program has not yet queried.
     pub requests_now: u64,
     pub buffered_now: u64,
-    /// Malformed or misplaced frames.
     pub nonsense: u64,
 }
 

@@ -42,12 +42,10 @@ pub struct Lane<F> {
     restless: bool,
     /// Whether a peer in `busy` does not know yet that messages wait for room.
     unannounced: bool,
-    /// Standard sends that the lane may replace by private copies.
     keepable: Vec<RequestId>,
     /// Unfinished announced messages that were pulled, or will be pulled if their senders wait.
     pulled: Vec<PulledMessage>,
     until_poll: i32,
-    /// Whether receives from MPI_ANY_SOURCE stay posted after they reported a failed member.
     keeps_hopeless: bool,
     /// Receives that wait for room in the network, or until their peer is met, in order.
     unposted: Vec<Unposted>,

@@ -103,7 +103,6 @@ impl<T> List<T> {
         self.given
     }
 
-    /// Restarts [`List::peak`] at the current length.
     pub(crate) fn restart_peak(&mut self) {
         while let Some(node) = self.nodes.get_mut(self.free as usize) {
             let after = std::mem::replace(&mut node.after, self.reserve);
@@ -212,7 +211,6 @@ impl<T> List<T> {
         }
         match self.nodes.get_mut(after as usize) {
             Some(node) => node.before = before,
-            // `before` of the first node is undefined.
             None => self.last = if self.first == NONE { NONE } else { before },
         }
         self.removed += 1;
@@ -259,7 +257,6 @@ mod tests {
         let mut list = List::default();
         let keys: Vec<u32> = (0..3).map(|v| list.push(v)).collect();
         list.forget_first();
-        // The new element reuses the node that stood before the first.
         assert_eq!(list.push(3), keys[0]);
         assert_eq!(list.remove(keys[1]), Some(1));
         assert_eq!(list.remove(keys[0]), Some(3));

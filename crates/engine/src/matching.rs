@@ -225,7 +225,6 @@ pub(crate) struct Contest {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Withdrawal {
     Own(RequestId),
-    /// Of another process, with its request.
     Of(u32, u64),
 }
 
@@ -546,7 +545,6 @@ mod tests {
         let mut c = Context::new(ContextId::new(0, 1));
         let route = |c: &Context, rank| c.route(rank).map(|route| (route.process, route.index));
         assert!([-1, 0, i32::MIN].iter().all(|rank| route(&c, *rank).is_none()));
-        // The index of the context in process 9, rank 2, is not known yet.
         assert!(c.note_route(4, 2, 9, false) && !c.note_route(4, 2, 9, false));
         assert_eq!((route(&c, 2), route(&c, 1)), (Some((9, UNKNOWN)), Some((UNKNOWN, UNKNOWN))));
         c.learn(9, 7);

@@ -33,7 +33,6 @@ pub enum Note {
 }
 
 impl Note {
-    /// The number of kinds.
     pub const KINDS: usize = 4;
 
     /// A number below [`Note::KINDS`].

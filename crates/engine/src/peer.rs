@@ -14,7 +14,6 @@ pub(crate) struct Peer {
     pub(crate) bytes_sent: u64,
     /// With announced messages.
     pub(crate) bytes_received: u64,
-    /// The backlog: frames and sends that found no room, in order.
     pub(crate) backlog: VecDeque<BacklogEntry>,
     /// Announced messages whose data are being sent.
     pub(crate) streams: VecDeque<RequestId>,
@@ -26,16 +25,13 @@ pub(crate) struct Peer {
     pub(crate) unmatchable: Vec<u64>,
     /// The place for the next parts of a long body.
     pub(crate) body: Option<BodyTarget>,
-    /// Whether the peer has failed, so that no frame comes from it or goes to it.
     pub(crate) lost: bool,
-    /// Whether the peer is in the lane's list of peers with a backlog.
     pub(crate) listed: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum BacklogEntry {
     Start(RequestId),
-    /// A frame of the protocols.
     Answer(Frame),
 }
 
@@ -49,7 +45,6 @@ pub(crate) enum BodyTarget {
         context: u32,
         key: u32,
     },
-    /// A message taken by a matched probe.
     Message(RequestId),
     /// The early message with this number.
     Early(u64),
@@ -66,9 +61,15 @@ pub(crate) struct Early {
 pub(crate) enum EarlyKind {
     /// The data that have arrived; `sync` is the sender's request if the sender waits for the
     /// match.
-    Eager { data: Vec<u8>, total: usize, sync: Option<u64> },
-    /// An announcement, and the data that came with it.
-    Rendezvous { announced: Announced, first: Vec<u8> },
+    Eager {
+        data: Vec<u8>,
+        total: usize,
+        sync: Option<u64>,
+    },
+    Rendezvous {
+        announced: Announced,
+        first: Vec<u8>,
+    },
 }
 
 /// The place of an arriving message in the order of its sender.
@@ -77,7 +78,6 @@ pub(crate) enum ArrivalOrder {
     Due,
     /// An earlier message is missing; this is the number, not modulo 256.
     Early(u64),
-    /// The message has arrived before.
     Duplicate,
 }
 

@@ -8,7 +8,6 @@ pub(crate) struct Queue<T, const MOST: usize> {
     places: Vec<T>,
     /// The number of the first element; its place is the number modulo the number of places.
     head: usize,
-    /// The number of the next element.
     tail: usize,
 }
 
@@ -30,13 +29,11 @@ impl<T: Copy, const MOST: usize> Queue<T, MOST> {
         self.tail.wrapping_sub(self.head)
     }
 
-    /// The place of the element with this number.
     #[inline(always)]
     const fn place(&self, number: usize) -> usize {
         number & self.places.len().wrapping_sub(1)
     }
 
-    /// Appends an element. Returns `false` if the queue is full.
     pub(crate) fn push(&mut self, element: T) -> bool {
         self.push_now(element) || self.push_with_more_places(element)
     }
@@ -96,7 +93,6 @@ impl<T: Copy, const MOST: usize> Queue<T, MOST> {
         Some(taken)
     }
 
-    /// The place of the element behind `at` others.
     const fn place_of(&self, at: usize) -> usize {
         self.place(self.head.wrapping_add(at))
     }

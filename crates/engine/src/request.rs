@@ -28,7 +28,6 @@ pub enum Mode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MatchSource {
     Any,
-    /// The process with this index.
     Process(u32),
 }
 
@@ -87,11 +86,7 @@ pub enum Fault {
     )]
     Pending { peer: u32 },
     #[error("the driver of the device could not copy the buffer at {address:#x}: its error {code}")]
-    Device {
-        address: u64,
-        /// The driver's error number.
-        code: i32,
-    },
+    Device { address: u64, code: i32 },
     #[error("the communicator, window or file was revoked")]
     Revoked,
 }
@@ -118,7 +113,6 @@ pub struct Completion {
     pub source: i32,
     /// Tag of the received message; -2 (MPI_ANY_TAG) if there is none.
     pub tag: i32,
-    /// Packed bytes received.
     pub bytes: u64,
     pub cancelled: bool,
     pub fault: Option<Fault>,
@@ -141,7 +135,6 @@ pub struct Received {
 }
 
 impl Received {
-    /// The result of a send.
     pub const NOTHING: Received = Received { source: -1, tag: -2, bytes: 0 };
 }
 
@@ -152,7 +145,6 @@ impl From<Received> for Completion {
     }
 }
 
-/// In place of the index of a context: none.
 pub const NO_CONTEXT: u32 = u32::MAX;
 
 impl Completion {
@@ -178,9 +170,7 @@ impl Completion {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Started {
-    /// The operation is complete and has no request.
     Complete(Completion),
-    /// The operation is active; query it by [`crate::Lane::test`].
     Pending(RequestId),
 }
 
@@ -221,7 +211,6 @@ pub(crate) enum Work {
     Receive(ReceiveWork),
     /// An operation above the lane, which completes the request.
     External,
-    /// A message taken by a matched probe.
     Message(MatchedMessage),
     Pair(SendReceivePair),
     Persistent(Box<Persistent>),
@@ -264,7 +253,6 @@ pub(crate) struct SendWork {
     /// Whether the lane has a private copy of the data, so that the send is complete for the
     /// program.
     pub(crate) is_kept: bool,
-    /// Whether the message goes by tag over a network that matches.
     pub(crate) is_tagged: bool,
 }
 
@@ -424,7 +412,6 @@ pub(crate) struct ReceiveWork {
 pub(crate) enum Posting {
     /// The network does not have the receive, or has ended it.
     Here,
-    /// The receive waits for room in the network.
     Waiting,
     Posted,
     /// A message for the receive has arrived in a frame; the network is cancelling the receive.

@@ -27,7 +27,6 @@ use oxmpi_wire::{ContextId, Tags};
 const ROOM: usize = 3000;
 const RANKS: u32 = 4;
 
-/// A message in the model.
 #[derive(Debug)]
 struct ModelMessage {
     context: usize,
@@ -37,7 +36,6 @@ struct ModelMessage {
     cancelled: bool,
 }
 
-/// An active send.
 struct Leaving {
     from: u32,
     request: RequestId,
@@ -45,7 +43,6 @@ struct Leaving {
     withdrawn: bool,
 }
 
-/// A receive in the model.
 #[derive(Debug)]
 struct ModelReceive {
     context: usize,
@@ -66,7 +63,6 @@ impl ModelReceive {
     }
 }
 
-/// An active receive.
 struct Open {
     wanted: usize,
     request: RequestId,
@@ -74,18 +70,15 @@ struct Open {
     persistent: bool,
 }
 
-/// The memory of a receive buffer.
 enum Room {
     Owned(Owned<u8>),
     Plain(PlainBuf),
 }
 
 struct Fuzz {
-    /// Memory for plain receives, which is reused.
     plain: Vec<PlainBuf>,
     lanes: Lanes,
     random: Random,
-    /// The contexts of every rank.
     contexts: Vec<Vec<u32>>,
     /// The number of ranks of a node, if the network matches messages of other nodes.
     matched_beyond: Option<u32>,
@@ -224,7 +217,6 @@ impl Fuzz {
         }
     }
 
-    /// Checks a complete receive against the model.
     fn complete(&mut self, wanted: usize, said: Completion, room: Room) {
         assert_eq!(said.fault, None);
         let data = match room {
@@ -254,7 +246,6 @@ impl Fuzz {
         self.wanted[wanted].got = Some(number);
     }
 
-    /// Queries all active receives; cancels some of them.
     fn query(&mut self) {
         let mut at = 0;
         while at < self.open.len() {
@@ -280,7 +271,6 @@ impl Fuzz {
         }
     }
 
-    /// Queries all active sends; may cancel some of them.
     fn query_sends(&mut self, may_cancel: bool) {
         let mut at = 0;
         while at < self.sends.len() {
@@ -302,7 +292,6 @@ impl Fuzz {
         }
     }
 
-    /// Checks the rule for every pair of a receive and a message.
     fn check(&self) {
         for (number, message) in self.sent.iter().enumerate() {
             let taken_by = self.wanted.iter().position(|w| w.got == Some(number));

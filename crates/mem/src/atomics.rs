@@ -547,7 +547,6 @@ mod tests {
         );
     }
 
-    /// A call for several small elements gives the result of single calls, at each offset.
     #[test]
     fn words_of_small_elements_change_as_the_elements_do() {
         let lock = AtomicU64::new(0);

@@ -212,7 +212,6 @@ mod tests {
         layout.blocks_from(from).map(|b| (b.offset, b.len)).collect()
     }
 
-    /// A struct of vectors, started at every packed byte.
     #[test]
     fn blocks_are_found_from_every_byte() {
         let byte = Layout::basic(1, 1);

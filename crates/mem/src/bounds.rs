@@ -283,7 +283,6 @@ fn widen(bounds: &mut Option<(isize, isize)>, by: (isize, isize)) {
 struct Members {
     size: usize,
     data: Option<(isize, isize)>,
-    /// The bounds of all members with data.
     bounds: Option<(isize, isize)>,
     /// The bounds of all members with explicit bounds.
     marks: Option<(isize, isize)>,

@@ -109,7 +109,6 @@ impl ReduceOp {
 /// The loop over `n` elements each; `left` and `right` are the same memory or do not overlap.
 pub type Loop = unsafe fn(left: *const u8, right: *mut u8, n: usize);
 
-/// [`Loop`] with a separate result.
 type LoopApart = unsafe fn(left: *const u8, right: *const u8, result: *mut u8, n: usize);
 
 #[derive(Clone, Copy, Debug)]

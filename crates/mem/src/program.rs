@@ -58,7 +58,6 @@ pub(crate) enum Item {
     Repeat(Repeat),
 }
 
-/// The items in packed order, with their packed positions.
 #[derive(Debug, Default)]
 pub(crate) struct CopyProgram {
     items: Items,

@@ -128,7 +128,6 @@ pub struct Table<T> {
 
 struct Shared<T> {
     threaded: AtomicBool,
-    /// The number of slots that were ever used.
     used: AtomicU32,
     chunks: [AtomicPtr<TableSlot<T>>; CHUNKS],
     vacant: Vacant,

@@ -252,14 +252,12 @@ fn an_owned_vector_comes_back_when_nobody_uses_it() {
     assert_eq!(kept.as_contiguous().unwrap().to_vec(), [7]);
 }
 
-/// Keeps a lent buffer.
 #[test]
 #[ignore = "aborts: run by a_kept_loan_ends_the_process"]
 fn keeps_a_loan() {
     let _kept = lend(&[1u8], |buf| buf);
 }
 
-/// Keeps one of several lent buffers.
 #[test]
 #[ignore = "aborts: run by a_kept_loan_ends_the_process"]
 fn keeps_one_of_many() {

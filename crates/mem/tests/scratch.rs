@@ -5,7 +5,6 @@
 
 use oxmpi_mem::memory::Scratch;
 
-/// Bytes of this process in memory.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096

@@ -87,7 +87,6 @@ impl Cut {
         self.span(place, index, 1)
     }
 
-    /// Blocks `first .. first + how_many` of a buffer.
     pub(crate) fn span(&self, place: PlanBuffer, first: u32, how_many: u32) -> Span {
         let start = self.start(first);
         place.span(start, self.start(first + how_many) - start)

@@ -113,7 +113,6 @@ impl Burst {
         }
     }
 
-    /// `right <- left op right`, unless the spans are empty.
     pub(crate) fn reduce(&mut self, wait: Wait, left: Span, right: Span) -> Mark {
         if left.len == 0 { Mark::NONE } else { self.push(wait, Action::Reduce { left, right }) }
     }

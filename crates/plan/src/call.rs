@@ -7,40 +7,25 @@ use crate::blocks::Blocks;
 use crate::edges::Edges;
 use crate::knowledge::{Paired, RootOnly, Shared};
 
-/// The collectives that have plans.
+/// The collectives that have plans (MPI-5.0 sections 6.3 to 6.11, and 8.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Collective {
-    /// `MPI_Barrier`, MPI-5.0 section 6.3.
     Barrier,
-    /// `MPI_Bcast`, section 6.4.
     Bcast,
-    /// `MPI_Gather`, section 6.5.
     Gather,
-    /// `MPI_Scatter`, section 6.6.
     Scatter,
-    /// `MPI_Allgather`, section 6.7.
     Allgather,
-    /// `MPI_Alltoall`, section 6.8.
     Alltoall,
-    /// `MPI_Reduce`, section 6.9.1.
     Reduce,
-    /// `MPI_Allreduce`, section 6.9.6.
     Allreduce,
-    /// `MPI_Reduce_scatter_block`, section 6.10.1.
     ReduceScatterBlock,
-    /// `MPI_Scan`, section 6.11.1.
     Scan,
-    /// `MPI_Exscan`, section 6.11.2.
     Exscan,
-    /// `MPI_Gatherv`, section 6.5.
     Gatherv,
-    /// `MPI_Scatterv`, section 6.6.
     Scatterv,
-    /// `MPI_Allgatherv`, section 6.7.
     Allgatherv,
     /// `MPI_Alltoallv` and `MPI_Alltoallw`, section 6.8.
     Alltoallv,
-    /// `MPI_Reduce_scatter`, section 6.10.2.
     ReduceScatter,
     /// The neighbourhood collectives, section 8.6.
     Neighbor,
@@ -247,11 +232,9 @@ pub enum Call {
         /// Whether the contribution is in the output, whose beginning the result replaces.
         in_place: bool,
     },
-    /// Messages along the edges of a graph.
     Neighbor {
         edges: Paired<Edges>,
     },
-    /// A collective of two groups that form one team.
     Inter {
         groups: Groups,
         what: InterCollective,
@@ -285,7 +268,6 @@ pub enum InterRole {
     /// In the root's group, but not the root (`MPI_PROC_NULL`): without any step.
     Idle,
     Leaf {
-        /// The rank of the root in the team.
         root: u32,
     },
 }
@@ -307,12 +289,7 @@ pub enum InterCollective {
     },
     /// A block from the root to each rank of the other group. Input of the root: all blocks; output
     /// of a leaf: one block.
-    Scatter {
-        part: InterRole,
-        /// At a leaf: the packed length of its block.
-        mine: Paired<usize>,
-        all: RootOnly<Blocks>,
-    },
+    Scatter { part: InterRole, mine: Paired<usize>, all: RootOnly<Blocks> },
     /// A block from each rank to all ranks of the other group. Input: one block; output: the blocks
     /// of the other group.
     Allgather { mine: Paired<usize>, remote: Paired<Blocks> },

@@ -18,7 +18,6 @@ use crate::table::{AlgorithmId, Parameters, by_number, first};
 pub enum Setup {
     #[default]
     Dedicated,
-    /// There are more ranks than processors.
     Oversubscribed,
 }
 

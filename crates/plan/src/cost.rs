@@ -48,12 +48,8 @@ pub struct Machine {
 pub enum CostError {
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The plans of the ranks do not match.
     #[error("rank {rank} waits for ever")]
-    Deadlock {
-        /// The first rank that does not finish.
-        rank: u32,
-    },
+    Deadlock { rank: u32 },
 }
 
 /// The time in nanoseconds of a call that all of `size` ranks make with the same arguments, from
@@ -192,7 +188,6 @@ struct CostChannel {
     /// The arrival time of each message; for a message to be copied also its bytes and the number
     /// of its send.
     here: VecDeque<(Picoseconds, Option<(usize, u64)>)>,
-    /// The number of each posted receive, and its time.
     posted: VecDeque<(u64, Picoseconds)>,
 }
 
@@ -291,7 +286,6 @@ impl<G: Generator> Walk<G> {
         Ok(Some(self.ranks.iter().map(end).max().unwrap_or(0)).filter(|time| *time <= most))
     }
 
-    /// The level of a message, and its links out and in.
     fn route(&self, message: MessageEvent) -> (LogGp, usize, usize) {
         let node = |rank: u32| (rank / self.machine.ranks_per_node) as usize;
         let (from, to) = (node(message.from), node(message.to));
@@ -313,7 +307,6 @@ impl<G: Generator> Walk<G> {
         self.issue(message.to);
     }
 
-    /// Matches the first message from one rank to another with the first receive.
     fn meet(&mut self, from: u32, to: u32) {
         let probe = MessageEvent { from, to, bytes: 0, stage: MessageStage::Arrives };
         let (level, _, to_link) = self.route(probe);

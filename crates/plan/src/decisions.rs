@@ -152,7 +152,6 @@ impl Candidate {
     }
 }
 
-/// A call of `size` ranks with a [`Call::count`] of `bytes` bytes.
 fn call(collective: Collective, size: u32, bytes: usize, commutative: bool) -> Option<Call> {
     let count =
         Shared(bytes.div_ceil(if unit(collective) == PlanUnit::Elements { ELEMENT } else { 1 }));
@@ -375,7 +374,6 @@ pub fn text(
             let size = bound(max_size.to_string(), max_size == u32::MAX);
             let bytes = bound(max_bytes.to_string(), max_bytes == usize::MAX);
             let row = algorithm.algorithm();
-            // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
                 "{size} {bytes} {} {} {segment_bytes} {fan_out}",

@@ -26,7 +26,6 @@ pub enum PlanUnit {
     /// without gaps, which root and leaves may describe by different datatypes. Block `r` of the
     /// output of a gather begins at `r * block` bytes, wherever the datatype puts it in memory.
     Bytes,
-    /// Elements of the datatype of a reduction.
     Elements,
 }
 
@@ -101,7 +100,6 @@ impl Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum After {
     None,
-    /// Every earlier step.
     All,
     /// The step issued this number of steps before.
     One(u32),
@@ -111,12 +109,20 @@ pub enum After {
 /// The operation of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Send a span to a rank of the team.
-    Send { to: u32, what: Span },
+    Send {
+        to: u32,
+        what: Span,
+    },
     /// Receive from a rank of the team; the message has exactly the length of the span.
-    Receive { from: u32, into: Span },
+    Receive {
+        from: u32,
+        into: Span,
+    },
     /// Copy a span to another one of the same length, without overlap.
-    Copy { from: Span, into: Span },
+    Copy {
+        from: Span,
+        into: Span,
+    },
     /// `right <- left op right`, element by element. The contributions of lower ranks are on the
     /// left: `left` is the `invec` and `right` the `inoutvec` of a user operation (MPI-5.0 section
     /// 6.9.5).

@@ -20,7 +20,6 @@ type Runs = Arc<[(u32, u32)]>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     of: Arc<[u32]>,
-    /// The ranks of each node, ascending.
     members: Arc<[Arc<[u32]>]>,
     runs: Arc<[Runs]>,
     leaders: Arc<[u32]>,

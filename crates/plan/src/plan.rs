@@ -97,12 +97,10 @@ type PlanStage = (AlgorithmState, StageRanks);
 
 #[derive(Clone, Debug)]
 enum StageRanks {
-    /// All ranks from this one on.
     From(u32),
     Of(Arc<[u32]>),
 }
 
-/// The stages of a plan, its temporaries and its window.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     stages: [Option<PlanStage>; 3],
@@ -124,7 +122,6 @@ impl Draft {
         Self::new(AlgorithmState::Boxed(Box::new(first)))
     }
 
-    /// A draft without an algorithm.
     pub(crate) fn nothing() -> Self {
         Self {
             stages: [const { None }; 3],

@@ -95,7 +95,6 @@ impl VectorParts {
         index * (self.count / parts) + index.min(self.count % parts)
     }
 
-    /// Parts `first .. first + how_many` of a buffer that holds the vector.
     pub(crate) fn span(&self, place: PlanBuffer, first: u32, how_many: u32) -> Span {
         let start = self.start(first);
         place.span(start, self.start(first + how_many) - start)

@@ -139,7 +139,6 @@ impl Chains {
 /// lower ranks than its ancestor, a right one higher ranks. The top is always the root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InOrder {
-    /// `None` at the root.
     pub(crate) parent: Option<u32>,
     /// The child that leads the ranks below.
     pub(crate) left: Option<u32>,

@@ -65,7 +65,6 @@ fn blocks(lengths: impl Iterator<Item = usize>) -> Blocks {
     Blocks::new(lengths).expect("they fit")
 }
 
-/// All forms of a call, each as a list of the calls of all ranks.
 fn calls(collective: Collective, size: u32, root: u32, count: usize) -> Vec<Vec<Call>> {
     let ranks = 0..size;
     // The block that each rank contributes to all, or gets.
@@ -158,7 +157,6 @@ fn ring(rank: u32, size: u32, count: usize) -> Edges {
     Edges::new([edge(left, 0), edge(right, 1)], [edge(right, 1), edge(left, 0)])
 }
 
-/// The collectives of two groups, for several sizes of the first group.
 fn inter_calls(collective: Collective, size: u32, count: usize) -> Vec<Vec<Call>> {
     let mut firsts = vec![1, size / 2, size.saturating_sub(1)];
     firsts.retain(|first| 0 < *first && *first < size);

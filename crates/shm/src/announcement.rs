@@ -127,7 +127,6 @@ pub enum OwnClaim {
     InPieces,
     /// The sender alone, because it has taken the message back.
     Whole,
-    /// The receiver has claimed the message.
     Receivers,
 }
 

@@ -193,7 +193,6 @@ impl Stated {
         match in_line {
             false => Stated::InPool(length),
             true if length <= SHORT_BYTES => Stated::InLine(length),
-            // A short piece of a longer message.
             true => Stated::Nothing,
         }
     }

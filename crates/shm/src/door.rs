@@ -223,10 +223,8 @@ struct Slept {
 struct Inside {
     /// Threads that have announced and not left.
     count: u32,
-    /// The number of the last announcement.
     number: u32,
     is_led: bool,
-    /// The leader has announced.
     leader_sleeps: bool,
 }
 

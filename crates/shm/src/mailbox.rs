@@ -30,7 +30,6 @@ use oxmpi_sys::memory::Memory;
 use oxmpi_sys::sync::{AtomicU64, Ordering, fence};
 use std::sync::Arc;
 
-/// Words of data that a request and an answer carry.
 pub const CARRIED_WORDS: usize = 4;
 pub const CARRIED_BYTES: usize = 8 * CARRIED_WORDS;
 
@@ -65,7 +64,6 @@ impl Words for Memory {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MailboxRequest {
     pub what: u64,
-    /// Whether it can be withdrawn (rule 4).
     pub may_be_withdrawn: bool,
     /// The place in the window.
     pub at: u64,

@@ -48,7 +48,6 @@ use oxmpi_sys::{
 };
 use std::{ptr::NonNull, sync::Arc};
 
-/// The most bytes of a frame in a postbox.
 pub const FRAME_MOST: usize = LINE_BYTES - 8;
 /// The most bytes of a frame in a postbox with data in the pool.
 pub const POOLED_FRAME_MOST: usize = FRAME_MOST - 8;

@@ -90,7 +90,6 @@ const ASK_EVERY: u32 = if cfg!(loom) { 1 } else { 4096 };
 mod tests {
     use super::*;
 
-    /// Rule 4.
     #[test]
     fn the_lock_of_a_dead_owner_is_had_by_others_one_at_a_time() {
         let word = AtomicU64::new(0);

@@ -100,7 +100,6 @@ pub enum SegmentError {
     Kernel { what: &'static str, bytes: usize, error: io::Error },
     #[error("this file is no segment: it is {bytes} bytes long and begins with {magic:#018x}")]
     NoSegment { bytes: u64, magic: u64 },
-    /// The segment was made by another version of the library.
     #[error(
         "the segment has layout {found}, this library knows layout {LAYOUT_VERSION}: launcher and library must come from the same installation"
     )]

@@ -178,7 +178,6 @@ fn send_pooled(sender: &mut RingSender, pool: &mut Pool, tag: u8, len: usize) ->
     })
 }
 
-/// Receives the message of [`send_pooled`], in all its pieces.
 fn receive_pooled(receiver: &mut RingReceiver, tag: u8, len: usize) {
     let mut have = Vec::new();
     while have.len() < len {
@@ -529,7 +528,6 @@ fn section() -> ControlSection {
     ControlSection::on_heap(2, PoolSegments { count: 2, bytes: 64 }, Symmetric)
 }
 
-/// Writes and publishes `len` bytes `value` for a step.
 fn give(place: &ControlSection, rank: u32, step: u64, len: usize, value: u8) {
     place.write(rank, step, len, |to| Bytes::from(&vec![value; len][..]).copy_to(to));
     place.publish(rank, step, Stated::of(len, len <= SHORT_BYTES));

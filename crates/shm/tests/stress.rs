@@ -76,7 +76,6 @@ impl Numbers {
     }
 }
 
-/// Byte `at` of message `number`.
 fn byte(number: usize, at: usize) -> u8 {
     (number.wrapping_mul(31) + at * 7 + at / 256) as u8
 }
@@ -319,7 +318,6 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
                     } else {
                         sender.try_send_pooled(tag, 3, len, pooling, fill)
                     };
-                    // Rule 5 of the pool.
                     gone || by_ring(sender, 1)
                 }
             } {

@@ -73,7 +73,6 @@ impl ForeignLibrary {
     }
 }
 
-/// Loads a library, and returns its handle or the loader's text.
 fn load(file: &str, flags: c_int) -> Result<*mut c_void, String> {
     let file = CString::new(file).map_err(|_| "that is no file name".to_string())?;
     // SAFETY: the name ends with a zero. The constructors that run are the library's

@@ -16,7 +16,6 @@ const MAX_PIECES: usize = 4;
 const BUFFER: usize = 1 << 20;
 const CONTROL: usize = 64;
 
-/// Ancillary data, aligned for the kernel.
 #[repr(C, align(16))]
 struct AncillaryData([u8; CONTROL]);
 

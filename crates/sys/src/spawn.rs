@@ -64,7 +64,6 @@ pub struct Process {
 }
 
 const LAST_SIGNAL: c_int = 64;
-/// The most descriptors that a program can be given.
 pub const MAX_FDS: usize = 8;
 
 /// The data of the child between clone and execve, in memory shared with the launcher.

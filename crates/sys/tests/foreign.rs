@@ -27,7 +27,6 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Compiles the library in `tests/foreign` under this name.
 fn compiled(name: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/foreign/library.c");
     let library =

@@ -36,7 +36,6 @@ fn lock_rule_1_one_of_two_threads_is_at_home() {
     });
 }
 
-/// Takes the lock as soon as it is allowed.
 fn add_one(lock: &LaneLock<u32>) {
     loop {
         match lock.try_enter() {

@@ -7,8 +7,6 @@ use std::fmt;
 /// The algorithm of an agreement; the parameter `coll_ftagree_agreement` has its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AgreementAlgorithm {
-    /// A reduction to rank 0 and a broadcast over a binomial tree. The failure of any rank fails
-    /// the agreement.
     /// A reduction to rank 0 and a broadcast, over a binomial tree. Fails if any rank fails.
     Allreduce,
     /// Over a tree that is mended around failed ranks. A rank returns when it knows the decision.

@@ -20,7 +20,6 @@ use crate::rules::{
 
 const VERSION: &str = "rule-file-version-";
 
-/// Parses a file and adds warnings to `notes`.
 pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<Problem>) -> Result<Rules, Problem> {
     let mut words = RuleWords { cursor: TextCursor::new(text), last_line: 0 };
     let version = version(&mut words, notes)?;
@@ -202,7 +201,6 @@ impl ClassicParser<'_, '_> {
         })
     }
 
-    /// Fails if the line has more words.
     fn end_of_rule(&self, line: usize, expected: &str) -> Result<(), Problem> {
         let mut ahead = self.words;
         match ahead.next().filter(|word| word.at.line == line) {
@@ -218,7 +216,6 @@ struct RuleWord<'a> {
     at: Position,
 }
 
-/// The words of a file that are not yet parsed.
 #[derive(Clone, Copy)]
 struct RuleWords<'a> {
     cursor: TextCursor<'a>,

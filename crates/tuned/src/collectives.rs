@@ -43,7 +43,6 @@ const fn tunable(id: u8, collective: Collective, json: &'static str, measure: Me
     Tunable { collective, id, json, measure }
 }
 
-/// All tunable collectives, in the order of their numbers.
 pub const TUNABLE: [Tunable; 14] = [
     tunable(0, Collective::Allgather, "allgather", Measure::AllBlocks),
     tunable(1, Collective::Allgatherv, "allgatherv", Measure::Sum),
@@ -106,9 +105,7 @@ pub struct CollectiveFacts {
     pub message_size: u64,
     /// Bytes of one element of a reduction; 1 for a plan that counts bytes.
     pub unit: usize,
-    /// Whether contributions may be combined in any order.
     pub commutative: bool,
-    /// Whether the ranks share processors.
     pub setup: Setup,
 }
 

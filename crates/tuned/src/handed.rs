@@ -55,7 +55,6 @@ pub(crate) fn hcoll_has(collective: Collective) -> bool {
 pub struct HandedOver {
     texts: &'static RefusalTexts,
     refusal: Option<&'static str>,
-    /// The smallest number of ranks of a communicator that the component serves.
     fewest: u32,
     /// The collectives served by blocking and by nonblocking calls: a bit for each of [`TYPES`].
     types: [u32; 2],
@@ -164,7 +163,6 @@ fn refusal(params: &Params, is_enabled: bool, texts: &RefusalTexts) -> Option<&'
     }
 }
 
-/// The blocking and the nonblocking types in the value of `coll_ucc_cts`.
 fn types(text: &str) -> Result<[u32; 2], String> {
     let text = text.trim();
     if text.is_empty() {

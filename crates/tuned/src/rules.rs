@@ -77,9 +77,7 @@ pub struct MessageRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommRules {
     pub ranks: SizeRange,
-    /// The distribution that the rules require.
     pub distribution: Distribution,
-    /// In the order of the file.
     pub messages: Vec<MessageRule>,
 }
 

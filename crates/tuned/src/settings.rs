@@ -11,7 +11,6 @@ use oxmpi_plan::table::Parameter;
 /// The reason why the parameters give no selection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// A parameter names an unknown algorithm or component, or has an invalid value.
     #[error("{origin}: parameter '{parameter}': {text}")]
     Algorithm { origin: String, parameter: &'static str, text: String },
     #[error("{origin}: coll_tuned_dynamic_rules_filename: {file}: {error}")]

@@ -7,7 +7,6 @@ use crate::peer::BodyTarget;
 use crate::request::{Completion, Fault, RequestId};
 
 impl LaneState {
-    /// Completes all operations that depend on a lost process.
     pub(crate) fn lose(&mut self, process: u32) {
         let peer = self.peer(process);
         if std::mem::replace(&mut peer.lost, true) {

@@ -36,7 +36,6 @@ impl LaneState {
         }
     }
 
-    /// Contests a receive that is in the network for the message `key` of a context.
     pub(crate) fn contest(&mut self, index: u32, key: u32, receive: RequestId) {
         let Some(own) = self.contexts.get_mut(index) else { return };
         own.contested = Some(Contest { receive, key, withdrawal: None });
@@ -48,7 +47,6 @@ impl LaneState {
         }
     }
 
-    /// Matches the messages that waited while a receive was contested.
     pub(crate) fn end_contest(&mut self, index: u32, receive: RequestId) {
         let Some(own) = self.contexts.get_mut(index) else { return };
         let Some(contest) = own.contested.take_if(|contest| contest.receive == receive) else {

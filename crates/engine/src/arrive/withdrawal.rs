@@ -73,7 +73,6 @@ impl LaneState {
         own.unexpected.remove(key).is_some()
     }
 
-    /// Drops a message withdrawn during a contest, if it is still unmatched.
     pub(super) fn drop_withdrawn(&mut self, index: u32, withdrawal: Withdrawal) {
         match withdrawal {
             Withdrawal::Of(from, request)

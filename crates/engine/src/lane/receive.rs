@@ -177,7 +177,6 @@ impl<F: Fabric> Lane<F> {
         if !own.posted.is_empty() {
             return None;
         }
-        // Most often the oldest message fits and is short.
         let Unexpected { from: sender, tag, content } = own.unexpected.first()?;
         if MatchPattern::plain(from, tags).fits(*sender, *tag)
             && let UnexpectedData::Short { len, data } = content
@@ -472,7 +471,6 @@ impl<F: Fabric> Lane<F> {
             return self.answer(from, Frame::Fin { request });
         }
         if self.state.requests.receive_mut(receive).is_none() {
-            // The receive failed meanwhile.
             return self.answer(from, Frame::Fin { request });
         }
         let name = Announcement::from_raw(announcement);

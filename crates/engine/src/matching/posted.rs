@@ -247,7 +247,6 @@ mod tests {
         }
     }
 
-    /// The index does not grow with the count of receives that have left.
     #[test]
     fn the_index_keeps_no_more_than_is_there() {
         let mut queue = PostedQueue::default();

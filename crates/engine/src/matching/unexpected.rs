@@ -30,7 +30,6 @@ struct Indices {
     by_tag: Index<i32>,
     /// Without messages of the library, which no wildcard matches.
     by_source: Index<u32>,
-    /// The messages whose senders wait for their match, by sender and request.
     waiting: Index<(u32, u64)>,
 }
 
@@ -71,7 +70,6 @@ impl DerefMut for UnexpectedQueue {
 }
 
 impl UnexpectedQueue {
-    /// The first message that a receive matches.
     #[inline]
     pub(crate) fn find_match(&mut self, wanted: MatchPattern) -> Option<u32> {
         let fits = |u: &Unexpected| wanted.fits(u.from, u.tag);
@@ -196,7 +194,6 @@ mod tests {
             let mut model: Vec<(u32, u32, i32, u64)> = Vec::new();
             for (number, (kind, from, tag)) in (0u64..).zip(steps) {
                 if kind < pushes {
-                    // Tag -1 is one of the library's.
                     let (from, tag) = (from % 3, tag % 3 - 1);
                     let key = queue.push(message(from, tag, number));
                     model.push((key, from, tag, number));
@@ -226,7 +223,6 @@ mod tests {
         queue.get(key).map_or(u32::MAX, |message| message.from)
     }
 
-    /// An index does not grow with the count of messages that have left.
     #[test]
     fn an_index_keeps_no_more_than_is_there() {
         let mut queue = UnexpectedQueue::default();
@@ -236,7 +232,6 @@ mod tests {
                 let key =
                     queue.find_match(MatchPattern::plain(0, Tags::one(((n - 100) % 500) as i32)));
                 assert!(queue.remove(key.unwrap()).is_some());
-                // Any message may be withdrawn by its sender.
                 queue.find_waiting(0, n);
             }
         }

@@ -44,7 +44,6 @@ pub(crate) struct FreedReceive {
     pub(crate) is_posted: bool,
 }
 
-/// The operation of an active request.
 pub(crate) enum Outstanding<'a> {
     Posted(&'a PlainReceive),
     Active(&'a Work),
@@ -142,7 +141,6 @@ impl Requests {
         }
     }
 
-    /// Whether a request exists that the program has not freed.
     #[inline(always)]
     pub(crate) fn knows(&self, id: RequestId) -> bool {
         self.slot(id).is_some_and(|slot| !slot.is_freed())
@@ -458,7 +456,6 @@ impl Requests {
         )
     }
 
-    /// Takes a matched message and removes its request.
     pub(crate) fn take_message(&mut self, id: RequestId) -> Option<MatchedMessage> {
         let (index, slot) = self.slot_mut(id)?;
         if slot.state != SlotState::Active || !matches!(slot.work, Work::Message(_)) {

@@ -54,7 +54,6 @@ fn a_receive_from_any_source_fails_when_it_is_queried() {
     assert_eq!(fault(l.query(1, wild.started)), LOST_0);
     assert_eq!(l.lanes[1].test(id), None, "it is gone");
     assert!(wild.data.into_vec().is_ok(), "nothing uses its buffer");
-    // This message arrives before its receive.
     let _ = l.send(2, 1, Mode::Standard, &[7], 1);
     l.settle();
     let named = l.receive(1, 10, MatchSource::Process(2), TagMatch::Is(1));

@@ -14,7 +14,6 @@ fn freed(l: &mut Lanes, room: usize, source: MatchSource, tag: i32) -> Receive {
 /// Whether each of the processes `at` has finalised, after all events.
 fn finalize(l: &mut Lanes, at: &[usize]) -> Vec<bool> {
     let mut ends = vec![false; at.len()];
-    // Each answer may let another process continue.
     for _ in 0..4 {
         for (at, end) in at.iter().zip(&mut ends) {
             let lane = &mut l.lanes[*at];

@@ -19,7 +19,6 @@ fn any(l: &mut Lanes) -> lanes::Receive {
 
 #[test]
 fn two_messages_get_two_receives_from_any_source() {
-    // The sources are the own node, the other node, and the process itself, in each order.
     for (first, second) in [(1, 2), (2, 1), (0, 2), (2, 0)] {
         let mut l = two_nodes();
         let receives = [any(&mut l), any(&mut l)];
@@ -139,7 +138,6 @@ fn a_sender_requests_the_index_of_its_receiver() {
             l.lanes[2].start_send(team.point_to_point, Mode::Standard, data.buf(), 0, tag).unwrap()
         })
         .collect();
-    // The message arrives before the communicator is created there.
     l.settle();
     assert!(sent.into_iter().all(|sent| l.query(2, sent).is_some()));
     let own = l.lanes[0].open_team(RankMap::Identity(4), 0, ContextId::new(0, 5), false);
@@ -172,12 +170,10 @@ fn a_death_ends_what_names_the_dead_and_nothing_that_had_come() {
         assert_eq!(l.query(0, failed).expect("complete").fault, LOST_2);
     }
     assert!(named.data.into_vec().is_ok(), "nothing uses its buffer");
-    // The messages that the lost process had sent can be received.
     let late = l.receive(0, 10, MatchSource::Process(2), TagMatch::Is(3));
     l.settle();
     assert_eq!(l.got(0, late).0, [3]);
     assert_eq!(l.try_receive(0, 10, MatchSource::Process(2), TagMatch::Any).err(), LOST_2);
-    // The receive from MPI_ANY_SOURCE fails when it is queried, and its buffer is free.
     assert_eq!(l.query(0, wild.started).expect("complete").fault, LOST_2);
     assert!(wild.data.into_vec().is_ok(), "nothing uses its buffer");
     assert_eq!(l.start_send(0, 2, Mode::Standard, &Owned::new(vec![1]), 1).err(), LOST_2);

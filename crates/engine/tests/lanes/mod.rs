@@ -65,7 +65,6 @@ impl Lanes {
         Lanes { network, lanes, worlds, random: Random::new(seed) }
     }
 
-    /// Handles one event. Returns whether there was one.
     pub(crate) fn step(&mut self) -> bool {
         let event = self.network.borrow_mut().advance();
         if let Some(Some(at)) = event
@@ -80,7 +79,6 @@ impl Lanes {
         event.is_some()
     }
 
-    /// Handles all events.
     pub(crate) fn settle(&mut self) {
         while self.step() {}
     }
@@ -131,7 +129,6 @@ impl Lanes {
         self.try_receive(at, room, source, tag).expect("nobody is lost")
     }
 
-    /// The completion of a started operation, if it is complete.
     pub(crate) fn query(&mut self, at: u32, started: Started) -> Option<Completion> {
         match started {
             Started::Complete(completion) => Some(completion),

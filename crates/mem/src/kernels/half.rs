@@ -13,7 +13,6 @@ pub(super) struct F16(u16);
 
 const EXPONENT: u16 = 0x7c00;
 const FRACTION: u16 = 0x03ff;
-/// The difference between the exponent biases of binary32 and binary16.
 const REBIAS: u32 = 127 - 15;
 
 impl F16 {

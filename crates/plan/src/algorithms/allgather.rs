@@ -54,7 +54,6 @@ pub(crate) struct Allgather {
     round: u32,
 }
 
-/// One exchange: sends the blocks from `give` on, and receives the blocks from `take` on.
 struct BlockExchange {
     to: u32,
     give: u32,

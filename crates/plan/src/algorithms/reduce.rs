@@ -43,7 +43,6 @@ pub(crate) struct LinearReduce {
     task: ReduceTask,
     /// The rank of the operand, counted down from the last.
     operand: u32,
-    /// The receive of the current operand.
     received: Mark,
     coming: Mark,
     reduced: Mark,

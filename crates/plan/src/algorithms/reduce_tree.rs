@@ -44,7 +44,6 @@ impl ReduceTree {
         Self::of(task, ReduceTreeShape::Counted { tree, v }, segment)
     }
 
-    /// Up a binary tree in rank order.
     pub(crate) fn in_order(task: ReduceTask, segment: usize) -> Self {
         let here = InOrder::new(task.me.rank, task.root, task.me.size);
         Self::of(task, ReduceTreeShape::InOrder(here), segment)
@@ -79,7 +78,6 @@ impl ReduceTree {
         }
     }
 
-    /// Whether this rank is the root and receives the result from the top.
     fn is_sent_the_result(&self) -> bool {
         self.task.is_root() && self.parent().is_some()
     }

@@ -8,18 +8,14 @@ pub(super) const TEXT: &[u8] = include_bytes!("fixed.txt");
 const COUNTS: (usize, usize) = Reader::counts();
 const TABLES: ([DecisionTable; COUNTS.0], [DecisionRow; COUNTS.1]) = Reader::tables();
 
-/// All parts of the table.
 pub(super) static PARTS: [DecisionTable; COUNTS.0] = TABLES.0;
-/// The rows of all parts, one part after another.
 pub(super) static ROWS: [DecisionRow; COUNTS.1] = TABLES.1;
 
-/// Reads words and lines of the file.
 struct Reader {
     at: usize,
 }
 
 impl Reader {
-    /// The number of parts and of rows in the file.
     const fn counts() -> (usize, usize) {
         let (mut parts, mut rows) = (0, 0);
         let mut reader = Reader { at: 0 };

@@ -27,7 +27,6 @@ struct Levels {
     members: Arc<[u32]>,
     /// The index in `members` of the rank that leads the node.
     leader: u32,
-    /// This rank's node among the nodes.
     there: TeamMember,
     leaders: Arc<[u32]>,
 }
@@ -165,7 +164,6 @@ fn spread(draft: Draft, levels: &Levels, setting: &Setting, count: usize) -> Dra
     draft.then_among(&levels.members, within).window(setting.window)
 }
 
-/// Combines the contributions of a node at its leader.
 fn reduce_within(setting: &Setting, levels: &Levels, count: usize, result: PlanBuffer) -> Draft {
     let task = reduce::ReduceTask {
         me: levels.here,
@@ -177,7 +175,6 @@ fn reduce_within(setting: &Setting, levels: &Levels, count: usize, result: PlanB
     Draft::nothing().then_among(&levels.members, reduce::BinomialReduce::new(task))
 }
 
-/// Combines the contributions of all nodes at the leader of the root's node.
 fn reduce_among(
     draft: Draft,
     setting: &Setting,

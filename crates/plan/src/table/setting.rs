@@ -16,7 +16,6 @@ use crate::plan::Draft;
 use crate::shape::{Fold, VectorParts, down};
 use crate::trees::Tree;
 
-/// A checked call, with its parameters.
 pub(super) struct Setting<'a> {
     pub(super) me: TeamMember,
     pub(super) call: &'a Call,
@@ -50,7 +49,6 @@ impl Setting<'_> {
         Tree::Knomial(if self.fanout == 0 { DEFAULT_FANOUT } else { self.fanout.max(2) })
     }
 
-    /// The segment of a pipelined algorithm.
     pub(super) fn pipeline_segment(&self) -> usize {
         if self.segment == 0 { self.count.div_ceil(32).max(4096) } else { self.segment }
     }
@@ -79,7 +77,6 @@ impl Setting<'_> {
         }
     }
 
-    /// The blocks to send and to receive in an alltoall.
     pub(super) fn exchanged(&self) -> (Cut, Cut) {
         match self.call {
             Call::Alltoallv { send, receive, in_place } => {
@@ -90,7 +87,6 @@ impl Setting<'_> {
         }
     }
 
-    /// This rank's block in a gather.
     fn own_block(&self, all: &Cut) -> Span {
         match self.in_place {
             true => all.block(PlanBuffer::Output, self.me.rank),
@@ -136,7 +132,6 @@ impl Setting<'_> {
         })
     }
 
-    /// A gather to rank 0, then a broadcast of all blocks.
     pub(super) fn gather_bcast(&self) -> Draft {
         let total = self.all().total(self.me.size);
         self.gather()

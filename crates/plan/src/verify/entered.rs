@@ -35,7 +35,6 @@ impl BarrierKnowledge {
         Self { certain: EnteredRanks::one(rank, size), reported: HashMap::new() }
     }
 
-    /// The knowledge that a message carries now.
     pub(super) fn knowledge(&self) -> EnteredRanks {
         self.certain.clone()
     }

@@ -10,25 +10,15 @@ use crate::ir::PlanBuffer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symbol {
-    /// Never written.
     Undefined,
-    Moved {
-        rank: u32,
-        position: usize,
-    },
-    Combined {
-        position: usize,
-        ranks: Contributors,
-        expression: u64,
-    },
+    Moved { rank: u32, position: usize },
+    Combined { position: usize, ranks: Contributors, expression: u64 },
 }
 
 /// Contributing ranks, in order or as a multiset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contributors {
-    /// `low..high`, in this order.
     Ordered { low: u32, high: u32 },
-    /// In any order.
     Multiset { how_many: u32, sum: u64 },
 }
 
@@ -116,7 +106,6 @@ pub(super) fn mix(value: u64) -> u64 {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct SymbolBuffer {
-    /// Empty if the rank does not have the buffer.
     pub(super) units: Vec<Symbol>,
     pub(super) writable: bool,
 }
@@ -198,7 +187,6 @@ impl<'a> Requirement<'a> {
         SymbolBuffer { writable: !untouched, ..buffer }
     }
 
-    /// Units of this rank's contribution and of its output.
     fn lengths(&self) -> (usize, usize) {
         let (size, rank) = (self.size(), self.rank as usize);
         let at_root = |len: usize| if self.call().root() == Some(self.rank) { len } else { 0 };

@@ -260,7 +260,6 @@ fn finds_a_bad_generator() {
     assert!(matches!(greedy, Err(Violation::Generator { .. })), "{greedy:?}");
 }
 
-/// A correct plan with one step changed or left out.
 struct Mutant {
     plan: AnyPlan,
     index: u32,

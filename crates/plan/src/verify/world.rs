@@ -16,7 +16,6 @@ pub(super) struct PlanSimulation<'a, G> {
     ranks: Vec<SimulatedRank<G>>,
     /// For each sender and receiver: sends without a receive, or receives without a send.
     channels: HashMap<(u32, u32), UnmatchedSteps>,
-    /// Steps that may complete: rank and number.
     ready: Vec<(u32, u64)>,
     random: u64,
     cost: Cost,
@@ -157,7 +156,6 @@ impl<'a, G: Generator> PlanSimulation<'a, G> {
         Ok(())
     }
 
-    /// Matches the oldest send with the oldest receive, and moves the data.
     fn match_one(&mut self, from: u32, to: u32) -> Result<(), Violation> {
         let channel = self.channels.entry((from, to)).or_default();
         if channel.sends.is_empty() || channel.receives.is_empty() {
@@ -183,7 +181,6 @@ impl<'a, G: Generator> PlanSimulation<'a, G> {
         Ok(())
     }
 
-    /// Completes a step; copies and reductions are executed now.
     fn complete(&mut self, rank: u32, number: u64) -> Result<(), Violation> {
         let state = &mut self.ranks[rank as usize];
         let Some(at) = state.outstanding.iter().position(|(other, _)| *other == number) else {
@@ -354,7 +351,6 @@ impl<G: Generator> SimulatedRank<G> {
     }
 }
 
-/// Whether one of two actions writes memory that the other uses.
 fn conflict(one: Action, other: Action) -> bool {
     let uses = |written: Option<Span>, action: Action| {
         written.is_some_and(|written| {

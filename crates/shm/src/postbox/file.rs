@@ -18,7 +18,6 @@ pub enum PostboxError {
     Shape(String),
     #[error("cannot {what} a shared segment of {bytes} bytes: {error}")]
     Kernel { what: &'static str, bytes: u64, error: io::Error },
-    /// The file has another length than postboxes of this shape.
     #[error("the shared segment is {found} bytes long, not {expected}")]
     Length { found: u64, expected: u64 },
 }

@@ -26,7 +26,6 @@ pub enum RingSlot<'a> {
         offset: usize,
         bytes: Bytes<'a>,
     },
-    /// A frame of another protocol.
     Frame {
         bytes: Bytes<'a>,
         /// In bytes. The body follows in the next slots, as chunks with tag 0 and context 0.

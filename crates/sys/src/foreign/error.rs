@@ -14,16 +14,13 @@ pub struct LibraryTexts {
 /// The failure of a foreign library; its text is for users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LibraryError {
-    /// The loader cannot load the file.
     #[error("{name} cannot be loaded as '{file}' ({why}): {remedy}")]
     Missing { name: &'static str, file: String, why: String, remedy: &'static str },
     /// The file is another library, or another version. `kind` is "function" or "variable".
     #[error("'{file}' has no {kind} {symbol}: it is no {needed}")]
     Symbol { file: String, kind: &'static str, symbol: &'static str, needed: &'static str },
-    /// The file is the library, and OxMPI cannot use it.
     #[error("'{file}' {why}")]
     Unfit { file: String, why: String },
-    /// A call of the library has failed.
     #[error("{name}'s {call} {why}")]
     Call { name: &'static str, call: &'static str, why: String },
 }

@@ -21,7 +21,6 @@ pub struct Guard {
 /// The environment variable with the guard's mark.
 pub const GUARD_VARIABLE: &str = "OXMPI_GUARD";
 
-/// The most groups that a guard can watch.
 pub const MAX_GUARDED: usize = 8192;
 
 impl Guard {

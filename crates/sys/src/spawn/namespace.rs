@@ -265,7 +265,6 @@ fn mount(what: &CStr, place: &CStr, kind: &CStr, flags: libc::c_ulong) -> io::Re
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Moves this thread, or its future children, into a namespace.
 fn set_namespace(namespace: &File, kind: c_int) -> io::Result<()> {
     // SAFETY: setns(2) on an open descriptor.
     let done = unsafe { libc::setns(namespace.as_fd().as_raw_fd(), kind) };

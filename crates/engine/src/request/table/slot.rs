@@ -25,7 +25,6 @@ pub(super) struct RequestSlot {
     pub(super) generation: u32,
     pub(super) next_free: u32,
     pub(super) state: SlotState,
-    /// The program has freed the request, which is removed on completion.
     pub(super) detached: bool,
     pub(super) plain: PlainReceive,
     pub(super) received: Received,
@@ -73,7 +72,6 @@ impl RequestSlot {
         self.detached && self.kept == 0
     }
 
-    /// Converts a plain receive to a [`Work::Receive`].
     pub(super) fn widen(&mut self) {
         if self.state == SlotState::Posted {
             self.state = SlotState::Active;
