@@ -270,24 +270,6 @@ impl Kernel {
         }
     }
 
-    /// [`Kernel::apply_apart`] for exactly one element, as fast as possible.
-    #[inline(always)]
-    pub fn apply_to_one(&self, left: Bytes<'_>, right: Bytes<'_>, mut result: BytesMut<'_>) {
-        let extent = self.extent;
-        match self.apart {
-            Some(apart)
-                if left.len() == extent && right.len() == extent && result.len() == extent =>
-            {
-                // SAFETY: all views are mapped for an element.
-                unsafe { apart(left.as_ptr(), right.as_ptr(), result.as_mut_ptr(), 1) }
-            }
-            _ => {
-                assert_eq!(left.len(), extent, "one element");
-                self.apply_apart(left, right, result);
-            }
-        }
-    }
-
     /// `right <- left op right` for the packed elements of two buffers: in place, or in parts
     /// through a copy for a derived type. Panics if `right` is read-only.
     pub fn reduce(&self, left: &UserBuf, right: &UserBuf) -> Result<(), ReduceError> {

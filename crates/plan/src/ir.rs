@@ -44,6 +44,11 @@ pub enum PlanBuffer {
 }
 
 impl PlanBuffer {
+    /// `second` if this is `first`, otherwise `first`.
+    pub(crate) fn other_of(self, [first, second]: [PlanBuffer; 2]) -> PlanBuffer {
+        if self == first { second } else { first }
+    }
+
     /// Units `start .. start + len` of this buffer.
     #[must_use]
     pub const fn span(self, start: usize, len: usize) -> Span {

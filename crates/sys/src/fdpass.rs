@@ -56,13 +56,9 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::
         let fits = ancillary.push(SendAncillaryMessage::ScmRights(fds));
         debug_assert!(fits);
     }
-    loop {
-        match sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
-            Ok(_) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let bytes = [IoSlice::new(bytes)];
+    rustix::io::retry_on_intr(|| sendmsg(&socket, &bytes, &mut ancillary, SendFlags::NOSIGNAL))?;
+    Ok(())
 }
 
 /// Receives a datagram into `bytes`. Returns its length (0 if the other side has ended) and the

@@ -16,7 +16,8 @@ fn to_off_t(offset: u64) -> io::Result<libc::off_t> {
     libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))
 }
 
-fn until_done(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+/// Makes a system call again while a signal interrupts it; a negative result is an error.
+pub(crate) fn until_done(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     loop {
         let result = call();
         if let Ok(done) = usize::try_from(result) {
@@ -107,12 +108,8 @@ impl Drop for RangeLock<'_> {
 /// # Errors
 /// The kernel's error; `Unsupported` if the file system cannot allocate.
 pub fn allocate(file: impl AsFd, len: u64) -> io::Result<()> {
-    loop {
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len) {
-            Err(rustix::io::Errno::INTR) => {}
-            other => return Ok(other?),
-        }
-    }
+    let allocate = || rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len);
+    Ok(rustix::io::retry_on_intr(allocate)?)
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@
 
 use crate::bytes::{Bytes, BytesMut};
 use crate::descriptor::Descriptor;
-use rustix::io::Errno;
+use crate::file::until_done;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, acceptfrom_with, bind,
     connect, getpeername, getsockname, ipproto, listen, recv, send, shutdown, socket_with, sockopt,
 };
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -90,20 +92,11 @@ impl Socket {
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = vectors.as_mut_ptr();
         message.msg_iovlen = count;
-        loop {
-            // SAFETY: the vectors live here, and the pieces stay mapped during the call; the kernel
-            // only reads them.
-            let sent = unsafe {
-                libc::sendmsg(self.0.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
-            };
-            if sent >= 0 {
-                return Ok(sent.cast_unsigned());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        // SAFETY: the vectors live here, and the pieces stay mapped during the call; the kernel only
+        // reads them.
+        until_done(|| unsafe {
+            libc::sendmsg(self.0.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
+        })
     }
 
     /// [`Socket::send`] for at most [`GATHERED`] bytes: one copy costs less than passing a list of
@@ -134,13 +127,7 @@ impl Socket {
     /// # Errors
     /// `WouldBlock` if none are available; else the error of recv(2).
     pub fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match recv(&*self.0, &mut *into, RecvFlags::empty()) {
-                Ok((n, _)) => return Ok(n),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        Ok(retry_on_intr(|| recv(&*self.0, &mut *into, RecvFlags::empty()))?.0)
     }
 
     /// Receives the available bytes into both buffers, one after another. Returns the number of
@@ -158,45 +145,21 @@ impl Socket {
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = vectors.as_mut_ptr();
         message.msg_iovlen = vectors.len();
-        loop {
-            // SAFETY: the vectors live here and refer to memory that the two arguments lend for
-            // writing during this call.
-            let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, 0) };
-            if got >= 0 {
-                return Ok(got.cast_unsigned());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        // SAFETY: the vectors live here and refer to memory that the two arguments lend for writing
+        // during this call.
+        until_done(|| unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, 0) })
     }
 
     /// [`Socket::receive`] into memory that others may use at the same time.
     pub fn receive_into(&self, into: &mut BytesMut<'_>) -> io::Result<usize> {
-        loop {
-            // SAFETY: the argument lends this memory for writing during this call.
-            let got =
-                unsafe { libc::recv(self.0.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) };
-            if got >= 0 {
-                return Ok(got.cast_unsigned());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        let len = into.len();
+        // SAFETY: the argument lends this memory for writing during this call.
+        until_done(|| unsafe { libc::recv(self.0.as_raw_fd(), into.as_mut_ptr().cast(), len, 0) })
     }
 
     /// Sends the bytes as far as the send buffer has room. Returns the number of bytes.
     pub fn send_bytes(&self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            match send(&*self.0, bytes, SendFlags::NOSIGNAL) {
-                Ok(sent) => return Ok(sent),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        Ok(retry_on_intr(|| send(&*self.0, bytes, SendFlags::NOSIGNAL))?)
     }
 
     /// Whether the two ends have the same address, or loopback addresses, and so are in one network
@@ -290,7 +253,7 @@ pub fn reach_own(address: IpAddr) -> io::Result<()> {
     let socket = Socket::connect(listener.address()?, None)?;
     let second = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
     let mut fds = [rustix::event::PollFd::new(&socket, rustix::event::PollFlags::OUT)];
-    match rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&second)))? {
+    match retry_on_intr(|| rustix::event::poll(&mut fds, Some(&second)))? {
         0 => Err(io::ErrorKind::TimedOut.into()),
         _ => socket.outcome(),
     }
@@ -456,11 +419,7 @@ fn prefix_of(mask: IpAddr) -> u8 {
 pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     let mut at = 0;
     while at < bytes.len() {
-        match rustix::rand::getrandom(&mut bytes[at..], rustix::rand::GetRandomFlags::empty()) {
-            Ok(n) => at += n,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        at += retry_on_intr(|| getrandom(&mut bytes[at..], GetRandomFlags::empty()))?;
     }
     Ok(())
 }

@@ -76,20 +76,12 @@ pub fn send(
         }
     }
     let number = socket.as_fd().as_raw_fd();
-    loop {
-        // SAFETY: the vectors and the ancillary data live here, and the pieces stay mapped during
-        // the call, which only reads.
-        let sent = unsafe {
-            libc::sendmsg(number, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
-        };
-        if sent >= 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
+    // SAFETY: the vectors and the ancillary data live here, and the pieces stay mapped during the
+    // call, which only reads.
+    file::until_done(|| unsafe {
+        libc::sendmsg(number, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+    })
+    .map(drop)
 }
 
 /// Whether an error of [`send`] is temporary. After errors other than `WouldBlock` the socket does

@@ -52,11 +52,8 @@ pub fn begin() {
 /// Writes all bytes. Rust's own function counts bytes as written that a closed output refuses.
 pub fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        match rustix::io::write(fd, bytes) {
-            Ok(n) => bytes = &bytes[n..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        let written = rustix::io::retry_on_intr(|| rustix::io::write(fd, bytes))?;
+        bytes = &bytes[written..];
     }
     Ok(())
 }

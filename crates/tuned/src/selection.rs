@@ -82,6 +82,7 @@ pub struct RefusedRule<'a> {
     pub restriction: Restriction,
 }
 
+/// A parameter forces an algorithm that cannot serve the call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{} forces the algorithm {} {} ({}), which cannot serve this call of {ranks} ranks: {restriction}",

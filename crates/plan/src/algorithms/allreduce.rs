@@ -43,7 +43,7 @@ impl AllreduceDoubling {
     }
 
     fn spare(&self) -> PlanBuffer {
-        if self.held == PlanBuffer::Output { PlanBuffer::Temporary(0) } else { PlanBuffer::Output }
+        self.held.other_of([PlanBuffer::Output, PlanBuffer::Temporary(0)])
     }
 }
 

@@ -97,11 +97,7 @@ impl Halving {
     }
 
     fn spare(&self) -> PlanBuffer {
-        if self.held == PlanBuffer::Temporary(0) {
-            PlanBuffer::Temporary(1)
-        } else {
-            PlanBuffer::Temporary(0)
-        }
+        self.held.other_of([0, 1].map(PlanBuffer::Temporary))
     }
 
     /// Combines the held parts with the operand in the spare buffer, which comes from lower or

@@ -161,12 +161,9 @@ impl BinomialReduce {
     }
 
     fn spare(&self) -> PlanBuffer {
-        let [first, second] = if self.ends_here() {
-            [self.task.result, PlanBuffer::Temporary(0)]
-        } else {
-            [PlanBuffer::Temporary(0), PlanBuffer::Temporary(1)]
-        };
-        if self.held == first { second } else { first }
+        let [first, second] = [0, 1].map(PlanBuffer::Temporary);
+        let two = if self.ends_here() { [self.task.result, first] } else { [first, second] };
+        self.held.other_of(two)
     }
 }
 

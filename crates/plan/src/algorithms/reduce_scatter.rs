@@ -157,11 +157,7 @@ impl ReduceScatterDoubling {
     }
 
     fn spare(&self) -> PlanBuffer {
-        if self.held == PlanBuffer::Temporary(0) {
-            PlanBuffer::Temporary(1)
-        } else {
-            PlanBuffer::Temporary(0)
-        }
+        self.held.other_of([0, 1].map(PlanBuffer::Temporary))
     }
 
     fn blocks(&self, place: PlanBuffer, first: u32, end: u32) -> Span {
