@@ -476,6 +476,7 @@ impl FrameSink for LaneState {
             context.learn(from, index);
         }
         if self.is_matching {
+            // Sends may wait for the index.
             self.todo.push_back(Todo::Flush(from));
         }
     }

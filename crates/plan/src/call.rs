@@ -7,32 +7,53 @@ use crate::blocks::Blocks;
 use crate::edges::Edges;
 use crate::knowledge::{Paired, RootOnly, Shared};
 
-/// The collectives that have plans (MPI-5.0 sections 6.3 to 6.11, and 8.6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Collective {
-    Barrier,
-    Bcast,
-    Gather,
-    Scatter,
-    Allgather,
-    Alltoall,
-    Reduce,
-    Allreduce,
-    ReduceScatterBlock,
-    Scan,
-    Exscan,
-    Gatherv,
-    Scatterv,
-    Allgatherv,
-    /// `MPI_Alltoallv` and `MPI_Alltoallw`, section 6.8.
-    Alltoallv,
-    ReduceScatter,
-    /// The neighbourhood collectives, section 8.6.
-    Neighbor,
-    /// The collectives of an intercommunicator that move data, section 6.2.2.
-    InterMove,
+/// Defines [`Collective`] from the variants and their names.
+macro_rules! collectives {
+    ($($(#[$doc:meta])* $variant:ident $name:literal,)*) => {
+        /// The collectives that have plans (MPI-5.0 sections 6.3 to 6.11, and 8.6).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Collective {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Collective {
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// The name used in parameters and messages, such as `reduce_scatter_block`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+collectives! {
+    Barrier "barrier",
+    Bcast "bcast",
+    Gather "gather",
+    Scatter "scatter",
+    Allgather "allgather",
+    Alltoall "alltoall",
+    Reduce "reduce",
+    Allreduce "allreduce",
+    ReduceScatterBlock "reduce_scatter_block",
+    Scan "scan",
+    Exscan "exscan",
+    Gatherv "gatherv",
+    Scatterv "scatterv",
+    Allgatherv "allgatherv",
+    /// `MPI_Alltoallv` and `MPI_Alltoallw`.
+    Alltoallv "alltoallv",
+    ReduceScatter "reduce_scatter",
+    /// The neighbourhood collectives.
+    Neighbor "neighbor",
+    /// The collectives of an intercommunicator that move data (section 6.2.2).
+    InterMove "inter_move",
     /// The collectives of an intercommunicator that combine.
-    InterReduce,
+    InterReduce "inter_reduce",
 }
 
 impl Collective {
@@ -50,54 +71,6 @@ impl Collective {
         Self::Scan,
         Self::Exscan,
     ];
-
-    pub const ALL: [Self; 19] = [
-        Self::Barrier,
-        Self::Bcast,
-        Self::Gather,
-        Self::Scatter,
-        Self::Allgather,
-        Self::Alltoall,
-        Self::Reduce,
-        Self::Allreduce,
-        Self::ReduceScatterBlock,
-        Self::Scan,
-        Self::Exscan,
-        Self::Gatherv,
-        Self::Scatterv,
-        Self::Allgatherv,
-        Self::Alltoallv,
-        Self::ReduceScatter,
-        Self::Neighbor,
-        Self::InterMove,
-        Self::InterReduce,
-    ];
-
-    /// The name used in parameters and messages, such as `reduce_scatter_block`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Barrier => "barrier",
-            Self::Bcast => "bcast",
-            Self::Gather => "gather",
-            Self::Scatter => "scatter",
-            Self::Allgather => "allgather",
-            Self::Alltoall => "alltoall",
-            Self::Reduce => "reduce",
-            Self::Allreduce => "allreduce",
-            Self::ReduceScatterBlock => "reduce_scatter_block",
-            Self::Scan => "scan",
-            Self::Exscan => "exscan",
-            Self::Gatherv => "gatherv",
-            Self::Scatterv => "scatterv",
-            Self::Allgatherv => "allgatherv",
-            Self::Alltoallv => "alltoallv",
-            Self::ReduceScatter => "reduce_scatter",
-            Self::Neighbor => "neighbor",
-            Self::InterMove => "inter_move",
-            Self::InterReduce => "inter_reduce",
-        }
-    }
 }
 
 impl fmt::Display for Collective {

@@ -374,6 +374,7 @@ pub fn text(
             let size = bound(max_size.to_string(), max_size == u32::MAX);
             let bytes = bound(max_bytes.to_string(), max_bytes == usize::MAX);
             let row = algorithm.algorithm();
+            // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
                 "{size} {bytes} {} {} {segment_bytes} {fan_out}",

@@ -193,6 +193,7 @@ impl Stated {
         match in_line {
             false => Stated::InPool(length),
             true if length <= SHORT_BYTES => Stated::InLine(length),
+            // A short piece of a longer message.
             true => Stated::Nothing,
         }
     }

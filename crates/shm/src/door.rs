@@ -386,6 +386,7 @@ mod tests {
         }
         // Time to reach the futex. If the thread is slower, the test passes without a check.
         std::thread::sleep(Duration::from_millis(20));
+        // A process that rings does this and then dies, so later rings find "awake".
         word.word.swap(0, Ordering::SeqCst);
         word.ring(BarrierKind::Symmetric);
         word.ring_after_death(|| ());

@@ -182,6 +182,7 @@ impl InboxSender {
                     .store(u64::from_ne_bytes(word), Ordering::Relaxed);
             }
         }
+        // Rule 4.
         let published = cell_word(producer, self.area.turn(position), PUBLISHED);
         self.area.word(position, 0).store(published, Ordering::Release);
         true
@@ -218,6 +219,7 @@ impl InboxSender {
             if claimed.is_ok() {
                 return Some(position);
             }
+            // The cell is taken in this turn or a later one: the position was old.
             position = next.max(hint.unwrap_or_else(|now| now));
         }
     }
@@ -294,6 +296,7 @@ impl InboxReceiver {
     /// Frees the cell of the last [`InboxReceiver::peek`].
     pub fn release(&mut self) {
         let next_turn = self.area.turn(self.head + (1 << self.area.shift));
+        // Rule 5.
         self.area.word(self.head, 0).store(cell_word(0, next_turn, FREE), Ordering::Release);
         self.head += 1;
         self.next = self.area.cell(self.head);

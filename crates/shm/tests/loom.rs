@@ -639,6 +639,7 @@ fn control_section_rule_5_who_begins_is_done_with_all_before() {
                     thread::yield_now();
                 }
             } else {
+                // The other rank has begun at `first`, so it is done with `first - 1`.
                 give(place, me, first + 1, 60, 7);
             }
         }

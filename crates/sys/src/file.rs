@@ -99,6 +99,7 @@ pub fn lock_range(
 
 impl Drop for RangeLock<'_> {
     fn drop(&mut self) {
+        // An unlock of a held range does not fail.
         let _ = set_lock(self.file, libc::F_UNLCK, (self.start, self.len), libc::F_OFD_SETLK);
     }
 }

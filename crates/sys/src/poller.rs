@@ -217,6 +217,7 @@ impl Poller {
     pub fn set_clock(&self, time: Option<Duration>) {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let value = match time {
+            // At least 1 ns, as zero would stop the clock.
             Some(time) => Timespec::try_from(time.max(Duration::from_nanos(1))).unwrap_or(zero),
             None => zero,
         };

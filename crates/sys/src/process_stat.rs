@@ -31,6 +31,7 @@ impl ProcessStat {
         let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
         let state = fields.next()?.chars().next()?;
         let mut number = |skipped: usize| fields.nth(skipped)?.parse::<u32>().ok();
+        // Fields 4, 5 and 6, then 20.
         let (parent, group, session) = (number(0)?, number(0)?, number(0)?);
         Some(ProcessStat { state, parent, group, session, threads: number(13).unwrap_or(0) })
     }

@@ -181,6 +181,7 @@ fn the_error_number_of_a_start_is_the_callers() {
     let _alone = alone();
     // SAFETY: returns the address of this thread's errno.
     let errno = || unsafe { libc::__errno_location() };
+    // SAFETY: this thread's errno.
     keep_signals(|| unsafe { *errno() = libc::ENOSYS });
     // SAFETY: this thread's errno.
     assert_eq!(unsafe { *errno() }, libc::ENOSYS);

@@ -44,6 +44,7 @@ impl AgreementAlgorithm {
 }
 
 impl TreeShape {
+    /// Each shape at the index of its number less one.
     pub const ALL: [TreeShape; 4] =
         [TreeShape::Binary, TreeShape::Star, TreeShape::String, TreeShape::Binomial];
 
@@ -83,6 +84,7 @@ impl AgreementSettings {
     /// The settings of the parameters.
     #[must_use]
     pub fn new(params: &Params) -> AgreementSettings {
+        // The parameters accept only numbers that the tables have.
         let algorithm = AgreementAlgorithm::ALL.get(params.coll_ftagree_agreement() as usize);
         let shape =
             TreeShape::ALL.get((params.coll_ftagree_era_topology() as usize).saturating_sub(1));

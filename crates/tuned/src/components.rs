@@ -39,6 +39,7 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
     let is_inter = matches!(collective, InterMove | InterReduce);
     match component {
         Component::Own => !is_inter,
+        // A barrier has no data.
         Component::Accelerator => collective != Barrier,
         Component::Basic | Component::Base => true,
         // Agreements are no collectives.

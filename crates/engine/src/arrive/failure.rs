@@ -45,6 +45,7 @@ impl LaneState {
         }
         let Revocation { requests, dropped } = context.revoke();
         for (from, key) in dropped {
+            // Another message may have this key when the rest of the body arrives.
             let peer = self.peer(from);
             if peer.body == Some(BodyTarget::Unexpected { context: index, key }) {
                 peer.body = Some(BodyTarget::Nowhere);

@@ -100,6 +100,7 @@ impl<F: Fabric> Lane<F> {
         // The peer may have matched the message and answered before it left.
         let _ = (0..LAST_POLLS).find(|_| !self.fabric.poll(&mut self.state));
         self.state.left(peer);
+        // The network takes no more of these messages.
         for request in self.state.requests.active(|_, to| to == Some(peer)) {
             let work =
                 self.state.requests.send_mut(request).filter(|work| work.phase == Phase::Dropped);

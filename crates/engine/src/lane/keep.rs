@@ -32,6 +32,7 @@ pub enum CopiedSends {
 
 impl<F: Fabric> Lane<F> {
     pub(super) fn may_keep(&mut self, context: u32, to: u32, mode: Mode, len: usize) -> bool {
+        // The receivers of collective messages come without a copy.
         let is_users = |id: oxmpi_wire::ContextId| !id.is_collective();
         matches!(mode, Mode::Standard | Mode::Ready)
             && len <= self.fabric.standard_limit(to)
@@ -40,6 +41,7 @@ impl<F: Fabric> Lane<F> {
 
     pub(super) fn note_keepable(&mut self, request: RequestId) {
         if self.keepable.len() == self.keepable.capacity() {
+            // Removes ended sends, as a program that never waits never reaches `keep_sends`.
             self.keepable.retain(|request| self.state.requests.send_mut(*request).is_some());
         }
         self.keepable.push(request);
@@ -77,6 +79,7 @@ impl<F: Fabric> Lane<F> {
         self.keepable = sends;
         let any = self.state.requests.kept_bytes() != before;
         if any {
+            // Another thread may wait for one of the sends.
             self.state.requests.note_news();
         }
         any

@@ -471,6 +471,7 @@ impl<F: Fabric> Lane<F> {
             return self.answer(from, Frame::Fin { request });
         }
         if self.state.requests.receive_mut(receive).is_none() {
+            // The receive failed meanwhile.
             return self.answer(from, Frame::Fin { request });
         }
         let name = Announcement::from_raw(announcement);
@@ -692,6 +693,7 @@ impl LaneState {
                     state.requests.complete(request, Completion::EMPTY);
                 }
             }
+            // The network completes the receive.
             UnexpectedData::InNetwork { .. } => {}
             UnexpectedData::Broken { .. } => {
                 state.requests.complete(receive, Completion::failed(Fault::Lost { peer: from }));

@@ -34,6 +34,7 @@ impl<F: Fabric> Lane<F> {
             return SentNow::No;
         }
         let sent = if bytes.len() <= INLINE_MAX {
+            // No route accepts an unknown index.
             self.fabric.send_short_now(route.process, route.index, tag, bytes)
         } else if route.index == UNKNOWN {
             SentNow::No

@@ -72,6 +72,7 @@ fn a_synchronous_send_waits_for_its_match_in_the_network() {
     let sent = l.send(2, 0, Mode::Synchronous, &[7], 1);
     l.settle();
     assert_eq!(l.query(2, sent), None);
+    // The message has left, and the network cannot withdraw it.
     assert!(!l.lanes[2].cancel(request(sent)));
     let receive = any(&mut l);
     l.settle();

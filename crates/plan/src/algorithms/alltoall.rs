@@ -29,13 +29,14 @@ pub(crate) struct LinearAlltoall {
 
 impl LinearAlltoall {
     /// In place, the blocks to send have the lengths of the blocks to receive.
-    pub(crate) fn new(me: TeamMember, send: Cut, receive: Cut, in_place: bool) -> Self {
-        Self { me, send, receive, in_place, distance: 0, limit: 0, pairs: VecDeque::new() }
-    }
-
-    /// With at most `limit` outstanding exchanges; 0: no limit.
-    pub(crate) fn limited(self, limit: usize) -> Self {
-        Self { limit, ..self }
+    pub(crate) fn new(
+        me: TeamMember,
+        send: Cut,
+        receive: Cut,
+        in_place: bool,
+        limit: usize,
+    ) -> Self {
+        Self { me, send, receive, in_place, distance: 0, limit, pairs: VecDeque::new() }
     }
 }
 

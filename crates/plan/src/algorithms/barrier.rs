@@ -176,6 +176,7 @@ impl BarrierTree {
 
     /// The way down only: afterwards all ranks know that rank 0 has entered.
     pub(crate) fn leave(me: TeamMember) -> Self {
+        // Without a child to await on the way up.
         Self { direction: SignalDirection::Down, child: u32::MAX, ..Self::new(me) }
     }
 }

@@ -9,6 +9,7 @@ use crate::algorithms::{
     scatter,
 };
 use crate::blocks::Cut;
+use crate::edges::Edges;
 use crate::call::{Call, InterCollective, InterRole, TeamMember};
 use crate::ir::{PlanBuffer, Span};
 use crate::nodes::Nodes;
@@ -144,19 +145,13 @@ impl Setting<'_> {
         if self.max_requests == 0 { self.window } else { self.max_requests.saturating_mul(2) }
     }
 
-    pub(super) fn alltoall_linear(&self) -> Draft {
-        self.alltoall_limited(0)
-    }
-
     /// At most `limit` exchanges at a time; 0: only the window limits them.
     pub(super) fn alltoall_limited(&self, limit: usize) -> Draft {
         let (send, receive) = self.exchanged();
         let spare = if self.in_place { receive.total(self.me.size) } else { 0 };
-        Draft::new(
-            alltoall::LinearAlltoall::new(self.me, send, receive, self.in_place).limited(limit),
-        )
-        .temporary(spare)
-        .window(self.window)
+        Draft::new(alltoall::LinearAlltoall::new(self.me, send, receive, self.in_place, limit))
+            .temporary(spare)
+            .window(self.window)
     }
 
     pub(super) fn alltoall_pairwise(&self) -> Draft {
@@ -371,16 +366,18 @@ pub(super) fn reduce_scatter_linear(setting: &Setting) -> Draft {
 
 pub(super) fn neighbor(setting: &Setting) -> Draft {
     let Call::Neighbor { edges } = setting.call else { return Draft::nothing() };
-    let exchange = EdgeExchange::new(setting.me.rank, edges.0.clone());
+    exchange(setting, edges.0.clone())
+}
+
+fn exchange(setting: &Setting, edges: Edges) -> Draft {
+    let exchange = EdgeExchange::new(setting.me.rank, edges);
     let steps = exchange.steps();
     Draft::new(exchange).window(steps)
 }
 
 pub(super) fn inter_move(setting: &Setting) -> Draft {
     let Call::Inter { groups, what } = setting.call else { return Draft::nothing() };
-    let exchange = EdgeExchange::new(setting.me.rank, inter::movement(setting.me, *groups, what));
-    let steps = exchange.steps();
-    Draft::new(exchange).window(steps)
+    exchange(setting, inter::movement(setting.me, *groups, what))
 }
 
 pub(super) fn inter_reduce(setting: &Setting) -> Draft {

@@ -21,6 +21,7 @@ impl PostboxArea {
     fn try_lock_as(&self, word: u32) -> Option<PoolLock<'_>> {
         let lock = &self.head().lock.word;
         let taken = lock.compare_exchange(0, word, Ordering::Acquire, Ordering::Relaxed);
+        // Made only if the lock was taken, as its drop opens the lock.
         taken.is_ok().then(|| PoolLock { area: self, by: LockedBy::Word })
     }
 

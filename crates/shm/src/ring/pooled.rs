@@ -156,6 +156,7 @@ impl RingSender {
 fn copy_piece(mut piece: BytesMut<'_>, kind: CopyKind, fill: impl FnOnce(BytesMut<'_>, CopyKind)) {
     if kind == CopyKind::Streaming {
         fill(piece, kind);
+        // Rule 7.
         store_fence();
         return;
     }

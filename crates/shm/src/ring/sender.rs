@@ -75,6 +75,7 @@ impl RingSender {
         );
         // SAFETY: `slot` is inside the area, and free.
         let words = unsafe { &(*self.slot).words };
+        // A separate, short path for the most frequent length.
         if bytes.len() == 8 {
             // SAFETY: `bytes` has eight bytes.
             words[1].store(unsafe { word_at(bytes, 0) }, Ordering::Relaxed);

@@ -115,6 +115,7 @@ impl Segment {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let new = HeapMapping::new(fd, config.heap_offset(), config.heap_len(), access)?;
+        // If another thread was faster, its mapping is used, and this one is dropped.
         Ok(self.heap.get_or_init(|| new))
     }
 }

@@ -155,6 +155,7 @@ impl OwnerStatus {
     /// The number of restores of the owner from an image. A restore ends its connections.
     #[inline]
     pub fn restored(&self) -> u32 {
+        // Relaxed: it is written while the owner does not run.
         self.restored.load(Ordering::Relaxed) >> 1
     }
 

@@ -98,6 +98,7 @@ impl Guard {
 
     /// Ends the guard: the launcher has ended all processes itself.
     pub fn dismiss(self) {
+        // It fails only if the guard is gone.
         let _ = rustix::io::write(&self.pipe, &0i32.to_ne_bytes());
         // SAFETY: waits for a child of this process; no status is stored.
         unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
@@ -133,8 +134,10 @@ fn guard(pipe: RawFd, mark: &str, launcher: i32, ward: Option<&Ward<'_>>) -> ! {
         // A new session: signals of the terminal to the launcher's group do not reach the guard.
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, marked::GUARD_NAME.as_ptr());
+        // The guard must not keep pipes of other processes open.
         libc::dup2(pipe, 0);
         if let Some(ward) = ward {
+            // Standard error stays open as well.
             libc::dup2(ward.process, 1);
         }
         let from = if ward.is_some() { 3u32 } else { 1 };

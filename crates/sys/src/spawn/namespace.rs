@@ -105,6 +105,7 @@ impl PidNamespace {
 
     fn end(self) {
         if let Some(init) = &self.init {
+            // It fails if the init has ended.
             let _ = pidfd_send_signal(&init.process, Signal::KILL);
             let _ = waitid(WaitId::PidFd(init.process.as_fd()), WaitIdOptions::EXITED);
         }

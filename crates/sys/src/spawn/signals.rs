@@ -147,6 +147,7 @@ impl Drop for Signals {
         // An unread signal must not end this process now, such as a SIGXFSZ whose write error was
         // handled.
         while let Ok(Some(_)) = self.next() {}
+        // A valid mask cannot fail.
         let _ = set_mask(libc::SIG_SETMASK, &self.before.0);
     }
 }
