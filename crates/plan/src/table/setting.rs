@@ -9,8 +9,8 @@ use crate::algorithms::{
     scatter,
 };
 use crate::blocks::Cut;
-use crate::edges::Edges;
 use crate::call::{Call, InterCollective, InterRole, TeamMember};
+use crate::edges::Edges;
 use crate::ir::{PlanBuffer, Span};
 use crate::nodes::Nodes;
 use crate::plan::Draft;
