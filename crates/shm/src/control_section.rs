@@ -32,8 +32,9 @@
 //!    ranks read the data only after they have loaded `s` there (acquire).
 //! 4. *Done.* A rank that will neither read nor write anything of the steps up to `s`, or has no
 //!    part in them, stores `s` to its word of steps done (release). A writer loads it (acquire).
-//! 5. *Seen.* A rank begins a blocking collective only when it is done with all earlier steps. So
-//!    its first step in the collective says this as well, without its word of steps done.
+//! 5. *Seen.* A rank begins a blocking collective only when it is done with all earlier steps. So a
+//!    rank that sees another rank's first step in the collective knows this without the word of
+//!    steps done. In a team of two it then knows this of all other ranks.
 //! 6. *Sleep.* Before it sleeps until another rank publishes or is done, a rank sets its bit in
 //!    that rank's word of sleepers (relaxed), then a heavy barrier, then polls once more. The other
 //!    rank stores its word, then a light barrier, then loads the word of sleepers; if it is not 0,
