@@ -24,7 +24,6 @@
 //! 3. *Keep.* The sender that takes a message back copies it, stores the address of the copy
 //!    (relaxed), and changes open to kept (compare-exchange, release). If that fails, the receiver
 //!    has claimed the message, and the sender waits until the receiver has read it.
-//! 4. *Close.* The sender closes an entry when the receiver has said that it has the message or
 //! 4. *Close.* The sender closes an entry when the receiver reports that it has read the message or
 //!    that no receive matches it, or when the receiver is known to be dead. Until then neither
 //!    memory changes.

@@ -30,8 +30,8 @@
 //!    makes and gives to them. A leader may also sleep on a System V semaphore
 //!    (`oxmpi_sys::semaphore`) that its segment names.
 //! 7. *Turns.* A thread that announces while no thread leads is the leader until its wait is over.
-//!    If it ends its wait while others have announced, it stores a new number and wakes one of
-//!    them, which polls all sources and leads if it sleeps again.
+//!    A thread that ends its wait while no thread leads and others have announced stores a new
+//!    number and wakes one of them, which polls all sources and leads if it sleeps again.
 //! 8. *Death.* If a process dies between the two steps of rule 2, the word says "awake" and no
 //!    later ring wakes the sleepers. So a report of a death wakes them regardless of the word.
 
