@@ -1,5 +1,4 @@
 //! The state of a lane for each peer: sequence numbers, the backlog, and early messages.
-//! early.
 
 use crate::request::RequestId;
 use oxmpi_wire::{Announced, Envelope, Frame};
