@@ -209,11 +209,8 @@ pub fn by_number(collective: Collective, number: u8) -> Option<AlgorithmId> {
     algorithms(collective).find(|id| id.algorithm().number == number)
 }
 
-/// Makes this rank's plan.
-///
-/// # Errors
-/// The algorithm is for another collective or cannot serve the call, or the call names a rank that
-/// is not in the team.
+/// Makes this rank's plan. Errors: the algorithm is for another collective or cannot serve the
+/// call, or the call names a rank that is not in the team.
 pub fn make(
     algorithm: AlgorithmId,
     me: TeamMember,

@@ -61,10 +61,8 @@ pub fn bindable_cores() -> io::Result<Vec<Core>> {
     Ok(cores)
 }
 
-/// The cores on which the calling thread may run, sorted by package.
-///
-/// # Errors
-/// As [`allowed`]. Without topology files in sysfs each processor counts as a core.
+/// The cores on which the calling thread may run, sorted by package. Errors: as [`allowed`].
+/// Without topology files in sysfs each processor counts as a core.
 pub fn cores() -> io::Result<Vec<Core>> {
     let mut cores = cores_of(&allowed()?, |cpu, name| {
         std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}")).ok()
@@ -123,9 +121,7 @@ fn numbers(list: &str) -> Vec<usize> {
     list.split(',').filter_map(range).flatten().collect()
 }
 
-/// Binds the calling thread, and threads that it starts later, to one processor.
-///
-/// # Errors
+/// Binds the calling thread, and threads that it starts later, to one processor. Errors:
 /// `InvalidInput` if there is no such processor or this process may not use it.
 pub fn set_cpu(cpu: usize) -> io::Result<()> {
     let mut set = Vec::new();

@@ -32,10 +32,8 @@ impl Descriptor {
         Ok(Descriptor { fd: ManuallyDrop::new(fd), identity })
     }
 
-    /// The descriptor, after a check by one system call that it is still the same file.
-    ///
-    /// # Errors
-    /// The program has closed the descriptor; `what` names its purpose in the message.
+    /// The descriptor, after a check by one system call that it is still the same file. Errors: the
+    /// program has closed the descriptor; `what` names its purpose in the message.
     pub fn get(&self, what: &'static str) -> Result<BorrowedFd<'_>, Closed> {
         match identity_of(self.fd.as_fd()) {
             Ok(identity) if identity == self.identity => Ok(self.fd.as_fd()),

@@ -39,11 +39,8 @@ pub fn has_unread(socket: impl AsFd) -> io::Result<bool> {
 }
 
 /// Sends `bytes`, and `fd` with them. Waits for room unless the socket is nonblocking; does not
-/// raise SIGPIPE.
-///
-/// # Errors
-/// `InvalidInput` if `bytes` is empty (a length of 0 means the end) or longer than
-/// [`DATAGRAM_MAX`]; else the error of sendmsg(2): `WouldBlock`, `BrokenPipe`.
+/// raise SIGPIPE. Errors: `InvalidInput` if `bytes` is empty (a length of 0 means the end) or
+/// longer than [`DATAGRAM_MAX`], otherwise the error of sendmsg(2): `WouldBlock`, `BrokenPipe`.
 pub fn send(socket: impl AsFd, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
     if bytes.is_empty() || bytes.len() > DATAGRAM_MAX {
         let text = format!("a datagram of {} bytes: it must have 1 to {DATAGRAM_MAX}", bytes.len());
@@ -62,11 +59,8 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::
 }
 
 /// Receives a datagram into `bytes`. Returns its length (0 if the other side has ended) and the
-/// descriptor that came with it (close-on-exec).
-///
-/// # Errors
-/// `InvalidData` if the datagram is longer than `bytes`; else the error of recvmsg(2), such as
-/// `WouldBlock`.
+/// descriptor that came with it (close-on-exec). Errors: `InvalidData` if the datagram is longer
+/// than `bytes`, otherwise the error of recvmsg(2), such as `WouldBlock`.
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     // Room for several descriptors: surplus ones are closed below.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];

@@ -105,9 +105,7 @@ impl Drop for RangeLock<'_> {
 }
 
 /// Allocates the first `len` bytes of a file on its device. The file becomes at least that long.
-///
-/// # Errors
-/// The kernel's error; `Unsupported` if the file system cannot allocate.
+/// Errors: the kernel's error; `Unsupported` if the file system cannot allocate.
 pub fn allocate(file: impl AsFd, len: u64) -> io::Result<()> {
     let allocate = || rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len);
     Ok(rustix::io::retry_on_intr(allocate)?)

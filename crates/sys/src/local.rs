@@ -52,19 +52,15 @@ pub fn listen_on(socket: impl AsFd) -> io::Result<()> {
 }
 
 /// Connects to the stream socket of this name. Does not wait; the returned socket is blocking.
-///
-/// # Errors
-/// `ConnectionRefused` if no process listens under this name; the errors of connect(2).
+/// Errors: `ConnectionRefused` if no process listens under this name; the errors of connect(2).
 pub fn connect_stream(name: &str) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     connect_to(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
     Ok(socket)
 }
 
-/// Connects to the socket of this name. Does not wait.
-///
-/// # Errors
-/// `ConnectionRefused` if no process has this name, `WouldBlock` if the listener's backlog is full.
+/// Connects to the socket of this name. Does not wait. Errors: `ConnectionRefused` if no process
+/// has this name, `WouldBlock` if the listener's backlog is full.
 pub fn connect(name: &str) -> io::Result<OwnedFd> {
     let socket = socket()?;
     connect_to(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
@@ -83,11 +79,8 @@ pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// The process at the other end (SO_PEERCRED).
-///
-/// # Errors
-/// The error of getsockopt(2), or an error if that process is in another PID namespace and has no
-/// number here.
+/// The process at the other end (SO_PEERCRED). Errors: the error of getsockopt(2), or an error if
+/// that process is in another PID namespace and has no number here.
 pub fn peer(socket: impl AsFd) -> io::Result<PeerCredentials> {
     known(credentials(socket)?)
 }

@@ -110,9 +110,7 @@ impl Memory {
 
     /// Maps the first `len` bytes of a file, shared with all other mappings of it. The file may be
     /// closed afterwards. No other process should be able to truncate the file
-    /// ([`crate::nameless::seal`]): an access behind its end kills this process by SIGBUS.
-    ///
-    /// # Errors
+    /// ([`crate::nameless::seal`]): an access behind its end kills this process by SIGBUS. Errors:
     /// `InvalidInput` if `len` is 0 or the file is shorter; the errors of fstat(2) and mmap(2).
     pub fn of_file(file: impl AsFd, len: usize) -> io::Result<Memory> {
         let there = rustix::fs::fstat(&file)?.st_size;

@@ -69,11 +69,8 @@ impl Socket {
     }
 
     /// Sends the pieces, one after another, as far as the send buffer has room. Returns the number
-    /// of bytes. Only the first [`MAX_PIECES`] non-empty pieces are sent.
-    ///
-    /// # Errors
-    /// `WouldBlock` if there is no room at all; else the error of sendmsg(2), such as
-    /// `ConnectionReset`.
+    /// of bytes. Only the first [`MAX_PIECES`] non-empty pieces are sent. Errors: `WouldBlock` if
+    /// there is no room at all, otherwise the error of sendmsg(2), such as `ConnectionReset`.
     pub fn send(&self, pieces: &[Bytes<'_>]) -> io::Result<usize> {
         let all: usize = pieces.iter().map(Bytes::len).sum();
         if all <= GATHERED {
@@ -122,20 +119,15 @@ impl Socket {
         }
     }
 
-    /// Receives the available bytes, as far as they fit; 0 at the end of the other side.
-    ///
-    /// # Errors
-    /// `WouldBlock` if none are available; else the error of recv(2).
+    /// Receives the available bytes, as far as they fit; 0 at the end of the other side. Errors:
+    /// `WouldBlock` if none are available, otherwise the error of recv(2).
     pub fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
         Ok(retry_on_intr(|| recv(&*self.0, &mut *into, RecvFlags::empty()))?.0)
     }
 
     /// Receives the available bytes into both buffers, one after another. Returns the number of
-    /// bytes; 0 at the end of the other side.
-    ///
-    /// # Errors
-    /// `WouldBlock` if none are available; `InvalidInput` (EFAULT) if the memory is not mapped;
-    /// else the error of recvmsg(2).
+    /// bytes; 0 at the end of the other side. Errors: `WouldBlock` if none are available;
+    /// `InvalidInput` (EFAULT) if the memory is not mapped, otherwise the error of recvmsg(2).
     pub fn receive_two(&self, first: &mut BytesMut<'_>, second: &mut [u8]) -> io::Result<usize> {
         let mut vectors = [
             libc::iovec { iov_base: first.as_mut_ptr().cast(), iov_len: first.len() },
@@ -245,10 +237,8 @@ pub fn is_own(address: IpAddr) -> bool {
     !address.is_unspecified() && std::net::UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// Checks that processes of this host reach each other at one of its addresses.
-///
-/// # Errors
-/// The error of the connection; `TimedOut` after a second without an answer.
+/// Checks that processes of this host reach each other at one of its addresses. Errors: the error
+/// of the connection; `TimedOut` after a second without an answer.
 pub fn reach_own(address: IpAddr) -> io::Result<()> {
     let listener = Listener::bind(address, None)?;
     let socket = Socket::connect(listener.address()?, None)?;

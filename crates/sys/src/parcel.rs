@@ -36,12 +36,10 @@ pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
     Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
 }
 
-/// Sends the pieces as one packet, with a file: all or nothing.
-///
-/// # Errors
-/// `WouldBlock` if there is no room, `InvalidInput` if there are more than four pieces; else the
-/// error of sendmsg(2), such as `BrokenPipe`, or `ConnectionReset` if the other side has ended with
-/// packets unread. [`is_full`] recognises the temporary errors.
+/// Sends the pieces as one packet, with a file: all or nothing. Errors: `WouldBlock` if there is no
+/// room, `InvalidInput` if there are more than four pieces, otherwise the error of sendmsg(2), such
+/// as `BrokenPipe`, or `ConnectionReset` if the other side has ended with packets unread.
+/// [`is_full`] recognises the temporary errors.
 pub fn send(
     socket: impl AsFd,
     pieces: &[Bytes<'_>],
@@ -105,10 +103,9 @@ pub fn is_bad_address(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EFAULT)
 }
 
-/// Receives a packet. Returns its length (0: the other side has ended) and its file.
-///
-/// # Errors
-/// `WouldBlock` if there is none, `InvalidData` if it is too long; else that of recvmsg(2).
+/// Receives a packet. Returns its length (0: the other side has ended) and its file. Errors:
+/// `WouldBlock` if there is none, `InvalidData` if it is too long, otherwise the error of
+/// recvmsg(2).
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     fdpass::receive(socket, bytes)
 }
@@ -151,10 +148,8 @@ pub fn write_all(to: impl AsFd, bytes: Bytes<'_>, offset: u64) -> io::Result<()>
     Ok(())
 }
 
-/// Fills `to` from `offset` of a file on.
-///
-/// # Errors
-/// `UnexpectedEof` if the file is shorter; the error of pread(2).
+/// Fills `to` from `offset` of a file on. Errors: `UnexpectedEof` if the file is shorter; the error
+/// of pread(2).
 pub fn read_all(from: impl AsFd, to: &mut [u8], offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < to.len() {

@@ -142,10 +142,7 @@ pub struct OwnSemaphores {
 
 impl OwnSemaphores {
     /// The semaphores of process `me` among `members`, whose numbers ascend. `sets` comes from
-    /// [`SemaphoreSets::of`].
-    ///
-    /// # Errors
-    /// A text for users if `sets` does not fit `members`.
+    /// [`SemaphoreSets::of`]. Errors: a text for users if `sets` does not fit `members`.
     pub fn new(me: u32, members: Vec<u32>, sets: &[i32]) -> Result<OwnSemaphores, String> {
         let place = members.iter().position(|member| *member == me);
         match (place, sets) {
@@ -222,10 +219,8 @@ pub struct SemaphoreSets {
 
 impl SemaphoreSets {
     /// Makes the sets for `ranks` processes, all semaphores at 0 and the lock free. Removes
-    /// abandoned sets of this user first (rule 4).
-    ///
-    /// # Errors
-    /// See [`SemaphoreError`]; no set is left then.
+    /// abandoned sets of this user first (rule 4). Errors: see [`SemaphoreError`]; no set is left
+    /// then.
     pub fn create(ranks: u32) -> Result<SemaphoreSets, SemaphoreError> {
         if ranks > MOST_RANKS {
             return Err(SemaphoreError::Ranks { ranks });

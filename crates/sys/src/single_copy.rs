@@ -20,10 +20,8 @@ impl RemoteProcess {
             && u64::from_ne_bytes(word) == expected
     }
 
-    /// Copies `to.len()` bytes from the remote `address` to `to`.
-    ///
-    /// # Errors
-    /// `PermissionDenied`, EFAULT for an address that is not mapped, ESRCH if the process is gone.
+    /// Copies `to.len()` bytes from the remote `address` to `to`. Errors: `PermissionDenied`,
+    /// EFAULT for an address that is not mapped, ESRCH if the process is gone.
     pub fn read(&self, address: u64, mut to: BytesMut<'_>) -> io::Result<()> {
         self.transfer(libc::SYS_process_vm_readv, to.as_mut_ptr() as u64, address, to.len())
     }

@@ -7,11 +7,9 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::time::{Duration, Instant};
 
 /// Sends `mine` over a connected stream socket and receives exactly `other.len()` bytes. The socket
-/// may be blocking or not.
-///
-/// # Errors
-/// `TimedOut` if the other side sends nothing for `patience`; `UnexpectedEof` if it ends;
-/// `InvalidInput` if `number` is no descriptor; else the kernel's error.
+/// may be blocking or not. Errors: `TimedOut` if the other side sends nothing for `patience`;
+/// `UnexpectedEof` if it ends; `InvalidInput` if `number` is no descriptor, otherwise the kernel's
+/// error.
 pub fn exchange(
     number: RawFd,
     mine: &[u8],

@@ -75,11 +75,8 @@ struct Child<'a> {
     error: c_int,
 }
 
-/// Starts a program.
-///
-/// # Errors
-/// The error of clone(2), of placing the descriptors, or of execve(2), such as `NotFound`,
-/// `PermissionDenied`, or ENOEXEC for a script without "#!".
+/// Starts a program. Errors: the error of clone(2), of placing the descriptors, or of execve(2),
+/// such as `NotFound`, `PermissionDenied`, or ENOEXEC for a script without "#!".
 pub fn spawn(program: &Program<'_>) -> io::Result<Process> {
     const STACK: usize = 64 << 10;
     if program.fds.len() > MAX_FDS || program.fds.iter().any(|&(_, to)| to < 0) {

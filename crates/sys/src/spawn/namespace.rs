@@ -48,11 +48,9 @@ struct Init {
 impl PidNamespace {
     /// Makes a namespace below that of this process. `program`, called with `word` and a number,
     /// must call [`init`]. Processes in the namespace get numbers above `above`, unless they
-    /// request a number. The calling thread becomes the parent of the init.
-    ///
-    /// # Errors
-    /// The error of unshare(2), such as EPERM without CAP_SYS_ADMIN; the reason why the init cannot
-    /// start or cannot mount its /proc.
+    /// request a number. The calling thread becomes the parent of the init. Errors: the error of
+    /// unshare(2), such as EPERM without CAP_SYS_ADMIN; the reason why the init cannot start or
+    /// cannot mount its /proc.
     pub fn start(program: &Path, word: &str, above: u32) -> io::Result<PidNamespace> {
         let own = File::open("/proc/thread-self/ns/pid")?;
         // SAFETY: CLONE_NEWPID changes only the namespace of this thread's future children.
@@ -113,10 +111,8 @@ impl PidNamespace {
 
     /// The namespace of a process; `None` if it is that of this process. The init must be this
     /// program, run by this user: a process that enters a namespace executes the files of its mount
-    /// namespace, and must trust its maker.
-    ///
-    /// # Errors
-    /// The process or the init is gone or not visible, or the init is foreign.
+    /// namespace, and must trust its maker. Errors: the process or the init is gone or not visible,
+    /// or the init is foreign.
     pub fn of(process: u32) -> io::Result<Option<PidNamespace>> {
         let identity = identity_of(process)?;
         if identity == identity_of(std::process::id())? {

@@ -25,10 +25,8 @@ pub fn stands_for(number: i32) -> Option<i32> {
     stand_ins().iter().position(|stand_in| *stand_in == number).map(|at| RELAYED[at])
 }
 
-/// Passes on one of [`RELAYED`] to a child that collects [`stand_ins`].
-///
-/// # Errors
-/// `InvalidInput` for another signal; the error of kill(2).
+/// Passes on one of [`RELAYED`] to a child that collects [`stand_ins`]. Errors: `InvalidInput` for
+/// another signal; the error of kill(2).
 pub fn relay(child: Pid, signal: i32) -> io::Result<()> {
     let at =
         RELAYED.iter().position(|relayed| *relayed == signal).ok_or(io::ErrorKind::InvalidInput)?;
