@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// The memory of a call whose buffers have one address, count and datatype each.
 #[derive(Debug, Clone)]
 pub struct Buffers {
-    /// The contribution of this rank; unused in place.
+    /// The contribution of this rank; not used in place.
     pub input: UserBuf,
     /// The buffer of the result, or the only buffer of a broadcast.
     pub output: UserBuf,
@@ -31,7 +31,7 @@ impl From<Buffers> for Memory {
     }
 }
 
-/// A buffer in the view of a plan: a sequence of packed bytes.
+/// A buffer as a plan sees it: a sequence of packed bytes.
 #[derive(Debug, Clone)]
 pub enum Area {
     Whole(UserBuf),
@@ -93,7 +93,7 @@ impl Area {
         }
     }
 
-    /// Whether any part of the area is in the memory of a device.
+    /// Whether any part of the area is in a device.
     #[inline]
     pub fn is_on_device(&self) -> bool {
         match self {
@@ -126,7 +126,7 @@ impl Area {
         }
     }
 
-    /// The range as a buffer, if it lies in one block and has an address and whole elements.
+    /// The range as a buffer, if it is in one block and has an address and whole elements.
     pub fn packed_range(&self, start: usize, len: usize) -> Option<UserBuf> {
         let mut parts = self.parts(start, len);
         let Some(AreaPart { buffer, at, len }) = parts.next() else {
@@ -166,13 +166,11 @@ impl Area {
         self.parts(start, len).for_each(|AreaPart { buffer, at, len }| take(buffer, at, len));
     }
 
-    /// The parts of the range in each block that has any.
     fn parts(&self, start: usize, len: usize) -> impl Iterator<Item = AreaPart<'_>> {
         let end = start + len;
         let (whole, blocks) = match self {
             Area::Whole(buffer) => (Some(AreaPart { buffer, at: start, len }), &[][..]),
             Area::Blocks(list) => {
-                // The last block that begins at or before the range.
                 let first =
                     list.blocks.partition_point(|(begin, _)| *begin <= start).saturating_sub(1);
                 (None, &list.blocks[first..])

@@ -1,5 +1,3 @@
-//! One collective call of one rank, in execution.
-
 use crate::memory::{Area, Memory};
 use crate::script::Script;
 use crate::staging::Staging;
@@ -16,15 +14,15 @@ use std::sync::Arc;
 /// The operation of a reduction.
 #[derive(Debug, Clone, Copy)]
 pub enum Combine {
-    /// None: the collective does not reduce.
     Nothing,
     Kernel(Kernel),
-    /// A function of the user, called by the caller of [`Run::advance`]
+    /// A function of the program, which the caller of [`Run::advance`] calls
     /// ([`Progress::NeedCallback`]).
     User,
 }
 
-/// The arguments of a user's reduction function: `right <- left op right`, for all elements.
+/// The arguments of a reduction function of the program: `right <- left op right`, for all
+/// elements.
 #[derive(Debug, Clone)]
 pub struct UserReduction {
     pub left: UserBuf,
@@ -36,19 +34,18 @@ pub struct UserReduction {
 #[derive(Debug)]
 pub enum Progress {
     Waiting,
-    /// The user's function is due; the run waits for [`Run::callback_done`].
+    /// The function of the program is due; the run waits for [`Run::callback_done`].
     NeedCallback(UserReduction),
     Done(Result<(), CollError>),
 }
 
-/// Why a collective failed.
+/// The reason why a collective failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CollError {
     #[error(transparent)]
     Fault(#[from] Fault),
     #[error(transparent)]
     Scratch(#[from] ScratchError),
-    /// The operation does not fit these buffers.
     #[error(transparent)]
     Reduce(#[from] ReduceError),
 }
@@ -57,7 +54,7 @@ pub enum CollError {
 struct Outstanding {
     number: u64,
     request: RequestId,
-    /// Received data to be unpacked to a place that is neither contiguous nor whole elements.
+    /// Received data that must still be unpacked.
     staged: Option<Box<Staged>>,
 }
 
@@ -87,12 +84,12 @@ pub struct Run {
     outstanding: Vec<Outstanding>,
     issued: u64,
     in_callback: bool,
-    /// Copies of buffers in a device, with their data from the first step on.
+    /// Copies of device buffers, which have the data from the first step on.
     staging: Option<Box<Staging>>,
 }
 
 impl Run {
-    /// Prepares a call. Only collectives that move data may have blocks in their memory. `tag`
+    /// Prepares a call. Only collectives that move data may have [`Area::Blocks`]. `tag`
     /// distinguishes the call from the team's other collectives, in call order. Fails if there is
     /// no memory for temporaries.
     pub fn new(
@@ -127,7 +124,7 @@ impl Run {
         })
     }
 
-    /// Prepares a complete run for a repetition with the same memory, tag and temporaries.
+    /// Prepares a complete run for its repetition with the same memory, tag and temporaries.
     pub fn restart(&mut self) {
         self.script.restart();
         self.outstanding.clear();
@@ -135,8 +132,8 @@ impl Run {
         self.in_callback = false;
     }
 
-    /// As [`Run::restart`], for another call of the same shape, with memory of the same lengths.
-    /// Fails if there is no memory for copies of device buffers.
+    /// [`Run::restart`] for another call of the same shape, with memory of the same lengths. Fails
+    /// if there is no memory for copies of device buffers.
     pub fn renew(
         &mut self,
         tag: i32,
@@ -177,12 +174,12 @@ impl Run {
         &self.team
     }
 
-    /// The plan's algorithm, if it is in the table, and the count of the call.
+    /// The algorithm of the plan, if it is in the table, and the count of the call.
     pub fn algorithm(&self) -> Option<(AlgorithmId, usize)> {
         self.script.algorithm
     }
 
-    /// The count of steps that have begun, and the events for which incomplete steps wait.
+    /// The number of steps that have begun, and the events for which incomplete steps wait.
     pub fn outlook<F: Fabric>(&self, lane: &Lane<F>) -> (u64, Vec<Outlook>) {
         (self.issued, self.outstanding.iter().flat_map(|step| lane.outlook(step.request)).collect())
     }
@@ -391,7 +388,7 @@ impl Run {
 
     fn copy(&self, from: Span, into: Span) {
         let (source, target) = (self.area(from.place), self.area(into.place));
-        // Elements of one call have one size.
+        // All elements of one call have one size.
         let unit = self.unit_bytes(source);
         target.copy_from(into.start * unit, source, from.start * unit, from.len * unit);
     }

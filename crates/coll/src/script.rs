@@ -2,14 +2,14 @@
 
 use oxmpi_plan::{AlgorithmId, AnyPlan, Generator, PlanStep, PlanUnit};
 
-/// The most recorded steps. A longer plan generates its other steps in each execution.
+/// The most recorded steps. Each execution of a longer plan generates the other steps again.
 const MOST: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Script {
     recorded: Vec<PlanStep>,
     at: usize,
-    /// The plan after the recorded steps; only its copies generate steps.
+    /// The plan after the recorded steps. Only its copies generate steps.
     rest: Option<Box<AnyPlan>>,
     /// The copy that generates the steps of this execution.
     generator: Option<Box<AnyPlan>>,

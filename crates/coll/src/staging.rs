@@ -1,19 +1,18 @@
-//! Copies in host memory of device buffers: kernels and functions of the program combine there, and
-//! a tree of messages would access the device again and again.
+//! Copies of device buffers in host memory, where kernels and functions of the program combine; the
+//! messages of a tree would access the device again and again.
 
 use crate::memory::{Area, BlockList, Memory};
 use crate::run::CollError;
 use oxmpi_engine::Fault;
 use oxmpi_mem::buffer::UserBuf;
 
-/// The device buffers of a call, with the copies in host memory on which the call works.
+/// The device buffers of a call, with the copies on which the call works.
 #[derive(Debug)]
 pub struct Staging {
     input: Option<Twins>,
     output: Option<Twins>,
 }
 
-/// Each device buffer of an area with its copy.
 #[derive(Debug)]
 struct Twins(Vec<(UserBuf, UserBuf)>);
 
@@ -29,8 +28,8 @@ impl Staging {
         Ok(Some(Staging { input, output }))
     }
 
-    /// Copies the data into the copies when the call begins; those of the output too, as the output
-    /// may be an input or have parts that the call does not write. Fails with the driver's error.
+    /// Copies the data into the copies when the call begins; also the output, which may be an input
+    /// or have parts that the call does not write. Fails with the driver's error.
     pub fn copy_in(&self) -> Result<(), CollError> {
         for (device, here) in self.input.iter().chain(&self.output).flat_map(|twins| &twins.0) {
             device.renew();

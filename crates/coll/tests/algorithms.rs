@@ -1,5 +1,5 @@
-//! Every algorithm of the table over simulated networks: reductions that do not commute, and blocks
-//! of different lengths.
+//! Every algorithm of the table over simulated networks, with reductions that do not commute and
+//! blocks of different lengths.
 
 use oxmpi_coll::{Buffers, Combine, Progress, Run, UserReduction};
 use oxmpi_engine::{CopiedSends, Lane, RankMap, Rest};
@@ -15,7 +15,7 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::ContextId;
 use std::sync::Arc;
 
-/// An affine map; the composition in rank order does not commute.
+/// An affine map, whose composition in rank order does not commute.
 type Affine = [u64; 2];
 
 fn compose(first: Affine, then: Affine) -> Affine {
@@ -127,7 +127,6 @@ fn case(
     Case { call, input, output, expected }
 }
 
-/// Parameters with the widest differences.
 const PARAMETERS: [Parameters; 4] = [
     Parameters { segment: 0, fanout: 0, max_requests: 0, window: 64 },
     Parameters { segment: 3, fanout: 2, max_requests: 1, window: 0 },
@@ -153,10 +152,9 @@ fn run(
     run_cases(id, cases, commutative, seed, None, &what);
 }
 
-/// The datatype in which a rank describes a buffer.
+/// Describes a rank's buffer by another datatype.
 type Describe<'a> = &'a dyn Fn(u32, &UserBuf) -> UserBuf;
 
-/// Runs the calls of all ranks. `element_of` is the datatype of a rank's output.
 fn run_cases(
     id: AlgorithmId,
     cases: Vec<Case>,
@@ -340,8 +338,8 @@ fn blocks_of_different_lengths_arrive_with_every_algorithm() {
     assert!(seed > 250, "{seed} runs");
 }
 
-/// Root and leaves of a broadcast may describe one signature by different datatypes: pairs of
-/// words, words, and words with gaps. Segments then end within elements.
+/// Root and leaves of a broadcast describe one signature by different datatypes: pairs of words,
+/// words, and words with gaps. Segments then end within elements.
 #[test]
 fn a_broadcast_arrives_in_elements_of_another_type() {
     let word = Arc::new(Layout::basic(8, 8));
@@ -357,7 +355,7 @@ fn a_broadcast_arrives_in_elements_of_another_type() {
         }
     };
     let mut seed = 0;
-    // Algorithms of nodes are verified in the crate of plans: on one node they are never selected.
+    // The crate of plans verifies the algorithms of nodes, which are never selected on one node.
     for id in table::algorithms(Collective::Bcast).filter(|id| !id.algorithm().needs_nodes()) {
         for size in [2, 3, 4, 5, 8, 11, 16] {
             for count in [1, 5, 64, 300] {

@@ -1,7 +1,7 @@
 //! The sink of the fabric: one entry for each kind of frame.
 //!
-//! Module `arrival` handles a message by its protocol, `failure` the loss of a process and
-//! revocation, `withdrawal` the messages that their senders cancel.
+//! Module `arrival` has the handling of a message by its protocol, `failure` that of a lost process
+//! or a revoked context, `withdrawal` that of messages that their senders cancel.
 
 mod arrival;
 mod copies;
@@ -32,13 +32,13 @@ pub(crate) enum Todo {
         to: u32,
         frame: Frame,
     },
-    /// Send a frame for which no process waits; it is dropped if there is no room. (It must not
-    /// wait: the peer may have finalised and take no more frames.)
+    /// Send a frame for which no process waits. It is dropped without room, as the peer may have
+    /// finalised and take no more frames.
     Hint {
         to: u32,
         frame: Frame,
     },
-    /// Notify the sender that no receive will take its message. Without room, the notice waits
+    /// Notify the sender that no receive will take its message. Without room the notice waits
     /// until the sender withdraws the message.
     NotifyUnmatchable {
         to: u32,
@@ -48,7 +48,7 @@ pub(crate) enum Todo {
     SendLast(u32, ContextId),
     Fetch(Fetch),
     Flush(u32),
-    /// Cancel a receive in the network, for which a message in a frame has arrived.
+    /// Cancel a receive in the network, because a message for it has arrived in a frame.
     Contest(RequestId),
     EndLost {
         request: RequestId,
@@ -63,7 +63,7 @@ pub(crate) struct Fetch {
     pub(crate) announced: Announced,
     /// Bytes to transfer: the length of the message, or of the buffer if that is shorter.
     pub(crate) wanted: usize,
-    /// Bytes of the message that came with the announcement and are stored.
+    /// Stored bytes of the message, which came with the announcement.
     pub(crate) begun: usize,
 }
 
@@ -76,7 +76,6 @@ pub(crate) struct LaneState {
     pub(crate) requests: Requests,
     pub(crate) todo: VecDeque<Todo>,
     pub(crate) lost: Vec<u32>,
-    /// Malformed or misplaced frames.
     pub(crate) nonsense: u64,
     pub(crate) spare: Spare,
     pub(crate) copies: Copies,
@@ -84,16 +83,16 @@ pub(crate) struct LaneState {
     pub(crate) alarm: bool,
     pub(crate) tally: Tally,
     pub(crate) notes: NoteQueue,
-    /// Whether this process finalises and has sent everything.
+    /// Whether this process finalises and all its messages have left.
     pub(crate) has_sent_all: bool,
-    /// Whether the program ends: this process sends nothing more in any context.
+    /// Whether the program ends, and sends nothing more in any context.
     pub(crate) ends: bool,
     /// Processes that requested a [`Frame::Last`] for a context.
     pub(crate) last_requests: Vec<(u32, ContextId)>,
     /// The answers to [`Frame::AskLast`]; `None` until they arrive.
     pub(crate) last_messages: HashMap<(u32, ContextId), Option<u64>>,
     pub(crate) is_matching: bool,
-    /// The highest index of a context that the network's tags can name.
+    /// The highest index of a context that a tag of the network can name.
     pub(crate) last_tagged: u32,
 }
 
@@ -132,8 +131,8 @@ impl LaneState {
         }
         let hold = if self.is_matching { self.hold(index, from, envelope.tag) } else { Hold::No };
         let Some(context) = self.contexts.get_mut(index) else {
-            // The communicator was freed with messages under way, an error of its user: no receive
-            // can take the message.
+            // The communicator was freed with messages under way, which is an error of the program:
+            // no receive can take the message.
             self.nonsense += 1;
             if let Some(request) = arrival.waiting() {
                 self.drop_unmatchable(from, request);
@@ -173,8 +172,8 @@ impl LaneState {
         }
     }
 
-    /// The most frequent case: a whole message that is the next one of its sender and fits the
-    /// oldest posted receive. `false`: another case, and nothing happened.
+    /// The most frequent case: a whole message, the next one of its sender, that fits the oldest
+    /// posted receive. `false`: another case, and nothing happened.
     #[inline(always)]
     fn eager_now(
         &mut self,
@@ -205,7 +204,6 @@ impl LaneState {
         true
     }
 
-    /// Matches a message, and all early ones that follow it, in the order of their sender.
     #[inline]
     fn in_order<A: Arrival>(&mut self, from: u32, sequence: u8, envelope: Envelope, arrival: A) {
         let peer = self.peer(from);
@@ -269,7 +267,7 @@ impl LaneState {
         }
     }
 
-    /// Records the message of a receive; returns the bytes that the receive will store.
+    /// Records the message of a receive; returns the number of bytes that the receive will store.
     pub(crate) fn note_match(
         &mut self,
         receive: RequestId,
@@ -308,7 +306,7 @@ impl LaneState {
         self.todo.push_back(Todo::Fetch(Fetch { receive, from, announced, wanted, begun }));
     }
 
-    /// Stores data at packed byte `at` of a receive's buffer, as far as they fit; the last data
+    /// Stores data at packed byte `at` of a receive's buffer, as far as they fit. The last data
     /// complete the receive.
     pub(crate) fn store(&mut self, receive: RequestId, at: usize, data: Bytes<'_>) {
         let Some(work) = self.requests.receive_mut(receive) else { return };
@@ -337,7 +335,6 @@ impl LaneState {
         );
     }
 
-    /// The receiver has all data of an announced message, or has matched a synchronous one.
     fn finish_send(&mut self, from: u32, request: u64, phase: Phase) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {
@@ -351,7 +348,7 @@ impl LaneState {
         }
     }
 
-    /// Ends a send when all of it has left: the path may still read data behind the beginning of a
+    /// Ends a send when all of it has left. The path may still read data behind the beginning of a
     /// message that was matched or dropped.
     fn end_send(&mut self, request: RequestId, phase: Phase) {
         let Some(work) = self.requests.send_mut(request) else { return };
@@ -380,7 +377,7 @@ impl FrameSink for LaneState {
         total: usize,
         first: Bytes<'_>,
     ) {
-        // Without an envelope, so that the fast path need not build one.
+        // Without an [`Envelope`], which the fast path would have to build.
         match envelope {
             Envelope { context: Name::Local(index), tag } => {
                 if first.len() < total || !self.eager_now(from, sequence, (index, tag), first) {
@@ -434,7 +431,7 @@ impl FrameSink for LaneState {
                 self.peer(from).streams.push_back(request);
                 self.todo.push_back(Todo::Flush(from));
             }
-            // The receiver had pulled before, has claimed the message or its rest since, and could
+            // The receiver has pulled before, has then claimed the message or its rest, and could
             // not read it.
             Some(work) if work.to == from && claimed && work.is_pulled() => {
                 work.mover = Mover::Sender
@@ -458,7 +455,6 @@ impl FrameSink for LaneState {
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
         let request = RequestId::from_raw(receiver);
         let base = offset as usize;
-        // A posted receive has not pulled anything.
         let ours =
             self.requests.receive(request).is_some_and(|w| w.from == Some(from) && !w.is_posted);
         if first.len() < total {
@@ -536,7 +532,6 @@ impl FrameSink for LaneState {
     fn place(&mut self, from: u32, offset: usize, len: usize) -> Option<BytesMut<'_>> {
         let Some(BodyTarget::Receive { request, base }) = self.peer(from).body else { return None };
         let at = base.checked_add(offset)?;
-        // Data that do not fit are dropped.
         let work = self.requests.receive_mut(request)?;
         if len > work.expected.checked_sub(at)? {
             return None;

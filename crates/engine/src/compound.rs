@@ -1,7 +1,6 @@
-//! Requests that consist of others: a send and a receive in one (MPI_Isendrecv), persistent
-//! requests (MPI-5.0 section 3.9), and the wait for buffered sends (MPI_Buffer_iflush).
-//!
-//! The parts are ordinary requests. The state of a compound request is computed when it is queried
+//! Requests that consist of other requests, their *parts*: a send and a receive in one
+//! (MPI_Isendrecv), persistent requests (MPI-5.0 section 3.9), and the wait for buffered sends
+//! (MPI_Buffer_iflush). The state of a compound request is computed when it is queried
 //! ([`Lane::test`]).
 
 use crate::lane::{Lane, StartedReceive};
@@ -16,7 +15,7 @@ use oxmpi_mem::buffer::UserBuf;
 /// The operation of a persistent request.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    /// None: the peer is MPI_PROC_NULL. This is the completion.
+    /// The peer is MPI_PROC_NULL; this is the completion.
     Nothing(Completion),
     Send {
         context: u32,
@@ -34,7 +33,7 @@ pub enum Operation {
     /// An operation above the lane, started by [`Lane::start_external`].
     External {
         context: u32,
-        /// The caller's name of the operation.
+        /// The caller's number of the operation.
         key: usize,
     },
 }
@@ -47,13 +46,13 @@ pub(crate) struct Persistent {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Not started, or complete and queried.
+    /// Not started, or complete and already queried.
     Inactive,
     Active(RequestId),
     Complete(Completion),
 }
 
-/// Why a request could not be started.
+/// The reason why a request could not be started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StartFault {
     #[error("it is no request of this process, or one that was freed before")]
@@ -86,8 +85,7 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.insert(Work::Persistent(Box::new(persistent)))
     }
 
-    /// The operation of a persistent request that can be started. Fails if there is no such request
-    /// or it is active.
+    /// The operation of a persistent request. Fails if there is no such request or it is active.
     pub fn startable(&mut self, request: RequestId) -> Result<&Operation, StartFault> {
         let requests = &mut self.state.requests;
         if requests.persistent_mut(request).is_none() {
@@ -100,15 +98,15 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Starts a persistent request. On errors, those of [`Lane::startable`] and of the operation,
-    /// it stays inactive.
+    /// Starts a persistent request. It stays inactive after an error, of [`Lane::startable`] or of
+    /// the operation.
     pub fn start(&mut self, request: RequestId) -> Result<(), StartFault> {
         let operation = self.startable(request)?.clone();
         self.start_operation(request, operation)
     }
 
-    /// As [`Lane::start`], with this buffer. The lane keeps no buffer of the request between two
-    /// such starts, so its owner may use the memory.
+    /// As [`Lane::start`], with this buffer. The lane keeps no buffer between two such starts, so
+    /// its owner may use the memory.
     pub fn start_with(&mut self, request: RequestId, data: UserBuf) -> Result<(), StartFault> {
         let mut operation = self.startable(request)?.clone();
         match &mut operation {
@@ -176,7 +174,7 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// The status of a persistent request whose operation succeeded; the request is then inactive.
-    /// `None`: it is active or failed, and unchanged.
+    /// `None`: the request is active or failed, and unchanged.
     pub fn take_good_started(&mut self, request: RequestId) -> Option<Received> {
         let completion = match self.state.requests.persistent_mut(request)?.standing {
             Standing::Active(part) => self.take_good(part)?,
@@ -194,8 +192,8 @@ impl<F: Fabric> Lane<F> {
         Some(completion)
     }
 
-    /// Starts a persistent request of code above the lane. Returns the request that this code
-    /// completes by [`Lane::complete_external`], once for each start.
+    /// Starts a persistent request of code above the lane. Returns a request, new for each start,
+    /// that this code completes by [`Lane::complete_external`].
     pub fn start_external(&mut self, request: RequestId) -> Result<RequestId, StartFault> {
         self.startable(request)?;
         let part = self.open_external();
@@ -205,7 +203,7 @@ impl<F: Fabric> Lane<F> {
         Ok(part)
     }
 
-    /// The caller's name of a persistent request of code above the lane.
+    /// The caller's number of a persistent request of code above the lane.
     pub fn external_key(&mut self, request: RequestId) -> Option<usize> {
         match self.state.requests.persistent_mut(request)?.operation {
             Operation::External { key, .. } => Some(key),
@@ -213,7 +211,7 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// The active request of a persistent one.
+    /// The active part of a persistent request.
     pub fn active_part(&mut self, request: RequestId) -> Option<RequestId> {
         match self.state.requests.persistent_mut(request)?.standing {
             Standing::Active(part) => Some(part),
@@ -226,7 +224,7 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.is_inactive(request)
     }
 
-    /// Makes a request that completes when both of these are complete.
+    /// Makes a request that is complete when both parts are complete.
     pub fn open_pair(&mut self, send: RequestId, receive: RequestId) -> RequestId {
         let parts = [send, receive].map(|part| (part != RequestId::COMPLETE).then_some(part));
         self.state
@@ -234,12 +232,12 @@ impl<F: Fabric> Lane<F> {
             .insert(Work::Pair(SendReceivePair { parts, completion: Completion::EMPTY }))
     }
 
-    /// Makes a request that completes when these buffered sends are complete.
+    /// Makes a request that is complete when these buffered sends are complete.
     pub fn open_flush(&mut self, sends: Vec<RequestId>) -> RequestId {
         self.state.requests.insert(Work::Flush(sends))
     }
 
-    /// Queries a part. A part that no longer exists is complete; a receive with a failed member has
+    /// Queries a part. A part that no longer exists is complete. A receive with a failed member has
     /// failed.
     fn test_part(&mut self, part: RequestId) -> Option<Completion> {
         let completion = self.test(part).unwrap_or(Some(Completion::EMPTY))?;
@@ -255,7 +253,8 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// The completion of a compound request whose parts are complete. `stays` keeps the request.
+    /// The completion of a compound request whose parts are complete. With `stays` the request
+    /// remains.
     pub(crate) fn query_compound(&mut self, request: RequestId, stays: bool) -> Option<Completion> {
         match self.state.requests.work_mut(request)? {
             Work::Persistent(persistent) => match persistent.standing {
@@ -274,7 +273,7 @@ impl<F: Fabric> Lane<F> {
                         && let Some(Work::Pair(pair)) = self.state.requests.work_mut(request)
                     {
                         pair.parts[at] = None;
-                        // The status is the receive's; the error is the first one.
+                        // The status is that of the receive, the error the first one.
                         let (fault, context) = match pair.completion.fault {
                             None => (completion.fault, completion.context),
                             fault => (fault, pair.completion.context),
@@ -331,7 +330,6 @@ impl<F: Fabric> Lane<F> {
         Some(completion)
     }
 
-    /// The active parts of a compound request; `None` for other requests.
     pub(crate) fn parts(&mut self, request: RequestId) -> Option<[Option<RequestId>; 2]> {
         match self.state.requests.work_mut(request)? {
             Work::Persistent(persistent) => Some(match persistent.standing {

@@ -1,7 +1,7 @@
 //! Counts of a lane, for tools.
 //!
 //! Most counts follow from sequence numbers, queues and the states of requests when a tool reads
-//! them. Only bytes have their own counters: one addition per message.
+//! them. Only bytes have counters: one addition per message.
 
 use crate::lane::Lane;
 use crate::team::Team;
@@ -19,20 +19,19 @@ pub(crate) struct Tally {
     pub(crate) tagged_bytes_received: u64,
 }
 
-/// All counts since the lane was made, and the current state.
+/// All counts since the lane was made, and current numbers of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub messages_sent: u64,
-    /// Announced messages are counted in full.
+    /// With the whole length of announced messages.
     pub bytes_sent: u64,
     pub messages_received: u64,
     pub bytes_received: u64,
-    /// Messages of this process to itself.
     pub own_messages: u64,
     pub own_bytes: u64,
     pub rendezvous_sent: u64,
     pub rendezvous_received: u64,
-    /// Messages sent by tag, for a network that matches them.
+    /// Messages sent by tag over a network that matches.
     pub tagged_sent: u64,
     pub tagged_received: u64,
     /// Bytes of announced messages that this process has copied out of its peers' memory.
@@ -41,10 +40,9 @@ pub struct Counts {
     pub unexpected_matched: u64,
     pub unexpected_now: u64,
     pub posted_now: u64,
-    /// Includes complete requests that the program has not yet queried.
+    /// With complete requests that the program has not yet queried.
     pub requests_now: u64,
     pub buffered_now: u64,
-    /// Malformed or misplaced frames.
     pub nonsense: u64,
 }
 
@@ -58,7 +56,7 @@ pub struct QueueCounts {
 }
 
 impl<F> Lane<F> {
-    /// All counts. The function visits each peer, context and request.
+    /// Visits each peer, context and request.
     pub fn counts(&self) -> Counts {
         let state = &self.state;
         let (tally, traffic) = (&state.tally, state.contexts.traffic());
@@ -104,14 +102,13 @@ impl<F> Lane<F> {
         })
     }
 
-    /// The rank of a process in the team with this point-to-point context; `None` if there is no
-    /// such team or rank.
+    /// The rank of a process in the team with this point-to-point context, if both exist.
     pub fn rank_in(&self, context: u32, process: u32) -> Option<u32> {
         let team = self.state.contexts.get(context)?.team.as_ref()?;
         if team.point_to_point == context { team.map.rank(process) } else { None }
     }
 
-    /// Restarts [`QueueCounts::peak`] of a team at the current length.
+    /// Restarts [`QueueCounts::peak`] of a team.
     pub fn restart_peak(&mut self, team: &Team) {
         if let Some(context) = self.state.contexts.get_mut(team.point_to_point) {
             context.unexpected.restart_peak();

@@ -1,5 +1,5 @@
-//! A lane and its operations. Messages leave in [`send`], receives find their messages in
-//! [`receive`], and messages that the network matches are in [`tagged`].
+//! A lane and its operations: sends ([`send`]), receives ([`receive`]), and messages that the
+//! network matches ([`tagged`]).
 
 mod cancel;
 mod failure;
@@ -25,11 +25,11 @@ use oxmpi_wire::ContextId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Short messages on the fast path until a full poll is due.
+/// The number of short messages on the fast path after which everything is polled.
 const POLL_EVERY: i32 = 64;
 
-/// Polls that take in everything in inboxes and rings, and that end even if a peer sends without
-/// pause.
+/// Enough polls to take in everything in inboxes and rings. The limit holds even if a peer sends
+/// without pause.
 const LAST_POLLS: usize = 1 << 12;
 
 /// One matching domain of one process.
@@ -38,18 +38,16 @@ pub struct Lane<F> {
     fabric: F,
     pub(crate) state: LaneState,
     busy: Vec<u32>,
-    /// Whether more of a backlog could leave at once: the last flush only ended its share.
+    /// Whether more of a backlog could leave at once, because the last flush only ended its share.
     restless: bool,
-    /// A peer was added to `busy` and no thread has yet announced to the peer that messages wait.
+    /// Whether a peer in `busy` does not know yet that messages wait for room.
     unannounced: bool,
-    /// Standard sends that the lane may replace by private copies.
     keepable: Vec<RequestId>,
-    /// Unfinished announced messages that were pulled, or will be when their senders wait.
+    /// Unfinished announced messages that were pulled, or will be pulled if their senders wait.
     pulled: Vec<PulledMessage>,
     until_poll: i32,
-    /// Whether receives from MPI_ANY_SOURCE stay posted after they reported a failed member.
     keeps_hopeless: bool,
-    /// Receives that wait for room in the network or to meet their peer, in order.
+    /// Receives that wait for room in the network, or until their peer is met, in order.
     unposted: Vec<Unposted>,
 }
 
@@ -57,7 +55,7 @@ pub struct Lane<F> {
 struct PulledMessage {
     fetch: Fetch,
     is_pulled: bool,
-    /// Polls without news until the receiver reads the message itself.
+    /// Polls without news after which the receiver reads the message itself.
     polls: u32,
 }
 
@@ -65,7 +63,7 @@ struct PulledMessage {
 #[derive(Clone, Copy, Debug)]
 pub enum Now {
     Received(Received),
-    /// The first part of the message is in the buffer; the request completes with the rest.
+    /// The beginning of the message is in the buffer; the request completes with the rest.
     Begun(RequestId),
     NotYet,
     /// This path cannot serve the receive: use [`Lane::start_receive`].
@@ -76,7 +74,7 @@ pub enum Now {
 #[derive(Clone, Copy, Debug)]
 pub enum StartedReceive {
     Waits(RequestId),
-    /// The receive has its message, and took it without a poll.
+    /// The receive has taken its message without a poll.
     Taken(RequestId),
 }
 
@@ -85,7 +83,7 @@ pub enum StartedReceive {
 pub enum Rest {
     /// Until a peer rings.
     Long,
-    /// For a short time: a peer without room cannot report when it has room.
+    /// For a short time: a peer without room cannot report when there is room.
     Short,
     Not,
 }
@@ -140,8 +138,8 @@ impl<F: Fabric> Lane<F> {
 
     /// Opens the pair of contexts of a communicator. The first pair is the world's
     /// ([`WORLD`](crate::WORLD)). With `symmetric`, all processes open the pair with the same
-    /// indices (world and self, which are opened first); otherwise they learn the indices of each
-    /// other. Messages that arrived before are found in the new contexts.
+    /// indices (world and self, which are opened first); otherwise the processes learn each other's
+    /// indices. The new contexts have the messages that arrived before.
     pub fn open_team(
         &mut self,
         map: RankMap,
@@ -158,9 +156,9 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// Opens the pair of contexts of an intercommunicator: the point-to-point context is between
-    /// this process and the `remote` ones, the collective context is among the processes of
-    /// `union`. `rank` is this process's rank in its own group, `union_rank` its rank in the union.
-    /// Returns the team of each context.
+    /// this process and the `remote` ones, the collective context among the processes of `union`.
+    /// `rank` is this process's rank in its own group, `union_rank` its rank in the union. Returns
+    /// the team of each context.
     pub fn open_inter_team(
         &mut self,
         (remote, rank): (RankMap, u32),
@@ -202,13 +200,14 @@ impl<F: Fabric> Lane<F> {
         !active.is_empty()
     }
 
-    /// Whether a request of the contexts of a team is active or can be started again.
+    /// Whether a request of the contexts of a team is active, or is persistent and may be started
+    /// again.
     pub fn is_used(&self, team: &Team) -> bool {
         self.is_busy(team)
             || self.state.requests.any_inactive_in([team.point_to_point, team.collective])
     }
 
-    /// Closes a pair of contexts. Their posted receives fail as cancelled; unexpected messages are
+    /// Closes a pair of contexts. Posted receives fail as cancelled; unexpected messages are
     /// dropped.
     pub fn close_team(&mut self, team: &Team) {
         for index in [team.point_to_point, team.collective] {
@@ -217,12 +216,12 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// Opens the context of the partitioned messages of a team (MPI-5.0, "Partitioned
-    /// Point-to-Point Communication"), with the messages that arrived before. Returns its index.
+    /// Point-to-Point Communication"). Returns its index. It has the messages that arrived before.
     pub fn open_partitioned(&mut self, team: &Arc<Team>) -> u32 {
         self.open_extra(team, team.id.partitioned())
     }
 
-    /// Opens the context for the messages of another library that serves collectives of the team.
+    /// Opens the context for messages of another library that serves collectives of the team.
     /// Returns its index.
     pub fn open_handed(&mut self, team: &Arc<Team>) -> u32 {
         self.open_extra(team, team.id.handed())
@@ -260,17 +259,17 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Counts an operation on a fast path, worth `weight` short messages. Returns whether a full
-    /// poll is due, so that no peer starves behind fast paths.
+    /// Counts an operation on a fast path, worth `weight` short messages. Returns whether
+    /// everything must be polled, so that no peer starves.
     #[inline(always)]
     pub fn is_look_due(&mut self, weight: i32) -> bool {
         self.until_poll -= weight;
         self.until_poll <= 0
     }
 
-    /// Whether, since the last call, an event happened for which a sleeping thread may wait: a
+    /// Whether, since the last call, an event has happened for which a sleeping thread may wait: a
     /// request was completed, a message arrived that a probe may match, or messages wait for room
-    /// and no sleeping thread has announced that to the peer.
+    /// and their peer does not know it.
     #[inline]
     pub fn take_news(&mut self) -> bool {
         self.state.requests.take_news() | std::mem::take(&mut self.unannounced)
@@ -290,8 +289,8 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// Whether certainly no message from the rank `source` of a context's team (`None`: from any
-    /// rank) is unexpected or has arrived, and no work is due. False also if the process of the
-    /// rank is not noted, or if only a poll could show it.
+    /// rank) is unexpected or has arrived, and no work is due. `false` also if the process of the
+    /// rank is not noted, or if only a poll could show a message.
     #[inline(always)]
     pub fn has_none(&self, context: u32, source: Option<i32>) -> bool {
         let Some(own) = self.state.contexts.get(context) else { return false };
@@ -305,7 +304,7 @@ impl<F: Fabric> Lane<F> {
         own.unexpected.is_empty() && !self.state.is_matching && self.is_calm()
     }
 
-    /// Whether a message may wait in a context without a receive.
+    /// Whether a message without a receive may be in a context.
     #[inline(always)]
     pub fn has_unexpected(&self, context: u32) -> bool {
         match self.state.contexts.get(context) {
@@ -315,17 +314,17 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// As [`Lane::progress`], without the messages of a peer that the caller receives itself, one
-    /// after another. (Taken in here they would become unexpected, which costs more.)
+    /// after another. Here they would become unexpected, which costs more.
     pub fn progress_except(&mut self, peer: u32) -> bool {
         self.until_poll = POLL_EVERY;
         let came = self.fabric.poll_except(peer, &mut self.state);
         self.follow(came)
     }
 
-    /// Lets the fabric deliver messages of the process for whose message this request waits, but no
-    /// more than receives are posted: a message that arrives before its receive costs more. Returns
-    /// the process if the message has yet to come; `None` if the message has come, or if the
-    /// request is not a posted receive from one process that can be polled alone.
+    /// Delivers messages of the process for whose message this request waits, at most as many as
+    /// receives are posted: a message that arrives before its receive costs more. Returns the
+    /// process if the message has yet to come. `None`: the message has come, or the request is not
+    /// a posted receive from one process that can be polled alone.
     #[inline]
     pub fn progress_for(&mut self, request: RequestId) -> Option<u32> {
         let (from, context) = self.state.requests.awaited_from(request)?;
@@ -338,16 +337,15 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.awaited_from(request).map(|(from, _)| from)
     }
 
-    /// Lets the fabric deliver everything that has arrived, and does the work that follows. Returns
-    /// whether anything had arrived or could leave at once.
+    /// Delivers everything that has arrived, and does the work that follows. Returns whether
+    /// anything had arrived or can leave at once.
     pub fn progress(&mut self) -> bool {
         self.until_poll = POLL_EVERY;
         let came = self.fabric.poll(&mut self.state);
         self.follow(came)
     }
 
-    /// Takes in everything that has arrived: the process makes no progress for some time
-    /// afterwards.
+    /// Takes in everything that has arrived, before a long time without progress.
     pub fn look_last(&mut self) {
         let _ = (0..LAST_POLLS).find(|_| {
             self.fabric.poll_all_next();
@@ -373,7 +371,7 @@ impl<F: Fabric> Lane<F> {
         while let Some(todo) = self.state.todo.pop_front() {
             match todo {
                 Todo::Answer { to, frame } => self.answer(to, frame),
-                // The occasion for a lost hint comes again.
+                // A later event will repeat a hint that was lost.
                 Todo::Hint { to, frame } => _ = self.hint(to, frame),
                 Todo::NotifyUnmatchable { to, request } => self.notify_unmatchable(to, request),
                 Todo::CheckLeft(peer) => self.check_left(peer),
@@ -390,12 +388,12 @@ impl<F: Fabric> Lane<F> {
             self.state.peer(to).listed = false;
             self.flush(to);
         }
-        // Peers that stay listed are no news to a sleeping thread.
+        // Peers that were listed before are no news to a sleeping thread.
         self.unannounced = unannounced;
     }
 
-    /// Queries a request: `None` if there is no such request (any more), `Some(None)` if it is
-    /// active, otherwise its completion, after which the request no longer exists.
+    /// Queries a request. `None`: it does not exist. `Some(None)`: it is active. Otherwise its
+    /// completion, after which the request no longer exists.
     #[inline]
     pub fn test(&mut self, request: RequestId) -> Option<Option<Completion>> {
         if request == RequestId::COMPLETE {
@@ -432,20 +430,21 @@ impl<F: Fabric> Lane<F> {
         Some(Completion { stays, context, ..Completion::failed(fault) })
     }
 
-    /// Whether a receive from MPI_ANY_SOURCE stays posted after it has reported a failed member by
-    /// [`Fault::Pending`], as another member may send the message. By default such a receive ends.
+    /// With `keeps`, a receive from MPI_ANY_SOURCE stays posted after it has reported a failed
+    /// member by [`Fault::Pending`], as another member may send the message. By default such a
+    /// receive ends.
     pub fn keep_vain(&mut self, keeps: bool) {
         self.keeps_hopeless = keeps;
     }
 
-    /// Takes the result of a request that succeeded; afterwards the request no longer exists.
-    /// `None`: the request is active, failed or cancelled, and unchanged: use [`Lane::test`].
+    /// Takes the result of a request that succeeded, which then no longer exists. `None`: the
+    /// request is active, failed or cancelled, and unchanged: use [`Lane::test`].
     #[inline(always)]
     pub fn take_good(&mut self, request: RequestId) -> Option<Received> {
         self.state.requests.take_good(request)
     }
 
-    /// Whether there is such a request, which the program has not freed.
+    /// Whether the request exists and the program has not freed it.
     #[inline(always)]
     pub fn knows(&self, request: RequestId) -> bool {
         request == RequestId::COMPLETE || self.state.requests.knows(request)
@@ -471,8 +470,7 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.of_int(int)
     }
 
-    /// Frees a request, whose operation goes on (MPI_Request_free). Returns whether the request
-    /// existed.
+    /// Frees a request, whose operation continues (MPI_Request_free). Returns whether it existed.
     pub fn detach(&mut self, request: RequestId) -> bool {
         if let Some(parts) = self.parts(request) {
             for part in parts.into_iter().flatten() {
@@ -484,8 +482,8 @@ impl<F: Fabric> Lane<F> {
         request == RequestId::COMPLETE || self.state.requests.detach(request)
     }
 
-    /// Ends a request in any state, because the operation that contains it has failed. The lane no
-    /// longer uses its buffer.
+    /// Ends a request in any state, because the operation that contains it has failed. The lane
+    /// then does not use its buffer.
     pub fn abandon(&mut self, request: RequestId) {
         if let Some(parts) = self.parts(request) {
             parts.into_iter().flatten().for_each(|part| self.abandon(part));
@@ -505,8 +503,7 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.is_external(request)
     }
 
-    /// Makes a request for an operation above the lane, which ends it by
-    /// [`Lane::complete_external`].
+    /// Makes a request for an operation above the lane ([`Lane::complete_external`]).
     pub fn open_external(&mut self) -> RequestId {
         self.state.requests.insert(Work::External)
     }
@@ -516,8 +513,8 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.complete(request, completion);
     }
 
-    /// Completes a request made by [`Lane::open_external`] whose completion comes from functions of
-    /// the caller (generalized requests). Returns `false` if there is no such request.
+    /// Completes a request of [`Lane::open_external`] whose completion comes from functions of the
+    /// caller (generalized requests). `false`: there is no such request.
     pub fn complete_generalized(&mut self, request: RequestId) -> bool {
         self.state.requests.complete_generalized(request)
     }
@@ -527,27 +524,27 @@ impl<F: Fabric> Lane<F> {
         self.state.lose(process);
     }
 
-    /// Whether no message of this process waits to leave (for finalize and checkpoints).
+    /// Whether no message of this process waits to leave.
     pub fn is_drained(&self) -> bool {
         self.state.requests.active_sends() == 0
             && self.busy.is_empty()
             && self.state.todo.is_empty()
     }
 
-    /// Packed bytes that the lane keeps for buffered sends of one buffer: the buffer with the
-    /// number `owner` ([`Lane::set_own_buffer`]), or with `None` the buffer of all other contexts.
-    /// A message without data counts one byte.
+    /// Packed bytes that the lane keeps for buffered sends of the buffer `owner`
+    /// ([`Lane::set_own_buffer`]), or with `None` of the common buffer. A message without data
+    /// counts one byte.
     pub fn buffered_in(&self, owner: Option<u32>) -> usize {
         self.state.requests.buffered_in(owner.unwrap_or(NO_CONTEXT))
     }
 
-    /// The incomplete buffered sends of the buffer `owner`.
+    /// The incomplete buffered sends of the buffer `owner`, or with `None` of the common one.
     pub fn buffered_sends(&self, owner: Option<u32>) -> Vec<RequestId> {
         self.state.requests.kept_in(owner.unwrap_or(NO_CONTEXT))
     }
 
-    /// Assigns the buffered sends of a context to the buffer with the number `owner`, or with
-    /// `None` to the common one. The caller chooses the numbers; `u32::MAX` stands for none.
+    /// Assigns the buffered sends of a context to the buffer `owner`, or with `None` to the common
+    /// one. The caller chooses the numbers, except `u32::MAX`.
     pub fn set_own_buffer(&mut self, context: u32, owner: Option<u32>) {
         self.state.requests.set_own_buffer(context, owner);
     }
@@ -567,7 +564,7 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.is_detached(request)
     }
 
-    /// Whether there is such a request, freed or not.
+    /// Whether the request exists, freed or not.
     pub fn is_known(&self, request: RequestId) -> bool {
         self.state.requests.is_known(request)
     }
@@ -577,13 +574,13 @@ impl<F: Fabric> Lane<F> {
         Some(self.state.requests.context(request)).filter(|context| *context != NO_CONTEXT)
     }
 
-    /// Malformed frames so far: a defect of a peer, or messages for a communicator that was freed.
+    /// The number of malformed frames: faults of peers, or messages for a freed communicator.
     pub fn nonsense(&self) -> u64 {
         self.state.nonsense
     }
 
     /// Prepares this process for sleep: makes private copies of the sends of `copied`, and requests
-    /// a wake-up from the peers whose rings are full.
+    /// a ring from the peers without room.
     pub fn announce_sleep(&mut self, copied: CopiedSends) -> Rest {
         if self.restless
             || !self.state.todo.is_empty()

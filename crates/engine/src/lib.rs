@@ -3,8 +3,8 @@
 //!
 //! A [`Lane`] is one matching domain of one process: its requests, its communicator contexts with
 //! their posted receives and unexpected messages, its peers with their sequence numbers, and the
-//! fabric below. A lane is a state machine: it makes no system call, reads no clock and never
-//! waits. Its owner calls [`Lane::progress`], and queries requests with [`Lane::test`].
+//! fabric. A lane is a state machine: it makes no system call, reads no clock and never waits. Its
+//! owner calls [`Lane::progress`], and queries requests by [`Lane::test`].
 //!
 //! The path of a message:
 //!
@@ -12,14 +12,14 @@
 //!    the same peer. A short message is *eager*: it is complete when the fabric has taken it, and
 //!    needs no request. A long message is announced (*rendezvous*) and keeps its request until the
 //!    receiver has the data.
-//! 2. The peer's fabric hands the frame to the lane's `Sink` entry. Frames of messages are put into
-//!    the order of their sequence numbers (module `peer`), then matched (module `matching`) against
-//!    the posted receives of their context.
-//! 3. A match of an eager message copies the data. A match of an announced message reads the
+//! 2. The peer's fabric gives the frame to the lane. Messages are put into the order of their
+//!    sequence numbers (module `peer`), then matched (module `matching`) against the posted
+//!    receives of their context.
+//! 3. The match of an eager message copies the data. The match of an announced message reads the
 //!    sender's memory, or requests the data from the sender in pieces. A message without a match
 //!    becomes *unexpected*.
 //!
-//! The lane knows a [`Team`] (rank map and context pair), never a communicator.
+//! The lane knows a [`Team`] (rank map and context pair), not the communicator.
 #![forbid(unsafe_code)]
 
 mod arrive;

@@ -1,5 +1,5 @@
 //! A queue whose elements can leave from anywhere: doubly linked, in one vector, without an
-//! allocation per element.
+//! allocation for each element.
 
 const NONE: u32 = u32::MAX;
 
@@ -10,7 +10,7 @@ pub(crate) struct List<T> {
     first: u32,
     last: u32,
     free: u32,
-    /// Free nodes from before [`List::restart_peak`], used only when `free` is empty.
+    /// Free nodes from before [`List::restart_peak`], used when `free` is empty.
     reserve: u32,
     given: usize,
     /// Tools read the differences of these counts.
@@ -21,7 +21,7 @@ pub(crate) struct List<T> {
 #[derive(Debug)]
 struct Node<T> {
     value: Option<T>,
-    /// The count of elements that were appended before it.
+    /// The number of elements that were appended before it.
     number: u64,
     /// Undefined for the first node.
     before: u32,
@@ -98,12 +98,11 @@ impl<T> List<T> {
     }
 
     /// The highest length since [`List::restart_peak`]. A node is made, or taken from the reserve,
-    /// only when all others are in use, so the count of given nodes is the peak.
+    /// only when all others are in use, so the number of given nodes is the peak.
     pub(crate) fn peak(&self) -> usize {
         self.given
     }
 
-    /// Restarts [`List::peak`] at the current length.
     pub(crate) fn restart_peak(&mut self) {
         while let Some(node) = self.nodes.get_mut(self.free as usize) {
             let after = std::mem::replace(&mut node.after, self.reserve);
@@ -139,7 +138,7 @@ impl<T> List<T> {
         None
     }
 
-    /// The count of elements that were appended before this one; unique for each element.
+    /// The number of elements that were appended before this one; unique for each element.
     pub(crate) fn number(&self, key: u32) -> Option<u64> {
         let node = self.nodes.get(key as usize)?;
         node.value.as_ref().map(|_| node.number)
@@ -148,8 +147,7 @@ impl<T> List<T> {
     pub(crate) fn since(&self, number: u64) -> impl Iterator<Item = (u32, u64, &T)> {
         let mut key = self.first;
         let mut later = self.last;
-        // From the end, as many older elements may stand before. `before` of the first node is
-        // undefined.
+        // From the end, as many older elements may be in front.
         while let Some(node) = self.nodes.get(later as usize).filter(|node| node.number >= number) {
             key = later;
             if later == self.first {
@@ -184,7 +182,7 @@ impl<T> List<T> {
         Some(value)
     }
 
-    /// Removes the first element without a drop: the element must own nothing.
+    /// Removes the first element without dropping it, so the element must own nothing.
     #[inline(always)]
     pub(crate) fn forget_first(&mut self) {
         let key = self.first;
@@ -213,7 +211,6 @@ impl<T> List<T> {
         }
         match self.nodes.get_mut(after as usize) {
             Some(node) => node.before = before,
-            // `before` of the first node is undefined.
             None => self.last = if self.first == NONE { NONE } else { before },
         }
         self.removed += 1;
@@ -260,7 +257,6 @@ mod tests {
         let mut list = List::default();
         let keys: Vec<u32> = (0..3).map(|v| list.push(v)).collect();
         list.forget_first();
-        // The new element reuses the node that stood before the first.
         assert_eq!(list.push(3), keys[0]);
         assert_eq!(list.remove(keys[1]), Some(1));
         assert_eq!(list.remove(keys[0]), Some(3));

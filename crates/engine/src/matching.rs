@@ -1,9 +1,9 @@
 //! Communicator contexts: the matching of messages and receives in MPI order (MPI-5.0 section 3.5).
 //!
-//! A context keeps the posted receives in the order of their posting ([`posted`]) and the
-//! unexpected messages in the order of their arrival ([`unexpected`]). A message takes the first
-//! receive that fits, a receive the first message that fits: so two messages of one sender with the
-//! same tag never overtake each other, with or without wildcards.
+//! A context has its posted receives in the order of posting ([`posted`]) and its unexpected
+//! messages in the order of arrival ([`unexpected`]). A message takes the first receive that fits,
+//! and a receive the first message that fits. So two messages of one sender with the same tag never
+//! overtake each other, with or without wildcards.
 
 mod bucket;
 mod posted;
@@ -18,20 +18,21 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use unexpected::UnexpectedQueue;
 
-/// In place of a process index: any process. (As a signed number it is MPI_ANY_SOURCE of the ABI.)
+/// In place of the index of a process: any process. As a signed number it is MPI_ANY_SOURCE of the
+/// ABI.
 pub const ANYBODY: u32 = u32::MAX;
-/// In place of a process or an index: unknown.
+/// In place of the index of a process or context: unknown.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 
-/// Up to this number the posted receives or unexpected messages of a context are compared one after
-/// another; an index serves the rest.
+/// Up to this number, the posted receives or unexpected messages of a context are compared one
+/// after another. More of them are found by an index.
 const LINEAR: usize = 64;
 
-/// The tag of a *notice*: a message about the communicator itself ([`crate::Lane::take_notice`]),
-/// in its collective context. No receive matches it, as no collective has this tag.
+/// The tag of a *notice*, a message about the communicator itself ([`crate::Lane::take_notice`]) in
+/// its collective context. No receive matches it, as no collective has this tag.
 pub const NOTICE_TAG: i32 = i32::MAX;
-/// The sender of the message that closes the fast paths of a revoked context: no process. (A
-/// receive from MPI_ANY_SOURCE names a tag that is not negative.)
+/// No process: the sender of the message that closes the fast paths of a revoked context. No
+/// receive from MPI_ANY_SOURCE matches its negative tag.
 const NOBODY: u32 = u32::MAX - 1;
 
 #[derive(Debug, Default)]
@@ -54,7 +55,7 @@ pub(crate) struct PostedReceive {
 }
 
 impl PostedReceive {
-    /// The tag of the receive; `None` for any tag.
+    /// `None` for any tag.
     pub(crate) fn tag(&self) -> Option<i32> {
         (self.mask == Tags::one(self.tag).mask).then_some(self.tag)
     }
@@ -100,31 +101,31 @@ pub(crate) struct Unexpected {
     pub(crate) content: UnexpectedData,
 }
 
-/// The longest message whose data are kept with its envelope, in bytes.
+/// The longest message, in bytes, whose data are stored with its envelope.
 pub(crate) const SHORT: usize = 56;
 
 #[derive(Debug)]
 pub(crate) enum UnexpectedData {
-    /// All data of a short message; its sender does not wait for the match.
+    /// The whole data of a short message, whose sender does not wait for the match.
     Short { len: u8, data: [u8; SHORT] },
     /// The data that have arrived, and the sender's request if the sender waits for the match.
     Eager { data: Vec<u8>, total: usize, sync: Option<u64> },
     Rendezvous {
         announced: Announced,
-        /// The data that came with the announcement: the beginning of the message.
+        /// The beginning of the message, which came with the announcement.
         first: Vec<u8>,
     },
-    /// A send of this process to itself, which still has the data.
+    /// A send of this process to itself; its request has the data.
     Own { request: RequestId, length: usize },
-    /// A message that a matched probe has taken out of the network, which still has the data.
+    /// A message that a matched probe has taken, whose data are still in the network.
     InNetwork { name: u64, length: u64 },
-    /// A message whose data were lost with its sender. It stays queued, so that the receive that
+    /// The data were lost with the sender. The message stays queued, so that the receive that
     /// matches it fails instead of getting a later message.
     Broken { length: u64 },
 }
 
 impl UnexpectedData {
-    /// The message if it is whole with `bytes` and has at most [`SHORT`] bytes.
+    /// The message, if `bytes` are all its data and at most [`SHORT`] bytes.
     #[inline(always)]
     pub(crate) fn short(bytes: Bytes<'_>) -> Option<UnexpectedData> {
         let mut data = [0; SHORT];
@@ -145,7 +146,7 @@ impl UnexpectedData {
         }
     }
 
-    /// The request with which another process waits for the match.
+    /// The request of another process that waits for the match.
     pub(crate) fn waiting(&self) -> Option<u64> {
         match *self {
             UnexpectedData::Eager { sync, .. } => sync,
@@ -172,7 +173,7 @@ impl UnexpectedData {
 /// The process and the index of a rank of a context's team.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RankRoute {
-    /// [`UNKNOWN`] until a call has needed the process.
+    /// [`UNKNOWN`] until [`Context::note_route`].
     pub(crate) process: u32,
     /// The process's index of the context; [`UNKNOWN`] until it is learned.
     pub(crate) index: u32,
@@ -185,46 +186,45 @@ impl RankRoute {
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) id: ContextId,
-    /// `None` while messages have arrived for a communicator that this process has not created yet.
+    /// `None` if messages have arrived before this process has created the communicator.
     pub(crate) team: Option<Arc<Team>>,
     /// Whether all processes have the same index for the context (world and self).
     pub(crate) symmetric: bool,
     pub(crate) revoked: bool,
     is_open: bool,
-    /// Whether this process has finalised since it opened the context: it sends nothing more there.
+    /// Whether this process has finalised since it opened the context, and sends nothing more
+    /// there.
     pub(crate) is_finalized: bool,
-    /// The first `acknowledged` lost members are known to the program: they no longer end
-    /// receives from MPI_ANY_SOURCE.
+    /// The program knows of the first `acknowledged` lost members: they no longer end receives from
+    /// MPI_ANY_SOURCE.
     pub(crate) acknowledged: usize,
-    /// The index of the context in each process, as far as learned, by process index.
+    /// The index of the context in each process, by process index, as far as it is known.
     remote: Vec<u32>,
-    /// The routes of the ranks that were used, by rank. Empty if the context was revoked.
+    /// The routes of the ranks that were used, by rank. Empty in a revoked context.
     routes: Vec<RankRoute>,
     pub(crate) posted: PostedQueue,
     pub(crate) unexpected: UnexpectedQueue,
-    /// Whether the messages go in frames, even where the network matches.
+    /// Whether all messages go in frames, even where the network matches.
     pub(crate) keeps_to_frames: bool,
-    /// Processes of which the index was requested ([`oxmpi_wire::Frame::AskIndex`]).
+    /// Processes from which the index was requested ([`oxmpi_wire::Frame::AskIndex`]).
     pub(crate) index_requested: Vec<u32>,
-    /// A receive that the network may have matched, and for which a message has arrived in a frame.
-    /// Until that is settled nothing else is matched in the context.
+    /// A receive that the network may have matched, while a message for it has arrived in a frame.
+    /// Nothing else is matched in the context until the result is known.
     pub(crate) contested: Option<Contest>,
 }
 
-/// A receive for which both the network and a frame may have a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contest {
     pub(crate) receive: RequestId,
-    /// The unexpected message that the receive gets if the network gives the receive up.
+    /// The unexpected message that the receive gets if the network gives it none.
     pub(crate) key: u32,
-    /// Set if the sender withdraws the message meanwhile.
+    /// Set if the sender of that message withdraws it meanwhile.
     pub(crate) withdrawal: Option<Withdrawal>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Withdrawal {
     Own(RequestId),
-    /// Another process, with its request.
     Of(u32, u64),
 }
 
@@ -253,7 +253,6 @@ impl Context {
         self.posted.is_empty() && self.unexpected.is_empty()
     }
 
-    /// The name of this context in an envelope to a process.
     #[inline(always)]
     pub(crate) fn name_for(&self, own_index: u32, peer: u32) -> Name {
         if self.symmetric {
@@ -267,11 +266,11 @@ impl Context {
 
     #[inline(always)]
     pub(crate) fn route(&self, rank: i32) -> Option<RankRoute> {
-        // As an unsigned number, a negative rank is above all ranks.
+        // Converted to an unsigned number, a negative rank exceeds all ranks.
         self.routes.get(rank as u32 as usize).copied()
     }
 
-    /// Records the route of a rank for later calls. A rank whose messages go by tag gets no index.
+    /// Records the route of a rank for later calls, without an index if its messages go by tag.
     /// Returns whether the route is new.
     pub(crate) fn note_route(
         &mut self,
@@ -295,9 +294,9 @@ impl Context {
         before.process != process || before.index != index
     }
 
-    /// Revokes the context; returns nothing if it was revoked before. A message that no receive can
-    /// match stays in the context for ever. It closes the fast paths, which need a quiet context,
-    /// at no cost to them.
+    /// Revokes the context; nothing happens if it was revoked before. A message that no receive can
+    /// match stays in the context for ever: it closes the fast paths, which need a context without
+    /// messages, at no cost to them.
     pub(crate) fn revoke(&mut self) -> Revocation {
         if std::mem::replace(&mut self.revoked, true) {
             return Revocation::default();
@@ -309,7 +308,7 @@ impl Context {
         self.contested = None;
         self.remote = Vec::new();
         self.routes = Vec::new();
-        // Notices keep their keys: the rest of a long one may still arrive.
+        // Notices keep their keys, as the rest of a long notice may still arrive.
         let id = self.id;
         let mut dropped = Vec::new();
         while let Some(key) = self.unexpected.find(|u| !is_notice(id, u.tag)) {
@@ -363,7 +362,7 @@ impl Context {
         self.unexpected.find_match(wanted)
     }
 
-    /// Rank of a process in the context's team; -1 if it has none.
+    /// The rank of a process in the context's team; -1 if it has none.
     #[inline(always)]
     pub(crate) fn rank_of(&self, process: u32) -> i32 {
         let Some(team) = &self.team else { return -1 };
@@ -374,18 +373,18 @@ impl Context {
     }
 }
 
-/// Freed indices that are not reused, so that a late message for a freed communicator does not
+/// Freed indices that are not reused yet, so that a late message for a freed communicator does not
 /// reach a new one.
 const RETIRED: usize = 1024;
 
-/// The index of the context that a lane opens first: the point-to-point context of the world, with
-/// the same index in all processes.
+/// The index of the context that a lane opens first, the same in all processes: the point-to-point
+/// context of the world.
 pub const WORLD: u32 = 0;
 
 #[derive(Debug)]
 pub(crate) struct Contexts {
-    /// Context [`WORLD`], here so that fast paths need no search. Before it is opened no envelope
-    /// names it.
+    /// Context [`WORLD`], separate so that fast paths need no search. No envelope names it before
+    /// it is opened.
     world: Context,
     others: Vec<Context>,
     is_world_open: bool,
@@ -397,7 +396,7 @@ pub(crate) struct Contexts {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueTraffic {
     pub(crate) came: u64,
-    /// Messages that were matched, or that their sender has withdrawn.
+    /// Messages that were matched or withdrawn.
     pub(crate) matched: u64,
 }
 
@@ -436,7 +435,7 @@ impl Contexts {
         }
     }
 
-    /// As [`Contexts::get`], for calls that need a route: a context that is not open has none.
+    /// As [`Contexts::get`], for calls that need a route, which only an open context has.
     #[inline(always)]
     pub(crate) fn with_routes(&self, index: u32) -> Option<&Context> {
         match index.checked_sub(1) {
@@ -457,8 +456,8 @@ impl Contexts {
         self.by_id.get(&id).copied()
     }
 
-    /// The index of a context, which is created if a message arrived before the communicator was
-    /// created here.
+    /// The index of a context. If a message arrives before its communicator is created here, the
+    /// context is created.
     pub(crate) fn adopt(&mut self, id: ContextId) -> u32 {
         if let Some(index) = self.index_of(id) {
             return index;
@@ -480,7 +479,7 @@ impl Contexts {
         index
     }
 
-    /// Removes a context with its contents. The world's is emptied and stays.
+    /// Removes a context with its contents. The world's context stays, empty.
     pub(crate) fn retire(&mut self, index: u32) -> Option<Context> {
         if let Some(context) = self.get(index) {
             self.before += QueueTraffic::of(&context.unexpected);
@@ -501,7 +500,7 @@ impl Contexts {
         std::iter::once(&self.world).chain(self.others.iter().filter(|context| context.is_open))
     }
 
-    /// The context and key of an unexpected message for whose match a request of its sender waits.
+    /// The context and key of an unexpected message whose sender waits for its match by `request`.
     pub(crate) fn find_waiting(&mut self, from: u32, request: u64) -> Option<(u32, u32)> {
         let others = (WORLD + 1..).zip(&mut self.others).filter(|(_, context)| context.is_open);
         let mut all = std::iter::once((WORLD, &mut self.world)).chain(others);
@@ -546,7 +545,6 @@ mod tests {
         let mut c = Context::new(ContextId::new(0, 1));
         let route = |c: &Context, rank| c.route(rank).map(|route| (route.process, route.index));
         assert!([-1, 0, i32::MIN].iter().all(|rank| route(&c, *rank).is_none()));
-        // The index of the context in process 9, rank 2, is not known yet.
         assert!(c.note_route(4, 2, 9, false) && !c.note_route(4, 2, 9, false));
         assert_eq!((route(&c, 2), route(&c, 1)), (Some((9, UNKNOWN)), Some((UNKNOWN, UNKNOWN))));
         c.learn(9, 7);

@@ -1,10 +1,9 @@
-//! Events for tools, kept until the owner of the lane takes them; none are kept unless a tool wants
-//! them.
+//! Events for tools, recorded only if a tool wants them, until the owner of the lane takes them.
 
 use crate::lane::Lane;
 use std::collections::VecDeque;
 
-/// An event in a lane. Processes are named by their index, contexts by the lane's index.
+/// An event in a lane. Processes and contexts are named by their indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// A receive or a matched probe took a message that had arrived before it.
@@ -21,7 +20,7 @@ pub enum Note {
         tag: i32,
         bytes: u64,
     },
-    /// A receive matched an announced message; the transfer of the data begins.
+    /// A receive matched an announced message, whose transfer begins.
     RendezvousReceived {
         context: u32,
         from: u32,
@@ -34,7 +33,6 @@ pub enum Note {
 }
 
 impl Note {
-    /// The number of kinds.
     pub const KINDS: usize = 4;
 
     /// A number below [`Note::KINDS`].
@@ -48,7 +46,7 @@ impl Note {
     }
 }
 
-/// When this number of notes wait, new ones are dropped and counted.
+/// When this number of notes waits, new ones are dropped and counted.
 const MOST: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -95,8 +93,8 @@ impl<F> Lane<F> {
         !self.state.notes.waiting.is_empty() || self.state.notes.has_dropped
     }
 
-    /// Takes the waiting notes, oldest first, and the count of dropped notes of each kind since the
-    /// last call.
+    /// Takes the waiting notes, oldest first, and the number of dropped notes of each kind since
+    /// the last call.
     pub fn take_notes(&mut self) -> (VecDeque<Note>, [u64; Note::KINDS]) {
         let notes = &mut self.state.notes;
         notes.has_dropped = false;

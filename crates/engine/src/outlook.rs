@@ -1,4 +1,4 @@
-//! The events for which active requests wait, for reports about long waits. No message passes here.
+//! The events for which active requests wait, for reports about long waits.
 
 use crate::compound::Standing;
 use crate::lane::Lane;
@@ -39,7 +39,7 @@ pub enum Outlook {
         tag: i32,
         bytes: u64,
     },
-    /// The code above the lane that opened this request has to complete it.
+    /// The code above the lane that has opened this request must complete it.
     Above(RequestId),
 }
 

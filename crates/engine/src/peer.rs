@@ -1,5 +1,4 @@
-//! The state of a lane for each peer: sequence numbers, the backlog, and messages that arrived
-//! early.
+//! The state of a lane for each peer: sequence numbers, the backlog, and early messages.
 
 use crate::request::RequestId;
 use oxmpi_wire::{Announced, Envelope, Frame};
@@ -7,41 +6,36 @@ use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
-    /// Number of the next message to the peer: the count of messages sent so far.
+    /// The number of the next message to the peer: messages sent before.
     pub(crate) next_send: u64,
-    /// Number of the next message from the peer: the count of messages that have arrived in order.
+    /// The number of the next message from the peer: messages that have arrived in order.
     pub(crate) expected: u64,
     pub(crate) bytes_sent: u64,
-    /// Announced messages included.
+    /// With announced messages.
     pub(crate) bytes_received: u64,
-    /// The backlog: frames and sends that found no room, in order.
     pub(crate) backlog: VecDeque<BacklogEntry>,
     /// Announced messages whose data are being sent.
     pub(crate) streams: VecDeque<RequestId>,
     /// Messages that arrived before an earlier one, by their number.
     pub(crate) early: BTreeMap<u64, Early>,
-    /// The sender's requests of messages that it withdrew before they arrived.
+    /// The sender's requests of messages that were withdrawn before they arrived.
     pub(crate) withdrawn: Vec<u64>,
-    /// The sender's requests of messages that no receive will take, and without a notice yet.
+    /// The sender's requests of messages that no receive will take, before their notice was sent.
     pub(crate) unmatchable: Vec<u64>,
     /// The place for the next parts of a long body.
     pub(crate) body: Option<BodyTarget>,
-    /// The peer has failed: no frame comes from it or goes to it.
     pub(crate) lost: bool,
-    /// Whether the lane's list of peers with a backlog contains this peer.
     pub(crate) listed: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum BacklogEntry {
     Start(RequestId),
-    /// A frame of the protocols.
     Answer(Frame),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyTarget {
-    /// The buffer of a receive; the body begins at packed byte `base`.
     Receive {
         request: RequestId,
         base: usize,
@@ -50,7 +44,6 @@ pub(crate) enum BodyTarget {
         context: u32,
         key: u32,
     },
-    /// A message that a matched probe has taken.
     Message(RequestId),
     /// The early message with this number.
     Early(u64),
@@ -65,20 +58,25 @@ pub(crate) struct Early {
 
 #[derive(Debug)]
 pub(crate) enum EarlyKind {
-    /// The data that have arrived, and the sender's request if the sender waits for the match.
-    Eager { data: Vec<u8>, total: usize, sync: Option<u64> },
-    /// An announcement, and the data that came with it.
-    Rendezvous { announced: Announced, first: Vec<u8> },
+    /// The data that have arrived; `sync` is the sender's request if the sender waits for the
+    /// match.
+    Eager {
+        data: Vec<u8>,
+        total: usize,
+        sync: Option<u64>,
+    },
+    Rendezvous {
+        announced: Announced,
+        first: Vec<u8>,
+    },
 }
 
-/// The place of an arriving message in the order of its sender, by its number modulo 256.
+/// The place of an arriving message in the order of its sender.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ArrivalOrder {
-    /// The message is the expected one.
     Due,
-    /// An earlier message is missing; this is the full number.
+    /// An earlier message is missing; this is the number, not modulo 256.
     Early(u64),
-    /// The message has arrived before.
     Duplicate,
 }
 
@@ -104,7 +102,7 @@ impl Peer {
         self.bytes_received = self.bytes_received.wrapping_add(bytes);
     }
 
-    /// At most 127 messages are under way, so the distance of a message's number modulo 256 from
+    /// The order of a number modulo 256. At most 127 messages are under way, so its distance from
     /// the expected number fits a signed byte.
     #[inline]
     pub(crate) fn order_of(&self, sequence: u8) -> ArrivalOrder {

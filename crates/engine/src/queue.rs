@@ -1,14 +1,13 @@
 //! A queue in a circular vector, for small elements without keys. Most elements leave at the front.
 
 /// A queue of at most `MOST` elements, a power of two of at least 8. When an element leaves from
-/// the middle, the shorter side moves up, so the removal costs no more than the search.
+/// the middle, the shorter side moves up, so removal costs no more than the search.
 #[derive(Debug)]
 pub(crate) struct Queue<T, const MOST: usize> {
-    /// Empty, or a power of two of places. Free places contain old elements.
+    /// Empty, or a power of two of places. Free places contain former elements.
     places: Vec<T>,
-    /// Number of the first element; its place is the number modulo the number of places.
+    /// The number of the first element; its place is the number modulo the number of places.
     head: usize,
-    /// Number of the next element.
     tail: usize,
 }
 
@@ -30,13 +29,11 @@ impl<T: Copy, const MOST: usize> Queue<T, MOST> {
         self.tail.wrapping_sub(self.head)
     }
 
-    /// Place of the element with this number, counted as `head` and `tail` are.
     #[inline(always)]
     const fn place(&self, number: usize) -> usize {
         number & self.places.len().wrapping_sub(1)
     }
 
-    /// Appends an element. Returns `false` if the queue is full.
     pub(crate) fn push(&mut self, element: T) -> bool {
         self.push_now(element) || self.push_with_more_places(element)
     }
@@ -63,7 +60,6 @@ impl<T: Copy, const MOST: usize> Queue<T, MOST> {
         let mut places = Vec::with_capacity(number);
         places.extend(self.iter());
         (self.head, self.tail) = (0, places.len() + 1);
-        // `places` has at least one element now.
         places.resize(number, element);
         self.places = places;
         true
@@ -97,7 +93,6 @@ impl<T: Copy, const MOST: usize> Queue<T, MOST> {
         Some(taken)
     }
 
-    /// The place of the element behind `at` others.
     const fn place_of(&self, at: usize) -> usize {
         self.place(self.head.wrapping_add(at))
     }

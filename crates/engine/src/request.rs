@@ -18,7 +18,7 @@ pub enum Mode {
     Standard,
     /// Completes only after the match.
     Synchronous,
-    /// Completes at once; the lane keeps a copy if the message cannot leave.
+    /// Completes at once; the lane copies the message if it cannot leave.
     Buffered,
     /// The program promises that the receive is posted.
     Ready,
@@ -28,7 +28,6 @@ pub enum Mode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MatchSource {
     Any,
-    /// The process with this index.
     Process(u32),
 }
 
@@ -37,7 +36,7 @@ pub enum MatchSource {
 pub enum TagMatch {
     /// Any tag that is not negative.
     Any,
-    /// This tag. (Negative tags mark messages of the library, which no wildcard matches.)
+    /// This tag. Negative tags mark messages of the library, which no wildcard matches.
     Is(i32),
 }
 
@@ -51,12 +50,12 @@ impl From<TagMatch> for Tags {
     }
 }
 
-/// Why an operation failed after it had begun.
+/// The reason why an operation failed after it had begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
     #[error("a message of {length} bytes arrived for a receive buffer of {room} bytes")]
     Truncated { length: u64, room: u64 },
-    /// A rank has called the same collective with a shorter count.
+    /// The sender has called the same collective with a shorter count.
     #[error("{length} bytes arrived of a collective for a receive buffer of {room} bytes")]
     Short { length: u64, room: u64 },
     #[error("the communicator of the operation was freed")]
@@ -70,7 +69,6 @@ pub enum Fault {
     /// An operation on a file; the engine does not know its kind.
     #[error("the operation on the file has failed")]
     File {
-        /// The error class of MPI.
         class: i32,
         /// The number of the details and the file.
         note: u32,
@@ -88,11 +86,7 @@ pub enum Fault {
     )]
     Pending { peer: u32 },
     #[error("the driver of the device could not copy the buffer at {address:#x}: its error {code}")]
-    Device {
-        address: u64,
-        /// The driver's error number.
-        code: i32,
-    },
+    Device { address: u64, code: i32 },
     #[error("the communicator, window or file was revoked")]
     Revoked,
 }
@@ -119,21 +113,20 @@ pub struct Completion {
     pub source: i32,
     /// Tag of the received message; -2 (MPI_ANY_TAG) if there is none.
     pub tag: i32,
-    /// Packed bytes received.
     pub bytes: u64,
     pub cancelled: bool,
     pub fault: Option<Fault>,
-    /// The index of the context in which the fault happened, for the choice of the error handler.
+    /// The index of the context in which the fault happened, whose error handler is called.
     /// [`NO_CONTEXT`] without a fault.
     pub context: u32,
-    /// Whether the request still exists: it is persistent, and inactive now.
+    /// Whether the request still exists, because it is persistent; it is then inactive.
     pub stays: bool,
-    /// Whether the code that opened the request has the rest of the result
+    /// Whether the code that has opened the request has the rest of the result
     /// ([`crate::Lane::complete_generalized`]).
     pub generalized: bool,
 }
 
-/// The result of an operation that succeeded, in two words, which registers can carry.
+/// The result of an operation that succeeded, in two words, so that registers can carry it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received {
     pub source: i32,
@@ -142,7 +135,6 @@ pub struct Received {
 }
 
 impl Received {
-    /// The result of a send.
     pub const NOTHING: Received = Received { source: -1, tag: -2, bytes: 0 };
 }
 
@@ -153,11 +145,10 @@ impl From<Received> for Completion {
     }
 }
 
-/// In place of the index of a context: none.
 pub const NO_CONTEXT: u32 = u32::MAX;
 
 impl Completion {
-    /// The result of an operation without a status, for example of a send.
+    /// The result of an operation without a status, such as a send.
     pub const EMPTY: Completion = Completion {
         source: -1,
         tag: -2,
@@ -179,31 +170,28 @@ impl Completion {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Started {
-    /// The operation is complete and has no request.
     Complete(Completion),
-    /// The operation is active; query it by [`crate::Lane::test`].
     Pending(RequestId),
 }
 
-/// Names a request of a lane: generation (32 bits) and index + 4096. The number 4096 itself,
-/// generation 0 and index 0, is never used for a request; it may stand for one that was complete
-/// from the start.
+/// Names a request of a lane: generation (32 bits) and index + 4096. No request has generation 0
+/// and index 0 (the number 4096), which stands for requests that were complete from the start.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RequestId(u64);
 
 const FIRST: u64 = 4096;
 
 impl RequestId {
-    /// The only request that was complete from the start.
+    /// Stands for all requests that were complete from the start.
     pub const COMPLETE: RequestId = RequestId(FIRST);
 
-    /// As a number, for a user's handle or for the wire.
+    /// For a handle of the program, or for the wire.
     #[inline]
     pub const fn raw(self) -> u64 {
         self.0
     }
 
-    /// From a number that is not yet checked; the lane checks it.
+    /// The lane checks the number when it is used.
     #[inline]
     pub const fn from_raw(raw: u64) -> RequestId {
         RequestId(raw)
@@ -223,7 +211,6 @@ pub(crate) enum Work {
     Receive(ReceiveWork),
     /// An operation above the lane, which completes the request.
     External,
-    /// A message that a matched probe has taken.
     Message(MatchedMessage),
     Pair(SendReceivePair),
     Persistent(Box<Persistent>),
@@ -252,35 +239,35 @@ pub(crate) struct SendWork {
     pub(crate) tag: i32,
     pub(crate) mode: Mode,
     pub(crate) phase: Phase,
-    /// Bytes that left before the receiver pulls the rest.
+    /// Bytes that left before the receiver pulled the rest.
     pub(crate) begun: usize,
-    /// Frames that the fabric has taken and not reported as sent.
+    /// Frames that the fabric has taken and not yet reported as sent.
     pub(crate) leaving: u32,
-    /// The number of the message among all messages to the peer, modulo 2^32, once announced.
+    /// The number of the message among all messages to the peer, modulo 2^32, once it is announced.
     pub(crate) number: u32,
-    /// Whether the peer was requested to drop the message.
+    /// Whether this process has requested that the peer drop the message.
     pub(crate) is_withdrawn: bool,
     pub(crate) is_unmatchable: bool,
     pub(crate) announcement: Option<Announcement>,
     pub(crate) mover: Mover,
-    /// Whether the lane has a private copy of the data: the send is complete for the program.
+    /// Whether the lane has a private copy of the data, so that the send is complete for the
+    /// program.
     pub(crate) is_kept: bool,
-    /// Whether the message goes by tag, through a network that matches.
     pub(crate) is_tagged: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Waiting,
-    /// All data are with the fabric; the send completes when they have left.
+    /// The fabric has all data; the send completes when they have left.
     Leaving,
     /// The peer has dropped the message; the send completes as cancelled when all frames have left.
     Dropped,
-    /// The peer has the announcement, and has to pull the data or report that it has them.
+    /// The peer has the announcement; it must pull the data, or report that it has them.
     Announced,
-    /// The peer has all data, and has to report the match.
+    /// The peer has all data; it must report the match.
     Unacknowledged,
-    /// The peer has pulled `wanted` bytes, of which `sent` are with the fabric.
+    /// The peer has pulled `wanted` bytes, of which the fabric has taken `sent`.
     Streaming {
         /// The receiver's request.
         receiver: u64,
@@ -292,12 +279,11 @@ pub(crate) enum Phase {
 /// The process that transfers an announced message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mover {
-    /// Undecided.
     Open,
     /// The sender, piece by piece; the receiver may take the rest at any time.
     Pieces,
     Sender,
-    /// The receiver, from the first byte on that the sender has not sent.
+    /// The receiver, from the first byte that the sender has not sent.
     Receiver,
 }
 
@@ -327,7 +313,7 @@ impl SendWork {
         }
     }
 
-    /// Whether the peer knows of the message and still has to report the match.
+    /// Whether the peer knows of the message and must still report the match.
     pub(crate) const fn is_unmatched(&self) -> bool {
         matches!(self.phase, Phase::Announced | Phase::Unacknowledged)
     }
@@ -379,7 +365,7 @@ impl Work {
         }
     }
 
-    /// The process of a send or receive; `None` for a receive from MPI_ANY_SOURCE.
+    /// `None` for a receive from MPI_ANY_SOURCE.
     pub(crate) fn peer(&self) -> Option<u32> {
         match self {
             Work::Send(w) => Some(w.to),
@@ -389,7 +375,7 @@ impl Work {
     }
 }
 
-/// A posted receive into contiguous memory, which is enough for most receives. Others are a
+/// A posted receive into contiguous memory, as most receives are. Other receives are a
 /// [`Work::Receive`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlainReceive {
@@ -409,10 +395,10 @@ impl PlainReceive {
 pub(crate) struct ReceiveWork {
     pub(crate) buffer: UserBuf,
     pub(crate) context: u32,
-    /// The requested source, and the sender after the match. `None`: any.
+    /// The requested source, then the sender of the matched message. `None`: any.
     pub(crate) from: Option<u32>,
     pub(crate) is_posted: bool,
-    /// Of the matched message; the length is in bytes.
+    /// Of the matched message, whose length is in bytes.
     pub(crate) tag: i32,
     pub(crate) length: u64,
     /// Bytes that will be stored, and bytes stored so far.
@@ -424,16 +410,15 @@ pub(crate) struct ReceiveWork {
 /// The state of a receive that a network may match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Posting {
-    /// The network does not have the receive, or is done with it.
+    /// The network does not have the receive, or has ended it.
     Here,
-    /// The receive waits for room in the network.
     Waiting,
     Posted,
     /// A message for the receive has arrived in a frame; the network is cancelling the receive.
     Contested,
-    /// The user has cancelled the receive; the network is cancelling it.
+    /// The program has cancelled the receive; the network is cancelling it.
     Cancelled,
-    /// A matched probe had taken the message; the network delivers it.
+    /// A matched probe has taken the message; the network delivers it.
     Probed,
 }
 

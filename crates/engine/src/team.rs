@@ -4,10 +4,10 @@ use oxmpi_wire::ContextId;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// From rank to process index and back.
+/// Ranks to process indices and back.
 #[derive(Debug, Clone)]
 pub enum RankMap {
-    /// Rank r is process r, for ranks below this number.
+    /// Rank r is process r, for this number of ranks.
     Identity(u32),
     Table {
         processes: Box<[u32]>,
@@ -16,7 +16,7 @@ pub enum RankMap {
 }
 
 impl RankMap {
-    /// The map in which rank r is `processes[r]`.
+    /// Rank r is `processes[r]`.
     pub fn new(processes: Vec<u32>) -> RankMap {
         if processes.iter().enumerate().all(|(r, p)| r as u32 == *p) {
             return RankMap::Identity(processes.len() as u32);
@@ -81,7 +81,8 @@ impl RankMap {
 pub struct Team {
     pub map: RankMap,
     pub rank: u32,
-    /// Global name of the point-to-point context; `id.collective()` names the collective one.
+    /// The global name of the point-to-point context; `id.collective()` is that of the collective
+    /// one.
     pub id: ContextId,
     /// This process's index of the point-to-point context.
     pub point_to_point: u32,
@@ -91,7 +92,7 @@ pub struct Team {
 }
 
 impl Team {
-    /// A team with the context pair `id`, which has these indices in this process.
+    /// A team with the context pair `id`, whose indices in this process are given.
     pub(crate) fn new(
         map: RankMap,
         rank: u32,

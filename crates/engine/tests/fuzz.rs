@@ -2,9 +2,9 @@
 //! paths that reorder.
 //!
 //! The model is the rule of MPI-5.0 section 3.5: of two messages of one sender that fit a receive,
-//! the receive takes the earlier, and of two receives that match a message, the earlier receive
-//! takes it. So no message may be left over, or taken by a later receive, while an earlier receive
-//! that matches it is open or took a later message of the same sender.
+//! the receive takes the earlier one; of two receives that match a message, the earlier receive
+//! takes it. So no message may be left, or be taken by a later receive, while an earlier receive
+//! that matches it is open or has taken a later message of the same sender.
 //!
 //! `OXMPI_FUZZ_SECONDS` (default 1) is the run time, `OXMPI_FUZZ_SEED` runs one seed.
 
@@ -27,7 +27,6 @@ use oxmpi_wire::{ContextId, Tags};
 const ROOM: usize = 3000;
 const RANKS: u32 = 4;
 
-/// A message in the model.
 #[derive(Debug)]
 struct ModelMessage {
     context: usize,
@@ -37,7 +36,6 @@ struct ModelMessage {
     cancelled: bool,
 }
 
-/// An active send.
 struct Leaving {
     from: u32,
     request: RequestId,
@@ -45,7 +43,6 @@ struct Leaving {
     withdrawn: bool,
 }
 
-/// A receive in the model.
 #[derive(Debug)]
 struct ModelReceive {
     context: usize,
@@ -66,7 +63,6 @@ impl ModelReceive {
     }
 }
 
-/// An active receive.
 struct Open {
     wanted: usize,
     request: RequestId,
@@ -74,20 +70,17 @@ struct Open {
     persistent: bool,
 }
 
-/// The memory of a receive buffer.
 enum Room {
     Owned(Owned<u8>),
     Plain(PlainBuf),
 }
 
 struct Fuzz {
-    /// Memory for plain receives, which is used again.
     plain: Vec<PlainBuf>,
     lanes: Lanes,
     random: Random,
-    /// The contexts of every rank.
     contexts: Vec<Vec<u32>>,
-    /// The ranks of a node, if the network matches messages of other nodes.
+    /// The number of ranks of a node, if the network matches messages of other nodes.
     matched_beyond: Option<u32>,
     sent: Vec<ModelMessage>,
     wanted: Vec<ModelReceive>,
@@ -102,9 +95,10 @@ fn content(number: usize, len: usize) -> Vec<u8> {
 
 impl Fuzz {
     fn new(seed: u64) -> Fuzz {
-        // Of the senders, all, those of the other node, or none use a network that matches.
+        // Messages of all senders, of those of the other node, or of none use a network that
+        // matches.
         let matched_beyond = [None, Some(2), Some(1)][seed as usize % 3];
-        // In every second run the tags can name only the first communicator.
+        // In every second run a tag can name only the first communicator.
         let last_context = if seed.is_multiple_of(2) { u32::MAX } else { 1 };
         let mut lanes =
             Lanes::new(RANKS, seed, LinkFaults { matched_beyond, last_context, ..rough() });
@@ -223,7 +217,6 @@ impl Fuzz {
         }
     }
 
-    /// Checks a complete receive against the model.
     fn complete(&mut self, wanted: usize, said: Completion, room: Room) {
         assert_eq!(said.fault, None);
         let data = match room {
@@ -253,7 +246,6 @@ impl Fuzz {
         self.wanted[wanted].got = Some(number);
     }
 
-    /// Queries all active receives; cancels some of them.
     fn query(&mut self) {
         let mut at = 0;
         while at < self.open.len() {
@@ -279,7 +271,6 @@ impl Fuzz {
         }
     }
 
-    /// Queries all active sends; may cancel some of them.
     fn query_sends(&mut self, may_cancel: bool) {
         let mut at = 0;
         while at < self.sends.len() {
@@ -301,7 +292,6 @@ impl Fuzz {
         }
     }
 
-    /// Checks the rule for every pair of a receive and a message.
     fn check(&self) {
         for (number, message) in self.sent.iter().enumerate() {
             let taken_by = self.wanted.iter().position(|w| w.got == Some(number));

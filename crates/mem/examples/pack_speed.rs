@@ -1,5 +1,5 @@
-//! Prints how fast layouts are packed and operands reduced, in GB/s of packed bytes, with a plain
-//! copy for comparison.
+//! Prints the speed of packing layouts and of reducing operands, in GB/s of packed bytes, with a
+//! plain copy for comparison.
 //!
 //! `cargo run --release -p oxmpi-mem --example pack_speed`
 
@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The time of one call in seconds, the shortest of several rounds.
+/// The shortest time of one call in several rounds, in seconds.
 fn seconds(mut call: impl FnMut()) -> f64 {
     let mut best = Duration::MAX;
     let mut calls = 1u32;

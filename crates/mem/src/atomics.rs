@@ -1,24 +1,23 @@
-//! Accumulates: operations on elements to which other processes and threads accumulate at the same
-//! time.
+//! Accumulates: operations on elements that other processes and threads change at the same time.
 //!
 //! Rules
 //! 1. An element of 1, 2, 4 or 8 bytes without padding, at a multiple of its size, is changed by an
 //!    atomic instruction. A call for several elements changes all elements of an aligned word of 8
-//!    bytes by one instruction, since an atomic instruction costs the same for each length. The
+//!    bytes by one instruction, as an atomic instruction costs the same for each length. The
 //!    processor orders atomic instructions of different lengths on the same bytes.
-//! 2. Every other element is changed under the *element lock*, a word of the window's process
-//!    ([`robust_lock`](oxmpi_shm::robust_lock)).
-//! 3. The element and its address in the window alone decide between rules 1 and 2. All processes
-//!    agree on the address modulo 8, since memory is mapped at multiples of a page. So all
-//!    accumulates of one datatype to an element are atomic with each other.
+//! 2. Every other element is changed under the *element lock*, a word of the process that owns the
+//!    window ([`robust_lock`](oxmpi_shm::robust_lock)).
+//! 3. The choice between rules 1 and 2 depends only on the element and its address in the window.
+//!    All processes agree on the address modulo 8, since memory is mapped at multiples of a page.
+//!    So all accumulates of one datatype to an element are atomic with each other.
 //! 4. A call for several elements also holds the element lock, but changes each element by rule 1,
-//!    since a call for one element does not take the lock. So other calls for several elements see
-//!    a change of up to a cache line as a whole. The standard promises this only for each element.
+//!    since a call for one element does not take the lock. So another such call sees a change of up
+//!    to a cache line as a whole. The standard promises this only for each element.
 //! 5. A long call releases the lock at some boundaries of cache lines.
-//! 6. If only one thread can change the elements (memory mapped only in a process with one thread),
-//!    plain instructions change them ([`Accumulator::apply_alone`]).
+//! 6. Plain instructions change elements that only one thread can change: memory mapped only in a
+//!    process with one thread ([`Accumulator::apply_alone`]).
 //! 7. A thread never waits while it holds the element lock. A process that dies with the lock
-//!    leaves elements half changed; the next process gets the lock.
+//!    leaves elements half changed; the next process acquires the lock.
 
 mod instruction;
 
@@ -57,8 +56,8 @@ macro_rules! atomic_elements {
         unsafe fn $name(a: &Accumulator, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
             const SIZE: usize = size_of::<$word>();
             for i in 0..n {
-                // SAFETY: element `i` of the `n`. It is aligned, so it can be used as an atomic. A
-                // plain access of the program at the same time is an error of the program (MPI-5.0
+                // SAFETY: element `i` of the `n`, aligned, so it can be used as an atomic. A plain
+                // access of the program at the same time is an error of the program (MPI-5.0
                 // section 12.7).
                 unsafe {
                     let element = &*right.add(i * SIZE).cast::<$atomic>();
@@ -150,8 +149,8 @@ impl Accumulator {
 
     /// Changes contiguous elements without padding; their old values go to `old`. `lock` acquires
     /// the element lock and is called only if the lock is needed. Panics if the elements have
-    /// padding, or the lengths differ or are no multiple of the element's. `left` may be empty for
-    /// [`ReduceOp::NoOp`].
+    /// padding, if the lengths differ, or if they are not multiples of the element's length. `left`
+    /// may be empty for [`ReduceOp::NoOp`].
     #[inline]
     pub fn apply<'l>(
         &self,
@@ -179,7 +178,7 @@ impl Accumulator {
         }
     }
 
-    /// As [`Accumulator::apply`], of elements that no other thread changes meanwhile (rule 6).
+    /// As [`Accumulator::apply`], for elements that no other thread changes meanwhile (rule 6).
     pub fn apply_alone(&self, left: Bytes<'_>, mut right: BytesMut<'_>, old: Option<BytesMut<'_>>) {
         let len = right.len();
         let operands = left.len() == len || self.op == ReduceOp::NoOp;
@@ -199,8 +198,8 @@ impl Accumulator {
     }
 
     /// Changes one element by an atomic instruction (rule 1). `false`: there is no such
-    /// instruction, and the element is unchanged. Safety: as for `atomic_8` with one element,
-    /// except that `right` may have any alignment.
+    /// instruction, and nothing has changed. Safety: as for `atomic_8` with one element, but
+    /// `right` may have any alignment.
     #[inline(always)]
     unsafe fn change_one(&self, left: *const u8, right: *mut u8, old: *mut u8) -> bool {
         // SAFETY: by the contract of this function; the alignment was checked.
@@ -216,8 +215,8 @@ impl Accumulator {
         true
     }
 
-    /// Changes elements under the element lock (rules 2 and 4). Safety: as for `atomic_8`, except
-    /// that `right` may have any alignment.
+    /// Changes elements under the element lock (rules 2 and 4). Safety: as for `atomic_8`, but
+    /// `right` may have any alignment.
     unsafe fn change(&self, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
         let in_word = 8 / self.size;
         if in_word < 2 || n < in_word || !self.is_atomic_at(right.addr()) {
@@ -238,8 +237,8 @@ impl Accumulator {
         };
         let ((left_words, right_words, old_words), (left_rest, right_rest, old_rest)) =
             (at(before), at(behind));
-        // SAFETY: by the contract of this function: the elements before the first word, in whole
-        // words, and after the last word are the `n` elements, and the words are aligned.
+        // SAFETY: by the contract of this function: the `n` elements are those before the first
+        // word, in whole words, and after the last word; the words are aligned.
         unsafe {
             self.change_each(left, right, old, before);
             atomic_8(self, left_words, right_words, old_words, words);
@@ -266,7 +265,8 @@ impl Accumulator {
         }
     }
 
-    /// As [`Accumulator::change`], with the lock released after each part (rule 5), and as safe.
+    /// As [`Accumulator::change`], but releases the lock after each part (rule 5). Safety: the
+    /// same.
     #[inline(never)]
     unsafe fn change_in_parts<'l>(
         &self,
@@ -295,8 +295,8 @@ impl Accumulator {
     /// Changes the elements of `target` from packed byte `from` on. The length is that of `old`, or
     /// that of `left` without `old`. Old values go to `old`. `lock` is as in
     /// [`Accumulator::apply`]. Fails if there is no memory for a copy of elements with padding.
-    /// Panics as [`Accumulator::apply`], except that elements may have padding; and if `target` has
-    /// fewer elements.
+    /// Panics as [`Accumulator::apply`] does, except that elements may have padding, and if
+    /// `target` has too few elements.
     pub fn accumulate<'l>(
         &self,
         left: Bytes<'_>,
@@ -326,7 +326,7 @@ impl Accumulator {
                 .map_or(std::ptr::null_mut(), |old| old.slice(done, bytes).as_mut_ptr());
             // SAFETY: `bytes` bytes are mapped at the block, and are whole elements: a layout never
             // cuts an element without padding, and `from` and `len` are multiples of its size.
-            // Operands and old values were sliced.
+            // Operands and old values are slices of these lengths.
             unsafe {
                 if len == self.size && self.change_one(operand, block, old) {
                 } else if bytes > PART_BYTES {
@@ -357,7 +357,7 @@ impl Accumulator {
         assert!(operands == len || self.op == ReduceOp::NoOp, "{operands} bytes for {len}");
     }
 
-    /// Accumulates to a copy of elements with padding under the lock, and copies it back.
+    /// Accumulates to a copy of elements with padding under the lock, then copies it back.
     fn padded<'l>(
         &self,
         left: Bytes<'_>,
@@ -384,8 +384,8 @@ impl Accumulator {
                 room.slice(0, bytes).as_bytes().copy_to(old.slice(at, bytes));
             }
             values.buf().unpack(0, room.slice(0, bytes).as_bytes());
-            // SAFETY: both scratch rooms have these elements with their padding. Only the padding
-            // of the last element is missing, and the loop does not touch padding.
+            // SAFETY: both scratch rooms have these elements with their padding, except that of the
+            // last element, and the loop does not touch padding.
             unsafe {
                 (self.run)(operands.buf().as_ptr(), values.buf().as_ptr(), bytes / self.size)
             };
@@ -410,9 +410,9 @@ impl Accumulator {
     }
 }
 
-/// Replaces one element by `new` if it is equal to `compare`; the old value goes to `old`. This is
-/// atomic with accumulates to elements of this size. `lock` is as in [`Accumulator::apply`]. Panics
-/// if the four lengths differ or exceed 16 bytes.
+/// Replaces one element by `new` if it is equal to `compare`; the old value goes to `old`. Atomic
+/// with accumulates to elements of this size. `lock` is as in [`Accumulator::apply`]. Panics if the
+/// four lengths differ or exceed 16 bytes.
 #[inline]
 pub fn compare_and_swap<'l>(
     new: Bytes<'_>,
@@ -473,7 +473,8 @@ mod tests {
     #[test]
     fn threads_lose_nothing_for_any_elements() {
         const EACH: u64 = 2000;
-        // At 0 an integer, 8 a float, 17 an unaligned integer, 32 a complex number, changed by all.
+        // All threads change an integer at 0, a float at 8, an unaligned integer at 17 and a
+        // complex number at 32.
         let memory = oxmpi_sys::memory::Memory::zeroed(64, 64).unwrap();
         let lock = AtomicU64::new(0);
         std::thread::scope(|scope| {
@@ -506,7 +507,7 @@ mod tests {
         assert_eq!(f64::from_ne_bytes(word(40)), 8.0 * EACH as f64);
     }
 
-    /// Rule 1: a call for several elements changes words, while other threads change elements.
+    /// A call for several elements changes words while other threads change elements (rule 1).
     #[test]
     fn words_of_small_elements_lose_nothing() {
         const EACH: u64 = 20_000;
@@ -546,7 +547,6 @@ mod tests {
         );
     }
 
-    /// A call for several small elements gives the result of single calls, at each offset.
     #[test]
     fn words_of_small_elements_change_as_the_elements_do() {
         let lock = AtomicU64::new(0);
@@ -700,7 +700,7 @@ mod tests {
                 let room = Some(BytesMut::from(&mut old[..]));
                 read.accumulate(Bytes::empty(), &target, 0, room, || held_by_0(&lock)).unwrap();
                 assert!(is_whole(&old), "{old:?} of two pieces");
-                // A longer call sees the change as a whole if it lies in one cache line or part.
+                // A longer call sees a change within one cache line or part as a whole.
                 let target = memory.bytes(1, 6000).unwrap();
                 let room = Some(BytesMut::from(&mut long[..]));
                 read.apply(Bytes::empty(), target, room, || held_by_0(&lock));

@@ -1,4 +1,4 @@
-//! The blocks of a layout one by one, in packed order. File views use them.
+//! The blocks of a layout one by one, in packed order, for file views.
 
 use crate::layout::Layout;
 use crate::program::{CopyProgram, Item};
@@ -15,7 +15,7 @@ pub struct LayoutBlock {
 /// Iterates over the blocks of one element from a packed byte on, without a list of them.
 #[derive(Clone, Debug)]
 pub struct LayoutBlocks {
-    /// The position in the program and in each program nested in it.
+    /// The position in the program and in each nested program.
     frames: Vec<Frame>,
     skip: usize,
 }
@@ -28,7 +28,7 @@ struct Frame {
     turn: usize,
 }
 
-/// The order in which the blocks of a layout lie in memory.
+/// The order in memory of the blocks of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockOrder {
     pub first: isize,
@@ -108,7 +108,7 @@ impl Layout {
         blocks
     }
 
-    /// The order of the blocks, if none begins before its predecessor and there are some.
+    /// The order of the blocks; `None` without blocks, or if one begins before its predecessor.
     pub fn order(&self) -> Option<BlockOrder> {
         order_of(self.program())
     }
@@ -212,7 +212,6 @@ mod tests {
         layout.blocks_from(from).map(|b| (b.offset, b.len)).collect()
     }
 
-    /// A struct of vectors, started at every packed byte.
     #[test]
     fn blocks_are_found_from_every_byte() {
         let byte = Layout::basic(1, 1);

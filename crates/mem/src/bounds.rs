@@ -1,13 +1,13 @@
 //! The size and the bounds of one element of a datatype (MPI-5.0 sections 5.1.6 to 5.1.8).
 //!
 //! A program can query nothing else of a datatype before it uses the type. So each constructor has
-//! its arithmetic here, and the [`Layout`](crate::layout::Layout), whose constructors have the same
-//! names, is computed at the first use.
+//! its arithmetic here, and the first use computes the [`Layout`](crate::layout::Layout), whose
+//! constructors have the same names.
 
 use crate::layout::LayoutError;
 
-/// Size and bounds of an element. The *true* bounds enclose the data. Lower bound and extent also
-/// count the padding of C compilers and the request of `MPI_Type_create_resized`.
+/// Size and bounds of an element. The *true* bounds enclose the data. Lower bound and extent
+/// include the padding of C compilers and the values of `MPI_Type_create_resized`.
 ///
 /// ```
 /// use oxmpi_mem::bounds::Bounds;
@@ -23,7 +23,7 @@ pub struct Bounds {
     true_lb: isize,
     true_ub: isize,
     align: usize,
-    /// Set by `resized`: such bounds win over those of the data in every type made of this one.
+    /// Set by `resized`: such bounds replace those of the data in every type made from this one.
     explicit: bool,
 }
 
@@ -98,8 +98,8 @@ impl Bounds {
     }
 
     /// Blocks of (elements, displacement), whose elements are `stride` apart; `in_bytes` converts
-    /// the least and the greatest shift to bytes. One pass with few instructions per block, since a
-    /// program may make long lists in an inner loop.
+    /// the least and the greatest shift to bytes. One pass with few instructions for each block,
+    /// since a program may make long lists in an inner loop.
     #[inline(always)]
     fn blocks(
         &self,
@@ -150,7 +150,8 @@ impl Bounds {
         all.bounds()
     }
 
-    /// The same data with new bounds in place of earlier explicit ones (`MPI_Type_create_resized`).
+    /// The same data with new bounds, which replace earlier explicit ones
+    /// (`MPI_Type_create_resized`).
     #[inline]
     pub fn resized(&self, lb: isize, extent: isize) -> Result<Bounds, LayoutError> {
         let ub = lb.checked_add(extent).ok_or(LayoutError::Overflow { what: "upper bound" })?;
@@ -181,7 +182,7 @@ impl Bounds {
         self.true_lb
     }
 
-    /// Bytes from the first data byte to the end of the last.
+    /// Bytes from the first data byte to the end of the last one.
     #[inline]
     pub fn true_extent(&self) -> isize {
         self.true_ub - self.true_lb
@@ -199,8 +200,8 @@ impl Bounds {
         product(count, self.size, "packed size")
     }
 
-    /// The range of the data of an array of `count` elements, as byte offsets from its address; (0,
-    /// 0) without data. Fails if an offset does not fit.
+    /// The range of the data of `count` elements, as byte offsets from the address of the array;
+    /// (0, 0) without data. Fails if an offset does not fit.
     pub fn span(&self, count: usize) -> Result<(isize, isize), LayoutError> {
         if count == 0 || self.size == 0 {
             return Ok((0, 0));
@@ -226,8 +227,8 @@ impl Bounds {
         self.size == 0 && !self.explicit
     }
 
-    /// The bounds of several copies of this element with `size` data bytes together; `shifts` has
-    /// the least and the greatest shift.
+    /// The bounds of several copies of this element, which have `size` data bytes together;
+    /// `shifts` has the least and the greatest shift.
     #[inline(always)]
     fn spread(&self, size: usize, shifts: (isize, isize)) -> Result<Bounds, LayoutError> {
         let overflow = LayoutError::Overflow { what: "extent" };
@@ -242,8 +243,8 @@ impl Bounds {
     }
 }
 
-/// The least and the greatest shift of `count` copies, `stride` apart, the first at `offset`, of a
-/// thing whose own shifts are in `range`.
+/// The least and the greatest shift of `count` copies, `stride` apart, the first at `offset`; the
+/// copied item has shifts in `range` itself.
 #[inline(always)]
 fn shifts_of(
     range: (isize, isize),
@@ -282,7 +283,6 @@ fn widen(bounds: &mut Option<(isize, isize)>, by: (isize, isize)) {
 struct Members {
     size: usize,
     data: Option<(isize, isize)>,
-    /// The bounds of all members with data.
     bounds: Option<(isize, isize)>,
     /// The bounds of all members with explicit bounds.
     marks: Option<(isize, isize)>,
@@ -310,11 +310,11 @@ impl Members {
         Ok(())
     }
 
-    /// The bounds follow MPI-5.0 section 5.1.6: explicit bounds win over those of the data. Without
-    /// them, the extent is rounded up to a multiple of the alignment, as a C compiler pads a
-    /// struct. The standard requests this in every constructor, with bounds from the data alone,
-    /// which gives the same for structs and their arrays. Vectors with strides that no compiler
-    /// makes lie within their extent here, and keep an extent that was set, as programs expect.
+    /// Explicit bounds replace those of the data (MPI-5.0 section 5.1.6). Without them, the extent
+    /// is rounded up to a multiple of the alignment, as a C compiler pads a struct. The standard
+    /// rounds in every constructor, from the bounds of the data alone, with the same result for
+    /// structs and their arrays. Vectors with strides that no compiler makes stay within their
+    /// extent here, and keep an extent that was set, as programs expect.
     fn bounds(self) -> Result<Bounds, LayoutError> {
         let overflow = LayoutError::Overflow { what: "extent" };
         let align = self.align.max(1);

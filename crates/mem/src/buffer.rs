@@ -1,8 +1,8 @@
 //! A user's buffer: an address, a count and a layout.
 //!
 //! The other crates see its *packed* bytes, numbered from 0 to [`packed_len`](UserBuf::packed_len):
-//! all elements in type-map order, without gaps. Any range can be packed or unpacked, in any order.
-//! A [`Cursor`] makes sequential access cheap for types of many blocks.
+//! all elements in type-map order, without gaps. Any range can be packed or unpacked, in any order;
+//! a [`Cursor`] makes sequential access cheap for types of many blocks.
 
 use crate::copy::{self, ResumePoint, Sides};
 use crate::device::{DeviceFault, DeviceMemory, RowJoiner, Rows};
@@ -12,8 +12,8 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The memory of `count` elements. Clones are cheap and name the same memory. Its methods take
-/// `&self` even to write: like [`Bytes`], it promises only that the memory is mapped.
+/// The memory of `count` elements. Clones are cheap and name the same memory. Methods that write
+/// take `&self`: like [`Bytes`], the value promises only that the memory is mapped.
 #[derive(Clone, Debug)]
 pub struct UserBuf {
     base: *mut u8,
@@ -47,7 +47,6 @@ enum DeviceElements {
 #[derive(Debug)]
 struct Device {
     memory: Box<dyn DeviceMemory>,
-    /// The address that the program gave.
     address: u64,
     /// The driver's number of the first failure; 0 without failure.
     failure: AtomicI32,
@@ -56,7 +55,7 @@ struct Device {
 impl Device {
     fn note(&self, result: Result<(), i32>) {
         if let Err(code) = result {
-            // Relaxed: the completion of the operation is ordered after all copies by other means.
+            // Relaxed: other means order the completion of the operation after all copies.
             let _ = self.failure.compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -68,8 +67,8 @@ impl DeviceShape {
     }
 }
 
-/// Contiguous memory of a user, which most buffers are: a plain value without a reference count.
-/// Like [`UserBuf`], it promises only that the memory is mapped.
+/// Contiguous memory of a user, as most buffers are: a plain value without a reference count. Like
+/// [`UserBuf`], it promises only that the memory is mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainBuf {
     start: *mut u8,
@@ -141,14 +140,15 @@ impl From<PlainBuf> for UserBuf {
     }
 }
 
-// SAFETY: a UserBuf is an address and facts about it. Its maker promised that the memory is mapped
-// while any clone lives, on every thread. Accesses are plain copies; if the program writes the same
-// bytes meanwhile, that is an error of the program, and no code relies on the copied value.
+// SAFETY: a UserBuf is an address and facts about it. Its maker has promised that the memory is
+// mapped while any clone lives, on every thread. Accesses are plain copies. If the program writes
+// the same bytes meanwhile, that is an error of the program, and no code relies on the copied
+// value.
 unsafe impl Send for UserBuf {}
 // SAFETY: as for Send; a shared UserBuf can do nothing that a sent clone cannot.
 unsafe impl Sync for UserBuf {}
 
-/// A position in the packed bytes, with the next block. For another buffer it is valid but slower.
+/// A position in the packed bytes, with the next block. In another buffer it is valid but slower.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor {
     offset: usize,
@@ -170,8 +170,8 @@ impl Cursor {
 
 impl UserBuf {
     /// `count` elements of `layout`, the first at `base`, which may be null with absolute
-    /// displacements (`MPI_BOTTOM`). Panics if the packed size exceeds `isize::MAX`, which mapped
-    /// memory reaches only with overlapping elements.
+    /// displacements (`MPI_BOTTOM`). Panics if the packed size exceeds `isize::MAX`, which only
+    /// overlapping elements can reach.
     ///
     /// # Safety
     /// All data bytes of these elements are mapped, readable and, if the buffer is received into,
@@ -228,12 +228,12 @@ impl UserBuf {
         }
     }
 
-    /// The same buffer, which also keeps `lease` alive.
+    /// The buffer, which also keeps `lease` alive.
     pub fn with_lease(self, lease: Arc<Lease>) -> UserBuf {
         UserBuf { lease: Some(lease), ..self }
     }
 
-    /// The same buffer; a write to it panics.
+    /// The buffer; writes to it panic.
     pub fn read_only(self) -> UserBuf {
         UserBuf { read_only: true, ..self }
     }
@@ -331,8 +331,8 @@ impl UserBuf {
             .then(|| self.elements(start / size, len / size))
     }
 
-    /// The same memory as `count` elements of `layout`. Fails if data of these lie outside this
-    /// buffer, which must be contiguous.
+    /// The memory as `count` elements of `layout`. Fails if their data exceed this buffer, which
+    /// must be contiguous.
     pub fn cast(&self, count: usize, layout: &Arc<Layout>) -> Result<UserBuf, LayoutError> {
         let outside = LayoutError::Overflow { what: "place in the buffer" };
         let (from, to) = layout.span(count)?;
@@ -379,7 +379,7 @@ impl UserBuf {
         Some(unsafe { BytesMut::from_raw(start, self.packed_len()) })
     }
 
-    /// The same memory as a plain value, if it is contiguous, writable and without a lease.
+    /// The memory as a plain value, if it is contiguous, writable and without a lease.
     #[inline]
     pub fn as_plain(&self) -> Option<PlainBuf> {
         if self.read_only || self.lease.is_some() {
@@ -423,10 +423,10 @@ impl UserBuf {
         }
     }
 
-    /// The addresses of the first blocks of data, at most `most` of them.
+    /// The addresses of the first blocks of data, at most `most`.
     pub fn data_blocks(&self, most: usize) -> Vec<std::ops::Range<usize>> {
         let mut found = Vec::new();
-        // One byte suffices to find the first block. Contiguous data are one block.
+        // One byte suffices to find the first block; contiguous data are one block.
         let len = if most == 1 && self.one_piece().is_none() {
             self.packed_len().min(1)
         } else {
@@ -459,13 +459,13 @@ impl UserBuf {
         self.pack_next(&mut Cursor::at(offset), to);
     }
 
-    /// Copies `from` to the packed bytes from `offset` on. Panics without room or if read-only.
+    /// Copies `from` to the packed bytes from `offset` on. Panics without room, or if read-only.
     #[inline]
     pub fn unpack(&self, offset: usize, from: Bytes<'_>) {
         self.unpack_next(&mut Cursor::at(offset), from);
     }
 
-    /// Like [`pack`](Self::pack) from the cursor on; advances the cursor.
+    /// [`pack`](Self::pack) from the cursor on; advances the cursor.
     #[inline]
     pub fn pack_next(&self, cursor: &mut Cursor, mut to: BytesMut<'_>) {
         let len = to.len();
@@ -473,7 +473,7 @@ impl UserBuf {
         unsafe { self.transfer::<true>(cursor, to.as_mut_ptr(), len) }
     }
 
-    /// Like [`unpack`](Self::unpack) from the cursor on; advances the cursor.
+    /// [`unpack`](Self::unpack) from the cursor on; advances the cursor.
     #[inline]
     pub fn unpack_next(&self, cursor: &mut Cursor, from: Bytes<'_>) {
         self.assert_writable();
@@ -481,7 +481,7 @@ impl UserBuf {
         unsafe { self.transfer::<false>(cursor, from.as_ptr().cast_mut(), from.len()) }
     }
 
-    /// Safety: `packed` is valid for `len` bytes, to write for `PACK`; else the buffer is writable.
+    /// Safety: `packed` has `len` bytes, writable for `PACK`; otherwise the buffer is writable.
     #[inline]
     unsafe fn transfer<const PACK: bool>(&self, cursor: &mut Cursor, packed: *mut u8, len: usize) {
         let (from, total) = (cursor.offset, self.packed_len());
@@ -520,7 +520,7 @@ impl UserBuf {
         }
     }
 
-    /// As [`transfer`](Self::transfer), by the driver. Safety: as for [`transfer`](Self::transfer).
+    /// [`transfer`](Self::transfer) by the driver. Safety: as for [`transfer`](Self::transfer).
     #[cold]
     unsafe fn transfer_on_device<const PACK: bool>(
         &self,
@@ -554,7 +554,7 @@ impl UserBuf {
         }
     }
 
-    /// The same elements in the memory of a device, which only `memory` reads and writes.
+    /// The elements in the memory of a device, which only `memory` reads and writes.
     pub fn on_device(self, memory: Box<dyn DeviceMemory>) -> UserBuf {
         let elements = match &self.shape {
             BufferShape::Contiguous { size } => DeviceElements::Contiguous(*size),
@@ -568,7 +568,7 @@ impl UserBuf {
         UserBuf { shape, ..self }
     }
 
-    /// Whether the data are contiguous in a device and longer than [`STAGED_MAX`]: then an
+    /// Whether the data are contiguous in a device and longer than [`STAGED_MAX`], so that an
     /// operation reads them in parts while it runs.
     pub fn is_read_ahead(&self) -> bool {
         match &self.shape {
@@ -586,7 +586,7 @@ impl UserBuf {
         matches!(self.shape, BufferShape::Device(_))
     }
 
-    /// Lets a device delay writes until [`settle`](Self::settle), which the operation will call.
+    /// Lets a device delay writes until [`settle`](Self::settle), which the operation must call.
     #[inline]
     pub fn writes_behind(mut self) -> UserBuf {
         if let BufferShape::Device(shape) = &mut self.shape {
@@ -604,7 +604,7 @@ impl UserBuf {
         }
     }
 
-    /// Discards data read ahead, which may be old, and earlier failures: a new operation begins.
+    /// Discards data read ahead and earlier failures, before a new operation.
     #[inline]
     pub fn renew(&self) {
         if let BufferShape::Device(shape) = &self.shape {
@@ -613,7 +613,7 @@ impl UserBuf {
         }
     }
 
-    /// As [`renew`](Self::renew) for a further part of an operation, keeping failures.
+    /// [`renew`](Self::renew) for a further part of an operation: keeps failures.
     #[inline]
     pub fn refresh(&self) {
         if let BufferShape::Device(shape) = &self.shape {
@@ -621,7 +621,7 @@ impl UserBuf {
         }
     }
 
-    /// Room in memory of this process for the elements of a device buffer, with the same gaps.
+    /// Memory of this process for the elements of a device buffer, with the same gaps.
     pub fn twin(&self) -> Result<Option<UserBuf>, ScratchError> {
         let BufferShape::Device(shape) = &self.shape else { return Ok(None) };
         match &shape.elements {
@@ -639,7 +639,7 @@ impl UserBuf {
         }
     }
 
-    /// A packed copy of the data in memory of this process. `None`: the data are there already.
+    /// A packed copy of the data in memory of this process. `None`: they are there already.
     pub fn staged(&self) -> Option<Result<UserBuf, StagingError>> {
         if !self.is_on_device() {
             return None;
@@ -693,7 +693,7 @@ impl From<DeviceFault> for StagingError {
     }
 }
 
-/// The reason why a device's data could not be staged.
+/// The reason why the data of a device could not be copied to memory of this process.
 #[derive(Clone, Copy, Debug)]
 pub enum StagingError {
     Room(ScratchError),
@@ -712,7 +712,7 @@ impl Device {
 }
 
 impl UserBuf {
-    /// As [`copy_from`](Self::copy_from), in parts long enough for a call of the driver.
+    /// [`copy_from`](Self::copy_from), in parts that are long enough for a call of the driver.
     #[cold]
     fn copy_by_driver(&self, offset: usize, other: &UserBuf, other_offset: usize, len: usize) {
         let mut bounce = vec![0; len.min(STAGED_MAX)];
@@ -724,7 +724,7 @@ impl UserBuf {
     }
 }
 
-/// The longest device data, in bytes, that are copied as a whole before an operation sends them.
+/// The longest data of a device, in bytes, that are copied as a whole before they are sent.
 pub const STAGED_MAX: usize = 512 << 10;
 
 impl Layout {
@@ -749,7 +749,7 @@ impl Layout {
         unsafe { self.whole_elements::<false>(base, from.as_ptr().cast_mut(), from.len()) }
     }
 
-    /// Safety: the elements' data and `len` packed bytes are mapped; the target is writable.
+    /// Safety: the data of the elements and `len` packed bytes are mapped; the target is writable.
     #[inline]
     unsafe fn whole_elements<const PACK: bool>(&self, user: *mut u8, packed: *mut u8, len: usize) {
         if len == 0 {

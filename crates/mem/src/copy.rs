@@ -1,8 +1,8 @@
 //! Runs a copy program between a user's memory and its packed form, in either direction, for any
 //! packed range.
 //!
-//! Most time is spent in [`equal_blocks`]: a grid of blocks at one stride in memory and another in
-//! the packed form, or a list of blocks. An array of small structs is copied member by member over
+//! Most time is spent in [`equal_blocks`], on a grid of blocks (one stride in memory and another in
+//! the packed form) or a list of blocks. An array of small structs is copied member by member over
 //! a tile of elements, so that the grid is long.
 
 use crate::program::{BlockRun, CopyProgram, Gather, Item, Scatter};
@@ -11,18 +11,17 @@ use oxmpi_sys::bytes::{Bytes, BytesMut, PLAIN_COPY_BYTES};
 /// The bytes of the wider side that a tile spans, so that both sides stay in the first-level cache.
 const TILE_BYTES: usize = 8 << 10;
 
-/// The position of a sequential reader, so that its next part is found without a search.
+/// The position of a sequential reader, which finds its next part without a search.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ResumePoint {
     element: usize,
     item: usize,
 }
 
-/// The two sides of a copy. `PACK`: from the user's memory to the packed form; otherwise back.
+/// The two sides of a copy: from the user's memory to the packed form if `PACK`, otherwise back.
 #[derive(Clone, Copy)]
 pub(crate) struct Sides<const PACK: bool> {
     pub(crate) user: *mut u8,
-    /// Only read if not `PACK`; the user's side is only read if `PACK`.
     pub(crate) packed: *mut u8,
 }
 
@@ -45,13 +44,13 @@ impl<const PACK: bool> Sides<PACK> {
         unsafe { Bytes::from_raw(from, len).copy_to(BytesMut::from_raw(to, len)) }
     }
 
-    /// Copies `len` bytes, fewer than [`PLAIN_COPY_BYTES`], by the C library: one call less than
-    /// [`bytes`](Self::bytes). Safety: as for [`bytes`](Self::bytes).
+    /// Copies `len` bytes, fewer than [`PLAIN_COPY_BYTES`], by the C library directly. Safety: as
+    /// for [`bytes`](Self::bytes).
     #[inline(always)]
     unsafe fn block(self, len: usize) {
         let (from, to) = self.ends();
-        // SAFETY: as the caller promises. `copy` and not `copy_nonoverlapping`: a program may name
-        // overlapping memory, which is its error and must not become undefined behaviour here.
+        // SAFETY: as the caller promises. Not `copy_nonoverlapping`: a program may erroneously name
+        // overlapping memory, which must not be undefined behaviour here.
         unsafe { std::ptr::copy(from, to, len) }
     }
 
@@ -76,7 +75,7 @@ impl<const PACK: bool> Sides<PACK> {
         }
     }
 
-    /// Copies `len` bytes, fast for few. Safety: as for [`bytes`](Self::bytes).
+    /// Copies `len` bytes; fast for few bytes. Safety: as for [`bytes`](Self::bytes).
     #[inline(always)]
     unsafe fn few(self, len: usize) {
         // SAFETY: as the caller promises, the lengths by the pattern of the arm.
@@ -144,7 +143,7 @@ impl EqualBlocks for Scattered<'_> {
     }
 }
 
-/// Copies blocks of one length; their positions count from `sides`. Safety: every block is mapped
+/// Copies blocks of one length, at positions that count from `sides`. Safety: every block is mapped
 /// on both sides, the target writable.
 #[inline]
 unsafe fn equal_blocks<const PACK: bool>(s: Sides<PACK>, g: impl EqualBlocks) {
@@ -171,9 +170,8 @@ unsafe fn equal_blocks<const PACK: bool>(s: Sides<PACK>, g: impl EqualBlocks) {
     }
 }
 
-/// Copies `count` whole elements, `extent` apart, the first at `sides`. Safety: all data of these
-/// elements are mapped in the user's memory, and `count * program.size()` packed bytes; the target
-/// is writable.
+/// Copies `count` whole elements, `extent` apart, the first at `sides`. Safety: all their data are
+/// mapped in the user's memory, and `count * program.size()` packed bytes; the target is writable.
 unsafe fn whole<const PACK: bool>(
     program: &CopyProgram,
     sides: Sides<PACK>,
@@ -227,9 +225,9 @@ unsafe fn whole<const PACK: bool>(
     }
 }
 
-/// Copies one run of each of `n` elements. The inner loop goes over blocks or elements, whichever
-/// are more. Safety: the run's blocks in all `n` elements are mapped on both sides, the target
-/// writable.
+/// Copies one run of each of `n` elements. The inner loop goes over blocks or over elements,
+/// whichever are more. Safety: the run's blocks of all `n` elements are mapped on both sides, the
+/// target writable.
 unsafe fn run_of_each<const PACK: bool>(
     run: &BlockRun,
     s: Sides<PACK>,
@@ -262,8 +260,8 @@ unsafe fn run_of_each<const PACK: bool>(
     }
 }
 
-/// As [`run_of_each`], of blocks at no regular pattern; `s` is where their offsets are counted
-/// from. Safety: as for [`run_of_each`].
+/// [`run_of_each`] for blocks in no regular pattern, whose offsets count from `s`. Safety: as for
+/// [`run_of_each`].
 unsafe fn scatter_of_each<const PACK: bool>(
     list: &Scatter,
     s: Sides<PACK>,
@@ -287,7 +285,7 @@ unsafe fn scatter_of_each<const PACK: bool>(
     }
 }
 
-/// As [`scatter_of_each`], for blocks of different lengths. Safety: as for [`run_of_each`].
+/// [`scatter_of_each`] for blocks of different lengths. Safety: as for [`run_of_each`].
 unsafe fn gather_of_each<const PACK: bool>(
     list: &Gather,
     s: Sides<PACK>,
@@ -317,7 +315,7 @@ unsafe fn gather_of_each<const PACK: bool>(
 
 /// Copies packed bytes `from..to` of one element at `user`; `packed` is the address of byte `from`.
 /// The search starts at item `hint`, which becomes the item of the last copied byte. Safety: as for
-/// [`whole`], for the data of that range, which lies within the element.
+/// [`whole`], for the data of that range, which is within the element.
 unsafe fn part<const PACK: bool>(
     program: &CopyProgram,
     sides: Sides<PACK>,
@@ -402,7 +400,7 @@ unsafe fn part_of_run<const PACK: bool>(
     }
 }
 
-/// As [`part_of_run`], for blocks in no regular pattern. Safety: as for [`part`].
+/// [`part_of_run`] for blocks in no regular pattern. Safety: as for [`part`].
 unsafe fn part_of_scatter<const PACK: bool>(
     list: &Scatter,
     sides: Sides<PACK>,
@@ -433,7 +431,7 @@ unsafe fn part_of_scatter<const PACK: bool>(
     }
 }
 
-/// As [`part_of_scatter`], for blocks of different lengths. Safety: as for [`part`].
+/// [`part_of_scatter`] for blocks of different lengths. Safety: as for [`part`].
 unsafe fn part_of_gather<const PACK: bool>(
     list: &Gather,
     sides: Sides<PACK>,
@@ -455,9 +453,9 @@ unsafe fn part_of_gather<const PACK: bool>(
     }
 }
 
-/// Copies packed bytes `from..to` of an array of elements that begins at `sides.user`;
-/// `sides.packed` is the address of byte `from`. `place` is a guess of the position; the function
-/// checks and advances it. Safety: as for [`whole`], for the data of that range.
+/// Copies packed bytes `from..to` of an array of elements at `sides.user`; `sides.packed` is the
+/// address of byte `from`. `place` is a guess of the position, which the function checks and
+/// advances. Safety: as for [`whole`], for the data of that range.
 pub(crate) unsafe fn elements<const PACK: bool>(
     program: &CopyProgram,
     sides: Sides<PACK>,

@@ -1,14 +1,13 @@
-//! Memory of a device, such as an accelerator: loads, stores and system calls of this process do
-//! not reach it; a driver copies it.
+//! Memory of a device, such as an accelerator. Only a driver copies it: loads, stores and system
+//! calls of this process do not reach it.
 //!
 //! A [`UserBuf`](crate::buffer::UserBuf) of such memory
 //! ([`UserBuf::on_device`](crate::buffer::UserBuf::on_device)) is packed and unpacked like any
-//! other, in any ranges. It reports that it is not contiguous, so code that would access contiguous
-//! memory in place packs it.
+//! other. It reports that it is not contiguous, so code that would use contiguous memory in place
+//! packs it.
 //!
-//! Packing cannot fail, but a driver can. The first failure is kept, and the completion of the
-//! operation gets it by [`UserBuf::settle`](crate::buffer::UserBuf::settle). Data that could not be
-//! read are zeros.
+//! Packing cannot fail, but a driver can. [`UserBuf::settle`](crate::buffer::UserBuf::settle)
+//! returns the first failure to the operation. Data that could not be read are zeros.
 
 use std::fmt;
 
@@ -30,8 +29,8 @@ pub trait DeviceMemory: Send + Sync + fmt::Debug {
     unsafe fn read(&self, from: *const u8, to: *mut u8, len: usize) -> Result<(), i32>;
 
     /// Copies `len` bytes at `from` to the device at `to`. The write may complete as late as
-    /// [`settle`](DeviceMemory::settle), but `from` may be reused at once. An error may be of an
-    /// earlier write.
+    /// [`settle`](DeviceMemory::settle), but `from` may be reused at once. An error may belong to
+    /// an earlier write.
     ///
     /// # Safety
     /// `from` is readable for `len` bytes.
@@ -52,7 +51,7 @@ pub trait DeviceMemory: Send + Sync + fmt::Debug {
     /// Waits until the device has all written data.
     fn settle(&self) -> Result<(), i32>;
 
-    /// Discards data that were read ahead, since the program may have changed the memory.
+    /// Discards data that were read ahead, as the program may have changed the memory.
     fn renew(&self) -> Result<(), i32>;
 }
 
@@ -104,7 +103,7 @@ impl<F: FnMut(*mut u8, usize, Rows)> RowJoiner<F> {
     }
 }
 
-/// Drivers limit the distance of rows (CUDA to a few GiB); beyond it rows are copied singly.
+/// Drivers limit the pitch (CUDA to a few GiB). Rows further apart are copied singly.
 const MOST_PITCH: usize = 1 << 30;
 
 #[cfg(test)]
@@ -130,7 +129,7 @@ mod tests {
         ];
         blocks.iter().for_each(|(at, len)| joiner.add(std::ptr::without_provenance_mut(*at), *len));
         joiner.end();
-        // 100 and 104 join to one block, and begin the rows, as 200 lies 100 behind it.
+        // 100 and 104 join to one block of 8 bytes, which begins the rows, as 200 is 100 behind it.
         let expected = [
             (100, 0, (8, 2, 100)),
             (216, 16, (8, 2, 16)),

@@ -1,6 +1,6 @@
 //! Types of safe Rust whose values are messages, and which of their bytes are data.
 //!
-//! An [`ElementShape`] names the data bytes at compile time. Padding may be uninitialised and so is
+//! An [`ElementShape`] has the data bytes at compile time. Padding may be uninitialised and is
 //! never read. A type without padding is [whole](ElementShape::is_whole) and is sent as contiguous
 //! bytes; each other type has one [`Layout`].
 
@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 ///
 /// # Safety
 /// [`SHAPE`](Element::SHAPE) is the shape of this type: each of its data bytes is initialised in
-/// every value of the type, and any pattern of them, with any other bytes, is a value.
+/// every value of the type, and every pattern of data bytes, with any padding, is a value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an element of a message",
     label = "not an element",
@@ -31,7 +31,7 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {
     const SHAPE: ElementShape;
 }
 
-/// A type all of whose bytes are data.
+/// A type whose bytes are all data.
 ///
 /// # Safety
 /// Its shape is [whole](ElementShape::is_whole).
@@ -220,7 +220,7 @@ impl ElementShape {
     }
 }
 
-/// The layout of a type, made once per process.
+/// The layout of a type, made once in a process.
 pub fn layout_of<T: Element>() -> Arc<Layout> {
     static MADE: OnceLock<RwLock<HashMap<TypeId, Arc<Layout>>>> = OnceLock::new();
     let (made, id) = (MADE.get_or_init(RwLock::default), TypeId::of::<T>());

@@ -7,11 +7,11 @@ use oxmpi_sys::bytes::BytesMut;
 use oxmpi_sys::memory::Memory;
 use std::sync::Arc;
 
-/// Exposed memory: that of the program, or memory of a peer that is mapped here.
+/// Exposed memory of this process, or memory of a peer that is mapped here.
 #[derive(Clone, Debug)]
 pub struct Exposed {
     plain: PlainBuf,
-    /// Keeps the memory mapped; `None` if the program does.
+    /// Keeps the memory mapped; `None` if the program keeps it.
     memory: Option<Memory>,
 }
 
@@ -23,8 +23,7 @@ impl From<PlainBuf> for Exposed {
 
 impl From<Memory> for Exposed {
     fn from(memory: Memory) -> Exposed {
-        // SAFETY: the bytes are mapped and writable as long as `memory`, which lies next to the
-        // value.
+        // SAFETY: the bytes are mapped and writable as long as `memory`, which the value contains.
         let plain = unsafe { PlainBuf::new(memory.start().as_ptr(), memory.len()) };
         Exposed { plain, memory: Some(memory) }
     }
@@ -33,7 +32,7 @@ impl From<Memory> for Exposed {
 impl Exposed {
     pub const NONE: Exposed = Exposed { plain: PlainBuf::EMPTY, memory: None };
 
-    /// The address of the first byte in this process.
+    /// The address in this process.
     #[inline]
     pub fn address(&self) -> usize {
         self.plain.start().expose_provenance()
@@ -66,7 +65,7 @@ impl Exposed {
         Some(unsafe { BytesMut::from_raw(self.plain.start().wrapping_add(offset), len) })
     }
 
-    /// `count` elements of `layout`, element 0 at `offset`. Fails if some data lie outside.
+    /// `count` elements of `layout`, element 0 at `offset`. Fails if some data are outside.
     pub fn elements(
         &self,
         offset: isize,
@@ -81,8 +80,8 @@ impl Exposed {
         if from < 0 || to > self.len().cast_signed() {
             return Err(outside);
         }
-        // SAFETY: all data lie inside of the bytes that `plain` names; these are mapped as long as
-        // the program promises, or as the lease keeps them.
+        // SAFETY: all data are inside the bytes of `plain`, which are mapped as long as the program
+        // promises, or as the lease keeps them.
         let buffer =
             unsafe { UserBuf::new(self.plain.start().wrapping_offset(offset), count, layout) };
         Ok(match &self.memory {
@@ -92,7 +91,7 @@ impl Exposed {
     }
 
     /// `count` elements of `layout`, element 0 at `address`, in several regions of the program's
-    /// memory, also across adjacent ones. Fails if some data lie outside.
+    /// memory, which may be adjacent. Fails if some data are outside.
     pub fn elements_among(
         regions: &[&Exposed],
         address: usize,
@@ -106,8 +105,8 @@ impl Exposed {
             return Err(outside);
         }
         let start = std::ptr::with_exposed_provenance_mut::<u8>(address);
-        // SAFETY: the buffer is returned only if all data lie inside of bytes that the regions
-        // name, which are mapped as long as the program promises.
+        // SAFETY: the buffer is returned only if all data are inside the bytes of the regions,
+        // which are mapped as long as the program promises.
         let buffer = unsafe { UserBuf::new(start, count, layout) };
         let inside = |at: *mut u8, len: usize| {
             let (mut at, end) = (at.addr(), at.addr() + len);
@@ -134,7 +133,7 @@ impl Exposed {
     }
 }
 
-/// The bytes of data after which [`Exposed::elements_among`] checks whether any was outside.
+/// The number of data bytes after which [`Exposed::elements_among`] checks that all were inside.
 const CHECKED_AT_ONCE: usize = 4096;
 
 #[cfg(test)]

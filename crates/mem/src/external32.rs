@@ -1,11 +1,11 @@
-//! The representation "external32": the form of each basic element in a file or message that any
-//! machine can read.
+//! The representation "external32" of basic elements, in files and messages that any machine can
+//! read.
 //!
-//! MPI-5.0 section 14.5.2 defines it: all numbers are big-endian, integers in two's complement,
-//! floating point in the formats of IEEE 754. The size of a type may differ from the size in memory
+//! MPI-5.0 section 14.5.2 defines it: numbers are big-endian, integers in two's complement,
+//! floating point in the formats of IEEE 754. The size of a type may differ from its size in memory
 //! (C's `long` has 4 bytes, `wchar_t` 2). An [`ExternalElement`] has the conversion of one type.
 
-/// A basic element of a datatype, as `MPI_Get_elements` counts them: a number, or a complex number.
+/// A basic element as `MPI_Get_elements` counts them: a number, or a complex number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExternalElement {
     native: u8,
@@ -15,7 +15,7 @@ pub struct ExternalElement {
     conversion: Conversion,
 }
 
-/// The change of a number besides the order of its bytes.
+/// The change of a number apart from the order of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Conversion {
     None,
@@ -63,7 +63,7 @@ impl ExternalElement {
     }
 
     /// Converts all elements to external32. An integer that does not fit loses high bits and keeps
-    /// its sign, as the standard advises.
+    /// its sign (the advice of the standard).
     pub fn encode(&self, from: &[u8], to: &mut [u8]) {
         self.each(from, self.native, to, self.external, |native, external| match self.conversion {
             Conversion::None => reversed(native, external),
@@ -127,7 +127,7 @@ impl ExternalElement {
     }
 }
 
-/// In reverse order: the machine is little-endian, as the standard ABI's are.
+/// The machine is little-endian, as in the standard ABI.
 fn reversed(from: &[u8], to: &mut [u8]) {
     for (to, from) in to.iter_mut().zip(from.iter().rev()) {
         *to = *from;
@@ -135,7 +135,7 @@ fn reversed(from: &[u8], to: &mut [u8]) {
 }
 
 const EXPONENT: u16 = 0x7fff;
-/// The leading bit of an 80-bit significand, which binary128 leaves out.
+/// The leading bit of an 80-bit significand, which binary128 does not store.
 const INTEGER_BIT: u64 = 1 << 63;
 const MORE_BITS: u32 = 112 - 63;
 const QUIET: u128 = 1 << 111;
@@ -151,10 +151,10 @@ fn widened(native: &[u8]) -> u128 {
     let with = |exponent: u16| sign | u128::from(exponent) << 112 | fraction;
     let whole = significand & INTEGER_BIT != 0;
     match (exponent, whole) {
-        // A pseudo-denormal (integer bit set): it has the least normal exponent.
+        // A pseudo-denormal (integer bit set) has the least normal exponent.
         (0, true) => with(1),
         (0, false) | (_, true) => with(exponent),
-        // No number of this format ("unnormal"): the x87 unit takes it for a NaN.
+        // An "unnormal", which the x87 unit takes for a NaN.
         (_, false) => sign | u128::from(EXPONENT) << 112 | QUIET,
     }
 }
@@ -179,7 +179,7 @@ fn narrowed(quad: u128) -> (u64, u16) {
     match (exponent, carried) {
         (0, false) => (rounded, sign),
         (0, true) => (rounded, sign | 1),
-        // Rounding carried to the next power of two, or to infinity.
+        // Rounding has carried to the next power of two, or to infinity.
         (_, true) => (INTEGER_BIT, sign | (exponent + 1)),
         (_, false) => (rounded | INTEGER_BIT, sign | exponent),
     }

@@ -3,7 +3,7 @@
 //! [`kernel`] finds the loop for a predefined operation and the representation of an element. The
 //! crate `objects` decides for which *datatypes* an operation is defined (MPI-5.0 section 6.9.2).
 //! On x86-64 the compiler makes two loops of one generic function, for the base instruction set and
-//! for AVX2. Both give the same bits, since no loop reassociates or fuses.
+//! for AVX2. Their results have the same bits, since no loop reassociates or fuses.
 //!
 //! Elements are read and written at any alignment. Padding (of the value-and-index pairs of
 //! `MPI_MINLOC`) is neither read nor written.
@@ -42,7 +42,7 @@ pub enum Scalar {
     C64,
     C80,
     C128,
-    /// Truth value in 1 byte (C `bool`, Fortran `LOGICAL*1`): 0 is false, each other value true.
+    /// Truth value in 1 byte (C `bool`, Fortran `LOGICAL*1`): 0 is false, any other value is true.
     Bool8,
     Bool16,
     /// Fortran's default `LOGICAL`.
@@ -87,13 +87,13 @@ pub enum ReduceOp {
     Band,
     Bor,
     Bxor,
-    /// Gives 0 or 1, as the other two logical operations.
+    /// Gives 0 or 1, as do `Lor` and `Lxor`.
     Land,
     Lor,
     Lxor,
-    /// The smaller value, and of equal ones the lower index.
+    /// The smaller value; of equal values the lower index.
     MinLoc,
-    /// The larger value, and of equal ones the lower index.
+    /// The larger value; of equal values the lower index.
     MaxLoc,
     Replace,
     NoOp,
@@ -109,7 +109,6 @@ impl ReduceOp {
 /// The loop over `n` elements each; `left` and `right` are the same memory or do not overlap.
 pub type Loop = unsafe fn(left: *const u8, right: *mut u8, n: usize);
 
-/// As [`Loop`], with the result elsewhere.
 type LoopApart = unsafe fn(left: *const u8, right: *const u8, result: *mut u8, n: usize);
 
 #[derive(Clone, Copy, Debug)]
@@ -135,12 +134,10 @@ pub struct Kernel {
 pub enum ReduceError {
     #[error("the operands of a reduction have {left} and {right} packed bytes")]
     Lengths { left: usize, right: usize },
-    /// The packed bytes are no whole number of elements.
     #[error("{bytes} packed bytes are not a number of elements of {size} bytes")]
     Partial { bytes: usize, size: usize },
     #[error("elements of {size} bytes in {extent} cannot be reduced inside a derived datatype")]
     Padded { size: usize, extent: usize },
-    /// There is no memory for a copy of strided operands.
     #[error(transparent)]
     Scratch(#[from] ScratchError),
 }
@@ -153,7 +150,7 @@ pub fn kernel(op: ReduceOp, scalar: Scalar) -> Option<Kernel> {
         ReduceOp::Replace => element::replace(scalar)?,
         _ => element::arithmetic(op, scalar)?,
     };
-    // With padding, the result would get unspecified bytes there, so the loop is not used.
+    // The result would have unspecified bytes in the padding.
     let apart = loops.apart.filter(|_| !scalar.has_padding());
     Some(Kernel {
         run: loops.onto,
@@ -166,8 +163,8 @@ pub fn kernel(op: ReduceOp, scalar: Scalar) -> Option<Kernel> {
     })
 }
 
-/// Whether every grouping of contributions has the same result. Floating-point sums and products
-/// are rounded at each step; all other operations are exact.
+/// Whether the result does not depend on the grouping of contributions. Floating-point sums and
+/// products are rounded at each step; all other operations are exact.
 fn is_exact(op: ReduceOp, scalar: Scalar) -> bool {
     use Scalar::*;
     let is_floating = matches!(scalar, F16 | F32 | F64 | F80 | F128 | C16 | C32 | C64 | C80 | C128);
@@ -207,7 +204,7 @@ impl Kernel {
         (self.op, self.scalar)
     }
 
-    /// Whether every grouping of contributions has the same result, bit by bit.
+    /// Whether every grouping of contributions gives the same bits.
     pub fn is_exact(&self) -> bool {
         self.is_exact
     }
@@ -234,7 +231,8 @@ impl Kernel {
     #[inline]
     pub fn apply(&self, left: Bytes<'_>, mut right: BytesMut<'_>) {
         let len = left.len();
-        // All extents are powers of two, and a division would cost as much as a short reduction.
+        // A shift, as all extents are powers of two, and a division would cost as much as a short
+        // reduction.
         let elements = len >> self.extent.trailing_zeros();
         assert!(
             len == right.len() && elements * self.extent == len,
@@ -272,25 +270,7 @@ impl Kernel {
         }
     }
 
-    /// As [`Kernel::apply_apart`] for exactly one element, as fast as possible.
-    #[inline(always)]
-    pub fn apply_to_one(&self, left: Bytes<'_>, right: Bytes<'_>, mut result: BytesMut<'_>) {
-        let extent = self.extent;
-        match self.apart {
-            Some(apart)
-                if left.len() == extent && right.len() == extent && result.len() == extent =>
-            {
-                // SAFETY: all views are mapped for an element.
-                unsafe { apart(left.as_ptr(), right.as_ptr(), result.as_mut_ptr(), 1) }
-            }
-            _ => {
-                assert_eq!(left.len(), extent, "one element");
-                self.apply_apart(left, right, result);
-            }
-        }
-    }
-
-    /// `right <- left op right`, over the packed elements of both buffers: in place, or in parts
+    /// `right <- left op right` for the packed elements of two buffers: in place, or in parts
     /// through a copy for a derived type. Panics if `right` is read-only.
     pub fn reduce(&self, left: &UserBuf, right: &UserBuf) -> Result<(), ReduceError> {
         let bytes = left.packed_len();
@@ -314,9 +294,9 @@ impl Kernel {
         };
         let (from, to) = (array(left)?, array(right)?);
         right.assert_writable();
-        // SAFETY: both are arrays of this many elements, mapped as their makers promised; `right`
-        // is writable. The loop does not touch padding, which may be unmapped after the last
-        // element.
+        // SAFETY: both are arrays of this many elements, mapped as their makers have promised, and
+        // `right` is writable. The loop does not touch padding, which may be unmapped after the
+        // last element.
         unsafe { (self.run)(from, to, bytes / self.size) }
         Ok(())
     }
@@ -353,7 +333,7 @@ impl Kernel {
     }
 }
 
-/// In packed bytes: both copies of strided operands stay in the first-level cache.
+/// In packed bytes. Copies of both operands then stay in the first-level cache.
 const PART_BYTES: usize = 8 << 10;
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! MPI-5.0 section 5.1 describes a datatype by its *type map*: a list of (basic type,
 //! displacement). A [`Layout`] has the facts that a copy needs: the number of bytes, their
-//! addresses, and the distance of elements. A constructor compiles the program that copies the
-//! data, and computes the [`Bounds`]. A datatype that no call has used yet has its bounds alone.
+//! addresses, and the distance of elements. A constructor makes the program that copies the data,
+//! and computes the [`Bounds`]. A datatype that no call has used yet has only its bounds.
 //!
 //! ```
 //! use oxmpi_mem::layout::Layout;
@@ -48,7 +48,7 @@ impl Layout {
         }
     }
 
-    /// Checks the nesting of the program, which no bound includes.
+    /// Checks the nesting of the program, which is no part of the bounds.
     fn new(bounds: Bounds, program: Arc<CopyProgram>) -> Result<Layout, LayoutError> {
         if program.depth() > MAX_DEPTH {
             return Err(LayoutError::TooDeep);
@@ -56,8 +56,8 @@ impl Layout {
         Ok(Layout { bounds, program })
     }
 
-    /// `count` elements, each an extent after its predecessor (`MPI_Type_contiguous`). Fails if the
-    /// size or a bound does not fit, or the type nests too deep. This holds for all constructors.
+    /// `count` elements, each an extent after its predecessor (`MPI_Type_contiguous`). All
+    /// constructors fail if the size or a bound does not fit, or if the type nests too deep.
     pub fn contiguous(count: usize, child: &Layout) -> Result<Layout, LayoutError> {
         Layout::placed(count, child.extent(), 0, child)
     }
@@ -185,7 +185,7 @@ impl Layout {
         self.program.runs()
     }
 
-    /// Whether the data are exactly these few (offset, length) blocks in no regular pattern.
+    /// Whether the data are exactly these (offset, length) blocks, in no regular pattern.
     pub(crate) fn has_blocks(&self, blocks: &[(isize, usize)]) -> bool {
         let is = |item: &Item, &(offset, block): &(isize, usize)| matches!(item, Item::Run(r) if r.count == 1 && (r.offset, r.block) == (offset, block));
         let items = self.program.items();
@@ -203,7 +203,7 @@ impl Layout {
         self.bounds.span(count)
     }
 
-    /// How deep repeated groups nest in the copy program; at most [`MAX_DEPTH`].
+    /// The nesting of repeated groups in the copy program; at most [`MAX_DEPTH`].
     pub fn depth(&self) -> u32 {
         self.program.depth()
     }

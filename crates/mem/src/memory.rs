@@ -1,11 +1,11 @@
 //! Memory that comes from safe Rust.
 //!
-//! - [`lend`] and [`lend_mut`] give a slice, [`lend_buffer`] and [`lend_buffer_mut`] any
-//!   [`Buffer`], to an operation that ends before they return; [`lend_many`] gives any number of
-//!   buffers to operations that all end before it returns.
+//! - [`lend`], [`lend_mut`] (for slices), [`lend_buffer`] and [`lend_buffer_mut`] (for any
+//!   [`Buffer`]) lend to an operation that ends before they return; [`lend_many`] lends any number
+//!   of buffers to operations that all end before it returns.
 //! - [`zeros`] is a vector to receive into.
-//! - [`Owned`] is a vector moved in, for longer operations: the caller gets it back when no buffer
-//!   uses it any more.
+//! - [`Owned`] is a vector moved in for longer operations. The caller gets the vector back when no
+//!   buffer uses it.
 //! - [`Scratch`] is room for elements of a layout.
 
 use crate::buffer::UserBuf;
@@ -50,7 +50,7 @@ impl Lease {
     }
 }
 
-/// The bytes of `slice`, to read: as [`lend`], without a lease, for calls that keep nothing.
+/// The bytes of `slice`, for calls that keep no buffer: [`lend`] without a lease.
 #[inline]
 pub fn view<T: Plain>(slice: &[T]) -> Bytes<'_> {
     // SAFETY: the slice is borrowed as long as the view, and plain values are initialised bytes.
@@ -70,12 +70,12 @@ pub fn lend<T: Element, R>(slice: &[T], f: impl FnOnce(UserBuf) -> R) -> R {
     lend_buffer(slice, f)
 }
 
-/// As [`lend`], also for writing.
+/// [`lend`] for reading and writing.
 pub fn lend_mut<T: Element, R>(slice: &mut [T], f: impl FnOnce(UserBuf) -> R) -> R {
     lend_buffer_mut(slice, f)
 }
 
-/// As [`lend`] for any buffer.
+/// [`lend`] for any buffer.
 pub fn lend_buffer<B: Buffer + ?Sized, R>(buffer: &B, f: impl FnOnce(UserBuf) -> R) -> R {
     let closing = Closing::new();
     // SAFETY: `closing` checks before the end of the borrow that no clone is left; it is read-only.
@@ -83,7 +83,7 @@ pub fn lend_buffer<B: Buffer + ?Sized, R>(buffer: &B, f: impl FnOnce(UserBuf) ->
     f(buf.with_lease(Arc::clone(&closing.0)))
 }
 
-/// As [`lend_mut`] for any buffer.
+/// [`lend_mut`] for any buffer.
 pub fn lend_buffer_mut<B: BufferMut + ?Sized, R>(
     buffer: &mut B,
     f: impl FnOnce(UserBuf) -> R,
@@ -94,7 +94,7 @@ pub fn lend_buffer_mut<B: BufferMut + ?Sized, R>(
     f(buf.with_lease(Arc::clone(&closing.0)))
 }
 
-/// Aborts the process if the lease is in use when this value is dropped, also by a panic.
+/// Aborts the process if the lease is in use when this value is dropped, also in a panic.
 struct Closing(Arc<Lease>);
 
 impl Closing {
@@ -115,8 +115,8 @@ impl Drop for Closing {
     }
 }
 
-/// Lends buffers within [`lend_many`]. As with `std::thread::Scope`, lent memory lives longer than
-/// `'scope`, which contains the whole call.
+/// Lends buffers within [`lend_many`]. As with `std::thread::Scope`, lent memory outlives `'scope`,
+/// which contains the whole call.
 #[derive(Debug)]
 pub struct Lender<'scope, 'env: 'scope> {
     lease: Arc<Lease>,
@@ -146,11 +146,11 @@ impl<'scope> Lender<'scope, '_> {
 pub fn lend_many<'env, R>(f: impl for<'scope> FnOnce(&'scope Lender<'scope, 'env>) -> R) -> R {
     let closing = Closing::new();
     let lender = Lender { lease: Arc::clone(&closing.0), scope: PhantomData, env: PhantomData };
-    // It holds the lease too, and is dropped before the check: locals drop in reverse order.
+    // `lender` holds the lease too, and is dropped before the check: locals drop in reverse order.
     f(&lender)
 }
 
-/// A vector of `len` zeros; fails without memory, where `vec![0; len]` would abort.
+/// A vector of `len` zeros. Fails without memory, where `vec![0; len]` would abort.
 pub fn zeros<T: Element>(len: usize) -> Result<Vec<T>, ScratchError> {
     let no_memory = ScratchError::NoMemory { bytes: len.saturating_mul(size_of::<T>()) };
     let layout = alloc::Layout::array::<T>(len).map_err(|_| no_memory)?;
@@ -185,7 +185,7 @@ impl Drop for ZeroedBlock {
     }
 }
 
-/// A vector whose memory buffers may use for any time.
+/// A vector whose memory buffers may use at any time.
 pub struct Owned<T: Element> {
     start: NonNull<T>,
     len: usize,
@@ -205,7 +205,7 @@ impl<T: Element> std::fmt::Debug for Owned<T> {
 }
 
 impl<T: Element> Owned<T> {
-    /// Takes over the memory of `vec`, without a copy.
+    /// Takes the memory of `vec` without a copy.
     pub fn new(vec: Vec<T>) -> Owned<T> {
         let mut vec = ManuallyDrop::new(vec);
         let (len, capacity) = (vec.len(), vec.capacity());
@@ -261,16 +261,16 @@ impl<T: Element> Owned<T> {
     }
 }
 
-/// Room for some elements of a layout, zeroed and aligned to a cache line.
+/// Room for elements of a layout, zeroed and aligned to a cache line.
 #[derive(Clone, Debug)]
 pub struct Scratch {
     buf: UserBuf,
 }
 
-/// A cache line, which suffices for every basic type.
+/// A cache line: enough for every basic type.
 const SCRATCH_ALIGN: usize = 64;
 
-/// The reason why there is no scratch room.
+/// The reason why there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScratchError {
     #[error(transparent)]
@@ -307,7 +307,7 @@ impl Scratch {
         })
     }
 
-    /// The room as a buffer. Clones keep the room alive, even after this value is dropped.
+    /// The room as a buffer, whose clones keep the room alive even after this value is dropped.
     pub fn buf(&self) -> &UserBuf {
         &self.buf
     }

@@ -2,9 +2,9 @@
 //!
 //! A program is a list of items. A [`BlockRun`] is a regular pattern of blocks, the usual leaf.
 //! Blocks in no regular pattern are a [`Scatter`] if their lengths are equal and a [`Gather`]
-//! otherwise. A [`Repeat`] repeats another program at a stride, so that a type of a million structs
-//! is as small as one struct. Offsets are added with wrap-around: the layout checks the bounds of
-//! the data, and every block lies within them.
+//! otherwise. A [`Repeat`] repeats another program at a stride, so a type of a million structs is
+//! as small as one struct. Offsets are added with wrap-around: the layout checks that every block
+//! is within the bounds of the data.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) struct Scatter {
 #[derive(Clone, Debug)]
 pub(crate) struct Gather {
     pub(crate) offset: isize,
-    /// The last entry is no block: its `start` is the end of the block before.
+    /// The last entry is no block: its `start` is the end of the last block.
     pub(crate) blocks: Arc<[GatherBlock]>,
 }
 
@@ -58,7 +58,6 @@ pub(crate) enum Item {
     Repeat(Repeat),
 }
 
-/// The items in packed order with the packed position of each.
 #[derive(Debug, Default)]
 pub(crate) struct CopyProgram {
     items: Items,
@@ -82,13 +81,14 @@ impl Default for Items {
     }
 }
 
-/// At most this number of items is copied into a program that uses them once; more are shared.
+/// A program with at most this number of items is copied where it is used once; a longer one is
+/// shared.
 const INLINE_ITEMS: usize = 64;
 
-/// From this number on, blocks in no regular pattern become a list.
+/// From this number on, blocks in no regular pattern are a list.
 const LISTED_BLOCKS: usize = 8;
 
-/// From this number on, regular blocks are a run even inside of such a list.
+/// From this number on, regular blocks within such a list are a run.
 const REGULAR_BLOCKS: usize = 16;
 
 impl BlockRun {
@@ -128,7 +128,7 @@ impl BlockRun {
         self.offset.wrapping_add(self.stride.wrapping_mul(self.count.cast_signed()))
     }
 
-    /// This run and the next one in packed order as one run, if one pattern covers both.
+    /// This run and the next one in packed order, if one pattern covers both.
     fn joined(&self, next: &BlockRun) -> Option<BlockRun> {
         if self.block != next.block {
             return None;
@@ -233,7 +233,7 @@ impl Item {
         }
     }
 
-    /// The number of lines, each block of an irregular list counted as one.
+    /// The number of lines; each block of an irregular list counts.
     pub(crate) fn lines(&self) -> usize {
         match self {
             Item::Run(_) | Item::Repeat(_) => 1,
@@ -319,12 +319,12 @@ impl CopyProgram {
         }
     }
 
-    /// The runs in packed order; `None` if a group of several is repeated.
+    /// The runs in packed order; `None` if a group of several runs is repeated.
     pub(crate) fn runs(&self) -> Option<Vec<BlockRun>> {
         self.items().iter().map(Item::runs).collect::<Option<Vec<_>>>().map(|runs| runs.concat())
     }
 
-    /// Calls `f` with the blocks in `range` (packed bytes to skip and to visit), and updates it.
+    /// Calls `f` with the blocks in `range` (packed bytes to skip, to visit), and updates `range`.
     pub(crate) fn blocks(
         &self,
         base: *mut u8,
@@ -446,7 +446,8 @@ impl ProgramBuilder {
         self.push(item);
     }
 
-    /// Appends items; a few of them block by block, to join the pattern of their neighbours.
+    /// Appends items. A few items are appended block by block, to join the pattern of their
+    /// neighbours.
     fn inline(&mut self, items: &[Item], offset: isize) {
         let are_few = items.iter().map(Item::lines).sum::<usize>() <= INLINE_ITEMS;
         for item in items {
@@ -471,9 +472,9 @@ impl ProgramBuilder {
         self.items.push(item);
     }
 
-    /// The program, with regular patterns recognised. This is a second pass because adjacent blocks
-    /// must be joined first: (0, 8), (16, 8), (24, 8) is a block of 8 and one of 16, not a pattern
-    /// of two and a rest.
+    /// The program, with regular patterns recognised. A second pass, because adjacent blocks must
+    /// be joined first: (0, 8), (16, 8), (24, 8) is a block of 8 and one of 16, not a pattern of
+    /// two blocks and a rest.
     pub(crate) fn finish(self) -> CopyProgram {
         let (mut all, mut blocks) = (Patterns::default(), Vec::new());
         for item in self.items {
@@ -505,7 +506,7 @@ impl Patterns {
         self.0.push(item);
     }
 
-    /// Appends blocks: regular ones as runs, the ones between them as lists.
+    /// Appends blocks: regular ones as runs, the blocks between these as lists.
     fn add_blocks(&mut self, blocks: &[(isize, usize)]) {
         let (mut from, mut at) = (0, 0);
         while at < blocks.len() {

@@ -22,15 +22,15 @@ pub unsafe trait Buffer {
 
     fn count(&self) -> usize;
 
-    /// The elements as the other crates carry them.
+    /// The elements as a buffer.
     ///
     /// # Safety
     /// The buffer is not used after the borrow of `self`, and not written.
     unsafe fn buffer(&self) -> UserBuf;
 }
 
-/// Memory to receive into: a slice, an array, a vector (up to its length), or a [`StridedMut`]
-/// part.
+/// Memory to receive into: a slice, an array, a vector (up to its length), or a [`StridedMut`] part
+/// of one.
 ///
 /// # Safety
 /// [`buffer_mut`](BufferMut::buffer_mut) has the elements of [`buffer`](Buffer::buffer), each once,
@@ -40,7 +40,7 @@ pub unsafe trait Buffer {
     note = "messages are received into slices, arrays and vectors of elements, and `StridedMut` views of them; a single value is `std::slice::from_mut(&mut value)`"
 )]
 pub unsafe trait BufferMut: Buffer {
-    /// The elements as the other crates carry them.
+    /// The elements as a buffer.
     ///
     /// # Safety
     /// The buffer is not used after the borrow of `self`.
@@ -217,14 +217,15 @@ fn range(range: impl RangeBounds<usize>, all: usize) -> Range<usize> {
     start..end
 }
 
-/// A rectangle of a matrix in row order, to read or send. As a message it is the elements of each
-/// row without those between (the data of MPI_Type_vector).
+/// A rectangle of a matrix in row order, to read or send. As a message it is the elements of its
+/// rows, without the elements between (the data of MPI_Type_vector).
 pub struct Strided<'a, T> {
     part: Rectangle<T>,
     borrowed: PhantomData<&'a [T]>,
 }
 
-/// A rectangle to write or receive into; see [`Strided`]. Its parts can be used at the same time.
+/// A rectangle to write or receive into; see [`Strided`]. Separate parts can be used at the same
+/// time.
 pub struct StridedMut<'a, T> {
     part: Rectangle<T>,
     borrowed: PhantomData<&'a mut [T]>,
@@ -361,12 +362,12 @@ impl<'a, T> StridedMut<'a, T> {
         self.part(.., column..=column)
     }
 
-    /// The same elements to read, while `self` is borrowed.
+    /// The elements for reading, while `self` is borrowed.
     pub fn shared(&self) -> Strided<'_, T> {
         Strided { part: self.part, borrowed: PhantomData }
     }
 
-    /// The same elements to read, as long as the matrix is borrowed.
+    /// The elements for reading, as long as the matrix is borrowed.
     pub fn into_shared(self) -> Strided<'a, T> {
         Strided { part: self.part, borrowed: PhantomData }
     }

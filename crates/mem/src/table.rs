@@ -1,31 +1,30 @@
 //! User handles and their objects.
 //!
-//! A [`Handle`] is 64 bits: the generation of a slot (32) and its index plus 4096 (32), so that no
-//! handle equals one of the small constants of the ABI for predefined objects. `MPI_*_toint` makes
-//! an [`Int`] of it, and `MPI_*_fromint` finds the handle with [`Table::from_int`].
+//! A [`Handle`] is 64 bits: the generation of a slot (32) and its index plus 4096 (32), so no
+//! handle equals one of the small constants of the ABI for predefined objects. `MPI_*_toint`
+//! converts it to an [`Int`], and [`Table::from_int`] converts back.
 //!
 //! # The protocol of a slot
 //!
 //! Each slot has one atomic word: generation (32 bits), *user_freed* (1) and a reference count
 //! (31).
 //!
-//! 1. Count 0 means vacant. Then only the thread that took the index off the free list may touch
-//!    the value.
+//! 1. Count 0 means vacant. Then only the thread that has taken the index off the free list may
+//!    touch the value.
 //! 2. [`insert`](Table::insert) writes the value, then stores the word with count 1 (the user's own
 //!    reference) with Release.
 //! 3. A reference is taken by one compare-exchange (Acquire) from a word with the generation of the
-//!    handle and a count above 0. Acquire makes the value of rule 2 visible, and the new count
-//!    keeps the slot from rule 5.
+//!    handle and a count above 0. Acquire makes the value of rule 2 visible. The new count prevents
+//!    rule 5.
 //! 4. [`free`](Table::free) sets *user_freed* and drops the user's reference, by one
-//!    compare-exchange (AcqRel, for rule 5). The object stays reachable by other references and by
-//!    its handle: an operation in flight may need its datatype.
-//! 5. The thread that takes the count to 0 (AcqRel, so that it sees all changes of other threads)
-//!    owns the slot. It drops the value, stores the next generation with count 0, and puts the
-//!    index on the free list. The value's own drop runs without a lock.
+//!    compare-exchange (AcqRel, for rule 5). Other references and the handle still reach the
+//!    object, as an operation in flight may need its datatype.
+//! 5. The thread that takes the count to 0 (AcqRel, so it sees all changes of other threads) owns
+//!    the slot. It drops the value, without a lock, stores the next generation with count 0, and
+//!    puts the index on the free list.
 //!
-//! Slots lie in chunks that double in size and never move; a look-up takes no lock. By rules 1, 3
-//! and 5 no reference outlives its value: a value is dropped only at count 0, and at count 0 no
-//! reference can be taken.
+//! Slots are in chunks that double in size and never move; a look-up takes no lock. No reference
+//! outlives its value: a value is dropped only at count 0, at which no reference can be taken.
 
 mod glance;
 mod int;
@@ -50,14 +49,14 @@ pub struct Handle(u64);
 pub enum BadHandle {
     #[error("the handle is null")]
     Null,
-    /// No object has ever had it.
+    /// No object has ever had this handle.
     #[error("{0} was never the handle of such an object")]
     Unknown(Handle),
     #[error("{0} is the handle of an object that has been freed")]
     Freed(Handle),
 }
 
-/// Indices below this are the ABI's predefined handles.
+/// Lower indices are the predefined handles of the ABI.
 pub const FIRST_INDEX: u32 = 4096;
 
 impl Handle {
@@ -105,9 +104,8 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// The promise that a process uses its tables from one thread.
-///
-/// References are then counted without atomic read-modify-write. A new table is safe for threads.
+/// The promise that a process uses its tables from one thread. References are then counted without
+/// atomic read-modify-write. A new table is safe for threads.
 #[derive(Clone, Copy, Debug)]
 pub struct SingleThread(());
 
@@ -130,13 +128,12 @@ pub struct Table<T> {
 
 struct Shared<T> {
     threaded: AtomicBool,
-    /// The number of slots that were ever used.
     used: AtomicU32,
     chunks: [AtomicPtr<TableSlot<T>>; CHUNKS],
     vacant: Vacant,
 }
 
-/// The free list. Without threads its lock is not taken ([`SingleThread`]).
+/// The free list. Its lock is not taken without threads ([`SingleThread`]).
 struct Vacant {
     lock: Mutex<()>,
     slots: UnsafeCell<Vec<u32>>,
@@ -153,7 +150,7 @@ unsafe impl<T: Send + Sync> Send for Shared<T> {}
 // SAFETY: as for Send.
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
-/// Slots of the first chunk; each further chunk doubles.
+/// Slots of the first chunk. Each further chunk has as many as all earlier ones.
 const FIRST_CHUNK: u32 = 32;
 /// For 2^30 slots.
 const CHUNKS: usize = 25;
@@ -174,7 +171,7 @@ const fn place(slot: u32) -> (usize, usize) {
 }
 
 impl<T> TableSlot<T> {
-    /// Takes a reference by rule 3 if the word has `generation`; the error is the word.
+    /// Takes a reference by rule 3 if the word has `generation`. The error is the word.
     #[inline]
     fn acquire(&self, generation: u32, threaded: bool) -> Result<(), u64> {
         let mut word = self.word.load(Ordering::Acquire);
@@ -202,7 +199,7 @@ impl<T> TableSlot<T> {
         }
     }
 
-    /// Drops the user's reference by rule 4; returns whether it was the last.
+    /// Drops the user's reference by rule 4; returns whether it was the last one.
     #[inline]
     fn give_up(&self, handle: Handle, threaded: bool) -> Result<bool, BadHandle> {
         let mut word = self.word.load(Ordering::Acquire);
@@ -227,7 +224,7 @@ impl<T> TableSlot<T> {
         }
     }
 
-    /// Drops a reference by rule 5; returns whether it was the last.
+    /// Drops a reference by rule 5; returns whether it was the last one.
     #[inline]
     fn release(&self, threaded: bool) -> bool {
         let before = if threaded {
@@ -338,7 +335,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// The reason why no reference could be taken from a slot with this word.
+/// The error of a slot with this word, from which no reference could be taken.
 #[cold]
 fn no_longer(handle: Handle, word: u64) -> BadHandle {
     let current = generation_of(word);
@@ -414,7 +411,7 @@ impl<T> Table<T> {
         Ok(Ref { shared: &self.shared, slot, index })
     }
 
-    /// The object, for any time.
+    /// The object, for any length of time.
     pub fn hold(&self, handle: Handle) -> Result<HeldObject<T>, BadHandle> {
         let (index, slot) = self.shared.acquire(handle)?;
         Ok(HeldObject { slot: NonNull::from(slot), index, shared: Arc::clone(&self.shared) })
@@ -435,7 +432,7 @@ impl<T> Table<T> {
         Ok(self.get(handle)?.slot.word.load(Ordering::Relaxed) & USER_FREED != 0)
     }
 
-    /// The handle of an integer from [`Handle::to_int`], perhaps of a dropped object.
+    /// The handle of an integer from [`Handle::to_int`], whose object may have been dropped.
     pub fn from_int(&self, int: u32) -> Handle {
         let int = Int::new(int);
         let slot = int.index.checked_sub(FIRST_INDEX).and_then(|slot| self.shared.slot(slot));

@@ -1,9 +1,7 @@
-//! A layout as numbers, for another process.
-//!
-//! Lower bound, extent, number of items; then the items, each a run (0, offset, block, blocks,
-//! stride) or a repeated group (1, offset, times, stride, number of items, the items). The reader
-//! does not trust the numbers: it makes the layout by the constructors of a program's own
-//! datatypes.
+//! A layout as numbers, for another process: lower bound, extent, number of items; then the items,
+//! each a run (0, offset, block, blocks, stride) or a repeated group (1, offset, times, stride,
+//! number of items, the items). The reader does not trust the numbers: it makes the layout by the
+//! constructors of a program's datatypes.
 
 use crate::layout::{Layout, LayoutError, MAX_DEPTH};
 use crate::program::{BlockRun, CopyProgram, Item};
@@ -15,7 +13,7 @@ impl Layout {
         write(self.program(), words);
     }
 
-    /// Reads a layout from the front of `words`. Its alignment is 1. Fails if the numbers are no
+    /// Reads a layout, of alignment 1, from the front of `words`. Fails if the numbers are no
     /// layout, or one that does not fit the address space.
     pub fn read(words: &mut &[u64]) -> Result<Layout, LayoutError> {
         let (lb, extent) = (signed(words)?, signed(words)?);
@@ -69,7 +67,7 @@ fn read(words: &mut &[u64], depth: u32) -> Result<Layout, LayoutError> {
         return Err(LayoutError::TooDeep);
     }
     let items = length(words)?;
-    // Each item consumes words, so a wrong number of items ends with them.
+    // Each item consumes words, so the words end before a wrong number of items.
     let mut members = Vec::new();
     for _ in 0..items {
         let group = word(words)? != 0;

@@ -1,4 +1,4 @@
-//! Layouts whose bounds are easy to get wrong, and figures near the limits.
+//! Layouts whose bounds are easy to get wrong, and numbers near the limits.
 
 use oxmpi_mem::layout::{BlockRun, Layout, LayoutError};
 use oxmpi_mem::memory::{Owned, Scratch, lend, lend_many, lend_mut, view, zeros};
@@ -39,7 +39,7 @@ fn resized_of_resized_forgets_the_first() {
     let once = Layout::resized(-8, 64, &double()).unwrap();
     let twice = Layout::resized(-4, 32, &once).unwrap();
     assert_eq!(bounds(&twice), (-4, 32, 0, 8));
-    // Explicit bounds of a member win over the data of the others.
+    // Explicit bounds of a member replace those of the data of the others.
     let s = Layout::structure([(1, 0, &twice), (1, 100, &double())]).unwrap();
     assert_eq!(bounds(&s), (-4, 32, 0, 108));
     let back = Layout::resized(0, 8, &twice).unwrap();
@@ -81,13 +81,13 @@ fn irregular_blocks_are_lists_and_what_is_regular_among_them_is_not() {
     assert_eq!((runs.len(), runs[3]), (100, run(place(3), 8, 1, 0)));
     let several = Layout::hindexed((0..100).map(|i| (1 + i % 2, place(i))), &double()).unwrap();
     assert_eq!(several.runs().unwrap()[3], run(place(3), 16, 1, 0));
-    // 9 irregular ones, 50 regular ones, 9 irregular ones.
+    // 9 irregular blocks, 50 regular ones, 9 irregular ones.
     let places =
         (1..10).map(place).chain((0..50).map(|i| 10_000 + 24 * i)).chain((40..49).map(place));
     let mixed = Layout::hindexed(places.map(|at| (1, at)), &double()).unwrap();
     assert_eq!(mixed.runs().unwrap()[9], run(10_000, 8, 50, 24));
     assert_eq!(mixed.runs().unwrap().len(), 19);
-    // Repeated and shifted, in the middle of others.
+    // Repeated and shifted, between other members.
     let all = [(1, 5, &Layout::basic(1, 1)), (2, 64, &equal), (1, 200_000, &several)];
     let whole = Layout::structure(all).unwrap();
     assert_eq!((whole.size(), whole.true_lb(), whole.runs()), (1 + 1600 + 1200, 5, None));
@@ -166,7 +166,7 @@ fn nesting_has_a_limit_and_an_error() {
     let pair = Layout::structure([(1, 0, &double()), (1, 8, &Layout::basic(1, 1))]).unwrap();
     let mut deep = pair.dup();
     let error = (0..100_000).find_map(|_| {
-        // Irregular blocks after it, more than fit for copying the program into the next one.
+        // Irregular blocks, too many to be copied into the next program.
         let blocks = (0..70).map(|i| (1, i * i));
         let blocks = Layout::hindexed(blocks, &pair).unwrap();
         match Layout::structure([(1, 0, &deep), (1, 0, &blocks)]) {
@@ -176,7 +176,6 @@ fn nesting_has_a_limit_and_an_error() {
         None
     });
     assert_eq!(error, Some(LayoutError::TooDeep));
-    // Copying through all these levels works.
     let scratch = Scratch::new(1, &Arc::new(deep)).unwrap();
     let mut out = vec![1; scratch.buf().packed_len()];
     scratch.buf().pack(0, BytesMut::from(&mut out[..]));
@@ -253,14 +252,12 @@ fn an_owned_vector_comes_back_when_nobody_uses_it() {
     assert_eq!(kept.as_contiguous().unwrap().to_vec(), [7]);
 }
 
-/// The child process of a test below: keeps a lent buffer.
 #[test]
 #[ignore = "aborts: run by a_kept_loan_ends_the_process"]
 fn keeps_a_loan() {
     let _kept = lend(&[1u8], |buf| buf);
 }
 
-/// As the other child: keeps one of several buffers.
 #[test]
 #[ignore = "aborts: run by a_kept_loan_ends_the_process"]
 fn keeps_one_of_many() {

@@ -1,11 +1,10 @@
-//! Scratch room costs no time and no memory before it is used: a collective of huge counts may only
+//! Scratch room takes no time and no memory before it is used: a collective of huge counts may only
 //! be prepared, or use little of it.
 
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 use oxmpi_mem::memory::Scratch;
 
-/// Bytes of this process in memory.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096

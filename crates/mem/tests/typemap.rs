@@ -10,7 +10,6 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// A datatype as a recipe.
 #[derive(Clone, Debug)]
 enum Recipe {
     Basic(usize),
@@ -50,7 +49,6 @@ struct TypeMap {
     bytes: Vec<isize>,
     /// (lower bound, upper bound) of explicit bounds.
     marks: Vec<(isize, isize)>,
-    /// (lower bound, upper bound) of the members with data.
     bounds: Vec<(isize, isize)>,
     align: isize,
     /// Whether it is padded as by a C compiler.

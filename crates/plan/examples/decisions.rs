@@ -19,7 +19,7 @@ fn main() -> std::io::Result<()> {
     let name = std::env::args().nth(1).ok_or_else(usage)?;
     let mut out = Vec::new();
     out.write_all(HEAD.as_bytes())?;
-    // Nothing to choose, or lengths that the ranks do not share.
+    // These have one algorithm, or lengths that the ranks do not share.
     for name in ["gatherv", "scatterv", "alltoallv", "neighbor", "inter_move", "inter_reduce"] {
         writeln!(out, "part {name} - - -")?;
     }

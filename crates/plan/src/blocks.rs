@@ -1,4 +1,4 @@
-//! Blocks of different lengths: one for each rank of the v and w forms, one for each edge of a
+//! Blocks of different lengths: one for each rank (v and w forms), or one for each edge of a
 //! neighbourhood.
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::ir::{PlanBuffer, Span};
 use crate::shape::VectorParts;
 
-/// The lengths of consecutive blocks in a packed buffer, in units of the plan. Cheap to clone.
+/// The lengths of consecutive blocks in a packed buffer, in units of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Blocks {
     /// The start of each block, and the end of the last.
@@ -37,19 +37,13 @@ impl Blocks {
         self.starts[self.how_many()]
     }
 
-    /// The start of a block; `index` may be one past the last.
-    ///
-    /// # Panics
-    /// If `index` is larger.
+    /// The start of a block; `index` may be one past the last. Panics if it is larger.
     #[must_use]
     pub fn start(&self, index: usize) -> usize {
         self.starts[index]
     }
 
-    /// The length of a block.
-    ///
-    /// # Panics
-    /// If there is no such block.
+    /// The length of a block. Panics if there is no such block.
     #[must_use]
     pub fn length(&self, index: usize) -> usize {
         self.starts[index + 1] - self.starts[index]
@@ -61,15 +55,12 @@ impl Blocks {
         (0..self.how_many()).map(|index| self.length(index)).max().unwrap_or(0)
     }
 
-    /// The block that contains a unit, and the unit's offset in it.
-    ///
-    /// # Panics
-    /// If the unit is beyond the last block.
+    /// The block that contains a unit, and the unit's offset in it. Panics if the unit is beyond
+    /// the last block.
     #[must_use]
     pub fn find(&self, unit: usize) -> (usize, usize) {
         assert!(unit < self.total(), "unit {unit} of blocks of {} units", self.total());
-        // Empty blocks may start at the same unit: the last block with this start is the one that
-        // is not empty.
+        // Empty blocks may start at the same unit: the last block with this start is not empty.
         let index = self.starts.partition_point(|start| *start <= unit) - 1;
         (index, unit - self.starts[index])
     }
@@ -96,14 +87,13 @@ impl Cut {
         self.span(place, index, 1)
     }
 
-    /// Blocks `first .. first + how_many` of a buffer.
     pub(crate) fn span(&self, place: PlanBuffer, first: u32, how_many: u32) -> Span {
         let start = self.start(first);
         place.span(start, self.start(first + how_many) - start)
     }
 
-    /// `how_many` blocks from `first` on, around the end of a buffer of `size` blocks: two spans,
-    /// the second often empty.
+    /// `how_many` blocks from `first` on, wrapping around the end of a buffer of `size` blocks: two
+    /// spans, the second often empty.
     pub(crate) fn wrapped(
         &self,
         place: PlanBuffer,

@@ -1,14 +1,13 @@
-//! The queue between an algorithm and the steps that its plan yields.
-//!
-//! An algorithm pushes the steps of a round into a [`Burst`], which yields them one by one and
-//! turns the [`Mark`]s of the algorithm into distances.
+//! The queue between an algorithm and its plan: the algorithm pushes the steps of a round into a
+//! [`Burst`], which yields them one by one and converts the [`Mark`]s of the algorithm to
+//! distances.
 
 use crate::ir::{Action, After, PlanStep, Span};
 use std::sync::Arc;
 
 const CAPACITY: usize = 6;
 
-/// A pushed step. The mark of a step that was left out because it moves no data counts as complete.
+/// A pushed step. A step that moves no data is left out, and its mark counts as complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark(u64);
 
@@ -33,7 +32,7 @@ pub(crate) struct Burst {
     fenced: bool,
     /// Added to the ranks of pushed steps.
     first: u32,
-    /// If set, ranks of pushed steps are indices of this list.
+    /// If set, the ranks of pushed steps are indices of this list.
     among: Option<Arc<[u32]>>,
 }
 
@@ -62,12 +61,12 @@ impl Burst {
         Some(step)
     }
 
-    /// Makes the next step depend on all earlier steps, whatever its [`Wait`].
+    /// Makes the next step depend on all earlier steps, regardless of its [`Wait`].
     pub(crate) fn fence(&mut self) {
         self.fenced = true;
     }
 
-    /// Makes rank 0 of further steps the rank `first` of the team.
+    /// Makes rank `first` of the team rank 0 of further steps.
     pub(crate) fn count_ranks_from(&mut self, first: u32) {
         self.first = first;
         if self.among.is_some() {
@@ -105,7 +104,7 @@ impl Burst {
         self.push(wait, Action::Receive { from, into: Span::NOTHING })
     }
 
-    /// Copies a span, unless it is empty or already in its position.
+    /// Copies a span, unless it is empty or already in place.
     pub(crate) fn copy(&mut self, wait: Wait, from: Span, into: Span) -> Mark {
         if from.len == 0 || from == into {
             Mark::NONE
@@ -114,7 +113,6 @@ impl Burst {
         }
     }
 
-    /// `right <- left op right`, unless the spans are empty.
     pub(crate) fn reduce(&mut self, wait: Wait, left: Span, right: Span) -> Mark {
         if left.len == 0 { Mark::NONE } else { self.push(wait, Action::Reduce { left, right }) }
     }

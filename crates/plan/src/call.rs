@@ -7,47 +7,53 @@ use crate::blocks::Blocks;
 use crate::edges::Edges;
 use crate::knowledge::{Paired, RootOnly, Shared};
 
-/// The collectives that have plans.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Collective {
-    /// `MPI_Barrier`, MPI-5.0 section 6.3.
-    Barrier,
-    /// `MPI_Bcast`, section 6.4.
-    Bcast,
-    /// `MPI_Gather`, section 6.5.
-    Gather,
-    /// `MPI_Scatter`, section 6.6.
-    Scatter,
-    /// `MPI_Allgather`, section 6.7.
-    Allgather,
-    /// `MPI_Alltoall`, section 6.8.
-    Alltoall,
-    /// `MPI_Reduce`, section 6.9.1.
-    Reduce,
-    /// `MPI_Allreduce`, section 6.9.6.
-    Allreduce,
-    /// `MPI_Reduce_scatter_block`, section 6.10.1.
-    ReduceScatterBlock,
-    /// `MPI_Scan`, section 6.11.1.
-    Scan,
-    /// `MPI_Exscan`, section 6.11.2.
-    Exscan,
-    /// `MPI_Gatherv`, section 6.5.
-    Gatherv,
-    /// `MPI_Scatterv`, section 6.6.
-    Scatterv,
-    /// `MPI_Allgatherv`, section 6.7.
-    Allgatherv,
-    /// `MPI_Alltoallv` and `MPI_Alltoallw`, section 6.8.
-    Alltoallv,
-    /// `MPI_Reduce_scatter`, section 6.10.2.
-    ReduceScatter,
-    /// The neighbourhood collectives, section 8.6.
-    Neighbor,
-    /// The collectives of an intercommunicator that move data, section 6.2.2.
-    InterMove,
+/// Defines [`Collective`] from the variants and their names.
+macro_rules! collectives {
+    ($($(#[$doc:meta])* $variant:ident $name:literal,)*) => {
+        /// The collectives that have plans (MPI-5.0 sections 6.3 to 6.11, and 8.6).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Collective {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Collective {
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// The name used in parameters and messages, such as `reduce_scatter_block`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+collectives! {
+    Barrier "barrier",
+    Bcast "bcast",
+    Gather "gather",
+    Scatter "scatter",
+    Allgather "allgather",
+    Alltoall "alltoall",
+    Reduce "reduce",
+    Allreduce "allreduce",
+    ReduceScatterBlock "reduce_scatter_block",
+    Scan "scan",
+    Exscan "exscan",
+    Gatherv "gatherv",
+    Scatterv "scatterv",
+    Allgatherv "allgatherv",
+    /// `MPI_Alltoallv` and `MPI_Alltoallw`.
+    Alltoallv "alltoallv",
+    ReduceScatter "reduce_scatter",
+    /// The neighbourhood collectives.
+    Neighbor "neighbor",
+    /// The collectives of an intercommunicator that move data (section 6.2.2).
+    InterMove "inter_move",
     /// The collectives of an intercommunicator that combine.
-    InterReduce,
+    InterReduce "inter_reduce",
 }
 
 impl Collective {
@@ -65,54 +71,6 @@ impl Collective {
         Self::Scan,
         Self::Exscan,
     ];
-
-    pub const ALL: [Self; 19] = [
-        Self::Barrier,
-        Self::Bcast,
-        Self::Gather,
-        Self::Scatter,
-        Self::Allgather,
-        Self::Alltoall,
-        Self::Reduce,
-        Self::Allreduce,
-        Self::ReduceScatterBlock,
-        Self::Scan,
-        Self::Exscan,
-        Self::Gatherv,
-        Self::Scatterv,
-        Self::Allgatherv,
-        Self::Alltoallv,
-        Self::ReduceScatter,
-        Self::Neighbor,
-        Self::InterMove,
-        Self::InterReduce,
-    ];
-
-    /// The name used in parameters and messages, such as `reduce_scatter_block`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Barrier => "barrier",
-            Self::Bcast => "bcast",
-            Self::Gather => "gather",
-            Self::Scatter => "scatter",
-            Self::Allgather => "allgather",
-            Self::Alltoall => "alltoall",
-            Self::Reduce => "reduce",
-            Self::Allreduce => "allreduce",
-            Self::ReduceScatterBlock => "reduce_scatter_block",
-            Self::Scan => "scan",
-            Self::Exscan => "exscan",
-            Self::Gatherv => "gatherv",
-            Self::Scatterv => "scatterv",
-            Self::Allgatherv => "allgatherv",
-            Self::Alltoallv => "alltoallv",
-            Self::ReduceScatter => "reduce_scatter",
-            Self::Neighbor => "neighbor",
-            Self::InterMove => "inter_move",
-            Self::InterReduce => "inter_reduce",
-        }
-    }
 }
 
 impl fmt::Display for Collective {
@@ -132,14 +90,14 @@ pub struct TeamMember {
 
 /// The arguments of a collective call on which a plan depends.
 ///
-/// Counts are packed bytes for the collectives that move data and elements for reductions
-/// ([`PlanUnit`](crate::PlanUnit)). `in_place`: whether *this* rank gave `MPI_IN_PLACE`; false on
-/// all other ranks if only the root may give it. `commutative`: if false, contributions are
+/// Counts are packed bytes for collectives that move data, and elements for reductions
+/// ([`PlanUnit`](crate::PlanUnit)). `in_place`: whether *this* rank gave `MPI_IN_PLACE`; if only
+/// the root may give it, `false` on all other ranks. Without `commutative`, contributions are
 /// combined in rank order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     Barrier,
-    /// The root's buffer to all. The only buffer is the output, at the root too.
+    /// The root's buffer to all. The only buffer is the output, also at the root.
     Bcast {
         root: u32,
         bytes: Shared<usize>,
@@ -149,7 +107,7 @@ pub enum Call {
     Gather {
         root: u32,
         block: Shared<usize>,
-        /// At the root: its own block is already in the output.
+        /// At the root: whether its own block is already in the output.
         in_place: bool,
     },
     /// A block from the root to each rank. Input, at the root only: `size` blocks; output: one
@@ -157,7 +115,7 @@ pub enum Call {
     Scatter {
         root: u32,
         block: Shared<usize>,
-        /// At the root: its own block stays in the input, and the root has no output.
+        /// At the root: whether its own block stays in the input, and the root has no output.
         in_place: bool,
     },
     /// A block from each rank to all. Input: one block; output: `size` blocks.
@@ -168,7 +126,7 @@ pub enum Call {
     /// A block from each rank to each rank. Input and output: `size` blocks.
     Alltoall {
         block: Shared<usize>,
-        /// The blocks to send are in the output, and are replaced there.
+        /// Whether the blocks to send are in the output, and are replaced there.
         in_place: bool,
     },
     /// All contributions combined at the root. Input: `count` elements; output, at the root only:
@@ -190,8 +148,8 @@ pub enum Call {
     ReduceScatterBlock {
         block: Shared<usize>,
         commutative: bool,
-        /// The contribution is in the output (`size` blocks), and its first block is replaced by
-        /// the result.
+        /// Whether the contribution is in the output (`size` blocks), whose first block the result
+        /// replaces.
         in_place: bool,
     },
     /// The contributions of ranks `0..=r` combined at rank `r`. Input and output: `count` elements.
@@ -200,8 +158,7 @@ pub enum Call {
         commutative: bool,
         in_place: bool,
     },
-    /// The contributions of ranks `0..r` combined at rank `r > 0`; the output of rank 0 is not
-    /// written.
+    /// The contributions of ranks `0..r` combined at rank `r > 0`. Rank 0 has no output.
     Exscan {
         count: Shared<usize>,
         commutative: bool,
@@ -236,8 +193,8 @@ pub enum Call {
         /// The packed lengths of the blocks to each rank. Not used in place.
         send: Paired<Blocks>,
         receive: Paired<Blocks>,
-        /// The blocks to send are in the output, and are replaced there by blocks of the same
-        /// lengths.
+        /// Whether the blocks to send are in the output, where blocks of the same lengths replace
+        /// them.
         in_place: bool,
     },
     /// All contributions combined, block `r` of the result at rank `r`. Input: all blocks; output:
@@ -245,22 +202,19 @@ pub enum Call {
     ReduceScatter {
         blocks: Shared<Blocks>,
         commutative: bool,
-        /// The contribution is in the output, and its beginning is replaced by the result.
+        /// Whether the contribution is in the output, whose beginning the result replaces.
         in_place: bool,
     },
-    /// Messages along the edges of a graph.
     Neighbor {
         edges: Paired<Edges>,
     },
-    /// A collective of two groups that form one team.
     Inter {
         groups: Groups,
         what: InterCollective,
     },
 }
 
-/// Two groups of one team: the ranks of the first, then the ranks of the second. Both have at least
-/// one rank.
+/// Two groups of one team: the ranks of the first, then those of the second, at least one in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Groups {
     pub first: u32,
@@ -287,19 +241,16 @@ pub enum InterRole {
     /// In the root's group, but not the root (`MPI_PROC_NULL`): without any step.
     Idle,
     Leaf {
-        /// The rank of the root in the team.
         root: u32,
     },
 }
 
-/// A collective of two groups. (A barrier of two groups is a barrier of the whole team.)
-///
-/// All data go from one group to the other. One group may contribute nothing while the other does,
-/// so lengths are known to pairs of ranks only.
+/// A collective of two groups; a barrier is one of the whole team. All data go from one group to
+/// the other. One group may contribute nothing while the other does, so lengths are known only to
+/// pairs of ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum InterCollective {
-    /// The root's buffer to all ranks of the other group. Input: at the root; output: at the
-    /// others.
+    /// The root's buffer to all ranks of the other group. Input at the root, output at the others.
     Bcast { part: InterRole, bytes: Paired<usize> },
     /// A block from each rank of the other group to the root. Input of a leaf: one block; output of
     /// the root: all blocks.
@@ -311,12 +262,7 @@ pub enum InterCollective {
     },
     /// A block from the root to each rank of the other group. Input of the root: all blocks; output
     /// of a leaf: one block.
-    Scatter {
-        part: InterRole,
-        /// At a leaf: the packed length of its block.
-        mine: Paired<usize>,
-        all: RootOnly<Blocks>,
-    },
+    Scatter { part: InterRole, mine: Paired<usize>, all: RootOnly<Blocks> },
     /// A block from each rank to all ranks of the other group. Input: one block; output: the blocks
     /// of the other group.
     Allgather { mine: Paired<usize>, remote: Paired<Blocks> },
@@ -403,7 +349,7 @@ impl Call {
         }
     }
 
-    /// The same call with all operands in rank order, whatever the operation.
+    /// The call with all operands in rank order, regardless of the operation.
     #[must_use]
     pub fn in_rank_order(mut self) -> Self {
         match &mut self {
@@ -425,7 +371,7 @@ impl Call {
         self
     }
 
-    /// The root, if the collective has one that all ranks know.
+    /// The root, if all ranks know it.
     #[must_use]
     pub const fn root(&self) -> Option<u32> {
         match *self {
@@ -439,8 +385,7 @@ impl Call {
         }
     }
 
-    /// Whether contributions may be combined in any order; true for collectives without a
-    /// reduction.
+    /// Whether contributions may be combined in any order; `true` without a reduction.
     #[must_use]
     pub const fn commutative(&self) -> bool {
         match self {
@@ -480,8 +425,8 @@ impl Call {
     }
 
     /// The count of the call as all ranks know it: the whole vector of a broadcast, reduction or
-    /// scan; one block of the others (the average, if lengths differ); 0 for a barrier and for
-    /// collectives whose lengths are not known to all ranks.
+    /// scan, otherwise one block (the average, if lengths differ); 0 for a barrier, and if not all
+    /// ranks know the lengths.
     #[must_use]
     pub fn count(&self) -> Shared<usize> {
         match self {

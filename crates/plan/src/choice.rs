@@ -1,7 +1,7 @@
 //! The choice among the algorithms of a collective.
 //!
-//! The choice depends on shared knowledge only, so it is the same on all ranks, and it obeys
-//! restrictions, so it is legal. The table of choices is computed by the cost model
+//! The choice depends only on shared knowledge, so it is the same on all ranks, and it obeys
+//! restrictions, so it is legal. The cost model computes the table of choices
 //! ([`decisions`](crate::decisions)).
 
 mod fixed;
@@ -18,7 +18,6 @@ use crate::table::{AlgorithmId, Parameters, by_number, first};
 pub enum Setup {
     #[default]
     Dedicated,
-    /// There are more ranks than processors.
     Oversubscribed,
 }
 
@@ -35,12 +34,10 @@ impl fmt::Display for Setup {
     }
 }
 
-/// An algorithm that is legal for the call.
+/// An algorithm that is legal for the call, the same on all ranks.
 ///
-/// `bytes`: [`Call::count`](crate::Call::count) in bytes, that is, the whole vector of a broadcast,
-/// reduction or scan, one block of other collectives. `commutative`:
-/// [`Call::commutative`](crate::Call::commutative). The arguments are the same on all ranks, and so
-/// is the choice.
+/// `bytes`: [`Call::count`](crate::Call::count) in bytes. `commutative`:
+/// [`Call::commutative`](crate::Call::commutative).
 #[must_use]
 pub fn choose(
     collective: Collective,
@@ -51,7 +48,7 @@ pub fn choose(
     choose_within(collective, size, bytes, commutative).algorithm
 }
 
-/// A choice, and the bounds within which it is the same.
+/// A choice, and the bounds within which it stays the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen {
     pub algorithm: AlgorithmId,
@@ -64,7 +61,7 @@ pub struct Chosen {
     /// The most bytes of the table's row; `usize::MAX`: any number.
     pub max_bytes: usize,
     pub setup: Setup,
-    /// The numbers of ranks of the table's row: powers of two, all others, or (`None`) both.
+    /// The numbers of ranks of the table's row: powers of two, all other numbers, or both (`None`).
     pub powers_of_two: Option<bool>,
 }
 
@@ -77,8 +74,7 @@ impl Chosen {
     }
 }
 
-/// As [`choose`], with the parameters and the bounds of the choice, for ranks with a processor
-/// each.
+/// [`choose`] with the parameters and the bounds of the choice, for ranks with a processor each.
 #[must_use]
 pub fn choose_within(
     collective: Collective,
@@ -89,7 +85,7 @@ pub fn choose_within(
     choose_on(Shared(Setup::Dedicated), collective, size, bytes, commutative)
 }
 
-/// As [`choose_within`], for this `setup`.
+/// [`choose_within`] for this `setup`.
 #[must_use]
 pub fn choose_on(
     setup: Shared<Setup>,
@@ -110,8 +106,8 @@ pub fn choose_on(
             part.rows().iter().find(|row| size <= row.max_size && bytes.0 <= row.max_bytes)?;
         Some((row, part.powers_of_two))
     });
-    // A part without rows has nothing to choose. The rows of each other part end with a row without
-    // bounds, which a test checks.
+    // Only a part without rows has no such row. A test checks that the rows of other parts end with
+    // a row without bounds.
     let (row, powers_of_two) = found.unwrap_or((&DecisionRow::LAST, None));
     Chosen {
         algorithm: by_number(collective, row.number).unwrap_or_else(|| first(collective)),
@@ -124,8 +120,8 @@ pub fn choose_on(
     }
 }
 
-/// The decisions for a collective. A part without rows leaves the first algorithm, which needs no
-/// knowledge of lengths that the ranks do not share.
+/// The decisions for a collective. Without rows the first algorithm is chosen, which needs no
+/// lengths that the ranks do not share.
 #[derive(Clone, Copy, Debug)]
 struct DecisionTable {
     collective: Collective,
@@ -135,8 +131,8 @@ struct DecisionTable {
     commutative: Option<bool>,
     /// Numbers of ranks that are powers of two, or all others; `None`: both.
     powers_of_two: Option<bool>,
-    /// The rows in the table of all rows, by ascending size, then by ascending length. The first
-    /// row that fits counts.
+    /// The rows of this part in [`fixed::ROWS`], by ascending size, then by ascending length. The
+    /// first row that fits counts.
     rows_begin: usize,
     rows_end: usize,
 }
@@ -206,7 +202,7 @@ mod tests {
         }
     }
 
-    /// The table is the output of `cargo xtask decisions`. Checks small teams, or all if
+    /// The table is the output of `cargo xtask decisions`. Checks small teams; all teams if
     /// `OXMPI_PLAN_SWEEP` is `all`.
     #[test]
     fn the_table_agrees_with_the_model() {

@@ -1,16 +1,16 @@
-//! The time of a call by a model: a pure function that walks the plans of all ranks.
+//! The time of a call by a model, which walks the plans of all ranks.
 //!
 //! A message of `m` bytes costs the time of LogGP (Alexandrov et al., "LogGP: incorporating long
 //! messages into the LogP model"), with the parameters of one of two levels, inside a node or
 //! between nodes. The sender is busy for the overhead `o`. The message waits for its link out,
-//! which it occupies for the larger of the gap `g` and `m G`; it reaches the receiver's link in
-//! after the latency `L`, and occupies it as long. The receiver spends `o` when the message has
-//! arrived and its receive is posted. This is `2 o + L + m G` if no link is occupied. Inside a node
-//! each rank has its own links out and in; between nodes all ranks of a node share one of each.
-//! Copies and reductions cost a time per byte.
+//! which it occupies for the larger of the gap `g` and `m G`. After the latency `L` it reaches the
+//! receiver's link in, and occupies it as long. The receiver spends `o` when the message has
+//! arrived and its receive is posted. If no link is occupied, this is `2 o + L + m G`. Inside a
+//! node each rank has its own links out and in; between nodes all ranks of a node share one of
+//! each. Copies and reductions cost a time per byte.
 //!
-//! A send is complete when its data have left, as for short messages. Dependencies and windows are
-//! those of [`ir`](crate::ir). Nodes have consecutive ranks.
+//! A send is complete when its data have left. Dependencies and windows are those of
+//! [`ir`](crate::ir). Nodes have consecutive ranks.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -43,23 +43,18 @@ pub struct Machine {
     pub reduce_byte_ns: f64,
 }
 
-/// Why a call has no time.
+/// The reason why a call has no time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CostError {
-    /// There is no such plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The plans of the ranks do not match.
     #[error("rank {rank} waits for ever")]
-    Deadlock {
-        /// The first rank that does not finish.
-        rank: u32,
-    },
+    Deadlock { rank: u32 },
 }
 
 /// The time in nanoseconds of a call that all of `size` ranks make with the same arguments, from
-/// the start of all to the end of the last. `element_bytes`: the length of an element of a
-/// reduction; other collectives count bytes.
+/// their common start to the end of the last. `element_bytes`: the length of an element of a
+/// reduction.
 pub fn estimate(
     machine: &Machine,
     algorithm: AlgorithmId,
@@ -89,18 +84,18 @@ pub struct Outline {
     /// The time in which ranks work, summed over all ranks: overheads, bytes on links, copies and
     /// reductions.
     pub work_ns: f64,
-    /// Messages that their receivers copied from the sender's memory.
+    /// Messages that their receivers copied from the memory of the senders.
     pub fetched: u64,
-    /// The most receivers that copy from the memory of one rank at the same time: they contend for
+    /// The most receivers that copy from the memory of one rank at the same time. They contend for
     /// one lock of the kernel.
     pub readers: usize,
 }
 
-/// As [`time`], with the work of the ranks. `None`: the call takes longer than `most_ns`, at which
-/// the walk stops.
+/// [`time`] with the work of the ranks. `None`: the call takes longer than `most_ns`, where the
+/// walk stops.
 ///
-/// Messages inside a node of at least `fetched_from` bytes are not sent: their receivers copy them
-/// from the sender's memory, several at the same time if need be. The send is complete when the
+/// Inside a node, messages of at least `fetched_from` bytes are not sent: their receivers copy them
+/// from the sender's memory, several at the same time if necessary. A send is complete when the
 /// sender is notified of the copy.
 pub fn outline<G: Generator>(
     machine: &Machine,
@@ -121,7 +116,7 @@ pub fn outline<G: Generator>(
     }))
 }
 
-/// The largest number of reads of one source that overlap. A read that begins when another ends
+/// The largest number of overlapping reads from one source. A read that begins when another ends
 /// does not overlap it.
 fn most_readers(reads: &[(u32, Picoseconds, Picoseconds)]) -> usize {
     let changes = |&(source, start, end): &(u32, Picoseconds, Picoseconds)| {
@@ -150,19 +145,19 @@ struct Walk<G> {
     machine: Machine,
     element_bytes: usize,
     ranks: Vec<RankClock<G>>,
-    /// The times at which links out and in are free: those of the ranks, then those of the nodes.
+    /// The times at which links become free: those of the ranks, then those of the nodes.
     out: Vec<Picoseconds>,
     into: Vec<Picoseconds>,
     /// Messages by the time of their next event; the number makes the order deterministic.
     events: BinaryHeap<Reverse<(Picoseconds, u64, MessageEvent)>>,
     events_made: u64,
-    /// For each sender and receiver: unexpected messages and posted receives, of which one list is
+    /// For each sender and receiver: unexpected messages and posted receives. One of the lists is
     /// empty.
     channels: HashMap<(u32, u32), CostChannel>,
-    /// Messages inside a node of at least this number of bytes are copied by their receivers.
+    /// Inside a node, messages of at least this number of bytes are copied by their receivers.
     fetched_from: usize,
     fetched: u64,
-    /// The source, the start and the end of each such copy.
+    /// Source, start and end of each copy by a receiver.
     reads: Vec<(u32, Picoseconds, Picoseconds)>,
     work: Picoseconds,
 }
@@ -175,7 +170,7 @@ struct MessageEvent {
     stage: MessageStage,
 }
 
-/// The next event of a message, with the number of its send unless the send is complete.
+/// The next event of a message, with the number of its send while the send is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum MessageStage {
     /// It occupies its link out.
@@ -193,7 +188,6 @@ struct CostChannel {
     /// The arrival time of each message; for a message to be copied also its bytes and the number
     /// of its send.
     here: VecDeque<(Picoseconds, Option<(usize, u64)>)>,
-    /// The number of each posted receive, and its time.
     posted: VecDeque<(u64, Picoseconds)>,
 }
 
@@ -201,9 +195,9 @@ struct RankClock<G> {
     plan: G,
     next: Option<PlanStep>,
     issued: u64,
-    /// When the rank may continue.
+    /// The time from which the rank may continue.
     now: Picoseconds,
-    /// Issued steps that may be incomplete at `now`, each with its end if that is known.
+    /// Issued steps that may be incomplete at `now`, each with its end if it is known.
     open: Vec<(u64, Option<Picoseconds>)>,
 }
 
@@ -232,7 +226,7 @@ impl<G: Generator> Walk<G> {
         }
     }
 
-    /// `None`: it takes longer than `most`.
+    /// `None`: the call takes longer than `most`.
     fn run(&mut self, most: Picoseconds) -> Result<Option<Picoseconds>, CostError> {
         for rank in 0..self.ranks.len() as u32 {
             self.issue(rank);
@@ -292,7 +286,6 @@ impl<G: Generator> Walk<G> {
         Ok(Some(self.ranks.iter().map(end).max().unwrap_or(0)).filter(|time| *time <= most))
     }
 
-    /// The level of a message, and its links out and in.
     fn route(&self, message: MessageEvent) -> (LogGp, usize, usize) {
         let node = |rank: u32| (rank / self.machine.ranks_per_node) as usize;
         let (from, to) = (node(message.from), node(message.to));
@@ -314,7 +307,6 @@ impl<G: Generator> Walk<G> {
         self.issue(message.to);
     }
 
-    /// Matches the first message from one rank to another with the first receive.
     fn meet(&mut self, from: u32, to: u32) {
         let probe = MessageEvent { from, to, bytes: 0, stage: MessageStage::Arrives };
         let (level, _, to_link) = self.route(probe);
@@ -395,7 +387,7 @@ impl<G: Generator> RankClock<G> {
         self.open.iter().find(|(other, _)| *other == number).map_or(Some(0), |(_, end)| *end)
     }
 
-    /// The next step, once the time is known from which it may be issued; `now` becomes this time.
+    /// The next step, if the time is known from which it may be issued; `now` becomes this time.
     fn may_issue(&mut self) -> Option<PlanStep> {
         let step = self.next?;
         let back = |distance: u32| self.end(self.issued.saturating_sub(u64::from(distance)));
@@ -412,7 +404,7 @@ impl<G: Generator> RankClock<G> {
             if self.open.len() < self.plan.window() {
                 return Some(step);
             }
-            // The first step that is known to end makes room in the window.
+            // The first known end of a step makes room in the window.
             self.now = self.open.iter().filter_map(|(_, end)| *end).min()?;
         }
     }

@@ -2,13 +2,13 @@
 //!
 //! For each collective, each [`Setup`] and each class of team sizes, every algorithm that is legal
 //! for all sizes of the class is tried for lengths from 8 bytes to 16 MiB, with some segments and
-//! fan-outs. The cheapest is chosen; if the choice of the previous length costs nearly the same,
-//! that one stays, so that tables are short and costs do not jump. `cargo xtask decisions` writes
-//! the table, which is committed; a test checks that it agrees with this module.
+//! fan-outs. The cheapest is chosen, but the choice of the previous length stays if it costs nearly
+//! the same, so that tables are short. `cargo xtask decisions` writes the table, which is
+//! committed; a test checks that it agrees with this module.
 //!
-//! The model is that of [`cost`](crate::cost) with parameters measured over shared memory. If ranks
-//! share processors, waiting for a message costs the time until the rank is scheduled again, and
-//! all work is done by fewer processors.
+//! The model is [`cost`](crate::cost) with parameters measured over shared memory. If ranks share
+//! processors, waiting for a message costs the time until the rank is scheduled again, and fewer
+//! processors do all work.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ use crate::ir::PlanUnit;
 use crate::knowledge::Shared;
 use crate::table::{AlgorithmId, Parameter, Parameters, make, settled, unit};
 
-/// The machine, for ranks of one node with a processor each.
+/// Ranks of one node with a processor each.
 pub const DEDICATED: Machine = Machine {
     ranks_per_node: u32::MAX,
     inside: LogGp { latency_ns: 80.0, overhead_ns: 50.0, gap_ns: 50.0, byte_ns: 0.025 },
@@ -29,30 +29,29 @@ pub const DEDICATED: Machine = Machine {
     reduce_byte_ns: 0.02,
 };
 
-/// The time for each other rank on a processor until a waiting rank is scheduled, in nanoseconds.
+/// The time for each other rank on a processor until a waiting rank is scheduled.
 const TURN_NS: f64 = 800.0;
 
-/// The time until sender and receiver of a copied message have met on shared processors, in
-/// nanoseconds.
+/// The time until sender and receiver of a copied message have met on shared processors.
 const FETCH_NS: f64 = 12_000.0;
 
-/// If ranks share processors, longer messages are copied by their receivers from the sender's
-/// memory. (With a processor for each rank, the plain model is used.)
+/// From this length on, if ranks share processors, receivers copy messages from the sender's
+/// memory. With a processor for each rank, the plain model is used.
 const FETCHED_FROM: usize = (128 << 10) + 1;
 
 const SHARING: f64 = 4.0;
 
 const ELEMENT: usize = 8;
 
-/// The longest call that is tried: for longer calls the last decision applies.
+/// The longest call that is tried; its decision applies to longer calls.
 const MAX_BYTES: usize = 16 << 20;
 
 /// The most data of all blocks of a rank in a call that is tried.
 const MAX_BYTES_OF_ALL: usize = 256 << 20;
 
-/// Algorithms that pass segments from rank to rank. If ranks share processors, a rank is scheduled
-/// for little more than one segment, as measurements show and the model does not: these algorithms
-/// are not tried.
+/// Algorithms that pass segments from rank to rank. They are not tried if ranks share processors:
+/// by measurement a rank is then scheduled for little more than one segment, which the model does
+/// not show.
 const PIPELINES: [&str; 8] = [
     "binary",
     "binary_tree",
@@ -64,7 +63,7 @@ const PIPELINES: [&str; 8] = [
     "split_binary_tree",
 ];
 
-/// The collectives with decisions, and whether a commutative operation makes a difference.
+/// The collectives with decisions, and whether their decisions depend on commutativity.
 pub const DECIDED: [(Collective, bool); 13] = [
     (Collective::Barrier, false),
     (Collective::Bcast, false),
@@ -81,7 +80,7 @@ pub const DECIDED: [(Collective, bool); 13] = [
     (Collective::Exscan, false),
 ];
 
-/// Team sizes with common decisions. Powers of two have classes of their own: some algorithms serve
+/// Team sizes with common decisions. Powers of two have their own classes: some algorithms serve
 /// only them, and others are faster for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeClass {
@@ -96,7 +95,7 @@ impl SizeClass {
     fn samples(&self, collective: Collective) -> Vec<u32> {
         match (self.powers_of_two, self.max) {
             (true, _) => vec![self.min],
-            // A barrier has one length, so that a larger team is affordable.
+            // A barrier has one length, so a larger team can be tried.
             (false, u32::MAX) if collective == Collective::Barrier => vec![300, 1025],
             (false, u32::MAX) => vec![300],
             (false, max) if max > self.min => vec![self.min, max],
@@ -104,7 +103,7 @@ impl SizeClass {
         }
     }
 
-    /// Whether the class may use algorithms for certain sizes.
+    /// Whether the class may use algorithms for special sizes.
     fn is_exact(&self) -> bool {
         self.powers_of_two || self.min == self.max
     }
@@ -153,7 +152,6 @@ impl Candidate {
     }
 }
 
-/// A call of `size` ranks with `bytes` bytes, as [`Call::count`] counts.
 fn call(collective: Collective, size: u32, bytes: usize, commutative: bool) -> Option<Call> {
     let count =
         Shared(bytes.div_ceil(if unit(collective) == PlanUnit::Elements { ELEMENT } else { 1 }));
@@ -195,8 +193,8 @@ fn has_blocks(collective: Collective) -> bool {
     )
 }
 
-/// The predicted time of a call of `size` ranks, in nanoseconds. `None`: it takes longer than
-/// `most_ns`, or there is no such call.
+/// The predicted time of a call of `size` ranks, in nanoseconds. `None`: it exceeds `most_ns`, or
+/// there is no such call.
 #[must_use]
 pub fn predicted(
     setup: Setup,
@@ -265,10 +263,10 @@ fn candidates(
     all
 }
 
-/// A previous choice stays if it takes at most this factor of the best time.
+/// The previous choice stays if it takes at most this factor of the best time.
 const SLACK: f64 = 1.15;
 
-/// The decisions for a class, by ascending length. `smaller`: those of the previous class.
+/// The decisions for a class, by ascending length. `smaller`: the decisions of the previous class.
 #[must_use]
 pub fn decide(
     setup: Setup,
@@ -281,7 +279,7 @@ pub fn decide(
     let samples = class.samples(collective);
     let largest = samples.last().copied().unwrap_or(1) as usize;
     let blocks = if has_blocks(collective) { largest } else { 1 };
-    // For large teams, the lengths that are tried are fewer and end earlier, to limit the time.
+    // For large teams, fewer and shorter lengths are tried, to limit the time.
     let (most_of_all, step) =
         if largest > 64 { (MAX_BYTES_OF_ALL / 16, 4) } else { (MAX_BYTES_OF_ALL, 2) };
     let most = MAX_BYTES.min(most_of_all / blocks);
@@ -296,7 +294,7 @@ pub fn decide(
         let mut order: Vec<Candidate> = preferred.into_iter().flatten().collect();
         order.dedup();
         let likely = order.len();
-        // A segment longer than the vector is no segment.
+        // A segment longer than the vector has no effect.
         order.extend(candidates.iter().filter(|c| c.segment_bytes < bytes && !is_preferred(c)));
         let worst = ratios(setup, collective, commutative, (&samples, bytes), &order);
         let least = worst.iter().copied().fold(f64::INFINITY, f64::min);
@@ -309,7 +307,7 @@ pub fn decide(
                 last => {
                     if let Some(last) = last {
                         // Half way between the last length of the previous decision and the first
-                        // of the new one.
+                        // of this one.
                         last.max_bytes = (bytes / step + bytes) / 2;
                     }
                     decided.push(LengthDecision { max_bytes: usize::MAX, candidate });
@@ -324,7 +322,7 @@ pub fn decide(
     decided
 }
 
-/// The time of each candidate relative to the best, for the size for which this ratio is worst.
+/// The time of each candidate relative to the best one, at its worst size.
 fn ratios(
     setup: Setup,
     collective: Collective,

@@ -19,10 +19,8 @@ impl Edge {
     }
 }
 
-/// All messages of one rank. Sent data are in the input, received data go to the output.
-///
-/// Two ranks may have several edges: the sends of a rank to a peer match the peer's receives from
-/// this rank in order.
+/// All messages of one rank, sent from the input and received into the output. Two ranks may have
+/// several edges: the sends of a rank to a peer match the peer's receives from this rank in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Edges {
     /// Spans may overlap: one block can go to all neighbours.

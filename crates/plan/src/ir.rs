@@ -2,20 +2,19 @@
 //!
 //! A [`Generator`] yields [`PlanStep`]s; an executor issues them. Both rely on these rules:
 //!
-//! 1. **Issue order.** Steps are issued in the order in which they are yielded. Therefore the sends
-//!    to one peer match its receives in order, and one tag is enough for a whole collective call.
+//! 1. **Issue order.** Steps are issued in the order in which they are yielded. So the sends to one
+//!    peer match its receives in order, and one tag is enough for a collective call.
 //! 2. **Dependencies.** A step is issued only when its dependencies ([`PlanStep::after`]) are
-//!    complete. A waiting step holds back all later steps: a generator orders its steps
-//!    accordingly.
-//! 3. **Completion.** Issued steps complete in any order. A send may complete only when its receive
-//!    is posted (a generator never relies on buffering), a receive when its data have arrived.
-//!    Copies and reductions may complete at once, or later.
+//!    complete. A waiting step delays all later steps.
+//! 3. **Completion.** Issued steps complete in any order: a send perhaps only when its receive is
+//!    posted (a generator never relies on buffering), a receive when its data have arrived, a copy
+//!    or reduction at once or later.
 //! 4. **Window.** At most [`Generator::window`] steps are issued and incomplete at any time. The
-//!    executor must allow that number: a plan may need it to make progress.
+//!    executor must allow this number, as the plan may need it to make progress.
 //! 5. **Memory.** Two steps that may be outstanding together never touch the same unit of memory,
 //!    unless both only read it. When a step is issued, only its own dependencies and those of
-//!    earlier steps are complete for certain: an answer of a peer does not imply that the send to
-//!    it is complete.
+//!    earlier steps are certainly complete: an answer of a peer does not imply that the send to
+//!    this peer is complete.
 //! 6. **End.** After `None` the plan is complete when every issued step is complete.
 //!
 //! A plan never sends to its own rank: it uses [`Action::Copy`].
@@ -24,21 +23,20 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlanUnit {
     /// Bytes of the packed signature of the buffer: the type signature (MPI-5.0 section 3.3.1)
-    /// without gaps. Root and leaves may describe one signature by different datatypes. Block `r`
-    /// of the output of a gather begins at `r * block` bytes, wherever the user's datatype puts it.
+    /// without gaps, which root and leaves may describe by different datatypes. Block `r` of the
+    /// output of a gather begins at `r * block` bytes, wherever the datatype puts it in memory.
     Bytes,
-    /// Elements of the datatype of a reduction.
     Elements,
 }
 
 /// A buffer of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlanBuffer {
-    /// The user's send buffer: only read, and not used if this rank gave `MPI_IN_PLACE` for it.
-    /// (The root of a scatter gives `MPI_IN_PLACE` for its receive buffer: it does not use the
-    /// output.)
+    /// The send buffer of the program: only read, and not used if this rank gave `MPI_IN_PLACE` for
+    /// it. The root of a scatter gives `MPI_IN_PLACE` for its receive buffer, and does not use the
+    /// output.
     Input,
-    /// The user's receive buffer; for a broadcast the only buffer, at the root too.
+    /// The receive buffer of the program; the only buffer of a broadcast.
     Output,
     /// Scratch memory of the plan, number `n`, of length [`Generator::temporaries`]`()[n]`;
     /// undefined at first.
@@ -46,6 +44,11 @@ pub enum PlanBuffer {
 }
 
 impl PlanBuffer {
+    /// `second` if this is `first`, otherwise `first`.
+    pub(crate) fn other_of(self, [first, second]: [PlanBuffer; 2]) -> PlanBuffer {
+        if self == first { second } else { first }
+    }
+
     /// Units `start .. start + len` of this buffer.
     #[must_use]
     pub const fn span(self, start: usize, len: usize) -> Span {
@@ -58,7 +61,7 @@ impl PlanBuffer {
 pub struct Span {
     pub place: PlanBuffer,
     pub start: usize,
-    /// Units; 0 for a message without data.
+    /// In units; 0 for a message without data.
     pub len: usize,
 }
 
@@ -71,10 +74,8 @@ impl Span {
         self.start + self.len
     }
 
-    /// The part of this span that begins `offset` units into it and has `len` units.
-    ///
-    /// # Panics
-    /// If the part is not within the span.
+    /// The part of this span that begins `offset` units into it and has `len` units. Panics if the
+    /// part exceeds the span.
     #[must_use]
     pub fn part(&self, offset: usize, len: usize) -> Self {
         assert!(
@@ -99,30 +100,37 @@ impl Span {
 /// The dependencies of a step.
 ///
 /// A number is a distance back in the order of issue: 1 is the previous step. It always denotes a
-/// step of the same plan. The executor keeps a list of outstanding steps (never more than the
-/// window): a step that is not in the list is complete.
+/// step of the same plan. A step that is not in the executor's list of outstanding steps (never
+/// more than the window) is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum After {
     None,
-    /// Every earlier step.
     All,
     /// The step issued this number of steps before.
     One(u32),
     Two(u32, u32),
 }
 
-/// What a step does.
+/// The operation of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Send a span to a rank of the team.
-    Send { to: u32, what: Span },
+    Send {
+        to: u32,
+        what: Span,
+    },
     /// Receive from a rank of the team; the message has exactly the length of the span.
-    Receive { from: u32, into: Span },
-    /// Copy a span to another span of the same length, which does not overlap it.
-    Copy { from: Span, into: Span },
-    /// `right <- left op right`, element by element. `left` is the `invec` and `right` the
-    /// `inoutvec` of a user operation (MPI-5.0 section 6.9.5): the contributions of lower ranks are
-    /// on the left.
+    Receive {
+        from: u32,
+        into: Span,
+    },
+    /// Copy a span to another one of the same length, without overlap.
+    Copy {
+        from: Span,
+        into: Span,
+    },
+    /// `right <- left op right`, element by element. The contributions of lower ranks are on the
+    /// left: `left` is the `invec` and `right` the `inoutvec` of a user operation (MPI-5.0 section
+    /// 6.9.5).
     Reduce {
         /// Only read.
         left: Span,
@@ -161,10 +169,9 @@ pub struct PlanStep {
     pub action: Action,
 }
 
-/// The steps of one rank in one collective.
-///
-/// A generator is cheap to make and to keep: its state does not grow with the number of ranks or
-/// segments. A persistent collective clones the initial value at each start.
+/// The steps of one rank in one collective. A generator is cheap to make and to keep: its state
+/// does not grow with the number of ranks or segments. A persistent collective clones the initial
+/// value at each start.
 pub trait Generator {
     /// The next step; `None` at the end, and at each later call.
     fn next(&mut self) -> Option<PlanStep>;
@@ -174,7 +181,7 @@ pub trait Generator {
     /// The lengths of the temporaries, in units: at most four, known before the first step.
     fn temporaries(&self) -> &[usize];
 
-    /// The number of steps that may be issued and incomplete at once, at least 1: a limit for the
-    /// generator and a promise of the executor (rule 4 of this module).
+    /// The number of steps that may be issued and incomplete at once, at least 1 (rule 4 of this
+    /// module).
     fn window(&self) -> usize;
 }

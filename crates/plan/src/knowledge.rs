@@ -1,25 +1,24 @@
-//! Types for the knowledge of arguments: values that are the same on all ranks, values of the root
-//! only, and values that two ranks agree on.
+//! Which ranks know a value: all ranks, the root, or the two ranks of a message.
 //!
 //! A rank that chooses an algorithm by a value that other ranks do not know deadlocks the team. So
-//! a selection takes [`Shared`] values, and a value of the root cannot be passed to it by accident.
+//! a selection takes [`Shared`] values, and cannot get a value of the root by accident.
 
 /// A value that the MPI standard requires to be the same on all ranks of the call.
 ///
-/// The caller promises this: `bytes: Shared(count * size)` is right for a broadcast, whose ranks
-/// must agree on the signature, and wrong for one part of a `gatherv`.
+/// The caller promises this: `Shared(count * size)` is right for a broadcast, whose ranks must
+/// agree on the signature, and wrong for one part of a `gatherv`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Shared<T>(pub T);
 
 impl<T> Shared<T> {
-    /// A value computed from a shared value alone is shared.
+    /// A value that is computed only from a shared value is shared.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Shared<U> {
         Shared(f(self.0))
     }
 }
 
-/// A value that is significant at the root only, such as the counts of `MPI_Gatherv`. On other
-/// ranks the argument may be garbage and is not read.
+/// A value that only the root uses, such as the counts of `MPI_Gatherv`. On other ranks the
+/// argument may be garbage and is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RootOnly<T>(Option<T>);
 
@@ -41,7 +40,7 @@ impl<T> RootOnly<T> {
     }
 }
 
-/// A value that only the two ranks of a message agree on, such as one count of `MPI_Alltoallv`. No
+/// A value that only the two ranks of a message share, such as one count of `MPI_Alltoallv`. No
 /// choice of an algorithm may depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Paired<T>(pub T);

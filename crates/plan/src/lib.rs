@@ -2,9 +2,9 @@
 //!
 //! A *plan* is the list of steps of one rank in one collective call: sends, receives, copies and
 //! reductions. An algorithm is written once, as a [`Generator`] that yields [`PlanStep`]s one by
-//! one. It serves the blocking, the nonblocking and the persistent form of its collective, the
-//! verifier, and a simulator. It is pure: it knows its rank, the size of the team, the root and the
-//! counts, and nothing of memory, networks or time.
+//! one, for the blocking, nonblocking and persistent forms of its collective, the verifier, and a
+//! simulator. It knows its rank, the size of the team, the root and the counts, and nothing of
+//! memory, networks or time.
 //!
 //! ```
 //! use oxmpi_plan::{Call, Generator, TeamMember, Parameters, Shared, choose, make};
@@ -18,9 +18,9 @@
 //! # Ok::<(), oxmpi_plan::PlanError>(())
 //! ```
 //!
-//! Read [`ir`] first: it has the instruction set, and the rules between a generator and its
-//! executor. [`table`] lists the algorithms with their restrictions, [`choose`] picks one by
-//! [`decisions`], and [`verify`] runs all ranks of a plan symbolically to find its faults.
+//! Read [`ir`] first: the instruction set, and the rules between a generator and its executor.
+//! [`table`] lists the algorithms with their restrictions, [`choose`] selects one by [`decisions`],
+//! and [`verify`] runs all ranks of a plan symbolically to find its faults.
 #![forbid(unsafe_code)]
 
 mod algorithms;

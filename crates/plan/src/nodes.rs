@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Ranges of consecutive ranks: the first rank of each, and the number of ranks.
+/// Ranges of consecutive ranks: first rank and number of ranks.
 type Runs = Arc<[(u32, u32)]>;
 
-/// The node of each rank of a team; the same on all ranks. Cheap to clone.
-///
-/// Nodes are numbered by their lowest ranks.
+/// The node of each rank of a team, the same on all ranks. Nodes are numbered by their lowest
+/// ranks.
 ///
 /// ```
 /// use oxmpi_plan::Nodes;
@@ -21,7 +20,6 @@ type Runs = Arc<[(u32, u32)]>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     of: Arc<[u32]>,
-    /// The ranks of each node, ascending.
     members: Arc<[Arc<[u32]>]>,
     runs: Arc<[Runs]>,
     leaders: Arc<[u32]>,
@@ -85,7 +83,7 @@ impl Nodes {
         &self.leaders
     }
 
-    /// The consecutive ranks of a node: the first rank and the number of ranks of each run.
+    /// The runs of consecutive ranks of a node: first rank and number of ranks of each.
     pub(crate) fn runs(&self, node: u32) -> &[(u32, u32)] {
         &self.runs[node as usize]
     }

@@ -10,8 +10,8 @@ use crate::table::AlgorithmId;
 use std::fmt;
 use std::sync::Arc;
 
-/// An algorithm that a plan can hold as a trait object. A variant of [`AlgorithmState`] saves the
-/// allocation; adding the variant is all that an algorithm needs for this.
+/// An algorithm that a plan can hold as a trait object, without a variant of [`AlgorithmState`]. A
+/// variant saves the allocation.
 pub(crate) trait Boxable: Rounds + fmt::Debug + Send + Sync {
     fn copied(&self) -> Box<dyn Boxable>;
 }
@@ -97,12 +97,10 @@ type PlanStage = (AlgorithmState, StageRanks);
 
 #[derive(Clone, Debug)]
 enum StageRanks {
-    /// All ranks from this one on.
     From(u32),
     Of(Arc<[u32]>),
 }
 
-/// The stages of a plan, and its resources.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     stages: [Option<PlanStage>; 3],
@@ -113,18 +111,17 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// An algorithm without temporaries; the window has room for the steps of two rounds.
+    /// An algorithm without temporaries. The window has room for the steps of two rounds.
     pub(crate) fn new(first: impl Into<AlgorithmState>) -> Self {
         Self::nothing().then(first)
     }
 
-    /// As `new`, for a new algorithm without a variant of [`AlgorithmState`].
+    /// As `new`, for an algorithm without a variant of [`AlgorithmState`].
     #[allow(dead_code, reason = "for algorithms under development; a settled one gets a variant")]
     pub(crate) fn boxed(first: impl Boxable + 'static) -> Self {
         Self::new(AlgorithmState::Boxed(Box::new(first)))
     }
 
-    /// A draft without an algorithm.
     pub(crate) fn nothing() -> Self {
         Self {
             stages: [const { None }; 3],
@@ -135,17 +132,17 @@ impl Draft {
         }
     }
 
-    /// Adds an algorithm, which begins when this rank has finished those before.
+    /// Adds an algorithm, which begins when this rank has finished the earlier ones.
     pub(crate) fn then(self, next: impl Into<AlgorithmState>) -> Self {
         self.then_within(0, next)
     }
 
-    /// As `then`, for the ranks of the team from `first` on.
+    /// As `then`, on the ranks of the team from `first` on.
     pub(crate) fn then_within(self, first: u32, next: impl Into<AlgorithmState>) -> Self {
         self.stage(next.into(), StageRanks::From(first))
     }
 
-    /// As `then`, for these ranks of the team.
+    /// As `then`, on these ranks of the team.
     pub(crate) fn then_among(self, ranks: &Arc<[u32]>, next: impl Into<AlgorithmState>) -> Self {
         self.stage(next.into(), StageRanks::Of(ranks.clone()))
     }
@@ -162,30 +159,29 @@ impl Draft {
         self
     }
 
-    /// Adds `how_many` temporaries of one length.
     pub(crate) fn temporaries(self, how_many: usize, length: usize) -> Self {
         (0..how_many).fold(self, |draft, _| draft.temporary(length))
     }
 
-    /// Sets the window of an algorithm that makes progress with any window, in steps.
+    /// Sets the window, in steps, of an algorithm that makes progress with any window.
     pub(crate) fn exactly(mut self, window: usize) -> Self {
         self.window = window.max(2);
         self
     }
 
-    /// Sets the window to at least 8 steps, which any algorithm needs.
+    /// Sets the window, to at least the 8 steps that any algorithm needs.
     pub(crate) fn window(mut self, window: usize) -> Self {
         self.window = window.max(8);
         self
     }
 }
 
-/// A plan of any algorithm, made by [`make`](crate::table::make). It is a plain value of a few
-/// hundred bytes; a clone of an unused plan is an unused plan.
+/// A plan of any algorithm, made by [`make`](crate::table::make): a value of a few hundred bytes. A
+/// clone of an unused plan is an unused plan.
 #[derive(Clone, Debug)]
 pub struct AnyPlan {
     steps: Burst,
-    /// The algorithms in their order; `None` after the last.
+    /// The algorithms in order; `None` after the last.
     stages: [Option<PlanStage>; 3],
     stage: usize,
     unit: PlanUnit,
@@ -209,13 +205,11 @@ impl AnyPlan {
         }
     }
 
-    /// Records the algorithm and the count of the call.
     pub(crate) fn made_by(self, algorithm: AlgorithmId, count: usize) -> Self {
         Self { made_by: Some((algorithm, count)), ..self }
     }
 
-    /// The algorithm of the table that made the plan, and the call's
-    /// [`Call::count`](crate::Call::count).
+    /// The algorithm that has made the plan, and the call's [`Call::count`](crate::Call::count).
     #[must_use]
     pub fn algorithm(&self) -> Option<(AlgorithmId, usize)> {
         self.made_by
@@ -249,8 +243,7 @@ impl Generator for AnyPlan {
             }
             if !state.round(&mut self.steps) {
                 self.stage += 1;
-                // The fence applies to the next pushed step: the steps of this round are already
-                // queued.
+                // The steps of this round are queued, so the fence applies to the next round.
                 self.steps.fence();
             }
         }

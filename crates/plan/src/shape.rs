@@ -17,8 +17,8 @@ pub(crate) const fn down(rank: u32, distance: u32, size: u32) -> u32 {
     up(rank, size - distance % size, size)
 }
 
-/// The binomial tree over `0..size` with root 0, in which every subtree is a contiguous range: `v`
-/// leads the ranks `v .. v + extent(v)`, and its child number `k` is `v + 2^k`.
+/// The binomial tree over `0..size` with root 0. Every subtree is a contiguous range: `v` leads the
+/// ranks `v .. v + extent(v)`, and its child number `k` is `v + 2^k`.
 pub(crate) mod binomial {
     use super::levels;
 
@@ -75,13 +75,13 @@ impl Fold {
         }
     }
 
-    /// The rank of an active rank's number.
+    /// The rank of the active rank `index`.
     pub(crate) const fn rank(&self, index: u32) -> u32 {
         if index < self.pairs { 2 * index } else { index + self.pairs }
     }
 }
 
-/// A vector of `count` units cut into `parts` that differ by at most one unit.
+/// A vector of `count` units in `parts` parts, whose lengths differ by at most one unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VectorParts {
     pub(crate) count: usize,
@@ -95,7 +95,6 @@ impl VectorParts {
         index * (self.count / parts) + index.min(self.count % parts)
     }
 
-    /// Parts `first .. first + how_many` of a buffer that holds the vector.
     pub(crate) fn span(&self, place: PlanBuffer, first: u32, how_many: u32) -> Span {
         let start = self.start(first);
         place.span(start, self.start(first + how_many) - start)

@@ -1,9 +1,9 @@
 //! The table of algorithms: names, restrictions, constructors.
 //!
 //! Names and numbers are those of the Open MPI parameter `coll_tuned_<collective>_algorithm`;
-//! numbers from 32 on are OxMPI's own. Parsing, documentation, selection, verifier and executor all
-//! read [`ALGORITHMS`]; no other list of algorithms exists. An algorithm is never replaced by
-//! another one: [`make`] returns an error if it cannot serve a call.
+//! numbers from 32 on are OxMPI's own. [`ALGORITHMS`] is the only list of algorithms, for parsing,
+//! documentation, selection, verifier and executor. An algorithm is never replaced by another one:
+//! [`make`] returns an error if it cannot serve a call.
 
 use std::fmt;
 
@@ -21,24 +21,24 @@ mod setting;
 pub use nodes::segment_bytes;
 pub use rows::ALGORITHMS;
 
-/// The parameters of algorithms; the same on all ranks of a call. An algorithm reads the
-/// parameters of its row ([`Algorithm::parameters`]), and the window.
+/// The parameters of algorithms, the same on all ranks of a call. An algorithm reads only the
+/// parameters of its row ([`Algorithm::parameters`]) and the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameters {
     /// The length of a segment in units of the plan (bytes, or elements of a reduction). 0: the
-    /// default, which is up to 32 segments of at least 4096 units for pipelined algorithms, and no
-    /// segments for the others.
+    /// default, up to 32 segments of at least 4096 units for pipelined algorithms, and no segments
+    /// for the others.
     pub segment: usize,
     /// The children of a rank of a tree, the number of chains, or the radix of a k-nomial tree or
-    /// of Bruck's algorithm. 0: the default, [`DEFAULT_FANOUT`], or 2 for Bruck's algorithm.
+    /// of Bruck's algorithm. 0: [`DEFAULT_FANOUT`], or 2 for Bruck's algorithm.
     pub fanout: u32,
-    /// The outstanding exchanges of an algorithm that limits them. 0: limited by the window only.
+    /// The outstanding exchanges of an algorithm that limits them. 0: only the window limits them.
     pub max_requests: usize,
-    /// The outstanding steps of an algorithm that could have any number; values below 8 count as 8.
+    /// The outstanding steps of an algorithm that could have any number of them; at least 8.
     pub window: usize,
 }
 
-/// The number of children, chains, or the radix, if [`Parameters::fanout`] is 0.
+/// The default of [`Parameters::fanout`].
 pub const DEFAULT_FANOUT: u32 = 4;
 
 impl Default for Parameters {
@@ -75,12 +75,12 @@ impl Parameter {
 /// A requirement of an algorithm. All algorithms work in place, and with any count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Restriction {
-    /// The operation must be commutative: operands are not combined in rank order.
+    /// The operation must be commutative, as operands are not combined in rank order.
     Commutative,
     PowerOfTwo,
     EvenSize,
     TwoProcesses,
-    /// There must be at least two nodes, and at least two ranks on one of them ([`make_on`]).
+    /// There must be several nodes, and several ranks on one of them ([`make_on`]).
     Nodes,
     /// Each node must have consecutive ranks, unless the operation is commutative.
     OrderedNodesOrCommutative,
@@ -154,7 +154,7 @@ impl fmt::Display for AlgorithmId {
     }
 }
 
-/// Why a plan cannot be made.
+/// The reason why a plan cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     #[error("algorithm {algorithm} cannot serve this call of {size} ranks: {restriction}")]
@@ -163,14 +163,14 @@ pub enum PlanError {
     WrongCollective { algorithm: AlgorithmId, call: Collective },
     #[error("rank {rank} is not in a team of {size} ranks")]
     NoSuchRank { rank: u32, size: u32 },
-    /// This rank's message to itself does not have the length of its receive.
+    /// This rank's message to itself and its receive have different lengths.
     #[error("this rank sends {sent} units to itself and receives {received}")]
     OwnBlock { sent: usize, received: usize },
     #[error("{blocks} blocks are named for {size} ranks")]
     WrongBlocks { blocks: usize, size: u32 },
     #[error("nodes are known of {ranks} ranks, not of {size}")]
     WrongNodes {
-        /// Ranks of the node map.
+        /// In the node map.
         ranks: u32,
         size: u32,
     },
@@ -209,11 +209,8 @@ pub fn by_number(collective: Collective, number: u8) -> Option<AlgorithmId> {
     algorithms(collective).find(|id| id.algorithm().number == number)
 }
 
-/// Makes this rank's plan.
-///
-/// # Errors
-/// The algorithm is for another collective or cannot serve the call, or the call names a rank that
-/// is not in the team.
+/// Makes this rank's plan. Errors: the algorithm is for another collective or cannot serve the
+/// call, or the call names a rank that is not in the team.
 pub fn make(
     algorithm: AlgorithmId,
     me: TeamMember,
@@ -223,10 +220,7 @@ pub fn make(
     made(algorithm, me, call, parameters, None)
 }
 
-/// As [`make`], for ranks with a known node map.
-///
-/// # Errors
-/// As [`make`]; also if the node map is of another number of ranks.
+/// [`make`] for ranks with a node map. Also fails if the node map has another number of ranks.
 pub fn make_on(
     algorithm: AlgorithmId,
     me: TeamMember,
@@ -263,7 +257,7 @@ fn made(
         return Err(PlanError::Restricted { algorithm, size: me.size, restriction });
     }
     let count = call.count().0;
-    // Three times the total: temporaries hold a few more segments or blocks than the buffer.
+    // The factor 3: temporaries hold a few more segments or blocks than the buffer.
     if count.checked_mul(me.size as usize).and_then(|all| all.checked_mul(3)).is_none() {
         return Err(PlanError::TooLong { block: count, size: me.size });
     }
@@ -281,7 +275,7 @@ fn made(
         root: call.root().unwrap_or(0),
         count,
         commutative: call.commutative(),
-        // In a collective with a root, only the root may give MPI_IN_PLACE.
+        // In a collective with a root, only the root can give MPI_IN_PLACE.
         in_place: call.in_place() && call.root().is_none_or(|root| root == me.rank),
         exclusive: row.collective == Collective::Exscan,
         segment: parameters.segment,
@@ -293,7 +287,7 @@ fn made(
     Ok(AnyPlan::new(unit, (row.draft)(&setting)).made_by(algorithm, count))
 }
 
-/// Checks the blocks as far as this rank knows them.
+/// Checks the blocks that this rank knows.
 fn check_blocks(me: TeamMember, call: &Call) -> Result<(), PlanError> {
     let rank = me.rank as usize;
     let one_each = |blocks: &Blocks, size: u32| match blocks.how_many() {
@@ -358,9 +352,9 @@ fn check_blocks(me: TeamMember, call: &Call) -> Result<(), PlanError> {
     }
 }
 
-/// Numbers from this one on are experimental algorithms: they are verified, and can be forced,
-/// named by a rule, measured, and simulated at sizes whose plans are walked. The library never
-/// chooses them by itself, and they need no formula and no documentation.
+/// Numbers from this one on are experimental algorithms: verified, and available to parameters,
+/// rules, measurements and simulations. The library never chooses them by itself, and they need no
+/// formula and no documentation.
 pub const EXPERIMENTS_FROM: u8 = 64;
 
 impl Algorithm {
@@ -376,7 +370,7 @@ impl Algorithm {
         self.refusal_on(size, commutative, None)
     }
 
-    /// As [`Algorithm::refusal`], for ranks with a node map, if it is known.
+    /// [`Algorithm::refusal`] for ranks with a node map, if it is known.
     #[must_use]
     pub fn refusal_on(
         &self,
@@ -398,7 +392,7 @@ impl Algorithm {
     }
 
     /// Whether the algorithm serves only ranks on several nodes ([`make_on`]). Only the component
-    /// smp chooses it; it cannot be forced or tuned.
+    /// smp chooses it: it cannot be forced or tuned.
     #[must_use]
     pub fn needs_nodes(&self) -> bool {
         self.restrictions.contains(&Restriction::Nodes)

@@ -9,15 +9,15 @@ pub(crate) enum Tree {
     Flat,
     /// Each rank has the next rank as its child.
     Chain,
-    /// This number of chains from the root; each has consecutive ranks, and their lengths differ by
-    /// at most one.
+    /// This number of chains from the root, each of consecutive ranks. Their lengths differ by at
+    /// most one.
     Chains(u32),
     /// `v` has the children `2v + 1` and `2v + 2`.
     Binary,
     /// `v` has the children `v + 2^k` below its lowest bit. Every subtree has consecutive ranks.
     Binomial,
-    /// `v` has the children `v + j k^i`, `0 < j < k`, below its lowest digit to the base `k`, which
-    /// is at least 2. Every subtree has consecutive ranks.
+    /// `v` has the children `v + j k^i`, `0 < j < k`, below its lowest digit to the base `k >= 2`.
+    /// Every subtree has consecutive ranks.
     Knomial(u32),
 }
 
@@ -85,14 +85,14 @@ impl Tree {
         !matches!(self, Self::Binary)
     }
 
-    /// Whether the last child has the largest subtree, so that it is served first.
+    /// Whether the last child has the largest subtree and is served first.
     pub(crate) const fn last_first(self) -> bool {
         matches!(self, Self::Binomial | Self::Knomial(_))
     }
 }
 
-/// The place value of the lowest digit of `v` that is not 0; for rank 0, of the first place that
-/// `size` does not need.
+/// The place value of the lowest digit of `v` that is not 0; for rank 0, of the first place above
+/// all digits of `size`.
 fn lowest_place(v: u32, radix: u32, size: u32) -> u64 {
     let (v, radix) = (u64::from(v), u64::from(radix));
     let mut place = 1_u64;
@@ -104,9 +104,9 @@ fn lowest_place(v: u32, radix: u32, size: u32) -> u64 {
 
 #[derive(Clone, Copy, Debug)]
 struct Chains {
-    /// The length of the shorter chains.
+    /// The length of a shorter chain.
     short: u32,
-    /// The number of chains with one rank more: the first ones.
+    /// The number of chains with one rank more, which are the first ones.
     longer: u32,
 }
 
@@ -136,15 +136,13 @@ impl Chains {
 }
 
 /// The parent and children of a rank in a balanced binary tree in rank order: a left subtree has
-/// lower ranks than its ancestor, a right one higher ranks. The top is always the root, whatever
-/// its rank.
+/// lower ranks than its ancestor, a right one higher ranks. The top is always the root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InOrder {
-    /// `None` at the root.
     pub(crate) parent: Option<u32>,
-    /// The child that leads the ranks just below.
+    /// The child that leads the ranks below.
     pub(crate) left: Option<u32>,
-    /// The child that leads the ranks just above.
+    /// The child that leads the ranks above.
     pub(crate) right: Option<u32>,
 }
 

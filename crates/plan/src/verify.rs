@@ -1,25 +1,21 @@
 //! The verifier: runs the plans of all ranks at once, on symbols instead of data.
 //!
-//! The symbol of a unit is, in a collective that moves data, the rank and position of its origin;
-//! in a reduction, the combined contributions and their expression. At the end every rank must hold
-//! exactly the result that the MPI standard defines. The verifier also checks the rules of
-//! [`ir`](crate::ir):
+//! The symbol of a unit is the rank and position of its origin or, in a reduction, the combined
+//! contributions and their expression. At the end every rank must have exactly the result that the
+//! MPI standard defines. The verifier also checks the rules of [`ir`](crate::ir):
 //!
-//! - Sends are synchronous: they complete only with their receive. A plan that relies on buffering
-//!   deadlocks.
-//! - Messages between two ranks match in the order of issue, and both sides must have the same
-//!   length.
-//! - A step may not touch memory that an earlier step may still be using. This depends on the
-//!   *dependencies* of the steps, not on the steps that happen to be complete in this run, so no
-//!   lucky order of events hides a mistake.
+//! - Sends are synchronous, so a plan that relies on buffering deadlocks.
+//! - Messages between two ranks match in the order of issue, with the same length on both sides.
+//! - A step does not touch memory that an earlier step may still use. This depends on the
+//!   *dependencies* of the steps, not on the steps that are complete in this run, so a lucky order
+//!   of events hides no mistake.
 //! - Steps complete in an order that depends on a seed.
-//! - Undefined memory is not read, the user's input is not written, and buffers that are not
-//!   significant at a rank by the standard are not touched.
+//! - Undefined memory is not read, the input is not written, and buffers that are not significant
+//!   at a rank by the standard are not touched.
 //! - No rank leaves a barrier before a chain of messages from every rank has reached it.
 //!
-//! If the operation is not commutative, contributions must be joined in rank order (any grouping is
-//! right, since operations are associative). Otherwise they are compared as multisets, by number
-//! and a 64-bit sum of hashes.
+//! If the operation is not commutative, contributions must be joined in rank order, in any
+//! grouping. Otherwise they are compared as multisets, by number and a 64-bit sum of hashes.
 
 mod entered;
 mod symbol;
@@ -31,9 +27,9 @@ use crate::ir::{Action, Generator, Span};
 /// The input of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// The call of each rank. `in_place` counts at the root only, for collectives with a root.
+    /// The call of each rank. With a root, `in_place` matters only at the root.
     pub calls: Vec<Call>,
-    /// Determines the order in which steps complete.
+    /// Selects the order in which steps complete.
     pub seed: u64,
 }
 
@@ -51,13 +47,13 @@ impl Check {
     }
 }
 
-/// The cost of a correct run, over all ranks.
+/// The cost of a correct run, summed over all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     pub steps: u64,
     pub messages: u64,
     pub units: u64,
-    /// The most steps that one rank had outstanding.
+    /// The most outstanding steps of one rank.
     pub outstanding: usize,
 }
 
@@ -77,8 +73,8 @@ pub enum Violation {
     Hazard { rank: u32, step: u64, action: Action, earlier_step: u64, earlier: Box<Action> },
     #[error("rank {rank}: {action:?} reads undefined memory at unit {unit}")]
     Undefined { rank: u32, action: Action, unit: usize },
-    /// A step uses a buffer that the rank does not have, or beyond its end, or writes a buffer that
-    /// is read only.
+    /// A step uses a buffer that the rank does not have, exceeds a buffer, or writes a read-only
+    /// one.
     #[error("rank {rank}: {action:?} may not use {span:?}")]
     Access { rank: u32, action: Action, span: Span },
     /// A step is invalid: its peer is not in the team or is the rank itself, its spans have
@@ -92,11 +88,11 @@ pub enum Violation {
     #[error("rank {rank} may leave the barrier before rank {missing} enters it")]
     Early {
         rank: u32,
-        /// A rank from which no message has reached it.
+        /// A rank whose messages have not reached `rank`.
         missing: u32,
     },
-    /// Two ranks computed a result by different expressions: in floating point the values may
-    /// differ.
+    /// Two ranks have computed a result by different expressions, whose values may differ in
+    /// floating point.
     #[error("rank {rank} computes unit {unit} by another expression than rank 0")]
     Expression { rank: u32, unit: usize },
     #[error("rank {rank}: {why}")]

@@ -127,8 +127,8 @@ fn thousands_of_ranks_have_a_time() {
     assert!(cost(&machine(64), "rabenseifner", 4096, &call) < doubling);
 }
 
-/// The most receivers that copy from one rank's memory at the same time, in a call whose messages
-/// are all copied by the receivers.
+/// The most receivers that copy from one rank's memory at the same time, in a call whose receivers
+/// copy all messages.
 fn readers(name: &str, size: u32, calls: impl Fn(u32) -> Call) -> usize {
     let plans = (0..size).map(|rank| {
         let call = calls(rank);
@@ -164,7 +164,7 @@ fn each_source_of_an_exchange_has_one_reader_at_a_time() {
             in_place: false,
         });
         check("ring", &|_| Call::Allreduce { count: block, commutative: true, in_place: false });
-        // To both neighbours; sends and receives have different orders.
+        // To both neighbours, with different orders of sends and receives.
         check("linear", &|rank| {
             let sides = [(rank + size - 1) % size, (rank + 1) % size];
             let edges = |sides: [u32; 2]| {
@@ -190,7 +190,7 @@ fn each_source_of_an_exchange_has_one_reader_at_a_time() {
     }
 }
 
-/// The readers of the root are the branches of a tree, or all other ranks in a flat tree.
+/// The readers of the root are the branches of a tree; in a flat tree, all other ranks.
 #[test]
 fn the_root_of_a_tree_has_a_reader_for_each_branch() {
     let call = |_| Call::Bcast { root: 0, bytes: Shared(1 << 20) };

@@ -1,4 +1,3 @@
-//! The fixed decisions, by what the cost model predicts for them.
 //! The times that the cost model predicts for the fixed decisions.
 use oxmpi_plan::decisions::{Candidate, DECIDED, predicted};
 use oxmpi_plan::{Chosen, Collective, Setup, Shared, choose_on};
@@ -49,8 +48,8 @@ fn for_all(mut check: impl FnMut(Setup, Collective, bool)) {
     }
 }
 
-/// A longer call takes at least 85 % of the time of a shorter one. (Not if ranks share processors:
-/// messages from 128 KiB on are copied once, shorter ones twice.)
+/// A longer call takes at least 85 % of the time of a shorter one. Not tested for ranks that share
+/// processors: messages from 128 KiB on are copied once, shorter ones twice.
 #[test]
 fn longer_calls_take_longer() {
     for_all(|setup, collective, commutative| {
@@ -78,10 +77,10 @@ fn longer_calls_take_longer() {
 mod night {
     use super::*;
 
-    /// One more rank takes at most twice as long, from 3 ranks to 4096. The exceptions: two ranks
-    /// need one round, and three need two or, folded, three; a scan of three ranks has one round,
-    /// as rank 0 sends to both others at once, and of four ranks two. `docs/collectives.md` has the
-    /// reasons.
+    /// One more rank takes at most twice as long, from 3 ranks to 4096. `docs/collectives.md` has
+    /// the reasons of the exceptions: two ranks need one round, and three need two or, folded,
+    /// three; a scan of three ranks has one round, as rank 0 sends to both others at once, and of
+    /// four ranks two.
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn one_more_rank_takes_at_most_twice_as_long() {

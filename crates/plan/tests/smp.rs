@@ -1,5 +1,3 @@
-//! Algorithms of two levels, verified for all sizes up to 33 and many distributions of
-//! the ranks over nodes.
 //! Algorithms of two levels, verified for all sizes up to 33 and many distributions of ranks over
 //! nodes.
 use oxmpi_plan::cost::{LogGp, Machine, time};
@@ -126,8 +124,8 @@ fn long_vectors_are_cut() {
     check(7, &[5000]);
 }
 
-/// By the model, vectors in segments cost less if the library cuts them, and hardly less if it does
-/// not.
+/// By the model, the library's choice of segments is cheaper, and no segments are hardly more
+/// expensive where it chooses none.
 #[test]
 fn segments_are_used_if_they_pay() {
     let level =

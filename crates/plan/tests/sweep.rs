@@ -16,12 +16,10 @@ use oxmpi_plan::{
 /// Sampled sizes: around powers of two, primes, and round numbers.
 const LARGE: [u32; 12] = [65, 96, 100, 127, 128, 129, 251, 256, 384, 500, 1000, 1024];
 
-/// Sizes between 34 and 64 that are always verified: around half and all of a power of two, a
-/// prime, and a round number.
+/// Sizes between 34 and 64 that are always verified: around 48 and 64, a prime, and a round number.
 const AROUND_64: [u32; 6] = [40, 47, 48, 49, 63, 64];
 
-/// Sizes above 17 of the everyday run, with one count and one segment: around powers of two, and
-/// another.
+/// Sizes above 17 of the everyday run, with one count and one segment.
 const SAMPLES: [u32; 4] = [31, 33, 64, 100];
 
 fn thorough() -> bool {
@@ -57,7 +55,7 @@ fn roots(collective: Collective, size: u32) -> Vec<u32> {
     roots
 }
 
-/// A length of at most `most`, often 0, that both ranks compute alike.
+/// A length of at most `most`, often 0, which sender and receiver compute alike.
 fn uneven(from: u32, to: u32, most: usize) -> usize {
     let mixed = (u64::from(from) << 32 | u64::from(to)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
     mixed as usize % (most + 2) % (most + 1)
@@ -67,7 +65,6 @@ fn blocks(lengths: impl Iterator<Item = usize>) -> Blocks {
     Blocks::new(lengths).expect("they fit")
 }
 
-/// All forms of a call, each as the calls of all ranks.
 fn calls(collective: Collective, size: u32, root: u32, count: usize) -> Vec<Vec<Call>> {
     let ranks = 0..size;
     // The block that each rank contributes to all, or gets.
@@ -130,8 +127,8 @@ fn calls(collective: Collective, size: u32, root: u32, count: usize) -> Vec<Vec<
     }
 }
 
-/// A graph with multiple edges and edges from a rank to itself. There are gaps between the messages
-/// in the buffers.
+/// A graph with multiple edges and edges from a rank to itself, and gaps between the messages in
+/// the buffers.
 fn graph(rank: u32, size: u32, count: usize) -> Edges {
     let edges = |pairs: Vec<(u32, u32)>| {
         let mut start = 0;
@@ -152,7 +149,7 @@ fn graph(rank: u32, size: u32, count: usize) -> Edges {
     Edges::new(edges(all(&|peer| (rank, peer))), edges(all(&|peer| (peer, rank))))
 }
 
-/// A ring in which the message to the left arrives from the right, as in a periodic dimension; with
+/// A ring in which the message to the left arrives from the right, as in a periodic dimension. With
 /// one or two ranks the edges are double.
 fn ring(rank: u32, size: u32, count: usize) -> Edges {
     let (left, right) = ((rank + size - 1) % size, (rank + 1) % size);
@@ -160,7 +157,6 @@ fn ring(rank: u32, size: u32, count: usize) -> Edges {
     Edges::new([edge(left, 0), edge(right, 1)], [edge(right, 1), edge(left, 0)])
 }
 
-/// The collectives of two groups, for several sizes of the first group.
 fn inter_calls(collective: Collective, size: u32, count: usize) -> Vec<Vec<Call>> {
     let mut firsts = vec![1, size / 2, size.saturating_sub(1)];
     firsts.retain(|first| 0 < *first && *first < size);
@@ -227,7 +223,7 @@ fn inter_calls_between(
                 commutative,
             })
         });
-        // Both groups have the same sum of blocks: the last rank gets the rest.
+        // Both groups have the same sum of blocks, as the last rank gets the rest.
         let cut = |me: TeamMember| {
             let ranks = groups.local(me).len();
             let total = count * 3;
@@ -281,7 +277,7 @@ fn regular_calls(collective: Collective, root: u32, count: usize) -> Vec<Call> {
     }
 }
 
-/// All combinations of the parameters that the algorithm reads; for many ranks, each segment with
+/// All combinations of the parameters that the algorithm reads. For many ranks, each segment has
 /// only one fan-out and limit, which rotate with `turn`.
 fn settings(algorithm: AlgorithmId, size: u32, segments: &[usize], turn: u64) -> Vec<Parameters> {
     let uses = |parameter| algorithm.algorithm().uses(parameter);
@@ -316,7 +312,7 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
     let row = algorithm.algorithm();
     let mut runs = 0;
     for root in roots(row.collective, size) {
-        // If every root of a large team is verified, counts and segments rotate over the roots.
+        // If all roots of a large team are verified, counts and segments rotate over the roots.
         let is_one_of_many =
             size > 17 && size <= 64 && thorough() && !few_roots(size).contains(&root);
         let at = root as usize;
@@ -330,7 +326,7 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
                     continue;
                 }
                 for parameters in settings(algorithm, size, segments, runs) {
-                    // Every fourth run has the narrowest window; the orders of completion rotate.
+                    // Every fourth run has the narrowest window.
                     let window = if runs % 4 == 3 { 0 } else { 64 };
                     let parameters = Parameters { window, ..parameters };
                     let check = Check { calls: calls.clone(), seed: runs };
@@ -357,7 +353,7 @@ enum Sizes {
 }
 
 fn sweep(collective: Collective, sizes: Sizes) {
-    // If every rank has messages with every other, 1000 ranks have a million messages.
+    // If every rank has messages with every other one, 1000 ranks have a million messages.
     let all_to_all = matches!(
         collective,
         Collective::Allgather
@@ -367,7 +363,7 @@ fn sweep(collective: Collective, sizes: Sizes) {
             | Collective::Neighbor
             | Collective::InterMove
     );
-    // Each rank combines the blocks of all others: the work also grows with the square of the size.
+    // Each rank combines the blocks of all others, so the work grows with the square of the size.
     let is_scattered =
         matches!(collective, Collective::ReduceScatter | Collective::ReduceScatterBlock);
     for algorithm in algorithms(collective) {

@@ -142,7 +142,7 @@ fn a_clone_of_an_unused_plan_has_all_steps() {
 fn plans_are_small_and_lazy() {
     // A simulation of a million ranks holds a plan for each.
     assert!(size_of::<AnyPlan>() <= 1024, "{} bytes", size_of::<AnyPlan>());
-    // A plan of 2^40 segments is made, and yields its first steps, without delay.
+    // A plan of 2^40 segments is made, and yields its first steps, at once.
     let call = Call::Bcast { root: 0, bytes: Shared(1 << 40) };
     let pipeline = by_name(Collective::Bcast, "pipeline").expect("in the table");
     let parameters = Parameters { segment: 1, ..Parameters::default() };

@@ -24,14 +24,15 @@
 //! 3. *Keep.* The sender that takes a message back copies it, stores the address of the copy
 //!    (relaxed), and changes open to kept (compare-exchange, release). If that fails, the receiver
 //!    has claimed the message, and the sender waits until the receiver has read it.
-//! 4. *Close.* The sender closes an entry when the receiver has said that it has the message or
-//!    that no receive gets it, or is known to be dead. Until then neither memory changes.
-//! 5. *Give.* A sender that has claimed a message gives it in pieces from the beginning on. Before
+//! 4. *Close.* The sender closes an entry when the receiver reports that it has read the message or
+//!    that no receive matches it, or when the receiver is known to be dead. Until then neither
+//!    memory changes.
+//! 5. *Give.* A sender that has claimed a message gives it in pieces, from the beginning on. Before
 //!    each piece it adds the length to the bytes given, by a compare-exchange (relaxed) that finds
-//!    "not stopped". Either side may set "stopped" for good: the sender without room, the receiver
+//!    "not stopped". Either side may set "stopped", for good: the sender without room, the receiver
 //!    when the sender has left the library. Then the receiver reads the rest at the announced
-//!    address. The turn in the word protects the next message of the entry; the highest bit says
-//!    the word from an address.
+//!    address. The turn in the word protects the next message of the entry. The highest bit of word
+//!    1 is set here and never in an address.
 
 use oxmpi_sys::line::Keep;
 use oxmpi_sys::sync::{AtomicU64, Ordering};
@@ -42,7 +43,7 @@ use std::sync::Arc;
 /// The most messages that a process may have announced at a time and still take back.
 pub const ANNOUNCEMENTS: u32 = if cfg!(loom) { 2 } else { 256 };
 
-/// One entry: state and turn, and word 1.
+/// One entry. The module documentation has the bits of its words.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct AnnouncementEntry {
@@ -51,14 +52,13 @@ pub struct AnnouncementEntry {
     copy: AtomicU64,
 }
 
-/// The bit of word 1 by which the sender gives no more (rule 5), and the unit of the bytes given.
+/// Set in word 1 when the sender gives no more (rule 5); also the unit of the bytes given.
 const STOPPED: u64 = 1;
 const BYTE: u64 = STOPPED + 1;
-/// The bits of the bytes given, with the turn above them.
 const GIVEN_BITS: u32 = 44;
 const GIVEN: u64 = (1 << GIVEN_BITS) - BYTE;
 
-/// Word 1 of a message that was not taken back, in the turn of this state, after `given` bytes.
+/// Word 1 of a message that was not taken back, after `given` bytes; the turn is that of `state`.
 const fn giving(state: u64, given: u64) -> u64 {
     const MARK: u64 = 1 << 63;
     let turn = (state / TURN) << GIVEN_BITS;
@@ -72,7 +72,7 @@ const OPEN: u64 = 1;
 const CLAIMED: u64 = 2;
 const KEPT: u64 = 3;
 
-/// The entries of one process. A clone is another view of the same entries.
+/// The entries of one process. A clone is a view of the same entries.
 #[derive(Clone, Debug)]
 pub struct AnnouncementArea {
     entries: NonNull<AnnouncementEntry>,
@@ -110,7 +110,7 @@ impl Announcement {
     }
 }
 
-/// The place of an announced message for its receiver.
+/// The address at which the receiver finds an announced message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// At the announced address; the sender waits until the receiver has read it.
@@ -119,14 +119,13 @@ pub enum Claim {
     Gone,
 }
 
-/// The process that gives the data of a message that the receiver has pulled.
+/// The process that transfers the data of a message that the receiver has pulled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnClaim {
-    /// The sender, in pieces; the receiver may take the rest at any time (rule 5).
+    /// The sender, in pieces; the receiver may read the rest itself at any time (rule 5).
     InPieces,
-    /// The sender alone: it had taken the message back.
+    /// The sender alone, because it has taken the message back.
     Whole,
-    /// The receiver has claimed the message.
     Receivers,
 }
 
@@ -139,8 +138,8 @@ impl AnnouncementArea {
         AnnouncementArea { entries: NonNull::from(&entries[0]), _keep: Arc::new(entries) }
     }
 
-    /// The entries at `at`. Safety: they are [`ANNOUNCEMENTS`] entries, zero at first, mapped and
-    /// writable while `keep` lives.
+    /// Safety: at `at` are [`ANNOUNCEMENTS`] entries, zero at first, mapped and writable while
+    /// `keep` lives.
     #[cfg(not(loom))]
     pub(crate) const unsafe fn from_raw(
         at: NonNull<AnnouncementEntry>,
@@ -155,15 +154,15 @@ impl AnnouncementArea {
         unsafe { self.entries.add(index).as_ref() }
     }
 
-    /// Rule 5: whether the sender gives no more of a message that was pulled.
+    /// Whether "stopped" is set for a pulled message (rule 5).
     pub fn is_stopped(&self, announcement: Announcement) -> bool {
         let Some((index, turn)) = announcement.split() else { return false };
         self.entry(index).copy.load(Ordering::Relaxed) & !GIVEN == giving(turn, 0) | STOPPED
     }
 
-    /// Rules 2 and 5: claims the rest of a pulled message for a receiver that has not claimed it;
-    /// returns the bytes that the sender has given. `None`: it gives all, or there is no such
-    /// announcement.
+    /// Claims the rest of a pulled message that the receiver has not claimed (rules 2 and 5).
+    /// Returns the bytes that the sender has given. `None`: the sender gives all of them, or the
+    /// announcement is not valid.
     pub fn take_rest(&self, announcement: Announcement) -> Option<u64> {
         let (index, turn) = announcement.split()?;
         let AnnouncementEntry { state, copy } = self.entry(index);
@@ -179,7 +178,7 @@ impl AnnouncementArea {
         }
     }
 
-    /// Rule 2: claims a message before it is read.
+    /// Claims a message before the receiver reads it (rule 2).
     pub fn claim(&self, announcement: Announcement) -> Claim {
         let Some((index, turn)) = announcement.split() else { return Claim::Gone };
         let AnnouncementEntry { state, copy } = self.entry(index);
@@ -196,7 +195,7 @@ impl AnnouncementArea {
     }
 }
 
-/// Rule 5: sets "stopped" in word 1 of this turn's message; returns the bytes given.
+/// Sets "stopped" in word 1 of this turn's message (rule 5); returns the bytes given.
 fn stop(word: &AtomicU64, turn: u64) -> Option<u64> {
     let stopped =
         |found: u64| (found & !(GIVEN | STOPPED) == giving(turn, 0)).then_some(found | STOPPED);
@@ -204,24 +203,24 @@ fn stop(word: &AtomicU64, turn: u64) -> Option<u64> {
     Some((found & GIVEN) / BYTE)
 }
 
-/// The sending side: one in the life of a segment.
+/// The sender's side of the entries: one in the life of a segment.
 #[derive(Debug)]
 pub struct AnnouncementSender {
     area: AnnouncementArea,
-    /// The closed entries; the last one is opened next.
+    /// The indices of closed entries; the last one is opened next.
     closed: Vec<u16>,
-    /// For each entry its last turn, and whether this side has it [`OPEN`] or closed.
+    /// The last state word of each entry: its turn, and [`OPEN`] or [`CLOSED`].
     turns: Box<[u64]>,
 }
 
 impl AnnouncementSender {
-    /// The sending side of entries of which none was opened yet.
+    /// The sender's side of entries that were never opened.
     pub fn new(area: AnnouncementArea) -> AnnouncementSender {
         let turns = vec![CLOSED; ANNOUNCEMENTS as usize].into_boxed_slice();
         AnnouncementSender { area, closed: (0..ANNOUNCEMENTS as u16).rev().collect(), turns }
     }
 
-    /// Opens an entry for a message that will be announced (rule 1). `None`: all are open.
+    /// Opens an entry for a message (rule 1). `None`: all entries are open.
     pub fn open(&mut self) -> Option<Announcement> {
         let index = self.closed.pop()?;
         let AnnouncementEntry { state, copy } = self.area.entry(usize::from(index));
@@ -233,7 +232,8 @@ impl AnnouncementSender {
         Some(Announcement((turn / TURN) << INDEX_BITS | (u64::from(index) + 1)))
     }
 
-    /// Takes a message back, with a copy at `copy` (rule 3). `false`: the receiver has claimed it.
+    /// Takes a message back; its private copy is at `copy` (rule 3). `false`: the receiver has
+    /// claimed it.
     pub fn keep(&self, announcement: Announcement, copy: u64) -> bool {
         let Some((index, turn)) = announcement.split() else { return false };
         let entry = self.area.entry(index);
@@ -244,7 +244,7 @@ impl AnnouncementSender {
             .is_ok()
     }
 
-    /// Rule 2: claims a message to send it.
+    /// Claims a message before the sender sends any of it (rule 2).
     pub fn claim(&self, announcement: Announcement) -> OwnClaim {
         let Some((index, turn)) = announcement.split() else { return OwnClaim::Receivers };
         let state = &self.area.entry(index).state;
@@ -260,7 +260,8 @@ impl AnnouncementSender {
         }
     }
 
-    /// Rule 5: adds a piece to the `given` bytes. `false`: the receiver reads the rest.
+    /// Adds `len` to the `given` bytes before a piece (rule 5). `false`: the receiver reads the
+    /// rest.
     pub fn give(&self, announcement: Announcement, given: u64, len: u64) -> bool {
         let Some((index, turn)) = announcement.split() else { return false };
         let (before, after) = (giving(turn, given), giving(turn, given + len));
@@ -268,7 +269,7 @@ impl AnnouncementSender {
         word.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Rule 5: gives no more of a message that this side has claimed.
+    /// Gives no more of a message that this side has claimed (rule 5).
     pub fn stop(&self, announcement: Announcement) {
         if let Some((index, turn)) = announcement.split() {
             stop(&self.area.entry(index).copy, turn);

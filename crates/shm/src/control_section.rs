@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! line 0            word 0: ranks that have left for good
-//!                   word 1: the last step of the teams before
-//!                   words 2 and 3: lengths of calls by which ranks are out of step (rule 15)
+//!                   word 1: the last step of earlier teams
+//!                   words 2 and 3: two lengths of one call that differ (rule 15)
 //! then, for each    a line, word 0: the last step it is done with
 //! rank              a line, word 0: a bit for each rank that sleeps until this rank continues
 //!                   a line for each segment, word 0: the step that was published there, and
@@ -16,65 +16,65 @@
 //! then the pool     for each turn (rule 12), for each rank, for each segment, `segment_bytes`
 //! ```
 //!
-//! The components guide has two lines for each segment of each rank, one pool for all ranks, and a
-//! barrier after the last segment. Here data of up to [`SHORT_BYTES`] are in the line that
-//! announces them, each rank has its own pool, and a rank waits for all others only before it
-//! writes where another rank may still read.
+//! Data of up to [`SHORT_BYTES`] are in the line that announces them. Each rank has its own pool. A
+//! rank waits for all other ranks only before it writes where another rank may still read.
 //!
 //! Rules
 //! 1. *Step.* The ranks of a team number the steps of their collectives alike. Step `s` uses
 //!    segment `s` modulo the number of segments. The number of steps of a collective follows from
 //!    facts that all ranks know.
 //! 2. *Write.* No rank writes the segment of step `s`, line or pool, before all ranks are done with
-//!    the last step that used it. A rank writes only its own line and part of the pool, but in a
-//!    step with data from one rank only (a scatter), that rank writes all parts. Of two ranks, one
-//!    that has seen a step may overwrite the data that the other has written for it; the other
-//!    reads the result after a later step says so (an allreduce).
+//!    the last step that used it. A rank writes only its own line and its own part of the pool; in
+//!    a step with data from one rank only (a scatter), that rank writes all parts. In a team of two
+//!    ranks (an allreduce) a rank that has seen the other's step may overwrite the other's data
+//!    with the result; the other reads the result after a later step is published.
 //! 3. *Publish.* Then the rank stores `s` to word 0 of its line of the segment (release). Other
 //!    ranks read the data only after they have loaded `s` there (acquire).
-//! 4. *Done.* A rank that will neither read nor write anything of the steps up to `s` stores `s` to
-//!    its word of steps done (release), even without a part in them. A writer loads it (acquire).
-//! 5. *Seen.* A rank begins a blocking collective only when it is done with all earlier steps. So
-//!    its first step in the collective implies the same as its word of steps done; of two ranks,
-//!    also for one that only reads.
+//! 4. *Done.* A rank that will neither read nor write anything of the steps up to `s`, or has no
+//!    part in them, stores `s` to its word of steps done (release). A writer loads it (acquire).
+//! 5. *Seen.* A rank begins a blocking collective only when it is done with all earlier steps. So a
+//!    rank that sees another rank's first step in the collective knows this without the word of
+//!    steps done. In a team of two it then knows this of all other ranks.
 //! 6. *Sleep.* Before it sleeps until another rank publishes or is done, a rank sets its bit in
 //!    that rank's word of sleepers (relaxed), then a heavy barrier, then polls once more. The other
 //!    rank stores its word, then a light barrier, then loads the word of sleepers; if it is not 0,
 //!    it takes all bits and rings the doors. So one of the two sees the other.
-//! 7. *Leave.* A rank that will not use the section any more raises the last step to its own, then
-//!    counts itself out. When all have left, another team may use the section, with later steps.
-//! 8. *Place.* The lines of a rank, and the beginning of the pool, do not depend on the size of the
-//!    team. So the words of a new team's lines have earlier teams' steps, none after the last (rule
-//!    7).
-//! 9. *Turn.* A section serves either blocking collectives or nonblocking ones. A nonblocking one
-//!    takes its steps when it is called, and may write and publish them at once (rule 2). All other
-//!    work is in the order of the steps, so that a rank is done with steps in their order (rule 4).
-//!    Rule 5 does not hold.
-//! 10. *Exchange.* Two ranks exchange their parts of the pool with every lap of the segments: each
-//!     writes where it read a lap ago, in lines of its own cache, so that lines cross between cores
-//!     once per step, not twice. So one of two ranks is itself done with the last step of a segment
-//!     before it writes there. Parts do not change where steps name them (a scatter; an allreduce
-//!     in place).
-//! 11. *Long.* Of more than two ranks one may write into several adjacent segments of one lap at a
-//!     time, if all know this. Each segment is a step; the last one is published, and a rank that
-//!     is done with it is done with all. Steps left out before the data are unused (rule 4).
-//! 12. *Turn about.* Data may be in another place with every lap, if all ranks of a step know this,
-//!     so that the readers' private caches have dropped the lines before they are written again.
-//!     There is a pool for each turn; pieces that fit several times in a segment use it up before
-//!     the next turn.
+//! 7. *Leave.* A rank that will not use the section any more raises word 1 of line 0 to its last
+//!    step, then counts itself in word 0. When all ranks have left, another team may use the
+//!    section, with later steps.
+//! 8. *Place.* The places of a rank's lines and of the pool do not depend on the size of the team.
+//!    So a new team finds steps of earlier teams in its lines, none of them after the last step of
+//!    rule 7.
+//! 9. *Turn.* A section serves either blocking collectives or nonblocking ones. A nonblocking
+//!    collective takes its steps when it is called, and may write and publish them at once (rule
+//!    2). All its other work is in the order of the steps, so a rank is done with steps in their
+//!    order (rule 4). Rule 5 does not hold.
+//! 10. *Exchange.* Two ranks exchange their parts of the pool with every lap of the segments. So
+//!     each writes lines that it has read a lap before and that are in its own cache, and a line
+//!     crosses between cores once per step instead of twice. Each of the two ranks writes a segment
+//!     only after it is itself done with the last step there. Parts are not exchanged where steps
+//!     name them (a scatter; an allreduce in place).
+//! 11. *Long.* In a team of more than two, a rank may write into several adjacent segments of one
+//!     lap at a time, if all ranks know this. Each segment is a step. Only the last one is
+//!     published, and a rank that is done with it is done with all. Steps skipped before the data
+//!     are unused (rule 4).
+//! 12. *Turn about.* Data may be in another place with every lap, if all ranks of a step know this.
+//!     The private caches of the readers have then dropped the lines before they are written again.
+//!     There is a pool for each turn. If pieces fit several times in a segment, they fill the
+//!     segment before the next turn begins.
 //! 13. *In time.* A reader that polls a line before it is written takes the line from the writer.
 //!     If two ranks each publish a line and wait for the other's, this delays the later rank, which
-//!     is then the first at the next step. Therefore each rank makes the line of its next step its
-//!     own while it waits, and publishes with a locked instruction, which lasts until the line is
-//!     its own.
+//!     is then the first at the next step. Therefore each rank fetches the line of its next step
+//!     for writing while it waits, and publishes by a locked instruction, which ends when the line
+//!     is in its cache.
 //! 14. *Length.* With the first step of a collective a rank states the length of its call: in the
-//!     six low bits of word 0, or, for data in the pool, in word 1, which is written before word 0.
-//!     The reader compares it with the length of its own call; for short data in one comparison
-//!     with the step.
+//!     six low bits of word 0 or, for data in the pool, in word 1, which is written before word 0.
+//!     The reader compares this length with that of its own call. For short data one comparison
+//!     covers step and length.
 //! 15. *Apart.* The number of steps may depend on the length. A rank that sees another length
-//!     continues after the steps of the ranks that gave the data, if it knows that all others do
-//!     so. If not, it writes the lengths to line 0, once for the team, and wakes all ranks, which
-//!     stop waiting.
+//!     continues after the steps of the ranks that gave the data, if it knows that all other ranks
+//!     do so. If not, it writes both lengths to line 0, once for the team, and wakes all ranks,
+//!     which stop waiting.
 
 use oxmpi_sys::{
     barrier::BarrierKind,
@@ -92,15 +92,15 @@ pub const SHORT_BYTES: usize = (LINE_WORDS - 1) * size_of::<u64>();
 /// The most ranks of a team: each has a bit in the words of sleepers.
 pub const MAX_RANKS: u32 = 64;
 
-/// The most ranks with pools of the requested size; more ranks share the same memory.
+/// The largest team with pools of the requested size; larger teams share the same memory.
 const FULL_POOLS: usize = 16;
-/// In bytes. With longer data [`ControlSection::fetch`] would take lines before they are written.
+/// In bytes. For longer data [`ControlSection::fetch`] would take lines before they are written.
 pub const FETCHED_BYTES: usize = 512;
-/// The fewest ranks for whose pools there is memory, for the turns of smaller teams (rule 12).
+/// A section has memory for the pools of at least this number of ranks: turns of small teams (rule
+/// 12).
 const LEAST_POOLS: usize = 8;
 /// The most turns. Pools of the usual size then take twice the private caches of a core.
 const MOST_TURNS: u32 = 4;
-/// Low bits of a published word, with the stated length (rule 14).
 const STATED_BITS: u32 = 6;
 /// The stated length of a step that states none.
 const NOTHING_STATED: u64 = 62;
@@ -156,7 +156,7 @@ impl PoolSegments {
     }
 }
 
-/// The length of a rank's data in a step; a plain number means its part of the pool without turns.
+/// The length of a rank's data in a step. A plain number means data without turns (rule 12).
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     len: usize,
@@ -164,7 +164,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// `len` bytes in another place with every lap (rule 12).
+    /// `len` bytes that are in another place with every lap (rule 12).
     pub const fn turning(len: usize) -> Extent {
         Extent { len, is_turning: true }
     }
@@ -199,7 +199,6 @@ impl Stated {
         }
     }
 
-    /// Word 0 of the line of a step that states this length.
     #[inline(always)]
     const fn word(self, step: u64) -> u64 {
         let low = match self {
@@ -211,7 +210,7 @@ impl Stated {
     }
 }
 
-/// A control section with its message pool, for one team. Clones are views of the same section.
+/// A control section with its message pool, for one team. A clone is a view of the same section.
 #[derive(Clone, Debug)]
 pub struct ControlSection {
     lines: NonNull<Line>,
@@ -221,7 +220,8 @@ pub struct ControlSection {
     segment_bytes: usize,
     turns: u32,
     barrier: BarrierKind,
-    /// A bit for each segment whose pages were populated: of all ranks in the first turn, ...
+    /// A bit for each segment whose pages exist: of all ranks in the first turn, then in the next
+    /// ones.
     #[cfg(not(loom))]
     populated: Arc<[AtomicU64]>,
     watched: Watched,
@@ -249,7 +249,7 @@ impl ControlSection {
         }
     }
 
-    /// The turns that a team of `ranks` ranks has in `pools` pools (rule 12): a power of two.
+    /// The turns that a team of `ranks` ranks has in `pools` pools: a power of two (rule 12).
     const fn turns(ranks: u32, pools: usize) -> u32 {
         let mut turns = MOST_TURNS;
         while turns > 1 && turns as usize * ranks as usize > pools {
@@ -286,8 +286,8 @@ impl ControlSection {
     }
 
     /// A section for a team of `ranks` ranks, in memory for `most`, which `keep` keeps mapped.
-    /// Safety: `start` points to [`ControlSection::bytes`] bytes for `most` ranks, on a cache line,
-    /// zero at first and used only for teams of this section.
+    ///  Safety: `start` points to [`ControlSection::bytes`] bytes for `most` ranks, on a cache
+    /// line, zero at first and used only for teams of this section.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(
         start: NonNull<u8>,
@@ -314,7 +314,7 @@ impl ControlSection {
         }
     }
 
-    /// The number of segments, which is the most steps under way at a time.
+    /// The number of segments, which limits the steps under way at a time.
     #[inline]
     pub fn segments(&self) -> u64 {
         u64::from(self.segments)
@@ -328,7 +328,7 @@ impl ControlSection {
 
     #[inline]
     fn line(&self, line: usize) -> &[AtomicU64; LINE_WORDS] {
-        // SAFETY: all callers name a line of an existing rank and segment, or of the team.
+        // SAFETY: callers name a line of an existing rank and segment, or of the team.
         unsafe { &(*self.lines.as_ptr().add(line)).words }
     }
 
@@ -393,8 +393,8 @@ impl ControlSection {
         (pool * self.segments as usize + segment) * self.segment_bytes + piece * piece_bytes
     }
 
-    /// Has the kernel make the pages at once: single page faults take several times as long. The
-    /// writer does this first, so that the pages are on its NUMA node.
+    /// The kernel makes these pages in one call: single page faults take several times as long. The
+    /// writer calls this first, so that the pages are on its NUMA node.
     #[cfg(not(loom))]
     #[cold]
     fn ask_for_pages(&self, start: usize, len: usize) {
@@ -427,7 +427,7 @@ impl ControlSection {
         }
     }
 
-    /// Has `fill` write the `len` bytes of `rank`, the caller (rule 2). Panics without room.
+    /// `fill` writes the `len` bytes of `rank`, the caller (rule 2). Panics without room.
     #[inline]
     pub fn write(
         &self,
@@ -449,7 +449,7 @@ impl ControlSection {
         }
     }
 
-    /// As [`ControlSection::write`], never in a line, for each part that the caller may write.
+    /// As [`ControlSection::write`], never in a line, for any part that the caller may write.
     #[inline]
     pub fn write_part(
         &self,
@@ -465,8 +465,8 @@ impl ControlSection {
         fill(unsafe { BytesMut::from_raw(self.pool.as_ptr().add(at), len) });
     }
 
-    /// Calls `f` with the `len` bytes that a rank has written for a step, which it has published
-    /// (rule 3) unless it is the caller.
+    /// Calls `f` with the `len` bytes of `rank` for a step, which is published (rule 3) unless
+    /// `rank` is the caller.
     #[inline]
     pub fn read<R>(
         &self,
@@ -488,7 +488,7 @@ impl ControlSection {
         f(unsafe { Bytes::from_raw(words.as_ptr().cast(), len) })
     }
 
-    /// As [`ControlSection::read`], of data that were written by [`ControlSection::write_part`].
+    /// As [`ControlSection::read`], for data written by [`ControlSection::write_part`].
     #[inline]
     pub fn read_part<R>(
         &self,
@@ -504,14 +504,14 @@ impl ControlSection {
         f(unsafe { Bytes::from_raw(self.pool.as_ptr().add(at), len) })
     }
 
-    /// Fetches the data of a step in the pool, if they are at most [`FETCHED_BYTES`]. Called before
-    /// the poll for the step, so that both cache misses overlap.
+    /// Fetches the data of a step in the pool, if they are at most [`FETCHED_BYTES`]. Call it
+    /// before the poll for the step, so that both cache misses overlap.
     #[inline]
     pub fn fetch(&self, rank: u32, step: u64, len: usize) {
         self.fetch_part(self.place(rank, step), step, len);
     }
 
-    /// As [`ControlSection::fetch`], of data written by [`ControlSection::write_part`].
+    /// As [`ControlSection::fetch`], for data written by [`ControlSection::write_part`].
     #[inline]
     pub fn fetch_part(&self, rank: u32, step: u64, len: usize) {
         let at = self.part(rank, step, len.into());
@@ -533,8 +533,8 @@ impl ControlSection {
         line[0].store(stated.word(step), Ordering::Release);
     }
 
-    /// As [`ControlSection::publish`], of data in the line, if each of two ranks publishes the step
-    /// and then waits for the other (rule 13). Data in the pool would gain nothing.
+    /// As [`ControlSection::publish`], for data in the line, if two ranks publish the step and wait
+    /// for each other (rule 13). For data in the pool this would gain nothing.
     #[inline]
     pub fn publish_to_other(&self, rank: u32, step: u64, length: usize) {
         self.segment_line(rank, step)[0].swap(Stated::InLine(length).word(step), Ordering::AcqRel);
@@ -558,7 +558,7 @@ impl ControlSection {
             }
     }
 
-    /// The length stated with a step (rule 14). `None`: none, or the rank is at a later step.
+    /// The length stated with a step (rule 14). `None`: no length, or the rank is at a later step.
     #[inline]
     pub fn stated_length(&self, rank: u32, step: u64) -> Option<usize> {
         let line = self.segment_line(rank, step);
@@ -573,7 +573,7 @@ impl ControlSection {
         }
     }
 
-    /// Records lengths by which ranks are out of step (rule 15). Wake all ranks afterwards.
+    /// Records two lengths of one call that differ (rule 15). Wake all ranks afterwards.
     #[cold]
     pub fn set_apart(&self, one: usize, other: usize) {
         let [_, _, longer, shorter, ..] = self.line(0);
@@ -582,7 +582,7 @@ impl ControlSection {
         longer.store(one.max(other).max(1) as u64, Ordering::Release);
     }
 
-    /// The lengths of calls, the longer first, by which ranks are out of step (rule 15).
+    /// The lengths that [`ControlSection::set_apart`] has recorded, the longer first (rule 15).
     #[inline]
     pub fn apart(&self) -> Option<(u64, u64)> {
         let [_, _, longer, shorter, ..] = self.line(0);
@@ -602,7 +602,7 @@ impl ControlSection {
         self.done(rank).load(Ordering::Acquire)
     }
 
-    /// Takes the set of sleepers on `rank`, the caller, for it to wake (rule 6).
+    /// Takes the set of ranks that sleep on `rank`, the caller, which must wake them (rule 6).
     #[inline]
     pub fn take_sleepers(&self, rank: u32) -> u64 {
         self.barrier.light();
@@ -620,7 +620,7 @@ impl ControlSection {
         self.barrier.heavy();
     }
 
-    /// Records that a rank that has taken part up to this step uses the section no more (rule 7).
+    /// Records that a rank which has taken part up to this step leaves the section (rule 7).
     pub fn leave(&self, step: u64) {
         self.line(0)[1].fetch_max(step, Ordering::Relaxed);
         self.line(0)[0].fetch_add(1, Ordering::AcqRel);
@@ -638,7 +638,7 @@ impl ControlSection {
         is_left
     }
 
-    /// The last step of the teams before (rule 7).
+    /// The last step of earlier teams (rule 7).
     pub fn last_step(&self) -> u64 {
         self.line(0)[1].load(Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
-//! The door: how a process waits, and how it is woken.
+//! The door: how a process waits, and how a peer wakes it.
 //!
-//! A process that waits polls, first at short distances, then with a yield of the processor between
-//! two polls; at last it sleeps until a peer rings. A word in its segment says whether it sleeps.
+//! A waiting process first polls, then yields the processor between two polls, and at last sleeps
+//! until a peer rings. A word in its segment says whether it sleeps.
 //!
 //! ```text
 //! door word   state 2 (lowest) | number 30
@@ -10,29 +10,30 @@
 //!
 //! Rules
 //! 1. *Announce.* A sleeper stores "asleep" with a new number to the word of its own segment
-//!    (relaxed), then a heavy barrier, then polls *all* its sources once more, then waits on the
-//!    futex until the word differs from the stored value.
+//!    (relaxed), then does a heavy barrier, then polls *all* its sources once more, then waits on
+//!    the futex until the word differs from the stored value.
 //! 2. *Ring.* A process that has made something visible by a store does a light barrier, then loads
-//!    the word (relaxed). If the state is not 0 it swaps 0 in and, if it was 1, wakes all waiters.
-//! 3. So the sleeper sees the store or the ringing process sees the announcement.
-//! 4. *Several sleepers.* Threads of the process announce one after the other (a lock). If a thread
-//!    that does not wait yet finds the word changed, by a ring or another announcement, it polls
-//!    again. The next ring wakes a thread that waits, for whichever thread it was.
-//! 5. *Leave.* A thread that does not sleep after all, or wakes, leaves and polls all sources
-//!    again; the last one to leave stores 0.
-//! 6. *Descriptors.* In a process with sockets one of the waiting threads *leads*: it sleeps in
-//!    state 2, in poll(2) on all descriptors, which include the *alarm*, an eventfd. The others
-//!    sleep on the futex (with both, the state is 3). The leader polls all sources for all threads,
-//!    and wakes threads by rule 2. A ring that swaps a 2 or 3 out raises the alarm. The leader
-//!    lowers it before it announces, so a late raise wakes it needlessly. Other processes wake it
-//!    by a socket, or, if they share memory with it, by the alarm, which the launcher makes and
-//!    gives to them. Instead of the alarm, a leader may sleep on a System V semaphore
-//!    (`oxmpi_sys::semaphore`), which its segment names.
+//!    the word (relaxed). If the state is not 0, it swaps 0 in and, if it was 1, wakes all waiters.
+//! 3. The barriers ensure that the sleeper sees the store or the ringing process sees the
+//!    announcement.
+//! 4. *Several sleepers.* Threads of the process announce one after another, under a lock. A thread
+//!    that has announced and finds the word changed, by a ring or by another announcement, polls
+//!    again instead of waiting. A ring wakes all threads that wait, whichever of them it is for.
+//! 5. *Leave.* A thread that wakes, or decides not to sleep, leaves and polls all sources again.
+//!    The last thread that leaves stores 0.
+//! 6. *Descriptors.* In a process with sockets one waiting thread *leads*: it sleeps in state 2, in
+//!    poll(2) on all descriptors, which include the *alarm*, an eventfd. The other threads sleep on
+//!    the futex (state 3 if there are any). The leader polls all sources for all threads, and wakes
+//!    threads by rule 2. A ring that swaps out a 2 or 3 raises the alarm. The leader lowers the
+//!    alarm before it announces, so a late raise can only wake it needlessly. Other processes wake
+//!    the leader by a socket or, if they share memory with it, by the alarm, which the launcher
+//!    makes and gives to them. A leader may also sleep on a System V semaphore
+//!    (`oxmpi_sys::semaphore`) that its segment names.
 //! 7. *Turns.* A thread that announces while no thread leads is the leader until its wait is over.
 //!    A thread that ends its wait while no thread leads and others have announced stores a new
 //!    number and wakes one of them, which polls all sources and leads if it sleeps again.
-//! 8. *Death.* If a process dies between the two steps of rule 2, the word says "awake", and no
-//!    ring would wake the sleepers. So a report of a death wakes them whatever the word says.
+//! 8. *Death.* If a process dies between the two steps of rule 2, the word says "awake" and no
+//!    later ring wakes the sleepers. So a report of a death wakes them regardless of the word.
 
 use oxmpi_sys::{
     barrier::BarrierKind,
@@ -41,7 +42,7 @@ use oxmpi_sys::{
 use std::time::Duration;
 
 const ASLEEP: u32 = 1;
-/// The leader is asleep on descriptors (rule 6). With `ASLEEP`: and other threads on the futex.
+/// The leader sleeps on descriptors (rule 6). With `ASLEEP`, other threads sleep on the futex.
 const POLLING: u32 = 2;
 const STATE_MASK: u32 = 3;
 
@@ -50,7 +51,7 @@ const STATE_MASK: u32 = 3;
 #[cfg_attr(not(loom), repr(transparent))]
 pub struct DoorWord {
     word: AtomicU32,
-    /// Loom knows no futex: a condition variable takes its place.
+    /// Loom has no futex: a condition variable takes its place.
     #[cfg(loom)]
     futex: (loom::sync::Mutex<()>, loom::sync::Condvar),
 }
@@ -66,7 +67,7 @@ impl Default for DoorWord {
 }
 
 impl DoorWord {
-    /// Rule 2, after the store that the owner must see.
+    /// Wakes the owner (rule 2). Call it after the store that the owner must see.
     #[inline(always)]
     pub fn ring(&self, kind: BarrierKind) {
         kind.light();
@@ -80,7 +81,8 @@ impl DoorWord {
         self.word.load(Ordering::Relaxed) & STATE_MASK != 0
     }
 
-    /// Rule 8, after the store that reports a death. `raise` raises the alarm, if there is one.
+    /// Wakes the owner after the store that reports a death (rule 8). `raise` raises its alarm, if
+    /// any.
     pub fn ring_after_death(&self, raise: impl FnOnce()) {
         BarrierKind::Symmetric.light();
         if self.wake() & ASLEEP == 0 {
@@ -89,7 +91,7 @@ impl DoorWord {
         raise();
     }
 
-    /// Rules 2 and 6, for a process that may sleep on descriptors: `raise` raises its alarm.
+    /// As [`DoorWord::ring`], for an owner that may sleep on descriptors; `raise` raises its alarm.
     #[inline(always)]
     pub fn ring_with(&self, kind: BarrierKind, raise: impl FnOnce()) {
         kind.light();
@@ -124,7 +126,7 @@ impl DoorWord {
             rustix::thread::futex::wake(&self.word, rustix::thread::futex::Flags::empty(), most);
     }
 
-    /// Waits until the word is not `expected`, another process wakes the futex, or spuriously.
+    /// Returns when the word is not `expected`, at a wake, after `timeout`, or spuriously.
     #[cfg(not(loom))]
     fn futex_wait(&self, expected: u32, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|t| rustix::time::Timespec::try_from(t).ok());
@@ -160,7 +162,7 @@ impl DoorWord {
 pub struct Alarm {
     #[cfg(not(loom))]
     means: wait::Means,
-    /// For loom: whether the alarm is raised and the socket ready, and the waiters.
+    /// For loom: whether the alarm is raised, whether the socket is ready, and the waiters.
     #[cfg(loom)]
     state: (loom::sync::Mutex<(bool, bool)>, loom::sync::Condvar),
 }
@@ -202,7 +204,7 @@ impl Alarm {
     }
 }
 
-/// The threads of a process that sleep at its door (rule 4). In the process, not in shared memory.
+/// The threads of a process that sleep at its door (rule 4), in memory of this process alone.
 #[derive(Debug, Default)]
 pub struct Sleepers {
     inside: Mutex<Inside>,
@@ -221,10 +223,8 @@ struct Slept {
 struct Inside {
     /// Threads that have announced and not left.
     count: u32,
-    /// The number of the last announcement.
     number: u32,
     is_led: bool,
-    /// The leader has announced.
     leader_sleeps: bool,
 }
 
@@ -238,7 +238,7 @@ impl Inside {
     }
 }
 
-/// A thread's part in sleeping on descriptors (rules 6 and 7), for one wait.
+/// The part of a thread in sleeping on descriptors, for one wait (rules 6 and 7).
 #[derive(Debug, Default)]
 pub struct DoorTurn {
     leads: bool,
@@ -246,7 +246,8 @@ pub struct DoorTurn {
 }
 
 impl Sleepers {
-    /// Rule 1, up to and including the heavy barrier. The caller must now poll all its sources.
+    /// Does rule 1, up to and including the heavy barrier. The caller must then poll all its
+    /// sources.
     pub fn announce<'a>(&'a self, word: &'a DoorWord, kind: BarrierKind) -> Sleepy<'a> {
         let mut inside = self.lock();
         inside.count += 1;
@@ -286,7 +287,7 @@ impl Sleepers {
         Sleepy { sleepers: self, word, announced, kind, alarm }
     }
 
-    /// Ends the wait of this turn (rule 7).
+    /// Ends the wait of this thread (rule 7).
     pub fn end_turn(&self, word: &DoorWord, turn: &DoorTurn) {
         if !turn.has_announced {
             return;
@@ -304,7 +305,7 @@ impl Sleepers {
     }
 
     fn lock(&self) -> impl std::ops::DerefMut<Target = Inside> + '_ {
-        // The content is sound after each statement, so a panic of another thread does not matter.
+        // The content is sound after each statement, even if another thread panics.
         self.inside.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -321,7 +322,7 @@ pub struct Sleepy<'a> {
 }
 
 impl Sleepy<'_> {
-    /// Does not sleep, since the last poll was successful.
+    /// Leaves without sleeping, after a successful poll.
     pub fn cancel(self) {}
 
     /// Sleeps until a ring, until `timeout`, or spuriously. Poll again afterwards in any case.
@@ -360,7 +361,7 @@ impl Drop for Sleepy<'_> {
     }
 }
 
-/// By this time a process without asymmetric barriers may miss a ring.
+/// The longest sleep of a process without asymmetric barriers, which may miss a ring.
 const MISSED_RING: Duration = Duration::from_millis(1);
 
 #[cfg(not(loom))]
@@ -383,9 +384,9 @@ mod tests {
         while word.word.load(Ordering::SeqCst) & ASLEEP == 0 {
             std::thread::yield_now();
         }
-        // Time to reach the futex; if it is not there yet, the test passes without a check.
+        // Time to reach the futex. If the thread is slower, the test passes without a check.
         std::thread::sleep(Duration::from_millis(20));
-        // A process that rings does this before it dies; others then see no reason to ring.
+        // A process that rings does this and then dies, so later rings find "awake".
         word.word.swap(0, Ordering::SeqCst);
         word.ring(BarrierKind::Symmetric);
         word.ring_after_death(|| ());

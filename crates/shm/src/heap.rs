@@ -1,22 +1,22 @@
 //! The heap: memory in a process's own segment for its program (MPI_Alloc_mem).
 //!
-//! A peer that gets a message in the heap maps the same memory and copies the message with loads
-//! and stores. It needs no system call, no copy in between, and no permission to read the process's
-//! other memory.
+//! A peer that receives a message from the heap maps the same memory and copies the message with
+//! loads and stores: without a system call, without a second copy, and without permission to read
+//! other memory of the process.
 //!
 //! Rules
-//! 1. Only the owner takes and returns ranges, through its one [`Heap`]; the list of taken ranges
-//!    is not shared.
-//! 2. The owner maps the heap at the first request for a range, and publishes the address before
-//!    any message can contain one of its addresses ([`Segment::open_heap`]). A peer maps it at the
-//!    first message in it.
-//! 3. A peer only reads, and only inside of the heap, at any address that it receives
+//! 1. Only the owner takes and frees ranges, through its one [`Heap`]. The list of taken ranges is
+//!    not shared.
+//! 2. The owner maps the heap at the first request for a range, and publishes its address
+//!    ([`Segment::open_heap`]) before any message can name memory in it. A peer maps the heap at
+//!    the first such message.
+//! 3. A peer only reads, at any address that it receives, and only inside the heap
 //!    ([`Segment::heap_bytes`]). It writes only in windows of the owner ([`Segment::heap_memory`]),
 //!    and makes its mapping writable at the first one.
 //! 4. The heap takes no memory before it is used. A long range returns its pages to the kernel when
 //!    it is freed.
 //!
-//! A child of a fork by the owner shares the memory with it, as any shared mapping.
+//! A child that the owner forks shares the memory, as any shared mapping.
 
 mod ranges;
 
@@ -38,7 +38,7 @@ const LINE: usize = 64;
 /// Bytes from which a range returns its pages at once.
 const LONG: usize = 64 << 10;
 
-/// Opens the owner's own segment again.
+/// Opens the caller's own segment again.
 pub type OpenOwn = Box<dyn Fn() -> io::Result<OwnedFd> + Send + Sync>;
 
 /// The owner's side of its heap: one in the life of a segment. Any thread may use it.
@@ -68,10 +68,10 @@ impl Heap {
         Heap { segment, open, at: OnceLock::new(), ranges }
     }
 
-    /// Takes `bytes` bytes at a multiple of `align`, and at least of a cache line; a length of a
-    /// page or a huge page is aligned to that. The content is undefined, and stays mapped as long
-    /// as any process has the segment mapped. `None`: there is no room or no heap, or `align` is no
-    /// power of two or more than a huge page.
+    /// Takes `bytes` bytes at a multiple of `align`, at least on a cache line; a range as long as a
+    /// page or a huge page is aligned to that. The content is undefined, and stays mapped while any
+    /// process has the segment mapped. `None`: there is no room or no heap, or `align` is not a
+    /// power of two or exceeds a huge page.
     pub fn allocate(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         if !align.is_power_of_two() || align > HUGE_PAGE {
             return None;
@@ -85,15 +85,15 @@ impl Heap {
         let start = unsafe { at.add(offset) };
         if len >= HUGE_PAGE {
             let whole = len & !(HUGE_PAGE - 1);
-            // SAFETY: inside the heap; the advice changes no content. If shared memory has no huge
-            // pages it fails or has no effect.
+            // SAFETY: inside the heap; the advice changes no content. Without huge pages in shared
+            // memory it fails or has no effect.
             let _ =
                 unsafe { rustix::mm::madvise(start.as_ptr().cast(), whole, Advice::LinuxHugepage) };
         }
         Some(start)
     }
 
-    /// Frees memory of [`Heap::allocate`] at `address`. `false`: there was none.
+    /// Frees memory of [`Heap::allocate`] at `address`. `false`: none was taken there.
     ///
     /// # Safety
     /// The memory is not used any more.
@@ -113,7 +113,7 @@ impl Heap {
         true
     }
 
-    /// Whether some of the `len` bytes at an address are in the heap, which peers can map.
+    /// Whether some of the `len` bytes at `address` are in the heap, which peers can map.
     pub fn overlaps(&self, address: usize, len: usize) -> bool {
         let Some(at) = self.at.get().copied().flatten() else { return false };
         let (start, end) =
@@ -121,18 +121,19 @@ impl Heap {
         address < end && start < address.saturating_add(len)
     }
 
-    /// Bytes of the heap, and of its taken ranges.
+    /// The bytes of the heap, and of its taken ranges.
     pub fn usage(&self) -> (usize, usize) {
         (self.segment.boot().config.heap_len(), self.ranges().taken())
     }
 
-    /// Takes `len` bytes as a readable value, as [`Heap::allocate`].
+    /// As [`Heap::allocate`], for a value that only this process writes and that is freed when
+    /// dropped.
     pub fn block(self: &Arc<Self>, len: usize) -> Option<HeapBlock> {
         let at = self.allocate(len, 1)?;
         Some(HeapBlock { at, len, heap: self.clone() })
     }
 
-    /// As [`Heap::allocate`], as memory that peers may also write and that is freed when dropped.
+    /// As [`Heap::allocate`], for memory that peers may write and that is freed when dropped.
     pub fn memory(self: &Arc<Self>, len: usize, align: usize) -> Option<Memory> {
         let at = self.allocate(len, align)?;
         let range = Range { at, heap: self.clone() };
@@ -145,7 +146,8 @@ impl Heap {
     }
 
     fn ranges(&self) -> MutexGuard<'_, Ranges> {
-        // The maps' own operations do not panic, so a panicked thread has left them whole.
+        // The operations on the lists do not panic, so they are whole even after a panic of a
+        // thread.
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -199,8 +201,8 @@ unsafe impl Sync for Range {}
 
 impl Drop for Range {
     fn drop(&mut self) {
-        // SAFETY: no `Memory` of this process is left. Peers use a range only as long as they may:
-        // all processes of a window free it together.
+        // SAFETY: no `Memory` of this process is left. All processes of a window free it together,
+        // so no peer uses the range.
         unsafe { self.heap.free(self.at.as_ptr().addr()) };
     }
 }

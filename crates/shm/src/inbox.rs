@@ -1,7 +1,7 @@
-//! The inbox: a bounded queue of frames with many producers, which are the peers, and one consumer.
+//! The inbox: a bounded queue of frames with many producers, the peers, and one consumer.
 //!
 //! Peers that seldom send share it, so that memory does not grow with the square of the ranks. It
-//! is made of *cells* of 512 bytes and a line with a hint.
+//! has *cells* of 512 bytes and a line with a hint.
 //!
 //! ```text
 //! cell    word 0: producer 32 | turn 30 | state 2      word 1: length      words 2-63: payload
@@ -23,10 +23,11 @@
 //!    the word (acquire) and reads the rest only if it says "published" in the consumer's turn.
 //! 5. *Free.* The consumer stores "free" for the next turn (release) after its last read of the
 //!    cell. If a producer finds a cell in an older turn than its own, the inbox is full.
-//! 6. *Death.* The consumer frees a cell claimed by a producer that is known to be dead as in rule
-//!    5, and the frame is lost.
+//! 6. *Death.* If a producer is known to be dead, the consumer frees its claimed cell as in rule 5,
+//!    and the frame is lost.
 //!
-//! A producer that finds the inbox full is not recorded, so it sleeps only for a limited time.
+//! The consumer does not know of a producer that finds the inbox full, so this producer sleeps only
+//! for a limited time.
 
 use oxmpi_sys::{
     bytes::{Bytes, BytesMut},
@@ -45,7 +46,7 @@ const CLAIMED: u64 = 1;
 const PUBLISHED: u64 = 2;
 const TURN_MASK: u64 = (1 << 30) - 1;
 
-/// The memory of an inbox, in a segment or on the heap. A clone is another view of the same inbox.
+/// The memory of an inbox, in a segment or on the heap. A clone is a view of the same inbox.
 #[derive(Clone, Debug)]
 pub struct InboxArea {
     hint: NonNull<Line>,
@@ -72,7 +73,8 @@ impl InboxArea {
 
     /// Bytes of an inbox of `cells` cells.
     pub const fn bytes(cells: u32) -> usize {
-        // The processor fetches lines in pairs: hint and first cell stay apart.
+        // The processor fetches lines in pairs: an unused line separates the hint from the first
+        // cell.
         2 * LINE_BYTES + cells as usize * CELL_BYTES
     }
 
@@ -90,8 +92,8 @@ impl InboxArea {
         }
     }
 
-    /// An inbox at `at`. Safety: [`InboxArea::bytes`] bytes at `at`, aligned to 64, are zero or an
-    /// inbox of `cells` cells, and stay mapped and writable while `keep` lives.
+    /// Safety: [`InboxArea::bytes`] bytes at `at`, aligned to 64, are zero or an inbox of `cells`
+    /// cells, and stay mapped and writable while `keep` lives.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(at: NonNull<u8>, cells: u32, keep: Keep) -> Self {
         debug_assert!(InboxArea::check(cells).is_ok());
@@ -132,12 +134,12 @@ const fn parts(word: u64) -> (u32, u64, u64) {
     ((word >> 32) as u32, (word >> 2) & TURN_MASK, word & 3)
 }
 
-/// Whether a cell's word is of an older turn: then the cell and the inbox are full (rule 5).
+/// Whether a cell's word is of an older turn, which means that the inbox is full (rule 5).
 const fn is_before(word: u64, turn: u64) -> bool {
     parts(word).1.wrapping_sub(turn) & TURN_MASK > TURN_MASK / 2
 }
 
-/// The sending side; there may be several.
+/// A producer; an inbox may have several.
 #[derive(Clone, Debug)]
 pub struct InboxSender {
     area: InboxArea,
@@ -150,8 +152,8 @@ impl InboxSender {
     }
 
     /// Appends a frame of `len` bytes of `producer`, which `fill` writes. `false`: the inbox is
-    /// full. Panics if `len` is more than [`CELL_PAYLOAD`]. If `fill` panics the cell stays claimed
-    /// for ever.
+    /// full. Panics if `len` is more than [`CELL_PAYLOAD`]. If `fill` panics, the cell stays
+    /// claimed for ever.
     pub fn try_send(&mut self, producer: u32, len: usize, fill: impl FnOnce(BytesMut<'_>)) -> bool {
         assert!(
             len <= CELL_PAYLOAD,
@@ -186,14 +188,14 @@ impl InboxSender {
         true
     }
 
-    /// Rules 1 to 3: the position of a cell that is claimed now; `None` if the inbox is full.
+    /// Claims a cell and returns its position (rules 1 to 3); `None` if the inbox is full.
     fn claim(&self, producer: u32) -> Option<u64> {
         let mut position = self.area.hint().load(Ordering::Relaxed);
         loop {
             let turn = self.area.turn(position);
             let word = self.area.word(position, 0);
-            // A load first: producers that wait for a full inbox then do not write to it. Not under
-            // loom, whose search would miss that the consumer has read before.
+            // A load first, so that producers that wait for a full inbox do not write to it. Not
+            // under loom, whose search would miss that the consumer has read before.
             #[cfg(not(loom))]
             if is_before(word.load(Ordering::Relaxed), turn) {
                 return None;
@@ -217,7 +219,7 @@ impl InboxSender {
             if claimed.is_ok() {
                 return Some(position);
             }
-            // The cell is taken in the turn of `position` or in a later one: the position was old.
+            // The cell is taken in this turn or a later one: the position was old.
             position = next.max(hint.unwrap_or_else(|now| now));
         }
     }
@@ -233,13 +235,13 @@ pub struct ReadCell<'a> {
 // SAFETY: `next` points into the area, which may move between threads.
 unsafe impl Send for InboxReceiver {}
 
-/// The receiving side: one.
+/// The consumer: one for each inbox.
 #[derive(Debug)]
 pub struct InboxReceiver {
     area: InboxArea,
     head: u64,
     next: NonNull<Line>,
-    /// The low half of this word once it is published (rule 4).
+    /// The low half of the next cell's word once it is published (rule 4).
     expected: u32,
     #[cfg(loom)]
     payload: Vec<u64>,
@@ -301,15 +303,15 @@ impl InboxReceiver {
         self.expected = cell_word(0, self.area.turn(self.head), PUBLISHED) as u32;
     }
 
-    /// The producer of the next cell if it is claimed and not yet published. If that process is
-    /// dead, [`InboxReceiver::skip_dead`] is needed for all later cells.
+    /// The producer of the next cell if the cell is claimed and not yet published. If that process
+    /// is dead, later cells can be read only after [`InboxReceiver::skip_dead`].
     pub fn claimed_by(&self) -> Option<u32> {
         let (producer, turn, state) = parts(self.area.word(self.head, 0).load(Ordering::Acquire));
         (state == CLAIMED && turn == self.area.turn(self.head)).then_some(producer)
     }
 
     /// Skips the next cell if `producer`, *which must be known to be dead*, has claimed and not
-    /// published it (rule 6). `true`: it was so, and may be so again.
+    /// published it (rule 6). `true`: a cell was skipped; call again.
     pub fn skip_dead(&mut self, producer: u32) -> bool {
         let skip = self.claimed_by() == Some(producer);
         if skip {

@@ -5,14 +5,13 @@
 //!
 //! - an [`inbox`], for frames of peers that seldom send,
 //! - [`ring`]s, one for each peer that sends often: the fast path,
-//! - a [`pool`], through which the owner sends longer messages: their slots are in the receiver's
-//!   ring,
-//! - [`announcement`]s: messages that wait in the owner's memory, and that the owner may take back,
-//! - a [`heap`]: memory for the owner's program, from which a peer copies messages by itself,
+//! - a [`pool`], through which the owner sends longer messages,
+//! - [`announcement`]s of messages in the owner's memory that the owner may take back,
+//! - a [`heap`]: memory for the owner's program, from which peers copy messages,
 //! - [`control_section`]s, for collectives in numbered steps,
-//! - in the heap, [`mailbox`]es of windows, by which peers have the owner change its own memory,
-//! - a [`door`]: how the owner sleeps while it has no work, and how a peer wakes it,
-//! - a [`wait_note`] for each of its threads that has waited long, with the reason in words.
+//! - in the heap, [`mailbox`]es of windows: requests of peers to change the owner's memory,
+//! - a [`door`], at which the owner sleeps and a peer wakes it,
+//! - [`wait_note`]s: the reasons of long waits, in words.
 //!
 //! The processes of a job on a node may also share one segment with a [`postbox`] for each pair and
 //! a pool for all. A [`robust_lock`] guards memory that several processes change, and survives the
@@ -22,10 +21,10 @@
 //! code for the kernel and for memory.
 //!
 //! Each module begins with its protocol as numbered rules, which the code and the tests cite. The
-//! algorithms use only the atomics of [`oxmpi_sys::sync`] and run alike between processes, between
-//! threads, and under the model checker loom (`RUSTFLAGS="--cfg loom" cargo test -p oxmpi-shm
-//! --release --test loom --target-dir target/loom`), which leaves out all code that calls the
-//! kernel. To begin with, read [`ring`] and [`door`].
+//! algorithms use only the atomics of [`oxmpi_sys::sync`], so the model checker loom can run them
+//! (`RUSTFLAGS="--cfg loom" cargo test -p oxmpi-shm --release --test loom --target-dir
+//! target/loom`); code that calls the kernel is left out there. To begin with, read [`ring`] and
+//! [`door`].
 
 pub mod announcement;
 pub mod control_section;

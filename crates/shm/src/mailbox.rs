@@ -1,9 +1,10 @@
-//! Mailboxes: requests to a peer for operations on its memory, which the origin has not mapped.
+//! Mailboxes: requests of an *origin* for operations on memory of a *target* that the origin has
+//! not mapped.
 //!
-//! A *target* has a mailbox for each *origin*: a line for a request and a line for its answer. Both
-//! are in memory of the target, which polls them whenever it makes progress. A request carries few
-//! data in its line; more data are in a buffer of the origin, in memory that the target has mapped.
-//! So an operation and its completion cost one line each.
+//! A target has a mailbox for each origin: a line for a request and a line for its answer. Both are
+//! in memory of the target, which polls them whenever it makes progress. A request carries short
+//! data in its line; longer data are in a buffer of the origin that the target has mapped. So an
+//! operation and its completion cost one line each.
 //!
 //! ```text
 //! request   word 0: 4 x its number + its state     word 1: operation
@@ -13,15 +14,15 @@
 //!
 //! Rules
 //! 1. *One at a time.* An origin numbers its requests from 1. It writes a request, and its buffer,
-//!    only when the one before was answered or withdrawn.
+//!    only after the previous request was answered or withdrawn.
 //! 2. *Post.* It stores the number to word 0 of the request last (release), then rings the target's
 //!    door. The target loads it (acquire) before it reads the rest, or the buffer.
 //! 3. *Answer.* The target carries out each request once. Then it stores the number to word 0 of
 //!    the answer last (release), and rings the origin's door. The origin loads it (acquire) before
 //!    it reads the rest, or the buffer.
 //! 4. *Withdraw.* A request may say that it can be withdrawn. Then the target changes its state to
-//!    claimed before it begins, and the origin to withdrawn, each by a compare-exchange with
-//!    posted: so only one of them succeeds.
+//!    "claimed" before it begins, and the origin changes it to "withdrawn", each by a
+//!    compare-exchange with "posted". So only one of them succeeds.
 
 use oxmpi_sys::line::{LINE_BYTES, LINE_WORDS, Line};
 #[cfg(not(loom))]
@@ -29,7 +30,6 @@ use oxmpi_sys::memory::Memory;
 use oxmpi_sys::sync::{AtomicU64, Ordering, fence};
 use std::sync::Arc;
 
-/// Words of data that a request and an answer carry.
 pub const CARRIED_WORDS: usize = 4;
 pub const CARRIED_BYTES: usize = 8 * CARRIED_WORDS;
 
@@ -64,7 +64,6 @@ impl Words for Memory {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MailboxRequest {
     pub what: u64,
-    /// Whether it can be withdrawn (rule 4).
     pub may_be_withdrawn: bool,
     /// The place in the window.
     pub at: u64,
@@ -125,7 +124,8 @@ impl<'m, W: Words> Mailboxes<'m, W> {
     #[inline]
     pub fn withdraw(&self, origin: u32, number: u64) -> bool {
         let is_withdrawn = self.change_state(origin, number, WITHDRAWN);
-        // A target that reads a word of the next request for this one also finds the new state.
+        // A target that reads a word of the next request as part of this one also finds the new
+        // state.
         fence(Ordering::Release);
         is_withdrawn
     }
@@ -159,8 +159,8 @@ impl<'m, W: Words> Mailboxes<'m, W> {
         self.request(origin, 0).load(Ordering::Relaxed) / STATES != seen
     }
 
-    /// The request that an origin has posted after number `seen`, and its number. Without a request
-    /// it was withdrawn. The target must answer it.
+    /// The request that an origin has posted after number `seen`, and its number; without the
+    /// request if it was withdrawn. The target must answer both.
     #[inline]
     pub fn take(&self, origin: u32, seen: u64) -> Option<(u64, Option<MailboxRequest>)> {
         let word = self.request(origin, 0).load(Ordering::Acquire);
@@ -178,7 +178,7 @@ impl<'m, W: Words> Mailboxes<'m, W> {
         };
         let has_it = match request.may_be_withdrawn {
             true => state == POSTED && self.change_state(origin, number, CLAIMED),
-            // The words are of this request if it was not withdrawn meanwhile.
+            // Unless the request was withdrawn meanwhile, all words that were read belong to it.
             false => {
                 fence(Ordering::Acquire);
                 state == POSTED && self.request(origin, 0).load(Ordering::Relaxed) == word

@@ -1,35 +1,35 @@
 //! The pool: memory in a sender's own segment for its longer messages to all destinations.
 //!
-//! A ring's data area is so small that each line is still in the receiver's private cache when it
-//! is written again, which costs a transfer between cores. The lines of the pool have then fallen
-//! out to a cache that all cores share. One pool for all destinations does not grow with their
-//! number. The *slots* of its messages go through the receiver's ring: see the pool chunk of
-//! [`ring`](crate::ring).
+//! The data area of a ring is so small that each line is still in the receiver's private cache when
+//! it is written again, which costs a transfer between cores. The lines of the pool have been
+//! evicted by then to a cache that all cores share. One pool serves all destinations, so memory
+//! does not grow with their number. The *slots* of its messages go through the receiver's ring (the
+//! pool chunk of [`ring`](crate::ring)).
 //!
 //! The pool is a ring of adjacent *blocks*: a processor that reads a block to its end prefetches
-//! some lines beyond it, and in a longer message it reads these lines next.
+//! lines beyond it, and these belong to the next block of the message.
 //!
 //! ```text
 //! states    for each block 32 bits: the position after it when it was freed last
 //! data      on separate pages, the blocks
-//! position  bytes before it since the start of all time; 32 bits, wraps
+//! position  bytes taken before it since the start, 32 bits, wraps
 //! ```
 //!
 //! Rules
 //! 1. *One writer.* Only the segment's owner writes data, through its one [`Pool`]. All memory is
 //!    zero at the start.
-//! 2. *Take.* The sender takes whole blocks for each message, in order, from `head` on up to
-//!    `tail`, from where blocks are in use since the lap before. An unused pool takes no memory.
+//! 2. *Take.* The sender takes whole blocks for each message, in order, from `head` up to `tail`,
+//!    the first block still in use since the previous lap. An unused pool takes no memory.
 //! 3. *Hand over.* A slot of the destination's ring, or a cell of its inbox, names the bytes of a
 //!    piece. Its publication (release) and observation (acquire) order the copies of both sides. A
-//!    piece has its own adjacent blocks. Only the destination reads it.
+//!    piece has its own adjacent blocks, which only the destination reads.
 //! 4. *Free and reclaim.* After its last read of a block the receiver stores the position after the
-//!    block to the block's state (release). A sender short of room moves `tail` over all blocks
-//!    with this state (acquire); other states are of another lap. The owner frees the blocks of a
-//!    destination that is known to be dead: [`Pool::forget`].
+//!    block to the block's state (release). A sender without room moves `tail` over all blocks with
+//!    this state (acquire); any other state is of another lap. The owner frees the blocks of a
+//!    destination that is known to be dead ([`Pool::forget`]).
 //! 5. *No process waits for the pool.* Blocks are reclaimed in the order of the ring, so one slow
 //!    receiver can make the pool full for all. A sender without room uses the data ring, or
-//!    announces the message. It must not wait, since no receiver knows that it should wake it.
+//!    announces the message. It must not sleep, since no receiver knows that it should ring.
 
 mod area;
 #[cfg(all(test, not(loom)))]
@@ -40,7 +40,7 @@ pub use area::{PoolArea, PoolShape};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::sync::Ordering;
 
-/// The sending side: one in the life of a pool.
+/// The sender's side: one in the life of a pool.
 #[derive(Debug)]
 pub struct Pool {
     /// The positions of the next block to take, and of the first one that is not reclaimed.
@@ -60,7 +60,7 @@ impl Pool {
         Pool { head: 0, tail: 0, taken: 0, blocks: blocks as u32, destinations, area }
     }
 
-    /// The pool's sizes.
+    /// The sizes of the pool.
     pub const fn shape(&self) -> PoolShape {
         self.area.shape
     }
@@ -76,7 +76,6 @@ impl Pool {
             })
     }
 
-    /// Rule 4.
     #[cold]
     fn reclaim(&mut self) {
         while self.taken > 0
@@ -107,7 +106,8 @@ impl Pool {
         }
     }
 
-    /// Takes the blocks of a message for `to`, which must fit; returns the first position (rule 2).
+    /// Takes the blocks of a message for process `to`, which must fit; returns the first position
+    /// (rule 2).
     #[inline]
     pub(crate) fn take(&mut self, len: usize, to: u32) -> u32 {
         let start = self.head;
@@ -121,9 +121,8 @@ impl Pool {
     }
 
     /// Takes the blocks of a message for process `to`, for which there must be room
-    /// ([`Pool::room_for`]), and has `fill` write the bytes from an offset on. Returns the
-    /// positions and the bytes of two pieces, the second perhaps empty, which the receiver frees
-    /// ([`PoolView::free`]).
+    /// ([`Pool::room_for`]). `fill` writes the bytes from an offset on. Returns position and bytes
+    /// of two pieces, the second perhaps empty, which the receiver frees ([`PoolView::free`]).
     pub fn lay(
         &mut self,
         len: usize,
@@ -143,7 +142,7 @@ impl Pool {
         [(start, first), (next, rest)]
     }
 
-    /// Frees pieces of [`Pool::lay`] that were never announced.
+    /// Frees pieces of [`Pool::lay`] that were not announced.
     pub fn clear(&mut self, pieces: [(u32, u32); 2]) {
         for (position, bytes) in pieces {
             if bytes > 0 {
@@ -157,13 +156,14 @@ impl Pool {
         self.head
     }
 
-    /// The blocks that were taken since `mark`, less than a lap ago, if any.
+    /// The blocks that were taken since `mark`, which is less than a lap ago; `None` if there are
+    /// none.
     pub const fn laid_since(&self, mark: u32) -> Option<Laid> {
         let bytes = self.head.wrapping_sub(mark) as usize;
         if bytes == 0 { None } else { Some(Laid { end: self.head, bytes }) }
     }
 
-    /// Whether the last of these blocks for process `to` is not yet freed; receivers free in order.
+    /// Whether the last of these blocks for process `to` is still in use. Receivers free in order.
     pub fn is_laid(&self, laid: &Laid, to: u32) -> bool {
         let block = self.area.block(laid.end.wrapping_sub(1));
         // After a lap the block is free or belongs to another message.
@@ -172,13 +172,12 @@ impl Pool {
             && self.area.state(block).load(Ordering::Acquire) != laid.end
     }
 
-    /// Contiguous bytes from `position` on.
+    /// The bytes from `position` to the end of the pool.
     #[inline]
     pub(crate) const fn side_by_side(&self, position: u32) -> u32 {
         self.area.shape.bytes - self.area.at(position) as u32
     }
 
-    /// `len` bytes at `position` to write, in taken blocks of an unpublished slot.
     #[inline]
     pub(crate) fn piece(&mut self, position: u32, len: usize) -> BytesMut<'_> {
         // SAFETY: the caller, which alone has the pool, has taken these bytes.
@@ -186,14 +185,14 @@ impl Pool {
     }
 }
 
-/// Blocks that were taken one after the other for one destination.
+/// Blocks that were taken one after another for one destination.
 #[derive(Clone, Copy, Debug)]
 pub struct Laid {
     end: u32,
     pub bytes: usize,
 }
 
-/// The receiving side of a peer's pool: one in each process.
+/// The receiver's side of a peer's pool.
 #[derive(Debug)]
 pub struct PoolView {
     area: PoolArea,

@@ -1,6 +1,6 @@
 //! Postboxes and a pool: the shared segment of the components guide's modules sysv and usysv.
 //!
-//! All processes of one job on one node share one segment. A *postbox* holds one packet from one
+//! All processes of a job on a node share one segment. A *postbox* holds one packet from one
 //! process to another; each ordered pair has one. Longer messages take space from a common *pool*.
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //! state             total length of the data 32 | 0 | the sender waits 1 | kind 2
 //! ```
 //!
-//! With lines of C bytes these are 2C + N (N-1) (S + C) + P bytes, as the guide has it.
+//! With lines of C bytes these are 2C + N (N-1) (S + C) + P bytes.
 //!
 //! Rules
 //! 1. *Post.* Only the sender writes a postbox of kind 0 (empty): first frame and data, then the
@@ -22,13 +22,14 @@
 //! 2. *Take.* Only the receiver empties it: it loads the state with acquire, uses frame and data,
 //!    and swaps 0 in, with release. The sender loads the state with acquire before it writes.
 //! 3. *Wait.* A sender that waits adds its bit to the state of a full postbox, by a
-//!    compare-exchange. The receiver's swap sees the bit or the sender finds the postbox empty.
+//!    compare-exchange. Either the receiver's swap finds the bit, or the sender finds the postbox
+//!    empty.
 //! 4. *Allocate.* Only the holder of the lock sets bits of the map, for a row of free blocks.
 //! 5. *Free.* The receiver of a row clears its bits after it has read the data, with release and
 //!    without the lock. The allocating process loads the map with acquire.
-//! 6. *Pooled.* A packet with data in the pool hands the row over to the receiver, which frees it.
-//!    The postbox is empty again (rule 2) before the data are copied.
-//! 7. *Death.* A process that does not get the lock in time goes on without the pool. A process
+//! 6. *Pooled.* A packet with data in the pool hands the row to the receiver, which frees it. The
+//!    receiver empties the postbox (rule 2) before it copies the data.
+//! 7. *Death.* A process that does not get the lock in time continues without the pool. A process
 //!    that knows that the holder is dead opens the lock. A row of a dead process stays taken.
 
 #[cfg(not(loom))]
@@ -47,7 +48,6 @@ use oxmpi_sys::{
 };
 use std::{ptr::NonNull, sync::Arc};
 
-/// The most bytes of a frame in a postbox.
 pub const FRAME_MOST: usize = LINE_BYTES - 8;
 /// The most bytes of a frame in a postbox with data in the pool.
 pub const POOLED_FRAME_MOST: usize = FRAME_MOST - 8;
@@ -68,7 +68,7 @@ struct Head {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Head>() == 2 * LINE_BYTES);
 
-/// Memory with postboxes and a pool. A clone is another view of the same memory.
+/// Memory with postboxes and a pool. A clone is a view of the same memory.
 #[derive(Clone, Debug)]
 pub struct PostboxArea {
     head: NonNull<Head>,
@@ -107,8 +107,8 @@ impl PostboxArea {
         }
     }
 
-    /// Postboxes at `at`. Safety: [`PostboxShape::bytes`] bytes at `at`, aligned to 64, are zero or
-    /// postboxes of this shape, and stay mapped and writable while `keep` lives.
+    /// Safety: [`PostboxShape::bytes`] bytes at `at`, aligned to 64, are zero or postboxes of this
+    /// shape, and stay mapped and writable while `keep` lives.
     #[cfg(not(loom))]
     unsafe fn from_raw(at: NonNull<u8>, shape: PostboxShape, keep: Keep) -> PostboxArea {
         let boxes = shape.boxes() as usize;
@@ -150,12 +150,13 @@ impl PostboxArea {
         unsafe { BytesMut::from_raw(self.data.add(at as usize).as_ptr(), len) }
     }
 
-    /// The sending side of the postbox between two processes, by their indices. Panics without one.
+    /// The sender's side of the postbox between two processes, by their indices. Panics without
+    /// one.
     pub fn sender(&self, from: u32, to: u32) -> PostboxSender {
         PostboxSender { index: self.pair(from, to), area: self.clone() }
     }
 
-    /// The receiving side. Panics if there is no such pair.
+    /// The receiver's side. Panics if there is no such pair.
     pub fn receiver(&self, from: u32, to: u32) -> PostboxReceiver {
         PostboxReceiver { index: self.pair(from, to), area: self.clone() }
     }
@@ -180,7 +181,7 @@ const WAITED: u64 = 4;
 /// The frame of a packet, with the bytes behind it in the line.
 pub type FrameBytes = [u8; FRAME_MOST];
 
-/// The sending side of a postbox: one.
+/// The sender's side of a postbox: one.
 #[derive(Debug)]
 pub struct PostboxSender {
     area: PostboxArea,
@@ -200,8 +201,9 @@ impl PostboxSender {
         self.area.shape.short as usize
     }
 
-    /// Posts a frame with `total` bytes of data in an empty postbox. `fill` writes the first bytes,
-    /// whose number is returned. Panics if the frame is too long, or `total` exceeds 2^32 - 1.
+    /// Posts a frame with `total` bytes of data in an empty postbox. `fill` writes the data that
+    /// fit, whose number of bytes is returned. Panics if the frame is too long, or `total` exceeds
+    /// 2^32 - 1.
     pub fn post(&mut self, frame: &[u8], total: usize, fill: impl FnOnce(BytesMut<'_>)) -> usize {
         assert!(frame.len() <= FRAME_MOST && u32::try_from(total).is_ok(), "{total} bytes of data");
         let now = total.min(self.area.shape.short as usize);
@@ -228,14 +230,15 @@ impl PostboxSender {
         self.publish(POOLED, row.len);
     }
 
-    /// Has the receiver ring when it has emptied the postbox (rule 3). `false`: it is empty.
+    /// Requests a ring from the receiver when it has emptied the postbox (rule 3). `false`: it is
+    /// empty now.
     pub fn want_room(&self) -> bool {
         let state = &self.area.line(self.index).words[0];
         let noted = |now: u64| (now != 0).then_some(now | WAITED);
         state.fetch_update(Ordering::Acquire, Ordering::Acquire, noted).is_ok()
     }
 
-    /// Takes the packet back, with its row, *whose receiver must be known to be dead*.
+    /// Takes back the packet, and its row, for a receiver *that must be known to be dead*.
     pub fn take_back(&mut self) {
         let receiver = PostboxReceiver { area: self.area.clone(), index: self.index };
         if let Some(Packet::Pooled { row, .. }) = receiver.peek() {
@@ -272,7 +275,7 @@ pub enum Packet<'a> {
         total: usize,
         first: Bytes<'a>,
     },
-    /// More of the data of the last frame.
+    /// More data of the last frame.
     More(Bytes<'a>),
     /// A frame, and the row of the pool with its data, which the receiver frees.
     Pooled {
@@ -283,7 +286,7 @@ pub enum Packet<'a> {
     Nonsense,
 }
 
-/// The receiving side of a postbox: one.
+/// The receiver's side of a postbox: one.
 #[derive(Debug)]
 pub struct PostboxReceiver {
     area: PostboxArea,

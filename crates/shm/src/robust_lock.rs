@@ -3,14 +3,13 @@
 //!
 //! Rules
 //! 1. The word is 0 while the lock is free, else one more than the number of its owner.
-//! 2. The lock is acquired by a compare-exchange of 0 for the own word (acquire), and released by
-//!    the owner by a store of 0 (release).
-//! 3. A thread that finds the own number waits like any other process.
-//! 4. The word of an owner that has ended is replaced by a compare-exchange for the own word
-//!    (acquire). A dead process does nothing any more, so one compare-exchange succeeds and owns
-//!    the lock.
-//! 5. The guarded data may then be half changed: the next owner must be able to continue.
-//! 6. No process waits for anything else while it holds the lock. So a living owner releases it as
+//! 2. A process acquires the lock by a compare-exchange of 0 for its own word (acquire), and
+//!    releases it by a store of 0 (release).
+//! 3. A thread that finds its own process's number waits like any other process.
+//! 4. If the owner has died, a waiter replaces the dead owner's word by its own with a
+//!    compare-exchange (acquire). One compare-exchange succeeds and owns the lock.
+//! 5. After that the guarded data may be half changed, and the next owner must be able to continue.
+//! 6. No process waits for anything else while it holds the lock, so a living owner releases it as
 //!    soon as it runs. A waiter spins, then yields, and seldom queries whether the owner has died.
 
 use oxmpi_sys::sync::{AtomicU64, Ordering};
@@ -21,7 +20,7 @@ pub struct RobustGuard<'a>(&'a AtomicU64);
 
 impl<'a> RobustGuard<'a> {
     /// Acquires the lock for the process with the number `own`. `has_died` says whether a process
-    /// has certainly ended; it may not need this lock.
+    /// has certainly ended; it must not need this lock.
     #[inline]
     pub fn acquire(
         word: &'a AtomicU64,
@@ -91,7 +90,6 @@ const ASK_EVERY: u32 = if cfg!(loom) { 1 } else { 4096 };
 mod tests {
     use super::*;
 
-    /// Rule 4.
     #[test]
     fn the_lock_of_a_dead_owner_is_had_by_others_one_at_a_time() {
         let word = AtomicU64::new(0);

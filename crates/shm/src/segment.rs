@@ -1,9 +1,9 @@
 //! The segment: the memory through which one process receives.
 //!
-//! It is a memfd without a name, so nothing of it can remain in /dev/shm; its descriptor is handed
-//! to the peers. The launcher (or a test) creates it with [`Segment::create`] and writes the boot
-//! record; its owner and the owner's peers map it with [`Segment::map`]. All pages but the first
-//! are zero and take no memory until used.
+//! It is a memfd without a name, so nothing can remain in /dev/shm. The launcher (or a test)
+//! creates it with [`Segment::create`] and writes the boot record. Its owner and the owner's peers
+//! get its descriptor and map it with [`Segment::map`]. All pages but the first are zero and take
+//! no memory until they are used.
 //!
 //! ```text
 //! page 0        line 0-1  magic, version, size, boot record        rule 1
@@ -19,15 +19,15 @@
 //! then, on 2 MiB, the heap: memory that the owner's program uses   heap.rs
 //! ```
 //!
-//! All but the heap is one mapping. The heap is long, and most programs never use it: each process
-//! maps it when it first needs it.
+//! All but the heap is one mapping. The heap is long and most programs never use it, so each
+//! process maps it when it first needs it.
 //!
 //! Rules
 //! 1. The creator writes the boot record before it hands out the descriptor, and never again.
-//! 2. The process that claims the segment (pid from 0, compare-exchange) is its owner: it alone
-//!    stores the status. Every process may read it at any time; state is stored with release and
-//!    loaded with acquire, last call relaxed.
-//! 3. The owner assigns the rings to peers; see the fabric.
+//! 2. The process that claims the segment (pid from 0, compare-exchange) is its owner and alone
+//!    stores the status. Every process may read the status at any time. The state is stored with
+//!    release and loaded with acquire, the last call relaxed.
+//! 3. The owner assigns the rings to peers (`fabric/src/shm.rs`).
 
 mod boot;
 mod config;
@@ -68,7 +68,7 @@ use std::{
 };
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
-/// The layout of a segment, incremented with every change of its content.
+/// The version of a segment's layout, incremented with every change of it.
 pub const LAYOUT_VERSION: u32 = 22;
 const PAGE: usize = 4096;
 
@@ -78,7 +78,7 @@ struct DoorLine {
     word: DoorWord,
     /// 1 if the owner has registered for asymmetric barriers.
     registered: AtomicU32,
-    /// The semaphore on which the owner sleeps, if it uses one.
+    /// The semaphore on which the owner sleeps, 0 if none.
     semaphore: AtomicU64,
 }
 
@@ -100,12 +100,10 @@ pub enum SegmentError {
     Kernel { what: &'static str, bytes: usize, error: io::Error },
     #[error("this file is no segment: it is {bytes} bytes long and begins with {magic:#018x}")]
     NoSegment { bytes: u64, magic: u64 },
-    /// It was made by another version of the library.
     #[error(
         "the segment has layout {found}, this library knows layout {LAYOUT_VERSION}: launcher and library must come from the same installation"
     )]
     Version { found: u32 },
-    /// The size of the file differs from that of its boot record.
     #[error(
         "the segment of rank {rank} is {found} bytes long, but its boot record says {expected}"
     )]
@@ -134,7 +132,7 @@ unsafe impl Sync for Segment {}
 
 impl Segment {
     /// Creates a segment and writes its boot record. The descriptor is close-on-exec. If
-    /// RLIMIT_FSIZE forbids the length, the heap is shorter, and then the pools of control
+    /// RLIMIT_FSIZE forbids the length, the heap is made shorter first, then the pools of control
     /// sections. `InvalidInput` if the sizes are impossible.
     pub fn create(boot: &Boot) -> io::Result<OwnedFd> {
         boot.config.check().map_err(|wrong| io::Error::new(io::ErrorKind::InvalidInput, wrong))?;
@@ -206,9 +204,9 @@ impl Segment {
             .store(self.base.as_ptr().expose_provenance() as u64, Ordering::Release);
     }
 
-    /// Whether we may read the memory of the owner, which is `process`: the same boot record must
-    /// be at the owner's address. Another PID namespace, a forbidden call or an unrelated process
-    /// all fail.
+    /// Whether this process may read the memory of the owner, which is `process`: the same boot
+    /// record must be at the owner's address. `false` for a forbidden call, a process of another
+    /// PID namespace, and an unrelated process.
     pub fn is_readable_in(&self, process: RemoteProcess) -> bool {
         let address = self.status().mapped_at.load(Ordering::Acquire);
         let mut there = [0; STATUS_AT];
@@ -237,7 +235,8 @@ impl Segment {
         &self.door_line().word
     }
 
-    /// Records whether the owner has yielded its processor: a hint for the peers that wait for it.
+    /// Records whether the owner has yielded its processor: a hint for peers that wait for the
+    /// owner.
     #[inline]
     pub fn set_away(&self, away: bool) {
         self.away().store(u32::from(away), Ordering::Relaxed);
@@ -304,7 +303,7 @@ impl Segment {
         }
     }
 
-    /// Wakes the owner whatever its door says (rule 8 of the door); `raise` raises its alarm.
+    /// Wakes the owner regardless of its door word (rule 8 of the door); `raise` raises its alarm.
     pub fn ring_after_death(&self, raise: impl FnOnce()) {
         self.door_word().ring_after_death(|| {
             raise();
@@ -327,7 +326,7 @@ impl Segment {
 
     /// The announcements of the owner's messages.
     pub fn announcements(self: &Arc<Self>) -> AnnouncementArea {
-        // SAFETY: they have the second page.
+        // SAFETY: the announcements have the second page.
         unsafe { AnnouncementArea::from_raw(self.base.add(PAGE).cast(), self.clone()) }
     }
 
@@ -351,8 +350,8 @@ impl Segment {
         }
     }
 
-    /// Makes ring number `index` new, and returns its memory to the kernel. Only its owner may do
-    /// this, after the end of the ring's other process.
+    /// Zeroes ring number `index` and returns its memory to the kernel. Only the segment's owner
+    /// may do this, after the end of the ring's other process.
     pub fn clear_ring(&self, index: u32) -> io::Result<()> {
         let config = &self.boot.config;
         if index >= config.max_rings {

@@ -1,8 +1,8 @@
 //! Notes about long waits of the threads of a segment's owner, for the processes that watch it.
 //!
-//! A thread whose wait has become long leaves a note in the first page of its segment and removes
-//! it after the wait. Any process that has the segment mapped can read it at any time, even if the
-//! owner is stuck. This module does not interpret the bytes of a note.
+//! A thread that has waited long leaves a note in the first page of its segment and removes it
+//! after the wait. Any process that has mapped the segment can read the note at any time, even if
+//! the owner is stuck. This module does not interpret the bytes of a note.
 //!
 //! ```text
 //! note    u32: 1 if a thread has it     u32: its version, odd while it is being written
@@ -31,7 +31,7 @@ const WORDS: usize = 62;
 /// The most attempts of a reader at a note that is being written.
 const TRIES: u32 = 100;
 
-/// One note in the segment.
+/// A note of one thread.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct WaitNote {

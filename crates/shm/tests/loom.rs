@@ -1,5 +1,5 @@
-//! The protocols in shared memory under the model checker. Tests are named after the rules they
-//! check.
+//! The protocols in shared memory under the model checker. The name of a test has the rules that it
+//! checks.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p oxmpi-shm --release --test loom --target-dir target/loom`
 #![cfg(loom)]
@@ -41,7 +41,6 @@ fn ring() -> (RingSender, RingReceiver) {
     (RingSender::new(area.clone()), RingReceiver::new(area))
 }
 
-/// Takes the next message if there is one, as its tag and bytes.
 fn take(receiver: &mut RingReceiver) -> Option<(i32, Vec<u8>)> {
     let message = match receiver.peek()? {
         RingSlot::Inline { tag, bytes, .. } => (tag, bytes.to_vec()),
@@ -84,7 +83,7 @@ fn ring_rule_2_publish() {
 fn ring_rules_2_and_3_lap_and_credit() {
     check(2, || {
         let (mut sender, mut receiver) = ring();
-        // The first lap is full: what follows needs credits and overwrites old slots.
+        // The first lap is full: later messages need credits and overwrite old slots.
         for tag in 0..4 {
             assert!(sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 9])));
         }
@@ -152,7 +151,7 @@ fn ring_rule_5_waiting_for_credits() {
                 }
             }
         });
-        // One quarter of the slots: the sender gets these credits or none.
+        // One quarter of the slots: the sender gets the credits of all of them or none.
         assert!(receiver.peek().is_some());
         if receiver.release() {
             bell.ring(Symmetric);
@@ -179,7 +178,6 @@ fn send_pooled(sender: &mut RingSender, pool: &mut Pool, tag: u8, len: usize) ->
     })
 }
 
-/// Receives the message of [`send_pooled`], in all its pieces.
 fn receive_pooled(receiver: &mut RingReceiver, tag: u8, len: usize) {
     let mut have = Vec::new();
     while have.len() < len {
@@ -360,7 +358,6 @@ fn inbox_rule_5_a_full_inbox_and_the_next_turn() {
 fn inbox_rules_3_and_6_a_dead_producer() {
     check(2, || {
         let area = InboxArea::on_heap(4);
-        // Producer 1 dies with its cell claimed.
         let mut dead = InboxSender::new(area.clone());
         let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             dead.try_send(1, 8, |_| std::panic::resume_unwind(Box::new(())))
@@ -416,7 +413,6 @@ fn door_rules_4_and_5_two_sleepers() {
     check(2, || {
         let word = Arc::new(DoorWord::default());
         let sleepers = Arc::new(Sleepers::default());
-        // Each sleeper waits for its own flag only.
         let flags = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
         let wait = |index: usize,
                     word: Arc<DoorWord>,
@@ -447,8 +443,8 @@ fn door_rules_4_and_5_two_sleepers() {
     });
 }
 
-/// The shared state of the threads of a process with a socket: each waits for its own flag. The
-/// socket sets the first thread's flag.
+/// The shared state of the threads of a process with a socket. Each thread waits for its own flag;
+/// the socket sets the first thread's flag.
 struct Plugged {
     word: DoorWord,
     sleepers: Sleepers,
@@ -457,7 +453,6 @@ struct Plugged {
 }
 
 impl Plugged {
-    /// Polls all sources for all threads.
     fn poll(&self, index: usize) -> bool {
         if self.alarm.take() {
             self.set(0);
@@ -533,7 +528,6 @@ fn section() -> ControlSection {
     ControlSection::on_heap(2, PoolSegments { count: 2, bytes: 64 }, Symmetric)
 }
 
-/// Writes and publishes `len` bytes `value` for a step.
 fn give(place: &ControlSection, rank: u32, step: u64, len: usize, value: u8) {
     place.write(rank, step, len, |to| Bytes::from(&vec![value; len][..]).copy_to(to));
     place.publish(rank, step, Stated::of(len, len <= SHORT_BYTES));
@@ -549,12 +543,11 @@ fn take_byte(place: &ControlSection, rank: u32, step: u64, len: usize) -> u8 {
 
 #[test]
 fn control_section_rules_2_and_3_what_is_published_is_there() {
-    /// As [`give`], by rule 13.
+    /// As [`give`], published as rule 13 says.
     fn give_in_time(place: &ControlSection, rank: u32, step: u64, len: usize, value: u8) {
         place.write(rank, step, len, |to| Bytes::from(&vec![value; len][..]).copy_to(to));
         place.publish_to_other(rank, step, len);
     }
-    // In the line, and in the pool.
     for (len, give) in
         [(3, give as fn(&ControlSection, u32, u64, usize, u8)), (60, give), (3, give_in_time)]
     {
@@ -630,7 +623,6 @@ fn control_section_rule_4_a_segment_is_written_again_when_all_are_done() {
 
 #[test]
 fn control_section_rule_5_who_begins_is_done_with_all_before() {
-    /// Collectives of two steps with data of the other rank, without its word of steps done.
     fn collectives(place: &ControlSection, me: u32) {
         for (call, first) in [1, 3].into_iter().enumerate() {
             // The step before the last may be read until the other rank has begun the next.
@@ -675,7 +667,7 @@ fn control_section_rule_6_a_sleeper_is_woken() {
         });
         place.want(1, 0);
         if !place.is_published(1, 1) {
-            // Asleep: the other rank must ring.
+            // The other rank must ring until this rank is awake.
             while rung.load(Ordering::Acquire) == 0 {
                 thread::yield_now();
             }
@@ -700,7 +692,7 @@ fn control_section_rule_7_a_team_begins_after_the_last_step_of_the_one_before() 
             thread::yield_now();
         }
         assert_eq!(place.last_step(), 2);
-        // The next rank may write at once.
+        // The next team may write at once.
         give(&place, 0, 3, 60, 6);
         thread.join().unwrap();
     });
@@ -764,15 +756,14 @@ fn announcement_rules_2_and_3_a_message_is_read_or_taken_back() {
         copy.store(1, Ordering::Relaxed);
         let is_kept = sender.keep(name, 99);
         if is_kept {
-            // The user overwrites its buffer.
             buffer.store(7, Ordering::Relaxed);
         }
         assert_eq!(thread.join().unwrap() == Claim::AsAnnounced, !is_kept);
     });
 }
 
-/// A message of two pieces that the sender gives while the receiver takes the rest: each byte
-/// arrives once, in any order of the two.
+/// The sender gives a message of two pieces while the receiver takes the rest: each byte arrives
+/// once, in any order of the two.
 #[test]
 fn announcement_rule_5_each_byte_is_given_or_read() {
     check(3, || {
@@ -806,7 +797,6 @@ fn announcement_rules_1_and_4_a_closed_entry_is_another_message() {
         let thread = thread::spawn(move || reader.claim(names[0]));
         assert_eq!(area.claim(names[1]), Claim::AsAnnounced);
         assert_eq!(thread.join().unwrap(), Claim::AsAnnounced);
-        // The receiver has said that it has the first message.
         sender.close(names[0]);
         sender.close(names[0]);
         let next = sender.open().unwrap();
@@ -821,7 +811,8 @@ fn announcement_rules_1_and_4_a_closed_entry_is_another_message() {
 
 const BOXES: PostboxShape = PostboxShape { ranks: 2, short: 64, pool: 128 };
 
-/// The first byte of the next packet's frame and of its data, and the length of these.
+/// The first byte of the next packet's frame, the first byte of its data, and the length of the
+/// data.
 fn packet(area: &PostboxArea) -> (u8, u8, usize) {
     let receiver = area.receiver(0, 1);
     loop {
@@ -950,7 +941,6 @@ fn robust_lock_rule_4_one_has_the_lock_of_the_dead() {
             });
             count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         };
-        // The owner ends with the lock held.
         std::mem::forget(RobustGuard::acquire(&word, 2, |_| false));
         let (its_word, its_count, its_death) = (word.clone(), count.clone(), is_dead.clone());
         let thread = thread::spawn(move || add(1, &its_word, &its_count, &its_death));
@@ -985,7 +975,6 @@ impl Mailbox {
         Mailboxes::new(&self.lines, 0)
     }
 
-    /// Posts a request whose data are in the buffer.
     fn post(&self, number: u64, may_be_withdrawn: bool) {
         // SAFETY: the model checker reports another access.
         self.buffer.with_mut(|data| unsafe { *data = 10 * number });
@@ -997,8 +986,8 @@ impl Mailbox {
         );
     }
 
-    /// Serves a posted request: its number, and whether it was carried out. The answer is the old
-    /// content of the buffer, which is changed.
+    /// Serves a posted request: returns its number, and whether it was carried out. The answer is
+    /// the old content of the buffer.
     fn serve(&self, seen: u64) -> Option<(u64, bool)> {
         let (number, request) = self.boxes().take(0, seen)?;
         if let Some(request) = request {

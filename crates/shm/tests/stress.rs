@@ -36,7 +36,7 @@ fn segment(boot: Boot) -> Arc<Segment> {
     Segment::map(Segment::create(&boot).expect("a segment")).expect("a mapping")
 }
 
-/// The factor of the number of messages.
+/// Multiplies the number of messages.
 fn times() -> u32 {
     let text = std::env::var("OXMPI_STRESS_TIMES").unwrap_or("1".into());
     text.parse().unwrap_or_else(|_| panic!("OXMPI_STRESS_TIMES is {text:?}, it must be a number"))
@@ -76,7 +76,6 @@ impl Numbers {
     }
 }
 
-/// Byte `at` of message `number`.
 fn byte(number: usize, at: usize) -> u8 {
     (number.wrapping_mul(31) + at * 7 + at / 256) as u8
 }
@@ -189,7 +188,7 @@ fn a_ring_refuses_what_has_no_room_and_recovers() {
     assert!(RingSender::new(area).try_send_inline(0, 0, Bytes::empty()));
 }
 
-/// The protocol that the sender of a message tries first.
+/// Lengths, each with the protocol that the sender tries first.
 fn lengths_and_protocols(receiver: u32, longest: usize) -> impl Iterator<Item = (usize, u64)> {
     let mut numbers = Numbers(u64::from(receiver) * 77 + 5);
     (0..6_000).map(move |_| {
@@ -198,7 +197,7 @@ fn lengths_and_protocols(receiver: u32, longest: usize) -> impl Iterator<Item = 
     })
 }
 
-/// Takes one message with its frame, if it has one: its number and its length.
+/// Takes one message with its frame, if it has one; returns its number and its length.
 fn take_message(receiver: &mut RingReceiver, message: &mut [u8]) -> (i32, usize) {
     let (mut have, mut frame) = (0, None);
     loop {
@@ -296,7 +295,7 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
                     bytes.slice(at, chunk.len()).copy_to(chunk);
                 }),
             };
-            // An empty body counts as no body.
+            // A frame with an empty body has no body.
             let protocol = if len == 0 { protocol | 1 } else { protocol };
             while !match protocol {
                 0 | 1 if len <= sender.max_data() => by_ring(sender, protocol),
@@ -319,7 +318,6 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
                     } else {
                         sender.try_send_pooled(tag, 3, len, pooling, fill)
                     };
-                    // Rule 5 of the pool.
                     gone || by_ring(sender, 1)
                 }
             } {

@@ -1,31 +1,32 @@
 //! The pair of memory barriers between a process that sleeps and a process that wakes it.
 //!
-//! Both sides of a wake-up store to one word and then load from another: the sleeper announces that
-//! it sleeps and then checks for messages; the sender publishes a message and then checks for a
+//! Both sides of a wake-up store to one word and then load from another: the sleeper announces its
+//! sleep and then checks for messages; the sender publishes a message and then checks for a
 //! sleeper. At least one of them must see the store of the other, which needs a full barrier
 //! between store and load *on both sides*. Messages are frequent and sleeps are rare, so the
-//! sleeper pays for both: its `membarrier` system call makes the kernel run a barrier on each
-//! processor that executes a registered process, and the sender needs only an order for the
+//! sleeper pays for both sides: its `membarrier` system call makes the kernel run a barrier on each
+//! processor that executes a registered process. The sender then needs only an order for the
 //! compiler.
 //!
 //! Rules
-//! 1. Where a protocol says *light*, the frequent side calls [`BarrierKind::light`] between its
-//!    store and its load.
-//! 2. Where it says *heavy*, the rare side calls [`BarrierKind::heavy`] between its store and its
+//! 1. For a *light* barrier of a protocol, the frequent side calls [`BarrierKind::light`] between
+//!    its store and its load.
+//! 2. For a *heavy* barrier, the rare side calls [`BarrierKind::heavy`] between its store and its
 //!    load.
-//! 3. All processes of a node use the same kind, [`BarrierKind::Asymmetric`] or
-//!    [`BarrierKind::Symmetric`], as the boot record of their segment says.
-//!    [`BarrierKind::Unregistered`] may be mixed with either.
+//! 3. The boot records of a node's segments say [`BarrierKind::Asymmetric`] or
+//!    [`BarrierKind::Symmetric`] for all its processes. [`BarrierKind::Unregistered`] may be mixed
+//!    with either.
 //! 4. A process registers ([`start`]) before it maps a peer's segment.
-//! 5. An unregistered process has a real fence on its light side, so it can always wake others. Its
-//!    heavy side does not reach the light sides of others, so it may sleep only for a limited time.
+//! 5. An unregistered process does a real fence on its light side, so it can always wake others.
+//!    Its heavy side does not affect the light sides of others, so it may sleep only for a limited
+//!    time.
 //!
-//! The symmetric kind is better if there are more ranks than cores: ranks then sleep often, and
+//! The symmetric kind is better if there are more ranks than cores: then ranks sleep often, and
 //! each membarrier interrupts all processors.
 
 use crate::sync::{Ordering, fence};
 
-/// Which barriers this process uses.
+/// The barriers that this process uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarrierKind {
     /// Light is an order to the compiler, heavy is `membarrier(GLOBAL_EXPEDITED)`.
@@ -37,7 +38,7 @@ pub enum BarrierKind {
 }
 
 impl BarrierKind {
-    /// The barrier of the frequent side: nearly free if asymmetric, some nanoseconds otherwise.
+    /// The barrier of the frequent side: nearly free if asymmetric, else some nanoseconds.
     #[inline(always)]
     pub fn light(self) {
         #[cfg(not(loom))]
@@ -73,7 +74,7 @@ pub fn start(asymmetric: bool) -> BarrierKind {
     }
 }
 
-/// Whether this kernel has the asymmetric barrier, for the launcher's choice of the kind.
+/// Whether this kernel has the asymmetric barrier.
 #[cfg(not(loom))]
 pub fn asymmetric_is_available() -> bool {
     kernel::membarrier(kernel::QUERY).is_ok_and(|known| known & kernel::GLOBAL_EXPEDITED != 0)

@@ -1,9 +1,10 @@
 //! Views of memory that other threads or processes may write at the same time.
 //!
-//! The payload of a message lies in a user's buffer, which another thread of the program may
+//! The data of a message are in a buffer of the user, which another thread of the program may
 //! (wrongly) write, or in a segment that another process maps. A `&[u8]` would promise the compiler
-//! that nobody writes it. [`Bytes`] and [`BytesMut`] promise only that the memory stays mapped for
-//! their lifetime. A copy panics if the lengths differ, a slice if it does not lie inside the view.
+//! that no other code writes them. [`Bytes`] and [`BytesMut`] promise only that the memory stays
+//! mapped for their lifetime. A copy panics if the lengths differ; a slice panics if it exceeds the
+//! view.
 
 mod long;
 mod vectors;
@@ -86,8 +87,8 @@ impl<'a> Bytes<'a> {
     #[inline(always)]
     pub fn copy_to(&self, to: BytesMut<'_>) {
         assert_eq!(self.len, to.len, "copy between views of different lengths");
-        // A call of memmove costs as much as a whole small message, so the two commonest lengths
-        // are copied inline.
+        // Inline for the two most frequent lengths: a call of memmove costs as much as a whole
+        // small message.
         match self.len {
             // SAFETY: both views are mapped for their lifetimes and have 8 bytes.
             8 => unsafe {
@@ -101,7 +102,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// Copies all bytes to the beginning of `to`. Returns `false` if `to` is shorter.
+    /// Copies all bytes to the beginning of `to`; `false` if `to` is shorter.
     #[inline(always)]
     pub fn copy_if_it_fits(&self, to: BytesMut<'_>) -> bool {
         if self.len > to.len {
@@ -112,9 +113,9 @@ impl<'a> Bytes<'a> {
     }
 
     /// [`copy_to`](Self::copy_to) for memory that another processor has read last. Long copies use
-    /// the processor's string instruction, which does not fetch the lines that it overwrites. The C
-    /// library uses this instruction only for some alignments. Where the instruction itself is slow
-    /// (`long::is_slow`), vectors copy instead.
+    /// the processor's string instruction, which does not fetch the lines that it overwrites; the C
+    /// library uses it only for some alignments. Where this instruction is slow (`long::is_slow`),
+    /// vectors copy instead.
     #[inline]
     pub fn copy_over(&self, to: BytesMut<'_>) {
         if self.len < long::SHARED_BYTES {
@@ -125,8 +126,8 @@ impl<'a> Bytes<'a> {
         unsafe { long::copy(self.ptr, to.ptr, self.len) }
     }
 
-    /// [`copy_to`](Self::copy_to) with vectors in place of the string instruction for long copies:
-    /// the string instruction is slower at reading data that a near processor has just written.
+    /// [`copy_to`](Self::copy_to) with vectors for long copies. The string instruction is slower at
+    /// reading data that a near processor has just written.
     #[inline]
     pub fn copy_by_vectors(&self, to: BytesMut<'_>) {
         if self.len < long::STRING_BYTES {
@@ -148,10 +149,9 @@ impl<'a> Bytes<'a> {
         unsafe { std::ptr::copy(self.ptr, to.ptr, self.len) }
     }
 
-    /// Copies all bytes to `to` with stores that do not fetch the written lines into the cache, on
+    /// Copies all bytes to `to` by stores that do not fetch the written lines into the cache, on
     /// processors that have such stores. They are *not ordered* with later stores, not even with a
-    /// release store: call [`store_fence`] before publishing the bytes to another thread. The ring
-    /// does so for the data that its `fill` closures copy.
+    /// release store: call [`store_fence`] before publishing the bytes to another thread.
     #[inline]
     pub fn copy_to_streaming(&self, to: BytesMut<'_>) {
         assert_eq!(self.len, to.len, "copy between views of different lengths");
@@ -159,8 +159,8 @@ impl<'a> Bytes<'a> {
         unsafe { vectors::copy(self.ptr, to.ptr, self.len, CopyKind::Streaming) }
     }
 
-    /// [`copy_to_streaming`](Self::copy_to_streaming), followed by [`store_fence`]: later stores
-    /// become visible after the copied bytes.
+    /// [`copy_to_streaming`](Self::copy_to_streaming), then [`store_fence`]: later stores become
+    /// visible after the copied bytes.
     pub fn copy_past_caches(&self, to: BytesMut<'_>) {
         self.copy_to_streaming(to);
         store_fence();
@@ -223,7 +223,7 @@ impl<'a> BytesMut<'a> {
         self.len == 0
     }
 
-    /// The same view for a shorter lifetime.
+    /// The view for a shorter lifetime.
     #[inline]
     pub const fn reborrow(&mut self) -> BytesMut<'_> {
         BytesMut { ptr: self.ptr, len: self.len, _lent: PhantomData }
@@ -315,13 +315,12 @@ mod tests {
             assert_eq!(to[start..start + len], from[start / 2..start / 2 + len]);
             assert!(to[..start].iter().chain(&to[start + len..]).all(|&byte| byte == 0xaa));
         }
-        // Overlapping memory keeps its content.
         let mut both = from.clone();
         let at = both.as_mut_ptr();
         // SAFETY: the vector is not used otherwise while these views are.
         unsafe { Bytes::from_raw(at, long).copy_to(BytesMut::from_raw(at.add(100), long)) };
         assert_eq!(both[100..100 + long], from[..long]);
-        // Likewise at alignments for which the string instruction is slow.
+        // At alignments for which the string instruction is slow.
         for (behind, len) in [(16, long), (63, long), (16, 2048), (1, 2049)] {
             let mut both = from.clone();
             let at = both.as_mut_ptr();

@@ -1,10 +1,9 @@
 //! Time: the clock of the node, and processor ticks for short waits.
 //!
 //! [`now_ns`] is the kernel's monotonic clock, which reads the processor's counter without a system
-//! call and with the kernel's calibration. [`ticks`] is the bare counter: cheaper, and good for
-//! waits of nanoseconds to milliseconds, where an error of a percent does no harm, nor a counter
-//! that stands still while its processor sleeps. Compare ticks only by `wrapping_sub`: a counter
-//! that jumps back then ends the wait early.
+//! call, with the kernel's calibration. [`ticks`] is the bare counter: cheaper, and good enough for
+//! waits of nanoseconds to milliseconds, where an error of a percent does no harm. Compare ticks
+//! only by `wrapping_sub`: if a counter jumps back, the wait then ends early.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,7 +56,7 @@ pub fn ticks() -> u64 {
 }
 
 /// Waits `count` ticks between two polls of a word that another processor is about to write. Faster
-/// polls take the line away from its writer, and with a pause instruction in between a poll finds
+/// polls take the line away from its writer; with a pause instruction between polls, a poll finds
 /// the word later (`docs/adr/0004-short-collectives-on-distant-cores.md`).
 #[inline(always)]
 pub fn pass_ticks(count: u64) {
@@ -70,10 +69,10 @@ pub fn pass_ticks_from(start: u64, count: u64) {
     while ticks().wrapping_sub(start) < count {}
 }
 
-/// Waits between two polls of a word that another processor is about to write, for a caller that
-/// has nothing else to do: until the last poll has its value, and for one read of the counter, 10
-/// to 20 ns on x86-64. So no poll queues behind polls that began before the word was written, as in
-/// a loop of bare polls.
+/// Waits between two polls of a word that another processor is about to write, for a caller without
+/// other work: until the last poll has its value, and for one read of the counter (10 to 20 ns on
+/// x86-64). In a loop of bare polls, later polls would queue behind polls that began before the
+/// word was written.
 #[inline(always)]
 pub fn pass_moment() {
     crate::hint::await_loads();
@@ -90,7 +89,7 @@ pub fn ns_of_ticks(ticks: u64) -> u64 {
     (((ticks as u128) << 20) / ticks_per_2_20_ns() as u128) as u64
 }
 
-/// The measured rate, a property of the machine; 0 before the first measurement.
+/// The measured rate of the counter; 0 before the first measurement.
 static TICKS_PER_2_20_NS: AtomicU64 = AtomicU64::new(0);
 
 fn ticks_per_2_20_ns() -> u64 {
@@ -100,8 +99,8 @@ fn ticks_per_2_20_ns() -> u64 {
     }
 }
 
-/// Measures the rate of the counter for 10 us and returns the ticks of 2^20 ns. A process that was
-/// moved to another machine must call it again.
+/// Measures the rate of the counter for 10 us and returns the ticks of 2^20 ns. Call it again in a
+/// process that was moved to another machine.
 pub fn measure_again() -> u64 {
     const MEASURE_NS: u64 = 10_000;
     let (start_ns, start) = (now_ns(), ticks());
@@ -115,7 +114,7 @@ pub fn measure_again() -> u64 {
     }
 }
 
-/// CLOCK_MONOTONIC in seconds, the same on the whole node (MPI_Wtime, MPI-5.0 section 9.6).
+/// CLOCK_MONOTONIC in seconds, for MPI_Wtime (MPI-5.0 section 9.6).
 #[inline]
 pub fn node_seconds() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

@@ -4,7 +4,7 @@ use std::io;
 
 /// The numbers of the processors on which the calling thread may run (sched_getaffinity(2)).
 pub fn allowed() -> io::Result<Vec<usize>> {
-    // The kernel refuses a set smaller than its own, and does not report that size.
+    // The kernel refuses a set smaller than its own, whose size it does not report.
     let mut words = 16;
     loop {
         let mut set = vec![0u64; words];
@@ -24,12 +24,12 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 }
 
 /// The number of processors whose time this process may use: those of [`allowed`], or fewer if its
-/// control group (version 1 or 2) has a quota. At least 1.
+/// control group has a quota. At least 1.
 pub fn usable() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// How often the kernel has taken the processor from the calling thread to run another one
+/// The number of times that the kernel has taken the processor from the calling thread
 /// (proc_pid_status(5)); `None` if the kernel does not report it.
 pub fn preemptions() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
@@ -49,8 +49,8 @@ pub struct Core {
     pub cpus: Vec<usize>,
 }
 
-/// The cores on which the calling thread may run, after a check that the thread may be bound: a
-/// seccomp profile can forbid both system calls.
+/// [`cores`], after a check that the calling thread may be bound: a seccomp profile can forbid
+/// that.
 pub fn bindable_cores() -> io::Result<Vec<Core>> {
     let named =
         |call| move |error: io::Error| io::Error::new(error.kind(), format!("{call}: {error}"));
@@ -61,10 +61,8 @@ pub fn bindable_cores() -> io::Result<Vec<Core>> {
     Ok(cores)
 }
 
-/// The cores on which the calling thread may run, sorted by package.
-///
-/// # Errors
-/// As [`allowed`]. Without topology files in sysfs each processor counts as a core.
+/// The cores on which the calling thread may run, sorted by package. Errors: as [`allowed`].
+/// Without topology files in sysfs each processor counts as a core.
 pub fn cores() -> io::Result<Vec<Core>> {
     let mut cores = cores_of(&allowed()?, |cpu, name| {
         std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}")).ok()
@@ -87,8 +85,7 @@ fn numa_nodes() -> Vec<(usize, Vec<usize>)> {
     entries.flatten().filter_map(of_entry).collect()
 }
 
-/// Groups processors into cores. `read` returns a topology file of a processor; it is called for
-/// one processor of each core.
+/// Groups processors into cores. `read` returns a topology file of one processor of each core.
 fn cores_of(allowed: &[usize], read: impl Fn(usize, &str) -> Option<String>) -> Vec<Core> {
     let mut cores: Vec<Core> = Vec::new();
     let mut done = std::collections::BTreeSet::new();
@@ -124,9 +121,7 @@ fn numbers(list: &str) -> Vec<usize> {
     list.split(',').filter_map(range).flatten().collect()
 }
 
-/// Binds the calling thread, and threads that it starts later, to one processor.
-///
-/// # Errors
+/// Binds the calling thread, and threads that it starts later, to one processor. Errors:
 /// `InvalidInput` if there is no such processor or this process may not use it.
 pub fn set_cpu(cpu: usize) -> io::Result<()> {
     let mut set = Vec::new();
@@ -136,7 +131,7 @@ pub fn set_cpu(cpu: usize) -> io::Result<()> {
     })
 }
 
-/// Adds a processor to a set: bit `n % 64` of word `n / 64` is processor `n`.
+/// Bit `n % 64` of word `n / 64` is processor `n`.
 fn add(set: &mut Vec<u64>, cpu: usize) {
     if set.len() <= cpu / 64 {
         set.resize(cpu / 64 + 1, 0);

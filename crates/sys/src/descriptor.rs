@@ -1,5 +1,5 @@
 //! Descriptors that the library opens in the user's process. The program may close them, as code
-//! that closes all descriptors from 3 on does, and may then get their numbers for its own files.
+//! that closes all descriptors from 3 on does, and may reuse their numbers for its own files.
 
 use rustix::fs::fstat;
 use std::io;
@@ -7,8 +7,8 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 
-/// A descriptor with the identity of its file. If the program has closed it and another file has
-/// its number, that file is left alone, also on drop.
+/// A descriptor with the identity of its file. If the program has closed it and reused its number
+/// for another file, nothing is done to that file, also on drop.
 #[derive(Debug)]
 pub struct Descriptor {
     fd: ManuallyDrop<OwnedFd>,
@@ -16,12 +16,12 @@ pub struct Descriptor {
     identity: (u64, u64),
 }
 
-/// The error: the program has closed a descriptor of the library.
+/// The program has closed a descriptor of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("descriptor {number}, which is {what}, was closed by the program")]
 pub struct Closed {
     pub number: RawFd,
-    /// The purpose of the descriptor, as "OxMPI's control socket".
+    /// The purpose of the descriptor, such as "OxMPI's control socket".
     pub what: &'static str,
 }
 
@@ -32,10 +32,8 @@ impl Descriptor {
         Ok(Descriptor { fd: ManuallyDrop::new(fd), identity })
     }
 
-    /// The descriptor, after a check by one system call that it is still the same file.
-    ///
-    /// # Errors
-    /// The program has closed the descriptor; `what` names its purpose in the message.
+    /// The descriptor, after a check by one system call that it is still the same file. Errors: the
+    /// program has closed the descriptor; `what` names its purpose in the message.
     pub fn get(&self, what: &'static str) -> Result<BorrowedFd<'_>, Closed> {
         match identity_of(self.fd.as_fd()) {
             Ok(identity) if identity == self.identity => Ok(self.fd.as_fd()),
@@ -45,9 +43,8 @@ impl Descriptor {
 }
 
 impl Descriptor {
-    /// After the process was restored from an image the file has another identity. If the number is
-    /// open and `is_it` accepts the file, the descriptor takes the new identity. Returns whether
-    /// the descriptor is valid now.
+    /// Takes the new identity of the file after a restore of the process from an image, if the
+    /// number is open and `is_it` accepts the file. Returns whether the descriptor is valid now.
     pub fn adopt(&mut self, is_it: impl FnOnce(BorrowedFd<'_>) -> bool) -> bool {
         match identity_of(self.fd.as_fd()) {
             Ok(identity) if identity == self.identity => true,
@@ -61,7 +58,7 @@ impl Descriptor {
 }
 
 /// The descriptor without a check, for system calls that do no harm to another file with its
-/// number: calls for sockets fail on files.
+/// number, such as calls for sockets, which fail on files.
 impl Deref for Descriptor {
     type Target = OwnedFd;
 

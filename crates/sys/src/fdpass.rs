@@ -1,7 +1,7 @@
 //! Datagrams, each with an optional file descriptor, over a Unix socket (unix(7), SCM_RIGHTS).
 //!
-//! The launcher and the ranks of a node talk over SOCK_SEQPACKET pairs: a message arrives whole or
-//! not at all and in order, and each side sees the end of the other.
+//! The launcher and the ranks of a node exchange messages over SOCK_SEQPACKET pairs: a message
+//! arrives whole or not at all and in order, and each side sees the end of the other.
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -39,11 +39,8 @@ pub fn has_unread(socket: impl AsFd) -> io::Result<bool> {
 }
 
 /// Sends `bytes`, and `fd` with them. Waits for room unless the socket is nonblocking; does not
-/// raise SIGPIPE.
-///
-/// # Errors
-/// `InvalidInput` if `bytes` is empty (a length of 0 means the end) or longer than
-/// [`DATAGRAM_MAX`]; else the error of sendmsg(2): `WouldBlock`, `BrokenPipe`.
+/// raise SIGPIPE. Errors: `InvalidInput` if `bytes` is empty (a length of 0 means the end) or
+/// longer than [`DATAGRAM_MAX`], otherwise the error of sendmsg(2): `WouldBlock`, `BrokenPipe`.
 pub fn send(socket: impl AsFd, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
     if bytes.is_empty() || bytes.len() > DATAGRAM_MAX {
         let text = format!("a datagram of {} bytes: it must have 1 to {DATAGRAM_MAX}", bytes.len());
@@ -56,23 +53,16 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::
         let fits = ancillary.push(SendAncillaryMessage::ScmRights(fds));
         debug_assert!(fits);
     }
-    loop {
-        match sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
-            Ok(_) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let bytes = [IoSlice::new(bytes)];
+    rustix::io::retry_on_intr(|| sendmsg(&socket, &bytes, &mut ancillary, SendFlags::NOSIGNAL))?;
+    Ok(())
 }
 
 /// Receives a datagram into `bytes`. Returns its length (0 if the other side has ended) and the
-/// descriptor that came with it (close-on-exec).
-///
-/// # Errors
-/// `InvalidData` if the datagram is longer than `bytes`; else the error of recvmsg(2), such as
-/// `WouldBlock`.
+/// descriptor that came with it (close-on-exec). Errors: `InvalidData` if the datagram is longer
+/// than `bytes`, otherwise the error of recvmsg(2), such as `WouldBlock`.
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    // Room for more descriptors than one: surplus ones are closed below.
+    // Room for several descriptors: surplus ones are closed below.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let capacity = bytes.len();
@@ -83,8 +73,8 @@ pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option
             &mut ancillary,
             RecvFlags::CMSG_CLOEXEC,
         ) {
-            // ECONNRESET: the other side has ended with messages unread. The error comes once; then
-            // its own messages can still be received, and then the end.
+            // ECONNRESET: the other side has ended with messages unread. The error comes once;
+            // after it this side still receives the other side's messages, and then the end.
             Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
             other => break other?,
         }

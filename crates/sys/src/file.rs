@@ -1,8 +1,8 @@
 //! Files: reads and writes at an offset, from and to memory that other threads may write at the
 //! same time, and locks on ranges of bytes.
 //!
-//! Each function makes one system call (again if a signal interrupts it), which may transfer fewer
-//! bytes than requested. The caller decides whether to continue.
+//! Each function makes one system call, which may transfer fewer bytes than requested. An
+//! interrupted call is repeated.
 
 use crate::bytes::{Bytes, BytesMut};
 use rustix::fs::FallocateFlags;
@@ -16,7 +16,8 @@ fn to_off_t(offset: u64) -> io::Result<libc::off_t> {
     libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))
 }
 
-fn until_done(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+/// Makes a system call again while a signal interrupts it; a negative result is an error.
+pub(crate) fn until_done(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     loop {
         let result = call();
         if let Ok(done) = usize::try_from(result) {
@@ -43,17 +44,17 @@ pub fn write_at(file: BorrowedFd<'_>, from: Bytes<'_>, offset: u64) -> io::Resul
     until_done(|| unsafe { libc::pwrite(file.as_raw_fd(), from.as_ptr().cast(), len, offset) })
 }
 
-/// The accesses of others that a [`RangeLock`] excludes.
+/// The locks that a [`RangeLock`] excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// Excludes writers: others may hold a shared lock on the same range.
+    /// Excludes exclusive locks only.
     Shared,
     Exclusive,
 }
 
-/// A lock on a range of bytes of a file, released on drop and by the kernel when the process ends.
-/// It belongs to the open file description: it excludes everybody that has opened the file
-/// separately, also within this process, but not threads that use the same descriptor.
+/// A lock on a range of bytes of a file, released on drop, and by the kernel when the process ends.
+/// It belongs to the open file description: it excludes all others that have opened the file, also
+/// in this process, but not threads that use the same descriptor.
 #[derive(Debug)]
 pub struct RangeLock<'a> {
     file: BorrowedFd<'a>,
@@ -104,16 +105,10 @@ impl Drop for RangeLock<'_> {
 }
 
 /// Allocates the first `len` bytes of a file on its device. The file becomes at least that long.
-///
-/// # Errors
-/// The kernel's error; `Unsupported` if the file system cannot allocate.
+/// Errors: the kernel's error; `Unsupported` if the file system cannot allocate.
 pub fn allocate(file: impl AsFd, len: u64) -> io::Result<()> {
-    loop {
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len) {
-            Err(rustix::io::Errno::INTR) => {}
-            other => return Ok(other?),
-        }
-    }
+    let allocate = || rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len);
+    Ok(rustix::io::retry_on_intr(allocate)?)
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Foreign shared libraries, opened at run time (dlopen(3)): a program starts without them.
 //!
 //! A crate that uses such a library declares the functions by
-//! [`foreign_symbols!`](crate::foreign_symbols), and the texts for its users by [`LibraryTexts`].
-//! All these crates report failures by [`LibraryError`].
+//! [`foreign_symbols!`](crate::foreign_symbols), and the texts for users by [`LibraryTexts`].
+//! Failures are [`LibraryError`]s.
 //!
 //! Code of the library runs when it is opened (its constructors) and when it is started: it may
 //! then open plugins, whose constructors run as well. Some of this code installs signal handlers
 //! for its own reports: libinfinipath, which Debian's libfabric loads, takes SIGSEGV, SIGBUS,
-//! SIGABRT, SIGILL, SIGINT and SIGTERM. These signals belong to the program, so each call that
-//! opens or starts a library is wrapped in [`keep_signals`].
+//! SIGABRT, SIGILL, SIGINT and SIGTERM. These signals belong to the program, so [`keep_signals`]
+//! wraps each call that opens or starts a library.
 
 mod environment;
 mod error;
@@ -55,9 +55,8 @@ impl ForeignLibrary {
         }
     }
 
-    /// The library with this name or file that the program itself has loaded; `None` if it has
-    /// loaded none. Nothing is loaded, so no code of the library runs. The library is never
-    /// unloaded from then on.
+    /// The library with this name or file if the program itself has loaded it. Nothing is loaded,
+    /// so no code of the library runs. The library is never unloaded from then on.
     pub fn of_program(texts: &'static LibraryTexts, file: &str) -> Option<ForeignLibrary> {
         let handle = load(file, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE).ok()?;
         Some(ForeignLibrary { handle, texts, file: file.to_string() })
@@ -68,13 +67,12 @@ impl ForeignLibrary {
         &self.file
     }
 
-    /// The error of a library that OxMPI cannot use. `why` follows the file name in the text.
+    /// The error of a library that OxMPI cannot use. `why` follows the file name in its text.
     pub fn unfit(&self, why: impl Into<String>) -> LibraryError {
         LibraryError::Unfit { file: self.file.clone(), why: why.into() }
     }
 }
 
-/// Loads a library, and returns its handle or the loader's text.
 fn load(file: &str, flags: c_int) -> Result<*mut c_void, String> {
     let file = CString::new(file).map_err(|_| "that is no file name".to_string())?;
     // SAFETY: the name ends with a zero. The constructors that run are the library's
@@ -88,15 +86,15 @@ fn load(file: &str, flags: c_int) -> Result<*mut c_void, String> {
 }
 
 /// Runs `start`, which opens or starts a foreign library, and restores the state that such a
-/// library takes over: the dispositions of all signals, and the signal mask and the alternate
-/// signal stack of this thread. `errno` stays as `start` has left it. While `start` runs,
-/// environment variables request that libraries leave signals alone ([`REQUESTS`]), unless the
+/// library changes: the dispositions of all signals, and the signal mask and the alternate signal
+/// stack of this thread. `errno` stays as `start` has left it. While `start` runs, environment
+/// variables request from libraries that they leave signals alone ([`REQUESTS`]), unless the
 /// program has set these variables itself.
 ///
 /// Variables that the library itself sets stay, as the library may read them later. Its threads and
 /// descriptors stay, too.
 ///
-/// Other threads of the program continue meanwhile. A handler that one of them installs while
+/// Other threads of the program continue meanwhile. A handler that another thread installs while
 /// `start` runs is lost: it cannot be distinguished from a handler of the library. A signal that
 /// comes while `start` runs may reach the library's handler.
 pub fn keep_signals<R>(start: impl FnOnce() -> R) -> R {
@@ -104,9 +102,8 @@ pub fn keep_signals<R>(start: impl FnOnce() -> R) -> R {
     start()
 }
 
-/// Variables that request a library to leave signals alone, with the value that does so: of
-/// libinfinipath (PSM), of libpsm2 (older versions; newer ones have HFI_BACKTRACE), and of UCX,
-/// which catches the listed signals.
+/// Variables that make a library leave signals alone: libinfinipath (PSM), libpsm2 (newer versions
+/// have HFI_BACKTRACE), and UCX, which catches the listed signals.
 pub const REQUESTS: [(&CStr, &CStr); 3] =
     [(c"IPATH_NO_BACKTRACE", c"1"), (c"HFI_NO_BACKTRACE", c"1"), (c"UCX_ERROR_SIGNALS", c"")];
 
@@ -126,7 +123,8 @@ static SHARED: Mutex<SharedState> = Mutex::new(SharedState { inside: 0, process:
 impl SavedSignals {
     fn new() -> SavedSignals {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        // A second thread would take the library's handlers of the first thread for the program's.
+        // The dispositions are read by the first thread only: a second thread would read handlers
+        // that the library has installed in the first one.
         shared
             .process
             .get_or_insert_with(|| (Dispositions::read(), EnvironmentRequests::set(&REQUESTS)));

@@ -9,11 +9,11 @@ const SYSTEM: &str = "/sys/devices/system";
 /// The model of a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processor {
-    /// The vendor as CPUID spells it: `AuthenticAMD`, `GenuineIntel` and so on.
+    /// As CPUID spells it: `AuthenticAMD`, `GenuineIntel` and so on.
     pub vendor: String,
-    /// The family, extended family included.
+    /// With the extended family.
     pub family: u32,
-    /// The model, extended model included.
+    /// With the extended model.
     pub model: u32,
 }
 
@@ -60,7 +60,7 @@ fn parts_in(system: &Path, allowed: &BTreeSet<usize>) -> Vec<MachinePart> {
     let mut parts = vec![MachinePart { kind: "Machine".to_owned(), is_single: true }];
     let Some(first) = allowed.first() else { return parts };
     let mut add = |kind: &str, members: BTreeSet<usize>| {
-        // A list without the processor itself belongs to another part, or is broken.
+        // A list without the processor belongs to another part, or is broken.
         if members.contains(first) && parts.iter().all(|part| part.kind != kind) {
             parts.push(MachinePart {
                 kind: kind.to_owned(),

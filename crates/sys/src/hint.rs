@@ -1,11 +1,11 @@
-//! Hints to the processor, which change the speed of a program and never its result; and the fence
-//! that streaming stores need.
+//! Hints to the processor, which never change the result of a program; and the fence that streaming
+//! stores need.
 
 /// Prefetches the cache line at `at` in exclusive state, for a store that follows soon.
 #[inline(always)]
 pub fn prefetch_to_write<T>(at: *const T) {
-    // SAFETY: a prefetch has no visible effect, and does not fault for any address. The instruction
-    // stands here by name because the compiler's intrinsic falls back to a prefetch for reading.
+    // SAFETY: a prefetch has no visible effect, and does not fault for any address. An instruction,
+    // as the compiler's intrinsic falls back to a prefetch for reading.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     unsafe {
         std::arch::asm!("prefetchw [{0}]", in(reg) at, options(nostack, preserves_flags, readonly));
@@ -41,7 +41,7 @@ pub fn await_loads() {
     }
 }
 
-/// Orders all streaming stores of this thread before its later stores. Plain stores do not need it.
+/// Orders all streaming stores of this thread before its later stores.
 #[inline(always)]
 pub fn store_fence() {
     // SAFETY: every x86-64 processor has the instruction; it accesses no memory.

@@ -1,17 +1,18 @@
 //! The name and the identity of this host.
 
-/// The host's name, as uname(2) knows it.
+/// As uname(2) reports it.
 pub fn name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The release of the kernel, as uname(2) knows it.
+/// The release of the kernel (uname(2)).
 pub fn kernel_release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
-/// A number that all processes of one running kernel have in common, and that differs between
-/// kernels: the kernel's boot identifier, or a hash of the host name if that cannot be read.
+/// A number that all processes of one running kernel have in common and that differs between
+/// kernels: the boot identifier, or a hash of the host name if the kernel does not show the
+/// identifier.
 pub fn identity() -> u64 {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
     let digits: String =
@@ -22,7 +23,7 @@ pub fn identity() -> u64 {
     }
 }
 
-/// The hash of Fowler, Noll and Vo: the same number in every process and every build.
+/// The hash of Fowler, Noll and Vo: the same in every process and every build.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)

@@ -1,13 +1,13 @@
-//! The kernel's interfaces and plain tools on memory, for every crate above, with their `unsafe`.
+//! The kernel's interfaces and plain tools on memory, with their `unsafe`.
 //!
-//! Each module wraps one interface of the kernel, the processor or the C library behind safe
-//! functions, and documents their errors. Messages and the layout of shared memory are in
-//! `oxmpi_shm`. This crate has no policy.
+//! Each module wraps one interface of the kernel, the processor or the C library in safe functions,
+//! and documents their errors. The protocols in shared memory are in `oxmpi_shm`. This crate has no
+//! policy.
 //!
 //! Memory:
 //!
-//! - [`bytes`]: views of memory that others may write at the same time, and copies of it,
-//! - [`memory`]: shared memory, which stays mapped as long as a user of it exists,
+//! - [`bytes`]: views of memory that other threads or processes may write, and copies of it,
+//! - [`memory`]: shared memory that stays mapped while it has a user,
 //! - [`line`](mod@line): a cache line of atomic words,
 //! - [`single_copy`]: one process reads the memory of another; [`tracer`]: which processes may.
 //!
@@ -18,7 +18,7 @@
 //! - [`lock`]: a lock that costs nothing in a single-threaded process,
 //! - [`semaphore`]: sleeping on semaphores of System V,
 //! - [`clock`], [`pause`], [`hint`] (prefetches and the fence of streaming stores),
-//! - [`cpus`], [`hardware`]: which processors there are, and of what kind.
+//! - [`cpus`], [`hardware`]: the processors of this machine,
 //!
 //! Sockets and descriptors:
 //!
@@ -37,7 +37,7 @@
 //!   (libraries that are opened at run time).
 //!
 //! The model checker loom checks [`lock`] (`RUSTFLAGS="--cfg loom" cargo test -p oxmpi-sys
-//! --release --test loom --target-dir target/loom`). Under loom everything that calls the kernel is
+//! --release --test loom --target-dir target/loom`). Under loom all code that calls the kernel is
 //! left out.
 
 pub mod barrier;

@@ -26,7 +26,7 @@ pub fn file() -> Option<PathBuf> {
     std::fs::canonicalize(OsStr::from_bytes(name.to_bytes())).ok()
 }
 
-/// The file of the running program, links resolved; works without /proc as well.
+/// The file of the running program, links resolved. Works without /proc.
 pub fn program() -> io::Result<PathBuf> {
     std::env::current_exe().or_else(|error| {
         // SAFETY: getauxval(3) reads the values that the kernel has put behind the arguments.

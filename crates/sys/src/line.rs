@@ -3,12 +3,10 @@
 use crate::sync::AtomicU64;
 use std::{any::Any, sync::Arc};
 
-/// Words in a [`Line`].
 pub const LINE_WORDS: usize = 8;
-/// Bytes in a [`Line`] of shared memory.
 pub const LINE_BYTES: usize = 64;
 
-/// One cache line of words. All bit patterns are valid, zero is the initial state.
+/// One cache line of words. All bit patterns are valid; zero is the initial state.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Line {
@@ -19,7 +17,7 @@ pub struct Line {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Line>() == LINE_BYTES);
 
-/// Keeps the memory of an area alive: a mapping, or an allocation.
+/// The mapping or the allocation in which an area is: keeps it alive.
 pub type Keep = Arc<dyn Any + Send + Sync>;
 
 /// `count` zeroed lines on the heap, for threads of one process.
@@ -34,21 +32,21 @@ pub struct DataLine(std::cell::UnsafeCell<[u8; LINE_BYTES]>);
 // SAFETY: no code makes a reference to the bytes; they are copied by the rules of each area.
 unsafe impl Sync for DataLine {}
 
-/// `bytes` zeroed bytes of data on the heap, for threads of one process: a multiple of
+/// `bytes` zeroed bytes of data on the heap, for threads of one process; a multiple of
 /// [`LINE_BYTES`].
 pub fn heap_data(bytes: usize) -> Arc<[DataLine]> {
     (0..bytes / LINE_BYTES).map(|_| DataLine(std::cell::UnsafeCell::new([0; LINE_BYTES]))).collect()
 }
 
 /// Reports accesses to an area's data to loom, which detects races if a rule of the area is broken.
-/// Does nothing outside of loom.
+/// Does nothing without loom.
 #[derive(Clone, Debug)]
 pub struct Watched {
     #[cfg(loom)]
     lines: Arc<[Cell]>,
 }
 
-/// The kind of an access to data.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug)]
 pub enum Touch {
     Read,

@@ -1,8 +1,8 @@
 //! Sockets with abstract names (unix(7)), for processes of one user on one machine.
 //!
 //! The name is in no file system: it vanishes with the last descriptor of its socket, also after a
-//! crash. Messages keep their boundaries and can carry a descriptor, as those of [`crate::fdpass`].
-//! Every process in the same network namespace can connect or take a name, so both sides check the
+//! crash. Messages keep their boundaries and can carry a descriptor, as in [`crate::fdpass`]. Every
+//! process in the same network namespace can connect or take a name, so each side checks the
 //! identity of the other ([`peer`]).
 
 use rustix::net::{
@@ -17,7 +17,7 @@ const BACKLOG: i32 = 256;
 /// The process at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerCredentials {
-    /// The process that has connected, or has called listen(2).
+    /// The process that has called connect(2) or listen(2).
     pub pid: i32,
     /// Its user at that time.
     pub user: u32,
@@ -36,8 +36,8 @@ pub fn listen_as(name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Takes a name for a stream socket (SOCK_STREAM; stream names are separate from others).
-/// Connections are refused until [`listen_on`].
+/// Takes a name for a stream socket; stream names are separate from others. Connections are refused
+/// until [`listen_on`].
 pub fn bind_stream(name: &str) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -45,25 +45,22 @@ pub fn bind_stream(name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Listens on a socket with a name. [`peer`] of the connecting side returns this process.
+/// Listens on a socket with a name. For the connecting side, [`peer`] is the process that calls
+/// this.
 pub fn listen_on(socket: impl AsFd) -> io::Result<()> {
     Ok(listen(socket, BACKLOG)?)
 }
 
 /// Connects to the stream socket of this name. Does not wait; the returned socket is blocking.
-///
-/// # Errors
-/// `ConnectionRefused` if no process listens under this name; the errors of connect(2).
+/// Errors: `ConnectionRefused` if no process listens under this name; the errors of connect(2).
 pub fn connect_stream(name: &str) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     connect_to(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
     Ok(socket)
 }
 
-/// Connects to the socket of this name. Does not wait.
-///
-/// # Errors
-/// `ConnectionRefused` if no process has this name, `WouldBlock` if the listener's backlog is full.
+/// Connects to the socket of this name. Does not wait. Errors: `ConnectionRefused` if no process
+/// has this name, `WouldBlock` if the listener's backlog is full.
 pub fn connect(name: &str) -> io::Result<OwnedFd> {
     let socket = socket()?;
     connect_to(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
@@ -82,16 +79,13 @@ pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// The process at the other end (SO_PEERCRED).
-///
-/// # Errors
-/// The error of getsockopt(2), or an error if that process is in another PID namespace and so has
-/// no number here.
+/// The process at the other end (SO_PEERCRED). Errors: the error of getsockopt(2), or an error if
+/// that process is in another PID namespace and has no number here.
 pub fn peer(socket: impl AsFd) -> io::Result<PeerCredentials> {
     known(credentials(socket)?)
 }
 
-/// The user at the other end, in any PID namespace.
+/// The user of the process at the other end, in any PID namespace.
 pub fn peer_user(socket: impl AsFd) -> io::Result<u32> {
     Ok(credentials(socket)?.uid)
 }

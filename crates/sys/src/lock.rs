@@ -1,16 +1,15 @@
 //! The lane lock: it costs almost nothing while the process is single-threaded.
 //!
-//! Until [`LaneLock::set_threaded`] a lock belongs to the thread that takes it first (its *home*),
-//! and taking it is a comparison, a predictable branch and a plain store. Another thread is
-//! recognised and refused, and so is a thread that holds the lock already (in a callback), with or
-//! without threads.
+//! Until [`LaneLock::set_threaded`] a lock belongs to the thread that takes it first (its *home*).
+//! Taking it is then a comparison, a predictable branch and a plain store. Another thread is
+//! refused. A thread that already holds the lock (in a callback) is refused in any case.
 //!
 //! Rules
-//! 1. `home` is 0, the token of the home thread, or `THREADED`. It goes from 0 to a token once
-//!    (compare-exchange) and from a token to `THREADED` once, by the home thread, when nobody holds
-//!    the lock.
+//! 1. `home` is 0, the token of the home thread, or `THREADED`. It changes once from 0 to a token
+//!    (compare-exchange) and once from a token to `THREADED`, by the home thread while the lock is
+//!    free.
 //! 2. While `home` is a token, `open` is that token if the lock is free and 0 if it is held; only
-//!    the home thread stores these. Otherwise it is 0. When `home` is `THREADED` the lock is
+//!    the home thread stores these. Otherwise `open` is 0. When `home` is `THREADED` the lock is
 //!    `mutex`, and `holder` is 0 or the token of the thread that holds it, which alone stores it.
 //! 3. A token is the address of a thread's control block: not 0, not `THREADED`, and no two living
 //!    threads share one.
@@ -26,7 +25,7 @@ use std::{
 /// Differs from every token, as control blocks are aligned.
 const THREADED: usize = 1;
 
-/// A mutex around `T` whose locking is skipped in a single-threaded process.
+/// A mutex that is not locked in a single-threaded process.
 pub struct LaneLock<T> {
     home: AtomicUsize,
     open: AtomicUsize,
@@ -54,12 +53,11 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// All variants.
     pub const ALL: [LockError; 2] = [LockError::Reentered, LockError::OtherThread];
 }
 
 impl<T> LaneLock<T> {
-    /// A lock for one thread: the first that takes it.
+    /// A lock whose home is the thread that takes it first.
     pub fn new(value: T) -> LaneLock<T> {
         LaneLock {
             home: AtomicUsize::new(0),
@@ -72,10 +70,7 @@ impl<T> LaneLock<T> {
         }
     }
 
-    /// Takes the lock.
-    ///
-    /// # Panics
-    /// With the text of the [`LockError`].
+    /// Takes the lock. Panics with the text of the [`LockError`].
     #[inline]
     pub fn lock(&self) -> LaneGuard<'_, T> {
         match self.try_enter() {
@@ -84,7 +79,7 @@ impl<T> LaneLock<T> {
         }
     }
 
-    /// Takes the lock, and waits for other threads if the process has any.
+    /// Takes the lock; waits for other threads if the process has any.
     #[inline]
     pub fn try_enter(&self) -> Result<LaneGuard<'_, T>, LockError> {
         let me = token();
@@ -94,8 +89,8 @@ impl<T> LaneLock<T> {
         self.enter_slowly(me)
     }
 
-    /// Takes the lock on the fast path: the process is single-threaded, this is its home thread,
-    /// and the thread does not hold the lock. `None`: use [`LaneLock::lock`].
+    /// Takes the lock on the fast path: this is the home thread of a single-threaded process, and
+    /// does not hold the lock. `None`: use [`LaneLock::lock`].
     #[inline(always)]
     pub fn home(&self) -> Option<HomeGuard<'_, T>> {
         let me = token();
@@ -106,7 +101,8 @@ impl<T> LaneLock<T> {
         Some(HomeGuard { lock: self, me, _here: PhantomData })
     }
 
-    /// Allows any thread to take the lock from now on. Call it before a second thread does.
+    /// Allows any thread to take the lock from now on. Call it before a second thread takes the
+    /// lock.
     pub fn set_threaded(&self) -> Result<(), LockError> {
         let guard = self.try_enter()?;
         if guard.held.is_none() {
@@ -140,13 +136,13 @@ impl<T> LaneLock<T> {
                 self.touch();
                 Ok(LaneGuard { lock: self, me, held: Some(held), _here: PhantomData })
             }
-            // This is the home thread, and `open` is 0.
+            // The home thread, while `open` is 0.
             Err(home) if home == me => Err(LockError::Reentered),
             Err(_) => Err(LockError::OtherThread),
         }
     }
 
-    /// Tells loom that this thread owns the value now. Does nothing outside of loom.
+    /// Tells loom that this thread owns the value now. Does nothing without loom.
     #[inline(always)]
     fn touch(&self) {
         #[cfg(loom)]
@@ -199,7 +195,7 @@ impl<T> Drop for LaneGuard<'_, T> {
         self.lock.touch();
         match self.held {
             None => self.lock.open.store(self.me, Ordering::Relaxed),
-            // `holder` is cleared before the mutex is released, which happens after this function.
+            // Cleared before the mutex is released, which happens after this function.
             Some(_) => self.lock.holder.store(0, Ordering::Relaxed),
         }
     }
@@ -270,7 +266,7 @@ fn token() -> usize {
         thread_local!(static BLOCK: u64 = const { 0 });
         token = BLOCK.with(|block| std::ptr::from_ref(block) as usize);
     }
-    // Loom's threads share a control block, and a thread-local is created at its first use, so its
+    // Loom's threads share a control block. A thread-local is created at its first use, so its
     // address may be that of a thread that has ended (rule 3). These numbers are used once.
     #[cfg(loom)]
     {

@@ -1,8 +1,7 @@
 //! Memory that several processes or threads access at the same time, such as a window's.
 //!
 //! A [`Memory`] promises only that its bytes are mapped while it or a clone lives. They are copied
-//! ([`Memory::bytes`]) or used as atomic words ([`Memory::word`]); no code makes a Rust reference
-//! to them.
+//! ([`Memory::bytes`]) or used as atomic words ([`Memory::word`]), never through a Rust reference.
 
 use crate::bytes::BytesMut;
 use crate::line::Keep;
@@ -15,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Mapped bytes that may change at any time. Cheap to clone; all clones refer to the same bytes.
+/// Mapped bytes that may change at any time. All clones refer to the same bytes.
 #[derive(Clone)]
 pub struct Memory {
     at: NonNull<u8>,
@@ -37,11 +36,11 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// Creates the pages of `len` bytes at `at` in one call, which is faster than one page fault for
-/// each page. Kernels before Linux 5.14 cannot do so, and create each page at its first use.
+/// Creates the pages of `len` bytes at `at` in one call, which is faster than a page fault for each
+/// page. Before Linux 5.14 each page is created at its first use.
 ///
 /// # Safety
-/// The bytes must be mapped and writable, and so all of each page that they touch.
+/// The bytes, and all of each page that they touch, must be mapped and writable.
 pub unsafe fn populate(at: NonNull<u8>, len: usize) {
     let before = at.addr().get() % rustix::param::page_size();
     // SAFETY: the caller guarantees mapped and writable pages; their content stays.
@@ -110,10 +109,8 @@ impl Memory {
     }
 
     /// Maps the first `len` bytes of a file, shared with all other mappings of it. The file may be
-    /// closed afterwards. No other process should be able to truncate it
-    /// ([`crate::nameless::seal`]): an access behind the end kills this process by SIGBUS.
-    ///
-    /// # Errors
+    /// closed afterwards. No other process should be able to truncate the file
+    /// ([`crate::nameless::seal`]): an access behind its end kills this process by SIGBUS. Errors:
     /// `InvalidInput` if `len` is 0 or the file is shorter; the errors of fstat(2) and mmap(2).
     pub fn of_file(file: impl AsFd, len: usize) -> io::Result<Memory> {
         let there = rustix::fs::fstat(&file)?.st_size;
@@ -178,9 +175,9 @@ impl Memory {
             index < self.len / 8 && self.at.addr().get().is_multiple_of(8),
             "word {index} of {self:?}"
         );
-        // SAFETY: the word lies inside, is aligned and mapped while `self` lives; all bit patterns
-        // are valid. This process uses atomic words only as atomics; a peer may write anything at
-        // any time, but can spoil only the value.
+        // SAFETY: the word is inside, aligned, and mapped while `self` lives; all bit patterns are
+        // valid. This process uses atomic words only as atomics; a peer that writes at any time can
+        // spoil only the value.
         unsafe { self.at.cast::<AtomicU64>().add(index).as_ref() }
     }
 

@@ -1,11 +1,11 @@
-//! Files without a name: processes share memory through them, and nothing is left when all of these
-//! processes have ended.
+//! Files without a name, through which processes share memory. Nothing is left when these processes
+//! have ended.
 //!
 //! They are memfds. Where memfd_create(2) is denied or missing (by a seccomp profile, in another
 //! kernel), a file in a directory that never had a name there (O_TMPFILE) serves as well, in memory
 //! or, at worst, on a disk. Such a directory may be small, as /dev/shm of a container is, and a
-//! process that writes more than it holds is killed by SIGBUS. So a directory with 256 MiB
-//! free is preferred.
+//! process that writes more than the directory holds is killed by SIGBUS. So a directory with 256
+//! MiB free is preferred.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -38,7 +38,7 @@ pub fn create(label: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// The error of memfd_create(2) if the call is denied. Files then lie in directories.
+/// The error of memfd_create(2) if the call is denied; files are then in directories.
 pub fn denied() -> Option<io::Error> {
     memfd_create("oxmpi-test", MemfdFlags::CLOEXEC).err().map(io::Error::from)
 }
@@ -72,8 +72,8 @@ fn create_at(directory: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
     Ok((fd, free.f_bavail.saturating_mul(free.f_frsize)))
 }
 
-/// Sets the length of a file. Fails for a length above the limit on file sizes, where the kernel
-/// would kill the program by SIGXFSZ.
+/// Sets the length of a file. Fails for a length above the limit on file sizes, for which the
+/// kernel would kill the program by SIGXFSZ.
 pub fn set_length(file: impl AsFd, bytes: u64) -> io::Result<()> {
     check_length(bytes)?;
     Ok(ftruncate(file, bytes)?)
@@ -94,7 +94,7 @@ pub fn check_length(bytes: u64) -> io::Result<()> {
 }
 
 /// Fixes the length of a memfd, so that no process can truncate it under a mapping (SIGBUS). Other
-/// files cannot be sealed; only processes of this user can open them.
+/// files cannot be sealed, but only processes of this user can open them.
 pub fn seal(file: impl AsFd) -> io::Result<()> {
     match fcntl_add_seals(file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL) {
         // The file is no memfd.

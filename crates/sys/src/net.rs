@@ -1,23 +1,25 @@
-//! Sockets and the networks of this host: nonblocking, close-on-exec, without SIGPIPE.
+//! Nonblocking sockets, and the networks of this host.
 
 use crate::bytes::{Bytes, BytesMut};
 use crate::descriptor::Descriptor;
-use rustix::io::Errno;
+use crate::file::until_done;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, acceptfrom_with, bind,
     connect, getpeername, getsockname, ipproto, listen, recv, send, shutdown, socket_with, sockopt,
 };
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// The most pieces of memory that one send passes to the kernel. The kernel's own limits are 1024
-/// pieces (IOV_MAX) and 0x7ffff000 bytes; beyond it transfers a part.
+/// The most pieces of memory in one send. The kernel's limits are 1024 pieces (IOV_MAX) and
+/// 0x7ffff000 bytes.
 pub const MAX_PIECES: usize = 16;
 
-/// Up to this many bytes are copied to one buffer before a send.
+/// Up to this length in bytes the pieces of a send are copied to one buffer.
 const GATHERED: usize = 512;
 
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
@@ -41,9 +43,9 @@ pub enum Refusal {
 }
 
 impl Socket {
-    /// Begins to connect. The socket becomes writable when the attempt has ended: see
-    /// [`Socket::outcome`]. `buffers` is the size of the kernel's buffer for each direction in
-    /// bytes; `None` leaves it to the kernel.
+    /// Begins to connect. The socket becomes writable when the attempt has ended
+    /// ([`Socket::outcome`]). `buffers` is the size in bytes of the kernel's buffer for each
+    /// direction; `None` leaves it to the kernel.
     pub fn connect(to: SocketAddr, buffers: Option<usize>) -> io::Result<Socket> {
         let fd = socket_with(family(to), SocketType::STREAM, FLAGS, Some(ipproto::TCP))?;
         set_buffers(fd.as_fd(), buffers)?;
@@ -56,7 +58,7 @@ impl Socket {
     }
 
     /// After a restore from an image, which keeps no connections, takes the unconnected socket that
-    /// is in place of this one.
+    /// has replaced this one.
     pub fn adopt(&mut self) {
         self.0.adopt(is_left_behind);
     }
@@ -66,12 +68,9 @@ impl Socket {
         Ok(sockopt::socket_error(&*self.0)??)
     }
 
-    /// Sends the pieces, one after the other, as far as the send buffer has room. Returns the
-    /// number of bytes. Only the first [`MAX_PIECES`] non-empty pieces are taken.
-    ///
-    /// # Errors
-    /// `WouldBlock` if there is no room at all; else the error of sendmsg(2), such as
-    /// `ConnectionReset`.
+    /// Sends the pieces, one after another, as far as the send buffer has room. Returns the number
+    /// of bytes. Only the first [`MAX_PIECES`] non-empty pieces are sent. Errors: `WouldBlock` if
+    /// there is no room at all, otherwise the error of sendmsg(2), such as `ConnectionReset`.
     pub fn send(&self, pieces: &[Bytes<'_>]) -> io::Result<usize> {
         let all: usize = pieces.iter().map(Bytes::len).sum();
         if all <= GATHERED {
@@ -90,24 +89,15 @@ impl Socket {
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = vectors.as_mut_ptr();
         message.msg_iovlen = count;
-        loop {
-            // SAFETY: the vectors live here, and the pieces stay mapped during the call; the kernel
-            // only reads them.
-            let sent = unsafe {
-                libc::sendmsg(self.0.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
-            };
-            if sent >= 0 {
-                return Ok(sent.cast_unsigned());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        // SAFETY: the vectors live here, and the pieces stay mapped during the call; the kernel only
+        // reads them.
+        until_done(|| unsafe {
+            libc::sendmsg(self.0.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
+        })
     }
 
-    /// [`Socket::send`] for at most [`GATHERED`] bytes: one copy costs less than a list of pieces
-    /// for the kernel.
+    /// [`Socket::send`] for at most [`GATHERED`] bytes: one copy costs less than passing a list of
+    /// pieces to the kernel.
     fn send_gathered(&self, pieces: &[Bytes<'_>], all: usize) -> io::Result<usize> {
         let mut gathered = [0; GATHERED];
         let mut at = 0;
@@ -129,26 +119,15 @@ impl Socket {
         }
     }
 
-    /// Receives the available bytes, as far as they fit; 0 at the end of the other side.
-    ///
-    /// # Errors
-    /// `WouldBlock` if none are available; else the error of recv(2).
+    /// Receives the available bytes, as far as they fit; 0 at the end of the other side. Errors:
+    /// `WouldBlock` if none are available, otherwise the error of recv(2).
     pub fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match recv(&*self.0, &mut *into, RecvFlags::empty()) {
-                Ok((n, _)) => return Ok(n),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        Ok(retry_on_intr(|| recv(&*self.0, &mut *into, RecvFlags::empty()))?.0)
     }
 
-    /// Receives the available bytes into both buffers, one after the other. Returns the number of
-    /// bytes; 0 at the end of the other side.
-    ///
-    /// # Errors
-    /// `WouldBlock` if none are available; `InvalidInput` (EFAULT) if the memory is not mapped;
-    /// else the error of recvmsg(2).
+    /// Receives the available bytes into both buffers, one after another. Returns the number of
+    /// bytes; 0 at the end of the other side. Errors: `WouldBlock` if none are available;
+    /// `InvalidInput` (EFAULT) if the memory is not mapped, otherwise the error of recvmsg(2).
     pub fn receive_two(&self, first: &mut BytesMut<'_>, second: &mut [u8]) -> io::Result<usize> {
         let mut vectors = [
             libc::iovec { iov_base: first.as_mut_ptr().cast(), iov_len: first.len() },
@@ -158,49 +137,25 @@ impl Socket {
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = vectors.as_mut_ptr();
         message.msg_iovlen = vectors.len();
-        loop {
-            // SAFETY: the vectors live here and refer to memory that the two arguments lend for
-            // writing during this call.
-            let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, 0) };
-            if got >= 0 {
-                return Ok(got.cast_unsigned());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        // SAFETY: the vectors live here and refer to memory that the two arguments lend for writing
+        // during this call.
+        until_done(|| unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, 0) })
     }
 
     /// [`Socket::receive`] into memory that others may use at the same time.
     pub fn receive_into(&self, into: &mut BytesMut<'_>) -> io::Result<usize> {
-        loop {
-            // SAFETY: the argument lends this memory for writing during this call.
-            let got =
-                unsafe { libc::recv(self.0.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) };
-            if got >= 0 {
-                return Ok(got.cast_unsigned());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        let len = into.len();
+        // SAFETY: the argument lends this memory for writing during this call.
+        until_done(|| unsafe { libc::recv(self.0.as_raw_fd(), into.as_mut_ptr().cast(), len, 0) })
     }
 
     /// Sends the bytes as far as the send buffer has room. Returns the number of bytes.
     pub fn send_bytes(&self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            match send(&*self.0, bytes, SendFlags::NOSIGNAL) {
-                Ok(sent) => return Ok(sent),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        Ok(retry_on_intr(|| send(&*self.0, bytes, SendFlags::NOSIGNAL))?)
     }
 
-    /// Whether both ends of the connection are on this host, or at least in this network namespace:
-    /// they have the same address, or loopback addresses. `false` without a connection.
+    /// Whether the two ends have the same address, or loopback addresses, and so are in one network
+    /// namespace. `false` without a connection.
     pub fn is_within_host(&self) -> bool {
         let ip = |address: rustix::net::SocketAddrAny| {
             SocketAddr::try_from(address).map(|at| at.ip().to_canonical())
@@ -214,11 +169,11 @@ impl Socket {
     }
 
     /// Selects the plain congestion control (RFC 5681) if both ends of the connection are on this
-    /// host: nothing between them can be congested, and the administrator's choice for networks may
+    /// host. Nothing between them can be congested, and the administrator's choice for networks may
     /// pace the data (BBR does) or wait long for each acknowledgement.
     pub fn tune_within_host(&self) {
         if self.is_within_host() {
-            // Every kernel has it and allows it. After a failure the connection works as it is.
+            // Every kernel has it and allows it; if it fails, the connection works without it.
             let _ = sockopt::set_tcp_congestion(&*self.0, "reno");
         }
     }
@@ -252,16 +207,16 @@ impl AsFd for Socket {
 #[derive(Debug)]
 pub struct Listener(Descriptor);
 
-/// Has the kernel end a connection (by ETIMEDOUT, or by the network's error) after `time` without
+/// Makes the kernel end a connection (by ETIMEDOUT, or by the network's error) after `time` without
 /// an answer of the other kernel. An idle connection is probed; the other kernel answers also for a
 /// stopped process.
 ///
-/// Use it for connections with little traffic: data that a stopped process has no room for count as
-/// unanswered, too (tcp(7), TCP_USER_TIMEOUT).
+/// Use it for connections with little traffic: data for which a stopped process has no room count
+/// as unanswered as well (tcp(7), TCP_USER_TIMEOUT).
 pub fn end_when_unanswered(fd: impl AsFd, time: Duration) -> io::Result<()> {
     let seconds = time.as_secs().clamp(1, MAX_UNANSWERED);
-    // The first probe comes after half of the time and the others more often, so that one lost
-    // answer does no harm.
+    // Half of the time before the first probe, a tenth between the others, so that one lost answer
+    // does no harm.
     sockopt::set_tcp_keepidle(&fd, Duration::from_secs((seconds / 2).clamp(1, MAX_IDLE)))?;
     sockopt::set_tcp_keepintvl(&fd, Duration::from_secs((seconds / 10).clamp(1, MAX_IDLE)))?;
     // The highest count, so that only TCP_USER_TIMEOUT ends the connection.
@@ -277,21 +232,19 @@ const MAX_IDLE: u64 = 32_767;
 /// The kernel's limit for the number of probes.
 const MAX_PROBES: u32 = 127;
 
-/// Whether an address is this host's: a socket can only be bound to a local address.
+/// Whether an address belongs to this host: a socket can only be bound to a local address.
 pub fn is_own(address: IpAddr) -> bool {
     !address.is_unspecified() && std::net::UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// Checks that processes of this host reach each other at one of its addresses.
-///
-/// # Errors
-/// The error of the connection; `TimedOut` after a second without an answer.
+/// Checks that processes of this host reach each other at one of its addresses. Errors: the error
+/// of the connection; `TimedOut` after a second without an answer.
 pub fn reach_own(address: IpAddr) -> io::Result<()> {
     let listener = Listener::bind(address, None)?;
     let socket = Socket::connect(listener.address()?, None)?;
     let second = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
     let mut fds = [rustix::event::PollFd::new(&socket, rustix::event::PollFlags::OUT)];
-    match rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&second)))? {
+    match retry_on_intr(|| rustix::event::poll(&mut fds, Some(&second)))? {
         0 => Err(io::ErrorKind::TimedOut.into()),
         _ => socket.outcome(),
     }
@@ -308,7 +261,7 @@ impl Listener {
         let fd = socket_with(family(to), SocketType::STREAM, FLAGS, Some(ipproto::TCP))?;
         // Before listen(2), which fixes the largest window that can be announced.
         set_buffers(fd.as_fd(), buffers)?;
-        // Accepted sockets inherit this option: their connections in TIME_WAIT then do not keep the
+        // Accepted sockets inherit this option. Their connections in TIME_WAIT then do not keep the
         // port from the listener of a restart from a checkpoint.
         sockopt::set_socket_reuseaddr(&fd, true)?;
         bind(&fd, &to)?;
@@ -316,7 +269,7 @@ impl Listener {
         Ok(Listener(Descriptor::new(fd)?))
     }
 
-    /// Takes a listening socket that another process, such as the launcher, has made.
+    /// Takes a listening socket that another process has made.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Listener> {
         if !sockopt::socket_acceptconn(&fd)? {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket does not listen"));
@@ -324,7 +277,7 @@ impl Listener {
         Ok(Listener(Descriptor::new(fd)?))
     }
 
-    /// [`Socket::adopt`] for a listener, which no longer listens afterwards.
+    /// [`Socket::adopt`] for a listener, which then no longer listens.
     pub fn adopt(&mut self) {
         self.0.adopt(is_left_behind);
     }
@@ -341,7 +294,7 @@ impl Listener {
         loop {
             match acceptfrom_with(&*self.0, FLAGS) {
                 Ok((fd, from)) => {
-                    // It fails if the connection is gone already; the next receive reports that.
+                    // It fails if the connection is gone; the next receive reports that.
                     let _ = sockopt::set_tcp_nodelay(&fd, true);
                     return Ok(Some((
                         Socket(Descriptor::new(fd)?),
@@ -363,7 +316,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Whether a socket replaces a connection or a listener after a restore: TCP, without port.
+/// Whether a TCP socket has no port: a restore has put it in place of a connection or a listener.
 fn is_left_behind(fd: BorrowedFd<'_>) -> bool {
     let is_stream = sockopt::socket_type(fd) == Ok(SocketType::STREAM);
     let address = getsockname(fd).ok().and_then(|address| SocketAddr::try_from(address).ok());
@@ -457,11 +410,7 @@ fn prefix_of(mask: IpAddr) -> u8 {
 pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     let mut at = 0;
     while at < bytes.len() {
-        match rustix::rand::getrandom(&mut bytes[at..], rustix::rand::GetRandomFlags::empty()) {
-            Ok(n) => at += n,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        at += retry_on_intr(|| getrandom(&mut bytes[at..], GetRandomFlags::empty()))?;
     }
     Ok(())
 }

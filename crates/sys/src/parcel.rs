@@ -1,7 +1,7 @@
-//! Parcels: packets of some kilobytes, each with an optional file, over sockets that keep packet
-//! boundaries (unix(7), SOCK_SEQPACKET). Only [`wait_for_room`] and [`wait_for_packet`] wait.
+//! Parcels: packets of some kilobytes, each with an optional file, over nonblocking sockets that
+//! keep packet boundaries (unix(7), SOCK_SEQPACKET).
 //!
-//! Longer data lie in a file without a name, whose descriptor travels with the packet.
+//! Longer data are in a file without a name, whose descriptor travels with the packet.
 
 use crate::bytes::Bytes;
 use crate::{fdpass, file, nameless};
@@ -16,7 +16,6 @@ const MAX_PIECES: usize = 4;
 const BUFFER: usize = 1 << 20;
 const CONTROL: usize = 64;
 
-/// Ancillary data, aligned for the kernel.
 #[repr(C, align(16))]
 struct AncillaryData([u8; CONTROL]);
 
@@ -25,7 +24,7 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     for socket in [&a, &b] {
-        // The default size works as well, only slower.
+        // The default size works, too, only slower.
         let _ = sockopt::set_socket_send_buffer_size(socket, BUFFER);
     }
     Ok((a, b))
@@ -37,12 +36,10 @@ pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
     Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
 }
 
-/// Sends the pieces as one packet, and a file with it: all or nothing.
-///
-/// # Errors
-/// `WouldBlock` if there is no room, `InvalidInput` if there are more than four pieces; else the
-/// error of sendmsg(2), such as `BrokenPipe`, or `ConnectionReset` if the other side has ended with
-/// packets unread. [`is_full`] recognises the temporary errors.
+/// Sends the pieces as one packet, with a file: all or nothing. Errors: `WouldBlock` if there is no
+/// room, `InvalidInput` if there are more than four pieces, otherwise the error of sendmsg(2), such
+/// as `BrokenPipe`, or `ConnectionReset` if the other side has ended with packets unread.
+/// [`is_full`] recognises the temporary errors.
 pub fn send(
     socket: impl AsFd,
     pieces: &[Bytes<'_>],
@@ -77,24 +74,16 @@ pub fn send(
         }
     }
     let number = socket.as_fd().as_raw_fd();
-    loop {
-        // SAFETY: the vectors and the ancillary data live here, and the pieces stay mapped during
-        // the call, which only reads.
-        let sent = unsafe {
-            libc::sendmsg(number, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
-        };
-        if sent >= 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
+    // SAFETY: the vectors and the ancillary data live here, and the pieces stay mapped during the
+    // call, which only reads.
+    file::until_done(|| unsafe {
+        libc::sendmsg(number, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+    })
+    .map(drop)
 }
 
-/// Whether an error of [`send`] is temporary. Only after `WouldBlock` does the socket become
-/// writable when the state ends.
+/// Whether an error of [`send`] is temporary. After errors other than `WouldBlock` the socket does
+/// not become writable when the state ends.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -114,10 +103,9 @@ pub fn is_bad_address(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EFAULT)
 }
 
-/// Receives a packet. Returns its length (0: the other side has ended) and its file.
-///
-/// # Errors
-/// `WouldBlock` if there is none, `InvalidData` if it is too long; else that of recvmsg(2).
+/// Receives a packet. Returns its length (0: the other side has ended) and its file. Errors:
+/// `WouldBlock` if there is none, `InvalidData` if it is too long, otherwise the error of
+/// recvmsg(2).
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     fdpass::receive(socket, bytes)
 }
@@ -160,10 +148,8 @@ pub fn write_all(to: impl AsFd, bytes: Bytes<'_>, offset: u64) -> io::Result<()>
     Ok(())
 }
 
-/// Fills `to` from `offset` of a file on.
-///
-/// # Errors
-/// `UnexpectedEof` if the file is shorter; the error of pread(2).
+/// Fills `to` from `offset` of a file on. Errors: `UnexpectedEof` if the file is shorter; the error
+/// of pread(2).
 pub fn read_all(from: impl AsFd, to: &mut [u8], offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < to.len() {

@@ -1,13 +1,11 @@
-//! How a waiting process gives its processor to others for a moment.
-
 use std::time::Duration;
 
-/// The kind of a pause.
+/// How a waiting process gives its processor to others for a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pause {
     #[default]
     Yield,
-    /// A wait of 10 microseconds for no descriptor, as LAM/MPI's select() on null sets.
+    /// A wait of 10 microseconds for no descriptor, as LAM/MPI does by a select() on null sets.
     Select,
 }
 

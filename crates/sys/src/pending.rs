@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-/// How long the kernel may take to stop a thread for the tracer.
+/// The longest wait until the kernel has stopped a thread for the tracer.
 const LIMIT: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// Discards a pending signal of a stopped process, which then has no effect when the process
+/// Discards a pending signal of a stopped process, so that it has no effect when the process
 /// continues. The process stays stopped. Returns whether the signal was pending.
 pub fn discard_pending(process: u32, signal: Signal) -> io::Result<bool> {
     let mut found = false;
@@ -27,8 +27,8 @@ pub fn discard_pending(process: u32, signal: Signal) -> io::Result<bool> {
     Ok(found)
 }
 
-/// Whether a thread with this `/proc/PID/task/TID/status` (proc_pid_status(5)) gets a signal as
-/// soon as it runs.
+/// Whether a thread gets a signal as soon as it runs, by its `/proc/PID/task/TID/status`
+/// (proc_pid_status(5)).
 fn waits_in(status: &str, signal: i32) -> bool {
     let is_in = |name: &str| {
         let mask = status.lines().find_map(|line| line.strip_prefix(name));
@@ -45,11 +45,11 @@ fn discard_from(thread: i32, signal: i32) -> io::Result<()> {
     loop {
         let (stop, is_event) = await_stop(thread, end)?;
         if is_event {
-            // A stop of the whole process, or a stop that tracing causes.
+            // A stop of the whole process, or a stop that the tracing causes.
             trace(libc::PTRACE_CONT, thread, 0)?;
             continue;
         }
-        // Another signal that comes first is delivered.
+        // Another signal came first and is delivered.
         let delivered = if stop == signal { 0 } else { stop };
         return trace(libc::PTRACE_DETACH, thread, delivered);
     }

@@ -1,5 +1,5 @@
-//! The object on which a process with sockets sleeps: all its descriptors, an alarm by which its
-//! own threads wake it, and a clock.
+//! The object on which a process with sockets sleeps: its descriptors, an alarm by which its own
+//! threads wake it, and a clock.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
 use rustix::io::Errno;
@@ -22,7 +22,7 @@ pub struct Poller {
     alarm: OwnedFd,
     clock: OwnedFd,
     wakes: AtomicU32,
-    /// The callback for a descriptor that the program has closed; it is called once.
+    /// Called once, for a descriptor that the program has closed.
     closed: OnceLock<ClosedCallback>,
 }
 
@@ -55,7 +55,7 @@ pub struct Interest {
 pub const CLOCK: u64 = u64::MAX;
 const ALARM: u64 = u64::MAX - 1;
 
-/// Every 64th wait with a ready descriptor checks that the set is still an epoll set.
+/// Every 64th wait that finds a ready descriptor checks that the set is still an epoll set.
 const CHECK_EVERY: u32 = 64;
 const MAX_EVENTS: usize = 64;
 
@@ -79,8 +79,8 @@ impl Poller {
         Ok(poller)
     }
 
-    /// Sets the callback that is called when the program has closed the set or the clock: nothing
-    /// becomes ready from then on.
+    /// Sets the callback for the case that the program has closed the set or the clock, after which
+    /// nothing becomes ready.
     pub fn when_closed(&self, callback: Box<dyn Fn(Closed) + Send + Sync>) {
         // The first callback stays.
         let _ = self.closed.set(ClosedCallback(callback, AtomicBool::new(false)));
@@ -89,7 +89,7 @@ impl Poller {
     /// Reports the set as closed if another file has its number.
     fn check(&self) {
         let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; 1];
-        // Level-triggered: a ready descriptor stays ready after this wait.
+        // Level-triggered: the wait leaves descriptors ready.
         let polled = epoll::wait(&self.set, &mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         if polled.is_err_and(|error| error != Errno::INTR) {
             self.report_closed(&self.set);
@@ -105,7 +105,7 @@ impl Poller {
         }
     }
 
-    /// Adds a descriptor under a name. With `writable`, room to write makes it ready, too.
+    /// Adds a descriptor under a name. With `writable`, room to write makes it ready as well.
     pub fn add(&self, fd: impl AsFd, name: u64, writable: bool) -> io::Result<()> {
         Ok(epoll::add(&self.set, fd, epoll::EventData::new_u64(name), flags(writable))?)
     }
@@ -116,7 +116,7 @@ impl Poller {
     }
 
     /// Changes the events of interest of a descriptor from `old` to `new`. A descriptor without
-    /// interest is not in the set, as the kernel would still report its errors and its end.
+    /// interest is not in the set, as the kernel would report its errors and its end.
     pub fn set_interest(
         &self,
         fd: impl AsFd,
@@ -140,8 +140,8 @@ impl Poller {
         Ok(())
     }
 
-    /// Removes a descriptor. Call it before closing the descriptor: a forked child may have a copy,
-    /// which would stay in the set.
+    /// Removes a descriptor. Call it before closing the descriptor: otherwise a forked child's copy
+    /// would stay in the set.
     pub fn remove(&self, fd: impl AsFd) {
         // It fails if the descriptor was never added.
         let _ = epoll::delete(&self.set, fd);
@@ -175,7 +175,7 @@ impl Poller {
                 CLOCK => _ = rustix::io::read(&self.clock, &mut [0; 8]),
                 _ => {}
             }
-            // An error or hang-up is found by a read, after the data that came before it.
+            // An error or hang-up is found by a read, after earlier data.
             let readable = flags.intersects(
                 epoll::EventFlags::IN
                     | epoll::EventFlags::HUP
@@ -217,7 +217,7 @@ impl Poller {
     pub fn set_clock(&self, time: Option<Duration>) {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let value = match time {
-            // A zero would stop the clock.
+            // At least 1 ns, as zero would stop the clock.
             Some(time) => Timespec::try_from(time.max(Duration::from_nanos(1))).unwrap_or(zero),
             None => zero,
         };

@@ -21,7 +21,7 @@ impl ProcessStat {
         ProcessStat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Whether its first thread has ended; others may still run.
+    /// Whether its first thread has ended; other threads may still run.
     pub const fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }

@@ -1,31 +1,31 @@
 //! System V semaphores: the processes of a node sleep on them and lock the pool with them, as the
 //! module sysv of LAM/MPI does.
 //!
-//! Each pair of processes has a set of six, three for each of the two. All processes together have
-//! one more set, for the pool.
+//! Each pair of processes has a set of six, three for each of the two. One more set is for the
+//! pool.
 //!
 //! ```text
-//! set of a pair     0, 1, 2: of the process with the lower place    3, 4, 5: of the other one
-//!                   0, 3     it sleeps until the other one sends it something
-//!                   1, 4     it sleeps until the other one takes something
-//!                   2, 5     it sleeps until anybody does something
+//! set of a pair     0, 1, 2: of the process with the lower place    3, 4, 5: of its peer
+//!                   0, 3     the process sleeps until its peer sends it something
+//!                   1, 4     the process sleeps until its peer takes something
+//!                   2, 5     the process sleeps until any process does something
 //! set of the pool   0: 1 if the lock is free    1: never used
 //! ```
 //!
 //! Rules
-//! 1. *Sleep.* One thread of a process at a time sleeps on one semaphore ([`Semaphore::wait`]).
-//!    Before the thread announces its sleep at its door it stores the semaphore in its segment and
-//!    sets the semaphore to 0 (rule 6 of the door).
+//! 1. *Sleep.* At most one thread of a process sleeps on a semaphore ([`Semaphore::wait`]). Before
+//!    it announces its sleep at its door, it stores the semaphore in its segment and sets the
+//!    semaphore to 0 (rule 6 of the door).
 //! 2. *Wake.* A process that rings and finds the sleeper asleep adds 1 to the semaphore that the
-//!    segment names then. A late wake-up ends a later sleep early, but no wake-up is lost: a
+//!    sleeper's segment names then. A late wake-up ends a later sleep early. No wake-up is lost: a
 //!    process that announces a sleep again has polled everything since.
 //! 3. *Lock.* The lock is taken and opened with SEM_UNDO: the kernel opens it when its holder dies.
 //! 4. *End.* The launcher makes the sets and removes them. If the launcher is killed, its guard
-//!    removes them ([`remove_abandoned`]), or else the next launcher. A set is abandoned when no
-//!    process lives that was the last to use any semaphore of it. The launcher is the first to use
-//!    each semaphore, and the only user of the second one of the pool's set. A set that nobody has
-//!    used is abandoned when it is older than [`MAKING_S`]: its launcher was killed while making
-//!    it.
+//!    removes them ([`remove_abandoned`]), or else the next launcher. A set is abandoned when all
+//!    processes that were the last to use one of its semaphores have ended. The launcher is the
+//!    first to use each semaphore, and the only user of the second one of the pool's set. A set
+//!    that was never used is abandoned when it is older than [`MAKING_S`]: its launcher was killed
+//!    while making it.
 
 use crate::process_stat::ProcessStat;
 use std::ffi::c_int;
@@ -56,7 +56,7 @@ pub enum Awaits {
     Anything,
 }
 
-/// The end of a sleep on a semaphore.
+/// The reason why a wait on a semaphore has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SemaphoreWait {
     Raised,
@@ -65,7 +65,7 @@ pub enum SemaphoreWait {
 }
 
 impl Semaphore {
-    /// Encodes the semaphore in a word that is not 0.
+    /// A word that is not 0, for [`Semaphore::from_word`].
     pub const fn to_word(self) -> u64 {
         (self.set as u32 as u64) << 32 | (self.number as u64 + 1)
     }
@@ -88,7 +88,7 @@ impl Semaphore {
 
     /// Adds 1.
     pub fn raise(self) {
-        // It fails if the set was removed, or at 32767, which wakes the sleeper as well.
+        // It fails if the set was removed, or at 32767; in both cases the sleeper wakes.
         let _ = self.change(1, 0, None);
     }
 
@@ -99,15 +99,14 @@ impl Semaphore {
         let _ = unsafe { libc::semctl(self.set, self.number.into(), libc::SETVAL, 0 as c_int) };
     }
 
-    /// Takes the semaphore as a lock, and waits at most `limit` for other holders (rule 3). Returns
-    /// whether the lock was taken.
+    /// Takes the semaphore as a lock, after at most `limit` (rule 3). Returns whether it was taken.
     pub fn lock(self, limit: Duration) -> bool {
         self.change(-1, libc::SEM_UNDO, Some(limit)).is_ok()
     }
 
     /// Releases the lock.
     pub fn unlock(self) {
-        // It fails if the set was removed: no process gets the lock then.
+        // It fails if the set was removed; then no process gets the lock.
         let _ = self.change(1, libc::SEM_UNDO, None);
     }
 
@@ -143,10 +142,7 @@ pub struct OwnSemaphores {
 
 impl OwnSemaphores {
     /// The semaphores of process `me` among `members`, whose numbers ascend. `sets` comes from
-    /// [`SemaphoreSets::of`].
-    ///
-    /// # Errors
-    /// A text for users if `sets` does not fit `members`.
+    /// [`SemaphoreSets::of`]. Errors: a text for users if `sets` does not fit `members`.
     pub fn new(me: u32, members: Vec<u32>, sets: &[i32]) -> Result<OwnSemaphores, String> {
         let place = members.iter().position(|member| *member == me);
         match (place, sets) {
@@ -164,8 +160,8 @@ impl OwnSemaphores {
         Semaphore { set: self.pool, number: 0 }
     }
 
-    /// The semaphore for a sleep. [`Awaits::Anything`], and processes that have no set with this
-    /// one, use a semaphore in the set with the next process.
+    /// The semaphore for a sleep. [`Awaits::Anything`], and peers without a set, use a semaphore in
+    /// the set with the next process.
     pub fn to_sleep_on(&self, awaits: Awaits) -> Semaphore {
         let (peer, kind) = match awaits {
             Awaits::Message(peer) => (Some(peer), 0),
@@ -183,7 +179,7 @@ impl OwnSemaphores {
     }
 }
 
-/// The reason why there are no sets.
+/// The reason why the sets could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SemaphoreError {
@@ -203,7 +199,7 @@ pub enum SemaphoreError {
         needed: usize,
         made: usize,
         limits: String,
-        /// The number of sets of all users after that.
+        /// The number of sets of all users after the failure.
         used: usize,
         error: io::Error,
     },
@@ -223,10 +219,8 @@ pub struct SemaphoreSets {
 
 impl SemaphoreSets {
     /// Makes the sets for `ranks` processes, all semaphores at 0 and the lock free. Removes
-    /// abandoned sets of this user first (rule 4).
-    ///
-    /// # Errors
-    /// See [`SemaphoreError`]; no set is left then.
+    /// abandoned sets of this user first (rule 4). Errors: see [`SemaphoreError`]; no set is left
+    /// then.
     pub fn create(ranks: u32) -> Result<SemaphoreSets, SemaphoreError> {
         if ranks > MOST_RANKS {
             return Err(SemaphoreError::Ranks { ranks });
@@ -251,8 +245,8 @@ impl SemaphoreSets {
         Ok(made)
     }
 
-    /// The sets of the process at a place: the pool's, then those with the other processes by
-    /// place. Empty if there is no such place, or only one.
+    /// The sets of the process at `place`: the pool's, then those with the other processes by
+    /// place. Empty without such a place, and for a single process.
     pub fn of(&self, place: u32) -> Vec<i32> {
         if place >= self.ranks || self.ranks < 2 {
             return Vec::new();
@@ -287,8 +281,8 @@ fn make(lower: &mut u16, values: &[u16]) -> Result<i32, SemaphoreError> {
                 remove(set);
                 return Err(error);
             }
-            // The kernel records the first use of a set. The last semaphore is 0, so this wait
-            // returns at once.
+            // Makes the kernel record the launcher as the first user. The last semaphore is 0, so
+            // the call returns at once.
             let last = Semaphore { set, number: values.len() as u16 - 1 };
             let _ = last.change(0, 0, None);
             return Ok(set);
@@ -325,8 +319,8 @@ fn remove(set: i32) {
     let _ = unsafe { libc::semctl(set, 0, libc::IPC_RMID) };
 }
 
-/// Removes the abandoned sets of this user (rule 4). `also_dead`, a launcher that is just ending,
-/// counts as dead. Returns the number of OxMPI's sets that are left.
+/// Removes the abandoned sets of this user (rule 4). The process `also_dead`, a launcher that is
+/// just ending, counts as dead. Returns the number of OxMPI's sets that are left.
 pub fn remove_abandoned(also_dead: Option<i32>) -> usize {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     remove_abandoned_at(now.map_or(0, |now| now.as_secs() as i64), also_dead)
@@ -360,8 +354,8 @@ fn remove_abandoned_at(now_s: i64, also_dead: Option<i32>) -> usize {
     left
 }
 
-/// The numbers in the kernel's list of sets: key, identifier, mode, semaphores, user, group,
-/// creator, the creator's group, time of the last use (0: never), time of the last change.
+/// The kernel's list of sets: key, identifier, mode, semaphores, user, group, creator, the
+/// creator's group, time of the last use (0: never), time of the last change.
 fn listed() -> impl Iterator<Item = [i64; 10]> {
     let text = std::fs::read_to_string("/proc/sysvipc/sem").unwrap_or_default();
     let rows: Vec<[i64; 10]> = text.lines().filter_map(row).collect();
@@ -377,7 +371,7 @@ fn row(line: &str) -> Option<[i64; 10]> {
     Some(row)
 }
 
-/// Whether a process runs; one that has ended and is not reaped does not.
+/// Whether a process runs. A process that has ended and is not reaped does not.
 fn lives(pid: i32) -> bool {
     // SAFETY: signal 0 only checks that the process exists.
     let is_there = unsafe { libc::kill(pid, 0) } == 0

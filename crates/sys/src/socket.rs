@@ -6,12 +6,10 @@ use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// Sends `mine` over a connected stream socket and receives `other.len()` bytes, whether the socket
-/// is blocking or not. Takes no further byte from it.
-///
-/// # Errors
-/// `TimedOut` if the other side sends nothing for `patience`; `UnexpectedEof` if it ends;
-/// `InvalidInput` if `number` is no descriptor; else the kernel's error.
+/// Sends `mine` over a connected stream socket and receives exactly `other.len()` bytes. The socket
+/// may be blocking or not. Errors: `TimedOut` if the other side sends nothing for `patience`;
+/// `UnexpectedEof` if it ends; `InvalidInput` if `number` is no descriptor, otherwise the kernel's
+/// error.
 pub fn exchange(
     number: RawFd,
     mine: &[u8],

@@ -1,8 +1,8 @@
 //! Starting processes, and making sure that they end: the launcher's interface to the kernel.
 //!
-//! - [`spawn`] starts a program. The child borrows the launcher's memory until it calls execve(2)
-//!   (as vfork(2) does), so the cost does not depend on the launcher's size; a failed execve comes
-//!   back as an ordinary error.
+//! - [`spawn`] starts a program. The child borrows the launcher's memory until it calls execve(2),
+//!   as with vfork(2): the cost does not depend on the launcher's size, and a failed execve is an
+//!   ordinary error.
 //! - [`Signals`] makes signals pollable, so that a launcher needs no handler.
 //! - [`relay`] passes signals on to a child that gets the same signals from elsewhere.
 //! - [`Guard`] is a small process that kills the ranks when the launcher is killed.
@@ -33,41 +33,40 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 #[derive(Debug)]
 pub struct Program<'a> {
     pub path: &'a CStr,
-    /// The program's own name first.
+    /// The program's own name is the first.
     pub args: &'a [CString],
     /// `NAME=value` each.
     pub env: &'a [CString],
     /// The working directory; `None`: the launcher's.
     pub directory: Option<&'a CStr>,
-    /// Descriptors of the launcher, each with its number in the program. Other descriptors without
-    /// close-on-exec are inherited as they are.
+    /// Descriptors of the launcher, each with its number in the program. The program also inherits
+    /// other descriptors without close-on-exec.
     pub fds: &'a [(BorrowedFd<'a>, RawFd)],
     pub mask: &'a SignalMask,
-    /// Whether no signal is ignored at the start. Otherwise the program ignores the signals that
+    /// Whether no signal is ignored at the start. If `false`, the program ignores the signals that
     /// the launcher was started to ignore, except SIGPIPE and SIGCHLD ([`unignore_children`]).
     pub ignores_none: bool,
     /// The limit on open files (soft, hard); `None`: the launcher's.
     pub open_files: Option<(u64, u64)>,
     /// The processors: bit `n % 64` of word `n / 64` is processor `n`; `None`: the launcher's.
     pub cpus: Option<&'a [u64]>,
-    /// Whether the kernel kills the program when the thread that started it ends.
+    /// Whether the kernel kills the program when the thread that has started it ends.
     pub is_tied: bool,
 }
 
 /// A started process, the leader of its own process group.
 #[derive(Debug)]
 pub struct Process {
-    /// The process id, which is also the id of the process group.
+    /// Also the id of the process group.
     pub pid: i32,
     /// Becomes readable when the process ends (pidfd_open(2)).
     pub pidfd: OwnedFd,
 }
 
 const LAST_SIGNAL: c_int = 64;
-/// The most descriptors that a program can be given.
 pub const MAX_FDS: usize = 8;
 
-/// The child's data between clone and execve, in memory shared with the launcher.
+/// The data of the child between clone and execve, in memory shared with the launcher.
 struct Child<'a> {
     program: &'a Program<'a>,
     argv: *const *const c_char,
@@ -76,11 +75,8 @@ struct Child<'a> {
     error: c_int,
 }
 
-/// Starts a program.
-///
-/// # Errors
-/// The error of clone(2), of placing the descriptors, or of execve(2), such as `NotFound`,
-/// `PermissionDenied`, or ENOEXEC for a script without "#!".
+/// Starts a program. Errors: the error of clone(2), of placing the descriptors, or of execve(2),
+/// such as `NotFound`, `PermissionDenied`, or ENOEXEC for a script without "#!".
 pub fn spawn(program: &Program<'_>) -> io::Result<Process> {
     const STACK: usize = 64 << 10;
     if program.fds.len() > MAX_FDS || program.fds.iter().any(|&(_, to)| to < 0) {
@@ -98,10 +94,11 @@ pub fn spawn(program: &Program<'_>) -> io::Result<Process> {
 
     // No signal may run a handler in the child while it shares the launcher's memory.
     let old = set_mask(libc::SIG_BLOCK, &full_mask())?;
-    // SAFETY: `stack` has STACK bytes, aligned to 16, and grows down from its end; `child` and all
-    // that it points to live until clone returns, which is not before the child has called execve
-    // or _exit (CLONE_VFORK). The child runs only `run_child`, which keeps to system calls. With
-    // CLONE_PIDFD the kernel stores through the fifth argument, which points to a c_int.
+    // SAFETY: `stack` has STACK bytes, aligned to 16, and grows down from its end. `child`, and
+    // everything to which it points, lives until clone returns, which is after the child has called
+    // execve or _exit (CLONE_VFORK). The child runs only `run_child`, which makes only system
+    // calls. With CLONE_PIDFD the kernel stores through the fifth argument, which points to a
+    // c_int.
     let pid = unsafe {
         let top = stack.as_mut_ptr().cast::<u8>().add(STACK).cast::<c_void>();
         libc::clone(
@@ -149,9 +146,9 @@ fn prepare_and_exec(child: &Child<'_>) -> c_int {
         if program.is_tied && libc::getppid() != child.parent {
             return libc::ESRCH; // the launcher died before prctl, so its death would not kill this process
         }
-        // First all descriptors move out of the way, then each goes to its place, so that none is
-        // overwritten too early. They move to the lowest free numbers, as the limit on open files
-        // may allow no higher ones.
+        // First all descriptors move away from the numbers that the program will use, so that none
+        // is overwritten too early. They move to the lowest free numbers, as the limit on open
+        // files may allow no higher ones.
         let is_target = |number| program.fds.iter().any(|&(_, to)| to == number);
         let mut moved = [-1; MAX_FDS];
         for (moved, &(from, _)) in moved.iter_mut().zip(program.fds) {
@@ -190,7 +187,7 @@ fn prepare_and_exec(child: &Child<'_>) -> c_int {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         if program.ignores_none {
             for signal in 1..=LAST_SIGNAL {
-                // It fails for SIGKILL, SIGSTOP and the signals of the C library, which cannot be
+                // It fails for SIGKILL, SIGSTOP and the signals of the C library, which are never
                 // ignored.
                 libc::signal(signal, libc::SIG_DFL);
             }
@@ -228,8 +225,8 @@ fn detach_with(lead: impl FnOnce() -> rustix::io::Result<()>) -> io::Result<()> 
     }
 }
 
-/// Forks. The parent gets the number of the child, the child `None`; the kernel kills the child
-/// when the parent ends.
+/// Forks. Returns the number of the child in the parent, `None` in the child. The kernel kills the
+/// child when the parent ends.
 pub fn split() -> io::Result<Option<rustix::process::Pid>> {
     use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
     let parent = getpid();
@@ -323,7 +320,6 @@ mod tests {
         let (b_read, b_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
         rustix::io::write(&a_write, b"a\n").unwrap();
         rustix::io::write(&b_write, b"b\n").unwrap();
-        // Crosswise: each goes to the number of the other.
         let fds = [(a_read.as_fd(), b_read.as_raw_fd()), (b_read.as_fd(), a_read.as_raw_fd())];
         let script = format!(
             "read x <&{}; read y <&{}; test $x$y = ab",

@@ -1,8 +1,8 @@
 //! A command's standard output and error: no panic if a write fails, and no silent loss.
 //!
 //! Rust ignores SIGPIPE, and its macros panic when they cannot print. The functions here write, or
-//! record the loss; [`end`] reports it and returns the exit code that other commands have: 1 for a
-//! full disk, and for a pipe without a reader that of SIGPIPE, without a message.
+//! record the loss. [`end`] reports it and returns the exit code of other commands: 1 for a full
+//! disk; for a pipe without a reader that of SIGPIPE, without a message.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -12,13 +12,13 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 
-/// The exit code for output without a reader: that of shells for a program killed by SIGPIPE.
+/// The exit code for output without a reader: shells return it for a program killed by SIGPIPE.
 pub const UNREAD_CODE: i32 = 128 + libc::SIGPIPE;
 
 static LOST: Mutex<Option<(&str, io::Error)>> = Mutex::new(None);
 
-/// Whether standard output and error were closed when the program was loaded: Rust opens /dev/null
-/// in their place before main, where output would be lost silently.
+/// Whether standard output and error were closed when the program was loaded. Rust opens /dev/null
+/// in their place before main, and output would be lost silently.
 static CLOSED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
 #[used]
@@ -49,14 +49,11 @@ pub fn begin() {
     }
 }
 
-/// Writes all bytes. Rust's own function counts bytes that a closed output refuses as written.
+/// Writes all bytes. Rust's own function counts bytes as written that a closed output refuses.
 pub fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        match rustix::io::write(fd, bytes) {
-            Ok(n) => bytes = &bytes[n..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        let written = rustix::io::retry_on_intr(|| rustix::io::write(fd, bytes))?;
+        bytes = &bytes[written..];
     }
     Ok(())
 }
@@ -71,8 +68,8 @@ pub fn say(bytes: &[u8]) -> bool {
     note("standard output", write_all(rustix::stdio::stdout(), bytes))
 }
 
-/// Writes output of other programs to standard error, as [`say`]; for the command's own messages
-/// use [`complain`](crate::complain!).
+/// [`say`] for output of other programs on standard error; for the command's own messages use
+/// [`complain`](crate::complain!).
 pub fn pass_error(bytes: &[u8]) -> bool {
     note("standard error", write_all(rustix::stdio::stderr(), bytes))
 }
@@ -84,9 +81,9 @@ fn note(output: &'static str, written: io::Result<()>) -> bool {
     goes_on
 }
 
-/// Writes to standard error. An error is ignored, as nobody could be notified.
+/// Writes to standard error. An error is ignored: it could not be reported.
 pub fn complain(text: fmt::Arguments<'_>) {
-    // In one write, so that the output of other processes does not get between.
+    // One write, so that output of other processes does not come between.
     let _ = io::stderr().write_all(text.to_string().as_bytes());
 }
 

@@ -1,5 +1,4 @@
-//! Atomics: the standard ones, or loom's under `cfg(loom)`. The algorithms that loom checks, in
-//! this crate and in `oxmpi_shm`, use these.
+//! Atomics for the algorithms that loom checks: the standard ones, or loom's under `cfg(loom)`.
 
 #[cfg(not(loom))]
 pub use std::sync::{

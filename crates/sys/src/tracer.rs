@@ -2,14 +2,13 @@
 //!
 //! Yama, a security module that most distributions enable (`/proc/sys/kernel/yama/ptrace_scope` is
 //! 1), lets a process read only the memory of its descendants (process_vm_readv(2) needs the rights
-//! of ptrace(2)). Ranks are siblings, so they could not read each other's memory. PR_SET_PTRACER
-//! permits one other process and all its descendants: the ranks name the process that has started
-//! all ranks of the node.
+//! of ptrace(2)). Ranks are siblings. PR_SET_PTRACER permits one other process and all its
+//! descendants to read: each rank names the process that has started all ranks of the node.
 
-/// Permits a process and its descendants to read the caller's memory, in place of an earlier one.
+/// Permits a process and its descendants to read the caller's memory, instead of an earlier one.
 ///
-/// The call fails without effect on a kernel without Yama, which needs no permission, and if there
-/// is no such process. Whether one process can read another is decided by a read
+/// The call fails without effect on a kernel without Yama, which needs no permission, and if the
+/// process does not exist. Only a read shows whether reading works
 /// ([`crate::single_copy::RemoteProcess::probe`]).
 pub fn let_descendants_read(pid: u32) {
     // SAFETY: the call takes only numbers, and changes which processes may trace this one.

@@ -21,13 +21,12 @@ foreign_symbols! {
     }
 }
 
-/// Signals and the environment belong to the whole process: one test at a time.
+/// Signals and the environment belong to the whole process, so tests run one at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Compiles the library in `tests/foreign` under this name.
 fn compiled(name: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/foreign/library.c");
     let library =
@@ -110,7 +109,7 @@ fn the_programs_signals_stay_when_a_library_takes_them() {
     // SAFETY: the function has no arguments.
     let take = || unsafe { take_signals() };
     assert_eq!(number_at(requests), 7, "a variable requested it not to take signals");
-    // The variable is in the environment now, so the library changes it in place.
+    // The variable is in the environment now, and the library changes it in place.
     keep_signals(take);
     assert_eq!((process_signals(), value("OXMPI_TEST_TAKEN").as_deref()), (before, Some("2")));
     assert_eq!(environment(), environment_before);
@@ -165,7 +164,7 @@ fn the_environment_is_the_programs_where_nobody_sets_a_variable() {
     unsafe { std::env::set_var(user, "0") };
     keep_signals(|| assert_eq!(value(user).as_deref(), Some("0")));
     assert_eq!(value(user).as_deref(), Some("0"));
-    // A variable that is set meanwhile stays, as a library may read it later.
+    // A variable that the library sets stays, as it may read it later.
     // SAFETY: no other thread of this test reads or changes the environment.
     keep_signals(|| unsafe { std::env::set_var("OXMPI_TEST_STAYS", "1") });
     assert_eq!(value("OXMPI_TEST_STAYS").as_deref(), Some("1"));

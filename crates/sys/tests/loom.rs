@@ -36,7 +36,6 @@ fn lock_rule_1_one_of_two_threads_is_at_home() {
     });
 }
 
-/// Takes the lock as soon as the owner allows it.
 fn add_one(lock: &LaneLock<u32>) {
     loop {
         match lock.try_enter() {
@@ -57,8 +56,8 @@ fn lock_rules_1_and_2_a_second_thread_is_refused_until_set_threaded() {
         *lock.lock() = 10;
         let other = lock.clone();
         let thread = thread::spawn(move || add_one(&other));
-        // While the other thread waits for the lock: it must read 20, and its own increment must be
-        // read here.
+        // While the other thread waits for the lock. It must read 20, and this thread must read its
+        // increment.
         {
             let mut value = lock.lock();
             assert_eq!(*value, 10);
@@ -82,8 +81,7 @@ fn lock_rule_2_threads_exclude_each_other() {
                 thread::spawn(move || {
                     for _ in 0..2 {
                         let mut value = lock.lock();
-                        // A callback that calls back is refused while the other thread waits for
-                        // the lock.
+                        // A callback is refused while the other thread waits for the lock.
                         assert_eq!(lock.try_enter().unwrap_err(), LockError::Reentered);
                         *value += 1;
                     }

@@ -1,6 +1,5 @@
-//! The parameters of the component ftagree, by which the processes of a communicator agree.
-//!
-//! `failure/agreement` of the crate `oxmpi_core` implements the algorithms.
+//! The parameters of the component ftagree. `failure/agreement` of the crate `oxmpi_core`
+//! implements the algorithms.
 
 use oxmpi_param::Params;
 use std::fmt;
@@ -8,18 +7,16 @@ use std::fmt;
 /// The algorithm of an agreement; the parameter `coll_ftagree_agreement` has its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AgreementAlgorithm {
-    /// A reduction to rank 0 and a broadcast over a binomial tree. The failure of any rank fails
-    /// the agreement.
+    /// A reduction to rank 0 and a broadcast, over a binomial tree. Fails if any rank fails.
     Allreduce,
-    /// Over a tree that is mended around failed ranks. A rank returns as soon as it knows the
-    /// decision.
+    /// Over a tree that is mended around failed ranks. A rank returns when it knows the decision.
     EarlyReturning,
-    /// Rounds in which every rank sends to all others, until a round passes without a change.
+    /// Rounds in which every rank sends to all others, until a round brings no change.
     EarlyTerminating,
 }
 
-/// The shape of the tree of an early returning agreement; the parameter `coll_ftagree_era_topology`
-/// has its number.
+/// The shape of the tree of an early returning agreement; its number is the parameter
+/// `coll_ftagree_era_topology`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TreeShape {
     Binary,
@@ -29,17 +26,16 @@ pub enum TreeShape {
     Binomial,
 }
 
-/// How the processes of a communicator agree; the same on all ranks.
+/// The agreements of a communicator; the same on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AgreementSettings {
     pub algorithm: AgreementAlgorithm,
     pub shape: TreeShape,
-    /// Whether each tree has only the ranks that survived the previous agreement.
+    /// Whether each tree has only the ranks that have survived the previous agreement.
     pub rebuild: bool,
 }
 
 impl AgreementAlgorithm {
-    /// Each algorithm at the index of its number.
     pub const ALL: [AgreementAlgorithm; 3] = [
         AgreementAlgorithm::Allreduce,
         AgreementAlgorithm::EarlyReturning,
@@ -65,8 +61,7 @@ impl TreeShape {
 }
 
 impl Default for AgreementSettings {
-    /// The values of Open MPI without parameters. Processes of several jobs use them whatever the
-    /// parameters say.
+    /// The values of Open MPI without parameters. Processes of several jobs always use them.
     fn default() -> AgreementSettings {
         AgreementSettings {
             algorithm: AgreementAlgorithm::EarlyReturning,

@@ -8,9 +8,9 @@
 //!       bytes algorithm fan-out segment-size [max-requests]
 //! ```
 //!
-//! Line ends count as blanks, except before the optional last number of version 2: that number
-//! belongs to the rule if it is in the line of the number before it. A comment goes from `#` to the
-//! end of the line.
+//! Line ends count as blanks, with one exception: the optional last number of version 2 belongs to
+//! the rule if it is in the line of the number before it. A comment goes from `#` to the end of the
+//! line.
 
 use crate::collectives::{TUNABLE, UNTUNED, index_of};
 use crate::position::{Position, Problem, TextCursor};
@@ -20,7 +20,6 @@ use crate::rules::{
 
 const VERSION: &str = "rule-file-version-";
 
-/// Parses a file and adds warnings to `notes`.
 pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<Problem>) -> Result<Rules, Problem> {
     let mut words = RuleWords { cursor: TextCursor::new(text), last_line: 0 };
     let version = version(&mut words, notes)?;
@@ -174,8 +173,8 @@ impl ClassicParser<'_, '_> {
                 max_requests = Some(self.words.small("a maximal number of requests")?);
                 self.end_of_rule(last.line, "expected the end of the line behind five numbers")?;
             } else if at.line == last.line && is_first {
-                // Version 1 allows several rules in a line, but one rule and one more number is
-                // most likely a mistake.
+                // Version 1 allows several rules in a line, but a rule and one more number is most
+                // likely a mistake.
                 if self.words.numbers_in_line(last.line) == 1 {
                     let text = "expected the end of the line behind four numbers (a maximal number of requests needs \
                                 'rule-file-version-2' in the first line)";
@@ -202,7 +201,6 @@ impl ClassicParser<'_, '_> {
         })
     }
 
-    /// An error if the line has more words.
     fn end_of_rule(&self, line: usize, expected: &str) -> Result<(), Problem> {
         let mut ahead = self.words;
         match ahead.next().filter(|word| word.at.line == line) {
@@ -218,7 +216,6 @@ struct RuleWord<'a> {
     at: Position,
 }
 
-/// The words of a file that are not yet parsed.
 #[derive(Clone, Copy)]
 struct RuleWords<'a> {
     cursor: TextCursor<'a>,

@@ -1,13 +1,13 @@
-//! The collectives that may be tuned: their numbers in rules files, their names, and the definition
-//! of their message size.
+//! The collectives that may be tuned: their numbers in rules files, their names, and their message
+//! sizes.
 
 use oxmpi_plan::{Call, Collective, Setup};
 
-/// The definition of "message size" for a collective, in bytes ("Collectives and their Algorithms"
-/// of Open MPI's guide to tuning collectives).
+/// The definition of the "message size" of a collective, in bytes ("Collectives and their
+/// Algorithms" of Open MPI's guide to tuning collectives).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Datatype size x number of elements of the buffer; for a scatter, of the block of one rank.
+    /// Datatype size x number of elements of the buffer; for a scatter, of one rank's block.
     Buffer,
     AllBlocks,
     Sum,
@@ -43,7 +43,6 @@ const fn tunable(id: u8, collective: Collective, json: &'static str, measure: Me
     Tunable { collective, id, json, measure }
 }
 
-/// All tunable collectives, in the order of their numbers.
 pub const TUNABLE: [Tunable; 14] = [
     tunable(0, Collective::Allgather, "allgather", Measure::AllBlocks),
     tunable(1, Collective::Allgatherv, "allgatherv", Measure::Sum),
@@ -61,7 +60,7 @@ pub const TUNABLE: [Tunable; 14] = [
     tunable(15, Collective::Scatter, "scatter", Measure::Buffer),
 ];
 
-/// Collectives that Open MPI numbers but has no algorithms for.
+/// Collectives that Open MPI numbers, but has no algorithms for.
 pub(crate) const UNTUNED: [(u8, &str); 8] = [
     (5, "alltoallw"),
     (10, "gatherv"),
@@ -100,22 +99,19 @@ pub const fn index_of(collective: Collective) -> Option<usize> {
 pub struct CollectiveFacts {
     pub collective: Collective,
     pub ranks: u32,
-    /// Bytes of the elements that [`Call::count`] counts: the whole vector of a broadcast,
-    /// reduction or scan, one block of the other collectives.
+    /// Bytes of [`Call::count`].
     pub bytes: usize,
-    /// The message size of rules files, see [`Measure`].
+    /// The message size of rules files ([`Measure`]).
     pub message_size: u64,
     /// Bytes of one element of a reduction; 1 for a plan that counts bytes.
     pub unit: usize,
-    /// Whether contributions may be combined in any order.
     pub commutative: bool,
-    /// Whether the ranks share processors.
     pub setup: Setup,
 }
 
 impl CollectiveFacts {
-    /// The properties of a call with blocks of equal length: `bytes` as in
-    /// [`CollectiveFacts::bytes`], of elements of `type_size` bytes.
+    /// The facts of a call with blocks of equal length: `bytes` as in [`CollectiveFacts::bytes`],
+    /// of elements of `type_size` bytes.
     #[must_use]
     pub fn new(
         collective: Collective,
@@ -157,8 +153,8 @@ impl CollectiveFacts {
         !unknown
     }
 
-    /// The properties of `call` on `ranks` ranks. `unit`: bytes of an element of a reduction; 1 for
-    /// other collectives.
+    /// The facts of `call` on `ranks` ranks. `unit`: bytes of an element of a reduction; otherwise
+    /// 1.
     #[must_use]
     pub fn of_call(call: &Call, ranks: u32, unit: usize) -> CollectiveFacts {
         let collective = call.collective();

@@ -42,7 +42,7 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
         // A barrier has no data.
         Component::Accelerator => collective != Barrier,
         Component::Basic | Component::Base => true,
-        // Agreements are not in the table of collectives.
+        // Agreements are no collectives.
         Component::Ftagree => false,
         // The barrier of an intercommunicator has one plan for both groups together.
         Component::Inter => is_inter || collective == Barrier,
@@ -82,7 +82,7 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
                             | Exscan
                     )
         }
-        // Collectives in which a rank may return before others have begun.
+        // Collectives in which a rank may return before other ranks have begun.
         Component::Sync => {
             form == Form::Blocking
                 && matches!(
@@ -102,12 +102,12 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
     }
 }
 
-/// Nodes that the parameters assign to ranks.
+/// Nodes that a parameter assigns to ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VirtualNodes {
     /// This number of nodes, each with a block of consecutive ranks.
     Many(u32),
-    /// The node of each rank; the list repeats.
+    /// The node of each rank. The list repeats.
     Of(Vec<u32>),
 }
 
@@ -145,8 +145,8 @@ impl VirtualNodes {
         }
     }
 
-    /// The nodes of `processes`, which are of the job with the processes `job`. `None` if processes
-    /// of other jobs are among them: not every rank knows the nodes of another job.
+    /// The nodes of `processes` of the job with the processes `job`. `None` if processes of other
+    /// jobs are among them, whose nodes not all ranks know.
     #[must_use]
     pub fn nodes(&self, processes: impl Iterator<Item = u32>, job: &Range<u32>) -> Option<Nodes> {
         let size = job.end.saturating_sub(job.start);
@@ -162,9 +162,9 @@ pub struct Components {
     pub selected: ComponentSet,
     /// Indexed by [`Component`].
     pub priorities: [u32; Component::COUNT],
-    /// The component basic uses linear algorithms up to this number of ranks.
+    /// Up to this number of ranks the component basic uses linear algorithms.
     pub crossover: u32,
-    /// The component basic reduces by linear algorithms up to this number of bytes.
+    /// Up to this number of bytes the component basic reduces by linear algorithms.
     pub reduce_crossover: u64,
     pub barriers: Barriers,
     /// Bytes of the segments of smp; 0: smp chooses.
@@ -173,11 +173,11 @@ pub struct Components {
     pub ucc: HandedOver,
     pub hcoll: HandedOver,
     pub agreement: AgreementSettings,
-    /// The parameter `mpi_ft_enable`; without it, ftagree serves nothing.
+    /// The parameter `mpi_ft_enable`, without which ftagree serves nothing.
     pub tolerates_failures: bool,
 }
 
-/// After how many operations the component sync adds a barrier; 0: never.
+/// The number of operations after which the component sync adds a barrier; 0: never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Barriers {
     pub before: u32,

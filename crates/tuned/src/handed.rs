@@ -1,8 +1,8 @@
 //! The components ucc and hcoll, which hand collectives over to another library.
 //!
-//! Every decision of this module depends on parameters and on values that are the same on all ranks
-//! of a call. Whether the library is installed and supports a call is agreed by the ranks at the
-//! first call that needs the library; if it does not, a plan serves the call on all ranks.
+//! Every decision here depends on parameters and on values that are the same on all ranks of a
+//! call. At the first call that needs the library, the ranks agree on whether it is installed and
+//! supports the call; if not, a plan serves the call on all ranks.
 
 use crate::components::Form;
 use crate::stack::CallFacts;
@@ -27,8 +27,8 @@ const TYPES: [Collective; 14] = [
     Collective::Scatterv,
 ];
 
-/// The collectives of which HCOLL has nonblocking functions: only these can be called without
-/// blocking progress.
+/// The collectives with nonblocking functions in HCOLL; only these can be called without blocking
+/// progress.
 const HCOLL_TYPES: [Collective; 8] = [
     Collective::Barrier,
     Collective::Bcast,
@@ -50,20 +50,18 @@ pub(crate) fn hcoll_has(collective: Collective) -> bool {
     HCOLL_TYPES.contains(&collective)
 }
 
-/// The parameters of a component that hands collectives over to another library.
+/// The parameters of a component that hands collectives to another library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandedOver {
     texts: &'static RefusalTexts,
     refusal: Option<&'static str>,
-    /// The smallest number of ranks of a communicator that the component serves.
     fewest: u32,
-    /// The collectives served by blocking and by nonblocking calls, a bit for each of [`TYPES`].
+    /// The collectives served by blocking and by nonblocking calls: a bit for each of [`TYPES`].
     types: [u32; 2],
 }
 
 const ALL: u32 = (1 << TYPES.len()) - 1;
 
-/// The reasons why a component serves nothing, as text.
 #[derive(Debug, PartialEq, Eq)]
 struct RefusalTexts {
     disabled: &'static str,
@@ -126,7 +124,7 @@ impl HandedOver {
         self.refusal.is_none()
     }
 
-    /// Why the component does not serve a communicator of `ranks` ranks.
+    /// The reason why the component does not serve a communicator of `ranks` ranks.
     pub(crate) fn refusal(&self, ranks: u32) -> Option<&'static str> {
         match self.refusal {
             None if ranks < 2 => Some("there is one rank"),
@@ -135,7 +133,7 @@ impl HandedOver {
         }
     }
 
-    /// Why the component does not serve this call of a communicator that it serves.
+    /// The reason why the component, which serves the communicator, does not serve this call.
     pub(crate) fn refusal_of(&self, call: &CallFacts<'_>) -> Option<&'static str> {
         let at = TYPES.iter().position(|collective| *collective == call.facts.collective)?;
         let types = match call.form {
@@ -165,7 +163,6 @@ fn refusal(params: &Params, is_enabled: bool, texts: &RefusalTexts) -> Option<&'
     }
 }
 
-/// The blocking and the nonblocking types in the value of `coll_ucc_cts`.
 fn types(text: &str) -> Result<[u32; 2], String> {
     let text = text.trim();
     if text.is_empty() {

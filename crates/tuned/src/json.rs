@@ -1,5 +1,5 @@
-//! Rules files in JSON, as Open MPI reads them from its version 6 on (its
-//! `tuned_dynamic_file_schema.json`).
+//! Rules files in JSON, as Open MPI reads them from version 6 on
+//! (`tuned_dynamic_file_schema.json`).
 
 mod rules;
 mod syntax;

@@ -1,10 +1,11 @@
-//! Which algorithm serves a collective call, and why: the `tuned` component of Open MPI's guide.
+//! The choice of an algorithm for a collective call, with its reason: the `tuned` component of Open
+//! MPI's guide.
 //!
 //! There are three modes. *Forced*: a parameter (`coll_tuned_allreduce_algorithm`) names the
 //! algorithm. *Dynamic*: a rules file (`coll_tuned_dynamic_rules_filename`) names an algorithm for
-//! each range of communicator and message sizes. *Fixed*: the cut-offs of [`oxmpi_plan::choose`]. A
-//! [`Selection`] tries the modes in this order and reports the mode that chose. Its input is the
-//! same on all ranks of a call, so all ranks choose the same algorithm.
+//! each range of communicator and message sizes. *Fixed*: the decisions of [`oxmpi_plan::choose`].
+//! A [`Selection`] tries the modes in this order and reports the one that has chosen. All ranks of
+//! a call have the same input, so they choose the same algorithm.
 //!
 //! ```
 //! use oxmpi_plan::Collective;
@@ -22,7 +23,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Nothing in this crate reads a file or prints.
+//! This crate reads no files and prints nothing.
 #![forbid(unsafe_code)]
 
 pub mod agreement;

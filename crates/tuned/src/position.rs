@@ -1,4 +1,4 @@
-//! Positions in a rules file, and the errors and warnings at them.
+//! Positions in a rules file, with errors and warnings.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ pub struct RulesError {
 pub struct Warning {
     pub file: String,
     pub at: Position,
-    /// The mistake, and how it is read.
+    /// The mistake, and how OxMPI reads it.
     pub text: String,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct TextCursor<'a> {
 
 impl<'a> TextCursor<'a> {
     pub(crate) fn new(text: &'a str) -> TextCursor<'a> {
-        // A byte order mark at the start is no character of the text.
+        // A byte order mark is no character of the text.
         TextCursor {
             rest: text.trim_start_matches('\u{feff}'),
             at: Position { line: 1, column: 1 },
@@ -92,7 +92,6 @@ impl<'a> TextCursor<'a> {
         Some(c)
     }
 
-    /// Takes characters while `wanted` accepts them.
     pub(crate) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
         let start = self.rest;
         while self.peek().is_some_and(&wanted) {

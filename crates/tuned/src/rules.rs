@@ -7,7 +7,7 @@ use oxmpi_param::nearest::nearest;
 use oxmpi_plan::table::{algorithms, by_name, by_number};
 use oxmpi_plan::{AlgorithmId, Collective};
 
-/// Which of several matching rules applies.
+/// The rule that applies if several match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matching {
     /// The rule with the greatest lower bound (versions 1 and 2).
@@ -26,7 +26,7 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// The words of rules files and of the command line.
+    /// The words in rules files and on the command line.
     pub const WORDS: [(&'static str, Distribution); 3] = [
         ("any", Distribution::Any),
         ("one-per-node", Distribution::OnePerNode),
@@ -34,7 +34,7 @@ impl Distribution {
     ];
 }
 
-/// A range of sizes, both ends included.
+/// A range of sizes that includes both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeRange {
     pub min: u64,
@@ -67,8 +67,8 @@ pub struct MessageRule {
     pub fan_out: u32,
     /// Bytes of a segment; 0: the algorithm's default.
     pub segment_bytes: u64,
-    /// The largest number of outstanding requests; 0: the algorithm's default; `None`: the rule
-    /// does not set it.
+    /// The largest number of outstanding requests; 0: the algorithm's default; `None`: not set by
+    /// the rule.
     pub max_requests: Option<u32>,
     pub at: Position,
 }
@@ -77,9 +77,7 @@ pub struct MessageRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommRules {
     pub ranks: SizeRange,
-    /// The distribution of ranks that the rules require.
     pub distribution: Distribution,
-    /// In the order of the file.
     pub messages: Vec<MessageRule>,
 }
 
@@ -88,7 +86,7 @@ pub struct CommRules {
 pub struct Rules {
     pub file: String,
     pub matching: Matching,
-    /// The rules of each collective, in the order of [`TUNABLE`].
+    /// By the indices of [`TUNABLE`].
     pub collectives: [Vec<CommRules>; TUNABLE.len()],
 }
 
@@ -105,7 +103,7 @@ impl Rules {
         Rules { file: file.into(), matching, collectives: Default::default() }
     }
 
-    /// Parses a file: JSON if it begins with a brace, version 1 or 2 otherwise. `file` is its name
+    /// Parses a file: JSON if it begins with a brace, otherwise version 1 or 2. `file` is its name
     /// in messages.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<ParsedRules, RulesError> {
         let named = |Problem { at, text }| RulesError { file: file.to_string(), at, problem: text };
@@ -138,8 +136,8 @@ impl Rules {
         index_of(collective).is_some_and(|index| !self.collectives[index].is_empty())
     }
 
-    /// The rule for a communicator and a message size: the search first selects the rules of the
-    /// communicator, and then the rule of the message size among them.
+    /// The rule for a communicator and a message size: first selects the rules of the communicator,
+    /// then the rule of the message size among them.
     #[must_use]
     pub fn find(
         &self,
@@ -165,14 +163,13 @@ impl Rules {
     ) -> Option<&'a T> {
         match self.matching {
             Matching::First => fitting.next(),
-            // If several have the same bound, the last in the file applies.
+            // Of several items with the same bound, the last one in the file applies.
             Matching::NearestLower => fitting.max_by_key(|item| range(item).min),
         }
     }
 }
 
-/// An algorithm by its number or name; `None` for 0 and "ignore", which stand for the fixed
-/// decisions.
+/// An algorithm by its number or name; `None` for 0 and "ignore", which mean the fixed decisions.
 pub fn algorithm_of(collective: Collective, text: &str) -> Result<Option<AlgorithmId>, String> {
     let text = text.trim();
     if text == "0" || text == "ignore" {
@@ -193,7 +190,6 @@ pub fn algorithm_of(collective: Collective, text: &str) -> Result<Option<Algorit
     ))
 }
 
-/// The collective with this number in files of versions 1 and 2.
 pub(crate) fn tunable_of_id(id: u64) -> Option<&'static Tunable> {
     TUNABLE.iter().find(|row| u64::from(row.id) == id)
 }

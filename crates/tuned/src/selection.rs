@@ -37,7 +37,7 @@ pub struct Forced {
     pub algorithm: AlgorithmId,
     pub tuning: Tuning,
     pub parameter: String,
-    /// Where the parameter was set.
+    /// The source of the parameter's value.
     pub source: String,
 }
 
@@ -45,12 +45,12 @@ pub struct Forced {
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     forced: [Option<Forced>; TUNABLE.len()],
-    /// The parameters `*_max_requests`, for rules that do not set it.
+    /// The parameters `*_max_requests`, for rules that set none.
     max_requests: [u32; TUNABLE.len()],
     rules: Option<Rules>,
 }
 
-/// The algorithm of a call, and why it was chosen.
+/// The algorithm of a call, and the reason of the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlgorithmDecision<'a> {
     pub algorithm: AlgorithmId,
@@ -60,7 +60,7 @@ pub struct AlgorithmDecision<'a> {
     pub refused: Option<RefusedRule<'a>>,
 }
 
-/// What determined the algorithm.
+/// The mode that has chosen the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason<'a> {
     Forced(&'a Forced),
@@ -69,7 +69,7 @@ pub enum Reason<'a> {
         comm: &'a CommRules,
         rule: &'a MessageRule,
     },
-    /// The cut-offs of [`oxmpi_plan::choose`].
+    /// The decisions of [`oxmpi_plan::choose`].
     Fixed(Chosen),
 }
 
@@ -111,7 +111,7 @@ impl Selection {
         self
     }
 
-    /// Sets the number of requests for rules without one, by the index of the collective in
+    /// Sets the number of requests for rules that set none; `index` is that of the collective in
     /// [`TUNABLE`].
     #[must_use]
     pub(crate) fn with_max_requests(mut self, index: usize, max_requests: u32) -> Selection {
@@ -131,7 +131,7 @@ impl Selection {
         self.rules.as_ref()
     }
 
-    /// Whether a parameter or the rules file mentions a collective. If not, the fixed cut-offs
+    /// Whether a parameter or the rules file mentions a collective. If not, the fixed decisions
     /// apply.
     #[must_use]
     pub fn is_tuned(&self, collective: Collective) -> bool {
@@ -139,26 +139,21 @@ impl Selection {
             || self.rules.as_ref().is_some_and(|rules| rules.mentions(collective))
     }
 
-    /// The algorithm for a call on a communicator with all ranks on one node.
-    ///
-    /// # Errors
-    /// A parameter forces an algorithm that cannot serve the call. A rule with such an algorithm is
-    /// no error: the fixed cut-offs apply, and the decision names the rule.
+    /// The algorithm for a call on a communicator with all ranks on one node. Fails if a parameter
+    /// forces an algorithm that cannot serve the call. If a rule names such an algorithm, the fixed
+    /// decisions apply, and the result has the rule.
     pub fn decide(&self, facts: &CollectiveFacts) -> Result<AlgorithmDecision<'_>, IllegalForced> {
         self.decide_on(facts, Distribution::SingleNode)
     }
 
-    /// The algorithm for a call on a communicator with this distribution of ranks.
-    ///
-    /// # Errors
-    /// The errors of [`Selection::decide`].
+    /// [`Selection::decide`] for a communicator with this distribution of ranks.
     pub fn decide_on(
         &self,
         facts: &CollectiveFacts,
         distribution: Distribution,
     ) -> Result<AlgorithmDecision<'_>, IllegalForced> {
-        // With one rank every algorithm does the same: an algorithm forced for larger communicators
-        // must not fail here.
+        // With one rank all algorithms are alike; an algorithm forced for larger communicators must
+        // not fail.
         if facts.ranks < 2 {
             return Ok(fixed(facts, None));
         }
@@ -198,7 +193,7 @@ impl Selection {
     }
 }
 
-/// Why an algorithm cannot serve a call.
+/// The reason why an algorithm cannot serve a call.
 #[must_use]
 pub fn refusal(algorithm: AlgorithmId, facts: &CollectiveFacts) -> Option<Restriction> {
     algorithm.algorithm().refusal(facts.ranks, facts.commutative)

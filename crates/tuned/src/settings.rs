@@ -8,10 +8,9 @@ use crate::selection::{Forced, Selection, Tuning};
 use oxmpi_param::{Params, Source};
 use oxmpi_plan::table::Parameter;
 
-/// Why the parameters give no selection.
+/// The reason why the parameters give no selection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// A parameter names an unknown algorithm or component, or has an invalid value.
     #[error("{origin}: parameter '{parameter}': {text}")]
     Algorithm { origin: String, parameter: &'static str, text: String },
     #[error("{origin}: coll_tuned_dynamic_rules_filename: {file}: {error}")]
@@ -25,12 +24,12 @@ pub enum SettingsError {
 pub struct Settings {
     pub selection: Selection,
     pub components: Components,
-    /// To be printed once for each job.
+    /// Print them once for each job.
     pub warnings: Vec<String>,
 }
 
 impl Settings {
-    /// The settings of the parameters. `read` reads the rules file if a parameter names one.
+    /// The settings of the parameters. `read` reads a rules file.
     pub fn new(
         params: &Params,
         read: impl FnOnce(&str) -> Result<Vec<u8>, String>,

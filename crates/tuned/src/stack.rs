@@ -1,9 +1,8 @@
-//! The components of one communicator, and which of them serves a call.
+//! The components of one communicator, and the choice among them for a call.
 //!
-//! A new communicator checks for each component whether it is available. The available components
-//! are ordered by priority. The first of them that has the function and can serve the arguments
-//! serves a call; the component base serves the calls that no other component serves. The choice
-//! depends only on values that are the same on all ranks.
+//! A new communicator orders its available components by priority. The first of them that has the
+//! function and can serve the arguments serves a call; the component base serves the calls that no
+//! other component serves. The choice depends only on values that are the same on all ranks.
 
 use crate::agreement::AgreementSettings;
 use crate::collectives::CollectiveFacts;
@@ -16,15 +15,15 @@ use std::fmt;
 /// The properties of a communicator that all its ranks know.
 #[derive(Clone, Copy, Debug)]
 pub struct CommFacts<'a> {
-    /// Ranks that take part in its collectives: of an intercommunicator, those of both groups.
+    /// The ranks that take part in its collectives; those of both groups in an intercommunicator.
     pub ranks: u32,
     pub is_inter: bool,
-    /// How its ranks are spread over nodes; `None`: as far as is known, all are on one node.
+    /// The nodes of its ranks; `None`: as far as is known, all ranks are on one node.
     pub nodes: Option<&'a Nodes>,
     pub has_control_section: bool,
 }
 
-/// The properties of one call that decide which component serves it.
+/// The properties of a call that decide which component serves it.
 #[derive(Clone, Copy, Debug)]
 pub struct CallFacts<'a> {
     pub facts: &'a CollectiveFacts,
@@ -33,23 +32,22 @@ pub struct CallFacts<'a> {
     pub is_small: bool,
     /// Whether a parameter or a rule names the algorithm.
     pub is_named: bool,
-    /// `None` if the collective is no reduction.
+    /// `None` without a reduction.
     pub reduction: Option<Reduction>,
-    /// Whether the call may be handed to another library: for a reduction, whether the library has
-    /// the operation on such elements.
+    /// Whether another library may serve the call; for a reduction, whether that library has the
+    /// operation on such elements.
     pub can_hand_over: bool,
 }
 
-/// How the operation of a reduction may be grouped.
+/// The allowed groupings of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reduction {
-    /// Whether any grouping gives the same result.
     pub is_exact: bool,
     pub associative: Option<bool>,
 }
 
 impl Reduction {
-    /// Whether contributions must be combined one by one, in the order of the ranks.
+    /// Whether contributions must be combined one by one in rank order.
     #[must_use]
     pub fn is_strict(self) -> bool {
         self.associative == Some(false)
@@ -65,19 +63,19 @@ impl Reduction {
 /// The components of one communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
-    /// The available components with their priorities, in the order in which they serve.
+    /// The available components with their priorities, in the order of service.
     members: Vec<(Component, u32)>,
     ucc: HandedOver,
     hcoll: HandedOver,
     agreement: AgreementSettings,
-    /// Whether the user selected base, which otherwise only fills gaps.
+    /// Whether the user has selected base. Otherwise base only serves what no other component
+    /// serves.
     selects_base: bool,
-    /// The component that serves agreements if the communicator names a component without
-    /// agreements.
+    /// The component that serves agreements, if the communicator names a component that does not.
     unnamed: Option<Component>,
     left_out: Vec<(Component, &'static str)>,
     /// The barriers of the component sync, and its priority: components up to this priority get
-    /// barriers.
+    /// them.
     sync: Option<(Barriers, u32)>,
 }
 
@@ -123,7 +121,7 @@ impl Stack {
                 None => stack.members.push((component, priority)),
             }
         }
-        // The sort is stable: components of equal priority keep the order of the table.
+        // The sort is stable, so components of equal priority keep the order of the table.
         stack.members.sort_by_key(|(_, priority)| std::cmp::Reverse(*priority));
         if only.is_none() && !stack.has(Component::Basic) {
             stack.members.push((Component::Base, components.priority(Component::Base)));
@@ -132,13 +130,12 @@ impl Stack {
         stack
     }
 
-    /// The components that serve the communicator with their priorities, in the order in which they
-    /// serve.
+    /// The components that serve the communicator and their priorities, in the order of service.
     pub fn members(&self) -> impl Iterator<Item = (Component, u32)> {
         self.members.iter().copied()
     }
 
-    /// The components that do not serve the communicator, and why.
+    /// The components that do not serve the communicator, with the reasons.
     pub fn left_out(&self) -> impl Iterator<Item = (Component, &'static str)> {
         self.left_out.iter().copied()
     }
@@ -169,8 +166,8 @@ impl Stack {
         members.find(fits).ok_or_else(|| self.unserved(call, nodes))
     }
 
-    /// Whether any component serves collectives. The component ftagree serves agreements only; base
-    /// counts only if the user selected it.
+    /// Whether any component serves collectives. Ftagree serves only agreements; base counts only
+    /// if the user has selected it.
     #[must_use]
     pub fn serves_collectives(&self) -> bool {
         self.members.iter().any(|(member, _)| match member {
@@ -180,8 +177,8 @@ impl Stack {
         })
     }
 
-    /// The component that serves agreements: of ftagree and basic (which tolerates no failures),
-    /// the first. A component that the communicator names serves its collectives only: agreements
+    /// The component that serves agreements: the first of ftagree and basic (which tolerates no
+    /// failures). A component that the communicator names serves only collectives; its agreements
     /// are served as if no component were named.
     pub fn agreement(&self) -> Result<(Component, AgreementSettings), String> {
         let members = self.members.iter().map(|(component, _)| component);
@@ -271,7 +268,7 @@ fn unavailable(
     }
 }
 
-/// Why a component does not serve a call, whatever the parameters of ucc and hcoll.
+/// The reason why a component does not serve a call, apart from the parameters of ucc and hcoll.
 fn refusal(component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Option<String> {
     let CollectiveFacts { collective, ranks, commutative, .. } = *call.facts;
     if !serves(component, collective, call.form) {
@@ -313,7 +310,7 @@ pub struct Unserved {
 
 impl fmt::Display for Unserved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Several MPI functions share one collective: the message names all of them.
+        // Several MPI functions share one collective; the message names all of them.
         let kind = match self.collective {
             Collective::Alltoallv => "alltoallv or alltoallw",
             Collective::Neighbor => "neighborhood collective",
@@ -325,8 +322,8 @@ impl fmt::Display for Unserved {
     }
 }
 
-/// Components and why they do not serve, as text. Components with the same reason share one entry:
-/// the text of an MPI error has limited room.
+/// Components with their reasons, as text. Components with the same reason share one entry, as the
+/// text of an MPI error has limited room.
 #[must_use]
 pub fn reasons<W: AsRef<str>>(why: &[(Component, W)]) -> String {
     let mut all: Vec<(&str, String)> = Vec::new();
@@ -340,8 +337,8 @@ pub fn reasons<W: AsRef<str>>(why: &[(Component, W)]) -> String {
     each.join("; ")
 }
 
-/// The bytes of the segments into which the component smp cuts a call of this algorithm; `None`:
-/// the call is not cut.
+/// The bytes of the segments of the component smp for a call of this algorithm; `None`: the call is
+/// not cut into segments.
 #[must_use]
 pub fn smp_segment(
     components: &Components,
@@ -353,8 +350,7 @@ pub fn smp_segment(
         (0, Setup::Dedicated) => {
             segment_bytes(facts.collective, nodes, facts.bytes, facts.commutative)
         }
-        // With more ranks than processors, a rank would be scheduled for little more than one
-        // segment.
+        // A rank on a shared processor would be scheduled for little more than one segment.
         (0, Setup::Oversubscribed) => 0,
         (said, _) => said,
     };
@@ -362,8 +358,8 @@ pub fn smp_segment(
     (segment > 0 && facts.bytes > segment && can_cut).then_some(segment)
 }
 
-/// Why the component smp chose its algorithm; `segment`: the bytes of a segment, if the call is
-/// cut.
+/// The reason of the component smp for its algorithm. `segment`: the bytes of a segment, if the
+/// call has segments.
 #[must_use]
 pub fn smp_reason(nodes: &Nodes, segment: Option<usize>) -> String {
     match segment {
@@ -372,7 +368,7 @@ pub fn smp_reason(nodes: &Nodes, segment: Option<usize>) -> String {
     }
 }
 
-/// The algorithm of the components basic and base, whose call keeps rank order
+/// The algorithm of the components basic and base. The call then keeps rank order
 /// ([`Call::in_rank_order`](oxmpi_plan::Call::in_rank_order)).
 #[must_use]
 pub fn basic(
@@ -435,11 +431,12 @@ pub fn basic(
 }
 
 impl Components {
-    /// Whether the parameters leave the choice of components at its default: shared memory then
-    /// serves the calls that it can and the fixed rules the others, and no stack is searched.
+    /// Whether the parameters leave the choice of components at its default. Then shared memory
+    /// serves the calls that it can, the fixed decisions serve the others, and no stack is
+    /// searched.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        // The priority of ftagree does not count: it serves no collectives.
+        // Without the priority of ftagree, which serves no collectives.
         let mut priorities = Components::default().priorities;
         priorities[Component::Ftagree as usize] = self.priority(Component::Ftagree);
         self.selected.with(Component::Ftagree) == ComponentSet::ALL

@@ -1,4 +1,4 @@
-//! Writes rules as a file, for tuners and converters.
+//! Writes rules files, for tuners and converters.
 
 use crate::collectives::TUNABLE;
 use crate::json::VERSION;
@@ -6,7 +6,7 @@ use crate::rules::{CommRules, Distribution, Matching, MessageRule, Rules, SizeRa
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Why rules cannot be written in a form.
+/// The reason why rules cannot be written in a version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CannotWrite {
     #[error("{collective}: only a rules file in JSON can require a distribution of ranks")]
@@ -24,11 +24,11 @@ pub enum Version {
     Two,
 }
 
-/// A rule from a message size in bytes on; `None`: the fixed decisions.
+/// A rule for messages from this number of bytes on; `None`: the fixed decisions.
 type MessageStep = (u64, Option<MessageRule>);
 
 impl Rules {
-    /// The rules as a file of version 1 or 2. Rules with an upper end are written as steps.
+    /// The rules as a file of version 1 or 2. Ranges with an upper end become steps.
     pub fn to_classic(&self, version: Version) -> Result<String, CannotWrite> {
         let written = self.collectives.iter().filter(|rules| !rules.is_empty()).count();
         let mut out = String::new();
@@ -96,7 +96,7 @@ impl Rules {
         )
     }
 
-    /// The rules as steps: from a number of ranks on, from a number of bytes on.
+    /// The rules as steps, each from a number of ranks on, with steps from a number of bytes on.
     fn comm_steps(&self, rules: &[CommRules]) -> Vec<(u64, Vec<MessageStep>)> {
         let edges = edges(rules.iter().map(|rules| rules.ranks));
         let step = |ranks| {
@@ -118,7 +118,7 @@ impl Rules {
             .collect()
     }
 
-    /// The steps as ranges that do not overlap.
+    /// The rules as ranges that do not overlap.
     fn comm_ranges(&self, rules: &[CommRules]) -> Vec<CommRules> {
         let steps = self.comm_steps(rules);
         let end = |next: Option<u64>| next.map_or(u64::MAX, |next| next - 1);

@@ -1,5 +1,5 @@
-//! Fuzz tests of the parsers of rules files. OXMPI_FUZZ_SECONDS (default 1): the duration;
-//! OXMPI_FUZZ_SEED: replays one case.
+//! Fuzz tests of the parsers of rules files. OXMPI_FUZZ_SECONDS (default 1) is the duration;
+//! OXMPI_FUZZ_SEED replays one case.
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
 #[path = "../../wire/tests/support/random.rs"]
@@ -22,7 +22,7 @@ fn fuzz(case: impl Fn(&mut Random)) {
     seeds::each_seed(|seed| case(&mut Random(seed)));
 }
 
-/// An error has a position inside the file; rules can be searched, written, and parsed again.
+/// An error has a position in the file. Rules can be searched, written, and parsed again.
 fn check(bytes: &[u8]) {
     let read = match Rules::parse("f", bytes) {
         Ok(read) => read,

@@ -1,4 +1,4 @@
-//! Rules files: parsing, errors and warnings, and that written rules parse to the same rules.
+//! Rules files: parsing, errors and warnings, and parsing of written rules.
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
 use oxmpi_plan::Collective;
@@ -91,7 +91,6 @@ fn the_example_of_the_guide_parses() {
     assert_eq!(alltoall(64, 512_000), Some(("pairwise", 0, 0, Some(64))));
     assert_eq!(alltoall(1000, 196_608_001), Some(("pairwise", 0, 0, Some(8))));
     assert_eq!(alltoall(64, 2_621_440_000), None);
-    // The rules are for 64 ranks and more.
     assert_eq!(alltoall(63, 512_000), None);
     assert_eq!(find(&read.rules, Collective::Allgather, 64, 512_000), None);
     let (_, rule) = read.rules.find(Collective::Alltoall, 64, Distribution::Any, 512_000).unwrap();

@@ -1,4 +1,4 @@
-//! A message by its protocol, eager or rendezvous: the handling when it is matched, unexpected or
+//! A message by its protocol, eager or rendezvous: its handling when it is matched, unexpected or
 //! early.
 
 use super::{LaneState, Spare, Todo};
@@ -14,7 +14,7 @@ pub(super) trait Arrival {
     fn early(self, spare: &mut Spare) -> EarlyKind;
     /// The sender's request, if the sender waits for the match.
     fn waiting(&self) -> Option<u64>;
-    /// Whether parts of the body are on their way.
+    /// Whether later parts of the body are under way.
     fn more_comes(&self) -> bool;
     /// In bytes.
     fn length(&self) -> u64;

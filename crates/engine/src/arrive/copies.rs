@@ -1,16 +1,15 @@
-//! Memory for private copies of sends, whose programs reuse their buffers before the messages have
-//! left.
+//! Memory for private copies of sends whose programs reuse their buffers early.
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 
-/// Blocks of memory that are used again when no send needs them: new memory costs more than the
-/// copy, as the kernel clears its pages.
+/// Blocks that no send needs any more. New memory would cost more than the copy, as the kernel
+/// clears its pages.
 #[derive(Debug, Default)]
 pub(crate) struct Copies(Vec<Owned<u8>>);
 
 impl Copies {
-    /// The count of blocks that are kept, and the longest length, in bytes.
+    /// The number of cached blocks, and the length in bytes of the longest one.
     const MOST: usize = 16;
     const LONGEST: usize = 256 << 10;
 

@@ -7,7 +7,6 @@ use crate::peer::BodyTarget;
 use crate::request::{Completion, Fault, RequestId};
 
 impl LaneState {
-    /// Completes all operations that depend on a lost process.
     pub(crate) fn lose(&mut self, process: u32) {
         let peer = self.peer(process);
         if std::mem::replace(&mut peer.lost, true) {
@@ -23,7 +22,7 @@ impl LaneState {
         self.alarm = true;
         self.requests.note_news();
         self.notes.push(Note::PeerLost { process });
-        // Receives from MPI_ANY_SOURCE fail only when they are queried: until then they stay
+        // Receives from MPI_ANY_SOURCE fail only when they are queried. Until then they stay
         // posted, so that no later receive gets their message.
         let concerned = self.requests.active(|_, peer| peer == Some(process));
         for request in concerned {
@@ -59,7 +58,7 @@ impl LaneState {
         self.requests.note_news();
     }
 
-    /// The lost member because of which a receive from MPI_ANY_SOURCE may never complete.
+    /// The lost process because of which a receive from MPI_ANY_SOURCE may never complete.
     pub(crate) fn hopeless(&self, request: RequestId) -> Option<u32> {
         if self.lost.is_empty() {
             return None;
@@ -68,8 +67,8 @@ impl LaneState {
         self.lost_member(context)
     }
 
-    /// A member of a context's team that is lost and not acknowledged: receives from MPI_ANY_SOURCE
-    /// fail there.
+    /// A member of a context's team that is lost and not acknowledged, so that receives from
+    /// MPI_ANY_SOURCE fail there.
     pub(crate) fn lost_member(&self, context: u32) -> Option<u32> {
         if self.lost.is_empty() {
             return None;

@@ -2,7 +2,7 @@
 
 use oxmpi_sys::bytes::Bytes;
 
-/// Vectors whose memory is used again, so that an unexpected message costs no allocation.
+/// Vectors whose memory is reused, so that an unexpected message costs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Vec<Vec<u8>>);
 
@@ -10,7 +10,6 @@ impl Spare {
     const MOST: usize = 64;
     const LONGEST: usize = 4096;
 
-    /// A vector with the first bytes of a message of `total` bytes.
     pub(super) fn collect(&mut self, first: Bytes<'_>, total: usize) -> Vec<u8> {
         let mut data = self.0.pop().unwrap_or_default();
         data.reserve_exact(total);
@@ -35,7 +34,6 @@ impl Spare {
 mod tests {
     use super::*;
 
-    /// Otherwise `collect` would take vectors without memory and allocate.
     #[test]
     fn vectors_without_memory_are_not_kept() {
         let mut spare = Spare::default();

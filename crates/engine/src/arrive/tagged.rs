@@ -1,5 +1,5 @@
-//! The results of receives in the network, and messages in frames that such a receive may take
-//! (rules in `lane/tagged.rs`).
+//! The results of receives in the network, and messages in frames for such receives (rules in
+//! `lane/tagged.rs`).
 
 use super::{LaneState, Todo};
 use crate::matching::Contest;
@@ -9,14 +9,13 @@ use crate::request::{Completion, Posting, RequestId};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hold {
     No,
-    /// It has to wait behind a contested message.
+    /// The message waits behind a contested one.
     Behind,
-    /// Its receive is posted in the network.
+    /// The message waits for this receive, which is posted in the network.
     For(RequestId),
 }
 
 impl LaneState {
-    /// Whether a message has to wait for the network before it is matched.
     pub(crate) fn hold(&mut self, index: u32, from: u32, tag: i32) -> Hold {
         let Some(own) = self.contexts.get(index) else { return Hold::No };
         if own.contested.is_some() {
@@ -26,7 +25,7 @@ impl LaneState {
         let Some(work) = self.requests.receive_mut(request) else { return Hold::No };
         match work.posting {
             Posting::Here => Hold::No,
-            // The receive is not yet posted in the network, and need not be any more.
+            // The receive is not yet posted in the network, and now stays here.
             Posting::Waiting => {
                 work.posting = Posting::Here;
                 Hold::No
@@ -37,7 +36,6 @@ impl LaneState {
         }
     }
 
-    /// Contests a receive that is in the network for the message `key` of a context.
     pub(crate) fn contest(&mut self, index: u32, key: u32, receive: RequestId) {
         let Some(own) = self.contexts.get_mut(index) else { return };
         own.contested = Some(Contest { receive, key, withdrawal: None });
@@ -49,7 +47,6 @@ impl LaneState {
         }
     }
 
-    /// Matches the messages that waited for the end of a contested receive.
     pub(crate) fn end_contest(&mut self, index: u32, receive: RequestId) {
         let Some(own) = self.contexts.get_mut(index) else { return };
         let Some(contest) = own.contested.take_if(|contest| contest.receive == receive) else {
@@ -59,8 +56,8 @@ impl LaneState {
         if let Some(withdrawal) = contest.withdrawal {
             self.drop_withdrawn(index, withdrawal);
         }
-        // Receives of messages from a lost process that were posted during the contest and got
-        // none.
+        // Fails receives from a lost process that were posted during the contest and got no
+        // message.
         for peer in self.lost.clone() {
             for request in
                 self.requests.active(|context, from| context == index && from == Some(peer))
@@ -115,7 +112,6 @@ impl LaneState {
         let Some(work) =
             self.requests.receive_mut(request).filter(|work| work.posting != Posting::Here)
         else {
-            // The receive was withdrawn meanwhile.
             return;
         };
         work.posting = Posting::Here;

@@ -1,4 +1,4 @@
-//! Messages that their senders cancel: they are dropped if no receive has matched them.
+//! Messages that their senders cancel. They are dropped if no receive has matched them.
 
 use super::{LaneState, Todo};
 use crate::matching::{UnexpectedData, Withdrawal};
@@ -6,17 +6,17 @@ use crate::peer::BodyTarget;
 use crate::request::{Completion, Phase, RequestId};
 use oxmpi_wire::Frame;
 
-/// The most messages to one peer that can be under way (the fabric's first promise), and so the
-/// most withdrawals ahead of their messages.
+/// The most messages from one peer under way (the fabric's first promise), and so the most
+/// withdrawals that arrive before their messages.
 const UNDER_WAY: usize = 127;
 
 impl LaneState {
-    /// Another process withdraws the message of `request`, its message number `number` (modulo
-    /// 2^32).
+    /// Another process withdraws the message of `request`, whose message number modulo 2^32 is
+    /// `number`.
     pub(super) fn drop_message(&mut self, from: u32, request: u64, number: u64) {
         let peer = self.peer(from);
         if (number as u32).wrapping_sub(peer.expected as u32) <= UNDER_WAY as u32 {
-            // The message is still to come: it will be dropped when it is next.
+            // The message has not arrived: it will be dropped when it is the expected one.
             if peer.withdrawn.len() < UNDER_WAY && !peer.withdrawn.contains(&request) {
                 peer.withdrawn.push(request);
             } else {
@@ -29,8 +29,8 @@ impl LaneState {
 
     pub(super) fn drop_unexpected(&mut self, from: u32, request: u64) {
         let Some((index, key)) = self.contexts.find_waiting(from, request) else {
-            // The message was matched, which is answered, or no receive could take it, of which the
-            // sender was notified if there was room.
+            // Either the message was matched, which another frame reports, or no receive could take
+            // it, which a notice has reported if there was room.
             let unsaid = &mut self.peer(from).unmatchable;
             if let Some(at) = unsaid.iter().position(|known| *known == request) {
                 unsaid.swap_remove(at);
@@ -41,7 +41,7 @@ impl LaneState {
         if let Some(own) = self.contexts.get_mut(index)
             && let Some(contest) = own.contested.as_mut().filter(|contest| contest.key == key)
         {
-            // The message is matched, unless the network gives its receive another one.
+            // The receive has the message, unless the network gives it another one.
             contest.withdrawal = Some(Withdrawal::Of(from, request));
             return;
         }
@@ -73,7 +73,6 @@ impl LaneState {
         own.unexpected.remove(key).is_some()
     }
 
-    /// Drops a message withdrawn during a contest, if it is still unmatched.
     pub(super) fn drop_withdrawn(&mut self, index: u32, withdrawal: Withdrawal) {
         match withdrawal {
             Withdrawal::Of(from, request)
@@ -99,12 +98,12 @@ impl LaneState {
     }
 
     /// Notifies the sender of a message whose communicator was freed here, as it may cancel the
-    /// send. (The sender may have finalised and take no more frames.)
+    /// send.
     pub(crate) fn drop_unmatchable(&mut self, from: u32, request: u64) {
         self.todo.push_back(Todo::NotifyUnmatchable { to: from, request });
     }
 
-    /// Ends the withdrawn sends to a peer that has left and so has dropped their messages.
+    /// Ends the withdrawn sends to a peer that has left, and so has dropped their messages.
     pub(super) fn end_withdrawn(&mut self, peer: u32) {
         for request in self.requests.active(|_, to| to == Some(peer)) {
             if self

@@ -2,12 +2,12 @@
 //!
 //! A receive leaves the posted receives. A send that has not left leaves the backlog. For a send
 //! that has left and whose completion needs a frame of its receiver, the lane requests the receiver
-//! to drop the message ([`Frame::Withdraw`]). The receiver drops an unmatched message and answers
-//! [`Frame::Withdrawn`]; otherwise the match is answered as always. So exactly one of the two
-//! answers ends the send, and no receive gets a dropped message. A receiver that has left MPI drops
-//! all messages and may not answer ([`oxmpi_fabric::Membership::has_left`],
-//! [`FrameSink::left`](oxmpi_fabric::FrameSink::left)). All other sends do not depend on their
-//! receiver, and go on.
+//! to drop the message ([`Frame::Withdraw`]). If the message is unmatched, the receiver drops it
+//! and answers [`Frame::Withdrawn`]; otherwise it answers as for any match. So exactly one of the
+//! two answers ends the send, and no receive gets a dropped message. A receiver that has left MPI
+//! drops all messages and may not answer ([`oxmpi_fabric::Membership::has_left`],
+//! [`FrameSink::left`](oxmpi_fabric::FrameSink::left)). Other sends do not depend on their receiver
+//! and continue.
 
 use super::{LAST_POLLS, Lane};
 use crate::arrive::Todo;
@@ -18,11 +18,11 @@ use oxmpi_wire::Frame;
 
 impl<F: Fabric> Lane<F> {
     /// Cancels a receive or send that is not matched. Returns whether it is already complete as
-    /// cancelled. A send that its receiver has to drop completes when the answer arrives, cancelled
-    /// or not.
+    /// cancelled. A send that its receiver has to drop completes when the answer arrives, as
+    /// cancelled or as matched.
     pub fn cancel(&mut self, request: RequestId) -> bool {
         if let Some(parts) = self.parts(request) {
-            // Only persistent requests can be cancelled: of a pair, one half would stay.
+            // Of pairs only persistent ones can be cancelled: of another pair one half would stay.
             return match parts {
                 [Some(part), None] if self.state.requests.persistent_mut(request).is_some() => {
                     self.cancel(part)
@@ -41,7 +41,8 @@ impl<F: Fabric> Lane<F> {
         is_over
     }
 
-    /// Takes back a send that has not left (`true`), or requests its receiver to drop the message.
+    /// Takes back a send that has not left (`true`), or requests that its receiver drop the
+    /// message.
     fn take_back(&mut self, request: RequestId) -> bool {
         let me = self.state.me;
         let Some(work) = self.state.requests.send_mut(request) else { return false };
@@ -77,8 +78,8 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Sends a late frame about a withdrawn or the last message. A process that has left makes no
-    /// room, and does not need the frame.
+    /// Sends a frame about a withdrawn or the last message. A process that has left needs no such
+    /// frame, and makes no room for it.
     pub(super) fn offer_late(&mut self, to: u32, frame: Frame) -> Result<Sent, Fault> {
         let sent = self.offer(to, frame, Body::NONE, 0)?;
         if sent == Sent::Full && !self.fabric.has_left(to) {
@@ -90,8 +91,8 @@ impl<F: Fabric> Lane<F> {
         Ok(Sent::Done)
     }
 
-    /// Ends the withdrawals of a peer that has left: it does not answer a [`Frame::Withdraw`] that
-    /// it has not read.
+    /// Ends the withdrawals of a peer that has left, which does not answer a [`Frame::Withdraw`]
+    /// that it has not read.
     pub(super) fn check_left(&mut self, peer: u32) {
         if !self.fabric.has_left(peer) {
             return;
@@ -99,7 +100,7 @@ impl<F: Fabric> Lane<F> {
         // The peer may have matched the message and answered before it left.
         let _ = (0..LAST_POLLS).find(|_| !self.fabric.poll(&mut self.state));
         self.state.left(peer);
-        // The network takes no more of the message.
+        // The network takes no more of these messages.
         for request in self.state.requests.active(|_, to| to == Some(peer)) {
             let work =
                 self.state.requests.send_mut(request).filter(|work| work.phase == Phase::Dropped);

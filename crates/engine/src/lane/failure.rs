@@ -1,9 +1,8 @@
-//! Failed processes and revoked communicators: the operations for programs that continue after a
-//! failure.
+//! Failed processes and revoked communicators, for programs that continue after a failure.
 //!
 //! A *notice* is a message about a communicator itself. It travels in the collective context, in
-//! the order of all messages, even if the context was revoked. No receive takes it; the owner of
-//! the lane does, by [`Lane::take_notice`]. The lane does not interpret its text.
+//! the order of all messages, even if the context was revoked. No receive takes it, only the owner
+//! of the lane by [`Lane::take_notice`]. The lane does not interpret its text.
 
 use super::Lane;
 use crate::matching::{NOTICE_TAG, UnexpectedData, is_notice};
@@ -41,7 +40,7 @@ impl<F: Fabric> Lane<F> {
         self.state.lost.iter().copied().find(|process| team.map.rank(*process).is_some())
     }
 
-    /// Acknowledges the first `count` failed members of a context's team: they no longer end
+    /// Acknowledges the first `count` failed members of a context's team, which then no longer end
     /// receives from MPI_ANY_SOURCE.
     pub fn acknowledge(&mut self, context: u32, count: usize) {
         if let Some(own) = self.state.contexts.get_mut(context) {
@@ -49,13 +48,13 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// The count of acknowledged failed members of a context's team.
+    /// The number of acknowledged failed members of a context's team.
     pub fn acknowledged(&self, context: u32) -> usize {
         self.state.contexts.get(context).map_or(0, |own| own.acknowledged)
     }
 
-    /// Sends a notice to a process in a team's collective context; a notice to a failed process is
-    /// dropped. A notice is eager at any length, as its receiver may make no progress.
+    /// Sends a notice to a process in a team's collective context, or drops it if the process has
+    /// failed. A notice is eager at any length, as its receiver may make no progress.
     pub fn send_notice(&mut self, context: u32, to: u32, text: Vec<u8>) {
         let text = Owned::new(text);
         if let Ok(Started::Pending(request)) =
@@ -65,7 +64,7 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Takes a notice that has arrived; notices of one process come in order.
+    /// Takes a notice that has arrived. Notices of one process come in order.
     pub fn take_notice(&mut self) -> Option<TeamNotice> {
         for _ in 0..self.state.notices.len() {
             let index = self.state.notices.pop_front()?;
@@ -78,12 +77,11 @@ impl<F: Fabric> Lane<F> {
                     data.clone()
                 }
                 Some(UnexpectedData::Eager { sync: None, .. }) => {
-                    // The rest of the notice is on its way.
                     self.state.notices.push_back(index);
                     self.state.alarm = true;
                     continue;
                 }
-                // This library sends no such notice.
+                // A notice that this library never sends.
                 _ => {
                     self.state.nonsense += 1;
                     context.unexpected.remove(key);
@@ -123,9 +121,9 @@ impl<F: Fabric> Lane<F> {
         self.state.contexts.get(context).is_some_and(|own| own.revoked)
     }
 
-    /// Revokes the pair of contexts `id`, which need not be open yet in this process. All active
-    /// and new operations there fail with [`Fault::Revoked`]; only notices pass. Returns `false` if
-    /// the pair was revoked before.
+    /// Revokes the pair of contexts `id`, which need not be open in this process. All active and
+    /// new operations there fail with [`Fault::Revoked`]; only notices pass. `false`: the pair was
+    /// revoked before.
     pub fn revoke(&mut self, id: ContextId) -> bool {
         let [point_to_point, collective] = self.adopt_pair(id);
         let partitioned = self.state.contexts.index_of(id.partitioned()).unwrap_or(point_to_point);
@@ -147,7 +145,7 @@ impl<F: Fabric> Lane<F> {
         true
     }
 
-    /// Whether a request cannot go on in a revoked context. Compound requests fail by their parts.
+    /// Whether a request fails in a revoked context. A compound request fails by its parts.
     fn is_barred(&mut self, request: RequestId) -> bool {
         let requests = &mut self.state.requests;
         requests.receive_mut(request).is_some()

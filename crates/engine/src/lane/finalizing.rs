@@ -1,21 +1,20 @@
-//! Receives whose requests were freed, when their process finalises (MPI-5.0 sections 3.7.3 and
+//! Receives whose requests were freed before their process finalises (MPI-5.0 sections 3.7.3 and
 //! 11.2.2).
 //!
 //! 1. Such a receive is active until its message is in the buffer, or until no process is left that
 //!    could send the message: the source, or any process of the communicator.
 //! 2. A process that finalises with such receives sends [`Frame::AskLast`] to each possible sender.
-//!    The sender answers [`Frame::Last`] when it finalises itself and all its messages have left;
-//!    later, in another session, at once. The answer contains the number of messages that the
-//!    sender had sent: when this number of messages has arrived, none is missing.
+//!    The sender answers [`Frame::Last`] when it finalises and all its messages have left; if it
+//!    has finalised, it answers at once in a later session. The answer has the number of messages
+//!    that the sender has sent: when all of these have arrived, none is missing.
 //! 3. [`Frame::AskLast`] may arrive before the process has created the communicator, in a session
 //!    that has not begun. The answer then waits.
-//! 4. A process that has finalised makes no progress before its program ends; then it answers
-//!    everything. It does not read frames that arrive afterwards, so the requesting process also
-//!    checks whether a sender has ended, or for the context of the world, whether the sender has
-//!    left.
+//! 4. A process that has finalised makes no progress until its program ends; then it answers
+//!    everything. It does not read later frames, so the requesting process also checks whether a
+//!    sender has ended, or, in the context of the world, has left.
 //! 5. A receive without a possible sender is abandoned.
 //!
-//! No process waits for the arrival of these frames.
+//! No process waits for these frames.
 
 use super::Lane;
 use crate::arrive::LaneState;
@@ -28,8 +27,8 @@ use std::collections::hash_map::Entry;
 
 impl<F: Fabric> Lane<F> {
     /// Whether all receives whose requests were freed have ended. Call this when everything was
-    /// sent ([`Lane::is_drained`]) and no further message will be sent until [`Lane::resume`]:
-    /// requesting peers are notified of that.
+    /// sent ([`Lane::is_drained`]) and nothing more will be sent until [`Lane::resume`]: peers that
+    /// have requested it are notified.
     pub fn are_receives_over(&mut self) -> bool {
         self.state.has_sent_all = true;
         self.answer_last_requests();
@@ -42,7 +41,7 @@ impl<F: Fabric> Lane<F> {
             is_one_in_vain |= self.is_in_vain(receive);
         }
         if is_one_in_vain {
-            // The message may have arrived and still lie in the fabric.
+            // The message may have arrived in the fabric.
             self.look_last();
             for receive in self.freed_receives() {
                 if receive.is_posted && self.is_in_vain(&receive) {
@@ -53,12 +52,12 @@ impl<F: Fabric> Lane<F> {
         self.freed_receives().is_empty() && self.is_drained()
     }
 
-    /// The events for which receives wait whose requests were freed.
+    /// The events for which the receives wait whose requests were freed.
     pub fn outlook_of_freed_receives(&self) -> Vec<Outlook> {
         self.freed_receives().iter().flat_map(|receive| self.outlook(receive.request)).collect()
     }
 
-    /// Allows the process to send again, in contexts that it opens from now on.
+    /// Allows the process to send again, in contexts that it opens later.
     pub fn resume(&mut self) {
         if std::mem::take(&mut self.state.has_sent_all) {
             let own = self.state.contexts.iter_mut().filter(|context| context.team.is_some());
@@ -67,7 +66,7 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Takes in everything that has arrived and answers for the last time: the program ends.
+    /// Takes in everything that has arrived and answers for the last time, when the program ends.
     pub fn end(&mut self) {
         self.state.ends = true;
         self.look_last();
@@ -98,7 +97,7 @@ impl<F: Fabric> Lane<F> {
         freed
     }
 
-    /// Whether no possible sender of a receive is left. Queries each sender.
+    /// Whether no possible sender of a receive is left. Requests an answer from each sender.
     fn is_in_vain(&mut self, receive: &FreedReceive) -> bool {
         let Some(team) = self.team_of(receive.context) else { return true };
         let senders = receive.from.map_or_else(|| team.map.processes(), |from| vec![from]);
@@ -106,7 +105,8 @@ impl<F: Fabric> Lane<F> {
         senders.into_iter().filter(|sender| !self.has_sent_last(*sender, at)).count() == 0
     }
 
-    /// Whether all messages of a process in a context have arrived. Queries the process.
+    /// Whether all messages of a process in a context have arrived. Requests an answer from the
+    /// process.
     fn has_sent_last(&mut self, process: u32, (context, id): (u32, ContextId)) -> bool {
         if process == self.state.me {
             return true;

@@ -1,39 +1,38 @@
 //! Private copies of standard sends that would wait for their receivers.
 //!
-//! A standard send of up to [`Fabric::standard_limit`] bytes does not depend on its receiver
-//! (MPI-5.0 section 3.4 allows the library to wait, but programs rely on this). Such a message is
-//! announced by its address, so that the receiver can copy it alone. When the process is about to
-//! wait, the lane copies each such message to its own memory (it *keeps* the message), and the send
-//! is complete for the program. While a call also waits for a message, which copies of its sends do
-//! not bring nearer, the lane copies only sends from buffers in several pieces
-//! ([`CopiedSends::InPieces`]): so each of the two messages of an exchange is copied once. The
-//! receiver may be about to read a message: one compare-exchange decides
-//! ([`oxmpi_shm::announcement`]). Only messages that the receiver can get without the sender are
-//! kept, as the sender may make no progress for long; a message that found no room in ring or pool
-//! stays in the backlog.
+//! A standard send of up to [`Fabric::standard_limit`] bytes does not depend on its receiver:
+//! MPI-5.0 section 3.4 allows the library to wait, but programs rely on this. Such a message is
+//! announced by its address, so that the receiver can copy it. Before the process waits, the lane
+//! copies each such message to its own memory (it *keeps* the message), and the send is complete
+//! for the program. If the awaited call also waits for a message, which copies do not bring nearer,
+//! the lane copies only sends from buffers in several pieces ([`CopiedSends::InPieces`]); so each
+//! of the two messages of an exchange is copied once. If the receiver is about to read the message,
+//! one compare-exchange decides ([`oxmpi_shm::announcement`]). Only messages that the receiver can
+//! get without the sender are kept, as the sender may make no progress for long. A message that
+//! found no room in ring or pool stays in the backlog.
 
 use super::Lane;
 use crate::compound::Standing;
 use crate::request::{Mode, Mover, Outstanding, Phase, RequestId, Work};
 use oxmpi_fabric::Fabric;
 
-/// Bytes of all private copies together. Above this, sends wait: otherwise a program that sends
-/// without end to a process without receives would use all memory.
+/// Bytes of all private copies together. Above this limit sends wait: otherwise a program that
+/// sends without end to a process without receives would use all memory.
 const MOST_KEPT: usize = 64 << 20;
 
 /// The sends of which a process makes private copies before it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopiedSends {
-    /// All sends: the process may wait for one of them.
+    /// The process may wait for one of the sends.
     All,
     /// Only sends from buffers in several pieces, which no receiver can read by itself. The process
-    /// waits for a message, and copies of the other sends would not end that wait.
+    /// waits for a message, and copies of other sends would not end that wait.
     InPieces,
 }
 
 impl<F: Fabric> Lane<F> {
     pub(super) fn may_keep(&mut self, context: u32, to: u32, mode: Mode, len: usize) -> bool {
-        // The receivers of collective messages are on their way.
+        // The receivers of collective messages come without a copy.
         let is_users = |id: oxmpi_wire::ContextId| !id.is_collective();
         matches!(mode, Mode::Standard | Mode::Ready)
             && len <= self.fabric.standard_limit(to)
@@ -68,9 +67,8 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Keeps the sends of `copied` that would wait for their receivers, because a peer for which
-    /// this process is about to wait may itself wait for one of them. Returns whether any send was
-    /// kept.
+    /// Keeps the sends of `copied` that would wait for their receivers. A peer for which this
+    /// process is about to wait may itself wait for one of them. Returns whether any send was kept.
     pub fn keep_sends(&mut self, copied: CopiedSends) -> bool {
         if self.keepable.is_empty() {
             return false;
@@ -88,7 +86,7 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// Keeps a send if its receiver has not begun to read it. Returns whether to try again later:
-    /// the send is not announced yet, `copied` leaves it out, or [`MOST_KEPT`] bytes are kept.
+    /// the send is not announced yet, `copied` excludes it, or [`MOST_KEPT`] bytes are kept.
     fn keep(&mut self, request: RequestId, copied: CopiedSends) -> bool {
         let kept_bytes = self.state.requests.kept_bytes();
         let Some(work) = self.state.requests.send_mut(request) else { return false };

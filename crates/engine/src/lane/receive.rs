@@ -17,9 +17,9 @@ use oxmpi_wire::{Announced, Frame, Tags};
 
 impl<F: Fabric> Lane<F> {
     /// Receives a short message from a rank of a context's team directly from the ring, without a
-    /// request. This path is open only if no receive is posted in the context, which would be
-    /// older, and no early message of the peer waits. If the context has unexpected messages, the
-    /// function receives one of those, of any length.
+    /// request. No receive may be posted in the context, which would be older, and no early message
+    /// of the peer may wait. If the context has unexpected messages, the function receives one of
+    /// them, of any length.
     #[inline(always)]
     pub fn try_receive(
         &mut self,
@@ -47,7 +47,6 @@ impl<F: Fabric> Lane<F> {
         Some(Received { source, tag, bytes: len as u64 })
     }
 
-    /// As [`Lane::try_receive`] in a context with posted receives or unexpected messages.
     #[inline(never)]
     fn try_receive_unexpected(
         &mut self,
@@ -56,7 +55,7 @@ impl<F: Fabric> Lane<F> {
         tags: Tags,
         into: BytesMut<'_>,
     ) -> Option<Received> {
-        // The full path records matches for tools. An unknown process would count as any process.
+        // The full path records matches for tools. `UNKNOWN` would be read as any process.
         const _: () = assert!(UNKNOWN == ANYBODY);
         if self.state.notes.is_wanted() || from == UNKNOWN {
             return None;
@@ -64,15 +63,15 @@ impl<F: Fabric> Lane<F> {
         self.receive_unexpected_now(context, (from, source), tags, into)
     }
 
-    /// The process of a rank of a context's team, if noted by [`Lane::note_route`].
+    /// The process of a rank of a context's team, if [`Lane::note_route`] has noted it.
     #[inline(always)]
     pub fn process_of(&self, context: u32, rank: i32) -> Option<u32> {
         let process = self.state.contexts.with_routes(context)?.route(rank)?.process;
         (process != UNKNOWN).then_some(process)
     }
 
-    /// As [`Lane::try_receive`] from a process and with one tag; also takes the first unexpected
-    /// message. `false`: this path cannot serve the receive, and nothing happened; use
+    /// As [`Lane::try_receive`], from a process, for one tag, and also in a context with unexpected
+    /// messages. `false`: this path cannot serve the receive, and nothing happened; use
     /// [`Lane::start_receive`].
     pub fn receive_short_in(
         &mut self,
@@ -113,7 +112,7 @@ impl<F: Fabric> Lane<F> {
         true
     }
 
-    /// As [`Lane::try_receive`] from a process, for eager messages of any length, unexpected ones
+    /// As [`Lane::try_receive`], from a process, for eager messages of any length, unexpected ones
     /// included.
     pub fn receive_now(
         &mut self,
@@ -164,8 +163,8 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// Receives the first unexpected message that fits, if no receive is posted in the context, the
-    /// message is whole and its sender waits for no answer. `None`: this path cannot serve the
-    /// receive, and nothing happened.
+    /// message is whole, and its sender does not wait for the match. `None`: this path cannot serve
+    /// the receive, and nothing happened.
     #[inline(always)]
     pub fn receive_unexpected_now(
         &mut self,
@@ -178,7 +177,6 @@ impl<F: Fabric> Lane<F> {
         if !own.posted.is_empty() {
             return None;
         }
-        // Most often the oldest message fits, and is short.
         let Unexpected { from: sender, tag, content } = own.unexpected.first()?;
         if MatchPattern::plain(from, tags).fits(*sender, *tag)
             && let UnexpectedData::Short { len, data } = content
@@ -226,7 +224,6 @@ impl<F: Fabric> Lane<F> {
     pub fn receive_from_anybody_now(&mut self, context: u32, tags: Tags, into: &PlainBuf) -> Now {
         let LaneState { contexts, lost, notes, is_matching, .. } = &self.state;
         let Some(own) = contexts.get(context) else { return Now::NeverSo };
-        // The full path handles all of these.
         if *is_matching
             || own.revoked
             || !lost.is_empty()
@@ -245,10 +242,10 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// Starts to receive into contiguous memory, with one of `tags`, from process `from` whose rank
-    /// is `source`, or from [`ANYBODY`]. A `from` of `None` stands for the process
-    /// that [`Lane::note_route`] noted for `source`. A message that is there, and that no older
-    /// receive matches, is received at once. `None`: this path cannot serve the call, and nothing
-    /// happened; use [`Lane::start_receive`].
+    /// is `source`, or from [`ANYBODY`]. For a `from` of `None`, [`Lane::note_route`] must have
+    /// noted the process of `source`. A message that has arrived, and that no older receive
+    /// matches, is received at once. `None`: this path cannot serve the call, and nothing happened;
+    /// use [`Lane::start_receive`].
     #[inline(always)]
     pub fn receive_plain(
         &mut self,
@@ -274,7 +271,7 @@ impl<F: Fabric> Lane<F> {
             }
         };
         if !own.unexpected.is_empty() {
-            // This path refuses receives from MPI_ANY_SOURCE: the full path finds their source.
+            // The full path is for receives from MPI_ANY_SOURCE, whose source it finds.
             let received =
                 self.try_receive_unexpected(context, (from, source), tags, into.bytes_mut())?;
             return Some(StartedReceive::Taken(self.state.requests.insert_good(received)));
@@ -299,11 +296,8 @@ impl<F: Fabric> Lane<F> {
         Some(StartedReceive::Waits(request))
     }
 
-    /// Starts to receive into `buffer`.
-    ///
-    /// # Errors
-    ///
-    /// If the context was revoked; if the source is lost and no message of it is waiting.
+    /// Starts to receive into `buffer`. Fails if the context was revoked, or if the source is lost
+    /// and none of its messages waits.
     pub fn start_receive(
         &mut self,
         context: u32,
@@ -368,7 +362,7 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// Takes the message that a receive would get out of its context (matched probe, MPI-5.0
-    /// section 3.8.2): no other receive can get it. The request stands for the message until
+    /// section 3.8.2), so that no other receive gets it. The request stands for the message until
     /// [`Lane::receive_message`]. Fails as [`Lane::probe`] does.
     pub fn take_message(
         &mut self,
@@ -399,8 +393,8 @@ impl<F: Fabric> Lane<F> {
         Ok(Some((request, found)))
     }
 
-    /// Receives a message that [`Lane::take_message`] took (MPI-5.0 section 3.8.3). `None`: there
-    /// is no such message (any more).
+    /// Receives a message of [`Lane::take_message`] (MPI-5.0 section 3.8.3). `None`: the message
+    /// does not exist.
     pub fn receive_message(&mut self, message: RequestId, buffer: UserBuf) -> Option<Started> {
         let MatchedMessage { context, message: matched } =
             self.state.requests.take_message(message)?;
@@ -422,7 +416,7 @@ impl<F: Fabric> Lane<F> {
         })
     }
 
-    /// The unexpected message that a receive would get; unknown while a receive is contested.
+    /// The unexpected message that a receive would get; none while a receive is contested.
     fn waiting_here(&mut self, context: u32, source: MatchSource, tag: TagMatch) -> Option<u32> {
         let own = self.state.contexts.get_mut(context)?;
         if own.contested.is_some() {
@@ -431,12 +425,9 @@ impl<F: Fabric> Lane<F> {
         own.find_unexpected(MatchPattern::new(source, tag))
     }
 
-    /// Finds the message that a receive would get: its source rank, tag and length.
-    ///
-    /// # Errors
-    ///
-    /// If the context was revoked; if a possible source is lost and no message waits; if the
-    /// message was lost with its sender.
+    /// Finds the message that a receive would get: its source rank, tag and length. Fails if the
+    /// context was revoked, if a possible source is lost and no message waits, or if the message
+    /// was lost with its sender.
     pub fn probe(
         &mut self,
         context: u32,
@@ -473,7 +464,7 @@ impl<F: Fabric> Lane<F> {
         let Fetch { receive, from, announced, wanted, begun } = fetch;
         let Announced { request, address, announcement, .. } = announced;
         if wanted <= begun {
-            // The data that came with the announcement have completed the receive.
+            // The data of the announcement have completed the receive.
             if begun == 0 {
                 self.state.finish_receive(receive);
             }
@@ -497,7 +488,7 @@ impl<F: Fabric> Lane<F> {
             if self.fabric.is_waiting(from) {
                 return self.pull(fetch);
             }
-            // The sender announced the message just now, and may be about to wait as this process
+            // The sender has just announced the message, and may be about to wait as this process
             // does.
             if self.fabric.waits_here() {
                 return self.pulled.push(PulledMessage {
@@ -517,7 +508,8 @@ impl<F: Fabric> Lane<F> {
         self.read_or_ask(fetch, at);
     }
 
-    /// Reads a claimed message at an address in the sender (0: unreadable), or pulls it.
+    /// Reads a claimed message at an address in the sender, or pulls it if the address is 0 (not
+    /// readable).
     fn read_or_ask(&mut self, fetch: Fetch, address: u64) {
         let Fetch { receive, from, announced: Announced { request, .. }, wanted, .. } = fetch;
         let Some(work) = self.state.requests.receive_mut(receive) else {
@@ -550,8 +542,8 @@ impl<F: Fabric> Lane<F> {
         );
     }
 
-    /// Continues messages whose senders transfer pieces while they wait in the library, and reads
-    /// the pieces that a sender does not transfer soon, as it may have lost its processor. `came`:
+    /// Continues messages whose senders send pieces while they wait in the library. Reads the
+    /// pieces that a sender does not send soon, as it may have lost its processor. `came`:
     /// something has arrived, perhaps a piece whose slot a sender waits for.
     pub(super) fn continue_pulled(&mut self, came: bool) {
         for mut pulled in std::mem::take(&mut self.pulled) {
@@ -618,7 +610,7 @@ impl<F: Fabric> Lane<F> {
             self.state.tally.read_bytes += rest as u64;
             if let Some(work) = self.state.requests.receive_mut(receive) {
                 work.stored += rest;
-                // Otherwise a piece is still on its way.
+                // Otherwise a piece is still under way.
                 if work.stored == work.expected {
                     self.state.finish_receive(receive);
                 }
@@ -631,8 +623,8 @@ impl<F: Fabric> Lane<F> {
         self.work();
     }
 
-    /// Reads `len` bytes of a message out of its sender's memory into a buffer of any layout, at
-    /// packed byte `start`.
+    /// Reads `len` bytes of a message out of its sender's memory, into a buffer of any layout, from
+    /// packed byte `start` on.
     fn read(
         &mut self,
         from: u32,
@@ -653,18 +645,18 @@ impl<F: Fabric> Lane<F> {
     }
 }
 
-/// Polls of a waiting receiver until it reads a message whose sender does not wait.
+/// Polls after which a waiting receiver reads a message whose sender does not wait.
 const POLLS_BEFORE_READ: u32 = 16;
-/// Polls without news until a receiver reads the rest of a message, some microseconds: longer than
-/// a copy of a piece into its slot takes, and much less than a wait spins, as a process that yields
-/// on a busy machine gets its processor back late.
+/// Polls without news after which a receiver reads the rest of a message. They take some
+/// microseconds: longer than a copy of a piece into its slot, and much less than a wait spins, as a
+/// process that yields on a busy machine gets its processor back late.
 const POLLS_BETWEEN_PIECES: u32 = 48;
 
-/// Bytes that are read before they are unpacked: they stay in the nearest caches meanwhile.
+/// Bytes that are read before they are unpacked. They stay in the nearest caches meanwhile.
 const UNPACKED_PART: usize = 64 << 10;
 
 impl LaneState {
-    /// Gives a message to a receive. Parts that are still on their way go to `body`.
+    /// Gives a message to a receive. The next parts that arrive are stored in `body`.
     pub(crate) fn give(&mut self, message: Unexpected, body: BodyTarget, receive: RequestId) {
         let Unexpected { from, tag, content } = message;
         let state = self;
@@ -725,7 +717,7 @@ impl LaneState {
         self.lost_source(context, source).map_or(Ok(()), |peer| Err(Fault::Lost { peer }))
     }
 
-    /// The failed process because of which no message of this source will arrive, if there is one.
+    /// The failed process because of which no message of this source will arrive, if any.
     fn lost_source(&self, context: u32, source: MatchSource) -> Option<u32> {
         match source {
             MatchSource::Any => self.lost_member(context),

@@ -20,8 +20,8 @@ const BYTES_IN_A_ROW: usize = 1 << 20;
 impl<F: Fabric> Lane<F> {
     /// Sends a contiguous message to a rank of a context's team on the fast path: its route is
     /// known ([`Lane::note_route`]), no older message waits, and the fabric has room. A message of
-    /// at most [`INLINE_MAX`] bytes goes by [`Fabric::send_short_now`]; for a longer message this
-    /// call also wakes the receiver.
+    /// at most [`INLINE_MAX`] bytes goes by [`Fabric::send_short_now`]; for a longer one this call
+    /// also wakes the receiver.
     #[inline(always)]
     pub fn try_send(&mut self, context: u32, dest: i32, tag: i32, bytes: Bytes<'_>) -> SentNow {
         let LaneState { peers, contexts, .. } = &mut self.state;
@@ -50,7 +50,7 @@ impl<F: Fabric> Lane<F> {
         sent
     }
 
-    /// As [`Lane::try_send`], for a short message by tag. The message has left when the returned
+    /// As [`Lane::try_send`], for a short message by tag, which has left when the returned
     /// operation is complete. `None`: nothing happened.
     #[inline]
     pub fn try_send_tagged(
@@ -60,7 +60,7 @@ impl<F: Fabric> Lane<F> {
         tag: i32,
         bytes: Bytes<'_>,
     ) -> Option<Started> {
-        // [`Lane::goes_by_tag`] is not needed: the network knows no peer whose messages go in
+        // No check by [`Lane::goes_by_tag`]: the network does not know peers whose messages go in
         // frames.
         let to = self.state.contexts.get(context)?.route(dest)?.process;
         self.send_tagged_now(context, to, tag, bytes)
@@ -72,8 +72,8 @@ impl<F: Fabric> Lane<F> {
         self.state.is_matching
     }
 
-    /// Records the process of a rank of a context's team, for [`Lane::try_send`] and the like.
-    /// Returns whether it was unknown.
+    /// Records the process of a rank of a context's team, for the fast paths. Returns whether it
+    /// was unknown.
     pub fn note_route(&mut self, context: u32, rank: u32, process: u32) -> bool {
         let by_tag = self.state.is_matching && self.goes_by_tag(context, process, 0);
         self.state
@@ -82,8 +82,8 @@ impl<F: Fabric> Lane<F> {
             .is_some_and(|own| own.note_route(context, rank, process, by_tag))
     }
 
-    /// Sends an eager message at once in a context in which the receiver's index is known, and
-    /// wakes the receiver. `false`: nothing happened; use [`Lane::start_send`].
+    /// Sends an eager message at once, in a context whose index in the receiver is known, and wakes
+    /// the receiver. `false`: nothing happened; use [`Lane::start_send`].
     pub fn send_now(&mut self, context: u32, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         let LaneState { peers, contexts, .. } = &mut self.state;
         let Some(Some(peer)) = peers.get_mut(to as usize) else { return false };
@@ -99,11 +99,8 @@ impl<F: Fabric> Lane<F> {
         true
     }
 
-    /// Starts to send `buffer` to process `to`.
-    ///
-    /// # Errors
-    ///
-    /// If the process is lost or cannot be reached, or the context was revoked.
+    /// Starts to send `buffer` to process `to`. Fails if the process is lost or cannot be reached,
+    /// or if the context was revoked.
     pub fn start_send(
         &mut self,
         context: u32,
@@ -136,7 +133,7 @@ impl<F: Fabric> Lane<F> {
             {
                 return Ok(Started::Complete(Completion::EMPTY));
             }
-            // The user may reuse the buffer when this returns.
+            // The program may reuse the buffer when this returns.
             buffer = self.state.copies.copy_of(&buffer);
         }
         let peer = self.state.peer(to);
@@ -144,9 +141,8 @@ impl<F: Fabric> Lane<F> {
             return Err(Fault::Lost { peer: to });
         }
         let free = !peer.listed;
-        // A copy that this process writes again and again goes by the pool: if the receiver had
-        // read it in place, each line would have to be fetched from the receiver's cache for the
-        // next write.
+        // A copy that this process writes again and again goes by the pool: if the receiver read it
+        // in place, the next write would have to fetch each line from the receiver's cache.
         let eager = match mode {
             Mode::Buffered => len <= self.fabric.eager_limit(to),
             _ => self.is_eager(context, to, tag, &buffer),
@@ -193,8 +189,8 @@ impl<F: Fabric> Lane<F> {
     /// leaves, if every fault can be reported by its request.
     #[cold]
     fn with_data_here(&self, buffer: UserBuf, mode: Mode, to: u32) -> Result<UserBuf, Fault> {
-        // Another part of the same memory may be on its way. Its failure must not be lost here,
-        // only where an operation is started again.
+        // Another part of the same memory may be under way. Its failure must not be lost here, only
+        // where an operation is started again.
         buffer.refresh();
         if buffer.is_read_ahead()
             && to != self.state.me
@@ -214,7 +210,7 @@ impl<F: Fabric> Lane<F> {
         self.flush(to);
     }
 
-    /// Whether a message leaves without a pull. A notice always does: its receiver may make no
+    /// Whether a message leaves without a pull. A notice always does, as its receiver may make no
     /// progress.
     #[inline]
     fn is_eager(&mut self, context: u32, to: u32, tag: i32, buffer: &UserBuf) -> bool {
@@ -268,7 +264,7 @@ impl<F: Fabric> Lane<F> {
         self.offer_lent(to, frame, body, None, token)
     }
 
-    /// Gives a message to the fabric, and advances the sequence number if the fabric took it. With
+    /// Gives a message to the fabric, and advances the sequence number if the fabric takes it. With
     /// `lent`, the fabric may use the buffer of the body until the message has left.
     #[inline]
     fn offer_lent(
@@ -303,8 +299,8 @@ impl<F: Fabric> Lane<F> {
         Fault::Lost { peer }
     }
 
-    /// Sends an answer, or adds it to the backlog. A withdrawal does not wait behind sends, for
-    /// which a receiver that has left makes no room.
+    /// Sends an answer, or adds it to the backlog. A withdrawal passes the sends there, for which a
+    /// receiver that has left makes no room.
     pub(super) fn answer(&mut self, to: u32, frame: Frame) {
         if self.hint(to, frame) {
             return;
@@ -312,7 +308,7 @@ impl<F: Fabric> Lane<F> {
         if !self.state.peer(to).lost {
             let (waiting, answer) = (&mut self.state.peer(to).backlog, BacklogEntry::Answer(frame));
             match frame {
-                // The sends in the backlog may wait for the index that `Learn` brings.
+                // Sends in the backlog may wait for the index that `Learn` brings.
                 Frame::Withdraw { .. } | Frame::Learn { .. } => waiting.push_front(answer),
                 _ => waiting.push_back(answer),
             }
@@ -451,7 +447,7 @@ impl<F: Fabric> Lane<F> {
         true
     }
 
-    /// Whether this process sends the bytes `from..from + len` of a pulled message. Otherwise the
+    /// Whether this process sends the bytes `from..from + len` of a pulled message. `false`: the
     /// receiver reads these and all later bytes, and reports when it has them. `None`: the peer
     /// must first take the earlier pieces.
     fn gives(&mut self, to: u32, request: RequestId, (from, len): (usize, usize)) -> Option<bool> {

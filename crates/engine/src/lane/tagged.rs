@@ -1,21 +1,20 @@
-//! Messages that the network matches by itself
-//! ([`MatchingTransport`](oxmpi_fabric::MatchingTransport)).
+//! Messages that the network matches ([`MatchingTransport`](oxmpi_fabric::MatchingTransport)).
 //!
-//! On such a route the messages of a communicator are sent by tag, and receives are posted with the
-//! network instead of the lane. Both name only the receiver's index of the context, so a sender
-//! first requests that index by a frame ([`Frame::AskIndex`]). Notices, and contexts that keep to
-//! frames ([`Lane::keep_to_frames`]), use frames too.
+//! On such a route the messages of a communicator are sent by tag, and receives are posted in the
+//! network instead of the lane. A tag has the receiver's index of the context, so a sender first
+//! requests that index by a frame ([`Frame::AskIndex`]). Notices, and contexts that keep to frames
+//! ([`Lane::keep_to_frames`]), use frames.
 //!
-//! A receive from MPI_ANY_SOURCE is posted in both places. When a message in a frame arrives that
-//! this receive should get, the receive is *contested*: it is cancelled in the network, and nothing
-//! else is matched in the context until the network has reported the result (`arrive/tagged.rs`).
-//! So exactly one message gets the receive, and no later message or receive overtakes.
+//! A receive from MPI_ANY_SOURCE is posted in both places. When a message for it arrives in a
+//! frame, the receive is *contested*: it is cancelled in the network, and nothing else is matched
+//! in the context until the network has reported the result (`arrive/tagged.rs`). So exactly one
+//! message gets the receive, and no later message or receive overtakes.
 //!
-//! A receive without room in the network waits, and no later receive that could take its message
-//! passes it.
+//! A receive waits if the network has no room for it, and no later receive that could take its
+//! message passes it.
 //!
-//! No message is sent to a peer by tag, and no receive names the peer, before the two processes
-//! have met in the network ([`MatchingTransport::meets`](oxmpi_fabric::MatchingTransport::meets)).
+//! A peer can be named in the network only after the two processes have met there
+//! ([`MatchingTransport::meets`](oxmpi_fabric::MatchingTransport::meets)).
 
 use super::Lane;
 use crate::arrive::{LaneState, Todo};
@@ -34,22 +33,22 @@ pub(super) struct Unposted {
     request: RequestId,
     context: u32,
     from: Option<u32>,
-    /// The message of the receive, if a matched probe took it.
+    /// The message of the receive, if a matched probe has taken it.
     name: Option<u64>,
     tags: Tags,
 }
 
 impl Unposted {
-    /// Whether a receive in this context from this source could take the same message.
+    /// Whether a receive from `from` in this context could take the same message.
     fn overlaps(&self, context: u32, from: Option<u32>) -> bool {
         self.context == context && (self.from == from || self.from.is_none() || from.is_none())
     }
 }
 
 impl<F: Fabric> Lane<F> {
-    /// Keeps the messages of a context in frames, also where the network matches: the library polls
-    /// for them all the time and posts no receives. All processes of the context call this before
-    /// the first message.
+    /// Keeps the messages of a context in frames, also where the network matches. The library then
+    /// posts no receives there, and polls for messages. All processes of the context call this
+    /// before the first message.
     pub fn keep_to_frames(&mut self, context: u32) {
         if let Some(own) = self.state.contexts.get_mut(context) {
             own.keeps_to_frames = true;
@@ -60,7 +59,7 @@ impl<F: Fabric> Lane<F> {
         context <= self.state.last_tagged && self.goes_by_tag(context, peer, 0)
     }
 
-    /// The source of a receive in the network, `Some(None)` for any; `None` outside of the network.
+    /// The source of a receive in the network, `Some(None)` for any; `None` if the lane matches it.
     fn source_in_network(&mut self, context: u32, source: MatchSource) -> Option<Option<u32>> {
         match source {
             MatchSource::Any => {
@@ -71,7 +70,7 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Whether a message to a peer goes by tag, if the tags can name the context.
+    /// Whether a message to a peer goes by tag, if a tag can name the context.
     pub(super) fn goes_by_tag(&mut self, context: u32, peer: u32, tag: i32) -> bool {
         peer != self.state.me
             && self
@@ -82,8 +81,7 @@ impl<F: Fabric> Lane<F> {
             && self.fabric.is_matched(peer)
     }
 
-    /// As [`Lane::start_send`], by tag. `None`: the tags cannot name the context, and nothing
-    /// happened.
+    /// As [`Lane::start_send`], by tag. `None`: no tag can name the context, and nothing happened.
     pub(super) fn start_tagged_send(
         &mut self,
         context: u32,
@@ -127,8 +125,8 @@ impl<F: Fabric> Lane<F> {
         }))
     }
 
-    /// Sends a short message by tag; the network knows only peers that take their messages so. A
-    /// message that has not left becomes an active send. `None`: nothing happened.
+    /// Sends a short message by tag, if the network knows the peer. A message that has not left
+    /// becomes an active send. `None`: nothing happened.
     #[inline]
     pub(super) fn send_tagged_now(
         &mut self,
@@ -167,7 +165,7 @@ impl<F: Fabric> Lane<F> {
         !matches!(name, Some(Name::Local(index)) if index > self.state.last_tagged)
     }
 
-    /// Begins a send of the backlog by tag. `None`: the tags cannot name the context.
+    /// Begins a send of the backlog by tag. `None`: no tag can name the context.
     pub(super) fn begin_tagged(
         &mut self,
         to: u32,
@@ -227,7 +225,7 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Whether this process and a peer have met in the network; otherwise the meeting begins.
+    /// Whether this process and a peer have met in the network. If not, the meeting begins.
     fn meets(&mut self, peer: u32) -> bool {
         self.fabric.matching().is_none_or(|network| network.meets(peer))
     }
@@ -246,7 +244,7 @@ impl<F: Fabric> Lane<F> {
         Ok(Sent::Full)
     }
 
-    /// Starts a receive that the network may have to match. `None`: the network does not, and
+    /// Starts a receive that the network may have to match. `None`: the lane matches it, and
     /// nothing happened.
     pub(super) fn start_tagged_receive(
         &mut self,
@@ -263,7 +261,7 @@ impl<F: Fabric> Lane<F> {
         };
         if let Some(peer) = from {
             let is_lost = self.state.known_peer(peer).is_some_and(|peer| peer.lost);
-            // Messages that have arrived from a lost process can be received.
+            // Messages of a lost process that have arrived can be received.
             if is_lost && self.fabric.matching()?.tprobe(from, context, tags, false).is_none() {
                 return Some(Err(Fault::Lost { peer }));
             }
@@ -293,8 +291,8 @@ impl<F: Fabric> Lane<F> {
         self.unposted.iter().any(|one| one.overlaps(context, from))
     }
 
-    /// Whether a receive waits for room in the network, for which there is no event. The other
-    /// receives wait for events that wake this process: a meeting, or an earlier receive.
+    /// Whether a receive waits for room in the network, which no event reports. Other receives wait
+    /// for events that wake this process: a meeting, or an earlier receive.
     pub(super) fn waits_for_room(&mut self) -> bool {
         let all = std::mem::take(&mut self.unposted);
         let waits = all.iter().enumerate().any(|(at, one)| {
@@ -337,7 +335,7 @@ impl<F: Fabric> Lane<F> {
         is_posted
     }
 
-    /// Cancels a receive that the network ends. Returns whether it is already over; `None`: the
+    /// Cancels a receive that the network ends. Returns whether it is already over. `None`: the
     /// network has no such receive.
     pub(super) fn cancel_tagged(&mut self, request: RequestId) -> Option<bool> {
         let work = self.state.requests.receive_mut(request)?;

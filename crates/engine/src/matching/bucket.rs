@@ -1,4 +1,4 @@
-//! A bucket of an index. Most buckets have one entry, which needs no allocation.
+//! A bucket of an index. With a single entry, as most buckets have, it needs no allocation.
 
 use std::collections::VecDeque;
 

@@ -1,9 +1,9 @@
 //! The posted receives of a context, in the order of their posting.
 //!
-//! The oldest [`LINEAR`] receives are compared one after another. Younger ones are in an *index*,
-//! each in the bucket of its class: source and tag, source, tag, or any message. A message is
-//! compared with the fronts of the four buckets that could match, and takes the oldest of these.
-//! When the older receives have left, the oldest of the index replace them.
+//! The oldest [`LINEAR`] receives are compared one after another. Younger receives are in an
+//! *index*, each in the bucket of its class: source and tag, source, tag, or any message. A message
+//! is compared with the front of the four buckets that could match it, and takes the oldest of
+//! these. When older receives leave, the oldest of the index replace them.
 
 use super::bucket::Bucket;
 use super::{ANYBODY, LINEAR, MatchPattern, PostedReceive};
@@ -21,11 +21,11 @@ pub(crate) struct PostedQueue {
 
 #[derive(Debug, Default)]
 struct PostedIndex {
-    /// By their numbers, which count from `base`; `None` if the receive has left.
+    /// By number from `base` on; `None` if the receive has left.
     places: VecDeque<Option<PostedReceive>>,
     base: u64,
     len: usize,
-    /// The numbers of each class in order, including receives that have left.
+    /// The numbers of each class in order. They may include receives that have left.
     buckets: FxHashMap<(u32, Option<i32>), Bucket<u64>>,
     entries: usize,
     by_request: FxHashMap<RequestId, u64>,
@@ -103,7 +103,6 @@ impl PostedQueue {
         all
     }
 
-    /// Keeps `oldest` filled while there are posted receives.
     #[inline(always)]
     fn refill(&mut self) {
         if self.younger.is_some() {
@@ -162,7 +161,7 @@ impl PostedIndex {
     }
 
     fn take_first(&mut self) -> Option<PostedReceive> {
-        // `take` removes empty places at the front, so `base` has a receive.
+        // `base` has a receive, as `take` removes empty places at the front.
         self.take(self.base)
     }
 
@@ -193,7 +192,7 @@ impl PostedIndex {
 }
 
 impl MatchPattern {
-    /// MatchSource and tag; [`ANYBODY`] and `None` stand for any.
+    /// Source and tag; [`ANYBODY`] and `None` for wildcards.
     #[inline]
     pub(super) fn class(&self) -> (u32, Option<i32>) {
         (self.source, (self.mask == !0).then_some(self.tag))
@@ -248,7 +247,6 @@ mod tests {
         }
     }
 
-    /// The index does not grow with the count of receives that have left.
     #[test]
     fn the_index_keeps_no_more_than_is_there() {
         let mut queue = PostedQueue::default();

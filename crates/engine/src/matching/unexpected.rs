@@ -3,12 +3,11 @@
 //!
 //! A receive is compared with the oldest [`FRONT`] messages, as most receives take messages in
 //! about the order of their arrival, and with all messages of a queue of up to [`LINEAR`].
-//! Otherwise the search uses an *index* of the receive's class: by source and tag, by tag or by
+//! Otherwise the search uses an *index* of the receive's class: by source and tag, by tag, or by
 //! source; a receive with two wildcards takes the front of the queue. An index takes in new
-//! messages only when a receive of its class is searched there, so arrivals cost nothing, and
-//! neither does a class that no receive uses. The entry of a message that has left the queue stays
-//! in an index until a later search meets it; the number of an entry distinguishes it from a newer
-//! message with the same key.
+//! messages only when a receive of its class is searched there, so arrivals and unused classes cost
+//! nothing. The entry of a message that has left the queue stays in an index until a later search
+//! finds it; the number of an entry distinguishes it from a newer message with the same key.
 
 use super::{ANYBODY, LINEAR, MatchPattern, Unexpected};
 use crate::list::List;
@@ -22,16 +21,15 @@ pub(crate) struct UnexpectedQueue {
     indices: Option<Box<Indices>>,
 }
 
-/// The oldest messages that are compared before an index is used.
+/// The number of messages that are compared before an index is used.
 const FRONT: usize = 4;
 
 #[derive(Debug, Default)]
 struct Indices {
     exact: Index<(u32, i32)>,
     by_tag: Index<i32>,
-    /// Without the messages of the library, which no wildcard matches.
+    /// Without messages of the library, which no wildcard matches.
     by_source: Index<u32>,
-    /// The messages whose sender waits for the match, by sender and request.
     waiting: Index<(u32, u64)>,
 }
 
@@ -42,11 +40,11 @@ struct Index<C> {
     classes: FxHashMap<C, (u32, u32)>,
     /// Includes messages that have left the queue.
     entries: Vec<Entry>,
-    /// Messages with lower numbers were taken in.
+    /// All messages with lower numbers are in the index.
     until: u64,
 }
 
-/// Number and key of a message in the list, and the position of the next entry of its class.
+/// A message by its number and key in the list, and the position of the next entry of its class.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     number: u64,
@@ -56,7 +54,7 @@ struct Entry {
 
 const NONE: u32 = u32::MAX;
 
-// A removal by the list's own functions is noticed by the search in an index.
+// The search in an index notices messages that functions of the list have removed.
 impl Deref for UnexpectedQueue {
     type Target = List<Unexpected>;
 
@@ -72,7 +70,6 @@ impl DerefMut for UnexpectedQueue {
 }
 
 impl UnexpectedQueue {
-    /// The first message that a receive matches.
     #[inline]
     pub(crate) fn find_match(&mut self, wanted: MatchPattern) -> Option<u32> {
         let fits = |u: &Unexpected| wanted.fits(u.from, u.tag);
@@ -103,7 +100,7 @@ impl UnexpectedQueue {
         }
     }
 
-    /// The message for whose match this request of its sender waits.
+    /// The message whose sender waits for its match by `request`.
     pub(crate) fn find_waiting(&mut self, from: u32, request: u64) -> Option<u32> {
         let is_it = |u: &Unexpected| u.from == from && u.content.waiting() == Some(request);
         let UnexpectedQueue { list, indices } = self;
@@ -128,8 +125,8 @@ impl<C: Eq + Hash> Index<C> {
         if more == 0 {
             return;
         }
-        // More than half of the entries have left: building them again costs no more than their
-        // first build.
+        // More than half of the entries have left. Building the index again costs no more than its
+        // first building.
         if self.entries.len() > 2 * list.len() + LINEAR {
             self.classes.clear();
             self.entries.clear();
@@ -197,7 +194,6 @@ mod tests {
             let mut model: Vec<(u32, u32, i32, u64)> = Vec::new();
             for (number, (kind, from, tag)) in (0u64..).zip(steps) {
                 if kind < pushes {
-                    // Tag -1 is one of the library's.
                     let (from, tag) = (from % 3, tag % 3 - 1);
                     let key = queue.push(message(from, tag, number));
                     model.push((key, from, tag, number));
@@ -227,7 +223,6 @@ mod tests {
         queue.get(key).map_or(u32::MAX, |message| message.from)
     }
 
-    /// An index does not grow with the count of messages that have left.
     #[test]
     fn an_index_keeps_no_more_than_is_there() {
         let mut queue = UnexpectedQueue::default();
@@ -237,7 +232,6 @@ mod tests {
                 let key =
                     queue.find_match(MatchPattern::plain(0, Tags::one(((n - 100) % 500) as i32)));
                 assert!(queue.remove(key.unwrap()).is_some());
-                // Any message may be withdrawn by its sender.
                 queue.find_waiting(0, n);
             }
         }

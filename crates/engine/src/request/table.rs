@@ -21,15 +21,15 @@ pub(crate) struct Requests {
     slots: Vec<RequestSlot>,
     free: u32,
     active_sends: usize,
-    /// Packed bytes that are kept for buffered sends, by the number of their buffer, or
-    /// [`NO_CONTEXT`] for the common one.
+    /// Packed bytes that are kept for buffered sends, by the number of their buffer
+    /// ([`NO_CONTEXT`]: the common one).
     buffered: HashMap<u32, usize>,
-    /// The contexts whose buffered sends count in a buffer with a number, and that number.
+    /// The contexts whose buffered sends use a buffer with a number, and that number.
     own_buffers: Vec<(u32, u32)>,
-    /// Bytes of the private copies of all active sends.
+    /// Bytes of the private copies of active sends.
     kept_bytes: usize,
     ended_announcements: Vec<Announcement>,
-    /// Set when an event happened for which a thread may wait, until [`Requests::take_news`].
+    /// Whether an event has happened for which a thread may wait, since [`Requests::take_news`].
     news: bool,
 }
 
@@ -40,11 +40,10 @@ pub(crate) struct FreedReceive {
     pub(crate) context: u32,
     /// The source; `None`: any.
     pub(crate) from: Option<u32>,
-    /// No message was matched, as far as this process knows.
+    /// Whether no message was matched, as far as this process knows.
     pub(crate) is_posted: bool,
 }
 
-/// The operation of an active request.
 pub(crate) enum Outstanding<'a> {
     Posted(&'a PlainReceive),
     Active(&'a Work),
@@ -142,7 +141,6 @@ impl Requests {
         }
     }
 
-    /// Whether a request exists that the program has not freed.
     #[inline(always)]
     pub(crate) fn knows(&self, id: RequestId) -> bool {
         self.slot(id).is_some_and(|slot| !slot.is_freed())
@@ -204,8 +202,8 @@ impl Requests {
         }
     }
 
-    /// MatchSource and context of a posted receive, or of the active receive of a persistent
-    /// request. `None`: there is no such receive, or it is from MPI_ANY_SOURCE.
+    /// Source and context of a posted receive, or of the active receive of a persistent request.
+    /// `None`: there is no such receive, or it is from MPI_ANY_SOURCE.
     #[inline]
     pub(crate) fn awaited_from(&self, id: RequestId) -> Option<(u32, u32)> {
         let mut slot = self.slot(id)?;
@@ -242,8 +240,9 @@ impl Requests {
         id
     }
 
-    /// Stores a whole message into the plain receive that matched it, and completes the receive.
-    /// `false`: the receive is not plain or the message does not fit, and nothing happened.
+    /// Stores a whole message into the plain receive that has matched it, and completes the
+    /// receive. `false`: the receive is not plain or the message does not fit, and nothing
+    /// happened.
     #[inline(always)]
     pub(crate) fn complete_plain(
         &mut self,
@@ -321,8 +320,8 @@ impl Requests {
         }
     }
 
-    /// Completes a request of code above the lane that has to add to the result. Such a request
-    /// never counts as succeeded, so no fast path takes it. `false`: there is no such request.
+    /// Completes a request whose result code above the lane completes. Such a request never counts
+    /// as succeeded, so no fast path takes it. `false`: there is no such request.
     pub(crate) fn complete_generalized(&mut self, id: RequestId) -> bool {
         let Some((index, slot)) = self.slot_mut(id) else { return false };
         if slot.state != SlotState::Active || !matches!(slot.work, Work::External) {
@@ -365,8 +364,8 @@ impl Requests {
         let slot = &mut self.slots[index];
         slot.state = SlotState::Free;
         slot.detached = false;
-        // Only a buffered send sets `kept`, and clears it on completion; so this line of the slot
-        // is not written here.
+        // Only a buffered send sets `kept`, and clears it on completion, so this line of the slot
+        // need not be written.
         debug_assert_eq!(slot.kept, 0);
         slot.generation = slot.generation.wrapping_add(1);
         slot.next_free = self.free;
@@ -425,7 +424,7 @@ impl Requests {
         self.slots.iter().filter(|slot| slot.state == SlotState::Active).map(|slot| &slot.work)
     }
 
-    /// Whether an announced message to this peer is incomplete that the peer may read.
+    /// Whether an announced message to this peer is incomplete, and the peer may read it.
     pub(crate) fn has_announced_to(&self, to: u32) -> bool {
         self.works().any(
             |work| matches!(work, Work::Send(send) if send.to == to && send.announcement.is_some()),
@@ -457,7 +456,6 @@ impl Requests {
         )
     }
 
-    /// Takes a matched message and removes its request.
     pub(crate) fn take_message(&mut self, id: RequestId) -> Option<MatchedMessage> {
         let (index, slot) = self.slot_mut(id)?;
         if slot.state != SlotState::Active || !matches!(slot.work, Work::Message(_)) {
@@ -483,7 +481,7 @@ impl Requests {
         }
     }
 
-    /// Removes a compound request, whose parts are complete or independent.
+    /// Removes a compound request, whose parts are complete or independent of it.
     pub(crate) fn dissolve(&mut self, id: RequestId) {
         if let Some((index, slot)) = self.slot_mut(id) {
             slot.work = Work::None;

@@ -54,7 +54,6 @@ fn a_receive_from_any_source_fails_when_it_is_queried() {
     assert_eq!(fault(l.query(1, wild.started)), LOST_0);
     assert_eq!(l.lanes[1].test(id), None, "it is gone");
     assert!(wild.data.into_vec().is_ok(), "nothing uses its buffer");
-    // This message arrives before its receive.
     let _ = l.send(2, 1, Mode::Standard, &[7], 1);
     l.settle();
     let named = l.receive(1, 10, MatchSource::Process(2), TagMatch::Is(1));
@@ -100,7 +99,6 @@ fn nothing_is_under_way_in_a_revoked_context() {
     for failed in [announced, named.started, wild.started] {
         assert_eq!(fault(l.query(1, failed)), Some(Fault::Revoked));
     }
-    // No message is received, whenever it arrived, and none leaves by any function.
     let _ = l.send(2, 1, Mode::Standard, &[8], 3);
     l.settle();
     let revoked = Some(Fault::Revoked);
@@ -119,7 +117,6 @@ fn nothing_is_under_way_in_a_revoked_context() {
     );
     assert!(l.lanes[1].has_unexpected(0));
     assert!(l.lanes[1].is_drained());
-    // Notices pass.
     l.lanes[1].send_notice(1, 2, vec![1, 2, 3]);
     l.lanes[2].send_notice(1, 1, pattern(5, 80));
     l.settle();
@@ -204,12 +201,12 @@ fn frames_that_make_no_sense_are_counted_and_do_nothing() {
         (0, 1, Frame::Data { receiver: waiting_id, offset: u64::MAX }),
         (2, 1, Frame::Data { receiver: waiting_id, offset: 0 }),
         (0, 1, Frame::Data { receiver: u64::MAX, offset: u64::MAX }),
-        // Sequence numbers that were used, and a context that does not exist.
+        // Sequence numbers that were used before, and a context that does not exist.
         (0, 1, Frame::Eager { envelope: envelope(0, 3) }),
         (2, 1, Frame::Eager { envelope: envelope(77, 3) }),
     ];
     for (n, (from, to, frame)) in nonsense.into_iter().enumerate() {
-        // With a body, long enough to arrive in parts.
+        // With a body that is long enough to arrive in parts.
         let body =
             if frame.matches() || matches!(frame, Frame::Data { .. }) { &[9; 90][..] } else { &[] };
         l.forge(from, to, 0, frame, body);
@@ -222,7 +219,6 @@ fn frames_that_make_no_sense_are_counted_and_do_nothing() {
     l.network.borrow_mut().forge(0, 1, vec![0xff; 40]);
     l.settle();
     assert_eq!(l.network.borrow().undecodable(), 2);
-    // All requests still work.
     for started in [long, sync] {
         assert_eq!(l.query(0, started), None);
     }
@@ -246,7 +242,7 @@ fn frames_that_make_no_sense_are_counted_and_do_nothing() {
 fn a_number_that_comes_twice_counts_once() {
     let envelope = Envelope { context: Context::Local(0), tag: 1 };
     let mut l = Lanes::new(2, 1, calm());
-    // Numbers 2 and 1 arrive early, both twice, with other data the second time; then 0.
+    // Numbers 2 and 1 arrive early, each twice, with other data the second time. Then 0 arrives.
     for (sequence, data) in [(2, 2u8), (1, 1), (2, 92), (1, 91), (0, 0)] {
         l.forge(0, 1, sequence, Frame::Eager { envelope }, &[data; 80]);
         l.settle();

@@ -11,10 +11,9 @@ fn freed(l: &mut Lanes, room: usize, source: MatchSource, tag: i32) -> Receive {
     receive
 }
 
-/// Whether each of the processes `at` has finished finalising, after all events that follow.
+/// Whether each of the processes `at` has finalised, after all events.
 fn finalize(l: &mut Lanes, at: &[usize]) -> Vec<bool> {
     let mut ends = vec![false; at.len()];
-    // Each answer may let another process go on.
     for _ in 0..4 {
         for (at, end) in at.iter().zip(&mut ends) {
             let lane = &mut l.lanes[*at];
@@ -68,7 +67,7 @@ fn they_are_given_up_when_no_sender_is_left() {
     }
 }
 
-/// A process that finalises does not answer for a communicator of a later session; after `resume`
+/// A process that finalises does not answer for a communicator of a later session. After `resume`
 /// it still answers for earlier communicators.
 #[test]
 fn a_process_answers_for_what_it_has_created() {

@@ -1,4 +1,4 @@
-//! Tests of the crate through its public functions. They are one program, as each program takes as
+//! Tests of the crate through its public functions, as one program, since each program takes as
 //! long to link.
 
 mod failures;

@@ -98,7 +98,6 @@ fn a_buffered_send_has_its_own_copy_and_is_complete_at_once() {
                 let data = Owned::new(pattern(1, len));
                 let sent = l.start_send(0, 1, Mode::Buffered, &data, 1).unwrap();
                 assert!(matches!(sent, Started::Complete(c) if c.fault.is_none()));
-                // The program may reuse its buffer.
                 let mut data = data
                     .into_vec()
                     .unwrap_or_else(|_| panic!("{full} {later} {len}: still in use"));
@@ -287,8 +286,8 @@ fn a_closed_communicator_cancels_its_receives_and_drops_what_comes() {
         l.lanes[1].close_team(&teams[1]);
         assert!(!l.lanes[1].is_busy(&teams[1]));
         assert!(l.query(1, receive).unwrap().cancelled);
-        // Late messages to the closed communicator arrive between others whose bodies arrive in
-        // parts.
+        // Late messages to the closed communicator arrive between other messages whose bodies
+        // arrive in parts.
         for n in 0..20 {
             let late = Owned::new(pattern(n, 100));
             let _ = l.lanes[0]
@@ -305,7 +304,7 @@ fn a_closed_communicator_cancels_its_receives_and_drops_what_comes() {
     }
 }
 
-/// Cancels 60 synchronous sends, each after some steps, and returns the count of sends that
+/// Cancels 60 synchronous sends, each after some steps, and returns the number of sends that
 /// complete as cancelled. `before` is called before each send, `meanwhile` some steps after its
 /// cancellation.
 fn cancelled_of_60(
@@ -338,7 +337,7 @@ fn cancelled_of_60(
 #[test]
 fn a_send_to_a_closed_communicator_can_be_cancelled() {
     // With these link faults the notice that no receive can take the message may find no room, or
-    // arrive before the data have left.
+    // may arrive before the data have left.
     assert_eq!(cancelled_of_60(|l, teams| l.lanes[1].close_team(&teams[1]), |_| ()), 60);
 }
 
@@ -374,7 +373,7 @@ fn a_send_that_was_received_before_its_receiver_leaves_is_not_cancelled() {
         l.settle();
         let back: Vec<bool> =
             sends.into_iter().map(|send| l.query(0, send).expect("complete").cancelled).collect();
-        // An incomplete receive may be matched, and wait for the rest of its data.
+        // An incomplete receive may have a match, and wait for the rest of its data.
         let matched = back.iter().filter(|back| !**back).count();
         assert!(matched == 1 || matched == 0 && !came, "seed {seed}: {back:?}, received: {came}");
         received += usize::from(came);

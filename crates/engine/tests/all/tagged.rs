@@ -1,4 +1,4 @@
-//! Messages that the network matches, mixed with messages that the lane matches: ranks 0 and 1 are
+//! Messages that the network matches, mixed with messages that the lane matches. Ranks 0 and 1 are
 //! one node, 2 and 3 another.
 
 use crate::lanes::{self, Lanes, calm, pattern, request};
@@ -19,7 +19,6 @@ fn any(l: &mut Lanes) -> lanes::Receive {
 
 #[test]
 fn two_messages_get_two_receives_from_any_source() {
-    // From the own node, from the other one, and from the process itself, in each order.
     for (first, second) in [(1, 2), (2, 1), (0, 2), (2, 0)] {
         let mut l = two_nodes();
         let receives = [any(&mut l), any(&mut l)];
@@ -92,7 +91,7 @@ fn a_receive_is_cancelled_or_has_its_message() {
     assert!(l.query(0, cancelled.started).is_some_and(|done| done.cancelled));
     assert!(cancelled.data.into_vec().is_ok(), "nothing uses its buffer");
 
-    // A message of the own node has the receive by then.
+    // By then the receive has a message of the own node.
     let contested = any(&mut l);
     let _ = l.send(0, 0, Mode::Standard, &[5], 1);
     assert!(!l.lanes[0].cancel(request(contested.started)));
@@ -140,7 +139,6 @@ fn a_sender_requests_the_index_of_its_receiver() {
             l.lanes[2].start_send(team.point_to_point, Mode::Standard, data.buf(), 0, tag).unwrap()
         })
         .collect();
-    // The message arrives before the communicator is created there.
     l.settle();
     assert!(sent.into_iter().all(|sent| l.query(2, sent).is_some()));
     let own = l.lanes[0].open_team(RankMap::Identity(4), 0, ContextId::new(0, 5), false);
@@ -173,12 +171,10 @@ fn a_death_ends_what_names_the_dead_and_nothing_that_had_come() {
         assert_eq!(l.query(0, failed).expect("complete").fault, LOST_2);
     }
     assert!(named.data.into_vec().is_ok(), "nothing uses its buffer");
-    // The messages that the lost process had sent can be received.
     let late = l.receive(0, 10, MatchSource::Process(2), TagMatch::Is(3));
     l.settle();
     assert_eq!(l.got(0, late).0, [3]);
     assert_eq!(l.try_receive(0, 10, MatchSource::Process(2), TagMatch::Any).err(), LOST_2);
-    // The receive from MPI_ANY_SOURCE fails when it is queried, and its buffer is free.
     assert_eq!(l.query(0, wild.started).expect("complete").fault, LOST_2);
     assert!(wild.data.into_vec().is_ok(), "nothing uses its buffer");
     assert_eq!(l.start_send(0, 2, Mode::Standard, &Owned::new(vec![1]), 1).err(), LOST_2);

@@ -30,7 +30,6 @@ pub(crate) fn calm() -> LinkFaults {
     }
 }
 
-/// All simulated faults of the links.
 pub(crate) fn rough() -> LinkFaults {
     LinkFaults {
         full_of_256: 60,
@@ -66,7 +65,6 @@ impl Lanes {
         Lanes { network, lanes, worlds, random: Random::new(seed) }
     }
 
-    /// Handles one event. Returns whether there was one.
     pub(crate) fn step(&mut self) -> bool {
         let event = self.network.borrow_mut().advance();
         if let Some(Some(at)) = event
@@ -81,7 +79,6 @@ impl Lanes {
         event.is_some()
     }
 
-    /// Handles all events.
     pub(crate) fn settle(&mut self) {
         while self.step() {}
     }
@@ -132,7 +129,6 @@ impl Lanes {
         self.try_receive(at, room, source, tag).expect("nobody is lost")
     }
 
-    /// The completion of a started operation, if it is complete.
     pub(crate) fn query(&mut self, at: u32, started: Started) -> Option<Completion> {
         match started {
             Started::Complete(completion) => Some(completion),
@@ -160,7 +156,6 @@ impl Lanes {
         self.lanes.iter().map(Lane::nonsense).sum()
     }
 
-    /// Injects a frame that no lane has sent.
     pub(crate) fn forge(&mut self, from: u32, to: u32, sequence: u8, frame: Frame, body: &[u8]) {
         let mut head = [0; MAX_FRAME_LEN];
         let len = frame.encode(sequence, from, &mut head);

@@ -1,10 +1,10 @@
-//! Operations on one integer that are one instruction of the processor (rule 1). Programs use them
-//! for counters, tickets and flags, mostly by MPI_Fetch_and_op.
+//! Operations on one integer by one instruction of the processor (rule 1), for counters, tickets
+//! and flags of programs (MPI_Fetch_and_op).
 
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// An atomic instruction. Each returns the old value of the element.
+/// An atomic instruction, which returns the old value of the element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instruction {
     Load,
@@ -19,7 +19,7 @@ pub enum Instruction {
 impl Instruction {
     /// Changes an integer of 4 or 8 bytes by `operand`, which [`Instruction::Load`] does not read;
     /// the old value goes to `old`. `false`: the lengths differ or are others, or the element is
-    /// not aligned, and nothing was changed. [`Accumulator::apply`](super::Accumulator::apply) then
+    /// not aligned, and nothing has changed; [`Accumulator::apply`](super::Accumulator::apply)
     /// gives the same result.
     #[inline(always)]
     pub fn apply(

@@ -36,7 +36,7 @@ macro_rules! whole_elements {
 whole_elements!(i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 F16 F128);
 whole_elements!(Complex<f32> Complex<f64> Complex<F16> Complex<F128>);
 
-/// C's `struct { V value; I index; }`, from which the extent and the field offsets are taken.
+/// C's `struct { V value; I index; }`, for its extent and the offset of the index.
 #[repr(C)]
 struct InC<V, I> {
     value: V,
@@ -90,8 +90,8 @@ unsafe fn avx2<E: KernelElement, O: Combine<E>>(left: *const u8, right: *mut u8,
     unsafe { each::<E, O>(left, right, n) }
 }
 
-/// As [`each`], with the result elsewhere. Safety: `n` elements are readable at `left` and `right`,
-/// and writable at `result`, padding excepted.
+/// [`each`] with a separate result. Safety: `n` elements are readable at `left` and `right`, and
+/// writable at `result`, padding excepted.
 #[inline(always)]
 unsafe fn each_apart<E: KernelElement, O: Combine<E>>(
     left: *const u8,
@@ -99,7 +99,7 @@ unsafe fn each_apart<E: KernelElement, O: Combine<E>>(
     result: *mut u8,
     n: usize,
 ) {
-    // By far the most frequent length, and so served before the preparations of a vectorised loop.
+    // The most frequent length, without the preparations of a vectorised loop.
     if n == 1 {
         // SAFETY: the only element, as the caller promises.
         return unsafe { O::combine(E::load(left), E::load(right)).store(result) };
@@ -254,7 +254,8 @@ pub(super) fn arithmetic(op: ReduceOp, scalar: Scalar) -> Option<Loops> {
     }
 }
 
-/// The loop of `MPI_REPLACE`: whole elements, so that signal handlers see none half written.
+/// The loop of `MPI_REPLACE`: copies whole elements, so that a signal handler sees none half
+/// written.
 pub(super) fn replace(scalar: Scalar) -> Option<Loops> {
     Some(match scalar {
         Scalar::F64I32 | Scalar::I64I32 => best::<ValueIndex<i64, i32>, Replace>(),

@@ -1,7 +1,7 @@
 //! C's `long double` on x86-64: the 80-bit format of the x87 unit, for which Rust has no type.
 //!
 //! Each operation is a few instructions on memory operands. A store writes 10 bytes. In arrays the
-//! 6 bytes of padding are copied along, as an assignment of a C compiler may do.
+//! 6 bytes of padding are copied as well, as an assignment of a C compiler may do.
 
 use super::element::KernelElement;
 use super::simple::{Combine, Max, Min, Prod, Sum};

@@ -1,7 +1,7 @@
 //! IEEE binary16, Fortran's `REAL*2`, for which Rust has no type.
 //!
-//! Sums and products are computed in binary32 and rounded again. The result is right: binary32 has
-//! more than twice the digits, so both roundings together give the same as one.
+//! Sums and products are computed in binary32 and rounded again. The result is exact rounding:
+//! binary32 has more than twice the digits, so two roundings give the same as one.
 
 use std::cmp::Ordering;
 use std::ops::{Add, Mul, Sub};
@@ -13,7 +13,6 @@ pub(super) struct F16(u16);
 
 const EXPONENT: u16 = 0x7c00;
 const FRACTION: u16 = 0x03ff;
-/// The difference between the exponent biases of binary32 and binary16.
 const REBIAS: u32 = 127 - 15;
 
 impl F16 {
@@ -22,7 +21,7 @@ impl F16 {
         let (exponent, fraction) =
             (u32::from(self.0 & EXPONENT) >> 10, u32::from(self.0 & FRACTION));
         let magnitude = match exponent {
-            // A multiple of the least number, which is exact in binary32.
+            // A multiple of the least number, exact in binary32.
             0 => return f32::from_bits((fraction as f32 / (1 << 24) as f32).to_bits() | sign),
             0x1f => 0x7f80_0000 | fraction << 13,
             _ => (exponent + REBIAS) << 23 | fraction << 13,
@@ -38,7 +37,7 @@ impl F16 {
         if magnitude > 0x7f80_0000 {
             return F16(sign | EXPONENT | 0x0200 | (magnitude >> 13) as u16 & FRACTION);
         }
-        // From 65520 on the nearest number is infinity.
+        // From 65520 on the nearest value is infinity.
         if magnitude >= 0x477f_f000 {
             return F16(sign | EXPONENT);
         }
@@ -103,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_nearest_is_taken() {
-        // Between neighbours: less than half, half, and more.
+        // Less than half, half, and more than half of the way between neighbours.
         for bits in 0..0x7bff_u16 {
             let (low, high) = (F16(bits).widened(), F16(bits + 1).widened());
             let middle = (low + high) / 2.0;

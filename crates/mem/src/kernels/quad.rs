@@ -1,9 +1,9 @@
-//! IEEE binary128, Fortran's `REAL*16`, which neither Rust nor the processor has: sums and products
-//! by integers.
+//! IEEE binary128, Fortran's `REAL*16`, by integer arithmetic, as neither Rust nor the processor
+//! has it.
 //!
-//! A number is split into sign, exponent and a significand with its leading bit. Results are
-//! computed with three more bits, of which the last says whether any lower bit was lost. Rounding
-//! to the nearest needs no more.
+//! A number is split into sign, exponent and a significand with its leading bit. Results have three
+//! more bits, of which the last says whether any lower bit was lost. Rounding to the nearest needs
+//! no more.
 
 use std::cmp::Ordering;
 use std::ops::{Add, Mul, Sub};
@@ -20,7 +20,7 @@ const INFINITY: u128 = 0x7fff << FRACTION_BITS;
 const QUIET: u128 = 1 << (FRACTION_BITS - 1);
 const TOP: i32 = 0x7fff;
 const BIAS: i32 = 0x3fff;
-/// The additional low bits of a result before rounding.
+/// The number of additional low bits of a result before rounding.
 const EXTRA: u32 = 3;
 
 /// The value is `significand * 2^(exponent - BIAS - FRACTION_BITS)`.
@@ -70,7 +70,7 @@ fn shifted(bits: u128, by: u32) -> u128 {
 }
 
 impl FloatParts {
-    /// The nearest number; the significand of `self` has [`EXTRA`] more bits.
+    /// The nearest number, if the significand of `self` has [`EXTRA`] more bits.
     fn rounded(self) -> F128 {
         let FloatParts { negative, mut exponent, mut significand } = self;
         if significand == 0 {
@@ -81,7 +81,7 @@ impl FloatParts {
             significand = shifted(significand, 1);
             exponent += 1;
         }
-        // Shift up to the leading bit, or as far as the least exponent allows.
+        // Shift to the leading bit, or as far as the least exponent allows.
         let room = significand.leading_zeros().saturating_sub(leading.leading_zeros());
         let up = room.min((exponent - 1).max(0).cast_unsigned());
         significand <<= up;
@@ -96,7 +96,7 @@ impl FloatParts {
         if exponent >= TOP {
             return F128::signed(negative, INFINITY);
         }
-        // The leading bit adds one to the exponent, and a carry of the rounding one more.
+        // The leading bit adds one to the exponent; a carry of the rounding adds one more.
         let field = (exponent - 1).cast_unsigned();
         F128::signed(negative, (u128::from(field) << FRACTION_BITS) + kept)
     }
@@ -170,7 +170,7 @@ impl Mul for F128 {
     }
 }
 
-/// Moves the leading bit to its position. The exponent may become less than the format can store.
+/// Moves the leading bit to its position. The exponent may become less than the format allows.
 fn normal(parts: FloatParts) -> FloatParts {
     let up = parts.significand.leading_zeros() - LEADING.leading_zeros();
     FloatParts {
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!((one + half).0, one.0);
         assert_eq!((F128(one.0 + 1) + half).0, one.0 + 2);
         assert_eq!((one + F128(half.0 + 1)).0, one.0 + 1);
-        // The number next below one; its square is 1 - 2 half units, and a rest.
+        // The largest number below one. Its square is 1 - 2 half units, and a rest.
         let below = F128(one.0 - 1);
         assert_eq!((one - half).0, below.0);
         assert_eq!((below * below).0, one.0 - 2);

@@ -1,12 +1,12 @@
-//! A look-up for one call that frees nothing: a single-threaded process counts no reference.
+//! A look-up that counts no reference in a single-threaded process, for a call that frees nothing.
 
 use super::{BadHandle, COUNT, Handle, Shared, Table, TableSlot, generation_of, no_longer};
 use std::ops::Deref;
 
-/// A reference to an object for a call that frees nothing; borrows the table.
+/// A reference to an object for such a call; borrows the table.
 pub struct Glance<'a, T> {
     slot: &'a TableSlot<T>,
-    /// The table and the index of a counted reference, if there are threads.
+    /// The table and the index of the reference, which is counted if there are threads.
     counted: Option<(&'a Shared<T>, u32)>,
 }
 
@@ -24,7 +24,7 @@ impl<T> Table<T> {
             return Ok(Glance { slot, counted: Some((shared, index)) });
         }
         let (_, slot) = shared.find(handle)?;
-        // No other thread changes the word (single thread), and this one does not meanwhile.
+        // This thread alone changes the word, and does not meanwhile.
         let word = slot.word.load(std::sync::atomic::Ordering::Relaxed);
         if generation_of(word) != handle.generation() || word & COUNT == 0 {
             return Err(no_longer(handle, word));

@@ -7,8 +7,8 @@
 //! | 0 | the lowest 12 bits of the generation | the index, below 2^19 |
 //! | 1 | the rest: the index, from 2^19 on | |
 //!
-//! Predefined handles, which are below 4096 and have no generation, are their own integers. So with
-//! up to half a million objects of a kind at a time, an integer names its object alone until its
+//! Predefined handles, which are below 4096 and have no generation, are equal to their integers.
+//! With up to half a million objects of a kind at a time, an integer names one object until its
 //! slot has been used 4096 more times. For an object with a higher index, the integer names the
 //! current object of the slot.
 

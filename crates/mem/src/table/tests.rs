@@ -108,8 +108,8 @@ fn every_slot_has_its_own_place() {
     assert_eq!(place((1 << 30) - FIRST_CHUNK).0, CHUNKS);
 }
 
-/// Threads find, hold, free and insert objects over the same few slots. A living value is 7, and
-/// its drop writes 0: no thread reads 0, and each value is dropped once.
+/// Threads find, hold, free and insert objects in the same few slots. A living value is 7, and its
+/// drop writes 0. No thread reads 0, and each value is dropped once.
 #[test]
 fn threads_agree_on_living_objects() {
     static ALIVE: AtomicUsize = AtomicUsize::new(0);

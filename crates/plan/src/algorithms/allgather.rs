@@ -1,5 +1,4 @@
-//! Allgathers: a block from each rank to all. Every block is received directly into its position in
-//! the output.
+//! Allgathers: a block from each rank to all. Each block is received at its position in the output.
 
 use super::Rounds;
 use crate::blocks::Cut;
@@ -14,10 +13,10 @@ pub(crate) enum AllgatherRoute {
     Direct,
     /// In each round the ranks send the block of the previous round to the next rank.
     Ring,
-    /// Round `k`: partners at distance `2^k` exchange all their blocks. Powers of two only.
+    /// In round `k` partners at distance `2^k` exchange all their blocks. Powers of two only.
     Doubling,
-    /// Round `i`: the ranks send all their blocks to the ranks `j k^i` below, for each `0 < j < k`
-    /// (Bruck et al., "Efficient algorithms for all-to-all communications in multiport
+    /// In round `i` the ranks send all their blocks to the ranks `j k^i` below, for each `0 < j <
+    /// k` (Bruck et al., "Efficient algorithms for all-to-all communications in multiport
     /// message-passing systems"). Blocks are not rotated in a temporary: sender and receiver split
     /// a message where it wraps around the last rank.
     Bruck {
@@ -29,9 +28,9 @@ pub(crate) enum AllgatherRoute {
     /// evaluation of allgather algorithms on terascale Linux cluster with Fast Ethernet"). Even
     /// sizes only.
     Neighbor,
-    /// Every block goes down a binomial tree, the longest distance first: the most blocks are sent
-    /// over the shortest distance (Loch and Koslovski, "Sparbit: a new logarithmic-cost and data
-    /// locality-aware MPI allgather algorithm").
+    /// Every block goes down a binomial tree, the longest distance first, so that most blocks are
+    /// sent over the shortest distance (Loch and Koslovski, "Sparbit: a new logarithmic-cost and
+    /// data locality-aware MPI allgather algorithm").
     Sparbit,
 }
 
@@ -40,7 +39,7 @@ pub(crate) struct Allgather {
     route: AllgatherRoute,
     me: TeamMember,
     all: Cut,
-    /// The buffer of this rank's block; `None` if the block is in its position.
+    /// The buffer of this rank's block; `None` if the block is in its position in the output.
     own: Option<PlanBuffer>,
     target: PlanBuffer,
     /// The rank of the team that is rank 0 of the algorithm.
@@ -49,13 +48,12 @@ pub(crate) struct Allgather {
     /// again.
     scattered: bool,
     started: bool,
-    /// The number of the exchange within the round, from 0.
+    /// The number of the exchange within the round.
     item: u32,
-    /// The number of the round from 0, or a distance that grows or shrinks.
+    /// The number of the round, or a distance that grows or shrinks.
     round: u32,
 }
 
-/// One exchange: sends the blocks from `give` on, and receives the blocks from `take` on.
 struct BlockExchange {
     to: u32,
     give: u32,
@@ -94,7 +92,7 @@ impl Allgather {
         }
     }
 
-    /// Collects the blocks in another buffer.
+    /// Collects the blocks in `target` instead of the output.
     pub(crate) fn into(self, target: PlanBuffer) -> Self {
         Self { target, ..self }
     }
@@ -106,7 +104,7 @@ impl Allgather {
         Self { first: root, scattered: true, me: TeamMember { rank, ..self.me }, ..self }
     }
 
-    /// The number of blocks that a rank has of the ranks `distance` and more above it.
+    /// The number of blocks that a rank has of the ranks from `distance` above it on.
     fn known(&self, rank: u32, distance: u32) -> u32 {
         let extent = if self.scattered { binomial::extent(rank, self.me.size) } else { 0 };
         extent.saturating_sub(distance)
@@ -184,8 +182,7 @@ impl Allgather {
         }
     }
 
-    /// Round `round` of the neighbour exchange, with the blocks of pairs of an even rank and the
-    /// next.
+    /// Round `round` of the neighbour exchange, with the blocks of an even rank and the next rank.
     fn neighbors(&self, round: u32) -> BlockExchange {
         let TeamMember { rank, size } = self.me;
         let even = rank.is_multiple_of(2);
@@ -194,8 +191,8 @@ impl Allgather {
             let peer = rank ^ 1;
             return BlockExchange { to: peer, give: rank, from: peer, take: peer, how_many: 1 };
         }
-        // An even rank first gets blocks of lower pairs, then of higher pairs; an odd rank vice
-        // versa.
+        // An even rank gets blocks of lower pairs first, then of higher pairs; an odd rank the
+        // reverse.
         let heard = |round: u32| match (round, even == (round % 2 == 1)) {
             (0, _) => pair,
             (round, true) => down(pair, round.div_ceil(2) * 2, size),
@@ -232,8 +229,8 @@ impl Rounds for Allgather {
         let Some(BlockExchange { to, give, from, take, how_many }) = self.exchange() else {
             return false;
         };
-        // A new round depends on the previous one; blocks sent directly depend on the first copy
-        // only.
+        // A new round depends on the previous one; blocks sent directly depend only on the first
+        // copy.
         if self.route != AllgatherRoute::Direct
             && (before.1 == 0 || before.0 != self.round && self.item == 1)
         {

@@ -1,5 +1,5 @@
-//! Allreductions. The results of all ranks are bitwise equal: either one rank computes a part for
-//! all, or all ranks compute it by the same expression.
+//! Allreductions. The results of all ranks are bitwise equal: one rank computes a part for all, or
+//! all ranks compute the same expression.
 
 use super::Rounds;
 use crate::burst::{Burst, Mark, Wait};
@@ -7,8 +7,8 @@ use crate::call::TeamMember;
 use crate::ir::{PlanBuffer, Span};
 use crate::shape::{Fold, FoldRole, VectorParts};
 
-/// The steps of a rank that is left out of the folded team: it sends its contribution to its
-/// partner and receives the result.
+/// The steps of a rank outside of the folded team: it sends its contribution to its partner and
+/// receives the result.
 fn idle(steps: &mut Burst, partner: u32, count: usize, in_place: bool) {
     let mine = if in_place { PlanBuffer::Output } else { PlanBuffer::Input };
     let sent = steps.send(Wait::Nothing, partner, mine.span(0, count));
@@ -17,7 +17,7 @@ fn idle(steps: &mut Burst, partner: u32, count: usize, in_place: bool) {
 }
 
 /// Partners at distances 1, 2, 4... exchange their combined contributions. A combination always
-/// covers consecutive ranks, and the lower ranks are the left operand on both sides: all ranks
+/// covers consecutive ranks, and the lower ranks are the left operand on both sides, so all ranks
 /// compute the same expression in rank order.
 #[derive(Clone, Debug)]
 pub(crate) struct AllreduceDoubling {
@@ -25,7 +25,7 @@ pub(crate) struct AllreduceDoubling {
     role: FoldRole,
     count: usize,
     in_place: bool,
-    /// Distance to the next partner; 0 before the fold.
+    /// The distance to the next partner; 0 before the fold.
     mask: u32,
     held: PlanBuffer,
     reduced: Mark,
@@ -43,7 +43,7 @@ impl AllreduceDoubling {
     }
 
     fn spare(&self) -> PlanBuffer {
-        if self.held == PlanBuffer::Output { PlanBuffer::Temporary(0) } else { PlanBuffer::Output }
+        self.held.other_of([PlanBuffer::Output, PlanBuffer::Temporary(0)])
     }
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Rabenseifner {
     role: FoldRole,
     parts: VectorParts,
     in_place: bool,
-    /// The buffer of the combination so far: of the contribution at first, then the output.
+    /// The buffer of the combination so far: first the contribution, then the output.
     held: PlanBuffer,
     stage: RabenseifnerStage,
 }
@@ -153,8 +153,8 @@ impl Rabenseifner {
         }
     }
 
-    /// The half of the vector that an active rank combines for itself and its partner;
-    /// [`Self::upper`] is the partner's half.
+    /// The half of the vector that an active rank combines for itself and its partner, which
+    /// combines [`Self::upper`].
     fn lower(&self) -> Span {
         PlanBuffer::Output.span(0, self.parts.count.div_ceil(2))
     }
@@ -172,8 +172,7 @@ impl Rabenseifner {
         let left = if self.in_place { into } else { Span { place: PlanBuffer::Input, ..upper } };
         let reduced = steps.reduce(Wait::One(received), left, upper);
         steps.send(Wait::One(reduced), partner, upper);
-        // The two halves of the result come from the two ranks of the last exchange, so that
-        // neither sends all of it.
+        // Each of the two ranks of the last exchange sends one half of the result.
         let FoldRole::Active { index, .. } = self.fold.role(partner) else { return };
         let half = self.fold.active / 2;
         steps.fence();

@@ -12,7 +12,7 @@ fn source(in_place: bool) -> PlanBuffer {
     if in_place { PlanBuffer::Output } else { PlanBuffer::Input }
 }
 
-/// All exchanges at once within the window, or a limited number of them. In place, the blocks are
+/// All exchanges at once within the window, or a limited number at a time. In place, the blocks are
 /// first copied to a temporary.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearAlltoall {
@@ -21,7 +21,7 @@ pub(crate) struct LinearAlltoall {
     receive: Cut,
     in_place: bool,
     distance: u32,
-    /// The largest number of outstanding exchanges, each with a receive and a send; 0: no limit.
+    /// The most outstanding exchanges, each a receive and a send; 0: no limit.
     limit: usize,
     /// The receives and sends of the latest exchanges; empty without a limit.
     pairs: VecDeque<(Mark, Mark)>,
@@ -29,13 +29,14 @@ pub(crate) struct LinearAlltoall {
 
 impl LinearAlltoall {
     /// In place, the blocks to send have the lengths of the blocks to receive.
-    pub(crate) fn new(me: TeamMember, send: Cut, receive: Cut, in_place: bool) -> Self {
-        Self { me, send, receive, in_place, distance: 0, limit: 0, pairs: VecDeque::new() }
-    }
-
-    /// With at most `limit` outstanding exchanges; 0: no limit.
-    pub(crate) fn limited(self, limit: usize) -> Self {
-        Self { limit, ..self }
+    pub(crate) fn new(
+        me: TeamMember,
+        send: Cut,
+        receive: Cut,
+        in_place: bool,
+        limit: usize,
+    ) -> Self {
+        Self { me, send, receive, in_place, distance: 0, limit, pairs: VecDeque::new() }
     }
 }
 
@@ -57,7 +58,7 @@ impl Rounds for LinearAlltoall {
             }
         } else if self.distance < size {
             let (to, from) = (up(rank, self.distance, size), down(rank, self.distance, size));
-            // A window of `2 * limit` steps would not do: receives alone could fill it.
+            // A window of `2 * limit` steps is not enough: receives alone could fill it.
             let wait = match self.pairs.len() == self.limit {
                 true => self
                     .pairs
@@ -83,7 +84,7 @@ impl Rounds for LinearAlltoall {
     }
 }
 
-/// One exchange at a time: with a different rank on each side, or in place by pairs that swap
+/// One exchange at a time: with a different rank on each side or, in place, by pairs that swap
 /// blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct PairwiseAlltoall {
@@ -110,8 +111,8 @@ impl Rounds for PairwiseAlltoall {
         }
         self.round += 1;
         if self.in_place {
-            // Ranks whose sum is `round` modulo the size swap: the relation is symmetric, and each
-            // pair meets once.
+            // Ranks whose sum is `round` modulo the size swap. This relation is symmetric, and each
+            // pair swaps once.
             let peer = down(round, rank, size);
             if peer != rank {
                 let block = self.receive.block(PlanBuffer::Output, peer);
@@ -133,13 +134,13 @@ impl Rounds for PairwiseAlltoall {
     }
 }
 
-/// Bruck's algorithm: a block for the rank `d` above makes one hop for each bit of `d`,
-/// together with all other blocks that make this hop (Bruck et al., "Efficient algorithms
-/// for all-to-all communications in multiport message-passing systems"). Few messages, and each
-/// block is sent several times: for short blocks.
+/// Bruck's algorithm: a block for the rank `d` above makes one hop for each bit of `d`, together
+/// with all other blocks that make this hop (Bruck et al., "Efficient algorithms for all-to-all
+/// communications in multiport message-passing systems"). Few messages, but each block is sent
+/// several times: for short blocks.
 ///
-/// Temporary 0 holds at block `d` the block that has to move, or has moved, `d` ranks; temporaries
-/// 1 and 2 hold the blocks of one hop for sending and receiving.
+/// Temporary 0 has, at block `d`, the block that moves by `d` ranks. Temporaries 1 and 2 have the
+/// sent and the received blocks of one hop.
 #[derive(Clone, Debug)]
 pub(crate) struct BruckAlltoall {
     me: TeamMember,

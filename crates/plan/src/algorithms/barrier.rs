@@ -43,8 +43,8 @@ impl Rounds for LinearBarrier {
 }
 
 /// Dissemination: in round `k` a rank signals the rank `2^k` above and awaits the signal of the
-/// rank `2^k` below. After the last round the signals of all ranks have reached it (Hensgen, Finkel
-/// and Manber, "Two algorithms for barrier synchronization").
+/// rank `2^k` below. After the last round it has the signals of all ranks (Hensgen, Finkel and
+/// Manber, "Two algorithms for barrier synchronization").
 #[derive(Clone, Debug)]
 pub(crate) struct Dissemination {
     me: TeamMember,
@@ -70,8 +70,7 @@ impl Rounds for Dissemination {
     }
 }
 
-/// The team is folded to a power of two; then pairs of ranks at distances 1, 2, 4... signal each
-/// other.
+/// Folds the team to a power of two; then pairs of ranks at distances 1, 2, 4... signal each other.
 #[derive(Clone, Debug)]
 pub(crate) struct BarrierDoubling {
     fold: Fold,
@@ -117,8 +116,8 @@ impl Rounds for BarrierDoubling {
     }
 }
 
-/// A signal passes twice around a ring: after the first time, all lower ranks have entered; after
-/// the second, all ranks.
+/// A signal passes twice around a ring. A rank that gets it for the first time knows that all lower
+/// ranks have entered; for the second time, that all ranks have.
 #[derive(Clone, Debug)]
 pub(crate) struct DoubleRing {
     me: TeamMember,
@@ -170,14 +169,14 @@ impl BarrierTree {
         Self { me, direction: SignalDirection::Both, releasing: false, child: 0 }
     }
 
-    /// Signals up only: afterwards rank 0 knows that all ranks have entered.
+    /// The way up only: afterwards rank 0 knows that all ranks have entered.
     pub(crate) fn enter(me: TeamMember) -> Self {
         Self { direction: SignalDirection::Up, ..Self::new(me) }
     }
 
-    /// Signals down only: afterwards all ranks know that rank 0 has entered.
+    /// The way down only: afterwards all ranks know that rank 0 has entered.
     pub(crate) fn leave(me: TeamMember) -> Self {
-        // No child is awaited on the way up.
+        // Without a child to await on the way up.
         Self { direction: SignalDirection::Down, child: u32::MAX, ..Self::new(me) }
     }
 }

@@ -7,7 +7,7 @@ use crate::ir::PlanBuffer;
 use crate::shape::{Segments, VectorParts, binomial, down, up};
 use crate::trees;
 
-/// A broadcast: each segment is forwarded on arrival, while the receive of the next one is posted.
+/// Forwards each segment on arrival, while the receive of the next one is posted.
 #[derive(Clone, Debug)]
 pub(crate) struct BcastTree {
     shape: trees::Tree,
@@ -78,7 +78,7 @@ impl Rounds for BcastTree {
     }
 }
 
-/// Each rank gets the parts of its subtree of a binomial tree. Part `v` is that of the rank `v`
+/// Each rank gets the parts of its subtree of a binomial tree. Part `v` belongs to the rank `v`
 /// above the root.
 #[derive(Clone, Debug)]
 pub(crate) struct BcastScatter {
@@ -86,7 +86,7 @@ pub(crate) struct BcastScatter {
     root: u32,
     v: u32,
     parts: VectorParts,
-    /// Children still to be served; `None` before the parts have arrived.
+    /// Children without their parts; `None` before this rank has its parts.
     left: Option<u32>,
 }
 
@@ -123,8 +123,8 @@ impl Rounds for BcastScatter {
 }
 
 /// After a [`BcastScatter`] the parts pass around a ring (Barnett et al., "Interprocessor
-/// collective communication library"): a rank sends about twice the buffer, whatever the number of
-/// ranks. For long buffers.
+/// collective communication library"). For long buffers: a rank sends about twice the buffer, for
+/// any number of ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct BcastRing {
     me: TeamMember,
@@ -151,8 +151,8 @@ impl Rounds for BcastRing {
         let part = |v: u32| self.parts.span(PlanBuffer::Output, v, 1);
         let (give, take) = (down(v, round - 1, size), down(v, round, size));
         steps.fence();
-        // A rank has the parts of its subtree from the scatter: its neighbour below does not send
-        // these.
+        // The scatter has given the rank the parts of its subtree, so its neighbour does not send
+        // them.
         if take < v || take >= v + binomial::extent(v, size) {
             steps.receive(Wait::Nothing, rank(down(v, 1, size)), part(take));
         }

@@ -5,8 +5,7 @@ use crate::burst::{Burst, Wait};
 use crate::edges::Edges;
 use crate::ir::PlanBuffer;
 
-/// Sends and receives everything. A graph may have any shape, so all steps may be outstanding at
-/// once.
+/// Posts all sends and receives at once, as a graph may have any shape.
 #[derive(Clone, Debug)]
 pub(crate) struct EdgeExchange {
     rank: u32,
@@ -14,7 +13,7 @@ pub(crate) struct EdgeExchange {
     source: PlanBuffer,
     target: PlanBuffer,
     next: usize,
-    /// The receives before this index have been searched for messages from the rank to itself.
+    /// The receives before this index were searched for messages of the rank to itself.
     own: usize,
 }
 

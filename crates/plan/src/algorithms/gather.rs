@@ -18,7 +18,7 @@ pub(crate) struct LinearGather {
 }
 
 impl LinearGather {
-    /// `own` is this rank's block; `all` are the blocks of all ranks, which only the root uses.
+    /// `own` is this rank's block; only the root uses `all`, the blocks of all ranks.
     pub(crate) fn new(me: TeamMember, root: u32, own: Span, all: Cut) -> Self {
         Self { me, root, own, all, peer: 0 }
     }
@@ -44,9 +44,9 @@ impl Rounds for LinearGather {
     }
 }
 
-/// The root calls one rank after another; a called rank sends the first segment of its block, then
-/// the rest. The root calls the next rank when the first segment has arrived, so few blocks arrive
-/// at once. For long blocks.
+/// The root calls one rank after another. A called rank sends the first segment of its block, then
+/// the rest; the root calls the next rank when the first segment has arrived, so few blocks arrive
+/// at the same time. For long blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearSyncGather {
     me: TeamMember,
@@ -99,8 +99,7 @@ impl Rounds for LinearSyncGather {
 }
 
 /// A binomial tree: a rank collects its subtree in a temporary and sends it in one message. The
-/// root receives each subtree at its position, in two messages if the subtree wraps around the last
-/// rank.
+/// root receives each subtree at its position, in two messages if it wraps around the last rank.
 #[derive(Clone, Debug)]
 pub(crate) struct BinomialGather {
     me: TeamMember,
@@ -125,7 +124,7 @@ impl BinomialGather {
         }
     }
 
-    /// Units of the temporary: 0 for a leaf and for the root.
+    /// In units; 0 for a leaf and for the root.
     pub(crate) fn temporary(&self) -> usize {
         let extent = binomial::extent(self.v, self.me.size);
         if self.v == 0 || extent == 1 { 0 } else { extent as usize * self.block }
@@ -179,7 +178,7 @@ impl Rounds for BinomialGather {
             PlanBuffer::Temporary(0).span(0, extent as usize * self.block)
         };
         if binomial::parent(self.v) == 0 {
-            // Split where the root's blocks wrap around.
+            // Split where the blocks wrap around in the root's buffer.
             let [head, tail] =
                 Cut::Even(self.block).wrapped(PlanBuffer::Output, rank, extent, size);
             steps.send(Wait::All, parent, collected.part(0, head.len));

@@ -12,7 +12,7 @@ pub(crate) enum ExchangeOrder {
     /// The farthest first: the active rank `i` ends with part `i`. For commutative operations.
     FarFirst,
     /// The nearest first, so that a combination always covers consecutive ranks: the active rank
-    /// `i` ends with the part whose number is `i` with its bits reversed (Traff, "An improved
+    /// `i` ends with the part whose number is the bit reversal of `i` (Traff, "An improved
     /// algorithm for (non-commutative) reduce-scatter with an application").
     NearFirst,
 }
@@ -26,20 +26,20 @@ pub(crate) enum HalvingEnd {
 
 #[derive(Clone, Debug)]
 pub(crate) struct HalvingTask {
-    /// This rank, counted from `first`.
+    /// Counted from `first`.
     pub(crate) rank: u32,
     pub(crate) size: u32,
-    /// The rank of the team that is rank 0 of the count.
+    /// The rank of the team that counts as rank 0.
     pub(crate) first: u32,
-    /// The parts of the vector: to scatter, a block for each rank; to gather, a part for each
-    /// active rank ([`Fold`]).
+    /// The parts of the vector: a block for each rank to scatter, a part for each active rank
+    /// ([`Fold`]) to gather.
     pub(crate) cut: Cut,
     pub(crate) commutative: bool,
     pub(crate) mine: PlanBuffer,
 }
 
 /// Folds the team to a power of two, halves, and moves the results to their destination. Two
-/// temporaries with the length of the vector hold the combination and the received operand.
+/// temporaries with the length of the vector have the combination and the received operand.
 #[derive(Clone, Debug)]
 pub(crate) struct Halving {
     task: HalvingTask,
@@ -48,7 +48,7 @@ pub(crate) struct Halving {
     order: ExchangeOrder,
     end: HalvingEnd,
     held: PlanBuffer,
-    /// The first part that is still to be combined here, and the number of parts, both over active
+    /// The first part that is still to be combined here, and the number of these parts, by active
     /// ranks.
     low: u32,
     width: u32,
@@ -97,11 +97,7 @@ impl Halving {
     }
 
     fn spare(&self) -> PlanBuffer {
-        if self.held == PlanBuffer::Temporary(0) {
-            PlanBuffer::Temporary(1)
-        } else {
-            PlanBuffer::Temporary(0)
-        }
+        self.held.other_of([0, 1].map(PlanBuffer::Temporary))
     }
 
     /// Combines the held parts with the operand in the spare buffer, which comes from lower or
@@ -132,7 +128,6 @@ impl Halving {
         steps.fence();
     }
 
-    /// The part of the active rank `index` at the end of the halving.
     fn part_of(&self, index: u32) -> u32 {
         match self.order {
             ExchangeOrder::FarFirst => index,
@@ -166,8 +161,7 @@ impl Halving {
         if part == index {
             steps.copy(Wait::Nothing, self.task.cut.block(self.held, owner), own);
         } else {
-            // Bit reversal is symmetric: two ranks whose numbers are each other's reversal have
-            // each other's parts.
+            // Two ranks whose numbers are bit reversals of each other have each other's parts.
             steps.receive(Wait::Nothing, self.rank(owner), own);
             steps.send(Wait::Nothing, self.rank(owner), self.task.cut.block(self.held, owner));
         }

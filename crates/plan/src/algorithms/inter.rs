@@ -1,6 +1,6 @@
-//! Collectives of two groups (intercommunicators). Data between the groups go directly from each
-//! sender to each receiver; the first rank of a group, its leader, combines the group's
-//! contributions.
+//! Collectives of two groups (intercommunicators). Data go directly from each sender to each
+//! receiver in the other group; the first rank of a group, its leader, combines the contributions
+//! of the group.
 
 use crate::call::{Groups, InterCollective, InterRole, TeamMember};
 use crate::edges::{Edge, Edges};
@@ -45,7 +45,7 @@ pub(crate) fn movement(me: TeamMember, groups: Groups, what: &InterCollective) -
     }
 }
 
-/// The messages between the groups of a reduction; the leader of each group has its result.
+/// The messages between the groups in a reduction, whose leaders have the results.
 pub(crate) fn results(me: TeamMember, groups: Groups, what: &InterCollective) -> Edges {
     let (local, remote) = (groups.local(me), groups.remote(me));
     let leads = me.rank == local.start;

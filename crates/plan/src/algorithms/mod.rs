@@ -20,7 +20,6 @@ pub(crate) mod split_binary;
 
 use crate::burst::Burst;
 
-/// An algorithm as one rank runs it.
 pub(crate) trait Rounds {
     /// Pushes the next steps, at most five and possibly none. Returns false after the last round.
     fn round(&mut self, steps: &mut Burst) -> bool;

@@ -12,9 +12,8 @@ pub(crate) struct ReduceTask {
     pub(crate) root: u32,
     pub(crate) count: usize,
     pub(crate) commutative: bool,
-    /// The buffer of this rank's contribution: read only, unless it is the root's result buffer.
+    /// This rank's contribution, read only unless this is the root's result buffer.
     pub(crate) mine: PlanBuffer,
-    /// The root's buffer for the result.
     pub(crate) result: PlanBuffer,
 }
 
@@ -37,14 +36,13 @@ impl ReduceTask {
     }
 }
 
-/// The root combines one contribution after another, from the last rank down to rank 0: `a0 op (a1
-/// op (... op an))`, which is rank order for any associative operation.
+/// The root combines one contribution after another, from the last rank to rank 0: `a0 op (a1 op
+/// (... op an))`, which is rank order for any associative operation.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearReduce {
     task: ReduceTask,
-    /// The number of the operand: its rank, counted down from the last.
+    /// The rank of the operand, counted down from the last.
     operand: u32,
-    /// The receive of the current operand.
     received: Mark,
     coming: Mark,
     reduced: Mark,
@@ -55,8 +53,8 @@ impl LinearReduce {
         Self { task, operand: 0, received: Mark::NONE, coming: Mark::NONE, reduced: Mark::NONE }
     }
 
-    /// The number of temporaries of this rank, each with the length of the vector: two operands,
-    /// and the accumulator if it cannot be the result buffer.
+    /// The number of temporaries with the length of the vector: two operands, and the accumulator
+    /// if it cannot be the result buffer.
     pub(crate) fn temporaries(&self) -> usize {
         match (self.task.is_root(), self.accumulates_apart()) {
             (false, _) => 0,
@@ -91,7 +89,7 @@ impl LinearReduce {
         if operand >= self.task.me.size || self.rank(operand) == self.task.root {
             return Mark::NONE;
         }
-        // The operand's temporary was last read by the reduction of the previous operand.
+        // The reduction of the previous operand was the last reader of this temporary.
         let into = self.task.whole(self.place(operand));
         steps.receive(Wait::One(self.reduced), self.rank(operand), into)
     }
@@ -127,9 +125,9 @@ impl Rounds for LinearReduce {
     }
 }
 
-/// A binomial tree. Every subtree covers consecutive ranks counted from the top, and a rank appends
-/// its children's subtrees to its own contribution in order. If the operation is not commutative,
-/// the top is rank 0, which sends the result to the root.
+/// A binomial tree. Every subtree covers consecutive ranks counted from the top. A rank appends its
+/// children's subtrees to its own contribution in order. If the operation is not commutative, the
+/// top is rank 0, which sends the result to the root.
 #[derive(Clone, Debug)]
 pub(crate) struct BinomialReduce {
     task: ReduceTask,
@@ -150,7 +148,7 @@ impl BinomialReduce {
         children.min(if self.ends_here() { 1 } else { 2 })
     }
 
-    /// Whether this rank is both top and root, so that it may combine in the result buffer.
+    /// Whether this rank is both top and root, and may combine in the result buffer.
     fn ends_here(&self) -> bool {
         self.v == 0 && self.task.is_root()
     }
@@ -163,12 +161,9 @@ impl BinomialReduce {
     }
 
     fn spare(&self) -> PlanBuffer {
-        let [first, second] = if self.ends_here() {
-            [self.task.result, PlanBuffer::Temporary(0)]
-        } else {
-            [PlanBuffer::Temporary(0), PlanBuffer::Temporary(1)]
-        };
-        if self.held == first { second } else { first }
+        let [first, second] = [0, 1].map(PlanBuffer::Temporary);
+        let two = if self.ends_here() { [self.task.result, first] } else { [first, second] };
+        self.held.other_of(two)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Reduce-scatters: all contributions combined, and a block of the result to each rank.
-//! ([`super::halving`] has more.)
+//! Reduce-scatters: a block of the combined contributions to each rank ([`super::halving`] has
+//! others).
 
 use super::Rounds;
 use crate::blocks::Cut;
@@ -8,7 +8,7 @@ use crate::call::TeamMember;
 use crate::ir::{PlanBuffer, Span};
 use crate::shape::{Fold, FoldRole, down, up};
 
-/// Blocks pass once around a ring and collect all contributions; block `r` arrives at rank `r`. For
+/// Blocks pass once around a ring and collect all contributions; block `r` ends at rank `r`. For
 /// commutative operations. Two temporaries with the length of the longest block.
 #[derive(Clone, Debug)]
 pub(crate) struct ReduceScatterRing {
@@ -57,7 +57,7 @@ impl Rounds for ReduceScatterRing {
     }
 }
 
-/// Every rank gets the contributions to its block one by one, from the ranks 1, 2, 3... below, and
+/// Every rank gets the contributions to its block one by one, from the ranks 1, 2, 3... below. It
 /// combines those of lower and of higher ranks separately, in rank order. Four temporaries with the
 /// length of the rank's block.
 #[derive(Clone, Debug)]
@@ -114,7 +114,7 @@ impl Rounds for PairwiseReduceScatter {
     }
 }
 
-/// Partners at distances 1, 2, 4... exchange their combinations without the blocks of ranks whose
+/// Partners at distances 1, 2, 4... exchange their combinations, without the blocks of ranks whose
 /// contributions the receiver already has. A combination always covers consecutive ranks, in order.
 /// Two temporaries with the length of the vector.
 #[derive(Clone, Debug)]
@@ -157,11 +157,7 @@ impl ReduceScatterDoubling {
     }
 
     fn spare(&self) -> PlanBuffer {
-        if self.held == PlanBuffer::Temporary(0) {
-            PlanBuffer::Temporary(1)
-        } else {
-            PlanBuffer::Temporary(0)
-        }
+        self.held.other_of([0, 1].map(PlanBuffer::Temporary))
     }
 
     fn blocks(&self, place: PlanBuffer, first: u32, end: u32) -> Span {
@@ -171,7 +167,8 @@ impl ReduceScatterDoubling {
         self.cut.span(place, start(first), start(end) - start(first))
     }
 
-    /// The blocks before and after those of the group of `mask` active ranks that contains `index`.
+    /// The blocks before and behind those of the group of `mask` active ranks that contains
+    /// `index`.
     fn outside(&self, place: PlanBuffer, index: u32, mask: u32) -> [Span; 2] {
         let first = index & !(mask - 1);
         [self.blocks(place, 0, first), self.blocks(place, first + mask, self.fold.active)]
@@ -225,8 +222,8 @@ impl Rounds for ReduceScatterDoubling {
                 DoublingStage::Combine { mask, piece: 0 }
             }
             DoublingStage::Combine { mask, piece } => {
-                // Pieces 0 and 1: blocks for other ranks, before and after; piece 2: blocks of this
-                // rank and its partner.
+                // Pieces 0 and 1: the blocks of other ranks, before and behind. Piece 2: the blocks
+                // of this rank and its partner.
                 let below = index & mask != 0;
                 let copies = below && self.held == self.mine;
                 let target = if copies { PlanBuffer::Temporary(1) } else { self.held };

@@ -9,20 +9,19 @@ use crate::trees::{self, InOrder};
 
 #[derive(Clone, Copy, Debug)]
 enum ReduceTreeShape {
-    /// Over ranks counted from the top: the root, or for an operation that is not commutative rank
+    /// Over ranks counted from the top: the root or, for an operation that is not commutative, rank
     /// 0, which sends each segment of the result to the root.
     Counted { tree: trees::Tree, v: u32 },
     /// Over ranks in their order, with the root at the top.
     InOrder(InOrder),
 }
 
-/// The slots of a rank's temporary that are in use at once: for a receive, a reduction and a send.
+/// The slots of a rank's temporary that are in use at once, for a receive, a reduction and a send.
 const SLOTS: usize = 3;
 
 /// A rank combines its contribution with the operands of its children one by one, on the side of
 /// their ranks, and sends the result to its parent, while the receive of the next operand is
-/// posted. Each operand is received into a slot and combined with the previous combination as the
-/// left operand.
+/// posted. An operand is received into a slot; the previous combination is its left operand.
 #[derive(Clone, Debug)]
 pub(crate) struct ReduceTree {
     task: ReduceTask,
@@ -38,21 +37,20 @@ pub(crate) struct ReduceTree {
 }
 
 impl ReduceTree {
-    /// Up a tree that keeps rank order, or any tree for commutative operations.
+    /// Up a tree that keeps rank order, or any tree if the operation is commutative.
     pub(crate) fn new(task: ReduceTask, tree: trees::Tree, segment: usize) -> Self {
         debug_assert!(task.commutative || tree.keeps_order(), "{tree:?} mixes ranks");
         let v = down(task.me.rank, task.top(), task.me.size);
         Self::of(task, ReduceTreeShape::Counted { tree, v }, segment)
     }
 
-    /// Up a binary tree in rank order.
     pub(crate) fn in_order(task: ReduceTask, segment: usize) -> Self {
         let here = InOrder::new(task.me.rank, task.root, task.me.size);
         Self::of(task, ReduceTreeShape::InOrder(here), segment)
     }
 
-    /// Up the tree of which `here` is this rank's node. The operation is commutative, and the root
-    /// at the top.
+    /// Up the tree in which `here` is this rank's node. The operation is commutative, and the root
+    /// is at the top.
     pub(crate) fn given(task: ReduceTask, here: InOrder, segment: usize) -> Self {
         Self::of(task, ReduceTreeShape::InOrder(here), segment)
     }
@@ -80,7 +78,6 @@ impl ReduceTree {
         }
     }
 
-    /// Whether this rank is the root and receives the result from the top.
     fn is_sent_the_result(&self) -> bool {
         self.task.is_root() && self.parent().is_some()
     }
@@ -91,7 +88,7 @@ impl ReduceTree {
     }
 
     /// The operands of one segment that need a slot: those of the children, and this rank's own if
-    /// it has a left child and the order counts.
+    /// it has a left child and the order matters.
     fn operands(&self) -> u32 {
         match self.shape {
             ReduceTreeShape::Counted { tree, v } => tree.children(v, self.task.me.size),
@@ -102,7 +99,8 @@ impl ReduceTree {
         }
     }
 
-    /// Whether this rank's contribution is copied to a slot because it is not the leftmost operand.
+    /// Whether this rank's contribution is copied to a slot, because it is not the leftmost
+    /// operand.
     fn copies(&self) -> bool {
         !self.accumulates()
             && matches!(self.shape, ReduceTreeShape::InOrder(InOrder { left: Some(_), .. }))
@@ -169,7 +167,7 @@ impl ReduceTree {
         (segment(self.task.mine), segment(self.task.result))
     }
 
-    /// At a root that is not at the top: receives a segment of the result after the last use of the
+    /// At a root that is not the top: receives a segment of the result after the last use of the
     /// root's contribution, which may be in the same buffer.
     fn finish(&self, steps: &mut Burst, used: Mark, result: Span) {
         if self.is_sent_the_result() {

@@ -7,8 +7,8 @@ use crate::call::TeamMember;
 use crate::ir::{PlanBuffer, Span};
 use crate::shape::{Segments, VectorParts, down, up};
 
-/// A ring, for long vectors and commutative operations: parts of the vector pass once around and
-/// collect all contributions, then the results pass around.
+/// Parts of the vector pass once around a ring and collect all contributions, then the results pass
+/// around. For long vectors and commutative operations.
 #[derive(Clone, Debug)]
 pub(crate) struct AllreduceRing {
     me: TeamMember,
@@ -102,7 +102,7 @@ impl SegmentedAllreduceRing {
         if self.in_place && self.me.size > 1 { 2 * self.segment } else { 0 }
     }
 
-    /// The number of segments of each part; shorter parts have empty segments.
+    /// The number of segments of the longest part; shorter parts have empty segments.
     fn segments(&self) -> usize {
         self.parts.longest().div_ceil(self.segment)
     }
@@ -174,8 +174,7 @@ impl Rounds for SegmentedAllreduceRing {
     }
 }
 
-/// Combines contributions in a buffer of this rank one after another, from the last down to the
-/// first.
+/// Combines contributions in a buffer of this rank one after another, from the last to the first.
 #[derive(Clone, Debug)]
 pub(crate) struct LocalReduce {
     all: Cut,

@@ -89,9 +89,9 @@ impl Rounds for LinearScan {
     }
 }
 
-/// At distances 1, 2, 4... a rank sends its combination to the rank above and puts that of the rank
-/// below on the left (Hillis and Steele, "Data parallel algorithms"). An exclusive scan first moves
-/// all contributions up by one rank.
+/// At distances 1, 2, 4... a rank sends its combination to the rank above, and puts that of the
+/// rank below on the left (Hillis and Steele, "Data parallel algorithms"). An exclusive scan first
+/// moves all contributions up by one rank.
 #[derive(Clone, Debug)]
 pub(crate) struct ScanDoubling {
     task: ScanTask,
@@ -138,8 +138,7 @@ impl Rounds for ScanDoubling {
             self.distance = 1;
             return true;
         }
-        // The first rank that takes part: in an exclusive scan, rank 0 has no contribution after
-        // the move.
+        // In an exclusive scan, rank 0 has no contribution after the move.
         let first = u32::from(self.task.kind == ScanKind::Exclusive);
         if rank < first || distance >= size - first {
             return false;

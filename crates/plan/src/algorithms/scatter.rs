@@ -20,8 +20,8 @@ pub(crate) struct LinearScatter {
 }
 
 impl LinearScatter {
-    /// `source` is the root's buffer; `mine` is the length of this rank's block; `all` are the
-    /// blocks of all ranks, which only the root uses.
+    /// `source` is the root's buffer; `mine` is the length of this rank's block; only the root uses
+    /// `all`, the blocks of all ranks.
     pub(crate) fn new(
         me: TeamMember,
         root: u32,
@@ -56,8 +56,8 @@ impl Rounds for LinearScatter {
 }
 
 /// A binomial tree: a rank receives the blocks of its subtree in one message and forwards the
-/// larger subtrees first. The root sends each subtree from its position, in two messages if the
-/// subtree wraps around the last rank.
+/// larger subtrees first. The root sends each subtree from its position, in two messages if it
+/// wraps around the last rank.
 #[derive(Clone, Debug)]
 pub(crate) struct BinomialScatter {
     me: TeamMember,
@@ -76,7 +76,7 @@ impl BinomialScatter {
         Self { me, root, v, block, in_place, left, started: false }
     }
 
-    /// Units of the temporary: 0 for a leaf and for the root.
+    /// In units; 0 for a leaf and for the root.
     pub(crate) fn temporary(&self) -> usize {
         let extent = binomial::extent(self.v, self.me.size);
         if self.v == 0 || extent == 1 { 0 } else { extent as usize * self.block }
@@ -100,7 +100,7 @@ impl Rounds for BinomialScatter {
                 PlanBuffer::Temporary(0).span(0, extent as usize * self.block)
             };
             if binomial::parent(self.v) == 0 {
-                // Split where the root's blocks wrap around.
+                // Split where the blocks wrap around in the root's buffer.
                 let [head, tail] =
                     Cut::Even(self.block).wrapped(PlanBuffer::Input, rank, extent, size);
                 steps.receive(Wait::Nothing, parent, into.part(0, head.len));

@@ -1,6 +1,5 @@
-//! Parts of collectives in two levels: within nodes, and between nodes.
-//!
-//! `table/nodes.rs` combines these parts with algorithms of one level.
+//! Parts of collectives on two levels, within nodes and between nodes. `table/nodes.rs` combines
+//! them with algorithms of one level.
 
 use super::Rounds;
 use crate::blocks::Cut;
@@ -17,11 +16,11 @@ pub(crate) struct NodeAllgather {
     rank: u32,
     nodes: Nodes,
     all: Cut,
-    /// This rank's block, if it is not in the output.
+    /// This rank's block, unless it is in the output.
     own: Option<Span>,
-    /// The next member of the node, then the next step around the ring.
+    /// The next member of the node, later the next step around the ring.
     at: usize,
-    /// Completed rounds of the ring; `None` before the node's blocks have arrived.
+    /// The completed rounds of the ring; `None` before the node's blocks have arrived.
     round: Option<u32>,
 }
 
@@ -66,11 +65,10 @@ impl Rounds for NodeAllgather {
         let leader = |node: u32| self.nodes.leaders()[node as usize];
         let (give, take) = (down(node, round, how_many), down(node, round + 1, how_many));
         if self.at == 0 {
-            // The sent blocks were received in the previous round.
             steps.fence();
         }
         let (mine, theirs) = (self.run(give, self.at), self.run(take, self.at));
-        // A receive before each send: with any window, every send meets a posted receive.
+        // A receive before each send, so that every send meets a posted receive with any window.
         if let Some(theirs) = theirs {
             steps.receive(Wait::Nothing, leader(down(node, 1, how_many)), theirs);
         }
@@ -134,7 +132,7 @@ impl Rounds for ChainBcast {
     }
 }
 
-/// After a scan within each node: puts the contributions of all lower nodes on the left. They pass
+/// After a scan within each node, puts the contributions of all lower nodes on the left. They pass
 /// along the last ranks of the nodes, which send them to the other ranks of their node. Each node
 /// has consecutive ranks.
 #[derive(Clone, Debug)]
@@ -142,7 +140,7 @@ pub(crate) struct ScanCarry {
     rank: u32,
     nodes: Nodes,
     count: usize,
-    /// The number of members that have got the carry; `None` before it has arrived.
+    /// The number of members that have the carry; `None` before it has arrived.
     served: Option<usize>,
     carried: Mark,
 }

@@ -9,7 +9,7 @@ use crate::shape::{Segments, down, up};
 use crate::trees::Tree;
 
 /// All ranks but the root form two binary trees. The root sends the first half of the buffer down
-/// the first tree and the second half down the other, in segments; then each rank swaps halves with
+/// the first tree and the second half down the other, in segments. Then each rank swaps halves with
 /// the rank at the same position of the other tree. If the first tree has one rank more, its last
 /// rank gets the second half from the root.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl SplitBinary {
     fn serve(&mut self, steps: &mut Burst) -> bool {
         let halves = [false, true].map(|second| (second, self.segment(second, self.at)));
         if halves[0].1.is_none() {
-            // The last rank of the longer tree has no partner to swap with.
+            // The last rank of the longer tree has no partner.
             let unpaired = self.members(false) > self.members(true);
             if unpaired {
                 let last = TreePosition { second: false, index: self.members(false) - 1 };

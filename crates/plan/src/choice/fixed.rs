@@ -1,7 +1,5 @@
-//! The fixed decisions, read from `fixed.txt` while the library is compiled. In the library they
-//! are constants without pointers, which all processes of a node share.
-//!
-//! A mistake in the file ends the compilation.
+//! The fixed decisions, read from `fixed.txt` while the library is compiled: constants without
+//! pointers, which all processes of a node share. A mistake in the file ends the compilation.
 
 use super::{ANY, DecisionRow, DecisionTable, LONG, Setup};
 use crate::call::Collective;
@@ -10,18 +8,14 @@ pub(super) const TEXT: &[u8] = include_bytes!("fixed.txt");
 const COUNTS: (usize, usize) = Reader::counts();
 const TABLES: ([DecisionTable; COUNTS.0], [DecisionRow; COUNTS.1]) = Reader::tables();
 
-/// All parts of the table.
 pub(super) static PARTS: [DecisionTable; COUNTS.0] = TABLES.0;
-/// The rows of all parts, one part after another.
 pub(super) static ROWS: [DecisionRow; COUNTS.1] = TABLES.1;
 
-/// Reads words and lines of the file.
 struct Reader {
     at: usize,
 }
 
 impl Reader {
-    /// How many parts and rows the file has.
     const fn counts() -> (usize, usize) {
         let (mut parts, mut rows) = (0, 0);
         let mut reader = Reader { at: 0 };
@@ -83,7 +77,7 @@ impl Reader {
         let max_bytes = self.number(max_bytes, LONG as u64) as usize;
         let number = self.word();
         let number = self.number(number, 0) as u8;
-        // The name is for readers, and for a test.
+        // The name is for readers of the file, and for a test.
         let _name = self.word();
         let segment = self.word();
         let segment_bytes = self.number(segment, 0) as u32;
@@ -92,7 +86,7 @@ impl Reader {
         DecisionRow { max_size, max_bytes, number, segment_bytes, fan_out }
     }
 
-    /// Goes to the next line that is no comment. Returns false at the end.
+    /// Moves to the next line that is no comment. Returns `false` at the end.
     const fn has_line(&mut self) -> bool {
         while self.at < TEXT.len() && TEXT[self.at] == b'#' {
             self.skip_line();
@@ -107,7 +101,7 @@ impl Reader {
         self.at += 1;
     }
 
-    /// The next word of the line; words have one blank between them.
+    /// The next word of the line. One blank separates words.
     const fn word(&mut self) -> &'static [u8] {
         if TEXT[self.at] == b' ' {
             self.at += 1;
@@ -119,7 +113,7 @@ impl Reader {
         TEXT.split_at(self.at).0.split_at(begin).1
     }
 
-    /// Which of two words comes next; `None` for `-`.
+    /// Whether the next word is `yes` or `no`; `None` for `-`.
     const fn choice(&mut self, yes: &[u8], no: &[u8]) -> Option<bool> {
         let word = self.word();
         match () {
@@ -130,7 +124,7 @@ impl Reader {
         }
     }
 
-    /// The number that a word is; `-` is `unbounded`.
+    /// The number in a word; `-` is `unbounded`.
     const fn number(&self, word: &[u8], unbounded: u64) -> u64 {
         if is_equal(word, b"-") {
             return unbounded;

@@ -1,4 +1,5 @@
-//! The rows of two levels: algorithms of one level, within nodes and between the leaders of nodes.
+//! The rows of two levels: algorithms of one level, used within nodes and between the leaders of
+//! nodes.
 
 use super::setting::Setting;
 use crate::algorithms::{allreduce, barrier, bcast, reduce, reduce_tree, scan, scatter, smp};
@@ -10,11 +11,10 @@ use crate::shape::{down, levels as doublings, up};
 use crate::trees::{InOrder, Tree};
 use std::sync::Arc;
 
-/// From this number of elements on, the leaders of nodes divide a vector among themselves to
-/// combine it.
+/// From this number of elements on, the leaders of nodes combine parts of the vector.
 const LONG: usize = 4096;
 
-/// The temporaries of the reductions used here.
+/// The number of temporaries of the reductions used here.
 const SCRATCH: usize = 2;
 /// The temporary of a node's contribution.
 const OF_NODE: u8 = 2;
@@ -27,13 +27,12 @@ struct Levels {
     members: Arc<[u32]>,
     /// The index in `members` of the rank that leads the node.
     leader: u32,
-    /// This rank's node among the nodes.
     there: TeamMember,
     leaders: Arc<[u32]>,
 }
 
 impl Levels {
-    /// With `root` as the leader of its node.
+    /// `root` leads its node.
     fn new(nodes: &Nodes, rank: u32, root: u32) -> Levels {
         let node = nodes.of(rank);
         let members = nodes.members(node);
@@ -60,8 +59,8 @@ impl Levels {
         self.here.rank == self.leader
     }
 
-    /// This rank's links of the chains: from the root's node to the other nodes in their order, and
-    /// in each node from its leader on. Left: the leader of the next node; right: the next rank of
+    /// This rank's links of the chains: from the root's node to the other nodes in order, and in
+    /// each node from its leader on. Left: the leader of the next node; right: the next rank of
     /// this node.
     fn chains(&self, root_node: u32) -> InOrder {
         let (here, there) = (self.here, self.there);
@@ -82,12 +81,12 @@ impl Levels {
 }
 
 /// Bytes of a segment of the row smp for a call of `bytes` bytes whose ranks have a processor each;
-/// 0: no segments. Depends on shared knowledge only.
+/// 0: no segments. Depends only on shared knowledge.
 ///
 /// Whole vectors go down trees, whose top rank sends one message after another. Segments go along
-/// chains, where each rank sends at most one message on each level. The first segment takes one hop
-/// for each node and for each rank of a node. The cheaper variant, counted in times of a segment,
-/// is confirmed by the cost model (`tests/smp.rs`).
+/// chains, where each rank sends at most one message on each level, but the first segment takes one
+/// hop for each node and for each rank of a node. The variant with fewer times of a segment is
+/// taken; `tests/smp.rs` compares it with the cost model.
 #[must_use]
 pub fn segment_bytes(
     collective: Collective,
@@ -102,7 +101,7 @@ pub fn segment_bytes(
     let trees = match collective {
         Collective::Bcast => doublings(nodes) + doublings(ranks),
         Collective::Reduce if commutative => doublings(nodes) + doublings(ranks),
-        // The nodes exchange the vector twice, so that counts once less.
+        // Between nodes the vector is exchanged twice, so one doubling counts.
         Collective::Allreduce if commutative => doublings(ranks) + 1,
         _ => return 0,
     };
@@ -117,7 +116,7 @@ fn gather_up(setting: &Setting, levels: &Levels, (root, root_node): (u32, u32)) 
     Draft::new(algorithm).temporary(temporary).window(setting.window)
 }
 
-/// An empty draft without nodes: such a call has been refused before.
+/// A call without nodes was refused before.
 fn draft(setting: &Setting, of: impl FnOnce(&Nodes) -> Draft) -> Draft {
     setting.nodes.map_or_else(Draft::nothing, of)
 }
@@ -165,7 +164,6 @@ fn spread(draft: Draft, levels: &Levels, setting: &Setting, count: usize) -> Dra
     draft.then_among(&levels.members, within).window(setting.window)
 }
 
-/// Combines the node's contributions at its leader.
 fn reduce_within(setting: &Setting, levels: &Levels, count: usize, result: PlanBuffer) -> Draft {
     let task = reduce::ReduceTask {
         me: levels.here,
@@ -177,7 +175,6 @@ fn reduce_within(setting: &Setting, levels: &Levels, count: usize, result: PlanB
     Draft::nothing().then_among(&levels.members, reduce::BinomialReduce::new(task))
 }
 
-/// Combines the contributions of nodes at the leader of the root's node.
 fn reduce_among(
     draft: Draft,
     setting: &Setting,

@@ -132,7 +132,7 @@ rows! {
         => nodes::allgather;
 
     Alltoall 1 "linear" "all exchanges at once, within the window", FOLKLORE
-        => |s| s.alltoall_linear();
+        => |s| s.alltoall_limited(0);
     Alltoall 2 "pairwise" "one exchange at a time", THAKUR
         => |s| s.alltoall_pairwise();
     Alltoall 3 "modified_bruck" "blocks travel in hops of 1, 2, 4... ranks", BRUCK
@@ -246,7 +246,7 @@ rows! {
         => nodes::allgather;
 
     Alltoallv 1 "basic_linear" "all exchanges at once, within the window", FOLKLORE
-        => |s| s.alltoall_linear();
+        => |s| s.alltoall_limited(0);
     Alltoallv 2 "pairwise" "one exchange at a time", THAKUR
         => |s| s.alltoall_pairwise();
 

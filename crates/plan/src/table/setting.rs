@@ -10,13 +10,13 @@ use crate::algorithms::{
 };
 use crate::blocks::Cut;
 use crate::call::{Call, InterCollective, InterRole, TeamMember};
+use crate::edges::Edges;
 use crate::ir::{PlanBuffer, Span};
 use crate::nodes::Nodes;
 use crate::plan::Draft;
 use crate::shape::{Fold, VectorParts, down};
 use crate::trees::Tree;
 
-/// A checked call with its parameters.
 pub(super) struct Setting<'a> {
     pub(super) me: TeamMember,
     pub(super) call: &'a Call,
@@ -50,12 +50,11 @@ impl Setting<'_> {
         Tree::Knomial(if self.fanout == 0 { DEFAULT_FANOUT } else { self.fanout.max(2) })
     }
 
-    /// The segment of a pipelined algorithm.
     pub(super) fn pipeline_segment(&self) -> usize {
         if self.segment == 0 { self.count.div_ceil(32).max(4096) } else { self.segment }
     }
 
-    /// The blocks of all ranks, as far as this rank knows them.
+    /// The blocks of all ranks that this rank knows.
     pub(super) fn all(&self) -> Cut {
         match self.call {
             Call::Gatherv { all, .. } | Call::Scatterv { all, .. } => {
@@ -79,7 +78,6 @@ impl Setting<'_> {
         }
     }
 
-    /// The blocks to send and to receive in an alltoall.
     pub(super) fn exchanged(&self) -> (Cut, Cut) {
         match self.call {
             Call::Alltoallv { send, receive, in_place } => {
@@ -90,7 +88,6 @@ impl Setting<'_> {
         }
     }
 
-    /// The span of this rank's block to gather.
     fn own_block(&self, all: &Cut) -> Span {
         match self.in_place {
             true => all.block(PlanBuffer::Output, self.me.rank),
@@ -136,7 +133,6 @@ impl Setting<'_> {
         })
     }
 
-    /// A gather to rank 0, then a broadcast of all blocks.
     pub(super) fn gather_bcast(&self) -> Draft {
         let total = self.all().total(self.me.size);
         self.gather()
@@ -144,24 +140,18 @@ impl Setting<'_> {
             .window(self.window)
     }
 
-    /// The window of an algorithm that limits its exchanges, of two steps each.
+    /// The window of an algorithm that limits its exchanges, each of two steps.
     pub(super) fn requests(&self) -> usize {
         if self.max_requests == 0 { self.window } else { self.max_requests.saturating_mul(2) }
     }
 
-    pub(super) fn alltoall_linear(&self) -> Draft {
-        self.alltoall_limited(0)
-    }
-
-    /// With at most `limit` exchanges at a time; 0: limited by the window only.
+    /// At most `limit` exchanges at a time; 0: only the window limits them.
     pub(super) fn alltoall_limited(&self, limit: usize) -> Draft {
         let (send, receive) = self.exchanged();
         let spare = if self.in_place { receive.total(self.me.size) } else { 0 };
-        Draft::new(
-            alltoall::LinearAlltoall::new(self.me, send, receive, self.in_place).limited(limit),
-        )
-        .temporary(spare)
-        .window(self.window)
+        Draft::new(alltoall::LinearAlltoall::new(self.me, send, receive, self.in_place, limit))
+            .temporary(spare)
+            .window(self.window)
     }
 
     pub(super) fn alltoall_pairwise(&self) -> Draft {
@@ -171,7 +161,7 @@ impl Setting<'_> {
             .temporary(spare)
     }
 
-    /// A reduction of a whole vector to the output of the root (rank 0 without a root).
+    /// Reduces a whole vector to the output of the root (of rank 0 without a root).
     pub(super) fn reduce(&self) -> reduce::ReduceTask {
         reduce::ReduceTask {
             me: self.me,
@@ -202,7 +192,7 @@ pub(super) fn reduce_binomial(setting: &Setting) -> Draft {
     Draft::new(algorithm).temporaries(temporaries, setting.count)
 }
 
-/// Up a tree in segments; by default, k-nomial trees have one segment.
+/// Up a tree in segments; k-nomial trees have one segment by default.
 pub(super) fn reduce_tree(setting: &Setting, tree: Tree) -> Draft {
     let segment = match tree {
         Tree::Knomial(_) => setting.segment,
@@ -330,10 +320,10 @@ pub(super) fn broadcast_after(draft: Draft, setting: &Setting, tree: Tree) -> Dr
         .window(setting.window)
 }
 
-/// The number of the temporary for the result of [`reduce_for`].
+/// The temporary with the result of [`reduce_for`].
 const RESULT: u8 = 2;
 
-/// A reduction to rank 0 of `task`, into a temporary.
+/// Reduces to rank 0 of `task`, into a temporary.
 pub(super) fn reduce_for(task: reduce::ReduceTask, first: u32) -> Draft {
     let result = PlanBuffer::Temporary(RESULT);
     let reduce = reduce::BinomialReduce::new(reduce::ReduceTask { root: 0, result, ..task });
@@ -354,7 +344,7 @@ pub(super) fn reduce_scatter(setting: &Setting) -> Draft {
         .window(setting.window)
 }
 
-/// As [`reduce_scatter()`], in strict rank order from the last rank on.
+/// [`reduce_scatter()`] in strict rank order, from the last rank on.
 pub(super) fn reduce_scatter_linear(setting: &Setting) -> Draft {
     let (me, all) = (setting.me, setting.all());
     let (count, result) = (all.total(me.size), PlanBuffer::Temporary(RESULT));
@@ -376,16 +366,18 @@ pub(super) fn reduce_scatter_linear(setting: &Setting) -> Draft {
 
 pub(super) fn neighbor(setting: &Setting) -> Draft {
     let Call::Neighbor { edges } = setting.call else { return Draft::nothing() };
-    let exchange = EdgeExchange::new(setting.me.rank, edges.0.clone());
+    exchange(setting, edges.0.clone())
+}
+
+fn exchange(setting: &Setting, edges: Edges) -> Draft {
+    let exchange = EdgeExchange::new(setting.me.rank, edges);
     let steps = exchange.steps();
     Draft::new(exchange).window(steps)
 }
 
 pub(super) fn inter_move(setting: &Setting) -> Draft {
     let Call::Inter { groups, what } = setting.call else { return Draft::nothing() };
-    let exchange = EdgeExchange::new(setting.me.rank, inter::movement(setting.me, *groups, what));
-    let steps = exchange.steps();
-    Draft::new(exchange).window(steps)
+    exchange(setting, inter::movement(setting.me, *groups, what))
 }
 
 pub(super) fn inter_reduce(setting: &Setting) -> Draft {
@@ -415,8 +407,8 @@ pub(super) fn inter_reduce(setting: &Setting) -> Draft {
             .then(EdgeExchange::between(me.rank, edges, result, PlanBuffer::Output))
             .window(steps);
     };
-    // The leaders swap the results of their groups, and scatter the other group's result in their
-    // own group.
+    // The leaders swap the results of their groups, and scatter the other group's result within
+    // their own group.
     let theirs = PlanBuffer::Temporary(RESULT + 1);
     let draft = draft.then(EdgeExchange::between(me.rank, edges, result, theirs));
     let draft = if here.rank == 0 && count > 0 { draft.temporary(count) } else { draft };

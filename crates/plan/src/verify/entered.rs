@@ -21,10 +21,10 @@ impl EnteredRanks {
     }
 }
 
-/// The knowledge of one rank. A message carries the sender's certain knowledge at its issue.
+/// A rank's knowledge. A message carries the certain knowledge of its sender at the time of issue.
 #[derive(Clone, Debug)]
 pub(super) struct BarrierKnowledge {
-    /// This rank, and the knowledge of messages whose receives later steps depended on.
+    /// This rank, and the knowledge of received messages on which later steps depend.
     certain: EnteredRanks,
     /// The knowledge of all other messages, by the number of the receive.
     reported: HashMap<u64, EnteredRanks>,
@@ -35,7 +35,6 @@ impl BarrierKnowledge {
         Self { certain: EnteredRanks::one(rank, size), reported: HashMap::new() }
     }
 
-    /// The knowledge that a message carries now.
     pub(super) fn knowledge(&self) -> EnteredRanks {
         self.certain.clone()
     }
@@ -44,7 +43,7 @@ impl BarrierKnowledge {
         self.reported.insert(receive, reported);
     }
 
-    /// Makes the knowledge of all messages certain, except for the receives that `open` accepts.
+    /// Makes certain the knowledge of all messages, except for receives that `open` accepts.
     pub(super) fn settle(&mut self, open: impl Fn(u64) -> bool) {
         let certain = &mut self.certain;
         self.reported.retain(|receive, reported| {

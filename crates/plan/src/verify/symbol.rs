@@ -1,4 +1,4 @@
-//! The symbols of buffers: before the call, and the required ones after it.
+//! The symbols of buffers before the call, and the required ones after it.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,25 +10,15 @@ use crate::ir::PlanBuffer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symbol {
-    /// Never written.
     Undefined,
-    Moved {
-        rank: u32,
-        position: usize,
-    },
-    Combined {
-        position: usize,
-        ranks: Contributors,
-        expression: u64,
-    },
+    Moved { rank: u32, position: usize },
+    Combined { position: usize, ranks: Contributors, expression: u64 },
 }
 
 /// Contributing ranks, in order or as a multiset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contributors {
-    /// `low..high`, in this order.
     Ordered { low: u32, high: u32 },
-    /// In any order.
     Multiset { how_many: u32, sum: u64 },
 }
 
@@ -116,7 +106,6 @@ pub(super) fn mix(value: u64) -> u64 {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct SymbolBuffer {
-    /// Empty if the rank does not have the buffer.
     pub(super) units: Vec<Symbol>,
     pub(super) writable: bool,
 }
@@ -127,7 +116,7 @@ impl SymbolBuffer {
     }
 }
 
-/// The buffers of a rank, and the result that the standard requires.
+/// The buffers of a rank before the call, and the result that the standard requires.
 pub(super) struct Requirement<'a> {
     pub(super) calls: &'a [Call],
     pub(super) rank: u32,
@@ -150,7 +139,6 @@ impl<'a> Requirement<'a> {
         self.call().in_place() && self.call().root().is_none_or(|root| root == self.rank)
     }
 
-    /// The user's send and receive buffers before the call.
     pub(super) fn buffers(&self) -> (SymbolBuffer, SymbolBuffer) {
         let (given, wanted) = self.lengths();
         let contribution =
@@ -172,7 +160,7 @@ impl<'a> Requirement<'a> {
         };
         let rank = self.rank as usize;
         let output = match self.call() {
-            // The root of a scatter has no output, and keeps its input.
+            // The root of a scatter has no output and keeps its input.
             Call::Scatter { .. } | Call::Scatterv { .. } => {
                 return (
                     SymbolBuffer { units: contribution(given), writable: false },
@@ -199,7 +187,6 @@ impl<'a> Requirement<'a> {
         SymbolBuffer { writable: !untouched, ..buffer }
     }
 
-    /// Units of this rank's contribution, and units of its output.
     fn lengths(&self) -> (usize, usize) {
         let (size, rank) = (self.size(), self.rank as usize);
         let at_root = |len: usize| if self.call().root() == Some(self.rank) { len } else { 0 };
@@ -280,7 +267,7 @@ impl<'a> Requirement<'a> {
         }
     }
 
-    /// The required symbol of a unit of the output, without the expression; `Undefined`: the unit
+    /// The required symbol of a unit of the output, without the expression. `Undefined`: the unit
     /// must not be written.
     pub(super) fn expected(&self, unit: usize, everyone: Contributors) -> Symbol {
         let (rank, count) = (self.rank as usize, self.call().count().0);
@@ -323,7 +310,7 @@ impl<'a> Requirement<'a> {
         }
     }
 
-    /// The symbol of a unit received along an edge: the first edge from a peer carries the data of
+    /// The symbol of a unit received along an edge. The first edge from a peer carries the data of
     /// the peer's first edge to this rank.
     fn along_edge(&self, receives: &[Edge], unit: usize) -> Symbol {
         let covers = |edge: &Edge| edge.start <= unit && unit < edge.start + edge.len;
@@ -401,7 +388,7 @@ fn blocks_of(all: Option<&Blocks>) -> Blocks {
         .unwrap_or_else(|| unreachable!("no blocks have no length"))
 }
 
-/// Whether a symbol is as required; the expression does not count.
+/// Whether a symbol is the required one, apart from the expression.
 pub(super) fn agrees(found: Symbol, expected: Symbol) -> bool {
     match (found, expected) {
         (

@@ -127,7 +127,7 @@ fn finds_a_missing_step() {
 
 #[test]
 fn finds_a_deadlock_of_synchronous_sends() {
-    // Both ranks receive only when their send is complete, which relies on buffering.
+    // Each rank posts its receive only after its send is complete, which relies on buffering.
     let head_on =
         |peer| [send(After::None, peer, Span::NOTHING), receive(After::All, peer, Span::NOTHING)];
     let check = Check::new(2, &Call::Barrier, 3);
@@ -157,8 +157,8 @@ fn finds_a_step_without_dependency_on_its_data() {
 
 #[test]
 fn finds_a_buffer_that_is_overwritten_while_it_is_sent() {
-    // Rank 1 answers after the message has arrived, so the send is complete in any run; but no step
-    // depends on it.
+    // Rank 1 answers after the message has arrived, so the send is complete in any run, but no step
+    // depends on the send.
     let root = [
         copy(After::None, INPUT, SPARE),
         send(After::One(1), 1, SPARE),
@@ -236,8 +236,8 @@ fn finds_malformed_steps() {
 
 #[test]
 fn finds_results_that_depend_on_the_rank() {
-    // Both ranks put the received operand on the left: both results are complete sums, but need not
-    // be equal.
+    // Both ranks put the received operand on the left: both results are complete sums, but may
+    // differ.
     let exchange = |peer| {
         [
             copy(After::None, INPUT, OUTPUT),
@@ -260,7 +260,6 @@ fn finds_a_bad_generator() {
     assert!(matches!(greedy, Err(Violation::Generator { .. })), "{greedy:?}");
 }
 
-/// A correct plan with one step changed or left out.
 struct Mutant {
     plan: AnyPlan,
     index: u32,
@@ -388,7 +387,7 @@ fn finds_a_barrier_that_does_not_synchronize() {
     let found = run(&check, &[&pass(0), &pass(1), &pass(2)]);
     assert_eq!(found, Err(Violation::Early { rank: 0, missing: 1 }));
     assert_eq!(run(&check, &[&[], &[], &[]]), Err(Violation::Early { rank: 0, missing: 1 }));
-    // Twice around, but the second signal may leave before the first has arrived.
+    // Twice around, but the second signal may leave before the first one has arrived.
     let twice = |rank: u32| [pass(rank), pass(rank)].concat();
     let found = run(&check, &[&twice(0), &twice(1), &twice(2)]);
     assert!(matches!(found, Err(Violation::Early { .. })), "{found:?}");

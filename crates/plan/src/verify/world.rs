@@ -8,7 +8,7 @@ use super::{Check, Cost, Violation};
 use crate::call::Call;
 use crate::ir::{Action, After, Generator, PlanStep, Span};
 
-/// A rank with more steps is considered endless.
+/// A rank that issues more steps counts as endless.
 const TOO_MANY_STEPS: u64 = 100_000_000;
 
 pub(super) struct PlanSimulation<'a, G> {
@@ -16,7 +16,6 @@ pub(super) struct PlanSimulation<'a, G> {
     ranks: Vec<SimulatedRank<G>>,
     /// For each sender and receiver: sends without a receive, or receives without a send.
     channels: HashMap<(u32, u32), UnmatchedSteps>,
-    /// Steps that may complete: rank and number.
     ready: Vec<(u32, u64)>,
     random: u64,
     cost: Cost,
@@ -36,9 +35,9 @@ struct SimulatedRank<G> {
     /// Input, output, temporaries.
     buffers: Vec<SymbolBuffer>,
     outstanding: Vec<(u64, Action)>,
-    /// Issued steps that no later step has depended on.
+    /// Issued steps on which no later step has depended.
     unsettled: Vec<(u64, Action)>,
-    /// In a barrier: the ranks that have entered it, as far as this rank knows.
+    /// In a barrier: the ranks that have entered, as far as this rank knows.
     entered: Option<BarrierKnowledge>,
 }
 
@@ -157,7 +156,6 @@ impl<'a, G: Generator> PlanSimulation<'a, G> {
         Ok(())
     }
 
-    /// Matches the oldest send with the oldest receive, and moves the data.
     fn match_one(&mut self, from: u32, to: u32) -> Result<(), Violation> {
         let channel = self.channels.entry((from, to)).or_default();
         if channel.sends.is_empty() || channel.receives.is_empty() {
@@ -183,7 +181,6 @@ impl<'a, G: Generator> PlanSimulation<'a, G> {
         Ok(())
     }
 
-    /// Completes a step; copies and reductions are executed now.
     fn complete(&mut self, rank: u32, number: u64) -> Result<(), Violation> {
         let state = &mut self.ranks[rank as usize];
         let Some(at) = state.outstanding.iter().position(|(other, _)| *other == number) else {
@@ -281,7 +278,7 @@ impl<G: Generator> SimulatedRank<G> {
         Ok((free && self.outstanding.len() < self.window).then_some(step))
     }
 
-    /// Removes the steps that are complete for certain once a step with dependencies `after` is
+    /// Removes the steps that are certainly complete once a step with dependencies `after` is
     /// issued.
     fn settle(&mut self, after: After) {
         let issued = self.issued;
@@ -354,7 +351,6 @@ impl<G: Generator> SimulatedRank<G> {
     }
 }
 
-/// Whether one of two actions writes memory that the other uses.
 fn conflict(one: Action, other: Action) -> bool {
     let uses = |written: Option<Span>, action: Action| {
         written.is_some_and(|written| {

@@ -17,25 +17,25 @@ use std::time::Duration;
 
 /// How a process waits. All times are real time in nanoseconds.
 ///
-/// With a processor for each rank a wait polls every `poll_gap_ns` for `spin_ns`, then yields
+/// If each rank has a processor, a wait polls every `poll_gap_ns` for `spin_ns`, then yields
 /// between two polls until `yield_ns` after its start, and then sleeps. It restarts whenever
-/// something arrives ([`Wait::renew`]). Oversubscribed, it does not spin, since that would delay
-/// the rank that it waits for, but yields `yields_before_sleep` times and then sleeps.
+/// something arrives ([`Wait::renew`]). On an oversubscribed node it does not spin, since that
+/// would delay the awaited rank, but yields `yields_before_sleep` times and then sleeps.
 ///
-/// A yield longer than `slow_yield_ns` means that a foreign process computes on the processor. A
-/// yield to it lasts a time slice, but a sleeper is woken at once, as it has used less time. So the
-/// next waits sleep without yielding: a few the first time; twice as many each time that another
-/// slow yield follows soon; `sleeping_waits` at most.
+/// A yield longer than `slow_yield_ns` means that another program computes on the processor. A
+/// yield to it lasts a time slice, but the kernel wakes a sleeper at once, as it has used less
+/// time. So the next waits sleep without yielding: a few waits at first, twice as many each time
+/// that another slow yield follows soon, at most `sleeping_waits`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub oversubscribed: bool,
     pub spin_ns: u64,
-    /// The time from the start of a wait to its sleep. Not used if oversubscribed.
+    /// From the start of a wait to its sleep. Not used if oversubscribed.
     pub yield_ns: u64,
     pub yields_before_sleep: u32,
-    /// The longest yield without a foreign process.
+    /// A longer yield means that another program computes on the processor.
     pub slow_yield_ns: u64,
-    /// The most waits without yields after a slow one.
+    /// The most waits that sleep without yielding after a slow yield.
     pub sleeping_waits: u32,
     /// Faster polls while spinning would take the line from the writer just before it is written.
     pub poll_gap_ns: u64,
@@ -44,7 +44,7 @@ pub struct Policy {
     pub pause: Pause,
 }
 
-/// The polls of a wait that counts them, before it sleeps.
+/// The number of polls before the sleep, for a wait that counts polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollLimits {
     /// Polls without a yield.
@@ -53,7 +53,7 @@ pub struct PollLimits {
 }
 
 impl Policy {
-    /// The measured defaults.
+    /// The defaults, which were measured.
     pub const fn new(oversubscribed: bool) -> Policy {
         Policy {
             oversubscribed,
@@ -69,7 +69,7 @@ impl Policy {
     }
 }
 
-/// The waiting side of a segment's door, for its owner. Any of its threads may wait here.
+/// The waiting side of a segment's door. Any thread of the segment's owner may wait here.
 #[derive(Debug)]
 pub struct Door {
     segment: Arc<Segment>,
@@ -78,7 +78,7 @@ pub struct Door {
     policy: Mutex<Policy>,
     restored: AtomicU32,
     oversubscribed: AtomicBool,
-    /// In ticks. [`Door::retune`] may change them at any time; waits see it soon.
+    /// In ticks. [`Door::retune`] may change the limits at any time; waits follow soon.
     spin: AtomicU64,
     until_sleep: AtomicU64,
     slow_yield: AtomicU64,
@@ -97,12 +97,13 @@ pub(super) enum Means {
     Semaphores {
         own: OwnSemaphores,
         segment: Arc<Segment>,
-        /// The semaphore of the next sleep, as a word.
+        /// The semaphore of the next sleep
+        /// ([`Semaphore::to_word`](oxmpi_sys::semaphore::Semaphore)).
         next: AtomicU64,
     },
 }
 
-/// The longest sleep of a process whose semaphore is gone, since no peer can wake it.
+/// The longest sleep of a process whose semaphore was removed: no peer can wake it.
 const WITHOUT_SEMAPHORE: Duration = Duration::from_millis(1);
 
 impl Alarm {
@@ -147,8 +148,8 @@ impl Alarm {
 }
 
 impl Door {
-    /// The door of the caller's own segment. It registers the process for asymmetric barriers if
-    /// needed, so make it before you map a peer's segment.
+    /// The door of the caller's own segment. Registers the process for asymmetric barriers if
+    /// needed, so make the door before mapping a peer's segment.
     pub fn new(segment: Arc<Segment>, policy: Policy) -> Door {
         let kind = barrier::start(segment.boot().asymmetric);
         segment.set_registered(kind == BarrierKind::Asymmetric);
@@ -172,13 +173,14 @@ impl Door {
         }
     }
 
-    /// Whether a wait spins for a time, rather than for a number of polls or not at all.
+    /// Whether waits spin for a time, rather than for a number of polls or not at all.
     #[inline]
     pub fn spins(&self) -> bool {
         self.poll_limits.is_none() && self.spin.load(Ordering::Relaxed) > 0
     }
 
-    /// Yields the processor once; oversubscribed, the waiting peers see that this process is away.
+    /// Yields the processor once. On an oversubscribed node, waiting peers see that the process is
+    /// away.
     pub fn step_aside(&self) {
         if !self.is_oversubscribed() {
             return self.pause.pass();
@@ -188,7 +190,7 @@ impl Door {
         self.segment.set_away(false);
     }
 
-    /// Whether ranks share processors, which changes only at a restore from an image.
+    /// Whether ranks share processors. Changes only at a restore from an image.
     #[inline]
     pub fn is_oversubscribed(&self) -> bool {
         self.oversubscribed.load(Ordering::Relaxed)
@@ -199,11 +201,11 @@ impl Door {
         Door { alarm: OnceLock::from(Alarm::new(poller)), ..self }
     }
 
-    /// Makes the process sleep on these descriptors from now on (rule 6). Returns `false` if it
-    /// sleeps on semaphores, or on other descriptors.
+    /// Makes the process sleep on these descriptors from now on (rule 6). `false`: it already
+    /// sleeps on semaphores or on other descriptors.
     pub fn sleep_on(&self, poller: Arc<Poller>) -> bool {
         let is_new = self.alarm.set(Alarm::new(poller)).is_ok();
-        // The woken threads announce again, and one of them leads.
+        // The threads wake and announce again, and one of them leads.
         self.segment.door_word().ring(self.kind);
         is_new
     }
@@ -243,8 +245,8 @@ impl Door {
         self.take(&policy);
     }
 
-    /// After a restore from an image, takes over the launcher's facts about the new host: the
-    /// ranks' processors, and the rate of the counter. Each wait calls this before it sleeps.
+    /// After a restore from an image, reads the launcher's facts about the new host: the processors
+    /// of the ranks, and the rate of the counter. Each wait calls this before it sleeps.
     #[inline]
     fn notice_new_host(&self) {
         if self.segment.status().restored() != self.restored.load(Ordering::Relaxed) {
@@ -273,7 +275,7 @@ impl Door {
         self.foreign_load.set_most(policy.sleeping_waits);
     }
 
-    /// The number and the total time of the sleeps of this process's threads here.
+    /// The number and the total time of the sleeps of this process's threads at this door.
     pub fn slept(&self) -> (u64, Duration) {
         let slept = &self.sleepers.slept;
         let ns = clock::ns_of_ticks(slept.ticks.load(Ordering::Relaxed));
@@ -285,12 +287,12 @@ impl Door {
         &self.segment
     }
 
-    /// The barriers this process uses, for its rings and bells.
+    /// The kind of barriers that this process uses for its rings.
     pub fn kind(&self) -> BarrierKind {
         self.kind
     }
 
-    /// Begins a wait. Poll first, then call [`Wait::next`]:
+    /// Begins a wait. Poll once before each [`Wait::next`]:
     ///
     /// ```
     /// # use oxmpi_shm::{door::*, segment::*};
@@ -327,7 +329,7 @@ impl Door {
         }
     }
 
-    /// Wakes the sleeping threads of this process, after another thread has completed something.
+    /// Wakes the sleeping threads of this process, after this thread has completed something.
     #[inline]
     pub fn ring_own(&self) {
         match self.alarm.get() {
@@ -372,13 +374,13 @@ pub enum Next<'w> {
 }
 
 impl Wait<'_> {
-    /// Whether the wait has yielded its processor, or is about to, since the event takes longer.
+    /// Whether the wait has ended its spinning, and yields or sleeps.
     #[inline]
     pub fn has_spun(&self) -> bool {
         self.phase != Phase::Spin
     }
 
-    /// Whether the wait continues to spin; counts a poll. `false`: use [`Wait::next`].
+    /// Counts a poll; whether the wait continues to spin. `false`: use [`Wait::next`].
     #[inline]
     pub fn is_spinning(&mut self) -> bool {
         let now = clock::ticks();
@@ -386,7 +388,7 @@ impl Wait<'_> {
         self.phase == Phase::Spin && self.spins_at(now, started)
     }
 
-    /// Passes the time until the next poll of a wait that spins.
+    /// Waits, while it spins, until the next poll is due.
     #[inline]
     pub fn pass_gap(&self) {
         clock::pass_ticks(self.door.gap.load(Ordering::Relaxed));
@@ -404,9 +406,8 @@ impl Wait<'_> {
     }
 
     /// Restarts this wait, because something other than the awaited event arrived, such as a piece
-    /// of a long message or one of several accesses. Returns whether to poll again at once: `false`
-    /// if oversubscribed, where the next sender may need this processor and a sleep would cost it a
-    /// system call.
+    /// of a long message. Returns whether to poll again at once: `false` if oversubscribed, because
+    /// the next sender may need this processor, and would need a system call to wake a sleeper.
     #[inline]
     pub fn renew(&mut self) -> bool {
         (self.started, self.phase, self.polls, self.yields) = (None, Phase::Spin, 0, 0);
@@ -422,7 +423,7 @@ impl Wait<'_> {
         }
     }
 
-    /// Passes the time until the next poll, or announces a sleep, after an unsuccessful poll.
+    /// Call it after an unsuccessful poll: waits until the next poll is due, or announces a sleep.
     #[expect(clippy::should_implement_trait, reason = "it lends, and it does not end")]
     pub fn next(&mut self) -> Next<'_> {
         let door = self.door;
@@ -456,7 +457,7 @@ impl Wait<'_> {
             None => {
                 let sleepy = door.sleepers.announce(word, door.kind);
                 if door.alarm.get().is_some() {
-                    // Another thread has added descriptors, and has not seen the announcement.
+                    // Another thread has added descriptors without seeing this announcement.
                     sleepy.cancel();
                     return Next::Poll;
                 }
@@ -470,7 +471,7 @@ impl Wait<'_> {
 impl Door {
     fn yield_once(&self, now: u64) {
         self.step_aside();
-        // The time of a select() is that of the kernel's timers, even without a foreign process.
+        // A select() takes as long as the kernel's timers, even on a free processor.
         if self.pause == Pause::Yield
             && clock::ticks().wrapping_sub(now) > self.slow_yield.load(Ordering::Relaxed)
         {
@@ -483,7 +484,7 @@ fn spin_ticks(policy: &Policy) -> u64 {
     if policy.oversubscribed { 0 } else { clock::ticks_of_ns(policy.spin_ns) }
 }
 
-/// Foreign processes on our processors. Threads may lose each other's counts, which is harmless.
+/// Other programs on our processors. Threads may lose each other's counts, which is harmless.
 #[derive(Debug)]
 struct ForeignLoad {
     most: AtomicU32,
@@ -492,7 +493,7 @@ struct ForeignLoad {
     yielding: AtomicU32,
 }
 
-/// Waits that sleep because of a foreign process that was not met before.
+/// Waits that sleep after the first slow yield in a long time.
 const FIRST_SLEEPING: u32 = 32;
 
 impl ForeignLoad {
@@ -506,7 +507,8 @@ impl ForeignLoad {
         self.left.fetch_min(most, Ordering::Relaxed);
     }
 
-    /// Records a slow yield. If it follows soon after the last one, the same process has stayed.
+    /// Records a slow yield. If it follows soon after the last one, the same program still
+    /// computes.
     fn met_one(&self) {
         let before = self.sleeping.load(Ordering::Relaxed);
         let stays = self.yielding.load(Ordering::Relaxed) <= before;
@@ -517,7 +519,7 @@ impl ForeignLoad {
         self.yielding.store(0, Ordering::Relaxed);
     }
 
-    /// Whether a wait sleeps without yields; counts it.
+    /// Counts a wait; whether it sleeps without yielding.
     fn shall_sleep(&self) -> bool {
         let left = self.left.load(Ordering::Relaxed);
         let count = if left > 0 { &self.left } else { &self.yielding };
@@ -557,13 +559,13 @@ impl Bell {
         Bell { segment: segment.clone(), kind, raise: None }
     }
 
-    /// The same for a peer that may sleep on descriptors.
+    /// As [`Bell::new`], for a peer that may sleep on descriptors.
     #[must_use]
     pub fn with_alarm(self, raise: Raise) -> Bell {
         Bell { raise: Some(raise), ..self }
     }
 
-    /// Whether the peer sleeps, so that [`Bell::ring`] is needed: its first half, without a call.
+    /// Whether the peer sleeps, so that [`Bell::ring`] is needed. Makes no call.
     #[inline(always)]
     pub fn finds_sleeper(&self) -> bool {
         self.kind.light();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The taken and the free ranges of an area: first fit; adjacent free ranges become one at once.
+/// Takes by first fit; adjacent free ranges become one at once.
 #[derive(Debug)]
 pub(super) struct Ranges {
     free: BTreeMap<usize, usize>,

@@ -20,7 +20,7 @@ const SMALLEST: u32 = 1 << 10;
 
 const PAGE: usize = 4096;
 
-/// Blocks of `each` bytes, a power of two unknown to the compiler, which would divide.
+/// A shift: the compiler does not know that `each` is a power of two, and would divide.
 #[inline(always)]
 const fn in_blocks(bytes: usize, each: u32) -> usize {
     debug_assert!(each.is_power_of_two());
@@ -67,7 +67,7 @@ impl PoolShape {
     }
 }
 
-/// The memory of a pool, in a segment or on the heap. A clone is another view of the same pool.
+/// The memory of a pool, in a segment or on the heap. A clone is a view of the same pool.
 #[derive(Clone, Debug)]
 pub struct PoolArea {
     states: NonNull<AtomicU32>,
@@ -102,9 +102,9 @@ impl PoolArea {
         }
     }
 
-    /// A pool at `at`. Safety: [`PoolShape::area_bytes`] bytes at `at`, aligned to a page, are zero
-    /// or a pool of this shape, and stay mapped and writable while `keep` lives. The shape has
-    /// passed its check and has bytes.
+    /// Safety: [`PoolShape::area_bytes`] bytes at `at`, aligned to a page, are zero or a pool of
+    /// this shape, and stay mapped and writable while `keep` lives. The shape has passed its check
+    /// and has bytes.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(at: NonNull<u8>, shape: PoolShape, keep: Keep) -> Self {
         debug_assert!(shape.check().is_ok() && shape.bytes > 0);
@@ -166,8 +166,8 @@ impl PoolArea {
         debug_assert!(self.holds(position, len));
         self.watched.touch(at, len, Touch::Write);
         // SAFETY: inside the data, as a piece is in adjacent blocks, and mapped while `self` lives.
-        // No other process uses these bytes: their last reader has freed the blocks (rule 4), the
-        // next one knows of them only by the slot.
+        // No other process uses these bytes: their last reader has freed the blocks (rule 4), and
+        // the next reader knows of them only by the slot.
         unsafe { BytesMut::from_raw(self.data.as_ptr().add(at), len) }
     }
 

@@ -1,4 +1,4 @@
-//! The memory of the postboxes: a file without a name, of the length in the guide.
+//! The memory of the postboxes: a file without a name.
 
 use super::{PostboxArea, PostboxShape};
 use oxmpi_sys::nameless;
@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-/// The reason why there are no postboxes.
+/// The reason why a segment with postboxes could not be made or mapped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostboxError {
@@ -18,7 +18,6 @@ pub enum PostboxError {
     Shape(String),
     #[error("cannot {what} a shared segment of {bytes} bytes: {error}")]
     Kernel { what: &'static str, bytes: u64, error: io::Error },
-    /// The file has another length than postboxes of this shape.
     #[error("the shared segment is {found} bytes long, not {expected}")]
     Length { found: u64, expected: u64 },
 }
@@ -79,7 +78,7 @@ impl PostboxArea {
             return Err(refused("map")(rustix::io::Errno::NOMEM));
         };
         let keep = Arc::new(Mapping { at, bytes });
-        // SAFETY: `bytes` bytes, on a page, mapped while `keep` lives; the file was zero at first,
+        // SAFETY: `bytes` bytes, on a page, mapped while `keep` lives. The file was zero at first,
         // and other processes write to it by the rules.
         Ok(unsafe { PostboxArea::from_raw(at, shape, keep) })
     }

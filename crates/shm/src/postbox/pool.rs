@@ -1,5 +1,4 @@
-//! The common pool of all postboxes of a segment: its lock, and rows of its blocks (rules 4, 5 and
-//! 7).
+//! The common pool of all postboxes of a segment: the lock, and rows of blocks (rules 4, 5 and 7).
 
 use super::PostboxArea;
 #[cfg(not(loom))]
@@ -22,11 +21,11 @@ impl PostboxArea {
     fn try_lock_as(&self, word: u32) -> Option<PoolLock<'_>> {
         let lock = &self.head().lock.word;
         let taken = lock.compare_exchange(0, word, Ordering::Acquire, Ordering::Relaxed);
-        // Made only if taken: dropping it opens the lock.
+        // Made only if the lock was taken, as its drop opens the lock.
         taken.is_ok().then(|| PoolLock { area: self, by: LockedBy::Word })
     }
 
-    /// Takes the lock of the pool, with a wait of little more than `limit` (rule 7).
+    /// Takes the lock of the pool, after a wait of little more than `limit` at most (rule 7).
     #[cfg(not(loom))]
     pub fn lock(&self, holder: u32, limit: std::time::Duration) -> Option<PoolLock<'_>> {
         use rustix::thread::futex::{self, Flags};
@@ -38,7 +37,7 @@ impl PostboxArea {
         loop {
             let now = lock.load(Ordering::Relaxed);
             let left = end.saturating_duration_since(std::time::Instant::now());
-            // A process that has slept leaves the mark in the word, since others may still sleep.
+            // A process that has slept keeps the mark in the word, since others may still sleep.
             if now == 0
                 && let Some(taken) = self.try_lock_as((holder + 1) | CONTENDED)
             {
@@ -57,7 +56,8 @@ impl PostboxArea {
         }
     }
 
-    /// The same by a semaphore, which then all users use (rule 7); the kernel opens it at a death.
+    /// As [`PostboxArea::lock`], by a semaphore, which all users of the pool must then use. The
+    /// kernel opens it when its holder dies.
     #[cfg(not(loom))]
     pub fn lock_by(
         &self,
@@ -67,7 +67,8 @@ impl PostboxArea {
         semaphore.lock(limit).then(|| PoolLock { area: self, by: LockedBy::Semaphore(semaphore) })
     }
 
-    /// Opens the lock if this process, *known to be dead*, holds it (rule 7); returns whether.
+    /// Opens the lock if process `dead`, *which must be known to be dead*, holds it (rule 7).
+    /// Returns whether it did.
     pub fn break_lock(&self, dead: u32) -> bool {
         let lock = &self.head().lock.word;
         let now = lock.load(Ordering::Relaxed);
@@ -88,7 +89,7 @@ impl PostboxArea {
         }
     }
 
-    /// How many of `wanted` bytes the longest free row has room for, read without the lock.
+    /// The room of the longest free row, up to `wanted` bytes, read without the lock.
     pub fn room(&self, wanted: usize) -> usize {
         let blocks = (wanted as u64).div_ceil(self.shape.block());
         let mut longest = 0;
@@ -99,7 +100,7 @@ impl PostboxArea {
         wanted.min((longest * self.shape.block()) as usize)
     }
 
-    /// Bytes of the pool that are taken now.
+    /// Bytes of the pool that are in use.
     pub fn taken(&self) -> u64 {
         let bits: u32 = self
             .head()
@@ -111,7 +112,8 @@ impl PostboxArea {
         u64::from(bits) * self.shape.block()
     }
 
-    /// Calls `show` with the free rows (first block and number) until it returns `false` (rule 5).
+    /// Calls `show` with first block and number of blocks of each free row, until it returns
+    /// `false`.
     fn rows(&self, mut show: impl FnMut(u64, u64) -> bool) {
         let blocks = self.shape.blocks();
         let (mut start, mut at) = (0, 0);
@@ -165,7 +167,7 @@ enum LockedBy {
 }
 
 impl PoolLock<'_> {
-    /// Takes contiguous room for `len` bytes, at least one (rule 4). `None`: there is none.
+    /// Takes contiguous room for `len` bytes, at least one (rule 4). `None`: there is no such room.
     pub fn allocate(&self, len: usize) -> Option<PoolRoom> {
         let area = self.area;
         let wanted = (len as u64).div_ceil(area.shape.block());
@@ -205,7 +207,7 @@ pub struct PoolRoom {
 }
 
 impl PostboxArea {
-    /// The row, for the process that has taken it to fill.
+    /// The row, to be filled by the process that has taken it.
     pub fn row_mut(&self, row: &mut PoolRoom) -> BytesMut<'_> {
         self.write(self.shape.pool_at() + row.at, row.len)
     }

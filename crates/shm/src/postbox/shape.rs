@@ -12,16 +12,16 @@ const MAP_BITS: u64 = 64 * MAP_WORDS as u64;
 /// The sizes of a segment with postboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PostboxShape {
-    /// The guide's N.
+    /// N.
     pub ranks: u32,
-    /// Bytes of data in a postbox: the guide's S.
+    /// S: bytes of data in a postbox.
     pub short: u64,
-    /// Bytes of the pool: the guide's P.
+    /// P: bytes of the pool.
     pub pool: u64,
 }
 
 impl PostboxShape {
-    /// Bytes of a whole segment, by the guide's formula.
+    /// Bytes of a whole segment.
     pub const fn bytes(&self) -> u64 {
         let line = LINE_BYTES as u64;
         2 * line + self.boxes() * (self.short + line) + self.pool

@@ -80,7 +80,6 @@ fn a_row_of_the_pool_goes_through_a_postbox_and_back() {
     assert_eq!(text(area.row(&row)), "y".repeat(1000));
     area.free_row(row);
     assert_eq!((area.taken(), area.room(1 << 20)), (0, 64 << 10));
-    // A row that a dead receiver has not taken goes back to the pool.
     let row = area.try_lock(2).unwrap().allocate(64 << 10).unwrap();
     assert_eq!((area.room(1), area.try_lock(0).unwrap().allocate(1)), (0, None));
     sender.post_pooled(b"here", row);

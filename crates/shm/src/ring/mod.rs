@@ -1,10 +1,10 @@
 //! The pair ring: messages from one process to one other, in order, a cache line each.
 //!
-//! A ring is made of *slots* of 64 bytes, a *credit line* and a *data ring*. A message of up to 56
-//! bytes is one slot, published by its first word, and costs the transfer of one cache line. A
-//! longer one (to [`RingShape::max_data`]) is copied to the data ring in chunks, each announced by
-//! its own slot, so that the receiver copies the first chunk out while the sender copies the second
-//! one in. Or it is copied to the sender's [`pool`](crate::pool), which takes longer messages.
+//! A ring has *slots* of 64 bytes, a *credit line* and a *data ring*. A message of up to 56 bytes
+//! is one slot, published by its first word, and costs the transfer of one cache line. A longer
+//! message (up to [`RingShape::max_data`]) is copied to the data ring in chunks. Each chunk has its
+//! own slot, so the receiver copies the first chunk out while the sender copies the second one in.
+//! Still longer messages are copied to the sender's [`pool`](crate::pool).
 //!
 //! ```text
 //! slot    word 0: lap 8 | length 6, form 2 | context 16 | tag 32          words 1-7: payload
@@ -18,32 +18,33 @@
 //!
 //! Rules
 //! 1. *One each.* One [`RingSender`] and one [`RingReceiver`] use a ring. Only the sender writes
-//!    slots and data, only the receiver the credit word, both the waiting word. All memory is zero
-//!    at the start.
+//!    slots and data, only the receiver writes the credit word, and both write the waiting word.
+//!    All memory is zero at the start.
 //! 2. *Publish.* The sender fills the words behind a header (relaxed) and then stores the header
-//!    (release). The receiver loads it (acquire) and reads the others only if its lap is the
-//!    expected one: n / s + 1 for the n-th slot in a ring of s slots, in 8 bits. Until then the
-//!    slot has the lap before, so a lap may return after 256 times.
+//!    (release). The receiver loads the header (acquire) and reads the other words only if the lap
+//!    is the expected one: n / s + 1 for the n-th slot in a ring of s slots, in 8 bits. Until then
+//!    the slot has the lap before, so a lap may return after 256 laps.
 //! 3. *Credit.* The sender fills a slot only if fewer than s slots are not yet taken, by the credit
-//!    word it last saw (acquire), and copies only into bytes of the data ring that this word says
-//!    are taken. The receiver adds to it (release) after its last read, every quarter ring of slots
-//!    or data.
+//!    word it last saw (acquire). It copies only into bytes of the data ring that this word counts
+//!    as taken. The receiver adds to the credit word (release) after its last read, every quarter
+//!    ring of slots or data.
 //! 4. *Chunks.* A chunk is contiguous in the data ring, at its position modulo the size, and takes
-//!    whole lines. If the rest up to the end is too short the sender skips it. Positions wrap at 32
-//!    bits. The sender starts a message only if there is room for all its chunks, then publishes
-//!    each as soon as it is copied. Every chunk but the last has the same length.
+//!    whole lines. If the rest up to the end is too short, the sender skips the rest. Positions
+//!    wrap at 32 bits. The sender starts a message only if there is room for all its chunks, then
+//!    publishes each chunk as soon as it is copied. All chunks but the last have the same length.
 //! 5. *Waiting.* Before it sleeps for lack of credits, a sender stores 1 to the waiting word
-//!    (relaxed), then a heavy barrier, then loads the credit word again. The receiver stores the
-//!    credit word, then a light barrier, then loads the waiting word; if it is 1 it stores 0 and
-//!    rings the sender's door. So one of them sees the other.
-//! 6. *No deadlock.* A receiver that has taken all holds back less than a quarter of slots and
-//!    data; a message needs at most half, and one slot more if it has a frame.
+//!    (relaxed), then does a heavy barrier, then loads the credit word again. The receiver stores
+//!    the credit word, then does a light barrier, then loads the waiting word; if it is 1, the
+//!    receiver stores 0 and rings the sender's door. So one of the two sees the other's store.
+//! 6. *No deadlock.* A receiver that has taken everything withholds the credits of less than a
+//!    quarter of slots and data. A message needs at most half of them, and one slot more if it has
+//!    a frame.
 //! 7. *Pool.* A pool chunk, whose header has length 1, has a position in the sender's pool and no
-//!    bytes in the data ring. Rule 4 holds except for the equal lengths. Streaming stores are
-//!    fenced before the slot is published. With the slot the receiver frees the blocks (rule 4 of
-//!    [`pool`](crate::pool)).
-//! 8. *Body.* The body of a frame follows in chunks or pool chunks directly behind its slot, with
-//!    offsets from 0, tag 0 and context 0; rule 4 holds for all of them together.
+//!    bytes in the data ring. Its lengths may differ; otherwise rule 4 holds. Streaming stores are
+//!    fenced before the slot is published. When the receiver releases the slot, it frees the blocks
+//!    (rule 4 of [`pool`](crate::pool)).
+//! 8. *Body.* The body of a frame follows in chunks or pool chunks directly behind the frame's
+//!    slot, with offsets from 0, tag 0 and context 0. Rule 4 holds for frame and body together.
 
 mod pooled;
 mod receiver;
@@ -63,7 +64,7 @@ use std::{ptr::NonNull, sync::Arc};
 /// The longest message in its slot, in bytes.
 pub const INLINE_MAX: usize = 56;
 
-/// The length in the header of a pool chunk (rule 7); that of a chunk in the data ring is 0.
+/// The length in the header of a pool chunk (rule 7). A chunk in the data ring has 0 there.
 const IN_POOL: usize = 1;
 
 /// The sizes of a ring.
@@ -107,12 +108,12 @@ impl RingShape {
         if by_slots < by_data { by_slots } else { by_data }
     }
 
-    /// Bytes of memory a ring takes.
+    /// Bytes of a ring.
     pub const fn bytes(&self) -> usize {
         self.data_offset() + self.data_bytes as usize
     }
 
-    /// Between two unused lines, since the processor fetches lines in pairs and ahead of a slot.
+    /// An unused line on each side, since the processor fetches lines in pairs and ahead of a slot.
     const fn credit_line(&self) -> usize {
         self.slots as usize + 1
     }
@@ -122,7 +123,7 @@ impl RingShape {
     }
 }
 
-/// The memory of one ring, in a segment or on the heap. A clone is another view of the same ring.
+/// The memory of one ring, in a segment or on the heap. A clone is a view of the same ring.
 #[derive(Clone, Debug)]
 pub struct RingArea {
     slots: NonNull<Line>,
@@ -160,8 +161,8 @@ impl RingArea {
         }
     }
 
-    /// A ring at `at`. Safety: [`RingShape::bytes`] bytes at `at`, aligned to 64, are zero or a
-    /// ring of this shape, and stay mapped and writable while `keep` lives.
+    /// Safety: [`RingShape::bytes`] bytes at `at`, aligned to 64, are zero or a ring of this shape,
+    /// and stay mapped and writable while `keep` lives.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(
         at: NonNull<u8>,
@@ -185,12 +186,12 @@ impl RingArea {
         }
     }
 
-    /// The ring's sizes.
+    /// The sizes of the ring.
     pub fn shape(&self) -> RingShape {
         self.shape
     }
 
-    /// Makes the ring new, for another sender. Only while neither side uses it.
+    /// Zeroes the ring for another sender. Call it only while neither side uses the ring.
     pub fn reset(&self) {
         for slot in 0..self.shape.slots as usize {
             // SAFETY: the area has `slots` lines, mapped while `self._keep` lives.

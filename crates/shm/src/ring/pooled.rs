@@ -8,8 +8,8 @@ use oxmpi_sys::{
     line::LINE_BYTES,
 };
 
-/// Shorter pieces are fetched before the copy. Longer copies mostly use the processor's string
-/// instruction, which need not fetch the lines that it overwrites.
+/// Shorter pieces are fetched before the copy. For longer copies the processor mostly uses its
+/// string instruction, which need not fetch the lines that it overwrites.
 const PREFETCHED_BELOW: usize = 4 << 10;
 
 /// The sender's pool, for one message.
@@ -19,12 +19,12 @@ pub struct Pooling<'a> {
     /// The process at the other end of the ring, for [`Pool::forget`].
     pub to: u32,
     pub kind: CopyKind,
-    /// Rounded up to whole blocks; the receiver copies a piece out while the next one is copied in.
+    /// Rounded up to whole blocks. The receiver copies one piece out while the next is copied in.
     pub piece_bytes: u32,
 }
 
 impl Pooling<'_> {
-    /// The length of all pieces but the last, in whole blocks, so that there are at most `most`.
+    /// The length of all pieces but the last: whole blocks, for at most `most` pieces.
     #[inline]
     fn piece(&self, total: u32, most: u32) -> u32 {
         let block = self.pool.shape().block_bytes;
@@ -39,7 +39,8 @@ impl RingSender {
         pool.max_message()
     }
 
-    /// The most pieces of a message. There is one more if it comes to the end of the pool (rule 6).
+    /// The most pieces of a message, without the one more that the end of the pool may need (rule
+    /// 6).
     const fn most_pieces(&self) -> u32 {
         self.area.shape.slots / 2 - 1
     }
@@ -52,9 +53,10 @@ impl RingSender {
 
     /// Sends a message of `total` bytes through the sender's pool, all or nothing. `fill(offset,
     /// piece, kind)` writes the message's bytes from `offset` on to each piece in order, by
-    /// streaming stores if it likes and `kind` allows ([`Bytes::copy_by`]). `false`: no room in the
-    /// ring or the pool; the data ring may have room, and no receiver wakes a sender that waits for
-    /// the pool. Panics if `total` is more than [`RingSender::max_pooled`].
+    /// streaming stores if it prefers them and `kind` allows them ([`Bytes::copy_by`]). `false`:
+    /// there is no room in the ring or the pool. The data ring may have room then; no receiver
+    /// rings a sender that waits for the pool. Panics if `total` is more than
+    /// [`RingSender::max_pooled`].
     pub fn try_send_pooled(
         &mut self,
         tag: i32,
@@ -70,7 +72,7 @@ impl RingSender {
 
     /// Sends a frame of at most 56 bytes and, behind it, a body of `body_len` bytes, all or nothing
     /// (rule 8): through the pool if one is given, else through the data ring with plain copies.
-    /// `fill` is as for [`RingSender::try_send_pooled`]. Panics if one is too long.
+    /// `fill` is as for [`RingSender::try_send_pooled`]. Panics if frame or body is too long.
     pub fn try_send_frame_with_body(
         &mut self,
         frame: Bytes<'_>,

@@ -17,16 +17,15 @@ pub enum RingSlot<'a> {
         context: u16,
         bytes: Bytes<'a>,
     },
-    /// A part of a longer message. The parts come in order, with nothing between them.
+    /// A part of a longer message. All parts come in order, without other slots in between.
     Chunk {
         tag: i32,
         context: u16,
         total: usize,
-        /// Of this part in the message.
+        /// The place of this part in the message, in bytes.
         offset: usize,
         bytes: Bytes<'a>,
     },
-    /// A frame of another protocol.
     Frame {
         bytes: Bytes<'a>,
         /// In bytes. The body follows in the next slots, as chunks with tag 0 and context 0.
@@ -34,20 +33,20 @@ pub enum RingSlot<'a> {
     },
 }
 
-/// The receiving side. Start it once in the life of a ring (or after [`RingArea::reset`]).
+/// The receiver's side. Make it once in the life of a ring, or after [`RingArea::reset`].
 #[derive(Debug)]
 pub struct RingReceiver {
     slot: *const Line,
     /// The lap of the next header (rule 2).
     lap: u64,
-    /// Slots until the credits are returned.
+    /// Slots until the credits are returned to the sender.
     until_return: u32,
     first: *const Line,
     end: *const Line,
-    /// Slots taken up to the last return, corrected for a return before a full quarter.
+    /// Slots taken up to the last return, corrected after a return before a full quarter.
     slots_returned: u32,
     quarter: u32,
-    /// The end of the last chunk seen, and the last end that the sender knows.
+    /// The end of the last chunk seen, and the last end that was returned to the sender.
     data_seen: u32,
     data_returned: u32,
     /// The pool chunk of the last peek.
@@ -84,13 +83,14 @@ impl RingReceiver {
         }
     }
 
-    /// Sets the sender's pool, before the first peek, as the first message may use it.
+    /// Sets the sender's pool. Call it before the first peek, as the first message may use the
+    /// pool.
     pub fn set_pool(&mut self, pool: PoolView) {
         self.pool = Some(pool);
     }
 
     /// The next content, if it is published; it stays the next until it is released. Panics at
-    /// content that no sender of this protocol writes, or in a pool without
+    /// content that no sender of this protocol writes, and at a pool chunk without
     /// [`RingReceiver::set_pool`].
     #[inline]
     pub fn peek(&mut self) -> Option<RingSlot<'_>> {
@@ -103,8 +103,8 @@ impl RingReceiver {
         })
     }
 
-    /// By one comparison, the tag and bytes of the next content, if it is a whole message of at
-    /// most 56 bytes, of this context, whose tag is `tag` in the bits of `tag_mask`.
+    /// The tag and the bytes of the next content, if it is a whole message in its slot, of this
+    /// context, whose tag is `tag` in the bits of `tag_mask`. One comparison decides.
     #[inline(always)]
     pub fn peek_expected(
         &mut self,
@@ -121,8 +121,8 @@ impl RingReceiver {
         Some((header_tag(header), self.payload(header_len(header))))
     }
 
-    /// Fetches a slot some slots ahead, which in a stream is written by now. This saves a fifth of
-    /// the time of a message in a burst. For a single expected message it would fetch too early.
+    /// Fetches a slot ahead, which in a stream of messages is written by now: saves a fifth of the
+    /// time of a message in a burst. For a single expected message the fetch would come too early.
     #[inline(always)]
     pub fn fetch_ahead(&self) {
         const AHEAD: usize = 4;
@@ -144,7 +144,7 @@ impl RingReceiver {
         unsafe { &(*self.slot).words[0] }
     }
 
-    /// Rule 2: the header of the next slot, if it is published.
+    /// The header of the next slot, if it is published (rule 2).
     #[inline(always)]
     fn next_header(&self) -> Option<u64> {
         let header = self.header_word().load(Ordering::Acquire);
@@ -161,7 +161,7 @@ impl RingReceiver {
         }
     }
 
-    /// Returns the slot of the last peek. `true`: the sender waits: ring its door (rule 5).
+    /// Returns the slot of the last peek. `true`: the sender waits, so ring its door (rule 5).
     #[inline]
     pub fn release(&mut self) -> bool {
         if self.pooled.is_some() {
@@ -183,7 +183,6 @@ impl RingReceiver {
         self.until_return == 0 && self.return_credits()
     }
 
-    /// Rule 7: frees the piece.
     #[inline(never)]
     fn leave_pool(&mut self) {
         if let (Some(Pooled { position, len }), Some(pool)) = (self.pooled.take(), &mut self.pool) {
@@ -191,7 +190,7 @@ impl RingReceiver {
         }
     }
 
-    /// Rule 3, then rule 5. Returns whether the sender waits.
+    /// Does rules 3 and 5. Returns whether the sender waits.
     #[inline(never)]
     fn return_credits(&mut self) -> bool {
         self.slots_returned = self.slots_returned.wrapping_add(self.quarter);
@@ -248,7 +247,6 @@ impl RingReceiver {
         RingSlot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
     }
 
-    /// Rule 7: a chunk in the sender's pool.
     #[inline(always)]
     fn pool_chunk(&mut self, tag: i32, context: u16) -> RingSlot<'_> {
         let Chunk { total, len, position, offset } = self.words();
@@ -314,6 +312,6 @@ const fn header_len(header: u64) -> usize {
 }
 
 const FORM_MASK: u64 = 3 << FORM_SHIFT;
-/// A bit of the form that is set for all forms except whole messages.
+/// Set in the form of everything except whole messages.
 const NOT_WHOLE: u64 = 2 << FORM_SHIFT;
 const _: () = assert!(form::WHOLE & 2 == 0 && form::CHUNK & form::FRAME & 2 != 0);

@@ -8,13 +8,13 @@ use oxmpi_sys::{
     sync::{AtomicU64, Ordering},
 };
 
-/// The sending side. Start it once in the life of a ring (or after [`RingArea::reset`]). None of
-/// its calls waits: `false` means that there is no room now and nothing was sent.
+/// The sender's side. Make it once in the life of a ring, or after [`RingArea::reset`]. None of its
+/// calls waits: `false` means that there is no room now and nothing was sent.
 #[derive(Debug)]
 pub struct RingSender {
     slot: *const Line,
     pub(super) lap: u64,
-    /// Slots that may be filled, by the credit word last seen.
+    /// Slots that may be filled, by `slots_taken`.
     free: u32,
     first: *const Line,
     end: *const Line,
@@ -51,7 +51,7 @@ impl RingSender {
         self.area.shape.max_data()
     }
 
-    /// Whether a message of `len` bytes (inline if it fits, else in chunks) could be sent now.
+    /// Whether a message of `len` bytes could be sent now, in a slot or in chunks.
     pub fn room_for(&mut self, len: usize) -> bool {
         if len > INLINE_MAX { self.room_for_data(len, 0) } else { self.has_slots(1) }
     }
@@ -61,8 +61,8 @@ impl RingSender {
         self.has_slots(1) && self.send_inline_now(tag, context, bytes)
     }
 
-    /// As [`RingSender::try_send_inline`], without reading the credit word if no credits are left
-    /// ([`RingSender::finds_credits`]). Panics if `bytes` is longer.
+    /// As [`RingSender::try_send_inline`], but never reads the credit word
+    /// ([`RingSender::finds_credits`]). Panics if `bytes` is too long.
     #[inline(always)]
     pub fn send_inline_now(&mut self, tag: i32, context: u16, bytes: Bytes<'_>) -> bool {
         if self.free == 0 {
@@ -75,7 +75,7 @@ impl RingSender {
         );
         // SAFETY: `slot` is inside the area, and free.
         let words = unsafe { &(*self.slot).words };
-        // Separate, so that the path of the most frequent length is short.
+        // A separate, short path for the most frequent length.
         if bytes.len() == 8 {
             // SAFETY: `bytes` has eight bytes.
             words[1].store(unsafe { word_at(bytes, 0) }, Ordering::Relaxed);
@@ -86,14 +86,14 @@ impl RingSender {
         true
     }
 
-    /// Whether there are credits that have not been seen yet.
+    /// Reads the credit word; whether there are new credits.
     #[cold]
     pub fn finds_credits(&mut self) -> bool {
         self.read_credits();
         self.free > 0
     }
 
-    /// Sends a frame of another protocol, at most 56 bytes, in order. Panics if it is longer.
+    /// Sends a frame of another protocol in order. Panics if it has more than 56 bytes.
     #[inline]
     pub fn try_send_frame(&mut self, frame: Bytes<'_>) -> bool {
         self.send_frame(0, frame)
@@ -138,7 +138,7 @@ impl RingSender {
             }
             self.area.watched.touch(at as usize, taken as usize, Touch::Write);
             // SAFETY: `at + taken <= size`, so the chunk is inside the data ring, which `self.area`
-            // keeps mapped. The receiver has taken these bytes (`room_for_data`, rule 3) and no
+            // keeps mapped. The receiver has taken these bytes (`room_for_data`, rule 3), so no
             // other process uses them.
             let chunk = unsafe {
                 let start = self.area.data.as_ptr().add(at as usize);
@@ -168,9 +168,9 @@ impl RingSender {
         words[2].store(u64::from(position) | u64::from(offset) << 32, Ordering::Relaxed);
     }
 
-    /// Announces that this side is about to sleep, after [`Next::Sleep`](crate::door::Next::Sleep),
-    /// and reads the credit word once more (rule 5). `true`: credits have come, try again. `false`:
-    /// the receiver will ring.
+    /// Announces that this side is about to sleep, and reads the credit word once more (rule 5).
+    /// Call it after [`Next::Sleep`](crate::door::Next::Sleep). `true`: credits have come, try
+    /// again. `false`: the receiver will ring.
     #[cold]
     pub fn want_credits(&mut self) -> bool {
         self.area.waiting_word().store(1, Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl RingSender {
         before != (self.slots_taken, self.data_taken)
     }
 
-    /// Sends a frame; the tag has the bytes of its body.
+    /// Sends a frame; its tag is the length of the body.
     pub(super) fn send_frame(&mut self, body_len: i32, frame: Bytes<'_>) -> bool {
         assert!(frame.len() <= INLINE_MAX, "a frame of {} bytes does not fit a slot", frame.len());
         if !self.has_slots(1) {
@@ -192,8 +192,8 @@ impl RingSender {
         true
     }
 
-    /// Rule 2: the release store; then on to the next slot, which is *not* prefetched: measured,
-    /// that costs a tenth of the latency of a small message, though it helps with data.
+    /// Publishes the slot (rule 2) and moves to the next one. Does *not* prefetch the next slot: by
+    /// measurement that costs a tenth of the latency of a small message, though it helps with data.
     #[inline(always)]
     pub(super) fn publish(&mut self, header: u64) {
         debug_assert!(self.free > 0);
@@ -251,16 +251,15 @@ impl RingSender {
     }
 }
 
-/// Writes `bytes`, 56 at most, behind a header, without reading past their end, loop or call.
+/// Writes `bytes`, 56 at most, behind a header: without a loop, a call, or a read past their end.
 #[cfg(not(loom))]
 #[inline(always)]
 fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
     let (from, to, len) =
         (bytes.as_ptr(), words[1..].as_ptr().cast::<u8>().cast_mut(), bytes.len());
     debug_assert!(len <= INLINE_MAX);
-    // SAFETY: the caller's bytes and the slot's, which have the same length, and `at` is such that
-    // none are behind them. Until the header is published no other process reads or writes the
-    // slot.
+    // SAFETY: both sides have `len` bytes, and `at` is such that the copy ends within them. Until
+    // the header is published no other process reads or writes the slot.
     let copy_16 = |at: usize| unsafe {
         to.add(at).cast::<u128>().write_unaligned(from.add(at).cast::<u128>().read_unaligned())
     };
@@ -286,7 +285,7 @@ fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
     }
 }
 
-/// The same for the model checker, whose words have another size.
+/// For the model checker, whose words have another size.
 #[cfg(loom)]
 fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
     for (word, bytes) in words[1..].iter().zip(bytes.to_vec().chunks(8)) {
@@ -296,7 +295,7 @@ fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
     }
 }
 
-/// Eight bytes from `at` on, arbitrary if the program writes them meanwhile. Safety: they exist.
+/// Eight bytes from `at` on; arbitrary if the program writes them meanwhile. Safety: they exist.
 #[inline(always)]
 unsafe fn word_at(bytes: Bytes<'_>, at: usize) -> u64 {
     debug_assert!(at + 8 <= bytes.len());

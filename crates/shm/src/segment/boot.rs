@@ -1,5 +1,4 @@
-//! The boot record: the facts that a process needs before it can communicate, at the beginning of
-//! its segment (rule 1).
+//! The boot record, at the beginning of a segment (rule 1).
 
 use super::{LAYOUT_VERSION, MAGIC, SegmentConfig};
 use crate::{control_section::PoolSegments, inbox::CELL_BYTES};
@@ -7,7 +6,7 @@ use crate::{control_section::PoolSegments, inbox::CELL_BYTES};
 /// The facts that a process needs before it can communicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boot {
-    /// Names all jobs of one launcher.
+    /// Identifies all jobs of one launcher.
     pub job_id: u64,
     /// The owner's number among all processes of its launcher, spawned ones last.
     pub rank: u32,
@@ -18,11 +17,11 @@ pub struct Boot {
     pub local_size: u32,
     /// The index of the owner's program in the job (MPI_APPNUM).
     pub app: u32,
-    /// There are more ranks on the node than processors for them.
+    /// Whether the node has more ranks than processors for them.
     pub oversubscribed: bool,
-    /// All processes of the node use asymmetric barriers (see [`oxmpi_sys::barrier`]).
+    /// Whether all processes of the node use asymmetric barriers ([`oxmpi_sys::barrier`]).
     pub asymmetric: bool,
-    /// The ranks of the job use sockets and not their segments.
+    /// Whether the ranks of the job use sockets instead of their segments.
     pub sockets: bool,
     /// The owner's node, if the job has several: only processes of one node can share memory.
     pub node: Option<u32>,
@@ -30,9 +29,8 @@ pub struct Boot {
 }
 
 impl Boot {
-    /// The record of rank `rank` of a job of `size` ranks on one node, with at most one rank for
-    /// each processor, symmetric barriers, one program, and segments of the usual sizes. Change
-    /// fields for everything else.
+    /// The record of rank `rank` of a job of `size` ranks on one node: not oversubscribed,
+    /// symmetric barriers, one program, default sizes. Change fields for everything else.
     pub fn on_one_node(job_id: u64, rank: u32, size: u32) -> Boot {
         Boot {
             job_id,

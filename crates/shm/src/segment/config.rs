@@ -25,7 +25,7 @@ pub struct SegmentConfig {
     /// A power of two, or 0 for no pool.
     pub pool_bytes: u32,
     pub pool_block_bytes: u32,
-    /// Whole pages of it are used; 0: there is no heap.
+    /// Only whole pages are used; 0: there is no heap.
     pub heap_bytes: u64,
 }
 
@@ -101,7 +101,8 @@ impl SegmentConfig {
         self.heap_bytes as usize & !(PAGE - 1)
     }
 
-    /// These sizes for a file of `limit` bytes: a shorter heap, then smaller control sections.
+    /// These sizes reduced to a file of `limit` bytes: a shorter heap, then smaller control
+    /// sections.
     pub(super) fn within(&self, limit: u64) -> SegmentConfig {
         let mut within = *self;
         while within.control_section_pool.bytes > LEAST_SEGMENT
@@ -147,7 +148,7 @@ impl SegmentConfig {
     }
 }
 
-/// The shortest segment, in bytes, to which a limit on files reduces a control section's pool.
+/// The shortest segment of a control section's pool, in bytes, in a file of limited length.
 const LEAST_SEGMENT: u32 = 1 << 10;
 
 const HEAP_MOST: u64 = 1 << 42;

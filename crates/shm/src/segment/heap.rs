@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-/// Bytes of a huge page: the heap begins at a multiple of it, in the segment and in memory.
+/// In bytes. The heap begins at a multiple of it, in the segment and in memory.
 pub const HUGE_PAGE: usize = 2 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) struct HeapMapping {
 
 impl Segment {
     /// Maps the heap for its owner, the caller, and publishes the address: from now on peers may
-    /// read there. `fd` is the segment's. Returns the address, a multiple of [`HUGE_PAGE`]; no page
+    /// read there. `fd` is the segment's. Returns the address, a multiple of [`HUGE_PAGE`]. No page
     /// is touched and no memory is reserved. `Unsupported` if the segment has no heap,
     /// `InvalidInput` if `fd` is another file.
     pub fn open_heap(&self, fd: impl AsFd) -> io::Result<NonNull<u8>> {
@@ -44,7 +44,7 @@ impl Segment {
         Ok(at)
     }
 
-    /// Maps the heap of a peer, to read.
+    /// Maps the heap of a peer for reading.
     pub fn map_heap(&self, fd: impl AsFd) -> io::Result<()> {
         self.mapped_heap(fd.as_fd(), Access::Peer).map(drop)
     }
@@ -54,7 +54,8 @@ impl Segment {
         self.heap.get().is_some()
     }
 
-    /// Whether all `len` bytes at `address` in the owner's memory are in its heap, for any values.
+    /// Whether all `len` bytes at `address` in the owner's memory are in its heap. Takes any
+    /// values.
     #[inline]
     pub fn is_in_heap(&self, address: u64, len: usize) -> bool {
         self.heap_offset_of(address, len).is_some()
@@ -71,7 +72,7 @@ impl Segment {
     }
 
     /// The whole heap, mapped here to read and write, with the owner's address. `None`: it is not
-    /// mapped here, the owner has not mapped it, or the kernel forbids this process to write there.
+    /// mapped here, or the owner has not mapped it, or the kernel forbids writing.
     pub fn heap_memory(self: &Arc<Self>) -> Option<(u64, Memory)> {
         let heap = self.heap.get()?;
         let there = match self.status().heap_at.load(Ordering::Acquire) {
@@ -93,7 +94,7 @@ impl Segment {
     fn heap_offset_of(&self, address: u64, len: usize) -> Option<usize> {
         match self.status().heap_at.load(Ordering::Acquire) {
             0 => None,
-            // The owner may have stored any address: the result is inside of our mapping.
+            // The owner may have stored any address; the result is always inside our mapping.
             at => offset_within(at, self.boot.config.heap_len(), address, len),
         }
     }
@@ -114,7 +115,7 @@ impl Segment {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let new = HeapMapping::new(fd, config.heap_offset(), config.heap_len(), access)?;
-        // If another thread was faster, its mapping is used and this one is dropped.
+        // If another thread was faster, its mapping is used, and this one is dropped.
         Ok(self.heap.get_or_init(|| new))
     }
 }
@@ -134,7 +135,7 @@ impl HeapMapping {
         access: Access,
     ) -> io::Result<HeapMapping> {
         debug_assert!(offset.is_multiple_of(HUGE_PAGE) && bytes.is_multiple_of(PAGE) && bytes > 0);
-        // More addresses than needed, so that an aligned part can be chosen; the rest is unmapped.
+        // Reserves more addresses than needed, to choose an aligned part; the rest is unmapped.
         let reserved = bytes + HUGE_PAGE;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
         let start = unsafe {
@@ -162,8 +163,8 @@ impl HeapMapping {
         unmap(start, before);
         unmap(after, HUGE_PAGE - before);
         if access == Access::Peer {
-            // SAFETY: mapped above; the advice changes no content. Only the owner's core needs the
-            // heap; if the kernel cannot leave it out here, the core is longer.
+            // SAFETY: mapped above; the advice changes no content. Only the owner's core dump needs
+            // the heap; if the advice fails, other core dumps are longer.
             let _ = unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxDontDump) };
         }
         let at = NonNull::new(at.cast())
@@ -180,7 +181,7 @@ impl Drop for HeapMapping {
 
 fn unmap(at: *mut c_void, bytes: usize) {
     if bytes > 0 {
-        // SAFETY: parts of mappings made here, without views, as views borrow the segment.
+        // SAFETY: parts of mappings made here. No views are left, as views borrow the segment.
         let unmapped = unsafe { rustix::mm::munmap(at, bytes) };
         debug_assert!(unmapped.is_ok());
     }

@@ -33,25 +33,25 @@ pub struct OwnerStatus {
     pub(super) mapped_at: AtomicU64,
     /// The owner's address of the heap, 0 if not mapped.
     pub(super) heap_at: AtomicU64,
-    /// Deaths in the job that concern the owner. Only the launcher writes it.
+    /// The number of deaths in the job that concern the owner. Only the launcher writes it.
     deaths: AtomicU32,
-    /// The step by which the owner's messages come to rest, and back. Only the launcher writes it.
+    /// The last step to bring the owner's messages to rest, or back. Only the launcher writes it.
     quiesce: AtomicU32,
-    /// How often far processes were given the owner's address. Only the launcher writes it.
+    /// The times that the owner's address was given to far processes. Only the launcher writes it.
     sought: AtomicU32,
     /// 1 once the World Model is finalised.
     world_is_over: AtomicU32,
-    /// Twice the number of restores from an image, plus 1 if the owner shares processors since.
-    /// Only the launcher writes it, while the owner does not run.
+    /// Twice the number of restores from an image, plus 1 if the owner is oversubscribed since the
+    /// last one. Only the launcher writes it, while the owner does not run.
     restored: AtomicU32,
     /// The number of the last [`CheckpointCall`] for the owner's helper (`cr self`), which sleeps
     /// on this word. Only the launcher writes it.
     wanted_call: AtomicU32,
-    /// The last call that has returned, with its result in the low half. Only the owner writes it.
+    /// The number of the last call that has returned, above its result. Only the owner writes it.
     returned_call: AtomicU64,
 }
 
-/// A call for the helper of a rank in a checkpoint that the program makes itself.
+/// A call to the helper of a rank, in a checkpoint that the program makes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointCall {
     /// Closes MPI and calls the function that saves the state of the program.
@@ -106,19 +106,19 @@ impl OwnerStatus {
         }
     }
 
-    /// Publishes the state of the owner. Data that it reads afterwards may come from processes that
-    /// do not know it; a process that calls [`OwnerStatus::has_left`] after its write sees it.
+    /// Publishes the state of the owner. A sender may not have read the new state when it sends,
+    /// but a sender that calls [`OwnerStatus::has_left`] after its write does read it.
     pub fn set_state(&self, state: RankState) {
         self.state.store(state as u32, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
-    /// Records that the communicators of the World Model match nothing any more.
+    /// Records that the communicators of the World Model match no messages any more.
     pub fn end_world(&self) {
         self.world_is_over.store(1, Ordering::Relaxed);
     }
 
-    /// Whether the owner has finalised MPI and so matches none of the messages sent to it before.
+    /// Whether the owner has finalised MPI, and matches none of the messages sent to it before.
     pub fn has_left(&self) -> bool {
         fence(Ordering::SeqCst);
         match self.state() {
@@ -128,10 +128,10 @@ impl OwnerStatus {
         }
     }
 
-    /// How many processes of the job have died, by the launcher.
+    /// The number of processes of the job whose deaths the launcher has recorded.
     #[inline(always)]
     pub fn deaths(&self) -> u32 {
-        // Relaxed: the ranks are queried over a socket.
+        // Relaxed: the numbers of the dead ranks come over a socket.
         self.deaths.load(Ordering::Relaxed)
     }
 
@@ -152,32 +152,32 @@ impl OwnerStatus {
         self.quiesce.store(step, Ordering::Release);
     }
 
-    /// The restores of the owner from an image, which end its connections and outdate its facts.
+    /// The number of restores of the owner from an image. A restore ends its connections.
     #[inline]
     pub fn restored(&self) -> u32 {
-        // It is written while the owner does not run.
+        // Relaxed: it is written while the owner does not run.
         self.restored.load(Ordering::Relaxed) >> 1
     }
 
-    /// Whether there were more ranks than processors at the last restore, if there was one.
+    /// Whether the owner is oversubscribed since its last restore; `None` if there was no restore.
     pub fn restored_oversubscribed(&self) -> Option<bool> {
         let word = self.restored.load(Ordering::Relaxed);
         (word > 1).then_some(word & 1 == 1)
     }
 
-    /// Records a restore of the owner, which does not run yet.
+    /// Records a restore of the owner. Call it before the owner runs.
     pub fn note_restored(&self, oversubscribed: bool) {
         let again = (self.restored() + 1) << 1;
         self.restored.store(again | u32::from(oversubscribed), Ordering::Release);
     }
 
-    /// Has the owner's helper make the call with this number ([`CheckpointCall::of`]).
+    /// Requests the call with this number from the owner's helper ([`CheckpointCall::of`]).
     pub fn want_call(&self, number: u32) {
         self.wanted_call.store(number, Ordering::Release);
         let _ = futex::wake(&self.wanted_call, futex::Flags::empty(), 1);
     }
 
-    /// Waits until another call than `known` is requested, and returns its number.
+    /// Waits until another call than `known` is requested, and returns the new number.
     pub fn await_call(&self, known: u32) -> u32 {
         loop {
             let wanted = self.wanted_call.load(Ordering::Acquire);
@@ -188,7 +188,8 @@ impl OwnerStatus {
         }
     }
 
-    /// Records the result of a call. [`OwnerStatus::HELPED`] of call 0 says that there is a helper.
+    /// Records the result of a call. A return of call 0 with [`OwnerStatus::HELPED`] says that
+    /// there is a helper.
     pub fn note_return(&self, number: u32, value: i32) {
         let word = u64::from(number) << 32 | u64::from(value.cast_unsigned());
         self.returned_call.store(word, Ordering::Release);
@@ -203,13 +204,14 @@ impl OwnerStatus {
     /// The result of call 0.
     pub const HELPED: i32 = 1;
 
-    /// How often far processes were given the owner's address, which the owner may not know yet.
+    /// The times that the owner's address was given to far processes, whose addresses the owner may
+    /// not know yet.
     pub fn sought(&self) -> u32 {
         // Relaxed: the data come over a socket.
         self.sought.load(Ordering::Relaxed)
     }
 
-    /// Records this, for the launcher. Ring the owner's door afterwards.
+    /// Increments [`OwnerStatus::sought`], for the launcher. Ring the owner's door afterwards.
     pub fn note_sought(&self) {
         self.sought.fetch_add(1, Ordering::Release);
     }
@@ -219,12 +221,12 @@ impl OwnerStatus {
         self.last_call.load(Ordering::Relaxed)
     }
 
-    /// The cell of this number, for a caller that stores it on each of its calls.
+    /// The cell of this number, for a caller that stores it itself.
     pub fn last_call_cell(&self) -> &AtomicU16 {
         &self.last_call
     }
 
-    /// Records that the owner enters MPI call number `call`: one plain store.
+    /// Records that the owner enters MPI call number `call`.
     #[inline]
     pub fn set_last_call(&self, call: u16) {
         self.last_call.store(call, Ordering::Relaxed);

@@ -1,26 +1,26 @@
 //! Long copies by the processor's string instruction, or by vectors where that instruction is slow.
 //!
 //! The C library uses `rep movsb` only for lengths up to the size of the second-level cache, and
-//! loops over vectors beyond. Where the processor reports fast string moves (Intel 64 and IA-32
-//! Architectures Software Developer's Manual, volume 1, "Enhanced REP MOVSB and STOSB Operation"),
-//! the instruction is the faster of the two there as well: see `docs/performance.md`, "One-sided
-//! accesses".
+//! loops over vectors beyond. With fast string moves (Intel 64 and IA-32 Architectures Software
+//! Developer's Manual, volume 1, "Enhanced REP MOVSB and STOSB Operation") the instruction is
+//! faster for these lengths as well (`docs/performance.md`, "One-sided accesses").
 //!
-//! The instruction is slow where the destination begins less than a line behind the source, modulo
-//! a page ([`is_slow`]): the low bits of the addresses then do not tell the processor that its
-//! stores and its next loads are apart. Programs meet this often: `malloc` returns large blocks 16
-//! bytes behind the beginning of a page, and pools begin at a page.
+//! The instruction is slow if the destination begins less than a line behind the source, modulo a
+//! page ([`is_slow`]): the low bits of the addresses then do not show the processor that its stores
+//! and next loads are apart. Programs meet this often: `malloc` returns large blocks 16 bytes
+//! behind the beginning of a page, and pools begin at a page.
 
 use super::{CopyKind, vectors};
 
 pub(super) const LONG_BYTES: usize = 512 << 10;
-/// The same limit for memory that another processor has read last.
+/// From this length on the string instruction copies to memory that another processor has read
+/// last.
 pub(super) const SHARED_BYTES: usize = 8 << 10;
 /// From this length on C libraries may use the string instruction.
 pub(super) const STRING_BYTES: usize = 2 << 10;
 
-/// Whether the C library may use the string instruction for a copy of `len` bytes, and the
-/// addresses make it slow.
+/// Whether the C library may use the string instruction for `len` bytes at addresses that make it
+/// slow.
 #[inline(always)]
 pub(super) fn is_slow(from: *const u8, to: *const u8, len: usize) -> bool {
     const PAGE: usize = 4096;

@@ -1,11 +1,11 @@
 //! Copies by vectors, a cache line at a time, through the caches or past them.
 //!
-//! A plain store first fetches its line into the writer's cache. If the line lies in another core's
-//! private cache, this costs a transfer of a line that is about to be overwritten as a whole.
-//! Non-temporal stores (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1,
-//! "Programming with SSE: Cacheability Control") collect a line in the core and send it to memory
-//! without fetching it. They are not ordered with other stores: call
-//! [`store_fence`](crate::hint::store_fence) before publishing the data.
+//! A plain store first fetches its line into the writer's cache: a needless transfer if the line is
+//! in another core's private cache and is overwritten as a whole. Non-temporal stores (Intel 64 and
+//! IA-32 Architectures Software Developer's Manual, volume 1, "Programming with SSE: Cacheability
+//! Control") collect a line in the core and send it to memory without fetching it. They are not
+//! ordered with other stores: call [`store_fence`](crate::hint::store_fence) before publishing the
+//! data.
 
 use super::CopyKind;
 

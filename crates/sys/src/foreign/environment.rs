@@ -13,8 +13,8 @@ unsafe extern "C" {
 
 /// Variables in the environment of this process until [`EnvironmentRequests::withdraw`].
 ///
-/// setenv(3) may move the array of the environment while another thread reads it by getenv(3). So
-/// this type builds a new array with the old variables and the new ones, and replaces the address
+/// setenv(3) may move the array of the environment while another thread reads it by getenv(3). This
+/// type therefore builds a new array with the old and the new variables, and replaces the address
 /// of the array: a reader gets either array, and none is ever freed. An array takes a few hundred
 /// bytes, and a process opens few libraries.
 pub(super) struct EnvironmentRequests {
@@ -58,7 +58,7 @@ impl EnvironmentRequests {
         EnvironmentRequests { before, ours: Some((ours, all)), names }
     }
 
-    /// Removes the variables. Changes that others have made meanwhile stay.
+    /// Removes the variables. Changes that other code has made meanwhile stay.
     pub(super) fn withdraw(self) {
         let EnvironmentRequests { before, ours, names } = self;
         let Some((ours, all)) = ours else { return };
@@ -71,11 +71,11 @@ impl EnvironmentRequests {
             return;
         }
         // The library has set a variable, in this array or in a larger one to which setenv(3) has
-        // copied it. That array stays.
+        // copied this one. The array of the library stays.
         for (name, text) in names {
-            // SAFETY: the name ends with a zero. setenv(3) has just changed the environment, so no
-            // thread of the program is disturbed by another change. A variable with another text
-            // now belongs to the code that has set it.
+            // SAFETY: the name ends with a zero. setenv(3) has just changed the environment, so
+            // another change disturbs no thread of the program. A variable with another text
+            // belongs to the code that has set it.
             unsafe {
                 let value = libc::getenv(name.as_ptr());
                 if value.cast_const() == text.add(name.to_bytes().len() + 1) {

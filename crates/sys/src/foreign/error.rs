@@ -1,6 +1,6 @@
 //! The failures of foreign libraries, with their texts for users.
 
-/// The words of a library in the texts of [`LibraryError`].
+/// The names of a library in the texts of [`LibraryError`].
 #[derive(Debug)]
 pub struct LibraryTexts {
     /// The library: `GM`.
@@ -11,19 +11,16 @@ pub struct LibraryTexts {
     pub remedy: &'static str,
 }
 
-/// The failure of a foreign library, with a text for users.
+/// The failure of a foreign library; its text is for users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LibraryError {
-    /// The loader cannot load the file.
     #[error("{name} cannot be loaded as '{file}' ({why}): {remedy}")]
     Missing { name: &'static str, file: String, why: String, remedy: &'static str },
     /// The file is another library, or another version. `kind` is "function" or "variable".
     #[error("'{file}' has no {kind} {symbol}: it is no {needed}")]
     Symbol { file: String, kind: &'static str, symbol: &'static str, needed: &'static str },
-    /// The file is the library, and OxMPI cannot use it.
     #[error("'{file}' {why}")]
     Unfit { file: String, why: String },
-    /// A call of the library has failed.
     #[error("{name}'s {call} {why}")]
     Call { name: &'static str, call: &'static str, why: String },
 }
@@ -33,7 +30,7 @@ impl LibraryTexts {
         LibraryError::Missing { name: self.name, file: file.to_string(), why, remedy: self.remedy }
     }
 
-    /// The error of a failed call. `why` follows the name of the call in the text.
+    /// The error of a failed call. `why` follows the name of the call in its text.
     pub fn call_failed(&self, call: &'static str, why: impl Into<String>) -> LibraryError {
         LibraryError::Call { name: self.name, call, why: why.into() }
     }

@@ -47,7 +47,6 @@ fn is_same_mask(one: &libc::sigset_t, other: &libc::sigset_t) -> bool {
     bytes(one) == bytes(other)
 }
 
-/// The blocked signals of a thread and its alternate signal stack.
 pub(super) struct ThreadSignals {
     mask: libc::sigset_t,
     stack: libc::stack_t,

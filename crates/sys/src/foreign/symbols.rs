@@ -10,9 +10,9 @@ use super::{ForeignLibrary, LibraryError};
 ///
 /// The result is a structure with a function pointer for each function, and the address of each
 /// variable. Its function `of` finds all of them in a
-/// [`ForeignLibrary`](crate::foreign::ForeignLibrary); its error names the first one that the
-/// library does not have. The declared types must be those of the library's header: this is the
-/// promise of each `unsafe` call.
+/// [`ForeignLibrary`](crate::foreign::ForeignLibrary); its error names the first one that is
+/// missing. The declared types must be those of the library's header: each `unsafe` call relies on
+/// them.
 ///
 /// ```
 /// oxmpi_sys::foreign_symbols! {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// A process that outlives the launcher for a moment. When the launcher has ended without
 /// [`Guard::dismiss`], the guard kills all watched process groups and all processes with its mark
-/// in their environment, and removes their semaphores.
+/// in their environment, and removes the launcher's semaphores.
 #[derive(Debug)]
 pub struct Guard {
     pid: i32,
@@ -21,7 +21,6 @@ pub struct Guard {
 /// The environment variable with the guard's mark.
 pub const GUARD_VARIABLE: &str = "OXMPI_GUARD";
 
-/// The most groups that a guard can watch.
 pub const MAX_GUARDED: usize = 8192;
 
 impl Guard {
@@ -31,22 +30,22 @@ impl Guard {
     }
 
     /// Starts a guard with the `mark` of an earlier guard, for processes that were restored from
-    /// images and have it in their environment.
+    /// images with this mark in their environment.
     pub fn start_again(mark: &str) -> io::Result<Guard> {
         Guard::start_with(format!("{GUARD_VARIABLE}={mark}"), None)
     }
 
     /// Starts a guard for the launcher of a process that the launcher has not started. If the
     /// launcher ends without [`Guard::dismiss`] while that process uses MPI, the guard prints a
-    /// message and ends the process: by SIGTERM, and by SIGKILL after [`WARD_GRACE_MS`]. `has_left`
-    /// returns whether the process has finished MPI: the guard calls it once, in the fork. It may
+    /// message and ends the process: by SIGTERM, and by SIGKILL after [`WARD_GRACE_MS`]. The guard
+    /// calls `has_left` once, in the fork, for whether the process has finished MPI. `has_left` may
     /// read memory that is mapped now, but must use no descriptor and not panic.
     pub fn start_for(ward: BorrowedFd<'_>, has_left: &dyn Fn() -> bool) -> io::Result<Guard> {
         Guard::start_with(new_mark()?, Some(Ward { process: ward.as_raw_fd(), has_left }))
     }
 
     fn start_with(mark: String, ward: Option<Ward<'_>>) -> io::Result<Guard> {
-        // A joined thread stands in /proc until the kernel has released it.
+        // A joined thread stays in /proc until the kernel has released it.
         let has_threads =
             || std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1);
         let start = Instant::now();
@@ -78,8 +77,8 @@ impl Guard {
         self.pid
     }
 
-    /// The value of [`GUARD_VARIABLE`] for processes under this guard and everything that they
-    /// start: a number that no other guard has.
+    /// The value of [`GUARD_VARIABLE`] for processes under this guard and their descendants: a
+    /// number that no other guard has.
     pub fn mark(&self) -> &str {
         self.mark.split_once('=').map_or("", |(_, value)| value)
     }
@@ -99,7 +98,7 @@ impl Guard {
 
     /// Ends the guard: the launcher has ended all processes itself.
     pub fn dismiss(self) {
-        // It fails only if the guard is gone already.
+        // It fails only if the guard is gone.
         let _ = rustix::io::write(&self.pipe, &0i32.to_ne_bytes());
         // SAFETY: waits for a child of this process; no status is stored.
         unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
@@ -118,7 +117,7 @@ struct Ward<'a> {
     has_left: &'a dyn Fn() -> bool,
 }
 
-/// The time between SIGTERM and SIGKILL for a process whose launcher was killed, in milliseconds.
+/// Between SIGTERM and SIGKILL for a process whose launcher was killed.
 pub const WARD_GRACE_MS: i32 = 400;
 
 const WARD_TEXT: &[u8] = b"mpirun: this process, which was started without mpirun, had an mpirun of \
@@ -189,7 +188,7 @@ fn guard(pipe: RawFd, mark: &str, launcher: i32, ward: Option<&Ward<'_>>) -> ! {
     }
 }
 
-/// Removes the semaphores of a dead launcher and of its processes, which may still be ending.
+/// Removes the semaphores of a dead launcher. Its processes may still be ending, so it tries again.
 fn clear_semaphores(launcher: i32) {
     for _ in 0..SEMAPHORE_POLLS {
         if semaphore::remove_abandoned(Some(launcher)) == 0 {
@@ -199,9 +198,9 @@ fn clear_semaphores(launcher: i32) {
     }
 }
 
-/// The longest wait for threads that were joined.
+/// The longest wait until joined threads have left /proc.
 const JOINED_LIMIT: Duration = Duration::from_secs(1);
 
-/// The limit of polls: sets of other launchers stay, and the guard cannot tell them apart.
+/// A limit, since sets of other launchers stay and the guard cannot distinguish them.
 const SEMAPHORE_POLLS: u32 = 100;
 const SEMAPHORE_POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);

@@ -1,5 +1,4 @@
-//! The descriptors that a program was started with: takes the ones that the launcher has
-//! passed, and closes others.
+//! The descriptors with which this program was started.
 
 use std::ffi::c_int;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -12,17 +11,17 @@ pub fn close_others(kept: &[RawFd]) {
     kept.sort_unstable();
     for end in kept.into_iter().map(|number| number - 1).chain([RawFd::MAX]) {
         if from <= end {
-            // SAFETY: close_range(2) on this process's descriptors, at the start of a program that
-            // has opened none itself.
+            // SAFETY: close_range(2) at the start of a program that has opened no descriptors
+            // itself.
             unsafe { libc::syscall(libc::SYS_close_range, from, end, 0u32) };
         }
         from = end.saturating_add(2);
     }
 }
 
-/// Takes a descriptor that this program was started with, and makes it close-on-exec. `None` if
-/// there is no such descriptor, or if it is close-on-exec: then it was taken before, or code of
-/// this process has opened it (Rust code opens close-on-exec).
+/// Takes a descriptor with which this program was started, and makes it close-on-exec. `None` if it
+/// is not open, or is close-on-exec: then it was taken before, or code of this process has opened
+/// it.
 pub fn take_inherited(number: RawFd) -> Option<OwnedFd> {
     if number <= 2 {
         return None; // the standard descriptors belong to the program

@@ -5,7 +5,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_si
 use std::{ffi::CStr, fs, thread, time::Duration};
 
 /// The process name of a guard. The guard of a launcher that a rank has started carries the mark as
-/// well, and must live until it has ended its own ranks.
+/// well, and must live until it has ended the ranks of that launcher.
 pub(super) const GUARD_NAME: &CStr = c"mpirun-guard";
 
 /// The most passes over all processes. A killed process may have started others before, and a
@@ -14,8 +14,8 @@ const PASSES: usize = 200;
 const QUIET_PASSES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Kills all processes of this user, except this one, that were started with `mark` (`NAME=VALUE`)
-/// in their environment.
+/// Kills all processes of this user, except this one, with `mark` (`NAME=VALUE`) in their
+/// environment.
 pub(super) fn kill_all(mark: &str) {
     let mut quiet = 0;
     for _ in 0..PASSES {
@@ -37,7 +37,7 @@ fn kill_once(mark: &str) -> usize {
 }
 
 fn kill_if_marked(pid: Pid, mark: &str) -> bool {
-    // Opened first: if another process gets the number later, the pidfd does not refer to it.
+    // Opened first, so that the pidfd never refers to another process that gets the number.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
     let folder = format!("/proc/{}", pid.as_raw_nonzero());
     let is_marked = fs::read(format!("{folder}/environ"))

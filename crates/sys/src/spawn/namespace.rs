@@ -3,8 +3,8 @@
 //!
 //! [`PidNamespace::start`] starts the first process of a namespace, its *init*: this program under
 //! another command word, which calls [`init`]. The init has a mount namespace with its own /proc,
-//! so that programs in it see processes by their numbers in the namespace. It ends when the value
-//! is dropped or its process is gone, and the kernel then kills all processes of the namespace.
+//! so programs in it see processes by their numbers in the namespace. The init ends when the value
+//! is dropped or its process is gone; the kernel then kills all processes of the namespace.
 
 use std::ffi::{CStr, c_int};
 use std::fs::{self, File};
@@ -31,10 +31,10 @@ pub struct PidNamespace {
     level: usize,
     numbers: File,
     mounts: File,
-    /// Root and working directory of the init, which a process loses on entering its mounts.
+    /// Root and working directory of the init. A process that enters its mounts loses its own ones.
     root: File,
     directory: File,
-    /// `Some` for a namespace that this process has made: its init lives until this is dropped.
+    /// The init that this process has started, which lives until this is dropped.
     init: Option<Init>,
 }
 
@@ -48,11 +48,9 @@ struct Init {
 impl PidNamespace {
     /// Makes a namespace below that of this process. `program`, called with `word` and a number,
     /// must call [`init`]. Processes in the namespace get numbers above `above`, unless they
-    /// request a number. The calling thread becomes the parent of the init.
-    ///
-    /// # Errors
-    /// The error of unshare(2), such as EPERM without CAP_SYS_ADMIN; the reason why the init cannot
-    /// start or cannot mount its /proc.
+    /// request a number. The calling thread becomes the parent of the init. Errors: the error of
+    /// unshare(2), such as EPERM without CAP_SYS_ADMIN; the reason why the init cannot start or
+    /// cannot mount its /proc.
     pub fn start(program: &Path, word: &str, above: u32) -> io::Result<PidNamespace> {
         let own = File::open("/proc/thread-self/ns/pid")?;
         // SAFETY: CLONE_NEWPID changes only the namespace of this thread's future children.
@@ -84,13 +82,13 @@ impl PidNamespace {
         Ok(PidNamespace { init: Some(init), ..found })
     }
 
-    /// [`PidNamespace::start`] with an init that has none of the `needed` numbers in the namespace
-    /// of this process.
+    /// [`PidNamespace::start`] with an init whose number outside of the namespace is none of
+    /// `needed`.
     pub fn start_outside_of(
         needed: &[u32],
         (program, word, above): (&Path, &str, u32),
     ) -> io::Result<PidNamespace> {
-        // A namespace that keeps an unsuitable number makes the next one get another.
+        // The init of each rejected namespace keeps its number, so the next init gets another.
         let mut others = Vec::new();
         let found = loop {
             let made = PidNamespace::start(program, word, above)?;
@@ -105,7 +103,7 @@ impl PidNamespace {
 
     fn end(self) {
         if let Some(init) = &self.init {
-            // The init may have ended already.
+            // It fails if the init has ended.
             let _ = pidfd_send_signal(&init.process, Signal::KILL);
             let _ = waitid(WaitId::PidFd(init.process.as_fd()), WaitIdOptions::EXITED);
         }
@@ -113,10 +111,8 @@ impl PidNamespace {
 
     /// The namespace of a process; `None` if it is that of this process. The init must be this
     /// program, run by this user: a process that enters a namespace executes the files of its mount
-    /// namespace, and must trust its maker.
-    ///
-    /// # Errors
-    /// The process or the init is gone or not visible, or the init is foreign.
+    /// namespace, and must trust its maker. Errors: the process or the init is gone or not visible,
+    /// or the init is foreign.
     pub fn of(process: u32) -> io::Result<Option<PidNamespace>> {
         let identity = identity_of(process)?;
         if identity == identity_of(std::process::id())? {
@@ -179,8 +175,8 @@ impl PidNamespace {
             if !entered {
                 return Err(io::Error::last_os_error());
             }
-            // A session of another namespace has the number 0 here, which CRIU refuses. setsid(2)
-            // fails for the leader of a process group, which has no foreign session to pass on.
+            // Outside of its namespace a session has the number 0, which CRIU refuses. setsid(2)
+            // fails for the leader of a process group, whose session is its own.
             let _ = rustix::process::setsid();
             Ok(())
         };
@@ -192,18 +188,17 @@ impl PidNamespace {
         spawned
     }
 
-    /// Whether a process is in this namespace itself, not in one below it.
+    /// Whether a process is in this namespace, not in one below it.
     pub fn has(&self, process: u32) -> bool {
         identity_of(process).is_ok_and(|identity| identity == self.identity)
     }
 
-    /// The number of a process in this namespace; `None` if it has none or is gone. The number of
-    /// an ended process is known until it is reaped.
+    /// The number of a process in this namespace; `None` if it has none or was reaped.
     pub fn number_inside(&self, process: u32) -> Option<u32> {
         numbers_of(process).ok()?.get(self.level - 1).copied()
     }
 
-    /// The number, in this process's namespace, of the process with the number `inside` here.
+    /// The number outside of the namespace of the process with the number `inside` in it.
     pub fn number_outside(&self, inside: u32) -> Option<u32> {
         let is_it =
             |process: &u32| self.number_inside(*process) == Some(inside) && self.has(*process);
@@ -213,15 +208,16 @@ impl PidNamespace {
 
 impl Drop for Init {
     fn drop(&mut self) {
-        // The init may have ended. The code that reaps the other children of this process reaps it.
+        // It fails if the init has ended. The code that reaps other children of this process reaps
+        // it.
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
     }
 }
 
-/// The main function of the init that [`PidNamespace::start`] has started: mounts its /proc, and
-/// waits until its standard input ends. Returns the exit code.
+/// The main function of the init of [`PidNamespace::start`]: mounts /proc, and waits until its
+/// standard input ends. Returns the exit code.
 pub fn init(above: u32) -> i32 {
-    // Inherited pipes would stay open as long as this process.
+    // Otherwise inherited pipes would stay open as long as this process.
     close_others(&[]);
     // With SIG_IGN the kernel reaps the orphans that this process inherits.
     // SAFETY: signal(2) with a disposition that runs no code.
@@ -247,13 +243,13 @@ fn prepare(above: u32) -> Result<(), String> {
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
         return Err(format!("no mount namespace: {}", io::Error::last_os_error()));
     }
-    // Mounts inside stay inside; mounts outside are visible inside as well.
+    // Mounts inside stay inside; mounts outside are visible inside.
     mount(c"none", c"/", c"", libc::MS_REC | libc::MS_SLAVE)
         .and_then(|()| {
             mount(c"proc", c"/proc", c"proc", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC)
         })
         .map_err(|error| format!("no /proc of its own: {error}"))?;
-    // CRIU's own processes must not get the numbers that the restored processes need.
+    // Keeps CRIU's own processes off the numbers that the restored processes need.
     fs::write("/proc/sys/kernel/ns_last_pid", above.to_string())
         .map_err(|error| format!("/proc/sys/kernel/ns_last_pid: {error}"))
 }
@@ -266,7 +262,6 @@ fn mount(what: &CStr, place: &CStr, kind: &CStr, flags: libc::c_ulong) -> io::Re
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Moves this thread, or its future children, into a namespace.
 fn set_namespace(namespace: &File, kind: c_int) -> io::Result<()> {
     // SAFETY: setns(2) on an open descriptor.
     let done = unsafe { libc::setns(namespace.as_fd().as_raw_fd(), kind) };
@@ -361,7 +356,6 @@ mod tests {
         assert_eq!(users_in("Name:\ta\nUid:\t0\t1000\t7\t0\nGid:\t5\n"), [0, 1000, 7, 0]);
     }
 
-    /// A program without [`init`] is refused, and new children keep the namespace.
     #[test]
     fn a_program_that_is_no_init_is_refused() {
         if !may_make_namespaces() {

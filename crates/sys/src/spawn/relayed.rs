@@ -1,8 +1,8 @@
 //! Signals that a parent passes on to a child, which gets the same signals from elsewhere as well.
 //!
-//! The kernel keeps one instance of a pending signal, with the first sender, so a child could not
+//! The kernel keeps one instance of a pending signal, with its first sender, so a child could not
 //! tell whether its parent has sent one. Each of [`RELAYED`] therefore has a real-time signal that
-//! stands for it: the kernel keeps every instance of those (signal(7)).
+//! stands for it: the kernel keeps all instances of real-time signals (signal(7)).
 
 use std::ffi::c_int;
 use std::io;
@@ -25,10 +25,8 @@ pub fn stands_for(number: i32) -> Option<i32> {
     stand_ins().iter().position(|stand_in| *stand_in == number).map(|at| RELAYED[at])
 }
 
-/// Passes on one of [`RELAYED`] to a child that collects [`stand_ins`].
-///
-/// # Errors
-/// `InvalidInput` for another signal; the error of kill(2).
+/// Passes on one of [`RELAYED`] to a child that collects [`stand_ins`]. Errors: `InvalidInput` for
+/// another signal; the error of kill(2).
 pub fn relay(child: Pid, signal: i32) -> io::Result<()> {
     let at =
         RELAYED.iter().position(|relayed| *relayed == signal).ok_or(io::ErrorKind::InvalidInput)?;

@@ -2,8 +2,7 @@
 //!
 //! A program inherits which signals are ignored. A signal of [`IGNORABLE`] that was ignored when
 //! this program started stays ignored: nohup(1) ignores SIGHUP, and a shell without job control
-//! ignores SIGINT and SIGQUIT for background commands. SIGCHLD is an exception
-//! ([`unignore_children`]).
+//! ignores SIGINT and SIGQUIT for background commands. SIGCHLD does not ([`unignore_children`]).
 
 use std::ffi::c_int;
 use std::io;
@@ -59,7 +58,7 @@ pub(super) fn set_mask(how: c_int, set: &libc::sigset_t) -> io::Result<SignalMas
 }
 
 /// Runs `act` with all signals blocked for the calling thread. Threads that `act` starts keep them
-/// blocked, so that the program's signals go to the program's threads.
+/// blocked, so the program's signals go to the program's threads.
 pub fn without_signals<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = set_mask(libc::SIG_BLOCK, &full_mask())?;
     let result = act();
@@ -67,7 +66,8 @@ pub fn without_signals<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> 
     result
 }
 
-/// Signals that end or stop a program by default, and that its starter may ignore on purpose.
+/// Signals that end or stop a program by default; the process that has started this one may ignore
+/// them.
 pub const IGNORABLE: [i32; 5] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP];
 
@@ -81,7 +81,7 @@ pub(super) fn is_ignored(signal: c_int) -> bool {
 }
 
 /// Resets an ignored SIGCHLD to its default: otherwise the kernel would reap the children itself,
-/// and their exit codes would be lost (wait(2)). A program that starts others calls this first.
+/// and their exit codes would be lost (wait(2)). Call it before starting programs.
 pub fn unignore_children() {
     if is_ignored(libc::SIGCHLD) {
         // SAFETY: the default action runs no code of this process.
@@ -90,7 +90,7 @@ pub fn unignore_children() {
 }
 
 /// Signals that can be polled and read. While the value lives, they are blocked in the thread that
-/// made it; signals that are unread at its end are dropped.
+/// has made it; unread signals are dropped with it.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
@@ -98,9 +98,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks `signals` in this thread (and in threads that it starts) and collects them. Signals
-    /// of [`IGNORABLE`] that this process ignores stay ignored: blocked, the kernel would keep
-    /// them.
+    /// Blocks `signals` in this thread and in threads that it starts, and collects them. Signals of
+    /// [`IGNORABLE`] that this process ignores stay ignored, as the kernel would keep blocked ones.
     pub fn new(signals: &[i32]) -> io::Result<Signals> {
         let is_wanted = |signal: &i32| !(IGNORABLE.contains(signal) && is_ignored(*signal));
         let set = mask_of(&signals.iter().copied().filter(is_wanted).collect::<Vec<_>>());
@@ -118,7 +117,7 @@ impl Signals {
         Ok(Signals { fd, before })
     }
 
-    /// The mask from before, which a started program should get.
+    /// The mask from before; pass it to started programs.
     pub fn before(&self) -> &SignalMask {
         &self.before
     }
@@ -145,8 +144,8 @@ impl AsFd for Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // A signal that was not read must not end this process now, such as a SIGXFSZ whose write
-        // error was handled.
+        // An unread signal must not end this process now, such as a SIGXFSZ whose write error was
+        // handled.
         while let Ok(Some(_)) = self.next() {}
         // A valid mask cannot fail.
         let _ = set_mask(libc::SIG_SETMASK, &self.before.0);

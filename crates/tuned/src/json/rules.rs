@@ -1,4 +1,4 @@
-//! Rules files in JSON: the meaning of their members.
+//! The members of rules files in JSON.
 
 use super::syntax::{JsonMember, JsonNode, JsonValue, parse as parse_json};
 use crate::collectives::{TUNABLE, UNTUNED};
@@ -143,7 +143,7 @@ fn expected(node: &JsonNode, what: &str) -> Problem {
     Problem::new(node.at, format!("expected {what}, found {}", node.value.shown()))
 }
 
-/// The members of an object; an error if a member is unknown or repeated.
+/// The members of an object. Fails at an unknown or repeated member.
 fn object<'a>(node: &'a JsonNode, what: &str, known: &[&str]) -> Result<&'a [JsonMember], Problem> {
     let JsonValue::Object(members) = &node.value else { return Err(expected(node, what)) };
     for (index, JsonMember { at, name, .. }) in members.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A parser for JSON (RFC 8259) that keeps the position of every value. It accepts a comma after
+//! A parser for JSON (RFC 8259) that records the position of every value. It accepts a comma after
 //! the last item of a list, as in the example of Open MPI's guide.
 
 use crate::position::{Position, Problem, TextCursor};
@@ -11,7 +11,7 @@ pub(super) struct JsonNode {
     pub(super) value: JsonValue,
 }
 
-/// A number is kept as its text.
+/// A number is its text.
 #[derive(Clone, Debug)]
 pub(super) enum JsonValue {
     Null,

@@ -325,7 +325,6 @@ fn agreements_are_served_by_ftagree_or_basic() {
         let agreement = named.agreement().map(|(component, how)| format!("{component}: {how}"));
         assert_eq!(agreement, Ok(served), "the named component serves collectives, not agreements");
     }
-    // The component ftagree serves no collectives.
     let alone = stack(&[ft, ("coll", "ftagree")], &PLAIN);
     assert!(!alone.serves_collectives() && stack(&[], &PLAIN).serves_collectives());
     assert!(stack(&[("coll", "ftagree,base")], &PLAIN).serves_collectives());

@@ -1,11 +1,10 @@
-//! Buffered sends (MPI-5.0 section 3.6): the bytes kept for them, and the buffer to which they
-//! belong.
+//! Buffered sends (MPI-5.0 section 3.6): the bytes kept for them in each buffer.
 
 use super::super::{FIRST, NO_CONTEXT, RequestId};
 use super::{Requests, SlotState};
 
 impl Requests {
-    /// Counts the bytes of a buffered send until it is complete; an empty message counts one byte.
+    /// Counts the bytes of a buffered send until it is complete; an empty message counts one.
     pub(crate) fn keep(&mut self, id: RequestId, bytes: usize) {
         let Requests { buffered, own_buffers, .. } = self;
         if let Some((index, generation)) = id.split()

@@ -18,21 +18,20 @@ pub(super) enum SlotState {
     Complete,
 }
 
-/// `repr(C)`: the fields of a plain receive lie in the first cache line.
+/// `repr(C)` puts the fields of a plain receive into the first cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct RequestSlot {
     pub(super) generation: u32,
     pub(super) next_free: u32,
     pub(super) state: SlotState,
-    /// The program has freed the request: remove it on completion.
     pub(super) detached: bool,
     pub(super) plain: PlainReceive,
     pub(super) received: Received,
     pub(super) work: Work,
     pub(super) completion: Completion,
     pub(super) kept: usize,
-    /// The buffer to which the kept bytes belong.
+    /// The buffer that the kept bytes belong to.
     pub(super) owner: u32,
 }
 
@@ -68,13 +67,11 @@ impl RequestSlot {
         matches!(self.state, SlotState::Posted | SlotState::Active)
     }
 
-    /// Whether the program has freed an active request. (The engine itself detaches buffered
-    /// sends.)
+    /// Whether the program has freed an active request. The engine itself detaches buffered sends.
     pub(super) fn is_freed(&self) -> bool {
         self.detached && self.kept == 0
     }
 
-    /// Converts a plain receive to a [`Work::Receive`].
     pub(super) fn widen(&mut self) {
         if self.state == SlotState::Posted {
             self.state = SlotState::Active;
