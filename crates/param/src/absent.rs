@@ -19,7 +19,6 @@ pub enum Absence {
 #[error("{}: this has no effect: {instead}", from.position())]
 pub struct NoEffect {
     pub from: crate::Source,
-    /// The reason, and the alternative.
     pub instead: &'static str,
 }
 
@@ -50,7 +49,6 @@ fn is_of_framework(name: &str) -> bool {
     FRAMEWORKS.split_whitespace().any(begins) && nearest_of_foreign(name).is_none()
 }
 
-/// The alternative to the component of a parameter.
 pub(crate) fn instead_of_component(name: &str) -> Option<&'static str> {
     of_component(name).map(|(_, instead)| instead)
 }

@@ -127,7 +127,7 @@ const TABLE: [ComponentRow; 13] = [
     },
 ];
 
-/// Open MPI's value, without a parameter: no other component can serve a buffer on a device.
+/// Open MPI's value. It is no parameter, as no other component serves buffers on a device.
 const ACCELERATOR_PRIORITY: u32 = 78;
 
 /// A component name in a list that cannot be used.
@@ -140,11 +140,7 @@ pub enum BadName {
         "the collective component '{name}' is Open MPI's, and not here: {why}. Leave it out, or exclude it (^{name}); here are {}",
         names()
     )]
-    Missing {
-        name: &'static str,
-        /// Its purpose, and the alternative.
-        why: &'static str,
-    },
+    Missing { name: &'static str, why: &'static str },
     #[error("'base' serves what no other collective component does, and cannot be left out")]
     Base,
     #[error("'{text}' leaves no collective component: expected {}", names())]

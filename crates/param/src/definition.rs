@@ -5,7 +5,7 @@ use crate::nearest::{nearest, nearest_within};
 use crate::parse::{ParamError, SWITCH_WORDS, Unit, number};
 use crate::registry::TABLE;
 
-/// The group of people that a parameter is for.
+/// The people for whom a parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Users: the parameter changes the abilities or permissions of a program.
@@ -41,7 +41,6 @@ impl ChangeRule {
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
     pub name: &'static str,
-    /// Other accepted names.
     pub aliases: &'static [&'static str],
     pub unit: Unit,
     /// The default of a number; a text has its default in `unit`.

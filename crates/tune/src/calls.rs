@@ -10,7 +10,7 @@ use std::fmt;
 /// Bytes of an element of the compared reductions: a double.
 pub const ELEMENT_BYTES: usize = 8;
 
-/// The longest buffer of a rank; calls with longer buffers are left out.
+/// The longest buffer of a rank, in bytes; calls with longer buffers are left out.
 pub const MAX_BUFFER_BYTES: usize = 256 << 20;
 
 /// A call that is compared.
@@ -39,9 +39,8 @@ impl Cell {
         }
     }
 
-    /// The call of every rank: with root 0, not in place, with a commutative operation.
-    ///
-    /// `None` if the collective cannot be tuned, or its blocks are too long.
+    /// The call of every rank: root 0, not in place, commutative operation. `None`: the collective
+    /// cannot be tuned, or its blocks are too long.
     #[must_use]
     pub fn call(&self) -> Option<Call> {
         use Collective as C;

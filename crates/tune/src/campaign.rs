@@ -35,7 +35,7 @@ pub struct Campaign {
     outcomes: Vec<Outcome>,
 }
 
-/// The times of an [`MeasuringRound`].
+/// The times of a [`MeasuringRound`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The time of one call of each run, in nanoseconds.

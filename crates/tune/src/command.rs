@@ -129,7 +129,6 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Replaces a file atomically.
 fn write_file(file: &Path, text: &str) -> Result<(), String> {
     let partial = partial_of(file);
     let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, file));

@@ -140,9 +140,7 @@ impl VariantComparison {
     }
 
     /// Takes the times of the last [`VariantComparison::next_round`]: of one call for each run, in
-    /// its order, and of the whole round.
-    ///
-    /// Returns false if the times do not fit the round.
+    /// the order of the runs, and of the whole round. Returns false if they do not fit the round.
     #[must_use]
     pub fn take(&mut self, round: &MeasuringRound, times_ns: &[f64], all_ns: f64) -> bool {
         if round.runs.len() != times_ns.len() {

@@ -20,7 +20,6 @@ pub struct Formula {
     pub bytes: &'static str,
     /// The bytes combined one after another; empty if there are none.
     pub combined: &'static str,
-    /// The calls for which the algorithm is the fastest.
     pub wins: &'static str,
     cost: fn(&CostModel) -> f64,
 }
@@ -73,7 +72,6 @@ pub fn tunable() -> impl Iterator<Item = AlgorithmId> {
 
 macro_rules! formulas {
     ($($collective:ident $name:literal: $rounds:literal, $bytes:literal, $combined:literal, $wins:literal => $cost:expr;)*) => {
-        /// A formula for each algorithm of [`tunable`].
         const FORMULAS: &[Formula] = &[$(Formula {
             collective: Collective::$collective,
             name: $name,

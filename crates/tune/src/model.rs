@@ -451,7 +451,6 @@ fn hop(level: LogGp, bytes: f64) -> f64 {
     2.0 * level.overhead_ns + level.latency_ns + level.byte_ns * bytes
 }
 
-/// The time in which a message occupies a link.
 fn occupancy(level: LogGp, bytes: f64) -> f64 {
     level.gap_ns.max(level.byte_ns * bytes)
 }

@@ -93,7 +93,6 @@ pub struct TuneOptions {
 pub struct Simulation {
     pub nodes: u32,
     pub machine: Machine,
-    /// The plans are walked up to this number of ranks.
     pub walked_ranks: u32,
 }
 

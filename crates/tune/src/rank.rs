@@ -1,8 +1,8 @@
 //! A measuring rank of a job: the program `oxmpi tune-rank`, which `oxmpi tune` starts by `mpirun`.
 //!
-//! MeasuringRank 0 reads a request from each line of its input ([`request_line`]) and prints the
-//! times in a line ([`parse_answer`]). All ranks measure: a barrier, then one call, repeatedly. The
-//! time of a call is that of the slowest rank.
+//! Rank 0 reads a request from each line of its input ([`request_line`]) and prints the times in a
+//! line ([`parse_answer`]). All ranks measure: a barrier, then one call, repeatedly. The time of a
+//! call is that of the slowest rank.
 
 use crate::calls::{Cell, ELEMENT_BYTES, Variant};
 use crate::campaign::Answer;

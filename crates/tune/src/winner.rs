@@ -53,10 +53,10 @@ pub fn winner(outcome: &Outcome, may: impl Fn(&Variant) -> bool) -> Option<Winne
     Some(Winner { cell: outcome.cell, variant, best_ns, fixed_ns: fixed.median_ns })
 }
 
-/// One comparison for each key of rules files. For some collectives (scans, alltoallv), the message
-/// size of rules files does not depend on the bytes of the call: their times are relative to the
-/// fixed choice, and the geometric mean over all sizes counts, for the variants that were measured
-/// at all sizes.
+/// Merges comparisons with the same key in rules files. For some collectives (scans, alltoallv),
+/// the message size in the key does not depend on the bytes of the call. Their times are divided by
+/// that of the fixed choice; the geometric mean over all sizes counts, for variants measured at all
+/// sizes.
 fn by_key(outcomes: &[Outcome]) -> Vec<Outcome> {
     let mut all: Vec<Outcome> = Vec::new();
     let mut rest = outcomes;

@@ -20,7 +20,6 @@ pub enum SelectError {
     )]
     Contradiction {
         requested: String,
-        /// The source of the request.
         from: String,
         /// The parameter whose list excludes the transport.
         parameter: &'static str,
@@ -32,14 +31,7 @@ pub enum SelectError {
         "parameter 'btl' is '{value}' (from {from}): it leaves out '{route}', by which messages go between nodes, and the job \
          is on {nodes}: {remedy}"
     )]
-    Between {
-        value: String,
-        from: String,
-        /// The transport between nodes.
-        route: &'static str,
-        nodes: NodeCount,
-        remedy: String,
-    },
+    Between { value: String, from: String, route: &'static str, nodes: NodeCount, remedy: String },
     #[error(transparent)]
     NothingLeft(#[from] NothingLeft),
     #[error(transparent)]
@@ -95,7 +87,6 @@ const BTL: &[ForeignModule] = &[
 const MTL: &[ForeignModule] =
     &[missing("psm2", NO_MTL), missing("psm", NO_MTL), missing("mxm", NO_MTL)];
 
-/// The names that `mtl` accepts.
 fn known_mtl() -> Vec<ForeignModule> {
     let names = Module::all().iter().flat_map(|module| module.mtl).map(|name| here(name));
     let missing =
@@ -135,17 +126,13 @@ fn request_mtl(pml: Option<&List<'_>>, mtl: Option<&List<'_>>) -> Result<MtlRequ
     Ok(MtlRequest { requested, left_out, by: mtl.map(List::text) })
 }
 
-/// The result of [`request_mtl`].
 struct MtlRequest {
-    /// The requested transports, and the source of the request.
     requested: Option<RequestedTransports>,
-    /// The excluded transports.
     left_out: Vec<&'static Module>,
     /// The parameter that excludes them, with its value and source.
     by: Option<String>,
 }
 
-/// The names that `btl` accepts.
 fn known_btl() -> Vec<ForeignModule> {
     let names = listed().flat_map(|module| module.btl.names).map(|name| here(name));
     // A linked transport is not missing.
@@ -171,7 +158,6 @@ fn plain_names() -> impl Iterator<Item = &'static str> {
 /// The transports that a parameter requests by name, and the source of the request.
 type RequestedTransports = (Vec<&'static Module>, Source);
 
-/// The requests of all parameters.
 #[derive(Debug, Default)]
 pub(super) struct ModuleRequests {
     rpi: Option<RequestedTransports>,
@@ -188,14 +174,11 @@ pub(super) struct ModuleRequests {
 /// `sm` excludes all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct BtlList {
-    /// Names of transports.
     names: Vec<String>,
-    /// Whether the names are exclusions.
     all_but: bool,
 }
 
 impl BtlList {
-    /// Whether the list names a transport.
     fn names(&self, module: &Module) -> bool {
         !self.all_but
             && module.btl.names.iter().any(|name| self.names.iter().any(|one| one == name))
@@ -218,7 +201,6 @@ impl BtlList {
     }
 }
 
-/// The names of transports, separated by commas.
 fn names_of(modules: &[&'static Module]) -> String {
     modules.iter().map(|module| module.name).collect::<Vec<_>>().join(",")
 }
@@ -396,7 +378,6 @@ impl ModuleRequests {
         Ok(ModuleRequests { rpi, btl, mtl, coll })
     }
 
-    /// Whether the parameters name transports.
     pub(super) fn names_transport(&self) -> bool {
         self.rpi.is_some() || self.btl.is_some()
     }
