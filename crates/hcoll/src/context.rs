@@ -13,7 +13,6 @@ use std::sync::{Arc, PoisonError};
 /// The progress of the creation of a context.
 #[derive(Debug)]
 pub enum HcollCreation {
-    /// In progress, by the messages of its group.
     Going(ContextCreation),
     Made(HcollContext),
 }

@@ -81,7 +81,6 @@ pub enum HcollError {
     Thread(String),
 }
 
-/// The error of a failed call.
 pub(crate) fn failed(call: &'static str, status: c_int) -> HcollError {
     HCOLL.call_failed(call, format!("has failed ({status})")).into()
 }

@@ -93,14 +93,12 @@ pub(crate) const FAILURES: [&str; 8] = [
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ProcessAddress {
-    /// The node.
     pub nid: u32,
     /// The process's number on the node, which is not the kernel's.
     pub pid: u32,
 }
 
 impl ProcessAddress {
-    /// Any process.
     pub(crate) const ANY: ProcessAddress = ProcessAddress { nid: PTL_NID_ANY, pid: PTL_PID_ANY };
 }
 
