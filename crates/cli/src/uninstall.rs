@@ -24,7 +24,6 @@ pub(crate) struct UninstallArgs {
     list: bool,
 }
 
-/// A line of the list.
 #[derive(Debug, PartialEq, Eq)]
 enum InstalledPath {
     File(PathBuf),

@@ -27,7 +27,6 @@ use super::hosts::Hosts;
 
 pub(crate) use self::help::{Chapter, Opt, USAGE, chapters, help, topic};
 
-/// The action that a command line requests.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum MpirunAction {
     Run(Box<LaunchOptions>),
@@ -48,7 +47,6 @@ pub(crate) struct LaunchOptions {
     pub(crate) timeout: Option<Duration>,
     pub(crate) every: Option<Duration>,
     pub(crate) checkpoint_on_term: bool,
-    /// Variables for all ranks.
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) inherit: Inherit,
     pub(crate) mca: Vec<Setting>,
@@ -60,14 +58,11 @@ pub(crate) struct LaunchOptions {
     pub(crate) by: By,
     /// The option `--rank-by`, and its order of the ranks' numbers.
     rank_by: Option<(ParsedOption, By)>,
-    /// Whether this host gets no ranks.
     pub(crate) no_local: bool,
     /// The prefix of OxMPI on other hosts, if it differs from this one.
     pub(crate) prefix: Option<PathBuf>,
     pub(crate) no_wait: bool,
-    /// MPI_UNIVERSE_SIZE, if an option sets it.
     pub(crate) universe_size: Option<u32>,
-    /// Options that have no effect, each with the reason.
     pub(crate) no_effect: Vec<String>,
     bind_to: Option<BindTarget>,
     /// Cores for each rank (`--map-by slot:PE=N`).
@@ -121,7 +116,6 @@ pub(crate) enum Inherit {
     Only(Vec<OsString>),
 }
 
-/// The argument of --bind-to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BindTarget {
     None,
@@ -217,13 +211,12 @@ pub(crate) enum UsageError {
     AfterFile { option: String, value: String, word: String },
 }
 
-/// The longest file of programs, in bytes.
+/// In bytes.
 const LONGEST_SCHEMA: u64 = 1 << 20;
 
 /// The values of `--timeout`: a millisecond to thirty years, far below the limits of clocks.
 const TIMEOUT_SECONDS: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 
-/// Reads a time limit in seconds.
 pub(crate) fn timeout(text: &str) -> Option<Duration> {
     let seconds = text.parse().ok().filter(|seconds| TIMEOUT_SECONDS.contains(seconds))?;
     Some(Duration::from_secs_f64(seconds))
@@ -252,7 +245,6 @@ fn interval_of(number: &str, unit_s: f64) -> Option<Duration> {
     seconds.filter(|seconds| INTERVAL_SECONDS.contains(seconds)).map(Duration::from_secs_f64)
 }
 
-/// The expected text in error messages about [`interval`].
 pub(crate) const INTERVAL_WANTED: &str = "a time of 0.1s or more, such as 90s, 30m, 2h or 1d";
 
 /// Reads the command line, without the name of mpirun itself.
@@ -299,7 +291,6 @@ pub(crate) fn parse(args: &[OsString]) -> Result<MpirunAction, UsageError> {
     }
 }
 
-/// The rest of the command line, and the options so far.
 struct CommandLineReader {
     words: VecDeque<OsString>,
     options: LaunchOptions,
@@ -340,7 +331,6 @@ impl ParsedOption {
         (self.values[0].clone(), self.values[1].clone())
     }
 
-    /// The option as a setting of the parameter `name`.
     fn as_parameter(&self, name: &str) -> Setting {
         Setting { option: self.name.clone(), name: name.into(), value: self.shown(0) }
     }
@@ -388,7 +378,6 @@ impl CommandLineReader {
         Ok(true)
     }
 
-    /// Checks conditions between options.
     fn check(&self) -> Result<(), UsageError> {
         match &self.options.rank_by {
             Some((given, by)) if *by != self.options.by => Err(given.wrong(
@@ -469,7 +458,7 @@ impl CommandLineReader {
         while values.len() < wanted.len() {
             let missing = UsageError::Missing { option: name.into(), wanted: wanted[values.len()] };
             values.push(self.words.pop_front().ok_or(missing)?);
-            // So is -genv NAME=VALUE.
+            // -genv NAME=VALUE is accepted, too.
             if is_env && let Some((name, value)) = cut(&values[0]) {
                 values = vec![name, value];
             }
@@ -525,7 +514,6 @@ impl CommandLineReader {
         Ok(true)
     }
 
-    /// Takes an option of the whole job.
     fn of_job(&mut self, id: Id, given: &ParsedOption) -> Result<(), UsageError> {
         let options = &mut self.options;
         match id {
@@ -625,7 +613,6 @@ impl CommandLineReader {
         Ok(())
     }
 
-    /// Continues with the programs of a file.
     fn programs_from(&mut self, given: &ParsedOption) -> Result<(), UsageError> {
         let (option, value) = (given.name.clone(), given.shown(0));
         if self.lines.is_some() {
@@ -646,8 +633,7 @@ impl CommandLineReader {
     }
 }
 
-/// The text of a file of programs in place of a program: a text file that is not executable and no
-/// script.
+/// The text of a file that stands in place of a program: it is neither executable nor a script.
 fn schema(path: &Path) -> Option<String> {
     let found = std::fs::metadata(path).ok()?;
     let is_program = found.permissions().mode() & 0o111 != 0;

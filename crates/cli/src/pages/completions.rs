@@ -14,7 +14,6 @@ fn spellings(names: &[&str]) -> Vec<String> {
     bare.flat_map(|name| [format!("-{name}"), format!("--{name}")]).collect()
 }
 
-/// The words of a value that is a choice.
 fn choices(values: &[&str]) -> Vec<String> {
     match values {
         [one] if one.contains('|') => one

@@ -16,7 +16,6 @@ pub(super) enum WrapperAction {
     Unknown(String),
 }
 
-/// The words to print instead of compiling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShownWords {
     Command,
@@ -143,7 +142,6 @@ impl WrapperRequest {
         has_input || (matches!(self.action, WrapperAction::Show(_)) && self.args.is_empty())
     }
 
-    /// The arguments without the values of options.
     fn without_values(&self) -> impl Iterator<Item = &OsString> {
         let mut is_value = false;
         self.args.iter().filter(move |arg| {
@@ -179,7 +177,6 @@ impl WrapperRequest {
     }
 }
 
-/// The action of an argument of the wrapper.
 fn shown_by(text: &str) -> Option<WrapperAction> {
     let word = text.strip_prefix("--").or_else(|| text.strip_prefix('-'))?;
     Some(match word {

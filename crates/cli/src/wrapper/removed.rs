@@ -61,7 +61,6 @@ fn code(status: ExitStatus) -> i32 {
     128 + signal
 }
 
-/// The result of searching the compiler's messages.
 #[derive(Debug, Default)]
 struct CompilerMessages {
     found: Vec<&'static str>,
@@ -69,7 +68,6 @@ struct CompilerMessages {
     is_within_line: bool,
 }
 
-/// Passes on the messages and searches them.
 fn pass_on(said: &mut impl Read) -> CompilerMessages {
     let mut found = Vec::new();
     let mut line = Vec::new();

@@ -136,7 +136,6 @@ when any wait takes this time and nothing arrives. With mpi_watchdog_abort=1 the
     HelpTopic { topic: Topic::Help, word: "help", heading: "Help", text: "" },
 ];
 
-/// The column of the options' texts.
 const COLUMN: usize = 38;
 
 pub(crate) const USAGE: &str =

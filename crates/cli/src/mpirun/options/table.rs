@@ -1,6 +1,5 @@
 //! The table of `mpirun`'s options: spellings, values, help.
 
-/// The effect of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Id {
     Ranks,
@@ -492,13 +491,11 @@ pub(super) const SPECS: &[Spec] = &[
 ];
 
 impl Spec {
-    /// Finds the option of this name, with one dash or two.
     pub(super) fn find(name: &str) -> Option<&'static Spec> {
         let bare = bare(name)?;
         SPECS.iter().find(|spec| spec.names.iter().any(|known| self::bare(known) == Some(bare)))
     }
 
-    /// The values that must follow.
     pub(super) fn wanted(&self) -> &'static [&'static str] {
         if self.id == Id::Help { &[] } else { self.values }
     }
