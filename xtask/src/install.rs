@@ -55,7 +55,6 @@ const PROGRAM_LINKS: [&str; 19] = [
     "cr_checkpoint",
     "cr_restart",
 ];
-/// The soname of the library, which programs name.
 const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
 
@@ -92,7 +91,7 @@ const PAGES: [(&str, &str); 21] = [
     ("oxmpi-uninstall", "1"),
     ("oxmpi-params", "7"),
 ];
-/// Pages of other names: the page and the name.
+/// The page, and another name for it.
 const PAGE_LINKS: [(&str, &str); 12] = [
     ("mpirun.1", "mpiexec.1"),
     ("mpicc.1", "mpicxx.1"),
@@ -121,8 +120,8 @@ const COMPAT: &str = include_str!("../../crates/cli/include/mpi_compat.h");
 const SUPPRESSIONS: &str = include_str!("install/valgrind.supp");
 const COMPAT_MPI: &str = include_str!("../../crates/cli/include/compat/mpi.h");
 
-/// The file for `pkg-config oxmpi`, which finds the prefix from its own place. Behind `-Wl,` it
-/// escapes a blank in it only if there is one such word (pkgconf 1.8).
+/// The file for `pkg-config oxmpi`, which finds the prefix from its own place. pkgconf 1.8 escapes
+/// a blank in the prefix only in the first word with `-Wl,`.
 const PKG_CONFIG: &str = "\
 prefix=${pcfiledir}/../..
 includedir=${prefix}/include
@@ -145,7 +144,6 @@ const PARAMETERS: &str = "\
 # or with 'mpirun --mca NAME VALUE' is stronger.
 ";
 
-/// The options of `cargo xtask install`.
 #[derive(Args, Debug)]
 pub(crate) struct InstallOptions {
     /// The directory of the installation
@@ -206,7 +204,6 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The chapters of docs/ and their pictures.
 fn copy_chapters(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> {
     for (from, to, ending) in
         [("docs", "share/doc/oxmpi", "md"), ("docs/img", "share/doc/oxmpi/img", "svg")]
@@ -227,7 +224,6 @@ fn copy_chapters(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Manual pages and completions, which the program makes from its tables.
 fn write_pages(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> {
     let oxmpi = prefix.canonicalize().map_err(Failure::io("no prefix"))?.join("bin/oxmpi");
     let mut made = |args: &[&str], to: &str| {
@@ -256,7 +252,6 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(Failure::io(format!("cannot write {}", path.display())))
 }
 
-/// Cargo's target directory.
 pub(crate) fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), |dir| root().join(dir))

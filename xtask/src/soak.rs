@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: tests that find rare faults, for as long as one likes to wait. Each run has
+//! `cargo xtask soak`: tests that search for rare faults as long as the user wants. Each run has
 //! other seeds, and prints them.
 
 use std::path::Path;
@@ -44,7 +44,6 @@ const STRESS_RUNS: [(u32, &[&str]); 8] = [
     (7, &["--mca", "shm_max_rings", "1", "--mca", "shm_ring_after", "0"]),
 ];
 
-/// The options of `cargo xtask soak`.
 #[derive(Args, Debug)]
 pub(crate) struct SoakOptions {
     /// Seconds that each of five parts runs
@@ -52,7 +51,6 @@ pub(crate) struct SoakOptions {
     seconds: u64,
 }
 
-/// Runs the long tests.
 pub(crate) fn soak(options: &SoakOptions) -> Result<(), Failure> {
     let seconds = options.seconds;
     let needs = prepare(Skips::Refused)?;
@@ -75,7 +73,6 @@ pub(crate) fn stress(seconds: u64) -> Result<(), Failure> {
         .show()
 }
 
-/// The first seed of the random parts.
 fn seed() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_secs()) % 1_000_000_000
 }
@@ -147,12 +144,10 @@ pub(crate) fn checkpoints(needs: &Needs, seconds: u64) -> Result<(), Failure> {
         .show()
 }
 
-/// The simulated world, with seeds of its own.
 pub(crate) fn worlds(time: Duration) -> Result<(), Failure> {
     play_for(time, "sim::random_programs", WORLDS)
 }
 
-/// The same, with dying ranks.
 pub(crate) fn deadly_worlds(time: Duration) -> Result<(), Failure> {
     play_for(time, "failures::", DEADLY_WORLDS)
 }
@@ -169,7 +164,6 @@ fn play_for(time: Duration, test: &str, worlds: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs a test of the simulated world with `count` seeds from `base` on.
 fn play(test: &str, base: u64, count: u64) -> Result<(), Failure> {
     Run::cargo()
         .args(["test", "--locked", "--quiet", "-p", "oxmpi-core", "--test", "all", test])

@@ -5,18 +5,14 @@ use std::time::Duration;
 /// Launches that belong together: one table of the report.
 #[derive(Debug)]
 pub(crate) struct BenchGroup {
-    /// The name in `--groups`.
     pub(crate) name: &'static str,
-    /// The heading of its table.
     pub(crate) title: &'static str,
-    /// The subject of the figures.
     pub(crate) subject: &'static str,
     pub(crate) launches: &'static [BenchLaunch],
-    /// Whether the machine's limit, that of two processes, stands beside it.
+    /// Whether the machine's limit for two processes stands in the table.
     pub(crate) has_limit: bool,
 }
 
-/// One run of a benchmark program.
 #[derive(Debug)]
 pub(crate) struct BenchLaunch {
     pub(crate) program: BenchProgram,
@@ -37,7 +33,6 @@ pub(crate) enum BenchProgram {
 impl BenchProgram {
     pub(crate) const ALL: [BenchProgram; 2] = [BenchProgram::P2p, BenchProgram::Patterns];
 
-    /// The name of its source in `bench/`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             BenchProgram::P2p => "p2p",
@@ -46,12 +41,10 @@ impl BenchProgram {
     }
 }
 
-/// The source of the figures of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gives {
-    /// From the lines that the program prints.
     Points,
-    /// The same; the program needs a file in which its ranks meet.
+    /// As `Points`; the program needs a file in which its ranks meet.
     PointsOfMeeting,
     /// From the wall clock: seconds from the start of mpirun to its end.
     WallTime,
@@ -60,7 +53,6 @@ pub(crate) enum Gives {
 /// The sizes where there are more ranks than cores.
 const FEW_SIZES: &str = "8,1024,65536";
 
-/// The sizes of collectives, of which one is drawn.
 const COLLECTIVE_SIZES: &str = "8,64,1024,8192,65536,262144,1048576";
 
 const fn launch(
@@ -87,7 +79,6 @@ const fn patterns(ranks: u32, args: &'static [&'static str]) -> BenchLaunch {
 const DENIED: &str = "-D";
 
 impl BenchLaunch {
-    /// Whether the kernel refuses single copy.
     pub(crate) fn denies_single_copy(&self) -> bool {
         self.args.contains(&DENIED)
     }
