@@ -24,7 +24,6 @@ pub struct NoEffect {
 
 /// The meaning of the parameter `name` with `value` for a component that OxMPI does not have;
 /// `None` if `name` belongs to no such component, or if `value` requests the component.
-#[must_use]
 pub fn absence(name: &str, value: &str) -> Option<Absence> {
     let is_off = OFF.iter().any(|off| off.eq_ignore_ascii_case(value.trim()));
     if WARNINGS.contains(&name) {
@@ -53,7 +52,6 @@ pub(crate) fn instead_of_component(name: &str) -> Option<&'static str> {
     of_component(name).map(|(_, instead)| instead)
 }
 
-/// The part of the name behind the component, and the alternative.
 fn of_component(name: &str) -> Option<(&str, &'static str)> {
     COMPONENTS.iter().find_map(|(component, instead)| {
         let rest = name.strip_prefix(component)?.strip_prefix('_')?;

@@ -15,7 +15,6 @@ pub enum SingleCopy {
 pub enum Encrypt {
     Off,
     On,
-    /// Only messages between hosts.
     Auto,
 }
 

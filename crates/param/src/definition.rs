@@ -12,7 +12,6 @@ pub enum Level {
     User,
     /// People who tune a machine: the parameter changes only speed or memory.
     Tune,
-    /// Developers of OxMPI.
     Develop,
 }
 
@@ -127,7 +126,6 @@ impl Param {
         Ok(Value::Text(found.join(",").into()))
     }
 
-    /// The error for the value `text`, of which `word` is wrong.
     fn wrong(&self, text: &str, word: &str) -> ParamError {
         let nearest = match self.unit {
             Unit::Choice(words) | Unit::Set { words, .. } => {

@@ -122,7 +122,6 @@ impl Found {
         absence.is_some()
     }
 
-    /// Takes a value from a file. `at` makes the source for a column.
     pub(crate) fn assign(&mut self, one: &Assignment<'_>, at: &dyn Fn(usize) -> Source) {
         let (name, value) = one.columns;
         match self.params.set(&one.name, &one.value) {

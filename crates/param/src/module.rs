@@ -51,7 +51,6 @@ pub struct Module {
     pub unavailable: fn(&Job) -> Option<String>,
     /// The reason why this machine cannot use it with these parameters.
     pub not_found: fn(&Params) -> Option<String>,
-    /// The constructor, of type `oxmpi_fabric::Constructor`.
     pub constructor: &'static (dyn Any + Send + Sync),
 }
 
@@ -63,7 +62,6 @@ pub enum Supplies {
     Listeners,
     /// On each node a daemon, and for each process a socket to this daemon, and an alarm.
     Daemons,
-    /// On each node a segment with postboxes, with the sizes of these parameters.
     Postboxes(PostboxParams),
 }
 

@@ -37,7 +37,6 @@ pub enum ParamError {
     #[error("there is no parameter '{name}'{}; 'oxmpi info --params' lists them all", hint(*nearest, *instead))]
     Unknown {
         name: String,
-        /// The parameter that was probably meant.
         nearest: Option<&'static str>,
         /// The alternative, for a name of another MPI library.
         instead: Option<&'static str>,

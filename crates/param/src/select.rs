@@ -194,7 +194,6 @@ impl ModuleRow {
         Some(format!("the job is on {nodes}, between which messages go by {route}: {why}"))
     }
 
-    /// The reason why the module does not run at a thread level.
     fn misses(&self, level: ThreadLevel) -> Option<String> {
         let too_high = (self.highest < level).then(|| format!("it runs up to {}", self.highest));
         too_high

@@ -72,7 +72,6 @@ collectives! {
 pub struct Tuned<'a> {
     /// The number or name of the forced algorithm.
     pub algorithm: &'a str,
-    /// The parameter that sets the algorithm.
     pub parameter: &'static str,
     pub source: &'a Source,
     /// Bytes of a segment; 0: not set.

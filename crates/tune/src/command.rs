@@ -21,7 +21,6 @@ use oxmpi_sys::stdio;
 
 /// Runs `oxmpi tune` with these arguments and returns its exit code: 1 after a failure, 2 for wrong
 /// arguments.
-#[must_use]
 pub fn main(args: &TuneArgs) -> i32 {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let options = match options(args, processors) {

@@ -39,7 +39,6 @@ pub fn refreshed(chapter: &str) -> Result<String, String> {
 }
 
 /// The pictures: file names in `docs/img` and their contents.
-#[must_use]
 pub fn pictures() -> Vec<(String, String)> {
     let machine = Machine { ranks_per_node: RANKS_PER_NODE, ..MACHINE };
     let picture = |collective: &Collective| {

@@ -26,13 +26,11 @@ pub struct Formula {
 
 impl Formula {
     /// The cost in nanoseconds.
-    #[must_use]
     pub fn cost_ns(&self, model: &CostModel) -> f64 {
         (self.cost)(model)
     }
 
     /// The cost in the terms of LogGP.
-    #[must_use]
     pub fn text(&self) -> String {
         let term = |factor: &str, unit: &str| match factor {
             "" | "0" => String::new(),
@@ -46,7 +44,6 @@ impl Formula {
     }
 }
 
-/// Whether a plus is outside of all parentheses.
 fn is_sum(text: &str) -> bool {
     let mut depth = 0;
     text.chars().any(|sign| {
@@ -56,7 +53,6 @@ fn is_sum(text: &str) -> bool {
 }
 
 /// The formula of an algorithm of a collective that can be tuned.
-#[must_use]
 pub fn formula(algorithm: AlgorithmId) -> Option<&'static Formula> {
     let row = algorithm.algorithm();
     FORMULAS.iter().find(|formula| formula.collective == row.collective && formula.name == row.name)

@@ -96,7 +96,6 @@ pub struct Simulation {
     pub walked_ranks: u32,
 }
 
-/// Reads the work from the arguments, on a machine with `processors` processors.
 pub(crate) fn options(args: &TuneArgs, processors: u32) -> Result<TuneOptions, String> {
     let pairs = args.mca.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
     let mca: Vec<(String, String)> = pairs.collect();

@@ -24,7 +24,6 @@ pub struct Winner {
 
 impl Winner {
     /// The algorithm of the variant, or of the fixed cut-offs.
-    #[must_use]
     pub fn algorithm(&self) -> AlgorithmId {
         self.variant.algorithm.unwrap_or_else(|| self.cell.fixed())
     }
@@ -33,7 +32,6 @@ impl Winner {
 /// The winner of a comparison among the variants that `may` accepts. Its median must be better than
 /// that of the fixed choice by more than the spread of both and by [`LEAST_GAIN`], and its least
 /// time by [`LEAST_GAIN`]: on a machine with other load, medians alone are random.
-#[must_use]
 pub fn winner(outcome: &Outcome, may: impl Fn(&Variant) -> bool) -> Option<Winner> {
     let (_, fixed) = *outcome.times.iter().find(|(variant, _)| *variant == Variant::FIXED)?;
     let others =
@@ -101,7 +99,6 @@ fn averaged(group: &[Outcome]) -> Outcome {
 /// size; the first also to all smaller sizes, the last to all larger. The rules of a number of
 /// ranks extend to the next measured number, with winners that serve any number of ranks; there is
 /// no rule above the largest number. There is no rule where the fixed choice is as good.
-#[must_use]
 pub fn rules(file: &str, outcomes: &[Outcome]) -> Rules {
     let outcomes = by_key(outcomes);
     let mut rules = Rules::new(file, Matching::First);

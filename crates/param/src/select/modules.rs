@@ -15,7 +15,6 @@ pub struct Job {
     pub no_sockets: Option<String>,
     /// The reason why messages cannot go through daemons.
     pub no_daemons: Option<String>,
-    /// The nodes of the job, if there are several.
     pub nodes: Option<NodeCount>,
 }
 

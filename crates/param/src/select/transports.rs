@@ -26,7 +26,6 @@ pub enum SelectError {
         list: String,
         list_from: String,
     },
-    /// The parameters exclude the transport between nodes.
     #[error(
         "parameter 'btl' is '{value}' (from {from}): it leaves out '{route}', by which messages go between nodes, and the job \
          is on {nodes}: {remedy}"
@@ -38,7 +37,6 @@ pub enum SelectError {
     Level(#[from] LevelError),
 }
 
-/// A module name of Open MPI.
 #[derive(Clone, Copy)]
 struct ForeignModule {
     name: &'static str,
@@ -129,7 +127,6 @@ fn request_mtl(pml: Option<&List<'_>>, mtl: Option<&List<'_>>) -> Result<MtlRequ
 struct MtlRequest {
     requested: Option<RequestedTransports>,
     left_out: Vec<&'static Module>,
-    /// The parameter that excludes them, with its value and source.
     by: Option<String>,
 }
 
@@ -161,11 +158,9 @@ type RequestedTransports = (Vec<&'static Module>, Source);
 #[derive(Debug, Default)]
 pub(super) struct ModuleRequests {
     rpi: Option<RequestedTransports>,
-    /// The list of transports, and its parameter with value and source.
     btl: Option<(BtlList, String)>,
     /// Excluded transports whose network matches messages, and the parameter that excludes them.
     mtl: (Vec<&'static Module>, String),
-    /// The enabled components of collectives, and the parameter with value and source.
     coll: Option<(ComponentSet, String)>,
 }
 
@@ -215,7 +210,6 @@ struct List<'p> {
 }
 
 impl<'p> List<'p> {
-    /// Reads the value of a parameter; `None` if it is empty.
     fn of(
         parameter: &'static str,
         value: &'p str,
@@ -388,12 +382,10 @@ impl ModuleRequests {
         module.priority.is_some() || self.requests(module) || is_listed()
     }
 
-    /// Whether `rpi` or `mtl` requests the transport by name.
     fn requests(&self, module: &Module) -> bool {
         self.rpi.as_ref().is_some_and(|(requested, _)| requested.contains(&module))
     }
 
-    /// The reason why the parameters exclude a transport.
     pub(super) fn left_out(&self, module: &'static Module) -> Option<String> {
         let is_requested = self.requests(module);
         let rpi = self.rpi.as_ref().filter(|_| !is_requested);
@@ -421,7 +413,6 @@ impl ModuleRequests {
         })
     }
 
-    /// The reason why the parameter `coll` excludes a component.
     pub(super) fn left_out_of_coll(&self, component: Component) -> Option<String> {
         self.coll
             .as_ref()
