@@ -82,7 +82,6 @@ pub type RemoteEnd = LocalEnd;
 /// An operation that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AdapterOperation {
-    /// The peer's adapter has the slot's data.
     Send(SlotId),
     /// This number of bytes has come into a slot.
     Receive(SlotId, usize),
@@ -171,7 +170,6 @@ pub struct Adapter {
     words: Vec<RegisteredMemory>,
     free_words: Vec<usize>,
     queue_pairs: HashMap<u32, QueuePair>,
-    /// The number of queue pairs that are being closed.
     closing: usize,
     /// Whether the last poll found nothing.
     is_empty: bool,
