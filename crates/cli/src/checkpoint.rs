@@ -39,8 +39,8 @@ const BLCR: &str = "blcr";
 ///
 /// With --tree, one image holds all processes of the job, mpirun included. They must all be on this
 /// host; the program needs no change. Without --tree, the module of the job decides ('mpirun --mca
-/// cr NAME'). With blcr, each rank has an image if messages go over crtcp; otherwise one image
-/// holds all processes. With self, functions of the program save its state. All ranks must be
+/// cr NAME'). With blcr, each rank has an image if messages go over crtcp or gm; otherwise one
+/// image holds all processes. With self, functions of the program save its state. All ranks must be
 /// between MPI_Init and MPI_Finalize. CRIU makes the images.
 ///
 /// The exit code is 0 when the set is on disk, and a line names its directory. Otherwise no set is
@@ -156,7 +156,6 @@ struct Maker {
     is_tree: bool,
     /// `None`: the program saves its state itself.
     criu: Option<Criu>,
-    /// This program, which CRIU calls.
     program: PathBuf,
     base: PathBuf,
     keep: usize,

@@ -173,7 +173,6 @@ fn hcoll(params: &Params) -> Finding {
     library("hcoll", name, oxmpi_core::find_hcoll(name), params.coll_hcoll_enable())
 }
 
-/// The driver library for buffers in device memory.
 fn accelerator(params: &Params) -> Finding {
     let name = params.accelerator_cuda_library();
     match (oxmpi_core::find_cuda(name), params.accelerator()) {

@@ -131,7 +131,6 @@ impl InfoArgs {
             && self.surveys().next().is_none()
     }
 
-    /// The transports whose survey of this machine is shown.
     fn surveys(&self) -> impl Iterator<Item = &'static Module> {
         let all =
             [("ib", self.ib), ("ofi", self.ofi), ("gm", self.gm), ("portals4", self.portals4)];
@@ -140,7 +139,6 @@ impl InfoArgs {
             .filter_map(|(name, _)| Module::named(name))
     }
 
-    /// The sections that the options select together.
     fn completed(mut self) -> Result<InfoArgs, Stop> {
         self.params |= self.only.is_some();
         let is_alone =

@@ -47,7 +47,6 @@ const TIMED_OUT: i32 = 124;
 const NOT_EXECUTABLE: i32 = 126;
 /// Exit code when there is no such program, as in a shell.
 const NOT_FOUND: i32 = 127;
-/// Why a job on other hosts cannot have checkpoints of the whole process tree.
 const NOT_ON_HOSTS: &str = "an image of the whole tree of processes needs all of them on this host, and this job has other hosts: leave out the checkpoint or the hosts, or start the job with '--mca cr blcr --mca rpi crtcp' for an image of each rank";
 /// Further warnings about parameters are only counted.
 const MOST_WARNINGS: usize = 20;
@@ -256,7 +255,7 @@ fn launch(
     let size = apps.iter().fold(0, |sum: u32, app| sum.saturating_add(app.ranks));
     let (spread, slots) =
         spread::spread(options, apps.iter().map(|app| app.ranks), &params, universe)?;
-    if let Stdin::Rank(rank) = options.stdin
+    if let Some(Stdin::Rank(rank)) = options.stdin
         && rank >= size
     {
         return Err(mpirun_error(
@@ -297,7 +296,7 @@ fn launch(
         transport,
         output: options.output,
         output_files: options.output_files.clone(),
-        stdin: options.stdin,
+        stdin: options.stdin.unwrap_or(Stdin::Rank(0)),
         bind: options.bind(),
         report_bindings: options.report_bindings,
         verbose: options.verbose,

@@ -231,7 +231,6 @@ fn level(level: Level) -> (u8, &'static str) {
     }
 }
 
-/// The type in Open MPI's words.
 fn kind(param: &Param) -> &'static str {
     match param.unit {
         Unit::Text { .. } | Unit::Choice(_) | Unit::Set { .. } => "string",

@@ -18,12 +18,9 @@ use crate::wrapper;
 use roff::RoffPage;
 
 /// The manual pages other than those of verbs of `oxmpi`, and their sections.
+#[rustfmt::skip] // a table
 const PAGES: [(&str, &str); 6] = [
-    ("mpirun", "1"),
-    ("mpicc", "1"),
-    ("oxmpi", "1"),
-    ("ompi_info", "1"),
-    ("lamcheckpoint", "1"),
+    ("mpirun", "1"), ("mpicc", "1"), ("oxmpi", "1"), ("ompi_info", "1"), ("lamcheckpoint", "1"),
     ("oxmpi-params", "7"),
 ];
 

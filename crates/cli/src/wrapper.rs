@@ -161,7 +161,6 @@ fn wants_compat(value: &OsStr) -> bool {
     !(value.is_empty() || value == "0")
 }
 
-/// The compiler's command, and the place where it is named.
 fn compiler(
     language: Language,
     request: &WrapperRequest,

@@ -327,7 +327,6 @@ fn feed(to: &mut Stream, bytes: &mut [u8]) -> bool {
     }
 }
 
-/// Reports the programs that failed. Returns the exit code.
 fn report(shows: &[Show], program: &OsString) -> i32 {
     let mut code = 0;
     for show in shows {

@@ -131,7 +131,6 @@ fn run(sheet: &CopyFacts) -> Result<MeasuredFacts, String> {
     Ok(MeasuredFacts { facts, not_measured, preemptions })
 }
 
-/// Pairs of processors on different cores.
 #[derive(Debug, PartialEq, Eq)]
 struct Pairs {
     any: [usize; 2],

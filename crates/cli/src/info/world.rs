@@ -14,7 +14,6 @@ pub(super) struct WorldReport {
     stack: Stack,
     ucc: Result<String, String>,
     hcoll: Result<String, String>,
-    /// The CUDA driver, and the parameter that decides about its use.
     cuda: (Result<String, String>, Accelerator),
 }
 

@@ -218,7 +218,6 @@ fn known() -> MutexGuard<'static, HashMap<String, bool>> {
 /// means another machine; the start program (ssh) resolves it again and reports why it cannot.
 const RESOLVER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Resolves the names for [`is_here`], all at once.
 pub(crate) fn resolve<'a>(names: impl Iterator<Item = &'a str>) {
     let new: BTreeSet<&str> = {
         let known = known();

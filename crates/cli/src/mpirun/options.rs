@@ -34,12 +34,13 @@ pub(crate) enum MpirunAction {
     Version,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LaunchOptions {
     pub(crate) programs: Vec<ProgramOptions>,
     pub(crate) output: OutputStyle,
     pub(crate) output_files: Option<OutputFiles>,
-    pub(crate) stdin: Stdin,
+    /// `None`: rank 0 gets the standard input.
+    pub(crate) stdin: Option<Stdin>,
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
     pub(crate) report_bindings: bool,
@@ -54,9 +55,7 @@ pub(crate) struct LaunchOptions {
     pub(crate) tune: Vec<PathBuf>,
     /// Files of `--am`, the strongest first.
     pub(crate) am: Vec<PathBuf>,
-    /// The order in which hosts get ranks.
     pub(crate) by: By,
-    /// The option `--rank-by`, and its order of the ranks' numbers.
     rank_by: Option<(ParsedOption, By)>,
     pub(crate) no_local: bool,
     /// The prefix of OxMPI on other hosts, if it differs from this one.
@@ -69,7 +68,6 @@ pub(crate) struct LaunchOptions {
     cores_each: Option<usize>,
 }
 
-/// A parameter that the command line sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     /// As the user spelt it.
@@ -89,7 +87,6 @@ pub(crate) struct ProgramOptions {
     pub(crate) places: Vec<String>,
     pub(crate) hosts: Hosts,
     pub(crate) directory: Option<PathBuf>,
-    /// Directories that are searched for the program before PATH.
     pub(crate) path: Option<OsString>,
     pub(crate) words: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
@@ -108,7 +105,6 @@ pub(crate) enum RankCount {
     PerHost,
 }
 
-/// The variables of the launcher that the ranks inherit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Inherit {
     #[default]
@@ -125,40 +121,7 @@ enum BindTarget {
     Numa,
 }
 
-impl Default for LaunchOptions {
-    fn default() -> LaunchOptions {
-        LaunchOptions {
-            programs: Vec::new(),
-            output: OutputStyle::default(),
-            output_files: None,
-            stdin: Stdin::Rank(0),
-            quiet: false,
-            verbose: false,
-            report_bindings: false,
-            no_oversubscribe: false,
-            timeout: None,
-            every: None,
-            checkpoint_on_term: false,
-            env: Vec::new(),
-            inherit: Inherit::All,
-            mca: Vec::new(),
-            tune: Vec::new(),
-            am: Vec::new(),
-            by: By::Slot,
-            rank_by: None,
-            no_local: false,
-            prefix: None,
-            no_wait: false,
-            universe_size: None,
-            no_effect: Vec::new(),
-            bind_to: None,
-            cores_each: None,
-        }
-    }
-}
-
 impl LaunchOptions {
-    /// Notes an option without effect, for one warning.
     fn has_no_effect(&mut self, given: &ParsedOption, why: &str) {
         let words: Vec<_> = (0..given.values.len()).map(|i| given.shown(i)).collect();
         let text = [&given.name, " ", &words.join(" ")].concat();
@@ -532,13 +495,12 @@ impl CommandLineReader {
                 files.patterns[usize::from(id == Id::ErrPattern)] = Some(given.values[0].clone());
             }
             Id::Stdin => {
-                options.stdin = match given.shown(0).as_str() {
+                let rank = |_| given.bad("a rank, 'none' or 'all'");
+                options.stdin = Some(match given.shown(0).as_str() {
                     "none" => Stdin::None,
                     "all" => Stdin::All,
-                    rank => {
-                        Stdin::Rank(rank.parse().map_err(|_| given.bad("a rank, 'none' or 'all'"))?)
-                    }
-                }
+                    text => Stdin::Rank(text.parse().map_err(rank)?),
+                })
             }
             Id::UniverseSize => {
                 options.universe_size = Some(given.number("a number of ranks, 1 or more")?)
@@ -681,7 +643,6 @@ fn rank_by(given: &ParsedOption) -> Result<By, UsageError> {
     }
 }
 
-/// Reads the directory of output files, and whether output is also printed.
 fn output_files(text: &OsStr) -> OutputFiles {
     match text.as_bytes().strip_suffix(b":nocopy") {
         Some(directory) => OutputFiles::in_directory(OsStr::from_bytes(directory), false),
@@ -759,7 +720,6 @@ fn variable(text: &OsStr) -> Result<Option<(OsString, OsString)>, ()> {
     }
 }
 
-/// Cuts `NAME=VALUE` at its first `=`.
 fn cut(text: &OsStr) -> Option<(OsString, OsString)> {
     let bytes = text.as_bytes();
     let at = bytes.iter().position(|&b| b == b'=')?;

@@ -120,7 +120,6 @@ fn shown(program: &ProgramOptions) -> String {
     words.join(" ")
 }
 
-/// The place of each rank, if the command line names places.
 fn places_of_ranks(
     program: &ProgramOptions,
     options: &LaunchOptions,
@@ -261,7 +260,6 @@ fn add(places: &mut Vec<JobHost>, host: &NamedHost, slots: u32) -> usize {
     }
 }
 
-/// The connection that starts the agent of a host.
 fn opening(
     options: &LaunchOptions,
     params: &Params,

@@ -39,7 +39,6 @@ impl RoffPage {
         self.text += &format!(".PP\n.EX\n{}\n.EE\n", escaped(text));
     }
 
-    /// Adds a name with its values, and its description.
     pub(super) fn entry(&mut self, name: &str, values: &str, what: &str) {
         let values =
             if values.is_empty() { String::new() } else { format!(" \\fI{}\\fR", escaped(values)) };

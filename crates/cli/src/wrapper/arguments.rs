@@ -41,40 +41,12 @@ pub(super) struct WrapperRequest {
 }
 
 /// Options of compilers whose value is the next argument, which is then no input file.
+#[rustfmt::skip] // a table
 const WITH_VALUE: &[&str] = &[
-    "-o",
-    "-x",
-    "-I",
-    "-L",
-    "-D",
-    "-U",
-    "-l",
-    "-T",
-    "-u",
-    "-z",
-    "-e",
-    "-A",
-    "-include",
-    "-imacros",
-    "-isystem",
-    "-iquote",
-    "-idirafter",
-    "-iprefix",
-    "-iwithprefix",
-    "-isysroot",
-    "--sysroot",
-    "--param",
-    "-MF",
-    "-MT",
-    "-MQ",
-    "-Xlinker",
-    "-Xpreprocessor",
-    "-Xassembler",
-    "-Xclang",
-    "-target",
-    "-arch",
-    "-aux-info",
-    "-dumpbase",
+    "-o", "-x", "-I", "-L", "-D", "-U", "-l", "-T", "-u", "-z", "-e", "-A", "-include", "-imacros",
+    "-isystem", "-iquote", "-idirafter", "-iprefix", "-iwithprefix", "-isysroot", "--sysroot",
+    "--param", "-MF", "-MT", "-MQ", "-Xlinker", "-Xpreprocessor", "-Xassembler", "-Xclang",
+    "-target", "-arch", "-aux-info", "-dumpbase",
 ];
 
 const NO_LINKING: &[&str] = &["-c", "-E", "-S", "-M", "-MM", "-fsyntax-only"];

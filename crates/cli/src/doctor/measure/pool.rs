@@ -37,7 +37,6 @@ pub(super) struct PoolRun {
 struct StepLine(AtomicU64);
 
 struct PoolPair {
-    /// The current step of each thread.
     turns: [StepLine; 2],
     pools: [Memory; 2],
     /// Set to 1 by the first thread: the current lap is the last one.
@@ -87,7 +86,6 @@ pub(super) fn between(processors: [usize; 2]) -> Result<PoolRun, String> {
 
 struct Lockstep<'a> {
     me: usize,
-    /// The number of the current step.
     at: u64,
     shared: &'a PoolPair,
 }
