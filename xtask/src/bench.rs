@@ -39,20 +39,11 @@ use rounds::Measurement;
 const RESULTS: &str = "results.json";
 
 /// The tests that are drawn: group, test, heading, vertical axis.
+#[rustfmt::skip] // a table
 const PICTURES: [(&str, &str, &str, &str); 3] = [
     ("latency", "latency", "Latency between 2 ranks (lower is better)", "microseconds"),
-    (
-        "bandwidth",
-        "bandwidth",
-        "Bandwidth between 2 ranks, windows of 64 messages (higher is better)",
-        "MB/s",
-    ),
-    (
-        "collectives",
-        "allreduce",
-        "MPI_Allreduce of 2 ranks, doubles (lower is better)",
-        "microseconds",
-    ),
+    ("bandwidth", "bandwidth", "Bandwidth between 2 ranks, windows of 64 messages (higher is better)", "MB/s"),
+    ("collectives", "allreduce", "MPI_Allreduce of 2 ranks, doubles (lower is better)", "microseconds"),
 ];
 
 pub(crate) fn bench(options: &BenchOptions) -> Result<(), Failure> {

@@ -34,76 +34,38 @@ use self::manifest::Manifest;
 use crate::root;
 use crate::run::{Failure, Run};
 
+#[rustfmt::skip] // a table
 const PROGRAM_LINKS: [&str; 19] = [
-    "mpirun",
-    "mpiexec",
-    "mpicc",
-    "mpicxx",
-    "mpic++",
-    "mpiCC",
-    "mpifort",
-    "mpif90",
-    "mpif77",
-    "ompi_info",
-    "laminfo",
-    "lamboot",
-    "lamhalt",
-    "lamnodes",
-    "lamexec",
-    "lamcheckpoint",
-    "lamrestart",
-    "cr_checkpoint",
-    "cr_restart",
+    "mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "mpifort", "mpif90", "mpif77",
+    "ompi_info", "laminfo", "lamboot", "lamhalt", "lamnodes", "lamexec", "lamcheckpoint",
+    "lamrestart", "cr_checkpoint", "cr_restart",
 ];
 const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
 
+#[rustfmt::skip] // a table
 const SHARED_DIRECTORIES: [&str; 7] = [
-    "share/oxmpi",
-    "share/doc/oxmpi/img",
-    "share/man/man1",
-    "share/man/man7",
-    "share/bash-completion/completions",
-    "share/zsh/site-functions",
+    "share/oxmpi", "share/doc/oxmpi/img", "share/man/man1", "share/man/man7",
+    "share/bash-completion/completions", "share/zsh/site-functions",
     "share/fish/vendor_completions.d",
 ];
 /// The manual pages, which `oxmpi man` prints.
+#[rustfmt::skip] // a table
 const PAGES: [(&str, &str); 21] = [
-    ("mpirun", "1"),
-    ("mpicc", "1"),
-    ("ompi_info", "1"),
-    ("lamcheckpoint", "1"),
-    ("oxmpi", "1"),
-    ("oxmpi-info", "1"),
-    ("oxmpi-bench", "1"),
-    ("oxmpi-doctor", "1"),
-    ("oxmpi-explain", "1"),
-    ("oxmpi-tune", "1"),
-    ("oxmpi-boot", "1"),
-    ("oxmpi-nodes", "1"),
-    ("oxmpi-exec", "1"),
-    ("oxmpi-halt", "1"),
-    ("oxmpi-quiesce", "1"),
-    ("oxmpi-checkpoint", "1"),
-    ("oxmpi-restart", "1"),
-    ("oxmpi-man", "1"),
-    ("oxmpi-completions", "1"),
-    ("oxmpi-uninstall", "1"),
+    ("mpirun", "1"), ("mpicc", "1"), ("ompi_info", "1"), ("lamcheckpoint", "1"), ("oxmpi", "1"),
+    ("oxmpi-info", "1"), ("oxmpi-bench", "1"), ("oxmpi-doctor", "1"), ("oxmpi-explain", "1"),
+    ("oxmpi-tune", "1"), ("oxmpi-boot", "1"), ("oxmpi-nodes", "1"), ("oxmpi-exec", "1"),
+    ("oxmpi-halt", "1"), ("oxmpi-quiesce", "1"), ("oxmpi-checkpoint", "1"), ("oxmpi-restart", "1"),
+    ("oxmpi-man", "1"), ("oxmpi-completions", "1"), ("oxmpi-uninstall", "1"),
     ("oxmpi-params", "7"),
 ];
 /// The page, and another name for it.
+#[rustfmt::skip] // a table
 const PAGE_LINKS: [(&str, &str); 12] = [
-    ("mpirun.1", "mpiexec.1"),
-    ("mpicc.1", "mpicxx.1"),
-    ("mpicc.1", "mpic++.1"),
-    ("mpicc.1", "mpiCC.1"),
-    ("ompi_info.1", "laminfo.1"),
-    ("oxmpi-boot.1", "lamboot.1"),
-    ("oxmpi-halt.1", "lamhalt.1"),
-    ("oxmpi-nodes.1", "lamnodes.1"),
-    ("oxmpi-exec.1", "lamexec.1"),
-    ("lamcheckpoint.1", "lamrestart.1"),
-    ("lamcheckpoint.1", "cr_checkpoint.1"),
+    ("mpirun.1", "mpiexec.1"), ("mpicc.1", "mpicxx.1"), ("mpicc.1", "mpic++.1"),
+    ("mpicc.1", "mpiCC.1"), ("ompi_info.1", "laminfo.1"), ("oxmpi-boot.1", "lamboot.1"),
+    ("oxmpi-halt.1", "lamhalt.1"), ("oxmpi-nodes.1", "lamnodes.1"), ("oxmpi-exec.1", "lamexec.1"),
+    ("lamcheckpoint.1", "lamrestart.1"), ("lamcheckpoint.1", "cr_checkpoint.1"),
     ("lamcheckpoint.1", "cr_restart.1"),
 ];
 /// The completions, which `oxmpi completions` prints: shell, command, path.

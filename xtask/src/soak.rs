@@ -20,26 +20,14 @@ const DEADLY_WORLDS: u64 = 10_000;
 
 /// Runs of the thread stress: ranks and options of `mpirun`. The first gets the whole time, the
 /// others a fifth of it.
+#[rustfmt::skip] // a table
 const STRESS_RUNS: [(u32, &[&str]); 8] = [
     (4, &[]),
     (1, &["--mca", "wait_spin_us", "0", "--mca", "wait_yield_us", "0"]),
     (2, &["--mca", "wait_spin_us", "0", "--mca", "wait_yield_us", "0"]),
     (4, &["--mca", "single_copy", "off"]),
     (4, &["--mca", "shm_max_rings", "0", "--mca", "shm_inbox_cells", "4"]),
-    (
-        4,
-        &[
-            "--mca",
-            "shm_ring_slots",
-            "4",
-            "--mca",
-            "shm_eager_limit_bytes",
-            "0",
-            "--mca",
-            "wait_yields",
-            "0",
-        ],
-    ),
+    (4, &["--mca", "shm_ring_slots", "4", "--mca", "shm_eager_limit_bytes", "0", "--mca", "wait_yields", "0"]),
     (4, &["--mca", "rpi", "tcp"]),
     (7, &["--mca", "shm_max_rings", "1", "--mca", "shm_ring_after", "0"]),
 ];

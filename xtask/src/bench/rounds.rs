@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::distance::{Distance, distinguished};
 use super::figures::{Point, Subject, Unit, points};
-use super::groups::{BenchGroup, BenchLaunch, BenchProgram, Gives};
+use super::groups::{BenchGroup, BenchLaunch, BenchProgram, FigureSource};
 use super::launch::{Ended, Failed, launch};
 use super::mpi::{Execution, Mpi};
 use super::options::BenchOptions;
@@ -226,7 +226,7 @@ impl<'a> Measurement<'a> {
         launch: &BenchLaunch,
         mut args: Vec<String>,
     ) -> Result<Vec<Point>, Failed> {
-        if launch.gives == Gives::PointsOfMeeting {
+        if launch.source == FigureSource::PointsOfMeeting {
             let meeting = self.options.out.join("meeting");
             // A new file: the counter of an earlier launch must not be found.
             let _ = fs::remove_file(&meeting);
@@ -238,7 +238,7 @@ impl<'a> Measurement<'a> {
         let denies_single_copy = launch.denies_single_copy();
         let ended =
             self.run(mpi, &Execution { program, ranks, args, denies_single_copy, limit })?;
-        if launch.gives == Gives::WallTime {
+        if launch.source == FigureSource::WallTime {
             let subject = Subject {
                 test: "start".into(),
                 ranks: launch.ranks,

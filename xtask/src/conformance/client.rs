@@ -14,17 +14,10 @@ const PACKAGES: [&str; 6] = ["setuptools>=77", "build", "cython>=3.0.1", "numpy"
 const FROM_SOURCE: [&str; 4] = ["--no-cache-dir", "--no-deps", "--no-binary", "mpi4py"];
 
 /// The part of `mpi-ext.h` that mpi4py can use, but searches for only in Open MPI.
+#[rustfmt::skip] // a table
 const FAULT_TOLERANCE: [&str; 11] = [
-    "ERR_REVOKED",
-    "ERR_PROC_FAILED",
-    "ERR_PROC_FAILED_PENDING",
-    "Comm_revoke",
-    "Comm_is_revoked",
-    "Comm_get_failed",
-    "Comm_ack_failed",
-    "Comm_agree",
-    "Comm_iagree",
-    "Comm_shrink",
+    "ERR_REVOKED", "ERR_PROC_FAILED", "ERR_PROC_FAILED_PENDING", "Comm_revoke", "Comm_is_revoked",
+    "Comm_get_failed", "Comm_ack_failed", "Comm_agree", "Comm_iagree", "Comm_shrink",
     "Comm_ishrink",
 ];
 

@@ -32,46 +32,24 @@ const NEEDED: [(&str, &str); 8] = [
 ];
 
 /// The C tests that run there, each with 2 ranks: one for each kind of traffic.
+#[rustfmt::skip] // a table
 const TESTS: [&str; 14] = [
-    "coll_basic",
-    "coll_exscan",
-    "coll_few_bytes",
-    "coll_mixed_types",
-    "coll_nonblocking",
-    "coll_order",
-    "p2p_basic",
-    "p2p_cancel",
-    "p2p_derived",
-    "p2p_truncate",
-    "win_accumulate",
-    "win_lock",
-    "win_pscw",
-    "win_put_get",
+    "coll_basic", "coll_exscan", "coll_few_bytes", "coll_mixed_types", "coll_nonblocking",
+    "coll_order", "p2p_basic", "p2p_cancel", "p2p_derived", "p2p_truncate", "win_accumulate",
+    "win_lock", "win_pscw", "win_put_get",
 ];
 /// The tests with options of their own: long messages and windows, which the adapter serves, and a
 /// port that is taken down.
 const OTHERS: [&str; 5] = ["p2p_remapped", "win_far", "win_words", "win_atomics", "jobs/ib_down"];
 
 /// mpi4py's modules that run there: point-to-point and collective communication.
+#[rustfmt::skip] // a table
 const MODULES: [&str; 18] = [
-    "test_p2p_buf",
-    "test_p2p_buf_matched",
-    "test_p2p_buf_part",
-    "test_p2p_obj",
-    "test_p2p_obj_matched",
-    "test_cco_buf",
-    "test_cco_buf_inter",
-    "test_cco_nb_buf",
-    "test_cco_nb_vec",
-    "test_cco_ngh_buf",
-    "test_cco_ngh_obj",
-    "test_cco_obj",
-    "test_cco_obj_inter",
-    "test_cco_pr_buf",
-    "test_cco_pr_ngh_buf",
-    "test_cco_pr_vec",
-    "test_cco_vec",
-    "test_cco_vec_inter",
+    "test_p2p_buf", "test_p2p_buf_matched", "test_p2p_buf_part", "test_p2p_obj",
+    "test_p2p_obj_matched", "test_cco_buf", "test_cco_buf_inter", "test_cco_nb_buf",
+    "test_cco_nb_vec", "test_cco_ngh_buf", "test_cco_ngh_obj", "test_cco_obj",
+    "test_cco_obj_inter", "test_cco_pr_buf", "test_cco_pr_ngh_buf", "test_cco_pr_vec",
+    "test_cco_vec", "test_cco_vec_inter",
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -36,38 +36,30 @@ pub(super) enum ForeignLaunch {
     ByItself(&'static str),
 }
 
-pub(super) const PROGRAMS: [ForeignProgram; 16] = [
-    ForeignProgram {
-        name: "bench_helloworld",
-        ranks: &[4],
-        limit: LIMIT,
-        launch: ForeignLaunch::Mpirun,
-        build: |_, _| Ok(()),
-        start: |mpirun, client, _, _| {
-            mpirun.arg(client.python()).args(["-m", "mpi4py.bench", "helloworld"]);
-            Ok(())
-        },
-        check: check_helloworld,
+const HELLOWORLD: ForeignProgram = ForeignProgram {
+    name: "bench_helloworld",
+    ranks: &[4],
+    limit: LIMIT,
+    launch: ForeignLaunch::Mpirun,
+    build: |_, _| Ok(()),
+    start: |mpirun, client, _, _| {
+        mpirun.arg(client.python()).args(["-m", "mpi4py.bench", "helloworld"]);
+        Ok(())
     },
+    check: check_helloworld,
+};
+
+pub(super) const PROGRAMS: [ForeignProgram; 16] = [
+    HELLOWORLD,
     ForeignProgram {
         name: "bench_ringtest",
-        ranks: &[4],
-        limit: LIMIT,
-        launch: ForeignLaunch::Mpirun,
-        build: |_, _| Ok(()),
         start: |mpirun, client, _, _| {
-            mpirun.arg(client.python()).args([
-                "-m",
-                "mpi4py.bench",
-                "ringtest",
-                "-l",
-                "200",
-                "-n",
-                "4096",
-            ]);
+            let options = "-m mpi4py.bench ringtest -l 200 -n 4096";
+            mpirun.arg(client.python()).args(options.split(' '));
             Ok(())
         },
         check: check_ringtest,
+        ..HELLOWORLD
     },
     // NetPIPE has two ranks: further ranks leave its loop after the first size, and the two wait
     // for them for ever.
@@ -78,11 +70,10 @@ pub(super) const PROGRAMS: [ForeignProgram; 16] = [
     ForeignProgram {
         name: "hpcc",
         ranks: &[2, 4],
-        limit: LIMIT,
-        launch: ForeignLaunch::Mpirun,
         build: build_hpcc,
         start: start_hpcc,
         check: check_hpcc,
+        ..HELLOWORLD
     },
     demos::FUTURES,
     demos::FUTURES_MODULE,
@@ -99,16 +90,8 @@ pub(super) const PROGRAMS: [ForeignProgram; 16] = [
 pub(super) type Start = fn(&mut Command, &Client, &Path, JobSetting) -> Result<(), Failure>;
 
 const fn netpipe(name: &'static str, start: Start) -> ForeignProgram {
-    let launch = ForeignLaunch::Mpirun;
-    ForeignProgram {
-        name,
-        ranks: &[2],
-        limit: LIMIT,
-        launch,
-        build: build_netpipe,
-        start,
-        check: check_netpipe,
-    }
+    let (build, check) = (build_netpipe, check_netpipe);
+    ForeignProgram { name, ranks: &[2], build, start, check, ..HELLOWORLD }
 }
 
 impl ForeignProgram {
