@@ -3,7 +3,7 @@
 //! The programs are in `bench/`: `p2p.c` and `patterns.c` are compiled with each library's mpicc,
 //! `limit.c` needs no MPI. A launch of the table in [`groups`] runs with one library after another
 //! ([`rounds`]), until each figure has its samples, of near cores and of far ones ([`distance`]).
-//! What comes out ([`results`]) is written as JSON, as tables ([`report`]) and as pictures
+//! The results ([`results`]) are written as JSON, as tables ([`report`]) and as pictures
 //! ([`picture`]).
 
 mod distance;
@@ -36,24 +36,14 @@ pub(crate) use options::BenchOptions;
 use results::Results;
 use rounds::Measurement;
 
-/// The file of all figures.
 const RESULTS: &str = "results.json";
 
 /// The tests that are drawn: group, test, heading, vertical axis.
+#[rustfmt::skip] // a table
 const PICTURES: [(&str, &str, &str, &str); 3] = [
     ("latency", "latency", "Latency between 2 ranks (lower is better)", "microseconds"),
-    (
-        "bandwidth",
-        "bandwidth",
-        "Bandwidth between 2 ranks, windows of 64 messages (higher is better)",
-        "MB/s",
-    ),
-    (
-        "collectives",
-        "allreduce",
-        "MPI_Allreduce of 2 ranks, doubles (lower is better)",
-        "microseconds",
-    ),
+    ("bandwidth", "bandwidth", "Bandwidth between 2 ranks, windows of 64 messages (higher is better)", "MB/s"),
+    ("collectives", "allreduce", "MPI_Allreduce of 2 ranks, doubles (lower is better)", "microseconds"),
 ];
 
 pub(crate) fn bench(options: &BenchOptions) -> Result<(), Failure> {
@@ -154,7 +144,6 @@ fn save(results: &Results, out: &Path) -> Result<(), Failure> {
     fs::write(&path, text).map_err(Failure::io(format!("cannot write {}", path.display())))
 }
 
-/// Writes report and pictures.
 fn present(results: &Results, out: &Path) -> Result<(), Failure> {
     write(&out.join("report.md"), &report::report(results))?;
     for (group, test, heading, vertical) in PICTURES {

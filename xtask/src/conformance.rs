@@ -1,10 +1,11 @@
 //! `cargo xtask conformance`: programs of other people judge OxMPI.
 //!
-//! mpi4py's test suite is run module by module ([`suite`]): each rank records the result of
-//! each test ([`record`]), so that a job that hangs or crashes names its test, and the next job
-//! goes on behind it. A library in front of OxMPI ([`witness`]) records which functions are
-//! missing; a test that accepts that has failed. Then other programs run ([`programs`]). Failures
-//! are compared with a list that may only shrink ([`expected`]). See `docs/conformance.md`.
+//! mpi4py's test suite runs module by module ([`suite`]). Each rank records the result of each test
+//! ([`record`]), so that a job that hangs or crashes names its test, and the next job continues
+//! behind this test. A library in front of OxMPI ([`witness`]) records which functions are missing;
+//! a test that accepts a missing function has failed. Then other programs run ([`programs`]).
+//! Failures are compared with a list that may only shrink ([`expected`]). See
+//! `docs/conformance.md`.
 
 mod checkpoints;
 mod client;
@@ -88,27 +89,23 @@ pub(crate) fn share(prefix: &Path, share: usize, shares: usize) -> Result<(), Fa
     judge(&options, &rounds, |at| at % shares == share)
 }
 
-/// Some jobs of each kind over InfiniBand in an emulated machine.
 pub(crate) fn infiniband(prefix: &Path) -> Result<(), Failure> {
     ib::short(prefix)
 }
 
-/// One pass through the modules.
 #[derive(Clone, Copy)]
 struct Round {
     setting: JobSetting,
-    /// Modules that are not run.
     without: &'static [&'static str],
 }
 
-/// The modules and programs that run, and their directories.
 struct Plan {
     modules: Vec<String>,
     programs: Vec<&'static programs::ForeignProgram>,
 }
 
-/// Runs the modules and programs that the options name. `takes` says for the number of
-/// each module, counted over all rounds, whether it runs now.
+/// Runs the modules and programs that the options name. `takes` decides by the number of a module,
+/// counted over all rounds, whether it runs now.
 fn judge(
     options: &ConformanceOptions,
     rounds: &[Round],
@@ -184,7 +181,6 @@ fn way(rpi: Rpi, client: &Client) -> Test {
     Test::new("way", Verdict::Failed, why.trim())
 }
 
-/// Runs the programs that are not modules of the suite.
 fn other_programs(
     plan: &Plan,
     rpis: &[Rpi],
@@ -218,7 +214,6 @@ fn add(results: &mut Results, part: Part) -> Result<(), Failure> {
     write(&root().join("target/conformance/results.json"), &json)
 }
 
-/// Writes the results, compares them with the list, and prints the differences.
 fn conclude(results: &Results, shrink: bool, directory: &Path) -> Result<(), Failure> {
     let list = root().join("tests/conformance/expected-failures.txt");
     let text = fs::read_to_string(&list)
@@ -265,7 +260,6 @@ fn conclude(results: &Results, shrink: bool, directory: &Path) -> Result<(), Fai
     }
 }
 
-/// The modules and programs that the options select.
 fn plan(options: &ConformanceOptions, client: &Client) -> Result<Plan, Failure> {
     let modules = client.modules()?;
     let names =
@@ -280,7 +274,7 @@ fn plan(options: &ConformanceOptions, client: &Client) -> Result<Plan, Failure> 
     Ok(Plan { modules: kept, programs })
 }
 
-/// The names that the regular expression finds, all without one.
+/// The names that the regular expression finds; without one, all names.
 fn matching<'a>(
     names: impl Iterator<Item = &'a str>,
     pattern: Option<&str>,

@@ -15,12 +15,11 @@ use crate::install::target_directory;
 use crate::packages;
 use crate::run::{Failure, Run};
 
-/// The Debian suite of the package.
 const SUITE: &str = "forky";
 /// The oldest version that works on new kernels.
 const NEEDED: &str = "4.2";
 
-/// How long process 1 may take to wait for an orphan.
+/// The time in which process 1 must wait for an orphan.
 const REAPING: Duration = Duration::from_secs(5);
 
 /// A CRIU that works here, or why there is none.
@@ -35,7 +34,7 @@ pub(crate) fn find_or_unpack() -> Result<PathBuf, Failure> {
     write_script(&directory, &program)?;
     brings_back(&program)
         .map(|()| program)
-        .map_err(|error| Failure::new(format!("CRIU brings no plain process back here: {error}")))
+        .map_err(|error| Failure::new(format!("CRIU cannot restore a plain process here: {error}")))
 }
 
 /// Makes an image of a sleeping process, ends the process and restores it. Whether this works
@@ -68,7 +67,6 @@ fn brings_back(criu: &Path) -> Result<(), Failure> {
     done
 }
 
-/// Whether a program is a CRIU that is new enough.
 fn is_new_enough(program: &Path) -> bool {
     let text = Run::new(program).arg("--version").output().unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -76,7 +74,6 @@ fn is_new_enough(program: &Path) -> bool {
     version.is_some_and(|version| packages::is_at_least(version.trim(), NEEDED))
 }
 
-/// The script that runs the program with its own loader.
 fn write_script(directory: &Path, program: &Path) -> Result<(), Failure> {
     let libraries = packages::libraries(directory);
     let is_loader = |path: &PathBuf| {

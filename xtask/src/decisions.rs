@@ -9,7 +9,6 @@ const TABLE: &str = "crates/plan/src/choice/fixed.txt";
 /// The new table is written here first: an interrupted run leaves the old one alone.
 const NEW: &str = "target/decisions.txt";
 
-/// The options of `cargo xtask decisions`.
 #[derive(Args, Debug)]
 pub(crate) struct DecisionsOptions {
     /// Compare the decisions with the committed ones, which stay
@@ -17,7 +16,6 @@ pub(crate) struct DecisionsOptions {
     check: bool,
 }
 
-/// Writes the table anew, or compares it with the one that would be written.
 pub(crate) fn decisions(options: &DecisionsOptions) -> Result<(), Failure> {
     make()?;
     if !options.check {

@@ -13,17 +13,11 @@ use crate::{CommandLine, root};
 const COLUMNS: usize = 100;
 /// The longest cell of a table in PARITY.md, in characters.
 const CELL: usize = 200;
-/// Documents whose lines may be longer.
-const LONG_LINES: [&str; 2] = ["docs/checkpoint.md", "docs/guide.md"];
 /// Directories at the root of the project that paths in documents begin with.
 const TOP: [&str; 8] = ["crates", "docs", "xtask", "tests", "bench", "examples", ".ci", ".config"];
 /// Directories of a crate: documents name `engine/src/lane.rs` without `crates/`.
 const OF_CRATE: [&str; 4] = ["src", "tests", "examples", "build.rs"];
 
-/// All findings in the documents of the project.
-///
-/// # Errors
-/// The list of files, or a file, cannot be read.
 pub(crate) fn findings() -> Result<Vec<String>, Failure> {
     let files =
         Run::new("git").args(["ls-files", "--cached", "--others", "--exclude-standard", "*.md"]);
@@ -57,12 +51,7 @@ fn findings_in(path: &str, text: &str) -> Vec<(usize, String)> {
         }
         let is_row = line.starts_with('|');
         let columns = line.chars().count();
-        if columns > COLUMNS
-            && !is_row
-            && !line.contains("://")
-            && !line.contains("![")
-            && !LONG_LINES.contains(&path)
-        {
+        if columns > COLUMNS && !is_row && !line.contains("://") && !line.contains("![") {
             add(format!("a line of {columns} columns ({COLUMNS} at most)"));
         }
         if path == "PARITY.md" && is_row {
@@ -82,12 +71,10 @@ fn findings_in(path: &str, text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The targets of the links in a line.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split(')').next())
 }
 
-/// The texts between back ticks in a line.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
@@ -104,7 +91,6 @@ fn has_verb(verb: &str) -> bool {
     CommandLine::command().find_subcommand(verb).is_some()
 }
 
-/// Whether a link in the document `path`, whose text is `text`, has a target.
 fn leads_somewhere(path: &str, text: &str, link: &str) -> bool {
     if link.contains("://") {
         return true;
@@ -135,7 +121,6 @@ fn read(target: &Path, path: &str, file: &str) -> Option<String> {
     target.exists().then(|| fs::read_to_string(target).unwrap_or_default())
 }
 
-/// The anchor that a heading has on GitHub.
 fn anchor_of(heading: &str) -> String {
     let heading = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = heading.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));

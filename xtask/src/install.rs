@@ -34,77 +34,38 @@ use self::manifest::Manifest;
 use crate::root;
 use crate::run::{Failure, Run};
 
+#[rustfmt::skip] // a table
 const PROGRAM_LINKS: [&str; 19] = [
-    "mpirun",
-    "mpiexec",
-    "mpicc",
-    "mpicxx",
-    "mpic++",
-    "mpiCC",
-    "mpifort",
-    "mpif90",
-    "mpif77",
-    "ompi_info",
-    "laminfo",
-    "lamboot",
-    "lamhalt",
-    "lamnodes",
-    "lamexec",
-    "lamcheckpoint",
-    "lamrestart",
-    "cr_checkpoint",
-    "cr_restart",
+    "mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "mpifort", "mpif90", "mpif77",
+    "ompi_info", "laminfo", "lamboot", "lamhalt", "lamnodes", "lamexec", "lamcheckpoint",
+    "lamrestart", "cr_checkpoint", "cr_restart",
 ];
-/// The soname of the library, which programs name.
 const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
 
+#[rustfmt::skip] // a table
 const SHARED_DIRECTORIES: [&str; 7] = [
-    "share/oxmpi",
-    "share/doc/oxmpi/img",
-    "share/man/man1",
-    "share/man/man7",
-    "share/bash-completion/completions",
-    "share/zsh/site-functions",
+    "share/oxmpi", "share/doc/oxmpi/img", "share/man/man1", "share/man/man7",
+    "share/bash-completion/completions", "share/zsh/site-functions",
     "share/fish/vendor_completions.d",
 ];
 /// The manual pages, which `oxmpi man` prints.
+#[rustfmt::skip] // a table
 const PAGES: [(&str, &str); 21] = [
-    ("mpirun", "1"),
-    ("mpicc", "1"),
-    ("ompi_info", "1"),
-    ("lamcheckpoint", "1"),
-    ("oxmpi", "1"),
-    ("oxmpi-info", "1"),
-    ("oxmpi-bench", "1"),
-    ("oxmpi-doctor", "1"),
-    ("oxmpi-explain", "1"),
-    ("oxmpi-tune", "1"),
-    ("oxmpi-boot", "1"),
-    ("oxmpi-nodes", "1"),
-    ("oxmpi-exec", "1"),
-    ("oxmpi-halt", "1"),
-    ("oxmpi-quiesce", "1"),
-    ("oxmpi-checkpoint", "1"),
-    ("oxmpi-restart", "1"),
-    ("oxmpi-man", "1"),
-    ("oxmpi-completions", "1"),
-    ("oxmpi-uninstall", "1"),
+    ("mpirun", "1"), ("mpicc", "1"), ("ompi_info", "1"), ("lamcheckpoint", "1"), ("oxmpi", "1"),
+    ("oxmpi-info", "1"), ("oxmpi-bench", "1"), ("oxmpi-doctor", "1"), ("oxmpi-explain", "1"),
+    ("oxmpi-tune", "1"), ("oxmpi-boot", "1"), ("oxmpi-nodes", "1"), ("oxmpi-exec", "1"),
+    ("oxmpi-halt", "1"), ("oxmpi-quiesce", "1"), ("oxmpi-checkpoint", "1"), ("oxmpi-restart", "1"),
+    ("oxmpi-man", "1"), ("oxmpi-completions", "1"), ("oxmpi-uninstall", "1"),
     ("oxmpi-params", "7"),
 ];
-/// Pages of other names: the page and the name.
+/// The page, and another name for it.
+#[rustfmt::skip] // a table
 const PAGE_LINKS: [(&str, &str); 12] = [
-    ("mpirun.1", "mpiexec.1"),
-    ("mpicc.1", "mpicxx.1"),
-    ("mpicc.1", "mpic++.1"),
-    ("mpicc.1", "mpiCC.1"),
-    ("ompi_info.1", "laminfo.1"),
-    ("oxmpi-boot.1", "lamboot.1"),
-    ("oxmpi-halt.1", "lamhalt.1"),
-    ("oxmpi-nodes.1", "lamnodes.1"),
-    ("oxmpi-exec.1", "lamexec.1"),
-    ("lamcheckpoint.1", "lamrestart.1"),
-    ("lamcheckpoint.1", "cr_checkpoint.1"),
+    ("mpirun.1", "mpiexec.1"), ("mpicc.1", "mpicxx.1"), ("mpicc.1", "mpic++.1"),
+    ("mpicc.1", "mpiCC.1"), ("ompi_info.1", "laminfo.1"), ("oxmpi-boot.1", "lamboot.1"),
+    ("oxmpi-halt.1", "lamhalt.1"), ("oxmpi-nodes.1", "lamnodes.1"), ("oxmpi-exec.1", "lamexec.1"),
+    ("lamcheckpoint.1", "lamrestart.1"), ("lamcheckpoint.1", "cr_checkpoint.1"),
     ("lamcheckpoint.1", "cr_restart.1"),
 ];
 /// The completions, which `oxmpi completions` prints: shell, command, path.
@@ -121,8 +82,8 @@ const COMPAT: &str = include_str!("../../crates/cli/include/mpi_compat.h");
 const SUPPRESSIONS: &str = include_str!("install/valgrind.supp");
 const COMPAT_MPI: &str = include_str!("../../crates/cli/include/compat/mpi.h");
 
-/// The file for `pkg-config oxmpi`, which finds the prefix from its own place. Behind `-Wl,` it
-/// escapes a blank in it only if there is one such word (pkgconf 1.8).
+/// The file for `pkg-config oxmpi`, which finds the prefix from its own place. pkgconf 1.8 escapes
+/// a blank in the prefix only in the first word with `-Wl,`.
 const PKG_CONFIG: &str = "\
 prefix=${pcfiledir}/../..
 includedir=${prefix}/include
@@ -145,7 +106,6 @@ const PARAMETERS: &str = "\
 # or with 'mpirun --mca NAME VALUE' is stronger.
 ";
 
-/// The options of `cargo xtask install`.
 #[derive(Args, Debug)]
 pub(crate) struct InstallOptions {
     /// The directory of the installation
@@ -206,7 +166,6 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The chapters of docs/ and their pictures.
 fn copy_chapters(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> {
     for (from, to, ending) in
         [("docs", "share/doc/oxmpi", "md"), ("docs/img", "share/doc/oxmpi/img", "svg")]
@@ -227,7 +186,6 @@ fn copy_chapters(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Manual pages and completions, which the program makes from its tables.
 fn write_pages(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> {
     let oxmpi = prefix.canonicalize().map_err(Failure::io("no prefix"))?.join("bin/oxmpi");
     let mut made = |args: &[&str], to: &str| {
@@ -256,7 +214,6 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(Failure::io(format!("cannot write {}", path.display())))
 }
 
-/// Cargo's target directory.
 pub(crate) fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), |dir| root().join(dir))

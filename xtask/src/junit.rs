@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::install::target_directory;
 
-/// A test with its time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SlowTest {
     pub(crate) seconds: f64,
@@ -20,7 +19,6 @@ pub(crate) fn file(profile: &str) -> PathBuf {
     target_directory().join("nextest").join(profile).join("junit.xml")
 }
 
-/// The tests of a report.
 pub(crate) fn tests_in(report: &str) -> Vec<SlowTest> {
     let Ok(case) = Regex::new(r"<testcase ([^>]*)>") else { return Vec::new() };
     case.captures_iter(report).filter_map(|found| test(&found[1])).collect()
@@ -34,7 +32,7 @@ fn test(attributes: &str) -> Option<SlowTest> {
     Some(SlowTest {
         seconds: attribute("time")?.parse().ok()?,
         binary: attribute("classname")?,
-        // The attribute before it ends in 'name', too.
+        // The name of the attribute `classname` ends in 'name' too.
         name: attributes.strip_prefix("name=\"")?.split_once('"')?.0.to_owned(),
     })
 }

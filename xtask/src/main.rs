@@ -111,7 +111,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes the parts of `docs/` that come from tables of the code.
 fn docs() -> Result<(), Failure> {
     let written = "test(documents::) and not test(documents::commands::)";
     let documents = ["-p", "oxmpi-cli", "--test", "command_line", "-E", written];
@@ -122,7 +121,6 @@ fn docs() -> Result<(), Failure> {
         .show()
 }
 
-/// All fuzzers, with an installation of their own.
 fn fuzz(seconds: u64) -> Result<(), Failure> {
     test::make_installation(&test::prefix())?;
     test::fuzz(seconds, None)
@@ -148,7 +146,6 @@ fn demo() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The project's directory.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
@@ -160,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// The options of a verb, of the words behind it.
+    /// Parses words as the options of a verb.
     pub(crate) fn read<O: Args>(words: &[&str]) -> Result<O, clap::Error> {
         let verb = O::augment_args(Command::new("verb").no_binary_name(true));
         O::from_arg_matches(&verb.try_get_matches_from(words)?)

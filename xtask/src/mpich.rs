@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use crate::install::target_directory;
 use crate::run::{Failure, Run};
 
-/// The package that has the header.
 const PACKAGE: &str = "mpich==5.0.2";
 
 /// The header, installed below `target` if it is not there.

@@ -1,6 +1,5 @@
-//! The packages and capabilities that the tests need: installed by package name, or the run fails
-//! and names them. A run with `--allow-skips` goes on without it, and lists each check that it left
-//! out.
+//! The packages and capabilities that the tests need. Missing packages are installed. A missing
+//! capability ends the run, or with `--allow-skips` its checks are left out and listed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,9 +13,9 @@ use crate::packages;
 use crate::run::{Failure, Run};
 use crate::ucc;
 
-/// Programs and files that tests need, each with its Debian package: for the compiler wrappers, for
-/// several hosts, programs that take the environment from a rank, and
-/// libraries that are opened at run time.
+/// Programs and files that tests need, each with its Debian package: for the compiler wrappers,
+/// several hosts, programs that take the environment from a rank, and libraries that are opened at
+/// run time.
 const PROGRAMS: [(&str, &str); 12] = [
     ("cc", "gcc"),
     ("c++", "g++"),
@@ -27,20 +26,18 @@ const PROGRAMS: [(&str, &str); 12] = [
     ("sshd", "openssh-server"),
     ("sudo", "sudo"),
     ("fi_info", "libfabric-bin"),
-    // It depends on libfabric.
+    // The package depends on libfabric.
     ("/usr/include/rdma/fabric.h", "libfabric-dev"),
     ("ipcs", "util-linux"),
     ("valgrind", "valgrind"),
 ];
 
-/// Whether a run may leave out checks that the machine does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skips {
     Refused,
     Allowed,
 }
 
-/// The paths for the tests.
 #[derive(Debug)]
 pub(crate) struct Needs {
     skips: Skips,
@@ -49,10 +46,9 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// Installs and finds everything.
     pub(crate) fn prepare(skips: Skips) -> Result<Needs, Failure> {
         let mut needs = Needs { skips, variables: Vec::new(), missing: Vec::new() };
-        // Of an earlier run.
+        // The file of an earlier run.
         let _ = fs::remove_file(skip_file());
         if skips == Skips::Allowed {
             needs.variables.push(("OXMPI_TEST_ALLOW_SKIPS", skip_file().into_os_string()));
@@ -71,7 +67,6 @@ impl Needs {
         Ok(needs)
     }
 
-    /// Passes a path to the tests, by a variable.
     fn provide(
         &mut self,
         variable: &'static str,
@@ -101,7 +96,6 @@ impl Needs {
         }
     }
 
-    /// A command that runs tests.
     pub(crate) fn environment(&self, mut command: Run) -> Run {
         for (variable, value) in &self.variables {
             command = command.env(variable, value);
@@ -109,7 +103,6 @@ impl Needs {
         command
     }
 
-    /// All checks that were left out, by this program and by the tests.
     pub(crate) fn skips(&self) -> Vec<String> {
         let said = fs::read_to_string(skip_file()).unwrap_or_default();
         let said: BTreeSet<&str> = said.lines().collect();
@@ -117,7 +110,6 @@ impl Needs {
     }
 }
 
-/// The file in which tests record skips.
 fn skip_file() -> PathBuf {
     target_directory().join("test-skips.txt")
 }
@@ -131,7 +123,6 @@ fn install_program(program: &str, package: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Whether this process belongs to root.
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)

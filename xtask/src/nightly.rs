@@ -24,10 +24,8 @@ use crate::test::{
 };
 
 const SHARES: u32 = 10;
-/// How long each fuzzer runs.
 const FUZZ_SECONDS: u64 = 20;
 
-/// The options of `cargo xtask nightly`.
 #[derive(Args, Debug)]
 pub(crate) struct NightlyOptions {
     #[command(flatten)]
@@ -37,16 +35,14 @@ pub(crate) struct NightlyOptions {
     resume: bool,
 }
 
-/// The number of a share, of `K/10`.
 pub(crate) fn share_of(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix("/10").and_then(|number| number.parse().ok());
     number.filter(|number| *number < SHARES).ok_or("it is not one of 0/10, 1/10, ... 9/10".into())
 }
 
-/// The steps that have passed, for `--resume`.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Passed {
-    /// The commit, and what differs from it.
+    /// The commit, and the differences from it.
     tree: String,
     steps: BTreeSet<String>,
 }
@@ -56,7 +52,7 @@ impl Passed {
         target_directory().join("nightly.json")
     }
 
-    /// The steps that passed in an earlier run, if that was of the same tree and is to be resumed.
+    /// The steps that passed in an earlier run of the same tree, if that run is resumed.
     pub(crate) fn load(is_resumed: bool) -> Result<Passed, Failure> {
         let git = |words: &[&str]| Run::new("git").args(words).output();
         let parts = [git(&["rev-parse", "HEAD"])?, git(&["diff", "HEAD"])?].concat();
@@ -74,7 +70,6 @@ impl Passed {
     }
 }
 
-/// The nightly run, or one of its shares.
 pub(crate) fn nightly(options: &NightlyOptions) -> Result<(), Failure> {
     let run = &options.run;
     let mut passed = Passed::load(options.resume)?;
@@ -122,10 +117,8 @@ pub(crate) fn run_share(steps: &mut Steps, needs: &mut Needs, share: u32, passed
     run(name, None, &mut act);
 }
 
-/// The function of a step.
 type Act<'a> = Box<dyn FnMut() -> Result<(), Failure> + 'a>;
 
-/// The part that only this share has.
 fn own_part(share: u32, needs: &mut Needs) -> (&'static str, Act<'_>) {
     match share {
         0 => ("four threads a rank", Box::new(|| soak::threads(&prefix(), 30))),

@@ -1,18 +1,18 @@
 //! `cargo xtask order`: the functions that most programs use, side by side in the C library.
 //!
 //! The kernel maps the library's text in windows of 64 KiB around each page that is touched.
-//! MPI_Init alone runs through some hundreds of functions, and where those lie all over the text,
-//! nearly all of it counts as memory of every rank. So a program with the usual calls
-//! (`order/usual.c`) is run under callgrind, once for each of two ranks; the functions that were
-//! called become a script for the linker, which puts the functions that every program needs to
-//! start and to end first, then those of messages, and then those of collectives: a program that
-//! sends messages alone has no collectives in its memory. `crates/capi/build.rs` names the script
-//! to the linker.
+//! MPI_Init alone calls some hundreds of functions. If they are spread over the text, nearly all of
+//! the text counts as memory of every rank.
 //!
-//! The script knows functions by their paths, with wildcards for what compilers make up (hashes,
-//! disambiguators), so it outlasts new compilers. A function that is renamed or new falls back
-//! among all others, which is no error: `bench` fails when the text that is resident after MPI_Init
-//! has grown too far ([`crate::footprint`]), and this verb makes the script new.
+//! Therefore a program with the usual calls (`order/usual.c`) runs under callgrind, once for each
+//! of two ranks. The called functions become a script for the linker (`crates/capi/build.rs`).
+//! First come the functions with which every program starts and ends, then those of messages, then
+//! those of collectives: a program that only sends messages has no collectives in its memory.
+//!
+//! The script names functions by their paths, with wildcards for the parts that compilers make up
+//! (hashes, disambiguators), so it outlasts new compilers. A renamed or new function falls back
+//! among all others, which is no error. `bench` fails when the resident text after MPI_Init has
+//! grown too far ([`crate::footprint`]); this verb makes a new script.
 
 use std::array;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,6 @@ use crate::install::install;
 use crate::root;
 use crate::run::{Failure, Run};
 
-/// The script, below the project's directory.
 const SCRIPT: &str = "crates/capi/order.ld";
 const LIBRARY: &str = "libmpi_abi";
 const RANKS: usize = 4;
@@ -36,7 +35,6 @@ const PARTS: [&str; 4] = ["Up to the first barrier.", "Messages.", "Collectives.
 /// The parts in the order of the script, which names each function in its first part only.
 const IN_SCRIPT: [usize; 4] = [0, 3, 1, 2];
 
-/// The functions that were called in each of [`PARTS`].
 type Record = [BTreeSet<String>; PARTS.len()];
 
 pub(crate) fn order() -> Result<(), Failure> {
@@ -65,7 +63,6 @@ pub(crate) fn order() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the program with this rank recorded.
 fn record_rank(
     prefix: &Path,
     program: &Path,
@@ -73,8 +70,8 @@ fn record_rank(
     aliases: &Aliases,
     record: &mut Record,
 ) -> Result<(), Failure> {
-    // Each part before an MPI_Pcontrol is written to a file of this name with its number from 1
-    // behind, and the last to this one.
+    // Callgrind writes the part before each MPI_Pcontrol to a file of this name with the number of
+    // the part from 1 behind it, and the last part to a file of this name.
     let out = prefix.join(format!("calls-{rank}"));
     let files = array::from_fn::<_, { PARTS.len() }, _>(|part| match part + 1 {
         number if number == PARTS.len() => out.clone(),
@@ -112,8 +109,8 @@ fn record_rank(
     Ok(())
 }
 
-/// Functions that are one and the same: the optimizer joins those with the same instructions.
-/// Callgrind knows them by one name, and the linker perhaps by another.
+/// Names of the same function: the optimizer joins functions with the same instructions. Callgrind
+/// and the linker may know such a function by different names.
 #[derive(Default)]
 struct Aliases {
     addresses: BTreeMap<String, String>,
@@ -121,7 +118,7 @@ struct Aliases {
 }
 
 impl Aliases {
-    /// Of what `nm` prints: lines `ADDRESS KIND NAME`.
+    /// From lines `ADDRESS KIND NAME` of `nm`.
     fn of(symbols: &str) -> Aliases {
         let mut aliases = Aliases::default();
         for line in symbols.lines() {
@@ -133,18 +130,17 @@ impl Aliases {
         aliases
     }
 
-    /// All names of the function with this name.
     fn names<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        // The suffix of callgrind for a recursive function.
+        // Callgrind appends `'` and a number to the name of a recursive function.
         let name = name.split('\'').next().unwrap_or(name);
         let others = self.addresses.get(name).and_then(|address| self.names.get(address));
         others.into_iter().flatten().map(String::as_str).chain([name])
     }
 }
 
-/// The functions of the library that were called, of a file of callgrind: lines `ob=(1) PATH` and
-/// `fn=(2) NAME` say where the costs behind them are, the first time with the name, later with its
-/// number alone; `cob=` and `cfn=` name callees.
+/// The called functions of the library, from a file of callgrind. Lines `ob=(1) PATH` and `fn=(2)
+/// NAME` name the place of the costs behind them: the first line with the name, later lines with
+/// the number alone. `cob=` and `cfn=` name callees.
 fn called(text: &str) -> BTreeSet<String> {
     let (mut objects, mut names) = (Names::default(), Names::default());
     let mut in_library = false;
@@ -189,7 +185,7 @@ fn pattern(name: &str) -> Option<String> {
     if name.starts_with("0x") || name.starts_with('(') {
         return None;
     }
-    // The names in C have no hash; those without the P are no functions of their own.
+    // C names have no hash, and names without the P are no functions of their own.
     if name.starts_with("PMPI") || name.starts_with("MPI") {
         return name.starts_with('P').then(|| name.to_string());
     }

@@ -10,7 +10,6 @@ use crate::run::{Failure, Run};
 /// Debian's archive, if this machine names no mirror.
 const MIRROR: &str = "http://deb.debian.org/debian";
 
-/// Installs packages.
 pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
     let install = || {
         let words = ["install", "-y", "-q", "--no-install-recommends"];
@@ -57,7 +56,7 @@ fn version_of(directory: &Path, (name, least): (&str, &str)) -> Result<String, S
     Err(format!("it has version {version}, and at least {least} is needed"))
 }
 
-/// Whether a version is not older than another one, as Debian compares them.
+/// By Debian's order of versions.
 pub(crate) fn is_at_least(version: &str, least: &str) -> bool {
     Run::new("dpkg").args(["--compare-versions", version, "ge", least]).succeeds()
 }
@@ -78,7 +77,6 @@ fn unpack(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failur
     fs::rename(&part, directory).map_err(failed(directory))
 }
 
-/// Removes a directory, if it is there.
 fn remove(directory: &Path) -> io::Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -86,8 +84,8 @@ fn remove(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Fetches them by apt as if nothing were installed, with lists and caches of its own, and unpacks
-/// them.
+/// Fetches packages by apt as if nothing were installed, with lists and caches of its own, and
+/// unpacks them.
 fn fetch(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failure> {
     let apt = directory.join("apt");
     let failed =
@@ -126,7 +124,6 @@ fn fetch(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failure
         }
     }
     fs::write(directory.join(VERSIONS), versions).map_err(failed("the versions"))?;
-    // The package files are not needed after unpacking.
     fs::remove_dir_all(&apt).map_err(failed("the packages"))
 }
 
@@ -137,7 +134,6 @@ fn package_in(file: &str) -> Option<(&str, String)> {
     Some((parts.next()?, parts.next()?.replace("%3a", ":")))
 }
 
-/// The mirror that this machine uses.
 fn mirror_in(sources: &str) -> &str {
     let line = sources.lines().find_map(|line| line.strip_prefix("URIs:"));
     line.and_then(|line| line.split_ascii_whitespace().next()).unwrap_or(MIRROR)

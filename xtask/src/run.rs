@@ -5,7 +5,6 @@ use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Why a verb failed, for the person who called it.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 
@@ -14,7 +13,6 @@ impl Failure {
         Failure(text.into())
     }
 
-    /// An error of the file system, with the action.
     pub(crate) fn io(what: impl fmt::Display) -> impl FnOnce(std::io::Error) -> Failure {
         move |error| Failure(format!("{what}: {error}"))
     }
@@ -36,7 +34,6 @@ impl Run {
         Run(command)
     }
 
-    /// The cargo that runs this program.
     pub(crate) fn cargo() -> Run {
         Run::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
     }
@@ -56,7 +53,6 @@ impl Run {
         self
     }
 
-    /// Runs the command in `directory`.
     pub(crate) fn current_dir(mut self, directory: &Path) -> Run {
         self.0.current_dir(directory);
         self
@@ -77,7 +73,6 @@ impl Run {
         }
     }
 
-    /// What the command prints.
     pub(crate) fn output(mut self) -> Result<Vec<u8>, Failure> {
         let output =
             self.0.output().map_err(Failure::io(format!("cannot run '{}'", self.text())))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: tests that find rare faults, for as long as one likes to wait. Each run has
+//! `cargo xtask soak`: tests that search for rare faults as long as the user wants. Each run has
 //! other seeds, and prints them.
 
 use std::path::Path;
@@ -20,31 +20,18 @@ const DEADLY_WORLDS: u64 = 10_000;
 
 /// Runs of the thread stress: ranks and options of `mpirun`. The first gets the whole time, the
 /// others a fifth of it.
+#[rustfmt::skip] // a table
 const STRESS_RUNS: [(u32, &[&str]); 8] = [
     (4, &[]),
     (1, &["--mca", "wait_spin_us", "0", "--mca", "wait_yield_us", "0"]),
     (2, &["--mca", "wait_spin_us", "0", "--mca", "wait_yield_us", "0"]),
     (4, &["--mca", "single_copy", "off"]),
     (4, &["--mca", "shm_max_rings", "0", "--mca", "shm_inbox_cells", "4"]),
-    (
-        4,
-        &[
-            "--mca",
-            "shm_ring_slots",
-            "4",
-            "--mca",
-            "shm_eager_limit_bytes",
-            "0",
-            "--mca",
-            "wait_yields",
-            "0",
-        ],
-    ),
+    (4, &["--mca", "shm_ring_slots", "4", "--mca", "shm_eager_limit_bytes", "0", "--mca", "wait_yields", "0"]),
     (4, &["--mca", "rpi", "tcp"]),
     (7, &["--mca", "shm_max_rings", "1", "--mca", "shm_ring_after", "0"]),
 ];
 
-/// The options of `cargo xtask soak`.
 #[derive(Args, Debug)]
 pub(crate) struct SoakOptions {
     /// Seconds that each of five parts runs
@@ -52,7 +39,6 @@ pub(crate) struct SoakOptions {
     seconds: u64,
 }
 
-/// Runs the long tests.
 pub(crate) fn soak(options: &SoakOptions) -> Result<(), Failure> {
     let seconds = options.seconds;
     let needs = prepare(Skips::Refused)?;
@@ -75,7 +61,6 @@ pub(crate) fn stress(seconds: u64) -> Result<(), Failure> {
         .show()
 }
 
-/// The first seed of the random parts.
 fn seed() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_secs()) % 1_000_000_000
 }
@@ -147,12 +132,10 @@ pub(crate) fn checkpoints(needs: &Needs, seconds: u64) -> Result<(), Failure> {
         .show()
 }
 
-/// The simulated world, with seeds of its own.
 pub(crate) fn worlds(time: Duration) -> Result<(), Failure> {
     play_for(time, "sim::random_programs", WORLDS)
 }
 
-/// The same, with dying ranks.
 pub(crate) fn deadly_worlds(time: Duration) -> Result<(), Failure> {
     play_for(time, "failures::", DEADLY_WORLDS)
 }
@@ -169,7 +152,6 @@ fn play_for(time: Duration, test: &str, worlds: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs a test of the simulated world with `count` seeds from `base` on.
 fn play(test: &str, base: u64, count: u64) -> Result<(), Failure> {
     Run::cargo()
         .args(["test", "--locked", "--quiet", "-p", "oxmpi-core", "--test", "all", test])

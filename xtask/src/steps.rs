@@ -1,5 +1,5 @@
-//! The steps of a run: each is announced, timed, and has a line in the table at the end, also if
-//! the run fails.
+//! The steps of a run. Each step is announced and timed, and has a line in the table at the end,
+//! even if the run fails.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,29 +12,25 @@ use crate::junit::{self, SlowTest};
 use crate::root;
 use crate::run::Failure;
 
-/// How many tests the table lists.
 const SLOWEST: usize = 30;
 
-/// One step that has ended.
 #[derive(Debug, Serialize)]
 pub(crate) struct Step {
     name: String,
     seconds: f64,
-    /// Why it failed.
     failure: Option<String>,
 }
 
-/// A run of steps.
 #[derive(Debug)]
 pub(crate) struct Steps {
     begin: Instant,
-    /// Only steps run that have this in their names.
+    /// Only steps with this text in their names run.
     only: Option<String>,
     done: Vec<Step>,
     slowest: Vec<SlowTest>,
 }
 
-/// What `--json FILE` writes.
+/// The content of the file of `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
     seconds: f64,
@@ -48,7 +44,6 @@ impl Steps {
         Steps { begin: Instant::now(), only, done: Vec::new(), slowest: Vec::new() }
     }
 
-    /// Whether a step of this name runs.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
     }
@@ -99,7 +94,6 @@ impl Steps {
         has_passed
     }
 
-    /// The failures of all steps, with the names of the steps.
     fn failures(&self) -> Result<(), Failure> {
         let failed = self.done.iter().filter_map(|step| Some((&step.name, step.failure.as_ref()?)));
         let lines: Vec<_> = failed.map(|(name, failure)| format!("{name}: {failure}")).collect();
@@ -154,7 +148,6 @@ impl Steps {
     }
 }
 
-/// Minutes and seconds.
 fn clock(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     format!("{}:{:02}", seconds / 60, seconds % 60)

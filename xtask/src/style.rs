@@ -12,12 +12,10 @@ use crate::documents;
 use crate::root;
 use crate::run::{Failure, Run};
 
-/// The longest line of a comment, in characters.
 const COMMENT_COLUMNS: usize = 100;
 /// The most definitions of types with one name in the workspace: at the faces of two crates that
 /// share a concept.
 const TYPES_OF_A_NAME: usize = 2;
-/// The most findings that are printed.
 const PRINTED: usize = 500;
 
 /// The rules that `docs/style.md` states in its tables.
@@ -29,7 +27,6 @@ struct StyleRules {
     phrases: Vec<(String, String)>,
     /// Paths (or beginnings of paths) whose files do not follow the rules yet.
     open_paths: Vec<String>,
-    /// Names of types that have too many definitions.
     open_types: Vec<String>,
 }
 
@@ -71,14 +68,12 @@ impl StyleRules {
     }
 }
 
-/// One line that breaks a rule.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     line: usize,
     text: String,
 }
 
-/// The arguments of `cargo xtask style`.
 #[derive(Args, Debug)]
 pub(crate) struct StyleOptions {
     /// Print every finding in Rust files whose paths begin with one of these
@@ -171,7 +166,6 @@ fn defined_types(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// All lines of a file that break a rule.
 fn findings(rules: &StyleRules, path: &str, text: &str) -> Vec<Finding> {
     let public = pattern(
         r"^\s*pub (?:unsafe |const |async |extern \S+ )*(?:fn|struct|enum|union|trait|type) (\w+)",
@@ -237,7 +231,6 @@ fn words_of(line: &str) -> Vec<String> {
     words
 }
 
-/// A pattern that is known to be right.
 fn pattern(text: &str) -> Regex {
     match Regex::new(text) {
         Ok(pattern) => pattern,

@@ -16,7 +16,6 @@ use crate::run::{Failure, Run};
 use crate::steps::Steps;
 use crate::style;
 
-/// The options of `cargo xtask test`, and of `nightly`.
 #[derive(Args, Debug)]
 pub(crate) struct RunOptions {
     /// A share of the nightly run: 0/10 to 9/10
@@ -75,20 +74,17 @@ fn everyday(steps: &mut Steps, skips: Skips, share: Option<(u32, Passed)>) -> Op
     Some(needs)
 }
 
-/// How many tests run at a time: two more than there are processors, since of the tests of hosts
-/// and of checkpoints one each runs beside the others (`.config/nextest.toml`), and waits most of
-/// its time.
+/// The number of tests at a time: two more than processors. One test of hosts and one of
+/// checkpoints run beside the others (`.config/nextest.toml`), and wait most of the time.
 pub(crate) fn threads() -> String {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     (processors + 2).to_string()
 }
 
-/// The installation under test.
 pub(crate) fn prefix() -> PathBuf {
     root().join("target/test-prefix")
 }
 
-/// Installs nextest and the needs of the tests.
 pub(crate) fn prepare(skips: Skips) -> Result<Needs, Failure> {
     if !Run::cargo().args(["nextest", "--version"]).succeeds() {
         Run::cargo().args(["install", "--locked", "cargo-nextest"]).show()?;
@@ -107,7 +103,6 @@ pub(crate) fn build_tests() -> Result<(), Failure> {
     nextest().arg("--no-run").show()
 }
 
-/// Runs the tests of the workspace; more arguments select some.
 pub(crate) fn nextest() -> Run {
     Run::cargo()
         .args(["nextest", "run", "--workspace", "--locked"])
@@ -118,7 +113,7 @@ pub(crate) fn nextest() -> Run {
 /// datatypes against a naive model, matching against its rule, calls of the C interface.
 /// `partition` selects some of them.
 pub(crate) fn fuzz(seconds: u64, partition: Option<&str>) -> Result<(), Failure> {
-    // A test that runs longer than those of every other kind has no time limit but its own.
+    // A fuzzer runs longer than other tests, and has no time limit but its own.
     let fuzzers = ["--profile", "fuzz", "-E", "binary(/^fuzz/) | test(/^fuzz_calls::/)"];
     let run = nextest().args(fuzzers).env("OXMPI_FUZZ_SECONDS", seconds.to_string());
     match partition {

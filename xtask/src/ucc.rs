@@ -10,7 +10,6 @@ use crate::install::target_directory;
 use crate::packages;
 use crate::run::Failure;
 
-/// The Debian suite of the packages.
 const SUITE: &str = "sid";
 
 /// The packages with the oldest versions that work: those of Debian 13.

@@ -24,18 +24,19 @@ use crate::command::{Settings, Stop, failed, within};
 
 pub(crate) use rank::main as rank_main;
 
-/// The name of a job with virtual nodes among the transports.
+/// `--rpi` accepts this name beside those of the transports: a job with a virtual node for each
+/// rank.
 const NODES: &str = "virtual-nodes";
 
-/// Limit of a job that measures one transport, in seconds.
+/// For the job of one transport, in seconds.
 const LIMIT: u32 = 120;
 
 /// Measure the transports of this installation on this machine
 ///
-/// latency: half a round trip. bandwidth: windows of 8 messages one way. overlap: which part of a
-/// message's transfer, begun by MPI_Isend and MPI_Irecv on both sides and ended by MPI_Wait, goes
-/// on while both compute for as long as it takes alone. idle: CPU time per second of a rank that
-/// waits in MPI_Recv.
+/// latency: half a round trip. bandwidth: windows of 8 messages one way. overlap: the part of a
+/// transfer that computing hides. Both ranks start the transfer (MPI_Isend, MPI_Irecv), compute for
+/// as long as the transfer takes alone, and end it (MPI_Wait). idle: CPU time per second of a rank
+/// that waits in MPI_Recv.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// The measurements
@@ -79,8 +80,7 @@ fn known() -> Vec<&'static str> {
     Module::all().iter().filter(can).map(|module| module.name).chain([NODES]).collect()
 }
 
-/// The known transports that a job on this machine can use, as far as the launcher can tell before
-/// it starts.
+/// The known transports that a job on this machine can use, by the checks of the launcher.
 fn found() -> Vec<&'static str> {
     let is_found = |name: &&str| {
         let constructor = Module::named(name).and_then(Constructor::of);

@@ -20,7 +20,7 @@ use oxmpi_launcher::inquiry::{self, InquiryError};
 use oxmpi_param::{Module, Param, Params};
 use oxmpi_sys::process_stat::ProcessStat;
 
-use crate::command::{Settings, Stop, failed, pid, usage};
+use crate::command::{Settings, Stop, failed, pid, program, usage};
 
 pub(crate) use self::describe::info;
 pub(crate) use self::lam::{HELP as LAM_HELP, NAMES as LAM_NAMES, called};
@@ -37,16 +37,15 @@ const OWN: &str = "self";
 const BLCR: &str = "blcr";
 /// Write an image of a running job to disk, from which it can go on later
 ///
-/// The image is one of all processes of the job, mpirun among them, or each rank has one. With
-/// --tree all processes must be on this host, and any transport will do; their program need not
-/// know of it. Without --tree the job must have been started with '--mca cr blcr'; if its messages
-/// go over crtcp, each rank has an image of its own; or with '--mca cr self': then the program
-/// saves its state by functions of its own. All ranks must be between MPI_Init and MPI_Finalize.
-/// CRIU makes the images.
+/// With --tree, one image holds all processes of the job, mpirun included. They must all be on this
+/// host; the program needs no change. Without --tree, the module of the job decides ('mpirun --mca
+/// cr NAME'). With blcr, each rank has an image if messages go over crtcp or gm; otherwise one
+/// image holds all processes. With self, functions of the program save its state. All ranks must be
+/// between MPI_Init and MPI_Finalize. CRIU makes the images.
 ///
-/// The exit code is 0 when the set is on disk, and then a line says where. Else nothing is left of
-/// it, and the job goes on. 'oxmpi restart SET' brings the job back; 'oxmpi info --checkpoint SET'
-/// describes it. LAM/MPI and BLCR call this command lamcheckpoint and cr_checkpoint.
+/// The exit code is 0 when the set is on disk, and a line names its directory. Otherwise no set is
+/// left, and the job goes on. 'oxmpi restart SET' brings the job back; 'oxmpi info --checkpoint
+/// SET' describes it. LAM/MPI and BLCR call this command lamcheckpoint and cr_checkpoint.
 #[derive(Debug, clap::Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct CheckpointArgs {
@@ -70,20 +69,19 @@ pub(crate) struct CheckpointArgs {
     advise: Option<Option<f64>>,
     #[command(flatten)]
     settings: Settings,
-    /// The module of `lamcheckpoint -ssi cr self`.
+    /// Set by `lamcheckpoint -ssi cr self`.
     #[arg(long = "self", hide = true)]
     is_self: bool,
-    /// The module of `lamcheckpoint -ssi cr blcr` and `cr_checkpoint`: images of each rank if the
-    /// job has chosen this module.
+    /// Set by `lamcheckpoint -ssi cr blcr` and `cr_checkpoint`: an image of each rank if the job
+    /// uses blcr, otherwise one of all processes.
     #[arg(long, hide = true)]
     blcr: bool,
-    /// The module of the job, as `lamcheckpoint` alone has it. A job without one gets an image of
-    /// all processes.
+    /// Set by `lamcheckpoint` without a module: the module of the job decides, or one image holds
+    /// all processes if the job has none.
     #[arg(long, hide = true)]
     as_chosen: bool,
 }
 
-/// Runs `oxmpi checkpoint`: an error if there is no new set.
 pub(crate) fn checkpoint(args: &CheckpointArgs) -> Result<i32, Stop> {
     let params = args.settings.parameters()?;
     if let Some(mean_time_s) = args.advise {
@@ -141,7 +139,6 @@ pub(crate) fn checkpoint(args: &CheckpointArgs) -> Result<i32, Stop> {
     Ok(0)
 }
 
-/// The parameters, completed by the checkpoint parameters with which the job was started.
 fn with_those_of_job(
     params: &Params,
     facts: &oxmpi_rt_proto::tool::JobFacts,
@@ -158,11 +155,10 @@ fn with_those_of_job(
 
 #[derive(Clone, Debug)]
 struct Maker {
-    /// Whether one image of all processes is made, even if one of each rank is possible.
+    /// Whether to make one image of all processes even if images of each rank are possible.
     is_tree: bool,
     /// `None`: the program saves its state itself.
     criu: Option<Criu>,
-    /// This program, which CRIU calls.
     program: PathBuf,
     base: PathBuf,
     keep: usize,
@@ -174,7 +170,6 @@ struct Maker {
 enum MakerError {
     #[error("the job cannot be checkpointed: {0}")]
     Job(#[from] InquiryError),
-    /// No image includes the transport of its messages.
     #[error("the job cannot be checkpointed: {0}")]
     Transport(String),
     /// The set exists, but a later step has failed.
@@ -215,11 +210,11 @@ impl MakerError {
 }
 
 impl Maker {
-    /// Makes a checkpoint of the job of this `mpirun`; with `ends`, the job ends with it.
+    /// With `ends`, a successful checkpoint ends the job.
     fn make(&self, mpirun: u32, ends: bool) -> Result<Checkpoint, MakerError> {
         let has_ended = || ProcessStat::of(mpirun).is_none_or(|stat| stat.has_ended());
         match self.try_make(mpirun, ends) {
-            // CRIU reports a rank that ends meanwhile as its own fault.
+            // CRIU reports a rank that ends during the checkpoint as a fault of CRIU.
             Err(MakerError::Make(error)) if has_ended() => Err(MakerError::Ended(error)),
             made => made,
         }
@@ -254,8 +249,8 @@ impl Maker {
         }
         if !by_rank && !facts.is_here {
             return Err(MakerError::Transport(format!(
-                "it is on {} hosts, and an image of all processes together is one of a job on the host of its mpirun alone; images of \
-                 each rank are made of jobs that are started with '--mca cr blcr'",
+                "it is on {} hosts, and an image of all processes needs them on the host of mpirun; for an image of each rank start the \
+                 job with '--mca cr blcr --mca rpi crtcp'",
                 facts.hosts
             )));
         }
@@ -268,7 +263,7 @@ impl Maker {
     }
 }
 
-/// Whether jobs over a transport can be imaged; the error is for the user.
+/// Refuses transports whose connections no image can restore. The error is for the user.
 pub(crate) fn check_transport(name: &str) -> Result<(), String> {
     match Module::named(name) {
         Some(module) if !module.images => Err(format!(
@@ -278,7 +273,6 @@ pub(crate) fn check_transport(name: &str) -> Result<(), String> {
     }
 }
 
-/// The directory for sets: the named one, or that of the parameter.
 fn base(named: Option<&Path>, params: &Params) -> Result<PathBuf, Stop> {
     let named = named.unwrap_or_else(|| params.cr_base_dir().as_ref());
     let home = || std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
@@ -310,19 +304,13 @@ fn amount(bytes: u64) -> String {
     format!("{value:.1} {unit}")
 }
 
-fn program() -> Result<PathBuf, Stop> {
-    let program = oxmpi_sys::library::program();
-    program.map_err(|error| failed(format!("cannot find this program itself: {error}")))
-}
-
-/// Whether images can be made here, if a parameter requests them at the start of a job.
+/// Checks at the start of a job that images can be made here.
 pub(crate) fn check(params: &Params) -> Result<(), Stop> {
     criu_of_job(params)?;
     usable_base(params).map(drop)
 }
 
-/// CRIU for a job with these parameters; `None` if its program saves its state itself, by functions
-/// that the parameters must name.
+/// `None`: the program saves its state itself, by functions that the parameters name.
 fn criu_of_job(params: &Params) -> Result<Option<Criu>, Stop> {
     if params.cr() != Some(OWN) {
         return able_criu(params).map(Some);
@@ -330,7 +318,7 @@ fn criu_of_job(params: &Params) -> Result<Option<Criu>, Stop> {
     params.cr_self_functions().map(|_| None).map_err(failed)
 }
 
-/// CRIU by the parameters, after a check that it works here.
+/// CRIU, after a check that it works here.
 fn able_criu(params: &Params) -> Result<Criu, Stop> {
     let criu = criu(params)?;
     criu.check().map_err(failed)?;

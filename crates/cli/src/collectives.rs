@@ -56,7 +56,6 @@ pub(crate) fn parsable() -> String {
     rows().map(line).collect()
 }
 
-/// One paragraph for each collective.
 pub(crate) fn text() -> String {
     let mut out = String::from("components of collectives (coll, coll_NAME_priority):\n");
     let priorities = Components::default();
@@ -69,9 +68,7 @@ pub(crate) fn text() -> String {
             priorities.priority(component)
         );
     }
-    out += &String::from(
-        "algorithms of collectives ('oxmpi explain --help' says which one is chosen):\n",
-    );
+    out += "algorithms of collectives ('oxmpi explain --help' says which one is chosen):\n";
     for collective in in_order() {
         out += &match tunable(collective) {
             Some(row) => format!(
@@ -93,7 +90,6 @@ pub(crate) fn text() -> String {
     out
 }
 
-/// One object for each algorithm.
 pub(crate) fn json() -> Json {
     let one = |row: &Algorithm| {
         json!({

@@ -1,7 +1,7 @@
-//! Common parts of the commands other than `mpirun`: their command lines, read by clap, and their
-//! ends.
+//! Parts of all commands but `mpirun`: reading the command line by clap, and exit codes.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::StyledStr;
@@ -25,7 +25,7 @@ pub(crate) fn failed(text: impl ToString) -> Stop {
     Stop(text.to_string(), 1)
 }
 
-/// Ends a command: prints the error of one that failed. Returns the exit code.
+/// Prints the error of a failed command. Returns the exit code.
 pub(crate) fn answer(name: &str, done: Result<i32, Stop>) -> i32 {
     done.unwrap_or_else(|Stop(text, code)| {
         oxmpi_sys::complain!("{name}: {text}");
@@ -33,8 +33,8 @@ pub(crate) fn answer(name: &str, done: Result<i32, Stop>) -> i32 {
     })
 }
 
-/// Reads the arguments of the command `name`. Otherwise the help, the version or the error is
-/// printed, and the exit code returned.
+/// Reads the arguments of the command `name`. `Err`: the exit code, after the help, the version or
+/// the error was printed.
 pub(crate) fn read<A: clap::Parser>(name: &str, args: &[OsString]) -> Result<A, i32> {
     let command = A::command();
     let inner = args.first().and_then(|word| command.find_subcommand(word));
@@ -52,17 +52,14 @@ pub(crate) fn read<A: clap::Parser>(name: &str, args: &[OsString]) -> Result<A, 
     })
 }
 
-/// The end of a command whose command line is not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandLineError {
-    /// The help or the version is wanted: the text.
     #[error("{0}")]
     Text(String),
     #[error("{0}")]
     Wrong(String),
 }
 
-/// Reads the arguments of a command.
 pub(crate) fn parse<A: clap::Parser>(args: &[OsString]) -> Result<A, CommandLineError> {
     let mut command = A::command();
     command.build(); // adds --help
@@ -82,8 +79,8 @@ pub(crate) fn parse<A: clap::Parser>(args: &[OsString]) -> Result<A, CommandLine
     })
 }
 
-/// A long option of `command` that was given with one dash, with two: users of other MPI libraries
-/// type `-mca`. The words of `oxmpi exec` stay, as those after its program are the program's.
+/// Gives a long option of `command` its second dash: users of other MPI libraries type `-mca`. The
+/// words of `oxmpi exec` stay, as options of its program are among them.
 fn with_two_dashes(command: &clap::Command, word: &OsString) -> OsString {
     if command.get_positionals().any(clap::Arg::is_trailing_var_arg_set) {
         return word.clone();
@@ -168,17 +165,14 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The pairs of name and value, in the order of the command line.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.words.chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str()))
     }
 
-    /// Adds a setting.
     pub(crate) fn push(&mut self, name: &str, value: &str) {
         self.words.extend([name.to_string(), value.to_string()]);
     }
 
-    /// Sets the parameters.
     pub(crate) fn apply(&self, params: &mut Params) -> Result<(), String> {
         self.pairs().try_for_each(|(name, value)| {
             let source = Source::CommandLine(format!("--mca {name} {value}"));
@@ -186,7 +180,7 @@ impl Settings {
         })
     }
 
-    /// The parameters of the environment and of the parameter files, and above them the settings.
+    /// The parameters of the environment and of the parameter files, overridden by the settings.
     pub(crate) fn parameters(&self) -> Result<Params, Stop> {
         let mut found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
         if !found.errors.is_empty() {
@@ -198,40 +192,39 @@ impl Settings {
     }
 }
 
-/// Reads the number of a process.
 pub(crate) fn pid(text: &str) -> Result<u32, String> {
     let wrong = "not the number of a process".to_string();
     text.parse().ok().filter(|pid| *pid > 0).ok_or(wrong)
 }
 
-/// Reads a time limit in seconds.
 pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     seconds(text).ok_or_else(|| format!("not {TIMEOUT_WANTED}"))
 }
 
-/// Reads a whole number within limits.
 pub(crate) fn within(text: &str, limits: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
     let wrong = || format!("expected a whole number from {} to {}", limits.start(), limits.end());
     text.parse().ok().filter(|number| limits.contains(number)).ok_or_else(wrong)
 }
 
-/// Reads a number of bytes with the suffix k or m for KiB and MiB.
+/// The suffixes k and m mean KiB and MiB.
 pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     oxmpi_param::bytes(text)
         .ok_or_else(|| format!("expected a whole number from 0 to {}", isize::MAX))
 }
 
-/// The part of a message that names the nearest of some words.
 pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
 }
 
-/// The words of a command line that other tools define, as text.
 pub(crate) fn words(args: &[OsString]) -> impl Iterator<Item = String> {
     args.iter().map(|arg| arg.to_string_lossy().into_owned())
 }
 
-/// Splits `--option=value` at the `=`.
+pub(crate) fn program() -> Result<PathBuf, Stop> {
+    let program = oxmpi_sys::library::program();
+    program.map_err(|error| failed(format!("cannot find this program itself: {error}")))
+}
+
 pub(crate) fn split(arg: &str) -> (&str, Option<String>) {
     match arg.split_once('=') {
         Some((option, value)) if arg.starts_with("--") => (option, Some(value.to_string())),

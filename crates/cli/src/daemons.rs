@@ -12,7 +12,7 @@ use oxmpi_param::Params;
 use oxmpi_sys::host;
 
 pub(crate) use self::exec::{ExecArgs, exec};
-use crate::command::{Settings, Stop, failed, timeout, usage};
+use crate::command::{Settings, Stop, failed, program, timeout, usage};
 use crate::mpirun::{is_here, resolve, shell_text};
 
 /// Pairs of LAM/MPI's name and the subcommand of `oxmpi`.
@@ -78,7 +78,6 @@ pub(crate) struct NodesArgs {
     settings: Settings,
 }
 
-/// The universe that 'oxmpi boot' has made.
 fn universe(settings: &Settings) -> Result<Universe, Stop> {
     let suffix = suffix(&settings.parameters()?).map_err(usage)?;
     let found = Universe::find(&suffix).map_err(failed)?;
@@ -109,15 +108,13 @@ pub(crate) fn boot(args: &BootArgs) -> Result<i32, Stop> {
             hosts.into_iter().map(|host| Wish { is_here: is_here(&host.name), host }).collect()
         }
     };
-    let program = oxmpi_sys::library::program();
     let boot = Boot {
         hosts,
         agent: shell_text(params),
         suffix: suffix(params).map_err(usage)?,
         include: params.btl_tcp_if_include().into(),
         exclude: params.btl_tcp_if_exclude().into(),
-        program: program
-            .map_err(|error| failed(format!("cannot find this program itself: {error}")))?,
+        program: program()?,
         timeout: args.timeout,
     };
     let mut say = |text: &str| {
@@ -201,9 +198,4 @@ pub(crate) fn nodes(args: &NodesArgs) -> Result<i32, Stop> {
 fn addresses(node: &Node) -> String {
     let all: Vec<String> = node.addresses.iter().map(|address| address.ip().to_string()).collect();
     if all.is_empty() { "127.0.0.1".into() } else { all.join(",") }
-}
-
-/// Runs as the daemon that `oxmpi boot` starts.
-pub(crate) fn serve() -> i32 {
-    oxmpi_daemon::serve()
 }

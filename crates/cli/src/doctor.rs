@@ -47,7 +47,6 @@ enum Severity {
     Problem,
 }
 
-/// One checked property of the machine.
 #[derive(Clone, Debug)]
 struct Finding {
     area: &'static str,
@@ -112,19 +111,18 @@ fn copies(params: &Params) -> Finding {
             "'oxmpi doctor --measure' writes it anew; or remove it",
         ),
         (Some(file), None) => {
-            good("copies", format!("messages go by what was measured: {}", file.display()))
+            good("copies", format!("messages go by measured copy costs: {}", file.display()))
         }
         (None, _) => good(
             "copies",
             format!(
-                "messages go by what copies cost on {}, as built in; 'oxmpi doctor --measure' measures it",
+                "messages go by the built-in copy costs of {}; 'oxmpi doctor --measure' measures those of this machine",
                 costs.facts.of
             ),
         ),
     }
 }
 
-/// The survey of a transport that has one.
 fn surveyed(module: &'static Module, params: &Params) -> Option<Finding> {
     let remedy = || {
         format!(
@@ -143,8 +141,7 @@ fn surveyed(module: &'static Module, params: &Params) -> Option<Finding> {
     })
 }
 
-/// A library to which collectives can be handed over: its component, the name of its file, and the
-/// result of the search.
+/// Reports on a library that can serve collectives: the file `name`, and the result of the search.
 fn library(
     component: &'static str,
     name: &str,
@@ -176,7 +173,6 @@ fn hcoll(params: &Params) -> Finding {
     library("hcoll", name, oxmpi_core::find_hcoll(name), params.coll_hcoll_enable())
 }
 
-/// The driver library for buffers in device memory.
 fn accelerator(params: &Params) -> Finding {
     let name = params.accelerator_cuda_library();
     match (oxmpi_core::find_cuda(name), params.accelerator()) {

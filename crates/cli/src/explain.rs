@@ -103,7 +103,6 @@ struct NamedCollective {
 struct CollectiveQuery {
     facts: CollectiveFacts,
     distribution: Distribution,
-    /// The name in lower case of MPI's collective, if another collective's algorithms serve it.
     alias: Option<String>,
     /// Whether the grouping of contributions does not change the result.
     is_exact: bool,
@@ -119,7 +118,7 @@ impl CollectiveQuery {
             CollectiveFacts::new(collective, ranks, bytes, type_size, !args.noncommutative)
                 .on(setup)
         };
-        // Bytes that not all ranks know cannot take part in the choice.
+        // The choice ignores a length that only some ranks know.
         let facts = if facts(args.bytes).knows_bytes() { facts(args.bytes) } else { facts(0) };
         let (distribution, is_exact) = (args.distribution, !args.inexact);
         CollectiveQuery { facts, distribution, alias, is_exact, json: args.json }
@@ -155,7 +154,6 @@ struct JobFacts {
     pool: PoolSegments,
 }
 
-/// The settings of the component tuned, and the facts of the job.
 fn settings(args: &CollArgs) -> Result<(TunedSettings, JobFacts), Stop> {
     let mut params = args.settings.parameters()?;
     let mut set = |name: &str, value: &str| {
@@ -173,13 +171,11 @@ fn settings(args: &CollArgs) -> Result<(TunedSettings, JobFacts), Stop> {
     Ok((settings, JobFacts { associative, rpi, has_memory: rpi.shares_sections(&params), pool }))
 }
 
-/// The components that serve the call.
 struct Served {
     by: Vec<(Form, Result<Component, Unserved>)>,
-    /// The algorithm of a blocking call that another component than tuned serves, and the reason
-    /// for it.
+    /// The algorithm and its reason, for a blocking call that a component other than tuned serves.
     other: Option<(&'static Algorithm, String)>,
-    /// The transport, if it keeps a call for shared memory from using it.
+    /// The transport, if only its lack of shared memory keeps the call from shmem.
     without_memory: Option<&'static Module>,
 }
 
@@ -340,8 +336,8 @@ fn in_text(
     if let Some(most) = forms.last() {
         let forms = if forms.len() > 1 { "blocking and nonblocking" } else { most };
         out += &format!(
-            "  Calls ({forms}) with this number of bytes on one node go through shared memory (shmem) instead; nonblocking ones and \
-             reduce_scatter_block not with an operation of the user.\n"
+            "  Calls ({forms}) with this number of bytes on one node go through shared memory (shmem) instead. Exceptions: nonblocking \
+             calls and reduce_scatter_block with an operation of the user.\n"
         );
     }
     if let Some(rpi) = served.without_memory {
@@ -376,7 +372,7 @@ fn is_small(
         && matches!(decision, Ok(AlgorithmDecision { reason: Reason::Fixed(_), .. }))
 }
 
-/// The settings for the algorithm, and whether the algorithm uses each.
+/// The settings for the algorithm; `true`: the algorithm uses it.
 fn algorithm_settings(decision: &AlgorithmDecision<'_>) -> [(&'static str, u64, bool); 3] {
     let (row, tuning) = (decision.algorithm.algorithm(), decision.tuning);
     let uses = |any: &[Parameter]| any.iter().any(|parameter| row.parameters.contains(parameter));
@@ -391,7 +387,6 @@ fn algorithm_settings(decision: &AlgorithmDecision<'_>) -> [(&'static str, u64, 
     ]
 }
 
-/// The settings that the algorithm uses, or the ones that it does not use.
 fn listed_settings(decision: &AlgorithmDecision<'_>, is_used: bool) -> Vec<String> {
     let all = algorithm_settings(decision).into_iter();
     let listed = all.filter(|(_, value, uses)| *value > 0 && *uses == is_used);

@@ -94,7 +94,6 @@ pub(crate) struct InfoArgs {
     /// JSON: of the named sections, or of all
     #[arg(long)]
     json: bool,
-    /// The basic facts.
     #[arg(skip)]
     basic: bool,
 }
@@ -110,7 +109,7 @@ impl InfoArgs {
         self.ranks.unwrap_or_else(|| u32::try_from(processors()).unwrap_or(u32::MAX))
     }
 
-    /// All sections, and the other options as they are.
+    /// Selects all sections; the other options stay.
     fn with_all_sections(self) -> InfoArgs {
         let yes = true;
         InfoArgs {
@@ -132,7 +131,6 @@ impl InfoArgs {
             && self.surveys().next().is_none()
     }
 
-    /// The transports whose survey of this machine is shown.
     fn surveys(&self) -> impl Iterator<Item = &'static Module> {
         let all =
             [("ib", self.ib), ("ofi", self.ofi), ("gm", self.gm), ("portals4", self.portals4)];
@@ -141,7 +139,6 @@ impl InfoArgs {
             .filter_map(|(name, _)| Module::named(name))
     }
 
-    /// The sections that the options select together.
     fn completed(mut self) -> Result<InfoArgs, Stop> {
         self.params |= self.only.is_some();
         let is_alone =
@@ -230,7 +227,7 @@ fn chosen(name: Option<&str>) -> Result<Vec<&'static Param>, String> {
     if !family.is_empty() {
         return Ok(family);
     }
-    // The parameter set makes the error message.
+    // Setting it makes the error message.
     match oxmpi_param::Params::default().set(name, "") {
         Err(error) => Err(error.to_string()),
         Ok(()) => Ok(Vec::new()),
@@ -276,7 +273,6 @@ mod tests {
         );
     }
 
-    /// Each transport with a survey has an option, and each of these options has a survey.
     #[test]
     fn surveys_have_options() {
         let chosen = options("--ib --ofi --gm --portals4").unwrap();

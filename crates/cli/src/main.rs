@@ -121,7 +121,7 @@ fn say(text: &str) {
     stdio::say(text.as_bytes());
 }
 
-/// The names by which this program is another tool than `oxmpi`.
+/// The names other than `oxmpi` by which this program is called.
 fn tools() -> Vec<&'static str> {
     let tools = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "ompi_info", "laminfo"];
     let tools = tools
@@ -142,13 +142,12 @@ fn oxmpi(args: &[OsString]) -> i32 {
     })
 }
 
-/// The exit code of a process that this installation starts for itself; `None` for the commands of
-/// users.
+/// Runs a process that this installation starts for itself; `None`: a user's command.
 fn internal(args: &[OsString]) -> Option<i32> {
     let words: Vec<&str> = args.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     Some(match words[..] {
         ["bench-rank", ref measurements @ ..] => bench::rank_main(measurements),
-        ["daemon"] => daemons::serve(),
+        ["daemon"] => oxmpi_daemon::serve(),
         ["tune-rank"] => tune_rank(),
         ["doctor", ref words @ ..] => return doctor::internal(words),
         [RELAY_WORD] => relay::main(),
@@ -159,7 +158,7 @@ fn internal(args: &[OsString]) -> Option<i32> {
     })
 }
 
-/// Runs a command of a user. `words` follow its name on the command line.
+/// `words` follow the name of the command on the command line.
 fn run(verb: &Verb, words: &[OsString]) -> Result<i32, Stop> {
     match verb {
         Verb::Info(args) => info::main(args),
@@ -180,7 +179,6 @@ fn run(verb: &Verb, words: &[OsString]) -> Result<i32, Stop> {
     }
 }
 
-/// Runs a rank of a job that `oxmpi tune` has started.
 fn tune_rank() -> i32 {
     match oxmpi_tune::rank::main() {
         Ok(()) => 0,

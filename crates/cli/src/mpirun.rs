@@ -41,7 +41,6 @@ pub(crate) use self::spread::shell_text;
 use crate::checkpoint::{RESUME_OPTION, Resumption};
 use crate::prefix;
 
-/// Exit code of a wrong command line.
 const USAGE: i32 = 2;
 /// Exit code when the time limit of the job has passed, as of timeout(1).
 const TIMED_OUT: i32 = 124;
@@ -49,9 +48,8 @@ const TIMED_OUT: i32 = 124;
 const NOT_EXECUTABLE: i32 = 126;
 /// Exit code when there is no such program, as in a shell.
 const NOT_FOUND: i32 = 127;
-/// Why a job on other hosts cannot have checkpoints of the whole process tree.
-const NOT_ON_HOSTS: &str = "an image of the whole tree of processes is one of a job on this host alone, and this job is on others: leave it out, or the hosts, or have each rank imaged ('--mca cr blcr', over crtcp)";
-/// The number of warnings about parameters that are printed one by one.
+const NOT_ON_HOSTS: &str = "an image of the whole tree of processes needs all of them on this host, and this job has other hosts: leave out the checkpoint or the hosts, or start the job with '--mca cr blcr --mca rpi crtcp' for an image of each rank";
+/// Further warnings about parameters are only counted.
 const MOST_WARNINGS: usize = 20;
 
 /// Runs `mpirun`. `name` is the name by which it was called, and begins each error message.
@@ -73,7 +71,6 @@ pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     }
 }
 
-/// The messages and the exit code of a command that runs no job.
 struct MpirunError {
     texts: Vec<String>,
     code: i32,
@@ -185,7 +182,6 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
     resumption.run(&launch).map_err(of_command)
 }
 
-/// The files for the output of ranks by these words of a command line, if there are some.
 pub(crate) fn output_files(args: &[OsString]) -> Option<OutputFiles> {
     match options::parse(args) {
         Ok(MpirunAction::Run(options)) => options.output_files,
@@ -193,8 +189,7 @@ pub(crate) fn output_files(args: &[OsString]) -> Option<OutputFiles> {
     }
 }
 
-/// Serves a singleton: a process that was started without `mpirun`, needs a launcher, and has
-/// started this program.
+/// Serves a singleton that needs a launcher and has started this program.
 fn serve_singleton() -> Result<i32, MpirunError> {
     let no = |why: &dyn Display| {
         mpirun_error(
@@ -203,7 +198,7 @@ fn serve_singleton() -> Result<i32, MpirunError> {
         )
     };
     spawn::detach().map_err(|error| no(&error))?;
-    // Descriptors of the program that this process inherited would otherwise stay open.
+    // Inherited descriptors of the program would stay open as long as this process.
     spawn::close_others(&[SEGMENT_NUMBER, CONTROL_NUMBER]);
     let (Some(segment), Some(control)) =
         (spawn::take_inherited(SEGMENT_NUMBER), spawn::take_inherited(CONTROL_NUMBER))
@@ -244,7 +239,7 @@ fn serve_singleton() -> Result<i32, MpirunError> {
     launch::serve(&launch, segment, control).map_err(|error| mpirun_error(1, error))
 }
 
-/// The name of an MPI function by its number in a status line.
+/// The MPI function by its number in a status line.
 fn call_name(call: u16) -> Option<&'static str> {
     FuncId::from_index(call.checked_sub(1)?).map(FuncId::name)
 }
@@ -261,7 +256,7 @@ fn launch(
     let size = apps.iter().fold(0, |sum: u32, app| sum.saturating_add(app.ranks));
     let (spread, slots) =
         spread::spread(options, apps.iter().map(|app| app.ranks), &params, universe)?;
-    if let Stdin::Rank(rank) = options.stdin
+    if let Some(Stdin::Rank(rank)) = options.stdin
         && rank >= size
     {
         return Err(mpirun_error(
@@ -302,7 +297,7 @@ fn launch(
         transport,
         output: options.output,
         output_files: options.output_files.clone(),
-        stdin: options.stdin,
+        stdin: options.stdin.unwrap_or(Stdin::Rank(0)),
         bind: options.bind(),
         report_bindings: options.report_bindings,
         verbose: options.verbose,
@@ -380,7 +375,7 @@ fn settle_one(
     Ok((transport, by_rank))
 }
 
-/// Sets a parameter to a word, with the source of the parameter `of`.
+/// Sets a parameter and takes over the source of the parameter `of`.
 fn set_as(params: &mut Params, name: &str, word: &str, of: &str) -> Result<(), MpirunError> {
     let source = Param::find(of).map_or(Source::Default, |of| params.source(of).clone());
     params.set_from(name, word, source).map_err(|error| mpirun_error(USAGE, error))
@@ -473,7 +468,6 @@ fn decide(
     Ok(variables)
 }
 
-/// Runs as the agent that `mpirun` on another host starts here.
 pub(crate) fn agent() -> i32 {
     let restore = crate::checkpoint::restore_here;
     let setup = Setup {

@@ -12,7 +12,6 @@ use oxmpi_param::{Level, Param};
 use crate::command::{did_you_mean, read, within};
 use crate::prefix;
 
-/// The names of this command.
 pub(crate) const NAMES: [&str; 2] = ["ompi_info", "laminfo"];
 
 /// Print the facts about this installation of OxMPI in the words of Open MPI and LAM/MPI
@@ -41,13 +40,11 @@ pub(crate) struct ListOptions {
 }
 
 impl ListOptions {
-    /// Pairs of framework and component.
     fn params(&self) -> impl Iterator<Item = (&str, &str)> {
         self.param.chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str()))
     }
 }
 
-/// A framework and the component of it that a parameter belongs to.
 type Component = (&'static str, &'static str);
 
 /// The components of parameters that belong to no transport, by the beginnings of their names. The
@@ -101,7 +98,6 @@ pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     i32::from(!found.errors.is_empty())
 }
 
-/// Checks that the frameworks and components exist.
 fn check(options: &ListOptions) -> Result<(), String> {
     let all: Vec<Component> = {
         let others = COMPONENTS.iter().flat_map(|(_, components)| *components).copied();
@@ -235,7 +231,6 @@ fn level(level: Level) -> (u8, &'static str) {
     }
 }
 
-/// The type in Open MPI's words.
 fn kind(param: &Param) -> &'static str {
     match param.unit {
         Unit::Text { .. } | Unit::Choice(_) | Unit::Set { .. } => "string",

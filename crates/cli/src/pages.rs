@@ -17,13 +17,10 @@ use crate::ompi_info::ListOptions;
 use crate::wrapper;
 use roff::RoffPage;
 
-/// The manual pages that are not those of a verb of `oxmpi`, and their sections.
+/// The manual pages other than those of verbs of `oxmpi`, and their sections.
+#[rustfmt::skip] // a table
 const PAGES: [(&str, &str); 6] = [
-    ("mpirun", "1"),
-    ("mpicc", "1"),
-    ("oxmpi", "1"),
-    ("ompi_info", "1"),
-    ("lamcheckpoint", "1"),
+    ("mpirun", "1"), ("mpicc", "1"), ("oxmpi", "1"), ("ompi_info", "1"), ("lamcheckpoint", "1"),
     ("oxmpi-params", "7"),
 ];
 
@@ -55,7 +52,6 @@ pub(crate) fn man(name: &str) -> Result<i32, Stop> {
     Ok(0)
 }
 
-/// The manual page of a command that clap reads.
 fn of_command(command: clap::Command) -> Result<String, Stop> {
     let mut page = Vec::new();
     let made = clap_mangen::Man::new(command).source("OxMPI").manual("OxMPI").render(&mut page);
@@ -63,14 +59,12 @@ fn of_command(command: clap::Command) -> Result<String, Stop> {
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
-/// A command with completions.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Completed {
     Mpirun,
     Oxmpi,
 }
 
-/// Prints the completions of a command for a shell.
 pub(crate) fn completions(shell: Shell, command: Completed) -> Result<i32, Stop> {
     let text = match (command, shell) {
         (Completed::Oxmpi, _) => {

@@ -11,7 +11,6 @@ pub(crate) fn find() -> Option<PathBuf> {
     (bin.file_name()? == "bin").then(|| bin.parent().map(PathBuf::from))?
 }
 
-/// The directory with the library, if the library exists.
 pub(crate) fn library_directory() -> Option<PathBuf> {
     find().map(|prefix| prefix.join("lib")).filter(|lib| lib.join("libmpi_abi.so.1").exists())
 }

@@ -8,13 +8,13 @@ use crate::command::{Stop, failed, pid, timeout};
 
 /// End all connections of a running job, and let it make them again
 ///
-/// The job must have been started with '--mca rpi crtcp'. When each rank has called MPI for the
-/// next time, no message is on its way any more; then all connections and listening sockets are
-/// closed, and made anew where they are needed. The program notices nothing but the time.
+/// The job must have been started with '--mca rpi crtcp'. After the next MPI call of each rank no
+/// message is under way. All connections and listening sockets are then closed, and opened again
+/// where they are needed. The program notices only the delay.
 ///
-/// The exit code is 0 on success; then a line says how long it took, and mpirun says the same on
-/// its standard error. The exit code is 1, with the reason, if there is no such job, if it cannot
-/// do that, or if a rank has not called MPI in time.
+/// The exit code is 0 on success: a line says how long it took, here and on mpirun's standard
+/// error. The exit code is 1, with the reason, if there is no such job, if the job cannot do this,
+/// or if a rank has not called MPI in time.
 #[derive(Debug, clap::Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct QuiesceArgs {
@@ -26,7 +26,6 @@ pub(crate) struct QuiesceArgs {
     pid: u32,
 }
 
-/// Runs `oxmpi quiesce`: an error if the job did not become quiet.
 pub(crate) fn main(args: &QuiesceArgs) -> Result<i32, Stop> {
     let text = inquiry::quiesce(args.pid, args.timeout).map_err(failed)?;
     crate::say(&format!("{text}\n"));

@@ -24,7 +24,6 @@ pub(crate) struct UninstallArgs {
     list: bool,
 }
 
-/// A line of the list.
 #[derive(Debug, PartialEq, Eq)]
 enum InstalledPath {
     File(PathBuf),
@@ -151,7 +150,6 @@ fn remove(prefix: &Path, entries: &[InstalledPath]) -> i32 {
     i32::from(failed > 0)
 }
 
-/// Whether a directory that stays is an error.
 fn is_reported(error: &io::Error) -> bool {
     !matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound)
 }

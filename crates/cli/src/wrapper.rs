@@ -20,7 +20,6 @@ pub(crate) fn help() -> String {
 
 pub(crate) const FORTRAN_NAMES: [&str; 3] = ["mpifort", "mpif90", "mpif77"];
 
-/// Fails as a wrapper for Fortran, which is not supported yet.
 pub(crate) fn no_fortran(name: &str) -> i32 {
     oxmpi_sys::complain!(
         "{name}: OxMPI has no Fortran yet; mpicc and mpicxx compile C and C++ (for CMake, leave Fortran out of the languages)"
@@ -28,7 +27,6 @@ pub(crate) fn no_fortran(name: &str) -> i32 {
     1
 }
 
-/// A language with a wrapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
     C,
@@ -155,7 +153,7 @@ fn run(
     127
 }
 
-/// The variable for `-mpi-compat`: build systems that also run the compiler without the wrapper
+/// The variable for `-mpi-compat`. Build systems that also run the compiler without the wrapper
 /// (libtool) would pass the option to the compiler.
 const COMPAT: &str = "OXMPI_MPI_COMPAT";
 
@@ -163,7 +161,6 @@ fn wants_compat(value: &OsStr) -> bool {
     !(value.is_empty() || value == "0")
 }
 
-/// The compiler's command, and the place where it is named.
 fn compiler(
     language: Language,
     request: &WrapperRequest,

@@ -168,10 +168,7 @@ impl Driver {
     }
 
     /// The location of an address, in some hundred nanoseconds. A driver that is not initialised
-    /// has no memory.
-    ///
-    /// # Errors
-    /// The number of the driver's error.
+    /// has no memory. The error is the driver's number.
     pub fn find(&self, address: usize) -> Result<Location, i32> {
         let (mut kind, mut is_managed): (c_uint, c_uint) = (0, 0);
         let mut context: ContextHandle = null_mut();

@@ -37,7 +37,6 @@ pub struct DeviceRegion {
 #[derive(Debug, Default)]
 struct StagingBuffers {
     made: Vec<StagingBuffer>,
-    /// The index of the stage for the next write.
     next: usize,
     /// For copies without a stage, which end before their call returns.
     short: Option<CopyStream>,
@@ -138,7 +137,6 @@ impl DeviceRegion {
         })
     }
 
-    /// Waits for the copy in a stage.
     fn finish(&self, stage: &mut StagingBuffer) -> Result<(), i32> {
         if stage.under_way == StageTransfer::Nothing {
             return Ok(());

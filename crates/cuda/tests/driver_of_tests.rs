@@ -12,14 +12,12 @@ use std::process::Command;
 use std::sync::Arc;
 
 foreign_symbols! {
-    /// The functions that only the tests call.
     struct SimulatedDriver {
         fn cuMemAlloc_v2(*mut u64, usize) -> c_int;
         fn fake_cuda_fail_queries(c_int);
     }
 }
 
-/// The functions of a loaded driver.
 fn functions_of(library: &Path) -> SimulatedDriver {
     static TEXTS: LibraryTexts =
         LibraryTexts { name: "driver", needed: "simulated driver", remedy: "" };
@@ -27,7 +25,7 @@ fn functions_of(library: &Path) -> SimulatedDriver {
     SimulatedDriver::of(&loaded).unwrap()
 }
 
-/// Compiles the driver under its own name, so that tests in one process do not share it.
+/// Compiles the driver under its own name: tests in one process then do not share it.
 fn compiled(name: &str) -> PathBuf {
     let library = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("libcuda-{name}-{}.so.1", std::process::id()));
@@ -39,7 +37,6 @@ fn compiled(name: &str) -> PathBuf {
     library
 }
 
-/// Allocates device memory; returns its address and context.
 fn allocated(driver: &Driver, library: &Path, len: usize) -> (usize, CudaContext) {
     let mut address = 0_u64;
     // SAFETY: it stores one number.

@@ -24,57 +24,32 @@ pub enum HcollFunction {
     Ialltoallv,
 }
 
-/// The elements of reductions (`dte_data_representation_t`), signed ones first;
-/// [`HcollElement::Int8`] also stands for bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HcollElement {
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Uint8,
-    Uint16,
-    Uint32,
-    Uint64,
-    Float32,
-    Float64,
-    Float32Complex,
-    Float64Complex,
+/// Makes an enumeration of HCOLL's objects, with the variable of the library that has each.
+macro_rules! objects {
+    ($(#[$attribute:meta])* $name:ident { $($variant:ident $symbol:literal,)* }) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($variant),* }
+
+        impl $name {
+            /// In the order of the variants.
+            pub(crate) const SYMBOLS: [&str; [$($symbol),*].len()] = [$($symbol),*];
+        }
+    };
+}
+
+objects! {
+    /// The elements of reductions (`dte_data_representation_t`), signed ones first;
+    /// [`HcollElement::Int8`] also stands for bytes.
+    HcollElement {
+        Int8 "byte_dte", Int16 "integer16_dte", Int32 "integer32_dte", Int64 "integer64_dte",
+        Uint8 "u_byte_dte", Uint16 "u_integer16_dte", Uint32 "u_integer32_dte", Uint64 "u_integer64_dte",
+        Float32 "float32_dte", Float64 "float64_dte",
+        Float32Complex "float32_complex_dte", Float64Complex "float64_complex_dte",
+    }
 }
 
 impl HcollElement {
-    pub(crate) const ALL: [HcollElement; 12] = [
-        HcollElement::Int8,
-        HcollElement::Int16,
-        HcollElement::Int32,
-        HcollElement::Int64,
-        HcollElement::Uint8,
-        HcollElement::Uint16,
-        HcollElement::Uint32,
-        HcollElement::Uint64,
-        HcollElement::Float32,
-        HcollElement::Float64,
-        HcollElement::Float32Complex,
-        HcollElement::Float64Complex,
-    ];
-
-    pub(crate) fn symbol(self) -> &'static str {
-        match self {
-            HcollElement::Int8 => "byte_dte",
-            HcollElement::Int16 => "integer16_dte",
-            HcollElement::Int32 => "integer32_dte",
-            HcollElement::Int64 => "integer64_dte",
-            HcollElement::Uint8 => "u_byte_dte",
-            HcollElement::Uint16 => "u_integer16_dte",
-            HcollElement::Uint32 => "u_integer32_dte",
-            HcollElement::Uint64 => "u_integer64_dte",
-            HcollElement::Float32 => "float32_dte",
-            HcollElement::Float64 => "float64_dte",
-            HcollElement::Float32Complex => "float32_complex_dte",
-            HcollElement::Float64Complex => "float64_complex_dte",
-        }
-    }
-
     fn size(self) -> usize {
         match self {
             HcollElement::Int8 | HcollElement::Uint8 => 1,
@@ -86,48 +61,12 @@ impl HcollElement {
     }
 }
 
-/// The operations of reductions (`hcoll_dte_op_t`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HcollOperation {
-    Max,
-    Min,
-    Sum,
-    Prod,
-    Land,
-    Band,
-    Lor,
-    Bor,
-    Lxor,
-    Bxor,
-}
-
-impl HcollOperation {
-    pub(crate) const ALL: [HcollOperation; 10] = [
-        HcollOperation::Max,
-        HcollOperation::Min,
-        HcollOperation::Sum,
-        HcollOperation::Prod,
-        HcollOperation::Land,
-        HcollOperation::Band,
-        HcollOperation::Lor,
-        HcollOperation::Bor,
-        HcollOperation::Lxor,
-        HcollOperation::Bxor,
-    ];
-
-    pub(crate) fn symbol(self) -> &'static str {
-        match self {
-            HcollOperation::Max => "hcoll_dte_op_max",
-            HcollOperation::Min => "hcoll_dte_op_min",
-            HcollOperation::Sum => "hcoll_dte_op_sum",
-            HcollOperation::Prod => "hcoll_dte_op_prod",
-            HcollOperation::Land => "hcoll_dte_op_land",
-            HcollOperation::Band => "hcoll_dte_op_band",
-            HcollOperation::Lor => "hcoll_dte_op_lor",
-            HcollOperation::Bor => "hcoll_dte_op_bor",
-            HcollOperation::Lxor => "hcoll_dte_op_lxor",
-            HcollOperation::Bxor => "hcoll_dte_op_bxor",
-        }
+objects! {
+    /// The operations of reductions (`hcoll_dte_op_t`).
+    HcollOperation {
+        Max "hcoll_dte_op_max", Min "hcoll_dte_op_min", Sum "hcoll_dte_op_sum", Prod "hcoll_dte_op_prod",
+        Land "hcoll_dte_op_land", Band "hcoll_dte_op_band", Lor "hcoll_dte_op_lor", Bor "hcoll_dte_op_bor",
+        Lxor "hcoll_dte_op_lxor", Bxor "hcoll_dte_op_bxor",
     }
 }
 
@@ -172,7 +111,6 @@ pub enum Invocation {
 
 impl Invocation {
     /// The function of HCOLL that serves the call.
-    #[must_use]
     pub fn function(&self) -> HcollFunction {
         match self {
             Invocation::Barrier => HcollFunction::Ibarrier,
@@ -459,7 +397,6 @@ impl HcollCall {
     }
 
     /// Whether the collective was started and is complete.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.handle.is_some_and(|handle| runtime().is_complete(handle))
     }

@@ -13,7 +13,6 @@ use std::sync::{Arc, PoisonError};
 /// The progress of the creation of a context.
 #[derive(Debug)]
 pub enum HcollCreation {
-    /// In progress, by the messages of its group.
     Going(ContextCreation),
     Made(HcollContext),
 }
@@ -81,13 +80,11 @@ impl ContextCreation {
 
 impl HcollContext {
     /// The number of processes of the group.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.group.as_ref().map_or(0, HcollGroup::size)
     }
 
     /// The library of the context.
-    #[must_use]
     pub fn library(&self) -> &Arc<Hcoll> {
         &self.library
     }

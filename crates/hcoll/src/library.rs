@@ -23,9 +23,9 @@ static HCOLL: LibraryTexts = LibraryTexts {
 pub struct Hcoll {
     pub(crate) symbols: HcollSymbols,
     /// Indexed by [`HcollElement`].
-    pub(crate) elements: [*const DataRepresentation; HcollElement::ALL.len()],
+    pub(crate) elements: [*const DataRepresentation; HcollElement::SYMBOLS.len()],
     /// Indexed by [`HcollOperation`].
-    pub(crate) operations: [*mut DteOp; HcollOperation::ALL.len()],
+    pub(crate) operations: [*mut DteOp; HcollOperation::SYMBOLS.len()],
     library: ForeignLibrary,
     /// The result of the initialisation, once it was tried.
     initialised: OnceLock<Result<(), HcollError>>,
@@ -81,7 +81,6 @@ pub enum HcollError {
     Thread(String),
 }
 
-/// The error of a failed call.
 pub(crate) fn failed(call: &'static str, status: c_int) -> HcollError {
     HCOLL.call_failed(call, format!("has failed ({status})")).into()
 }
@@ -91,21 +90,19 @@ impl Hcoll {
     pub fn open(name: &str) -> Result<Arc<Hcoll>, HcollError> {
         let library = ForeignLibrary::open(&HCOLL, name)?;
         let symbols = HcollSymbols::of(&library)?;
-        let mut elements = [null(); HcollElement::ALL.len()];
-        for element in HcollElement::ALL {
-            elements[element as usize] =
-                library.variable::<DataRepresentation>(element.symbol())?;
+        let mut elements = [null(); HcollElement::SYMBOLS.len()];
+        for (element, symbol) in elements.iter_mut().zip(HcollElement::SYMBOLS) {
+            *element = library.variable::<DataRepresentation>(symbol)?;
         }
-        let mut operations = [null_mut(); HcollOperation::ALL.len()];
-        for operation in HcollOperation::ALL {
-            operations[operation as usize] = library.variable(operation.symbol())?;
+        let mut operations = [null_mut(); HcollOperation::SYMBOLS.len()];
+        for (operation, symbol) in operations.iter_mut().zip(HcollOperation::SYMBOLS) {
+            *operation = library.variable(symbol)?;
         }
         let (initialised, unneeded) = (OnceLock::new(), Mutex::default());
         Ok(Arc::new(Hcoll { symbols, elements, operations, library, initialised, unneeded }))
     }
 
     /// The library's version text.
-    #[must_use]
     pub fn version(&self) -> String {
         // SAFETY: the function returns a constant string.
         unsafe { text((self.symbols.hcoll_get_version)()) }

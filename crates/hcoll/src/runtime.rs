@@ -197,7 +197,6 @@ impl Drop for GroupNumber {
 
 impl HcollGroup {
     /// A group of these processes.
-    #[must_use]
     pub fn new(members: HcollMembers) -> HcollGroup {
         runtime().add(members)
     }
@@ -207,7 +206,6 @@ impl HcollGroup {
     }
 
     /// The number of processes.
-    #[must_use]
     pub fn size(&self) -> usize {
         runtime().groups.get(&self.number()).map_or(0, |group| group.members.processes.len())
     }
@@ -222,7 +220,6 @@ impl HcollGroup {
     }
 
     /// Why one of its messages has failed, if one has: HCOLL then never completes the collective.
-    #[must_use]
     pub fn fault(&self) -> Option<String> {
         runtime().groups.get(&self.number())?.fault.clone()
     }

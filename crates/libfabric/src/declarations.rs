@@ -131,7 +131,6 @@ pub(crate) struct FabricAttr {
     pub api_version: u32,
 }
 
-/// The head of each object.
 #[repr(C)]
 pub(crate) struct Fid {
     pub class: size_t,

@@ -54,7 +54,6 @@ impl PeerAddress {
 #[error("provider {provider}: {call} says: {why}")]
 pub struct EndpointError {
     pub provider: String,
-    /// A function of libfabric.
     pub call: &'static str,
     pub why: String,
 }
@@ -113,12 +112,9 @@ pub struct Ended<T> {
     pub outcome: Ending,
 }
 
-/// The memory of an operation.
 enum OperationMemory {
     None,
-    /// Contiguous memory of the user.
     User(UserBuf),
-    /// A copy of a message to send.
     Copy(Box<[u8]>),
     /// Memory for a message that is unpacked into the buffer on arrival.
     Unpacked(Box<[u8]>, UserBuf),
@@ -201,7 +197,6 @@ pub struct Endpoint<T, const GROUPED: bool> {
     #[allow(clippy::vec_box)]
     operations: Vec<Box<Operation<T>>>,
     free: Vec<u32>,
-    /// The receives and peeks so far.
     receives: u64,
     /// If the tag of a received message has one of these bits, its buffer goes to `kept`.
     kept_bits: u64,

@@ -1,11 +1,10 @@
-//! What libfabric leaves in the process once it was opened and started and its endpoint is closed
-//! again.
+//! Resources of the process that libfabric keeps after it was started and its endpoint closed.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 use oxmpi_libfabric::{Endpoint, Library, ProviderQuery};
 use std::collections::BTreeMap;
 
-/// Threads, descriptors with what they are, and variables.
+/// Threads, descriptors with their targets, and variables.
 #[derive(Debug, PartialEq, Eq)]
 struct Left {
     threads: usize,
@@ -16,7 +15,7 @@ struct Left {
 
 fn left() -> Left {
     let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|entry| {
-        // The one by which this is read is closed when its turn comes.
+        // The descriptor of this directory is closed when its reading ends.
         let what = std::fs::read_link(entry.path()).ok()?.display().to_string();
         let is_own = what.ends_with("/fd") && what.starts_with("/proc/");
         (!is_own).then(|| (entry.file_name().to_string_lossy().into_owned(), what))

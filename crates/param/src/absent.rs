@@ -19,13 +19,11 @@ pub enum Absence {
 #[error("{}: this has no effect: {instead}", from.position())]
 pub struct NoEffect {
     pub from: crate::Source,
-    /// The reason, and the alternative.
     pub instead: &'static str,
 }
 
 /// The meaning of the parameter `name` with `value` for a component that OxMPI does not have;
 /// `None` if `name` belongs to no such component, or if `value` requests the component.
-#[must_use]
 pub fn absence(name: &str, value: &str) -> Option<Absence> {
     let is_off = OFF.iter().any(|off| off.eq_ignore_ascii_case(value.trim()));
     if WARNINGS.contains(&name) {
@@ -50,12 +48,10 @@ fn is_of_framework(name: &str) -> bool {
     FRAMEWORKS.split_whitespace().any(begins) && nearest_of_foreign(name).is_none()
 }
 
-/// The alternative to the component of a parameter.
 pub(crate) fn instead_of_component(name: &str) -> Option<&'static str> {
     of_component(name).map(|(_, instead)| instead)
 }
 
-/// The part of the name behind the component, and the alternative.
 fn of_component(name: &str) -> Option<(&str, &'static str)> {
     COMPONENTS.iter().find_map(|(component, instead)| {
         let rest = name.strip_prefix(component)?.strip_prefix('_')?;

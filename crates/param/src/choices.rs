@@ -15,7 +15,6 @@ pub enum SingleCopy {
 pub enum Encrypt {
     Off,
     On,
-    /// Only messages between hosts.
     Auto,
 }
 
@@ -27,7 +26,7 @@ pub enum Accelerator {
     /// The driver copies them; MPI_Init loads it if the program has not.
     Cuda,
     Null,
-    /// The user asserts that the program has none.
+    /// The user asserts that the program has no such buffers.
     Off,
 }
 

@@ -32,102 +32,39 @@ struct ComponentRow {
     priority: fn(&Params) -> u32,
 }
 
-/// Components of equal priority are tried in the order of this table.
-const TABLE: [ComponentRow; 13] = [
-    ComponentRow {
-        component: Component::Accelerator,
-        name: "accelerator",
-        aliases: &["cuda"],
-        description: "buffers in the memory of devices, copied through memory of the host around what others serve",
-        priority: |_| ACCELERATOR_PRIORITY,
-    },
-    ComponentRow {
-        component: Component::Own,
-        name: "self",
-        aliases: &[],
-        description: "communicators of one rank",
-        priority: Params::coll_self_priority,
-    },
-    ComponentRow {
-        component: Component::Sync,
-        name: "sync",
-        aliases: &[],
-        description: "a barrier before or after every so many operations (coll_sync_barrier_before, _after)",
-        priority: Params::coll_sync_priority,
-    },
-    ComponentRow {
-        component: Component::Smp,
-        name: "smp",
-        aliases: &["han"],
-        description: "first within nodes, then among them: several nodes, with several ranks on one",
-        priority: Params::coll_smp_priority,
-    },
-    ComponentRow {
-        component: Component::Shmem,
-        name: "shmem",
-        aliases: &["xhc", "sm"],
-        description: "blocking calls in shared memory, past the plans: all ranks on one node",
-        priority: Params::coll_shmem_priority,
-    },
-    ComponentRow {
-        component: Component::Inter,
-        name: "inter",
-        aliases: &[],
-        description: "intercommunicators",
-        priority: Params::coll_inter_priority,
-    },
-    ComponentRow {
-        component: Component::Tuned,
-        name: "tuned",
-        aliases: &[],
-        description: "forced algorithms, rules files, fixed rules",
-        priority: Params::coll_tuned_priority,
-    },
-    ComponentRow {
-        component: Component::Ftagree,
-        name: "ftagree",
-        aliases: &[],
-        description: "agreements that go on after failures, if mpi_ft_enable is 1",
-        priority: Params::coll_ftagree_priority,
-    },
-    ComponentRow {
-        component: Component::Libnbc,
-        name: "libnbc",
-        aliases: &["nbc"],
-        description: "nonblocking and persistent forms, by the fixed rules",
-        priority: Params::coll_libnbc_priority,
-    },
-    ComponentRow {
-        component: Component::Ucc,
-        name: "ucc",
-        aliases: &[],
-        description: "collectives handed to the library UCC, if coll_ucc_enable is 1",
-        priority: Params::coll_ucc_priority,
-    },
-    ComponentRow {
-        component: Component::Hcoll,
-        name: "hcoll",
-        aliases: &[],
-        description: "collectives handed to the library HCOLL, if coll_hcoll_enable is 1",
-        priority: Params::coll_hcoll_priority,
-    },
-    ComponentRow {
-        component: Component::Basic,
-        name: "basic",
-        aliases: &["lam_basic"],
-        description: "linear or binomial, reductions in strict rank order; everything, everywhere",
-        priority: Params::coll_basic_priority,
-    },
-    ComponentRow {
-        component: Component::Base,
-        name: "base",
-        aliases: &[],
-        description: "as basic, for collectives that no enabled component serves",
-        priority: |_| 0,
-    },
-];
+/// Makes the table of components from rows: variant, name, aliases, priority, description.
+macro_rules! components {
+    ($($component:ident $name:literal [$($alias:literal)*] ($priority:expr) $description:literal;)*) => {
+        const TABLE: [ComponentRow; [$($name),*].len()] = [$(ComponentRow {
+            component: Component::$component, name: $name, aliases: &[$($alias),*], description: $description,
+            priority: $priority,
+        }),*];
+    };
+}
 
-/// Open MPI's value, without a parameter: no other component can serve a buffer on a device.
+// Components of equal priority are tried in the order of this table.
+components! {
+    Accelerator "accelerator" ["cuda"] (|_| ACCELERATOR_PRIORITY)
+        "buffers in the memory of devices, copied through memory of the host around what others serve";
+    Own "self" [] (Params::coll_self_priority) "communicators of one rank";
+    Sync "sync" [] (Params::coll_sync_priority)
+        "a barrier before or after every so many operations (coll_sync_barrier_before, _after)";
+    Smp "smp" ["han"] (Params::coll_smp_priority)
+        "first within nodes, then among them: several nodes, with several ranks on one";
+    Shmem "shmem" ["xhc" "sm"] (Params::coll_shmem_priority)
+        "blocking calls in shared memory, past the plans: all ranks on one node";
+    Inter "inter" [] (Params::coll_inter_priority) "intercommunicators";
+    Tuned "tuned" [] (Params::coll_tuned_priority) "forced algorithms, rules files, fixed rules";
+    Ftagree "ftagree" [] (Params::coll_ftagree_priority) "agreements that go on after failures, if mpi_ft_enable is 1";
+    Libnbc "libnbc" ["nbc"] (Params::coll_libnbc_priority) "nonblocking and persistent forms, by the fixed rules";
+    Ucc "ucc" [] (Params::coll_ucc_priority) "collectives handed to the library UCC, if coll_ucc_enable is 1";
+    Hcoll "hcoll" [] (Params::coll_hcoll_priority) "collectives handed to the library HCOLL, if coll_hcoll_enable is 1";
+    Basic "basic" ["lam_basic"] (Params::coll_basic_priority)
+        "linear or binomial, reductions in strict rank order; everything, everywhere";
+    Base "base" [] (|_| 0) "as basic, for collectives that no enabled component serves";
+}
+
+/// Open MPI's value. It is no parameter, as no other component serves buffers on a device.
 const ACCELERATOR_PRIORITY: u32 = 78;
 
 /// A component name in a list that cannot be used.
@@ -140,11 +77,7 @@ pub enum BadName {
         "the collective component '{name}' is Open MPI's, and not here: {why}. Leave it out, or exclude it (^{name}); here are {}",
         names()
     )]
-    Missing {
-        name: &'static str,
-        /// Its purpose, and the alternative.
-        why: &'static str,
-    },
+    Missing { name: &'static str, why: &'static str },
     #[error("'base' serves what no other collective component does, and cannot be left out")]
     Base,
     #[error("'{text}' leaves no collective component: expected {}", names())]
@@ -185,31 +118,26 @@ impl Component {
     }
 
     /// Whether the component only wraps the collectives of other components.
-    #[must_use]
     pub fn is_around(self) -> bool {
         matches!(self, Component::Accelerator | Component::Sync)
     }
 
     /// The name in parameters.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
     /// Other accepted names.
-    #[must_use]
     pub fn aliases(self) -> &'static [&'static str] {
         self.row().aliases
     }
 
     /// Its purpose, in a phrase.
-    #[must_use]
     pub fn description(self) -> &'static str {
         self.row().description
     }
 
     /// Its priority: the highest one among the components that can serve a call is used.
-    #[must_use]
     pub fn priority(self, params: &Params) -> u32 {
         (self.row().priority)(params)
     }
@@ -245,13 +173,11 @@ impl ComponentSet {
     pub const ALL: ComponentSet = ComponentSet(u16::MAX);
 
     /// This set with one more component.
-    #[must_use]
     pub fn with(self, component: Component) -> ComponentSet {
         ComponentSet(self.0 | ComponentSet::only(component).0)
     }
 
     /// A set of one component.
-    #[must_use]
     pub fn only(component: Component) -> ComponentSet {
         ComponentSet(1 << component as u8)
     }
@@ -285,7 +211,6 @@ impl ComponentSet {
     }
 
     /// Whether the set contains a component.
-    #[must_use]
     pub fn has(self, component: Component) -> bool {
         self.0 & 1 << component as u8 != 0
     }

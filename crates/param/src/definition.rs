@@ -5,14 +5,13 @@ use crate::nearest::{nearest, nearest_within};
 use crate::parse::{ParamError, SWITCH_WORDS, Unit, number};
 use crate::registry::TABLE;
 
-/// The group of people that a parameter is for.
+/// The people for whom a parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Users: the parameter changes the abilities or permissions of a program.
     User,
     /// People who tune a machine: the parameter changes only speed or memory.
     Tune,
-    /// Developers of OxMPI.
     Develop,
 }
 
@@ -41,7 +40,6 @@ impl ChangeRule {
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
     pub name: &'static str,
-    /// Other accepted names.
     pub aliases: &'static [&'static str],
     pub unit: Unit,
     /// The default of a number; a text has its default in `unit`.
@@ -128,7 +126,6 @@ impl Param {
         Ok(Value::Text(found.join(",").into()))
     }
 
-    /// The error for the value `text`, of which `word` is wrong.
     fn wrong(&self, text: &str, word: &str) -> ParamError {
         let nearest = match self.unit {
             Unit::Choice(words) | Unit::Set { words, .. } => {

@@ -63,7 +63,6 @@ pub fn lines(bytes: &[u8]) -> impl Iterator<Item = FileEntry<'_>> {
     texts(bytes).map(|(number, line)| (number, line.and_then(assignment)))
 }
 
-/// The same lines as texts.
 pub(crate) fn texts(bytes: &[u8]) -> impl Iterator<Item = (usize, Result<&str, Wrong>)> {
     (1..).zip(bytes.split(|&b| b == b'\n')).filter_map(|(number, line)| {
         let text = match std::str::from_utf8(line) {
@@ -131,10 +130,7 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     read_at_most(File::open(path)?, MAX_BYTES).map(Some)
 }
 
-/// Reads a file or a pipe to its end.
-///
-/// # Errors
-/// It cannot be read, or has more than `most` bytes.
+/// Reads a file or a pipe to its end. Fails if it has more than `most` bytes.
 pub fn read_at_most(from: impl io::Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most + 1).read_to_end(&mut bytes)?;
@@ -145,10 +141,7 @@ pub fn read_at_most(from: impl io::Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a file of hosts or programs, which may be a pipe, as text.
-///
-/// # Errors
-/// It cannot be read, has more than [`MAX_TEXT_BYTES`], or is not UTF-8.
+/// Reads a file of hosts or programs, or a pipe: UTF-8, at most [`MAX_TEXT_BYTES`].
 pub fn read_text(path: &Path) -> io::Result<String> {
     let bytes = read_at_most(File::open(path)?, MAX_TEXT_BYTES)?;
     String::from_utf8(bytes)

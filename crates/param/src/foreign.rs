@@ -22,6 +22,7 @@ pub(crate) fn is_of_guide(name: &str) -> bool {
 }
 
 /// A name, or the beginning of names up to a `_`, with the alternative. The first match counts.
+#[rustfmt::skip] // a table
 const FAMILIES: &[(&str, &str)] = &[
     (
         "coll_",
@@ -34,37 +35,17 @@ const FAMILIES: &[(&str, &str)] = &[
                  cr_self_user_checkpoint, cr_self_user_restart and cr_self_user_continue",
     ),
     ("btl_base_verbose", "'oxmpi info --select' says which transport is used and why"),
-    (
-        "btl_tcp",
-        "it is Open MPI's; the sockets of OxMPI have rpi_tcp_short, rpi_tcp_sockbuf, btl_tcp_if_include and \
-                 btl_tcp_if_exclude",
-    ),
+    ("btl_tcp",
+     "it is Open MPI's; the sockets of OxMPI have rpi_tcp_short, rpi_tcp_sockbuf, btl_tcp_if_include and btl_tcp_if_exclude"),
     ("btl", TRANSPORT),
     ("pml", TRANSPORT),
-    (
-        "mtl",
-        "it is Open MPI's; '--mca mtl ofi' is here, with parameters that start with 'mtl_ofi_'",
-    ),
-    (
-        "smsc",
-        "it is Open MPI's; 'single_copy' says whether processes copy from each other's memory",
-    ),
-    (
-        "mpi_yield_when_idle",
-        "it is Open MPI's; waiting ranks yield by themselves: see wait_spin_us and wait_yield_us",
-    ),
-    (
-        "mpi_show_mca_params",
-        "it is Open MPI's; 'oxmpi info --params' shows all values and where they come from",
-    ),
-    (
-        "mpi_leave_pinned",
-        "it is Open MPI's; transports that register memory keep it by themselves, so leave it out",
-    ),
-    (
-        "mca_base_param_files",
-        "it is Open MPI's; OXMPI_PARAM_FILES=FILE:FILE in the environment names files",
-    ),
+    ("mtl", "it is Open MPI's; '--mca mtl ofi' is here, with parameters that start with 'mtl_ofi_'"),
+    ("smsc", "it is Open MPI's; 'single_copy' says whether processes copy from each other's memory"),
+    ("mpi_yield_when_idle",
+     "it is Open MPI's; waiting ranks yield by themselves: see wait_spin_us and wait_yield_us"),
+    ("mpi_show_mca_params", "it is Open MPI's; 'oxmpi info --params' shows all values and where they come from"),
+    ("mpi_leave_pinned", "it is Open MPI's; transports that register memory keep it by themselves, so leave it out"),
+    ("mca_base_param_files", "it is Open MPI's; OXMPI_PARAM_FILES=FILE:FILE in the environment names files"),
     ("hwloc_base_binding_policy", BINDING),
     ("hwloc_default_binding_policy", BINDING),
     ("rmaps", "it is Open MPI's; any number of ranks may be started, '--bind-to' binds them"),

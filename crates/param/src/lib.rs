@@ -110,11 +110,8 @@ pub(crate) fn decode_source(encoded: &str, name: &str, value: &str) -> Option<So
 
 impl Params {
     /// Reads the parameters of this process from its environment and the files. `prefix` is the
-    /// directory of the installation.
-    ///
-    /// # Errors
-    /// An unknown name in a variable `OXMPI_MCA_x` or a file, a value that its parameter does not
-    /// accept, an unreadable file.
+    /// directory of the installation. Errors: an unknown name in a variable `OXMPI_MCA_x` or a
+    /// file, a value that its parameter does not accept, an unreadable file.
     pub fn from_env(prefix: Option<&Path>) -> Result<Params, ParamError> {
         Found::gather(std::env::vars_os(), prefix).into_result()
     }

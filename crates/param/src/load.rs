@@ -32,11 +32,11 @@ const MOST_ERRORS: usize = 10;
 /// The collected values, and all problems.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// After an error: with the value of the next weaker source.
+    /// A parameter with an error has the value of the next weaker source.
     pub params: Params,
     /// In the order of reading.
     pub errors: Vec<ParamError>,
-    /// Default files that cannot be read, as another user's home directory in a container.
+    /// Default files that cannot be read, such as those in another user's home directory.
     pub unread: Vec<ParamError>,
     /// Skipped variables of Open MPI, sorted.
     pub ignored: Vec<Ignored>,
@@ -122,7 +122,6 @@ impl Found {
         absence.is_some()
     }
 
-    /// Takes a value from a file. `at` makes the source for a column.
     pub(crate) fn assign(&mut self, one: &Assignment<'_>, at: &dyn Fn(usize) -> Source) {
         let (name, value) = one.columns;
         match self.params.set(&one.name, &one.value) {
@@ -205,7 +204,6 @@ impl Variables {
         sorted
     }
 
-    /// The files to read, weakest first.
     fn files(&self, prefix: Option<&Path>) -> Vec<(PathBuf, MakeSource)> {
         if let Some(named) = &self.files {
             if named.is_empty() || named == "none" {

@@ -15,20 +15,16 @@ use std::sync::LazyLock;
 
 /// The properties of a transport.
 pub struct Module {
-    /// The word for it in the parameter `rpi`.
     pub name: &'static str,
     /// Its position in lists, which decides between equal priorities.
     pub place: u32,
-    /// A sentence for the help of the parameter `rpi`.
     pub help: &'static str,
-    /// Its parameters, in the order of listings.
     pub params: &'static [&'static Param],
     /// The parameter with its priority. `None`: it is used only if requested by name.
     pub priority: Option<&'static Param>,
     /// The parameter with its priority among the transports for the network between hosts, if that
     /// is another parameter.
     pub far_priority: Option<&'static Param>,
-    /// Its relation to Open MPI's parameter `btl`.
     pub btl: Btl,
     /// Its names in Open MPI's parameter `mtl`, if its network matches messages.
     pub mtl: &'static [&'static str],
@@ -37,18 +33,17 @@ pub struct Module {
     pub highest: ThreadLevel,
     /// Whether its messages can be drained and its connections reopened, for a checkpoint.
     pub checkpoints: bool,
-    /// The switch that enables this, if it has a cost.
+    /// The switch that enables `checkpoints`, if they have a cost.
     pub checkpoint_switch: Option<&'static Param>,
-    /// Whether an image of a rank needs this as well, as no image can contain the connections.
+    /// Whether images of ranks need drained messages too, as no image can contain the connections.
     pub rests_for_images: bool,
     /// Whether CRIU can make images of a whole job on one host that uses this transport.
     pub images: bool,
-    /// The resources that the launcher makes for it.
     pub needs: Supplies,
     pub between: BetweenNodes,
     /// Whether the processes of a node use shared memory for collectives with this transport.
     pub sections: bool,
-    /// The parameters of its sockets, if each process has sockets to its peers.
+    /// Set if each process has sockets to its peers.
     pub sockets: Option<SocketParams>,
     /// Whether its network carries messages unencrypted, regardless of `mpi_encrypt`.
     pub is_unencrypted: bool,
@@ -56,7 +51,6 @@ pub struct Module {
     pub unavailable: fn(&Job) -> Option<String>,
     /// The reason why this machine cannot use it with these parameters.
     pub not_found: fn(&Params) -> Option<String>,
-    /// The constructor, of type `oxmpi_fabric::Constructor`.
     pub constructor: &'static (dyn Any + Send + Sync),
 }
 
@@ -68,7 +62,6 @@ pub enum Supplies {
     Listeners,
     /// On each node a daemon, and for each process a socket to this daemon, and an alarm.
     Daemons,
-    /// On each node a segment with postboxes, with the sizes of these parameters.
     Postboxes(PostboxParams),
 }
 
@@ -88,10 +81,8 @@ pub struct PostboxParams {
 /// The sizes of a segment with postboxes, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PostboxSizes {
-    /// The data of a postbox.
     pub short: u64,
     pub pool: u64,
-    /// The longest piece of a message in the pool.
     pub piece: u64,
 }
 
@@ -120,20 +111,18 @@ impl PostboxParams {
 /// The parameters of sockets between processes.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketParams {
-    /// The eager limit in bytes.
     pub short: &'static Param,
     /// The kernel's buffer of a socket in bytes; -1: by the eager limit.
     pub buffers: &'static Param,
 }
 
-/// The route of messages to other nodes.
+/// The transport of messages to other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BetweenNodes {
-    /// This transport, which also serves transports that do not leave the node.
+    /// This transport; it also serves transports that do not leave the node.
     Carries,
-    /// This transport.
     Itself,
-    /// A transport that [carries](BetweenNodes::Carries) them.
+    /// A transport that [carries](BetweenNodes::Carries) messages between nodes.
     Another,
 }
 
@@ -145,7 +134,7 @@ pub struct Btl {
     pub left: BtlRule,
 }
 
-/// When a list of Open MPI's transports that keeps the names of a transport keeps the transport.
+/// The condition on which a list in `btl` with the names of a transport selects the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BtlRule {
     /// Always: the names mean only this transport.
@@ -206,7 +195,8 @@ impl Module {
         self.checkpoints && self.checkpoint_switch.is_none_or(|switch| params.is_on(switch))
     }
 
-    /// Whether such a job shares memory for collectives, which is in no image of one process.
+    /// Whether a job with these parameters shares memory for collectives. A drainable job does not,
+    /// as an image of one process cannot contain such memory.
     pub fn shares_sections(&self, params: &Params) -> bool {
         self.sections && !self.can_rest(params)
     }
@@ -275,7 +265,7 @@ impl Module {
     }
 
     pub(crate) fn priority(&self, params: &Params) -> u32 {
-        // The limits of the parameter make it fit.
+        // The limits of the parameter fit into 32 bits.
         self.priority.map_or(0, |param| params.number(param) as u32)
     }
 
@@ -299,7 +289,6 @@ impl fmt::Debug for Module {
     }
 }
 
-/// The modules that the program was linked with.
 #[cfg(not(test))]
 fn linked() -> impl Iterator<Item = &'static Module> {
     MODULES.iter()

@@ -37,20 +37,12 @@ pub enum ParamError {
     #[error("there is no parameter '{name}'{}; 'oxmpi info --params' lists them all", hint(*nearest, *instead))]
     Unknown {
         name: String,
-        /// The parameter that was probably meant.
         nearest: Option<&'static str>,
         /// The alternative, for a name of another MPI library.
         instead: Option<&'static str>,
     },
     #[error("parameter '{name}': '{value}' is not {wanted}{}", hint(*nearest, None))]
-    Value {
-        name: &'static str,
-        value: String,
-        /// The accepted values, in words.
-        wanted: String,
-        /// The word that was probably meant.
-        nearest: Option<&'static str>,
-    },
+    Value { name: &'static str, value: String, wanted: String, nearest: Option<&'static str> },
     #[error(transparent)]
     Line(#[from] LineError),
     #[error("parameter file {}: {error}", path.display())]
@@ -69,7 +61,6 @@ fn hint(nearest: Option<&str>, instead: Option<&str>) -> String {
     }
 }
 
-/// Reads `text` as a number in `unit`.
 pub(crate) fn number(text: &str, unit: Unit) -> Option<i64> {
     let text = text.trim();
     let place =

@@ -58,7 +58,6 @@ pub fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, Result<Vec<ProfileEnt
     })
 }
 
-/// Reads a line of options.
 fn options(line: &str) -> Result<Vec<ProfileEntry<'_>>, Wrong> {
     let mut words = words(line)?.into_iter();
     let mut entries = Vec::new();
@@ -195,7 +194,6 @@ impl Found {
     }
 }
 
-/// Removes the leading `./` of the search path.
 fn clean(path: PathBuf) -> PathBuf {
     path.strip_prefix(".").map(Path::to_owned).unwrap_or(path)
 }

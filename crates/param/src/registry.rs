@@ -17,7 +17,6 @@ pub struct Params {
     set: Vec<SetParam>,
 }
 
-/// A parameter that some source has set.
 #[derive(Clone, Debug)]
 struct SetParam {
     param: &'static Param,
@@ -130,7 +129,6 @@ impl Params {
         }
     }
 
-    /// The index of a parameter in `set`, or the index for its insertion.
     fn place(&self, param: &Param) -> Result<usize, usize> {
         self.set.binary_search_by_key(&param.name, |set| set.param.name)
     }
@@ -167,11 +165,8 @@ impl Params {
         ["blcr", "self"].into_iter().filter(|name| named.contains(name)).collect()
     }
 
-    /// The program's functions that save its state, restore it and continue, each with the
-    /// parameter that names it.
-    ///
-    /// # Errors
-    /// A text for users if a function has no name.
+    /// The program's functions that save its state, restore it and continue, each with its
+    /// parameter. The error is a text for users: a function has no name.
     pub fn cr_self_functions(&self) -> Result<[(String, &'static str); 3], String> {
         let prefix = self.cr_self_user_prefix();
         let name = |own: &str, parameter: &'static str, end: &str| match (own, prefix) {
@@ -285,280 +280,243 @@ macro_rules! parameters {
 
         impl Params { $( parameters!(@getter $name, $get, { $($row)* }); )* }
     };
-    (@param $name:ident, $get:ident, {
-        unit: $unit:expr, default: $default:expr, limits: $min:literal ..= $max:expr, power_of_two: $pow:literal,
-        aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
-    }) => {
-        Param {
-            name: stringify!($name), aliases: &$aliases, unit: $unit, default: $default, min: $min, max: $max,
-            power_of_two: $pow, level: Level::$level, change: parameters!(@change $($change)?), help: $help,
-        }
-    };
     (@param $name:ident, switch, {
-        default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
+        default: $default:literal, $(aliases: $aliases:expr,)? level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
     }) => {
         Param {
-            name: stringify!($name), aliases: &$aliases, unit: Unit::Switch, default: $default as i64, min: 0, max: 1,
-            power_of_two: false, level: Level::$level, change: parameters!(@change $($change)?), help: $help,
+            aliases: parameters!(@aliases $($aliases)?), level: Level::$level, change: parameters!(@change $($change)?),
+            ..Param::switch(stringify!($name), $default, $help)
         }
     };
     (@param $name:ident, text, {
-        default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
+        default: $default:literal, $(aliases: $aliases:expr,)? level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
     }) => {
         Param {
-            name: stringify!($name), aliases: &$aliases, unit: Unit::Text { default: $default },
+            name: stringify!($name), aliases: parameters!(@aliases $($aliases)?), unit: Unit::Text { default: $default },
             default: 0, min: 0, max: 0, power_of_two: false, level: Level::$level, change: parameters!(@change $($change)?),
             help: $help,
         }
     };
+    (@param $name:ident, $get:ident, {
+        unit: $unit:expr, default: $default:expr, limits: $min:literal ..= $max:expr, $(power_of_two: $pow:literal,)?
+        $(aliases: $aliases:expr,)? level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
+    }) => {
+        Param {
+            name: stringify!($name), aliases: parameters!(@aliases $($aliases)?), unit: $unit, default: $default,
+            min: $min, max: $max, power_of_two: false $(|| $pow)?, level: Level::$level,
+            change: parameters!(@change $($change)?), help: $help,
+        }
+    };
+    (@aliases) => { &[] };
+    (@aliases $aliases:expr) => { &$aliases };
     (@change) => { ChangeRule::Never };
     (@change $change:ident) => { ChangeRule::$change };
     (@getter $name:ident, by_hand, $row:tt) => {};
-    (@getter $name:ident, switch, {
-        default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)?
-        help: $help:expr $(,)?
+    (@getter $name:ident, $get:ident, {
+        $(unit: $unit:expr,)? default: $default:expr, $(limits: $min:literal ..= $max:expr,)? $(power_of_two: $pow:literal,)?
+        $(aliases: $aliases:expr,)? level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
     }) => {
         #[doc = $help]
         #[inline]
-        pub fn $name(&self) -> bool {
-            self.number_of(Id::$name) != 0
+        pub fn $name(&self) -> parameters!(@type $get) {
+            parameters!(@read self, $name, $get)
         }
     };
-    (@getter $name:ident, text, {
-        default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)?
-        help: $help:expr $(,)?
-    }) => {
-        #[doc = $help]
-        #[inline]
-        pub fn $name(&self) -> &str {
-            self.text_of(Id::$name)
-        }
-    };
-    (@getter $name:ident, $type:ident, {
-        unit: $unit:expr, default: $default:expr, limits: $min:literal ..= $max:expr, power_of_two: $pow:literal,
-        aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
-    }) => {
-        #[doc = $help]
-        #[inline]
-        pub fn $name(&self) -> $type {
-            self.number_of(Id::$name) as $type
-        }
-    };
+    (@type switch) => { bool };
+    (@type text) => { &str };
+    (@type $type:ident) => { $type };
+    (@read $self:ident, $name:ident, switch) => { $self.number_of(Id::$name) != 0 };
+    (@read $self:ident, $name:ident, text) => { $self.text_of(Id::$name) };
+    (@read $self:ident, $name:ident, $type:ident) => { $self.number_of(Id::$name) as $type };
 }
 
 parameters! {
     mpi_abort_on_non_zero_status: switch {
         default: true, aliases: ["orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"], level: User,
-        help: "Whether a rank that exits with a code other than 0 before MPI_Init, or after MPI_Finalize while others have not called \
-               that, ends the job (1), or the others go on (0) and mpirun exits with that code when all have ended.",
+        help: "Whether a rank ends the job (1) if it exits with a code other than 0 before MPI_Init, or after MPI_Finalize \
+               while other ranks have not called MPI_Finalize. With 0 the other ranks go on, and mpirun exits with that code \
+               when all have ended.",
     }
     mpi_agent_silence_s: u64 {
-        unit: Unit::Count, default: 60, limits: 1..=2147483647, power_of_two: false,
-        aliases: [], level: User,
-        help: "Seconds after which mpirun takes the agent of another host for lost, and with it the ranks there, if nothing has come \
-               from it while they run. An agent reports four times in this time, and at least \
-               every 15 seconds. It ends its \
-               ranks when the host of mpirun has not answered for so long, as its kernel does also for a stopped mpirun; and so does \
-               a daemon with what 'oxmpi exec' has started.",
+        unit: Unit::Count, default: 60, limits: 1..=2147483647, level: User,
+        help: "Seconds without a message from the agent of another host after which mpirun gives up the agent and the ranks \
+               there. An agent reports four times in this time, and at least every 15 seconds. The agent ends its ranks when \
+               the host of mpirun has not answered for this time; the kernel of that host answers for a stopped mpirun too. A \
+               daemon ends the programs of 'oxmpi exec' in the same manner.",
     }
     mpi_encrypt: by_hand {
-        unit: Unit::Choice(&["0", "1", "auto"]), default: 2, limits: 0..=2, power_of_two: false,
-        aliases: [], level: User,
+        unit: Unit::Choice(&["0", "1", "auto"]), default: 2, limits: 0..=2, level: User,
         help: "Whether messages over sockets are encrypted, between ranks and between the daemons of rpi lamd. auto: those \
-               between hosts, not those within one (where both ends have the same address, or \
-               addresses of the loopback). 1: all. 0: none: a third party in the network can then \
-               read and change them. A connection is encrypted if one of its two ranks requires \
-               that. What \
-               crosses a network over ib, ofi, gm or portals4 is never encrypted, and 1 refuses these.",
+               between hosts, and not those within one (where both ends have the same address, or addresses of the loopback). \
+               1: all. 0: none, so that a third party in the network can read and change them. A connection is encrypted if \
+               one of its two ranks requires that. Messages over ib, ofi, gm or portals4 are never encrypted, and 1 refuses \
+               these transports.",
     }
     mpi_ft_enable: switch {
         default: false, aliases: ["ft_enable"], level: User,
-        help: "Whether a job goes on (1) when one of its ranks dies after MPI_Init, or is ended (0). The others get \
-               MPIX_ERR_PROC_FAILED and go on by the functions of mpi-ext.h; 'mpirun --with-ft ulfm' sets it.",
+        help: "Whether a job goes on (1) or is ended (0) when one of its ranks dies after MPI_Init. With 1 the other ranks get \
+               MPIX_ERR_PROC_FAILED and can use the functions of mpi-ext.h; 'mpirun --with-ft ulfm' sets it.",
     }
     mpi_hostmap: text {
-        default: "", aliases: [], level: User,
-        help: "A file that says which address a host tells its peers in jobs over sockets, in lines 'HOST ADDRESS'. Empty: \
-               PREFIX/etc/oxmpi-hostmap.conf, if there is one; 'none': no file.",
+        default: "", level: User,
+        help: "A file with lines 'HOST ADDRESS': the address that a host sends its peers in jobs over sockets. Empty: \
+               PREFIX/etc/oxmpi-hostmap.conf, if it exists; 'none': no file.",
     }
     accelerator: by_hand {
-        unit: Unit::Choice(&["auto", "cuda", "null", "off"]), default: 0, limits: 0..=3, power_of_two: false,
-        aliases: [], level: User,
-        help: "How buffers in the memory of an accelerator are treated. auto: they are copied \
-               through memory of the host by the CUDA driver, \
-               once the program has loaded it. cuda: MPI_Init loads it, and fails if it cannot. \
-               null: they are MPI_ERR_BUFFER. off: no address is checked, as on a machine without \
-               a device; such a buffer then ends the program with a signal.",
+        unit: Unit::Choice(&["auto", "cuda", "null", "off"]), default: 0, limits: 0..=3, level: User,
+        help: "How buffers in the memory of an accelerator are treated. auto: the CUDA driver copies them through memory of \
+               the host, once the program has loaded the driver. cuda: the same, and MPI_Init loads the driver, or fails. \
+               null: such a buffer is MPI_ERR_BUFFER. off: no address is checked, as on a machine without a device; such a \
+               buffer then ends the program with a signal.",
     }
     accelerator_cuda_library: text {
-        default: "libcuda.so.1", aliases: [], level: User,
-        help: "The file of the CUDA driver, as the loader of programs takes it: a name that it searches for, or a path. With another one than \
-               the default it is used also where the kernel has no driver of NVIDIA's.",
+        default: "libcuda.so.1", level: User,
+        help: "The file of the CUDA driver, as the loader of programs takes it: a name that it searches for, or a path. A file \
+               other than the default is used even if the kernel has no driver of NVIDIA's.",
     }
     mpi_initial_errhandler: by_hand {
-        unit: Unit::Choice(&["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"]),
-        default: 0, limits: 0..=2, power_of_two: false,
+        unit: Unit::Choice(&["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"]), default: 0, limits: 0..=2,
         aliases: ["initial_errhandler"], level: User,
         help: "The error handler of MPI_COMM_WORLD and MPI_COMM_SELF until the program sets another one, and of \
                errors before MPI_Init and after MPI_Finalize.",
     }
     mpi_show_select: switch {
-        default: false, aliases: [], level: User,
+        default: false, level: User,
         help: "With 1, rank 0 prints when it starts which modules are selected and why ('oxmpi \
                info --select' prints the same without a job).",
     }
     mpi_sigusr1: by_hand {
-        unit: Unit::Choice(&["report", "forward", "both"]), default: 0, limits: 0..=2, power_of_two: false,
-        aliases: [], level: User,
+        unit: Unit::Choice(&["report", "forward", "both"]), default: 0, limits: 0..=2, level: User,
         help: "What mpirun does when it gets SIGUSR1: print what each rank does and for which ranks it waits (report), pass the signal \
                on to the ranks (forward), or both. SIGUSR2 is always passed on.",
     }
     mpi_watchdog: u64 {
-        unit: Unit::Count, default: 0, limits: 0..=2147483647, power_of_two: false,
-        aliases: ["watchdog"], level: User,
-        help: "Seconds after which a wait in MPI in which nothing has come has mpirun print which rank waits for which other and on what, once \
-               for each such hang; 'mpirun --watchdog SECONDS' sets it. 0: never.",
+        unit: Unit::Count, default: 0, limits: 0..=2147483647, aliases: ["watchdog"], level: User,
+        help: "Seconds after which mpirun reports a wait in MPI during which no message has arrived: which rank waits for \
+               which other, and on what. Each such hang is reported once; 'mpirun --watchdog SECONDS' sets it. 0: never.",
     }
     mpi_watch_ended: u64 {
-        unit: Unit::Count, default: 10, limits: 0..=2147483647, power_of_two: false,
-        aliases: [], level: User,
-        help: "Seconds after which mpirun prints which rank waits for which other and on what, once, if a rank of one thread waits for one of the same \
-               host that has ended. 0: never.",
+        unit: Unit::Count, default: 10, limits: 0..=2147483647, level: User,
+        help: "Seconds after which mpirun reports once which rank waits for which other, and on what, if a rank of one thread \
+               waits for a rank of the same host that has ended. 0: never.",
     }
     mpi_watchdog_abort: switch {
-        default: false, aliases: [], level: User,
-        help: "Whether the job is ended (1), with exit code 124, when mpi_watchdog or mpi_watch_ended has reported, or goes \
-               on (0).",
+        default: false, level: User,
+        help: "Whether a report of mpi_watchdog or mpi_watch_ended ends the job with exit code 124 (1), or the job goes on (0).",
     }
     mpi_param_check: switch {
-        default: true, aliases: [], level: Tune,
-        help: "Whether the arguments of calls are checked (1) or, where a check costs, trusted (0). With 0 a null buffer, \
-               a datatype that was not committed and MPI_IN_PLACE in the wrong place go unnoticed, and a handle \
-               that is no request is met only after those before it in its array. Handles are always checked.",
+        default: true, level: Tune,
+        help: "Whether the arguments of calls are checked (1) or, where a check costs time, trusted (0). With 0 a null buffer, \
+               a datatype that was not committed and MPI_IN_PLACE in the wrong place go unnoticed, and a handle that is no \
+               request is found only after the requests before it in its array were handled. Handles are always checked.",
     }
     mpi_strict: switch {
-        default: false, aliases: [], level: User,
-        help: "Whether operations are refused (1) that the standard does not define, but other MPI libraries carry out, and so does \
-               OxMPI (0): those of C's integers on MPI_CHAR in reductions and accumulates, MPI_Compare_and_swap of it, and logical \
-               operations on MPI_AINT, MPI_OFFSET and MPI_COUNT. Whether an error of a call on no object goes to the error handler of \
-               MPI_COMM_SELF in any case (1), or to that of MPI_COMM_WORLD as long as the program has not set the former (0). And \
-               whether a buffered send takes MPI_BSEND_OVERHEAD (512) bytes of its buffer beside its data (1), or 96 (0), which is \
-               enough for programs that were written for another library.",
+        default: false, level: User,
+        help: "Whether the rules of the standard hold (1), or OxMPI does as other MPI libraries (0), in three cases. With 1, \
+               operations that the standard does not define are refused: those of C's integers on MPI_CHAR in reductions, \
+               accumulates and MPI_Compare_and_swap, and logical operations on MPI_AINT, MPI_OFFSET and MPI_COUNT. With 1, an \
+               error of a call on no object always goes to the error handler of MPI_COMM_SELF; with 0 it goes to that of \
+               MPI_COMM_WORLD until the program sets the handler of MPI_COMM_SELF. A buffered send takes MPI_BSEND_OVERHEAD \
+               (512) bytes of its buffer beside its data with 1, and 96 with 0, which is enough for programs that were written \
+               for another library.",
     }
     mpi_allow_singletons: switch {
         default: false, aliases: ["allow_singletons"], level: User,
-        help: "Whether a process that another launcher (srun, Hydra's mpiexec, Open MPI's mpirun) has started as one of several may \
-               be a job of one rank (1), or MPI_Init fails there (0). With 1 nothing is said either where variables of such a \
-               launcher speak of several tasks.",
+        help: "Whether a process that another launcher (srun, Hydra's mpiexec, Open MPI's mpirun) has started as one of \
+               several may be a job of one rank (1), or its MPI_Init fails (0). With 1 there is also no warning where only \
+               variables of such a launcher indicate several tasks.",
     }
     mpi_virtual_nodes: u32 {
-        unit: Unit::Count, default: 1, limits: 1..=65536, power_of_two: false,
-        aliases: ["virtual_nodes"], level: Tune,
-        help: "Over how many nodes mpirun pretends to spread the ranks of one machine, in even blocks. Ranks of one such node \
-               share memory (if rpi is shm), the others use sockets, and MPI_Comm_split_type and the collectives treat \
-               them as different nodes. To try on one machine what a program does on several; processes that it spawns are on the \
-               first.",
+        unit: Unit::Count, default: 1, limits: 1..=65536, aliases: ["virtual_nodes"], level: Tune,
+        help: "The number of virtual nodes over which mpirun spreads the ranks of one machine, in even blocks. Ranks of one \
+               virtual node share memory (if rpi is shm), and others use sockets; MPI_Comm_split_type and the collectives \
+               treat the nodes as different ones. So a program for several nodes can be tried on one machine. Processes that \
+               it spawns are on the first node.",
     }
     shm_eager_limit_bytes: usize {
-        unit: Unit::Bytes, default: 262144, limits: 0..=524288, power_of_two: false,
-        aliases: [], level: Tune, change: Always,
-        help: "The longest message in shared memory whose standard send does not wait for its receiver. Longer ones do (rendezvous). \
-               Shorter ones lie in the ring or the pool, or with their sender, who keeps a copy if it would have to wait \
-               ('oxmpi explain copy').",
+        unit: Unit::Bytes, default: 262144, limits: 0..=524288, level: Tune, change: Always,
+        help: "The longest message in shared memory whose standard send does not wait for its receiver; longer ones do \
+               (rendezvous). The data of shorter ones are in the ring, in the pool, or still at their sender, which makes a \
+               copy before it would wait ('oxmpi explain copy').",
     }
     shm_pool_bytes: usize {
-        unit: Unit::Bytes, default: 4194304, limits: 0..=1073741824, power_of_two: true,
-        aliases: [], level: Tune,
-        help: "Bytes of a rank's pool, through which its longer messages go to all other ranks; 0: none. The \
-               best size is beyond the private caches of a core. With more ranks than cores a quarter of it is used.",
+        unit: Unit::Bytes, default: 4194304, limits: 0..=1073741824, power_of_two: true, level: Tune,
+        help: "Bytes of a rank's pool, through which its longer messages go to all other ranks; 0: none. A pool that is larger \
+               than the private caches of a core is fastest. With more ranks than cores a quarter of it is used.",
     }
     shm_pool_from_bytes: usize {
-        unit: Unit::Bytes, default: 1024, limits: 57..=1073741824, power_of_two: false,
-        aliases: [], level: Tune, change: Always,
-        help: "The shortest message that goes through the sender's pool; shorter ones use the data ring. To a rank that has not yet \
-               granted a ring all go through the pool that are longer than 440 bytes.",
+        unit: Unit::Bytes, default: 1024, limits: 57..=1073741824, level: Tune, change: Always,
+        help: "The shortest message that goes through the sender's pool; shorter ones use the data ring. As long as a rank has \
+               granted no ring, all messages to it of more than 440 bytes go through the pool.",
     }
     shm_copy_costs: text {
-        default: "", aliases: [], level: Tune,
-        help: "The file with what copies cost on this machine, as 'oxmpi doctor --measure' writes it and 'oxmpi explain copy' shows it. \
-               Empty: ~/.oxmpi/copy-costs.conf, if there is one; 'none': no file, but what is built in for the processor. A file of \
-               another processor or another release of the kernel is not used.",
+        default: "", level: Tune,
+        help: "The file with the copy costs of this machine, which 'oxmpi doctor --measure' writes and 'oxmpi explain copy' \
+               shows. Empty: ~/.oxmpi/copy-costs.conf, if it exists; 'none': no file, but the built-in costs of the processor. \
+               A file of another processor or another release of the kernel is not used.",
     }
     shm_heap_bytes: u64 {
-        unit: Unit::Bytes, default: 1073741824, limits: 0..=1099511627776, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "How many bytes of MPI_Alloc_mem a rank has in its segment, where receivers copy long messages \
-               straight from; 0: none. They take memory only as they are used. What finds no room there is \
-               ordinary memory.",
+        unit: Unit::Bytes, default: 1073741824, limits: 0..=1099511627776, level: Tune,
+        help: "Bytes of a rank's segment for MPI_Alloc_mem, from which receivers copy long messages directly; 0: none. Only \
+               used bytes take memory. When these bytes are used up, MPI_Alloc_mem returns ordinary memory.",
     }
     shm_ring_slots: usize {
-        unit: Unit::Count, default: 128, limits: 4..=65536, power_of_two: true,
-        aliases: [], level: Tune,
-        help: "Slots of 64 bytes in the ring between two ranks: how many small messages may be on their way.",
+        unit: Unit::Count, default: 128, limits: 4..=65536, power_of_two: true, level: Tune,
+        help: "Slots of 64 bytes in the ring between two ranks: the most small messages that can be under way.",
     }
     shm_ring_data_bytes: usize {
-        unit: Unit::Bytes, default: 65536, limits: 32768..=16777216, power_of_two: true,
-        aliases: [], level: Tune,
-        help: "Bytes of the data ring between two ranks. It carries messages of 57 bytes and more that do not go through \
-               the sender's pool (shm_pool_from_bytes), or find no room there.",
+        unit: Unit::Bytes, default: 65536, limits: 32768..=16777216, power_of_two: true, level: Tune,
+        help: "Bytes of the data ring between two ranks. It carries messages of 57 bytes and more that are too short for the \
+               sender's pool (shm_pool_from_bytes), or for which the pool has no room.",
     }
     shm_max_rings: usize {
-        unit: Unit::Count, default: 16, limits: 0..=1024, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "Rings a rank grants to its peers at most. The others send through its inbox, which is slower. \
-               The memory of a rank grows with it, and the time of a poll for messages.",
+        unit: Unit::Count, default: 16, limits: 0..=1024, level: Tune,
+        help: "The most rings that a rank grants to its peers. Other peers send through its inbox, which is slower. With more \
+               rings a rank needs more memory, and a poll for messages more time.",
     }
     shm_ring_after: u32 {
-        unit: Unit::Count, default: 2, limits: 0..=1000000, power_of_two: false,
-        aliases: [], level: Tune, change: Always,
+        unit: Unit::Count, default: 2, limits: 0..=1000000, level: Tune, change: Always,
         help: "Messages that a peer sends through the inbox before it is granted a ring of its own.",
     }
     shm_inbox_cells: usize {
-        unit: Unit::Count, default: 64, limits: 4..=65536, power_of_two: true,
-        aliases: [], level: Tune,
+        unit: Unit::Count, default: 64, limits: 4..=65536, power_of_two: true, level: Tune,
         help: "Cells in a rank's inbox, which all peers without a ring of their own share.",
     }
     single_copy: by_hand {
-        unit: Unit::Choice(&["auto", "off", "on"]), default: 0, limits: 0..=2, power_of_two: false,
-        aliases: ["shm_single_copy"], level: User, change: Always,
-        help: "Whether receivers copy messages straight from their senders' memory (process_vm_readv). 'auto': where that is faster than \
-               two copies through shared memory, by what is known of the processor ('oxmpi explain copy'). 'on': all messages from \
-               shm_pool_from_bytes on. Where it is forbidden, which each pair of ranks tries, shared memory is used.",
+        unit: Unit::Choice(&["auto", "off", "on"]), default: 0, limits: 0..=2, aliases: ["shm_single_copy"], level: User,
+        change: Always,
+        help: "Whether receivers copy messages directly from the memory of their senders (process_vm_readv). 'auto': where the \
+               facts about the processor say that this is faster than two copies through shared memory ('oxmpi explain copy'). \
+               'on': all messages from shm_pool_from_bytes on. Each pair of ranks tries such a copy, and uses shared memory if \
+               it is forbidden.",
     }
     wait_spin_us: u64 {
-        unit: Unit::Micros, default: 20, limits: 0..=1000000, power_of_two: false,
-        aliases: [], level: Tune, change: Always,
-        help: "How long a waiting rank polls for messages without giving up its core, when there \
-               is a core for every rank.",
+        unit: Unit::Micros, default: 20, limits: 0..=1000000, level: Tune, change: Always,
+        help: "Microseconds for which a waiting rank polls for messages without yielding its core, if each rank has a core.",
     }
     wait_yield_us: u64 {
-        unit: Unit::Micros, default: 1000, limits: 0..=1000000, power_of_two: false,
-        aliases: [], level: Tune, change: Always,
-        help: "How long a waiting rank then polls and yields its core to others, before it \
-               sleeps, when there is a core for every rank.",
+        unit: Unit::Micros, default: 1000, limits: 0..=1000000, level: Tune, change: Always,
+        help: "Microseconds for which a waiting rank then polls and yields its core to others, before it sleeps, if each rank \
+               has a core.",
     }
     wait_slow_yield_us: u64 {
-        unit: Unit::Micros, default: 500, limits: 1..=1000000, power_of_two: false,
-        aliases: [], level: Tune, change: Always,
+        unit: Unit::Micros, default: 500, limits: 1..=1000000, level: Tune, change: Always,
         help: "A yield that takes longer than this means that another program computes on the core, \
                and waiting ranks then sleep at once for a while (wait_sleeping).",
     }
     wait_sleeping: u32 {
-        unit: Unit::Count, default: 1000, limits: 0..=1000000000, power_of_two: false,
-        aliases: [], level: Tune, change: Always,
-        help: "The most waits that sleep at once after a slow yield (wait_slow_yield_us): 32 the \
-               first time, and twice as many each time that another slow yield follows soon.",
+        unit: Unit::Count, default: 1000, limits: 0..=1000000000, level: Tune, change: Always,
+        help: "The most waits that sleep at once after a slow yield (wait_slow_yield_us). The first slow yield causes 32 such \
+               waits, and each further one that follows soon twice as many.",
     }
     wait_yields: u32 {
-        unit: Unit::Count, default: 32, limits: 0..=1000000, power_of_two: false,
-        aliases: [], level: Tune, change: Always,
-        help: "With more ranks than cores: how often a waiting rank yields its core to others \
-               before it sleeps.",
+        unit: Unit::Count, default: 32, limits: 0..=1000000, level: Tune, change: Always,
+        help: "The number of times that a waiting rank yields its core to others before it sleeps, with more ranks than cores.",
     }
     rpi: by_hand {
         // The words and their sentences come from the linked transports.
-        unit: Unit::Set { words: &[], alone: 0 }, default: 0, limits: 0..=0, power_of_two: false,
-        aliases: [], level: User,
+        unit: Unit::Set { words: &[], alone: 0 }, default: 0, limits: 0..=0,
+        level: User,
         help: "The transport of messages; of several, the usable one with the highest priority.",
     }
     btl_tcp_if_include: text {
@@ -572,59 +530,57 @@ parameters! {
     }
     plm_rsh_agent: text {
         default: "ssh", aliases: ["boot_rsh_agent", "pls_rsh_agent", "plm_ssh_agent"], level: User,
-        help: "The program by which mpirun starts its agent, and 'oxmpi boot' a daemon, on another host, with the options that come \
-               before the host; of several, separated by colons, the first that is there. 'ssh' \
-               gets the option to ask for nothing (BatchMode). \
-               The environment variable LAMRSH means the same where this is not set.",
+        help: "The program by which mpirun starts its agent, and 'oxmpi boot' a daemon, on another host, with its options \
+               before the host. Of several programs, separated by colons, the first that exists is used. 'ssh' gets the option \
+               not to prompt (BatchMode). If this is not set, the environment variable LAMRSH means the same.",
     }
     boot_session_suffix: text {
-        default: "", aliases: [], level: User,
-        help: "A word that tells universes of one user on one host apart ('oxmpi boot'): daemons and commands with different \
-               words know nothing of each other.",
+        default: "", level: User,
+        help: "A word that distinguishes universes of one user on one host ('oxmpi boot'): daemons and commands with different \
+               words do not see each other.",
     }
     cr: by_hand {
-        unit: Unit::Set { words: &["auto", "none", "blcr", "self"], alone: 2 }, default: 0, limits: 0..=3, power_of_two: false,
-        aliases: [], level: User,
-        help: "The module for checkpoints; of several, the first of blcr and self that can be used. 'blcr': images of the processes of a job, made by CRIU in BLCR's place ('oxmpi checkpoint', \
-               'oxmpi restart'); mpirun, and its agent on each other host, look for CRIU when they start, the thread level is MPI_THREAD_SERIALIZED at \
-               least, and of the transports crtcp is used unless another one is named. 'self': functions of the program that save and restore \
-               its state (cr_self_user_prefix), over any transport that images are made of. 'auto': blcr, if the transport is crtcp and the thread level is high enough; no job needs it for 'oxmpi \
-               checkpoint --tree'. 'none': none.",
+        unit: Unit::Set { words: &["auto", "none", "blcr", "self"], alone: 2 }, default: 0, limits: 0..=3, level: User,
+        help: "The module for checkpoints; of several, the first of blcr and self that can be used. 'blcr': images of the \
+               processes of a job, which CRIU makes in place of BLCR ('oxmpi checkpoint', 'oxmpi restart'). mpirun, and its \
+               agent on each other host, check for CRIU when they start; the thread level is MPI_THREAD_SERIALIZED at least; \
+               and the transport is crtcp unless another one is named. 'self': functions of the program that save and restore \
+               its state (cr_self_user_prefix), over any transport that images support. 'auto': blcr, if the transport is \
+               crtcp and the thread level is high enough. 'oxmpi checkpoint --tree' needs no module. 'none': none.",
     }
     cr_base_dir: text {
-        default: "", aliases: [], level: User,
-        help: "The directory for checkpoints ('oxmpi checkpoint'), made if it is not there. Empty: the home directory.",
+        default: "", level: User,
+        help: "The directory for checkpoints ('oxmpi checkpoint'), which is made if it does not exist. Empty: the home \
+               directory.",
     }
     cr_keep: u64 {
-        unit: Unit::Count, default: 2, limits: 0..=1000, power_of_two: false,
-        aliases: [], level: User,
-        help: "How many older sets of a job are kept beside its newest checkpoint. Others are removed when the new one is safe on \
-               disk.",
+        unit: Unit::Count, default: 2, limits: 0..=1000, level: User,
+        help: "The number of older sets of a job that are kept beside its newest checkpoint. Others are removed when the new \
+               one is safe on disk.",
     }
     cr_files: by_hand {
-        unit: Unit::Choice(&["cut", "refuse", "accept"]), default: 0, limits: 0..=2, power_of_two: false,
-        aliases: [], level: User,
-        help: "What 'oxmpi restart' does about a file that the job had open for writing and that \
-               is not as it was at the checkpoint. cut: one that has grown is cut back, what is \
-               cut off is kept beside the sets, and what the restart of another set has cut off is \
-               put back; another file with other contents is refused. accept: the same, and \
-               another file is taken as it is. refuse: all that has changed is refused. A file \
-               that is too short, and whose rest is not kept, is always refused.",
+        unit: Unit::Choice(&["cut", "refuse", "accept"]), default: 0, limits: 0..=2, level: User,
+        help: "How 'oxmpi restart' treats a file that the job had open for writing, and that has changed since the checkpoint. \
+               cut: a file that has grown is cut back, and the part that is cut off is kept beside the sets; a part that the \
+               restart of another set has cut off is put back; another file with other contents is refused. accept: the same, \
+               but another file is used as it is. refuse: every changed file is refused. A file that is too short, and whose \
+               missing part is not kept, is always refused.",
     }
     cr_self_user_prefix: text {
         default: "", aliases: ["cr_ssi_user_prefix"], level: User,
-        help: "For 'cr self': the program has functions PREFIX_checkpoint, PREFIX_restart and PREFIX_continue, which save its state, \
-               restore it within MPI_Init after 'oxmpi restart', and go on after a checkpoint.",
+        help: "For 'cr self': the program has functions PREFIX_checkpoint, PREFIX_restart and PREFIX_continue. They save its \
+               state, restore it within MPI_Init after 'oxmpi restart', and are called when the job goes on after a \
+               checkpoint.",
     }
     cr_self_user_checkpoint: text {
         default: "", aliases: ["cr_ssi_user_checkpoint"], level: User,
-        help: "For 'cr self': the function of the program that saves its state, in place of PREFIX_checkpoint. It returns 0, or the \
-               checkpoint is discarded.",
+        help: "For 'cr self': the function of the program that saves its state, in place of PREFIX_checkpoint. If it returns \
+               another value than 0, the checkpoint is discarded.",
     }
     cr_self_user_restart: text {
         default: "", aliases: ["cr_ssi_user_restart"], level: User,
-        help: "For 'cr self': the function of the program that restores its state, called by MPI_Init, in place of PREFIX_restart. It \
-               returns 0, or the job ends.",
+        help: "For 'cr self': the function of the program that restores its state, called by MPI_Init, in place of \
+               PREFIX_restart. If it returns another value than 0, the job ends.",
     }
     cr_self_user_continue: text {
         default: "", aliases: ["cr_ssi_user_continue"], level: User,
@@ -632,237 +588,211 @@ parameters! {
                PREFIX_continue.",
     }
     cr_blcr_criu: text {
-        default: "", aliases: [], level: User,
-        help: "The program CRIU, which makes images of processes and brings them back. Empty: 'criu' in PATH, /usr/sbin or /sbin.",
+        default: "", level: User,
+        help: "The program CRIU, which makes and restores images of processes. Empty: 'criu' in PATH, /usr/sbin or /sbin.",
     }
     cr_blcr_options: text {
-        default: "", aliases: [], level: User,
+        default: "", level: User,
         help: "More options for CRIU, at checkpoints and restarts, separated by blanks: '--link-remap --ghost-limit 64M'.",
     }
     btl: text {
-        default: "", aliases: [], level: User,
-        help: "Open MPI's word for transports: a list such as 'self,sm,tcp' of those that may be used, or '^tcp' for all but \
-               these. It must leave 'self' and a way to others. 'sm', 'vader' and 'shm' are rpi shm, 'tcp' is rpi tcp, 'openib' \
-               is rpi ib, 'ofi' and 'portals4' are the transports of these names; of those left, the highest priority is used.",
+        default: "", level: User,
+        help: "Open MPI's word for transports: a list such as 'self,sm,tcp' of the permitted ones, or '^tcp' for all but \
+               these. It must leave 'self' and a transport to other processes. 'sm', 'vader' and 'shm' are rpi shm, 'tcp' is \
+               rpi tcp, 'openib' is rpi ib, 'ofi' and 'portals4' are the transports of these names; of the permitted ones, the \
+               highest priority is used.",
     }
     mtl: text {
-        default: "", aliases: [], level: User,
-        help: "Open MPI's word for networks that match messages by themselves: 'ofi' is rpi ofi, '^ofi' keeps it from being used.",
+        default: "", level: User,
+        help: "Open MPI's word for networks that match messages: 'ofi' is rpi ofi, and '^ofi' excludes it.",
     }
     pml: text {
-        default: "", aliases: [], level: User,
+        default: "", level: User,
         help: "Open MPI's word for the engine of messages: 'ob1' uses the transports of btl, 'cm' those of mtl. '^ucx' \
                means all but this one.",
     }
     coll: text {
-        default: "", aliases: [], level: User,
+        default: "", level: User,
         help: "The components that may serve collectives, separated by commas \
                (basic,self,libnbc), or behind a ^ the components that may not (^shmem,smp). \
                Empty: all. The component base serves the calls that none of them serves. 'oxmpi \
                info --collectives' lists them.",
     }
     coll_base_associative: by_hand {
-        unit: Unit::Choice(&["0", "1", "unset"]), default: 2, limits: 0..=2, power_of_two: false,
-        aliases: [], level: User, change: Alike,
-        help: "Whether operations count as associative; each reduction reads it. 0: none is, \
-               contributions \
-               are combined one by one in the order of the ranks. 1: all are. unset: those whose result does not depend on \
-               the grouping; sums and products of floating-point numbers and operations of the program are not grouped by \
-               where the ranks are.",
+        unit: Unit::Choice(&["0", "1", "unset"]), default: 2, limits: 0..=2, level: User, change: Alike,
+        help: "Whether operations count as associative; each reduction reads it. 0: none is, and contributions are combined \
+               one by one in the order of the ranks. 1: all are. unset: operations whose result does not depend on the \
+               grouping; sums and products of floating-point numbers and operations of the program are not grouped by the \
+               nodes of the ranks.",
     }
     coll_crossover: u32 {
-        unit: Unit::Count, default: 4, limits: 0..=2147483647, power_of_two: false,
-        aliases: [], level: Tune,
+        unit: Unit::Count, default: 4, limits: 0..=2147483647, level: Tune,
         help: "The most ranks for which the collective component basic takes linear algorithms; for more it takes \
                binomial trees.",
     }
     coll_reduce_crossover: u64 {
-        unit: Unit::Bytes, default: 4096, limits: 0..=9223372036854775807, power_of_two: false,
-        aliases: [], level: Tune,
+        unit: Unit::Bytes, default: 4096, limits: 0..=9223372036854775807, level: Tune,
         help: "The most bytes of each rank's contribution that the collective component basic reduces by linear algorithms; \
                for more it takes binomial trees.",
     }
     coll_self_priority: u32 {
-        unit: Unit::Count, default: 75, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
+        unit: Unit::Count, default: 75, limits: 0..=100, level: User,
         help: "The priority of the collective component self: of all components that can serve a \
                call the one with the highest priority does.",
     }
     coll_sync_priority: u32 {
-        unit: Unit::Count, default: 50, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
+        unit: Unit::Count, default: 50, limits: 0..=100, level: User,
         help: "The priority of the collective component sync: of all components that can serve a \
                call the one with the highest priority does.",
     }
     coll_smp_priority: u32 {
-        unit: Unit::Count, default: 50, limits: 0..=100, power_of_two: false,
-        aliases: ["coll_han_priority"], level: User,
+        unit: Unit::Count, default: 50, limits: 0..=100, aliases: ["coll_han_priority"], level: User,
         help: "The priority of the collective component smp: of all components that can serve a \
                call the one with the highest priority does.",
     }
     coll_shmem_priority: u32 {
-        unit: Unit::Count, default: 50, limits: 0..=100, power_of_two: false,
-        aliases: ["coll_xhc_priority", "coll_sm_priority"], level: User,
+        unit: Unit::Count, default: 50, limits: 0..=100, aliases: ["coll_xhc_priority", "coll_sm_priority"], level: User,
         help: "The priority of the collective component shmem: of all components that can serve a \
                call the one with the highest priority does.",
     }
     coll_inter_priority: u32 {
-        unit: Unit::Count, default: 40, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
+        unit: Unit::Count, default: 40, limits: 0..=100, level: User,
         help: "The priority of the collective component inter: of all components that can serve a \
                call the one with the highest priority does.",
     }
     coll_tuned_priority: u32 {
-        unit: Unit::Count, default: 30, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
+        unit: Unit::Count, default: 30, limits: 0..=100, level: User,
         help: "The priority of the collective component tuned: of all components that can serve a \
                call the one with the highest priority does.",
     }
     coll_libnbc_priority: u32 {
-        unit: Unit::Count, default: 10, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
+        unit: Unit::Count, default: 10, limits: 0..=100, level: User,
         help: "The priority of the collective component libnbc: of all components that can serve \
                a call the one with the highest priority does.",
     }
     coll_basic_priority: u32 {
-        unit: Unit::Count, default: 0, limits: 0..=100, power_of_two: false,
-        aliases: ["coll_lam_basic_priority"], level: User,
+        unit: Unit::Count, default: 0, limits: 0..=100, aliases: ["coll_lam_basic_priority"], level: User,
         help: "The priority of the collective component basic: of all components that can serve a \
                call the one with the highest priority does.",
     }
     coll_ftagree_priority: u32 {
-        unit: Unit::Count, default: 30, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
-        help: "The priority of the collective component ftagree, if mpi_ft_enable is 1: agreements (MPIX_Comm_agree, MPIX_Comm_shrink) are \
-               served by it, or by basic if that has a higher one.",
+        unit: Unit::Count, default: 30, limits: 0..=100, level: User,
+        help: "The priority of the collective component ftagree, if mpi_ft_enable is 1: it serves agreements (MPIX_Comm_agree, \
+               MPIX_Comm_shrink), unless basic has a higher priority.",
     }
     coll_ftagree_agreement: u32 {
-        unit: Unit::Count, default: 1, limits: 0..=2, power_of_two: false,
-        aliases: [], level: User,
-        help: "The algorithm by which ftagree has processes agree. 0: allreduce, which fails with the first failure (to measure what \
-               tolerance costs); 1: early returning, over a tree that is mended around failures; 2: early terminating, in rounds of all to all.",
+        unit: Unit::Count, default: 1, limits: 0..=2, level: User,
+        help: "The algorithm of agreements by ftagree. 0: allreduce, which fails with the first failure (to measure the cost \
+               of tolerance); 1: early returning, over a tree that is mended around failures; 2: early terminating, in rounds \
+               of all to all.",
     }
     coll_ftagree_era_topology: u32 {
-        unit: Unit::Count, default: 1, limits: 1..=4, power_of_two: false,
-        aliases: [], level: User,
+        unit: Unit::Count, default: 1, limits: 1..=4, level: User,
         help: "The tree of early returning agreements (coll_ftagree_agreement 1). 1: binary, 2: star, 3: string, 4: binomial.",
     }
     coll_ftagree_era_rebuild: switch {
-        default: false, aliases: [], level: User,
-        help: "Whether the tree of each early returning agreement is one of the ranks that the agreement before has left (1), or all \
-               agreements keep the first one, mended (0). An agreement then waits for the one before it.",
+        default: false, level: User,
+        help: "Whether each early returning agreement has a new tree of the ranks that were alive after the previous agreement \
+               (1), or all agreements use the first tree, mended (0). With 1 an agreement waits for the previous one.",
     }
     coll_ucc_priority: u32 {
-        unit: Unit::Count, default: 10, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
-        help: "The priority of the collective component ucc, if coll_ucc_enable is 1: of all \
-               components that can serve a call the one with the highest priority does. With 100 \
-               it serves before all others what it can.",
+        unit: Unit::Count, default: 10, limits: 0..=100, level: User,
+        help: "The priority of the collective component ucc, if coll_ucc_enable is 1: of all components that can serve a call \
+               the one with the highest priority does. With 100 it goes before all others.",
     }
     coll_ucc_enable: switch {
-        default: false, aliases: [], level: User,
+        default: false, level: User,
         help: "Whether collectives may be handed to the library UCC (the component ucc), in the order of priorities.",
     }
     coll_ucc_library: text {
-        default: "libucc.so.1", aliases: [], level: User,
+        default: "libucc.so.1", level: User,
         help: "The file of the library UCC, as the loader of programs takes it: a name that it searches for, or a path.",
     }
     coll_ucc_cls: text {
-        default: "", aliases: [], level: Develop,
+        default: "", level: Develop,
         help: "The collective layers that UCC may use, with commas between them (basic,hier); empty: as UCC is configured.",
     }
     coll_ucc_cts: text {
-        default: "", aliases: [], level: Develop,
+        default: "", level: Develop,
         help: "The types of collectives that are handed to UCC, with commas between them: barrier, bcast, allreduce, alltoall, alltoallv, \
                allgather, allgatherv, reduce, gather, gatherv, reduce_scatter_block, reduce_scatter, scatter, scatterv, and for the \
                nonblocking forms the same with an i before them (iallreduce). Behind a ^: all but these. Empty: all.",
     }
     coll_ucc_np: u32 {
-        unit: Unit::Count, default: 2, limits: 0..=2147483647, power_of_two: false,
-        aliases: [], level: User,
+        unit: Unit::Count, default: 2, limits: 0..=2147483647, level: User,
         help: "The fewest ranks of a communicator whose collectives are handed to UCC.",
     }
     coll_ucc_verbose: u32 {
-        unit: Unit::Count, default: 0, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
-        help: "From 1 on, the first rank of each communicator says when a team of UCC is made for it, or why none is; from 2 on also which \
-               calls UCC does not support.",
+        unit: Unit::Count, default: 0, limits: 0..=100, level: User,
+        help: "From 1 on, the first rank of each communicator prints when a team of UCC is made for it, or why none is; from 2 \
+               on also which calls UCC does not support.",
     }
     coll_hcoll_priority: u32 {
-        unit: Unit::Count, default: 90, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
+        unit: Unit::Count, default: 90, limits: 0..=100, level: User,
         help: "The priority of the collective component hcoll, if coll_hcoll_enable is 1: of all \
                components that can serve a call the one with the highest priority does.",
     }
     coll_hcoll_enable: switch {
-        default: false, aliases: [], level: User,
+        default: false, level: User,
         help: "Whether collectives may be handed to the library HCOLL (the component hcoll), in the order of priorities.",
     }
     coll_hcoll_library: text {
-        default: "libhcoll.so.1", aliases: [], level: User,
+        default: "libhcoll.so.1", level: User,
         help: "The file of the library HCOLL, as the loader of programs takes it: a name that it searches for, or a path.",
     }
     coll_hcoll_np: u32 {
-        unit: Unit::Count, default: 2, limits: 0..=2147483647, power_of_two: false,
-        aliases: [], level: User,
+        unit: Unit::Count, default: 2, limits: 0..=2147483647, level: User,
         help: "The fewest ranks of a communicator whose collectives are handed to HCOLL.",
     }
     coll_hcoll_verbose: u32 {
-        unit: Unit::Count, default: 0, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
-        help: "From 1 on, the first rank of each communicator says when a context of HCOLL is made for it, or why none is; from 2 on also \
-               which calls HCOLL has served, and which it does not support.",
+        unit: Unit::Count, default: 0, limits: 0..=100, level: User,
+        help: "From 1 on, the first rank of each communicator prints when a context of HCOLL is made for it, or why none is; \
+               from 2 on also which calls HCOLL has served, and which it does not support.",
     }
     coll_smp_segmentsize: usize {
-        unit: Unit::Bytes, default: 0, limits: 0..=1099511627776, power_of_two: false,
-        aliases: ["coll_han_segmentsize"], level: Develop,
+        unit: Unit::Bytes, default: 0, limits: 0..=1099511627776, aliases: ["coll_han_segmentsize"], level: Develop,
         help: "Bytes of the segments into which the collective component smp cuts longer vectors of bcast, and of reduce and \
-               allreduce with commutative operations, to send them along chains; 0: 64 KiB where each rank has a processor \
-               and the cost model says that it pays, and no segments elsewhere.",
+               allreduce with commutative operations, to send them along chains. 0: 64 KiB if each rank has a processor and \
+               the cost model predicts a gain, and no segments otherwise.",
     }
     coll_smp_virtual_nodes: text {
         default: "", aliases: ["coll_han_virtual_nodes"], level: Develop,
-        help: "Nodes that the collective component smp takes the ranks of MPI_COMM_WORLD to be on, to try its algorithms on \
-               one machine: a number of nodes of neighbouring ranks (2), or the node of each rank (0,0,1), over and over.",
+        help: "The nodes to which the collective component smp assigns the ranks of MPI_COMM_WORLD, to try its algorithms on \
+               one machine: a number of nodes of neighbouring ranks (2), or the node of each rank (0,0,1), repeated.",
     }
     coll_sync_barrier_after: u32 {
-        unit: Unit::Count, default: 0, limits: 0..=2147483647, power_of_two: false,
-        aliases: [], level: User,
-        help: "After how many blocking collectives with a root, scans and reduce-scatters of a communicator the component sync \
-               puts a barrier behind one; 0: never.",
+        unit: Unit::Count, default: 0, limits: 0..=2147483647, level: User,
+        help: "The component sync puts a barrier after each blocking collective of this number, counted for each communicator \
+               over collectives with a root, scans and reduce-scatters; 0: never.",
     }
     coll_sync_barrier_before: u32 {
-        unit: Unit::Count, default: 0, limits: 0..=2147483647, power_of_two: false,
-        aliases: [], level: User,
-        help: "After how many blocking collectives with a root, scans and reduce-scatters of a communicator the component sync \
-               puts a barrier before one; 0: never.",
+        unit: Unit::Count, default: 0, limits: 0..=2147483647, level: User,
+        help: "The component sync puts a barrier before each blocking collective of this number, counted for each communicator \
+               over collectives with a root, scans and reduce-scatters; 0: never.",
     }
     coll_verbose: u32 {
-        unit: Unit::Count, default: 0, limits: 0..=100, power_of_two: false,
-        aliases: ["coll_base_verbose"], level: User,
-        help: "From 1 on, rank 0 of each communicator says which components serve it when it is made, and which algorithm \
-               served a collective and why, once for each power of two of message sizes.",
+        unit: Unit::Count, default: 0, limits: 0..=100, aliases: ["coll_base_verbose"], level: User,
+        help: "From 1 on, rank 0 of each communicator prints the components that serve it when it is made, and the algorithm \
+               that served a collective with the reason, once for each power of two of message sizes.",
     }
     coll_base_shmem_message_pool_size: usize {
-        unit: Unit::Bytes, default: 524288, limits: 4096..=16777216, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "Bytes of the message pool through which a rank's data go in collectives of one node, for each \
-               communicator. More than 16 ranks share as much as 16; few ranks use up to four times as much for what goes one way, two half \
-               a pool for what goes to and fro. A piece of one rank for another has at most 64 KiB.",
+        unit: Unit::Bytes, default: 524288, limits: 4096..=16777216, level: Tune,
+        help: "Bytes of the message pool through which a rank's data go in collectives of one node, for each communicator. \
+               More than 16 ranks share as much as 16. Few ranks use up to four times as much for data in one direction, and \
+               two ranks half a pool for data in both. A piece of one rank for another has at most 64 KiB.",
     }
     coll_base_shmem_num_segments: usize {
-        unit: Unit::Count, default: 8, limits: 2..=64, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "Segments of the message pool (coll_base_shmem_message_pool_size), of which each takes a piece of the data: \
-               while some ranks write one, others read another.",
+        unit: Unit::Count, default: 8, limits: 2..=64, level: Tune,
+        help: "Segments of the message pool (coll_base_shmem_message_pool_size). Each takes a piece of the data: while some \
+               ranks write one segment, others read another.",
     }
     coll_tuned_use_dynamic_rules: switch {
-        default: false, aliases: [], level: User,
+        default: false, level: User,
         help: "Whether algorithms of collectives are taken from coll_tuned_COLLECTIVE_algorithm and from the file \
                coll_tuned_dynamic_rules_filename.",
     }
     coll_tuned_dynamic_rules_filename: text {
-        default: "", aliases: [], level: User,
+        default: "", level: User,
         help: "A file with rules that say which algorithm serves which sizes of communicators and messages, in Open MPI's \
                versions 1, 2 or JSON. It needs coll_tuned_use_dynamic_rules 1.",
     }

@@ -66,7 +66,6 @@ pub struct SelectionRequest {
     pub level: ThreadLevel,
     /// The source of the thread level, for the first step's text.
     pub by: String,
-    /// The requested module for checkpoints.
     pub cr: Option<&'static str>,
     /// The nodes of the job, if there are several: "2 virtual nodes".
     pub nodes: Option<String>,
@@ -109,7 +108,6 @@ pub struct ModuleSelection {
 pub struct NothingLeft {
     pub framework: Framework,
     pub steps: Vec<SelectionStep>,
-    /// The modules that parameters exclude.
     pub left_out: Vec<String>,
 }
 
@@ -141,13 +139,11 @@ impl fmt::Display for NothingLeft {
 
 impl std::error::Error for NothingLeft {}
 
-/// The state of the selection.
 struct SelectionState<'a> {
     request: &'a SelectionRequest,
     level: ThreadLevel,
     steps: Vec<SelectionStep>,
     left: Vec<&'a ModuleRow>,
-    /// The modules that parameters exclude.
     left_out: Vec<String>,
 }
 
@@ -184,12 +180,12 @@ impl ModuleRow {
         format!("{} {}", self.framework.name(), self.name)
     }
 
-    /// The reason why it is not used on any nodes.
+    /// The reason why the module is not used, on one node or several.
     fn dropped(&self) -> Option<String> {
         self.left_out.clone().or_else(|| self.unavailable.clone())
     }
 
-    /// The reason why it cannot carry messages to all nodes of a job.
+    /// The reason why the module cannot carry messages to all nodes of a job.
     fn misses_route(&self, rows: &[ModuleRow], request: &SelectionRequest) -> Option<String> {
         let (nodes, route) = (request.nodes.as_ref()?, self.between?);
         let row =
@@ -198,7 +194,6 @@ impl ModuleRow {
         Some(format!("the job is on {nodes}, between which messages go by {route}: {why}"))
     }
 
-    /// The reason why it does not run at a thread level.
     fn misses(&self, level: ThreadLevel) -> Option<String> {
         let too_high = (self.highest < level).then(|| format!("it runs up to {}", self.highest));
         too_high
@@ -222,7 +217,6 @@ impl<'a> SelectionState<'a> {
         self.steps.push(SelectionStep { number, text, drops: Vec::new() });
     }
 
-    /// A step that drops all modules for which `reason` returns a reason.
     fn drop_if(&mut self, text: &str, reason: impl Fn(&ModuleRow) -> Option<String>) {
         self.step(text.into());
         let drops: Vec<_> =

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// The source of a parameter's value, weakest first.
+/// Weakest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     #[default]
@@ -13,7 +13,6 @@ pub enum Source {
     /// A file in the environment (`OXMPI_PARAM_FILES`) or on the command line (`--tune`).
     NamedFile(FileLine),
     Environment(String),
-    /// An option of `mpirun`.
     CommandLine(String),
     /// The source that the `mpirun` of this process reports.
     Launcher(String),
@@ -54,7 +53,6 @@ impl Source {
         }
     }
 
-    /// The position, for a file.
     pub(crate) fn place(&self) -> Option<&FileLine> {
         match self {
             Source::SystemFile(place) | Source::UserFile(place) | Source::NamedFile(place) => {

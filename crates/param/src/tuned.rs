@@ -5,7 +5,6 @@ use crate::parse::Unit;
 use crate::registry::Params;
 use crate::source::Source;
 
-/// Parameters of each collective.
 const EACH: usize = 5;
 
 macro_rules! collectives {
@@ -13,7 +12,6 @@ macro_rules! collectives {
         /// The collectives, as spelled in the names of parameters.
         pub const COLLECTIVES: [&str; [$($name),*].len()] = [$($name),*];
 
-        /// The rows, by collective.
         pub(crate) static ROWS: [[Param; EACH]; COLLECTIVES.len()] = [$([
             Param {
                 name: concat!("coll_tuned_", $name, "_algorithm"),
@@ -74,9 +72,7 @@ collectives! {
 pub struct Tuned<'a> {
     /// The number or name of the forced algorithm.
     pub algorithm: &'a str,
-    /// The parameter that sets the algorithm.
     pub parameter: &'static str,
-    /// The source of the algorithm.
     pub source: &'a Source,
     /// Bytes of a segment; 0: not set.
     pub segment_bytes: u64,
@@ -99,7 +95,7 @@ impl Params {
             algorithm: self.text(&rows[0]),
             parameter: rows[0].name,
             source: self.source(&rows[0]),
-            // The limits of the rows make them fit.
+            // The limits of the rows fit into these types.
             segment_bytes: number(1) as u64,
             tree_fan_out: number(2) as u32,
             chain_fan_out: number(3) as u32,

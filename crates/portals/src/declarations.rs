@@ -13,26 +13,12 @@ pub(crate) const PTL_LIST_TOO_LONG: c_int = 8;
 pub(crate) const PTL_NO_SPACE: c_int = 11;
 
 /// The names of return codes, by number.
+#[rustfmt::skip] // a table
 pub(crate) const RETURN_CODES: [&str; 19] = [
-    "PTL_OK",
-    "PTL_ARG_INVALID",
-    "PTL_CT_NONE_REACHED",
-    "PTL_EQ_DROPPED",
-    "PTL_EQ_EMPTY",
-    "PTL_FAIL",
-    "PTL_IGNORED",
-    "PTL_IN_USE",
-    "PTL_LIST_TOO_LONG",
-    "PTL_NO_INIT",
-    "PTL_SIZE_INVALID",
-    "PTL_NO_SPACE",
-    "PTL_PID_IN_USE",
-    "PTL_PT_FULL",
-    "PTL_PT_EQ_NEEDED",
-    "PTL_TRY_AGAIN",
-    "PTL_INTERRUPTED",
-    "PTL_PT_IN_USE",
-    "PTL_ABORTED",
+    "PTL_OK", "PTL_ARG_INVALID", "PTL_CT_NONE_REACHED", "PTL_EQ_DROPPED", "PTL_EQ_EMPTY",
+    "PTL_FAIL", "PTL_IGNORED", "PTL_IN_USE", "PTL_LIST_TOO_LONG", "PTL_NO_INIT",
+    "PTL_SIZE_INVALID", "PTL_NO_SPACE", "PTL_PID_IN_USE", "PTL_PT_FULL", "PTL_PT_EQ_NEEDED",
+    "PTL_TRY_AGAIN", "PTL_INTERRUPTED", "PTL_PT_IN_USE", "PTL_ABORTED",
 ];
 
 pub(crate) const PTL_IFACE_DEFAULT: c_uint = u32::MAX;
@@ -78,29 +64,22 @@ pub(crate) const PTL_NI_DROPPED: u8 = 2;
 pub(crate) const PTL_NI_PT_DISABLED: u8 = 3;
 
 /// The names of failures in events, by number.
+#[rustfmt::skip] // a table
 pub(crate) const FAILURES: [&str; 8] = [
-    "PTL_NI_OK",
-    "PTL_NI_UNDELIVERABLE",
-    "PTL_NI_DROPPED",
-    "PTL_NI_PT_DISABLED",
-    "PTL_NI_PERM_VIOLATION",
-    "PTL_NI_OP_VIOLATION",
-    "PTL_NI_NO_MATCH",
-    "PTL_NI_SEGV",
+    "PTL_NI_OK", "PTL_NI_UNDELIVERABLE", "PTL_NI_DROPPED", "PTL_NI_PT_DISABLED",
+    "PTL_NI_PERM_VIOLATION", "PTL_NI_OP_VIOLATION", "PTL_NI_NO_MATCH", "PTL_NI_SEGV",
 ];
 
 /// A process of the network: the physical address in `ptl_process_t`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ProcessAddress {
-    /// The node.
     pub nid: u32,
     /// The process's number on the node, which is not the kernel's.
     pub pid: u32,
 }
 
 impl ProcessAddress {
-    /// Any process.
     pub(crate) const ANY: ProcessAddress = ProcessAddress { nid: PTL_NID_ANY, pid: PTL_PID_ANY };
 }
 

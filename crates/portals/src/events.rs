@@ -37,7 +37,6 @@ pub enum PortalsEnding {
     Refused(PutMessage),
     /// A peer's get has read the exposed memory.
     Fetched,
-    /// A get has filled its buffer.
     Got,
     /// The peer has exposed nothing under these bits.
     Absent,
@@ -111,7 +110,6 @@ impl<T: Copy> PortalsInterface<T> {
         }
     }
 
-    /// Converts an event for the caller.
     pub(crate) fn take(&mut self, event: &RawEvent) -> Option<PortalsEvent<T>> {
         let number = number_of(event.user_ptr);
         let is_well = event.ni_fail_type == PTL_NI_OK;
@@ -202,7 +200,7 @@ impl<T: Copy> PortalsInterface<T> {
         unsafe { slice::from_raw_parts(memory.as_ptr().add(offset), len) }.to_vec()
     }
 
-    /// A block is full: another one replaces it; its memory is freed after its messages.
+    /// Replaces a full block. Its memory is freed after its messages.
     fn block_unlinked(&mut self, number: u64) {
         if self
             .slots
@@ -214,7 +212,7 @@ impl<T: Copy> PortalsInterface<T> {
         }
     }
 
-    /// All messages of an unlinked block have been received.
+    /// Frees an unlinked block, all of whose messages have been received.
     fn block_freed(&mut self, number: u64) {
         if !self
             .slots

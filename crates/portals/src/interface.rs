@@ -24,9 +24,7 @@ pub struct InterfaceOptions {
     pub initiator_events: usize,
     /// Unread events of incoming messages for which there is room.
     pub target_events: usize,
-    /// Linked blocks for unexpected messages.
     pub blocks: usize,
-    /// Bytes of each block.
     pub block_len: usize,
     /// The longest message for which a block must have room, in bytes.
     pub longest_unexpected: usize,
@@ -59,12 +57,9 @@ pub struct PortalsInterface<T> {
     pub(crate) initiator: u32,
     /// The event queue of incoming messages.
     pub(crate) target: u32,
-    /// The entry for messages.
     pub(crate) messages: u32,
-    /// The entry for exposed memory.
     exposed: u32,
     pub(crate) slots: Slots<T>,
-    /// The number of linked blocks.
     pub(crate) linked: usize,
     /// Memory of unlinked blocks, for reuse.
     pub(crate) spare: Vec<Vec<u8>>,
@@ -217,7 +212,6 @@ impl<T: Copy> PortalsInterface<T> {
         self.give_up_put(number, "PtlPut", answer)
     }
 
-    /// Removes a put that was not begun.
     fn give_up_put(
         &mut self,
         number: u64,

@@ -35,18 +35,14 @@ impl fmt::Display for PortalsLibrary {
 pub struct InterfaceLimits {
     /// The longest message in bytes.
     pub message: u64,
-    /// Match list entries.
     pub entries: u64,
-    /// Unexpected messages.
     pub unexpected: u64,
 }
 
-/// The error of a failed call.
 pub(crate) fn failed(call: &'static str, answer: &str) -> LibraryError {
     PORTALS.call_failed(call, format!("returns {answer}"))
 }
 
-/// The name of a return code.
 pub(crate) fn name_of(answer: c_int) -> String {
     let name = usize::try_from(answer).ok().and_then(|at| RETURN_CODES.get(at));
     name.map_or_else(|| format!("{answer}"), |name| name.to_string())

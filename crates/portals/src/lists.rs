@@ -14,9 +14,7 @@ use std::ptr::null_mut;
 /// The messages that a receive or a search takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatchCriteria {
-    /// Required bits.
     pub bits: u64,
-    /// Bits that do not matter.
     pub ignored: u64,
 }
 

@@ -112,7 +112,6 @@ impl<T> Slots<T> {
     }
 }
 
-/// The `user_ptr` for the number of a slot.
 pub(crate) fn pointer_of(number: u64) -> *mut c_void {
     without_provenance_mut(number as usize)
 }

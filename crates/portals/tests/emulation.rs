@@ -12,7 +12,6 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// An interface with its unhandled events.
 struct Emulated {
     interface: PortalsInterface<u32>,
     events: Vec<PortalsEvent<u32>>,
@@ -103,7 +102,7 @@ fn came(interface: &mut Emulated, token: u32) -> (u64, u64, Vec<u8>) {
 #[test]
 fn messages_are_matched_in_receives_and_in_blocks() {
     let mut interface = opened("match", OPTIONS);
-    // Before their receives: the first match comes first.
+    // The messages come before their receives; the first match is received first.
     for (bits, bytes) in [(1, &b"one"[..]), (2, b"two"), (1, b"three")] {
         assert!(matches!(put(&mut interface, bits, bytes, 7), PortalsEnding::Delivered));
     }
@@ -129,7 +128,7 @@ fn messages_are_matched_in_receives_and_in_blocks() {
     }
     assert!(interface.receive(any, &buffer(5), 54).unwrap());
     assert_eq!(came(&mut interface, 54), (10, 5, b"three".to_vec()));
-    // After its receive; another receive is unlinked before.
+    // The message comes after its receive. The other receive is unlinked before.
     assert!(interface.receive(one(9), &buffer(1), 55).unwrap());
     assert!(interface.receive(one(9), &buffer(4), 56).unwrap());
     assert_eq!(interface.unlink(|token| *token == 55), [55]);

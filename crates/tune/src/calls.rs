@@ -10,7 +10,7 @@ use std::fmt;
 /// Bytes of an element of the compared reductions: a double.
 pub const ELEMENT_BYTES: usize = 8;
 
-/// The longest buffer of a rank; calls with longer buffers are left out.
+/// The longest buffer of a rank, in bytes; calls with longer buffers are left out.
 pub const MAX_BUFFER_BYTES: usize = 256 << 20;
 
 /// A call that is compared.
@@ -25,13 +25,11 @@ pub struct Cell {
 
 impl Cell {
     /// The properties on which the choice of an algorithm depends.
-    #[must_use]
     pub fn facts(&self) -> CollectiveFacts {
         CollectiveFacts::new(self.collective, self.ranks, self.bytes, self.element(), true)
     }
 
     /// Bytes of an element: of a double for reductions, 1 for other collectives.
-    #[must_use]
     pub fn element(&self) -> usize {
         match oxmpi_plan::table::unit(self.collective) {
             PlanUnit::Elements => ELEMENT_BYTES,
@@ -39,10 +37,8 @@ impl Cell {
         }
     }
 
-    /// The call of every rank: with root 0, not in place, with a commutative operation.
-    ///
-    /// `None` if the collective cannot be tuned, or its blocks are too long.
-    #[must_use]
+    /// The call of every rank: root 0, not in place, commutative operation. `None`: the collective
+    /// cannot be tuned, or its blocks are too long.
     pub fn call(&self) -> Option<Call> {
         use Collective as C;
         let (root, commutative, in_place) = (0, true, false);
@@ -75,7 +71,6 @@ impl Cell {
     }
 
     /// Bytes of the longer buffer of a rank.
-    #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         use Collective as C;
         match self.collective {
@@ -85,7 +80,6 @@ impl Cell {
     }
 
     /// The algorithm of the fixed cut-offs.
-    #[must_use]
     pub fn fixed(&self) -> AlgorithmId {
         choose(
             self.collective,
@@ -118,7 +112,6 @@ impl Variant {
     };
 
     /// `ALGORITHM/SEGMENT/FAN-OUT/REQUESTS`, all as numbers.
-    #[must_use]
     pub fn word(&self) -> String {
         let Tuning { segment_bytes, fan_out, max_requests } = self.tuning;
         let number = self.algorithm.map_or(0, |id| id.algorithm().number);
@@ -126,7 +119,6 @@ impl Variant {
     }
 
     /// Parses [`Variant::word`]; `None` if it is no variant of the collective.
-    #[must_use]
     pub fn of_word(collective: Collective, word: &str) -> Option<Variant> {
         let mut parts = word.split('/');
         let algorithm = match parts.next()?.parse().ok()? {
@@ -142,7 +134,6 @@ impl Variant {
     }
 
     /// Whether the algorithm serves communicators of any number of ranks.
-    #[must_use]
     pub fn serves_any_ranks(&self) -> bool {
         // 7 violates every restriction on the number of ranks: it is odd, not a power of two, not
         // two.
@@ -152,7 +143,6 @@ impl Variant {
 
 /// The variants of a call: first the fixed choice, then every legal algorithm with its default
 /// parameters, and with other values of the parameters that matter for the call.
-#[must_use]
 pub fn variants(cell: &Cell) -> Vec<Variant> {
     let mut all = vec![Variant::FIXED];
     for id in algorithms(cell.collective) {
@@ -198,7 +188,6 @@ pub(crate) fn own_fan_out(row: &Algorithm) -> u32 {
 
 /// The cells of a comparison, by ranks, collectives and sizes. Cells with too long buffers, and
 /// cells that round to the size of another, are left out.
-#[must_use]
 pub fn cells(
     collectives: &[Collective],
     ranks: &[u32],
@@ -229,7 +218,6 @@ pub fn cells(
 }
 
 /// Sizes from `min` to `max`: multiples of four, and `max`.
-#[must_use]
 pub fn sizes(min: usize, max: usize) -> Vec<usize> {
     let mut all: Vec<usize> = std::iter::successors(Some(min.max(1)), |size| size.checked_mul(4))
         .take_while(|size| *size < max)

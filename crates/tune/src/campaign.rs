@@ -19,7 +19,6 @@ pub struct CampaignSettings {
 
 impl CampaignSettings {
     /// The calls to compare.
-    #[must_use]
     pub fn cells(&self) -> Vec<Cell> {
         cells(&self.collectives, &self.ranks, &self.sizes, MAX_BUFFER_BYTES)
     }
@@ -35,7 +34,7 @@ pub struct Campaign {
     outcomes: Vec<Outcome>,
 }
 
-/// The times of an [`MeasuringRound`].
+/// The times of a [`MeasuringRound`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The time of one call of each run, in nanoseconds.
@@ -45,7 +44,6 @@ pub struct Answer {
 
 impl Campaign {
     /// The campaign before its first round.
-    #[must_use]
     pub fn new(settings: &CampaignSettings) -> Campaign {
         let left: VecDeque<Cell> = settings.cells().into();
         let cells = left.len();
@@ -56,7 +54,6 @@ impl Campaign {
     }
 
     /// The next round to measure; `None` at the end.
-    #[must_use]
     pub fn next_round(&self) -> Option<MeasuringRound> {
         self.now.as_ref()?.next_round()
     }
@@ -88,19 +85,16 @@ impl Campaign {
     }
 
     /// The results of the completed comparisons.
-    #[must_use]
     pub fn outcomes(&self) -> &[Outcome] {
         &self.outcomes
     }
 
     /// The numbers of completed comparisons and of all comparisons.
-    #[must_use]
     pub fn progress(&self) -> (usize, usize) {
         (self.outcomes.len(), self.cells)
     }
 
     /// The remaining time in seconds.
-    #[must_use]
     pub fn left_seconds(&self) -> f64 {
         self.left_ns.max(0.0) / 1e9
     }

@@ -21,7 +21,6 @@ use oxmpi_sys::stdio;
 
 /// Runs `oxmpi tune` with these arguments and returns its exit code: 1 after a failure, 2 for wrong
 /// arguments.
-#[must_use]
 pub fn main(args: &TuneArgs) -> i32 {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let options = match options(args, processors) {
@@ -129,7 +128,6 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Replaces a file atomically.
 fn write_file(file: &Path, text: &str) -> Result<(), String> {
     let partial = partial_of(file);
     let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, file));

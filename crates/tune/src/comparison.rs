@@ -65,19 +65,16 @@ pub struct Timing {
     pub median_ns: f64,
     /// Half of the distance between the quartiles.
     pub spread_ns: f64,
-    /// The time of the least disturbed run.
     pub least_ns: f64,
 }
 
 impl Timing {
     /// A time without spread, as a model gives it.
-    #[must_use]
     pub const fn exact(median_ns: f64) -> Timing {
         Timing { median_ns, spread_ns: 0.0, least_ns: median_ns }
     }
 
     /// The time of several runs; `None` without runs.
-    #[must_use]
     pub fn of(times_ns: &[f64]) -> Option<Timing> {
         let mut sorted = times_ns.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -94,7 +91,6 @@ impl Timing {
 
 impl VariantComparison {
     /// A comparison that may take `budget_ns` nanoseconds.
-    #[must_use]
     pub fn new(cell: Cell, variants: Vec<Variant>, budget_ns: f64) -> VariantComparison {
         let contender = |variant| Contender {
             variant,
@@ -112,7 +108,6 @@ impl VariantComparison {
     }
 
     /// The next round; `None` at the end.
-    #[must_use]
     pub fn next_round(&self) -> Option<MeasuringRound> {
         let mut live: Vec<&Contender> = self.runs.iter().filter(|run| run.is_in).collect();
         let is_over = match self.rounds {
@@ -140,9 +135,7 @@ impl VariantComparison {
     }
 
     /// Takes the times of the last [`VariantComparison::next_round`]: of one call for each run, in
-    /// its order, and of the whole round.
-    ///
-    /// Returns false if the times do not fit the round.
+    /// the order of the runs, and of the whole round. Returns false if they do not fit the round.
     #[must_use]
     pub fn take(&mut self, round: &MeasuringRound, times_ns: &[f64], all_ns: f64) -> bool {
         if round.runs.len() != times_ns.len() {
@@ -188,7 +181,6 @@ impl VariantComparison {
     }
 
     /// The times of all variants that have a counted round, and of the fixed choice.
-    #[must_use]
     pub fn outcome(&self) -> Outcome {
         let time = |(at, run): (usize, &Contender)| {
             let time =
@@ -199,7 +191,6 @@ impl VariantComparison {
     }
 
     /// The time of all runs so far, in nanoseconds.
-    #[must_use]
     pub fn spent_ns(&self) -> f64 {
         self.spent_ns
     }

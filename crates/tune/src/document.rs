@@ -15,7 +15,6 @@ use std::fmt::Write as _;
 const BEGIN: &str = "<!-- the tables: made by `cargo xtask docs` -->\n";
 const END: &str = "<!-- the end of the tables -->\n";
 
-/// Ranks of each node in the pictures.
 const RANKS_PER_NODE: u32 = 64;
 const RANKS: [u32; 9] = [2, 8, 64, 128, 512, 2048, 8192, 65_536, 1 << 20];
 const PICTURES: [Collective; 5] = [
@@ -25,7 +24,6 @@ const PICTURES: [Collective; 5] = [
     Collective::Bcast,
     Collective::Reduce,
 ];
-/// Ranks of the figures in the tables.
 const COUNTED_RANKS: u32 = 64;
 /// Bytes of a call in the tables: enough for 32 segments, and for a part for each rank.
 const COUNTED_BYTES: usize = 1 << 20;
@@ -41,7 +39,6 @@ pub fn refreshed(chapter: &str) -> Result<String, String> {
 }
 
 /// The pictures: file names in `docs/img` and their contents.
-#[must_use]
 pub fn pictures() -> Vec<(String, String)> {
     let machine = Machine { ranks_per_node: RANKS_PER_NODE, ..MACHINE };
     let picture = |collective: &Collective| {

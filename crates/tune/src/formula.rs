@@ -20,20 +20,17 @@ pub struct Formula {
     pub bytes: &'static str,
     /// The bytes combined one after another; empty if there are none.
     pub combined: &'static str,
-    /// The calls for which the algorithm is the fastest.
     pub wins: &'static str,
     cost: fn(&CostModel) -> f64,
 }
 
 impl Formula {
     /// The cost in nanoseconds.
-    #[must_use]
     pub fn cost_ns(&self, model: &CostModel) -> f64 {
         (self.cost)(model)
     }
 
     /// The cost in the terms of LogGP.
-    #[must_use]
     pub fn text(&self) -> String {
         let term = |factor: &str, unit: &str| match factor {
             "" | "0" => String::new(),
@@ -47,7 +44,6 @@ impl Formula {
     }
 }
 
-/// Whether a plus is outside of all parentheses.
 fn is_sum(text: &str) -> bool {
     let mut depth = 0;
     text.chars().any(|sign| {
@@ -57,7 +53,6 @@ fn is_sum(text: &str) -> bool {
 }
 
 /// The formula of an algorithm of a collective that can be tuned.
-#[must_use]
 pub fn formula(algorithm: AlgorithmId) -> Option<&'static Formula> {
     let row = algorithm.algorithm();
     FORMULAS.iter().find(|formula| formula.collective == row.collective && formula.name == row.name)
@@ -73,7 +68,6 @@ pub fn tunable() -> impl Iterator<Item = AlgorithmId> {
 
 macro_rules! formulas {
     ($($collective:ident $name:literal: $rounds:literal, $bytes:literal, $combined:literal, $wins:literal => $cost:expr;)*) => {
-        /// A formula for each algorithm of [`tunable`].
         const FORMULAS: &[Formula] = &[$(Formula {
             collective: Collective::$collective,
             name: $name,

@@ -54,7 +54,6 @@ impl MeasuringJob {
     }
 
     /// The number of its ranks.
-    #[must_use]
     pub fn ranks(&self) -> u32 {
         self.ranks
     }

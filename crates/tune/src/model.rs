@@ -14,7 +14,6 @@ use oxmpi_tuned::Tuning;
 pub struct CostModel {
     machine: Machine,
     pub p: f64,
-    /// Ranks on each full node.
     q: f64,
     /// Bytes of the whole vector, or of a block.
     pub m: f64,
@@ -24,7 +23,6 @@ pub struct CostModel {
 
 impl CostModel {
     /// A call on a machine, with the parameters of its algorithm.
-    #[must_use]
     pub fn new(machine: &Machine, cell: &Cell, tuning: Tuning) -> CostModel {
         let ranks = f64::from(cell.ranks);
         CostModel {
@@ -38,7 +36,6 @@ impl CostModel {
     }
 
     /// The same call with a vector of `bytes` bytes and the algorithm's default parameters.
-    #[must_use]
     pub fn untuned(&self, bytes: f64) -> CostModel {
         CostModel { m: bytes, tuning: Tuning::default(), ..*self }
     }
@@ -57,31 +54,26 @@ impl CostModel {
     }
 
     /// Combining `bytes` bytes.
-    #[must_use]
     pub fn combine(&self, bytes: f64) -> f64 {
         self.machine.reduce_byte_ns * bytes
     }
 
     /// Copying `bytes` bytes.
-    #[must_use]
     pub fn copy(&self, bytes: f64) -> f64 {
         self.machine.copy_byte_ns * bytes
     }
 
     /// Rounds of doubling: log2 p, rounded up.
-    #[must_use]
     pub fn lg(&self) -> f64 {
         self.p.log2().ceil()
     }
 
     /// Whether the number of ranks is no power of two, so that some ranks are folded.
-    #[must_use]
     pub fn is_folded(&self) -> bool {
         self.p.log2().fract() != 0.0
     }
 
     /// A message to and a message from a folded rank; 0 for powers of two.
-    #[must_use]
     pub fn fold(&self, there: f64, back: f64) -> f64 {
         if !self.is_folded() {
             return 0.0;
@@ -96,7 +88,6 @@ impl CostModel {
     }
 
     /// One message between any two ranks.
-    #[must_use]
     pub fn hop(&self, bytes: f64) -> f64 {
         hop(self.far(), bytes)
     }
@@ -106,7 +97,6 @@ impl CostModel {
     ///
     /// Only the last of the rounds with a total distance of less than a node counts a message from
     /// another node: the delays of such rounds overlap.
-    #[must_use]
     pub fn shift(&self, distance: f64, bytes: f64) -> f64 {
         let distance = distance.min(self.p - distance).max(1.0);
         if self.is_one_node() || 2.0 * distance < self.q {
@@ -124,7 +114,6 @@ impl CostModel {
     }
 
     /// An exchange of partners whose numbers differ in one bit.
-    #[must_use]
     pub fn exchange(&self, distance: f64, bytes: f64) -> f64 {
         if self.is_one_node() || self.q % (2.0 * distance) == 0.0 {
             return hop(self.machine.inside, bytes);
@@ -146,7 +135,6 @@ impl CostModel {
     }
 
     /// One rank sends to all others, or receives from all.
-    #[must_use]
     pub fn flat(&self, bytes: f64) -> f64 {
         self.hop(bytes) + self.flat_rest(bytes)
     }
@@ -160,7 +148,6 @@ impl CostModel {
     }
 
     /// One rank receives from all others, which are ready.
-    #[must_use]
     pub fn flat_in(&self, bytes: f64) -> f64 {
         let (inside, between) = (self.machine.inside, self.machine.between);
         let (near, apart) = (self.q - 1.0, self.p - self.q);
@@ -170,7 +157,6 @@ impl CostModel {
     /// As [`CostModel::flat_in`], in the order of the ranks, within the window of a plan. With
     /// ranks on the root's node and on others, most of the window waits for late ranks, and the
     /// other receives are posted one after another.
-    #[must_use]
     pub fn flat_in_order(&self, bytes: f64) -> f64 {
         let is_mixed = !self.is_one_node() && self.q > 1.0;
         let beyond = (self.p - 2.5 * Parameters::default().window as f64).max(0.0);
@@ -179,7 +165,6 @@ impl CostModel {
     }
 
     /// One rank receives from all others and combines the vectors, beginning with the last rank.
-    #[must_use]
     pub fn flat_combined(&self, bytes: f64) -> f64 {
         let (near, apart) = (self.q - 1.0, self.p - self.q);
         let overheads =
@@ -189,7 +174,6 @@ impl CostModel {
     }
 
     /// A message through all ranks, each of which adds `work`.
-    #[must_use]
     pub fn chain(&self, bytes: f64, work: f64) -> f64 {
         let crossings = self.nodes() - 1.0;
         let rest = self.p - 1.0 - crossings;
@@ -199,7 +183,6 @@ impl CostModel {
     }
 
     /// A ring: in each of `rounds` rounds all ranks send to the next rank.
-    #[must_use]
     pub fn ring(&self, rounds: f64, bytes: f64, work: f64) -> f64 {
         let part = rounds / (self.p - 1.0).max(1.0);
         let far = self.far();
@@ -209,7 +192,6 @@ impl CostModel {
     }
 
     /// Each rank sends a block to each other rank, all at once.
-    #[must_use]
     pub fn direct(&self, bytes: f64) -> f64 {
         let (inside, between) = (self.machine.inside, self.machine.between);
         let (near, apart) = (self.q - 1.0, self.p - self.q);
@@ -221,7 +203,6 @@ impl CostModel {
     }
 
     /// Each rank exchanges a block with each other rank, one after another.
-    #[must_use]
     pub fn pairwise(&self, bytes: f64) -> f64 {
         if self.is_one_node() {
             return (self.p - 1.0) * self.hop(bytes);
@@ -232,7 +213,6 @@ impl CostModel {
     }
 
     /// The number of segments and the bytes of each; the default is one segment.
-    #[must_use]
     pub fn segments(&self) -> (f64, f64) {
         let length = match self.tuning.segment_bytes {
             0 => self.m,
@@ -242,7 +222,6 @@ impl CostModel {
     }
 
     /// As [`CostModel::segments`]; the default is up to 32 segments of at least 4096 units.
-    #[must_use]
     pub fn pipeline_segments(&self, bytes: f64) -> (f64, f64) {
         let length = match self.tuning.segment_bytes {
             0 => (bytes / 32.0).max(4096.0 * self.element),
@@ -256,20 +235,17 @@ impl CostModel {
     }
 
     /// The fan-out of the call's parameters, or the algorithm's `own`.
-    #[must_use]
     pub fn fan_out(&self, own: f64) -> f64 {
         if self.tuning.fan_out == 0 { own } else { f64::from(self.tuning.fan_out) }
     }
 
     /// A broadcast of segments from one rank to all.
-    #[must_use]
     pub fn flat_segments(&self) -> f64 {
         let (segments, bytes) = self.segments();
         self.hop(bytes) + segments * self.flat_rest(bytes)
     }
 
     /// Segments down several chains; `work` is the cost of a number of bytes at each rank.
-    #[must_use]
     pub fn chains(&self, chains: f64, work: impl Fn(f64) -> f64) -> f64 {
         let (segments, bytes) = self.pipeline_segments(self.m);
         let chains = chains.min(self.p - 1.0).max(1.0);
@@ -291,7 +267,6 @@ impl CostModel {
     }
 
     /// Segments down a binary tree whose levels are ranges of ranks.
-    #[must_use]
     pub fn binary(&self, whole: f64, ranks: f64, work: impl Fn(f64) -> f64) -> f64 {
         let (segments, bytes) = self.pipeline_segments(whole);
         let (mut first, mut pace, mut queue) = (0.0, 0.0_f64, 0.0_f64);
@@ -319,7 +294,6 @@ impl CostModel {
     }
 
     /// Segments up a balanced tree whose subtrees are ranges of ranks.
-    #[must_use]
     pub fn in_order(&self, work: impl Fn(f64) -> f64) -> f64 {
         let (segments, bytes) = self.pipeline_segments(self.m);
         let cost = |distance: f64| self.descend(distance, bytes) + 2.0 * work(bytes);
@@ -329,7 +303,6 @@ impl CostModel {
     }
 
     /// Segments down a k-nomial tree; `work` is the cost of a number of bytes from a child.
-    #[must_use]
     pub fn nomial(&self, radix: f64, work: impl Fn(f64) -> f64) -> f64 {
         let (segments, bytes) = self.segments();
         let (mut first, mut pace) = (0.0, 0.0);
@@ -345,14 +318,12 @@ impl CostModel {
     }
 
     /// Blocks of subtrees up or down a binomial tree: twice as many at each level.
-    #[must_use]
     pub fn binomial_blocks(&self, block: f64) -> f64 {
         self.doublings().map(|far| self.descend(far, block * far.min(self.p - far))).sum()
     }
 
     /// The parts of a vector up or down a binomial tree; with fewer elements than ranks, the last
     /// ranks have none.
-    #[must_use]
     pub fn binomial_parts(&self) -> f64 {
         let parts = self.m / self.element;
         let cost = |far: f64| self.descend(far, self.m / self.p * far.min(self.p - far));
@@ -361,7 +332,6 @@ impl CostModel {
 
     /// Blocks go to ranks at a distance of half the ranks, then a quarter, and so on, each in its
     /// own message.
-    #[must_use]
     pub fn sparbit(&self) -> f64 {
         let far = self.far();
         let round = |blocks: f64| {
@@ -377,14 +347,12 @@ impl CostModel {
     }
 
     /// Neighbours on both sides alternate for `rounds` rounds.
-    #[must_use]
     pub fn neighbours(&self, rounds: f64, bytes: f64) -> f64 {
         let near = if self.q > 1.0 { self.machine.inside } else { self.far() };
         rounds * (hop(self.far(), bytes) + hop(near, bytes)) / 2.0
     }
 
     /// An allgather of blocks of `block` bytes in rounds of distance 1, k, k^2...
-    #[must_use]
     pub fn bruck(&self, radix: f64, block: f64) -> f64 {
         if radix <= 2.0 {
             return self.doublings().map(|d| self.shift(d, block * d.min(self.p - d))).sum();
@@ -406,7 +374,6 @@ impl CostModel {
     }
 
     /// Partners at distances p/2, p/4... 1 exchange halves of `bytes` bytes, and combine them.
-    #[must_use]
     pub fn halving(&self, bytes: f64, far_first: bool) -> f64 {
         let rounds: Vec<f64> =
             self.doublings().filter(|distance| 2.0 * distance <= self.p).collect();
@@ -422,7 +389,6 @@ impl CostModel {
     /// As [`CostModel::halving`], with `block` bytes for each rank. After folding, the first ranks
     /// act for two ranks each, so the first half of the blocks is the longer one; the link of a
     /// node then has fewer active ranks.
-    #[must_use]
     pub fn halving_blocks(&self, block: f64, far_first: bool) -> f64 {
         let active = 2.0_f64.powf(self.p.log2().floor());
         let pairs = self.p - active;
@@ -437,7 +403,6 @@ impl CostModel {
     }
 
     /// Partners at distances 1, 2... exchange all their data, which grow from `bytes / p`.
-    #[must_use]
     pub fn doubling(&self, bytes: f64) -> f64 {
         self.doublings()
             .filter(|distance| 2.0 * distance <= self.p)
@@ -451,7 +416,6 @@ fn hop(level: LogGp, bytes: f64) -> f64 {
     2.0 * level.overhead_ns + level.latency_ns + level.byte_ns * bytes
 }
 
-/// The time in which a message occupies a link.
 fn occupancy(level: LogGp, bytes: f64) -> f64 {
     level.gap_ns.max(level.byte_ns * bytes)
 }

@@ -93,11 +93,9 @@ pub struct TuneOptions {
 pub struct Simulation {
     pub nodes: u32,
     pub machine: Machine,
-    /// The plans are walked up to this number of ranks.
     pub walked_ranks: u32,
 }
 
-/// Reads the work from the arguments, on a machine with `processors` processors.
 pub(crate) fn options(args: &TuneArgs, processors: u32) -> Result<TuneOptions, String> {
     let pairs = args.mca.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
     let mca: Vec<(String, String)> = pairs.collect();

@@ -21,7 +21,6 @@ const COLOURS: [&str; 9] = [
 ];
 
 /// Draws the winners of all calls below a `heading`.
-#[must_use]
 pub fn draw(heading: &str, winners: &[Winner]) -> String {
     let mut collectives: Vec<Collective> = Vec::new();
     for winner in winners {

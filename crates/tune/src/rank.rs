@@ -1,8 +1,8 @@
 //! A measuring rank of a job: the program `oxmpi tune-rank`, which `oxmpi tune` starts by `mpirun`.
 //!
-//! MeasuringRank 0 reads a request from each line of its input ([`request_line`]) and prints the
-//! times in a line ([`parse_answer`]). All ranks measure: a barrier, then one call, repeatedly. The
-//! time of a call is that of the slowest rank.
+//! Rank 0 reads a request from each line of its input ([`request_line`]) and prints the times in a
+//! line ([`parse_answer`]). All ranks measure: a barrier, then one call, repeatedly. The time of a
+//! call is that of the slowest rank.
 
 use crate::calls::{Cell, ELEMENT_BYTES, Variant};
 use crate::campaign::Answer;
@@ -27,7 +27,6 @@ const ANSWER: &str = "oxmpi-tune-answer";
 const MAX_REQUEST_BYTES: usize = 1 << 16;
 
 /// A request as a line.
-#[must_use]
 pub fn request_line(round: &MeasuringRound) -> String {
     let runs: Vec<_> =
         round.runs.iter().map(|(variant, calls)| format!("{}:{calls}", variant.word())).collect();
@@ -46,14 +45,12 @@ fn parse_request(line: &str, ranks: u32) -> Option<MeasuringRound> {
     Some(MeasuringRound { cell, runs: words.map(run).collect::<Option<_>>()? })
 }
 
-#[must_use]
 fn answer_line(answer: &Answer) -> String {
     let times: Vec<_> = answer.times_ns.iter().map(|time| format!(" {time:.0}")).collect();
     format!("{ANSWER} {:.0}{}\n", answer.all_ns, times.concat())
 }
 
 /// The times in a line of the job's output; `None` for other lines.
-#[must_use]
 pub fn parse_answer(line: &str) -> Option<Answer> {
     let mut numbers =
         line.trim_end().strip_prefix(ANSWER)?.split_whitespace().map(str::parse::<f64>);

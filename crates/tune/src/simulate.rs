@@ -31,7 +31,6 @@ pub const MAX_RANKS: u32 = 1 << 20;
 pub const MAX_WALKED_RANKS: u32 = 4096;
 
 /// The costs of all variants of a call. Plans are walked up to `walked_ranks` ranks.
-#[must_use]
 pub fn outcome(machine: &Machine, cell: &Cell, walked_ranks: u32) -> Outcome {
     let time = |variant: Variant| {
         let algorithm = variant.algorithm.unwrap_or_else(|| cell.fixed());
@@ -60,7 +59,6 @@ fn cost_ns(
 
 /// The numbers of ranks to compare: powers of two within a node, then of nodes, and the largest of
 /// both.
-#[must_use]
 pub fn ranks(nodes: u32, ranks_per_node: u32) -> Vec<u32> {
     let doublings = |end: u32| {
         std::iter::successors(Some(1_u32), |n| n.checked_mul(2)).take_while(move |n| *n < end)

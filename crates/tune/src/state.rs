@@ -33,7 +33,6 @@ pub struct Resumed {
 }
 
 /// The first lines of a file.
-#[must_use]
 pub fn head(settings: &CampaignSettings) -> String {
     let list = |words: Vec<String>| words.join(",");
     let parameters = settings.mca.iter().map(|(name, value)| line(&format!("mca {name} {value}")));
@@ -49,7 +48,6 @@ pub fn head(settings: &CampaignSettings) -> String {
 }
 
 /// The line of a round.
-#[must_use]
 pub fn answered(round: &MeasuringRound, answer: &Answer) -> String {
     let mut text = format!(
         "answer {} {} {} {}",

@@ -24,7 +24,6 @@ pub struct Winner {
 
 impl Winner {
     /// The algorithm of the variant, or of the fixed cut-offs.
-    #[must_use]
     pub fn algorithm(&self) -> AlgorithmId {
         self.variant.algorithm.unwrap_or_else(|| self.cell.fixed())
     }
@@ -33,7 +32,6 @@ impl Winner {
 /// The winner of a comparison among the variants that `may` accepts. Its median must be better than
 /// that of the fixed choice by more than the spread of both and by [`LEAST_GAIN`], and its least
 /// time by [`LEAST_GAIN`]: on a machine with other load, medians alone are random.
-#[must_use]
 pub fn winner(outcome: &Outcome, may: impl Fn(&Variant) -> bool) -> Option<Winner> {
     let (_, fixed) = *outcome.times.iter().find(|(variant, _)| *variant == Variant::FIXED)?;
     let others =
@@ -53,10 +51,10 @@ pub fn winner(outcome: &Outcome, may: impl Fn(&Variant) -> bool) -> Option<Winne
     Some(Winner { cell: outcome.cell, variant, best_ns, fixed_ns: fixed.median_ns })
 }
 
-/// One comparison for each key of rules files. For some collectives (scans, alltoallv), the message
-/// size of rules files does not depend on the bytes of the call: their times are relative to the
-/// fixed choice, and the geometric mean over all sizes counts, for the variants that were measured
-/// at all sizes.
+/// Merges comparisons with the same key in rules files. For some collectives (scans, alltoallv),
+/// the message size in the key does not depend on the bytes of the call. Their times are divided by
+/// that of the fixed choice; the geometric mean over all sizes counts, for variants measured at all
+/// sizes.
 fn by_key(outcomes: &[Outcome]) -> Vec<Outcome> {
     let mut all: Vec<Outcome> = Vec::new();
     let mut rest = outcomes;
@@ -101,7 +99,6 @@ fn averaged(group: &[Outcome]) -> Outcome {
 /// size; the first also to all smaller sizes, the last to all larger. The rules of a number of
 /// ranks extend to the next measured number, with winners that serve any number of ranks; there is
 /// no rule above the largest number. There is no rule where the fixed choice is as good.
-#[must_use]
 pub fn rules(file: &str, outcomes: &[Outcome]) -> Rules {
     let outcomes = by_key(outcomes);
     let mut rules = Rules::new(file, Matching::First);

@@ -100,7 +100,6 @@ impl UccDatatype {
 /// The source or the target of a collective.
 #[derive(Clone, Debug)]
 pub enum UccOperand {
-    /// This rank has none.
     Nothing,
     /// One buffer of equal elements.
     Whole(UserBuf),
@@ -296,10 +295,7 @@ impl UccRequest {
         }
     }
 
-    /// Posts the collective.
-    ///
-    /// # Errors
-    /// UCC's error. Parts of the collective may have been started.
+    /// Posts the collective. After an error, UCC may have started parts of it.
     pub fn post(&mut self) -> Result<(), LibraryError> {
         self.is_posted = true;
         // SAFETY: the request is initialised and not posted.

@@ -25,7 +25,6 @@ pub trait OutOfBand: Send + Sync {
     fn poll(&self) -> Poll<Option<Vec<u8>>>;
 }
 
-/// The argument of the callbacks of a team.
 struct Bridge {
     oob: Arc<dyn OutOfBand>,
     size: usize,
@@ -177,10 +176,8 @@ impl UccTeamCreation {
         Ok(UccTeamCreation(team))
     }
 
-    /// Advances the creation without waiting.
-    ///
-    /// # Errors
-    /// UCC's error: there is no team. UCC's memory of it leaks.
+    /// Advances the creation without waiting. After an error there is no team, and UCC's memory of
+    /// it leaks.
     pub fn poll(self) -> Result<UccCreation, LibraryError> {
         let UccTeamCreation(mut team) = self;
         // SAFETY: the team is in creation, and UCC has not completed it.

@@ -48,9 +48,7 @@ pub struct AdapterSettings {
     pub port: u8,
     /// In bytes: a power of two from 256 to 4096.
     pub mtu: usize,
-    /// In bytes.
     pub slot_len: usize,
-    /// Slots in one allocation.
     pub slots: usize,
     /// The most slots in the shared receive queue; `None`: each connection has a queue.
     pub shared: Option<u32>,
@@ -67,7 +65,6 @@ pub struct AdapterSettings {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct LocalEnd {
     pub queue_pair: u32,
-    /// The number of the first packet from this end.
     pub first_packet: u32,
     /// The local identifier of the port; 0 over Ethernet.
     pub lid: u16,
@@ -85,7 +82,6 @@ pub type RemoteEnd = LocalEnd;
 /// An operation that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AdapterOperation {
-    /// The peer's adapter has the slot's data.
     Send(SlotId),
     /// This number of bytes has come into a slot.
     Receive(SlotId, usize),
@@ -147,11 +143,11 @@ fn refusal(status: c_int) -> Option<Refusal> {
 struct QueuePair {
     raw: *mut Qp,
     remote: RemoteEnd,
-    /// The index of its two words: the one that the peer writes, and the source for the peer's.
+    /// The index of the connection's two words: one that the peer writes, and the source of writes
+    /// to the peer.
     words: usize,
     /// The number of its operations under way, without receives of a shared queue.
     live: u32,
-    /// The time when its closing began.
     closing: Option<Instant>,
 }
 
@@ -174,7 +170,6 @@ pub struct Adapter {
     words: Vec<RegisteredMemory>,
     free_words: Vec<usize>,
     queue_pairs: HashMap<u32, QueuePair>,
-    /// The number of queue pairs that are being closed.
     closing: usize,
     /// Whether the last poll found nothing.
     is_empty: bool,
@@ -343,10 +338,8 @@ impl Adapter {
         self.settings.shared
     }
 
-    /// Makes more slots.
-    ///
-    /// # Errors
-    /// The limit on locked memory (`ulimit -l`) or the device's memory is exhausted.
+    /// Makes more slots. Fails if the limit on locked memory (`ulimit -l`) or the device's memory
+    /// is exhausted.
     pub fn more_slots(&mut self) -> Result<Vec<SlotId>, VerbsError> {
         self.with_room(|it| {
             let Adapter { arena, library, settings, pd, .. } = it;

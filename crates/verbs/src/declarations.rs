@@ -208,7 +208,6 @@ pub(crate) struct SendWr {
     pub imm_data: u32,
     pub remote_addr: u64,
     pub operands: Operands,
-    /// Fields of other kinds of operations.
     pub unused: [u64; 7],
 }
 
@@ -216,9 +215,7 @@ pub(crate) struct SendWr {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) union Operands {
-    /// For reads and writes.
     pub rkey: u32,
-    /// For atomic operations.
     pub atomic: AtomicOperands,
 }
 

@@ -27,7 +27,6 @@ pub(crate) struct FakeLibrary {
     /// The repetition limit of each connected queue pair.
     pub(crate) repetitions: Vec<u8>,
     pub(crate) shared: u32,
-    /// The identifiers of posted receives.
     pub(crate) receives: VecDeque<u64>,
     /// The identifiers of posted sends, writes and reads, with kinds and flags.
     pub(crate) sends: VecDeque<(u64, c_int, c_uint)>,
@@ -35,7 +34,6 @@ pub(crate) struct FakeLibrary {
     pub(crate) atomics: Vec<(u64, u64, u32)>,
     /// The device's capability for atomic operations.
     pub(crate) atomic_cap: c_int,
-    /// The access flags of each queue pair.
     pub(crate) access: Vec<c_uint>,
     /// The start and the access flags of registered memory.
     pub(crate) registered: Vec<(usize, c_int)>,
@@ -55,7 +53,6 @@ pub(crate) fn with<T>(of: impl FnOnce(&mut FakeLibrary) -> T) -> T {
     FAKE.with_borrow_mut(of)
 }
 
-/// Allocates an object; its owner frees it.
 fn object<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }

@@ -102,13 +102,11 @@ pub struct Device {
     pub name: String,
     /// Empty if the device could not be opened.
     pub ports: Vec<DevicePort>,
-    /// The scope of its operations on words of this host.
     pub atomics: AtomicScope,
     /// The reason why the device could not be opened.
     pub trouble: Option<String>,
 }
 
-/// An MTU in bytes, from its number in the interface.
 fn mtu_bytes(number: c_int) -> usize {
     if (1..=5).contains(&number) { 128 << number } else { 0 }
 }
@@ -135,7 +133,6 @@ impl VerbsLibrary {
         Ok(Arc::new(VerbsLibrary { symbols, library }))
     }
 
-    /// A simulated library; its messages name the C library.
     #[cfg(test)]
     pub(crate) fn with_symbols(symbols: VerbsSymbols) -> Arc<VerbsLibrary> {
         let library = ForeignLibrary::open(&VERBS, "libc.so.6").unwrap();

@@ -36,11 +36,9 @@ impl AtomicScope {
 /// The longest queues of a device, and its atomic operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceLimits {
-    /// Operations in a queue of a queue pair.
     pub(crate) queue_pair: u32,
     /// Receives in a shared receive queue; 0 without such queues.
     pub(crate) shared: u32,
-    /// Completions in a completion queue.
     pub(crate) completions: u32,
     /// Simultaneous RDMA reads of a queue pair, in each direction.
     pub(crate) reads: u8,

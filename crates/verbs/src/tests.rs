@@ -24,7 +24,6 @@ fn open(shared: Option<u32>) -> Result<Adapter, VerbsError> {
     Adapter::open(&VerbsLibrary::with_symbols(fake::symbols()), settings)
 }
 
-/// Sets the limits of the device.
 fn device(max_qp_wr: i32, max_srq_wr: i32, max_cqe: i32) {
     with(|fake| {
         (fake.max_qp_wr, fake.max_srq_wr, fake.max_cqe, fake.memory) =
@@ -123,7 +122,7 @@ fn no_slot_of_a_shared_queue_is_lost_with_a_queue_pair() {
     adapter.close(end);
     assert_eq!(with(|fake| fake.broken.clone()), [end]);
     assert_eq!(polled(&mut adapter), []);
-    // Its receive ends only now: destroyed before, it would lose the slot.
+    // The receive ends only now. A queue pair destroyed earlier would lose the slot.
     assert!(adapter.take_closed().is_empty());
     fake::flush(end);
     std::thread::sleep(DRAIN);

@@ -1,33 +1,31 @@
-//! How far from each other the two cores of a figure were. Pure.
+//! The distance between the two cores of a figure.
 //!
-//! The host of a virtual machine may move its cores every few seconds: now they share a cache, now
-//! they do not. Messages between two ranks then cost three times as much or more, and a
+//! The host of a virtual machine may move its cores every few seconds: sometimes they share a
+//! cache, sometimes not. Messages between two ranks then cost three times as much or more, and a
 //! median over both is meaningless.
 
 use serde::{Deserialize, Serialize};
 
-/// Us that a line of the cache takes from one core to the other. Between cores that share a cache
-/// it was 0.03 to 0.08 on all machines that were measured, and 0.2 to 0.3 between others; the
-/// limits leave room on either side. Between them the cores were moved while the line was
-/// timed.
+/// Microseconds of a cache line from one core to the other. On all measured machines: 0.03 to 0.08
+/// between cores that share a cache, 0.2 to 0.3 between others. The limits leave room on either
+/// side. Between the limits, the cores were moved while the line was timed.
 const NEAR_BELOW: f64 = 0.12;
 const FAR_ABOVE: f64 = 0.15;
-/// Of the samples that are near or far, one in this number must be of the rarer kind before the
-/// machine counts as one that has both: fewer are disturbances.
+/// A machine has both kinds of samples if one in this number is of the rarer kind: fewer are
+/// disturbances.
 const FEWEST: usize = 20;
 
-/// Where the cores were while a figure was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Distance {
     Near,
     Far,
-    /// They were moved meanwhile, or are neither near nor far.
+    /// The cores were moved meanwhile, or are neither near nor far.
     Between,
 }
 
 impl Distance {
-    /// By the us of a line before and after the figure.
+    /// By the microseconds of a line before and after the figure.
     pub(crate) fn of(line: [f64; 2]) -> Distance {
         if line.iter().all(|&time| time < NEAR_BELOW) {
             Distance::Near
@@ -93,7 +91,7 @@ mod tests {
         assert!(distinguished([].into_iter()).is_empty());
         assert!(distinguished([Far; 9].into_iter()).is_empty());
         assert!(distinguished([Between; 9].into_iter()).is_empty());
-        // A disturbance.
+        // One far sample among near ones is a disturbance.
         assert!(distinguished([Near; 40].into_iter().chain([Far])).is_empty());
         assert_eq!(distinguished([Near, Near, Between, Far].into_iter()), [Near, Far]);
     }

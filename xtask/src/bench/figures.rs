@@ -1,11 +1,9 @@
-//! One figure: the line that a benchmark program prints, its unit, and how figures are compared.
-//! Pure.
+//! One figure: its line in the output of a benchmark program, its unit, and comparisons.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unit {
     #[serde(rename = "us")]
@@ -41,23 +39,20 @@ impl Unit {
         }
     }
 
-    /// Whether more is better: true for rates, false for times and memory.
     pub(crate) fn is_rate(self) -> bool {
         matches!(self, Unit::MegabytesPerSecond | Unit::MillionsPerSecond)
     }
 
-    /// How much more `ours` costs than `theirs`: 1 is equal, 2 is twice the time or half the rate.
+    /// The ratio of the costs: 2 is twice the time or half the rate.
     pub(crate) fn cost(self, ours: f64, theirs: f64) -> f64 {
         if self.is_rate() { theirs / ours } else { ours / theirs }
     }
 
-    /// Whether `a` is the better figure.
     pub(crate) fn better(self, a: f64, b: f64) -> bool {
         self.cost(a, b) < 1.0
     }
 }
 
-/// The subject of a figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Subject {
     pub(crate) test: String,
@@ -66,27 +61,22 @@ pub(crate) struct Subject {
     pub(crate) unit: Unit,
 }
 
-/// A figure of one run of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Point {
     pub(crate) subject: Subject,
     /// The median over the run's batches.
     pub(crate) median: f64,
-    /// The program that reaches a limit.
     pub(crate) by: Option<String>,
-    /// How long a line of the cache took between the cores before and after, where that was
-    /// measured.
+    /// Microseconds of a cache line between the cores before and after, if measured.
     pub(crate) line: Option<[f64; 2]>,
 }
 
-/// The figures in a program's output; other lines are ignored. An error names the line that
-/// is broken.
+/// Other lines are ignored. An error names the wrong line.
 pub(crate) fn points(output: &str) -> Result<Vec<Point>, String> {
     let lines = output.lines().filter_map(|line| line.strip_prefix("point "));
     lines.map(|line| point(line).ok_or_else(|| format!("'point {line}' is no figure"))).collect()
 }
 
-/// The words after `point`.
 fn point(line: &str) -> Option<Point> {
     let words: BTreeMap<&str, &str> =
         line.split_whitespace().map(|word| word.split_once('=')).collect::<Option<_>>()?;
@@ -118,7 +108,7 @@ fn is_positive(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
 
-/// The value in the middle, or the mean of the two there. None for no values.
+/// The middle value, or the mean of the two middle values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -126,7 +116,7 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some((values[last / 2] + values[last.div_ceil(2)]) / 2.0)
 }
 
-/// Three significant digits.
+/// With three significant digits.
 pub(crate) fn text(value: f64) -> String {
     let digits = match value.abs() {
         x if x >= 100.0 => 0,

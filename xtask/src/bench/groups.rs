@@ -5,24 +5,20 @@ use std::time::Duration;
 /// Launches that belong together: one table of the report.
 #[derive(Debug)]
 pub(crate) struct BenchGroup {
-    /// The name in `--groups`.
     pub(crate) name: &'static str,
-    /// The heading of its table.
     pub(crate) title: &'static str,
-    /// The subject of the figures.
     pub(crate) subject: &'static str,
     pub(crate) launches: &'static [BenchLaunch],
-    /// Whether the machine's limit, that of two processes, stands beside it.
+    /// Whether the machine's limit for two processes stands in the table.
     pub(crate) has_limit: bool,
 }
 
-/// One run of a benchmark program.
 #[derive(Debug)]
 pub(crate) struct BenchLaunch {
     pub(crate) program: BenchProgram,
     pub(crate) ranks: u32,
     pub(crate) args: &'static [&'static str],
-    pub(crate) gives: Gives,
+    pub(crate) source: FigureSource,
     pub(crate) limit: Duration,
 }
 
@@ -37,7 +33,6 @@ pub(crate) enum BenchProgram {
 impl BenchProgram {
     pub(crate) const ALL: [BenchProgram; 2] = [BenchProgram::P2p, BenchProgram::Patterns];
 
-    /// The name of its source in `bench/`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             BenchProgram::P2p => "p2p",
@@ -46,12 +41,10 @@ impl BenchProgram {
     }
 }
 
-/// The source of the figures of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gives {
-    /// From the lines that the program prints.
+pub(crate) enum FigureSource {
     Points,
-    /// The same; the program needs a file in which its ranks meet.
+    /// As `Points`; the program needs a file in which its ranks meet.
     PointsOfMeeting,
     /// From the wall clock: seconds from the start of mpirun to its end.
     WallTime,
@@ -60,184 +53,136 @@ pub(crate) enum Gives {
 /// The sizes where there are more ranks than cores.
 const FEW_SIZES: &str = "8,1024,65536";
 
-/// The sizes of collectives, of which one is drawn.
 const COLLECTIVE_SIZES: &str = "8,64,1024,8192,65536,262144,1048576";
 
 const fn launch(
     ranks: u32,
     args: &'static [&'static str],
-    gives: Gives,
+    source: FigureSource,
     seconds: u64,
 ) -> BenchLaunch {
     BenchLaunch {
         program: BenchProgram::P2p,
         ranks,
         args,
-        gives,
+        source,
         limit: Duration::from_secs(seconds),
     }
 }
 
 const fn patterns(ranks: u32, args: &'static [&'static str]) -> BenchLaunch {
     let limit = Duration::from_secs(if ranks == 2 { 120 } else { 240 });
-    BenchLaunch { program: BenchProgram::Patterns, ranks, args, gives: Gives::Points, limit }
+    let (program, source) = (BenchProgram::Patterns, FigureSource::Points);
+    BenchLaunch { program, ranks, args, source, limit }
+}
+
+/// The launches of all kinds of patterns with these options.
+macro_rules! patterns {
+    ($ranks:literal, $($option:expr),*) => {
+        &[
+            patterns($ranks, &[$($option,)* "p2p"]), patterns($ranks, &[$($option,)* "coll"]),
+            patterns($ranks, &[$($option,)* "rma"]), patterns($ranks, &[$($option,)* "objects"]),
+        ]
+    };
 }
 
 /// The option by which a program makes the kernel refuse single copy.
 const DENIED: &str = "-D";
 
 impl BenchLaunch {
-    /// Whether the kernel refuses single copy.
     pub(crate) fn denies_single_copy(&self) -> bool {
         self.args.contains(&DENIED)
     }
 }
 
+#[rustfmt::skip] // a table
 pub(crate) const GROUPS: [BenchGroup; 14] = [
     BenchGroup {
-        name: "latency",
-        title: "Latency",
+        name: "latency", title: "Latency", has_limit: true,
         subject: "ping-pong of 2 ranks, half a round trip",
-        launches: &[launch(2, &["-p", "-t", "10", "latency"], Gives::Points, 90)],
-        has_limit: true,
+        launches: &[launch(2, &["-p", "-t", "10", "latency"], FigureSource::Points, 90)],
     },
     BenchGroup {
-        name: "bandwidth",
-        title: "Bandwidth",
+        name: "bandwidth", title: "Bandwidth", has_limit: true,
         subject: "windows of 64 messages between 2 ranks, each from and to its own buffer",
         launches: &[
-            launch(2, &["-p", "-t", "10", "bandwidth"], Gives::Points, 90),
-            launch(2, &["-p", "-t", "10", "bidirectional"], Gives::Points, 90),
+            launch(2, &["-p", "-t", "10", "bandwidth"], FigureSource::Points, 90),
+            launch(2, &["-p", "-t", "10", "bidirectional"], FigureSource::Points, 90),
         ],
-        has_limit: true,
     },
     BenchGroup {
-        name: "rate",
-        title: "Message rate",
+        name: "rate", title: "Message rate", has_limit: true,
         subject: "8-byte messages from one rank to another, 64 at a time",
-        launches: &[launch(2, &["-p", "-t", "50", "rate"], Gives::Points, 60)],
-        has_limit: true,
+        launches: &[launch(2, &["-p", "-t", "50", "rate"], FigureSource::Points, 60)],
     },
     BenchGroup {
-        name: "derived",
-        title: "Derived datatypes",
+        name: "derived", title: "Derived datatypes", has_limit: false,
         subject: "ping-pong of an MPI_Type_vector with blocks of 8 or 512 bytes, gaps as long",
-        launches: &[launch(2, &["-p", "-t", "10", "strided"], Gives::Points, 90)],
-        has_limit: false,
+        launches: &[launch(2, &["-p", "-t", "10", "strided"], FigureSource::Points, 90)],
     },
     BenchGroup {
-        name: "collectives",
-        title: "Collectives of 2 ranks",
+        name: "collectives", title: "Collectives of 2 ranks", has_limit: false,
         subject: "calls back to back, with alternating roots",
-        launches: &[launch(
-            2,
-            &["-p", "-t", "10", "-s", COLLECTIVE_SIZES, "collectives"],
-            Gives::Points,
-            90,
-        )],
-        has_limit: false,
+        launches: &[launch(2, &["-p", "-t", "10", "-s", COLLECTIVE_SIZES, "collectives"], FigureSource::Points, 90)],
     },
     BenchGroup {
-        name: "over4",
-        title: "4 ranks",
+        name: "over4", title: "4 ranks", has_limit: false,
         subject: "two pairs at once, or a collective of all, not bound to cores",
         launches: &[
-            launch(4, &["-s", FEW_SIZES, "latency"], Gives::Points, 90),
-            launch(4, &["rate"], Gives::Points, 60),
-            launch(4, &["-t", "10", "-s", "8,65536", "collectives"], Gives::Points, 90),
+            launch(4, &["-s", FEW_SIZES, "latency"], FigureSource::Points, 90),
+            launch(4, &["rate"], FigureSource::Points, 60),
+            launch(4, &["-t", "10", "-s", "8,65536", "collectives"], FigureSource::Points, 90),
         ],
-        has_limit: false,
     },
     BenchGroup {
-        name: "over8",
-        title: "8 ranks",
+        name: "over8", title: "8 ranks", has_limit: false,
         subject: "four pairs at once, or a collective of all, not bound to cores",
         launches: &[
-            launch(8, &["-s", FEW_SIZES, "latency"], Gives::Points, 90),
-            launch(8, &["rate"], Gives::Points, 60),
-            launch(8, &["-t", "10", "-s", "8,65536", "collectives"], Gives::Points, 90),
+            launch(8, &["-s", FEW_SIZES, "latency"], FigureSource::Points, 90),
+            launch(8, &["rate"], FigureSource::Points, 60),
+            launch(8, &["-t", "10", "-s", "8,65536", "collectives"], FigureSource::Points, 90),
         ],
-        has_limit: false,
     },
     BenchGroup {
-        name: "start",
-        title: "Start-up",
+        name: "start", title: "Start-up", has_limit: false,
         subject: "mpirun of a program that calls MPI_Init and MPI_Finalize, from its start to its end",
         launches: &[
-            launch(2, &["nothing"], Gives::WallTime, 60),
-            launch(64, &["nothing"], Gives::WallTime, 90),
+            launch(2, &["nothing"], FigureSource::WallTime, 60),
+            launch(64, &["nothing"], FigureSource::WallTime, 90),
         ],
-        has_limit: false,
     },
     BenchGroup {
-        name: "memory",
-        title: "Memory",
+        name: "memory", title: "Memory", has_limit: false,
         subject: "proportional set size per rank after MPI_Init, and after all have talked to all",
         launches: &[
-            launch(2, &["memory"], Gives::PointsOfMeeting, 60),
-            launch(8, &["memory"], Gives::PointsOfMeeting, 90),
-            launch(64, &["memory-init"], Gives::PointsOfMeeting, 90),
+            launch(2, &["memory"], FigureSource::PointsOfMeeting, 60),
+            launch(8, &["memory"], FigureSource::PointsOfMeeting, 90),
+            launch(64, &["memory-init"], FigureSource::PointsOfMeeting, 90),
         ],
-        has_limit: false,
     },
     BenchGroup {
-        name: "patterns-2",
-        title: "Patterns of 2 ranks",
+        name: "patterns-2", title: "Patterns of 2 ranks", has_limit: false,
         subject: "what programs do, beyond a ping-pong on MPI_COMM_WORLD",
-        launches: &[
-            patterns(2, &["-p", "-t", "10", "p2p"]),
-            patterns(2, &["-p", "-t", "10", "coll"]),
-            patterns(2, &["-p", "-t", "10", "rma"]),
-            patterns(2, &["-p", "-t", "10", "objects"]),
-        ],
-        has_limit: false,
+        launches: patterns!(2, "-p", "-t", "10"),
     },
     BenchGroup {
-        name: "patterns-4",
-        title: "Patterns of 4 ranks",
+        name: "patterns-4", title: "Patterns of 4 ranks", has_limit: false,
         subject: "the same, not bound to cores",
-        launches: &[
-            patterns(4, &["-t", "10", "p2p"]),
-            patterns(4, &["-t", "10", "coll"]),
-            patterns(4, &["-t", "10", "rma"]),
-            patterns(4, &["-t", "10", "objects"]),
-        ],
-        has_limit: false,
+        launches: patterns!(4, "-t", "10"),
     },
     BenchGroup {
-        name: "patterns-8",
-        title: "Patterns of 8 ranks",
+        name: "patterns-8", title: "Patterns of 8 ranks", has_limit: false,
         subject: "the same, not bound to cores",
-        launches: &[
-            patterns(8, &["-t", "10", "p2p"]),
-            patterns(8, &["-t", "10", "coll"]),
-            patterns(8, &["-t", "10", "rma"]),
-            patterns(8, &["-t", "10", "objects"]),
-        ],
-        has_limit: false,
+        launches: patterns!(8, "-t", "10"),
     },
     BenchGroup {
-        name: "patterns-threads",
-        title: "Patterns with MPI_THREAD_MULTIPLE",
+        name: "patterns-threads", title: "Patterns with MPI_THREAD_MULTIPLE", has_limit: false,
         subject: "the same of 2 ranks that request all threads",
-        launches: &[
-            patterns(2, &["-p", "-t", "10", "-M", "p2p"]),
-            patterns(2, &["-p", "-t", "10", "-M", "coll"]),
-            patterns(2, &["-p", "-t", "10", "-M", "rma"]),
-            patterns(2, &["-p", "-t", "10", "-M", "objects"]),
-        ],
-        has_limit: false,
+        launches: patterns!(2, "-p", "-t", "10", "-M"),
     },
     BenchGroup {
-        name: "patterns-denied",
-        title: "Patterns without single copy",
+        name: "patterns-denied", title: "Patterns without single copy", has_limit: false,
         subject: "the same of 2 ranks to which the kernel refuses process_vm_readv and process_vm_writev",
-        launches: &[
-            patterns(2, &["-p", "-t", "10", DENIED, "p2p"]),
-            patterns(2, &["-p", "-t", "10", DENIED, "coll"]),
-            patterns(2, &["-p", "-t", "10", DENIED, "rma"]),
-            patterns(2, &["-p", "-t", "10", DENIED, "objects"]),
-        ],
-        has_limit: false,
+        launches: patterns!(2, "-p", "-t", "10", DENIED),
     },
 ];

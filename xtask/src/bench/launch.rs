@@ -1,4 +1,4 @@
-//! One launch: a command with a time limit, in a process group of its own that is gone afterwards.
+//! One launch: a command with a time limit in its own process group, which is then gone.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,21 +12,18 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 /// The time in which a launcher ends its ranks after a signal.
 const GRACE: Duration = Duration::from_secs(5);
-/// Bytes of a command's errors in a report.
+/// Of a command's error text in a report.
 const MOST_ERROR_TEXT: usize = 400;
 
-/// The output of a command that succeeded.
 pub(crate) struct Ended {
     pub(crate) output: String,
-    /// From its start to its end.
     pub(crate) seconds: f64,
 }
 
-/// Why there is no figure.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) why: String,
-    /// It was ended at its time limit, and is not tried again.
+    /// The command reached its time limit, and is not tried again.
     pub(crate) timed_out: bool,
 }
 
@@ -36,8 +33,8 @@ impl Failed {
     }
 }
 
-/// Runs `command` for at most `limit`. Its output goes through files in `directory`, not through
-/// pipes: a process that outlives it could hold a pipe open for ever.
+/// Runs `command` for at most `limit`. Its output goes through files in `directory`, as a process
+/// that outlives the command could hold a pipe open.
 pub(crate) fn launch(
     mut command: Command,
     limit: Duration,
@@ -66,8 +63,7 @@ pub(crate) fn launch(
 /// The status of a child that ended in time. Its group is gone in any case.
 fn wait_or_end(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let group = Pid::from_child(child);
-    // The group exists at least until its leader is waited for; an empty group is
-    // no error.
+    // The group exists until its leader is waited for; an empty group is no error.
     let signal = |signal| {
         let _ = kill_process_group(group, signal);
     };
@@ -98,12 +94,10 @@ fn ends_within(child: &Child, limit: Duration) -> io::Result<bool> {
     }
 }
 
-/// The text that a command wrote.
 fn read(path: &Path) -> String {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// The end of an error text on one line.
 fn shortened(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");
@@ -117,7 +111,6 @@ mod tests {
 
     use super::*;
 
-    /// Runs a script in a directory of its own, which the caller removes.
     fn shell(name: &str, script: &str, limit: Duration) -> (Result<Ended, Failed>, PathBuf) {
         let directory = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
@@ -158,7 +151,7 @@ mod tests {
         assert!(ended.err().unwrap().timed_out);
         let child = fs::read_to_string(directory.join("child")).unwrap();
         fs::remove_dir_all(directory).unwrap();
-        // It may end later, as a zombie without a parent that waits.
+        // The process may end later, as a zombie whose parent does not wait.
         let status = format!("/proc/{}/stat", child.trim());
         while fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z ")) {
             std::thread::sleep(Duration::from_millis(1));

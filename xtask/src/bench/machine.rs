@@ -16,7 +16,6 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This machine.
     pub(crate) fn here() -> Machine {
         let cpuinfo = read("/proc/cpuinfo");
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -28,7 +27,6 @@ impl Machine {
         }
     }
 
-    /// Notes the load at the beginning of a round.
     pub(crate) fn note_load(&mut self) {
         let load = read("/proc/loadavg");
         self.loads.extend(load.split(' ').next().and_then(|load| load.parse::<f64>().ok()));
@@ -39,7 +37,6 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The first `key : value`.
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines()
         .find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))

@@ -1,15 +1,14 @@
-//! The summary: by group, and by kind of row within it, the geometric mean of the
-//! ratios to the best other. Pure.
+//! The summary: for each group, and each kind of row in it, the geometric mean of the ratios to the
+//! best other library.
 
 use std::collections::BTreeMap;
 
 use super::groups::GROUPS;
 use super::results::{At, Results};
 
-/// A ratio above this counts as a row in which we are behind.
+/// A row with a higher ratio counts as behind.
 pub(crate) const BEHIND: f64 = 1.2;
 
-/// The rows of a group and part that are of one kind.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Mean<'a> {
     pub(crate) group: &'static str,
@@ -19,12 +18,10 @@ pub(crate) struct Mean<'a> {
     pub(crate) rows: usize,
     /// Geometric mean of our time divided by that of the best other.
     pub(crate) ratio: f64,
-    /// Rows above [`BEHIND`].
     pub(crate) behind: usize,
 }
 
-/// The means of all groups that have rows with a ratio: first of each kind, if tests have kinds,
-/// then of all.
+/// The means of all groups with ratios: for each kind of test, then for the whole group.
 pub(crate) fn means(results: &Results) -> Vec<Mean<'_>> {
     let mut means = Vec::new();
     for group in &GROUPS {
@@ -66,7 +63,6 @@ mod tests {
     use super::super::results::tests::{FAR, NEAR, sample, sample_at};
     use super::*;
 
-    /// Adds a row in which ours takes `ratio` times as long as the other.
     fn add(results: &mut Results, test: &str, ratio: f64) {
         for (library, median) in [("oxmpi", ratio), ("mpich", 1.0)] {
             let subject =

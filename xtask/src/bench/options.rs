@@ -13,7 +13,6 @@ use crate::root;
 /// The name for all groups whose names begin with it.
 const PATTERNS: &str = "patterns";
 
-/// The options of `cargo xtask bench`.
 #[derive(Args, Debug)]
 pub(crate) struct BenchOptions {
     /// The other libraries: those of DIR/openmpi, DIR/mpich and DIR/impi that exist
@@ -47,7 +46,6 @@ pub(crate) struct BenchOptions {
 }
 
 impl BenchOptions {
-    /// The groups that are measured, all if the options name none.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &'static BenchGroup> {
         GROUPS.iter().filter(|group| {
             let is_meant = |name: &String| {
@@ -57,7 +55,6 @@ impl BenchOptions {
         })
     }
 
-    /// The programs of the groups.
     pub(crate) fn programs(&self) -> BTreeSet<BenchProgram> {
         self.groups().flat_map(|group| group.launches).map(|launch| launch.program).collect()
     }
@@ -67,7 +64,6 @@ fn group_names() -> PossibleValuesParser {
     GROUPS.iter().map(|group| group.name).chain([PATTERNS]).into()
 }
 
-/// The time of `--minutes`.
 fn minutes(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().map(|minutes: f64| minutes * 60.0);
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());

@@ -1,5 +1,5 @@
-//! The pictures: figures over the size of the message, one curve for each library and one for the
-//! limit, as SVG. Pure.
+//! The pictures as SVG: figures over the message size, one curve for each library and for the
+//! limit.
 
 use plotters::prelude::*;
 
@@ -9,12 +9,11 @@ use super::results::{At, LIMIT, Results};
 
 const SIZE: (u32, u32) = (900, 560);
 
-// The light colours are in the SVG itself; a system that is set to dark gets others by the style
-// sheet below.
+// The SVG has the light colours. On a system that is set to dark, the style sheet replaces them.
 const PAPER: RGBColor = RGBColor(0xff, 0xff, 0xff);
 const INK: RGBColor = RGBColor(0x1f, 0x23, 0x28);
 const GRID: RGBColor = RGBColor(0xd8, 0xde, 0xe4);
-/// What replaces the light colours where the reader's system is set to dark.
+/// The dark colour in place of each light one.
 const DARK: [(RGBColor, &str); 3] = [(PAPER, "#0d1117"), (INK, "#e6edf3"), (GRID, "#30363d")];
 
 /// Of middling lightness, so that they differ from both backgrounds. Colour-blind readers have
@@ -27,7 +26,6 @@ const COLOURS: [(&str, RGBColor); 5] = [
     (LIMIT, RGBColor(0x8b, 0x94, 0x9e)),
 ];
 
-/// A curve: the library's name, and its figures by size.
 pub(crate) struct Curve<'a> {
     pub(crate) name: &'a str,
     pub(crate) points: Vec<(f64, f64)>,
@@ -49,8 +47,7 @@ pub(crate) fn curves<'a>(results: &'a Results, group: &str, test: &str, at: At) 
     names.map(curve).filter(|curve| !curve.points.is_empty()).collect()
 }
 
-/// Draws curves over the size of the message, both axes logarithmic. None without curves. The error
-/// is one of the drawing.
+/// Draws curves over the message size, both axes logarithmic. `None` without curves.
 pub(crate) fn draw(
     heading: &str,
     vertical: &str,
@@ -158,8 +155,8 @@ fn axis_bytes(size: f64) -> String {
     bytes_text(size.round() as u64)
 }
 
-/// Puts the style sheet for dark surroundings behind the opening tag. It goes by colour: each of
-/// the three has one use.
+/// Puts the style sheet for dark surroundings behind the opening tag. It selects elements by
+/// colour, as each of the three colours has one use.
 fn with_dark_style(svg: &str) -> String {
     let mut rules = String::new();
     for (light, dark) in DARK {

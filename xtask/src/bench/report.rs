@@ -1,4 +1,4 @@
-//! The report: tables in Markdown. Pure.
+//! The report: tables in Markdown.
 
 use std::fmt::Write as _;
 
@@ -9,16 +9,14 @@ use super::means;
 use super::mpi::title;
 use super::results::{At, Results, Row};
 
-/// The number of rows at the top in which others are ahead.
+/// The most rows at the top in which others are ahead.
 const MOST_BEHIND: usize = 12;
-/// A ratio below this is a tie: rounds differ by more.
+/// A lower ratio is a tie: rounds differ by more.
 const TIE: f64 = 1.1;
-/// A load at the beginning of more than this part of the cores comes from other programs that
-/// disturb.
+/// At the beginning, a higher load for each core comes from other programs.
 const BUSY: f64 = 0.25;
 const NONE: &str = "-";
 
-/// The whole report.
 pub(crate) fn report(results: &Results) -> String {
     let mut report = String::from("# OxMPI beside other MPI libraries\n\n");
     head(&mut report, results);
@@ -41,7 +39,6 @@ pub(crate) fn report(results: &Results) -> String {
     report
 }
 
-/// The parts of a group's samples.
 fn parts(results: &Results, group: &BenchGroup) -> Vec<At> {
     results.parts_of(group.name)
 }
@@ -81,7 +78,7 @@ fn head(report: &mut String, results: &Results) {
     }
 }
 
-/// Where the cores of 2 ranks were.
+/// The numbers of samples by distance of the cores of 2 ranks.
 fn distances(results: &Results) -> String {
     let count = |wanted| results.distances().filter(|&distance| distance == wanted).count();
     let (near, far, between) =
@@ -107,8 +104,8 @@ fn distances(results: &Results) -> String {
     }
 }
 
-/// Names libraries whose samples are in no table because the distance of the cores is unknown,
-/// while it is known for others.
+/// Names the libraries whose samples are in no table, as the distance of their cores is unknown,
+/// while other samples have a distance.
 fn without_distance(report: &mut String, results: &Results) {
     let apart = GROUPS.iter().filter(|group| parts(results, group).len() > 1);
     let rows: Vec<&Row> = apart.flat_map(|group| results.rows_of(group.name, None)).collect();
@@ -175,7 +172,6 @@ fn summary(report: &mut String, results: &Results) {
     }
 }
 
-/// The summary by group.
 fn mean_table(report: &mut String, results: &Results) {
     let _ = writeln!(
         report,

@@ -8,11 +8,9 @@ use super::distance::{Distance, distinguished};
 use super::figures::{Point, Subject, Unit, median};
 use super::machine::Machine;
 
-/// A run of the verb.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
-    /// Rounds that were begun.
     pub(crate) rounds: u32,
     /// In the order of the tables: ours is the first.
     pub(crate) libraries: Vec<Library>,
@@ -22,17 +20,13 @@ pub(crate) struct Results {
     pub(crate) failures: Vec<Failure>,
 }
 
-/// A library that was measured.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Library {
     pub(crate) name: String,
-    /// Its name and version.
     pub(crate) version: String,
-    /// Environment and options.
     pub(crate) settings: String,
 }
 
-/// The figures of one subject, by library.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) group: String,
@@ -41,42 +35,36 @@ pub(crate) struct Row {
     pub(crate) figures: BTreeMap<String, Vec<Sample>>,
 }
 
-/// The figure of one run of a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) round: u32,
     pub(crate) value: f64,
-    /// Us of a line before and after, and the distance of the cores, where they were measured.
+    /// Microseconds of a cache line before and after, and the distance of the cores, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) line: Option<[f64; 2]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) distance: Option<Distance>,
 }
 
-/// A launch that gave no figures.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
     pub(crate) library: String,
-    /// The group and arguments.
     pub(crate) launch: String,
     pub(crate) why: String,
 }
 
-/// The name under which limits are kept.
 pub(crate) const LIMIT: &str = "limit";
 
 /// The samples of a figure: those of one distance of the cores, or all.
 pub(crate) type At = Option<Distance>;
 
-/// The best of the others in a row.
 pub(crate) struct Best<'a> {
     pub(crate) name: &'a str,
-    /// How much more ours costs, if we have a figure.
+    /// The ratio of our cost to its cost, if we have a figure.
     pub(crate) ratio: Option<f64>,
 }
 
 impl Results {
-    /// Adds a figure of a library to its row.
     pub(crate) fn add(&mut self, group: &str, library: &str, round: u32, point: Point) {
         row(&mut self.rows, group, &point.subject).add(library, round, &point);
     }
@@ -108,7 +96,7 @@ impl Results {
         self.all_samples().filter_map(|sample| sample.distance)
     }
 
-    /// The median of the us that a line took in the part `at`.
+    /// The median microseconds of a cache line in the part `at`.
     pub(crate) fn line(&self, at: At) -> Option<f64> {
         median(
             self.all_samples()
@@ -135,19 +123,16 @@ impl Results {
         }
     }
 
-    /// The parts of a group.
     pub(crate) fn parts_of(&self, group: &str) -> Vec<At> {
         self.parts(self.rows_of(group, None))
     }
 
-    /// The rows of a group that have a figure in the part `at`.
     pub(crate) fn rows_of(&self, group: &str, at: At) -> impl Iterator<Item = &Row> {
         let rows = self.rows.iter().filter(move |row| row.group == group);
         rows.filter(move |row| row.figures.keys().any(|name| row.median(name, at).is_some()))
     }
 
-    /// The samples of a library, or of the limit by any program, that `subject` has in a group; by
-    /// program.
+    /// The samples of `subject` in a group, by program: those of a library, or of the limit.
     pub(crate) fn samples(&self, group: &str, library: &str, subject: &Subject) -> Vec<&[Sample]> {
         let (rows, group) =
             if library == LIMIT { (&self.limits, LIMIT) } else { (&self.rows, group) };
@@ -163,7 +148,7 @@ impl Results {
         limit.best(limit.figures.keys(), at).map(|(_, value)| value)
     }
 
-    /// The library with the best median in `row` but for ours.
+    /// The library other than ours with the best median in `row`.
     pub(crate) fn best_other<'a>(&self, row: &'a Row, at: At) -> Option<Best<'a>> {
         let others = row.figures.keys().filter(|name| *name != self.ours());
         let (name, theirs) = row.best(others, at)?;
@@ -171,7 +156,7 @@ impl Results {
         Some(Best { name, ratio })
     }
 
-    /// How much more ours costs than the limit.
+    /// The ratio of our cost to the limit's.
     pub(crate) fn to_limit(&self, row: &Row, at: At) -> Option<f64> {
         Some(row.unit().cost(row.median(self.ours(), at)?, self.limit(row, at)?))
     }
@@ -188,13 +173,11 @@ impl Row {
         self.figures.entry(name.into()).or_default().push(sample);
     }
 
-    /// The median over the samples of `name` that are in the part `at`.
     pub(crate) fn median(&self, name: &str, at: At) -> Option<f64> {
         let samples = self.figures.get(name)?.iter().filter(|sample| sample.is_in(at));
         median(samples.map(|sample| sample.value))
     }
 
-    /// The best of the medians of `names`.
     fn best<'a>(&self, names: impl Iterator<Item = &'a String>, at: At) -> Option<(&'a str, f64)> {
         let medians = names.filter_map(|name| Some((name.as_str(), self.median(name, at)?)));
         medians.reduce(|best, other| if self.unit().better(other.1, best.1) { other } else { best })
@@ -202,7 +185,6 @@ impl Row {
 }
 
 impl Sample {
-    /// Whether the sample is in the part `at`.
     pub(crate) fn is_in(&self, at: At) -> bool {
         at.is_none() || self.distance == at
     }

@@ -1,6 +1,6 @@
-//! Measuring: rounds in which every launch goes through all libraries, each round beginning with
-//! another one, so that other load affects all alike. A round measures the figures that lack
-//! samples, of near cores and of far ones where the machine has both.
+//! Measuring in rounds. In a round, every launch that lacks samples (of near and of far cores where
+//! the machine has both) goes through all libraries. Each round begins with another library, so
+//! that other load affects all alike.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::distance::{Distance, distinguished};
 use super::figures::{Point, Subject, Unit, points};
-use super::groups::{BenchGroup, BenchLaunch, BenchProgram, Gives};
+use super::groups::{BenchGroup, BenchLaunch, BenchProgram, FigureSource};
 use super::launch::{Ended, Failed, launch};
 use super::mpi::{Execution, Mpi};
 use super::options::BenchOptions;
@@ -24,25 +24,20 @@ pub(crate) struct Measurement<'a> {
     pub(crate) options: &'a BenchOptions,
     /// The libraries with compiled programs; ours is the first.
     pub(crate) mpis: Vec<Mpi>,
-    /// The compiled `bench/limit.c`.
     pub(crate) limit: &'a Path,
     pub(crate) results: Results,
-    /// By the name of the launch and of the library.
     courses: BTreeMap<(String, &'static str), Course>,
 }
 
-/// The state of one launch with one library.
 #[derive(Default)]
 struct Course {
     runs: u32,
     failures: u32,
-    /// It did not end, and is not tried again.
+    /// The launch did not end, and is not tried again.
     hangs: bool,
-    /// The subjects of its figures.
     subjects: Vec<Subject>,
 }
 
-/// The rest of a launch to be measured.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     Nothing,
@@ -51,7 +46,7 @@ enum Wanted {
 }
 
 impl Course {
-    /// `is_enough` says whether a subject has all its samples; `rounds` is their number.
+    /// `is_enough`: whether a subject has all its samples, `rounds` in number.
     fn wanted(&self, rounds: u32, is_enough: impl Fn(&Subject) -> bool) -> Wanted {
         if self.hangs || self.failures >= rounds {
             return Wanted::Nothing;
@@ -78,8 +73,8 @@ impl<'a> Measurement<'a> {
         Measurement { options, mpis: Vec::new(), limit, results, courses: BTreeMap::new() }
     }
 
-    /// Takes in a library if messages arrive whole with it in all programs that are needed;
-    /// otherwise says why not. `source` is where the source of a program is.
+    /// Admits a library if messages arrive whole with it in all needed programs; otherwise prints
+    /// the reason. `source` returns the source of a program.
     pub(crate) fn admit(&mut self, mpi: Mpi, source: impl Fn(BenchProgram) -> PathBuf) {
         let admitted = self.options.programs().into_iter().try_fold(None, |_, program| {
             mpi.compile(program, &source(program))?;
@@ -154,7 +149,7 @@ impl<'a> Measurement<'a> {
         save(&self.results)
     }
 
-    /// The rest of a launch to be measured with each library, and of the limit if it has one.
+    /// The part of a launch that each library, and the limit, still has to measure.
     fn wanted(
         &self,
         group: &BenchGroup,
@@ -175,7 +170,6 @@ impl<'a> Measurement<'a> {
         libraries.map(|library| (library, wanted(library))).collect()
     }
 
-    /// One launch of one library, or of the limit.
     fn measure(
         &mut self,
         group: &BenchGroup,
@@ -226,14 +220,13 @@ impl<'a> Measurement<'a> {
         self.results.fail(library, launch, why);
     }
 
-    /// The figures of one launch of one library.
     fn figures(
         &self,
         mpi: &Mpi,
         launch: &BenchLaunch,
         mut args: Vec<String>,
     ) -> Result<Vec<Point>, Failed> {
-        if launch.gives == Gives::PointsOfMeeting {
+        if launch.source == FigureSource::PointsOfMeeting {
             let meeting = self.options.out.join("meeting");
             // A new file: the counter of an earlier launch must not be found.
             let _ = fs::remove_file(&meeting);
@@ -245,7 +238,7 @@ impl<'a> Measurement<'a> {
         let denies_single_copy = launch.denies_single_copy();
         let ended =
             self.run(mpi, &Execution { program, ranks, args, denies_single_copy, limit })?;
-        if launch.gives == Gives::WallTime {
+        if launch.source == FigureSource::WallTime {
             let subject = Subject {
                 test: "start".into(),
                 ranks: launch.ranks,
@@ -261,7 +254,7 @@ impl<'a> Measurement<'a> {
         Ok(points)
     }
 
-    /// The limits of a launch: of the same test and sizes. None where there is one core only.
+    /// The limits of a launch, for the same test and sizes. A single core has none.
     fn limits(&self, of: &BenchLaunch, args: &[String]) -> Result<Vec<Point>, Failed> {
         let mut command = Command::new(self.limit);
         if let Some((test, options)) = args.split_last() {
@@ -279,7 +272,6 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// The name of a launch in failures.
 fn name_of(group: &BenchGroup, launch: &BenchLaunch) -> String {
     format!("{}: {} ranks, {}", group.name, launch.ranks, launch.args.join(" "))
 }
@@ -325,7 +317,7 @@ mod tests {
         assert_eq!(course(4, 4, false).wanted(5, |_| false), Wanted::All);
         assert_eq!(course(5, 5, false).wanted(5, |_| false), Wanted::Nothing);
         assert_eq!(course(1, 1, true).wanted(5, |_| false), Wanted::Nothing);
-        // It succeeds without figures.
+        // The launch succeeds without figures.
         assert_eq!(course(5, 0, false).wanted(5, |_| false), Wanted::Nothing);
     }
 

@@ -28,9 +28,7 @@ pub(super) const POOL: ForeignProgram = ForeignProgram {
     ..NUMPY
 };
 
-/// Restarts of a job.
 const CYCLES: u32 = 10;
-/// The seed of the times of checkpoints.
 const SEED: u32 = 1;
 
 fn start(python: &mut Command, [program, argument]: [&str; 2]) -> Result<(), Failure> {

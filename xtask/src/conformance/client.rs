@@ -8,24 +8,16 @@ use std::process::Command;
 use crate::run::{Failure, Run};
 
 pub(super) const MPI4PY: &str = "4.1.2";
-/// Further packages for mpi4py's build and tests.
 const PACKAGES: [&str; 6] = ["setuptools>=77", "build", "cython>=3.0.1", "numpy", "cffi", "pyyaml"];
 
 /// A wheel, also one from a cache, was made for another MPI.
 const FROM_SOURCE: [&str; 4] = ["--no-cache-dir", "--no-deps", "--no-binary", "mpi4py"];
 
 /// The part of `mpi-ext.h` that mpi4py can use, but searches for only in Open MPI.
+#[rustfmt::skip] // a table
 const FAULT_TOLERANCE: [&str; 11] = [
-    "ERR_REVOKED",
-    "ERR_PROC_FAILED",
-    "ERR_PROC_FAILED_PENDING",
-    "Comm_revoke",
-    "Comm_is_revoked",
-    "Comm_get_failed",
-    "Comm_ack_failed",
-    "Comm_agree",
-    "Comm_iagree",
-    "Comm_shrink",
+    "ERR_REVOKED", "ERR_PROC_FAILED", "ERR_PROC_FAILED_PENDING", "Comm_revoke", "Comm_is_revoked",
+    "Comm_get_failed", "Comm_ack_failed", "Comm_agree", "Comm_iagree", "Comm_shrink",
     "Comm_ishrink",
 ];
 
@@ -35,26 +27,21 @@ fn compiler_flags() -> String {
     format!("-O0 -include mpi-ext.h{have}")
 }
 
-/// The source distribution.
 fn archive(directory: &Path) -> PathBuf {
     directory.join(format!("mpi4py-{MPI4PY}.tar.gz"))
 }
 
-/// The client that is ready to run, and the directories it needs.
 #[derive(Debug)]
 pub(super) struct Client {
     prefix: PathBuf,
     environment: PathBuf,
-    /// The tests of the source distribution.
     pub(super) suite: PathBuf,
-    /// The directory for files of programs.
     scratch: PathBuf,
 }
 
 impl Client {
-    /// Builds the client in `directory` unless it is there. It is built again when mpi4py's
-    /// version, `mpi.h` or Python changes, not when the library does, which is loaded when a
-    /// program starts.
+    /// Builds the client in `directory` unless it exists. A new version of mpi4py, `mpi.h` or
+    /// Python causes a new build; a new library does not, as programs load it when they start.
     pub(super) fn prepare(prefix: &Path, directory: &Path) -> Result<Client, Failure> {
         let client = Client::download(prefix, directory)?;
         let mark = client.environment.join("built-for");
@@ -86,7 +73,6 @@ impl Client {
         Ok(client)
     }
 
-    /// The inputs of the build.
     fn mark(&self) -> Result<String, Failure> {
         let header = self.prefix.join("include/mpi.h");
         let header = fs::read_to_string(&header)
@@ -111,19 +97,16 @@ impl Client {
             .show()
     }
 
-    /// `mpirun` with the options of all jobs: it ends with this process, the environment has our
-    /// directories in front, nothing of the caller's Python, and one thread for each rank's linear
-    /// algebra.
     pub(super) fn mpirun(&self) -> Command {
         self.command(&self.installed("mpirun"))
     }
 
-    /// One of the programs that the library comes with.
     pub(super) fn installed(&self, program: &str) -> PathBuf {
         self.prefix.join("bin").join(program)
     }
 
-    /// A program with the environment of all jobs, which ends with this process.
+    /// A program that ends with this process. Its environment has our directories in front, nothing
+    /// of the caller's Python, and one thread for the linear algebra of each rank.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "TERM"]).arg(program);
@@ -145,17 +128,14 @@ impl Client {
         command
     }
 
-    /// The Python that has mpi4py.
     pub(super) fn python(&self) -> PathBuf {
         self.environment.join("bin/python")
     }
 
-    /// The examples of the source distribution.
     pub(super) fn demo(&self, name: &str) -> PathBuf {
         self.suite.with_file_name("demo").join(name)
     }
 
-    /// The modules of the suite by name.
     pub(super) fn modules(&self) -> Result<Vec<String>, Failure> {
         let entries = fs::read_dir(&self.suite)
             .map_err(Failure::io(format!("cannot read {}", self.suite.display())))?;

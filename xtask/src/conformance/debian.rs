@@ -13,7 +13,6 @@ use crate::run::{Failure, Run};
 /// The system's list of package sources: its mirrors, keys and options are used.
 const SYSTEM: &str = "/etc/apt";
 
-/// `apt-get` with lists and caches of its own below `directory`.
 fn apt_get(directory: &Path) -> Run {
     let apt = directory.join("apt");
     let option =
@@ -24,11 +23,11 @@ fn apt_get(directory: &Path) -> Run {
         .args(option("Dir::Etc::sourceparts", &apt.join("sources.list.d")))
         .args(option("Dir::State::lists", &apt.join("lists")))
         .args(option("Dir::Cache", &apt.join("cache")))
-        // The caller may write there; apt's own user may not.
+        // apt's own user may not write there.
         .args(["-o", "APT::Sandbox::User="])
 }
 
-/// Makes the lists, once for the system's sources.
+/// Fetches the lists of packages, once, from the system's sources.
 fn lists(directory: &Path) -> Result<(), Failure> {
     let apt = directory.join("apt");
     let files = sources(Path::new(SYSTEM))?;
@@ -53,8 +52,7 @@ fn lists(directory: &Path) -> Result<(), Failure> {
     write(&mark, &all)
 }
 
-/// The files below `etc` that name sources, with source packages switched on: their names from
-/// there, and their texts.
+/// The files below `etc` that name sources, by name, with source packages switched on.
 fn sources(etc: &Path) -> Result<BTreeMap<String, String>, Failure> {
     let parts = fs::read_dir(etc.join("sources.list.d")).into_iter().flatten().flatten();
     let parts =
@@ -65,7 +63,7 @@ fn sources(etc: &Path) -> Result<BTreeMap<String, String>, Failure> {
         {
             Some("list") => with_source_lines,
             Some("sources") => with_source_types,
-            // apt ignores all others.
+            // apt ignores other files.
             _ => continue,
         };
         let path = etc.join(&name);
@@ -83,7 +81,7 @@ fn sources(etc: &Path) -> Result<BTreeMap<String, String>, Failure> {
     Ok(files)
 }
 
-/// The old form, a source a line, with a line for source packages behind each that is for others.
+/// Adds a line for source packages behind each line for binary ones (one-line format).
 fn with_source_lines(text: &str) -> String {
     let has = |wanted: &str| {
         text.lines().any(|line| line.split_whitespace().eq(wanted.split_whitespace()))
@@ -103,7 +101,7 @@ fn with_source_lines(text: &str) -> String {
     changed
 }
 
-/// The form of deb822, stanzas of fields: the types of each are both.
+/// Gives each stanza both types (deb822 format).
 fn with_source_types(text: &str) -> String {
     let mut changed = String::new();
     for line in text.lines() {
@@ -119,7 +117,7 @@ fn with_source_types(text: &str) -> String {
 /// The source of a package, freshly unpacked.
 pub(super) fn source(package: &str, directory: &Path) -> Result<PathBuf, Failure> {
     let place = directory.join(format!("{package}-source"));
-    // However the release compresses it.
+    // The compression depends on the release.
     let find_archive = || {
         find_by(&place, ".orig.tar.*", |name| {
             name.contains(".orig.tar.") && !name.ends_with(".asc")
@@ -145,7 +143,6 @@ pub(super) fn source(package: &str, directory: &Path) -> Result<PathBuf, Failure
     unpacked(package, directory)
 }
 
-/// The directory in which [`source`] has unpacked a package.
 pub(super) fn unpacked(package: &str, directory: &Path) -> Result<PathBuf, Failure> {
     let place = directory.join(format!("{package}-source"));
     let entries = fs::read_dir(&place).into_iter().flatten().flatten();
@@ -153,7 +150,7 @@ pub(super) fn unpacked(package: &str, directory: &Path) -> Result<PathBuf, Failu
     found.ok_or_else(|| Failure::new(format!("{} has no source", place.display())))
 }
 
-/// The files of a binary package, below the directory that is returned.
+/// Unpacks a binary package. Returns its directory.
 pub(super) fn package(name: &str, directory: &Path) -> Result<PathBuf, Failure> {
     let place = directory.join(name);
     if place.join("usr").is_dir() {
@@ -167,7 +164,6 @@ pub(super) fn package(name: &str, directory: &Path) -> Result<PathBuf, Failure> 
     Ok(place)
 }
 
-/// The file below `directory` whose name ends so.
 pub(super) fn find(directory: &Path, ending: &str) -> Result<PathBuf, Failure> {
     find_by(directory, ending, |name| name.ends_with(ending))
 }

@@ -9,10 +9,10 @@ use super::client::MPI4PY;
 use super::programs::{ForeignLaunch, ForeignProgram};
 use crate::run::{Failure, Run};
 
-/// They take seconds; a pool whose workers do not start waits for ever.
+/// The demos take seconds; a pool whose workers do not start waits for ever.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Pools: with one rank workers are spawned, with more the others serve.
+/// Pools of workers: one rank spawns them; of several ranks, the others are the workers.
 pub(super) const FUTURES: ForeignProgram = ForeignProgram {
     name: "demo_futures",
     ranks: &[1, 2],
@@ -62,7 +62,7 @@ pub(super) const INIT_FINI: ForeignProgram = ForeignProgram {
     ..FUTURES
 };
 
-/// Whether mpi4py warns of a launcher that does not belong to the library, and only then.
+/// mpi4py must warn of a launcher that does not belong to the library, and of no other.
 pub(super) const CHECK_MPIEXEC: ForeignProgram = ForeignProgram {
     name: "demo_check_mpiexec",
     ranks: &[2],
@@ -95,14 +95,12 @@ pub(super) const RUNNER: ForeignProgram = ForeignProgram {
     ..FUTURES
 };
 
-/// The directory of the plain mpi4py.
 fn plain(made: &Path) -> PathBuf {
     made.join("mpi4py-plain")
 }
 
 fn build_plain(prefix: &Path, made: &Path) -> Result<(), Failure> {
     let environment = plain(made);
-    // The header that the build depends on.
     let (mark, header) = (environment.join("built-for"), prefix.join("include/mpi.h"));
     let header = std::fs::read_to_string(&header)
         .map_err(Failure::io(format!("cannot read {}", header.display())))?;
@@ -125,7 +123,7 @@ fn start_script(shell: &mut Command, script: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The verdict of Python's own test runner, behind the number of tests.
+/// Python's test runner prints its verdict behind the number of tests.
 fn check_unittest(output: &str, _: &Path, _: u32) -> Result<(), String> {
     let run = output
         .lines()

@@ -2,7 +2,7 @@
 //!
 //! A line is `TEST RANKS ROUTES REASON`, such as
 //! `test_pack.TestPack.testPack 1,2,3 shm,tcp missing MPI_Pack`: the test fails with each of these
-//! numbers of ranks over each of these routes. Where it does not, that is an error as well.
+//! numbers of ranks over each of these routes. A listed test that does not fail is an error too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -21,18 +21,13 @@ const HEAD: &str = "\
 /// A test with its number of ranks and its route.
 type Key = (String, JobSetting);
 
-/// The list of expected failures.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Expected(BTreeMap<Key, String>);
 
-/// The differences between a run and the list.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
-    /// Failures that are not in the list.
     pub(super) surprises: BTreeSet<Key>,
-    /// Tests in the list that do not fail.
     pub(super) mended: BTreeSet<Key>,
-    /// Failures that are in the list.
     pub(super) known: usize,
 }
 
@@ -67,7 +62,6 @@ impl Expected {
         Ok(Expected(list))
     }
 
-    /// A list of all failures of a run.
     pub(super) fn from_run(parts: &[Part]) -> Expected {
         let bad = parts.iter().flat_map(|part| part.bad().map(move |test| (part, test)));
         let entry = |(part, test): (&Part, &Test)| {
@@ -135,7 +129,6 @@ fn belongs(test: &str, part: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// A reason that fits into the list.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").chars().take(120).collect()

@@ -13,7 +13,7 @@ const VERSION: &str = "0.7.0";
 const NAMES: [&str; 5] =
     ["rma_put", "rma_get", "rma_accumulate", "rma_get_accumulate", "shared_memory"];
 
-/// All its examples, one after the other. Their exit codes say whether they succeed.
+/// All examples, one after another. Each must exit with code 0.
 pub(super) const EXAMPLES: ForeignProgram = ForeignProgram {
     name: "ferrompi",
     ranks: &[2],
@@ -44,7 +44,7 @@ fn check(output: &str, _: &Path, _: u32) -> Result<(), String> {
     }
 }
 
-/// The examples as the programs of a crate of their own, which depends on ferrompi alone.
+/// Builds the examples as programs of a crate that depends on ferrompi alone.
 fn build(prefix: &Path, directory: &Path) -> Result<(), Failure> {
     let own = directory.join("ferrompi");
     let _ = fs::remove_dir_all(&own);
@@ -73,7 +73,7 @@ fn build(prefix: &Path, directory: &Path) -> Result<(), Failure> {
         .show()
 }
 
-/// Cargo's directory of sources.
+/// The directory in which cargo keeps ferrompi's sources.
 fn source(manifest: &Path) -> Result<PathBuf, Failure> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);

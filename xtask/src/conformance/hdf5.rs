@@ -34,7 +34,6 @@ fn check(output: &str, _: &Path, ranks: u32) -> Result<(), String> {
     Err(format!("{content} of {ranks} ranks have no errors; all together: {together}\n{output}"))
 }
 
-/// The library, and one of its test programs.
 fn build(prefix: &Path, directory: &Path) -> Result<(), Failure> {
     let source = debian::source("hdf5", directory)?;
     let place = directory.join("hdf5");

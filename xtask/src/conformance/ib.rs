@@ -32,49 +32,26 @@ const NEEDED: [(&str, &str); 8] = [
 ];
 
 /// The C tests that run there, each with 2 ranks: one for each kind of traffic.
+#[rustfmt::skip] // a table
 const TESTS: [&str; 14] = [
-    "coll_basic",
-    "coll_exscan",
-    "coll_few_bytes",
-    "coll_mixed_types",
-    "coll_nonblocking",
-    "coll_order",
-    "p2p_basic",
-    "p2p_cancel",
-    "p2p_derived",
-    "p2p_truncate",
-    "win_accumulate",
-    "win_lock",
-    "win_pscw",
-    "win_put_get",
+    "coll_basic", "coll_exscan", "coll_few_bytes", "coll_mixed_types", "coll_nonblocking",
+    "coll_order", "p2p_basic", "p2p_cancel", "p2p_derived", "p2p_truncate", "win_accumulate",
+    "win_lock", "win_pscw", "win_put_get",
 ];
-/// The tests with long messages and with windows, which the adapter serves, and the one whose port
-/// is taken down: they have their own options.
+/// The tests with options of their own: long messages and windows, which the adapter serves, and a
+/// port that is taken down.
 const OTHERS: [&str; 5] = ["p2p_remapped", "win_far", "win_words", "win_atomics", "jobs/ib_down"];
 
 /// mpi4py's modules that run there: point-to-point and collective communication.
+#[rustfmt::skip] // a table
 const MODULES: [&str; 18] = [
-    "test_p2p_buf",
-    "test_p2p_buf_matched",
-    "test_p2p_buf_part",
-    "test_p2p_obj",
-    "test_p2p_obj_matched",
-    "test_cco_buf",
-    "test_cco_buf_inter",
-    "test_cco_nb_buf",
-    "test_cco_nb_vec",
-    "test_cco_ngh_buf",
-    "test_cco_ngh_obj",
-    "test_cco_obj",
-    "test_cco_obj_inter",
-    "test_cco_pr_buf",
-    "test_cco_pr_ngh_buf",
-    "test_cco_pr_vec",
-    "test_cco_vec",
-    "test_cco_vec_inter",
+    "test_p2p_buf", "test_p2p_buf_matched", "test_p2p_buf_part", "test_p2p_obj",
+    "test_p2p_obj_matched", "test_cco_buf", "test_cco_buf_inter", "test_cco_nb_buf",
+    "test_cco_nb_vec", "test_cco_ngh_buf", "test_cco_ngh_obj", "test_cco_obj",
+    "test_cco_obj_inter", "test_cco_pr_buf", "test_cco_pr_ngh_buf", "test_cco_pr_vec",
+    "test_cco_vec", "test_cco_vec_inter",
 ];
 
-/// A part of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum IbPart {
     /// Some of each kind, for every change; the others run if --ib names none
@@ -102,7 +79,6 @@ impl IbPart {
         matches!(self, IbPart::Mpi4py2 | IbPart::Mpi4py4)
     }
 
-    /// The time limit of its machine, in seconds.
     fn limit(self) -> u32 {
         match self {
             IbPart::Short => 900,
@@ -112,16 +88,14 @@ impl IbPart {
     }
 }
 
-/// The result of the jobs of a part.
 enum PartEnd {
     Well,
-    /// Some have failed.
+    /// Some jobs have failed.
     Badly(String),
     /// The machine did not end, so the results are unknown.
     Unknown(String),
 }
 
-/// The missing packages.
 fn missing() -> Vec<&'static str> {
     NEEDED
         .iter()
@@ -143,8 +117,8 @@ pub(crate) fn short(prefix: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Runs parts of the jobs, or all parts but the short one if `parts` is empty. `prefix`: an
-/// installation to judge instead of a new one.
+/// Runs parts of the jobs; without `parts`, all but the short one. `prefix`: an installation to
+/// judge instead of a new one.
 pub(super) fn run(prefix: Option<&Path>, parts: &[IbPart]) -> Result<(), Failure> {
     let all: Vec<_> =
         IbPart::value_variants().iter().copied().filter(|part| *part != IbPart::Short).collect();
@@ -198,7 +172,6 @@ fn prepare(prefix: &Path, parts: &[IbPart]) -> Result<(PathBuf, String), Failure
     Ok((directory, head))
 }
 
-/// Compiles the programs.
 fn compile(prefix: &Path, programs: &Path) -> Result<(), Failure> {
     let heat = (root().join("examples/heat.c"), "heat");
     let tests = TESTS.into_iter().chain(OTHERS).map(|name| {
@@ -219,7 +192,7 @@ fn run_part(part: IbPart, directory: &Path, head: &str) -> Result<PartEnd, Failu
     let script: PathBuf = directory.join(format!("{name}.sh"));
     super::write(&script, &format!("{head}PART={name}\n{SCRIPT}"))?;
     let report = directory.join("machine/out/report");
-    // Files of another part.
+    // The files may be those of another part.
     let _ = fs::remove_file(&report);
     let mut machine = Command::new("bash");
     machine.arg(directory.join("guest.sh")).arg(directory.join("machine")).arg(&script);

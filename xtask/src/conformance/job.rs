@@ -14,28 +14,23 @@ use crate::run::Failure;
 
 /// The time in which `mpirun` ends its ranks after a signal.
 const GRACE: Duration = Duration::from_secs(5);
-/// The time between two checks.
 const TICK: Duration = Duration::from_millis(20);
-/// Files with this ending are written when nothing else is.
+/// The ending of files that a slow rank writes: they are no progress.
 const SLOWNESS: &str = "stacks";
 
-/// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// By itself, with an exit code (128 + signal if one killed it).
     Exit(i32),
-    /// It was ended, because its directory did not change for the time limit.
+    /// Ended, as its directory did not change for the time limit.
     Stalled,
-    /// It was ended at its time limit.
     TimedOut,
 }
 
-/// Limits of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// The longest time without a new byte in the job's directory, its log aside.
     pub(super) patience: Duration,
-    /// The longest time in all.
     pub(super) total: Duration,
 }
 
@@ -55,7 +50,7 @@ pub(super) fn run(
     watch(&mut child, directory, limits).map_err(cannot)
 }
 
-/// Waits for the child or ends it. Its group is gone in any case.
+/// Waits for the child or ends it. No process of its group is left.
 fn watch(child: &mut Child, directory: &Path, limits: Limits) -> io::Result<Ending> {
     let group = Pid::from_child(child);
     // An empty group is no error. It keeps its number until its leader is
@@ -97,8 +92,7 @@ fn watch(child: &mut Child, directory: &Path, limits: Limits) -> io::Result<Endi
     }))
 }
 
-/// Whether the child has ended. It is not waited for: until then no other group gets its
-/// number.
+/// Whether the child has ended. It is not waited for, so that no other group gets its number.
 fn has_ended(child: Pid) -> io::Result<bool> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -112,7 +106,6 @@ fn bytes_in(directory: &Path) -> u64 {
     records.filter_map(|entry| entry.metadata().ok()).map(|data| data.len()).sum()
 }
 
-/// The last `lines` of a file.
 pub(super) fn tail(path: &Path, lines: usize) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -163,7 +156,7 @@ mod tests {
         assert_eq!(ending, Ending::Stalled);
         let child = fs::read_to_string(directory.join("records/child")).unwrap();
         fs::remove_dir_all(directory).unwrap();
-        // It may end later, as a zombie without a parent that waits.
+        // The process may end later, as a zombie whose parent does not wait.
         let status = format!("/proc/{}/stat", child.trim());
         while fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z ")) {
             std::thread::sleep(Duration::from_millis(1));

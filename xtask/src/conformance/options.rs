@@ -27,7 +27,6 @@ impl Rpi {
         name_of(self)
     }
 
-    /// The value of `--mca rpi` for `mpirun`.
     pub(super) fn arguments(self) -> &'static [&'static str] {
         match self {
             Rpi::Shm => &[],
@@ -37,15 +36,12 @@ impl Rpi {
     }
 }
 
-/// The name of a value in the options.
 pub(super) fn name_of(value: impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-/// The seconds of `--patience`.
 const PATIENCE_S: u64 = 30;
 
-/// The options of `cargo xtask conformance`.
 #[derive(Args, Debug)]
 pub(crate) struct ConformanceOptions {
     /// Numbers of ranks for the modules of the suite; the other programs have their own
@@ -93,7 +89,6 @@ pub(crate) struct ConformanceOptions {
 }
 
 impl ConformanceOptions {
-    /// The options of a run of all modules whose names match, on the installation in `prefix`.
     pub(super) fn of_modules(module: &str, prefix: &Path) -> ConformanceOptions {
         ConformanceOptions {
             ranks: Vec::new(),
@@ -107,7 +102,6 @@ impl ConformanceOptions {
         }
     }
 
-    /// The numbers of ranks and the routes of the modules.
     pub(super) fn settings(&self) -> impl Iterator<Item = JobSetting> {
         let ranks: BTreeSet<u32> =
             self.ranks.iter().copied().chain(self.five.then_some(5)).collect();

@@ -12,28 +12,22 @@ use super::results::{JobSetting, Part, Test, Verdict};
 use super::{checkpoints, debian, demos, ferrompi, hdf5};
 use crate::run::{Failure, Run};
 
-/// The longest time for one of them, unless it says so itself.
+/// The time limit of a program without its own.
 pub(super) const LIMIT: Duration = Duration::from_secs(300);
 
-/// A program, with its numbers of ranks.
 #[derive(Debug)]
 pub(super) struct ForeignProgram {
     pub(super) name: &'static str,
     pub(super) ranks: &'static [u32],
-    /// The longest time for it.
     pub(super) limit: Duration,
-    /// The command that starts it.
     pub(super) launch: ForeignLaunch,
-    /// Builds it in a directory, if needed. An error is a failure of OxMPI: it does not compile.
+    /// Builds the program in a directory, if needed. A failed build is a fault of OxMPI.
     pub(super) build: fn(&Path, &Path) -> Result<(), Failure>,
-    /// Adds the program and its arguments to the command, and makes its input files in its
-    /// directory.
+    /// Adds the program and its arguments to the command, and makes its input files.
     pub(super) start: Start,
-    /// Checks its output and its directory.
     pub(super) check: fn(&str, &Path, u32) -> Result<(), String>,
 }
 
-/// The command that starts it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ForeignLaunch {
     /// `mpirun`, with the number of ranks and the route.
@@ -42,40 +36,32 @@ pub(super) enum ForeignLaunch {
     ByItself(&'static str),
 }
 
-pub(super) const PROGRAMS: [ForeignProgram; 16] = [
-    ForeignProgram {
-        name: "bench_helloworld",
-        ranks: &[4],
-        limit: LIMIT,
-        launch: ForeignLaunch::Mpirun,
-        build: |_, _| Ok(()),
-        start: |mpirun, client, _, _| {
-            mpirun.arg(client.python()).args(["-m", "mpi4py.bench", "helloworld"]);
-            Ok(())
-        },
-        check: check_helloworld,
+const HELLOWORLD: ForeignProgram = ForeignProgram {
+    name: "bench_helloworld",
+    ranks: &[4],
+    limit: LIMIT,
+    launch: ForeignLaunch::Mpirun,
+    build: |_, _| Ok(()),
+    start: |mpirun, client, _, _| {
+        mpirun.arg(client.python()).args(["-m", "mpi4py.bench", "helloworld"]);
+        Ok(())
     },
+    check: check_helloworld,
+};
+
+pub(super) const PROGRAMS: [ForeignProgram; 16] = [
+    HELLOWORLD,
     ForeignProgram {
         name: "bench_ringtest",
-        ranks: &[4],
-        limit: LIMIT,
-        launch: ForeignLaunch::Mpirun,
-        build: |_, _| Ok(()),
         start: |mpirun, client, _, _| {
-            mpirun.arg(client.python()).args([
-                "-m",
-                "mpi4py.bench",
-                "ringtest",
-                "-l",
-                "200",
-                "-n",
-                "4096",
-            ]);
+            let options = "-m mpi4py.bench ringtest -l 200 -n 4096";
+            mpirun.arg(client.python()).args(options.split(' '));
             Ok(())
         },
         check: check_ringtest,
+        ..HELLOWORLD
     },
-    // It has no more than two ranks: others leave its loop after the first size, and the two wait
+    // NetPIPE has two ranks: further ranks leave its loop after the first size, and the two wait
     // for them for ever.
     netpipe("netpipe", |mpirun, _, made, _| start_netpipe(mpirun, made, &[])),
     // Receives are posted in advance and from MPI_ANY_SOURCE.
@@ -84,11 +70,10 @@ pub(super) const PROGRAMS: [ForeignProgram; 16] = [
     ForeignProgram {
         name: "hpcc",
         ranks: &[2, 4],
-        limit: LIMIT,
-        launch: ForeignLaunch::Mpirun,
         build: build_hpcc,
         start: start_hpcc,
         check: check_hpcc,
+        ..HELLOWORLD
     },
     demos::FUTURES,
     demos::FUTURES_MODULE,
@@ -105,20 +90,12 @@ pub(super) const PROGRAMS: [ForeignProgram; 16] = [
 pub(super) type Start = fn(&mut Command, &Client, &Path, JobSetting) -> Result<(), Failure>;
 
 const fn netpipe(name: &'static str, start: Start) -> ForeignProgram {
-    let launch = ForeignLaunch::Mpirun;
-    ForeignProgram {
-        name,
-        ranks: &[2],
-        limit: LIMIT,
-        launch,
-        build: build_netpipe,
-        start,
-        check: check_netpipe,
-    }
+    let (build, check) = (build_netpipe, check_netpipe);
+    ForeignProgram { name, ranks: &[2], build, start, check, ..HELLOWORLD }
 }
 
 impl ForeignProgram {
-    /// Runs it once. `made` is where it was built.
+    /// Runs the program once. `made` is the directory where it was built.
     pub(super) fn run(
         &self,
         client: &Client,
@@ -169,7 +146,7 @@ impl ForeignProgram {
         Ok(part)
     }
 
-    /// Builds it in `directory`, unless that has been done with this `mpi.h`.
+    /// Builds the program in `directory`, unless that was done with this `mpi.h`.
     pub(super) fn make(&self, prefix: &Path, directory: &Path) -> Result<(), Failure> {
         let header = prefix.join("include/mpi.h");
         let header = fs::read_to_string(&header)
@@ -182,7 +159,6 @@ impl ForeignProgram {
         super::write(&mark, &header)
     }
 
-    /// The result when it cannot be built.
     pub(super) fn not_made(&self, failure: &Failure, setting: JobSetting) -> Part {
         let mut part = Part::new(self.name, setting);
         part.tests.push(Test::new(
@@ -209,8 +185,8 @@ fn check_ringtest(output: &str, _: &Path, ranks: u32) -> Result<(), String> {
     if right { Ok(()) } else { Err(format!("not one line about {ranks} processes:\n{output}")) }
 }
 
-/// Sizes from 4 bytes to 4 MiB, each with its neighbours: a line for each, all of which say that
-/// the data were right.
+/// Sizes from 4 bytes to 4 MiB, each with its neighbours. The line of each says that the data were
+/// right.
 fn check_netpipe(output: &str, _: &Path, _: u32) -> Result<(), String> {
     let sizes: Vec<&str> =
         output.lines().filter(|line| line.contains(" bytes ") && line.contains("-->")).collect();
@@ -239,7 +215,7 @@ fn build_netpipe(prefix: &Path, directory: &Path) -> Result<(), Failure> {
         .show()
 }
 
-/// With -i it checks each byte instead of taking the time; the sizes and repetitions are bounded.
+/// With -i NetPIPE checks each byte and takes no times; sizes and repetitions are bounded.
 fn start_netpipe(mpirun: &mut Command, made: &Path, mode: &[&str]) -> Result<(), Failure> {
     mpirun
         .arg(made.join("NPmpi"))
@@ -286,7 +262,7 @@ fn build_hpcc(prefix: &Path, directory: &Path) -> Result<(), Failure> {
         .replace("@MPICC@", &prefix.join("bin/mpicc").to_string_lossy());
     super::write(&source.join("hpl/Make.oxmpi"), &make)?;
     Run::new("make").arg("-C").arg(&source).args(["--quiet", "arch=oxmpi"]).show()?;
-    // Its makefile goes on after errors.
+    // HPCC's makefile continues after errors.
     let program = source.join("hpcc");
     fs::rename(&program, directory.join("hpcc"))
         .map_err(Failure::io(format!("{} was not linked", program.display())))
@@ -317,8 +293,7 @@ fn start_hpcc(
     Ok(())
 }
 
-/// All parts succeeded: the summary says so, no residual is too large, no update of the tables was
-/// lost.
+/// The summary reports success, no residual is too large, and no update of the tables was lost.
 fn check_hpcc(_: &str, directory: &Path, ranks: u32) -> Result<(), String> {
     let text = fs::read_to_string(directory.join("hpccoutf.txt"))
         .map_err(|error| format!("no output: {error}"))?;

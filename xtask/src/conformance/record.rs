@@ -1,5 +1,4 @@
-//! The records of the ranks of a job of the suite, and the test that has failed when the job did
-//! not succeed.
+//! The records of the ranks of a job of the suite, and the failed test of an unsuccessful job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,7 +21,6 @@ struct Line {
     finished: bool,
 }
 
-/// How a test ended in one rank.
 #[derive(Debug)]
 struct End {
     verdict: Verdict,
@@ -30,30 +28,25 @@ struct End {
     missing: Vec<String>,
 }
 
-/// The record of one rank.
 #[derive(Debug, Default)]
 pub(super) struct Rank {
-    /// The tests that were to be run, once the rank knew them.
+    /// The tests to run, once the rank knows them.
     plan: Option<Vec<String>>,
     ends: BTreeMap<String, End>,
     out_of_step: Option<String>,
     finished: bool,
-    /// Where it was in Python, if it was slow or crashed.
+    /// The Python stack of a slow or crashed rank.
     stacks: String,
 }
 
-/// Where a job stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// All ranks have finished.
     Finished,
-    /// In this test.
     In(String),
     /// After this test, which ended in all ranks, with different results.
     After(String),
     /// Before a rank knew its tests.
     Start,
-    /// After the last test.
     Exit,
 }
 
@@ -109,7 +102,7 @@ pub(super) fn stop(ranks: &[Rank]) -> Stop {
         return Stop::After(test.clone());
     }
     let any_crashed = ranks.iter().any(Rank::crashed);
-    // One may crash in its first test before another one is awake.
+    // One rank may crash in its first test before another one is awake.
     if ranks.iter().any(|rank| rank.plan.is_none() && (!any_crashed || rank.crashed())) {
         return Stop::Start;
     }
@@ -120,8 +113,8 @@ pub(super) fn stop(ranks: &[Rank]) -> Stop {
     }
 }
 
-/// The tests that have ended in all ranks, and those of the import; for the failed test, all its
-/// records.
+/// The tests that have ended in all ranks, the tests of the import, and the failed test with all
+/// its records.
 pub(super) fn merge(ranks: &[Rank], blamed: Option<&str>) -> Vec<Test> {
     let names: BTreeSet<&String> = ranks.iter().flat_map(|rank| rank.ends.keys()).collect();
     let mut tests = Vec::new();

@@ -10,19 +10,16 @@ const MOST_LINES: usize = 6;
 /// Tests with the same reason that are named.
 const MOST_NAMES: usize = 4;
 
-/// The columns of the table, behind the name.
 const COLUMNS: &str = "ranks  rpi   run failed errors  lost skipped seconds";
 
 pub(super) fn head() -> String {
     format!("{:<24} {COLUMNS}", "module")
 }
 
-/// The line of one part.
 pub(super) fn line(part: &Part) -> String {
     row(&part.name, &part.ranks.to_string(), &part.rpi.name(), &[part], part.seconds)
 }
 
-/// The sum below the table.
 pub(super) fn totals(parts: &[Part]) -> String {
     let all: Vec<&Part> = parts.iter().collect();
     row("total", "", "", &all, parts.iter().map(|part| part.seconds).sum())
@@ -63,7 +60,6 @@ pub(super) fn reasons(part: &Part, shown: impl Fn(&str) -> bool) -> String {
     text
 }
 
-/// The name without its module.
 fn short(name: &str) -> &str {
     name.split_once('.').map_or(name, |(_, rest)| rest)
 }

@@ -12,13 +12,11 @@ use super::options::Rpi;
 pub(super) enum Verdict {
     Skipped,
     Passed,
-    /// Passed or skipped, but a function answered that OxMPI does not have it.
+    /// Passed or skipped, but the test called a function that OxMPI does not have.
     Unsupported,
     Failed,
     Error,
-    /// It did not end.
     Hung,
-    /// The job ended in the middle of it.
     Crashed,
 }
 
@@ -28,27 +26,24 @@ impl Verdict {
     }
 }
 
-/// A test, with the results of all ranks.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Test {
     pub(super) name: String,
     pub(super) verdict: Verdict,
-    /// The ranks for which it is bad.
+    /// The ranks with a bad result.
     pub(super) ranks: BTreeSet<u32>,
-    /// The MPI functions that answered that OxMPI does not have them.
+    /// The missing MPI functions that the test called.
     pub(super) missing: BTreeSet<String>,
-    /// The text of the first such rank, or the reason of a skip.
+    /// The text of the first bad rank, or the reason of a skip.
     pub(super) text: String,
 }
 
 impl Test {
-    /// A test that has no ranks of its own.
     pub(super) fn new(name: impl Into<String>, verdict: Verdict, text: impl Into<String>) -> Test {
         let (ranks, missing) = (BTreeSet::new(), BTreeSet::new());
         Test { name: name.into(), verdict, ranks, missing, text: text.into() }
     }
 
-    /// Adds the result of one more rank.
     pub(super) fn add(&mut self, rank: u32, verdict: Verdict, text: &str) {
         if verdict.is_bad() {
             self.ranks.insert(rank);
@@ -59,7 +54,6 @@ impl Test {
         self.verdict = self.verdict.max(verdict);
     }
 
-    /// Why it is bad, in one line.
     pub(super) fn reason(&self) -> String {
         if !self.missing.is_empty() {
             let names: Vec<&str> = self.missing.iter().map(String::as_str).collect();
@@ -100,14 +94,12 @@ impl Part {
     }
 }
 
-/// Where a part runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct JobSetting {
     pub(super) ranks: u32,
     pub(super) rpi: Rpi,
 }
 
-/// Everything that was run.
 #[derive(Debug, Serialize)]
 pub(super) struct Results {
     pub(super) mpi4py: &'static str,

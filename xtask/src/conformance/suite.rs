@@ -1,5 +1,5 @@
-//! A module of mpi4py's suite: its tests in one job, and in another one behind each test that
-//! breaks the job.
+//! A module of mpi4py's suite. Its tests run in one job; after a test that breaks the job, the
+//! remaining tests run in another one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,14 +13,11 @@ use super::results::{JobSetting, Part, Test, Verdict};
 use crate::root;
 use crate::run::Failure;
 
-/// The longest time for one module.
 const MODULE_LIMIT: Duration = Duration::from_secs(900);
-/// Hangs of one module at most.
 const MOST_HANGS: usize = 10;
-/// Breaks of its job at most.
+/// Broken jobs of one module at most.
 const MOST_JOBS: usize = 200;
 
-/// Runs modules.
 #[derive(Debug)]
 pub(super) struct Suite<'a> {
     pub(super) client: &'a Client,
@@ -29,7 +26,6 @@ pub(super) struct Suite<'a> {
     pub(super) patience: Duration,
 }
 
-/// A module under way.
 struct Progress {
     tests: BTreeMap<String, Test>,
     /// The tests that do not run again.
@@ -71,7 +67,7 @@ impl Suite<'_> {
             self.directory.join("records").join(&name),
             self.directory.join(format!("{name}.log")),
         );
-        // Of the last run, or of the last job.
+        // Records of the last run or job.
         let _ = fs::remove_dir_all(&records);
         super::make_directory(&records)?;
         let done = self.directory.join("records").join(format!("{name}.done"));
@@ -82,7 +78,7 @@ impl Suite<'_> {
         command.args(["-n", &setting.ranks.to_string()]).args(setting.rpi.arguments());
         command.arg(self.client.python()).arg(root().join("xtask/src/conformance/recorder.py"));
         command.arg(&self.client.suite).arg(&records).arg(&self.witness).arg(&done).arg(module);
-        // A rank says where it is shortly before it is ended.
+        // A slow rank records its stack shortly before it is ended.
         let slow = self.patience.saturating_sub(Duration::from_secs(3));
         command.env("CONFORMANCE_SLOW_SECONDS", slow.as_secs().to_string());
         // For processes that a test spawns.

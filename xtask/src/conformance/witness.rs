@@ -14,7 +14,7 @@ use oxmpi_abi::prototype::params;
 
 use crate::run::{Failure, Run};
 
-/// How an answer is recorded and read. `witness_take` writes the names and forgets them.
+/// Records each answer. `witness_take` writes the recorded names and forgets them.
 const BODY: &str = r#"
 static _Atomic unsigned char answered[COUNT];
 
@@ -40,7 +40,6 @@ void witness_take(char *names, int room) {
 }
 "#;
 
-/// Compiles the witness with the mpicc of `prefix` into `directory`.
 pub(super) fn build(prefix: &Path, directory: &Path) -> Result<PathBuf, Failure> {
     let source = directory.join("witness.c");
     fs::write(&source, text())
@@ -102,8 +101,8 @@ mod tests {
         ));
         assert!(text.contains("return heard(PMPI_Finalize(), "));
         let without = FuncId::all().filter(|id| !text.contains(&format!("heard(P{id}("))).count();
-        // Times, address arithmetic, MPI_Pcontrol, MPI_Error_class, and what turns handles into
-        // numbers and back.
+        // Times, address arithmetic, MPI_Pcontrol, MPI_Error_class, conversions of handles and
+        // numbers.
         assert_eq!(without, FuncId::all().count() - functions().len());
         assert!((600..FuncId::all().count()).contains(&functions().len()), "{}", functions().len());
     }

@@ -10,23 +10,19 @@ use std::path::{Path, PathBuf};
 
 use crate::run::Failure;
 
-/// Where the list is, below the prefix.
 const FILE: &str = "share/oxmpi/installed";
 
-/// The list, and its prefix.
 pub(super) struct Manifest {
     prefix: PathBuf,
     lines: BTreeSet<String>,
 }
 
 impl Manifest {
-    /// The list of an existing installation, or an empty one.
     pub(super) fn open(prefix: &Path) -> Manifest {
         let old = fs::read_to_string(prefix.join(FILE)).unwrap_or_default();
         Manifest { prefix: prefix.to_owned(), lines: old.lines().map(str::to_owned).collect() }
     }
 
-    /// Makes a directory, and those above it, if they are not there.
     pub(super) fn directory(&mut self, name: &str) -> Result<(), Failure> {
         let directory = self.prefix.join(name);
         let missing: Vec<String> = Path::new(name)
@@ -43,7 +39,6 @@ impl Manifest {
         Ok(())
     }
 
-    /// Adds a file or a link.
     pub(super) fn file(&mut self, name: &str) {
         self.lines.insert(format!("file {name}"));
     }
@@ -57,7 +52,6 @@ impl Manifest {
         ));
     }
 
-    /// Writes the list, which is part of the installation.
     pub(super) fn write(mut self) -> Result<(), Failure> {
         if let Some(parent) = Path::new(FILE).parent() {
             self.directory(&parent.display().to_string())?;

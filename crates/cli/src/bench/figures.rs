@@ -21,7 +21,6 @@ impl Measurement {
         }
     }
 
-    /// The lengths of the messages, in bytes.
     pub(crate) fn sizes(self) -> &'static [usize] {
         match self {
             Measurement::Latency => &[0, 8, 1 << 10, 8 << 10, 64 << 10, 1 << 20],
@@ -32,7 +31,7 @@ impl Measurement {
     }
 }
 
-/// How much of a transfer goes on while the ranks compute.
+/// The times of a transfer alone, of computing alone, and of both at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Overlap {
     pub(crate) transfer_us: f64,
@@ -58,7 +57,6 @@ pub(crate) struct Figures {
     pub(crate) latency: Vec<(u64, f64)>,
     /// Bytes, and megabytes (10^6) a second.
     pub(crate) bandwidth: Vec<(u64, f64)>,
-    /// Bytes, and the overlap.
     pub(crate) overlap: Vec<(u64, Overlap)>,
     /// CPU seconds per second of a waiting rank.
     pub(crate) idle: Option<f64>,
@@ -73,7 +71,6 @@ pub(crate) fn line(what: Measurement, bytes: usize, values: &[f64]) -> String {
 }
 
 impl Figures {
-    /// Finds the figures in the output of a job.
     pub(crate) fn parse(text: &str) -> Figures {
         let mut all = Figures::default();
         text.lines().for_each(|line| _ = all.take(line));

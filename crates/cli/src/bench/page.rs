@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::figures::Figures;
 
-/// The figures of each transport, by its name.
 type All = [(String, Figures)];
 
 fn size(bytes: u64) -> String {
@@ -133,9 +132,7 @@ fn end(name: &str) -> String {
     format!("<!-- end bench {name} -->")
 }
 
-/// The page with the tables of the measured transports in place of its own ones.
-/// # Errors
-/// A begin marker has no end marker behind it.
+/// Replaces the tables of the measured transports. Fails if a begin marker has no end marker.
 pub(super) fn refreshed(page: &str, all: &All) -> Result<String, String> {
     let mut page = page.to_string();
     for (name, figures) in all {

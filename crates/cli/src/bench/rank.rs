@@ -13,14 +13,12 @@ use super::figures::{Measurement, line};
 /// The least duration of a batch. A short batch is seldom preempted by another program.
 const BATCH: Duration = Duration::from_millis(5);
 const BATCHES: usize = 21;
-/// Messages per window.
 const WINDOW: usize = 8;
 /// Repetitions of a transfer, with and without computing.
 const ROUNDS: usize = 31;
 /// The time that a rank waits while its CPU use is measured.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Runs this process as a rank that measures.
 pub(crate) fn main(words: &[&str]) -> i32 {
     match measure(words) {
         Ok(()) => 0,
@@ -45,7 +43,6 @@ fn measure(words: &[&str]) -> Result<()> {
     universe.finalize()
 }
 
-/// One of the two ranks that measure.
 struct BenchPair<'a> {
     world: &'a Communicator<'a>,
     is_first: bool,
@@ -80,7 +77,6 @@ impl BenchPair<'_> {
         self.swap(0.0).map(drop)
     }
 
-    /// Exchanges a value with the peer and returns the peer's.
     fn swap(&self, value: f64) -> Result<f64> {
         let mut theirs = [0.0];
         self.world.sendrecv(&[value], self.peer, 1, &mut theirs, self.peer, 1)?;
@@ -203,7 +199,6 @@ impl BenchPair<'_> {
     }
 }
 
-/// CPU time of this process, in seconds.
 fn processor_seconds() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9

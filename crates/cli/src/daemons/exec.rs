@@ -37,7 +37,7 @@ pub(crate) struct ExecArgs {
     pub(crate) words: Vec<OsString>,
 }
 
-/// The longest part of an unfinished line that waits for its end, in bytes.
+/// The longest unfinished line that waits for its end, in bytes.
 const MAX_LINE: usize = 64 << 10;
 
 struct ExecOptions {
@@ -114,7 +114,6 @@ fn variable(text: &str) -> Result<(OsString, OsString), Stop> {
     }
 }
 
-/// Runs `oxmpi exec`.
 pub(crate) fn exec(args: &ExecArgs) -> Result<i32, Stop> {
     let options = read(&args.words)?;
     if options.words.is_empty() {
@@ -188,7 +187,7 @@ struct Show {
 
 struct Lines {
     tag: String,
-    /// The part of the last line that has come so far.
+    /// The start of an unfinished line.
     begun: Vec<u8>,
     is_open: bool,
 }
@@ -208,8 +207,7 @@ impl Show {
         }
     }
 
-    /// Shows the new bytes of one stream. Returns `false` if nobody reads the output of this
-    /// command.
+    /// Shows new bytes of one stream. Returns `false` if nobody reads the output of this command.
     fn show_stream(&mut self, which: usize, stream: fn(&mut Stdio) -> &mut Stream) -> bool {
         let stream = stream(&mut self.stdio);
         let read = stream.read();
@@ -218,8 +216,7 @@ impl Show {
         let text = self.lines[which].take(stream.take(came));
         let goes_on = if which == 0 { stdio::say(&text) } else { stdio::pass_error(&text) };
         match read {
-            // The kernel resets the stream of a program that ends with unread input. This is a
-            // normal end.
+            // The kernel resets the stream of a program that ends with unread input: a normal end.
             Err(error) if error.kind() != io::ErrorKind::ConnectionReset => {
                 self.ended = Some(Err(UniverseError::Io { node: self.name.clone(), error }));
             }
@@ -248,7 +245,6 @@ impl Lines {
     }
 }
 
-/// A descriptor's meaning in [`watch`].
 #[derive(Clone, Copy)]
 enum Polled {
     Input,
@@ -331,20 +327,19 @@ fn feed(to: &mut Stream, bytes: &mut [u8]) -> bool {
     }
 }
 
-/// Reports the programs that failed. Returns the exit code.
 fn report(shows: &[Show], program: &OsString) -> i32 {
     let mut code = 0;
     for show in shows {
         let (text, own) = match &show.ended {
-            Some(Ok(ProgramEnd::Exited(0))) => continue,
-            Some(Ok(how @ ProgramEnd::Exited(exit))) => {
-                (format!("exited with code {exit}"), how.code())
-            }
-            Some(Ok(how @ ProgramEnd::Killed(signal))) => {
-                (format!("was killed by signal {signal}"), how.code())
+            Some(Ok(ProgramEnd::Exited(0))) | None => continue,
+            Some(Ok(end)) => {
+                let text = match end {
+                    ProgramEnd::Exited(exit) => format!("exited with code {exit}"),
+                    ProgramEnd::Killed(signal) => format!("was killed by signal {signal}"),
+                };
+                (text, end.code())
             }
             Some(Err(error)) => (format!("was lost: {error}"), 1),
-            None => continue,
         };
         oxmpi_sys::complain!("oxmpi exec: {}: '{}' {text}", show.name, program.display());
         if code == 0 {

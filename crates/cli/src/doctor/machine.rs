@@ -85,7 +85,7 @@ pub(super) fn limits(has_fabric: bool) -> Vec<Finding> {
         Some(_) if has_fabric => note(
             "limits",
             text,
-            "they are for the network of this host: 'ulimit -l unlimited', limits.conf",
+            "jobs over the network of this host need more: 'ulimit -l unlimited', limits.conf",
         ),
         _ => good("limits", text),
     };
@@ -95,7 +95,7 @@ pub(super) fn limits(has_fabric: bool) -> Vec<Finding> {
 /// The least file size limit in bytes at which a rank's segment has its full length.
 const WHOLE_SEGMENT: u64 = 2 << 30;
 
-/// The file size limit also shortens segments, as the kernel counts a memfd as a file.
+/// The kernel counts a memfd as a file, so this limit shortens segments too.
 fn file_size() -> Finding {
     match getrlimit(Resource::Fsize).current {
         Some(most) if most < WHOLE_SEGMENT => note(

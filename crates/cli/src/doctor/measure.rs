@@ -19,16 +19,12 @@ use oxmpi_sys::{cpus, hardware};
 
 use crate::prefix;
 
-/// The time for each group of figures.
 const BUDGET: Duration = Duration::from_millis(3);
 
-/// The number of preemptions up to which a measurement counts. Runs are short, so most of them are
-/// then undisturbed.
+/// The most preemptions of a measurement that counts. Runs are short, so most are undisturbed.
 const MOST_PREEMPTIONS: u64 = 6;
 
-/// Measures, writes the file, and returns the report.
-/// # Errors
-/// The reason why no file was written.
+/// Returns the report, or the reason why no file was written.
 pub(super) fn measure() -> Result<String, String> {
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     let path = target(&found.into_result().map_err(|error| error.to_string())?)?;
@@ -46,8 +42,8 @@ pub(super) fn measure() -> Result<String, String> {
     if !wrong.is_empty() {
         let (least, most) = (PLAUSIBLE.start(), PLAUSIBLE.end());
         return Err(format!(
-            "these are not {least} to {most} times the figures of {}, so that something else was measured: {}. The machine may be \
-             busy, or a hypervisor has its processors elsewhere than it says: try again",
+            "these are not {least} to {most} times the built-in figures of {}, and nothing was written: {}. The machine may be busy, or \
+             its hypervisor reports a wrong topology: try again",
             sheet.of,
             wrong.join("; ")
         ));
@@ -111,7 +107,7 @@ fn run(sheet: &CopyFacts) -> Result<MeasuredFacts, String> {
         Some(pair) => {
             let run = pool::between(pair)?;
             facts.far = run.costs;
-            // Copies past the caches do not depend on the pair, so the cautious figure holds for
+            // Stores past the caches cost the same for each pair, so the larger figure holds for
             // both.
             facts.past_caches_ns = if pairs.near.is_some() {
                 facts.past_caches_ns.max(run.past_caches_ns)
@@ -135,7 +131,6 @@ fn run(sheet: &CopyFacts) -> Result<MeasuredFacts, String> {
     Ok(MeasuredFacts { facts, not_measured, preemptions })
 }
 
-/// Pairs of processors on different cores.
 #[derive(Debug, PartialEq, Eq)]
 struct Pairs {
     any: [usize; 2],
@@ -144,7 +139,6 @@ struct Pairs {
 }
 
 impl Pairs {
-    /// Chooses among the processors that this process may use.
     fn here() -> Result<Pairs, String> {
         let cores = cpus::bindable_cores().map_err(|error| error.to_string())?;
         let usable = cpus::usable();
@@ -156,8 +150,8 @@ impl Pairs {
         Pairs::of(&firsts, hardware::cache_mates)
     }
 
-    /// Chooses among the first processors of the cores: the first one, and one that shares a cache
-    /// with it (near) or does not (far).
+    /// Pairs the first of the cores with one that shares a cache (near) and one that does not
+    /// (far).
     fn of(
         firsts: &[usize],
         mates: impl FnOnce(usize) -> Option<BTreeSet<usize>>,
@@ -180,7 +174,6 @@ fn too_few(cores: usize) -> String {
     format!("it takes two cores to measure, and this process may use {cores}")
 }
 
-/// The number of times that the kernel has preempted this thread.
 fn preempted() -> u64 {
     cpus::preemptions().unwrap_or(0)
 }

@@ -9,7 +9,6 @@ const PROGRAMS: [&str; 4] = ["mpirun", "mpiexec", "mpicc", "mpicxx"];
 /// The library, by the name under which programs load it.
 const LIBRARY: &str = "libmpi_abi.so.1";
 
-/// Checks which programs a shell would run.
 pub(super) fn programs(prefix: Option<&Path>) -> Vec<Finding> {
     let Some(bin) = prefix.and_then(|prefix| prefix.join("bin").canonicalize().ok()) else {
         return vec![note(
@@ -22,7 +21,6 @@ pub(super) fn programs(prefix: Option<&Path>) -> Vec<Finding> {
     judge(&bin, &std::env::split_paths(&path).collect::<Vec<_>>())
 }
 
-/// Compares the programs in the directories of PATH with `bin`.
 fn judge(bin: &Path, path: &[PathBuf]) -> Vec<Finding> {
     let first =
         |name: &str| path.iter().map(|directory| directory.join(name)).find(|file| file.is_file());
@@ -62,7 +60,6 @@ fn judge(bin: &Path, path: &[PathBuf]) -> Vec<Finding> {
     }
 }
 
-/// Checks which libraries the dynamic linker would find before this installation's.
 pub(super) fn libraries(prefix: Option<&Path>) -> Vec<Finding> {
     let mut found = Vec::new();
     let preloaded = std::env::var("LD_PRELOAD").unwrap_or_default();

@@ -11,10 +11,8 @@ use super::{Finding, good, note};
 
 /// The argument that starts the process whose memory is read.
 pub(super) const SHOWS: &str = "--shows-memory";
-/// The argument that starts the reader.
 pub(super) const READS: &str = "--reads-memory";
 
-/// The value that the reader must find.
 const WORD: u64 = 0x6f78_6d70_6920_3a29;
 
 /// Prints the address of a word in this process, and waits until standard input ends.

@@ -38,9 +38,8 @@ impl CopyQuery {
 /// Explain how a message goes between two processes of this node
 ///
 /// The answer depends on single_copy, shm_pool_bytes, shm_pool_from_bytes and
-/// shm_eager_limit_bytes, and on facts about the processor alone, built in or measured
-/// (shm_copy_costs, 'oxmpi doctor
-/// --measure'): nothing is learnt from messages.
+/// shm_eager_limit_bytes, and on facts about the processor, built in or measured (shm_copy_costs,
+/// 'oxmpi doctor --measure'). Messages do not change these facts.
 #[derive(Debug, clap::Args)]
 pub(super) struct CopyArgs {
     /// Bytes of the message; suffixes k, m
@@ -77,7 +76,6 @@ fn processor(name: &str) -> Result<CopyFacts, String> {
     })
 }
 
-/// Returns the answer to `oxmpi explain copy`, or the error of a wrong parameter.
 pub(super) fn explain(args: &CopyArgs) -> Result<String, Stop> {
     let params = args.settings.parameters()?;
     let costs = if args.processor.is_none() { Some(copy_costs::find(&params)) } else { None };
@@ -155,7 +153,7 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
             let Streaming { piece_bytes, share_bytes } = Streaming::new(&query.pool);
             let _ = writeln!(
                 out,
-                "  at once:  {piece_bytes} bytes, and {share_bytes} for one receiver lie in the pool at most; what its sender does not copy is copied by its receiver"
+                "  at once:  {piece_bytes} bytes; at most {share_bytes} bytes for one receiver lie in the pool, and it copies the rest from its sender's memory"
             );
         }
     }

@@ -5,7 +5,6 @@ use oxmpi_param::{Module, Params};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// The names of the transports that have a survey.
 #[cfg(test)]
 pub(super) fn names() -> Vec<&'static str> {
     let surveyed = Module::all()

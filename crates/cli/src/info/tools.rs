@@ -13,7 +13,6 @@ pub(super) fn events() -> &'static [EventType] {
     events::all()
 }
 
-/// The kind of object that a handle is bound to.
 pub(super) fn bound_to(bind: Bind) -> &'static str {
     match bind {
         Bind::Nothing => "the process",
@@ -21,7 +20,6 @@ pub(super) fn bound_to(bind: Bind) -> &'static str {
     }
 }
 
-/// The datatype of an element of an event.
 pub(super) fn type_name(kind: ElementType) -> &'static str {
     match kind {
         ElementType::Int => "MPI_INT",

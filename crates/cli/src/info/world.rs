@@ -1,6 +1,5 @@
-//! The components of collectives that MPI_COMM_WORLD of a job would get, and why no others
-//! ("Selecting a coll Module" of the components guide: each communicator queries all components
-//! that the selection has left).
+//! The components of collectives that serve MPI_COMM_WORLD of a job, and why the others do not
+//! ("Selecting a coll Module" of the components guide).
 
 use oxmpi_param::{Accelerator, Params};
 use oxmpi_plan::{Collective, Nodes};
@@ -8,7 +7,6 @@ use oxmpi_tuned::components::serves;
 use oxmpi_tuned::{CommFacts, Component, Components, Form, Stack};
 use serde_json::{Value as Json, json};
 
-/// The components of a job's MPI_COMM_WORLD.
 pub(super) struct WorldReport {
     ranks: u32,
     nodes: u32,
@@ -16,7 +14,6 @@ pub(super) struct WorldReport {
     stack: Stack,
     ucc: Result<String, String>,
     hcoll: Result<String, String>,
-    /// The CUDA driver, and the parameter that decides about its use.
     cuda: (Result<String, String>, Accelerator),
 }
 
@@ -139,7 +136,6 @@ fn collectives() -> impl Iterator<Item = Collective> {
         .filter(|collective| !matches!(collective, Collective::InterMove | Collective::InterReduce))
 }
 
-/// The functions of a component, in words.
 fn functions(component: Component) -> String {
     let has = |collective: &Collective| {
         Form::ALL.iter().any(|form| serves(component, *collective, *form))

@@ -15,11 +15,10 @@ use oxmpi_sys::net::is_own;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// The named hosts, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hosts {
     pub(crate) named: Vec<NamedHost>,
-    /// No option names the hosts: they are those of the user's daemons.
+    /// Whether the hosts are those of the user's daemons, as no option names any.
     pub(crate) is_implied: bool,
 }
 
@@ -30,12 +29,10 @@ pub(crate) struct NamedHost {
     pub(crate) max_slots: Option<u32>,
     /// The login name on this host, if it differs from the user's own.
     pub(crate) user: Option<String>,
-    /// No ranks are placed on this host.
     pub(crate) is_left_out: bool,
     pub(crate) node: Option<NodeOf>,
 }
 
-/// The node of a universe that a host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeOf {
     pub(crate) number: usize,
@@ -64,8 +61,8 @@ impl Hosts {
         Ok(Hosts { is_implied: true, ..Hosts::new(named.collect())? })
     }
 
-    /// Finds the hosts that are nodes of a universe. This machine needs no daemon, and a host with
-    /// another login name has none.
+    /// Finds the hosts that have a daemon. None is needed on this machine, and none serves a host
+    /// with another login name.
     pub(crate) fn find_nodes(&mut self, universe: &Universe) {
         let nodes = universe.nodes();
         for host in self.named.iter_mut().filter(|host| host.user.is_none() && !is_here(&host.name))
@@ -122,12 +119,10 @@ impl Hosts {
         }
     }
 
-    /// The names as the user has written them.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.named.iter().map(|host| host.name.as_str())
     }
 
-    /// The hosts that get ranks.
     pub(crate) fn used(&self) -> impl Iterator<Item = &NamedHost> {
         self.named.iter().filter(|host| !host.is_left_out)
     }
@@ -206,14 +201,14 @@ fn number(text: &str, of: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("'{of}': '{text}' is not a number of slots, 1 or more"))
 }
 
-/// Whether a name or an address means this machine. A name is resolved once in the life of this
-/// process: a resolver that does not answer takes seconds each time.
+/// Whether a name or an address means this machine. A process resolves each name once, as a
+/// resolver without an answer takes seconds.
 pub(crate) fn is_here(name: &str) -> bool {
     resolve(std::iter::once(name));
     known().get(name).copied().unwrap_or(false)
 }
 
-/// The resolved names, and whether each means this machine.
+/// Each resolved name, with `true` if it means this machine.
 fn known() -> MutexGuard<'static, HashMap<String, bool>> {
     static KNOWN: LazyLock<Mutex<HashMap<String, bool>>> = LazyLock::new(Mutex::default);
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -223,7 +218,6 @@ fn known() -> MutexGuard<'static, HashMap<String, bool>> {
 /// means another machine; the start program (ssh) resolves it again and reports why it cannot.
 const RESOLVER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Resolves the names for [`is_here`], all at once.
 pub(crate) fn resolve<'a>(names: impl Iterator<Item = &'a str>) {
     let new: BTreeSet<&str> = {
         let known = known();
@@ -241,8 +235,7 @@ pub(crate) fn resolve<'a>(names: impl Iterator<Item = &'a str>) {
 pub(crate) const RESOLVER_WORD: &str = "resolve-hosts";
 
 /// The indexes of the names that mean this machine. getaddrinfo(3) cannot be cancelled, and a
-/// launcher must have one thread when it forks its guard: so the threads are those of a child,
-/// which ends with them.
+/// launcher must have one thread when it forks its guard. Therefore a child has the threads.
 fn resolved_by_child(names: &[&str]) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     let started = oxmpi_sys::library::program().and_then(|program| {
@@ -250,7 +243,7 @@ fn resolved_by_child(names: &[&str]) -> BTreeSet<usize> {
         command.arg(RESOLVER_WORD).args(names);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
     });
-    // Without a child all names mean other machines, to which the start program may find a way.
+    // Without a child, all names mean other machines, which the start program may still reach.
     let Ok(mut child) = started else { return found };
     if let Some(mut output) = child.stdout.take() {
         let (end, mut text, mut part) = (Instant::now() + RESOLVER_LIMIT, Vec::new(), [0; 512]);
@@ -272,7 +265,7 @@ fn resolved_by_child(names: &[&str]) -> BTreeSet<usize> {
         let lines = String::from_utf8_lossy(&text).into_owned();
         found.extend(lines.lines().filter_map(|line| line.parse::<usize>().ok()));
     }
-    // It may still wait for the resolver.
+    // The child may still wait for the resolver.
     let _ = child.kill();
     let _ = child.wait();
     found
@@ -305,7 +298,7 @@ fn at_once(names: &[&str], is_so: fn(&str) -> bool, found: impl Fn(usize) + Sync
     });
 }
 
-/// Whether no resolver is needed for a name.
+/// Whether a name is known without a resolver.
 fn is_at_hand(name: &str) -> bool {
     let is_own = name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case(&host::name());
     is_own || name.parse::<IpAddr>().is_ok()

@@ -27,7 +27,6 @@ use super::hosts::Hosts;
 
 pub(crate) use self::help::{Chapter, Opt, USAGE, chapters, help, topic};
 
-/// The action that a command line requests.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum MpirunAction {
     Run(Box<LaunchOptions>),
@@ -35,12 +34,13 @@ pub(crate) enum MpirunAction {
     Version,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LaunchOptions {
     pub(crate) programs: Vec<ProgramOptions>,
     pub(crate) output: OutputStyle,
     pub(crate) output_files: Option<OutputFiles>,
-    pub(crate) stdin: Stdin,
+    /// `None`: rank 0 gets the standard input.
+    pub(crate) stdin: Option<Stdin>,
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
     pub(crate) report_bindings: bool,
@@ -48,7 +48,6 @@ pub(crate) struct LaunchOptions {
     pub(crate) timeout: Option<Duration>,
     pub(crate) every: Option<Duration>,
     pub(crate) checkpoint_on_term: bool,
-    /// Variables for all ranks.
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) inherit: Inherit,
     pub(crate) mca: Vec<Setting>,
@@ -56,25 +55,19 @@ pub(crate) struct LaunchOptions {
     pub(crate) tune: Vec<PathBuf>,
     /// Files of `--am`, the strongest first.
     pub(crate) am: Vec<PathBuf>,
-    /// The order in which hosts get ranks.
     pub(crate) by: By,
-    /// The option `--rank-by`, and its order of the ranks' numbers.
     rank_by: Option<(ParsedOption, By)>,
-    /// Whether this host gets no ranks.
     pub(crate) no_local: bool,
     /// The prefix of OxMPI on other hosts, if it differs from this one.
     pub(crate) prefix: Option<PathBuf>,
     pub(crate) no_wait: bool,
-    /// MPI_UNIVERSE_SIZE, if an option sets it.
     pub(crate) universe_size: Option<u32>,
-    /// Options that have no effect, each with the reason.
     pub(crate) no_effect: Vec<String>,
     bind_to: Option<BindTarget>,
     /// Cores for each rank (`--map-by slot:PE=N`).
     cores_each: Option<usize>,
 }
 
-/// A parameter that the command line sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     /// As the user spelt it.
@@ -94,7 +87,6 @@ pub(crate) struct ProgramOptions {
     pub(crate) places: Vec<String>,
     pub(crate) hosts: Hosts,
     pub(crate) directory: Option<PathBuf>,
-    /// Directories that are searched for the program before PATH.
     pub(crate) path: Option<OsString>,
     pub(crate) words: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
@@ -113,7 +105,6 @@ pub(crate) enum RankCount {
     PerHost,
 }
 
-/// The variables of the launcher that the ranks inherit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Inherit {
     #[default]
@@ -121,7 +112,6 @@ pub(crate) enum Inherit {
     Only(Vec<OsString>),
 }
 
-/// The argument of --bind-to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BindTarget {
     None,
@@ -131,40 +121,7 @@ enum BindTarget {
     Numa,
 }
 
-impl Default for LaunchOptions {
-    fn default() -> LaunchOptions {
-        LaunchOptions {
-            programs: Vec::new(),
-            output: OutputStyle::default(),
-            output_files: None,
-            stdin: Stdin::Rank(0),
-            quiet: false,
-            verbose: false,
-            report_bindings: false,
-            no_oversubscribe: false,
-            timeout: None,
-            every: None,
-            checkpoint_on_term: false,
-            env: Vec::new(),
-            inherit: Inherit::All,
-            mca: Vec::new(),
-            tune: Vec::new(),
-            am: Vec::new(),
-            by: By::Slot,
-            rank_by: None,
-            no_local: false,
-            prefix: None,
-            no_wait: false,
-            universe_size: None,
-            no_effect: Vec::new(),
-            bind_to: None,
-            cores_each: None,
-        }
-    }
-}
-
 impl LaunchOptions {
-    /// Notes an option without effect, for one warning.
     fn has_no_effect(&mut self, given: &ParsedOption, why: &str) {
         let words: Vec<_> = (0..given.values.len()).map(|i| given.shown(i)).collect();
         let text = [&given.name, " ", &words.join(" ")].concat();
@@ -217,13 +174,12 @@ pub(crate) enum UsageError {
     AfterFile { option: String, value: String, word: String },
 }
 
-/// The longest file of programs, in bytes.
+/// In bytes.
 const LONGEST_SCHEMA: u64 = 1 << 20;
 
 /// The values of `--timeout`: a millisecond to thirty years, far below the limits of clocks.
 const TIMEOUT_SECONDS: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 
-/// Reads a time limit in seconds.
 pub(crate) fn timeout(text: &str) -> Option<Duration> {
     let seconds = text.parse().ok().filter(|seconds| TIMEOUT_SECONDS.contains(seconds))?;
     Some(Duration::from_secs_f64(seconds))
@@ -252,7 +208,6 @@ fn interval_of(number: &str, unit_s: f64) -> Option<Duration> {
     seconds.filter(|seconds| INTERVAL_SECONDS.contains(seconds)).map(Duration::from_secs_f64)
 }
 
-/// The expected text in error messages about [`interval`].
 pub(crate) const INTERVAL_WANTED: &str = "a time of 0.1s or more, such as 90s, 30m, 2h or 1d";
 
 /// Reads the command line, without the name of mpirun itself.
@@ -299,7 +254,6 @@ pub(crate) fn parse(args: &[OsString]) -> Result<MpirunAction, UsageError> {
     }
 }
 
-/// The rest of the command line, and the options so far.
 struct CommandLineReader {
     words: VecDeque<OsString>,
     options: LaunchOptions,
@@ -340,7 +294,6 @@ impl ParsedOption {
         (self.values[0].clone(), self.values[1].clone())
     }
 
-    /// The option as a setting of the parameter `name`.
     fn as_parameter(&self, name: &str) -> Setting {
         Setting { option: self.name.clone(), name: name.into(), value: self.shown(0) }
     }
@@ -388,7 +341,6 @@ impl CommandLineReader {
         Ok(true)
     }
 
-    /// Checks conditions between options.
     fn check(&self) -> Result<(), UsageError> {
         match &self.options.rank_by {
             Some((given, by)) if *by != self.options.by => Err(given.wrong(
@@ -469,7 +421,7 @@ impl CommandLineReader {
         while values.len() < wanted.len() {
             let missing = UsageError::Missing { option: name.into(), wanted: wanted[values.len()] };
             values.push(self.words.pop_front().ok_or(missing)?);
-            // So is -genv NAME=VALUE.
+            // -genv NAME=VALUE is accepted, too.
             if is_env && let Some((name, value)) = cut(&values[0]) {
                 values = vec![name, value];
             }
@@ -525,7 +477,6 @@ impl CommandLineReader {
         Ok(true)
     }
 
-    /// Takes an option of the whole job.
     fn of_job(&mut self, id: Id, given: &ParsedOption) -> Result<(), UsageError> {
         let options = &mut self.options;
         match id {
@@ -544,13 +495,12 @@ impl CommandLineReader {
                 files.patterns[usize::from(id == Id::ErrPattern)] = Some(given.values[0].clone());
             }
             Id::Stdin => {
-                options.stdin = match given.shown(0).as_str() {
+                let rank = |_| given.bad("a rank, 'none' or 'all'");
+                options.stdin = Some(match given.shown(0).as_str() {
                     "none" => Stdin::None,
                     "all" => Stdin::All,
-                    rank => {
-                        Stdin::Rank(rank.parse().map_err(|_| given.bad("a rank, 'none' or 'all'"))?)
-                    }
-                }
+                    text => Stdin::Rank(text.parse().map_err(rank)?),
+                })
             }
             Id::UniverseSize => {
                 options.universe_size = Some(given.number("a number of ranks, 1 or more")?)
@@ -625,7 +575,6 @@ impl CommandLineReader {
         Ok(())
     }
 
-    /// Continues with the programs of a file.
     fn programs_from(&mut self, given: &ParsedOption) -> Result<(), UsageError> {
         let (option, value) = (given.name.clone(), given.shown(0));
         if self.lines.is_some() {
@@ -646,8 +595,7 @@ impl CommandLineReader {
     }
 }
 
-/// The text of a file of programs in place of a program: a text file that is not executable and no
-/// script.
+/// The text of a file that stands in place of a program: it is neither executable nor a script.
 fn schema(path: &Path) -> Option<String> {
     let found = std::fs::metadata(path).ok()?;
     let is_program = found.permissions().mode() & 0o111 != 0;
@@ -695,7 +643,6 @@ fn rank_by(given: &ParsedOption) -> Result<By, UsageError> {
     }
 }
 
-/// Reads the directory of output files, and whether output is also printed.
 fn output_files(text: &OsStr) -> OutputFiles {
     match text.as_bytes().strip_suffix(b":nocopy") {
         Some(directory) => OutputFiles::in_directory(OsStr::from_bytes(directory), false),
@@ -773,7 +720,6 @@ fn variable(text: &OsStr) -> Result<Option<(OsString, OsString)>, ()> {
     }
 }
 
-/// Cuts `NAME=VALUE` at its first `=`.
 fn cut(text: &OsStr) -> Option<(OsString, OsString)> {
     let bytes = text.as_bytes();
     let at = bytes.iter().position(|&b| b == b'=')?;

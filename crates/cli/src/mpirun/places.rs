@@ -5,7 +5,6 @@ use oxmpi_sys::cpus;
 
 use super::hosts::{Hosts, NamedHost};
 
-/// The distinct hosts, and the host of each rank.
 #[derive(Clone, Debug)]
 pub(super) struct RankPlaces {
     pub(super) hosts: Vec<NamedHost>,
@@ -14,9 +13,8 @@ pub(super) struct RankPlaces {
 }
 
 impl RankPlaces {
-    /// Resolves places on these hosts, or on this machine alone if there are none.
-    /// # Errors
-    /// A place does not exist.
+    /// Resolves places on these hosts, or on this machine if there are none. Fails if a place does
+    /// not exist.
     pub(super) fn find(
         words: &[String],
         hosts: &Hosts,

@@ -66,9 +66,7 @@ pub(super) fn move_to(options: &mut LaunchOptions, hosts: &Hosts) -> Result<(), 
     Ok(())
 }
 
-/// Moves the ranks to the hosts in the lines of an app schema.
-/// # Errors
-/// The schema does not fit the job.
+/// Moves the ranks to the hosts in the lines of an app schema. Fails if it does not fit the job.
 pub(super) fn place_by(options: &mut LaunchOptions, schema: &LaunchOptions) -> Result<(), String> {
     let count = |program: &ProgramOptions, options: &LaunchOptions| {
         ranks(program, options, None).map_err(|MpirunError { texts, .. }| texts.join("; "))
@@ -117,13 +115,11 @@ pub(super) fn place_by(options: &mut LaunchOptions, schema: &LaunchOptions) -> R
     Ok(())
 }
 
-/// A program and its arguments, for messages.
 fn shown(program: &ProgramOptions) -> String {
     let words: Vec<_> = program.words.iter().map(|word| word.to_string_lossy()).collect();
     words.join(" ")
 }
 
-/// The place of each rank, if the command line names places.
 fn places_of_ranks(
     program: &ProgramOptions,
     options: &LaunchOptions,
@@ -187,7 +183,7 @@ pub(super) fn spread(
             let known = places.len();
             let place = add(&mut places, host, slots);
             if at.contains(&place) {
-                // A host that a list names again has more slots.
+                // A list that names a host twice adds its slots.
                 let room = &mut places[place].room;
                 room.slots = room.slots.saturating_add(slots);
                 room.max_slots = room
@@ -196,7 +192,8 @@ pub(super) fn spread(
                     .map(|(one, other)| one.saturating_add(other));
             } else {
                 if place < known {
-                    // If several programs name a host, the largest number of slots counts.
+                    // If several programs name a host, the largest of their numbers of slots
+                    // counts.
                     places[place].room.slots = places[place].room.slots.max(slots);
                 }
                 at.push(place);
@@ -263,7 +260,6 @@ fn add(places: &mut Vec<JobHost>, host: &NamedHost, slots: u32) -> usize {
     }
 }
 
-/// The connection that starts the agent of a host.
 fn opening(
     options: &LaunchOptions,
     params: &Params,
@@ -316,7 +312,7 @@ fn shell(params: &Params) -> Result<(OsString, Vec<OsString>), MpirunError> {
     Err(mpirun_error(NOT_FOUND, format!("parameter 'plm_rsh_agent' ('{text}'): {why}")))
 }
 
-/// The same as text, for callers that may not need it: if no choice exists, the last one.
+/// The first command that exists, as text; if none exists the last one, as the job may not need it.
 pub(crate) fn shell_text(params: &Params) -> String {
     let text = shells(params);
     let is_there = |choice: &&str| {
@@ -385,7 +381,6 @@ pub(super) fn enter_universe(
     Ok(Some(Arc::new(universe)))
 }
 
-/// Leaves out this machine with --nolocal.
 pub(super) fn apply_no_local(options: &mut LaunchOptions) -> Result<(), MpirunError> {
     if !options.no_local {
         return Ok(());

@@ -8,13 +8,11 @@ fn options() -> Vec<Opt> {
     chapters().into_iter().flat_map(|chapter| chapter.options).collect()
 }
 
-/// Every spelling, with one dash and with two.
 fn spellings(names: &[&str]) -> Vec<String> {
     let bare = names.iter().map(|name| name.trim_start_matches('-'));
     bare.flat_map(|name| [format!("-{name}"), format!("--{name}")]).collect()
 }
 
-/// The words of a value that is a choice.
 fn choices(values: &[&str]) -> Vec<String> {
     match values {
         [one] if one.contains('|') => one
@@ -36,7 +34,6 @@ fn parameters() -> String {
     names.join(" ")
 }
 
-/// The parameters whose value is one of some words.
 fn worded() -> impl Iterator<Item = (String, String)> {
     Param::all().iter().filter(|param| !param.words().is_empty()).map(|param| {
         let names: Vec<&str> = param.aliases.iter().copied().chain([param.name]).collect();

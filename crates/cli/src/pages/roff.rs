@@ -35,19 +35,16 @@ impl RoffPage {
         }
     }
 
-    /// Adds lines that are not filled.
     pub(super) fn literal(&mut self, text: &str) {
         self.text += &format!(".PP\n.EX\n{}\n.EE\n", escaped(text));
     }
 
-    /// Adds a name with its values, and its description.
     pub(super) fn entry(&mut self, name: &str, values: &str, what: &str) {
         let values =
             if values.is_empty() { String::new() } else { format!(" \\fI{}\\fR", escaped(values)) };
         self.text += &format!(".TP\n\\fB{}\\fR{values}\n{}\n", escaped(name), escaped(what));
     }
 
-    /// Ends the page with links to the other pages.
     pub(super) fn see_also(mut self, pages: &[(&str, &str)]) -> String {
         let others: Vec<String> = pages
             .iter()
@@ -59,7 +56,6 @@ impl RoffPage {
     }
 }
 
-/// Escapes all requests and escapes of roff.
 pub(super) fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
     let lines = text

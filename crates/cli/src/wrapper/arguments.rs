@@ -16,7 +16,6 @@ pub(super) enum WrapperAction {
     Unknown(String),
 }
 
-/// The words to print instead of compiling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShownWords {
     Command,
@@ -42,40 +41,12 @@ pub(super) struct WrapperRequest {
 }
 
 /// Options of compilers whose value is the next argument, which is then no input file.
+#[rustfmt::skip] // a table
 const WITH_VALUE: &[&str] = &[
-    "-o",
-    "-x",
-    "-I",
-    "-L",
-    "-D",
-    "-U",
-    "-l",
-    "-T",
-    "-u",
-    "-z",
-    "-e",
-    "-A",
-    "-include",
-    "-imacros",
-    "-isystem",
-    "-iquote",
-    "-idirafter",
-    "-iprefix",
-    "-iwithprefix",
-    "-isysroot",
-    "--sysroot",
-    "--param",
-    "-MF",
-    "-MT",
-    "-MQ",
-    "-Xlinker",
-    "-Xpreprocessor",
-    "-Xassembler",
-    "-Xclang",
-    "-target",
-    "-arch",
-    "-aux-info",
-    "-dumpbase",
+    "-o", "-x", "-I", "-L", "-D", "-U", "-l", "-T", "-u", "-z", "-e", "-A", "-include", "-imacros",
+    "-isystem", "-iquote", "-idirafter", "-iprefix", "-iwithprefix", "-isysroot", "--sysroot",
+    "--param", "-MF", "-MT", "-MQ", "-Xlinker", "-Xpreprocessor", "-Xassembler", "-Xclang",
+    "-target", "-arch", "-aux-info", "-dumpbase",
 ];
 
 const NO_LINKING: &[&str] = &["-c", "-E", "-S", "-M", "-MM", "-fsyntax-only"];
@@ -143,7 +114,6 @@ impl WrapperRequest {
         has_input || (matches!(self.action, WrapperAction::Show(_)) && self.args.is_empty())
     }
 
-    /// The arguments without the values of options.
     fn without_values(&self) -> impl Iterator<Item = &OsString> {
         let mut is_value = false;
         self.args.iter().filter(move |arg| {
@@ -179,7 +149,6 @@ impl WrapperRequest {
     }
 }
 
-/// The action of an argument of the wrapper.
 fn shown_by(text: &str) -> Option<WrapperAction> {
     let word = text.strip_prefix("--").or_else(|| text.strip_prefix('-'))?;
     Some(match word {

@@ -61,15 +61,12 @@ fn code(status: ExitStatus) -> i32 {
     128 + signal
 }
 
-/// The result of searching the compiler's messages.
 #[derive(Debug, Default)]
 struct CompilerMessages {
     found: Vec<&'static str>,
-    /// Whether the last line has no end.
     is_within_line: bool,
 }
 
-/// Passes on the messages and searches them.
 fn pass_on(said: &mut impl Read) -> CompilerMessages {
     let mut found = Vec::new();
     let mut line = Vec::new();
@@ -122,18 +119,11 @@ fn without_escapes(text: &str) -> String {
 }
 
 /// The names that `mpi_compat.h` declares.
+#[rustfmt::skip] // a table
 const REMOVED: [&str; 11] = [
-    "MPI_Address",
-    "MPI_Errhandler_create",
-    "MPI_Errhandler_get",
-    "MPI_Errhandler_set",
-    "MPI_Handler_function",
-    "MPI_Type_extent",
-    "MPI_Type_hindexed",
-    "MPI_Type_hvector",
-    "MPI_Type_lb",
-    "MPI_Type_struct",
-    "MPI_Type_ub",
+    "MPI_Address", "MPI_Errhandler_create", "MPI_Errhandler_get", "MPI_Errhandler_set",
+    "MPI_Handler_function", "MPI_Type_extent", "MPI_Type_hindexed", "MPI_Type_hvector",
+    "MPI_Type_lb", "MPI_Type_struct", "MPI_Type_ub",
 ];
 
 /// The part of a line that is searched, in bytes.

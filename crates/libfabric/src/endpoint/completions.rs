@@ -77,7 +77,6 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         Ok(true)
     }
 
-    /// The index of the operation whose context is in a completion.
     fn operation_of_context(&self, context: *mut c_void) -> Option<u32> {
         if context.is_null() {
             return None;

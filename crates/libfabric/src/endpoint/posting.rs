@@ -32,7 +32,6 @@ pub struct TagFilter {
     /// `None` matches each peer.
     pub from: Option<PeerAddress>,
     pub tag: u64,
-    /// The bits of the tag that are not compared.
     pub ignore: u64,
 }
 
@@ -228,7 +227,6 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         self.admission("fi_tsend", at, answer)
     }
 
-    /// The memory in which a message for `buffer` arrives.
     fn memory_for(buffer: &UserBuf) -> OperationMemory {
         match buffer.as_contiguous_mut() {
             Some(bytes) if !bytes.is_empty() => OperationMemory::User(buffer.clone()),

@@ -1,7 +1,6 @@
 use super::*;
 use crate::Module;
 
-/// A directory that is removed at the end of its test.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -15,14 +15,12 @@ pub struct Job {
     pub no_sockets: Option<String>,
     /// The reason why messages cannot go through daemons.
     pub no_daemons: Option<String>,
-    /// The nodes of the job, if there are several.
     pub nodes: Option<NodeCount>,
 }
 
-/// The number of nodes of a job on several.
+/// The nodes of a job on several nodes: their kind and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeCount {
-    /// Hosts.
     Hosts(usize),
     /// Nodes on one host (`mpi_virtual_nodes`).
     Virtual(u32),
@@ -47,10 +45,10 @@ impl fmt::Display for NodeCount {
     }
 }
 
-/// The kernel's buffer of a socket in bytes unless a parameter sets it. With less a stream of
-/// messages often waits for the receiver's program.
+/// The kernel's buffer of a socket in bytes unless a parameter sets it. With a shorter buffer a
+/// stream of messages often waits for the receiver's program.
 const SOCKET_BUFFERS: usize = 1 << 20;
-/// With less a connection waits for timers, as one segment of the loopback does not fit.
+/// With a shorter buffer a connection waits for timers: one segment of the loopback does not fit.
 pub const LEAST_SOCKET_BUFFERS: usize = 32 << 10;
 
 impl ModuleSelection {
@@ -60,11 +58,10 @@ impl ModuleSelection {
     }
 }
 
-/// The rows for a job with these requests.
 fn rows(params: &Params, job: &Job, requests: &ModuleRequests) -> Vec<ModuleRow> {
     let route = Module::between_nodes();
-    // Images of whole jobs work with any transport, but a transport that serves nothing else is not
-    // selected without a request.
+    // 'blcr' makes images of whole jobs over any transport. A transport that allows no other images
+    // is selected only on request.
     let for_cr = params.cr().filter(|_| !requests.names_transport());
     let left_out_for_cr = |module: &Module| {
         let cr = for_cr.filter(|_| !module.checkpoints)?;
@@ -131,7 +128,6 @@ fn rows(params: &Params, job: &Job, requests: &ModuleRequests) -> Vec<ModuleRow>
     transports.chain(between).chain(coll).chain(cr).collect()
 }
 
-/// Returns the reason why a job cannot use a module.
 type Unavailable = fn(&Job) -> Option<String>;
 
 /// The modules for checkpoints: names, priorities, and the check for a job.
@@ -142,12 +138,10 @@ const CR: [(&str, u32, Unavailable); 2] = [
 ];
 
 impl Params {
-    /// Selects the modules of a job whose program requests this thread level, unless the
-    /// environment sets another one ([`ThreadLevel::from_env`]).
-    ///
-    /// # Errors
-    /// The parameters `rpi`, `pml`, `btl`, `mtl` and `coll` name unknown modules or contradict each
-    /// other, no module is left, or the variable is wrong.
+    /// Selects the modules of a job whose program requests this thread level. The environment may
+    /// replace the level ([`ThreadLevel::from_env`]). Errors: the parameters `rpi`, `pml`, `btl`,
+    /// `mtl` and `coll` name unknown modules or contradict each other, no module is left, or the
+    /// variable is wrong.
     pub fn select(&self, job: &Job, level: ThreadLevel) -> Result<ModuleSelection, SelectError> {
         let (level, by) = match ThreadLevel::from_env()? {
             Some((level, variable)) => (level, format!("environment variable {variable}")),

@@ -98,8 +98,8 @@ fn a_way_between_nodes_is_part_of_the_decision() {
         assert_eq!((found.rpi, found.between), ("near", Some("tcp")));
         assert!(found.steps[4].text.ends_with("messages go by tcp"), "{}", found.steps[4].text);
     }
-    // Excluded: on one node only the report mentions it, on several nodes modules that need it
-    // cannot be used.
+    // Without a transport between nodes: with one node only the report mentions it; with several
+    // nodes, modules that need such a transport cannot be used.
     let without = |row: ModuleRow| match row.framework {
         Framework::Between => ModuleRow { left_out: Some("nobody wants it".into()), ..row },
         _ => row,
@@ -128,7 +128,7 @@ fn checkpoints_need_their_level_and_a_transport_that_supports_them() {
         row(Framework::Cr, "self", 25, [Serialized, Multiple]),
     );
     let rows = [crtcp, basic(), blcr.clone(), own];
-    // Without a request only from its level on, and the highest priority.
+    // Without a request, blcr is selected only at its own thread level.
     assert_eq!(decide(&rows, &at(Single)).unwrap().cr, None);
     assert_eq!(decide(&rows, &at(Multiple)).unwrap().cr, Some("blcr"));
     // A request raises the level.

@@ -20,33 +20,23 @@ pub enum SelectError {
     )]
     Contradiction {
         requested: String,
-        /// The source of the request.
         from: String,
         /// The parameter whose list excludes the transport.
         parameter: &'static str,
         list: String,
         list_from: String,
     },
-    /// The parameters exclude the transport between nodes.
     #[error(
         "parameter 'btl' is '{value}' (from {from}): it leaves out '{route}', by which messages go between nodes, and the job \
          is on {nodes}: {remedy}"
     )]
-    Between {
-        value: String,
-        from: String,
-        /// The transport between nodes.
-        route: &'static str,
-        nodes: NodeCount,
-        remedy: String,
-    },
+    Between { value: String, from: String, route: &'static str, nodes: NodeCount, remedy: String },
     #[error(transparent)]
     NothingLeft(#[from] NothingLeft),
     #[error(transparent)]
     Level(#[from] LevelError),
 }
 
-/// A module name of Open MPI.
 #[derive(Clone, Copy)]
 struct ForeignModule {
     name: &'static str,
@@ -95,7 +85,6 @@ const BTL: &[ForeignModule] = &[
 const MTL: &[ForeignModule] =
     &[missing("psm2", NO_MTL), missing("psm", NO_MTL), missing("mxm", NO_MTL)];
 
-/// The names that `mtl` accepts.
 fn known_mtl() -> Vec<ForeignModule> {
     let names = Module::all().iter().flat_map(|module| module.mtl).map(|name| here(name));
     let missing =
@@ -135,17 +124,12 @@ fn request_mtl(pml: Option<&List<'_>>, mtl: Option<&List<'_>>) -> Result<MtlRequ
     Ok(MtlRequest { requested, left_out, by: mtl.map(List::text) })
 }
 
-/// The result of [`request_mtl`].
 struct MtlRequest {
-    /// The requested transports, and the source of the request.
     requested: Option<RequestedTransports>,
-    /// The excluded transports.
     left_out: Vec<&'static Module>,
-    /// The parameter that excludes them, with its value and source.
     by: Option<String>,
 }
 
-/// The names that `btl` accepts.
 fn known_btl() -> Vec<ForeignModule> {
     let names = listed().flat_map(|module| module.btl.names).map(|name| here(name));
     // A linked transport is not missing.
@@ -171,15 +155,12 @@ fn plain_names() -> impl Iterator<Item = &'static str> {
 /// The transports that a parameter requests by name, and the source of the request.
 type RequestedTransports = (Vec<&'static Module>, Source);
 
-/// The requests of all parameters.
 #[derive(Debug, Default)]
 pub(super) struct ModuleRequests {
     rpi: Option<RequestedTransports>,
-    /// The list of transports, and its parameter with value and source.
     btl: Option<(BtlList, String)>,
     /// Excluded transports whose network matches messages, and the parameter that excludes them.
     mtl: (Vec<&'static Module>, String),
-    /// The enabled components of collectives, and the parameter with value and source.
     coll: Option<(ComponentSet, String)>,
 }
 
@@ -188,14 +169,11 @@ pub(super) struct ModuleRequests {
 /// `sm` excludes all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct BtlList {
-    /// Names of transports.
     names: Vec<String>,
-    /// Whether the names are exclusions.
     all_but: bool,
 }
 
 impl BtlList {
-    /// Whether the list names a transport.
     fn names(&self, module: &Module) -> bool {
         !self.all_but
             && module.btl.names.iter().any(|name| self.names.iter().any(|one| one == name))
@@ -218,7 +196,6 @@ impl BtlList {
     }
 }
 
-/// The names of transports, separated by commas.
 fn names_of(modules: &[&'static Module]) -> String {
     modules.iter().map(|module| module.name).collect::<Vec<_>>().join(",")
 }
@@ -233,7 +210,6 @@ struct List<'p> {
 }
 
 impl<'p> List<'p> {
-    /// Reads the value of a parameter; `None` if it is empty.
     fn of(
         parameter: &'static str,
         value: &'p str,
@@ -396,7 +372,6 @@ impl ModuleRequests {
         Ok(ModuleRequests { rpi, btl, mtl, coll })
     }
 
-    /// Whether the parameters name transports.
     pub(super) fn names_transport(&self) -> bool {
         self.rpi.is_some() || self.btl.is_some()
     }
@@ -407,12 +382,10 @@ impl ModuleRequests {
         module.priority.is_some() || self.requests(module) || is_listed()
     }
 
-    /// Whether `rpi` or `mtl` requests the transport by name.
     fn requests(&self, module: &Module) -> bool {
         self.rpi.as_ref().is_some_and(|(requested, _)| requested.contains(&module))
     }
 
-    /// The reason why the parameters exclude a transport.
     pub(super) fn left_out(&self, module: &'static Module) -> Option<String> {
         let is_requested = self.requests(module);
         let rpi = self.rpi.as_ref().filter(|_| !is_requested);
@@ -440,7 +413,6 @@ impl ModuleRequests {
         })
     }
 
-    /// The reason why the parameter `coll` excludes a component.
     pub(super) fn left_out_of_coll(&self, component: Component) -> Option<String> {
         self.coll
             .as_ref()

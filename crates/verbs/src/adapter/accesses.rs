@@ -24,10 +24,8 @@ pub enum AtomicOperation {
 
 impl Adapter {
     /// Registers a contiguous buffer for reads and writes of peers ([`Adapter::exposed`] has its
-    /// address), and for atomic operations if the device has them.
-    ///
-    /// # Panics
-    /// If the buffer is read-only.
+    /// address), and for atomic operations if the device has them. Panics if the buffer is
+    /// read-only.
     pub fn open_to_peers(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
         let _ = buffer.as_contiguous_mut();
         let access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
@@ -45,9 +43,9 @@ impl Adapter {
     }
 
     /// Changes eight bytes of a peer's memory. The old value comes into the slot, in the byte order
-    /// of this host. The slot belongs to the device until
-    /// [`AdapterOperation::AtomicSlot`](super::AdapterOperation::AtomicSlot), or to the caller
-    /// after an error.
+    /// of this host. The device has the slot until
+    /// [`AdapterOperation::AtomicSlot`](super::AdapterOperation::AtomicSlot); after an error the
+    /// caller has it.
     pub fn atomic(
         &mut self,
         queue_pair: u32,

@@ -41,12 +41,10 @@ impl Adapter {
         made
     }
 
-    /// The receives of a connection's own queue.
     pub(super) fn own_receives(&self) -> u32 {
         if self.srq.is_null() { self.settings.receive_depth } else { 0 }
     }
 
-    /// The most outstanding completions of one connection.
     pub(super) fn completions(&self) -> u32 {
         self.settings.send_depth + self.own_receives()
     }
@@ -176,7 +174,7 @@ impl Adapter {
         // SAFETY: zeros are valid for this structure of numbers.
         let mut attr: QpAttr = unsafe { zeroed() };
         attr.qp_state = IBV_QPS_ERR;
-        // It may be in that state already.
+        // The queue pair may be in that state already.
         let _ = self.modify(raw, attr, IBV_QP_STATE);
     }
 
@@ -185,10 +183,10 @@ impl Adapter {
     /// numbers.
     ///
     /// A library drops the unread completions of a queue pair that it destroys, and the slot of a
-    /// dropped completion never comes back. The number of a queue pair's own operations under way
-    /// is known, but not the number of slots that it has taken from a shared queue. In the error
-    /// state it takes no more, and the taken ones end soon. So it stays in that state for a second,
-    /// and until the completion queue is empty.
+    /// dropped completion never comes back. The number of own operations under way is known, but
+    /// not the number of slots taken from a shared queue. In the error state a queue pair takes no
+    /// more slots, and the taken ones end soon. So each queue pair stays in that state for a
+    /// second, and until the completion queue is empty.
     pub fn take_closed(&mut self) -> Vec<u32> {
         if self.closing == 0 {
             return Vec::new();

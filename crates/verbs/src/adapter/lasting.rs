@@ -26,7 +26,6 @@ struct LastingMemory {
     /// Null while it is not registered.
     mr: *mut Mr,
     access: c_int,
-    /// The number of its regions.
     regions: u32,
     /// The sequence number of its last region.
     used: u64,
@@ -48,7 +47,6 @@ impl LastingMemory {
     }
 }
 
-/// All lasting memories of an adapter, by start address.
 #[derive(Debug, Default)]
 pub(super) struct LastingMemories {
     all: BTreeMap<usize, LastingMemory>,
@@ -56,7 +54,6 @@ pub(super) struct LastingMemories {
 }
 
 impl LastingMemories {
-    /// The memory that contains these bytes.
     fn around(&mut self, start: usize, len: usize) -> Option<(usize, &mut LastingMemory)> {
         let (at, lasting) = self.all.range_mut(..=start).next_back()?;
         (len <= lasting.len.saturating_sub(start - at)).then_some((*at, lasting))

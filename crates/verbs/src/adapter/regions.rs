@@ -23,7 +23,6 @@ use std::collections::HashMap;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Checks in one allocation.
 const CHECKS: usize = 512;
 
 /// The number of a region.
@@ -82,7 +81,6 @@ impl Regions {
         Some(Sge { addr: known.start + offset as u64, length: len, lkey })
     }
 
-    /// The regions of the lasting memory at `start`.
     pub(super) fn of(&self, start: usize) -> impl Iterator<Item = &RegisteredRegion> {
         self.regions.values().filter(move |region| region.of == Some(start))
     }
@@ -134,18 +132,13 @@ impl RegisteredRegion {
 }
 
 impl Adapter {
-    /// Registers a contiguous buffer, which peers may read from now on.
-    ///
-    /// # Errors
-    /// The limit on locked memory (`ulimit -l`) is reached, or the device refuses the buffer.
+    /// Registers a contiguous buffer, which peers may read from now on. Fails if the limit on
+    /// locked memory (`ulimit -l`) is reached, or if the device refuses the buffer.
     pub fn expose(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
         self.add(buffer, IBV_ACCESS_REMOTE_READ)
     }
 
-    /// Registers a contiguous buffer as the destination of reads.
-    ///
-    /// # Panics
-    /// If the buffer is read-only.
+    /// Registers a contiguous buffer as the destination of reads. Panics if it is read-only.
     pub fn register(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
         let _ = buffer.as_contiguous_mut();
         self.add(buffer, IBV_ACCESS_LOCAL_WRITE)

@@ -63,7 +63,6 @@ fn regions_and_slots_are_the_devices_until_the_ends_of_their_accesses() {
     ];
     assert_eq!(polled(&mut adapter), ended);
     assert!(adapter.deregister(region) && adapter.slot(slots[0]).len() == 256);
-    // A failed post leaves the slot with the caller.
     assert!(
         adapter.write_slot(77, slots[0], 3, (7, 7)).is_err() && adapter.slot(slots[0]).len() == 256
     );

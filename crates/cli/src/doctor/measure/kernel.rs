@@ -27,10 +27,7 @@ pub(super) struct KernelRun {
     pub(super) preemptions: u64,
 }
 
-/// Measures with one process on each of two processors. `None`: the kernel does not let a process
-/// read the other's memory.
-/// # Errors
-/// The second process cannot be started, or ends early.
+/// Measures with one process on each processor. `None`: the kernel lets neither read the other.
 pub(super) fn between(processors: [usize; 2]) -> std::result::Result<Option<KernelRun>, String> {
     // A thread of its own, as the measurement binds its thread to a processor.
     let thread = std::thread::spawn(move || run(processors).map_err(|error| error.to_string()));
@@ -63,7 +60,6 @@ fn run([own, other]: [usize; 2]) -> Result<Option<KernelRun>> {
     result
 }
 
-/// Runs both measurements with the process at the other end of these pipes.
 fn talk(
     pid: u32,
     mut to_child: impl Write,
@@ -96,8 +92,8 @@ fn talk(
     Ok(Some(KernelRun { costs: KernelCopyCosts { call_ns, alone_ns, both_ns }, preemptions }))
 }
 
-/// The second process: reports the address of its region, and reads the other one when a line
-/// comes.
+/// Runs the second process: reports the address of its region, and reads the region of the first
+/// process when a line comes.
 pub(crate) fn other(processor: &str, pid: &str, address_there: &str) -> i32 {
     let (Ok(processor), Ok(pid), Ok(there)) =
         (processor.parse(), pid.parse(), address_there.parse())
@@ -129,7 +125,6 @@ pub(crate) fn other(processor: &str, pid: &str, address_there: &str) -> i32 {
     0
 }
 
-/// The address of a region as text, by which the other process reads it.
 fn address(region: &[u8]) -> String {
     region.as_ptr().expose_provenance().to_string()
 }
@@ -144,8 +139,8 @@ impl RemoteRegion {
         self.process.probe(self.address, u64::from_ne_bytes([1; 8]))
     }
 
-    /// Reads the region repeatedly for `time`. Returns the nanoseconds of a long and of a short
-    /// read, each of its best lap.
+    /// Reads the region for `time`. Returns the nanoseconds of a long and of a short read, each of
+    /// its best lap.
     fn read_for(&self, time: Duration) -> Result<[f64; 2]> {
         let mut to = vec![0u8; LENGTHS[0]];
         let mut best = [f64::INFINITY; 2];
@@ -157,8 +152,7 @@ impl RemoteRegion {
             }
             let which = lap % 2;
             let len = LENGTHS[which];
-            // A lap has the same number of calls for both lengths, which keeps laps of short reads
-            // short.
+            // Both lengths have the same number of calls, which keeps laps of short reads short.
             let places = (0..REGION_BYTES).step_by(LENGTHS[0]);
             let (calls, start) = (places.len(), Instant::now());
             for at in places {

@@ -1,6 +1,6 @@
-//! Costs of a line and of copies through a pool between two processors. Two threads do in lockstep
-//! what two processes do that send to each other, each with a pool of its own. Threads are as good
-//! as processes, as caches know addresses and not their owners.
+//! Costs of a line and of copies through a pool between two processors. Two threads send to each
+//! other in lockstep as two ranks would, each with its own pool. Caches know addresses and not
+//! their owners, so threads have the costs of processes.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -20,26 +20,23 @@ const POOL_BYTES: usize = 4 << 20;
 const MESSAGE_BYTES: usize = 64 << 10;
 /// Round trips of a line in a run.
 const TURNS: u64 = 500;
-/// Length of a message that goes past the caches in each round trip, in bytes. It is short, so that
-/// the result is the latency of memory at writer and reader, and not the bandwidth.
+/// Length of a message past the caches in each round trip, in bytes. A short message shows the
+/// latency of memory at writer and reader, and not the bandwidth.
 const FEW_BYTES: usize = 1 << 10;
-/// The longest wait for the other thread. After this time something is wrong.
+/// A longer wait for the other thread is an error.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The costs between two processors, and the additional cost of stores past the caches.
 pub(super) struct PoolRun {
     pub(super) costs: PoolCosts,
     pub(super) past_caches_ns: f64,
     pub(super) preemptions: u64,
 }
 
-/// A counter with a cache line of its own.
 #[repr(align(128))]
 #[derive(Default)]
 struct StepLine(AtomicU64);
 
 struct PoolPair {
-    /// The last step of each thread.
     turns: [StepLine; 2],
     pools: [Memory; 2],
     /// Set to 1 by the first thread: the current lap is the last one.
@@ -57,9 +54,7 @@ struct LeastCosts {
     preemptions: u64,
 }
 
-/// Measures between two processors.
-/// # Errors
-/// A thread may not run on its processor, or the other one does not respond.
+/// Fails if a thread may not run on its processor, or if the other one does not respond.
 pub(super) fn between(processors: [usize; 2]) -> Result<PoolRun, String> {
     let pool = || Memory::zeroed(POOL_BYTES, 4096).ok_or("no memory for a pool");
     let shared = Arc::new(PoolPair {
@@ -91,7 +86,6 @@ pub(super) fn between(processors: [usize; 2]) -> Result<PoolRun, String> {
 
 struct Lockstep<'a> {
     me: usize,
-    /// The number of its current step.
     at: u64,
     shared: &'a PoolPair,
 }
@@ -120,7 +114,7 @@ impl Lockstep<'_> {
         let other = &self.shared.turns[1 - self.me].0;
         let mut end = None;
         loop {
-            // The clock is read seldom, as a read takes as long as a line.
+            // The clock is read seldom, as a read of it takes as long as moving a line.
             for _ in 0..10_000 {
                 if other.load(Ordering::Acquire) >= step {
                     return Ok(());
@@ -167,7 +161,6 @@ impl Lockstep<'_> {
         Ok(())
     }
 
-    /// The bytes of a message in the pool of thread `of`.
     fn message(&self, of: usize, turn: usize, bytes: usize) -> Result<BytesMut<'_>, String> {
         let at = turn * MESSAGE_BYTES % POOL_BYTES;
         self.shared.pools[of].bytes(at, bytes).ok_or_else(|| "a pool is too short".into())

@@ -11,33 +11,25 @@ struct HelpTopic {
     text: &'static str,
 }
 
+#[rustfmt::skip] // a table
 const PAGES: &[HelpTopic] = &[
-    HelpTopic {
-        topic: Topic::Ranks,
-        word: "ranks",
-        heading: "Ranks and programs",
-        text: "\
+    HelpTopic { topic: Topic::Ranks, word: "ranks", heading: "Ranks and programs", text: "\
 mpirun -n 4 PROGRAM ARGUMENTS           4 ranks of one program
-mpirun -n 1 MASTER : -n 3 WORKER        several programs in one job; ranks are numbered through
+mpirun -n 1 MASTER : -n 3 WORKER        several programs in one job; ranks are numbered across programs
 mpirun C PROGRAM                        a rank for each processor that may be used
-mpirun N PROGRAM                        a rank for each host: one
-mpirun n0-2,5 PROGRAM                   a rank on each of these nodes: hosts that are named, or those of 'oxmpi boot'
-mpirun c0,2-3 PROGRAM                   a rank on each of these processors, numbered through from node to node
-mpirun -configfile FILE                 each line of FILE is OPTIONS PROGRAM ARGUMENTS; ':' is a word like others there
-mpirun SCHEMA                           the same, if SCHEMA is a text that is not executable, and no script
+mpirun N PROGRAM                        a rank for each host; without named hosts one rank
+mpirun n0-2,5 PROGRAM                   a rank on each of these nodes: named hosts, or hosts of 'oxmpi boot'
+mpirun c0,2-3 PROGRAM                   a rank on each of these processors, numbered from node to node
+mpirun -configfile FILE                 each line of FILE is OPTIONS PROGRAM ARGUMENTS; ':' is an ordinary word there
+mpirun SCHEMA                           the same, if SCHEMA is a text file that is neither executable nor a script
 
 Without -n there is one rank, or one for each slot that --host or --hostfile state. Places can follow each other
 (n0 c2-3 N; h is this node, o that of 'oxmpi boot'); with -n more ranks begin again with the first. A program with the
 name of a place is started as ./C or ./n0. mpirun searches the program in -path, then in PATH; a relative path counts
 from -wdir, then from here. All words after the program are its own. In a file of programs '\' at the end of a line
 continues it, and '#' at its beginning makes it a comment.
-",
-    },
-    HelpTopic {
-        topic: Topic::Hosts,
-        word: "hosts",
-        heading: "Hosts and slots",
-        text: "\
+" },
+    HelpTopic { topic: Topic::Hosts, word: "hosts", heading: "Hosts and slots", text: "\
 Without --host and --hostfile all ranks are on this machine. Ranks on other hosts are started by an agent there, which
 mpirun starts by ssh, so 'ssh HOST true' must work without a password. OxMPI must be installed there at the same place
 (else --prefix), and the program and the directory must be there. See hosts.md in share/doc/oxmpi.
@@ -46,13 +38,8 @@ A slot is a place for a rank; a host that is named without slots has one. Hosts 
 on each with --map-by node. When all slots are taken, each host gets the same number of ranks again: they share the
 cores, and waiting ranks give theirs up. --nooversubscribe refuses that. Lines of a host file are NAME, NAME:4,
 NAME slots=4 max-slots=8, or NAME cpu=4 user=NAME schedule=no; only max-slots is a limit.
-",
-    },
-    HelpTopic {
-        topic: Topic::Environment,
-        word: "environment",
-        heading: "Environment of the ranks",
-        text: "\
+" },
+    HelpTopic { topic: Topic::Environment, word: "environment", heading: "Environment of the ranks", text: "\
 Ranks get all of mpirun's variables unless -genvnone or -genvlist says otherwise. -x before the first ':' is for all
 programs, behind it for its own program. A variable that is set is stronger than one that is passed on.
 
@@ -63,13 +50,8 @@ identifies its processes (PMI_*, PMIX_*, OMPI_COMM_WORLD_* and the like) are not
 
 The MPI programs of a script (mpirun -n 4 sh -c './a; ./b') are ranks one after the other; an MPI program that a rank
 starts while it is in MPI is a job of one. See ranks.md in share/doc/oxmpi.
-",
-    },
-    HelpTopic {
-        topic: Topic::Output,
-        word: "output",
-        heading: "Output and input",
-        text: "\
+" },
+    HelpTopic { topic: Topic::Output, word: "output", heading: "Output and input", text: "\
 Output of all ranks is passed on by whole lines. A line that has no end (a question, dots of progress) is passed on
 when the rank has written nothing more to that output for a tenth of a second, or one second after its first byte;
 lines of other ranks do not wait for its end, and may follow it on the same line. Lines with a tag or a time in front
@@ -79,13 +61,8 @@ Output that cannot be written, as on a full disk (also to files of --output-file
 mpirun reports it at once, at the end reports how much of each output is lost, and ends with code 1 if the job has
 ended well. When nobody reads its output any more ('| head') mpirun ends the job silently, with code 141, as SIGPIPE
 ends other programs.
-",
-    },
-    HelpTopic {
-        topic: Topic::Binding,
-        word: "binding",
-        heading: "Binding to cores",
-        text: "\
+" },
+    HelpTopic { topic: Topic::Binding, word: "binding", heading: "Binding to cores", text: "\
 The cores that mpirun itself may use (taskset, batch system, container) are split evenly among the ranks, in order, so
 threads of a rank share its cores. Nothing is bound with more ranks than processors, if a control group limits
 the time on processors (docker --cpus), or with --bind-to none. --report-bindings prints a line for each rank:
@@ -93,14 +70,9 @@ the time on processors (docker --cpus), or with --bind-to none. --report-binding
   rank 0 bound to core 0: [B/.]
 
 Brackets are packages, slashes part cores; B is bound. A core that is bound in part shows each of its processors.
-Several jobs at the same time on one host: --bind-to none, or taskset for each, lest they bind to the same cores.
-",
-    },
-    HelpTopic {
-        topic: Topic::Parameters,
-        word: "parameters",
-        heading: "Parameters",
-        text: "\
+Several jobs at the same time on one host bind to the same cores: use --bind-to none, or taskset for each.
+" },
+    HelpTopic { topic: Topic::Parameters, word: "parameters", heading: "Parameters", text: "\
 A value comes from, strongest first: --mca (-ssi and --gmca are the same; for the whole job, wherever it stands),
 --tune, --am, OXMPI_MCA_NAME in the environment, OMPI_MCA_NAME, ~/.oxmpi/mca-params.conf,
 PREFIX/etc/oxmpi-mca-params.conf, the default. Files have lines of the form NAME = VALUE; those of --tune and --am may
@@ -108,41 +80,33 @@ have lines of '--mca NAME VALUE' and '-x NAME=VALUE' as well. The first of sever
 without a '/' in its name is searched here, in ~/.oxmpi/amca-param-sets and in PREFIX/share/oxmpi/amca-param-sets.
 OXMPI_PARAM_FILES names files in place of those in ~ and PREFIX, or is 'none'.
 'oxmpi info --params' shows all values and where they come from.
-",
-    },
-    HelpTopic {
-        topic: Topic::End,
-        word: "exit",
-        heading: "The end of a job",
-        text: "\
+" },
+    HelpTopic { topic: Topic::End, word: "exit", heading: "The end of a job", text: "\
 Exit code: 0; or that of the first rank that failed (128 + signal if one killed it); or MPI_Abort's; 124 after a
 timeout (--timeout, or MPIEXEC_TIMEOUT in the environment); 126 if the program cannot be run, 127 if there is none;
-75 if SIGTERM has made a checkpoint (--checkpoint-on-term); 2 for a wrong command line, or a job that cannot be as
-parameters want it; 1 if output was lost, 141 if nobody reads it. A rank that dies ends the job with one report.
+75 if SIGTERM has made a checkpoint (--checkpoint-on-term); 2 for a wrong command line, or a job that its
+parameters make impossible; 1 if output was lost, 141 if nobody reads it. A rank that dies ends the job with one report.
 With --with-ft ulfm the others go on (see mpi-ext.h), and the code is 0 if one of them comes to its end and none fails.
-With -nw mpirun returns 0 as soon as the command line, the parameters and the programs have been checked; its copy
-runs the job, which gets no input and no Ctrl-C, and ends it when the copy is killed.
-With --every and --checkpoint-on-term mpirun is two processes, of which the second runs the job and is imaged.
+With -nw mpirun returns 0 as soon as the command line, the parameters and the programs have been checked. A copy of
+mpirun runs the job, which gets no input and no Ctrl-C, and ends when the copy is killed.
+With --every and --checkpoint-on-term mpirun is two processes: the second one runs the job and is in the image.
 Ctrl-C ends the job, a second Ctrl-C at once. USR2 is passed on to the ranks, Ctrl-Z stops them too.
 HUP, INT, QUIT, TERM and TSTP do nothing if they were ignored when mpirun was started, as with nohup, or behind '&' in
 a script. Ranks ignore and block the same signals as mpirun at its start, except PIPE and CHLD, which have their default
 action; on other hosts the remote shell may change that, and processes of daemons have the default for all signals.
 USR1 makes mpirun print what each rank does, and for which rank and operation it waits ('kill -USR1 PID' of mpirun);
-with the parameter mpi_sigusr1=forward it is passed on instead, with both it does both. mpirun prints the same by
-itself, once, when a rank has waited for 10 s (mpi_watch_ended) for a rank that has ended, and with --watchdog SECONDS
-when any wait takes this time and nothing arrives. With mpi_watchdog_abort=1 the job ends then, with code 124.
-",
-    },
+with mpi_sigusr1=forward the signal is passed on instead, with mpi_sigusr1=both mpirun does both. mpirun prints the
+same by itself, once, when a rank has waited for 10 s (mpi_watch_ended) for a rank that has ended, and with --watchdog
+SECONDS when any wait takes this time and nothing arrives. With mpi_watchdog_abort=1 the job ends then, with code 124.
+" },
     HelpTopic { topic: Topic::Help, word: "help", heading: "Help", text: "" },
 ];
 
-/// The column of the options' texts.
 const COLUMN: usize = 38;
 
 pub(crate) const USAGE: &str =
     "Usage: mpirun [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]...";
 
-/// An option: its spellings, its values, its help.
 pub(crate) type Opt = (&'static [&'static str], &'static [&'static str], &'static str);
 
 /// A topic with its options, for the manual page.

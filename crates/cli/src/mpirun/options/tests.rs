@@ -173,10 +173,10 @@ fn hosts_input_and_output() {
         assert_eq!(program(line).hosts.named[0].name, "x", "{line}");
     }
     assert!(error("-hostfile /no/such/file a").contains("-hostfile /no/such/file: No such file"));
-    assert_eq!(run("a").unwrap().stdin, Stdin::Rank(0));
-    assert_eq!(run("-stdin 3 a").unwrap().stdin, Stdin::Rank(3));
-    assert_eq!(run("--stdin none a").unwrap().stdin, Stdin::None);
-    assert_eq!(run("--stdin=all a").unwrap().stdin, Stdin::All);
+    assert_eq!(run("a").unwrap().stdin, None);
+    assert_eq!(run("-stdin 3 a").unwrap().stdin, Some(Stdin::Rank(3)));
+    assert_eq!(run("--stdin none a").unwrap().stdin, Some(Stdin::None));
+    assert_eq!(run("--stdin=all a").unwrap().stdin, Some(Stdin::All));
     assert!(error("--stdin some a").contains("--stdin some: not a rank, 'none' or 'all'"));
     let files = |line: &str| run(line).unwrap().output_files.unwrap();
     let directory = |print| OutputFiles::in_directory("d".as_ref(), print);
