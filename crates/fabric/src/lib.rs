@@ -21,14 +21,14 @@
 //! The promises of a transport:
 //!
 //! 1. Frames that match carry the sequence number of the engine. If several paths lead to a peer,
-//!   they may arrive in any order; the engine restores it. The oldest frame that has not arrived
-//!   and the newest one to the same peer are at most 127 apart.
+//!    they may arrive in any order; the engine restores it. The oldest frame that has not arrived
+//!    and the newest one to the same peer are at most 127 apart.
 //! 2. [`Sent::Done`] means that the message is on the wire or in the peer's memory, not in a
 //!    private buffer that waits for credits; no callback follows. [`Sent::Later`] means that
 //!    [`FrameSink::sent`] reports this later. [`Sent::Full`] means that nothing was taken.
 //! 3. A long body may arrive in parts: the function of its frame gets the first,
-//!   [`FrameSink::more`] the others, in order. Until the last part has arrived, no other frame with
-//!   a body comes from this peer.
+//!    [`FrameSink::more`] the others, in order. Until the last part has arrived, no other frame
+//!    with a body comes from this peer.
 //! 4. [`FrameSink::lost`] reports a lost peer once, after everything that the peer had sent.
 #![forbid(unsafe_code)]
 

@@ -8,13 +8,13 @@
 //! The promises of such a network:
 //!
 //! 1. The network matches a message by its sender, the receiver's index of the context, and its
-//!   tag. If two messages of one sender fit a receive, it takes the earlier one. If two receives
-//!   fit a message, it takes the one that was posted first.
+//!    tag. If two messages of one sender fit a receive, it takes the earlier one. If two receives
+//!    fit a message, it takes the one that was posted first.
 //! 2. A receive ends exactly once: by [`FrameSink::received`](crate::FrameSink::received), or, if
-//!   it was cancelled before a match, by
-//!   [`FrameSink::not_received`](crate::FrameSink::not_received).
+//!    it was cancelled before a match, by
+//!    [`FrameSink::not_received`](crate::FrameSink::not_received).
 //! 3. After [`Transport::release`](crate::Transport::release) of a token the network accesses no
-//!   memory for it, and a receive posted with this token matches nothing.
+//!    memory for it, and a receive posted with this token matches nothing.
 //! 4. An arrived message stays until a receive takes it, even if its sender dies.
 //!
 //! A message through shared memory may match a receive from any source, too. The engine then

@@ -6,16 +6,16 @@
 //!
 //! Rules
 //! 1. The relay reads from every process at any time, and never waits to write. Data that a
-//!   receiver does not take stay in a queue of that receiver, and delay no other receiver.
+//!    receiver does not take stay in a queue of that receiver, and delay no other receiver.
 //! 2. Messages from one process to another stay in order, in one queue on each node.
 //! 3. If a process sends bytes that are no packet, the relay stops serving that process alone, and
 //!    notifies the launcher.
 //! 4. If the launcher has not reported the node of a receiver yet, or the receiver has not fetched
-//!   its socket yet, the message waits. A message for a process that has ended is dropped.
+//!    its socket yet, the message waits. A message for a process that has ended is dropped.
 //! 5. A message to a node that the launcher has reported as lost is dropped, and all messages of
-//!   its processes count as passed on.
+//!    its processes count as passed on.
 //! 6. At most [`Relay::new`]'s number of files stay open while their messages wait. The relay keeps
-//!   the content of other files in memory.
+//!    the content of other files in memory.
 
 mod far;
 mod parcels;

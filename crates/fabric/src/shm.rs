@@ -8,30 +8,30 @@
 //! Rules (besides those of the ring, the inbox and the door in `oxmpi_shm`)
 //!
 //! 1. A frame for a cold peer lies in one cell of the inbox. Its body follows in the cell, or, if
-//!   it is too long, lies in the sender's pool ([`Frame::Pooled`]). If the pool has no room, the
-//!   message is announced.
+//!    it is too long, lies in the sender's pool ([`Frame::Pooled`]). If the pool has no room, the
+//!    message is announced.
 //! 2. The receiver counts the cells of each peer. After `ring_after` cells it takes a free ring and
-//!   sends [`Frame::RingGrant`].
+//!    sends [`Frame::RingGrant`].
 //! 3. The sender's first frame in the ring is [`Frame::RingOpen`] with the number of cells that it
-//!   has put into the inbox. The receiver leaves this frame in the ring until it has received that
-//!   number of cells: nothing in the ring overtakes the inbox, and the sender never returns to the
-//!   inbox.
+//!    has put into the inbox. The receiver leaves this frame in the ring until it has received that
+//!    number of cells: nothing in the ring overtakes the inbox, and the sender never returns to the
+//!    inbox.
 //! 4. In the ring, an eager message whose context index has 16 bits needs no frame: at most 56
-//!   bytes lie in its slot, more bytes in chunks. Every other message is a frame in a slot, with
-//!   its body in chunks behind it.
+//!    bytes lie in its slot, more bytes in chunks. Every other message is a frame in a slot, with
+//!    its body in chunks behind it.
 //! 5. Many chunks lie in the sender's pool if it has room; otherwise chunks lie in the data ring.
-//!   So a receiver maps the peer's segment before it grants a ring.
+//!    So a receiver maps the peer's segment before it grants a ring.
 //! 6. After each publication the sender rings the peer's bell.
 //! 7. If an announced message lies in the sender's heap, the receiver copies it from its own
-//!   mapping of that heap, which it makes at the first such message. This needs no permission to
-//!   read the sender's memory.
+//!    mapping of that heap, which it makes at the first such message. This needs no permission to
+//!    read the sender's memory.
 //! 8. A message for which a single copy is faster ([`copy_policy`]) is announced with its address,
-//!   even if it is short; in the sender's heap a single copy is faster for more lengths. The sender
-//!   of a standard send can take the message back (rules of [`oxmpi_shm::announcement`]).
+//!    even if it is short; in the sender's heap a single copy is faster for more lengths. The
+//!    sender of a standard send can take the message back (rules of [`oxmpi_shm::announcement`]).
 //! 9. An announced message for which two copies are faster goes through the pool in pieces, however
-//!   long it is, while both processes wait in the library. At most a share of the pool
-//!   ([`copy_policy::Streaming`]) holds pieces for one peer. When the sender leaves the library, or
-//!   finds the pool full of data for others, the receiver reads the rest by rule 8.
+//!    long it is, while both processes wait in the library. At most a share of the pool
+//!    ([`copy_policy::Streaming`]) holds pieces for one peer. When the sender leaves the library,
+//!    or finds the pool full of data for others, the receiver reads the rest by rule 8.
 
 mod calls;
 pub mod copy_policy;

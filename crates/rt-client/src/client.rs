@@ -1,7 +1,7 @@
 //! A rank's side of the start-up: its identity, its peers' segments, and the end of the job.
 //!
-//! `mpirun` names two descriptors in the environment, `OXMPI_BOOT=VERSION:SEGMENT:CONTROL`. The first
-//! process of a rank that calls [`Client::from_env`] takes them and becomes the rank. If the
+//! `mpirun` names two descriptors in the environment, `OXMPI_BOOT=VERSION:SEGMENT:CONTROL`. The
+//! first process of a rank that calls [`Client::from_env`] takes them and becomes the rank. If the
 //! descriptors are closed or belong to an earlier program, the process contacts the launcher by
 //! name (`entering.rs`). Without a launcher, or in a process that a rank itself started, the
 //! process is a *singleton*: a job of one rank (MPI-5.0 section 11.5.2 "Starting Processes and

@@ -89,8 +89,8 @@ impl Socket {
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = vectors.as_mut_ptr();
         message.msg_iovlen = count;
-        // SAFETY: the vectors live here, and the pieces stay mapped during the call; the kernel only
-        // reads them.
+        // SAFETY: the vectors live here, and the pieces stay mapped during the call; the kernel
+        // only reads them.
         until_done(|| unsafe {
             libc::sendmsg(self.0.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
         })

@@ -86,6 +86,7 @@ impl Tags {
         Tags { tag, mask: !0 }
     }
 
+    /// Whether a message with this tag matches.
     #[inline(always)]
     pub const fn fit(self, tag: i32) -> bool {
         (self.tag ^ tag) & self.mask == 0

@@ -25,6 +25,7 @@ pub const MAC: usize = 32;
 #[error("it does not know the secret")]
 pub struct WrongMac;
 
+/// The bytes that two processes have exchanged, of which each proves that it knows the secret.
 #[derive(Clone, Debug)]
 pub struct Transcript {
     secret: Secret,

@@ -2,8 +2,8 @@
 //!
 //! The messages belong to the window's own communicator. Those of [`super::message`] have the tag
 //! 0. Long data are messages of their own, whose tags are their numbers. A target carries out the
-//! operations of an origin in their order: a message whose data are still under way stops all later
-//! ones. So the answer to `Flush` says that all earlier operations are done.
+//!    operations of an origin in their order: a message whose data are still under way stops all
+//!    later ones. So the answer to `Flush` says that all earlier operations are done.
 
 mod ask;
 mod data;

@@ -8,39 +8,40 @@
 //! Rules
 //!
 //! 1. At first contact a process provides buffers for the peer, and introduces itself
-//!   (`introduction.rs`); the peer does the same. A process that has the peer's introduction may
-//!   send, since GM has no connections. So a message may come before the introduction of its
-//!   sender.
+//!    (`introduction.rs`); the peer does the same. A process that has the peer's introduction may
+//!    send, since GM has no connections. So a message may come before the introduction of its
+//!    sender.
 //! 2. A message is a head (number of returned buffers, the receiver's key for this sender, 4 bytes
-//!   each), a frame and a body of at most `rpi_gm_tinymsglen` bytes. A message with another key
-//!   belongs to a job that had the port before, and is dropped.
+//!    each), a frame and a body of at most `rpi_gm_tinymsglen` bytes. A message with another key
+//!    belongs to a job that had the port before, and is dropped.
 //! 3. A sender has one credit for each buffer that is provided for it, and sends nothing without a
-//!   credit. So GM never waits for a buffer, however long the receiver computes. With `rpi_gm_fast`
-//!   the receiver provides buffers for all peers together, and does not count them. If a receiver
-//!   then calls MPI too seldom, GM gives up after its time limit (30 s), and rule 5 applies.
+//!    credit. So GM never waits for a buffer, however long the receiver computes. With
+//!    `rpi_gm_fast` the receiver provides buffers for all peers together, and does not count them.
+//!    If a receiver then calls MPI too seldom, GM gives up after its time limit (30 s), and rule 5
+//!    applies.
 //! 4. A used buffer is provided again at once. The head of each message in the other direction has
-//!   the number of returned buffers. When half of the credits are due, this number is put into a
-//!   word of the sender's memory, which takes no buffer. The last send token is for that, and for
-//!   rule 5. All grants together never exceed the receive tokens of the port. The first peers are
-//!   granted all their credits, until half of the tokens are granted; the other half is for peers
-//!   of one buffer each.
+//!    the number of returned buffers. When half of the credits are due, this number is put into a
+//!    word of the sender's memory, which takes no buffer. The last send token is for that, and for
+//!    rule 5. All grants together never exceed the receive tokens of the port. The first peers are
+//!    granted all their credits, until half of the tokens are granted; the other half is for peers
+//!    of one buffer each.
 //! 5. GM stops the sends to a peer when one has failed. If the receiver still exists
-//!   (GM_SEND_TIMED_OUT), all queued messages are dropped and sent again, in order, before anything
-//!   else (`sending.rs`). After any other failure the peer is lost, and the error names it, unless
-//!   it has left.
+//!    (GM_SEND_TIMED_OUT), all queued messages are dropped and sent again, in order, before
+//!    anything else (`sending.rs`). After any other failure the peer is lost, and the error names
+//!    it, unless it has left.
 //! 6. Longer messages are announced. When the receiver requests the data, the sender registers them
-//!   and sends their address ([`Frame::DataAt`]), and the receiver registers its buffer. The
-//!   receiver answers with the buffer's address ([`Frame::DataRead`]); the sender puts the data
-//!   there and confirms that (`DataAt` without an address). With `rpi_gm_cr` the receiver gets the
-//!   data, and then a check that says whether they were still the message; it answers that it has
-//!   them. So a program's memory is registered for one message. A piece comes in messages through
-//!   slots if it is short, has gaps on either side, or cannot be registered; with `rpi_gm_nopin`
-//!   also if it does not lie in memory of MPI_Alloc_mem (`lending.rs`, `landing.rs`).
+//!    and sends their address ([`Frame::DataAt`]), and the receiver registers its buffer. The
+//!    receiver answers with the buffer's address ([`Frame::DataRead`]); the sender puts the data
+//!    there and confirms that (`DataAt` without an address). With `rpi_gm_cr` the receiver gets the
+//!    data, and then a check that says whether they were still the message; it answers that it has
+//!    them. So a program's memory is registered for one message. A piece comes in messages through
+//!    slots if it is short, has gaps on either side, or cannot be registered; with `rpi_gm_nopin`
+//!    also if it does not lie in memory of MPI_Alloc_mem (`lending.rs`, `landing.rs`).
 //! 7. A message has arrived when its callback has come. A process that ends waits for that.
 //! 8. GM has no descriptor to sleep on, so a process sleeps lightly.
 //! 9. With `rpi_gm_cr` the port can be closed when all messages have arrived (rule 7) and no
-//!   process waits for an introduction. When another port is opened later, all processes exchange
-//!   introductions again (`quiesce.rs`).
+//!    process waits for an introduction. When another port is opened later, all processes exchange
+//!    introductions again (`quiesce.rs`).
 
 mod allocated;
 mod ending;

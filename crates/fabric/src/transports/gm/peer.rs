@@ -137,8 +137,8 @@ impl GmPeer {
         (self.is_dropping, self.is_draining) = (false, !self.in_flight.is_empty());
     }
 
-    /// Puts returned messages before those that will be sent again. Returns whether these can be
-    /// sent.
+    /// Puts returned messages before the messages that will be sent again. Returns whether all
+    /// these can be sent.
     pub(super) fn gather(&mut self) -> bool {
         if self.needs_drop || self.is_dropping || self.is_draining {
             return false;

@@ -9,61 +9,61 @@
 //! Rules
 //!
 //! 1. A connection (a queue pair at each end) is made at first contact. The initiator makes its
-//!   queue pair, posts the envelopes, and sends an introduction (`introduction.rs`) that requests
-//!   the peer's. The peer makes its queue pair, connects it, and answers. The initiator connects
-//!   its own and sends an empty envelope. A process that has got an answer or an envelope knows
-//!   that the other end receives, and sends from then on. If both processes begin, both answer.
+//!    queue pair, posts the envelopes, and sends an introduction (`introduction.rs`) that requests
+//!    the peer's. The peer makes its queue pair, connects it, and answers. The initiator connects
+//!    its own and sends an empty envelope. A process that has got an answer or an envelope knows
+//!    that the other end receives, and sends from then on. If both processes begin, both answer.
 //! 2. An envelope is a head (number of returned envelopes, 4 bytes), a frame and a body of at most
-//!   `rpi_ib_tinymsglen` bytes. A sender has one credit for each envelope that is posted for it,
-//!   and sends nothing without a credit, so a receiver is always ready.
+//!    `rpi_ib_tinymsglen` bytes. A sender has one credit for each envelope that is posted for it,
+//!    and sends nothing without a credit, so a receiver is always ready.
 //! 3. A used envelope is posted again at once. The head of each envelope in the other direction has
-//!   the number of returned envelopes. When half of the credits are due, this number is written
-//!   into a word of the sender's memory, which takes no envelope; so one envelope for each peer is
-//!   enough. A written word wakes no process, so a sender without credits sleeps lightly.
+//!    the number of returned envelopes. When half of the credits are due, this number is written
+//!    into a word of the sender's memory, which takes no envelope; so one envelope for each peer is
+//!    enough. A written word wakes no process, so a sender without credits sleeps lightly.
 //! 4. Longer messages are announced. When the receiver requests the data, the sender registers them
-//!   and sends their address ([`Frame::DataAt`]). The receiver registers its buffer, its adapter
-//!   reads the data, and it answers ([`Frame::DataRead`]). A piece goes in several envelopes if it
-//!   is short, has gaps on either side, or cannot be registered (`lending.rs`, `reading.rs`).
+//!    and sends their address ([`Frame::DataAt`]). The receiver registers its buffer, its adapter
+//!    reads the data, and it answers ([`Frame::DataRead`]). A piece goes in several envelopes if it
+//!    is short, has gaps on either side, or cannot be registered (`lending.rs`, `reading.rs`).
 //! 5. The peers share the envelopes of a shared receive queue. The first peers are granted all
-//!   their credits, until half of the queue is granted; the other half is for peers of one credit
-//!   each. Credits of a lost peer are granted again when its queue pair is destroyed: by then each
-//!   of its slots is in the queue, or no longer counts.
+//!    their credits, until half of the queue is granted; the other half is for peers of one credit
+//!    each. Credits of a lost peer are granted again when its queue pair is destroyed: by then each
+//!    of its slots is in the queue, or no longer counts.
 //! 6. A finished send means that the peer's adapter has the data. A process that ends waits for
-//!   that.
+//!    that.
 //! 7. The adapter repeats packets for about `rpi_ib_timeout`. A failed connection is closed, and
-//!   made again when all envelopes received over it were processed. Each end states the number of
-//!   envelopes that it has received. All others are sent again from their slots, in order, and
-//!   unfinished reads are repeated. So nothing is lost, and nothing arrives twice
-//!   (`reconnecting.rs`). A peer is lost, and the error reported, if no packet has reached it for
-//!   `rpi_ib_timeout` and no new connection can be made for 1 s.
+//!    made again when all envelopes received over it were processed. Each end states the number of
+//!    envelopes that it has received. All others are sent again from their slots, in order, and
+//!    unfinished reads are repeated. So nothing is lost, and nothing arrives twice
+//!    (`reconnecting.rs`). A peer is lost, and the error reported, if no packet has reached it for
+//!    `rpi_ib_timeout` and no new connection can be made for 1 s.
 //! 8. An adapter writes into the memory of a receive only by its own reads. Before such memory
-//!   returns to the program ([`Transport::release`], a lost peer), the transport waits for these
-//!   reads. They end soon, as no process takes part in them; otherwise the transport closes their
-//!   connection, which ends them. A peer may still read memory that its sender has taken back.
-//!   After the data the peer reads the check of the memory
-//!   ([`RemoteMemory`](oxmpi_verbs::RemoteMemory)), and finds another value than in the
-//!   announcement.
+//!    returns to the program ([`Transport::release`], a lost peer), the transport waits for these
+//!    reads. They end soon, as no process takes part in them; otherwise the transport closes their
+//!    connection, which ends them. A peer may still read memory that its sender has taken back.
+//!    After the data the peer reads the check of the memory
+//!    ([`RemoteMemory`](oxmpi_verbs::RemoteMemory)), and finds another value than in the
+//!    announcement.
 //! 9. Memory is registered for each message, since the transport does not learn when the program
-//!   unmaps it. Memory that lasts until the process itself frees it stays registered from its first
-//!   message on ([`LastingMemory`]); each message has its own check there, too. Before such memory
-//!   is freed, all reads into it and its registration have ended. A read of it by a peer then
-//!   fails, and fails again over the next connection.
+//!    unmaps it. Memory that lasts until the process itself frees it stays registered from its
+//!    first message on ([`LastingMemory`]); each message has its own check there, too. Before such
+//!    memory is freed, all reads into it and its registration have ended. A read of it by a peer
+//!    then fails, and fails again over the next connection.
 //! 10. The adapter accesses windows that could be registered (`rpi_ib_rma`): it writes the data of
-//! MPI_Put and reads the data of MPI_Get. Data that fit into a slot go through a slot, others
-//! through the program's buffer, which is registered. When a connection fails, unfinished accesses
-//! are repeated over the next connection, from the beginning. This is allowed because no other
-//! process may use the same bytes before the epoch has ended, and the epoch ends after all
-//! accesses. The next connection is made when the queue pairs of the failed one are destroyed on
-//! both sides, so no access arrives late. An access that the peer's adapter refuses twice has
-//! failed.
+//!     MPI_Put and reads the data of MPI_Get. Data that fit into a slot go through a slot, others
+//!     through the program's buffer, which is registered. When a connection fails, unfinished
+//!     accesses are repeated over the next connection, from the beginning. This is allowed because
+//!     no other process may use the same bytes before the epoch has ended, and the epoch ends after
+//!     all accesses. The next connection is made when the queue pairs of the failed one are
+//!     destroyed on both sides, so no access arrives late. An access that the peer's adapter
+//!     refuses twice has failed.
 //! 11. The peer's adapter carries out atomic operations on words of windows, each through a slot.
-//! An operation is repeated over the next connection only if it certainly had no effect: because
-//! the peer's adapter has refused it (one repetition, as in rule 10), or because it follows a
-//! refused operation on its connection. If a connection fails otherwise with an atomic operation
-//! under way, or this process closes it, the effect is unknown, and the peer is lost. On some
-//! adapters such operations are atomic only to each other, and not to the processor. There a
-//! process changes its own words by the adapter, too, over a queue pair that is connected with
-//! itself. If that fails, the operation has failed, and no process is lost.
+//!     An operation is repeated over the next connection only if it certainly had no effect:
+//!     because the peer's adapter has refused it (one repetition, as in rule 10), or because it
+//!     follows a refused operation on its connection. If a connection fails otherwise with an
+//!     atomic operation under way, or this process closes it, the effect is unknown, and the peer
+//!     is lost. On some adapters such operations are atomic only to each other, and not to the
+//!     processor. There a process changes its own words by the adapter, too, over a queue pair that
+//!     is connected with itself. If that fails, the operation has failed, and no process is lost.
 
 mod accesses;
 mod ending;

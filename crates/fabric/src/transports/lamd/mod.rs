@@ -9,19 +9,19 @@
 //!
 //! Rules
 //! 1. Every message leaves with its data, however long it is: nothing waits for a call of the
-//!   receiver's program. Data of up to [`INLINE`] bytes lie in the packet. Longer data lie in a
-//!   file without a name (memfd_create(2)), whose descriptor goes with the packet. A receiver on
-//!   the same node reads the sender's file, and no relay copies it.
+//!    receiver's program. Data of up to [`INLINE`] bytes lie in the packet. Longer data lie in a
+//!    file without a name (memfd_create(2)), whose descriptor goes with the packet. A receiver on
+//!    the same node reads the sender's file, and no relay copies it.
 //! 2. A message is [`Sent::Done`] when the kernel has its packet: the relay will read it, even if
-//!   this process has ended by then. If the socket is full, the process waits a moment, because the
-//!   relay is reading. So a process that ends or rests has nothing to wait for.
+//!    this process has ended by then. If the socket is full, the process waits a moment, because
+//!    the relay is reading. So a process that ends or rests has nothing to wait for.
 //! 3. A relay delivers the messages of one process to another in the order of their sends.
 //! 4. If the launcher reports a process as dead, its messages may still be on the way. This process
-//!   queries the relay of that node, which answers behind all these messages
-//!   ([`Membership::await_end`]). It makes the same query before it withdraws a message: a receiver
-//!   that has ended does not answer, and the relay's answer ends the wait.
+//!    queries the relay of that node, which answers behind all these messages
+//!    ([`Membership::await_end`]). It makes the same query before it withdraws a message: a
+//!    receiver that has ended does not answer, and the relay's answer ends the wait.
 //! 5. A process that has lost its relay reports nothing and waits. The launcher detects the end of
-//!   a relay, reports it, and ends the job; so there is one report.
+//!    a relay, reports it, and ends the job; so there is one report.
 
 mod module;
 

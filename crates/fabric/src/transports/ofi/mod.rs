@@ -15,26 +15,27 @@
 //! Rules
 //!
 //! 1. One function drains the completion queue, a number of events at a time, until it is empty.
-//!   libfabric returns the context of each operation, which names the operation.
+//!    libfabric returns the context of each operation, which names the operation.
 //! 2. A synchronous message has a bit in its tag. Its receiver acknowledges the match by a frame
-//!   ([`Frame::Matched`]) with the tag of the message. If several messages have the same tag, the
-//!   acknowledgement counts for the oldest: the sender cannot see the difference.
+//!    ([`Frame::Matched`]) with the tag of the message. If several messages have the same tag, the
+//!    acknowledgement counts for the oldest: the sender cannot see the difference.
 //! 3. In the full mode a receive from one process names the source by its address, and each message
-//!   carries its source beside the tag. In the other modes the tag contains the source.
+//!    carries its source beside the tag. In the other modes the tag contains the source.
 //! 4. A process sleeps on the provider's descriptor and those of the sockets. A provider without a
-//!   descriptor is polled.
+//!    descriptor is polled.
 //! 5. After a failed operation with a peer the peer is lost: nothing can be sent to it any more. A
-//!   failed receive from MPI_ANY_SOURCE ends the job, as the source of its message is unknown. If
-//!   the peer has left, the failed operation was not needed.
+//!    failed receive from MPI_ANY_SOURCE ends the job, as the source of its message is unknown. If
+//!    the peer has left, the failed operation was not needed.
 //! 6. After the introductions, all frames between two processes go over the provider. Each begins
-//!   with the receiver's cookie (`frames.rs`). The provider may end long messages later than short
-//!   ones that were sent after them, so each part of a body is sent when the part before has ended.
+//!    with the receiver's cookie (`frames.rs`). The provider may end long messages later than short
+//!    ones that were sent after them, so each part of a body is sent when the part before has
+//!    ended.
 //! 7. A process that ends or rests sends each peer the number of messages that it has received from
-//!   the peer ([`Frame::Arrived`]). When all its sends to a peer have ended and the peer has not
-//!   sent this number, it requests the number ([`Frame::AskArrived`]) and waits: the end of a send
-//!   does not mean that the message has arrived. The request comes behind all messages. On
-//!   endpoints with several contexts it may overtake some, so the peer answers when the number of
-//!   messages in the request has arrived. Then the process leaves by the sockets.
+//!    the peer ([`Frame::Arrived`]). When all its sends to a peer have ended and the peer has not
+//!    sent this number, it requests the number ([`Frame::AskArrived`]) and waits: the end of a send
+//!    does not mean that the message has arrived. The request comes behind all messages. On
+//!    endpoints with several contexts it may overtake some, so the peer answers when the number of
+//!    messages in the request has arrived. Then the process leaves by the sockets.
 //! 8. A message that is too long for the provider goes in parts (`parts.rs`).
 
 mod ending;

@@ -6,11 +6,11 @@
 //! message after it has refused an earlier one. So
 //!
 //! 1. The process with the disabled entry sends [`Word::Stop`] to all introduced peers, and
-//!   introduces itself to no other.
+//!    introduces itself to no other.
 //! 2. A peer that gets it puts nothing more there. When each of its puts was acknowledged or
-//!   refused, it sends [`Word::Stopped`].
+//!    refused, it sends [`Word::Stopped`].
 //! 3. When all peers have sent that, or are lost, the process enables the entry and sends
-//!   [`Word::Go`].
+//!    [`Word::Go`].
 //! 4. A peer that gets it puts the refused messages again, in their old order, before new ones.
 
 use super::exchange::Word;

@@ -10,22 +10,22 @@
 //! Rules
 //!
 //! 1. A message of up to `mtl_portals4_eager_limit` bytes is put whole. A copy is retained until
-//!   the acknowledgement, so the sender's buffer is free at once. After the acknowledgement the
-//!   message cannot get lost: it is in a receive, or in a block for unexpected messages.
-//!   [`Sent::Done`] has one exception here: a refused message waits for its sender's next call into
-//!   the library. This happens only while the receiver's entry is closed (rule 4).
+//!    the acknowledgement, so the sender's buffer is free at once. After the acknowledgement the
+//!    message cannot get lost: it is in a receive, or in a block for unexpected messages.
+//!    [`Sent::Done`] has one exception here: a refused message waits for its sender's next call
+//!    into the library. This happens only while the receiver's entry is closed (rule 4).
 //! 2. A longer message is announced by an empty put (`fetches.rs`). Its sender exposes it under the
-//!   number in the announcement, and its receiver gets it in parts of the longest message that both
-//!   interfaces take. The last get has its own match bits; it ends the send.
+//!    number in the announcement, and its receiver gets it in parts of the longest message that
+//!    both interfaces take. The last get has its own match bits; it ends the send.
 //! 3. For a synchronous message that is put whole, an empty message is exposed in the same way. The
-//!   acknowledgement does not end it, as the message may be in a block. The receiver's get after
-//!   the match ends it.
+//!    acknowledgement does not end it, as the message may be in a block. The receiver's get after
+//!    the match ends it.
 //! 4. The network keeps the order of puts, even if it refuses some (`flow.rs`).
 //! 5. A process cannot wait for events of Portals together with others, as Portals has no
-//!   descriptor. So a process that waits polls, with short sleeps.
+//!    descriptor. So a process that waits polls, with short sleeps.
 //! 6. A process leaves when all its puts are acknowledged, and all its gets and exposures have
-//!   ended. A process that has left needs nothing more. Messages that a lost process has put whole
-//!   can be received, and its announced ones cannot.
+//!    ended. A process that has left needs nothing more. Messages that a lost process has put whole
+//!    can be received, and its announced ones cannot.
 
 mod bits;
 mod ending;

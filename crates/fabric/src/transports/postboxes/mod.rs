@@ -7,18 +7,18 @@
 //! Rules (besides those of the postboxes)
 //!
 //! 1. All frames of a pair go through its postbox, in order. An eager message has at most 2S bytes
-//!   of data, and goes in one packet or two. Data that find no room are copied, and leave when the
-//!   receiver has emptied the postbox ([`Sent::Later`]).
+//!    of data, and goes in one packet or two. Data that find no room are copied, and leave when the
+//!    receiver has emptied the postbox ([`Sent::Later`]).
 //! 2. A longer message is announced with its first S bytes. When the receiver has requested it, the
-//!   rest goes in pieces of at most `max_alloc` bytes through the pool, from which the receiver
-//!   copies.
+//!    rest goes in pieces of at most `max_alloc` bytes through the pool, from which the receiver
+//!    copies.
 //! 3. If the pool has no room, or its lock is taken for too long, a piece of at most S bytes goes
-//!   through the postbox.
+//!    through the postbox.
 //! 4. A sender rings the receiver's bell after each post. A receiver that empties a postbox rings a
-//!   waiting sender.
+//!    waiting sender.
 //! 5. A sender that finds the postbox full polls it `write_polls` times, and then pauses once.
-//!   Until it has posted something it does not pause again: it waits for a ring, like any process.
-//!   It waits in the same way for the lock of the pool.
+//!    Until it has posted something it does not pause again: it waits for a ring, like any process.
+//!    It waits in the same way for the lock of the pool.
 
 mod incoming;
 mod module;

@@ -20,43 +20,43 @@
 //!
 //! Rules
 //! 1. A Hello can be a recording, so its only effect is that the acceptor waits longer (for early
-//!   records see rule 9). The Proof answers a nonce of the acceptor, so it is new.
+//!    records see rule 9). The Proof answers a nonce of the acceptor, so it is new.
 //! 2. The initiator closes its older connection before it states its received point in the Proof.
-//!   The acceptor closes its older connection when it has the Proof, and then states its received
-//!   point. So neither receives anything from an older connection after it has stated its point.
+//!    The acceptor closes its older connection when it has the Proof, and then states its received
+//!    point. So neither receives anything from an older connection after it has stated its point.
 //! 3. Crossing attempts: a process may get a Proof during an attempt of its own. If the initiator's
-//!   rank is lower, the process accepts the Proof and abandons its own attempt; otherwise it
-//!   refuses. Processes of different launchers number ranks differently: of two such processes, the
-//!   one whose job has the lower number counts as lower.
+//!    rank is lower, the process accepts the Proof and abandons its own attempt; otherwise it
+//!    refuses. Processes of different launchers number ranks differently: of two such processes,
+//!    the one whose job has the lower number counts as lower.
 //! 4. A process refuses an older incarnation than the known one.
 //! 5. Between processes of different launchers, the ranks are those of the acceptor's launcher, and
-//!   the secret is one that the acceptor's launcher has given to the initiator's launcher. The
-//!   Hello has the initiator's job, by which the acceptor finds the secret.
+//!    the secret is one that the acceptor's launcher has given to the initiator's launcher. The
+//!    Hello has the initiator's job, by which the acceptor finds the secret.
 //! 6. Records are encrypted if one side wants encryption. Hello and Welcome state that under their
-//!   MACs, so nobody between the two can change it. The initiator's keys are new for each
-//!   connection, and its identity is the prologue of the handshake.
+//!    MACs, so nobody between the two can change it. The initiator's keys are new for each
+//!    connection, and its identity is the prologue of the handshake.
 //! 7. Between Hello and Proof the initiator may send *early records* (`early.rs`), so that an eager
-//!   message leaves while the acceptor's process computes. The conditions are: it has sent nothing
-//!   to the peer but early records of this connection; no connection with the peer was ever used;
-//!   both belong to one launcher and, by their addresses, to one host; the initiator wants no
-//!   encryption; and all early records have at most [`EARLY_BYTES`](super::EARLY_BYTES) together.
-//!   If the kernel does not take one whole, the connection is abandoned.
+//!    message leaves while the acceptor's process computes. The conditions are: it has sent nothing
+//!    to the peer but early records of this connection; no connection with the peer was ever used;
+//!    both belong to one launcher and, by their addresses, to one host; the initiator wants no
+//!    encryption; and all early records have at most [`EARLY_BYTES`](super::EARLY_BYTES) together.
+//!    If the kernel does not take one whole, the connection is abandoned.
 //! 8. Early records are ordinary records of the link: numbered from its beginning, and retained
-//!   until they are acknowledged. The acceptor's received point counts the early records that it
-//!   has delivered. Until the first connection with the peer is used, it delivers the next record
-//!   of the link. It drops all others, which are sent again by rule 2. A record that it delivers
-//!   after it has stated its received point in a Proof of its own comes again on that connection,
-//!   and is skipped there.
+//!    until they are acknowledged. The acceptor's received point counts the early records that it
+//!    has delivered. Until the first connection with the peer is used, it delivers the next record
+//!    of the link. It drops all others, which are sent again by rule 2. A record that it delivers
+//!    after it has stated its received point in a Proof of its own comes again on that connection,
+//!    and is skipped there.
 //! 9. Early records answer no nonce of the acceptor. Each has a MAC with the secret over the Hello
-//!   and its index, so a process without the secret cannot make, change, mix or reorder them. A
-//!   process that can record a connection within a host has the rights of root or of this user, and
-//!   so the secret. A replay delivers nothing to a process that has received anything of that rank,
-//!   has used a connection with it, knows another incarnation of it, or belongs to a later
-//!   generation of the job. (So the first messages of a process that a later generation has spawned
-//!   wait for the greeting.)
+//!    and its index, so a process without the secret cannot make, change, mix or reorder them. A
+//!    process that can record a connection within a host has the rights of root or of this user,
+//!    and so the secret. A replay delivers nothing to a process that has received anything of that
+//!    rank, has used a connection with it, knows another incarnation of it, or belongs to a later
+//!    generation of the job. (So the first messages of a process that a later generation has
+//!    spawned wait for the greeting.)
 //! 10. The sender learns only at the end of the greeting which early records the acceptor has
-//! delivered. An acceptor waits for that before it ends, rests or gives up the last communicator
-//! with the sender.
+//!     delivered. An acceptor waits for that before it ends, rests or gives up the last
+//!     communicator with the sender.
 
 use super::early::{Early, KIND_EARLY};
 use super::record::{ALIGNMENT, Point};

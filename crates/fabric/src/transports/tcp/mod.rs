@@ -6,46 +6,47 @@
 //!
 //! Rules
 //! 1. A record is retained until the peer has acknowledged it: an eager message as a copy, a piece
-//!   of an announced message as a reference to the user's memory. The piece is complete when the
-//!   peer has it (`outgoing.rs`). A longer eager message is also retained as a reference, and
-//!   copied only if the acknowledgement comes late (`lending.rs`).
+//!    of an announced message as a reference to the user's memory. The piece is complete when the
+//!    peer has it (`outgoing.rs`). A longer eager message is also retained as a reference, and
+//!    copied only if the acknowledgement comes late (`lending.rs`).
 //! 2. A message is taken only if the kernel has all data before it. It is [`Sent::Done`] if the
-//!   kernel has it, too. So the engine knows of everything that waits. (Short messages are written
-//!   only while few records are retained, so that the kernel has room. If the kernel still takes
-//!   only a part, the next poll writes the rest: `fast_path.rs`.)
+//!    kernel has it, too. So the engine knows of everything that waits. (Short messages are written
+//!    only while few records are retained, so that the kernel has room. If the kernel still takes
+//!    only a part, the next poll writes the rest: `fast_path.rs`.)
 //! 3. Either side may replace a broken connection. Both state their received points, and everything
-//!   behind these is sent again. Nothing is lost, doubled or reordered.
+//!    behind these is sent again. Nothing is lost, doubled or reordered.
 //! 4. If no attempt to connect succeeds for some time (`attempts.rs`), the peer is lost. Only a
-//!   peer that is silent, but runs according to the launcher, is tried forever: it may compute, and
-//!   poll its sockets seldom. If instead each connection is closed, another program accepts
-//!   connections at the address, or something between the two changes their data.
+//!    peer that is silent, but runs according to the launcher, is tried forever: it may compute,
+//!    and poll its sockets seldom. If instead each connection is closed, another program accepts
+//!    connections at the address, or something between the two changes their data.
 //! 5. A process that ends waits until all its records are acknowledged. Then it sends a goodbye to
-//!   each connected peer, and closes the connection when the peer's kernel has the goodbye. A peer
-//!   that gets it counts all its own records as received. A peer that misses it tries to connect,
-//!   and then learns from the launcher that the process has ended. A process that may come back
-//!   ([`Membership::rest`]) sends no goodbye: it also waits, acknowledges everything, and leaves
-//!   its connections and its listener open. Peers that write to it wait until it polls again or
-//!   ends.
+//!    each connected peer, and closes the connection when the peer's kernel has the goodbye. A peer
+//!    that gets it counts all its own records as received. A peer that misses it tries to connect,
+//!    and then learns from the launcher that the process has ended. A process that may come back
+//!    ([`Membership::rest`]) sends no goodbye: it also waits, acknowledges everything, and leaves
+//!    its connections and its listener open. Peers that write to it wait until it polls again or
+//!    ends.
 //! 6. Processes of different jobs that give up their last communicator wait until each has
-//!   everything that it needs from the other (it does not need hints). From then on neither waits
-//!   for the other: not at its end, and not when the connection breaks.
+//!    everything that it needs from the other (it does not need hints). From then on neither waits
+//!    for the other: not at its end, and not when the connection breaks.
 //! 7. A process outside the job can cost this process only a few bytes and some time. Greetings
-//!   have a limited number of places, and each connection takes one. If none is free, a new
-//!   connection takes the place of the longest silent one.
+//!    have a limited number of places, and each connection takes one. If none is free, a new
+//!    connection takes the place of the longest silent one.
 //! 8. A connection is encrypted if one end wants it (`greeting.rs` rule 6, `sealed.rs`): the same
-//!   records go through a cipher with keys for this connection alone. Data that cannot be opened
-//!   end the connection, and rule 3 holds.
+//!    records go through a cipher with keys for this connection alone. Data that cannot be opened
+//!    end the connection, and rule 3 holds.
 //! 9. Before the first connection with a peer is used, records may be sent early: with the first
-//!   message of a greeting, before the peer's process has answered (`greeting.rs` rules 7 to 10).
-//!   So the kernel has them, as rule 2 wants, while the peer computes.
+//!    message of a greeting, before the peer's process has answered (`greeting.rs` rules 7 to 10).
+//!    So the kernel has them, as rule 2 wants, while the peer computes.
 //! 10. If messages can be quiesced, all processes stop sending on the launcher's order, wait until
-//! everything is acknowledged, and end their connections and listeners (`quiesce.rs`). Then each
-//! listens anew, perhaps on another host, and connects when it has something to send, as after a
-//! broken connection (rule 3). `routes/quiesce.rs` has the steps.
+//!     everything is acknowledged, and end their connections and listeners (`quiesce.rs`). Then
+//!     each listens anew, perhaps on another host, and connects when it has something to send, as
+//!     after a broken connection (rule 3). `routes/quiesce.rs` has the steps.
 //! 11. A process that was restored from an image has no connections and no listeners, and nothing
-//! was quiesced. All processes of the job were stopped before the first image was made, so the
-//! senders retain all data that were in the kernel or on the wire (rule 1). These go over the next
-//! connection (rule 3), which has new keys. The launcher reports the new addresses of peers.
+//!     was quiesced. All processes of the job were stopped before the first image was made, so the
+//!     senders retain all data that were in the kernel or on the wire (rule 1). These go over the
+//!     next connection (rule 3), which has new keys. The launcher reports the new addresses of
+//!     peers.
 //!
 //! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`). This file moves bytes
 //! and measures times.
