@@ -69,8 +69,6 @@ pub type CheckRanks = fn(&Images, &[u32]) -> Result<(Vec<ApartRanks>, String), S
 pub struct Setup {
     /// Put in front of LD_LIBRARY_PATH.
     pub library_directory: Option<PathBuf>,
-    /// Finds a program that is not at the head's path.
-    pub find_program: fn(&ProgramSearch<'_>) -> Result<PathBuf, String>,
     /// Checks the images of ranks before their restore.
     pub apart: CheckRanks,
     /// Checks that no process of a job with one of these marks
@@ -666,13 +664,8 @@ fn launch(setup: &Setup, order: &AgentOrder) -> Result<Launch, LaunchError> {
             // The program may be at another path here.
             false => {
                 let name = program.args.first().map_or(OsStr::new(""), |name| name);
-                let wanted = ProgramSearch {
-                    program: name,
-                    directory: &program.directory,
-                    path: None,
-                    hosts: None,
-                };
-                (setup.find_program)(&wanted).unwrap_or_else(|_| program.path.clone())
+                let search = ProgramSearch { path: None, directory: Some(&program.directory) };
+                search.find(name).unwrap_or_else(|_| program.path.clone())
             }
         };
         App {
@@ -703,8 +696,6 @@ fn launch(setup: &Setup, order: &AgentOrder) -> Result<Launch, LaunchError> {
         quiet: false,
         timeout: None,
         library_directory: setup.library_directory.clone(),
-        find_program: setup.find_program,
-        call_name: |_| None,
         spread: None,
         supervision: None,
     })
