@@ -11,11 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use oxmpi_checkpoint::restart::RESUME_OPTION;
 use oxmpi_core::copy_costs;
 use oxmpi_daemon::Universe;
 use oxmpi_fabric::{Constructor, Decided};
+use oxmpi_launcher::checkpoint::resumption::Resumption;
+use oxmpi_launcher::checkpoint::{self, supervise};
 use oxmpi_launcher::hostmap::Hostmap;
-use oxmpi_launcher::hosts::agent::{self, Setup};
+use oxmpi_launcher::hosts::agent;
 use oxmpi_launcher::hosts::named::{self, Hosts};
 use oxmpi_launcher::launch::{
     self, App, Bind, Launch, LaunchError, NOT_EXECUTABLE, OutputFiles, OutputStyle, ProgramSearch,
@@ -34,7 +37,6 @@ pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 pub(crate) use self::options::{INTERVAL_WANTED, TIMEOUT_WANTED, interval, timeout as seconds};
 use self::options::{Inherit, LaunchOptions, MpirunAction, ProgramOptions, Setting};
 pub(crate) use self::spread::shell_text;
-use crate::checkpoint::{RESUME_OPTION, Resumption};
 use crate::prefix;
 
 /// Exit code of a wrong command line.
@@ -113,10 +115,8 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
     let universe = spread::enter_universe(&mut options, &found.params)?;
     spread::apply_no_local(&mut options)?;
     let mut launch = launch(&options, found.params, universe.as_ref(), false)?;
-    let of_command = |crate::command::Stop(text, code)| mpirun_error(code, text);
-    let plan =
-        launch.supervision.map(|it| crate::checkpoint::plan(it, &launch.params, launch.quiet));
-    let plan = plan.transpose().map_err(|refused| mpirun_error(USAGE, refused.0))?;
+    let plan = launch.supervision.map(|it| supervise::plan(it, &launch.params, launch.quiet));
+    let plan = plan.transpose().map_err(|why| mpirun_error(USAGE, why))?;
     if options.no_wait {
         if launch.stdin != Stdin::Rank(0) && launch.stdin != Stdin::None {
             return Err(mpirun_error(
@@ -130,7 +130,7 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
         })?;
     }
     if let Some(plan) = plan
-        && let Some(code) = crate::checkpoint::in_parent(plan).map_err(of_command)?
+        && let Some(code) = supervise::in_parent(plan).map_err(|why| mpirun_error(1, why))?
     {
         return Ok(code);
     }
@@ -147,8 +147,7 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
 /// Continues a job whose ranks have an image each: `oxmpi restart` starts this program with the
 /// command line of the job, and passes the rest in a directory.
 fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
-    let of_command = |crate::command::Stop(text, code)| mpirun_error(code, text);
-    let resumption = Resumption::read(directory).map_err(of_command)?;
+    let resumption = Resumption::read(directory).map_err(|why| mpirun_error(1, why))?;
     let Ok(MpirunAction::Run(mut options)) = options::parse(args) else {
         return Err(mpirun_error(
             USAGE,
@@ -174,7 +173,7 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
         }
     }
     let launch = launch(&options, params, None, true)?;
-    resumption.run(&launch).map_err(of_command)
+    resumption.run(&launch).map_err(|why| mpirun_error(1, why))
 }
 
 /// The files for the output of ranks by these words of a command line, if there are some.
@@ -261,7 +260,7 @@ fn launch(
     let (transport, by_rank) = settle(&mut params, size, hosts, is_back)?;
     let supervision = supervision(options, spread.is_some() && !by_rank)?;
     if supervision.is_some() && !by_rank {
-        crate::checkpoint::check_transport(transport.name)
+        checkpoint::check_transport(transport.name)
             .map_err(|why| mpirun_error(USAGE, format!("the job cannot be checkpointed: {why}")))?;
     }
     let variables = decide(&mut params, transport, hosts.is_none_or(|hosts| hosts == 1))?;
@@ -357,7 +356,7 @@ fn settle_one(
             return Err(wrong(&NOT_ON_HOSTS));
         }
         if !is_back {
-            crate::checkpoint::check(params).map_err(|refused| wrong(&refused.0))?;
+            checkpoint::check(params).map_err(|why| wrong(&why))?;
         }
     }
     Ok((transport, by_rank))
@@ -458,17 +457,7 @@ fn decide(
 
 /// Runs as the agent that `mpirun` on another host starts here.
 pub(crate) fn agent() -> i32 {
-    let restore = crate::checkpoint::restore_here;
-    let setup = Setup {
-        library_directory: prefix::library_directory(),
-        apart: crate::checkpoint::apart_here,
-        has_ended: crate::checkpoint::has_ended,
-        restore,
-        sees: crate::checkpoint::sees,
-        check_images: crate::checkpoint::check_here,
-        image: crate::checkpoint::image_here,
-    };
-    match agent::serve(&setup) {
+    match agent::serve(prefix::library_directory()) {
         Ok(code) => code,
         Err(error) => {
             oxmpi_sys::complain!("oxmpi agent: {error}");

@@ -78,7 +78,7 @@ use oxmpi_sys::semaphore::SemaphoreError;
 use oxmpi_sys::spawn::{MAX_GUARDED, Signals, stand_ins};
 use rustix::process::Signal;
 
-pub use oxmpi_rt_proto::held::{Held, HeldProgram, HeldRank, Images, Layout};
+pub(crate) use oxmpi_rt_proto::held::{HeldProgram, HeldRank, Images};
 pub use oxmpi_rt_proto::process::Bind;
 pub use oxmpi_rt_proto::tool::Supervision;
 
@@ -88,9 +88,8 @@ pub use self::output::OutputStyle;
 pub use self::plugs::network;
 pub use self::program::{NOT_EXECUTABLE, NOT_FOUND, ProgramSearch};
 pub use self::relay::{RELAY_CONTROL, RELAY_WORD};
-pub use self::resume::{
-    ApartOf, ApartRanks, FilesOf, NAMESPACE_WORD, RestartSource, Restore, Restored, resume,
-};
+pub use self::resume::NAMESPACE_WORD;
+pub(crate) use self::resume::resume;
 pub(crate) use self::start::kernel;
 
 use self::binding::Binding;
