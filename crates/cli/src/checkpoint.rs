@@ -4,37 +4,20 @@
 mod advise;
 mod describe;
 mod lam;
-mod ranks;
 mod restart;
-mod schema;
-mod supervise;
-mod terminal;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use oxmpi_checkpoint::commit;
-use oxmpi_checkpoint::criu::Criu;
-use oxmpi_checkpoint::making::{self, Checkpoint, CheckpointRequest, MakeError};
-use oxmpi_checkpoint::manifest::Supervision;
-use oxmpi_launcher::inquiry::{self, InquiryError};
-use oxmpi_param::{Module, Param, Params};
-use oxmpi_sys::process_stat::ProcessStat;
+use oxmpi_launcher::checkpoint::{BLCR, Maker, MakerError, OWN, base};
+use oxmpi_launcher::inquiry;
 
-use crate::command::{Settings, Stop, failed, pid, program, usage};
+use crate::command::{Settings, Stop, failed, pid, usage};
 
 pub(crate) use self::describe::info;
 pub(crate) use self::lam::{HELP as LAM_HELP, NAMES as LAM_NAMES, called};
-pub(crate) use self::ranks::{
-    Resumption, apart_here, check_here, has_ended, image_here, restore_here, sees,
-};
 pub(crate) use self::restart::{RestartArgs, restart};
-pub(crate) use self::supervise::{in_parent, plan};
 pub(crate) use oxmpi_checkpoint::making::{ACTION_PROGRAM, at_action};
-pub(crate) use oxmpi_checkpoint::restart::RESUME_OPTION;
 
-/// The module that calls functions of the program.
-const OWN: &str = "self";
-const BLCR: &str = "blcr";
 /// Write an image of a running job to disk, from which it can go on later
 ///
 /// With --tree, one image holds all processes of the job, mpirun included. They must all be on this
@@ -85,17 +68,16 @@ pub(crate) struct CheckpointArgs {
 pub(crate) fn checkpoint(args: &CheckpointArgs) -> Result<i32, Stop> {
     let params = args.settings.parameters()?;
     if let Some(mean_time_s) = args.advise {
-        return advise::advise(mean_time_s, base(args.dir.as_deref(), &params)?);
+        let base = base(args.dir.as_deref(), &params).map_err(failed)?;
+        return advise::advise(mean_time_s, base);
     }
     let pid = args.pid.unwrap_or_default();
     let facts = inquiry::job_of(pid).map_err(|error| failed(MakerError::Job(error)))?;
     let is_tree = args.tree
         || args.blcr && facts.cr.as_deref() != Some(BLCR)
         || args.as_chosen && facts.cr.is_none();
-    let mut is_own = false;
     if !is_tree {
-        is_own = facts.cr.as_deref() == Some(OWN);
-        if args.is_self && !is_own {
+        if args.is_self && facts.cr.as_deref() != Some(OWN) {
             return Err(usage(
                 "the job was started without 'cr self', which calls functions of the program",
             ));
@@ -107,15 +89,7 @@ pub(crate) fn checkpoint(args: &CheckpointArgs) -> Result<i32, Stop> {
             )));
         }
     }
-    let params = &with_those_of_job(&params, &facts)?;
-    let maker = Maker {
-        is_tree,
-        criu: (!is_own).then(|| able_criu(params)).transpose()?,
-        program: program()?,
-        base: base(args.dir.as_deref(), params)?,
-        keep: keep(params),
-        supervision: None,
-    };
+    let maker = Maker::of_job(&facts, &params, args.dir.as_deref(), is_tree).map_err(failed)?;
     let made = maker.make(pid, args.kill).map_err(failed)?;
     let manifest = &made.set.manifest;
     let stood = match manifest.cost.pause_s {
@@ -139,157 +113,6 @@ pub(crate) fn checkpoint(args: &CheckpointArgs) -> Result<i32, Stop> {
     Ok(0)
 }
 
-fn with_those_of_job(
-    params: &Params,
-    facts: &oxmpi_rt_proto::tool::JobFacts,
-) -> Result<Params, Stop> {
-    let mut params = params.clone();
-    for (name, value) in &facts.params {
-        if Param::find(name).is_some_and(|param| params.is_default(param)) {
-            let error = |error| failed(format!("mpirun (process {}): {error}", facts.mpirun));
-            params.set(name, value).map_err(error)?;
-        }
-    }
-    Ok(params)
-}
-
-#[derive(Clone, Debug)]
-struct Maker {
-    /// Whether to make one image of all processes even if images of each rank are possible.
-    is_tree: bool,
-    /// `None`: the program saves its state itself.
-    criu: Option<Criu>,
-    program: PathBuf,
-    base: PathBuf,
-    keep: usize,
-    /// The supervision for the manifest, if it differs from mpirun's own report.
-    supervision: Option<Supervision>,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum MakerError {
-    #[error("the job cannot be checkpointed: {0}")]
-    Job(#[from] InquiryError),
-    #[error("the job cannot be checkpointed: {0}")]
-    Transport(String),
-    /// The set exists, but a later step has failed.
-    #[error("{0}")]
-    GoesOn(MakeError),
-    /// The attempt failed, and the job may have been damaged.
-    #[error("there is no new set: {0}")]
-    Killed(MakeError),
-    #[error("there is no new set, and the job goes on: {0}")]
-    Make(MakeError),
-    #[error("there is no new set: the job has ended meanwhile ({0})")]
-    Ended(MakeError),
-}
-
-impl From<MakeError> for MakerError {
-    fn from(error: MakeError) -> MakerError {
-        match error {
-            MakeError::GoesOn { .. } | MakeError::NotEnded { .. } | MakeError::Continued { .. } => {
-                MakerError::GoesOn(error)
-            }
-            MakeError::Killed { .. } => MakerError::Killed(error),
-            _ => MakerError::Make(error),
-        }
-    }
-}
-
-impl MakerError {
-    fn reason(&self) -> String {
-        match self {
-            MakerError::Job(error) => error.to_string(),
-            MakerError::Transport(why) => why.clone(),
-            MakerError::GoesOn(error)
-            | MakerError::Killed(error)
-            | MakerError::Make(error)
-            | MakerError::Ended(error) => error.to_string(),
-        }
-    }
-}
-
-impl Maker {
-    /// With `ends`, a successful checkpoint ends the job.
-    fn make(&self, mpirun: u32, ends: bool) -> Result<Checkpoint, MakerError> {
-        let has_ended = || ProcessStat::of(mpirun).is_none_or(|stat| stat.has_ended());
-        match self.try_make(mpirun, ends) {
-            // CRIU reports a rank that ends during the checkpoint as a fault of CRIU.
-            Err(MakerError::Make(error)) if has_ended() => Err(MakerError::Ended(error)),
-            made => made,
-        }
-    }
-
-    fn try_make(&self, mpirun: u32, ends: bool) -> Result<Checkpoint, MakerError> {
-        let facts = inquiry::job_of(mpirun)?;
-        let of_job = facts.supervision.map(|supervision| Supervision {
-            every_ms: supervision.every.map(|time| time.as_millis() as u64),
-            on_term: supervision.on_term,
-            keep: self.keep,
-        });
-        let request = CheckpointRequest {
-            base: self.base.clone(),
-            keep: self.keep,
-            ends,
-            id: format!("{:016x}", facts.id),
-            mpirun: facts.mpirun,
-            program: facts.program.display().to_string(),
-            ranks: facts.ranks,
-            transport: facts.transport,
-            supervision: self.supervision.or(of_job),
-        };
-        let checkpoints =
-            Module::named(&request.transport).is_some_and(|module| module.checkpoints);
-        if !self.is_tree && facts.cr.as_deref() == Some(OWN) {
-            return ranks::save(&request, facts.supervision.is_some());
-        }
-        let by_rank = !self.is_tree && facts.cr.is_some() && checkpoints;
-        if !by_rank {
-            check_transport(&request.transport).map_err(MakerError::Transport)?;
-        }
-        if !by_rank && !facts.is_here {
-            return Err(MakerError::Transport(format!(
-                "it is on {} hosts, and an image of all processes needs them on the host of mpirun; for an image of each rank start the \
-                 job with '--mca cr blcr --mca rpi crtcp'",
-                facts.hosts
-            )));
-        }
-        let without = || MakerError::Transport("its images need CRIU".into());
-        let criu = self.criu.as_ref().ok_or_else(without)?;
-        match by_rank {
-            true => ranks::make(&request, criu, facts.supervision.is_some()),
-            false => Ok(making::make(&request, criu, &self.program)?),
-        }
-    }
-}
-
-/// Refuses transports whose connections no image can restore. The error is for the user.
-pub(crate) fn check_transport(name: &str) -> Result<(), String> {
-    match Module::named(name) {
-        Some(module) if !module.images => Err(format!(
-            "its messages go over '{name}', whose connections no image brings back: start it over another transport ('--mca rpi shm')"
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn base(named: Option<&Path>, params: &Params) -> Result<PathBuf, Stop> {
-    let named = named.unwrap_or_else(|| params.cr_base_dir().as_ref());
-    let home = || std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
-    let directory = if named.as_os_str().is_empty() { home() } else { Some(named.to_path_buf()) };
-    directory.ok_or_else(|| {
-        failed("HOME is not set: name a directory for the set with '--dir DIR' or the parameter cr_base_dir")
-    })
-}
-
-fn usable_base(params: &Params) -> Result<PathBuf, Stop> {
-    commit::usable(&base(None, params)?).map_err(failed)
-}
-
-fn keep(params: &Params) -> usize {
-    usize::try_from(params.cr_keep()).unwrap_or(usize::MAX)
-}
-
 fn amount(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64 / 1024.0;
@@ -302,31 +125,6 @@ fn amount(bytes: u64) -> String {
         unit = next;
     }
     format!("{value:.1} {unit}")
-}
-
-/// Checks at the start of a job that images can be made here.
-pub(crate) fn check(params: &Params) -> Result<(), Stop> {
-    criu_of_job(params)?;
-    usable_base(params).map(drop)
-}
-
-/// `None`: the program saves its state itself, by functions that the parameters name.
-fn criu_of_job(params: &Params) -> Result<Option<Criu>, Stop> {
-    if params.cr() != Some(OWN) {
-        return able_criu(params).map(Some);
-    }
-    params.cr_self_functions().map(|_| None).map_err(failed)
-}
-
-/// CRIU, after a check that it works here.
-fn able_criu(params: &Params) -> Result<Criu, Stop> {
-    let criu = criu(params)?;
-    criu.check().map_err(failed)?;
-    Ok(criu)
-}
-
-fn criu(params: &Params) -> Result<Criu, Stop> {
-    Criu::find(params.cr_blcr_criu(), params.cr_blcr_options()).map_err(failed)
 }
 
 #[cfg(test)]

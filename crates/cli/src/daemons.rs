@@ -8,12 +8,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use oxmpi_daemon::{Boot, BootError, Host, Node, Universe, Wish};
+use oxmpi_launcher::hosts::named::{is_here, resolve};
 use oxmpi_param::Params;
 use oxmpi_sys::host;
 
 pub(crate) use self::exec::{ExecArgs, exec};
 use crate::command::{Settings, Stop, failed, program, timeout, usage};
-use crate::mpirun::{is_here, resolve, shell_text};
+use crate::mpirun::shell_text;
 
 /// Pairs of LAM/MPI's name and the subcommand of `oxmpi`.
 pub(crate) const NAMES: [(&str, &str); 4] =

@@ -37,6 +37,7 @@ use std::path::Path;
 use std::process::exit;
 
 use crate::command::Stop;
+use oxmpi_launcher::hosts::named::{RESOLVER_WORD, resolver};
 use oxmpi_launcher::launch::{NAMESPACE_WORD, RELAY_WORD};
 use oxmpi_sys::stdio;
 use wrapper::Language;
@@ -151,7 +152,7 @@ fn internal(args: &[OsString]) -> Option<i32> {
         ["tune-rank"] => tune_rank(),
         ["doctor", ref words @ ..] => return doctor::internal(words),
         [RELAY_WORD] => relay::main(),
-        [mpirun::RESOLVER_WORD, ref names @ ..] => mpirun::resolver(names),
+        [RESOLVER_WORD, ref names @ ..] => resolver(names),
         [NAMESPACE_WORD, above] => oxmpi_sys::spawn::init(above.parse().unwrap_or(0)),
         ["agent"] => mpirun::agent(),
         _ => return None,

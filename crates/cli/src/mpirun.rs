@@ -1,27 +1,28 @@
-//! `mpirun`: reads its command line, finds the programs and hands the job to
+//! `mpirun`: reads its command line, and hands the job to
 //! [`oxmpi_launcher::launch`].
 
-mod hosts;
 mod options;
 mod places;
 mod spread;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Display;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use oxmpi_abi::FuncId;
+use oxmpi_checkpoint::restart::RESUME_OPTION;
 use oxmpi_core::copy_costs;
 use oxmpi_daemon::Universe;
 use oxmpi_fabric::{Constructor, Decided};
+use oxmpi_launcher::checkpoint::resumption::Resumption;
+use oxmpi_launcher::checkpoint::{self, supervise};
 use oxmpi_launcher::hostmap::Hostmap;
-use oxmpi_launcher::hosts::agent::{self, Setup};
+use oxmpi_launcher::hosts::agent;
+use oxmpi_launcher::hosts::named::{self, Hosts};
 use oxmpi_launcher::launch::{
-    self, App, Bind, Launch, LaunchError, OutputFiles, OutputStyle, ProgramSearch, Stdin,
-    Supervision,
+    self, App, Bind, Launch, LaunchError, NOT_EXECUTABLE, OutputFiles, OutputStyle, ProgramSearch,
+    Stdin, Supervision,
 };
 use oxmpi_param::module::Supplies;
 use oxmpi_param::profile::{self, Profile};
@@ -29,25 +30,18 @@ use oxmpi_param::{Found, Job, Module, NodeCount, Param, Params, SelectError, Sou
 use oxmpi_rt_client::client::{
     CONTROL_NUMBER, SEGMENT_NUMBER, SERVE_OPTION, UNIVERSE_SIZE_VARIABLE, raised_buffers,
 };
-use oxmpi_sys::{host, spawn};
+use oxmpi_sys::spawn;
 use oxmpi_tuned::settings::Settings;
 
-use self::hosts::Hosts;
-pub(crate) use self::hosts::{RESOLVER_WORD, is_here, resolve, resolver};
 pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 pub(crate) use self::options::{INTERVAL_WANTED, TIMEOUT_WANTED, interval, timeout as seconds};
 use self::options::{Inherit, LaunchOptions, MpirunAction, ProgramOptions, Setting};
 pub(crate) use self::spread::shell_text;
-use crate::checkpoint::{RESUME_OPTION, Resumption};
 use crate::prefix;
 
 const USAGE: i32 = 2;
 /// Exit code when the time limit of the job has passed, as of timeout(1).
 const TIMED_OUT: i32 = 124;
-/// Exit code of a program that exists but cannot be run, as in a shell.
-const NOT_EXECUTABLE: i32 = 126;
-/// Exit code when there is no such program, as in a shell.
-const NOT_FOUND: i32 = 127;
 const NOT_ON_HOSTS: &str = "an image of the whole tree of processes needs all of them on this host, and this job has other hosts: leave out the checkpoint or the hosts, or start the job with '--mca cr blcr --mca rpi crtcp' for an image of each rank";
 /// Further warnings about parameters are only counted.
 const MOST_WARNINGS: usize = 20;
@@ -114,14 +108,12 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
         warn(&found);
         options.no_effect.iter().for_each(|text| oxmpi_sys::complain!("mpirun: {text}"));
     }
-    hosts::resolve(options.programs.iter().flat_map(|program| program.hosts.names()));
+    named::resolve(options.programs.iter().flat_map(|program| program.hosts.names()));
     let universe = spread::enter_universe(&mut options, &found.params)?;
     spread::apply_no_local(&mut options)?;
     let mut launch = launch(&options, found.params, universe.as_ref(), false)?;
-    let of_command = |crate::command::Stop(text, code)| mpirun_error(code, text);
-    let plan =
-        launch.supervision.map(|it| crate::checkpoint::plan(it, &launch.params, launch.quiet));
-    let plan = plan.transpose().map_err(|refused| mpirun_error(USAGE, refused.0))?;
+    let plan = launch.supervision.map(|it| supervise::plan(it, &launch.params, launch.quiet));
+    let plan = plan.transpose().map_err(|why| mpirun_error(USAGE, why))?;
     if options.no_wait {
         if launch.stdin != Stdin::Rank(0) && launch.stdin != Stdin::None {
             return Err(mpirun_error(
@@ -135,7 +127,7 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
         })?;
     }
     if let Some(plan) = plan
-        && let Some(code) = crate::checkpoint::in_parent(plan).map_err(of_command)?
+        && let Some(code) = supervise::in_parent(plan).map_err(|why| mpirun_error(1, why))?
     {
         return Ok(code);
     }
@@ -152,8 +144,7 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
 /// Continues a job whose ranks have an image each: `oxmpi restart` starts this program with the
 /// command line of the job, and passes the rest in a directory.
 fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
-    let of_command = |crate::command::Stop(text, code)| mpirun_error(code, text);
-    let resumption = Resumption::read(directory).map_err(of_command)?;
+    let resumption = Resumption::read(directory).map_err(|why| mpirun_error(1, why))?;
     let Ok(MpirunAction::Run(mut options)) = options::parse(args) else {
         return Err(mpirun_error(
             USAGE,
@@ -174,12 +165,12 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
             spread::place_by(&mut options, &schema).map_err(|why| wrong(&why))?;
         } else {
             let hosts = Hosts::given(option, value).map_err(|why| wrong(&why))?;
-            hosts::resolve(hosts.names());
+            named::resolve(hosts.names());
             spread::move_to(&mut options, &hosts)?;
         }
     }
     let launch = launch(&options, params, None, true)?;
-    resumption.run(&launch).map_err(of_command)
+    resumption.run(&launch).map_err(|why| mpirun_error(1, why))
 }
 
 pub(crate) fn output_files(args: &[OsString]) -> Option<OutputFiles> {
@@ -231,17 +222,10 @@ fn serve_singleton() -> Result<i32, MpirunError> {
         quiet: false,
         timeout: None,
         library_directory: prefix::library_directory(),
-        find_program,
-        call_name,
         spread: None,
         supervision: None,
     };
     launch::serve(&launch, segment, control).map_err(|error| mpirun_error(1, error))
-}
-
-/// The MPI function by its number in a status line.
-fn call_name(call: u16) -> Option<&'static str> {
-    FuncId::from_index(call.checked_sub(1)?).map(FuncId::name)
 }
 
 /// The job that the options describe. `is_back`: the job was started before and continues.
@@ -271,7 +255,7 @@ fn launch(
     let (transport, by_rank) = settle(&mut params, size, hosts, is_back)?;
     let supervision = supervision(options, spread.is_some() && !by_rank)?;
     if supervision.is_some() && !by_rank {
-        crate::checkpoint::check_transport(transport.name)
+        checkpoint::check_transport(transport.name)
             .map_err(|why| mpirun_error(USAGE, format!("the job cannot be checkpointed: {why}")))?;
     }
     let variables = decide(&mut params, transport, hosts.is_none_or(|hosts| hosts == 1))?;
@@ -304,8 +288,6 @@ fn launch(
         quiet: options.quiet,
         timeout: timeout(options)?,
         library_directory: prefix::library_directory(),
-        find_program,
-        call_name,
         supervision,
         spread,
     })
@@ -369,7 +351,7 @@ fn settle_one(
             return Err(wrong(&NOT_ON_HOSTS));
         }
         if !is_back {
-            crate::checkpoint::check(params).map_err(|refused| wrong(&refused.0))?;
+            checkpoint::check(params).map_err(|why| wrong(&why))?;
         }
     }
     Ok((transport, by_rank))
@@ -469,44 +451,13 @@ fn decide(
 }
 
 pub(crate) fn agent() -> i32 {
-    let restore = crate::checkpoint::restore_here;
-    let setup = Setup {
-        library_directory: prefix::library_directory(),
-        find_program,
-        apart: crate::checkpoint::apart_here,
-        has_ended: crate::checkpoint::has_ended,
-        restore,
-        sees: crate::checkpoint::sees,
-        check_images: crate::checkpoint::check_here,
-        image: crate::checkpoint::image_here,
-    };
-    match agent::serve(&setup) {
+    match agent::serve(prefix::library_directory()) {
         Ok(code) => code,
         Err(error) => {
             oxmpi_sys::complain!("oxmpi agent: {error}");
             1
         }
     }
-}
-
-fn find_program(wanted: &ProgramSearch<'_>) -> Result<PathBuf, String> {
-    if let Some(hosts) = wanted.hosts {
-        let hosts = Hosts::of_list(hosts)?;
-        hosts::resolve(hosts.names());
-        if let Some(host) = hosts.elsewhere() {
-            return Err(not_here(host));
-        }
-    }
-    let search = Search { path: wanted.path, directory: Some(wanted.directory) };
-    search.find(wanted.program).map_err(|(text, _)| text)
-}
-
-fn not_here(host: &str) -> String {
-    format!(
-        "host '{host}' is not a host of the job, which is on this machine alone ('{}'): start the job on both (--host), leave the host \
-         out, or write 'localhost'",
-        host::name()
-    )
 }
 
 /// The time limit of the job: from the option, or from the variable that other launchers also read.
@@ -649,8 +600,8 @@ fn app(
         }
     });
     let directory = directory.transpose()?;
-    let path = Search { path: program.path.as_deref(), directory: directory.as_deref() };
-    let path = path.find(&program.words[0]).map_err(|(text, code)| mpirun_error(code, text))?;
+    let search = ProgramSearch { path: program.path.as_deref(), directory: directory.as_deref() };
+    let path = search.find(&program.words[0]).map_err(|(text, code)| mpirun_error(code, text))?;
     let inherit = program.inherit.as_ref().unwrap_or(&options.inherit);
     let inherits = |name: &OsString| match inherit {
         Inherit::All => true,
@@ -665,70 +616,4 @@ fn app(
         env: program.env.clone(),
         directory,
     })
-}
-
-struct Search<'a> {
-    path: Option<&'a OsStr>,
-    directory: Option<&'a Path>,
-}
-
-impl Search<'_> {
-    /// The file that a shell would run for `name`. An error has the message and the exit code.
-    fn find(&self, name: &OsStr) -> Result<PathBuf, (String, i32)> {
-        let shown = name.display();
-        if name.as_encoded_bytes().contains(&b'/') {
-            let path = self.beside_directory(name);
-            return match std::fs::metadata(&path) {
-                Ok(_) if is_executable(&path) => Ok(path),
-                Ok(m) if m.is_dir() => {
-                    Err((format!("cannot run '{shown}': it is a directory"), NOT_EXECUTABLE))
-                }
-                Ok(_) => Err((
-                    format!("cannot run '{shown}': it is not executable (chmod +x makes it so)"),
-                    NOT_EXECUTABLE,
-                )),
-                Err(error) => Err((format!("cannot run '{shown}': {error}"), NOT_FOUND)),
-            };
-        }
-        let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-        let before = self.path.into_iter().flat_map(std::env::split_paths);
-        let mut candidates =
-            before.chain(std::env::split_paths(&path)).map(|dir| self.absolute(dir.join(name)));
-        if let Some(found) = candidates.find(|path| is_executable(path)) {
-            return Ok(found);
-        }
-        let here = if Path::new(name).is_file() {
-            format!("; there is a './{shown}' here")
-        } else {
-            String::new()
-        };
-        let before =
-            self.path.map(|path| format!("-path ({}) and ", path.display())).unwrap_or_default();
-        Err((
-            format!(
-                "cannot run '{shown}': no such file in {before}PATH ({}){here}",
-                path.display()
-            ),
-            NOT_FOUND,
-        ))
-    }
-
-    /// Resolves a relative path from the program's working directory, and then from this one.
-    fn beside_directory(&self, name: &OsStr) -> PathBuf {
-        let there =
-            self.directory.map(|directory| directory.join(name)).filter(|path| path.exists());
-        there.unwrap_or_else(|| self.absolute(PathBuf::from(name)))
-    }
-
-    /// Makes a path absolute if the program runs in another directory.
-    fn absolute(&self, path: PathBuf) -> PathBuf {
-        match self.directory {
-            Some(_) => std::path::absolute(&path).unwrap_or(path),
-            None => path,
-        }
-    }
-}
-
-fn is_executable(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }

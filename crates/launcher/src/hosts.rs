@@ -3,6 +3,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`named`] | hosts as users name them, and which of them are this machine |
 //! | [`placement`] | which rank is on which host, without system calls |
 //! | [`opening`] | how the stream to an agent is opened: by a program such as ssh |
 //! | [`head`] | the head's side until the ranks run; after that the launcher's (`launch/far.rs`) |
@@ -18,6 +19,7 @@
 pub mod agent;
 pub(crate) mod head;
 pub(crate) mod lifeline;
+pub mod named;
 pub mod opening;
 pub(crate) mod pieces;
 pub mod placement;

@@ -35,6 +35,7 @@ mod other_library;
 mod output;
 mod places;
 mod plugs;
+mod program;
 mod quiesce;
 mod recruiting;
 mod relay;
@@ -62,7 +63,7 @@ pub(crate) mod parts {
     pub(crate) use super::still::{Input as HeldInput, describe, recover, send, stop};
 }
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -77,7 +78,7 @@ use oxmpi_sys::semaphore::SemaphoreError;
 use oxmpi_sys::spawn::{MAX_GUARDED, Signals, stand_ins};
 use rustix::process::Signal;
 
-pub use oxmpi_rt_proto::held::{Held, HeldProgram, HeldRank, Images, Layout};
+pub(crate) use oxmpi_rt_proto::held::{HeldProgram, HeldRank, Images};
 pub use oxmpi_rt_proto::process::Bind;
 pub use oxmpi_rt_proto::tool::Supervision;
 
@@ -85,10 +86,10 @@ pub use self::files::OutputFiles;
 pub use self::input::Stdin;
 pub use self::output::OutputStyle;
 pub use self::plugs::network;
+pub use self::program::{NOT_EXECUTABLE, NOT_FOUND, ProgramSearch};
 pub use self::relay::{RELAY_CONTROL, RELAY_WORD};
-pub use self::resume::{
-    ApartOf, ApartRanks, FilesOf, NAMESPACE_WORD, RestartSource, Restore, Restored, resume,
-};
+pub use self::resume::NAMESPACE_WORD;
+pub(crate) use self::resume::resume;
 pub(crate) use self::start::kernel;
 
 use self::binding::Binding;
@@ -150,9 +151,6 @@ pub struct Launch {
     pub timeout: Option<Duration>,
     /// Comes first in LD_LIBRARY_PATH.
     pub library_directory: Option<PathBuf>,
-    /// Finds a program to spawn.
-    pub find_program: fn(&ProgramSearch<'_>) -> Result<PathBuf, String>,
-    pub call_name: fn(u16) -> Option<&'static str>,
     pub spread: Option<Spread>,
     /// The automatic checkpoints by the launcher's parent, if any.
     pub supervision: Option<Supervision>,
@@ -182,18 +180,6 @@ impl Spread {
     pub fn host(&self, rank: u32) -> Option<&Host> {
         self.hosts.get(*self.nodes.get(rank as usize)? as usize)
     }
-}
-
-/// A program that a process wants to spawn.
-#[derive(Clone, Copy, Debug)]
-pub struct ProgramSearch<'a> {
-    /// As a shell would search for it.
-    pub program: &'a OsStr,
-    pub directory: &'a Path,
-    /// Directories searched before PATH, with colons between them.
-    pub path: Option<&'a OsStr>,
-    /// The hosts on which it may run, with commas between them.
-    pub hosts: Option<&'a str>,
 }
 
 /// Why a job could not be started.

@@ -8,6 +8,7 @@
 //! | [`job`] | the decisions of `mpirun`: a state machine without system calls |
 //! | [`launch`] | the actions of `mpirun`: start processes, forward output, carry out decisions |
 //! | [`hosts`] | a job on several hosts: the agents that start ranks on the others |
+//! | [`checkpoint`] | checkpoints of a job, restarts from them, and automatic ones |
 //! | [`hostmap`] | the address that a host announces to its peers |
 //! | [`inquiry`] | requests of a tool to a running `mpirun` |
 //! | [`report`] | the text that a failed job prints |
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic if the stream is closed
 
+pub mod checkpoint;
 pub mod hostmap;
 pub mod hosts;
 pub mod inquiry;

@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use oxmpi_checkpoint::manifest::FORMAT;
 use oxmpi_checkpoint::ranks;
 use oxmpi_checkpoint::set::{Set, SetError};
+use oxmpi_launcher::checkpoint::supervise::interval_text;
 
 use super::amount;
 use super::restart::with_older;
-use super::supervise::interval_text;
 use crate::command::{Stop, failed};
 
 /// Runs `oxmpi info --checkpoint`: an error if the set is damaged. `sums`: checksums are verified.

@@ -5,9 +5,9 @@
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 
+use oxmpi_launcher::checkpoint::{BLCR, OWN, program};
 use oxmpi_rt_client::client::RESTART_VARIABLE;
 
-use super::{BLCR, OWN};
 use crate::command::{Stop, answer, failed, sets_parameter, split, usage, words};
 
 pub(crate) const NAMES: [&str; 4] = ["lamcheckpoint", "lamrestart", "cr_checkpoint", "cr_restart"];
@@ -59,12 +59,12 @@ pub(crate) fn called(name: &str, args: &[OsString]) -> i32 {
 
 /// Continues as an mpirun, since checkpoints find a job by this name. Returns only on failure.
 fn become_mpirun(words: &[String]) -> Stop {
-    match super::program() {
+    match program() {
         Ok(program) => {
             let error = std::process::Command::new(program).arg0("mpirun").args(words).exec();
             failed(format!("mpirun cannot be started: {error}"))
         }
-        Err(stop) => stop,
+        Err(text) => failed(text),
     }
 }
 

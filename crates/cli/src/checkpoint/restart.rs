@@ -4,24 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use oxmpi_checkpoint::files::Policy;
-use oxmpi_checkpoint::manifest;
-use oxmpi_checkpoint::restart::{FittedFiles, RestartError, bring_back, check, fit_files};
 use oxmpi_checkpoint::set::{Set, SetError};
-use oxmpi_checkpoint::tree::session_of;
-use oxmpi_launcher::hosts::agent::ImageDirectory;
-use oxmpi_launcher::launch::Supervision;
-use oxmpi_param::{Param, Params};
-use oxmpi_sys::spawn::Signals;
-use rustix::process::{Pid, setsid};
+use oxmpi_launcher::checkpoint::quoted;
+use oxmpi_launcher::checkpoint::restart::{RestartFailure, RestartRequest, in_child, needs_child};
+use oxmpi_launcher::checkpoint::resumption::{Hosts, args_of};
 
-use super::ranks::Hosts;
-use super::schema::quoted;
-use super::supervise::{SupervisionPlan, Supervisor, signals};
-use super::terminal::{Terminal, needs_new};
-use super::{Criu, Maker};
 use crate::command::{Settings, Stop, failed, usage};
-use crate::mpirun::{INTERVAL_WANTED, interval};
+use crate::mpirun::{INTERVAL_WANTED, interval, output_files};
 
 /// Bring back a job of which 'oxmpi checkpoint' has made a set
 ///
@@ -85,20 +74,11 @@ pub(crate) fn restart(args: &RestartArgs, words: &[OsString]) -> Result<i32, Sto
     let path = args.set.as_path();
     let unusable = |error: SetError| failed(with_older(&error, path, words));
     let set = Set::open(path).map_err(unusable)?;
-    // Never a program that the set names.
-    let criu = (!set.manifest.is_own).then(|| super::criu(&params)).transpose()?;
-    let supervision = supervision(args.every, &set);
-    let policy = Policy::named(params.cr_files()).unwrap_or(Policy::Cut);
-    let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
-    let by_rank = set.manifest.ranks.as_ref();
-    if (is_outside || by_rank.is_none() && needs_new(&set.manifest.job.streams))
-        && setsid().is_err()
-    {
-        // A new terminal needs a session, and a job cannot continue in a session of another PID
-        // namespace. The leader of a group cannot begin a session, but its child can.
+    if needs_child(&set) {
         return in_child(words).map_err(failed);
     }
-    note(&set.passed_over);
+    let noted = set.passed_over.iter();
+    noted.for_each(|line| oxmpi_sys::complain!("oxmpi restart: {line}"));
     // The new mpirun runs in the directory of the old one.
     let absolute = |option: &'static str, file: &Option<PathBuf>| {
         let file = file.as_ref()?;
@@ -110,55 +90,20 @@ pub(crate) fn restart(args: &RestartArgs, words: &[OsString]) -> Result<i32, Sto
     let named = named.or_else(|| absolute("--hostfile", &args.hostfile));
     let named = named.or_else(|| absolute("--app", &args.app)).transpose()?;
     let hosts = named.as_ref().map(|(option, value)| Hosts { option, value });
-    if let (Some(Hosts { option, value }), None) = (hosts, by_rank) {
+    if let (Some(Hosts { option, value }), None) = (hosts, &set.manifest.ranks) {
         return Err(usage(format!(
             "{option} {value}: the set has one image of all processes together, which goes on on one host; images of each rank, which \
              go on anywhere, are made of jobs that are started with '--mca cr blcr'"
         )));
     }
-    let marks = super::ranks::marks_of(&set, unusable)?;
-    let checked = check(&set, policy, (&marks, hosts.is_none()));
-    note(&checked.map_err(|error| match error {
-        RestartError::Set(error) => unusable(error),
-        error => failed(error),
-    })?);
-    if let Some(criu) = criu.as_ref().filter(|_| hosts.is_none()) {
-        criu.check().map_err(failed)?;
-        note(&other_version(&set, criu));
-    }
-    let work = scratch()?;
-    // Before the job exists, so that no signal is lost.
-    let signals = signals().map_err(failed)?;
-    let Some(criu) = criu else {
-        let files = fit_files(&set, policy).map_err(failed)?;
-        note(&files.lines(""));
-        return by_ranks(&params, (&set, None), &work, (hosts, policy), (supervision, &signals))
-            .inspect_err(|_| give_back(&files, false));
-    };
-    if by_rank.is_some() {
-        return by_ranks(
-            &params,
-            (&set, Some(criu)),
-            &work,
-            (hosts, policy),
-            (supervision, &signals),
-        );
-    }
-    let plan = supervision.map(|it| plan(it, &set, Some(criu.clone()), &params)).transpose()?;
-    let (slave, terminal) = Terminal::of(&set.manifest.job.streams).map_err(failed)?;
-    let program = super::program()?;
-    let files = fit_files(&set, policy).map_err(failed)?;
-    note(&files.lines(""));
-    let back = bring_back(&set, &criu, work.path(), (&program, slave));
-    let mpirun = back.inspect_err(|_| give_back(&files, true)).map_err(failed)?;
-    drop(work);
-    note(&super::ranks::places_of_output(&set));
-    let pid = i32::try_from(mpirun).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| failed(format!("process number {mpirun} makes no sense")))?;
-    let is_known = set.manifest.job.supervision.is_some();
-    let supervisor = Supervisor::new("oxmpi restart", pid, &signals, is_known);
-    let code = supervisor.at(terminal).with(plan).watch();
-    code.map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
+    let words_of_job = args_of(&set.manifest.job.command).unwrap_or_default().iter();
+    let output_files = output_files(&words_of_job.map(OsString::from).collect::<Vec<_>>());
+    let every = args.every.map(|CheckpointInterval(every)| every);
+    let request = RestartRequest { set: &set, params: &params, hosts, every, output_files };
+    request.run().map_err(|error| match error {
+        RestartFailure::Set(error) => unusable(error),
+        RestartFailure::Other(text) => failed(text),
+    })
 }
 
 /// Why a set cannot be used, and the command for the set before it, by the `args` for this one.
@@ -176,96 +121,4 @@ pub(super) fn with_older(error: &SetError, path: &Path, args: &[OsString]) -> St
         *word = quoted(&older.path.to_string_lossy());
     }
     format!("{error}; the set before it is whole: oxmpi restart {}", words.join(" "))
-}
-
-/// Has a new mpirun restore the ranks of a set, or start a program that restores its state itself.
-fn by_ranks(
-    params: &Params,
-    (set, criu): (&Set, Option<Criu>),
-    work: &ImageDirectory,
-    started: (Option<Hosts<'_>>, Policy),
-    (supervision, signals): (Option<Supervision>, &Signals),
-) -> Result<i32, Stop> {
-    let is_known = set.manifest.ranks.as_ref().is_some_and(|ranks| ranks.is_supervised);
-    let plan = supervision.map(|it| plan(it, set, criu.clone(), params)).transpose()?;
-    let (mpirun, said) = super::ranks::start(set, criu.as_ref(), work.path(), started)?;
-    let supervisor = Supervisor::new("oxmpi restart", mpirun, signals, is_known).with(plan);
-    let code = supervisor.watch();
-    said.finish();
-    code.map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
-}
-
-fn note(lines: &[String]) {
-    lines.iter().for_each(|line| oxmpi_sys::complain!("oxmpi restart: {line}"));
-}
-
-/// Restores the former contents of files; `is_sure` says that no process of the job has run.
-fn give_back(files: &FittedFiles, is_sure: bool) {
-    note(&files.undo(is_sure));
-}
-
-fn other_version(set: &Set, criu: &Criu) -> Vec<String> {
-    let (was, is) = (&set.manifest.made.criu, &criu.version);
-    let note = format!(
-        "the images were made by CRIU {was}, and {} is version {is}",
-        criu.program.display()
-    );
-    if was == is { Vec::new() } else { vec![note] }
-}
-
-/// The automatic checkpoints of a restored job: as before, unless the command line changes them.
-fn supervision(every: Option<CheckpointInterval>, set: &Set) -> Option<Supervision> {
-    let before = set.manifest.job.supervision;
-    let mut found = before.map_or_else(Supervision::default, |before| Supervision {
-        every: before.every_ms.map(Duration::from_millis),
-        on_term: before.on_term,
-    });
-    if let Some(CheckpointInterval(every)) = every {
-        found.every = every;
-    }
-    Some(found).filter(|found| *found != Supervision::default())
-}
-
-/// Checkpoints of the job: as those of the set, unless a parameter says otherwise.
-fn plan(
-    supervision: Supervision,
-    set: &Set,
-    criu: Option<Criu>,
-    params: &Params,
-) -> Result<SupervisionPlan, Stop> {
-    let is_said = |name| Param::find(name).is_some_and(|param| !params.is_default(param));
-    let base = set.path.parent().filter(|_| !is_said("cr_base_dir")).map(Path::to_path_buf);
-    let base = base.map_or_else(|| super::usable_base(params), Ok)?;
-    let before = set.manifest.job.supervision.filter(|_| !is_said("cr_keep"));
-    let keep = before.map_or_else(|| super::keep(params), |before| before.keep);
-    let every_ms = supervision.every.map(|time| time.as_millis() as u64);
-    let recorded = manifest::Supervision { every_ms, on_term: supervision.on_term, keep };
-    let is_tree = set.manifest.ranks.is_none();
-    let maker = Maker {
-        is_tree,
-        criu,
-        program: super::program()?,
-        base,
-        keep,
-        supervision: Some(recorded),
-    };
-    Ok(SupervisionPlan { supervision, maker, is_quiet: false })
-}
-
-fn in_child(args: &[OsString]) -> std::io::Result<i32> {
-    let signals = signals()?;
-    let child = std::process::Command::new(oxmpi_sys::library::program()?)
-        .arg("restart")
-        .args(args)
-        .spawn()?;
-    Supervisor::new("oxmpi restart", Pid::from_child(&child), &signals, false).watch()
-}
-
-/// A directory for CRIU's logs, which is removed when the value is dropped.
-pub(super) fn scratch() -> Result<ImageDirectory, Stop> {
-    let place = std::env::temp_dir();
-    let made = ImageDirectory::make_in(&[&place]);
-    made.map_err(|error| {
-        failed(format!("no directory for logs of CRIU can be made in {}: {error}", place.display()))
-    })
 }

@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use oxmpi_daemon::is_notation;
+use oxmpi_launcher::hosts::named::Hosts;
 use oxmpi_launcher::hosts::placement::By;
 use oxmpi_launcher::launch::{Bind, OutputFiles, OutputStyle, Stdin};
 use oxmpi_param::Param;
 use oxmpi_param::nearest::nearest;
 
 use self::table::{Id, SPECS, Spec};
-use super::hosts::Hosts;
 
 pub(crate) use self::help::{Chapter, Opt, USAGE, chapters, help, topic};
 

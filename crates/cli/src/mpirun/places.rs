@@ -3,7 +3,7 @@
 use oxmpi_daemon::{Node, Universe, places};
 use oxmpi_sys::cpus;
 
-use super::hosts::{Hosts, NamedHost};
+use oxmpi_launcher::hosts::named::{Hosts, NamedHost};
 
 #[derive(Clone, Debug)]
 pub(super) struct RankPlaces {

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use oxmpi_daemon::{PATIENCE, Universe};
+use oxmpi_launcher::hosts::named::{Hosts, NamedHost, NodeOf};
 use oxmpi_launcher::hosts::opening::Opening;
 use oxmpi_launcher::hosts::placement::{self, By, HostSlots, RankGroup};
-use oxmpi_launcher::launch::{Host, Spread};
+use oxmpi_launcher::launch::{Host, NOT_FOUND, ProgramSearch, Spread};
 use oxmpi_param::{Params, Source};
 use oxmpi_sys::{cpus, host};
 
-use super::hosts::{Hosts, NamedHost, NodeOf};
 use super::options::{LaunchOptions, ProgramOptions, RankCount};
 use super::places::RankPlaces;
-use super::{MpirunError, NOT_FOUND, Search, USAGE, mpirun_error};
+use super::{MpirunError, USAGE, mpirun_error};
 
 /// LAM/MPI's variable for the program that replaces ssh.
 const LAM_AGENT: &str = "LAMRSH";
@@ -267,7 +267,7 @@ fn opening(
     user: Option<&str>,
 ) -> Result<Opening, MpirunError> {
     let (program, words) = shell(params)?;
-    let path = Search { path: None, directory: None }.find(&program).map_err(|(text, code)| {
+    let path = ProgramSearch::default().find(&program).map_err(|(text, code)| {
         let text = format!(
             "host '{host}': {text}; the parameter 'plm_rsh_agent' names it to reach other hosts"
         );
@@ -303,7 +303,7 @@ fn shell(params: &Params) -> Result<(OsString, Vec<OsString>), MpirunError> {
     for choice in text.split(':') {
         let mut words = choice.split_whitespace().map(OsString::from);
         let Some(program) = words.next() else { continue };
-        match (Search { path: None, directory: None }).find(&program) {
+        match ProgramSearch::default().find(&program) {
             Ok(_) => return Ok((program, words.collect())),
             Err((why, _)) => last = Some(why),
         }
@@ -317,7 +317,7 @@ pub(crate) fn shell_text(params: &Params) -> String {
     let text = shells(params);
     let is_there = |choice: &&str| {
         let program = choice.split_whitespace().next().unwrap_or_default();
-        (Search { path: None, directory: None }).find(OsStr::new(program)).is_ok()
+        ProgramSearch::default().find(OsStr::new(program)).is_ok()
     };
     let mut choices = text.split(':');
     choices.clone().find(is_there).or(choices.next_back()).unwrap_or_default().to_string()

@@ -13,10 +13,9 @@ use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use oxmpi_checkpoint::ranks::check_ended;
 use oxmpi_param::Params;
 use oxmpi_shm::segment::Boot;
 use oxmpi_sys::net::Listener;
@@ -28,16 +27,16 @@ use self::holding::{ImageTransfer, Imaging};
 pub(crate) use self::ranks::stage;
 use self::ranks::{EndedProcess, LocalRank};
 use super::lifeline::{Fate, Lifeline};
-use super::pieces::FileReceiver;
-pub use super::pieces::ImageDirectory;
+use super::pieces::{FileReceiver, ImageDirectory};
+use crate::checkpoint;
+use crate::checkpoint::resumption::{FarRestart, sees};
 use crate::hostmap::Hostmap;
 use crate::launch::parts::{
     Back, CALL_LOOK, Crew, Inputs, PreparedRanks, RankPlace, Recruits, RelayProcess, boot,
     bring_back, plugs, raise_open_files,
 };
 use crate::launch::{
-    ApartRanks, App, HeldRank, Images, Launch, LaunchError, OutputStyle, ProgramSearch, Restored,
-    Stdin, binding_of, end,
+    App, HeldRank, Images, Launch, LaunchError, OutputStyle, ProgramSearch, Stdin, binding_of, end,
 };
 use oxmpi_daemon::orphans::Orphans;
 use oxmpi_daemon::stream::Stream;
@@ -60,50 +59,9 @@ const RELAY_ENDED: u64 = 9;
 const LIFELINE: u64 = 10;
 const IMAGED: u64 = 11;
 
-/// Checks the images of these ranks: returns the PID namespaces that they need, and lines for the
-/// user; or why they cannot be restored.
-pub type CheckRanks = fn(&Images, &[u32]) -> Result<(Vec<ApartRanks>, String), String>;
-
-/// The functions and settings of the agent's program.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Put in front of LD_LIBRARY_PATH.
-    pub library_directory: Option<PathBuf>,
-    /// Finds a program that is not at the head's path.
-    pub find_program: fn(&ProgramSearch<'_>) -> Result<PathBuf, String>,
-    /// Checks the images of ranks before their restore.
-    pub apart: CheckRanks,
-    /// Checks that no process of a job with one of these marks
-    /// ([`oxmpi_sys::spawn::GUARD_VARIABLE`]) runs here.
-    pub has_ended: fn(&[String]) -> Result<(), String>,
-    pub restore: fn(&Images, &[Restored<'_>]) -> Result<String, String>,
-    pub sees: fn(&Images) -> bool,
-    pub check_images: fn(&Params) -> Result<(), String>,
-    pub image: fn(&ImageTask) -> Result<ImagesMade, String>,
-}
-
-/// The result of imaging.
-#[derive(Debug)]
-pub struct ImagesMade {
-    /// For the tool that requested the images.
-    pub facts: Vec<u8>,
-    /// The directory of the images, if not that of the set: all its files are sent to the head.
-    pub files: Option<ImageDirectory>,
-}
-
-/// A request to make images.
-#[derive(Clone, Debug)]
-pub struct ImageTask {
-    /// The directory, in the form that the requesting tool uses.
-    pub place: String,
-    pub params: Params,
-    pub ranks: Vec<HeldRank>,
-    /// Whether the request is withdrawn: no further image is begun then.
-    pub is_given_up: Arc<AtomicBool>,
-}
-
-/// Serves the head over standard input and output; returns the exit status.
-pub fn serve(setup: &Setup) -> Result<i32, LaunchError> {
+/// Serves the head over standard input and output; returns the exit status. `library_directory` is
+/// put in front of LD_LIBRARY_PATH.
+pub fn serve(library_directory: Option<PathBuf>) -> Result<i32, LaunchError> {
     let kernel =
         |error: rustix::io::Errno| LaunchError::Kernel("take over standard input", error.into());
     let input = rustix::io::dup(rustix::stdio::stdin()).map_err(kernel)?;
@@ -119,13 +77,13 @@ pub fn serve(setup: &Setup) -> Result<i32, LaunchError> {
     let signals = crate::launch::prepare(false)?;
     let stream =
         Stream::new(input, output).map_err(|e| LaunchError::Kernel("use the stream", e))?;
-    Agent::new(setup, &signals, stream)?.run()
+    Agent::new(library_directory, &signals, stream)?.run()
 }
 
 struct Over;
 
 struct Agent<'a> {
-    setup: &'a Setup,
+    library_directory: Option<PathBuf>,
     signals: &'a Signals,
     head: Stream,
     is_waiting_for_room: bool,
@@ -171,14 +129,18 @@ struct ReadyRanks {
 }
 
 impl<'a> Agent<'a> {
-    fn new(setup: &'a Setup, signals: &'a Signals, mut head: Stream) -> Result<Self, LaunchError> {
+    fn new(
+        library_directory: Option<PathBuf>,
+        signals: &'a Signals,
+        mut head: Stream,
+    ) -> Result<Self, LaunchError> {
         let kernel =
             |error: rustix::io::Errno| LaunchError::Kernel("wait for the head", error.into());
         let create = || epoll::create(epoll::CreateFlags::CLOEXEC).map_err(kernel);
         let (events, outputs) = (create()?, create()?);
         head.post(greeting().as_bytes());
         let agent = Agent {
-            setup,
+            library_directory,
             signals,
             head,
             is_waiting_for_room: false,
@@ -452,7 +414,7 @@ impl<'a> Agent<'a> {
         let size = order.nodes.len() as u32;
         let here: Vec<u32> =
             (0..size).filter(|rank| order.nodes.get(*rank as usize) == Some(&order.node)).collect();
-        let launch = launch(self.setup, &order)?;
+        let launch = launch(self.library_directory.clone(), &order)?;
         self.alive = ALIVE.min(Duration::from_secs(launch.params.mpi_agent_silence_s()) / 4);
         self.next_alive = Instant::now() + self.alive;
         if let (Some(offer), None) = (&order.lifeline, &self.lifeline) {
@@ -472,13 +434,13 @@ impl<'a> Agent<'a> {
             }
         }
         if order.base == 0 && launch.params.cr().is_some() {
-            (self.setup.check_images)(&launch.params).map_err(LaunchError::Restore)?;
+            checkpoint::check_here(&launch.params).map_err(LaunchError::Restore)?;
         }
         if let Some(restore) = &order.restore {
             // Every host answers before any restores ranks, so a process found here belongs to the
             // job of the images.
-            (self.setup.has_ended)(&restore.marks).map_err(LaunchError::Restore)?;
-            if !(self.setup.sees)(&restore.images) {
+            check_ended(&restore.marks).map_err(|error| LaunchError::Restore(error.to_string()))?;
+            if !sees(&restore.images) {
                 self.post(&FromAgent::WantsImages);
             }
         }
@@ -595,26 +557,18 @@ impl<'a> Agent<'a> {
                     }
                     None => restore.images.clone(),
                 };
-                let mut of_apart = String::new();
-                let apart = |ranks: &[u32]| {
-                    let (apart, said) = (self.setup.apart)(&images, ranks)?;
-                    of_apart = said;
-                    Ok(apart)
-                };
-                let by = |ranks: &[Restored<'_>]| {
-                    (self.setup.restore)(&images, ranks).map(|said| text = said)
-                };
-                let restored_as = (restore.step, boot.oversubscribed);
+                let numbers: Vec<u32> = ranks.iter().map(|rank| rank.number).collect();
+                let restart = FarRestart::begin(&images, &numbers).map_err(LaunchError::Restore)?;
                 let Back { ranks, outputs, plugs, restored } = bring_back(
                     &ranks,
                     prepared.plugs,
                     &mut inputs,
-                    restored_as,
+                    (restore.step, boot.oversubscribed),
                     (&binding, guard),
-                    apart,
-                    by,
-                )?;
-                text += &of_apart;
+                    &restart.here(),
+                )
+                .map_err(|error| restart.undo(&error))?;
+                text += &restart.text;
                 self.stopped = restored.iter().flat_map(|rank| &rank.stopped).copied().collect();
                 self.restored = restored;
                 Recruits { ranks, outputs, plugs }
@@ -655,7 +609,7 @@ impl<'a> Agent<'a> {
 }
 
 /// The job as the launcher's code on this host needs it.
-fn launch(setup: &Setup, order: &AgentOrder) -> Result<Launch, LaunchError> {
+fn launch(library_directory: Option<PathBuf>, order: &AgentOrder) -> Result<Launch, LaunchError> {
     let params = Params::from_vars(order.env.iter().map(|(name, value)| (name, value)));
     let params = params.map_err(|error| LaunchError::Order(error.to_string()))?;
     let own: Vec<(OsString, OsString)> = std::env::vars_os().collect();
@@ -666,13 +620,8 @@ fn launch(setup: &Setup, order: &AgentOrder) -> Result<Launch, LaunchError> {
             // The program may be at another path here.
             false => {
                 let name = program.args.first().map_or(OsStr::new(""), |name| name);
-                let wanted = ProgramSearch {
-                    program: name,
-                    directory: &program.directory,
-                    path: None,
-                    hosts: None,
-                };
-                (setup.find_program)(&wanted).unwrap_or_else(|_| program.path.clone())
+                let search = ProgramSearch { path: None, directory: Some(&program.directory) };
+                search.find(name).unwrap_or_else(|_| program.path.clone())
             }
         };
         App {
@@ -702,9 +651,7 @@ fn launch(setup: &Setup, order: &AgentOrder) -> Result<Launch, LaunchError> {
         verbose: false,
         quiet: false,
         timeout: None,
-        library_directory: setup.library_directory.clone(),
-        find_program: setup.find_program,
-        call_name: |_| None,
+        library_directory,
         spread: None,
         supervision: None,
     })

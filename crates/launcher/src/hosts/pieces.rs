@@ -104,7 +104,7 @@ impl FileReceiver {
 /// A directory that is removed with this. It is readable by its owner alone: an image holds the
 /// memory of a program, and CRIU may run a program in the directory. Its name cannot be guessed.
 #[derive(Debug)]
-pub struct ImageDirectory {
+pub(crate) struct ImageDirectory {
     path: PathBuf,
     /// Locked, as is every such directory that is in use.
     _lock: OwnedFd,
@@ -116,7 +116,7 @@ impl ImageDirectory {
     ///
     /// # Errors
     /// Why there can be none in the last of them.
-    pub fn make_in(directories: &[&Path]) -> io::Result<ImageDirectory> {
+    pub(crate) fn make_in(directories: &[&Path]) -> io::Result<ImageDirectory> {
         let mut made = Err(io::ErrorKind::NotFound.into());
         for directory in directories {
             remove_left(directory);
@@ -134,7 +134,7 @@ impl ImageDirectory {
     }
 
     /// The path of the directory.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }

@@ -13,7 +13,7 @@ use rustix::event::{PollFlags, epoll};
 use rustix::process::Signal;
 
 use super::Launch;
-use super::launcher::{AGENT_ERRORS, AGENT_STREAM, JobMember, Launcher, REMOTE_INPUT};
+use super::launcher::{AGENT_ERRORS, AGENT_STREAM, JobMember, Launcher, REMOTE_INPUT, call_name};
 use super::output::{Came, Lines, Sink, is_ready, read_some};
 use super::start::{RankProcess, app_of};
 use crate::hosts::agent::WINDOW;
@@ -265,7 +265,7 @@ impl Launcher<'_> {
     }
 
     fn note_seen(&mut self, rank: u32, Seen { pid, stage, last_call, rests }: Seen) {
-        let last_call = self.call_name(last_call);
+        let last_call = call_name(last_call);
         if let Some(member) = self.members.get_mut(&rank) {
             (member.seen, member.rests) = (Glimpse { pid, stage, last_call }, rests);
         }

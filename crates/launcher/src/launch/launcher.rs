@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use oxmpi_abi::FuncId;
 use oxmpi_shm::segment::Boot;
 use oxmpi_sys::spawn::{Guard, RELAYED, Signals, stands_for};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -602,11 +603,12 @@ impl<'a> Launcher<'a> {
         Glimpse {
             pid: member.owner().unwrap_or(process.pid.cast_unsigned()),
             stage: stage(status.state()),
-            last_call: self.call_name(status.last_call()),
+            last_call: call_name(status.last_call()),
         }
     }
+}
 
-    pub(super) fn call_name(&self, call: u16) -> Option<&'static str> {
-        Some(call).filter(|&call| call != 0).and_then(self.launch.call_name)
-    }
+/// The name of an MPI function by its number in a status line.
+pub(super) fn call_name(call: u16) -> Option<&'static str> {
+    FuncId::from_index(call.checked_sub(1)?).map(FuncId::name)
 }

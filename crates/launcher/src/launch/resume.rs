@@ -9,17 +9,19 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
+use oxmpi_checkpoint::origins::NamespaceGroup;
+use oxmpi_checkpoint::ranks::{Given, bring_back as restore};
 use oxmpi_shm::segment::Segment;
 use oxmpi_sys::fdpass;
 use oxmpi_sys::poller::raise_alarm;
 use oxmpi_sys::process_stat::ProcessStat;
 use oxmpi_sys::spawn::{Guard, PidNamespace, Process, Signals};
 use rustix::fs::{OFlags, fcntl_setfl, fstat};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitId, WaitIdOptions, pidfd_getfd, pidfd_open,
@@ -37,67 +39,21 @@ use super::quiesce::Standing;
 use super::start::{Nested, Outputs, RankProcess, StartedRanks, boot, kernel, raise_open_files};
 use super::still::send;
 use super::{Deadline, Launch, LaunchError, binding_of, prepare};
+use crate::checkpoint::resumption::{HostRestart, Resumption};
 use crate::hosts::head::RemoteAgent;
 use crate::hosts::pieces::FileSender;
 use oxmpi_rt_proto::agent::{AgentOrder, RestoreOrder, ToAgent};
-use oxmpi_rt_proto::held::{CONTROL, Held, HeldRank, INPUT, Images, OUTPUTS};
+use oxmpi_rt_proto::held::{CONTROL, Held, HeldRank, INPUT, OUTPUTS};
 
 /// The argument that makes this program the init of a PID namespace ([`oxmpi_sys::spawn::init`]).
 pub const NAMESPACE_WORD: &str = "pid-namespace";
 
-/// A rank to restore.
-#[derive(Debug)]
-pub struct Restored<'f> {
-    pub number: u32,
-    /// The PID namespace of its processes, if not that of this process.
-    pub namespace: Option<&'f PidNamespace>,
-    /// The new sockets and pipes, each with the name of the old one that it replaces.
-    pub given: Vec<(BorrowedFd<'f>, String)>,
-}
-
-/// Restores images of ranks as stopped children of the calling thread. The error is for the user.
-pub type Restore<'a> = dyn Fn(&Images, &[Restored<'_>]) -> Result<(), String> + 'a;
-
-/// Ranks whose process numbers are in use on this host, and which need a PID namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ApartRanks {
-    pub ranks: Vec<u32>,
-    pub highest: u32,
-    /// Process numbers of ranks that are restored without a namespace.
-    pub needed: Vec<u32>,
-    /// Why they need a namespace, as a part of a sentence.
-    pub reason: String,
-}
-
-/// Selects the ranks that need PID namespaces, from those of this host. The error is for the user.
-pub type ApartOf<'a> = dyn Fn(&[u32]) -> Result<Vec<ApartRanks>, String> + 'a;
-
-/// The paths of all files that are needed to restore these ranks, relative to the set's directory.
-pub type FilesOf<'a> = dyn Fn(&[u32]) -> Vec<PathBuf> + 'a;
-
-/// The images and actions of a restart.
-pub struct RestartSource<'a> {
-    pub images: Images,
-    /// All marks that processes of the job may have ([`oxmpi_sys::spawn::GUARD_VARIABLE`]).
-    pub marks: Vec<String>,
-    /// Called when agents have found no process of the job on other hosts, before any rank is
-    /// restored: checks this host, and truncates files. The error is for the user.
-    pub clear: &'a dyn Fn() -> Result<(), String>,
-    /// Selects the ranks of this host that need PID namespaces.
-    pub apart: &'a ApartOf<'a>,
-    pub restore: &'a Restore<'a>,
-    /// What other hosts have to get that do not see the set.
-    pub files_of: &'a FilesOf<'a>,
-    /// Is called when all processes are restored on all hosts, before any of them runs.
-    pub back: &'a dyn Fn(),
-}
-
 /// Restarts a job and runs it to its end. Returns the exit status for `mpirun`. After an error no
 /// process of the job is left.
-pub fn resume(
+pub(crate) fn resume(
     launch: &Launch,
     held: &Held,
-    source: &RestartSource<'_>,
+    restart: &mut Resumption,
 ) -> Result<i32, LaunchError> {
     let size = held.ranks.len() as u32;
     let wanted: u32 = launch.apps.iter().map(|app| app.ranks).sum();
@@ -111,11 +67,11 @@ pub fn resume(
     let open_files = raise_open_files(launch, (size, here), true)?;
     let files = launch.files(size, true)?;
     let binding = binding_of(launch.bind, here);
-    let (started, restored) = bring_all_back(launch, held, source, (&signals, &binding))?;
+    let (started, restored) = bring_all_back(launch, held, restart, (&signals, &binding))?;
     let mut launcher = Launcher::new(launch, &signals, started)?;
     launcher.files = files;
     launcher.open_files = open_files;
-    (source.back)();
+    restart.note_back(launch);
     launcher.take_up(held, &restored);
     launcher.introduce(&binding);
     launcher.run_to_the_end()
@@ -187,30 +143,36 @@ pub(crate) struct Back {
     pub(crate) restored: Vec<HeldRank>,
 }
 
-/// Restores ranks on this host by `restore`, with these listeners and inputs; the ranks that
-/// `apart` selects in PID namespaces. Their segments get the restored mark with `step`, and whether
-/// the host is oversubscribed; the ranks do not run yet. After an error none is left.
+/// Restores ranks on this host, with these listeners and inputs. Their segments get the restored
+/// mark with `step`, and whether the host is oversubscribed; the ranks do not run yet. After an
+/// error none is left.
 pub(crate) fn bring_back(
     ranks: &[&HeldRank],
     plugs: Vec<Plug>,
     inputs: &mut Inputs,
     (step, oversubscribed): (u32, bool),
     (binding, guard): (&Binding, &Guard),
-    apart: impl FnOnce(&[u32]) -> Result<Vec<ApartRanks>, String>,
-    restore: impl FnOnce(&[Restored<'_>]) -> Result<(), String>,
+    HostRestart { set, criu, work, apart, place }: &HostRestart<'_>,
 ) -> Result<Back, LaunchError> {
-    let numbers: Vec<u32> = ranks.iter().map(|rank| rank.number).collect();
-    let namespaces = namespaces(&apart(&numbers).map_err(LaunchError::Restore)?)?;
+    let namespaces = namespaces(apart)?;
     let mut ends = Vec::new();
     for rank in ranks {
         ends.push(ends_of(rank, inputs)?);
     }
-    let restored = ranks.iter().zip(&ends).map(|(rank, ends)| Restored {
-        number: rank.number,
-        namespace: namespaces.get(&rank.number).map(|namespace| &**namespace),
-        given: ends.given.iter().map(|(fd, name)| (fd.as_fd(), name.clone())).collect(),
-    });
-    let done = restore(&restored.collect::<Vec<_>>()).map_err(LaunchError::Restore);
+    let given = |(rank, ends): (&&HeldRank, &Ends)| {
+        let inherited = |(fd, name): &(RestoreInput, String)| {
+            fcntl_setfd(fd.as_fd(), FdFlags::empty())?;
+            Ok((fd.as_fd().as_raw_fd(), name.clone()))
+        };
+        let descriptors = ends.given.iter().map(inherited).collect::<rustix::io::Result<_>>()?;
+        let namespace = namespaces.get(&rank.number).map(|namespace| &**namespace);
+        Ok(Given { rank: rank.number, namespace, descriptors })
+    };
+    let given = ranks.iter().zip(&ends).map(given).collect::<rustix::io::Result<Vec<_>>>();
+    let done = given
+        .map_err(|error| error.to_string())
+        .and_then(|given| restore(set, criu, work, &given).map_err(|error| error.to_string()));
+    let done = done.map_err(|error| LaunchError::Restore(format!("{place}{error}")));
     let taken = done.and_then(|()| take_all_over(ranks, ends, plugs, &namespaces));
     // Ranks in namespaces end with their namespace; their numbers are other processes' here.
     let is_here = |rank: &&&HeldRank| !namespaces.contains_key(&rank.number);
@@ -227,16 +189,16 @@ pub(crate) fn bring_back(
     Ok(back)
 }
 
-fn namespaces(apart: &[ApartRanks]) -> Result<BTreeMap<u32, Arc<PidNamespace>>, LaunchError> {
+fn namespaces(apart: &[NamespaceGroup]) -> Result<BTreeMap<u32, Arc<PidNamespace>>, LaunchError> {
     let mut all = BTreeMap::new();
-    for ApartRanks { ranks, highest, needed, reason } in apart {
+    for group @ NamespaceGroup { ranks, highest, needed, .. } in apart {
         let program = oxmpi_sys::library::program();
         let made = program.and_then(|program| {
             PidNamespace::start_outside_of(needed, (&program, NAMESPACE_WORD, *highest))
         });
         let namespace = Arc::new(made.map_err(|error| {
             let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
-            let ranks = ranks.join(", ");
+            let (ranks, reason) = (ranks.join(", "), group.reason());
             LaunchError::Restore(format!(
                 "ranks {ranks} need a PID namespace, as {reason}; none can be made here: {error}; end what has the numbers, give the ranks \
                  other hosts (--host), or permit it: in a container by '--cap-add SYS_ADMIN --security-opt apparmor=unconfined', and \
@@ -293,9 +255,10 @@ fn take_all_over(
 fn bring_all_back(
     launch: &Launch,
     held: &Held,
-    RestartSource { images, marks, clear, apart, restore, files_of, back: _ }: &RestartSource<'_>,
+    restart: &mut Resumption,
     (signals, binding): (&Signals, &Binding),
 ) -> Result<(StartedRanks, Vec<HeldRank>), LaunchError> {
+    let (images, marks) = (restart.images().map_err(LaunchError::Restore)?, restart.marks(held));
     let size = held.ranks.len() as u32;
     let (nodes, here) = (launch.nodes(size), launch.here(size));
     let is_here = |rank: &HeldRank| here.binary_search(&rank.number).is_ok();
@@ -306,7 +269,7 @@ fn bring_all_back(
     let boot = boot(&launch.params, held.universe, (size, here.len() as u32), true);
     let step = Standing::restored(held.step).step();
     let own: Vec<&HeldRank> = held.ranks.iter().filter(|rank| is_here(rank)).collect();
-    let run = || {
+    let mut run = || {
         // A rank on another host cannot inherit the launcher's own input.
         let is_fed = |rank: &&HeldRank| {
             rank.outside[INPUT].is_some() && (rank.input.is_some() || !is_here(rank))
@@ -333,24 +296,22 @@ fn bring_all_back(
             AgentOrder { restore: Some(restore), ..order }
         };
         RemoteAgent::prepare_all(&mut far, order, watch)?;
-        clear().map_err(LaunchError::Restore)?;
+        restart.prepare(&marks).map_err(LaunchError::Restore)?;
         for far in far.iter_mut().filter(|far| far.wants_images) {
             let ranks: Vec<u32> = (0..)
                 .zip(&nodes)
                 .filter(|(_, node)| **node == far.node)
                 .map(|(rank, _)| rank)
                 .collect();
-            far.send_files(FileSender::of(&images.set, files_of(&ranks)), watch)?;
+            far.send_files(FileSender::of(&images.set, restart.files_of(&ranks)), watch)?;
         }
-        let restore = |ranks: &[Restored<'_>]| restore(images, ranks);
         let back = bring_back(
             &own,
             plugs,
             &mut inputs,
             (step, boot.oversubscribed),
             (binding, &guard),
-            apart,
-            restore,
+            &restart.here(&here).map_err(LaunchError::Restore)?,
         )?;
         if let Err(error) = RemoteAgent::start_all(&mut far, watch) {
             kill_restored(&back.restored);

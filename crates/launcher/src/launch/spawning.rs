@@ -1,7 +1,7 @@
 //! Starting processes at the request of ranks (MPI_Comm_spawn and MPI_Comm_spawn_multiple).
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use oxmpi_sys::host;
 use rustix::process::Signal;
@@ -12,6 +12,7 @@ use super::links::MAX_NUMBER;
 use super::recruiting::Home;
 use super::start::Recruits;
 use super::{App, MAX_RANKS, ProgramSearch, end};
+use crate::hosts::named::{self, Hosts};
 use crate::job::{Exit, JobEvent};
 use oxmpi_rt_client::universe::{Spawn, SpawnCommand};
 
@@ -55,9 +56,7 @@ impl Launcher<'_> {
             self.launch.apps.get(program).ok_or("the spawning process runs no known program")?;
         let homes = self.homes(&spawn.commands)?;
         let is_spread = self.launch.spread.is_some();
-        let app = |command: &SpawnCommand| {
-            app(self.launch.find_program, command, &spawn.directory, like, is_spread)
-        };
+        let app = |command: &SpawnCommand| app(command, &spawn.directory, like, is_spread);
         let apps = spawn.commands.iter().map(app).collect::<Result<Vec<_>, _>>()?;
         let recruited = self.recruit(&apps, base, &homes);
         if recruited.is_err() && is_spread {
@@ -147,7 +146,6 @@ impl Launcher<'_> {
 
 /// The program of a command, with the inherited variables of the spawning process's program.
 fn app(
-    find: fn(&ProgramSearch<'_>) -> Result<PathBuf, String>,
     command: &SpawnCommand,
     directory: &Path,
     like: &App,
@@ -164,13 +162,20 @@ fn app(
             }
         }
     };
-    let path = find(&ProgramSearch {
-        program: &command.program,
-        directory: &directory,
-        path: command.path.as_deref(),
-        // With several hosts their names are resolved already.
-        hosts: command.hosts.as_deref().filter(|_| !is_spread),
-    })?;
+    // With several hosts their names are resolved already.
+    if let Some(hosts) = command.hosts.as_deref().filter(|_| !is_spread) {
+        let hosts = Hosts::of_list(hosts)?;
+        named::resolve(hosts.names());
+        if let Some(host) = hosts.elsewhere() {
+            return Err(format!(
+                "host '{host}' is not a host of the job, which is on this machine alone ('{}'): start the job on both (--host), leave \
+                 the host out, or write 'localhost'",
+                host::name()
+            ));
+        }
+    }
+    let search = ProgramSearch { path: command.path.as_deref(), directory: Some(&directory) };
+    let path = search.find(&command.program).map_err(|(text, _)| text)?;
     let name: OsString = command.program.clone();
     Ok(App {
         ranks: command.processes,

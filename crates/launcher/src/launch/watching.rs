@@ -9,7 +9,7 @@ use oxmpi_shm::wait_note::WaitNote;
 use oxmpi_sys::clock;
 use oxmpi_sys::process_stat::ProcessStat;
 
-use super::launcher::Launcher;
+use super::launcher::{Launcher, call_name};
 use super::start::RankProcess;
 use crate::job::JobEvent;
 use crate::state::{self, Doing, Sight};
@@ -198,14 +198,13 @@ impl Launcher<'_> {
                 let doing = if member.running { Doing::Unknown } else { Doing::Ended };
                 return Sight { number, seen, doing, threads: 0, waits: Vec::new() };
             };
-            let name = |waiting: LongWait| {
-                let call =
-                    Some(waiting.call).filter(|call| *call != 0).and_then(self.launch.call_name);
-                (waiting, call)
-            };
             let (doing, threads) = match member.running {
                 true => doing(seen.pid, &rank.segment),
                 false => (Doing::Ended, 0),
+            };
+            let name = |waiting: LongWait| {
+                let call = call_name(waiting.call);
+                (waiting, call)
             };
             let waits = waits_of(rank).map(name).collect();
             Sight { number, seen, doing, threads, waits }

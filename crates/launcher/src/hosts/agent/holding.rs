@@ -13,7 +13,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 
 use super::super::pieces::{FileReceiver, FileSender, ImageDirectory, PIECES_WAITING};
-use super::{Agent, IMAGED, ImageTask, ImagesMade, LocalRank};
+use super::{Agent, IMAGED, LocalRank};
+use crate::checkpoint::ranks::image_here;
 use crate::launch::HeldRank;
 use crate::launch::end::signal_group;
 use crate::launch::parts::{HeldInput, Plug, describe, is_ready, recover, returned, send, stop};
@@ -24,7 +25,7 @@ pub(super) struct Imaging {
     round: u32,
     /// Closed at its other end when the images are made.
     done: OwnedFd,
-    thread: JoinHandle<Result<ImagesMade, String>>,
+    thread: JoinHandle<Result<(Vec<u8>, Option<ImageDirectory>), String>>,
     /// The request is withdrawn: the processes continue after imaging.
     is_given_up: Arc<AtomicBool>,
     /// Signals that are sent after imaging.
@@ -129,18 +130,12 @@ impl Agent<'_> {
     pub(super) fn begin_imaging(&mut self, round: u32, place: String) {
         let Some(params) = self.launch.as_ref().map(|launch| launch.params.clone()) else { return };
         let is_given_up = Arc::new(AtomicBool::new(false));
-        let task = ImageTask {
-            place,
-            params,
-            ranks: self.described.clone(),
-            is_given_up: is_given_up.clone(),
-        };
-        let image = self.setup.image;
+        let (ranks, withdrawn) = (self.described.clone(), is_given_up.clone());
         let begun =
             pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from).and_then(|(done, end)| {
                 let work = move || {
                     let _end = end;
-                    image(&task)
+                    image_here(&place, &params, &ranks, &withdrawn)
                 };
                 let thread = std::thread::Builder::new().name("images".into()).spawn(work)?;
                 self.listen(&self.events, done.as_fd(), IMAGED, 0)?;
@@ -170,7 +165,7 @@ impl Agent<'_> {
         if is_given_up.load(Ordering::Relaxed) {
             return self.go_on();
         }
-        let begun = made.and_then(|ImagesMade { facts, files }| match files {
+        let begun = made.and_then(|(facts, files)| match files {
             None => Ok((facts, None)),
             Some(scratch) => {
                 let files =

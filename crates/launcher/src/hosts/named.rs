@@ -16,33 +16,35 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Hosts {
-    pub(crate) named: Vec<NamedHost>,
-    /// Whether the hosts are those of the user's daemons, as no option names any.
-    pub(crate) is_implied: bool,
+pub struct Hosts {
+    pub named: Vec<NamedHost>,
+    /// No option names the hosts: they are those of the user's daemons.
+    pub is_implied: bool,
 }
 
+/// A host as a list or a file names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NamedHost {
-    pub(crate) name: String,
-    pub(crate) slots: Option<u32>,
-    pub(crate) max_slots: Option<u32>,
+pub struct NamedHost {
+    pub name: String,
+    pub slots: Option<u32>,
+    pub max_slots: Option<u32>,
     /// The login name on this host, if it differs from the user's own.
-    pub(crate) user: Option<String>,
-    pub(crate) is_left_out: bool,
-    pub(crate) node: Option<NodeOf>,
+    pub user: Option<String>,
+    /// No ranks are placed on this host.
+    pub is_left_out: bool,
+    pub node: Option<NodeOf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NodeOf {
-    pub(crate) number: usize,
-    pub(crate) is_here: bool,
+pub struct NodeOf {
+    pub number: usize,
+    pub is_here: bool,
 }
 
 impl NamedHost {
     /// Whether the host is this machine. For a node its daemon decides, as the same name can mean
     /// another machine on the host that has booted the universe.
-    pub(crate) fn is_here(&self) -> bool {
+    pub fn is_here(&self) -> bool {
         self.node.map_or_else(|| is_here(&self.name), |node| node.is_here)
     }
 }
@@ -50,7 +52,7 @@ impl NamedHost {
 impl Hosts {
     /// The nodes of a universe, with a slot for each processor. Nodes with `schedule=no` get no
     /// ranks.
-    pub(crate) fn of_universe(universe: &Universe) -> Result<Hosts, String> {
+    pub fn of_universe(universe: &Universe) -> Result<Hosts, String> {
         let named = universe.nodes().into_iter().enumerate().map(|(number, node)| NamedHost {
             name: node.name,
             slots: Some(node.cpus),
@@ -61,9 +63,9 @@ impl Hosts {
         Ok(Hosts { is_implied: true, ..Hosts::new(named.collect())? })
     }
 
-    /// Finds the hosts that have a daemon. None is needed on this machine, and none serves a host
-    /// with another login name.
-    pub(crate) fn find_nodes(&mut self, universe: &Universe) {
+    /// Finds the hosts that are nodes of a universe. This machine needs no daemon, and a host with
+    /// another login name has none.
+    pub fn find_nodes(&mut self, universe: &Universe) {
         let nodes = universe.nodes();
         for host in self.named.iter_mut().filter(|host| host.user.is_none() && !is_here(&host.name))
         {
@@ -72,13 +74,14 @@ impl Hosts {
         }
     }
 
-    pub(crate) fn of_list(text: &str) -> Result<Hosts, String> {
+    /// Reads a list with commas between the hosts.
+    pub fn of_list(text: &str) -> Result<Hosts, String> {
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
         Hosts::new(names.map(named).collect::<Result<Vec<_>, _>>()?)
     }
 
     /// Reads the hosts of an option of `oxmpi restart`.
-    pub(crate) fn given(option: &str, value: &str) -> Result<Hosts, String> {
+    pub fn given(option: &str, value: &str) -> Result<Hosts, String> {
         if option != "--hostfile" {
             return Hosts::of_list(value);
         }
@@ -92,7 +95,7 @@ impl Hosts {
     /// Reads the lines of a host file: `NAME`, `NAME:4`, or `NAME slots=4 max-slots=8`; also those
     /// of LAM/MPI's boot schema, `NAME cpu=4 user=NAME schedule=no`. Errors begin with the line's
     /// number.
-    pub(crate) fn of_file(text: &str) -> Result<Hosts, (Option<usize>, String)> {
+    pub fn of_file(text: &str) -> Result<Hosts, (Option<usize>, String)> {
         let mut all = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default();
@@ -119,16 +122,18 @@ impl Hosts {
         }
     }
 
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    /// The names as the user has written them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.named.iter().map(|host| host.name.as_str())
     }
 
-    pub(crate) fn used(&self) -> impl Iterator<Item = &NamedHost> {
+    /// The hosts that get ranks.
+    pub fn used(&self) -> impl Iterator<Item = &NamedHost> {
         self.named.iter().filter(|host| !host.is_left_out)
     }
 
     /// Leaves out this machine. Returns whether another host remains.
-    pub(crate) fn leave_out_here(&mut self) -> bool {
+    pub fn leave_out_here(&mut self) -> bool {
         self.named
             .iter_mut()
             .filter(|host| host.is_here())
@@ -137,12 +142,13 @@ impl Hosts {
     }
 
     /// The sum of the slots, if a host states slots or there is more than one host.
-    pub(crate) fn slots(&self) -> Option<u32> {
+    pub fn slots(&self) -> Option<u32> {
         let stated = self.used().count() > 1 || self.used().any(|host| host.slots.is_some());
         stated.then(|| self.used().map(|host| host.slots.unwrap_or(1)).sum())
     }
 
-    pub(crate) fn elsewhere(&self) -> Option<&str> {
+    /// The first host that gets ranks and is not this machine.
+    pub fn elsewhere(&self) -> Option<&str> {
         self.used().find(|host| !host.is_here()).map(|host| host.name.as_str())
     }
 }
@@ -201,9 +207,9 @@ fn number(text: &str, of: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("'{of}': '{text}' is not a number of slots, 1 or more"))
 }
 
-/// Whether a name or an address means this machine. A process resolves each name once, as a
-/// resolver without an answer takes seconds.
-pub(crate) fn is_here(name: &str) -> bool {
+/// Whether a name or an address means this machine. A name is resolved once in the life of this
+/// process: a resolver that does not answer takes seconds each time.
+pub fn is_here(name: &str) -> bool {
     resolve(std::iter::once(name));
     known().get(name).copied().unwrap_or(false)
 }
@@ -218,7 +224,8 @@ fn known() -> MutexGuard<'static, HashMap<String, bool>> {
 /// means another machine; the start program (ssh) resolves it again and reports why it cannot.
 const RESOLVER_LIMIT: Duration = Duration::from_secs(10);
 
-pub(crate) fn resolve<'a>(names: impl Iterator<Item = &'a str>) {
+/// Resolves the names for [`is_here`], all at once.
+pub fn resolve<'a>(names: impl Iterator<Item = &'a str>) {
     let new: BTreeSet<&str> = {
         let known = known();
         names.filter(|name| !known.contains_key(*name)).collect()
@@ -232,7 +239,7 @@ pub(crate) fn resolve<'a>(names: impl Iterator<Item = &'a str>) {
 }
 
 /// The first argument of the process that resolves names.
-pub(crate) const RESOLVER_WORD: &str = "resolve-hosts";
+pub const RESOLVER_WORD: &str = "resolve-hosts";
 
 /// The indexes of the names that mean this machine. getaddrinfo(3) cannot be cancelled, and a
 /// launcher must have one thread when it forks its guard. Therefore a child has the threads.
@@ -273,7 +280,7 @@ fn resolved_by_child(names: &[&str]) -> BTreeSet<usize> {
 
 /// Runs the process that resolves names: prints the indexes of the names that mean this machine, as
 /// soon as they are known.
-pub(crate) fn resolver(names: &[&str]) -> i32 {
+pub fn resolver(names: &[&str]) -> i32 {
     at_once(names, means_this_machine, |at| {
         oxmpi_sys::stdio::say(format!("{at}\n").as_bytes());
     });

@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 
 use oxmpi_checkpoint::making::Checkpoint;
 use oxmpi_checkpoint::set::JobName;
-use oxmpi_launcher::launch::Supervision;
 use oxmpi_param::Params;
 use oxmpi_sys::process_stat::ProcessStat;
 use oxmpi_sys::spawn::{self, RELAYED, Signals};
@@ -29,7 +28,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_
 
 use super::terminal::Terminal;
 use super::{Maker, MakerError};
-use crate::command::{Stop, failed};
+use crate::launch::Supervision;
 
 /// A job that SIGTERM has ended with a checkpoint: EX_TEMPFAIL of sysexits(3), "try again".
 const CHECKPOINTED: i32 = 75;
@@ -52,8 +51,9 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The longest wait for the end of a job that was killed while it was imaged.
 const KILLED: Duration = Duration::from_secs(5);
 
+/// The automatic checkpoints of a job.
 #[derive(Debug)]
-pub(crate) struct SupervisionPlan {
+pub struct SupervisionPlan {
     pub(super) supervision: Supervision,
     pub(super) maker: Maker,
     /// Whether only failures are reported.
@@ -92,11 +92,11 @@ struct Work {
 }
 
 /// The plan of an mpirun with these options; reports missing requirements before the job.
-pub(crate) fn plan(
+pub fn plan(
     supervision: Supervision,
     params: &Params,
     is_quiet: bool,
-) -> Result<SupervisionPlan, Stop> {
+) -> Result<SupervisionPlan, String> {
     let base = super::usable_base(params)?;
     let maker = Maker {
         is_tree: false,
@@ -110,17 +110,14 @@ pub(crate) fn plan(
 }
 
 /// Continues `mpirun` as two processes: returns the exit code in the parent, `None` in the child.
-pub(crate) fn in_parent(plan: SupervisionPlan) -> Result<Option<i32>, Stop> {
+pub fn in_parent(plan: SupervisionPlan) -> Result<Option<i32>, String> {
     // Before the job exists, so that no signal is lost.
-    let signals = signals().map_err(|error| failed(format!("cannot watch signals: {error}")))?;
-    let child = spawn::split()
-        .map_err(|error| failed(format!("cannot go on as two processes: {error}")))?;
+    let signals = signals().map_err(|error| format!("cannot watch signals: {error}"))?;
+    let child =
+        spawn::split().map_err(|error| format!("cannot go on as two processes: {error}"))?;
     let Some(job) = child else { return Ok(None) };
     let supervisor = Supervisor::new("mpirun", job, &signals, true).with(Some(plan));
-    supervisor
-        .watch()
-        .map(Some)
-        .map_err(|error| failed(format!("cannot wait for the job: {error}")))
+    supervisor.watch().map(Some).map_err(|error| format!("cannot wait for the job: {error}"))
 }
 
 pub(super) fn signals() -> io::Result<Signals> {
@@ -406,7 +403,7 @@ impl<'s> Supervisor<'s> {
 }
 
 /// A time in the form of `--every`.
-pub(super) fn interval_text(time: Duration) -> String {
+pub fn interval_text(time: Duration) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m")];
     let ms = time.as_millis() as u64;
     let unit = UNITS.iter().find(|(unit, _)| ms >= *unit && ms.is_multiple_of(*unit));

@@ -1,7 +1,7 @@
 //! The app schema of a set: which ranks were on which hosts, as a file for `mpirun --app`. The user
 //! may edit it to restart the job elsewhere (`oxmpi restart --app FILE SET`).
 
-use oxmpi_launcher::launch::HeldProgram;
+use oxmpi_rt_proto::held::HeldProgram;
 
 /// The schema of a job with these programs, and the host of each rank: a line for consecutive ranks
 /// of one program on one host. `None`: an argument has a line end, for which such files have no
@@ -30,7 +30,7 @@ pub(super) fn schema(programs: &[HeldProgram], hosts: &[&str]) -> Option<String>
 }
 
 /// A word with the quotes of such files, and of shells.
-pub(super) fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:=,+@%".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.into(),
