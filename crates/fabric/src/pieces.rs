@@ -1,7 +1,7 @@
 //! Pieces of long messages in buffers that are lent until the whole piece has left.
 //!
 //! They are for transports whose adapters move a whole piece out of registered memory. If the
-//! adapter cannot move a piece, frames carry as much of it as they have room for, and the rest waits.
+//! adapter cannot move a piece, frames carry as much of it as they have room for; the rest waits.
 
 use crate::{Body, FrameSink, OutgoingMessage, Sent, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
