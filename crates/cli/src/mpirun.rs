@@ -11,17 +11,18 @@ use std::fmt::Display;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use oxmpi_abi::FuncId;
 use oxmpi_core::copy_costs;
 use oxmpi_daemon::Universe;
+use oxmpi_daemon::diagnostics::{LogLevels, LogTarget};
 use oxmpi_fabric::{Constructor, Decided};
 use oxmpi_launcher::hostmap::Hostmap;
 use oxmpi_launcher::hosts::agent::{self, Setup};
 use oxmpi_launcher::launch::{
-    self, App, Bind, Launch, LaunchError, OutputFiles, OutputStyle, ProgramSearch, Stdin,
-    Supervision,
+    self, App, Bind, Launch, LaunchError, OutputFiles, OutputStyle, ProgramSearch, Resolving,
+    Stdin, Supervision,
 };
 use oxmpi_param::module::Supplies;
 use oxmpi_param::profile::{self, Profile};
@@ -83,7 +84,17 @@ fn mpirun_error(code: i32, text: impl ToString) -> MpirunError {
     MpirunError { texts: vec![text.to_string()], code }
 }
 
+/// Begins to write the diagnostics that the environment selects, and with `--verbose` the
+/// launcher's.
+fn begin_diagnostics(verbose: bool) -> Result<(), MpirunError> {
+    let levels = LogLevels::from_env().map_err(|why| mpirun_error(USAGE, why))?;
+    let levels = if verbose { levels.with_verbose_launcher() } else { levels };
+    levels.begin(LogTarget::Launcher);
+    Ok(())
+}
+
 fn command(args: &[OsString]) -> Result<i32, MpirunError> {
+    let began = Instant::now();
     let mut options = match options::parse(args) {
         Ok(MpirunAction::Run(options)) => options,
         Ok(MpirunAction::Help(None)) => {
@@ -109,6 +120,7 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
             ));
         }
     };
+    begin_diagnostics(options.verbose)?;
     let profiles = profiles(&options)?;
     export(&mut options, &profiles);
     let found = params(&options, &profiles)?;
@@ -120,7 +132,7 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
     hosts::resolve(options.programs.iter().flat_map(|program| program.hosts.names()));
     let universe = spread::enter_universe(&mut options, &found.params)?;
     spread::apply_no_local(&mut options)?;
-    let mut launch = launch(&options, found.params, universe.as_ref(), false)?;
+    let mut launch = launch(&options, found.params, universe.as_ref(), (began, false))?;
     let of_command = |crate::command::Stop(text, code)| mpirun_error(code, text);
     let plan =
         launch.supervision.map(|it| crate::checkpoint::plan(it, &launch.params, launch.quiet));
@@ -155,6 +167,7 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
 /// Continues a job whose ranks have an image each: `oxmpi restart` starts this program with the
 /// command line of the job, and passes the rest in a directory.
 fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
+    let began = Instant::now();
     let of_command = |crate::command::Stop(text, code)| mpirun_error(code, text);
     let resumption = Resumption::read(directory).map_err(of_command)?;
     let Ok(MpirunAction::Run(mut options)) = options::parse(args) else {
@@ -163,6 +176,7 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
             "this version does not understand the command line of the job",
         ));
     };
+    begin_diagnostics(options.verbose)?;
     let profiles = profiles(&options)?;
     export(&mut options, &profiles);
     let Found { params, .. } = params(&options, &profiles)?;
@@ -181,7 +195,7 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
             spread::move_to(&mut options, &hosts)?;
         }
     }
-    let launch = launch(&options, params, None, true)?;
+    let launch = launch(&options, params, None, (began, true))?;
     resumption.run(&launch).map_err(of_command)
 }
 
@@ -202,6 +216,7 @@ fn serve_singleton() -> Result<i32, MpirunError> {
             format!("{SERVE_OPTION} is for programs that use MPI, not for users: {why}"),
         )
     };
+    begin_diagnostics(false)?;
     spawn::detach().map_err(|error| no(&error))?;
     // Descriptors of the program that this process inherited would otherwise stay open.
     spawn::close_others(&[SEGMENT_NUMBER, CONTROL_NUMBER]);
@@ -240,6 +255,7 @@ fn serve_singleton() -> Result<i32, MpirunError> {
         call_name,
         spread: None,
         supervision: None,
+        times: None,
     };
     launch::serve(&launch, segment, control).map_err(|error| mpirun_error(1, error))
 }
@@ -249,12 +265,13 @@ fn call_name(call: u16) -> Option<&'static str> {
     FuncId::from_index(call.checked_sub(1)?).map(FuncId::name)
 }
 
-/// The job that the options describe. `is_back`: the job was started before and continues.
+/// The job that the options describe. `began`: the start of this program. `is_back`: the job was
+/// started before and continues.
 fn launch(
     options: &LaunchOptions,
     mut params: Params,
     universe: Option<&Arc<Universe>>,
-    is_back: bool,
+    (began, is_back): (Instant, bool),
 ) -> Result<Launch, MpirunError> {
     let app = |program| app(program, options, universe.map(|universe| &**universe));
     let apps = options.programs.iter().map(app).collect::<Result<Vec<_>, _>>()?;
@@ -313,6 +330,7 @@ fn launch(
         call_name,
         supervision,
         spread,
+        times: options.times.then(|| Resolving { began, slowest: hosts::slowest() }),
     })
 }
 
@@ -473,8 +491,16 @@ fn decide(
     Ok(variables)
 }
 
-/// Runs as the agent that `mpirun` on another host starts here.
-pub(crate) fn agent() -> i32 {
+/// Runs as the agent that `mpirun` on another host starts here. `level`: that of its diagnostics;
+/// may be empty.
+pub(crate) fn agent(level: &str) -> i32 {
+    match level.parse::<LogLevels>() {
+        Ok(levels) => levels.begin(LogTarget::Agent),
+        Err(error) => {
+            oxmpi_sys::complain!("oxmpi agent: {error}");
+            return USAGE;
+        }
+    }
     let restore = crate::checkpoint::restore_here;
     let setup = Setup {
         library_directory: prefix::library_directory(),

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use oxmpi_shm::segment::{RankState, Segment};
 use oxmpi_sys::{fdpass, local, net};
 use rustix::event::epoll;
+use tracing::debug;
 
 use super::launcher::{CONTROL, Launcher};
 use super::plugs::{self, Plug};
@@ -22,6 +23,7 @@ use super::start::{self, RankProcess, postboxes_of};
 use super::{Launch, LaunchError};
 use crate::inquiry::ENTRANCE_PREFIX;
 use crate::job::JobEvent;
+use oxmpi_daemon::diagnostics::MessageName;
 use oxmpi_rt_client::client::{BOOT_VARIABLE, WayIn, to_hex};
 use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
 use oxmpi_rt_client::foreign::{is_alive, line_of};
@@ -187,6 +189,8 @@ impl Launcher<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
             _ => None,
         };
+        let request = said.as_ref().map(|said| MessageName(said).to_string());
+        debug!(pid = entrant.pid, request, "a message at the entrance");
         if is_holder {
             return self.handle_holder_message(id, said.as_ref());
         }

@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 use oxmpi_sys::fdpass;
 use rustix::event::PollFlags;
 use rustix::process::Signal;
+use tracing::{debug, info};
 
 use super::end::signal_group;
 use super::launcher::Launcher;
@@ -39,6 +40,7 @@ use super::plugs::Plug;
 use super::start::RankProcess;
 use super::still::{self, Input, STOPPING, send, unread};
 use crate::hosts::pieces::FileReceiver;
+use oxmpi_daemon::diagnostics::MessageName;
 use oxmpi_rt_client::blob;
 use oxmpi_rt_client::codec::FieldWriter;
 use oxmpi_rt_client::control::{Reply, Request};
@@ -110,10 +112,12 @@ impl Launcher<'_> {
             held.and_then(|held| blob::write(&held.encode()).map_err(|error| error.to_string()));
         match given {
             Ok(fd) => {
+                info!("all ranks stand still, and a tool makes their images");
                 self.hold.iter_mut().for_each(|hold| hold.is_imaging = true);
                 self.tell_entrant(id, &Reply::Given, Some(fd.as_fd()));
             }
             Err(reason) => {
+                info!(reason, "the ranks are not held");
                 self.go_on_from_hold();
                 self.end_entrant(id, &Reply::Refused { rank: 0, reason });
             }
@@ -171,6 +175,7 @@ impl Launcher<'_> {
             self.hold_rounds = self.hold_rounds.wrapping_add(1);
             let round = self.hold_rounds;
             self.hold = Some(HoldState { holder, round, ..HoldState::default() });
+            debug!(round, "stopping all ranks");
             self.post_all(&ToAgent::Hold { round });
             let roots: Vec<u32> =
                 self.ranks().map(|(_, rank)| rank.process.pid.cast_unsigned()).collect();
@@ -417,6 +422,10 @@ impl Launcher<'_> {
             // CRIUs of the tool may still work: the end of the connection is awaited.
             return self.tell_entrant(id, &refusal, None);
         }
+        info!(
+            request = said.map(|said| MessageName(said).to_string()),
+            "of the tool that makes images"
+        );
         let reply = Reply::Done { number: 0, text: String::new() };
         match said {
             Some(Request::EndHeld { set }) => {
@@ -466,6 +475,7 @@ impl Launcher<'_> {
 
     fn let_run(&mut self) {
         let Some(hold) = self.hold.take() else { return };
+        debug!(round = hold.round, "letting all ranks run");
         if hold.is_imaging {
             still::recover(&hold.stopped);
         }
@@ -485,7 +495,9 @@ impl Launcher<'_> {
         if hold.broken.is_some() {
             return;
         }
-        hold.broken = Some(why());
+        let reason = why();
+        info!(reason, "the images are invalid");
+        hold.broken = Some(reason);
         let holder = hold.holder;
         if !hold.is_imaging {
             hold.stopped.drain(..).for_each(|pid| send(pid, Signal::CONT));

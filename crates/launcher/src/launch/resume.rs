@@ -26,6 +26,7 @@ use rustix::process::{
     waitid,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
+use tracing::info;
 
 use super::binding::Binding;
 use super::entrance::Entrance;
@@ -36,6 +37,7 @@ use super::plugs::{Plug, plugs};
 use super::quiesce::Standing;
 use super::start::{Nested, Outputs, RankProcess, StartedRanks, boot, kernel, raise_open_files};
 use super::still::send;
+use super::times::{StartPhase, StartTimes};
 use super::{Deadline, Launch, LaunchError, binding_of, prepare};
 use crate::hosts::head::RemoteAgent;
 use crate::hosts::pieces::FileSender;
@@ -296,8 +298,10 @@ fn bring_all_back(
     RestartSource { images, marks, clear, apart, restore, files_of, back: _ }: &RestartSource<'_>,
     (signals, binding): (&Signals, &Binding),
 ) -> Result<(StartedRanks, Vec<HeldRank>), LaunchError> {
+    let mut times = StartTimes::begin(launch);
     let size = held.ranks.len() as u32;
     let (nodes, here) = (launch.nodes(size), launch.here(size));
+    info!(ranks = size, set = %images.set.display(), "restoring the ranks of a job");
     let is_here = |rank: &HeldRank| here.binary_search(&rank.number).is_ok();
     let deadline = Deadline::of_rest(launch, held.time_left);
     let entrance = Entrance::open_as(held.entrance.clone(), held.generation)?;
@@ -306,7 +310,7 @@ fn bring_all_back(
     let boot = boot(&launch.params, held.universe, (size, here.len() as u32), true);
     let step = Standing::restored(held.step).step();
     let own: Vec<&HeldRank> = held.ranks.iter().filter(|rank| is_here(rank)).collect();
-    let run = || {
+    let mut run = || {
         // A rank on another host cannot inherit the launcher's own input.
         let is_fed = |rank: &&HeldRank| {
             rank.outside[INPUT].is_some() && (rank.input.is_some() || !is_here(rank))
@@ -321,7 +325,9 @@ fn bring_all_back(
         let is_one_host = launch.spread.is_none();
         let plugs = plugs(launch, own.len(), is_one_host, own.len() > 1)?;
         let watch = (signals, deadline);
+        times.add_own(StartPhase::Segments, !own.is_empty());
         let mut far = RemoteAgent::open_all(launch, watch)?;
+        times.add_far(StartPhase::Agents, &far);
         let agents = far.iter().filter(|far| far.needs_lifeline()).count();
         let (lifelines, offer) = Lifelines::listen(launch, agents);
         let order = |far: &RemoteAgent| {
@@ -333,6 +339,7 @@ fn bring_all_back(
             AgentOrder { restore: Some(restore), ..order }
         };
         RemoteAgent::prepare_all(&mut far, order, watch)?;
+        times.add_far(StartPhase::Segments, &far);
         clear().map_err(LaunchError::Restore)?;
         for far in far.iter_mut().filter(|far| far.wants_images) {
             let ranks: Vec<u32> = (0..)
@@ -352,10 +359,13 @@ fn bring_all_back(
             apart,
             restore,
         )?;
+        times.add_own(StartPhase::Exec, !own.is_empty());
+        info!(ranks = own.len(), "restored the ranks of this host");
         if let Err(error) = RemoteAgent::start_all(&mut far, watch) {
             kill_restored(&back.restored);
             return Err(error);
         }
+        times.add_far(StartPhase::Exec, &far);
         let rest = |(number, pipe): (u32, OwnedFd)| {
             let rank = held.ranks.iter().find(|rank| rank.number == number);
             (number, pipe, rank.and_then(|rank| rank.input.clone()).unwrap_or_default())
@@ -379,6 +389,7 @@ fn bring_all_back(
                 far_inputs,
                 lifelines,
                 entrance: Some(entrance),
+                times,
             };
             Ok((started, restored))
         }

@@ -304,14 +304,14 @@ pub(super) const SPECS: &[Spec] = &[
             "-print-rank-map",
         ],
         &[],
-        "say what is started, and where",
+        "say what is started, and where, and each step of the start",
     ),
     spec(
         Id::Display,
         Output,
         &["--display"],
         &["WHAT,..."],
-        "map, allocation: the same; bind: as --report-bindings",
+        "map, allocation: as -v; bind: as --report-bindings; times: how long the start took",
     ),
     spec(
         Id::BindTo,
