@@ -317,8 +317,10 @@ impl<'a> Launcher<'a> {
         self.members.get(&number)?.rank.as_ref()
     }
 
+    /// Prints the diagnostics so far, and a text.
     pub(super) fn print(&mut self, text: &str) {
-        self.sinks[1].queue().extend_from_slice(text.as_bytes());
+        let lines = self.lines.take();
+        self.sinks[1].queue().extend_from_slice((lines + text).as_bytes());
         self.sinks[1].write();
     }
 
@@ -364,10 +366,7 @@ impl<'a> Launcher<'a> {
         while let Some(at) = self.late.pop() {
             self.read_agent(at);
         }
-        let lines = self.lines.take();
-        if !lines.is_empty() {
-            self.print(&lines);
-        }
+        self.print("");
         let watchdogs = self.watchdogs.iter().map(Watchdog::time).min();
         let full = self.sinks.iter().any(Sink::is_full);
         let times = [

@@ -311,7 +311,7 @@ pub(super) const SPECS: &[Spec] = &[
         Output,
         &["--display"],
         &["WHAT,..."],
-        "map, allocation: as -v; bind: as --report-bindings; times: how long the start took",
+        "map, allocation: as -v; bind: --report-bindings; times: of the start's phases",
     ),
     spec(
         Id::BindTo,
