@@ -18,7 +18,7 @@ impl Launcher<'_> {
         // A check comes several times a second.
         let is_check = matches!(event, JobEvent::Seen { .. });
         let is_shown = if is_check { enabled!(Level::TRACE) } else { enabled!(Level::DEBUG) };
-        let shown = is_shown.then(|| format!("{event:?}")).unwrap_or_default();
+        let shown = if is_shown { format!("{event:?}") } else { String::new() };
         let actions = self.job.on(event);
         match is_check {
             true => trace!(event = shown, ?actions, "the job machine has decided"),
