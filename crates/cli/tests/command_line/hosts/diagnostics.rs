@@ -14,9 +14,9 @@ fn an_agents_events_name_its_host_and_a_table_the_slowest_host() {
     let slow = TestDirectory::new("slow");
     let shell = bed.shell();
     let script =
-        format!("#!/bin/sh\ncase \"$*\" in *nodeb*) sleep 0.4;; esac\nexec {shell} \"$@\"\n");
+        format!("#!/bin/sh\ncase \"$*\" in *nodeb*) sleep 1;; esac\nexec {shell} \"$@\"\n");
     let shell = slow.script("shell", &script);
-    let late = format!("case `hostname` in nodea) sleep 0.4;; esac; exec {hello}");
+    let late = format!("case `hostname` in nodea) sleep 1;; esac; exec {hello}");
     let mut mpirun = bed.on(HEAD, installed("mpirun").to_str().unwrap());
     mpirun.args(["--timeout", "50", "--display", "times", "--mca", "plm_rsh_agent"]).arg(shell);
     mpirun.args(["-n", "4", "-H", "nodea:2,nodeb:2", "sh", "-c", &late]).stdin(Stdio::null());
@@ -52,7 +52,7 @@ fn an_agents_events_name_its_host_and_a_table_the_slowest_host() {
     assert!(err.lines().all(is_whole), "{err}");
 
     let row = |begin: &str| err.lines().find(|line| line.starts_with(begin)).unwrap();
-    assert!(row("  agents ").contains("  nodeb (0."), "{err}");
+    assert!(row("  agents ").contains("  nodeb ("), "{err}");
     assert!(row("  first contact ").contains("  nodea ("), "{err}");
     bed.is_clean();
 }
