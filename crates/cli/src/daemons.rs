@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use oxmpi_daemon::diagnostics::{LogLevels, LogTarget};
 use oxmpi_daemon::{Boot, BootError, Host, Node, Universe, Wish};
 use oxmpi_launcher::hosts::named::{is_here, resolve};
 use oxmpi_param::Params;
@@ -80,6 +81,7 @@ pub(crate) struct NodesArgs {
 }
 
 fn universe(settings: &Settings) -> Result<Universe, Stop> {
+    LogLevels::from_env().map_err(usage)?.begin(LogTarget::Daemon);
     let suffix = suffix(&settings.parameters()?).map_err(usage)?;
     let found = Universe::find(&suffix).map_err(failed)?;
     found.ok_or_else(|| failed("no daemon of yours runs on this host: 'oxmpi boot' starts some"))
@@ -98,6 +100,7 @@ pub(crate) fn suffix(params: &Params) -> Result<String, String> {
 }
 
 pub(crate) fn boot(args: &BootArgs) -> Result<i32, Stop> {
+    LogLevels::from_env().map_err(usage)?.begin(LogTarget::Daemon);
     let params = &args.settings.parameters()?;
     let hosts = match &args.file {
         None => vec![Wish { host: Host::new(&host::name()), is_here: true }],
@@ -199,4 +202,16 @@ pub(crate) fn nodes(args: &NodesArgs) -> Result<i32, Stop> {
 fn addresses(node: &Node) -> String {
     let all: Vec<String> = node.addresses.iter().map(|address| address.ip().to_string()).collect();
     if all.is_empty() { "127.0.0.1".into() } else { all.join(",") }
+}
+
+/// Runs as the daemon that `oxmpi boot` starts. `level`: that of its diagnostics; may be empty.
+pub(crate) fn serve(level: &str) -> i32 {
+    match level.parse::<LogLevels>() {
+        Ok(levels) => levels.begin(LogTarget::Daemon),
+        Err(error) => {
+            oxmpi_sys::complain!("oxmpi daemon: {error}");
+            return 2;
+        }
+    }
+    oxmpi_daemon::serve()
 }

@@ -148,13 +148,15 @@ fn internal(args: &[OsString]) -> Option<i32> {
     let words: Vec<&str> = args.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     Some(match words[..] {
         ["bench-rank", ref measurements @ ..] => bench::rank_main(measurements),
-        ["daemon"] => oxmpi_daemon::serve(),
+        ["daemon"] => daemons::serve(""),
+        ["daemon", level] => daemons::serve(level),
         ["tune-rank"] => tune_rank(),
         ["doctor", ref words @ ..] => return doctor::internal(words),
         [RELAY_WORD] => relay::main(),
         [RESOLVER_WORD, ref names @ ..] => resolver(names),
         [NAMESPACE_WORD, above] => oxmpi_sys::spawn::init(above.parse().unwrap_or(0)),
-        ["agent"] => mpirun::agent(),
+        ["agent"] => mpirun::agent(""),
+        ["agent", level] => mpirun::agent(level),
         _ => return None,
     })
 }

@@ -9,11 +9,12 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use oxmpi_checkpoint::restart::RESUME_OPTION;
 use oxmpi_core::copy_costs;
 use oxmpi_daemon::Universe;
+use oxmpi_daemon::diagnostics::{LogLevels, LogTarget};
 use oxmpi_fabric::{Constructor, Decided};
 use oxmpi_launcher::checkpoint::resumption::Resumption;
 use oxmpi_launcher::checkpoint::{self, supervise};
@@ -22,7 +23,7 @@ use oxmpi_launcher::hosts::agent;
 use oxmpi_launcher::hosts::named::{self, Hosts};
 use oxmpi_launcher::launch::{
     self, App, Bind, Launch, LaunchError, NOT_EXECUTABLE, OutputFiles, OutputStyle, ProgramSearch,
-    Stdin, Supervision,
+    Resolving, Stdin, Supervision,
 };
 use oxmpi_param::module::Supplies;
 use oxmpi_param::profile::{self, Profile};
@@ -74,7 +75,17 @@ fn mpirun_error(code: i32, text: impl ToString) -> MpirunError {
     MpirunError { texts: vec![text.to_string()], code }
 }
 
+/// Begins to write the diagnostics that the environment selects, and with `--verbose` the
+/// launcher's.
+fn begin_diagnostics(verbose: bool) -> Result<(), MpirunError> {
+    let levels = LogLevels::from_env().map_err(|why| mpirun_error(USAGE, why))?;
+    let levels = if verbose { levels.with_verbose_launcher() } else { levels };
+    levels.begin(LogTarget::Launcher);
+    Ok(())
+}
+
 fn command(args: &[OsString]) -> Result<i32, MpirunError> {
+    let began = Instant::now();
     let mut options = match options::parse(args) {
         Ok(MpirunAction::Run(options)) => options,
         Ok(MpirunAction::Help(None)) => {
@@ -100,6 +111,7 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
             ));
         }
     };
+    begin_diagnostics(options.verbose)?;
     let profiles = profiles(&options)?;
     export(&mut options, &profiles);
     let found = params(&options, &profiles)?;
@@ -111,7 +123,7 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
     named::resolve(options.programs.iter().flat_map(|program| program.hosts.names()));
     let universe = spread::enter_universe(&mut options, &found.params)?;
     spread::apply_no_local(&mut options)?;
-    let mut launch = launch(&options, found.params, universe.as_ref(), false)?;
+    let mut launch = launch(&options, found.params, universe.as_ref(), (began, false))?;
     let plan = launch.supervision.map(|it| supervise::plan(it, &launch.params, launch.quiet));
     let plan = plan.transpose().map_err(|why| mpirun_error(USAGE, why))?;
     if options.no_wait {
@@ -144,6 +156,7 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
 /// Continues a job whose ranks have an image each: `oxmpi restart` starts this program with the
 /// command line of the job, and passes the rest in a directory.
 fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
+    let began = Instant::now();
     let resumption = Resumption::read(directory).map_err(|why| mpirun_error(1, why))?;
     let Ok(MpirunAction::Run(mut options)) = options::parse(args) else {
         return Err(mpirun_error(
@@ -151,6 +164,7 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
             "this version does not understand the command line of the job",
         ));
     };
+    begin_diagnostics(options.verbose)?;
     let profiles = profiles(&options)?;
     export(&mut options, &profiles);
     let Found { params, .. } = params(&options, &profiles)?;
@@ -169,7 +183,7 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
             spread::move_to(&mut options, &hosts)?;
         }
     }
-    let launch = launch(&options, params, None, true)?;
+    let launch = launch(&options, params, None, (began, true))?;
     resumption.run(&launch).map_err(|why| mpirun_error(1, why))
 }
 
@@ -188,6 +202,7 @@ fn serve_singleton() -> Result<i32, MpirunError> {
             format!("{SERVE_OPTION} is for programs that use MPI, not for users: {why}"),
         )
     };
+    begin_diagnostics(false)?;
     spawn::detach().map_err(|error| no(&error))?;
     // Inherited descriptors of the program would stay open as long as this process.
     spawn::close_others(&[SEGMENT_NUMBER, CONTROL_NUMBER]);
@@ -224,16 +239,18 @@ fn serve_singleton() -> Result<i32, MpirunError> {
         library_directory: prefix::library_directory(),
         spread: None,
         supervision: None,
+        times: None,
     };
     launch::serve(&launch, segment, control).map_err(|error| mpirun_error(1, error))
 }
 
-/// The job that the options describe. `is_back`: the job was started before and continues.
+/// The job that the options describe. `began`: the start of this program. `is_back`: the job was
+/// started before and continues.
 fn launch(
     options: &LaunchOptions,
     mut params: Params,
     universe: Option<&Arc<Universe>>,
-    is_back: bool,
+    (began, is_back): (Instant, bool),
 ) -> Result<Launch, MpirunError> {
     let app = |program| app(program, options, universe.map(|universe| &**universe));
     let apps = options.programs.iter().map(app).collect::<Result<Vec<_>, _>>()?;
@@ -290,6 +307,7 @@ fn launch(
         library_directory: prefix::library_directory(),
         supervision,
         spread,
+        times: options.times.then(|| Resolving { began, slowest: named::slowest() }),
     })
 }
 
@@ -450,7 +468,16 @@ fn decide(
     Ok(variables)
 }
 
-pub(crate) fn agent() -> i32 {
+/// Runs as the agent that `mpirun` on another host starts here. `level`: that of its diagnostics;
+/// may be empty.
+pub(crate) fn agent(level: &str) -> i32 {
+    match level.parse::<LogLevels>() {
+        Ok(levels) => levels.begin(LogTarget::Agent),
+        Err(error) => {
+            oxmpi_sys::complain!("oxmpi agent: {error}");
+            return USAGE;
+        }
+    }
     match agent::serve(prefix::library_directory()) {
         Ok(code) => code,
         Err(error) => {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::diagnostics::{LogTarget, word_for};
 use super::schema::Host;
 
 /// The limit of ssh to connect, in seconds.
@@ -43,6 +44,7 @@ pub(super) fn command(
     let mut remote = OsString::from("exec ");
     remote.push(quoted(&program)?);
     remote.push(" daemon");
+    word_for(LogTarget::Daemon).into_iter().for_each(|level| remote.push(format!(" {level}")));
     let shown = format!("{} \"{}\"", all.join(" "), remote.display());
     let mut command = Command::new(&all[0]);
     command.args(&all[1..]).arg(remote);

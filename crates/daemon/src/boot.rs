@@ -17,9 +17,11 @@ use std::time::{Duration, Instant};
 
 use oxmpi_sys::net;
 use oxmpi_wire::Secret;
+use tracing::info;
 
 use super::channel::SecureChannel;
 use super::client::{Universe, UniverseError};
+use super::diagnostics::{LogTarget, word_for};
 use super::schema::Host;
 use super::serve::MAGIC;
 use super::{Node, agent};
@@ -98,6 +100,10 @@ pub fn boot(boot: &Boot, say: &mut dyn FnMut(&str)) -> Result<Vec<Node>, BootErr
     if let Some(universe) = Universe::find(&boot.suffix)? {
         return Err(BootError::Already { nodes: universe.nodes() });
     }
+    let say: &mut dyn FnMut(&str) = &mut |text: &str| {
+        info!("{text}");
+        say(text);
+    };
     let mut secret = [0; 32];
     net::fill_random(&mut secret).map_err(|error| BootError::Kernel("draw a secret", error))?;
     let (events, received) = channel();
@@ -154,7 +160,7 @@ impl Booting<'_> {
         let wish = &self.boot.hosts[number];
         let (mut command, shown) = if wish.is_here {
             let mut command = Command::new(&self.boot.program);
-            command.arg("daemon");
+            command.arg("daemon").args(word_for(LogTarget::Daemon));
             (command, None)
         } else {
             let command = agent::command(&self.boot.agent, &wish.host, &self.boot.program);
@@ -178,8 +184,7 @@ impl Booting<'_> {
         thread::spawn(move || {
             let mut bytes = Vec::new();
             if let Some(errors) = errors {
-                // Output before an error counts too.
-                let _ = errors.take(MAX_ERRORS as u64).read_to_end(&mut bytes);
+                read_errors(errors, &mut bytes);
             }
             // Fails if nobody waits for it any more.
             let _ = keep.send(bytes);
@@ -335,6 +340,10 @@ impl Booting<'_> {
                 let _ = daemon.child.kill();
                 let _ = daemon.child.wait();
             }
+            if word_for(LogTarget::Daemon).is_some() {
+                // The thread that prints them sends at their end.
+                let _ = daemon.errors.recv_timeout(FAREWELL);
+            }
         }
     }
 }
@@ -361,6 +370,25 @@ fn ended(child: &mut Child, limit: Instant) -> Option<std::process::ExitStatus> 
             Ok(status) => return status,
             Err(_) => return None,
         }
+    }
+}
+
+/// Reads the standard error of an agent to its end. Diagnostics are printed at once; output without
+/// an error is not.
+fn read_errors(mut errors: impl Read, kept: &mut Vec<u8>) {
+    let has_diagnostics = word_for(LogTarget::Daemon).is_some();
+    let mut bytes = [0; 4096];
+    loop {
+        let n = match errors.read(&mut bytes) {
+            Ok(n @ 1..) => n,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Ok(0) | Err(_) => return,
+        };
+        if has_diagnostics {
+            oxmpi_sys::stdio::pass_error(&bytes[..n]);
+        }
+        let room = MAX_ERRORS - kept.len();
+        kept.extend_from_slice(&bytes[..n.min(room)]);
     }
 }
 

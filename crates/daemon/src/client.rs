@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use oxmpi_sys::{local, net};
 use oxmpi_wire::Secret;
+use tracing::debug;
 
 use super::channel::{ChannelError, SecureChannel};
+use super::diagnostics::MessageName;
 use super::{Node, ProgramEnd, socket_name};
 use crate::stream::Stream;
 use oxmpi_rt_proto::daemon::{DaemonMessage, Exec, Purpose, View};
@@ -194,6 +196,7 @@ impl Universe {
             return Err(UniverseError::NoNode { number: node, size: self.view.nodes.len() });
         };
         let name = || format!("n{node} ({})", seen.node.name);
+        debug!(node, purpose = %MessageName(purpose), "connecting to a daemon");
         let found = if node == self.own() {
             ClientConnection::near((name(), patience), &self.suffix, purpose)?
         } else {

@@ -22,6 +22,7 @@
 //! | `boot`, `agent` | starting all daemons, or none |
 //! | `serve`, `programs`, `passage`, `links` | a daemon |
 //! | `client` | requests of the user's programs: [`Universe`] |
+//! | [`diagnostics`] | events of launchers, agents and daemons, on standard error |
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic if the stream is closed
 
@@ -29,6 +30,7 @@ mod agent;
 mod boot;
 pub mod channel;
 mod client;
+pub mod diagnostics;
 pub mod interfaces;
 mod links;
 mod notation;

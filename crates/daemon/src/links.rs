@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use oxmpi_sys::net::{self, Socket};
+use tracing::{debug, info, warn};
 
 use super::Node;
 use super::channel::SecureChannel;
@@ -91,6 +92,7 @@ impl Daemon {
             Ok(channel) => channel,
             Err(error) => return self.not_reached(node, &error.to_string()),
         };
+        debug!(node, %to, "connecting to a daemon");
         match Socket::connect(to, None) {
             Ok(socket) => {
                 if self.add(PeerSocket::Far(socket), channel, Role::Dialling(node)).is_none() {
@@ -144,6 +146,7 @@ impl Daemon {
     }
 
     fn failed(&mut self, node: u32, is_refused: bool, why: &str) {
+        warn!(node, why, "a daemon is not reached");
         let peer = &mut self.peers[node as usize];
         let Some(dial) = &mut peer.dial else { return };
         dial.is_refused &= is_refused;
@@ -195,6 +198,7 @@ impl Daemon {
             let _ = net::end_when_unanswered(socket, SILENCE);
         }
         let peer = &mut self.peers[node as usize];
+        info!(node, name = peer.node.name, "connected with a daemon");
         peer.link = Some(number);
         peer.trouble = None;
         if let Some(dial) = &mut peer.dial {
@@ -208,6 +212,7 @@ impl Daemon {
         if peer.link != Some(number) {
             return;
         }
+        warn!(node, name = peer.node.name, why, "the link with a daemon is broken");
         peer.link = None;
         peer.trouble = Some(why.into());
         if let Some(dial) = &mut peer.dial {

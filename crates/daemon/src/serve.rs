@@ -18,10 +18,12 @@ use oxmpi_sys::net::{Listener, Socket};
 use oxmpi_sys::poller::{Interest, Poller, Ready};
 use oxmpi_sys::spawn::Signals;
 use rustix::process::Signal;
+use tracing::{debug, info, trace, warn};
 
 use self::beginning::{prepare, read_seed, report_to_boot};
 use self::ending::HaltState;
 use super::channel::{ChannelError, SecureChannel};
+use super::diagnostics::MessageName;
 use super::links::DaemonPeer;
 use super::passage::Passage;
 use super::programs::Programs;
@@ -134,6 +136,7 @@ pub fn serve() -> i32 {
         Err(text) => return complain(text),
     };
     daemon.boot = Some(boot);
+    info!(node = daemon.seed.node, nodes = daemon.peers.len(), "the daemon has started");
     match daemon.run() {
         Ok(code) => code,
         Err(text) if daemon.boot.is_some() => complain(text),
@@ -153,6 +156,7 @@ impl Daemon {
             let now = Instant::now();
             self.handle_due(now)?;
             if self.is_over(now) {
+                info!("the daemon ends");
                 self.finish();
                 return Ok(0);
             }
@@ -217,10 +221,12 @@ impl Daemon {
         let Some((signals, programs)) = &mut self.background else { return };
         let mut is_to_end = false;
         while let Ok(Some(signal)) = signals.next() {
+            debug!(signal, "got a signal");
             is_to_end |= signal != Signal::CHILD.as_raw();
         }
         let ended = programs.reap();
         for (connection, id, how) in ended {
+            info!(connection, id, ?how, "a program has ended");
             self.send(connection, &DaemonMessage::Ended { id, how });
         }
         if is_to_end {
@@ -241,6 +247,7 @@ impl Daemon {
         let limit = Some(Instant::now() + PATIENCE);
         let connection =
             DaemonConnection { link, channel, role, limit, is_closing: false, is_full, interests };
+        debug!(number, is_near = matches!(connection.link, PeerSocket::Near(_)), "a connection");
         self.connections.insert(number, connection);
         Some(number)
     }
@@ -290,6 +297,7 @@ impl Daemon {
 
     fn refuse(&mut self, number: u64, error: &ChannelError) {
         let text = error.to_string();
+        warn!(number, error = text, "a connection is refused");
         if self.connections.get(&number).is_some_and(|connection| connection.channel.is_open()) {
             self.answer_last(number, format!("it has received a malformed message: {text}"));
         } else {
@@ -299,6 +307,7 @@ impl Daemon {
 
     /// Refuses, and closes the connection after the answer.
     fn answer_last(&mut self, number: u64, reason: String) {
+        info!(number, reason, "a request is refused");
         self.send(number, &DaemonMessage::Refused { reason });
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.is_closing = true;
@@ -308,6 +317,7 @@ impl Daemon {
 
     pub(super) fn send(&mut self, number: u64, message: &DaemonMessage) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
+        trace!(number, kind = %MessageName(message), "sends a message");
         let sent = connection.channel.send(message);
         if sent.is_err() || connection.channel.output().len() > MAX_OUTPUT {
             return self.lose(number, "it does not read its messages");
@@ -350,6 +360,7 @@ impl Daemon {
         if connection.is_closing {
             return;
         }
+        trace!(number, kind = %MessageName(&message), "got a message");
         let is_near = matches!(connection.link, PeerSocket::Near(_));
         let role = match &connection.role {
             Role::Unidentified => 0,
@@ -381,6 +392,7 @@ impl Daemon {
     }
 
     fn introduce(&mut self, number: u64, purpose: Purpose) {
+        debug!(number, purpose = %MessageName(&purpose), "a connection has a purpose");
         if self.background.is_none() && !matches!(purpose, Purpose::Peer { .. }) {
             return self.answer_last(number, "the universe is being booted".into());
         }
@@ -426,6 +438,7 @@ impl Daemon {
 
     pub(super) fn lose(&mut self, number: u64, why: &str) {
         let Some(connection) = self.connections.remove(&number) else { return };
+        debug!(number, why, "a connection has ended");
         self.poller.remove(&connection.link);
         match connection.role {
             Role::Control(streams) => {

@@ -44,6 +44,7 @@ mod resume;
 mod spawning;
 mod start;
 mod still;
+mod times;
 mod watching;
 
 /// Functions that an agent on another host shares with the launcher.
@@ -77,6 +78,7 @@ use oxmpi_sys::cpus;
 use oxmpi_sys::semaphore::SemaphoreError;
 use oxmpi_sys::spawn::{MAX_GUARDED, Signals, stand_ins};
 use rustix::process::Signal;
+use tracing::info;
 
 pub(crate) use oxmpi_rt_proto::held::{HeldProgram, HeldRank, Images};
 pub use oxmpi_rt_proto::process::Bind;
@@ -91,6 +93,7 @@ pub use self::relay::{RELAY_CONTROL, RELAY_WORD};
 pub use self::resume::NAMESPACE_WORD;
 pub(crate) use self::resume::resume;
 pub(crate) use self::start::kernel;
+pub use self::times::Resolving;
 
 use self::binding::Binding;
 use self::launcher::Launcher;
@@ -154,6 +157,8 @@ pub struct Launch {
     pub spread: Option<Spread>,
     /// The automatic checkpoints by the launcher's parent, if any.
     pub supervision: Option<Supervision>,
+    /// The beginning of the table of the start, if the table is wanted.
+    pub times: Option<Resolving>,
 }
 
 /// Several hosts, or one other host.
@@ -289,6 +294,8 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     if size > u64::from(MAX_RANKS) {
         return Err(LaunchError::TooMany(size));
     }
+    let hosts = launch.spread.as_ref().map_or(1, |spread| spread.hosts.len());
+    info!(ranks = size, hosts, transport = launch.transport.name, "starting a job");
     // Left over by launchers that were killed together with their guard.
     oxmpi_sys::semaphore::remove_abandoned(None);
     let deadline = Deadline::of(launch);
@@ -337,7 +344,7 @@ pub fn serve(launch: &Launch, segment: OwnedFd, control: OwnedFd) -> Result<i32,
     let signals = prepare(false)?;
     let sockets = places::has_sockets(launch, 1);
     let open_files = start::raise_open_files(launch, (1, 1), sockets)?;
-    let mut launcher = Launcher::new(launch, &signals, start::adopt(segment, control)?)?;
+    let mut launcher = Launcher::new(launch, &signals, start::adopt(launch, segment, control)?)?;
     launcher.open_files = open_files;
     launcher.run_to_the_end()
 }

@@ -44,6 +44,8 @@ pub(crate) struct LaunchOptions {
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
     pub(crate) report_bindings: bool,
+    /// Whether a table has the times of the job's start.
+    pub(crate) times: bool,
     pub(crate) no_oversubscribe: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) every: Option<Duration>,
@@ -520,10 +522,15 @@ impl CommandLineReader {
             Id::BySlot => options.by = By::Slot,
             Id::RankBy => options.rank_by = Some((given.clone(), rank_by(given)?)),
             Id::NoLocal => options.no_local = true,
-            Id::Display => match given.shown(0).to_ascii_lowercase().as_str() {
-                what if what.contains("bind") => options.report_bindings = true,
-                _ => options.verbose = true,
-            },
+            Id::Display => {
+                for word in given.shown(0).to_ascii_lowercase().split(',') {
+                    match word {
+                        "times" => options.times = true,
+                        word if word.contains("bind") => options.report_bindings = true,
+                        _ => options.verbose = true,
+                    }
+                }
+            }
             Id::ReportBindings => options.report_bindings = true,
             Id::Timeout => {
                 options.timeout =

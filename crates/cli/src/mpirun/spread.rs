@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use oxmpi_daemon::diagnostics::{LogTarget, word_for};
 use oxmpi_daemon::{PATIENCE, Universe};
 use oxmpi_launcher::hosts::named::{Hosts, NamedHost, NodeOf};
 use oxmpi_launcher::hosts::opening::Opening;
@@ -283,7 +284,8 @@ fn opening(
         args.extend(["-l".into(), user.into()]);
     }
     args.push(host.into());
-    args.push(format!("{} agent", quoted(&agent(options)?)).into());
+    let level = word_for(LogTarget::Agent).map(|level| format!(" {level}")).unwrap_or_default();
+    args.push(format!("{} agent{level}", quoted(&agent(options)?)).into());
     Ok(Opening::Command { path, args })
 }
 

@@ -306,6 +306,31 @@ fn a_file_of_hosts_is_read_before_anything_starts() {
     assert!(code == 1 && err.contains("started by 'oxmpi boot', not by hand"), "{err}");
 }
 
+#[test]
+fn a_daemons_events_go_to_boot_and_then_to_a_file() {
+    let universe = Universe::new("events");
+    let temporary = universe.directory.to_path_buf();
+    let oxmpi = |words: &[&str]| {
+        let mut command = universe.command(&[&[OXMPI], words].concat());
+        run({
+            command.env("OXMPI_LOG", "daemon=info").env("TMPDIR", &temporary);
+            command
+        })
+    };
+    let (code, _, err) = oxmpi(&["boot"]);
+    assert!(code == 0 && err.contains(": the daemon has started node=0 nodes=1\n"), "{err}");
+    let (_, file) = err.rsplit_once("file=").unwrap();
+    assert_eq!(oxmpi(&["exec", "n0", "true"]).0, 0);
+    assert_eq!(oxmpi(&["halt"]).0, 0);
+    let text = fs::read_to_string(file.lines().next().unwrap()).unwrap();
+    let events = ["starting a program number=", "a program has ended", "the daemon ends"];
+    assert!(events.iter().all(|event| text.contains(event)), "{text}");
+    let mut command = universe.command(&[OXMPI, "nodes"]);
+    command.env("OXMPI_LOG", "deamon=info");
+    let (code, _, err) = run(command);
+    assert!(code == 2 && err.contains("OXMPI_LOG: 'deamon=info' is neither"), "{err}");
+}
+
 /// Hosts: network namespaces, connected by a bridge in one more. `ip netns exec` takes the place of
 /// ssh.
 struct Hosts {

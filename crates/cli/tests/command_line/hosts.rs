@@ -4,6 +4,7 @@
 
 mod connected;
 mod daemons;
+mod diagnostics;
 mod encrypted;
 mod gone;
 mod numbers;

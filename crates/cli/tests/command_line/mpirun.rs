@@ -559,9 +559,12 @@ fn standard_input_goes_to_the_rank_that_is_named_to_none_or_to_all() {
 fn started_programs_are_listed_on_request() {
     let (code, _, err) = run(&["-v", "-n", "2", "true"]);
     assert_eq!(code, 0);
-    let lines: Vec<_> = err.lines().collect();
+    let (lines, events): (Vec<&str>, _) =
+        err.lines().partition(|line| line.starts_with("mpirun: rank "));
     assert!(
-        lines.len() == 2
+        events.iter().all(|line: &&str| line.contains(" INFO  launcher "))
+            && events.iter().any(|line| line.contains("starting a job ranks=2 hosts=1"))
+            && lines.len() == 2
             && lines[1].starts_with("mpirun: rank 1: pid ")
             && lines[1].ends_with("/true"),
         "{err}"
@@ -574,6 +577,39 @@ fn started_programs_are_listed_on_request() {
         assert!(code == 0 && err.is_empty() && out.contains(text), "{out}");
     }
     assert!(run(&["-version"]).1.starts_with("mpirun (OxMPI) "));
+}
+
+#[test]
+fn events_go_to_standard_error_as_the_environment_selects() {
+    let run = |log: &str, args: &[&str]| {
+        texts(&finish(mpirun(args).env("OXMPI_LOG", log).spawn().unwrap()))
+    };
+    let (code, out, err) = run("agent=trace,launcher=debug", &["-n", "2", "echo", "out"]);
+    assert_eq!((code, &*out), (0, "out\nout\n"), "{err}");
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    for rank in [0, 1] {
+        let event = format!(" DEBUG launcher {host}: a rank has ended rank={rank} pid=");
+        let ended = err.lines().filter(|line| line.contains(&event)).collect::<Vec<_>>();
+        assert!(ended.len() == 1 && ended[0].ends_with("exit=Code(0) stage=Untouched"), "{err}");
+    }
+    let decision = "the job machine has decided event=\"Exited { rank: ";
+    assert!(err.contains(decision) && err.contains("actions=[Finish(0)]"), "{err}");
+    assert_eq!(run("agent=trace,launcher=warn", &["true"]), (0, String::new(), String::new()));
+    let (code, out, err) = run("launcher=info,agent=loud", &["echo", "out"]);
+    assert_eq!((code, &*out), (2, ""), "{err}");
+    let why = "mpirun: environment variable OXMPI_LOG: 'agent=loud' is neither a level nor";
+    assert!(err.starts_with(why) && err.contains("launcher=debug,agent=trace"), "{err}");
+}
+
+#[test]
+fn the_times_of_the_start_are_shown_on_request() {
+    let (code, out, err) = run(&["-q", "--display", "times", "-n", "2", "true"]);
+    assert_eq!((code, &*out), (0, ""), "{err}");
+    let lines: Vec<&str> = err.lines().collect();
+    assert!(lines[0].starts_with("mpirun: the start of 2 ranks has taken 0."), "{err}");
+    let phases: Vec<&str> = lines[2..].iter().map(|line| line[..15].trim()).collect();
+    assert_eq!(phases, ["resolve", "agents", "segments", "exec", "first contact"], "{err}");
+    assert_eq!(lines[6], "  first contact  0.000000", "no rank has called MPI_Init");
 }
 
 #[test]

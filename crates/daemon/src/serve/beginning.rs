@@ -1,7 +1,9 @@
 //! The start of a daemon: a child of `oxmpi boot`, until it goes into the background.
 
 use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 
 use oxmpi_sys::net::{self, Listener};
 use oxmpi_sys::poller::Poller;
@@ -9,8 +11,10 @@ use oxmpi_sys::spawn::{self, Signals};
 use oxmpi_sys::stdio::write_all;
 use oxmpi_sys::{cpus, host, local};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use tracing::{debug, info, warn};
 
 use super::super::channel::SecureChannel;
+use super::super::diagnostics::{LogTarget, word_for};
 use super::super::links::DaemonPeer;
 use super::super::programs::Programs;
 use super::super::{check_suffix, socket_name};
@@ -92,6 +96,7 @@ pub(super) fn prepare(seed: Seed, boot: &mut SecureChannel) -> Result<Option<Dae
             .map_err(|error| format!("cannot query the address of a socket: {error}"))?,
     };
     let failed = |error: io::Error| format!("cannot answer 'oxmpi boot': {error}");
+    debug!(?ready, "listening");
     report_to_boot(&ready).map_err(failed)?;
     let nodes = match await_boot(boot)? {
         Some(DaemonMessage::Table { nodes }) if nodes.len() == seed.size as usize => nodes,
@@ -122,6 +127,25 @@ pub(super) fn prepare(seed: Seed, boot: &mut SecureChannel) -> Result<Option<Dae
     };
     daemon.report_when_connected().map_err(failed)?;
     Ok(Some(daemon))
+}
+
+/// The file for the diagnostics of a daemon in the background, whose standard error has no reader.
+/// `None` if it writes none, or there can be no file.
+fn diagnostics_file() -> Option<File> {
+    word_for(LogTarget::Daemon)?;
+    let (user, pid) = (rustix::process::geteuid().as_raw(), std::process::id());
+    let path = std::env::temp_dir().join(format!("oxmpi-daemon-{user}-{pid}.log"));
+    // A new one: another user could have put a link there.
+    match OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path) {
+        Ok(file) => {
+            info!(file = %path.display(), "the daemon goes into the background, its diagnostics to a file");
+            Some(file)
+        }
+        Err(error) => {
+            warn!(file = %path.display(), %error, "there is no file for the diagnostics of the daemon");
+            None
+        }
+    }
 }
 
 /// The process that has the name of the daemon's socket, for the user.
@@ -205,7 +229,10 @@ impl Daemon {
         let null =
             rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
         rustix::stdio::dup2_stdin(&null)?;
-        rustix::stdio::dup2_stderr(&null)?;
+        match diagnostics_file() {
+            Some(file) => rustix::stdio::dup2_stderr(&file)?,
+            None => rustix::stdio::dup2_stderr(&null)?,
+        }
         let programs = Programs::new(&self.seed.suffix, self.open_files)?;
         if let Some(door) = &self.door {
             local::listen_on(door)?;

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use tracing::info;
+
 use super::{Daemon, DaemonConnection, Role};
 use oxmpi_rt_proto::daemon::DaemonMessage;
 
@@ -65,6 +67,7 @@ impl Daemon {
         if self.ending.is_some() {
             return;
         }
+        info!("ending all programs");
         if let Some((_, programs)) = &mut self.background {
             programs.end(None);
         }

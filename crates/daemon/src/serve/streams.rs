@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use oxmpi_sys::net;
 use oxmpi_sys::poller::Interest;
+use tracing::info;
 
 use super::super::passage::{Passage, Passing};
 use super::super::programs::ExecFailure;
@@ -54,6 +55,9 @@ impl Daemon {
             (Some(stdio), Some(errors)) => self.start(number, exec, [stdio, errors]),
             _ => Err(failure("its streams are not there".into())),
         };
+        let program = exec.args.first().map(|name| name.display());
+        let program = program.map(tracing::field::display);
+        info!(number, id = exec.id, program, pid = started.as_ref().ok(), "starting a program");
         let answer = match started {
             Ok(pid) => DaemonMessage::Started { id: exec.id, pid: pid.cast_unsigned() },
             Err(ExecFailure { error, reason }) => {

@@ -115,9 +115,9 @@ fn still_rank(rank: &HeldRank) -> StillRank {
 }
 
 /// Makes images of an agent's ranks for the set at `place`, a word and a directory as [`make`]
-/// sends them. After `is_given_up` no further image is begun. Returns the encoded [`HostImages`] for
-/// the tool, and the directory of the images if it is not that of the set: then the head gets all
-/// its files.
+/// sends them. After `is_given_up` no further image is begun. Returns the encoded [`HostImages`]
+/// for the tool, and the directory of the images if it is not that of the set: then the head gets
+/// all its files.
 pub(crate) fn image_here(
     place: &str,
     params: &Params,

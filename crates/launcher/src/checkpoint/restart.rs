@@ -174,8 +174,8 @@ fn plan(
     Ok(SupervisionPlan { supervision, maker, is_quiet: false })
 }
 
-/// Whether the restart of this set needs a session of its own, which this process cannot begin. Then
-/// a child does the restart ([`in_child`]).
+/// Whether the restart of this set needs a session of its own, which this process cannot begin.
+/// Then a child does the restart ([`in_child`]).
 pub fn needs_child(set: &Set) -> bool {
     // A new terminal needs a session, and a job cannot continue in a session of another PID
     // namespace. The leader of a group cannot begin a session, but its child can.

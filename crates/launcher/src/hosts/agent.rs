@@ -22,6 +22,7 @@ use oxmpi_sys::net::Listener;
 use oxmpi_sys::spawn::{Guard, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
+use tracing::{debug, info, trace, warn};
 
 use self::holding::{ImageTransfer, Imaging};
 pub(crate) use self::ranks::stage;
@@ -38,6 +39,7 @@ use crate::launch::parts::{
 use crate::launch::{
     App, HeldRank, Images, Launch, LaunchError, OutputStyle, ProgramSearch, Stdin, binding_of, end,
 };
+use oxmpi_daemon::diagnostics::{HeldLines, MessageName};
 use oxmpi_daemon::orphans::Orphans;
 use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::agent::{AgentOrder, FromAgent, OrderedProgram, ToAgent, greeting};
@@ -116,6 +118,8 @@ struct Agent<'a> {
     next_alive: Instant,
     orphans: Orphans,
     buffer: Vec<u8>,
+    /// Diagnostics that wait to be sent to the head.
+    lines: HeldLines,
 }
 
 struct ReadyRanks {
@@ -166,7 +170,9 @@ impl<'a> Agent<'a> {
             next_alive: Instant::now() + ALIVE,
             orphans: Orphans::default(),
             buffer: vec![0; 64 << 10],
+            lines: HeldLines::begin(),
         };
+        info!(pid = std::process::id(), "the agent has started");
         agent.listen(&agent.events, agent.head.input(), HEAD, 0).map_err(kernel)?;
         agent.listen(&agent.events, signals.as_fd(), SIGNALS, 0).map_err(kernel)?;
         Ok(agent)
@@ -191,6 +197,8 @@ impl<'a> Agent<'a> {
                 Err(error) => break Err(LaunchError::Kernel("wait for the ranks", error.into())),
             }
         };
+        info!(error = result.as_ref().err().map(ToString::to_string), "the agent ends");
+        self.send_lines();
         self.head.flush();
         if let Some(guard) = self.guard.take() {
             self.relay.into_iter().for_each(|relay| relay.end(&guard));
@@ -207,6 +215,7 @@ impl<'a> Agent<'a> {
         }
         self.send_pieces();
         self.check_calls();
+        self.send_lines();
         self.head.flush();
         self.await_room()?;
         self.reap_orphans(now);
@@ -299,13 +308,26 @@ impl<'a> Agent<'a> {
     }
 
     fn post(&mut self, message: &FromAgent) {
-        self.head.post(&message.encode());
+        let bytes = message.encode();
+        trace!(kind = %MessageName(message), bytes = bytes.len(), "to mpirun");
+        self.head.post(&bytes);
+    }
+
+    /// Sends the diagnostics so far. They cause none themselves.
+    fn send_lines(&mut self) {
+        let text = self.lines.take();
+        if !text.is_empty() {
+            self.head.post(&FromAgent::Text { text }.encode());
+        }
     }
 
     /// A signal to the agent itself requests its end; the head forwards the user's signals.
     fn signalled(&mut self) -> Result<(), Over> {
         while let Ok(Some(number)) = self.signals.next() {
             let signal = Signal::from_named_raw(number);
+            if signal != Some(Signal::CHILD) {
+                debug!(signal = number, "got a signal");
+            }
             match signal {
                 Some(Signal::CHILD) => self.orphans.note(),
                 Some(Signal::USR1 | Signal::USR2 | Signal::TSTP | Signal::XFSZ) => {}
@@ -339,6 +361,7 @@ impl<'a> Agent<'a> {
     }
 
     fn handle_head_message(&mut self, message: ToAgent) -> Result<(), Over> {
+        trace!(kind = %MessageName(&message), "from mpirun");
         match message {
             ToAgent::Order(order) => {
                 let base = order.base;
@@ -407,6 +430,7 @@ impl<'a> Agent<'a> {
     }
 
     fn fail(&mut self, base: u32, is_program: bool, text: String) {
+        warn!(text, "an order has failed");
         self.post(&FromAgent::Failed { base, is_program, text });
     }
 
@@ -414,6 +438,7 @@ impl<'a> Agent<'a> {
         let size = order.nodes.len() as u32;
         let here: Vec<u32> =
             (0..size).filter(|rank| order.nodes.get(*rank as usize) == Some(&order.node)).collect();
+        info!(first = order.base, ranks = here.len(), of = size, "got an order");
         let launch = launch(self.library_directory.clone(), &order)?;
         self.alive = ALIVE.min(Duration::from_secs(launch.params.mpi_agent_silence_s()) / 4);
         self.next_alive = Instant::now() + self.alive;
@@ -517,6 +542,7 @@ impl<'a> Agent<'a> {
     }
 
     fn abandon(&mut self, base: u32) {
+        info!(first = base, "abandoning a job");
         self.ready = None;
         let gone = self.members.split_off(&base);
         if let Some(guard) = &self.guard {
@@ -569,6 +595,7 @@ impl<'a> Agent<'a> {
                 )
                 .map_err(|error| restart.undo(&error))?;
                 text += &restart.text;
+                info!(ranks = restored.len(), "restored the ranks of this host");
                 self.stopped = restored.iter().flat_map(|rank| &rank.stopped).copied().collect();
                 self.restored = restored;
                 Recruits { ranks, outputs, plugs }
@@ -654,5 +681,6 @@ fn launch(library_directory: Option<PathBuf>, order: &AgentOrder) -> Result<Laun
         library_directory,
         spread: None,
         supervision: None,
+        times: None,
     })
 }

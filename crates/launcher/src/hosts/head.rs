@@ -10,11 +10,13 @@ use oxmpi_shm::segment::Boot;
 use oxmpi_sys::spawn::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
+use tracing::{debug, info, trace};
 
 use super::opening::{Carrier, OpenedStream, Opening};
 use super::pieces::{FileSender, PIECES_WAITING};
 use crate::launch::{App, Deadline, Launch, LaunchError};
 use oxmpi_daemon::PATIENCE as DAEMON_PATIENCE;
+use oxmpi_daemon::diagnostics::MessageName;
 use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::agent::{
     self, AgentOrder, FromAgent, LifelineOffer, OrderedProgram, StreamError, ToAgent,
@@ -45,6 +47,9 @@ pub(crate) struct RemoteAgent {
     /// Until when the ranks must be prepared, or run.
     limit: Instant,
     patience: Duration,
+    /// The beginning and the length of the last step before the ranks run.
+    since: Instant,
+    pub(crate) took: Duration,
     pub(crate) addresses: Vec<(u32, String)>,
     /// The address of the agent's relay; empty if there is none.
     pub(crate) relay: String,
@@ -88,6 +93,17 @@ enum AgentStage {
     Started,
 }
 
+impl AgentStage {
+    /// The end of a sentence about an agent that has come so far.
+    fn done(self) -> &'static str {
+        match self {
+            AgentStage::Greeting => "answered",
+            AgentStage::Ready => "got the ranks ready",
+            AgentStage::Started => "started the ranks",
+        }
+    }
+}
+
 impl RemoteAgent {
     /// Opens the streams to all agents of a job, and waits for their greetings.
     pub(crate) fn open_all(
@@ -110,7 +126,8 @@ impl RemoteAgent {
         silence: Duration,
         (signals, deadline): Watch<'_>,
     ) -> Result<RemoteAgent, LaunchError> {
-        let shown = opening.shown();
+        let (shown, since) = (opening.shown(), Instant::now());
+        debug!(host, command = shown, "starting an agent");
         let patience =
             deadline.map_or(DAEMON_PATIENCE, |deadline| deadline.left().min(DAEMON_PATIENCE));
         let opened = opening.open((silence, patience), signals);
@@ -137,6 +154,8 @@ impl RemoteAgent {
             has_greeted: false,
             limit: now + PATIENCE,
             patience: PATIENCE,
+            since,
+            took: Duration::ZERO,
             addresses: Vec::new(),
             relay: String::new(),
             wants_images: false,
@@ -201,13 +220,13 @@ impl RemoteAgent {
             if order.restore.is_some() {
                 far.patience = RESTORING;
             }
-            far.post(&ToAgent::Order(Box::new(order)));
+            far.begin_step(&ToAgent::Order(Box::new(order)));
         }
         RemoteAgent::await_all(all, AgentStage::Ready, watch)
     }
 
     pub(crate) fn start_all(all: &mut [RemoteAgent], watch: Watch<'_>) -> Result<(), LaunchError> {
-        all.iter_mut().for_each(|far| far.post(&ToAgent::Go));
+        all.iter_mut().for_each(|far| far.begin_step(&ToAgent::Go));
         RemoteAgent::await_all(all, AgentStage::Started, watch)
     }
 
@@ -288,7 +307,14 @@ impl RemoteAgent {
     }
 
     pub(crate) fn post(&mut self, message: &ToAgent) {
-        self.stream.post(&message.encode());
+        let bytes = message.encode();
+        trace!(host = self.host, kind = %MessageName(message), bytes = bytes.len(), "to an agent");
+        self.stream.post(&bytes);
+    }
+
+    fn begin_step(&mut self, message: &ToAgent) {
+        self.since = Instant::now();
+        self.post(message);
     }
 
     pub(crate) fn query(&mut self) {
@@ -322,7 +348,9 @@ impl RemoteAgent {
             let mut at = 0;
             while at < awaited.len() {
                 if awaited[at].has_come(stage)? {
-                    awaited.swap_remove(at);
+                    let far = awaited.swap_remove(at);
+                    far.took = far.since.elapsed();
+                    info!(host = far.host, took = ?far.took, "an agent has {}", stage.done());
                 } else {
                     at += 1;
                 }
@@ -420,15 +448,25 @@ impl RemoteAgent {
     pub(crate) fn next(&mut self) -> Result<Option<FromAgent>, StreamError> {
         match self.held.pop_front() {
             Some(message) => Ok(Some(message)),
-            None => self.stream.next_frame()?.map(FromAgent::decode).transpose(),
+            None => self.decode_next(),
         }
+    }
+
+    fn decode_next(&mut self) -> Result<Option<FromAgent>, StreamError> {
+        let Some(bytes) = self.stream.next_frame()? else { return Ok(None) };
+        let (length, message) = (bytes.len(), FromAgent::decode(bytes)?);
+        // Diagnostics come in texts.
+        if !matches!(message, FromAgent::Text { .. }) {
+            trace!(host = self.host, kind = %MessageName(&message), bytes = length, "from an agent");
+        }
+        Ok(Some(message))
     }
 
     /// Handles the answers about a spawn, and keeps other messages for [`RemoteAgent::next`].
     pub(crate) fn take_answers(&mut self, base: u32) -> Result<(), StreamError> {
         // An answer about an earlier spawn, which failed elsewhere, may come late.
         let is_new = |all: &[(u32, u32)]| all.iter().all(|(rank, _)| *rank >= base);
-        while let Some(message) = self.stream.next_frame()?.map(FromAgent::decode).transpose()? {
+        while let Some(message) = self.decode_next()? {
             match message {
                 FromAgent::Ready { addresses, .. }
                     if addresses.iter().all(|(rank, _)| *rank >= base) =>
@@ -496,16 +534,12 @@ fn still_awaited(awaited: &[&mut RemoteAgent], stage: AgentStage) -> String {
     };
     let (agents, have) =
         if awaited.len() == 1 { ("agent of host", "has") } else { ("agents of hosts", "have") };
-    let what = match stage {
-        AgentStage::Greeting => "answered",
-        AgentStage::Ready => "got the ranks ready",
-        AgentStage::Started => "started the ranks",
-    };
     let shown = awaited.first().map_or("", |far| &far.shown);
     format!(
-        "the {agents} {}{more} {have} not {what}; started by '{shown}'\n  Next:    give more time, or try that command by hand; it \
+        "the {agents} {}{more} {have} not {}; started by '{shown}'\n  Next:    give more time, or try that command by hand; it \
          should print a line that begins with OXMPI-AGENT",
-        names.join(", ")
+        names.join(", "),
+        stage.done()
     )
 }
 

@@ -1,6 +1,6 @@
 //! Hosts as users name them: in lists and in files of several formats.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read as _;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::process::{Command, Stdio};
@@ -15,6 +15,7 @@ use oxmpi_sys::net::is_own;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+/// The hosts of a job, in the order in which they are named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hosts {
     pub named: Vec<NamedHost>,
@@ -35,6 +36,7 @@ pub struct NamedHost {
     pub node: Option<NodeOf>,
 }
 
+/// The number of a host among the nodes of a universe, and whether it is this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeOf {
     pub number: usize,
@@ -211,12 +213,26 @@ fn number(text: &str, of: &str) -> Result<u32, String> {
 /// process: a resolver that does not answer takes seconds each time.
 pub fn is_here(name: &str) -> bool {
     resolve(std::iter::once(name));
-    known().get(name).copied().unwrap_or(false)
+    known().get(name).is_some_and(|name| name.is_here)
 }
 
-/// Each resolved name, with `true` if it means this machine.
-fn known() -> MutexGuard<'static, HashMap<String, bool>> {
-    static KNOWN: LazyLock<Mutex<HashMap<String, bool>>> = LazyLock::new(Mutex::default);
+/// The name whose resolution has taken longest, if a resolver was needed.
+pub fn slowest() -> Option<(String, Duration)> {
+    let known = known();
+    let slowest = known.iter().max_by_key(|(_, resolved)| resolved.took);
+    slowest.filter(|(_, resolved)| !resolved.took.is_zero()).map(|(n, r)| (n.clone(), r.took))
+}
+
+#[derive(Clone, Copy, Default)]
+struct ResolvedName {
+    is_here: bool,
+    /// Zero if no resolver was needed.
+    took: Duration,
+}
+
+/// The resolved names.
+fn known() -> MutexGuard<'static, HashMap<String, ResolvedName>> {
+    static KNOWN: LazyLock<Mutex<HashMap<String, ResolvedName>>> = LazyLock::new(Mutex::default);
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -232,19 +248,29 @@ pub fn resolve<'a>(names: impl Iterator<Item = &'a str>) {
     };
     let (at_hand, others): (Vec<&str>, Vec<&str>) =
         new.into_iter().partition(|name| is_at_hand(name));
-    let here = if others.is_empty() { BTreeSet::new() } else { resolved_by_child(&others) };
+    let began = Instant::now();
+    let answers = if others.is_empty() { BTreeMap::new() } else { resolved_by_child(&others) };
     let mut known = known();
-    known.extend(at_hand.into_iter().map(|name| (name.to_string(), means_this_machine(name))));
-    known.extend((0..).zip(others).map(|(at, name)| (name.to_string(), here.contains(&at))));
+    for name in at_hand {
+        let is_here = means_this_machine(name);
+        known.insert(name.to_string(), ResolvedName { is_here, took: Duration::ZERO });
+    }
+    for (at, name) in others.into_iter().enumerate() {
+        let unanswered = || ResolvedName { is_here: false, took: began.elapsed() };
+        let resolved = answers.get(&at).copied().unwrap_or_else(unanswered);
+        tracing::info!(host = name, is_here = resolved.is_here, took = ?resolved.took, "resolved a name");
+        known.insert(name.to_string(), resolved);
+    }
 }
 
 /// The first argument of the process that resolves names.
 pub const RESOLVER_WORD: &str = "resolve-hosts";
 
-/// The indexes of the names that mean this machine. getaddrinfo(3) cannot be cancelled, and a
+/// The answers about the names, by their indexes. getaddrinfo(3) cannot be cancelled, and a
 /// launcher must have one thread when it forks its guard. Therefore a child has the threads.
-fn resolved_by_child(names: &[&str]) -> BTreeSet<usize> {
-    let mut found = BTreeSet::new();
+fn resolved_by_child(names: &[&str]) -> BTreeMap<usize, ResolvedName> {
+    let began = Instant::now();
+    let mut found = BTreeMap::new();
     let started = oxmpi_sys::library::program().and_then(|program| {
         let mut command = Command::new(program);
         command.arg(RESOLVER_WORD).args(names);
@@ -253,7 +279,7 @@ fn resolved_by_child(names: &[&str]) -> BTreeSet<usize> {
     // Without a child, all names mean other machines, which the start program may still reach.
     let Ok(mut child) = started else { return found };
     if let Some(mut output) = child.stdout.take() {
-        let (end, mut text, mut part) = (Instant::now() + RESOLVER_LIMIT, Vec::new(), [0; 512]);
+        let (end, mut text, mut part) = (began + RESOLVER_LIMIT, Vec::new(), [0; 512]);
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let limit =
@@ -268,9 +294,16 @@ fn resolved_by_child(names: &[&str]) -> BTreeSet<usize> {
                 Ok(0) | Err(_) => break,
                 Ok(bytes) => text.extend_from_slice(&part[..bytes]),
             }
+            let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+            let lines: Vec<u8> = text.drain(..whole).collect();
+            for line in String::from_utf8_lossy(&lines).lines() {
+                let answer = line
+                    .split_once(' ')
+                    .and_then(|(at, is_here)| Some((at.parse().ok()?, is_here.parse().ok()?)));
+                let took = began.elapsed();
+                found.extend(answer.map(|(at, is_here)| (at, ResolvedName { is_here, took })));
+            }
         }
-        let lines = String::from_utf8_lossy(&text).into_owned();
-        found.extend(lines.lines().filter_map(|line| line.parse::<usize>().ok()));
     }
     // The child may still wait for the resolver.
     let _ = child.kill();
@@ -278,26 +311,22 @@ fn resolved_by_child(names: &[&str]) -> BTreeSet<usize> {
     found
 }
 
-/// Runs the process that resolves names: prints the indexes of the names that mean this machine, as
-/// soon as they are known.
+/// Runs the process that resolves names: prints the index of each name and whether the name means
+/// this machine, as soon as that is known.
 pub fn resolver(names: &[&str]) -> i32 {
-    at_once(names, means_this_machine, |at| {
-        oxmpi_sys::stdio::say(format!("{at}\n").as_bytes());
+    at_once(names, means_this_machine, |at, is_here| {
+        oxmpi_sys::stdio::say(format!("{at} {is_here}\n").as_bytes());
     });
     0
 }
 
-/// Calls `found` for the index of each name for which `is_so` holds. Each name has a thread of its
-/// own, as a resolver may take seconds for each.
-fn at_once(names: &[&str], is_so: fn(&str) -> bool, found: impl Fn(usize) + Sync) {
+/// Calls `found` for the index of each name with the result of `is_so`. Each name has a thread of
+/// its own, as a resolver may take seconds for each.
+fn at_once(names: &[&str], is_so: fn(&str) -> bool, found: impl Fn(usize, bool) + Sync) {
     thread::scope(|scope| {
         for (at, name) in names.iter().enumerate() {
             let found = &found;
-            let run = move || {
-                if is_so(name) {
-                    found(at);
-                }
-            };
+            let run = move || found(at, is_so(name));
             if thread::Builder::new().spawn_scoped(scope, run).is_err() {
                 break; // the limit of threads: the remaining names mean other machines
             }
@@ -412,7 +441,10 @@ mod tests {
             name == "n7.invalid"
         };
         let found = Mutex::new(Vec::new());
-        at_once(&names, is_seventh, |at| found.lock().unwrap().push(at));
-        assert_eq!(found.into_inner().unwrap(), [7]);
+        at_once(&names, is_seventh, |at, is_so| found.lock().unwrap().push((at, is_so)));
+        let mut found = found.into_inner().unwrap();
+        found.sort_unstable();
+        let wanted: Vec<_> = (0..60).map(|at| (at, at == 7)).collect();
+        assert_eq!(found, wanted);
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use oxmpi_sys::spawn::{Process, Program, Signals, spawn};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use oxmpi_daemon::diagnostics::{LogTarget, word_for};
 use oxmpi_daemon::stream::Stream;
 use oxmpi_daemon::{Running, Universe};
 
@@ -124,7 +125,11 @@ impl Opening {
             _ => OsStr::new(OF_DAEMON),
         };
         oxmpi_daemon::Program {
-            args: vec![program.into(), "agent".into()],
+            args: [program, "agent".as_ref()]
+                .into_iter()
+                .chain(word_for(LogTarget::Agent).map(OsStr::new))
+                .map(OsString::from)
+                .collect(),
             env: Vec::new(),
             directory: "/".into(),
             is_strict: true,

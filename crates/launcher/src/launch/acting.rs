@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use oxmpi_sys::poller::raise_alarm;
 use rustix::process::Signal;
+use tracing::{Level, debug, enabled, trace};
 
 use super::end;
 use super::launcher::Launcher;
@@ -14,7 +15,16 @@ use oxmpi_rt_proto::agent::ToAgent;
 impl Launcher<'_> {
     /// Passes an event to the state machine, and carries out its actions.
     pub(super) fn handle_event(&mut self, event: JobEvent) {
-        for action in self.job.on(event) {
+        // A check comes several times a second.
+        let is_check = matches!(event, JobEvent::Seen { .. });
+        let is_shown = if is_check { enabled!(Level::TRACE) } else { enabled!(Level::DEBUG) };
+        let shown = if is_shown { format!("{event:?}") } else { String::new() };
+        let actions = self.job.on(event);
+        match is_check {
+            true => trace!(event = shown, ?actions, "the job machine has decided"),
+            false => debug!(event = shown, ?actions, "the job machine has decided"),
+        }
+        for action in actions {
             match action {
                 Action::Print(text) => self.print(&text),
                 Action::Signal { number, ranks } => {

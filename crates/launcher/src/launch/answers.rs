@@ -5,12 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use oxmpi_shm::segment::RankState;
 use oxmpi_sys::fdpass;
 use rustix::event::epoll;
+use tracing::trace;
 
 use super::launcher::Launcher;
 use super::plugs::Plug;
 use super::start::RankProcess;
 use crate::job::JobEvent;
 use crate::ports::{PortName, PortVisit, Ticket};
+use oxmpi_daemon::diagnostics::MessageName;
 use oxmpi_rt_client::blob;
 use oxmpi_rt_client::codec;
 use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
@@ -43,6 +45,7 @@ impl Launcher<'_> {
 
     /// Carries out a request of a process of this launcher or another.
     pub(super) fn handle_request(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
+        trace!(rank, request = %MessageName(&request), "a rank sends a request");
         let Some((request, came)) = self.pass_on(rank, request, came) else { return };
         match request {
             Request::Segment { rank: wanted } => self.give_segment(rank, wanted),

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use oxmpi_shm::segment::{RankState, Segment};
 use oxmpi_sys::{fdpass, local, net};
 use rustix::event::epoll;
+use tracing::debug;
 
 use super::launcher::{CONTROL, Launcher};
 use super::plugs::{self, Plug};
@@ -22,6 +23,7 @@ use super::start::{self, RankProcess, postboxes_of};
 use super::{Launch, LaunchError};
 use crate::inquiry::ENTRANCE_PREFIX;
 use crate::job::JobEvent;
+use oxmpi_daemon::diagnostics::MessageName;
 use oxmpi_rt_client::blob;
 use oxmpi_rt_client::client::{BOOT_VARIABLE, WayIn};
 use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
@@ -190,6 +192,8 @@ impl Launcher<'_> {
             _ => &[],
         };
         let of_tool = ToolRequest::decode(packet);
+        let request = of_tool.as_ref().map(|request| MessageName(request).to_string());
+        debug!(pid = entrant.pid, request, "a message at the entrance");
         if is_holder {
             return self.handle_holder_message(id, of_tool.as_ref());
         }

@@ -266,6 +266,7 @@ impl Launcher<'_> {
 
     fn note_seen(&mut self, rank: u32, Seen { pid, stage, last_call, rests }: Seen) {
         let last_call = call_name(last_call);
+        self.note_contact(rank, stage, false);
         if let Some(member) = self.members.get_mut(&rank) {
             (member.seen, member.rests) = (Glimpse { pid, stage, last_call }, rests);
         }

@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 use oxmpi_sys::fdpass;
 use rustix::event::PollFlags;
 use rustix::process::Signal;
+use tracing::{debug, info};
 
 use super::end::signal_group;
 use super::launcher::Launcher;
@@ -38,6 +39,7 @@ use super::plugs::Plug;
 use super::start::RankProcess;
 use super::still::{self, Input, STOPPING, send, unread};
 use crate::hosts::pieces::FileReceiver;
+use oxmpi_daemon::diagnostics::MessageName;
 use oxmpi_rt_client::codec;
 use oxmpi_rt_client::foreign::is_alive;
 use oxmpi_rt_proto::agent::{FromAgent, ToAgent};
@@ -105,8 +107,12 @@ impl Launcher<'_> {
             None => self.stand_still(id)?,
         };
         match held.and_then(|held| self.give_tool(id, &held.encode())) {
-            Ok(()) => self.hold.iter_mut().for_each(|hold| hold.is_imaging = true),
+            Ok(()) => {
+                info!("all ranks stand still, and a tool makes their images");
+                self.hold.iter_mut().for_each(|hold| hold.is_imaging = true);
+            }
             Err(reason) => {
+                info!(reason, "the ranks are not held");
                 self.go_on_from_hold();
                 self.refuse_tool(id, reason);
             }
@@ -164,6 +170,7 @@ impl Launcher<'_> {
             self.hold_rounds = self.hold_rounds.wrapping_add(1);
             let round = self.hold_rounds;
             self.hold = Some(HoldState { holder, round, ..HoldState::default() });
+            debug!(round, "stopping all ranks");
             self.post_all(&ToAgent::Hold { round });
             let roots: Vec<u32> =
                 self.ranks().map(|(_, rank)| rank.process.pid.cast_unsigned()).collect();
@@ -401,6 +408,10 @@ impl Launcher<'_> {
             // CRIUs of the tool may still work: the end of the connection is awaited.
             return self.answer_tool(id, &refusal, None);
         }
+        info!(
+            request = said.map(|said| MessageName(said).to_string()),
+            "of the tool that makes images"
+        );
         let reply = ToolReply::Done { text: String::new() };
         match said {
             Some(ToolRequest::EndHeld { set }) => {
@@ -449,6 +460,7 @@ impl Launcher<'_> {
 
     fn let_run(&mut self) {
         let Some(hold) = self.hold.take() else { return };
+        debug!(round = hold.round, "letting all ranks run");
         if hold.is_imaging {
             still::recover(&hold.stopped);
         }
@@ -468,7 +480,9 @@ impl Launcher<'_> {
         if hold.broken.is_some() {
             return;
         }
-        hold.broken = Some(why());
+        let reason = why();
+        info!(reason, "the images are invalid");
+        hold.broken = Some(reason);
         let holder = hold.holder;
         if !hold.is_imaging {
             hold.stopped.drain(..).for_each(|pid| send(pid, Signal::CONT));

@@ -10,6 +10,7 @@ use oxmpi_shm::segment::Boot;
 use oxmpi_sys::spawn::{Guard, RELAYED, Signals, stands_for};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::{Signal, getppid, kill_process};
+use tracing::{debug, info};
 
 use super::binding::Binding;
 use super::entrance::{ENTRANCE, ENTRANT, Entrance};
@@ -26,12 +27,14 @@ use super::plugs::Plug;
 use super::quiesce::Standing;
 use super::relays::{RELAY, RELAY_ENDED, Relays};
 use super::start::{Outputs, RankProcess, StartedRanks, app_of};
+use super::times::FirstContacts;
 use super::watching::Watchdog;
 use super::{Launch, LaunchError, end, start};
 use crate::hosts::agent::stage;
 use crate::hosts::head::RemoteAgent;
 use crate::job::{Exit, Glimpse, JobEvent, Jobs, MpiStage, WATCH_INTERVAL};
 use crate::ports::Ports;
+use oxmpi_daemon::diagnostics::HeldLines;
 use oxmpi_daemon::orphans::Orphans;
 use oxmpi_rt_client::universe::Parent;
 
@@ -142,6 +145,9 @@ pub(super) struct Launcher<'a> {
     pub(super) finished: Option<i32>,
     pub(super) interrupted: Option<i32>,
     pub(super) buffer: Vec<u8>,
+    pub(super) contacts: Option<FirstContacts>,
+    /// Diagnostics that wait to be printed.
+    lines: HeldLines,
 }
 
 impl<'a> Launcher<'a> {
@@ -152,7 +158,7 @@ impl<'a> Launcher<'a> {
     ) -> Result<Self, LaunchError> {
         let StartedRanks { boot, nodes, ranks, outputs: pipes, guard, feed, plugs, secret, .. } =
             started;
-        let StartedRanks { far, far_inputs, lifelines, entrance, deadline, .. } = started;
+        let StartedRanks { far, far_inputs, lifelines, entrance, deadline, times, .. } = started;
         let host = oxmpi_sys::host::name();
         let size = nodes.len() as u32;
         let epoll =
@@ -209,6 +215,8 @@ impl<'a> Launcher<'a> {
             finished: None,
             interrupted: None,
             buffer: vec![0; 64 << 10],
+            contacts: FirstContacts::of(launch, times, size),
+            lines: HeldLines::begin(),
         };
         let listened = launcher.listen(&launcher.events, signals.as_fd(), SIGNALS, 0);
         let listened = listened.and_then(|()| launcher.watch_entrance());
@@ -310,8 +318,10 @@ impl<'a> Launcher<'a> {
         self.members.get(&number)?.rank.as_ref()
     }
 
+    /// Prints the diagnostics so far, and a text.
     pub(super) fn print(&mut self, text: &str) {
-        self.sinks[1].queue().extend_from_slice(text.as_bytes());
+        let lines = self.lines.take();
+        self.sinks[1].queue().extend_from_slice((lines + text).as_bytes());
         self.sinks[1].write();
     }
 
@@ -342,6 +352,8 @@ impl<'a> Launcher<'a> {
                 return Ok(code);
             }
             if let Some(code) = self.finished {
+                info!(code, "the job is over");
+                self.end_contacts();
                 self.drain()?;
                 return self.settle(code);
             }
@@ -355,6 +367,7 @@ impl<'a> Launcher<'a> {
         while let Some(at) = self.late.pop() {
             self.read_agent(at);
         }
+        self.print("");
         let watchdogs = self.watchdogs.iter().map(Watchdog::time).min();
         let full = self.sinks.iter().any(Sink::is_full);
         let times = [
@@ -371,6 +384,7 @@ impl<'a> Launcher<'a> {
             self.calling_time(),
             self.entrance.as_ref().and_then(Entrance::time),
             watchdogs,
+            self.contacts.as_ref().map(FirstContacts::time),
             (!full).then(|| self.half_lines_time()).flatten(),
         ];
         let timeout = times.into_iter().flatten().min().map(|t| {
@@ -469,6 +483,8 @@ impl<'a> Launcher<'a> {
     /// Handles the end of a process of this launcher, here or on another host.
     pub(super) fn note_end(&mut self, rank: u32, exit: Exit, seen: Glimpse) {
         let name = self.job.name(rank);
+        debug!(rank, pid = seen.pid, ?exit, stage = ?seen.stage, "a rank has ended");
+        self.note_contact(rank, seen.stage, true);
         self.break_hold(|| format!("{name} has ended"));
         let may_be_bound = self.job.jobs() > 1 || self.links.is_any();
         if may_be_bound && seen.stage != MpiStage::Finalized {
@@ -520,6 +536,9 @@ impl<'a> Launcher<'a> {
         while let Ok(Some(number)) = self.signals.next() {
             let relayed = stands_for(number);
             let number = relayed.unwrap_or(number);
+            if number != Signal::CHILD.as_raw() {
+                debug!(signal = number, is_relayed = relayed.is_some(), "got a signal");
+            }
             let Some(signal) = Signal::from_named_raw(number) else { continue };
             if relayed.is_none() && self.launch.supervision.is_some() && RELAYED.contains(&number) {
                 // If the signal was for the whole group, the supervisor treats its own and this one
@@ -579,6 +598,7 @@ impl<'a> Launcher<'a> {
             let all = self.glimpses();
             self.handle_event(JobEvent::Seen { all, is_new });
         }
+        self.check_contacts(now);
         self.check_missing();
         self.check_calls(now);
         self.check_entrants(now);

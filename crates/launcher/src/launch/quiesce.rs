@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use oxmpi_shm::segment::RankState;
 use oxmpi_sys::poller::raise_alarm;
+use tracing::debug;
 
 use super::launcher::{JobMember, Launcher};
 use super::plugs::plugs;
@@ -189,6 +190,7 @@ impl Launcher<'_> {
     }
 
     fn request_step(&mut self, step: u32, closes: bool) {
+        debug!(step, closes, "requesting a step of a quiescence");
         self.post_all(&ToAgent::Step { number: step, closes });
         for member in self.members.values().filter(|member| member.running) {
             let Some(rank) = &member.rank else { continue };
@@ -199,6 +201,7 @@ impl Launcher<'_> {
     }
 
     pub(super) fn step_taken(&mut self, rank: u32, step: u32) {
+        debug!(rank, step, "a rank has taken a step of a quiescence");
         let next = self.standing.processes.reached(rank, step);
         self.go_on(next);
     }

@@ -12,6 +12,7 @@ use oxmpi_sys::host;
 use oxmpi_sys::net::is_own;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::info;
 
 use super::binding::Binding;
 use super::entrance::Entrance;
@@ -128,6 +129,7 @@ impl Launcher<'_> {
         homes: &[Home],
     ) -> Result<(Recruits, Vec<(u32, u32)>), String> {
         let size = homes.len() as u32;
+        info!(first = base, ranks = size, "starting a spawned job");
         let of = |agent: Option<usize>| {
             let its = homes.iter().enumerate().filter(move |(_, home)| home.agent == agent);
             its.map(|(at, _)| at as u32)

@@ -28,6 +28,7 @@ use rustix::process::{
     waitid,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
+use tracing::info;
 
 use super::binding::Binding;
 use super::entrance::Entrance;
@@ -38,6 +39,7 @@ use super::plugs::{Plug, plugs};
 use super::quiesce::Standing;
 use super::start::{Nested, Outputs, RankProcess, StartedRanks, boot, kernel, raise_open_files};
 use super::still::send;
+use super::times::{StartPhase, StartTimes};
 use super::{Deadline, Launch, LaunchError, binding_of, prepare};
 use crate::checkpoint::resumption::{HostRestart, Resumption};
 use crate::hosts::head::RemoteAgent;
@@ -258,9 +260,11 @@ fn bring_all_back(
     restart: &mut Resumption,
     (signals, binding): (&Signals, &Binding),
 ) -> Result<(StartedRanks, Vec<HeldRank>), LaunchError> {
+    let mut times = StartTimes::begin(launch);
     let (images, marks) = (restart.images().map_err(LaunchError::Restore)?, restart.marks(held));
     let size = held.ranks.len() as u32;
     let (nodes, here) = (launch.nodes(size), launch.here(size));
+    info!(ranks = size, set = %images.set.display(), "restoring the ranks of a job");
     let is_here = |rank: &HeldRank| here.binary_search(&rank.number).is_ok();
     let deadline = Deadline::of_rest(launch, held.time_left);
     let entrance = Entrance::open_as(held.entrance.clone(), held.generation)?;
@@ -284,7 +288,9 @@ fn bring_all_back(
         let is_one_host = launch.spread.is_none();
         let plugs = plugs(launch, own.len(), is_one_host, own.len() > 1)?;
         let watch = (signals, deadline);
+        times.add_own(StartPhase::Segments, !own.is_empty());
         let mut far = RemoteAgent::open_all(launch, watch)?;
+        times.add_far(StartPhase::Agents, &far);
         let agents = far.iter().filter(|far| far.needs_lifeline()).count();
         let (lifelines, offer) = Lifelines::listen(launch, agents);
         let order = |far: &RemoteAgent| {
@@ -296,6 +302,7 @@ fn bring_all_back(
             AgentOrder { restore: Some(restore), ..order }
         };
         RemoteAgent::prepare_all(&mut far, order, watch)?;
+        times.add_far(StartPhase::Segments, &far);
         restart.prepare(&marks).map_err(LaunchError::Restore)?;
         for far in far.iter_mut().filter(|far| far.wants_images) {
             let ranks: Vec<u32> = (0..)
@@ -313,10 +320,13 @@ fn bring_all_back(
             (binding, &guard),
             &restart.here(&here).map_err(LaunchError::Restore)?,
         )?;
+        times.add_own(StartPhase::Exec, !own.is_empty());
+        info!(ranks = own.len(), "restored the ranks of this host");
         if let Err(error) = RemoteAgent::start_all(&mut far, watch) {
             kill_restored(&back.restored);
             return Err(error);
         }
+        times.add_far(StartPhase::Exec, &far);
         let rest = |(number, pipe): (u32, OwnedFd)| {
             let rank = held.ranks.iter().find(|rank| rank.number == number);
             (number, pipe, rank.and_then(|rank| rank.input.clone()).unwrap_or_default())
@@ -340,6 +350,7 @@ fn bring_all_back(
                 far_inputs,
                 lifelines,
                 entrance: Some(entrance),
+                times,
             };
             Ok((started, restored))
         }

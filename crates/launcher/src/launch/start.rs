@@ -20,6 +20,7 @@ use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions, getrlimit, pidfd_open, setrlimit,
     waitid,
 };
+use tracing::{debug, info};
 
 use super::binding::Binding;
 use super::entrance::Entrance;
@@ -29,6 +30,7 @@ use super::lifelines::{self, Lifelines};
 use super::other_library;
 use super::places::{RankPlace, has_sockets, nodes_of};
 use super::plugs::{Plug, plugs};
+use super::times::{StartPhase, StartTimes};
 use super::{App, Deadline, Launch, LaunchError};
 use crate::hosts::head::RemoteAgent;
 use crate::job::Exit;
@@ -137,6 +139,7 @@ pub(crate) struct StartedRanks {
     pub(crate) far_inputs: Vec<(u32, OwnedFd)>,
     pub(crate) lifelines: Lifelines,
     pub(crate) entrance: Option<Entrance>,
+    pub(crate) times: StartTimes,
 }
 
 /// A job that is being started: the first one, or a spawned one.
@@ -185,6 +188,7 @@ pub(crate) fn start(
     binding: &Binding,
     open_files: Option<(u64, u64)>,
 ) -> Result<StartedRanks, LaunchError> {
+    let mut times = StartTimes::begin(launch);
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
     let (nodes, here) = (launch.nodes(size), launch.here(size));
     let boot = first_boot(launch, size, here.len() as u32);
@@ -204,20 +208,26 @@ pub(crate) fn start(
     let inputs = Inputs::open(launch.stdin, size, stdin_is_terminal, far);
     let (mut inputs, feed) = kernel("open standard input for the ranks", inputs)?;
     let far_inputs = inputs.take_far();
-    let run = || {
+    let has_ranks = !crew.here.is_empty();
+    let mut run = || {
         let prepared = crew.prepare()?;
+        times.add_own(StartPhase::Segments, has_ranks);
         let mut far = RemoteAgent::open_all(launch, (signals, deadline))?;
+        times.add_far(StartPhase::Agents, &far);
         let fed: Vec<u32> = far_inputs.iter().map(|(rank, _)| *rank).collect();
         let agents = far.iter().filter(|far| far.needs_lifeline()).count();
         let (lifelines, offer) = Lifelines::listen(launch, agents);
         let order =
             |far: &RemoteAgent| far.order(launch, (&boot, secret), &nodes, &fed, offer.as_ref());
         RemoteAgent::prepare_all(&mut far, order, (signals, deadline))?;
+        times.add_far(StartPhase::Segments, &far);
         let recruits = crew.start(prepared, &guard, signals, &inputs, binding, open_files)?;
+        times.add_own(StartPhase::Exec, has_ranks);
         if let Err(error) = RemoteAgent::start_all(&mut far, (signals, deadline)) {
             recruits.ranks.iter().for_each(|rank| super::end::kill_and_reap(rank, &guard));
             return Err(error);
         }
+        times.add_far(StartPhase::Exec, &far);
         Ok((recruits, far, lifelines))
     };
     match run() {
@@ -237,6 +247,7 @@ pub(crate) fn start(
                 far_inputs,
                 lifelines,
                 entrance: Some(entrance),
+                times,
             })
         }
         Err(error) => {
@@ -247,7 +258,11 @@ pub(crate) fn start(
 }
 
 /// Makes a singleton the first rank, with its segment and control socket.
-pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<StartedRanks, LaunchError> {
+pub(crate) fn adopt(
+    launch: &Launch,
+    segment_fd: OwnedFd,
+    control: OwnedFd,
+) -> Result<StartedRanks, LaunchError> {
     let segment = Segment::map(&segment_fd).map_err(LaunchError::Segment)?;
     let gone = || LaunchError::NoSingleton("no process has the segment".into());
     let pid = segment.status().pid().map(u32::cast_signed).ok_or_else(gone)?;
@@ -285,6 +300,7 @@ pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<StartedRank
         far_inputs: Vec::new(),
         lifelines: Lifelines::default(),
         entrance: Some(Entrance::open(true)?),
+        times: StartTimes::begin(launch),
     })
 }
 
@@ -330,6 +346,7 @@ impl Crew<'_> {
             true => plugs(self.launch, self.here.len(), is_one_host, self.has_near_sockets())?,
             false => Vec::new(),
         };
+        info!(ranks = segments.len(), listeners = plugs.len(), "made the segments");
         Ok(PreparedRanks { segments, plugs })
     }
 
@@ -385,6 +402,8 @@ impl Crew<'_> {
                     one.postboxes = postboxes.get(&place.node).cloned();
                     // Fails only if the guard was killed; then the job runs unguarded.
                     let _ = guard.watch(one.process.pid);
+                    let (rank, pid) = (self.boot.base + rank, one.process.pid);
+                    debug!(rank, pid, program = %app.path.display(), "started a rank");
                     recruits.ranks.push(one);
                     recruits.outputs.push(outputs);
                 }
@@ -397,6 +416,7 @@ impl Crew<'_> {
                 }
             }
         }
+        info!(ranks = recruits.ranks.len(), "started the ranks of this host");
         Ok(recruits)
     }
 

@@ -61,6 +61,9 @@ Output that cannot be written, as on a full disk (also to files of --output-file
 mpirun reports it at once, at the end reports how much of each output is lost, and ends with code 1 if the job has
 ended well. When nobody reads its output any more ('| head') mpirun ends the job silently, with code 141, as SIGPIPE
 ends other programs.
+OXMPI_LOG=LEVEL in the environment prints events of mpirun and its agents to standard error; LEVEL is warn, info, debug
+or trace. OXMPI_LOG=launcher=debug,agent=trace,daemon=info sets each; -v sets launcher=info. --display times prints how
+long each phase of the start has taken. See diagnostics.md in share/doc/oxmpi.
 " },
     HelpTopic { topic: Topic::Binding, word: "binding", heading: "Binding to cores", text: "\
 The cores that mpirun itself may use (taskset, batch system, container) are split evenly among the ranks, in order, so

@@ -137,8 +137,8 @@ specs! {
     Stdin Output ["-stdin"] ["N|none|all"] "which rank gets the standard input (default 0)";
     Quiet Output ["-q" "--quiet"] [] "print no warnings; failures are reported anyway";
     Verbose Output ["-v" "--verbose" "--display-map" "--display-devel-map" "--display-allocation" "-print-rank-map"] []
-        "report what is started, and where";
-    Display Output ["--display"] ["WHAT,..."] "map, allocation: the same; bind: as --report-bindings";
+        "report what is started, and where, and each step of the start";
+    Display Output ["--display"] ["WHAT,..."] "map, allocation: as -v; bind: --report-bindings; times: of the start's phases";
     BindTo Binding ["--bind-to"] ["none|core|socket|numa|hwthread"]
         "bind each rank to this (default: its share of the cores)";
     BindToCore Binding ["--bind-to-core"] [] "the same as --bind-to core";

@@ -284,6 +284,12 @@ fn options_of_other_launchers_that_have_a_counterpart_are_taken() {
         assert!(run(line).unwrap().verbose, "{line}");
     }
     assert!(run("--display bind a").unwrap().report_bindings);
+    let shown = |line| {
+        let options = run(line).unwrap();
+        (options.verbose, options.report_bindings, options.times)
+    };
+    assert_eq!(shown("--display times a"), (false, false, true));
+    assert_eq!(shown("--display bindings,Times,allocation a"), (true, true, true));
     let style = |tags, times, merges| OutputStyle { tags, times, merges };
     assert_eq!(run("--timestamp-output a").unwrap().output, style(false, true, false));
     assert_eq!(run("--merge-stderr-to-stdout -l a").unwrap().output, style(true, false, true));

@@ -11,6 +11,7 @@ use oxmpi_sys::poller::raise_alarm;
 use rustix::event::PollFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
+use tracing::{info, warn};
 
 use super::super::pieces::{FileReceiver, FileSender, ImageDirectory, PIECES_WAITING};
 use super::{Agent, IMAGED, LocalRank};
@@ -20,12 +21,15 @@ use crate::launch::end::signal_group;
 use crate::launch::parts::{HeldInput, Plug, describe, is_ready, recover, returned, send, stop};
 use oxmpi_rt_proto::agent::FromAgent;
 
+/// The results for the tool, and the directory of the images if it is not that of the set.
+type ImagingResult = (Vec<u8>, Option<ImageDirectory>);
+
 /// Imaging in a thread of its own: the agent serves the head meanwhile.
 pub(super) struct Imaging {
     round: u32,
     /// Closed at its other end when the images are made.
     done: OwnedFd,
-    thread: JoinHandle<Result<(Vec<u8>, Option<ImageDirectory>), String>>,
+    thread: JoinHandle<Result<ImagingResult, String>>,
     /// The request is withdrawn: the processes continue after imaging.
     is_given_up: Arc<AtomicBool>,
     /// Signals that are sent after imaging.
@@ -43,6 +47,7 @@ pub(super) struct ImageTransfer {
 impl Agent<'_> {
     /// Stops all processes, and forwards all their messages and output.
     pub(super) fn hold(&mut self, round: u32) {
+        info!(round, "stopping the ranks of this host");
         self.sending = None;
         self.go_on();
         if self.imaging.is_some() {
@@ -83,6 +88,7 @@ impl Agent<'_> {
             Ok(ranks) => (String::new(), ranks),
             Err(error) => (error, Vec::new()),
         };
+        info!(round, error, is_unread, ranks = ranks.len(), "described the stopped ranks");
         self.described.clone_from(&ranks);
         let listeners = self.members.values().filter_map(|member| member.plug.as_ref());
         let listeners = listeners.flat_map(Plug::sockets).collect();
@@ -121,6 +127,7 @@ impl Agent<'_> {
         if self.stopped.is_empty() {
             return;
         }
+        info!(processes = self.stopped.len(), "letting the ranks of this host run");
         self.stopped.drain(..).for_each(|pid| send(pid, Signal::CONT));
         // A restored rank may sleep on connections of its former life, or on none.
         let plugs = self.members.values().filter_map(|member| member.plug.as_ref());
@@ -128,6 +135,7 @@ impl Agent<'_> {
     }
 
     pub(super) fn begin_imaging(&mut self, round: u32, place: String) {
+        info!(round, place, "imaging the ranks of this host");
         let Some(params) = self.launch.as_ref().map(|launch| launch.params.clone()) else { return };
         let is_given_up = Arc::new(AtomicBool::new(false));
         let (ranks, withdrawn) = (self.described.clone(), is_given_up.clone());
@@ -158,7 +166,8 @@ impl Agent<'_> {
         drop(done);
         let made =
             thread.join().unwrap_or_else(|_| Err("the thread that made images has failed".into()));
-        if made.is_err() {
+        if let Err(why) = &made {
+            warn!(round, why, "there are no images");
             recover(&self.stopped);
         }
         signals.into_iter().for_each(|(signal, ranks)| self.signal(signal, ranks));

@@ -7,6 +7,7 @@ use oxmpi_shm::segment::RankState;
 use oxmpi_sys::poller::raise_alarm;
 use rustix::event::{PollFlags, epoll};
 use rustix::io::Errno;
+use tracing::debug;
 
 use super::{Agent, CONTROL, ENDED, INPUT, WINDOW};
 use crate::job::MpiStage;
@@ -173,6 +174,7 @@ impl Agent<'_> {
                 plug.abroad.iter_mut().for_each(|abroad| abroad.listener = None);
             }
             let seen = member.seen();
+            debug!(rank, pid = seen.pid, ?exit, stage = ?seen.stage, "a rank has ended");
             self.report_end_to_relay(rank);
             self.post(&FromAgent::Exited { rank, exit, seen });
         }

@@ -11,7 +11,7 @@ use super::super::opening::Carrier;
 use super::{RemoteAgent, host_error, timespec};
 use crate::launch::LaunchError;
 use oxmpi_daemon::ProgramEnd;
-use oxmpi_rt_proto::agent::ToAgent;
+use oxmpi_rt_proto::agent::{FromAgent, ToAgent};
 
 /// The limit for the exit of a process that has closed its end of the stream.
 const ENDING: Duration = Duration::from_secs(2);
@@ -105,8 +105,11 @@ impl RemoteAgent {
                 far.stream.flush();
                 far.read_errors();
                 let goes_on = matches!(far.stream.read(), Ok(true));
-                let came = far.stream.came().len();
-                far.stream.take(came);
+                while let Ok(Some(message)) = far.next() {
+                    if let FromAgent::Text { text } = message {
+                        oxmpi_sys::stdio::complain(format_args!("{text}"));
+                    }
+                }
                 goes_on
             });
             let time = end.saturating_duration_since(Instant::now());

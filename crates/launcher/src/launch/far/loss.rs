@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Instant;
 
+use tracing::warn;
+
 use super::super::launcher::Launcher;
 use crate::job::{Exit, JobEvent};
 use oxmpi_rt_client::control::Reply;
@@ -57,6 +59,7 @@ impl Launcher<'_> {
         self.sinks[1].queue().extend_from_slice(&said);
         let text = far.why_lost(error);
         let (host, node) = (far.host.clone(), far.node);
+        warn!(host, why = text, "an agent is lost");
         let requests = std::mem::take(&mut far.address_requests);
         drop(far);
         let mut ranks = Vec::new();
