@@ -3,7 +3,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `ranks` | a checkpoint with an image of each rank, which its host makes while the rank is held |
+//! | `ranks` | a checkpoint with an image of each rank, made on its host while the rank is held |
 //! | `schema` | the app schema of a set |
 //! | [`supervise`] | the parent of an mpirun, which makes checkpoints without a request |
 //! | [`restart`] | `oxmpi restart`: restores a job, and waits for its end |

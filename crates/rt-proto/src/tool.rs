@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Counts changes of these messages; the high bit distinguishes them from those of ranks.
 pub const VERSION: u8 = 0x81;
 
-/// A request of a tool. All but the answers of [`ToolRequest::Imaged`], [`ToolRequest::ImageFar`]
-/// and [`ToolRequest::EndHeld`] begin a connection.
+/// A request of a tool. `Imaged`, `ImageFar` and `EndHeld` come later on a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolRequest {
     /// Queries the job and whether it can be imaged now. Answered by [`ToolReply::Given`]

@@ -7,11 +7,11 @@ use crate::support::root;
 const HEAD: &str = "\
 # Messages of the launcher
 
-`cargo xtask docs` writes this page from the types of the messages; do not edit it. To add a message,
-add a variant to the type, with its description, and count `VERSION` of the file up if others change
-(a new last variant changes none). Numbers, texts and lists are encoded by postcard
-(`crates/rt-client/src/codec.rs`). Both sides check the version: with another one they say both
-versions and the remedy.
+`cargo xtask docs` writes this page from the types of the messages; do not edit it. To add a
+message, add a variant with its description to the type. If other variants change by that (a new
+last variant changes none), count `VERSION` of the file up. Postcard encodes numbers, texts and
+lists (`crates/rt-client/src/codec.rs`). Both sides check the version: with another one they say
+both versions and the remedy.
 ";
 
 /// The files, and the types in each that are messages.
@@ -71,7 +71,7 @@ fn the_page_of_messages_has_all_types() {
         for name in types {
             let (of_type, all) = variants(&source, name);
             page += &format!(
-                "\n## {name}\n\n{of_type} In `{file}`.\n\n| message | meaning |\n|---|---|\n"
+                "\n## {name}\n\n{of_type}\n\nIn `{file}`.\n\n| message | meaning |\n|---|---|\n"
             );
             for (variant, text) in all {
                 assert!(!text.is_empty(), "{name}::{variant} in {file} has no description");
