@@ -420,11 +420,11 @@ fn failed_starts_are_reported_with_host_and_remedy() {
         &["plm_rsh_agent", "nosuchshell"],
     );
     let directory = TestDirectory::new("odd");
-    let odd = directory.script("odd", "#!/bin/sh\necho 'OXMPI-AGENT 9.9 (agents 9)'; cat\n");
+    let odd = directory.script("odd", "#!/bin/sh\necho 'OXMPI-AGENT 9.9 (agents 7)'; cat\n");
     fails(
         &["-H", "nodea", "--mca", "plm_rsh_agent", &odd, "true"],
         1,
-        &["it is of OxMPI 9.9 (agents 9)"],
+        &["it is of OxMPI 9.9 (agents 7)"],
     );
 
     let private = bed.directory.join("of-the-head");
