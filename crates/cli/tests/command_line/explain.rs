@@ -387,7 +387,10 @@ fn the_protocol_of_a_message_is_explained_by_facts() {
         long.contains(explained) && long.contains("both:     copied by its receiver"),
         "{long}"
     );
-    assert!(long.contains("at once:  131072 bytes; at most 524288 bytes for one receiver"), "{long}");
+    assert!(
+        long.contains("at once:  131072 bytes; at most 524288 bytes for one receiver"),
+        "{long}"
+    );
     assert!(!near.contains("one way:  ") && on["one_way"].is_null(), "{near}");
     let (code, _, err) = oxmpi("explain copy --place near");
     assert!(code == 2 && err.contains("--bytes is needed"), "{err}");

@@ -15,8 +15,8 @@ use crate::support::{TestDirectory, compiled, eldest, installed, root, shell_wor
 
 /// The empty directory that sshd requires.
 const PRIVILEGE_SEPARATION: &str = "/run/sshd";
-/// The users of the hosts. Root has a plain shell and a home without start files: those of this
-/// machine can be slow, and can wait for a lock for a minute.
+/// The users of the hosts. Root has a home without start files: those of this machine can be slow,
+/// and can wait for a lock for a minute.
 const USERS: &str = "passwd";
 /// Longer than any step of these tests.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -123,10 +123,13 @@ impl Testbed {
             .join(format!("oxmpi-hosts-{}", std::process::id()));
         fs::create_dir_all(directory.join(PRIVATE)).unwrap();
         let users = fs::read_to_string("/etc/passwd").unwrap();
-        let others = users.lines().filter(|line| !line.starts_with("root:"));
-        let root = "root:x:0:0:root:/proc:/bin/sh";
-        let users: Vec<&str> = std::iter::once(root).chain(others).collect();
-        fs::write(directory.join(USERS), users.join("\n") + "\n").unwrap();
+        let user = |line: &str| match line.strip_prefix("root:").and_then(|_| line.rsplit_once(':'))
+        {
+            Some((_, shell)) => format!("root:x:0:0:root:/proc:{shell}\n"),
+            None => format!("{line}\n"),
+        };
+        let users: String = users.lines().map(user).collect();
+        fs::write(directory.join(USERS), users).unwrap();
         let has_made_run = fs::create_dir(PRIVILEGE_SEPARATION).is_ok();
         let plain = TestDirectory::new("ssh");
         let mut bed =

@@ -17,7 +17,7 @@ use rustix::net::{
 
 use super::testbed::{A, B, HEAD, LIMIT, Machine, inside, run, switch, testbed};
 
-const MAGIC: &[u8] = b"OxMPI daemon 003";
+const MAGIC: &[u8] = b"OxMPI daemon 004";
 const UNIVERSE: &str = "head schedule=no\nnodea cpu=1\nnodeb cpu=1\n";
 
 fn address(said: &str, machine: Machine) -> SocketAddr {

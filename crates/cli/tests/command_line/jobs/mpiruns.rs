@@ -290,11 +290,11 @@ fn names_of_another_user_hinder_no_job() {
          mpirun 2 publisher lagoon >published & publisher=$!; until_line published published
          mpirun 1 searcher lagoon gate >sought & searcher=$!; until_line sought sought
          touch gate; wait $searcher; wait $publisher; cat published sought >&2
-         mpirun 2 publisher lagoon >published & publisher=$!; until_line published published
+         mpirun 2 publisher lagoon >again & publisher=$!; until_line published again
          mpirun 1 seeker lagoon; wait $publisher
          mpirun 1 server 2 >port & server=$!; until_line oxmpi port
          mpirun 2 client $(head -1 port); wait $server
-         kill $squatter %1; cat published sought port >&2";
+         kill $squatter %1; cat again sought port >&2";
     let mut command = Command::new("unshare");
     command.args(["--net", "bash", "-c", script, p.marker()]).env("MPIRUN", installed("mpirun"));
     let outcome = p.start(command).end();
