@@ -8,8 +8,6 @@ mod random;
 #[path = "../../wire/tests/support/seeds.rs"]
 mod seeds;
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use oxmpi_rt_client::codec;
@@ -70,15 +68,15 @@ fn change<T: Serialize + DeserializeOwned + PartialEq + Debug>(random: &mut Rand
 
 #[test]
 fn any_bytes_are_a_message_that_comes_back_or_none() {
-    let found = RefCell::new(BTreeMap::new());
     macro_rules! try_all {
         ($($type:ty),*) => {
             fuzz(|random| {
                 $(
-                    let drawn = message::<$type>(random, 120);
-                    *found.borrow_mut().entry(stringify!($type)).or_insert(0u64) +=
-                        u64::from(drawn.is_some());
-                    if let Some(drawn) = drawn {
+                    // Zeros are the first variant, and empty texts and lists.
+                    let zeros = [0; 200];
+                    let shortest = (1..=200).find_map(|end| codec::decode::<$type>(&zeros[..end]));
+                    change(random, &shortest.expect(stringify!($type)));
+                    if let Some(drawn) = message::<$type>(random, 120) {
                         change(random, &drawn);
                     }
                 )*
@@ -104,10 +102,6 @@ fn any_bytes_are_a_message_that_comes_back_or_none() {
         HeldRank,
         Layout
     );
-    let found = found.into_inner();
-    if std::env::var_os("OXMPI_FUZZ_SEED").is_none() {
-        assert!(found.values().all(|found| *found > 0), "no bytes made a message: {found:?}");
-    }
 }
 
 #[test]
