@@ -75,7 +75,7 @@ fn everyday(steps: &mut Steps, skips: Skips, share: Option<(u32, Passed)>) -> Op
 }
 
 /// The number of tests at a time: two more than processors. One test of hosts and one of
-/// checkpoints run beside the others (`.config/nextest.toml`), and wait most of the time.
+/// checkpoints run together with the others (`.config/nextest.toml`), and wait most of the time.
 pub(crate) fn threads() -> String {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     (processors + 2).to_string()

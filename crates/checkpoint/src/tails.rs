@@ -1,5 +1,5 @@
-//! Tails: the parts that restarts have cut off files. They are kept beside the sets. The restart of
-//! another set puts them back.
+//! Tails: the parts that restarts have cut off files. They are stored next to the sets. The restart
+//! of another set puts them back.
 //!
 //! ```text
 //! BASE/heat-3f9c2a10.tails/      of the sets heat-3f9c2a10.N, readable by its owner alone
@@ -38,7 +38,7 @@ use crate::trust::{Folder, TrustError};
 
 /// The end of the directory's name next to the sets of the job.
 const BESIDE_SETS: &str = ".tails";
-/// The same beside images that came from another host.
+/// The same next to images that came from another host.
 const ALONE: &str = ".far-tails";
 const HEAD: u64 = 1 << 16;
 

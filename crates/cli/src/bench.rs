@@ -24,7 +24,7 @@ use crate::command::{Settings, Stop, failed, within};
 
 pub(crate) use rank::main as rank_main;
 
-/// `--rpi` accepts this name beside those of the transports: a job with a virtual node for each
+/// `--rpi` accepts this name besides the names of transports: a job with a virtual node for each
 /// rank.
 const NODES: &str = "virtual-nodes";
 

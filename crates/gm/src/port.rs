@@ -172,7 +172,7 @@ impl OpenPort {
             }
             let is_in_use = matches!(status, GM_BUSY | GM_STILL_SHUTTING_DOWN);
             let is_beyond = matches!(status, GM_INVALID_PARAMETER | GM_INVALID_PORT_NUMBER);
-            // For a port number beyond its last port the interface returns an error that tells less
+            // For a port number beyond its last port the interface returns an error that says less
             // than the error of an existing port.
             if !is_beyond || last.is_none() {
                 last = Some(library.error("gm_open", status));

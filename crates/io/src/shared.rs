@@ -3,7 +3,7 @@
 //!
 //! Ranks of one node map a memfd with the number, and change it by atomic operations. They open the
 //! memfd by the descriptor of the rank that created it (`/proc/PID/fd/N`). For ranks of several
-//! nodes, the number is in a small file beside the data file, which is unlinked as soon as all
+//! nodes, the number is in a small file next to the data file, which is unlinked as soon as all
 //! ranks have opened it. A file lock protects the number; the kernel releases the lock when a
 //! process dies.
 //!
@@ -121,7 +121,7 @@ impl SharedPointer {
             .then_some(SharedPointer { storage: PointerStorage::Memory { memory, _file: None } })
     }
 
-    /// Creates a pointer in a file beside the data file. Returns the token by which other ranks
+    /// Creates a pointer in a file next to the data file. Returns the token by which other ranks
     /// open it.
     pub fn create_beside(file: &PosixFile, value: u64) -> Result<(SharedPointer, u64), IoFailure> {
         let token = token()?;

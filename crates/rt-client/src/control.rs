@@ -30,15 +30,15 @@ pub enum Request {
     /// Requests a rank's socket addresses. Answered by [`Reply::Addresses`], [`Reply::Left`] or a
     /// refusal.
     Addresses { rank: u32 },
-    /// Spawns the processes in the file beside this message ([`crate::universe::Spawn`]). Answered
-    /// by [`Reply::Done`] with the number of the first process and, as the text, the number of
-    /// processes; or a refusal.
+    /// Spawns the processes in the file that comes with this message ([`crate::universe::Spawn`]).
+    /// Answered by [`Reply::Done`] with the number of the first process and, as the text, the
+    /// number of processes; or a refusal.
     Spawn,
     /// Requests the parent of this job. Answered by [`Reply::Given`] ([`crate::universe::Parent`])
     /// or a refusal.
     Parent,
-    /// The sender has a communicator with processes of other jobs; the file beside this message
-    /// lists the numbers of all. Not answered.
+    /// The sender has a communicator with processes of other jobs; the file that comes with this
+    /// message lists the numbers of all. Not answered.
     Bound { bond: u64 },
     /// The sender has freed that communicator. Not answered.
     Released { bond: u64 },
@@ -49,9 +49,9 @@ pub enum Request {
     OpenPort,
     /// Closes a port. Answered by [`Reply::Done`] or a refusal.
     ClosePort { port: String },
-    /// Meets another process at a port; the file beside this message is for that process. Answered
-    /// by [`Reply::Given`] if the other process waits there, which the sender must then contact; by
-    /// [`Reply::Done`] with the number of a ticket if none waits; or by a refusal.
+    /// Meets another process at a port; the file that comes with this message is for that process.
+    /// Answered by [`Reply::Given`] if the other process waits there, which the sender must then
+    /// contact; by [`Reply::Done`] with the number of a ticket if none waits; or by a refusal.
     Meet {
         /// True: accept. False: connect.
         accepts: bool,
@@ -66,11 +66,11 @@ pub enum Request {
     /// Makes the sender's launcher reachable for other launchers. Answered by [`Reply::Done`] with
     /// the launcher's number among the user's launchers on this machine, or a refusal.
     Reach,
-    /// Requests the names of processes, whose numbers are in the file beside this message. Answered
-    /// by [`Reply::Given`] ([`crate::universe::ProcessName`]), or a refusal.
+    /// Requests the names of processes, whose numbers are in the file that comes with this message.
+    /// Answered by [`Reply::Given`] ([`crate::universe::ProcessName`]), or a refusal.
     Names,
-    /// Requests the numbers of processes in this launcher, whose names are in the file beside this
-    /// message. Answered by [`Reply::Given`], or a refusal.
+    /// Requests the numbers of processes in this launcher, whose names are in the file that comes
+    /// with this message. Answered by [`Reply::Given`], or a refusal.
     Numbers,
     /// Requests the secret by which processes of another launcher authenticate over sockets.
     /// Answered by [`Reply::Secret`] or a refusal.

@@ -18,7 +18,7 @@
 //! | [`generation`] | which process is a rank when a script runs several MPI programs |
 //! | [`postboxes`] | the postbox segments of a job |
 //! | [`waiting`] | the description of a long wait, which a rank leaves for its launcher |
-//! | [`programs`] | what /proc tells about a process and its program |
+//! | [`programs`] | the facts in /proc about a process and its program |
 //! | [`blob`], [`codec`] | answers that are too long for a message; the encoding of messages |
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic if the stream is closed

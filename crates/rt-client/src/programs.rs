@@ -1,4 +1,4 @@
-//! What /proc tells about a process and its program.
+//! The facts in /proc about a process and its program.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;

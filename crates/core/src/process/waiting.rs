@@ -144,7 +144,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// [`Process::wait_for`] for an answer that does not come by the fabric. Before each sleep,
-    /// `announce` tells the process that brings the answer, and `question` is called once more.
+    /// `announce` notifies the process that brings the answer, and `question` is called once more.
     pub(crate) fn wait_for_announced<R>(
         &self,
         awaited: &Awaited<'_, F>,

@@ -52,7 +52,7 @@ pub enum ToAgent {
         rank: u32,
         /// Of [`oxmpi_rt_client::control`], encoded.
         reply: Vec<u8>,
-        /// The contents of the file beside it, if any.
+        /// The contents of the file that comes with it, if any.
         blob: Option<Vec<u8>>,
     },
     /// Sends a signal to processes.

@@ -20,7 +20,7 @@
 //!    ([`Frame::Matched`]) with the tag of the message. If several messages have the same tag, the
 //!    acknowledgement counts for the oldest: the sender cannot see the difference.
 //! 3. In the full mode a receive from one process names the source by its address, and each message
-//!    carries its source beside the tag. In the other modes the tag contains the source.
+//!    carries its source next to the tag. In the other modes the tag contains the source.
 //! 4. A process sleeps on the provider's descriptor and those of the sockets. A provider without a
 //!    descriptor is polled.
 //! 5. After a failed operation with a peer the peer is lost: nothing can be sent to it any more. A
@@ -195,7 +195,7 @@ struct FailedOperation {
 }
 
 /// The transport of one process over libfabric. Constant parameters, which no message tests, have
-/// the properties that are the same for all messages. `FULL`: the source travels beside the tag of
+/// the properties that are the same for all messages. `FULL`: the source travels next to the tag of
 /// a message ([`TagMode::Full`]). `GROUPED`: each context has a pair of transmit and receive
 /// contexts of a scalable endpoint (`mtl_ofi_thread_grouping`).
 #[derive(Debug)]

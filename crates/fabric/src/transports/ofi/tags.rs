@@ -21,8 +21,8 @@ pub enum TagMode {
     One,
     /// `ofi_tag_2`: more communicators, fewer tags.
     Two,
-    /// `ofi_tag_full`: the source travels beside the tag (FI_REMOTE_CQ_DATA), and receives name the
-    /// source by its address (FI_DIRECTED_RECV).
+    /// `ofi_tag_full`: the source travels next to the tag (FI_REMOTE_CQ_DATA), and receives name
+    /// the source by its address (FI_DIRECTED_RECV).
     Full,
 }
 
@@ -104,7 +104,7 @@ impl TagLayout {
     }
 
     /// The layout for a provider: of the requested mode, or else of the first possible mode, in the
-    /// order full, one, two. `data_bytes`: the bytes that travel beside a tag. `is_directed`: the
+    /// order full, one, two. `data_bytes`: the bytes that travel next to a tag. `is_directed`: the
     /// provider receives from one source by its address. Fails if no such mode is possible.
     pub fn choose(
         requested: Option<TagMode>,

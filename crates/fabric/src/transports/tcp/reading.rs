@@ -17,7 +17,8 @@ const READS: usize = 4;
 pub(super) const DIRECT: usize = 16 << 10;
 /// After a body of this length the next one is expected to be long, too.
 const LONG: usize = 32 << 10;
-/// The bytes that are read beside such a body, and before a body that is expected to be long.
+/// The bytes that are read together with such a body, and before a body that is expected to be
+/// long.
 const BESIDE: usize = 4 << 10;
 const _: () = assert!(BESIDE <= BUFFER);
 
