@@ -132,6 +132,11 @@ impl Universe {
         }
     }
 
+    /// Distinguishes the universe from others of the same user.
+    pub fn suffix(&self) -> &str {
+        &self.suffix
+    }
+
     /// The number of this host's node.
     pub fn own(&self) -> usize {
         self.view.own as usize

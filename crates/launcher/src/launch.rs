@@ -29,7 +29,6 @@ mod heirs;
 mod hold;
 mod input;
 mod launcher;
-mod lifelines;
 mod links;
 mod other_library;
 mod output;
@@ -59,7 +58,8 @@ pub(crate) mod parts {
     pub(crate) use super::relay::RelayProcess;
     pub(crate) use super::resume::{Back, bring_back};
     pub(crate) use super::start::{
-        Crew, Outputs, PreparedRanks, RankProcess, Recruits, boot, exit_of, raise_open_files,
+        Crew, Outputs, PreparedRanks, RankProcess, Recruits, boot, draw_secret, exit_of,
+        raise_open_files,
     };
     pub(crate) use super::still::{Input as HeldInput, describe, recover, send, stop};
 }
@@ -303,7 +303,8 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     let here = launch.here(size as u32).len();
     let binding = binding_of(launch.bind, here);
     let sockets = places::has_sockets(launch, size as u32);
-    let open_files = start::raise_open_files(launch, (size as u32, here), sockets)?;
+    let numbers = (size as u32, here, launch.children());
+    let open_files = start::raise_open_files(launch, numbers, sockets)?;
     let files = launch.files(size as u32, false)?;
     let started = start::start(
         launch,
@@ -343,7 +344,7 @@ pub(crate) fn binding_of(bind: Bind, here: usize) -> Binding {
 pub fn serve(launch: &Launch, segment: OwnedFd, control: OwnedFd) -> Result<i32, LaunchError> {
     let signals = prepare(false)?;
     let sockets = places::has_sockets(launch, 1);
-    let open_files = start::raise_open_files(launch, (1, 1), sockets)?;
+    let open_files = start::raise_open_files(launch, (1, 1, 0), sockets)?;
     let mut launcher = Launcher::new(launch, &signals, start::adopt(launch, segment, control)?)?;
     launcher.open_files = open_files;
     launcher.run_to_the_end()

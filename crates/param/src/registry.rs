@@ -337,6 +337,13 @@ parameters! {
                while other ranks have not called MPI_Finalize. With 0 the other ranks go on, and mpirun exits with that code \
                when all have ended.",
     }
+    mpi_agent_fan_out: u64 {
+        unit: Unit::Count, default: 32, limits: 1..=65535, aliases: ["routed_radix", "prte_routed_radix"], level: User,
+        help: "The most agents that one process starts and has connections with, mpirun among them. In a job on more hosts \
+               the agents on the first hosts start the others, and so on. So these hosts must reach the others by ssh \
+               without a password; a number as large as that of the hosts starts all agents from the host of mpirun. With \
+               mpi_ft_enable mpirun always starts all of them.",
+    }
     mpi_agent_silence_s: u64 {
         unit: Unit::Count, default: 60, limits: 1..=2147483647, level: User,
         help: "Seconds without a message from the agent of another host after which mpirun gives up the agent and the ranks \

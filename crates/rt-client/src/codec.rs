@@ -18,6 +18,11 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     rest.is_empty().then_some(message)
 }
 
+/// Decodes the message at the front of some bytes, and returns it with the rest.
+pub fn decode_front<T: DeserializeOwned>(bytes: &[u8]) -> Option<(T, &[u8])> {
+    postcard::take_from_bytes(bytes).ok()
+}
+
 /// Encodes a message, with the version of its protocol in front.
 pub fn encode_versioned<T: Serialize>(version: u8, message: &T) -> Vec<u8> {
     let mut bytes = vec![version];

@@ -1,25 +1,30 @@
-//! The messages between `mpirun` (the head) and its agent on another host: pure encoding and
+//! The messages between `mpirun` (the head) and its agents on other hosts: pure encoding and
 //! decoding.
 //!
-//! They travel over a byte stream in each direction. The agent's stream begins with the line
-//! [`greeting`], possibly after output of a login script. Each message has its length in front (4
-//! bytes, little endian), and is encoded by [`oxmpi_rt_client::codec`]. Processes have their
-//! numbers in the head.
+//! They travel over a byte stream in each direction, from agent to agent along a tree whose root is
+//! the head. An agent's stream begins with the line [`greeting`], possibly after output of a login
+//! script. Each message is a frame: its length (4 bytes, little endian), its route ([`DownRoute`]
+//! or [`UpRoute`]), and the message itself, both encoded by [`oxmpi_rt_client::codec`]. Processes
+//! have their numbers in the head.
 
 mod from_agent;
 mod order;
 mod to_agent;
+mod tree;
 
-pub use self::from_agent::{FromAgent, Seen};
+pub use self::from_agent::{FromAgent, ProcessEvent, Seen};
 pub use self::order::{AgentOrder, LifelineOffer, OrderedProgram, RestoreOrder, Variable};
 pub use self::to_agent::ToAgent;
+pub use self::tree::{
+    AgentWay, Branch, BranchHost, BranchReport, DownRoute, Receivers, Round, UpRoute,
+};
 
 use oxmpi_rt_client::codec;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Head and agent must come from one installation: different versions are refused.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// In bytes: a limit against faulty senders.
 pub const MAX_MESSAGE: usize = 128 << 20;
 /// The beginning of the line by which an agent announces itself.
@@ -90,19 +95,24 @@ pub fn next(bytes: &[u8]) -> Result<Option<usize>, StreamError> {
     Ok((rest.len() >= length).then_some(4 + length))
 }
 
-/// Encodes a message, with its length in front.
-fn encode(message: &impl Serialize) -> Vec<u8> {
-    let message = codec::encode(message);
-    let mut bytes = Vec::with_capacity(4 + message.len());
-    bytes.extend((message.len() as u32).to_le_bytes());
+/// Encodes a route and a message, with their length in front.
+fn frame(route: &impl Serialize, message: &impl Serialize) -> Vec<u8> {
+    let (route, message) = (codec::encode(route), codec::encode(message));
+    let mut bytes = Vec::with_capacity(4 + route.len() + message.len());
+    bytes.extend(((route.len() + message.len()) as u32).to_le_bytes());
+    bytes.extend(route);
     bytes.extend(message);
     bytes
 }
 
-/// Decodes a message with its length in front.
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StreamError> {
-    let message = bytes.split_at_checked(4).and_then(|(_, message)| codec::decode(message));
-    message.ok_or(StreamError::Malformed { length: bytes.len() })
+/// The route of a frame, and the bytes of its message.
+fn open<T: DeserializeOwned>(frame: &[u8]) -> Result<(T, &[u8]), StreamError> {
+    let opened = frame.split_at_checked(4).and_then(|(_, rest)| codec::decode_front(rest));
+    opened.ok_or(StreamError::Malformed { length: frame.len() })
+}
+
+fn decode<T: DeserializeOwned>(message: &[u8]) -> Result<T, StreamError> {
+    codec::decode(message).ok_or(StreamError::Malformed { length: message.len() })
 }
 
 #[cfg(test)]

@@ -13,7 +13,9 @@ use std::fmt::Debug;
 use oxmpi_rt_client::codec;
 use oxmpi_rt_client::control::{Reply, Request};
 use oxmpi_rt_client::universe::{Parent, ProcessName, Spawn};
-use oxmpi_rt_proto::agent::{AgentOrder, FromAgent, ToAgent, find_greeting, greeting, next};
+use oxmpi_rt_proto::agent::{
+    AgentOrder, DownRoute, FromAgent, ToAgent, UpRoute, find_greeting, greeting, next,
+};
 use oxmpi_rt_proto::daemon::DaemonMessage;
 use oxmpi_rt_proto::held::{Held, HeldRank, Layout};
 use oxmpi_rt_proto::link::LinkMessage;
@@ -92,6 +94,8 @@ fn any_bytes_are_a_message_that_comes_back_or_none() {
         ToAgent,
         AgentOrder,
         FromAgent,
+        DownRoute,
+        UpRoute,
         DaemonMessage,
         LinkMessage,
         ToolRequest,
@@ -119,7 +123,7 @@ fn packets_and_frames_of_any_bytes_are_read_or_refused() {
             assert_eq!(LinkMessage::decode(&message.encode().unwrap()), Ok(message));
         }
         let _ = (ToolRequest::decode(&all), ToolReply::decode(&all), Held::decode(&all));
-        let _ = (DaemonMessage::decode(&all), ToAgent::decode(&all), FromAgent::decode(&all));
+        let _ = (DaemonMessage::decode(&all), ToAgent::open(&all), FromAgent::open(&all));
         let _ = (next(&all), find_greeting(&all));
     });
 }
@@ -129,7 +133,7 @@ fn a_stream_is_the_same_however_it_is_cut() {
     fuzz(|random| {
         let messages: Vec<FromAgent> = (0..6).filter_map(|_| message(random, 60)).collect();
         let mut stream = [&bytes(random, 40)[..], b"\n", greeting().as_bytes()].concat();
-        messages.iter().for_each(|message| stream.extend(message.encode()));
+        messages.iter().for_each(|message| stream.extend(message.encode(3)));
         let (mut came, mut has_greeted, mut read) = (Vec::new(), false, Vec::new());
         for byte in stream {
             came.push(byte);
@@ -140,7 +144,10 @@ fn a_stream_is_the_same_however_it_is_cut() {
                     other => assert_eq!(other, Ok(None)),
                 }
             } else if let Some(length) = next(&came).unwrap() {
-                read.push(FromAgent::decode(&came.drain(..length).collect::<Vec<_>>()).unwrap());
+                let frame: Vec<u8> = came.drain(..length).collect();
+                let (found, message) = FromAgent::open(&frame).unwrap();
+                assert_eq!(found.node, 3);
+                read.push(FromAgent::decode(message).unwrap());
             }
         }
         assert_eq!(read, messages);

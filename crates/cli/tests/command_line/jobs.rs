@@ -36,4 +36,5 @@ mod served;
 mod spawned;
 mod surroundings;
 mod survivors;
+mod tree;
 mod ucc;

@@ -948,20 +948,26 @@ fn a_slow_reader_gets_all_output_of_other_hosts() {
 #[test]
 fn messages_behind_the_report_of_started_ranks_are_read() {
     use oxmpi_launcher::job::Exit;
-    use oxmpi_rt_proto::agent::{FromAgent, Seen, greeting};
+    use oxmpi_rt_proto::agent::{BranchReport, FromAgent, ProcessEvent, Round, Seen, greeting};
     let scratch = TestDirectory::new("far-said");
     let shell =
         scratch.script("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec cat 3>&1 >/dev/null\n");
     let mut said = greeting().into_bytes();
+    let report = |round, pids| {
+        let report = BranchReport { pids, ..BranchReport::default() };
+        FromAgent::Report { round, report: Box::new(report) }
+    };
     let messages = [
-        FromAgent::Ready { addresses: vec![(0, String::new())], relay: String::new() },
-        FromAgent::Started { pids: vec![(0, 1)] },
+        report(Round::Ready { base: 0 }, Vec::new()),
+        report(Round::Started { base: 0 }, vec![(0, 1)]),
         FromAgent::Output { rank: 0, is_error: false, bytes: b"all at once\n".to_vec() },
-        FromAgent::Output { rank: 0, is_error: false, bytes: Vec::new() },
-        FromAgent::Output { rank: 0, is_error: true, bytes: Vec::new() },
-        FromAgent::Exited { rank: 0, exit: Exit::Code(0), seen: Seen::default() },
+        FromAgent::Events(vec![
+            ProcessEvent::Closed { rank: 0, is_error: false },
+            ProcessEvent::Closed { rank: 0, is_error: true },
+            ProcessEvent::Exited { rank: 0, exit: Exit::Code(0), seen: Seen::default() },
+        ]),
     ];
-    messages.iter().for_each(|message| said.extend(message.encode()));
+    messages.iter().for_each(|message| said.extend(message.encode(0)));
     std::fs::write(scratch.join("said"), said).unwrap();
     let command = &["--timeout", "20", "--mca", "plm_rsh_agent", &shell, "-H", "a.invalid", "true"];
     let output = finish(mpirun(command).spawn().unwrap());
@@ -994,11 +1000,12 @@ fn files_without_an_end_are_refused() {
 
 #[test]
 fn the_time_of_a_job_ends_while_agents_hang() {
-    use oxmpi_rt_proto::agent::{FromAgent, greeting};
+    use oxmpi_rt_proto::agent::{FromAgent, Round, greeting};
     let scratch = TestDirectory::new("hanging-agents");
     let shell = scratch.script("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec sleep 100\n");
-    let ready = FromAgent::Ready { addresses: vec![(0, String::new())], relay: String::new() };
-    let ready = [greeting().into_bytes(), ready.encode()].concat();
+    let ready =
+        FromAgent::Report { round: Round::Ready { base: 0 }, report: Box::default() }.encode(0);
+    let ready = [greeting().into_bytes(), ready].concat();
     let began = Instant::now();
     for (said, words) in [
         (Vec::new(), "has not answered"),

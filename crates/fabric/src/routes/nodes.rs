@@ -52,10 +52,15 @@ impl Nodes {
 
     #[cold]
     fn learn(&mut self, at: usize) {
-        let known = u32::try_from(self.of.len()).unwrap_or(u32::MAX);
-        self.of.extend(
-            (self.ask)(known).into_iter().map(|node| Some(node).filter(|node| *node != u32::MAX)),
-        );
+        // An agent answers for the first job alone, and the next request goes to the head.
+        while at >= self.of.len() {
+            let known = u32::try_from(self.of.len()).unwrap_or(u32::MAX);
+            let more = (self.ask)(known);
+            if more.is_empty() {
+                break;
+            }
+            self.of.extend(more.into_iter().map(|node| Some(node).filter(|of| *of != u32::MAX)));
+        }
         // A number that the launcher does not report belongs to another launcher forever.
         if at >= self.of.len() {
             self.of.resize(at + 1, None);
@@ -69,10 +74,10 @@ mod tests {
 
     #[test]
     fn a_number_without_a_node_belongs_to_another_launcher() {
-        let mut answers = vec![vec![1, 0, 1], vec![0, u32::MAX]].into_iter();
+        let mut answers = vec![vec![1], vec![0, 1], vec![0, u32::MAX]].into_iter();
         let mut nodes = Nodes::new(1, Box::new(move |_| answers.next().unwrap_or_default()));
         assert_eq!(
-            [0, 1, 2].map(|peer| nodes.place(peer)),
+            [2, 1, 0].map(|peer| nodes.place(peer)),
             [PeerNode::Here, PeerNode::Node(0), PeerNode::Here]
         );
         assert_eq!(

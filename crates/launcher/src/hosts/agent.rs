@@ -1,14 +1,16 @@
 //! The agent: starts the ranks of one host for the head on another, and supervises them.
 //!
 //! One thread with one loop, as the launcher. The agent sends at most [`WINDOW`] bytes of output
-//! more than the head has printed, so that neither side buffers output that no process reads.
+//! more than its parent has passed on, so that no side buffers output that no process reads. It
+//! also starts the agents below it in the tree, and forwards their messages (`children.rs`).
 
 mod answers;
+mod children;
 mod holding;
 mod ranks;
 mod relay;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,11 +26,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
 use tracing::{debug, info, trace, warn};
 
+use self::children::EVENTS_WAIT;
 use self::holding::{ImageTransfer, Imaging};
 pub(crate) use self::ranks::stage;
 use self::ranks::{EndedProcess, LocalRank};
+use super::child::Child;
 use super::lifeline::{Fate, Lifeline};
+use super::lifelines::Lifelines;
 use super::pieces::{FileReceiver, ImageDirectory};
+use super::tree::Junction;
 use crate::checkpoint;
 use crate::checkpoint::resumption::{FarRestart, sees};
 use crate::hostmap::Hostmap;
@@ -42,9 +48,12 @@ use crate::launch::{
 use oxmpi_daemon::diagnostics::{HeldLines, MessageName};
 use oxmpi_daemon::orphans::Orphans;
 use oxmpi_daemon::stream::Stream;
-use oxmpi_rt_proto::agent::{AgentOrder, FromAgent, OrderedProgram, ToAgent, greeting};
+use oxmpi_rt_proto::agent::{
+    AgentOrder, BranchReport, FromAgent, OrderedProgram, ProcessEvent, Receivers, Round, Seen,
+    StreamError, ToAgent, greeting,
+};
 
-/// Bytes of output that may be on their way to the head.
+/// Bytes of output that may be on their way to the parent.
 pub(crate) const WINDOW: u64 = 1 << 20;
 /// The longest interval between signs of life.
 const ALIVE: Duration = Duration::from_secs(15);
@@ -60,6 +69,9 @@ const RELAY: u64 = 8;
 const RELAY_ENDED: u64 = 9;
 const LIFELINE: u64 = 10;
 const IMAGED: u64 = 11;
+const CHILD: u64 = 12;
+const CHILD_ERRORS: u64 = 13;
+const LIFELINES: u64 = 14;
 
 /// Serves the head over standard input and output; returns the exit status. `library_directory` is
 /// put in front of LD_LIBRARY_PATH.
@@ -89,6 +101,23 @@ struct Agent<'a> {
     signals: &'a Signals,
     head: Stream,
     is_waiting_for_room: bool,
+    /// The number of this host; `None` before the head's first message.
+    node: Option<u32>,
+    /// The agents below this one; `None`: it is lost.
+    children: Vec<Option<Child>>,
+    junction: Junction,
+    lifelines: Lifelines,
+    /// When the kept changes of processes are sent.
+    events_due: Option<Instant>,
+    /// The states of ranks as last sent.
+    sent: HashMap<u32, Seen>,
+    /// The addresses of ranks on other hosts.
+    addresses: HashMap<u32, String>,
+    /// Requests for addresses that had an answer: requester and rank. The next one goes to the
+    /// head, as the rank may have ended or moved.
+    answered: HashSet<(u32, u32)>,
+    /// The hosts of the first job's ranks.
+    nodes: Vec<u32>,
     events: OwnedFd,
     /// The ranks' outputs, polled while fewer than [`WINDOW`] bytes are unprinted.
     outputs: OwnedFd,
@@ -114,7 +143,8 @@ struct Agent<'a> {
     secret: [u8; 32],
     /// Detects the end of the head's host, if the stream goes through ssh.
     lifeline: Option<Lifeline>,
-    alive: Duration,
+    /// After this time without a message a child, or the parent's host, is lost.
+    silence: Duration,
     next_alive: Instant,
     orphans: Orphans,
     buffer: Vec<u8>,
@@ -148,6 +178,15 @@ impl<'a> Agent<'a> {
             signals,
             head,
             is_waiting_for_room: false,
+            node: None,
+            children: Vec::new(),
+            junction: Junction::default(),
+            lifelines: Lifelines::default(),
+            events_due: None,
+            sent: HashMap::new(),
+            addresses: HashMap::new(),
+            answered: HashSet::new(),
+            nodes: Vec::new(),
             events,
             outputs,
             under_way: 0,
@@ -166,7 +205,7 @@ impl<'a> Agent<'a> {
             calling: None,
             secret: [0; 32],
             lifeline: None,
-            alive: ALIVE,
+            silence: 4 * ALIVE,
             next_alive: Instant::now() + ALIVE,
             orphans: Orphans::default(),
             buffer: vec![0; 64 << 10],
@@ -198,21 +237,23 @@ impl<'a> Agent<'a> {
             }
         };
         info!(error = result.as_ref().err().map(ToString::to_string), "the agent ends");
-        self.send_lines();
-        self.head.flush();
         if let Some(guard) = self.guard.take() {
-            self.relay.into_iter().for_each(|relay| relay.end(&guard));
+            self.relay.take().into_iter().for_each(|relay| relay.end(&guard));
             end::reap(self.members.values().map(|member| &member.rank), guard);
         }
+        self.end_children();
+        self.send_lines();
+        self.head.flush();
         result
     }
 
     fn wait(&mut self) -> rustix::io::Result<Result<(), Over>> {
         let now = Instant::now();
         if self.next_alive <= now {
-            self.next_alive = now + self.alive;
+            self.next_alive = now + ALIVE.min(self.silence / 4);
             self.post(&FromAgent::Alive);
         }
+        self.service_children(now);
         self.send_pieces();
         self.check_calls();
         self.send_lines();
@@ -220,7 +261,8 @@ impl<'a> Agent<'a> {
         self.await_room()?;
         self.reap_orphans(now);
         let call = self.calling.map(|_| now + CALL_LOOK);
-        let next = self.orphans.time().into_iter().chain(call).fold(self.next_alive, Instant::min);
+        let times = [self.orphans.time(), call, self.events_due, self.children_time()];
+        let next = times.into_iter().flatten().fold(self.next_alive, Instant::min);
         let left = next.saturating_duration_since(now);
         let left =
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
@@ -248,7 +290,8 @@ impl<'a> Agent<'a> {
             .as_ref()
             .map(RelayProcess::pid)
             .into_iter()
-            .chain(self.guard.as_ref().map(Guard::pid));
+            .chain(self.guard.as_ref().map(Guard::pid))
+            .chain(self.children.iter().flatten().filter_map(Child::carrier));
         self.orphans.reap(now, || ranks.chain(others).collect());
     }
 
@@ -285,6 +328,9 @@ impl<'a> Agent<'a> {
                 RELAY_ENDED => self.relay_ended()?,
                 HEAD_ROOM => self.head.flush(),
                 IMAGED => self.finish_imaging(),
+                CHILD => self.child_ready(rank as usize),
+                CHILD_ERRORS => self.pass_child_errors(rank as usize),
+                LIFELINES => self.lifelines.ready(rank, &self.events, LIFELINES << 32),
                 LIFELINE => {
                     let fate = self.lifeline.as_mut().map(|lifeline| lifeline.ready(&self.events));
                     if fate == Some(Fate::Broken) {
@@ -307,17 +353,51 @@ impl<'a> Agent<'a> {
         Ok(Ok(()))
     }
 
+    /// Sends a message, after the kept changes of processes.
     fn post(&mut self, message: &FromAgent) {
-        let bytes = message.encode();
+        self.send_events();
+        self.post_now(message);
+    }
+
+    fn post_now(&mut self, message: &FromAgent) {
+        let Some(node) = self.node else { return };
+        let bytes = message.encode(node);
         trace!(kind = %MessageName(message), bytes = bytes.len(), "to mpirun");
         self.head.post(&bytes);
     }
 
+    /// Sends changes of processes: at once if they are urgent, and otherwise together with others.
+    fn keep_events(&mut self, events: Vec<ProcessEvent>) {
+        match self.junction.keep_events(events) {
+            true => self.send_events(),
+            false => _ = self.events_due.get_or_insert(Instant::now() + EVENTS_WAIT),
+        }
+    }
+
+    fn send_events(&mut self) {
+        self.events_due = None;
+        if self.junction.has_events() {
+            let events = self.junction.take_events();
+            self.post_now(&FromAgent::Events(events));
+        }
+    }
+
+    /// Answers in a round, together with the agents below.
+    fn answer_round(&mut self, round: Round, report: BranchReport) {
+        let complete = self.junction.add(round, None, report);
+        complete.into_iter().for_each(|report| self.post_report(round, report));
+    }
+
+    fn post_report(&mut self, round: Round, report: BranchReport) {
+        self.post(&FromAgent::Report { round, report: Box::new(report) });
+    }
+
     /// Sends the diagnostics so far. They cause none themselves.
     fn send_lines(&mut self) {
+        let Some(node) = self.node else { return };
         let text = self.lines.take();
         if !text.is_empty() {
-            self.head.post(&FromAgent::Text { text }.encode());
+            self.head.post(&FromAgent::Text { text }.encode(node));
         }
     }
 
@@ -341,12 +421,17 @@ impl<'a> Agent<'a> {
         let goes_on = matches!(self.head.read(), Ok(true));
         loop {
             let message = match self.head.next_frame() {
-                Ok(Some(bytes)) => ToAgent::decode(bytes),
+                Ok(Some(frame)) => {
+                    let frame = frame.to_vec();
+                    self.take_frame(&frame)
+                }
                 Ok(None) => break,
                 Err(error) => Err(error),
             };
             match message {
-                Ok(message) => self.handle_head_message(message)?,
+                Ok(message) => {
+                    message.into_iter().try_for_each(|message| self.handle_head_message(message))?
+                }
                 Err(error) => {
                     self.fail(
                         u32::MAX,
@@ -360,15 +445,38 @@ impl<'a> Agent<'a> {
         if goes_on { Ok(()) } else { Err(Over) }
     }
 
+    /// Forwards a message to agents below, and returns it if it is for this one.
+    fn take_frame(&mut self, frame: &[u8]) -> Result<Option<ToAgent>, StreamError> {
+        let (route, message) = ToAgent::open(frame)?;
+        let is_own = match (&route.to, self.node) {
+            (Receivers::Child, _) => true,
+            (to, Some(node)) => to.has(node),
+            (_, None) => return Err(StreamError::Malformed { length: frame.len() }),
+        };
+        let children = self.junction.children_for(&route.to);
+        if let (Some(round), false) = (route.round, route.to == Receivers::Child) {
+            self.junction.begin(round, &route.to, &children, Instant::now());
+        }
+        for at in children {
+            if let Some(Some(child)) = self.children.get_mut(at) {
+                child.stream.post(frame);
+            }
+        }
+        is_own.then(|| ToAgent::decode(message)).transpose()
+    }
+
     fn handle_head_message(&mut self, message: ToAgent) -> Result<(), Over> {
         trace!(kind = %MessageName(&message), "from mpirun");
         match message {
+            ToAgent::Branch(branch) => self.begin_branch(branch),
+            ToAgent::Lifeline(offer) => self.begin_lifeline(&offer),
             ToAgent::Order(order) => {
                 let base = order.base;
                 let prepared = self.prepare(*order);
                 self.conclude(base, prepared);
             }
-            ToAgent::Go => {
+            ToAgent::Go { addresses } => {
+                self.addresses.extend(addresses);
                 let base = self.ready.as_ref().map_or(0, |ready| ready.order.base);
                 let started = self.start();
                 self.conclude(base, started);
@@ -402,15 +510,15 @@ impl<'a> Agent<'a> {
             }
             ToAgent::Died { count } => self.announce(count),
             ToAgent::Step { number, closes } => self.request_step(number, closes),
-            ToAgent::QueryState => {
+            ToAgent::QueryState { query } => {
                 // All messages of the ranks and the relay so far go before the answer.
                 for rank in self.members.keys().copied().collect::<Vec<_>>() {
                     while self.control_once(rank) {}
                 }
                 self.read_relay();
-                let all =
-                    self.members.iter().map(|(rank, member)| (*rank, member.seen())).collect();
-                self.post(&FromAgent::Seen(all));
+                let seen = self.changed_states();
+                let report = BranchReport { seen, ..BranchReport::default() };
+                self.answer_round(Round::Seen { query }, report);
             }
             ToAgent::Where { asker, rank } => {
                 let reply = self.whereabouts(rank, true).encode();
@@ -435,17 +543,17 @@ impl<'a> Agent<'a> {
     }
 
     fn prepare(&mut self, order: AgentOrder) -> Result<(), LaunchError> {
-        let size = order.nodes.len() as u32;
+        let (size, began) = (order.nodes.len() as u32, Instant::now());
+        let node = self.node.unwrap_or(u32::MAX);
         let here: Vec<u32> =
-            (0..size).filter(|rank| order.nodes.get(*rank as usize) == Some(&order.node)).collect();
+            (0..size).filter(|rank| order.nodes.get(*rank as usize) == Some(&node)).collect();
         info!(first = order.base, ranks = here.len(), of = size, "got an order");
         let launch = launch(self.library_directory.clone(), &order)?;
-        self.alive = ALIVE.min(Duration::from_secs(launch.params.mpi_agent_silence_s()) / 4);
-        self.next_alive = Instant::now() + self.alive;
-        if let (Some(offer), None) = (&order.lifeline, &self.lifeline) {
-            let silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
-            let events = (&self.events, LIFELINE << 32);
-            self.lifeline = Some(Lifeline::begin(offer, (order.node, silence), events));
+        self.silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
+        self.next_alive = Instant::now() + ALIVE.min(self.silence / 4);
+        if order.base == 0 {
+            self.offer_lifelines(&launch)?;
+            self.nodes.clone_from(&order.nodes);
         }
         let given: u64 = launch.apps.iter().map(|app| u64::from(app.ranks)).sum();
         if here.is_empty() || given != u64::from(size) {
@@ -465,10 +573,9 @@ impl<'a> Agent<'a> {
             // Every host answers before any restores ranks, so a process found here belongs to the
             // job of the images.
             check_ended(&restore.marks).map_err(|error| LaunchError::Restore(error.to_string()))?;
-            if !sees(&restore.images) {
-                self.post(&FromAgent::WantsImages);
-            }
         }
+        let images = order.restore.as_ref().map(|restore| &restore.images);
+        let wants_images = images.filter(|images| !sees(images)).map(|_| node);
         let near = here.len() as u32 + self.running();
         let boot = boot(&launch.params, order.universe, (size, near), order.sockets);
         let boot = Boot { base: order.base, rank: order.base, ..boot };
@@ -498,6 +605,7 @@ impl<'a> Agent<'a> {
         let plug = if self.relay.is_none() { relay::listen(&launch)? } else { None };
         let (listener, relay) = plug.unzip();
         self.secret = order.secret;
+        let round = Round::Ready { base: order.base };
         self.ready = Some(ReadyRanks {
             order,
             launch,
@@ -507,7 +615,14 @@ impl<'a> Agent<'a> {
             prepared,
             relay: listener,
         });
-        self.post(&FromAgent::Ready { addresses, relay: relay.unwrap_or_default() });
+        let report = BranchReport {
+            slowest: Some((began.elapsed().as_nanos() as u64, node)),
+            addresses,
+            relays: relay.map(|relay| (node, relay)).into_iter().collect(),
+            wants_images: wants_images.into_iter().collect(),
+            ..BranchReport::default()
+        };
+        self.answer_round(round, report);
         Ok(())
     }
 
@@ -543,6 +658,7 @@ impl<'a> Agent<'a> {
 
     fn abandon(&mut self, base: u32) {
         info!(first = base, "abandoning a job");
+        self.junction.abandon(base);
         self.ready = None;
         let gone = self.members.split_off(&base);
         if let Some(guard) = &self.guard {
@@ -552,15 +668,19 @@ impl<'a> Agent<'a> {
 
     fn start_with(&mut self, ready: ReadyRanks, guard: &Guard) -> Result<(), LaunchError> {
         let ReadyRanks { order, launch, crew_places, here, boot, prepared, relay } = ready;
+        let began = Instant::now();
         // The new ranks may communicate with the running ones, whose descriptors stay in use.
         let running = self.running();
-        let numbers = (boot.size.saturating_add(running), here.len() + running as usize);
+        let children = self.children.iter().flatten().count();
+        let here_all = here.len() + running as usize;
+        let numbers = (boot.size.saturating_add(running), here_all, children);
         let open_files = raise_open_files(&launch, numbers, boot.sockets)?;
         let binding = binding_of(launch.bind, here.len());
         if let Some(listener) = relay {
             self.start_relay((&order, &launch), guard, &listener)?;
         }
-        let inputs = Inputs::of_ranks(order.fed.iter().copied());
+        let is_here = |number: &u32| here.binary_search(&number.wrapping_sub(order.base)).is_ok();
+        let inputs = Inputs::of_ranks(order.fed.iter().copied().filter(is_here));
         let (mut inputs, fed) = crate::launch::kernel("open standard input for the ranks", inputs)?;
         let crew = Crew {
             launch: &launch,
@@ -575,7 +695,8 @@ impl<'a> Agent<'a> {
         let Recruits { ranks, outputs, plugs } = match &order.restore {
             None => crew.start(prepared, guard, self.signals, &inputs, &binding, open_files)?,
             Some(restore) => {
-                let ranks: Vec<&HeldRank> = restore.ranks.iter().collect();
+                let is_own = |rank: &&HeldRank| crew.here.binary_search(&rank.number).is_ok();
+                let ranks: Vec<&HeldRank> = restore.ranks.iter().filter(is_own).collect();
                 let received = self.received.take();
                 let images = match &received {
                     Some((_, scratch)) => {
@@ -630,7 +751,10 @@ impl<'a> Agent<'a> {
             self.post(&FromAgent::Text { text });
         }
         self.launch = Some(launch);
-        self.post(&FromAgent::Started { pids });
+        self.junction.note_started(pids.len());
+        let slowest = Some((began.elapsed().as_nanos() as u64, self.node.unwrap_or_default()));
+        let report = BranchReport { slowest, pids, ..BranchReport::default() };
+        self.answer_round(Round::Started { base: order.base }, report);
         Ok(())
     }
 }

@@ -1,6 +1,4 @@
-//! The head's side of an agent until the ranks run.
-
-mod end;
+//! The head's side of its children in the tree of agents, until the ranks run.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,63 +6,44 @@ use std::time::{Duration, Instant};
 
 use oxmpi_shm::segment::Boot;
 use oxmpi_sys::spawn::Signals;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
-use tracing::{debug, info, trace};
+use tracing::info;
 
-use super::opening::{Carrier, OpenedStream, Opening};
+use super::child::{Child, FromChild, HostToReach, host_error, timespec};
 use super::pieces::{FileSender, PIECES_WAITING};
 use crate::launch::{App, Deadline, Launch, LaunchError};
-use oxmpi_daemon::PATIENCE as DAEMON_PATIENCE;
-use oxmpi_daemon::diagnostics::MessageName;
-use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::agent::{
-    self, AgentOrder, FromAgent, LifelineOffer, OrderedProgram, StreamError, ToAgent,
+    AgentOrder, BranchReport, DownRoute, FromAgent, OrderedProgram, Receivers, Round, StreamError,
+    ToAgent,
 };
 
-/// The limit for an agent's answer before the ranks run.
+/// The limit for an answer of a branch before the ranks run.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The limit for an agent that restores images, which are as large as the ranks' memory.
+/// The limit for a branch that restores images, which are as large as the ranks' memory.
 const RESTORING: Duration = Duration::from_secs(3600);
-/// The most bytes of an agent's error output that are kept.
-const MAX_SAID: usize = 4096;
 /// The limit for the answer to an order to kill processes.
 const KILLING: Duration = Duration::from_secs(3);
 
+/// A child of the head, with the branch below it.
 #[derive(Debug)]
 pub(crate) struct RemoteAgent {
-    /// As the user has named it.
-    pub(crate) host: String,
-    pub(crate) node: u32,
-    pub(crate) stream: Stream,
-    pub(crate) errors: Option<Stream>,
-    said: Vec<u8>,
-    carrier: Carrier,
-    /// The command that opened the stream, for the user.
-    shown: String,
-    /// Whether the agent has greeted, so that messages follow.
-    has_greeted: bool,
+    pub(crate) child: Child,
     /// Until when the ranks must be prepared, or run.
     limit: Instant,
     patience: Duration,
-    /// The beginning and the length of the last step before the ranks run.
-    since: Instant,
-    pub(crate) took: Duration,
-    pub(crate) addresses: Vec<(u32, String)>,
-    /// The address of the agent's relay; empty if there is none.
-    pub(crate) relay: String,
-    /// The agent's host has no access to the images that are to be restored.
-    pub(crate) wants_images: bool,
-    pub(crate) pids: Vec<(u32, u32)>,
+    /// The length of the last step before the ranks run, and the host that has taken it.
+    pub(crate) slowest: (Duration, String),
+    /// The answer of the present round.
+    pub(crate) report: Option<BranchReport>,
+    /// The addresses of the relays, by host.
+    pub(crate) relays: Vec<(u32, String)>,
     pub(crate) refused: Option<String>,
     /// Messages that came while another answer was awaited.
-    held: VecDeque<FromAgent>,
+    held: VecDeque<(u32, FromAgent)>,
     /// The agent counts as lost after this time without a message.
     pub(crate) silence: Duration,
-    pub(crate) last_message: Instant,
-    /// Bytes of output that are printed and not yet acknowledged to the agent.
-    pub(crate) owed: u64,
-    /// Requests for addresses of processes there: requester and process.
+    /// Requests for addresses of processes of the branch: requester and process.
     pub(crate) address_requests: Vec<(u32, u32)>,
     pub(crate) unanswered_queries: u32,
     queries: u64,
@@ -72,13 +51,13 @@ pub(crate) struct RemoteAgent {
     watch: u64,
     /// Orders to kill processes that may not be carried out yet.
     kills: Vec<Kill>,
-    pub(crate) is_behind: bool,
 }
 
 #[derive(Debug)]
 struct Kill {
     since: Instant,
-    ranks: Vec<u32>,
+    /// The processes, each with its host.
+    ranks: Vec<(u32, u32)>,
     /// The number of the state query behind the order, whose answer confirms the order.
     query: u64,
 }
@@ -86,171 +65,161 @@ struct Kill {
 /// The events that may end the wait for agents: the user's signals, or the job's time limit.
 pub(crate) type Watch<'a> = (&'a Signals, Option<Deadline>);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum AgentStage {
-    Greeting,
-    Ready,
-    Started,
+/// The end of a sentence about an agent that has answered in a round.
+fn done(round: Round) -> &'static str {
+    match round {
+        Round::Reached => "answered",
+        Round::Ready { .. } => "got the ranks ready",
+        Round::Started { .. } => "started the ranks",
+        Round::Seen { .. } => "reported the state of the ranks",
+    }
 }
 
-impl AgentStage {
-    /// The end of a sentence about an agent that has come so far.
-    fn done(self) -> &'static str {
-        match self {
-            AgentStage::Greeting => "answered",
-            AgentStage::Ready => "got the ranks ready",
-            AgentStage::Started => "started the ranks",
-        }
+/// The order to start the ranks of a job, for all agents.
+pub(crate) fn order(
+    launch: &Launch,
+    (boot, secret): (&Boot, [u8; 32]),
+    nodes: &[u32],
+    fed: Vec<u32>,
+) -> AgentOrder {
+    AgentOrder {
+        universe: boot.job_id,
+        base: 0,
+        several: launch.spread.as_ref().is_some_and(|spread| spread.hosts.len() > 1),
+        deaths: 0,
+        step: 0,
+        sockets: boot.sockets,
+        nodes: nodes.to_vec(),
+        apps: launch.apps.iter().map(program).collect(),
+        env: launch.env.clone(),
+        secret,
+        hostmap: launch.hostmap.pairs(),
+        bind: launch.bind,
+        report_bindings: launch.report_bindings,
+        fed,
+        restore: None,
     }
 }
 
 impl RemoteAgent {
-    /// Opens the streams to all agents of a job, and waits for their greetings.
+    /// Starts all agents of a job, and waits until they have answered.
     pub(crate) fn open_all(
         launch: &Launch,
-        watch: Watch<'_>,
+        (signals, deadline): Watch<'_>,
     ) -> Result<Vec<RemoteAgent>, LaunchError> {
         let silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
-        let mut all = Vec::new();
-        for (node, host) in (0..).zip(launch.spread.iter().flat_map(|spread| &spread.hosts)) {
-            if let Some(opening) = &host.opening {
-                all.push(RemoteAgent::open((&host.name, node, opening), silence, watch)?);
-            }
-        }
-        RemoteAgent::await_all(&mut all, AgentStage::Greeting, watch)?;
+        let hosts = (0..).zip(launch.spread.iter().flat_map(|spread| &spread.hosts));
+        let to_reach = hosts.filter_map(|(node, host)| {
+            let opening = host.opening.clone()?;
+            Some(HostToReach { node, name: host.name.clone(), opening })
+        });
+        let to_reach: Vec<HostToReach> = to_reach.collect();
+        let open = |host: &HostToReach| {
+            let left = deadline.map_or(Duration::MAX, |deadline| deadline.left());
+            Child::open(host, silence, left, signals).map_err(|error| {
+                match deadline.filter(|deadline| deadline.left().is_zero()) {
+                    Some(Deadline { time, .. }) => {
+                        LaunchError::TimedOut { time, text: error.to_string() }
+                    }
+                    None => error,
+                }
+            })
+        };
+        let children = Child::open_all(to_reach, launch.fan_out(), open)?;
+        let mut all: Vec<RemoteAgent> =
+            children.into_iter().map(|child| RemoteAgent::new(child, silence)).collect();
+        RemoteAgent::await_all(&mut all, Round::Reached, (signals, deadline))?;
         Ok(all)
     }
 
-    fn open(
-        (host, node, opening): (&str, u32, &Opening),
-        silence: Duration,
-        (signals, deadline): Watch<'_>,
-    ) -> Result<RemoteAgent, LaunchError> {
-        let (shown, since) = (opening.shown(), Instant::now());
-        debug!(host, command = shown, "starting an agent");
-        let patience =
-            deadline.map_or(DAEMON_PATIENCE, |deadline| deadline.left().min(DAEMON_PATIENCE));
-        let opened = opening.open((silence, patience), signals);
-        let OpenedStream { stream, errors, carrier } = opened.map_err(|error| {
-            let next = opening.remedy();
-            let text =
-                format!("cannot start an agent there: '{shown}': {error}\n  Next:    {next}");
-            match deadline.filter(|deadline| deadline.left().is_zero()) {
-                Some(Deadline { time, .. }) => {
-                    LaunchError::TimedOut { time, text: format!("host '{host}': {text}") }
-                }
-                None => host_error(host, text),
-            }
-        })?;
-        let now = Instant::now();
-        Ok(RemoteAgent {
-            host: host.into(),
-            node,
-            stream,
-            errors: Some(errors),
-            said: Vec::new(),
-            carrier,
-            shown,
-            has_greeted: false,
-            limit: now + PATIENCE,
+    fn new(child: Child, silence: Duration) -> RemoteAgent {
+        RemoteAgent {
+            limit: child.last_message + PATIENCE,
+            child,
             patience: PATIENCE,
-            since,
-            took: Duration::ZERO,
-            addresses: Vec::new(),
-            relay: String::new(),
-            wants_images: false,
-            pids: Vec::new(),
+            slowest: (Duration::ZERO, String::new()),
+            report: None,
+            relays: Vec::new(),
             refused: None,
             held: VecDeque::new(),
             silence,
-            last_message: now,
-            owed: 0,
             address_requests: Vec::new(),
             unanswered_queries: 0,
             watch: 0,
             queries: 0,
             kills: Vec::new(),
-            is_behind: false,
-        })
-    }
-
-    pub(crate) fn order(
-        &self,
-        launch: &Launch,
-        (boot, secret): (&Boot, [u8; 32]),
-        nodes: &[u32],
-        fed: &[u32],
-        lifeline: Option<&LifelineOffer>,
-    ) -> AgentOrder {
-        let own = |rank: &&u32| nodes.get(**rank as usize) == Some(&self.node);
-        AgentOrder {
-            universe: boot.job_id,
-            node: self.node,
-            base: 0,
-            several: launch.spread.as_ref().is_some_and(|spread| spread.hosts.len() > 1),
-            deaths: 0,
-            step: 0,
-            sockets: boot.sockets,
-            nodes: nodes.to_vec(),
-            apps: launch.apps.iter().map(program).collect(),
-            env: launch.env.clone(),
-            secret,
-            hostmap: launch.hostmap.pairs(),
-            bind: launch.bind,
-            report_bindings: launch.report_bindings,
-            fed: fed.iter().filter(own).copied().collect(),
-            lifeline: lifeline.filter(|_| self.needs_lifeline()).cloned(),
-            restore: None,
         }
     }
 
-    /// Whether the stream is one that does not end when this host stops answering.
-    pub(crate) fn needs_lifeline(&self) -> bool {
-        matches!(self.carrier, Carrier::Process(_))
-    }
-
-    /// Sends all agents their orders, and waits until their ranks are prepared.
+    /// Sends all agents the order, and waits until their ranks are prepared.
     pub(crate) fn prepare_all(
         all: &mut [RemoteAgent],
-        order: impl Fn(&RemoteAgent) -> AgentOrder,
+        order: AgentOrder,
         watch: Watch<'_>,
     ) -> Result<(), LaunchError> {
-        for far in &mut *all {
-            let order = order(far);
-            if order.restore.is_some() {
-                far.patience = RESTORING;
-            }
-            far.begin_step(&ToAgent::Order(Box::new(order)));
+        if order.restore.is_some() {
+            all.iter_mut().for_each(|far| far.patience = RESTORING);
         }
-        RemoteAgent::await_all(all, AgentStage::Ready, watch)
+        RemoteAgent::ask_all(all, &ToAgent::Order(Box::new(order)), Round::Ready { base: 0 }, watch)
     }
 
-    pub(crate) fn start_all(all: &mut [RemoteAgent], watch: Watch<'_>) -> Result<(), LaunchError> {
-        all.iter_mut().for_each(|far| far.begin_step(&ToAgent::Go));
-        RemoteAgent::await_all(all, AgentStage::Started, watch)
+    pub(crate) fn start_all(
+        all: &mut [RemoteAgent],
+        addresses: Vec<(u32, String)>,
+        watch: Watch<'_>,
+    ) -> Result<(), LaunchError> {
+        RemoteAgent::ask_all(all, &ToAgent::Go { addresses }, Round::Started { base: 0 }, watch)
+    }
+
+    fn ask_all(
+        all: &mut [RemoteAgent],
+        message: &ToAgent,
+        round: Round,
+        watch: Watch<'_>,
+    ) -> Result<(), LaunchError> {
+        let bytes = message.encode(&DownRoute { to: Receivers::All, round: Some(round) });
+        all.iter_mut().for_each(|far| far.child.stream.post(&bytes));
+        RemoteAgent::await_all(all, round, watch)
+    }
+
+    /// The addresses of all prepared ranks.
+    pub(crate) fn addresses(all: &[RemoteAgent]) -> Vec<(u32, String)> {
+        let reports = all.iter().filter_map(|far| far.report.as_ref());
+        reports.flat_map(|report| report.addresses.clone()).collect()
+    }
+
+    /// The hosts that have no access to the images that are to be restored.
+    pub(crate) fn hosts_without_images(&self) -> Vec<u32> {
+        self.report.as_ref().map(|report| report.wants_images.clone()).unwrap_or_default()
+    }
+
+    /// Running ranks and their processes.
+    pub(crate) fn pids(&self) -> &[(u32, u32)] {
+        self.report.as_ref().map_or(&[], |report| &report.pids)
     }
 
     pub(crate) fn send_files(
         &mut self,
+        node: u32,
         mut files: FileSender,
         (signals, deadline): Watch<'_>,
     ) -> Result<(), LaunchError> {
+        let host = self.child.name_of(node).to_string();
         let mut progress = (Instant::now(), usize::MAX);
         loop {
-            self.stream.flush();
-            while self.stream.behind() < PIECES_WAITING {
+            self.child.stream.flush();
+            while self.child.stream.behind() < PIECES_WAITING {
                 let next = files.next().map_err(|error| {
                     LaunchError::Restore(format!(
-                        "an image cannot be read for host '{}': {error}",
-                        self.host
+                        "an image cannot be read for host '{host}': {error}"
                     ))
                 });
                 let Some((name, bytes)) = next? else { return Ok(()) };
-                self.post(&ToAgent::Piece { name, bytes });
-                self.stream.flush();
+                self.post_to(node, &ToAgent::Piece { name, bytes });
+                self.child.stream.flush();
             }
-            if self.stream.behind() != progress.1 {
-                progress = (Instant::now(), self.stream.behind());
+            if self.child.stream.behind() != progress.1 {
+                progress = (Instant::now(), self.child.stream.behind());
             }
             let left = self.silence.saturating_sub(progress.0.elapsed());
             if left.is_zero() {
@@ -258,40 +227,47 @@ impl RemoteAgent {
                     "its agent has taken nothing of an image for {} s",
                     self.silence.as_secs()
                 );
-                return Err(host_error(&self.host, text));
+                return Err(host_error(&host, text));
             }
+            let round = Round::Started { base: 0 };
             if let Some(Deadline { time, .. }) =
                 deadline.filter(|deadline| deadline.left().is_zero())
             {
-                return Err(LaunchError::TimedOut {
-                    time,
-                    text: still_awaited(&[self], AgentStage::Started),
-                });
+                return Err(LaunchError::TimedOut { time, text: still_awaited(&[self], round) });
             }
             wait(&[self], signals, deadline.map_or(left, |deadline| deadline.left().min(left)))?;
             if let Some(number) = interrupted(signals) {
                 return Err(LaunchError::Interrupted(number));
             }
-            self.read_errors();
-            self.read(AgentStage::Started)?;
+            self.child.read_errors();
+            self.read(round)?;
         }
     }
 
     /// When the agent counts as lost if no message comes before.
     pub(crate) fn silence_ends(&self) -> Instant {
-        self.last_message + self.silence
+        self.child.last_message + self.silence
     }
 
-    pub(crate) fn kill(&mut self, ranks: Vec<u32>, now: Instant) {
-        self.post(&ToAgent::Signal { number: Signal::KILL.as_raw(), ranks: ranks.clone() });
+    /// Kills processes of the branch, each with its host.
+    pub(crate) fn kill(&mut self, ranks: Vec<(u32, u32)>, now: Instant) {
+        let number = Signal::KILL.as_raw();
+        self.post(&ToAgent::Signal {
+            number,
+            ranks: ranks.iter().map(|(rank, _)| *rank).collect(),
+        });
         self.query();
         self.kills.push(Kill { since: now, ranks, query: self.queries });
     }
 
-    pub(crate) fn note_answer(&mut self) {
+    /// Notes the answer to a state query, which these hosts have not answered.
+    pub(crate) fn note_answer(&mut self, silent: &[u32]) {
         self.unanswered_queries = self.unanswered_queries.saturating_sub(1);
         let answered = self.answered();
-        self.kills.retain(|kill| kill.query > answered);
+        for kill in self.kills.iter_mut().filter(|kill| kill.query <= answered) {
+            kill.ranks.retain(|(_, node)| silent.contains(node));
+        }
+        self.kills.retain(|kill| !kill.ranks.is_empty());
     }
 
     /// The next time limit: for an order to kill, or for any message.
@@ -300,27 +276,33 @@ impl RemoteAgent {
         killed.fold(self.silence_ends(), Instant::min)
     }
 
-    /// The processes of orders to kill that were not answered in time.
-    pub(crate) fn take_unanswered(&mut self, now: Instant) -> Vec<u32> {
+    /// The processes, each with its host, of orders to kill that were not answered in time.
+    pub(crate) fn take_unanswered(&mut self, now: Instant) -> Vec<(u32, u32)> {
         let late = |kill: &mut Kill| kill.since + KILLING <= now;
         self.kills.extract_if(.., late).flat_map(|kill| kill.ranks).collect()
     }
 
+    /// Sends a message to all agents of the branch.
     pub(crate) fn post(&mut self, message: &ToAgent) {
-        let bytes = message.encode();
-        trace!(host = self.host, kind = %MessageName(message), bytes = bytes.len(), "to an agent");
-        self.stream.post(&bytes);
+        self.child.post(message, Receivers::All, None);
     }
 
-    fn begin_step(&mut self, message: &ToAgent) {
-        self.since = Instant::now();
-        self.post(message);
+    /// Sends a message to the agent of a host.
+    pub(crate) fn post_to(&mut self, node: u32, message: &ToAgent) {
+        self.child.post(message, Receivers::Nodes(vec![node]), None);
+    }
+
+    /// Whether the branch has the host.
+    pub(crate) fn leads_to(&self, node: u32) -> bool {
+        self.child.nodes().any(|of| of == node)
     }
 
     pub(crate) fn query(&mut self) {
         self.unanswered_queries += 1;
         self.queries += 1;
-        self.post(&ToAgent::QueryState);
+        let query = self.queries;
+        let round = Some(Round::Seen { query });
+        self.child.post(&ToAgent::QueryState { query }, Receivers::All, round);
     }
 
     /// Queries the state, and notes the query for [`RemoteAgent::has_answered_watch`].
@@ -339,18 +321,20 @@ impl RemoteAgent {
 
     fn await_all(
         all: &mut [RemoteAgent],
-        stage: AgentStage,
+        round: Round,
         (signals, deadline): Watch<'_>,
     ) -> Result<(), LaunchError> {
-        all.iter_mut().for_each(|far| far.limit = Instant::now() + far.patience);
+        let now = Instant::now();
+        all.iter_mut().for_each(|far| (far.report, far.limit) = (None, now + far.patience));
         let mut awaited: Vec<&mut RemoteAgent> = all.iter_mut().collect();
         loop {
             let mut at = 0;
             while at < awaited.len() {
-                if awaited[at].has_come(stage)? {
+                if awaited[at].has_come(round)? {
                     let far = awaited.swap_remove(at);
-                    far.took = far.since.elapsed();
-                    info!(host = far.host, took = ?far.took, "an agent has {}", stage.done());
+                    far.note_slowest();
+                    let (host, took) = (&far.child.host, far.slowest.0);
+                    info!(host, ?took, "an agent has {}", done(round));
                 } else {
                     at += 1;
                 }
@@ -360,191 +344,144 @@ impl RemoteAgent {
             if let Some(Deadline { time, .. }) =
                 deadline.filter(|deadline| deadline.left().is_zero())
             {
-                return Err(LaunchError::TimedOut { time, text: still_awaited(&awaited, stage) });
+                return Err(LaunchError::TimedOut { time, text: still_awaited(&awaited, round) });
             }
             if left.is_zero() {
-                let late = awaited.iter().min_by_key(|far| far.limit).map_or("", |far| &far.host);
-                let patience = awaited
-                    .iter()
-                    .find(|far| far.host == late)
-                    .map_or(PATIENCE, |far| far.patience);
-                let shown =
-                    awaited.iter().find(|far| far.host == late).map_or("", |far| &far.shown);
+                let late = awaited.into_iter().min_by_key(|far| far.limit);
+                let Some(RemoteAgent { child, patience, .. }) = late else { return Ok(()) };
                 let text = format!(
-                    "the agent there has not answered for {} s; it was started by '{shown}'\n  Next:    try that command by \
+                    "the agent there has not answered for {} s; it was started by '{}'\n  Next:    try that command by \
                      hand; it should print a line that begins with OXMPI-AGENT",
-                    patience.as_secs()
+                    patience.as_secs(),
+                    child.shown
                 );
-                return Err(host_error(late, text));
+                return Err(host_error(&child.host, text));
             }
-            awaited.iter_mut().for_each(|far| far.stream.flush());
+            awaited.iter_mut().for_each(|far| far.child.stream.flush());
             let left = deadline.map_or(left, |deadline| deadline.left().min(left));
             wait(&awaited, signals, left)?;
             if let Some(number) = interrupted(signals) {
                 return Err(LaunchError::Interrupted(number));
             }
             for far in &mut awaited {
-                far.read_errors();
-                far.read(stage)?;
+                far.child.read_errors();
+                far.read(round)?;
             }
         }
     }
 
-    fn read(&mut self, stage: AgentStage) -> Result<(), LaunchError> {
-        match self.stream.read() {
+    fn note_slowest(&mut self) {
+        if let Some((took, node)) = self.report.as_ref().and_then(|report| report.slowest) {
+            self.slowest = (Duration::from_nanos(took), self.child.name_of(node).into());
+        }
+    }
+
+    fn read(&mut self, round: Round) -> Result<(), LaunchError> {
+        match self.child.stream.read() {
             Ok(true) => Ok(()),
             // Messages before the end count.
-            Ok(false) if self.has_come(stage)? => Ok(()),
-            ended => Err(self.why_ended(ended.err())),
+            Ok(false) if self.has_come(round)? => Ok(()),
+            ended => Err(self.child.why_ended(ended.err())),
         }
     }
 
-    fn has_come(&mut self, stage: AgentStage) -> Result<bool, LaunchError> {
-        if !self.has_greeted {
-            match agent::find_greeting(self.stream.came()) {
-                Ok(None) => return Ok(false),
-                Ok(Some(length)) => _ = self.stream.take(length),
-                Err(error) => return Err(self.senseless(&error)),
-            }
-            self.has_greeted = true;
-        }
-        let has_come = match stage {
-            AgentStage::Greeting => true,
-            AgentStage::Ready => !self.addresses.is_empty(),
-            AgentStage::Started => !self.pids.is_empty(),
-        };
-        if has_come {
+    fn has_come(&mut self, round: Round) -> Result<bool, LaunchError> {
+        if self.report.is_some() {
             return Ok(true);
         }
+        if round == Round::Reached && self.child.hosts.len() == 1 {
+            let has_greeted = self.child.greets();
+            let has_greeted = has_greeted.map_err(|error| self.child.senseless(&error))?;
+            self.report = has_greeted.then(|| self.child.reached());
+            return Ok(has_greeted);
+        }
         loop {
-            let message = match self.next() {
+            let (node, message) = match self.read_next() {
                 Ok(Some(message)) => message,
                 Ok(None) => return Ok(false),
-                Err(error) => return Err(self.senseless(&error)),
+                Err(error) => return Err(self.child.senseless(&error)),
             };
+            let host = || self.child.name_of(node).to_string();
             match message {
-                FromAgent::Ready { addresses, relay } if stage == AgentStage::Ready => {
-                    (self.addresses, self.relay) = (addresses, relay);
-                    return Ok(true);
-                }
-                FromAgent::Started { pids } if stage == AgentStage::Started => {
-                    self.pids = pids;
+                FromAgent::Report { round: of, mut report } if of == round => {
+                    match round {
+                        Round::Ready { .. } => self.relays.clone_from(&report.relays),
+                        Round::Reached => report.add(self.child.reached()),
+                        _ => {}
+                    }
+                    self.report = Some(*report);
                     return Ok(true);
                 }
                 FromAgent::Failed { is_program, text, .. } => {
-                    return Err(LaunchError::Host { host: self.host.clone(), is_program, text });
+                    return Err(LaunchError::Host { host: host(), is_program, text });
                 }
-                FromAgent::WantsImages => self.wants_images = true,
                 FromAgent::Text { text } => oxmpi_sys::stdio::complain(format_args!("{text}")),
                 FromAgent::Alive => {}
+                FromAgent::HostsLost { nodes, text } => {
+                    let first = nodes.first().map_or(node, |first| *first);
+                    return Err(host_error(self.child.name_of(first), text));
+                }
+                // Ranks of a host may run before the answer of the whole branch is complete.
+                message if matches!(round, Round::Started { .. }) => {
+                    self.held.push_back((node, message));
+                }
                 _ => {
                     let text = "its agent has sent an unexpected message".to_string();
-                    return Err(host_error(&self.host, text));
+                    return Err(host_error(&host(), text));
                 }
             }
         }
     }
 
-    pub(crate) fn next(&mut self) -> Result<Option<FromAgent>, StreamError> {
+    /// The next message, with the host of its sender.
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, FromAgent)>, StreamError> {
         match self.held.pop_front() {
             Some(message) => Ok(Some(message)),
-            None => self.decode_next(),
+            None => self.read_next(),
         }
     }
 
-    fn decode_next(&mut self) -> Result<Option<FromAgent>, StreamError> {
-        let Some(bytes) = self.stream.next_frame()? else { return Ok(None) };
-        let (length, message) = (bytes.len(), FromAgent::decode(bytes)?);
-        // Diagnostics come in texts.
-        if !matches!(message, FromAgent::Text { .. }) {
-            trace!(host = self.host, kind = %MessageName(&message), bytes = length, "from an agent");
-        }
-        Ok(Some(message))
+    fn read_next(&mut self) -> Result<Option<(u32, FromAgent)>, StreamError> {
+        self.child.next()?.map(FromChild::read).transpose()
     }
 
     /// Handles the answers about a spawn, and keeps other messages for [`RemoteAgent::next`].
-    pub(crate) fn take_answers(&mut self, base: u32) -> Result<(), StreamError> {
-        // An answer about an earlier spawn, which failed elsewhere, may come late.
-        let is_new = |all: &[(u32, u32)]| all.iter().all(|(rank, _)| *rank >= base);
-        while let Some(message) = self.decode_next()? {
+    pub(crate) fn take_answers(&mut self, round: Round, base: u32) -> Result<(), StreamError> {
+        while let Some((node, message)) = self.read_next()? {
             match message {
-                FromAgent::Ready { addresses, .. }
-                    if addresses.iter().all(|(rank, _)| *rank >= base) =>
-                {
-                    self.addresses = addresses;
+                FromAgent::Report { round: of, report } if of == round => {
+                    self.report = Some(*report);
                 }
-                FromAgent::Started { pids } if is_new(&pids) => self.pids = pids,
-                FromAgent::Ready { .. } | FromAgent::Started { .. } => {}
                 FromAgent::Failed { base: failed, text, .. } if failed >= base => {
-                    self.refused = Some(text)
+                    self.refused = Some(format!("host '{}': {text}", self.child.name_of(node)));
                 }
+                // About an earlier spawn, which has failed elsewhere.
                 FromAgent::Failed { .. } => {}
-                message => self.held.push_back(message),
+                message => self.held.push_back((node, message)),
             }
         }
         Ok(())
     }
-
-    fn senseless(&self, error: &StreamError) -> LaunchError {
-        let text =
-            format!("the agent there cannot be used: {error}; it was started by '{}'", self.shown);
-        host_error(&self.host, text)
-    }
-
-    /// Reads error output: kept for a report, and returned for the user.
-    pub(crate) fn read_errors(&mut self) -> Vec<u8> {
-        let mut all = Vec::new();
-        while let Some(errors) = &mut self.errors {
-            let goes_on = matches!(errors.read(), Ok(true));
-            let came = errors.came().len();
-            all.extend_from_slice(errors.take(came));
-            if !goes_on {
-                self.errors = None;
-            } else if came == 0 {
-                break;
-            }
-        }
-        self.said.extend_from_slice(&all);
-        let surplus = self.said.len().saturating_sub(MAX_SAID);
-        self.said.drain(..surplus);
-        all
-    }
-
-    pub(crate) fn poll_into<'f>(&'f self, fds: &mut Vec<PollFd<'f>>) {
-        fds.push(PollFd::from_borrowed_fd(self.stream.input(), PollFlags::IN));
-        if self.stream.is_behind() {
-            fds.push(PollFd::from_borrowed_fd(self.stream.output(), PollFlags::OUT));
-        }
-        fds.extend(
-            self.errors
-                .iter()
-                .map(|errors| PollFd::from_borrowed_fd(errors.input(), PollFlags::IN)),
-        );
-    }
 }
 
 /// The agents without an answer, and the command that started the first one.
-fn still_awaited(awaited: &[&mut RemoteAgent], stage: AgentStage) -> String {
+fn still_awaited(awaited: &[&mut RemoteAgent], round: Round) -> String {
     const NAMED: usize = 8;
     let names: Vec<String> =
-        awaited.iter().take(NAMED).map(|far| format!("'{}'", far.host)).collect();
+        awaited.iter().take(NAMED).map(|far| format!("'{}'", far.child.host)).collect();
     let more = match awaited.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     let (agents, have) =
         if awaited.len() == 1 { ("agent of host", "has") } else { ("agents of hosts", "have") };
-    let shown = awaited.first().map_or("", |far| &far.shown);
+    let shown = awaited.first().map_or("", |far| &far.child.shown);
     format!(
         "the {agents} {}{more} {have} not {}; started by '{shown}'\n  Next:    give more time, or try that command by hand; it \
          should print a line that begins with OXMPI-AGENT",
         names.join(", "),
-        stage.done()
+        done(round)
     )
-}
-
-fn host_error(host: &str, text: String) -> LaunchError {
-    LaunchError::Host { host: host.into(), is_program: false, text }
 }
 
 pub(crate) fn program(app: &App) -> OrderedProgram {
@@ -559,10 +496,6 @@ pub(crate) fn program(app: &App) -> OrderedProgram {
     }
 }
 
-pub(crate) fn timespec(time: Duration) -> Timespec {
-    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
-}
-
 fn wait(
     awaited: &[&mut RemoteAgent],
     signals: &Signals,
@@ -570,7 +503,7 @@ fn wait(
 ) -> Result<(), LaunchError> {
     let signals: BorrowedFd<'_> = signals.as_fd();
     let mut fds = vec![PollFd::from_borrowed_fd(signals, PollFlags::IN)];
-    awaited.iter().for_each(|far| far.poll_into(&mut fds));
+    awaited.iter().for_each(|far| far.child.poll_into(&mut fds));
     match poll(&mut fds, Some(&timespec(left))) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(LaunchError::Kernel("wait for the agents on other hosts", error.into())),

@@ -15,6 +15,9 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use oxmpi_daemon::diagnostics::{LogTarget, word_for};
 use oxmpi_daemon::stream::Stream;
 use oxmpi_daemon::{Running, Universe};
+use oxmpi_rt_proto::agent::AgentWay;
+
+use crate::launch::ProgramSearch;
 
 /// How to reach the agent of a host.
 #[derive(Clone, Debug)]
@@ -94,6 +97,23 @@ impl Opening {
         Ok(OpenedStream { stream, errors, carrier: Carrier::Process(process) })
     }
 
+    /// The way that an agent tells another one; `universe` is that of the sender's host.
+    pub(crate) fn of_way(way: AgentWay, universe: Option<&Arc<Universe>>) -> Option<Opening> {
+        Some(match way {
+            AgentWay::Command { path, args } => {
+                // The program may be at another path here.
+                let name = args.first().filter(|_| !path.exists());
+                let found = name.and_then(|name| ProgramSearch::default().find(name).ok());
+                Opening::Command { path: found.unwrap_or(path), args }
+            }
+            AgentWay::Daemon { node, program, .. } => Opening::Daemon {
+                universe: Arc::clone(universe?),
+                node: node as usize,
+                program: program.map(PathBuf::from),
+            },
+        })
+    }
+
     /// The command, for the user.
     pub fn shown(&self) -> String {
         let shown = |args: &[OsString]| {
@@ -135,6 +155,21 @@ impl Opening {
             is_strict: true,
             silence,
             patience: oxmpi_daemon::PATIENCE,
+        }
+    }
+}
+
+impl From<&Opening> for AgentWay {
+    fn from(opening: &Opening) -> AgentWay {
+        match opening {
+            Opening::Command { path, args } => {
+                AgentWay::Command { path: path.clone(), args: args.clone() }
+            }
+            Opening::Daemon { universe, node, program } => AgentWay::Daemon {
+                suffix: universe.suffix().to_string(),
+                node: *node as u32,
+                program: program.clone().map(PathBuf::into_os_string),
+            },
         }
     }
 }

@@ -4,7 +4,6 @@ mod checks;
 mod loss;
 
 use std::collections::BTreeSet;
-use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -17,11 +16,14 @@ use super::launcher::{AGENT_ERRORS, AGENT_STREAM, JobMember, Launcher, REMOTE_IN
 use super::output::{Came, Lines, Sink, is_ready, read_some};
 use super::start::{RankProcess, app_of};
 use crate::hosts::agent::WINDOW;
+use crate::hosts::child::Child;
 use crate::hosts::head::RemoteAgent;
 use crate::job::{Glimpse, JobEvent};
 use oxmpi_rt_client::blob;
 use oxmpi_rt_client::control::{Reply, Request};
-use oxmpi_rt_proto::agent::{FromAgent, Seen, ToAgent};
+use oxmpi_rt_proto::agent::{
+    BranchReport, FromAgent, ProcessEvent, Receivers, Round, Seen, ToAgent,
+};
 
 /// The most bytes of standard input on their way to a process.
 const INPUT_WINDOW: u64 = 256 << 10;
@@ -66,11 +68,11 @@ impl Launcher<'_> {
     ) -> rustix::io::Result<()> {
         for at in 0..self.far.len() {
             let Some(far) = &self.far[at] else { continue };
-            self.listen(&self.events, far.stream.input(), AGENT_STREAM, at as u64)?;
-            if let Some(errors) = &far.errors {
+            self.listen(&self.events, far.child.stream.input(), AGENT_STREAM, at as u64)?;
+            if let Some(errors) = &far.child.errors {
                 self.listen(&self.events, errors.input(), AGENT_ERRORS, at as u64)?;
             }
-            let pids = far.pids.clone();
+            let pids = far.pids().to_vec();
             for (number, pid) in pids {
                 let Some(node) = nodes.get(number as usize) else { continue };
                 let tag = self.launch.output.tags.then(|| number.to_string());
@@ -117,9 +119,18 @@ impl Launcher<'_> {
         self.members.get(&rank).is_some_and(|member| member.host.is_some())
     }
 
+    /// Sends a message to the agents of a branch.
     pub(super) fn post_far(&mut self, at: usize, message: &ToAgent) {
         if let Some(Some(far)) = self.far.get_mut(at) {
             far.post(message);
+        }
+    }
+
+    /// Sends a message to the agent of a process.
+    pub(super) fn post_home(&mut self, rank: u32, message: &ToAgent) {
+        let Some(JobMember { node, host: Some(at), .. }) = self.members.get(&rank) else { return };
+        if let Some(Some(far)) = self.far.get_mut(*at) {
+            far.post_to(*node, message);
         }
     }
 
@@ -136,13 +147,13 @@ impl Launcher<'_> {
     /// Handles messages of an agent, and room in its stream.
     pub(super) fn far_ready(&mut self, at: usize) {
         let Some(Some(far)) = self.far.get_mut(at) else { return };
-        far.stream.flush();
-        let ended = match far.stream.read() {
+        far.child.stream.flush();
+        let ended = match far.child.stream.read() {
             Ok(true) => None,
             Ok(false) => Some(None),
             Err(error) => Some(Some(error)),
         };
-        far.last_message = Instant::now();
+        far.child.last_message = Instant::now();
         self.read_agent(at);
         if let Some(error) = ended {
             self.lose_host(at, error);
@@ -153,7 +164,7 @@ impl Launcher<'_> {
     pub(super) fn read_all_agents(&mut self) {
         let now = Instant::now();
         // Starting may have taken longer than the silence limit of agents.
-        self.far.iter_mut().flatten().for_each(|far| far.last_message = now);
+        self.far.iter_mut().flatten().for_each(|far| far.child.last_message = now);
         (0..self.far.len()).for_each(|at| self.read_agent(at));
     }
 
@@ -162,80 +173,46 @@ impl Launcher<'_> {
         loop {
             let Some(Some(far)) = self.far.get_mut(at) else { return };
             match far.next() {
-                Ok(Some(message)) => self.handle_agent_message(at, message),
+                Ok(Some((node, message))) => self.handle_agent_message((at, node), message),
                 Ok(None) => return,
                 Err(error) => return self.lose_senseless(at, &error),
             }
         }
     }
 
-    fn handle_agent_message(&mut self, at: usize, message: FromAgent) {
-        // An agent reports only on its own processes.
-        let is_own = |launcher: &Self, rank: u32| {
-            launcher.members.get(&rank).is_some_and(|member| member.host == Some(at))
-        };
+    /// Handles a message of the agent of a host, in the branch with the index `at`.
+    fn handle_agent_message(&mut self, (at, node): (usize, u32), message: FromAgent) {
         match message {
             FromAgent::Alive => {}
-            // About a spawn that was abandoned.
-            FromAgent::Ready { .. } | FromAgent::Started { .. } | FromAgent::Failed { .. } => {}
             FromAgent::Text { text } => self.print(&text),
-            // About processes that are forgotten, given up, or of an abandoned spawn.
-            FromAgent::Request { rank, .. } | FromAgent::Exited { rank, .. }
-                if self.members.get(&rank).is_none_or(|member| !member.running) => {}
-            FromAgent::Request { rank, request, blob, seen } if is_own(self, rank) => {
-                self.note_seen(rank, seen);
-                self.request_of_far(rank, &request, blob);
+            FromAgent::Report { round: Round::Seen { .. }, report } => {
+                self.note_states(at, *report);
             }
-            FromAgent::Output { rank, is_error, bytes } if is_own(self, rank) => {
+            // About a spawn that was abandoned.
+            FromAgent::Report { .. } | FromAgent::Failed { .. } => {}
+            FromAgent::Events(events) => {
+                events.into_iter().for_each(|event| self.handle_process_event(at, event));
+            }
+            FromAgent::Request { rank, request, blob, seen } => {
+                // Not of processes that are forgotten, given up, or of an abandoned spawn.
+                if self.is_of(rank, at) && self.members.get(&rank).is_some_and(|m| m.running) {
+                    self.note_seen(rank, seen);
+                    self.request_of_far(rank, &request, blob);
+                }
+            }
+            FromAgent::Output { rank, is_error, bytes } => {
                 if let Some(Some(far)) = self.far.get_mut(at) {
-                    far.owed += bytes.len() as u64;
+                    far.child.owed += bytes.len() as u64;
                 }
-                self.take_output(rank, usize::from(is_error), &bytes);
-            }
-            FromAgent::Exited { rank, exit, seen } if is_own(self, rank) => {
-                self.note_seen(rank, seen);
-                let seen = self.glimpse(rank);
-                self.far_inputs.retain(|input| input.rank != rank);
-                self.note_end(rank, exit, seen);
-            }
-            FromAgent::Output { rank, bytes, .. } if !self.members.contains_key(&rank) => {
-                if let Some(Some(far)) = self.far.get_mut(at) {
-                    far.owed += bytes.len() as u64;
+                if self.is_of(rank, at) {
+                    self.take_output(rank, usize::from(is_error), &bytes);
                 }
             }
-            FromAgent::Seen(all) => {
-                for (rank, seen) in all {
-                    if is_own(self, rank) {
-                        self.note_seen(rank, seen);
-                    }
-                }
-                if let Some(Some(far)) = self.far.get_mut(at) {
-                    far.note_answer();
-                }
-                self.handle_deferred(Instant::now());
-            }
-            FromAgent::Answer { asker, reply } => {
-                let Some(Some(far)) = self.far.get_mut(at) else { return };
-                let place = far.address_requests.iter().position(|(by, _)| *by == asker);
-                if let Some(place) = place {
-                    let (asker, wanted) = far.address_requests.swap_remove(place);
-                    let refusal = |error| Reply::Refused {
-                        rank: wanted,
-                        reason: format!("its agent: {error}"),
-                    };
-                    let reply = Reply::decode(&reply).unwrap_or_else(refusal);
-                    self.send_addresses(asker, wanted, reply);
-                }
-            }
-            FromAgent::Relay { notice } => {
-                if let Some(node) = self.node_of_agent(at) {
-                    self.handle_relay_notice(node, &notice);
-                }
-            }
+            FromAgent::HostsLost { nodes, text } => self.lose_below(at, &nodes, text),
+            FromAgent::Answer { asker, reply } => self.forward_address(at, asker, &reply),
+            FromAgent::Relay { notice } => self.handle_relay_notice(node, &notice),
             FromAgent::RelayEnded { pid, exit } => {
-                if let Some(node) = self.node_of_agent(at) {
-                    self.note_relay_end(node, pid.cast_signed(), exit);
-                }
+                self.note_relay_end(node, pid.cast_signed(), exit);
             }
             FromAgent::InputTaken { rank, bytes } => self.input_taken(rank, bytes),
             FromAgent::Returned { number, error, values } => match error.is_empty() {
@@ -249,19 +226,55 @@ impl Launcher<'_> {
             FromAgent::Stopped { .. }
             | FromAgent::Described { .. }
             | FromAgent::Piece { .. }
-            | FromAgent::Imaged { .. } => {
-                self.handle_hold_message(at, message);
-            }
-            _ => {
-                let error =
-                    io::Error::new(io::ErrorKind::InvalidData, "it has sent an unexpected message");
-                self.lose_host(at, Some(error));
-            }
+            | FromAgent::Imaged { .. } => self.handle_hold_message(node, message),
         }
     }
 
-    fn node_of_agent(&self, at: usize) -> Option<u32> {
-        self.far.get(at)?.as_ref().map(|far| far.node)
+    /// Whether a process is in the branch: an agent reports only on processes of its own.
+    fn is_of(&self, rank: u32, at: usize) -> bool {
+        self.members.get(&rank).is_some_and(|member| member.host == Some(at))
+    }
+
+    fn handle_process_event(&mut self, at: usize, event: ProcessEvent) {
+        match event {
+            ProcessEvent::Closed { rank, is_error } if self.is_of(rank, at) => {
+                self.take_output(rank, usize::from(is_error), &[]);
+            }
+            ProcessEvent::Exited { rank, exit, seen } if self.is_of(rank, at) => {
+                if self.members.get(&rank).is_some_and(|member| member.running) {
+                    self.note_seen(rank, seen);
+                    let seen = self.glimpse(rank);
+                    self.far_inputs.retain(|input| input.rank != rank);
+                    self.note_end(rank, exit, seen);
+                }
+            }
+            // Of processes that are forgotten, or of an abandoned spawn.
+            ProcessEvent::Closed { .. } | ProcessEvent::Exited { .. } => {}
+        }
+    }
+
+    fn note_states(&mut self, at: usize, report: BranchReport) {
+        for (rank, seen) in report.seen {
+            if self.is_of(rank, at) {
+                self.note_seen(rank, seen);
+            }
+        }
+        if let Some(Some(far)) = self.far.get_mut(at) {
+            far.note_answer(&report.silent);
+        }
+        self.handle_deferred(Instant::now());
+    }
+
+    fn forward_address(&mut self, at: usize, asker: u32, reply: &[u8]) {
+        let Some(Some(far)) = self.far.get_mut(at) else { return };
+        let Some(place) = far.address_requests.iter().position(|(by, _)| *by == asker) else {
+            return;
+        };
+        let (asker, wanted) = far.address_requests.swap_remove(place);
+        let refusal =
+            |error| Reply::Refused { rank: wanted, reason: format!("its agent: {error}") };
+        let reply = Reply::decode(reply).unwrap_or_else(refusal);
+        self.send_addresses(asker, wanted, reply);
     }
 
     fn note_seen(&mut self, rank: u32, Seen { pid, stage, last_call, rests }: Seen) {
@@ -288,7 +301,9 @@ impl Launcher<'_> {
         reply: &Reply,
         fd: Option<BorrowedFd<'_>>,
     ) -> bool {
-        let Some(at) = self.members.get(&rank).and_then(|member| member.host) else { return false };
+        if !self.is_far(rank) {
+            return false;
+        }
         let contents = match (reply, fd) {
             (Reply::Given, Some(fd)) => blob::read(fd).map(Some).map_err(|error| error.to_string()),
             (_, None) => Ok(None),
@@ -304,16 +319,17 @@ impl Launcher<'_> {
             },
         };
         self.note_answer_in_hold();
-        self.post_far(at, &message);
+        self.post_home(rank, &message);
         true
     }
 
     pub(super) fn request_addresses(&mut self, asker: u32, wanted: u32) {
-        let at = self.members.get(&wanted).and_then(|member| member.host);
-        match at.and_then(|at| self.far.get_mut(at)?.as_mut()) {
-            Some(far) => {
+        let home = self.members.get(&wanted).and_then(|member| Some((member.host?, member.node)));
+        let far = home.and_then(|(at, node)| Some((self.far.get_mut(at)?.as_mut()?, node)));
+        match far.filter(|(far, node)| far.leads_to(*node)) {
+            Some((far, node)) => {
                 far.address_requests.push((asker, wanted));
-                far.post(&ToAgent::Where { asker, rank: wanted });
+                far.post_to(node, &ToAgent::Where { asker, rank: wanted });
             }
             None => {
                 let reason = "the agent of its host is lost".to_string();
@@ -323,16 +339,19 @@ impl Launcher<'_> {
     }
 
     pub(super) fn signal_far(&mut self, signal: Signal, ranks: impl Iterator<Item = u32>) {
-        let mut by_host: Vec<Vec<u32>> = vec![Vec::new(); self.far.len()];
+        let mut by_branch: Vec<Vec<(u32, u32)>> = vec![Vec::new(); self.far.len()];
         for rank in ranks {
-            if let Some(at) = self.members.get(&rank).and_then(|member| member.host) {
-                by_host[at].push(rank);
+            if let Some(JobMember { node, host: Some(at), .. }) = self.members.get(&rank) {
+                by_branch[*at].push((rank, *node));
             }
         }
-        for (at, ranks) in by_host.into_iter().enumerate().filter(|(_, ranks)| !ranks.is_empty()) {
-            match self.far.get_mut(at) {
-                Some(Some(far)) if signal == Signal::KILL => far.kill(ranks, Instant::now()),
-                _ => self.post_far(at, &ToAgent::Signal { number: signal.as_raw(), ranks }),
+        for (far, ranks) in self.far.iter_mut().zip(by_branch) {
+            let Some(far) = far.as_mut().filter(|_| !ranks.is_empty()) else { continue };
+            if signal == Signal::KILL {
+                far.kill(ranks, Instant::now());
+            } else {
+                let ranks = ranks.into_iter().map(|(rank, _)| rank).collect();
+                far.post(&ToAgent::Signal { number: signal.as_raw(), ranks });
             }
         }
     }
@@ -343,7 +362,7 @@ impl Launcher<'_> {
 
     pub(super) fn print_agent_errors(&mut self, at: usize) {
         let Some(Some(far)) = self.far.get_mut(at) else { return };
-        let said = far.read_errors();
+        let said = far.child.read_errors();
         self.sinks[1].queue().extend_from_slice(&said);
         self.sinks[1].write();
     }
@@ -365,9 +384,7 @@ impl Launcher<'_> {
         } else if input.under_way >= INPUT_WINDOW {
             let _ = epoll::delete(&self.events, pipe);
         }
-        if let Some(at) = self.members.get(&rank).and_then(|member| member.host) {
-            self.post_far(at, &ToAgent::Input { rank, bytes });
-        }
+        self.post_home(rank, &ToAgent::Input { rank, bytes });
     }
 
     fn input_taken(&mut self, rank: u32, bytes: u64) {
@@ -393,31 +410,34 @@ impl Launcher<'_> {
         let (mut silent, mut unanswered) = (Vec::new(), Vec::new());
         for (at, far) in self.far.iter_mut().enumerate() {
             let Some(far) = far else { continue };
-            if far.owed > WINDOW / 4 && !full {
-                let bytes = std::mem::take(&mut far.owed);
-                far.post(&ToAgent::Taken { bytes });
+            if far.child.owed > WINDOW / 4 && !full {
+                let bytes = std::mem::take(&mut far.child.owed);
+                far.child.post(&ToAgent::Taken { bytes }, Receivers::Child, None);
                 if self.finished.is_some() {
                     // The output that follows is awaited.
                     far.query();
                 }
             }
-            far.stream.flush();
-            if far.is_behind != far.stream.is_behind() {
-                far.is_behind = !far.is_behind;
+            far.child.stream.flush();
+            if far.child.is_behind != far.child.stream.is_behind() {
+                far.child.is_behind = !far.child.is_behind;
                 let name = epoll::EventData::new_u64(AGENT_STREAM << 32 | at as u64);
-                let _ = match far.is_behind {
-                    true => {
-                        epoll::add(&self.events, far.stream.output(), name, epoll::EventFlags::OUT)
-                    }
-                    false => epoll::delete(&self.events, far.stream.output()),
+                let _ = match far.child.is_behind {
+                    true => epoll::add(
+                        &self.events,
+                        far.child.stream.output(),
+                        name,
+                        epoll::EventFlags::OUT,
+                    ),
+                    false => epoll::delete(&self.events, far.child.stream.output()),
                 };
             }
             if far.silence_ends() < now {
                 silent.push(at);
             }
             // This process may have been stopped itself, so it reads first.
-            if far.next_limit() <= now && !is_ready(far.stream.input(), PollFlags::IN) {
-                unanswered.extend(far.take_unanswered(now).into_iter().map(|rank| (at, rank)));
+            if far.next_limit() <= now && !is_ready(far.child.stream.input(), PollFlags::IN) {
+                unanswered.extend(far.take_unanswered(now));
             }
         }
         self.give_up(&unanswered);
@@ -434,15 +454,16 @@ impl Launcher<'_> {
                 .any(|member| member.host == Some(at) && member.far_open.contains(&true))
         };
         let busy = |(at, far): (usize, &Option<RemoteAgent>)| {
-            far.as_ref()
-                .is_some_and(|far| far.unanswered_queries > 0 || now < far.last_message + QUIET)
-                && is_open(at)
+            far.as_ref().is_some_and(|far| {
+                far.unanswered_queries > 0 || now < far.child.last_message + QUIET
+            }) && is_open(at)
         };
         self.far.iter().enumerate().any(busy)
     }
 
     pub(super) fn end_far(&mut self) {
-        let mut all: Vec<RemoteAgent> = self.far.iter_mut().filter_map(Option::take).collect();
-        RemoteAgent::end_all(&mut all);
+        let all = self.far.iter_mut().filter_map(Option::take);
+        let mut all: Vec<Child> = all.map(|far| far.child).collect();
+        Child::end_all(&mut all, |text| oxmpi_sys::stdio::complain(format_args!("{text}")));
     }
 }

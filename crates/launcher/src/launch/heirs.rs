@@ -27,7 +27,6 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid
 use super::launcher::{ENDED, Launcher};
 use super::other_library::{STANDARD, is_standard};
 use super::start::RankProcess;
-use crate::hosts::head::RemoteAgent;
 use crate::job::Exit;
 use oxmpi_daemon::orphans::children;
 use oxmpi_rt_client::client::{BOOT_VARIABLE, CONTROL_NUMBER, WAY_IN_VARIABLE, WayIn};
@@ -140,7 +139,7 @@ impl Launcher<'_> {
         let ranks = self.members.values().filter_map(|member| member.rank.as_ref());
         let ranks = ranks.filter(|rank| rank.is_child).map(|rank| rank.process.pid);
         let others = self.relays.pids().chain([self.guard.pid()]);
-        let carriers = self.far.iter().flatten().filter_map(RemoteAgent::carrier);
+        let carriers = self.far.iter().flatten().filter_map(|far| far.child.carrier());
         ranks.chain(others).chain(carriers).collect()
     }
 

@@ -79,7 +79,7 @@ pub(super) struct HoldState {
     facts: Vec<FarImages>,
     /// The directory for images that come in pieces, and the receiver for each agent.
     directory: PathBuf,
-    incoming: BTreeMap<usize, FileReceiver>,
+    incoming: BTreeMap<u32, FileReceiver>,
 }
 
 impl Launcher<'_> {
@@ -211,7 +211,7 @@ impl Launcher<'_> {
             match &self.hold {
                 None => return Ok(Err("the tool that requested it is gone".into())),
                 Some(HoldState { broken: Some(reason), .. }) => return Ok(Err(reason.clone())),
-                Some(hold) if answers(hold) >= self.far.iter().flatten().count() => {
+                Some(hold) if answers(hold) >= self.agents() => {
                     return Ok(Ok(()));
                 }
                 Some(_) => {}
@@ -226,13 +226,14 @@ impl Launcher<'_> {
         }
     }
 
-    pub(super) fn handle_hold_message(&mut self, at: usize, message: FromAgent) {
-        let host = self
-            .far
-            .get(at)
-            .and_then(Option::as_ref)
-            .map(|far| far.host.clone())
-            .unwrap_or_default();
+    /// The number of hosts with agents.
+    fn agents(&self) -> usize {
+        self.far.iter().flatten().map(|far| far.child.hosts.len()).sum()
+    }
+
+    /// Handles a message of the agent of a host.
+    pub(super) fn handle_hold_message(&mut self, node: u32, message: FromAgent) {
+        let (host, agents) = (self.name_of_host(node), self.agents());
         let failed = match &message {
             FromAgent::Stopped { round, error } | FromAgent::Described { round, error, .. } => {
                 (self.is_round(*round) && !error.is_empty())
@@ -259,7 +260,7 @@ impl Launcher<'_> {
             FromAgent::Piece { round, name, bytes } if round == hold.round => {
                 let directory = &hold.directory;
                 let incoming =
-                    hold.incoming.entry(at).or_insert_with(|| FileReceiver::into(directory));
+                    hold.incoming.entry(node).or_insert_with(|| FileReceiver::into(directory));
                 if let Err(error) = incoming.take(&name, &bytes) {
                     let (holder, path) = (hold.holder, hold.directory.join(&name));
                     let reason = format!("{} cannot be written: {error}", path.display());
@@ -269,12 +270,12 @@ impl Launcher<'_> {
             FromAgent::Imaged { round, error, facts } if round == hold.round => {
                 let holder = hold.holder;
                 // A file that is open in this process would count as one of the job's.
-                hold.incoming.remove(&at);
+                hold.incoming.remove(&node);
                 hold.facts.push(FarImages { host: host.clone(), facts });
                 if !error.is_empty() {
                     let reason = format!("host {host}: {error}");
                     self.answer_tool(holder, &ToolReply::Refused { reason }, None);
-                } else if hold.facts.len() == self.far.iter().flatten().count() {
+                } else if hold.facts.len() == agents {
                     self.give_facts(holder);
                 }
             }

@@ -20,7 +20,6 @@ use super::functions::Calling;
 use super::heirs::Heirs;
 use super::hold::HoldState;
 use super::input::Feed;
-use super::lifelines::Lifelines;
 use super::links::Links;
 use super::output::{Lines, Sink, is_ready};
 use super::plugs::Plug;
@@ -32,6 +31,7 @@ use super::watching::Watchdog;
 use super::{Launch, LaunchError, end, start};
 use crate::hosts::agent::stage;
 use crate::hosts::head::RemoteAgent;
+use crate::hosts::lifelines::Lifelines;
 use crate::job::{Exit, Glimpse, JobEvent, Jobs, MpiStage, WATCH_INTERVAL};
 use crate::ports::Ports;
 use oxmpi_daemon::diagnostics::HeldLines;
@@ -223,7 +223,8 @@ impl<'a> Launcher<'a> {
         let mut plugs = plugs.into_iter();
         let app = |number| app_of(&launch.apps, number);
         let tag = |number: u32| launch.output.tags.then(|| number.to_string());
-        let listened = listened.and_then(|()| launcher.await_lifelines());
+        let listened =
+            listened.and_then(|()| launcher.lifelines.watch(&launcher.events, LIFELINES << 32));
         let enlisted =
             listened.and_then(|()| launcher.enlist_far(&nodes, far_inputs)).and_then(|()| {
                 ranks
@@ -368,6 +369,8 @@ impl<'a> Launcher<'a> {
             self.read_agent(at);
         }
         self.print("");
+        // Messages that events and time limits have caused go before the next wait.
+        self.service_agents();
         let watchdogs = self.watchdogs.iter().map(Watchdog::time).min();
         let full = self.sinks.iter().any(Sink::is_full);
         let times = [
@@ -418,7 +421,6 @@ impl<'a> Launcher<'a> {
         }
         self.take_events(true)?;
         self.sinks.iter_mut().for_each(Sink::write);
-        self.service_agents();
         self.reap_orphans(Instant::now());
         self.check_heirs(Instant::now())
     }
@@ -447,7 +449,7 @@ impl<'a> Launcher<'a> {
                 AGENT_STREAM => self.far_ready(rank as usize),
                 AGENT_ERRORS => self.print_agent_errors(rank as usize),
                 REMOTE_INPUT => self.far_input(rank),
-                LIFELINES => self.lifeline_ready(rank),
+                LIFELINES => self.lifelines.ready(rank, &self.events, LIFELINES << 32),
                 kind => self.output(rank, kind as usize),
             }
         }

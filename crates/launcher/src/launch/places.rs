@@ -27,6 +27,21 @@ impl Launch {
         }
     }
 
+    /// The most agents that one process starts. Where ranks survive the loss of a host, agents must
+    /// not be lost with the host between them and the head: then the head starts all.
+    pub(crate) fn fan_out(&self) -> usize {
+        match self.params.mpi_ft_enable() {
+            true => usize::MAX,
+            false => self.params.mpi_agent_fan_out() as usize,
+        }
+    }
+
+    /// The number of agents that this process starts.
+    pub(crate) fn children(&self) -> usize {
+        let hosts = self.spread.iter().flat_map(|spread| &spread.hosts);
+        hosts.filter(|host| host.opening.is_some()).count().min(self.fan_out())
+    }
+
     /// The ranks that this process starts itself.
     pub(crate) fn here(&self, size: u32) -> Vec<u32> {
         let is_here = |rank: &u32| match &self.spread {

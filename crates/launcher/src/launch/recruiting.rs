@@ -21,10 +21,11 @@ use super::launcher::{JobMember, Launcher};
 use super::places::RankPlace;
 use super::start::{Crew, Recruits};
 use super::{App, Bind, LaunchError, Stdin, end};
-use crate::hosts::head::{RemoteAgent, program, timespec};
+use crate::hosts::child::timespec;
+use crate::hosts::head::{RemoteAgent, program};
 use oxmpi_rt_client::client::{is_oversubscribed, segment_config};
 use oxmpi_rt_client::universe::SpawnCommand;
-use oxmpi_rt_proto::agent::{AgentOrder, ToAgent};
+use oxmpi_rt_proto::agent::{AgentOrder, Receivers, Round, ToAgent};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -104,7 +105,7 @@ impl Launcher<'_> {
         let mut rooms = Vec::new();
         for (node, host) in (0..).zip(&spread.hosts) {
             let is_its =
-                |far: &Option<RemoteAgent>| far.as_ref().is_some_and(|far| far.node == node);
+                |far: &Option<RemoteAgent>| far.as_ref().is_some_and(|far| far.leads_to(node));
             let agent = self.far.iter().position(is_its);
             if host.opening.is_some() && agent.is_none() {
                 continue;
@@ -171,34 +172,31 @@ impl Launcher<'_> {
             true => None,
             false => Some(crew.prepare().map_err(text_of)?),
         };
-        for at in &agents {
-            let Some(Some(far)) = self.far.get_mut(*at) else {
-                return Err("the agent of a host is lost".into());
-            };
-            (far.addresses, far.pids, far.refused) = (Vec::new(), Vec::new(), None);
-            let order = AgentOrder {
-                universe: self.universe,
-                node: far.node,
-                base,
-                several,
-                deaths: self.deaths.len() as u32,
-                step: self.standing.step(),
-                sockets: boot.sockets,
-                nodes: nodes.clone(),
-                apps: apps.iter().map(program).collect(),
-                env: self.launch.env.clone(),
-                secret: self.secret,
-                hostmap: self.launch.hostmap.pairs(),
-                bind: Bind::None,
-                report_bindings: false,
-                fed: Vec::new(),
-                lifeline: None,
-                restore: None,
-            };
-            far.post(&ToAgent::Order(Box::new(order)));
-        }
+        let order = AgentOrder {
+            universe: self.universe,
+            base,
+            several,
+            deaths: self.deaths.len() as u32,
+            step: self.standing.step(),
+            sockets: boot.sockets,
+            nodes: nodes.clone(),
+            apps: apps.iter().map(program).collect(),
+            env: self.launch.env.clone(),
+            secret: self.secret,
+            hostmap: self.launch.hostmap.pairs(),
+            bind: Bind::None,
+            report_bindings: false,
+            fed: Vec::new(),
+            restore: None,
+        };
+        let mut to: Vec<u32> =
+            homes.iter().filter(|home| home.agent.is_some()).map(|home| home.node).collect();
+        to.sort_unstable();
+        to.dedup();
+        let order = ToAgent::Order(Box::new(order));
+        let (ready, running_round) = (Round::Ready { base }, Round::Started { base });
         let started = self
-            .await_agents(&agents, base, |far| !far.addresses.is_empty())
+            .ask_agents((&agents, &to), &order, ready)
             .and_then(|()| match prepared {
                 Some(prepared) => {
                     let (guard, none) = (&self.guard, Binding::none());
@@ -208,8 +206,11 @@ impl Launcher<'_> {
                 None => Ok(Recruits { ranks: Vec::new(), outputs: Vec::new(), plugs: Vec::new() }),
             })
             .and_then(|recruits| {
-                agents.iter().for_each(|at| self.post_far(*at, &ToAgent::Go));
-                let run = self.await_agents(&agents, base, |far| !far.pids.is_empty());
+                let fars = agents.iter().filter_map(|at| self.far.get(*at)?.as_ref());
+                let reports = fars.filter_map(|far| far.report.as_ref());
+                let addresses = reports.flat_map(|report| report.addresses.clone()).collect();
+                let go = ToAgent::Go { addresses };
+                let run = self.ask_agents((&agents, &to), &go, running_round);
                 if run.is_err() {
                     recruits.ranks.iter().for_each(|rank| end::kill_and_reap(rank, &self.guard));
                 }
@@ -219,7 +220,7 @@ impl Launcher<'_> {
         match started {
             Ok(recruits) => {
                 let pids = agents.iter().filter_map(|at| self.far.get(*at)?.as_ref());
-                let pids = pids.flat_map(|far| far.pids.clone()).collect();
+                let pids = pids.flat_map(|far| far.pids().to_vec()).collect();
                 Ok((recruits, pids))
             }
             Err(why) => {
@@ -229,12 +230,20 @@ impl Launcher<'_> {
         }
     }
 
-    fn await_agents(
+    /// Sends a message to the agents of some hosts, and awaits the answers of their branches.
+    fn ask_agents(
         &mut self,
-        agents: &[usize],
-        base: u32,
-        has_answered: fn(&RemoteAgent) -> bool,
+        (agents, nodes): (&[usize], &[u32]),
+        message: &ToAgent,
+        round: Round,
     ) -> Result<(), String> {
+        let (Round::Ready { base } | Round::Started { base }) = round else { return Ok(()) };
+        for at in agents {
+            let far = self.far.get_mut(*at).and_then(Option::as_mut);
+            let far = far.ok_or("the agent of a host is lost")?;
+            (far.report, far.refused) = (None, None);
+            far.child.post(message, Receivers::Nodes(nodes.to_vec()), Some(round));
+        }
         let end = Instant::now() + PATIENCE;
         loop {
             let mut waiting = Vec::new();
@@ -242,12 +251,13 @@ impl Launcher<'_> {
                 let Some(Some(far)) = self.far.get_mut(*at) else {
                     return Err("the agent of a host is lost".into());
                 };
-                far.stream.flush();
-                far.take_answers(base).map_err(|error| format!("host '{}': {error}", far.host))?;
+                far.child.stream.flush();
+                let answers = far.take_answers(round, base);
+                answers.map_err(|error| format!("host '{}': {error}", far.child.host))?;
                 if let Some(why) = far.refused.take() {
-                    return Err(format!("host '{}': {why}", far.host));
+                    return Err(why);
                 }
-                if !has_answered(far) {
+                if far.report.is_none() {
                     waiting.push(*at);
                 }
             }
@@ -263,14 +273,14 @@ impl Launcher<'_> {
                     let seconds = PATIENCE.as_secs();
                     return Err(format!(
                         "host '{}': its agent has not answered for {seconds} s",
-                        late.host
+                        late.child.host
                     ));
                 }
                 Some(_) => {}
             }
             let fars = waiting.iter().filter_map(|at| self.far.get(*at)?.as_ref());
             let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
-            fars.for_each(|far| far.poll_into(&mut fds));
+            fars.for_each(|far| far.child.poll_into(&mut fds));
             let left = self.time_left(now).map_or(left, |time| time.min(left));
             match poll(&mut fds, Some(&timespec(left))) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -280,10 +290,10 @@ impl Launcher<'_> {
             self.signalled().map_err(|error| io::Error::from(error).to_string())?;
             for at in waiting {
                 let Some(Some(far)) = self.far.get_mut(at) else { continue };
-                if !matches!(far.stream.read(), Ok(true)) {
-                    return Err(format!("host '{}' is lost", far.host));
+                if !matches!(far.child.stream.read(), Ok(true)) {
+                    return Err(format!("host '{}' is lost", far.child.host));
                 }
-                far.last_message = Instant::now();
+                far.child.last_message = Instant::now();
             }
         }
     }

@@ -89,7 +89,7 @@ impl Launcher<'_> {
             self.relays.of.insert(node, relay);
             start::kernel("watch a daemon", listened)?;
         }
-        addresses.extend(self.far.iter().flatten().map(|far| (far.node, far.relay.clone())));
+        addresses.extend(self.far.iter().flatten().flat_map(|far| far.relays.clone()));
         for (node, addresses) in addresses {
             let name = self.node_name(node);
             self.send_to_relays(&Order::Relay { node, name, addresses });

@@ -34,7 +34,6 @@ use super::binding::Binding;
 use super::entrance::Entrance;
 use super::input::{Feed, Inputs};
 use super::launcher::Launcher;
-use super::lifelines::Lifelines;
 use super::plugs::{Plug, plugs};
 use super::quiesce::Standing;
 use super::start::{Nested, Outputs, RankProcess, StartedRanks, boot, kernel, raise_open_files};
@@ -42,7 +41,8 @@ use super::still::send;
 use super::times::{StartPhase, StartTimes};
 use super::{Deadline, Launch, LaunchError, binding_of, prepare};
 use crate::checkpoint::resumption::{HostRestart, Resumption};
-use crate::hosts::head::RemoteAgent;
+use crate::hosts::head::{RemoteAgent, order};
+use crate::hosts::lifelines::Lifelines;
 use crate::hosts::pieces::FileSender;
 use oxmpi_rt_proto::agent::{AgentOrder, RestoreOrder, ToAgent};
 use oxmpi_rt_proto::held::{CONTROL, Held, HeldRank, INPUT, OUTPUTS};
@@ -66,7 +66,7 @@ pub(crate) fn resume(
     }
     let signals = prepare(launch.supervision.is_some())?;
     let here = launch.here(size).len();
-    let open_files = raise_open_files(launch, (size, here), true)?;
+    let open_files = raise_open_files(launch, (size, here, launch.children()), true)?;
     let files = launch.files(size, true)?;
     let binding = binding_of(launch.bind, here);
     let (started, restored) = bring_all_back(launch, held, restart, (&signals, &binding))?;
@@ -291,26 +291,23 @@ fn bring_all_back(
         times.add_own(StartPhase::Segments, !own.is_empty());
         let mut far = RemoteAgent::open_all(launch, watch)?;
         times.add_far(StartPhase::Agents, &far);
-        let agents = far.iter().filter(|far| far.needs_lifeline()).count();
-        let (lifelines, offer) = Lifelines::listen(launch, agents);
-        let order = |far: &RemoteAgent| {
-            let of_node = |rank: &&HeldRank| nodes.get(rank.number as usize) == Some(&far.node);
-            let ranks = held.ranks.iter().filter(of_node).cloned().collect();
-            let (images, mark, marks) = (images.clone(), held.mark.clone(), marks.clone());
-            let restore = RestoreOrder { images, mark, marks, step, ranks };
-            let order = far.order(launch, (&boot, held.secret), &nodes, &fed, offer.as_ref());
-            AgentOrder { restore: Some(restore), ..order }
-        };
+        let lifelines = Lifelines::offer(launch, &mut far);
+        let (images_of, mark, marks_of) = (images.clone(), held.mark.clone(), marks.clone());
+        let ranks = held.ranks.clone();
+        let restore = RestoreOrder { images: images_of, mark, marks: marks_of, step, ranks };
+        let order = order(launch, (&boot, held.secret), &nodes, fed.clone());
+        let order = AgentOrder { restore: Some(restore), ..order };
         RemoteAgent::prepare_all(&mut far, order, watch)?;
         times.add_far(StartPhase::Segments, &far);
+        let addresses = RemoteAgent::addresses(&far);
         restart.prepare(&marks).map_err(LaunchError::Restore)?;
-        for far in far.iter_mut().filter(|far| far.wants_images) {
-            let ranks: Vec<u32> = (0..)
-                .zip(&nodes)
-                .filter(|(_, node)| **node == far.node)
-                .map(|(rank, _)| rank)
-                .collect();
-            far.send_files(FileSender::of(&images.set, restart.files_of(&ranks)), watch)?;
+        for far in &mut far {
+            for node in far.hosts_without_images() {
+                let its = (0..).zip(&nodes).filter(|(_, of)| **of == node);
+                let ranks: Vec<u32> = its.map(|(rank, _)| rank).collect();
+                let files = FileSender::of(&images.set, restart.files_of(&ranks));
+                far.send_files(node, files, watch)?;
+            }
         }
         let back = bring_back(
             &own,
@@ -322,7 +319,7 @@ fn bring_all_back(
         )?;
         times.add_own(StartPhase::Exec, !own.is_empty());
         info!(ranks = own.len(), "restored the ranks of this host");
-        if let Err(error) = RemoteAgent::start_all(&mut far, watch) {
+        if let Err(error) = RemoteAgent::start_all(&mut far, addresses, watch) {
             kill_restored(&back.restored);
             return Err(error);
         }

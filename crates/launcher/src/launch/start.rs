@@ -26,13 +26,13 @@ use super::binding::Binding;
 use super::entrance::Entrance;
 use super::environment::environment;
 use super::input::{Feed, Inputs};
-use super::lifelines::{self, Lifelines};
 use super::other_library;
 use super::places::{RankPlace, has_sockets, nodes_of};
 use super::plugs::{Plug, plugs};
 use super::times::{StartPhase, StartTimes};
 use super::{App, Deadline, Launch, LaunchError};
-use crate::hosts::head::RemoteAgent;
+use crate::hosts::head::{RemoteAgent, order};
+use crate::hosts::lifelines::{self, Lifelines};
 use crate::job::Exit;
 use oxmpi_rt_client::client::{
     CONTROL_NUMBER, SEGMENT_NUMBER, WayIn, is_oversubscribed, new_universe, segment_config,
@@ -214,16 +214,17 @@ pub(crate) fn start(
         times.add_own(StartPhase::Segments, has_ranks);
         let mut far = RemoteAgent::open_all(launch, (signals, deadline))?;
         times.add_far(StartPhase::Agents, &far);
-        let fed: Vec<u32> = far_inputs.iter().map(|(rank, _)| *rank).collect();
-        let agents = far.iter().filter(|far| far.needs_lifeline()).count();
-        let (lifelines, offer) = Lifelines::listen(launch, agents);
-        let order =
-            |far: &RemoteAgent| far.order(launch, (&boot, secret), &nodes, &fed, offer.as_ref());
+        let fed = far_inputs.iter().map(|(rank, _)| *rank).collect();
+        let lifelines = Lifelines::offer(launch, &mut far);
+        let order = order(launch, (&boot, secret), &nodes, fed);
         RemoteAgent::prepare_all(&mut far, order, (signals, deadline))?;
         times.add_far(StartPhase::Segments, &far);
+        let mut addresses = RemoteAgent::addresses(&far);
+        let own = crew.here.iter().zip(&prepared.plugs);
+        addresses.extend(own.map(|(rank, plug)| (*rank, plug.address.clone())));
         let recruits = crew.start(prepared, &guard, signals, &inputs, binding, open_files)?;
         times.add_own(StartPhase::Exec, has_ranks);
-        if let Err(error) = RemoteAgent::start_all(&mut far, (signals, deadline)) {
+        if let Err(error) = RemoteAgent::start_all(&mut far, addresses, (signals, deadline)) {
             recruits.ranks.iter().for_each(|rank| super::end::kill_and_reap(rank, &guard));
             return Err(error);
         }
@@ -552,11 +553,12 @@ fn start_one(
     Ok((rank, [Some(out), Some(err)]))
 }
 
-/// Raises the limit on open files for many ranks. Returns the limits for the ranks, if they differ
-/// from the launcher's: the old ones, but with room for a socket to each other rank.
+/// Raises the limit on open files for `size` ranks, of which `here` are on this host, and
+/// `children` agents. Returns the limits for the ranks, if they differ from the launcher's: the old
+/// ones, but with room for a socket to each other rank.
 pub(crate) fn raise_open_files(
     launch: &Launch,
-    (size, here): (u32, usize),
+    (size, here, children): (u32, usize, usize),
     over_sockets: bool,
 ) -> Result<Option<(u64, u64)>, LaunchError> {
     let nodes = if launch.transport.postboxes().is_some() { nodes_of(launch, size) } else { 0 };
@@ -564,7 +566,7 @@ pub(crate) fn raise_open_files(
     let feeds = if launch.stdin == super::Stdin::All { FEEDS_PER_RANK } else { 0 };
     let plugs = if over_sockets { PLUGS_PER_RANK } else { 0 };
     let (ranks, each) = (u64::from(size), FDS_PER_RANK + feeds + plugs);
-    let hosts = launch.spread.as_ref().map_or(0, |spread| spread.hosts.len() as u64) * FDS_PER_HOST;
+    let hosts = children as u64 * FDS_PER_HOST;
     let before = getrlimit(Resource::Nofile);
     let (soft, hard) = (before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX));
     let (least, wanted) = match over_sockets {

@@ -101,7 +101,8 @@ impl StartTimes {
     /// The same for a phase in which the agents have worked.
     pub(crate) fn add_far(&mut self, phase: StartPhase, agents: &[RemoteAgent]) {
         self.add(phase);
-        agents.iter().for_each(|far| self.rows[phase as usize].note(&far.host, far.took));
+        let slowest = agents.iter().map(|far| &far.slowest);
+        slowest.for_each(|(took, host)| self.rows[phase as usize].note(host, *took));
     }
 
     fn table(&self, ranks: usize) -> String {

@@ -1,6 +1,6 @@
 //! Messages of an agent to the head: its ranks' progress, requests, output and ends.
 
-use super::{StreamError, decode, encode};
+use super::{BranchReport, Round, StreamError, UpRoute, decode, frame, open};
 use std::net::SocketAddr;
 
 use crate::held::HeldRank;
@@ -10,14 +10,8 @@ use serde::{Deserialize, Serialize};
 /// A message of an agent to the head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromAgent {
-    /// All is prepared for the ranks; none runs yet.
-    Ready {
-        addresses: Vec<(u32, String)>,
-        /// The address of the host's relay; empty if there is none.
-        relay: String,
-    },
-    /// The ranks run: their numbers and those of their processes.
-    Started { pids: Vec<(u32, u32)> },
+    /// The answer of a branch to the question of a round.
+    Report { round: Round, report: Box<BranchReport> },
     /// The ranks cannot be started, and none of them is left.
     Failed {
         base: u32,
@@ -46,14 +40,14 @@ pub enum FromAgent {
     Output {
         rank: u32,
         is_error: bool,
-        /// Empty: the process has closed it.
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
-    /// A process has ended.
-    Exited { rank: u32, exit: Exit, seen: Seen },
-    /// The progress of all processes.
-    Seen(Vec<(u32, Seen)>),
+    /// Processes of a branch have ended or closed outputs, in this order.
+    Events(Vec<ProcessEvent>),
+    /// The agents of these hosts are lost: the first has not answered or has ended, and the others
+    /// were reached through it.
+    HostsLost { nodes: Vec<u32>, text: String },
     /// The answer to [`super::ToAgent::Where`].
     Answer {
         asker: u32,
@@ -88,9 +82,6 @@ pub enum FromAgent {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
-    /// The agent's host has no access to the images that are to be restored:
-    /// [`super::ToAgent::Piece`] must bring them. Comes before [`FromAgent::Ready`].
-    WantsImages,
     /// A call of the program's checkpoint functions has returned on all ranks of the agent's host.
     Returned {
         number: u32,
@@ -110,6 +101,15 @@ pub enum FromAgent {
     Alive,
 }
 
+/// A change of one process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProcessEvent {
+    /// The process has closed its standard output, or its standard error output.
+    Closed { rank: u32, is_error: bool },
+    /// The process has ended.
+    Exited { rank: u32, exit: Exit, seen: Seen },
+}
+
 /// A rank's state in the header page of its segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
@@ -123,13 +123,29 @@ pub struct Seen {
 }
 
 impl FromAgent {
-    /// Encodes the message, with its length in front.
-    pub fn encode(&self) -> Vec<u8> {
-        encode(self)
+    /// Encodes the message of a host as a frame.
+    pub fn encode(&self, node: u32) -> Vec<u8> {
+        let is_for_parent = matches!(
+            self,
+            FromAgent::Report { .. }
+                | FromAgent::Events(_)
+                | FromAgent::HostsLost { .. }
+                | FromAgent::Alive
+        );
+        let output = match self {
+            FromAgent::Output { bytes, .. } => bytes.len() as u32,
+            _ => 0,
+        };
+        frame(&UpRoute { node, is_for_parent, output }, self)
     }
 
-    /// Decodes a message with its length in front.
-    pub fn decode(bytes: &[u8]) -> Result<FromAgent, StreamError> {
-        decode(bytes)
+    /// The route of a frame, and the bytes of its message.
+    pub fn open(frame: &[u8]) -> Result<(UpRoute, &[u8]), StreamError> {
+        open(frame)
+    }
+
+    /// Decodes the message of a frame.
+    pub fn decode(message: &[u8]) -> Result<FromAgent, StreamError> {
+        decode(message)
     }
 }

@@ -12,12 +12,11 @@ use serde::{Deserialize, Serialize};
 /// A variable of an environment.
 pub type Variable = (OsString, OsString);
 
-/// The ranks that an agent is to start, and the facts about the other ranks.
+/// A job whose ranks agents are to start, each those of its host. The same for all agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentOrder {
     /// Identifies all jobs of the head.
     pub universe: u64,
-    pub node: u32,
     /// The number of the first process of the job; the others follow.
     pub base: u32,
     /// Whether the jobs of the head are on several hosts.
@@ -27,6 +26,7 @@ pub struct AgentOrder {
     /// The last step of a quiescence that was requested.
     pub step: u32,
     pub sockets: bool,
+    /// The host of each rank.
     pub nodes: Vec<u32>,
     /// Ranks are numbered in this order.
     pub apps: Vec<OrderedProgram>,
@@ -36,9 +36,8 @@ pub struct AgentOrder {
     pub hostmap: Vec<(String, String)>,
     pub bind: Bind,
     pub report_bindings: bool,
-    /// The ranks whose standard input the head sends.
+    /// The ranks of all agents whose standard input the head sends.
     pub fed: Vec<u32>,
-    pub lifeline: Option<LifelineOffer>,
     /// Restores the ranks from images in place of starting them.
     pub restore: Option<RestoreOrder>,
 }
@@ -52,6 +51,7 @@ pub struct RestoreOrder {
     pub marks: Vec<String>,
     /// The quiescence step by which the ranks notice that they continue.
     pub step: u32,
+    /// The ranks of all hosts.
     pub ranks: Vec<HeldRank>,
 }
 

@@ -21,5 +21,15 @@ fn an_impossible_length_is_reported() {
     assert_eq!(next(&[0, 0, 0, 0, 3]), Err(StreamError::Malformed { length: 0 }));
     assert!(next(&[0xff, 0xff, 0xff, 0xff, 1]).is_err());
     assert_eq!(next(&[1, 0, 0]), Ok(None));
-    assert!(ToAgent::decode(&[1, 0, 0, 0, 200]).is_err());
+    assert!(ToAgent::open(&[1, 0, 0, 0, 200]).is_err());
+}
+
+#[test]
+fn an_agent_between_reads_the_route_alone() {
+    let route = DownRoute { to: Receivers::Nodes(vec![1, 9]), round: Some(Round::Reached) };
+    let message = ToAgent::Died { count: 3 };
+    let bytes = message.encode(&route);
+    assert_eq!(next(&bytes), Ok(Some(bytes.len())));
+    let (found, rest) = ToAgent::open(&bytes).unwrap();
+    assert_eq!((found, ToAgent::decode(rest)), (route, Ok(message)));
 }

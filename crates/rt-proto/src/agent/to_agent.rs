@@ -1,16 +1,25 @@
 //! Messages of the head to an agent: orders, and answers to its ranks' requests.
 
-use super::{AgentOrder, StreamError, decode, encode};
+use super::{AgentOrder, Branch, DownRoute, LifelineOffer, StreamError, decode, frame, open};
 use serde::{Deserialize, Serialize};
 
 /// A message of the head to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToAgent {
-    /// Prepares ranks. Answered by [`super::FromAgent::Ready`] or [`super::FromAgent::Failed`].
-    Order(Box<AgentOrder>),
-    /// Starts the prepared ranks. Answered by [`super::FromAgent::Started`] or
+    /// The first message: the agent's place in the tree. Its answer is a report of the round
+    /// [`super::Round::Reached`], if there are agents below it.
+    Branch(Branch),
+    /// A further connection, by which the agent notices that its parent's host is gone.
+    Lifeline(LifelineOffer),
+    /// Prepares ranks. Answered by a report of the round [`super::Round::Ready`], or
     /// [`super::FromAgent::Failed`].
-    Go,
+    Order(Box<AgentOrder>),
+    /// Starts the prepared ranks. Answered by a report of the round [`super::Round::Started`], or
+    /// [`super::FromAgent::Failed`].
+    Go {
+        /// The addresses of ranks, for the peers on the agent's host.
+        addresses: Vec<(u32, String)>,
+    },
     /// Stops all processes, and forwards all their messages and output. Answered by
     /// [`super::FromAgent::Stopped`].
     Hold {
@@ -70,8 +79,9 @@ pub enum ToAgent {
         /// Whether the step closes connections: each process needs a new listener then.
         closes: bool,
     },
-    /// Queries the progress of the processes. Answered by [`super::FromAgent::Seen`].
-    QueryState,
+    /// Queries the progress of the processes. Answered by a report of the round
+    /// [`super::Round::Seen`].
+    QueryState { query: u64 },
     /// Requests the socket addresses of a process. Answered by [`super::FromAgent::Answer`].
     Where { asker: u32, rank: u32 },
     /// Standard input of a process.
@@ -88,13 +98,18 @@ pub enum ToAgent {
 }
 
 impl ToAgent {
-    /// Encodes the message, with its length in front.
-    pub fn encode(&self) -> Vec<u8> {
-        encode(self)
+    /// Encodes the message as a frame.
+    pub fn encode(&self, route: &DownRoute) -> Vec<u8> {
+        frame(route, self)
     }
 
-    /// Decodes a message with its length in front.
-    pub fn decode(bytes: &[u8]) -> Result<ToAgent, StreamError> {
-        decode(bytes)
+    /// The route of a frame, and the bytes of its message.
+    pub fn open(frame: &[u8]) -> Result<(DownRoute, &[u8]), StreamError> {
+        open(frame)
+    }
+
+    /// Decodes the message of a frame.
+    pub fn decode(message: &[u8]) -> Result<ToAgent, StreamError> {
+        decode(message)
     }
 }

@@ -8,8 +8,8 @@ use rustix::event::epoll;
 
 use super::Agent;
 use crate::launch::parts::{INCARNATION, Reach, give_abroad, plug_whereabouts, reach_abroad};
-use oxmpi_rt_client::blob;
 use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
+use oxmpi_rt_client::{blob, codec};
 use oxmpi_rt_proto::agent::FromAgent;
 
 impl Agent<'_> {
@@ -89,8 +89,18 @@ impl Agent<'_> {
                 let reply = self.whereabouts(wanted, false);
                 self.answer(rank, &reply, None);
             }
+            Request::Addresses { rank: wanted } if self.knows_address(rank, wanted) => {
+                let addresses = self.addresses.get(&wanted).cloned().unwrap_or_default();
+                let reply = Reply::Addresses { rank: wanted, addresses, contact: None };
+                self.answer(rank, &reply, None);
+            }
+            Request::Nodes { from } if (from as usize) < self.nodes.len() => {
+                let nodes = codec::encode(&self.nodes[from as usize..].to_vec());
+                self.pass_answer(rank, &Reply::Given.encode(), Some(nodes));
+            }
             _ => {
                 let seen = self.members.get(&rank).map(|member| member.seen()).unwrap_or_default();
+                self.sent.insert(rank, seen);
                 match came.map(blob::read).transpose() {
                     Ok(blob) => {
                         let request = bytes.to_vec();
@@ -103,6 +113,11 @@ impl Agent<'_> {
                 }
             }
         }
+    }
+
+    /// Whether this agent answers a rank's request for the addresses of another host's rank.
+    fn knows_address(&mut self, rank: u32, wanted: u32) -> bool {
+        self.addresses.contains_key(&wanted) && self.answered.insert((rank, wanted))
     }
 
     /// The socket addresses of a rank of this host; `is_far`: for a process of another host.
@@ -158,6 +173,13 @@ impl Agent<'_> {
     }
 
     pub(super) fn pass_answer(&mut self, rank: u32, reply: &[u8], contents: Option<Vec<u8>>) {
+        if let Ok(Reply::Addresses { rank: wanted, addresses, contact: None }) =
+            Reply::decode(reply)
+        {
+            // Its other ranks need not request the same.
+            self.answered.insert((rank, wanted));
+            self.addresses.insert(wanted, addresses);
+        }
         let Some(member) = self.members.get(&rank) else { return };
         match contents.map(|bytes| blob::write(&bytes)).transpose() {
             // A process that sends requests without reading the answers loses them.

@@ -13,7 +13,7 @@ use super::{Agent, CONTROL, ENDED, INPUT, WINDOW};
 use crate::job::MpiStage;
 use crate::launch::parts::{Came, Outputs, Plug, RankProcess, exit_of, is_ready, plugs, read_some};
 use crate::launch::{LaunchError, end};
-use oxmpi_rt_proto::agent::{FromAgent, Seen};
+use oxmpi_rt_proto::agent::{FromAgent, ProcessEvent, Seen};
 
 pub(super) struct LocalRank {
     pub(super) rank: RankProcess,
@@ -109,6 +109,7 @@ impl Agent<'_> {
 
     /// Drops the segments of processes that no request can name any more.
     pub(super) fn forget(&mut self, processes: Range<u32>) {
+        self.addresses.retain(|number, _| !processes.contains(number));
         for (_, relic) in self.relics.range_mut(processes.clone()) {
             relic.segment = None;
         }
@@ -146,6 +147,9 @@ impl Agent<'_> {
                 self.relics.remove(&rank);
             }
         }
+        if bytes.is_empty() {
+            return self.keep_events(vec![ProcessEvent::Closed { rank, is_error: kind == 1 }]);
+        }
         self.under_way += bytes.len() as u64;
         self.post(&FromAgent::Output { rank, is_error: kind == 1, bytes });
     }
@@ -176,7 +180,7 @@ impl Agent<'_> {
             let seen = member.seen();
             debug!(rank, pid = seen.pid, ?exit, stage = ?seen.stage, "a rank has ended");
             self.report_end_to_relay(rank);
-            self.post(&FromAgent::Exited { rank, exit, seen });
+            self.keep_events(vec![ProcessEvent::Exited { rank, exit, seen }]);
         }
         Ok(())
     }
@@ -193,6 +197,9 @@ impl Agent<'_> {
     /// Requests a step of a quiescence from all running ranks. A rank that closes its connections
     /// gets a new listener with a new address.
     pub(super) fn request_step(&mut self, number: u32, closes: bool) {
+        if closes {
+            (self.addresses, self.answered) = Default::default();
+        }
         if closes && let Err(why) = self.make_listeners() {
             // Ranks get the error when they request their listener.
             self.post(&FromAgent::Text { text: format!("mpirun: {why}\n") });

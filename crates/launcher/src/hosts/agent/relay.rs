@@ -34,7 +34,7 @@ impl Agent<'_> {
         let nodes = order.nodes.iter().max().map_or(1, |last| last.saturating_add(2));
         let begin = RelayOrder::Begin {
             job: order.universe,
-            node: order.node,
+            node: self.node.unwrap_or_default(),
             nodes,
             secret: order.secret,
             encrypt: encryption(&launch.params),

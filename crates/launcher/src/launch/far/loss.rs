@@ -1,31 +1,31 @@
 //! Lost hosts, whose streams have ended or which are silent, and processes that are given up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Instant;
 
 use tracing::warn;
 
-use super::super::launcher::Launcher;
+use super::super::launcher::{JobMember, Launcher};
 use crate::job::{Exit, JobEvent};
 use oxmpi_rt_client::control::Reply;
 use oxmpi_rt_proto::agent::StreamError;
 
 impl Launcher<'_> {
-    /// Continues without processes that were to be killed and whose agents (`unanswered` has their
-    /// indices) do not answer. Such an agent may have stalled and obey later; its other processes
-    /// may continue.
-    pub(super) fn give_up(&mut self, unanswered: &[(usize, u32)]) {
+    /// Continues without processes that were to be killed and whose agents do not answer (each
+    /// process comes with its host). Such an agent may have stalled and obey later; its other
+    /// processes may continue.
+    pub(super) fn give_up(&mut self, unanswered: &[(u32, u32)]) {
         let mut hosts = BTreeMap::new();
-        for (at, rank) in unanswered {
+        for (rank, node) in unanswered {
             let Some(member) = self.members.get_mut(rank).filter(|member| member.running) else {
                 continue;
             };
             member.running = false;
-            hosts.entry(*at).or_insert_with(Vec::new).push(*rank);
+            hosts.entry(*node).or_insert_with(Vec::new).push(*rank);
         }
-        for (at, ranks) in hosts {
-            let host = self.far[at].as_ref().map_or_else(String::new, |far| far.host.clone());
+        for (node, ranks) in hosts {
+            let host = self.name_of_host(node);
             self.handle_event(JobEvent::Say { text: silent_host(&host, ranks.len()) });
             for rank in ranks {
                 [0, 1].into_iter().for_each(|kind| self.take_output(rank, kind, &[]));
@@ -36,11 +36,17 @@ impl Launcher<'_> {
         }
     }
 
+    /// The name of another host of the job.
+    pub(in super::super) fn name_of_host(&self, node: u32) -> String {
+        let host = self.launch.spread.as_ref().and_then(|spread| spread.hosts.get(node as usize));
+        host.map(|host| host.name.clone()).unwrap_or_default()
+    }
+
     pub(super) fn far_ready_if_there(&mut self, at: usize) {
         let Some(Some(far)) = self.far.get_mut(at) else { return };
-        let had = far.stream.came().len();
-        match far.stream.read() {
-            Ok(true) if far.stream.came().len() == had => {
+        let had = far.child.stream.came().len();
+        match far.child.stream.read() {
+            Ok(true) if far.child.stream.came().len() == had => {
                 let text = format!("nothing has come from it for {} s", far.silence.as_secs());
                 self.lose_host(at, Some(io::Error::new(io::ErrorKind::TimedOut, text)));
             }
@@ -52,28 +58,52 @@ impl Launcher<'_> {
         self.lose_host(at, Some(io::Error::new(io::ErrorKind::InvalidData, error.to_string())));
     }
 
-    /// The stream to an agent has ended, and with it the agent and its processes.
+    /// The stream to an agent has ended, and with it all agents of the branch and their processes.
     pub(super) fn lose_host(&mut self, at: usize, error: Option<io::Error>) {
         let Some(mut far) = self.far.get_mut(at).and_then(Option::take) else { return };
-        let said = far.read_errors();
+        let said = far.child.read_errors();
         self.sinks[1].queue().extend_from_slice(&said);
-        let text = far.why_lost(error);
-        let (host, node) = (far.host.clone(), far.node);
-        warn!(host, why = text, "an agent is lost");
+        let text = far.child.why_lost(error);
+        let nodes: Vec<u32> = far.child.nodes().collect();
         let requests = std::mem::take(&mut far.address_requests);
         drop(far);
-        let mut ranks = Vec::new();
-        for (rank, member) in self.members.iter_mut().filter(|(_, member)| member.host == Some(at))
-        {
-            if std::mem::take(&mut member.running) {
-                ranks.push(*rank);
-            }
-        }
-        let of_it = self.members.iter().filter(|(_, member)| member.host == Some(at));
+        self.note_lost(at, &nodes, text, requests);
+    }
+
+    /// An agent of a branch has lost these hosts below it.
+    pub(super) fn lose_below(&mut self, at: usize, nodes: &[u32], text: String) {
+        let Some(Some(far)) = self.far.get_mut(at) else { return };
+        far.child.hosts.retain(|(node, _)| !nodes.contains(node));
+        let members = &self.members;
+        let is_lost = |(_, wanted): &mut (u32, u32)| {
+            members.get(wanted).is_some_and(|member| nodes.contains(&member.node))
+        };
+        let requests = far.address_requests.extract_if(.., is_lost).collect();
+        self.note_lost(at, nodes, text, requests);
+    }
+
+    /// Hosts of a branch are lost: the first has not answered or has ended, and the others were
+    /// reached through it.
+    fn note_lost(&mut self, at: usize, nodes: &[u32], text: String, requests: Vec<(u32, u32)>) {
+        let host = nodes.first().map(|node| self.name_of_host(*node)).unwrap_or_default();
+        let text = match nodes.len() {
+            0 | 1 => text,
+            all => format!("{text}; with it {} hosts that were reached through it", all - 1),
+        };
+        warn!(host, why = text, "an agent is lost");
+        let lost: BTreeSet<u32> = nodes.iter().copied().collect();
+        let is_lost = |member: &JobMember| member.host == Some(at) && lost.contains(&member.node);
+        let of_it = self.members.iter().filter(|(_, member)| is_lost(member));
         let open = of_it.flat_map(|(rank, member)| {
             [0, 1].into_iter().filter(|kind| member.far_open[*kind]).map(|kind| (*rank, kind))
         });
         let open: Vec<(u32, usize)> = open.collect();
+        let mut ranks = Vec::new();
+        for (rank, member) in self.members.iter_mut().filter(|(_, member)| is_lost(member)) {
+            if std::mem::take(&mut member.running) {
+                ranks.push(*rank);
+            }
+        }
         open.into_iter().for_each(|(rank, kind)| self.take_output(rank, kind, &[]));
         self.far_inputs.retain(|input| !ranks.contains(&input.rank));
         for rank in &ranks {
@@ -82,7 +112,7 @@ impl Launcher<'_> {
             self.takes_no_step(*rank);
         }
         // Before survivors get failure notices and query their relays.
-        self.report_loss_to_relays(node);
+        nodes.iter().for_each(|node| self.report_loss_to_relays(*node));
         self.handle_event(JobEvent::HostLost { host, ranks: ranks.clone(), text });
         ranks.into_iter().for_each(|rank| self.report_end_to_others(rank, false));
         for (asker, wanted) in requests {

@@ -1,32 +1,32 @@
-//! The listener for the agents' lifelines.
+//! The listener for the lifelines of children: of agents that this process has started.
 //!
-//! An agent that ssh has started has only ssh's stream to its head, which does not notice for hours
-//! that answers are missing. So it makes one more, idle connection to the head, whose kernel
-//! answers keepalive probes (`hosts/lifeline.rs`). Both sides authenticate with a secret that came
-//! over ssh. Without such a connection jobs run without this check. An agent that a daemon has
+//! An agent that ssh has started has only ssh's stream to its parent, which does not notice for
+//! hours that answers are missing. So it makes one more, idle connection to the parent, whose
+//! kernel answers keepalive probes (module `lifeline`). Both sides authenticate with a secret that
+//! came over ssh. Without such a connection jobs run without this check. An agent that a daemon has
 //! started needs none: it ends with the daemon's connection.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use oxmpi_sys::net::{self, Listener, Socket};
 use oxmpi_wire::Secret;
 use rustix::event::epoll;
 
-use super::Launch;
-use super::launcher::{LIFELINES, Launcher};
-use super::plugs::listeners;
-use super::start::draw_secret;
-use crate::hosts::lifeline::HEAD;
+use super::child::Child;
+use super::head::RemoteAgent;
+use super::lifeline::HEAD;
+use crate::launch::Launch;
+use crate::launch::parts::{draw_secret, listeners};
 use oxmpi_daemon::channel::SecureChannel;
 use oxmpi_daemon::unauthenticated::{self, AT_ONCE};
 use oxmpi_rt_proto::agent::LifelineOffer;
 use oxmpi_rt_proto::daemon::{DaemonMessage, Purpose};
 
 /// The most unauthenticated connections, beside one for each agent.
-pub(super) const MAX_UNAUTHENTICATED: usize = 8;
+pub(crate) const MAX_UNAUTHENTICATED: usize = 8;
 /// The listener's number among the events; connections have numbers from 1 on.
 const LISTENER: u32 = 0;
 
@@ -49,6 +49,16 @@ struct Guest {
 }
 
 impl Lifelines {
+    /// Listens for the head's children that need a lifeline, and offers it to them.
+    pub(crate) fn offer(launch: &Launch, children: &mut [RemoteAgent]) -> Lifelines {
+        let needing = children.iter().filter(|far| far.child.needs_lifeline()).count();
+        let (lifelines, offer) = Lifelines::listen(launch, needing);
+        if let Some(offer) = &offer {
+            Child::offer_lifelines(children.iter_mut().map(|far| &mut far.child), offer);
+        }
+        lifelines
+    }
+
     /// Listens for `agents` agents, if they may reach a network of this host; returns the offer.
     pub(crate) fn listen(launch: &Launch, agents: usize) -> (Lifelines, Option<LifelineOffer>) {
         let none = (Lifelines::default(), None);
@@ -122,53 +132,54 @@ impl Lifelines {
     fn is_complete(&self) -> bool {
         self.all.values().filter(|guest| guest.node.is_some()).count() >= self.agents
     }
-}
 
-impl Launcher<'_> {
-    pub(super) fn await_lifelines(&self) -> rustix::io::Result<()> {
-        match &self.lifelines.listener {
+    /// Begins to listen for events, whose data are `name` and a number.
+    pub(crate) fn watch(&self, events: &OwnedFd, name: u64) -> rustix::io::Result<()> {
+        match &self.listener {
             Some(listener) => {
-                self.listen(&self.events, listener.as_fd(), LIFELINES, LISTENER.into())
+                let data = epoll::EventData::new_u64(name | u64::from(LISTENER));
+                epoll::add(events, listener.as_fd(), data, epoll::EventFlags::IN)
             }
             None => Ok(()),
         }
     }
 
-    pub(super) fn lifeline_ready(&mut self, number: u32) {
+    /// Handles an event with this number.
+    pub(crate) fn ready(&mut self, number: u32, events: &OwnedFd, name: u64) {
         if number == LISTENER {
-            return self.welcome_lifelines();
+            return self.welcome(events, name);
         }
-        if self.lifelines.read(number).is_none() {
-            self.lifelines.all.remove(&number);
+        if self.read(number).is_none() {
+            self.all.remove(&number);
         }
-        if self.lifelines.is_complete() {
-            self.lifelines.listener = None;
-            self.lifelines.all.retain(|_, guest| guest.node.is_some());
+        if self.is_complete() {
+            self.listener = None;
+            self.all.retain(|_, guest| guest.node.is_some());
         }
     }
 
-    fn welcome_lifelines(&mut self) {
+    fn welcome(&mut self, events: &OwnedFd, name: u64) {
         for _ in 0..AT_ONCE {
-            let Some(listener) = &self.lifelines.listener else { return };
+            let Some(listener) = &self.listener else { return };
             match listener.accept() {
                 Ok(Some((socket, _))) => {
-                    let Some((number, old)) = self.lifelines.add(socket) else { return };
+                    let Some((number, old)) = self.add(socket) else { return };
                     drop(old);
-                    let new = self.lifelines.all.get(&number);
-                    let name = epoll::EventData::new_u64(LIFELINES << 32 | u64::from(number));
+                    let new = self.all.get(&number);
+                    let data = epoll::EventData::new_u64(name | u64::from(number));
                     let added = new.map(|guest| {
-                        epoll::add(&self.events, &guest.socket, name, epoll::EventFlags::IN)
+                        epoll::add(events, &guest.socket, data, epoll::EventFlags::IN)
                     });
                     if !matches!(added, Some(Ok(()))) {
-                        self.lifelines.all.remove(&number);
+                        self.all.remove(&number);
                     }
                 }
                 Ok(None) => return,
                 // Without descriptors, unauthenticated connections are closed first, then the
                 // listener.
-                Err(_) => match self.lifelines.loser(1) {
-                    Some(number) => _ = self.lifelines.all.remove(&number),
-                    None => self.lifelines.listener = None,
+                Err(_) => match self.loser(1) {
+                    Some(number) => _ = self.all.remove(&number),
+                    None => self.listener = None,
                 },
             }
         }

@@ -8,15 +8,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::super::opening::Carrier;
-use super::{RemoteAgent, host_error, timespec};
+use super::{Child, host_error, timespec};
 use crate::launch::LaunchError;
 use oxmpi_daemon::ProgramEnd;
-use oxmpi_rt_proto::agent::{FromAgent, ToAgent};
+use oxmpi_rt_proto::agent::{FromAgent, Receivers, ToAgent};
 
 /// The limit for the exit of a process that has closed its end of the stream.
 const ENDING: Duration = Duration::from_secs(2);
 
-impl RemoteAgent {
+impl Child {
     /// The local process that forwards the stream, if there is one.
     pub(crate) fn carrier(&self) -> Option<i32> {
         match &self.carrier {
@@ -25,7 +25,7 @@ impl RemoteAgent {
         }
     }
 
-    pub(super) fn why_ended(&mut self, error: Option<io::Error>) -> LaunchError {
+    pub(crate) fn why_ended(&mut self, error: Option<io::Error>) -> LaunchError {
         let how = self.how_ended(error);
         let said = String::from_utf8_lossy(&self.said).trim().replace('\n', "\n    ");
         let words =
@@ -95,19 +95,19 @@ impl RemoteAgent {
         if said.is_empty() { how } else { format!("{how}; its last output:\n    {said}") }
     }
 
-    /// Orders all agents to end, and waits for that.
-    pub(crate) fn end_all(all: &mut Vec<RemoteAgent>) {
-        all.iter_mut().for_each(|far| far.post(&ToAgent::End));
+    /// Orders all agents to end, and waits for that. Calls `said` with texts for the user.
+    pub(crate) fn end_all(all: &mut Vec<Child>, mut said: impl FnMut(&str)) {
+        all.iter_mut().for_each(|far| far.post(&ToAgent::End, Receivers::All, None));
         let end = Instant::now() + 2 * ENDING;
-        let mut left: Vec<&mut RemoteAgent> = all.iter_mut().collect();
+        let mut left: Vec<&mut Child> = all.iter_mut().collect();
         while !left.is_empty() {
             left.retain_mut(|far| {
                 far.stream.flush();
                 far.read_errors();
                 let goes_on = matches!(far.stream.read(), Ok(true));
                 while let Ok(Some(message)) = far.next() {
-                    if let FromAgent::Text { text } = message {
-                        oxmpi_sys::stdio::complain(format_args!("{text}"));
+                    if let Ok((_, FromAgent::Text { text })) = message.read() {
+                        said(&text);
                     }
                 }
                 goes_on
@@ -126,7 +126,7 @@ impl RemoteAgent {
     }
 }
 
-impl Drop for RemoteAgent {
+impl Drop for Child {
     /// Ends the process that forwards the stream; the agent sees the end of its stream, and ends. A
     /// daemon ends an agent that it has started.
     fn drop(&mut self) {

@@ -1,0 +1,157 @@
+//! Jobs on many hosts, whose agents are a tree. All agents run on this machine: a script in place of
+//! ssh runs the command of each host here, and writes down the agent's process number.
+
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::harness::{Outcome, Programs, compile};
+use crate::support::await_that;
+
+const HOSTS: u32 = 40;
+const FAN_OUT: usize = 3;
+
+/// Prints the sum of all ranks' numbers. A rank with the number of the first argument then ends as
+/// the second one says, and the others wait for it.
+const PROGRAM: &str = r#"
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv) {
+    int rank, sum;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    printf("rank %d: %d\n", rank, sum);
+    fflush(stdout);
+    if (argc > 3) {
+        if (rank == atoi(argv[1]) && !strcmp(argv[2], "exit")) exit(7);
+        MPI_Barrier(MPI_COMM_WORLD);
+        sleep(50);
+    }
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+struct Tree {
+    programs: Programs,
+    options: Vec<String>,
+}
+
+fn tree() -> Tree {
+    let programs = compile(&[]);
+    programs.compile_text("sum", PROGRAM);
+    let shell = "#!/bin/sh\nhost=$1; shift\n\
+                 [ $host != 10.99.0.99 ] || { echo it is off >&2; exit 255; }\n\
+                 echo $$ > \"${0%/*}/$host\"; eval \"exec $*\"\n";
+    let shell = programs.file("shell", shell.as_bytes(), 0o755);
+    let hosts: Vec<String> = (1..=HOSTS).map(|at| format!("10.99.0.{at}")).collect();
+    let options = ["--mca", "plm_rsh_agent", shell.to_str().unwrap(), "--mca", "mpi_agent_fan_out"]
+        .map(String::from);
+    let options = [&options[..], &[FAN_OUT.to_string(), "-H".into(), hosts.join(",")]].concat();
+    Tree { programs, options }
+}
+
+impl Tree {
+    fn options(&self) -> Vec<&str> {
+        self.options.iter().map(String::as_str).collect()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Outcome {
+        self.programs.run(HOSTS, &self.options(), "sum", arguments)
+    }
+
+    fn pid_file(&self, host: u32) -> PathBuf {
+        self.programs.path(&format!("10.99.0.{host}"))
+    }
+
+    /// No agent of a host is left.
+    fn has_ended(&self) {
+        await_that("all agents have ended", || {
+            (1..=HOSTS).all(|host| {
+                let Ok(pid) = std::fs::read_to_string(self.pid_file(host)) else { return true };
+                let words = std::fs::read_to_string(format!("/proc/{}/cmdline", pid.trim()));
+                words.is_ok_and(|words| !words.contains("oxmpi\0agent")) || !is_there(&pid)
+            })
+        });
+    }
+}
+
+fn is_there(pid: &str) -> bool {
+    std::path::Path::new(&format!("/proc/{}", pid.trim())).exists()
+}
+
+fn lines_with(text: &str, part: &str) -> usize {
+    text.lines().filter(|line| line.contains(part)).count()
+}
+
+#[test]
+fn the_head_has_as_many_children_and_answers_as_the_fan_out() {
+    let tree = tree();
+    let mut command = tree.programs.mpirun(HOSTS, &tree.options(), "sum", &[]);
+    command.env("OXMPI_LOG", "launcher=trace,agent=info");
+    let outcome = tree.programs.start(command).end();
+    let sum = HOSTS * (HOSTS - 1) / 2;
+    assert_eq!(outcome.code, 0, "{}", outcome.err);
+    assert_eq!(lines_with(&outcome.out, &format!(": {sum}")), HOSTS as usize);
+    let of_head = |part: &str| {
+        let lines = outcome.err.lines().filter(|line| line.contains(" launcher "));
+        lines.filter(|line| line.contains(part)).count()
+    };
+    assert_eq!(of_head("starting an agent"), FAN_OUT);
+    assert_eq!(of_head("kind=Order"), 0, "one order is encoded for all");
+    assert_eq!(of_head("request=Addresses") + of_head("request=Nodes"), 0, "agents answer these");
+    let (reports, queries) = (of_head("kind=Report"), of_head("kind=QueryState"));
+    // Each child reports the start of its branch in three steps, and then answers queries.
+    assert!(reports <= 3 * FAN_OUT + queries, "{reports} reports, {queries} queries");
+    assert!(of_head("kind=Events") < HOSTS as usize, "ends come together");
+    let parents = lines_with(&outcome.err, "starting the agents below this one");
+    assert!(parents > FAN_OUT, "the tree has more than two levels: {parents}");
+}
+
+#[test]
+fn one_report_names_the_host_that_takes_others_with_it() {
+    let tree = tree();
+    let command = tree.programs.mpirun(HOSTS, &tree.options(), "sum", &["0", "stay", "-"]);
+    let mut job = tree.programs.start(command);
+    (0..HOSTS).for_each(|_| _ = job.line());
+    let pid = std::fs::read_to_string(tree.pid_file(1)).unwrap();
+    kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    let outcome = job.end();
+    assert_ne!(outcome.code, 0, "{outcome:?}");
+    let below = HOSTS as usize / FAN_OUT - 1;
+    let words = format!("with it {below} hosts that were reached through it");
+    assert!(outcome.err.contains("host 10.99.0.1 is lost, with 13 ranks"), "{}", outcome.err);
+    assert!(outcome.err.contains(&words), "{}", outcome.err);
+    assert_eq!(outcome.err.matches("mpirun: ").count(), 1, "{}", outcome.err);
+    tree.has_ended();
+}
+
+#[test]
+fn the_end_of_a_rank_on_a_deep_host_is_reported_with_its_host() {
+    let tree = tree();
+    let outcome = tree.run(&["12", "exit", "-"]);
+    assert_eq!(outcome.code, 7, "{outcome:?}");
+    let err = &outcome.err;
+    assert!(err.contains("rank 12 (pid ") && err.contains("host 10.99.0.13) exited"), "{err}");
+    tree.has_ended();
+}
+
+#[test]
+fn a_deep_host_that_cannot_be_reached_is_named_with_the_host_that_has_tried() {
+    let mut tree = tree();
+    let hosts = tree.options.last_mut().unwrap();
+    *hosts = hosts.replace("10.99.0.12,", "10.99.0.99,");
+    let outcome = tree.run(&[]);
+    let err = &outcome.err;
+    assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{err}");
+    assert!(err.contains("host '10.99.0.99': cannot start an agent there"), "{err}");
+    assert!(err.contains("it is off") && err.contains("mpi_agent_fan_out 65535"), "{err}");
+    assert!(err.contains(&format!("Where:   on host {}", oxmpi_sys::host::name())), "{err}");
+    tree.has_ended();
+}

@@ -1,0 +1,283 @@
+//! The agents below an agent: started, watched and ended by it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFlags, epoll};
+use tracing::{info, warn};
+
+use super::super::child::{Child, FromChild, HostToReach};
+use super::super::lifeline::Lifeline;
+use super::super::lifelines::Lifelines;
+use super::super::opening::Opening;
+use super::super::tree::Junction;
+use super::{Agent, CHILD, CHILD_ERRORS, LIFELINE, LIFELINES, WINDOW};
+use crate::launch::parts::is_ready;
+use crate::launch::{Launch, LaunchError};
+use oxmpi_daemon::{PATIENCE as DAEMON_PATIENCE, Universe};
+use oxmpi_rt_proto::agent::{
+    AgentWay, Branch, BranchHost, BranchReport, FromAgent, LifelineOffer, Receivers, Round, Seen,
+    ToAgent,
+};
+
+/// How long the good end of a process waits for others, to be sent with them, if the branch has
+/// further processes: nothing but reports depends on it.
+pub(super) const EVENTS_WAIT: Duration = Duration::from_millis(500);
+/// The limit for the greetings of the branch, shorter than the head's for the whole tree, so that
+/// this agent names the host.
+const GREETING: Duration = Duration::from_secs(50);
+/// The remedy if only the host of mpirun reaches all others.
+const FROM_HERE: &str = "with '--mca mpi_agent_fan_out 65535' mpirun starts all agents itself";
+
+impl Agent<'_> {
+    /// Takes the place in the tree, and starts the agents below.
+    pub(super) fn begin_branch(&mut self, branch: Branch) {
+        let Branch { node, fan_out, hosts } = branch;
+        self.node = Some(node);
+        if hosts.is_empty() {
+            self.junction = Junction::new(node, Vec::new(), fan_out as usize);
+            return;
+        }
+        info!(hosts = hosts.len(), fan_out, "starting the agents below this one");
+        let suffix = hosts.iter().find_map(|host| match &host.way {
+            AgentWay::Daemon { suffix, .. } => Some(suffix.clone()),
+            AgentWay::Command { .. } => None,
+        });
+        let universe = suffix.and_then(|suffix| Universe::find(&suffix).ok().flatten());
+        let universe = universe.map(Arc::new);
+        let mut to_reach = Vec::new();
+        for BranchHost { node, name, way } in hosts {
+            match Opening::of_way(way, universe.as_ref()) {
+                Some(opening) => to_reach.push(HostToReach { node, name, opening }),
+                None => return self.fail_below(node, "no daemon of the user runs here".into()),
+            }
+        }
+        let mut of = node;
+        let open = |host: &HostToReach| {
+            of = host.node;
+            Child::open(host, self.silence, DAEMON_PATIENCE, self.signals)
+        };
+        let children = match Child::open_all(to_reach, fan_out as usize, open) {
+            Ok(children) => children,
+            Err(error) => return self.fail_below(of, text_of(error)),
+        };
+        let branches = children.iter().map(|child| child.nodes().collect()).collect();
+        self.junction = Junction::new(node, branches, fan_out as usize);
+        let all: Vec<usize> = (0..children.len()).collect();
+        self.junction.begin(Round::Reached, &Receivers::Child, &all, Instant::now());
+        for (at, child) in children.into_iter().enumerate() {
+            let watched = self.watch_child(at, &child);
+            self.children.push(Some(child));
+            if let Err(error) = watched {
+                self.lose_child(at, Some(error));
+            }
+        }
+    }
+
+    fn watch_child(&self, at: usize, child: &Child) -> io::Result<()> {
+        self.listen(&self.events, child.stream.input(), CHILD, at as u32)?;
+        let mut errors = child.errors.iter();
+        errors.try_for_each(|of| self.listen(&self.events, of.input(), CHILD_ERRORS, at as u32))?;
+        Ok(())
+    }
+
+    /// Reports that the agent of a host below cannot be started.
+    fn fail_below(&mut self, node: u32, text: String) {
+        let here = oxmpi_sys::host::name();
+        let text =
+            format!("{text}\n  Where:   on host {here}, whose agent starts that one; {FROM_HERE}");
+        warn!(text, "an agent below this one cannot be started");
+        let failed = FromAgent::Failed { base: 0, is_program: false, text };
+        self.head.post(&failed.encode(node));
+    }
+
+    /// Offers lifelines to the children that need them.
+    pub(super) fn offer_lifelines(&mut self, launch: &Launch) -> Result<(), LaunchError> {
+        let needing = self.children.iter().flatten().filter(|child| child.needs_lifeline());
+        let (lifelines, offer) = Lifelines::listen(launch, needing.count());
+        let watched = lifelines.watch(&self.events, LIFELINES << 32);
+        self.lifelines = lifelines;
+        if let Some(offer) = &offer {
+            Child::offer_lifelines(self.children.iter_mut().flatten(), offer);
+        }
+        crate::launch::kernel("wait for lifelines", watched)
+    }
+
+    pub(super) fn begin_lifeline(&mut self, offer: &LifelineOffer) {
+        let (Some(node), None) = (self.node, &self.lifeline) else { return };
+        let events = (&self.events, LIFELINE << 32);
+        self.lifeline = Some(Lifeline::begin(offer, (node, self.silence), events));
+    }
+
+    /// Handles messages of a child, and room in its stream.
+    pub(super) fn child_ready(&mut self, at: usize) {
+        let Some(Some(child)) = self.children.get_mut(at) else { return };
+        child.stream.flush();
+        let ended = match child.stream.read() {
+            Ok(true) => None,
+            Ok(false) => Some(None),
+            Err(error) => Some(Some(error)),
+        };
+        child.last_message = Instant::now();
+        self.read_child(at);
+        if let Some(error) = ended {
+            self.lose_child(at, error);
+        }
+    }
+
+    fn read_child(&mut self, at: usize) {
+        loop {
+            let Some(Some(child)) = self.children.get_mut(at) else { return };
+            let had_greeted = child.greeted_after.is_some();
+            let next = child.next();
+            if !had_greeted && child.greeted_after.is_some() && child.hosts.len() == 1 {
+                let report = child.reached();
+                self.take_report(at, Round::Reached, report);
+            }
+            match next {
+                Ok(Some(FromChild::Message(_, message))) => self.handle_child_message(at, message),
+                Ok(Some(FromChild::Frame(route, frame))) => {
+                    self.send_events();
+                    self.head.post(&frame);
+                    self.under_way += u64::from(route.output);
+                    if let Some(Some(child)) = self.children.get_mut(at) {
+                        child.owed += u64::from(route.output);
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    let error = io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+                    return self.lose_child(at, Some(error));
+                }
+            }
+        }
+    }
+
+    fn handle_child_message(&mut self, at: usize, message: FromAgent) {
+        match message {
+            FromAgent::Report { round, report } => {
+                let mut report = *report;
+                if let (Round::Reached, Some(Some(child))) = (round, self.children.get(at)) {
+                    report.add(child.reached());
+                }
+                self.take_report(at, round, report);
+            }
+            FromAgent::Events(events) => self.keep_events(events),
+            FromAgent::HostsLost { nodes, text } => {
+                self.junction.lose_below(at, &nodes);
+                if let Some(Some(child)) = self.children.get_mut(at) {
+                    child.hosts.retain(|(node, _)| !nodes.contains(node));
+                }
+                self.post(&FromAgent::HostsLost { nodes, text });
+            }
+            // A sign of life.
+            _ => {}
+        }
+    }
+
+    fn take_report(&mut self, at: usize, round: Round, report: BranchReport) {
+        if matches!(round, Round::Started { .. }) {
+            self.junction.note_started(report.pids.len());
+        }
+        if let Some(report) = self.junction.add(round, Some(at), report) {
+            self.post_report(round, report);
+        }
+    }
+
+    pub(super) fn pass_child_errors(&mut self, at: usize) {
+        let Some(Some(child)) = self.children.get_mut(at) else { return };
+        let said = child.read_errors();
+        if !said.is_empty() {
+            let text = String::from_utf8_lossy(&said).into_owned();
+            self.post(&FromAgent::Text { text });
+        }
+    }
+
+    /// The stream to a child has ended, or its agent cannot be used.
+    fn lose_child(&mut self, at: usize, error: Option<io::Error>) {
+        let Some(mut child) = self.children.get_mut(at).and_then(Option::take) else { return };
+        let is_start = self.members.is_empty();
+        let (nodes, complete) = self.junction.lose(at);
+        if is_start {
+            let error = child.why_ended(error);
+            return self.fail_below(child.node, text_of(error));
+        }
+        let text = child.why_lost(error);
+        warn!(host = child.host, why = text, "an agent below this one is lost");
+        self.post(&FromAgent::HostsLost { nodes, text });
+        for (round, report) in complete {
+            self.post_report(round, report);
+        }
+    }
+
+    /// Acknowledges output to children, polls for room in their streams, and finds silent ones.
+    pub(super) fn service_children(&mut self, now: Instant) {
+        if self.events_due.is_some_and(|due| due <= now) {
+            self.send_events();
+        }
+        for (round, report) in self.junction.give_up(now) {
+            self.post_report(round, report);
+        }
+        let has_room = self.under_way < WINDOW;
+        let mut silent = Vec::new();
+        for (at, child) in self.children.iter_mut().enumerate() {
+            let Some(child) = child else { continue };
+            if child.owed > WINDOW / 4 && has_room {
+                let bytes = std::mem::take(&mut child.owed);
+                child.post(&ToAgent::Taken { bytes }, Receivers::Child, None);
+            }
+            child.stream.flush();
+            if child.is_behind != child.stream.is_behind() {
+                child.is_behind = !child.is_behind;
+                let name = epoll::EventData::new_u64(CHILD << 32 | at as u64);
+                let output = child.stream.output();
+                let _ = match child.is_behind {
+                    true => epoll::add(&self.events, output, name, epoll::EventFlags::OUT),
+                    false => epoll::delete(&self.events, output),
+                };
+            }
+            let limit = if child.greeted_after.is_none() { GREETING } else { self.silence };
+            // This process may have been stopped itself, so it reads first.
+            if child.last_message + limit <= now && !is_ready(child.stream.input(), PollFlags::IN) {
+                silent.push((at, limit));
+            }
+        }
+        for (at, limit) in silent {
+            let text = format!("nothing has come from it for {} s", limit.as_secs());
+            self.lose_child(at, Some(io::Error::new(io::ErrorKind::TimedOut, text)));
+        }
+    }
+
+    /// The time of the next [`Agent::service_children`].
+    pub(super) fn children_time(&self) -> Option<Instant> {
+        let limit = |child: &Child| {
+            let limit = if child.greeted_after.is_none() { GREETING } else { self.silence };
+            child.last_message + limit
+        };
+        self.children.iter().flatten().map(limit).chain(self.junction.time()).min()
+    }
+
+    /// Ends the agents below, and waits for that.
+    pub(super) fn end_children(&mut self) {
+        let mut all: Vec<Child> = self.children.iter_mut().filter_map(Option::take).collect();
+        let mut texts = Vec::new();
+        Child::end_all(&mut all, |text| texts.push(text.to_string()));
+        texts.into_iter().for_each(|text| self.post(&FromAgent::Text { text }));
+    }
+
+    /// The states of ranks that have changed since they were last sent.
+    pub(super) fn changed_states(&mut self) -> Vec<(u32, Seen)> {
+        let states = self.members.iter().map(|(rank, member)| (*rank, member.seen()));
+        let sent = &mut self.sent;
+        states.filter(|(rank, seen)| sent.insert(*rank, *seen) != Some(*seen)).collect()
+    }
+}
+
+/// The text of an error about a host, which its reader names.
+fn text_of(error: LaunchError) -> String {
+    match error {
+        LaunchError::Host { text, .. } => text,
+        other => other.to_string(),
+    }
+}

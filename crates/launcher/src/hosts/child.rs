@@ -1,0 +1,259 @@
+//! A child in the tree of agents, as its parent sees it: the stream to it, and the process at the
+//! other end.
+
+mod end;
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use oxmpi_sys::spawn::Signals;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use tracing::{debug, trace};
+
+use super::opening::{Carrier, OpenedStream, Opening};
+use super::tree::divide;
+use crate::launch::LaunchError;
+use oxmpi_daemon::PATIENCE as DAEMON_PATIENCE;
+use oxmpi_daemon::diagnostics::MessageName;
+use oxmpi_daemon::stream::Stream;
+use oxmpi_rt_proto::agent::{
+    self, AgentWay, Branch, BranchHost, BranchReport, DownRoute, FromAgent, LifelineOffer,
+    Receivers, Round, StreamError, ToAgent, UpRoute,
+};
+
+/// The most bytes of an agent's error output that are kept.
+const MAX_SAID: usize = 4096;
+
+/// A host whose agent is to be started.
+#[derive(Clone, Debug)]
+pub(crate) struct HostToReach {
+    pub(crate) node: u32,
+    pub(crate) name: String,
+    pub(crate) opening: Opening,
+}
+
+/// An agent that this process has started.
+#[derive(Debug)]
+pub(crate) struct Child {
+    /// As the user has named it.
+    pub(crate) host: String,
+    pub(crate) node: u32,
+    /// The hosts of its branch, its own first, with their names.
+    pub(crate) hosts: Vec<(u32, String)>,
+    pub(crate) stream: Stream,
+    pub(crate) errors: Option<Stream>,
+    said: Vec<u8>,
+    carrier: Carrier,
+    /// The command that opened the stream, for the user.
+    pub(crate) shown: String,
+    opened: Instant,
+    /// The time until the agent's greeting, behind which messages follow.
+    pub(crate) greeted_after: Option<Duration>,
+    pub(crate) last_message: Instant,
+    /// Bytes of output that were passed on and are not yet acknowledged to the agent.
+    pub(crate) owed: u64,
+    /// Whether the stream is polled for room.
+    pub(crate) is_behind: bool,
+}
+
+/// What comes from a child.
+#[derive(Debug)]
+pub(crate) enum FromChild {
+    /// A message for the parent, with the host of its sender.
+    Message(u32, FromAgent),
+    /// A frame for the head.
+    Frame(UpRoute, Vec<u8>),
+}
+
+impl FromChild {
+    /// The message, with the host of its sender.
+    pub(crate) fn read(self) -> Result<(u32, FromAgent), StreamError> {
+        let (route, frame) = match self {
+            FromChild::Message(node, message) => return Ok((node, message)),
+            FromChild::Frame(route, frame) => (route, frame),
+        };
+        let message = FromAgent::decode(FromAgent::open(&frame)?.1)?;
+        // Diagnostics come in texts.
+        if !matches!(message, FromAgent::Text { .. }) {
+            let (node, kind) = (route.node, MessageName(&message));
+            trace!(node, %kind, bytes = frame.len(), "from an agent");
+        }
+        Ok((route.node, message))
+    }
+}
+
+impl Child {
+    /// Starts the agents of these hosts: `open` those of the first hosts of at most `fan_out`
+    /// parts, and these agents the others.
+    pub(crate) fn open_all(
+        hosts: Vec<HostToReach>,
+        fan_out: usize,
+        mut open: impl FnMut(&HostToReach) -> Result<Child, LaunchError>,
+    ) -> Result<Vec<Child>, LaunchError> {
+        let mut children = Vec::new();
+        for part in divide(hosts, fan_out) {
+            let Some((first, below)) = part.split_first() else { continue };
+            let mut child = open(first)?;
+            child.hosts.extend(below.iter().map(|host| (host.node, host.name.clone())));
+            let hosts = below.iter().map(BranchHost::from).collect();
+            let branch = Branch { node: child.node, fan_out: fan_out as u32, hosts };
+            // An agent without others below it answers by its greeting alone.
+            let round = (!below.is_empty()).then_some(Round::Reached);
+            child.post(&ToAgent::Branch(branch), Receivers::Child, round);
+            children.push(child);
+        }
+        Ok(children)
+    }
+
+    /// Begins to start the agent of a host. The agent of a daemon ends when this host has not
+    /// answered for `silence`; `patience` is the limit for the daemon's answer.
+    pub(crate) fn open(
+        host: &HostToReach,
+        silence: Duration,
+        patience: Duration,
+        signals: &Signals,
+    ) -> Result<Child, LaunchError> {
+        let (shown, opened) = (host.opening.shown(), Instant::now());
+        debug!(host = host.name, command = shown, "starting an agent");
+        let stream = host.opening.open((silence, patience.min(DAEMON_PATIENCE)), signals);
+        let OpenedStream { stream, errors, carrier } = stream.map_err(|error| {
+            let next = host.opening.remedy();
+            let text =
+                format!("cannot start an agent there: '{shown}': {error}\n  Next:    {next}");
+            host_error(&host.name, text)
+        })?;
+        Ok(Child {
+            host: host.name.clone(),
+            node: host.node,
+            hosts: vec![(host.node, host.name.clone())],
+            stream,
+            errors: Some(errors),
+            said: Vec::new(),
+            carrier,
+            shown,
+            opened,
+            greeted_after: None,
+            last_message: opened,
+            owed: 0,
+            is_behind: false,
+        })
+    }
+
+    /// Whether the stream is one that does not end when this host stops answering.
+    pub(crate) fn needs_lifeline(&self) -> bool {
+        matches!(self.carrier, Carrier::Process(_))
+    }
+
+    /// Offers a lifeline to the children that need one.
+    pub(crate) fn offer_lifelines<'c>(
+        children: impl Iterator<Item = &'c mut Child>,
+        offer: &LifelineOffer,
+    ) {
+        let message = ToAgent::Lifeline(offer.clone());
+        let needing = children.filter(|child| child.needs_lifeline());
+        needing.for_each(|child| child.post(&message, Receivers::Child, None));
+    }
+
+    /// Sends a message down the branch.
+    pub(crate) fn post(&mut self, message: &ToAgent, to: Receivers, round: Option<Round>) {
+        let bytes = message.encode(&DownRoute { to, round });
+        trace!(host = self.host, kind = %MessageName(message), bytes = bytes.len(), "to an agent");
+        self.stream.post(&bytes);
+    }
+
+    /// Its own part of an answer in the round [`Round::Reached`].
+    pub(crate) fn reached(&self) -> BranchReport {
+        let took = self.greeted_after.map(|took| (took.as_nanos() as u64, self.node));
+        BranchReport { slowest: took, ..BranchReport::default() }
+    }
+
+    /// The numbers of the hosts of its branch.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = u32> {
+        self.hosts.iter().map(|(node, _)| *node)
+    }
+
+    /// The name of a host of its branch.
+    pub(crate) fn name_of(&self, node: u32) -> &str {
+        let host = self.hosts.iter().find(|(of, _)| *of == node);
+        host.map_or(&self.host, |(_, name)| name)
+    }
+
+    /// Whether the agent has greeted by now.
+    pub(crate) fn greets(&mut self) -> Result<bool, StreamError> {
+        if self.greeted_after.is_none()
+            && let Some(length) = agent::find_greeting(self.stream.came())?
+        {
+            self.stream.take(length);
+            self.greeted_after = Some(self.opened.elapsed());
+        }
+        Ok(self.greeted_after.is_some())
+    }
+
+    /// The next message; `None`: it has not come whole.
+    pub(crate) fn next(&mut self) -> Result<Option<FromChild>, StreamError> {
+        if !self.greets()? {
+            return Ok(None);
+        }
+        let Some(frame) = self.stream.next_frame()? else { return Ok(None) };
+        let (route, message) = FromAgent::open(frame)?;
+        if !self.hosts.iter().any(|(node, _)| *node == route.node) {
+            return Err(StreamError::Malformed { length: frame.len() });
+        }
+        if !route.is_for_parent {
+            return Ok(Some(FromChild::Frame(route, frame.to_vec())));
+        }
+        let (bytes, message) = (frame.len(), FromAgent::decode(message)?);
+        trace!(host = self.host, kind = %MessageName(&message), bytes, "from an agent");
+        Ok(Some(FromChild::Message(route.node, message)))
+    }
+
+    pub(crate) fn senseless(&self, error: &StreamError) -> LaunchError {
+        let text =
+            format!("the agent there cannot be used: {error}; it was started by '{}'", self.shown);
+        host_error(&self.host, text)
+    }
+
+    /// Reads error output: kept for a report, and returned for the user.
+    pub(crate) fn read_errors(&mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        while let Some(errors) = &mut self.errors {
+            let goes_on = matches!(errors.read(), Ok(true));
+            let came = errors.came().len();
+            all.extend_from_slice(errors.take(came));
+            if !goes_on {
+                self.errors = None;
+            } else if came == 0 {
+                break;
+            }
+        }
+        self.said.extend_from_slice(&all);
+        let surplus = self.said.len().saturating_sub(MAX_SAID);
+        self.said.drain(..surplus);
+        all
+    }
+
+    pub(crate) fn poll_into<'f>(&'f self, fds: &mut Vec<PollFd<'f>>) {
+        fds.push(PollFd::from_borrowed_fd(self.stream.input(), PollFlags::IN));
+        if self.stream.is_behind() {
+            fds.push(PollFd::from_borrowed_fd(self.stream.output(), PollFlags::OUT));
+        }
+        let errors = self.errors.iter().map(|errors| errors.input());
+        fds.extend(
+            errors.map(|errors: BorrowedFd<'_>| PollFd::from_borrowed_fd(errors, PollFlags::IN)),
+        );
+    }
+}
+
+impl From<&HostToReach> for BranchHost {
+    fn from(host: &HostToReach) -> BranchHost {
+        BranchHost { node: host.node, name: host.name.clone(), way: AgentWay::from(&host.opening) }
+    }
+}
+
+pub(super) fn host_error(host: &str, text: String) -> LaunchError {
+    LaunchError::Host { host: host.into(), is_program: false, text }
+}
+
+pub(crate) fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
+}

@@ -1,0 +1,390 @@
+use std::collections::VecDeque;
+
+use oxmpi_rt_proto::agent::Seen;
+use oxmpi_rt_proto::process::{Exit, MpiStage};
+
+use super::*;
+
+const FAN_OUT: usize = 32;
+
+#[test]
+fn hosts_are_divided_equally_and_in_their_order() {
+    let sizes = |count: u32, fan_out| {
+        let parts = divide((0..count).collect(), fan_out);
+        assert!(parts.concat().into_iter().eq(0..count), "none is lost or moved");
+        let sizes: Vec<usize> = parts.iter().map(Vec::len).collect();
+        (sizes.len(), sizes.iter().min().copied(), sizes.iter().max().copied())
+    };
+    assert_eq!(sizes(5, 32), (5, Some(1), Some(1)));
+    assert_eq!(sizes(33, 32), (32, Some(1), Some(2)));
+    assert_eq!(sizes(1000, 32), (32, Some(31), Some(32)));
+    assert_eq!(sizes(3, 1), (1, Some(3), Some(3)));
+    assert_eq!(divide(Vec::<u32>::new(), 4), [Vec::<u32>::new()]);
+    assert_eq!([0, 32, 33, 1056, 1057].map(|n| levels(n, 32)), [0, 1, 2, 2, 3]);
+    assert_eq!(levels(3, 1), 3);
+}
+
+fn junction() -> Junction {
+    Junction::new(0, vec![vec![1, 2], vec![3]], 2)
+}
+
+fn of(node: u32) -> BranchReport {
+    BranchReport { pids: vec![(node, 1)], ..BranchReport::default() }
+}
+
+#[test]
+fn a_message_goes_to_the_children_that_lead_to_its_receivers() {
+    let junction = junction();
+    assert_eq!(junction.children_for(&Receivers::All), [0, 1]);
+    assert_eq!(junction.children_for(&Receivers::Nodes(vec![0, 2])), [0]);
+    assert!(junction.children_for(&Receivers::Child).is_empty());
+}
+
+#[test]
+fn a_branch_answers_once_all_its_agents_have() {
+    let (mut junction, round) = (junction(), Round::Ready { base: 0 });
+    junction.begin(round, &Receivers::All, &[0, 1], Instant::now());
+    assert_eq!(junction.add(round, Some(1), of(3)), None);
+    assert_eq!(junction.add(round, None, of(0)), None);
+    let mut both = of(1);
+    both.add(of(2));
+    let all = junction.add(round, Some(0), both).unwrap();
+    assert_eq!(all.pids, [(3, 1), (0, 1), (1, 1), (2, 1)]);
+    assert_eq!(junction.add(round, Some(0), of(1)), None, "the round is over");
+    junction.begin(round, &Receivers::All, &[0], Instant::now());
+    junction.abandon(0);
+    assert_eq!(junction.add(round, Some(0), of(1)), None, "it is abandoned");
+}
+
+#[test]
+fn no_round_waits_for_a_lost_branch_nor_a_question_for_a_silent_one() {
+    let (mut junction, now) = (junction(), Instant::now());
+    let (round, seen) = (Round::Started { base: 0 }, Round::Seen { query: 4 });
+    let to = Receivers::Nodes(vec![1, 3]);
+    junction.begin(round, &to, &[0, 1], now);
+    assert_eq!(junction.add(round, Some(1), of(3)), None);
+    junction.lose_below(0, &[2]);
+    let (lost, complete) = junction.lose(0);
+    assert_eq!((lost, complete), (vec![1], vec![(round, of(3))]));
+    junction.begin(seen, &Receivers::All, &[1], now);
+    assert!(junction.give_up(now).is_empty() && junction.time() > Some(now));
+    assert!(junction.time() < Some(now + STATES));
+    let [(_, report)] = &junction.give_up(now + STATES)[..] else { panic!("it waits") };
+    assert_eq!(report.silent, [3]);
+    assert_eq!(junction.add(seen, Some(1), of(3)), None, "it is too late");
+}
+
+fn end(rank: u32, exit: Exit, stage: MpiStage) -> ProcessEvent {
+    ProcessEvent::Exited { rank, exit, seen: Seen { stage, ..Seen::default() } }
+}
+
+#[test]
+fn ends_are_sent_together_but_for_failures() {
+    let mut junction = junction();
+    junction.note_started(4);
+    let good = |rank| end(rank, Exit::Code(0), MpiStage::Finalized);
+    assert!(!junction.keep_events(vec![good(1), ProcessEvent::Closed { rank: 1, is_error: true }]));
+    assert!(junction.keep_events(vec![end(2, Exit::Signal(9), MpiStage::Initialized)]));
+    assert!(junction.keep_events(vec![end(0, Exit::Code(0), MpiStage::Initialized)]));
+    assert_eq!(junction.take_events().len(), 4);
+    assert!(!junction.has_events());
+    assert!(junction.keep_events(vec![good(3)]), "it is the last one");
+}
+
+/// A world of hosts, one of which is the head; messages arrive in the order of each stream, and the
+/// streams take turns by chance.
+struct World {
+    random: u64,
+    agents: Vec<Agent>,
+    /// Messages up and down the stream to each agent's parent.
+    up: Vec<VecDeque<Up>>,
+    down: Vec<VecDeque<(Receivers, Option<Round>)>>,
+    /// The hosts whose streams have messages or have ended.
+    busy: BTreeSet<u32>,
+    head: Head,
+}
+
+struct Agent {
+    junction: Junction,
+    parent: Option<u32>,
+    children: Vec<u32>,
+    is_dead: bool,
+    /// The messages that the agent itself has got.
+    got: u32,
+}
+
+enum Up {
+    Report(Round, BranchReport),
+    Events(Vec<ProcessEvent>),
+    Lost(Vec<u32>),
+    /// The end of the stream.
+    End,
+}
+
+/// What the head has got.
+#[derive(Default)]
+struct Head {
+    messages: usize,
+    reports: BTreeMap<Round, (usize, BranchReport)>,
+    ended: BTreeSet<u32>,
+    lost: BTreeSet<u32>,
+}
+
+impl World {
+    fn new(hosts: u32, seed: u64) -> World {
+        let mut world = World {
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            agents: Vec::new(),
+            up: (0..hosts).map(|_| VecDeque::new()).collect(),
+            down: (0..hosts).map(|_| VecDeque::new()).collect(),
+            busy: BTreeSet::new(),
+            head: Head::default(),
+        };
+        let none = || Agent {
+            junction: Junction::default(),
+            parent: None,
+            children: Vec::new(),
+            is_dead: false,
+            got: 0,
+        };
+        world.agents.extend((0..hosts).map(|_| none()));
+        for part in divide((0..hosts).collect(), FAN_OUT) {
+            world.plant(&part, None);
+        }
+        world
+    }
+
+    fn plant(&mut self, part: &[u32], parent: Option<u32>) {
+        let Some((node, below)) = part.split_first() else { return };
+        let parts = if below.is_empty() { Vec::new() } else { divide(below.to_vec(), FAN_OUT) };
+        parts.iter().for_each(|part| self.plant(part, Some(*node)));
+        let agent = &mut self.agents[*node as usize];
+        agent.children = parts.iter().map(|part| part[0]).collect();
+        agent.parent = parent;
+        agent.junction = Junction::new(*node, parts, FAN_OUT);
+        agent.junction.note_started(part.len());
+    }
+
+    fn draw(&mut self, below: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 33) as usize % below.max(1)
+    }
+
+    /// The head sends a message to all its children.
+    fn send(&mut self, to: &Receivers, round: Option<Round>) {
+        for node in 0..self.agents.len() as u32 {
+            if self.agents[node as usize].parent.is_none() {
+                self.down[node as usize].push_back((to.clone(), round));
+                self.busy.insert(node);
+            }
+        }
+    }
+
+    fn post(&mut self, node: u32, message: Up) {
+        self.up[node as usize].push_back(message);
+        self.busy.insert(node);
+    }
+
+    fn take_down(&mut self, node: u32, (to, round): (Receivers, Option<Round>)) {
+        let agent = &mut self.agents[node as usize];
+        let children = agent.junction.children_for(&to);
+        if let Some(round) = round {
+            agent.junction.begin(round, &to, &children, Instant::now());
+        }
+        for child in children {
+            let child = agent.children[child];
+            self.down[child as usize].push_back((to.clone(), round));
+            self.busy.insert(child);
+        }
+        if !to.has(node) {
+            return;
+        }
+        agent.got += 1;
+        let complete = round.and_then(|round| {
+            Some((
+                round,
+                agent.junction.add(
+                    round,
+                    None,
+                    BranchReport { pids: vec![(node, 1)], ..BranchReport::default() },
+                )?,
+            ))
+        });
+        complete.into_iter().for_each(|(round, report)| self.post(node, Up::Report(round, report)));
+    }
+
+    /// The parent of a host, or the head, gets a message of it.
+    fn take_up(&mut self, node: u32, message: Up) {
+        let Some(parent) = self.agents[node as usize].parent else {
+            return self.head_takes(node, message);
+        };
+        let agent = &mut self.agents[parent as usize];
+        let Some(at) = agent.children.iter().position(|child| *child == node) else { return };
+        match message {
+            Up::Report(round, report) => {
+                if let Some(report) = agent.junction.add(round, Some(at), report) {
+                    self.post(parent, Up::Report(round, report));
+                }
+            }
+            Up::Events(events) => {
+                if agent.junction.keep_events(events) {
+                    let events = agent.junction.take_events();
+                    self.post(parent, Up::Events(events));
+                }
+            }
+            Up::Lost(nodes) => {
+                agent.junction.lose_below(at, &nodes);
+                self.post(parent, Up::Lost(nodes));
+            }
+            Up::End => {
+                let (nodes, complete) = agent.junction.lose(at);
+                self.post(parent, Up::Lost(nodes));
+                for (round, report) in complete {
+                    self.post(parent, Up::Report(round, report));
+                }
+            }
+        }
+    }
+
+    fn head_takes(&mut self, node: u32, message: Up) {
+        self.head.messages += 1;
+        match message {
+            Up::Report(round, report) => {
+                let (count, all) = self.head.reports.entry(round).or_default();
+                *count += 1;
+                all.add(report);
+            }
+            Up::Events(events) => {
+                for event in events {
+                    if let ProcessEvent::Exited { rank, .. } = event {
+                        assert!(self.head.ended.insert(rank), "rank {rank} ends once");
+                    }
+                }
+            }
+            Up::Lost(nodes) => {
+                let old = self.head.lost.len();
+                let count = nodes.len();
+                self.head.lost.extend(nodes);
+                assert_eq!(self.head.lost.len(), old + count, "a host is lost once");
+            }
+            Up::End => {
+                let below = self.below(node);
+                let new = below.into_iter().filter(|node| !self.head.lost.contains(node));
+                let new: Vec<u32> = new.collect();
+                self.head.lost.extend(new);
+            }
+        }
+    }
+
+    fn below(&self, node: u32) -> Vec<u32> {
+        let children = &self.agents[node as usize].children;
+        let mut all = vec![node];
+        children.iter().for_each(|child| all.extend(self.below(*child)));
+        all
+    }
+
+    /// A host stops. All below it end when they see the end of their streams.
+    fn kill(&mut self, node: u32) {
+        for node in self.below(node) {
+            self.agents[node as usize].is_dead = true;
+            self.down[node as usize].clear();
+        }
+        self.post(node, Up::End);
+    }
+
+    /// Delivers messages until none is under way, or `most` are delivered.
+    fn run(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some(first) = self.busy.first().copied() else { return };
+            let last = self.busy.last().copied().unwrap_or(first);
+            let from = first + self.draw((last - first) as usize + 1) as u32;
+            let node = self.busy.range(from..).next().copied().unwrap_or(first);
+            let at = node as usize;
+            let is_cut = self.agents[at].parent.is_some_and(|up| self.agents[up as usize].is_dead);
+            if is_cut {
+                self.up[at].clear();
+            }
+            if let Some(message) = self.up[at].pop_front() {
+                self.take_up(node, message);
+            } else if let Some(message) = self.down[at].pop_front() {
+                self.take_down(node, message);
+            } else {
+                self.busy.remove(&node);
+            }
+        }
+    }
+
+    fn children_of_head(&self) -> usize {
+        self.agents.iter().filter(|agent| agent.parent.is_none() && !agent.is_dead).count()
+    }
+}
+
+/// A job of one rank on each host: prepared, started, queried, and ended, while hosts are lost.
+fn run_a_job(hosts: u32, losses: usize, seed: u64) -> World {
+    let mut world = World::new(hosts, seed);
+    let rounds = [Round::Ready { base: 0 }, Round::Started { base: 0 }, Round::Seen { query: 1 }];
+    let order = [losses / 2, losses - losses / 2, 0];
+    for (round, losses) in rounds.into_iter().zip(order) {
+        world.send(&Receivers::All, Some(round));
+        for _ in 0..losses {
+            let some = world.draw(hosts as usize * 4);
+            world.run(some);
+            let lost = world.draw(hosts as usize) as u32;
+            if !world.agents[lost as usize].is_dead {
+                world.kill(lost);
+            }
+        }
+        world.run(usize::MAX);
+        let alive = world.agents.iter().filter(|agent| !agent.is_dead).count();
+        let (count, report) = world.head.reports.get(&round).cloned().unwrap_or_default();
+        let mut named: Vec<u32> = report.pids.iter().map(|(node, _)| *node).collect();
+        named.sort_unstable();
+        let of_living = named.iter().filter(|node| !world.agents[**node as usize].is_dead).count();
+        assert_eq!(of_living, alive, "{round:?} of seed {seed}: all living hosts answer");
+        assert!(named.windows(2).all(|two| two[0] != two[1]), "{round:?}: each answers once");
+        assert!(count <= FAN_OUT);
+    }
+    let alive: Vec<u32> = (0..hosts).filter(|node| !world.agents[*node as usize].is_dead).collect();
+    assert!(alive.iter().all(|node| world.agents[*node as usize].got == 3));
+    let dead: BTreeSet<u32> = (0..hosts).filter(|node| !alive.contains(node)).collect();
+    assert_eq!(world.head.lost, dead, "seed {seed}: the head knows all lost hosts");
+    let before = world.head.messages;
+    for node in alive.iter().copied() {
+        let good = end(node, Exit::Code(0), MpiStage::Finalized);
+        if world.agents[node as usize].junction.keep_events(vec![good]) {
+            let events = world.agents[node as usize].junction.take_events();
+            world.post(node, Up::Events(events));
+        }
+        if world.draw(8) == 0 {
+            world.run(10);
+        }
+    }
+    world.run(usize::MAX);
+    if losses == 0 {
+        assert!(world.head.ended.iter().copied().eq(alive.iter().copied()), "all ends are known");
+        assert_eq!(world.head.messages - before, world.children_of_head());
+    }
+    world
+}
+
+#[test]
+fn a_job_on_ten_thousand_hosts_costs_the_head_four_messages_of_each_child() {
+    let world = run_a_job(10_000, 0, 1);
+    assert_eq!(world.children_of_head(), FAN_OUT);
+    assert_eq!(world.head.messages, 4 * FAN_OUT);
+    let most = world.agents.iter().map(|agent| agent.children.len()).max();
+    assert_eq!(most, Some(FAN_OUT));
+}
+
+#[test]
+fn all_living_hosts_answer_while_others_are_lost() {
+    for seed in 0..1000 {
+        let (hosts, losses) = match seed % 100 {
+            0 => (10_000, 40),
+            _ => (40 + (seed * 7) as u32 % 300, seed as usize % 12),
+        };
+        run_a_job(hosts, losses, seed);
+    }
+}
